@@ -1,5 +1,5 @@
--- Drops every account and token: nothing brings them back. The extension pgcrypto stays, because it may have
--- been there before and other tables may use it.
+-- Drops every account and token: nothing brings them back. The extension pgcrypto stays, because it
+-- may have been there before and other tables may use it.
 
 BEGIN;
 

@@ -1,6 +1,6 @@
 -- Accounts, their tokens, and how far a collector has read. Names and types are those of existing
--- installations, faults included: the migrations that follow mend them one by one, so that a fresh database
--- and an old one arrive at the same schema.
+-- installations, faults included: the migrations that follow mend them one by one, so that a fresh
+-- database and an old one arrive at the same schema.
 
 BEGIN;
 

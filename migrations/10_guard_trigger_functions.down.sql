@@ -1,5 +1,6 @@
--- Triggers compare enums by the best operator on the search path again. Whoever registers somebody needs the right to insert tokens again:
--- grant it before, or registrations fail: INSERT on tokens, and USAGE on the sequence tokens_id_seq.
+-- Triggers compare enums by the best operator on the search path again. Whoever registers somebody
+-- needs the right to insert tokens again: grant it before, or registrations fail: INSERT on tokens,
+-- and USAGE on the sequence tokens_id_seq.
 --
 -- Locks: nobody reads or writes accounts for some milliseconds, however large it is.
 
@@ -48,7 +49,8 @@ BEGIN
 END;
 $$;
 
--- Made anew, because rights that were revoked and granted again are recorded otherwise than those never touched.
+-- Made anew, because rights that were revoked and granted again are recorded otherwise than those
+-- never touched.
 DROP TRIGGER after_account_insert ON accounts;
 DROP FUNCTION trg_after_account_insert();
 

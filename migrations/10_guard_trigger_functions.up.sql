@@ -1,13 +1,15 @@
 -- Faults: two ways to have a trigger function do what it should not.
 --
--- Triggers compared enums by an operator for any enum, which PostgreSQL passes over for one of exactly
--- this enum further down the search path. Whoever may create objects in Mailroom's schema, which in the schema public of
--- a database from before PostgreSQL 15 is everybody, could define one and have it executed with the rights of those who
--- change rows. Text is compared by a built-in operator that nothing can match better.
+-- Triggers compared enums by an operator for any enum, which PostgreSQL passes over for one of
+-- exactly this enum further down the search path. Whoever may create objects in Mailroom's schema,
+-- which in the schema public of a database from before PostgreSQL 15 is everybody, could define one
+-- and have it executed with the rights of those who change rows. Text is compared by a built-in
+-- operator that nothing can match better.
 --
--- A registration inserted its token with the rights of whoever registered somebody. So every application needed
--- the right to insert tokens, and with it could make one for any account, with a secret and a code of its own choice. The
--- trigger inserts with the rights of its owner now, and an application needs no right on tokens at all.
+-- A registration inserted its token with the rights of whoever registered somebody. So every
+-- application needed the right to insert tokens, and with it could make one for any account, with a
+-- secret and a code of its own choice. The trigger inserts with the rights of its owner now, and an
+-- application needs no right on tokens at all.
 --
 -- Locks: nobody writes to accounts for some milliseconds, however large it is; others read.
 
@@ -49,7 +51,8 @@ CREATE OR REPLACE FUNCTION trg_after_token_consumed() RETURNS trigger
 LANGUAGE plpgsql AS $$
 BEGIN
     IF NEW.action::text = 'activation' THEN
-        UPDATE accounts SET status = 'active' WHERE id = NEW.account AND status::text = 'provisioned';
+        UPDATE accounts SET status = 'active' WHERE id = NEW.account
+            AND status::text = 'provisioned';
     END IF;
 
     RETURN NULL;
@@ -91,12 +94,13 @@ BEGIN
 END;
 $$;
 
--- A trigger asks for no right to its function when it fires, only when it is created: nobody else may put this function
--- on a table of his own, whose ids would be taken for accounts.
+-- A trigger asks for no right to its function when it fires, only when it is created: nobody else
+-- may put this function on a table of his own, whose ids would be taken for accounts.
 REVOKE ALL ON FUNCTION trg_after_account_insert() FROM PUBLIC;
 
 COMMENT ON FUNCTION trg_after_account_insert() IS
-    'Gives a provisioned account its activation token, in the same transaction and with the rights of this function''s'
+    'Gives a provisioned account its activation token, in the same transaction and with the '
+    'rights of this function''s'
     ' owner.';
 
 COMMIT;

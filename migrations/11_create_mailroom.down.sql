@@ -3,8 +3,11 @@
 BEGIN;
 
 DROP TABLE
-    mailroom.prune_lock, mailroom.rate_lock, mailroom.installation, mailroom.collectors, mailroom.suppressions, mailroom.receipts, mailroom.delivery_log, mailroom.dead_letters, mailroom.leases, mailroom.queue,
-    mailroom.browser_codes, mailroom.code_failures, mailroom.code_attempts, mailroom.idempotency_keys, mailroom.payloads, mailroom.issued_tokens, mailroom.actions;
+    mailroom.prune_lock, mailroom.rate_lock, mailroom.installation, mailroom.collectors,
+        mailroom.suppressions, mailroom.receipts, mailroom.delivery_log, mailroom.dead_letters,
+        mailroom.leases, mailroom.queue,
+    mailroom.browser_codes, mailroom.code_failures, mailroom.code_attempts,
+        mailroom.idempotency_keys, mailroom.payloads, mailroom.issued_tokens, mailroom.actions;
 
 DROP FUNCTION mailroom.revoke_default_privileges();
 DROP FUNCTION mailroom.clock();

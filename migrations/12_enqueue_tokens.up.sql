@@ -1,19 +1,23 @@
--- Feature: an application enqueues a mail in its own transaction, for anybody, from any table with any key.
+-- Feature: an application enqueues a mail in its own transaction, for anybody, from any table with
+-- any key.
 --
--- Functions that others may call run with the rights of their owner, so that nobody needs rights on the tables. Nothing on a
--- caller's search path can step in for a name in them: it is set to pg_catalog, and Mailroom's own names have their schema.
+-- Functions that others may call run with the rights of their owner, so that nobody needs rights on
+-- the tables. Nothing on a caller's search path can step in for a name in them: it is set to
+-- pg_catalog, and Mailroom's own names have their schema.
 --
 -- Locks: no table; some milliseconds.
 
 BEGIN;
 
--- Bodies of standard SQL are bound when they are created and need no search path, which would keep them from being inlined.
+-- Bodies of standard SQL are bound when they are created and need no search path, which would keep
+-- them from being inlined.
 CREATE FUNCTION mailroom.consumed_id(secret bytea) RETURNS bytea
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
 RETURN substring(sha256('mailroom/consumed\000'::bytea || secret) FROM 1 FOR 16);
 
 COMMENT ON FUNCTION mailroom.consumed_id(bytea) IS
-    'Consumed id of a token: the first 16 bytes of SHA-256("mailroom/consumed", a zero byte, secret). Tells nothing about'
+    'Consumed id of a token: the first 16 bytes of SHA-256("mailroom/consumed", a zero byte, '
+    'secret). Tells nothing about'
     ' the secret.';
 
 -- In a database with another encoding than UTF-8 the digits have the same bytes.
@@ -22,10 +26,12 @@ LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
 RETURN sha256('mailroom/code\000'::bytea || secret || decode(replace(code, '\', '\\'), 'escape'));
 
 COMMENT ON FUNCTION mailroom.code_hash(bytea, text) IS
-    'SHA-256("mailroom/code", a zero byte, secret, code). Five digits are found by trying, but not without the 32 bytes of the secret.';
+    'SHA-256("mailroom/code", a zero byte, secret, code). Five digits are found by trying, but '
+    'not without the 32 bytes of the secret.';
 
--- A random UUID has 122 bits of the server's cryptographic generator; two have 244, more than anybody can try. The hash spreads them over
--- all bytes. A third UUID would cost a registration as much as another index.
+-- A random UUID has 122 bits of the server's cryptographic generator; two have 244, more than
+-- anybody can try. The hash spreads them over all bytes. A third UUID would cost a registration as
+-- much as another index.
 CREATE FUNCTION mailroom.generate_secret() RETURNS bytea
 LANGUAGE sql VOLATILE PARALLEL SAFE
 RETURN sha256(uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid()));
@@ -50,16 +56,19 @@ BEGIN
 END;
 $$;
 
-COMMENT ON FUNCTION mailroom.generate_code(integer) IS 'Decimal digits from a cryptographic generator, uniformly distributed; 5 to 8.';
+COMMENT ON FUNCTION mailroom.generate_code(integer) IS
+    'Decimal digits from a cryptographic generator, uniformly distributed; 5 to 8.';
 
--- Without a search path of its own, which would take as long as all the rest: every name has its schema.
+-- Without a search path of its own, which would take as long as all the rest: every name has its
+-- schema.
 CREATE FUNCTION mailroom.trg_after_queue_insert() RETURNS trigger
 LANGUAGE plpgsql AS $$
 BEGIN
-    -- An idle collector holds this advisory lock exclusively, so the shared lock fails while a collector is idle or waits to be. A transaction
-    -- that gets the shared lock keeps it until it ends, so a collector that becomes idle afterwards sees its row. While no
-    -- collector is idle, no transaction notifies: notifications serialise commits in the whole server.
-    -- The oid keeps apart the queues of databases.
+    -- An idle collector holds this advisory lock exclusively, so the shared lock fails while a
+    -- collector is idle or waits to be. A transaction that gets the shared lock keeps it until it
+    -- ends, so a collector that becomes idle afterwards sees its row. While no collector is idle,
+    -- no transaction notifies: notifications serialise commits in the whole server. The oid keeps
+    -- apart the queues of databases.
     IF NOT pg_catalog.pg_try_advisory_xact_lock_shared(1835100524, TG_RELID::integer) THEN
         PERFORM pg_catalog.pg_notify('token_insert', '');
     END IF;
@@ -70,15 +79,16 @@ $$;
 
 REVOKE ALL ON FUNCTION mailroom.trg_after_queue_insert() FROM PUBLIC;
 
-COMMENT ON FUNCTION mailroom.trg_after_queue_insert() IS 'Notifies token_insert if a collector is idle.';
+COMMENT ON FUNCTION mailroom.trg_after_queue_insert() IS
+    'Notifies token_insert if a collector is idle.';
 
 CREATE TRIGGER after_queue_insert
     AFTER INSERT ON mailroom.queue
     FOR EACH STATEMENT
     EXECUTE FUNCTION mailroom.trg_after_queue_insert();
 
--- Types too: a value of another one would be cast to text, by a cast that the function's owner may have
--- made, which would run with the rights of Mailroom's owner.
+-- Types too: a value of another one would be cast to text, by a cast that the function's owner may
+-- have made, which would run with the rights of Mailroom's owner.
 CREATE FUNCTION mailroom.is_predicate(candidate oid) RETURNS boolean
 LANGUAGE sql STABLE
 RETURN EXISTS (
@@ -97,7 +107,8 @@ RETURN EXISTS (
 REVOKE ALL ON FUNCTION mailroom.is_predicate(oid) FROM PUBLIC;
 
 COMMENT ON FUNCTION mailroom.is_predicate(oid) IS
-    'Whether a function can be asked who is eligible: SECURITY DEFINER, of (text[], boolean), with rows of three texts.';
+    'Whether a function can be asked who is eligible: SECURITY DEFINER, of (text[], boolean), '
+    'with rows of three texts.';
 
 -- Whoever waits behind its lock waits no longer than a second.
 CREATE FUNCTION mailroom.trg_before_action_change() RETURNS trigger
@@ -109,28 +120,35 @@ DECLARE
     predicate regprocedure;
 BEGIN
     IF TG_OP = 'TRUNCATE' THEN
-        RAISE EXCEPTION 'actions cannot be truncated' USING ERRCODE = 'integrity_constraint_violation';
+        RAISE EXCEPTION 'actions cannot be truncated'
+            USING ERRCODE = 'integrity_constraint_violation';
     END IF;
 
     IF TG_OP <> 'INSERT'
-        AND (OLD.number, OLD.name, OLD.path, OLD.code_digits) IS DISTINCT FROM (NEW.number, NEW.name, NEW.path, NEW.code_digits)
+        AND (OLD.number, OLD.name, OLD.path, OLD.code_digits) IS DISTINCT
+            FROM (NEW.number, NEW.name, NEW.path, NEW.code_digits)
     THEN
-        -- Waits for every transaction that has read the table for a token, and lets no other read it:
-        -- afterwards all tokens that were made of the action are committed and can be seen. The
+        -- Waits for every transaction that has read the table for a token, and lets no other read
+        -- it: afterwards all tokens that were made of the action are committed and can be seen. The
         -- triggers that make tokens of accounts need not wait: their actions cannot be changed.
         BEGIN
             LOCK TABLE mailroom.actions IN ACCESS EXCLUSIVE MODE;
         EXCEPTION WHEN lock_not_available THEN
-            RAISE EXCEPTION 'the action % cannot be changed: another transaction has read mailroom.actions for longer than a second', OLD.name
+            RAISE EXCEPTION
+                'the action % cannot be changed: another transaction has read mailroom.actions '
+                'for longer than a second', OLD.name
                 USING ERRCODE = 'lock_not_available',
-                    HINT = 'Repeat it when that transaction, such as pg_dump or a prepared one, has ended; pg_locks shows it.';
+                    HINT = 'Repeat it when that transaction, such as pg_dump or a prepared one, '
+                        'has ended; pg_locks shows it.';
         END;
 
         fault := CASE
             WHEN OLD.number IN (1, 2) THEN 'it is one of Mailroom''s own'
-            WHEN current_setting('transaction_isolation') NOT IN ('read committed', 'read uncommitted') THEN
+            WHEN current_setting('transaction_isolation') NOT IN ('read committed',
+                'read uncommitted') THEN
                 'in a transaction of this isolation level it may have tokens that are not seen'
-            WHEN EXISTS (SELECT FROM mailroom.issued_tokens AS tokens WHERE action = OLD.number) THEN 'it has tokens'
+            WHEN EXISTS (SELECT FROM mailroom.issued_tokens AS tokens WHERE action = OLD.number)
+                THEN 'it has tokens'
         END;
     END IF;
 
@@ -138,9 +156,11 @@ BEGIN
         RAISE EXCEPTION 'the action % cannot be deleted: %', OLD.name, fault
             USING ERRCODE = 'integrity_constraint_violation', HINT = 'Retire it by is_retired.';
     ELSIF fault IS NOT NULL THEN
-        RAISE EXCEPTION 'number, name, path and code_digits of the action % cannot be changed: %', OLD.name, fault
+        RAISE EXCEPTION 'number, name, path and code_digits of the action % cannot be changed: %',
+            OLD.name, fault
             USING ERRCODE = 'integrity_constraint_violation',
-                HINT = 'Retire it by is_retired, and add an action with another number, name and path.';
+                HINT = 'Retire it by is_retired, and add an action with another number, name and '
+                    'path.';
     END IF;
 
     IF TG_OP = 'DELETE' THEN
@@ -156,11 +176,15 @@ BEGIN
 
     -- Anything else would run with the rights of Mailroom's owner.
     IF NEW.eligibility IS NOT NULL AND mailroom.is_predicate(predicate) IS NOT TRUE THEN
-        RAISE EXCEPTION 'the eligibility of the action % is not a SECURITY DEFINER function of (text[], boolean) that returns rows'
+        RAISE EXCEPTION
+            'the eligibility of the action % is not a SECURITY DEFINER function of (text[], '
+            'boolean) that returns rows'
             ' (subject_id text, email text, name text)', NEW.name
             USING ERRCODE = 'invalid_parameter_value',
-                HINT = 'CREATE FUNCTION ...(subject_ids text[], is_redemption boolean) RETURNS TABLE (subject_id text, email text, name text)'
-                    ' ... SECURITY DEFINER. It then runs with the rights of its own owner. Name it with its schema and the types of its arguments.';
+                HINT = 'CREATE FUNCTION ...(subject_ids text[], is_redemption boolean) RETURNS '
+                    'TABLE (subject_id text, email text, name text)'
+                    ' ... SECURITY DEFINER. It then runs with the rights of its own owner. Name '
+                    'it with its schema and the types of its arguments.';
     END IF;
 
     -- With its schema, wherever that is found.
@@ -172,7 +196,8 @@ $$;
 REVOKE ALL ON FUNCTION mailroom.trg_before_action_change() FROM PUBLIC;
 
 COMMENT ON FUNCTION mailroom.trg_before_action_change() IS
-    'Keeps what links and verifiers know of an action, actions that have tokens, and functions of eligibility from running with the'
+    'Keeps what links and verifiers know of an action, actions that have tokens, and functions of '
+    'eligibility from running with the'
     ' rights of Mailroom''s owner.';
 
 CREATE TRIGGER before_action_change
@@ -190,19 +215,22 @@ LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     RAISE EXCEPTION 'action, secret, code and binding of token % cannot be changed', OLD.id
-        USING ERRCODE = 'integrity_constraint_violation', HINT = 'Its mail may be signed already. Enqueue another one instead.';
+        USING ERRCODE = 'integrity_constraint_violation',
+            HINT = 'Its mail may be signed already. Enqueue another one instead.';
 END;
 $$;
 
 REVOKE ALL ON FUNCTION mailroom.trg_before_token_change() FROM PUBLIC;
 
 COMMENT ON FUNCTION mailroom.trg_before_token_change() IS
-    'Keeps what a token''s link says of it: a link is never signed for another browser than before, nor for any.';
+    'Keeps what a token''s link says of it: a link is never signed for another browser than '
+    'before, nor for any.';
 
 CREATE TRIGGER before_token_change
     BEFORE UPDATE OF action, consumed_id, code_hash, binding ON mailroom.issued_tokens
     FOR EACH ROW
-    WHEN ((NEW.action, NEW.consumed_id, NEW.code_hash, NEW.binding) IS DISTINCT FROM (OLD.action, OLD.consumed_id, OLD.code_hash, OLD.binding))
+    WHEN ((NEW.action, NEW.consumed_id, NEW.code_hash, NEW.binding) IS DISTINCT
+        FROM (OLD.action, OLD.consumed_id, OLD.code_hash, OLD.binding))
     EXECUTE FUNCTION mailroom.trg_before_token_change();
 
 CREATE FUNCTION mailroom.next_token_id() RETURNS bigint
@@ -211,8 +239,8 @@ RETURN nextval('mailroom.issued_tokens_id_seq'::regclass);
 
 COMMENT ON FUNCTION mailroom.next_token_id() IS 'The next token''s id.';
 
--- The collector's payload.rs has the same limits. A payload of 200 bytes has neither a hundred levels nor a number of 309 digits, and
--- exact looks follow where the text alone could have them.
+-- The collector's payload.rs has the same limits. A payload of 200 bytes has neither a hundred
+-- levels nor a number of 309 digits, and exact looks follow where the text alone could have them.
 CREATE FUNCTION mailroom.payload_fault(payload jsonb) RETURNS text
 LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp AS $$
@@ -223,10 +251,12 @@ BEGIN
         WHEN octet_length(written) <= 200 THEN NULL
         WHEN octet_length(written) > 8192 THEN 'payload has more than 8192 bytes'
         WHEN octet_length(written) - octet_length(translate(written, '[{', '')) > 100
-            AND jsonb_path_exists(payload, 'strict $.**{100} ? (@.type() == "array" || @.type() == "object")')
+            AND jsonb_path_exists(payload,
+                'strict $.**{100} ? (@.type() == "array" || @.type() == "object")')
         THEN 'payload is nested more than 100 levels deep, which no sender reads'
         WHEN written ~ '[0-9]{155}[0-9]{154}'
-            AND jsonb_path_exists(payload, 'strict $.** ? (@.type() == "number" && (@ >= 1e308 || @ <= -1e308))')
+            AND jsonb_path_exists(payload,
+                'strict $.** ? (@.type() == "number" && (@ >= 1e308 || @ <= -1e308))')
         THEN 'payload has a number of 1e308 or more, which no sender reads'
     END;
 END;
@@ -234,7 +264,8 @@ $$;
 
 REVOKE ALL ON FUNCTION mailroom.payload_fault(jsonb) FROM PUBLIC;
 
-COMMENT ON FUNCTION mailroom.payload_fault(jsonb) IS 'Why no sender can read a payload; null if each can.';
+COMMENT ON FUNCTION mailroom.payload_fault(jsonb) IS
+    'Why no sender can read a payload; null if each can.';
 
 CREATE FUNCTION mailroom.enqueue(
     action text,
@@ -263,9 +294,9 @@ DECLARE
     earlier mailroom.idempotency_keys%ROWTYPE;
     digest bytea;
 BEGIN
-    -- Reading the table locks it until the transaction ends, so that what tokens carry of the action
-    -- does not change before they are committed. A lock of the row would do that as well, but
-    -- concurrent transactions would then make a MultiXact of all lockers for each token.
+    -- Reading the table locks it until the transaction ends, so that what tokens carry of the
+    -- action does not change before they are committed. A lock of the row would do that as well,
+    -- but concurrent transactions would then make a MultiXact of all lockers for each token.
     SELECT * INTO wanted FROM mailroom.actions WHERE name = enqueue.action;
 
     -- In a stricter isolation level an old snapshot can show a row that has been changed since. If
@@ -278,18 +309,24 @@ BEGIN
 
     -- What was given is not repeated: an address does not belong into a log.
     fault := CASE
-        WHEN wanted.number IS NULL THEN 'there is no such action; mailroom.actions has those that there are'
+        WHEN wanted.number IS NULL THEN
+            'there is no such action; mailroom.actions has those that there are'
         WHEN wanted.is_retired THEN 'the action is retired'
         WHEN mailroom.is_address(enqueue.recipient_email) IS NOT TRUE THEN
-            'recipient_email is not an address that mail can be sent to: NAME@DOMAIN without spaces, quotes,'
+            'recipient_email is not an address that mail can be sent to: NAME@DOMAIN without '
+            'spaces, quotes,'
             ' brackets and invisible characters, of at most 254 bytes'
-        WHEN octet_length(enqueue.recipient_name) > 254 OR enqueue.recipient_name ~ '[[:cntrl:]]' THEN
+        WHEN octet_length(enqueue.recipient_name) > 254
+            OR enqueue.recipient_name ~ '[[:cntrl:]]' THEN
             'recipient_name has more than 254 bytes or a control character'
-        WHEN octet_length(enqueue.subject_id) NOT BETWEEN 1 AND 255 THEN 'subject_id is empty or has more than 255 bytes'
+        WHEN octet_length(enqueue.subject_id) NOT BETWEEN 1 AND 255
+            THEN 'subject_id is empty or has more than 255 bytes'
         WHEN enqueue.subject_id IS NULL AND wanted.eligibility IS NOT NULL THEN
             'this action needs a subject_id, of which its eligibility is asked'
-        WHEN enqueue.deliver_at > epoch + interval '1 year' THEN 'deliver_at is more than a year away'
-        WHEN octet_length(enqueue.idempotency_key) NOT BETWEEN 1 AND 255 THEN 'idempotency_key is empty or has more than 255 bytes'
+        WHEN enqueue.deliver_at > epoch + interval '1 year'
+            THEN 'deliver_at is more than a year away'
+        WHEN octet_length(enqueue.idempotency_key) NOT BETWEEN 1 AND 255
+            THEN 'idempotency_key is empty or has more than 255 bytes'
         WHEN octet_length(enqueue.binding) <> 16 THEN 'binding is not of 16 bytes'
         ELSE mailroom.payload_fault(enqueue.payload)
     END;
@@ -308,7 +345,8 @@ BEGIN
 
     IF enqueue.idempotency_key IS NOT NULL THEN
         digest := sha256(convert_to(jsonb_build_array(
-            enqueue.recipient_email, enqueue.recipient_name, enqueue.subject_id, enqueue.payload, enqueue.language,
+            enqueue.recipient_email, enqueue.recipient_name, enqueue.subject_id, enqueue.payload,
+                enqueue.language,
             -- A time as text depends on the session's time zone.
             extract(epoch FROM enqueue.deliver_at),
             encode(enqueue.binding, 'hex')
@@ -323,11 +361,15 @@ BEGIN
             WHERE known.action = wanted.number AND known.key = enqueue.idempotency_key;
 
             IF NOT FOUND THEN
-                RAISE EXCEPTION 'mailroom.enqueue(): another transaction has just used this idempotency_key'
+                RAISE EXCEPTION
+                    'mailroom.enqueue(): another transaction has just used this idempotency_key'
                     USING ERRCODE = 'serialization_failure', HINT = 'Repeat the transaction.';
             ELSIF earlier.digest <> digest THEN
-                RAISE EXCEPTION 'mailroom.enqueue(): this idempotency_key was used with other arguments, for token %', earlier.token
-                    USING ERRCODE = 'unique_violation', HINT = 'One key stands for one mail: take a key of its own for another.';
+                RAISE EXCEPTION
+                    'mailroom.enqueue(): this idempotency_key was used with other arguments, for '
+                    'token %', earlier.token
+                    USING ERRCODE = 'unique_violation', HINT =
+                        'One key stands for one mail: take a key of its own for another.';
             END IF;
 
             RETURN earlier.token;
@@ -335,12 +377,14 @@ BEGIN
     END IF;
 
     INSERT INTO mailroom.issued_tokens (
-        id, action, subject_id, recipient_email, recipient_name, language, consumed_id, code_hash, created_at, expires_at,
+        id, action, subject_id, recipient_email, recipient_name, language, consumed_id, code_hash,
+            created_at, expires_at,
         binding, has_payload
     )
     VALUES (
         made, wanted.number, enqueue.subject_id, enqueue.recipient_email, enqueue.recipient_name,
-        mailroom.language_tag(enqueue.language), mailroom.consumed_id(secret), mailroom.code_hash(secret, code),
+        mailroom.language_tag(enqueue.language), mailroom.consumed_id(secret),
+            mailroom.code_hash(secret, code),
         floor(extract(epoch FROM epoch))::bigint, ends_at,
         enqueue.binding, enqueue.payload IS NOT NULL
     );
@@ -360,10 +404,14 @@ BEGIN
 END;
 $$;
 
-COMMENT ON FUNCTION mailroom.enqueue(text, text, text, text, jsonb, text, timestamptz, text, bytea) IS
-    'Makes a token and queues its mail in the caller''s transaction; answers the token''s id. The same idempotency_key with the same'
-    ' arguments answers the id of the first call and sends nothing again, until 30 days after that token''s expiry. deliver_at is at'
-    ' most a year away, and the lifetime begins there. binding names the browser that the link is for, as in issued_tokens.';
+COMMENT ON FUNCTION mailroom.enqueue(text, text, text, text, jsonb, text, timestamptz, text,
+    bytea) IS
+    'Makes a token and queues its mail in the caller''s transaction; answers the token''s id. The '
+    'same idempotency_key with the same'
+    ' arguments answers the id of the first call and sends nothing again, until 30 days after '
+    'that token''s expiry. deliver_at is at'
+    ' most a year away, and the lifetime begins there. binding names the browser that the link is '
+    'for, as in issued_tokens.';
 
 -- Alike for every browser, whether it has a token or not, so that nobody learns by it who exists.
 CREATE FUNCTION mailroom.browser_code(binding bytea) RETURNS text
@@ -375,14 +423,17 @@ DECLARE
     shown text;
 BEGIN
     IF octet_length(browser_code.binding) IS DISTINCT FROM 16 THEN
-        RAISE EXCEPTION 'mailroom.browser_code(): binding is not of 16 bytes' USING ERRCODE = 'invalid_parameter_value';
+        RAISE EXCEPTION 'mailroom.browser_code(): binding is not of 16 bytes'
+            USING ERRCODE = 'invalid_parameter_value';
     END IF;
 
     INSERT INTO mailroom.browser_codes AS known (binding, code, expires_at)
     VALUES (browser_code.binding, mailroom.generate_code(5), epoch + 86400)
     ON CONFLICT ON CONSTRAINT browser_codes_pkey DO UPDATE
-    SET code = CASE WHEN known.tries < 5 AND known.expires_at > epoch THEN known.code ELSE excluded.code END,
-        tries = CASE WHEN known.tries < 5 AND known.expires_at > epoch THEN known.tries ELSE 0::smallint END,
+    SET code = CASE WHEN known.tries < 5 AND known.expires_at > epoch THEN known.code
+        ELSE excluded.code END,
+        tries = CASE WHEN known.tries < 5 AND known.expires_at > epoch THEN known.tries
+            ELSE 0::smallint END,
         expires_at = excluded.expires_at
     RETURNING code INTO shown;
 
@@ -391,8 +442,10 @@ END;
 $$;
 
 COMMENT ON FUNCTION mailroom.browser_code(bytea) IS
-    'Digits for that browser to show, and for no mail: whoever enters them may use the links that are bound to it in another browser, for'
-    ' actions without a code. The same for a day from the last call, or until five codes were entered: then others.';
+    'Digits for that browser to show, and for no mail: whoever enters them may use the links that '
+    'are bound to it in another browser, for'
+    ' actions without a code. The same for a day from the last call, or until five codes were '
+    'entered: then others.';
 
 -- In a database with another encoding than UTF-8 a text may have no UTF-8 form; the row is sent as
 -- a byte that is none, which no line takes, so that the token is given up and the others of its
@@ -410,7 +463,8 @@ $$;
 
 REVOKE ALL ON FUNCTION mailroom.to_utf8(text) FROM PUBLIC;
 
-COMMENT ON FUNCTION mailroom.to_utf8(text) IS 'Text in UTF-8, or one byte that is not, if it has no such form.';
+COMMENT ON FUNCTION mailroom.to_utf8(text) IS
+    'Text in UTF-8, or one byte that is not, if it has no such form.';
 
 -- Not stable, as the database's encoding never changes: so that a plan has its answer, and what
 -- calls it becomes a part of other statements.
@@ -655,7 +709,8 @@ BEGIN
     ELSE
         points := mailroom.code_points(mailroom.to_utf8(email));
         points := ARRAY(
-            SELECT mailroom.fold_letter(point) FROM unnest(points) WITH ORDINALITY AS t (point, nth) ORDER BY nth
+            SELECT mailroom.fold_letter(point) FROM unnest(points) WITH ORDINALITY AS t (point, nth)
+                ORDER BY nth
         );
     END IF;
 
@@ -699,7 +754,8 @@ BEGIN
     WHILE place IS NOT NULL LOOP
         last_place := place;
         place := array_position(points, 46, last_place + 1);
-        label := mailroom.to_ascii_label(points[last_place + 1:coalesce(place, cardinality(points) + 1) - 1]);
+        label := mailroom.to_ascii_label(points[last_place + 1:coalesce(place,
+            cardinality(points) + 1) - 1]);
 
         IF label IS NULL THEN
             RETURN NULL;
@@ -728,7 +784,8 @@ RETURN CASE
 END;
 
 COMMENT ON FUNCTION mailroom.normal_address(text) IS
-    'The form of an address by which suppressions are kept and looked up: small letters, and the domain in'
+    'The form of an address by which suppressions are kept and looked up: small letters, and the '
+    'domain in'
     ' ASCII. Null for some of what is no address.';
 
 -- Strict enough that no sender takes it for another one; whether it can be reached is for its mail
@@ -754,14 +811,16 @@ LANGUAGE sql IMMUTABLE
 RETURN email NOT LIKE '%@%' OR mailroom.is_address(email);
 
 COMMENT ON FUNCTION mailroom.is_addressable(text) IS
-    'Whether an account''s token may be handed to a sender: its email is an address, or none that could be'
+    'Whether an account''s token may be handed to a sender: its email is an address, or none that '
+    'could be'
     ' taken for somebody else''s.';
 
 CREATE FUNCTION mailroom.is_language(tag text) RETURNS boolean
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN tag ~ '^[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8}){0,3}$';
 
-COMMENT ON FUNCTION mailroom.is_language(text) IS 'Whether this is a language''s tag, such as de or pt-BR, as in BCP 47.';
+COMMENT ON FUNCTION mailroom.is_language(text) IS
+    'Whether this is a language''s tag, such as de or pt-BR, as in BCP 47.';
 
 -- Browsers, locales and databases write more than a template is chosen by. A mail in the sender's
 -- own language is better than none.
@@ -776,12 +835,14 @@ RETURN CASE
 END;
 
 COMMENT ON FUNCTION mailroom.language_tag(text) IS
-    'The language''s tag in this, without what follows it: pt-BR of pt_BR.UTF-8 or pt-BR-u-nu-latn; null if'
+    'The language''s tag in this, without what follows it: pt-BR of pt_BR.UTF-8 or '
+    'pt-BR-u-nu-latn; null if'
     ' it does not begin with one.';
 
--- The secrets of tokens that are used or void go with their rows; those of leases go when the batch is settled, in a moment. Nothing
--- is waited for: a row that a collector is just claiming, or an operator putting back, is taken away by the next claim, which finds
--- the token used or cancelled. Nor does a collector wait for a payload that an open transaction deletes.
+-- The secrets of tokens that are used or void go with their rows; those of leases go when the batch
+-- is settled, in a moment. Nothing is waited for: a row that a collector is just claiming, or an
+-- operator putting back, is taken away by the next claim, which finds the token used or cancelled.
+-- Nor does a collector wait for a payload that an open transaction deletes.
 CREATE FUNCTION mailroom.withdraw(gone bigint[], reason text) RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
@@ -790,7 +851,8 @@ SET enable_seqscan = off SET jit = off AS $$
 BEGIN
     WITH withdrawn AS (
         DELETE FROM mailroom.queue
-        WHERE token = ANY (ARRAY(SELECT token FROM mailroom.queue WHERE token = ANY (gone) FOR UPDATE SKIP LOCKED))
+        WHERE token = ANY (ARRAY(SELECT token FROM mailroom.queue
+            WHERE token = ANY (gone) FOR UPDATE SKIP LOCKED))
         RETURNING token, attempts
     )
     INSERT INTO mailroom.delivery_log (tokens, happened_at, attempt, outcome, reason)
@@ -816,7 +878,8 @@ $$;
 REVOKE ALL ON FUNCTION mailroom.withdraw(bigint[], text) FROM PUBLIC;
 
 COMMENT ON FUNCTION mailroom.withdraw(bigint[], text) IS
-    'Takes tokens out of the queue, with their secrets and payloads, and logs why, if a reason is given.';
+    'Takes tokens out of the queue, with their secrets and payloads, and logs why, if a reason is '
+    'given.';
 
 CREATE FUNCTION mailroom.cancel(token bigint) RETURNS boolean
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
@@ -840,9 +903,11 @@ END;
 $$;
 
 COMMENT ON FUNCTION mailroom.cancel(bigint) IS
-    'Ends a token that can still be used: its mail is not sent any more, and its link is no longer good. Answers whether it could.';
+    'Ends a token that can still be used: its mail is not sent any more, and its link is no '
+    'longer good. Answers whether it could.';
 
-CREATE FUNCTION mailroom.cancel_subject(subject_id text, only_proofs boolean DEFAULT false) RETURNS integer
+CREATE FUNCTION mailroom.cancel_subject(subject_id text, only_proofs boolean DEFAULT false)
+    RETURNS integer
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET plan_cache_mode = force_generic_plan
@@ -859,7 +924,8 @@ BEGIN
             AND consumed_at IS NULL
             AND cancelled_at IS NULL
             AND expires_at > epoch
-            AND (NOT only_proofs OR action IN (SELECT number FROM mailroom.actions WHERE proves_address))
+            AND (NOT only_proofs OR action IN (SELECT number FROM mailroom.actions
+                WHERE proves_address))
         RETURNING id
     )
     SELECT array_agg(id) INTO ended FROM ended;
@@ -873,7 +939,8 @@ END;
 $$;
 
 COMMENT ON FUNCTION mailroom.cancel_subject(text, boolean) IS
-    'Ends the tokens of a subject that can still be used; with only_proofs those that prove its address, for when that changes. Answers'
+    'Ends the tokens of a subject that can still be used; with only_proofs those that prove its '
+    'address, for when that changes. Answers'
     ' how many.';
 
 CREATE FUNCTION mailroom.recheck(subject_id text) RETURNS integer
@@ -885,8 +952,9 @@ SET enable_seqscan = off SET jit = off AS $$
 DECLARE
     rechecked integer;
 BEGIN
-    -- As new rows: a claim in between, which deletes them, is waited for, and a collector that sleeps is woken. By a clock that is
-    -- read when the transaction has its number, as peek() needs it.
+    -- As new rows: a claim in between, which deletes them, is waited for, and a collector that
+    -- sleeps is woken. By a clock that is read when the transaction has its number, as peek() needs
+    -- it.
     WITH deferred AS (
         -- By an array: a join could read the whole queue.
         DELETE FROM mailroom.queue
@@ -907,7 +975,8 @@ END;
 $$;
 
 COMMENT ON FUNCTION mailroom.recheck(text) IS
-    'Has the deferred tokens of a subject looked at again at once; for triggers, when a subject may have become eligible. Answers how many.';
+    'Has the deferred tokens of a subject looked at again at once; for triggers, when a subject '
+    'may have become eligible. Answers how many.';
 
 DO $$
 DECLARE
@@ -915,8 +984,10 @@ DECLARE
 BEGIN
     -- They are the application's to call, not everybody's.
     FOREACH signature IN ARRAY ARRAY[
-        'generate_secret()', 'generate_code(integer)', 'next_token_id()', 'cancel(bigint)', 'cancel_subject(text, boolean)', 'recheck(text)',
-        'enqueue(text, text, text, text, jsonb, text, timestamptz, text, bytea)', 'browser_code(bytea)'
+        'generate_secret()', 'generate_code(integer)', 'next_token_id()', 'cancel(bigint)',
+        'cancel_subject(text, boolean)', 'recheck(text)',
+        'enqueue(text, text, text, text, jsonb, text, timestamptz, text, bytea)',
+        'browser_code(bytea)'
     ] LOOP
         EXECUTE format('REVOKE ALL ON FUNCTION mailroom.%s FROM PUBLIC', signature);
     END LOOP;

@@ -1,5 +1,5 @@
--- Feature: one function uses a token up. It gets the race between two tabs, the expiry, the eligibility of its subject and the
--- tries of a code right.
+-- Feature: one function uses a token up. It gets the race between two tabs, the expiry, the
+-- eligibility of its subject and the tries of a code right.
 --
 -- Locks: no table; some milliseconds.
 
@@ -9,7 +9,8 @@ CREATE TYPE mailroom.verdict AS ENUM (
     'ok', 'unknown', 'used', 'expired', 'not_eligible', 'too_many_attempts', 'wrong_code'
 );
 
-COMMENT ON TYPE mailroom.verdict IS 'What redeem() answers, in the order in which it looks, ok apart.';
+COMMENT ON TYPE mailroom.verdict IS
+    'What redeem() answers, in the order in which it looks, ok apart.';
 
 -- Looked up for each call: whoever owns the function may have made it anew since it was named.
 CREATE FUNCTION mailroom.predicate_name(predicate text) RETURNS text
@@ -19,7 +20,9 @@ DECLARE
     callable oid := predicate::regprocedure;
 BEGIN
     IF NOT mailroom.is_predicate(callable) THEN
-        RAISE EXCEPTION '% is no SECURITY DEFINER function that returns rows (subject_id text, email text, name text)', predicate
+        RAISE EXCEPTION
+            '% is no SECURITY DEFINER function that returns rows (subject_id text, email text, '
+            'name text)', predicate
             USING ERRCODE = 'object_not_in_prerequisite_state';
     END IF;
 
@@ -30,10 +33,11 @@ $$;
 REVOKE ALL ON FUNCTION mailroom.predicate_name(text) FROM PUBLIC;
 
 COMMENT ON FUNCTION mailroom.predicate_name(text) IS
-    'The name, to be called by, of a function of eligibility that runs with the rights of its own owner.';
+    'The name, to be called by, of a function of eligibility that runs with the rights of its own '
+    'owner.';
 
--- The type is looked at beside the value: a function that was made anew just now could return another
--- one, with a cast of its owner's that would run with the rights of Mailroom's owner.
+-- The type is looked at beside the value: a function that was made anew just now could return
+-- another one, with a cast of its owner's that would run with the rights of Mailroom's owner.
 CREATE FUNCTION mailroom.text_column(name text) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN format(
@@ -47,10 +51,12 @@ REVOKE ALL ON FUNCTION mailroom.text_column(text) FROM PUBLIC;
 COMMENT ON FUNCTION mailroom.text_column(text) IS
     'SQL for a column of what a function of eligibility returns: null unless it is a text.';
 
--- In a block of its own, so that an error of the application's function is the mail's alone; a lock that it waits for, a failed
--- assertion and the caller's statement_timeout are errors, too. Once one has taken so long, the others are not asked. It may join as it
--- likes, whatever its caller's plan must not. Fewer rows are declared than claims pick, so that their plan hashes the answers.
-CREATE FUNCTION mailroom.ask_eligibility(predicate text, subject_ids text[], OUT subject_id text, OUT email text, OUT name text, OUT fault text)
+-- In a block of its own, so that an error of the application's function is the mail's alone; a lock
+-- that it waits for, a failed assertion and the caller's statement_timeout are errors, too. Once
+-- one has taken so long, the others are not asked. It may join as it likes, whatever its caller's
+-- plan must not. Fewer rows are declared than claims pick, so that their plan hashes the answers.
+CREATE FUNCTION mailroom.ask_eligibility(predicate text, subject_ids text[], OUT subject_id text,
+    OUT email text, OUT name text, OUT fault text)
 RETURNS SETOF record
 LANGUAGE plpgsql VOLATILE ROWS 2
 SET search_path = pg_catalog, pg_temp
@@ -62,7 +68,8 @@ DECLARE
 BEGIN
     IF clock_timestamp() > statement_timestamp() + interval '4 seconds' THEN
         RETURN QUERY
-        SELECT id, NULL::text, NULL::text, format('%s is not asked, because another one takes too long', predicate)
+        SELECT id, NULL::text, NULL::text, format('%s is not asked, because another one takes too '
+            'long', predicate)
         FROM pg_catalog.unnest(subject_ids) AS id;
         RETURN;
     END IF;
@@ -70,7 +77,8 @@ BEGIN
     -- Those of accounts by a plan that is kept: a dynamic statement is planned at each call.
     IF predicate = 'mailroom.provisioned_accounts(text[],boolean)' THEN
         RETURN QUERY
-        SELECT answer.*, NULL::text FROM mailroom.provisioned_accounts(subject_ids, false) AS answer;
+        SELECT answer.*, NULL::text FROM mailroom.provisioned_accounts(subject_ids, false)
+            AS answer;
         RETURN;
     ELSIF predicate = 'mailroom.active_accounts(text[],boolean)' THEN
         RETURN QUERY
@@ -78,13 +86,15 @@ BEGIN
         RETURN;
     END IF;
 
-    -- In a transaction of its own that is taken back: a claim keeps nothing of what the function did to
-    -- the session, such as another search path. One answer a subject, however many there are.
+    -- In a transaction of its own that is taken back: a claim keeps nothing of what the function
+    -- did to the session, such as another search path. One answer a subject, however many there
+    -- are.
     BEGIN
         EXECUTE format(
             'SELECT array_agg(subject_id), array_agg(email), array_agg(name)
             FROM (SELECT DISTINCT ON (1) %1$s, %2$s, %3$s FROM %4$s($1, false)) AS answer',
-            mailroom.text_column('subject_id'), mailroom.text_column('email'), mailroom.text_column('name'),
+            mailroom.text_column('subject_id'), mailroom.text_column('email'),
+                mailroom.text_column('name'),
             mailroom.predicate_name(predicate)
         )
         INTO answered, emails, names
@@ -109,7 +119,8 @@ EXCEPTION WHEN OTHERS OR assert_failure OR query_canceled THEN
         FROM mailroom.ask_eligibility(predicate, subject_ids[:cardinality(subject_ids) / 2]) AS half
         UNION ALL
         SELECT half.*
-        FROM mailroom.ask_eligibility(predicate, subject_ids[cardinality(subject_ids) / 2 + 1:]) AS half;
+        FROM mailroom.ask_eligibility(predicate, subject_ids[cardinality(subject_ids) / 2 + 1:])
+            AS half;
         RETURN;
     END IF;
 
@@ -123,11 +134,12 @@ $$;
 REVOKE ALL ON FUNCTION mailroom.ask_eligibility(text, text[]) FROM PUBLIC;
 
 COMMENT ON FUNCTION mailroom.ask_eligibility(text, text[]) IS
-    'Which of the subjects may get an action''s mails, by its eligibility function. Those whom it fails for are among them, each with'
+    'Which of the subjects may get an action''s mails, by its eligibility function. Those whom it '
+    'fails for are among them, each with'
     ' the fault.';
 
--- Both kinds of digits are judged together, as one try with one verdict: whoever has only one of them
--- does not learn whether it is right.
+-- Both kinds of digits are judged together, as one try with one verdict: whoever has only one of
+-- them does not learn whether it is right.
 CREATE FUNCTION mailroom.count_code_attempt(
     candidate mailroom.issued_tokens,
     has_code boolean,
@@ -157,17 +169,19 @@ BEGIN
         RETURN 'too_many_attempts';
     END IF;
 
-    -- Not in constant time: to learn from how long bytes take to compare one needs far more than five tries.
+    -- Not in constant time: to learn from how long bytes take to compare one needs far more than
+    -- five tries.
     IF has_code THEN
-        -- The next number, if one is left. In REPEATABLE READ and above a number that the transaction does not see taken
-        -- fails as a serialization error.
+        -- The next number, if one is left. In REPEATABLE READ and above a number that the
+        -- transaction does not see taken fails as a serialization error.
         INSERT INTO mailroom.code_attempts (token, is_other_browser, ordinal, attempted_at)
         SELECT candidate.id, is_other, count(*) + 1, epoch
         FROM mailroom.code_attempts
         WHERE token = candidate.id AND is_other_browser = is_other
         HAVING count(*) < 5
         ON CONFLICT DO NOTHING
-        RETURNING (candidate.code_hash = mailroom.code_hash(count_code_attempt.secret, count_code_attempt.code)) IS TRUE INTO is_right;
+        RETURNING (candidate.code_hash = mailroom.code_hash(count_code_attempt.secret,
+            count_code_attempt.code)) IS TRUE INTO is_right;
     END IF;
 
     IF is_other AND is_right IS NOT NULL THEN
@@ -183,7 +197,8 @@ BEGIN
     END IF;
 
     IF is_right THEN
-        DELETE FROM mailroom.code_failures WHERE subject = for_subject AND is_other_browser = is_other;
+        DELETE FROM mailroom.code_failures WHERE subject = for_subject
+            AND is_other_browser = is_other;
         RETURN 'ok';
     END IF;
 
@@ -207,13 +222,17 @@ BEGIN
 END;
 $$;
 
-REVOKE ALL ON FUNCTION mailroom.count_code_attempt(mailroom.issued_tokens, boolean, boolean, bytea, text, text, bigint) FROM PUBLIC;
+REVOKE ALL ON FUNCTION mailroom.count_code_attempt(mailroom.issued_tokens, boolean, boolean, bytea,
+    text, text, bigint) FROM PUBLIC;
 
-COMMENT ON FUNCTION mailroom.count_code_attempt(mailroom.issued_tokens, boolean, boolean, bytea, text, text, bigint) IS
-    'Counts a try of a token''s code, of the digits that its browser shows, or of both, and answers what comes of it.';
+COMMENT ON FUNCTION mailroom.count_code_attempt(mailroom.issued_tokens, boolean, boolean, bytea,
+    text, text, bigint) IS
+    'Counts a try of a token''s code, of the digits that its browser shows, or of both, and '
+    'answers what comes of it.';
 
--- Locks, in this order: the subject's row, by the action's function; the token's row; then whatever the application changes. Deleting an
--- account takes the same order, and collectors lock neither. Two redemptions in one transaction can wait for each other.
+-- Locks, in this order: the subject's row, by the action's function; the token's row; then whatever
+-- the application changes. Deleting an account takes the same order, and collectors lock neither.
+-- Two redemptions in one transaction can wait for each other.
 CREATE FUNCTION mailroom.use_token(
     secret bytea,
     action text,
@@ -247,9 +266,10 @@ BEGIN
 
     SELECT * INTO wanted FROM mailroom.actions WHERE name = use_token.action AND path IS NOT NULL;
 
-    -- How long a look-up takes depends on how far the sought value agrees with those in the index: that must tell nothing about
-    -- secrets, and tells nothing about them by their hash.
-    SELECT * INTO candidate FROM mailroom.issued_tokens AS tokens WHERE consumed_id = mailroom.consumed_id(use_token.secret);
+    -- How long a look-up takes depends on how far the sought value agrees with those in the index:
+    -- that must tell nothing about secrets, and tells nothing about them by their hash.
+    SELECT * INTO candidate FROM mailroom.issued_tokens AS tokens
+        WHERE consumed_id = mailroom.consumed_id(use_token.secret);
 
     -- A link for something else is not told from one that was never made.
     IF candidate.action IS DISTINCT FROM wanted.number OR candidate.id IS NULL THEN
@@ -264,26 +284,29 @@ BEGIN
         )
         INTO present_email USING ARRAY[candidate.subject_id];
 
-        -- The function may have changed it, and what follows must not find operators of its owner's.
+        -- The function may have changed it, and what follows must not find operators of its
+        -- owner's.
         PERFORM pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
         is_eligible := present_email IS NOT NULL;
     END IF;
 
-    SELECT * INTO candidate FROM mailroom.issued_tokens AS tokens WHERE id = candidate.id FOR NO KEY UPDATE;
+    SELECT * INTO candidate FROM mailroom.issued_tokens AS tokens
+        WHERE id = candidate.id FOR NO KEY UPDATE;
 
     -- Deleted while this call waited.
     IF candidate.id IS NULL THEN
         RETURN;
     END IF;
 
-    -- Not the transaction's time, which may have begun long before: the token is judged by the second in which it is
-    -- consumed.
+    -- Not the transaction's time, which may have begun long before: the token is judged by the
+    -- second in which it is consumed.
     epoch := floor(extract(epoch FROM mailroom.clock()));
     is_other := candidate.binding IS NOT NULL AND use_token.binding_proven IS NOT TRUE;
 
-    -- Whatever can be said without the code is said before it is looked at: a verdict on the code says nothing else, and
-    -- no other verdict says anything about the code. Addresses are compared as well as their tokens cancelled by a change: a
-    -- transaction of a stricter isolation level that changed one may not have seen the token.
+    -- Whatever can be said without the code is said before it is looked at: a verdict on the code
+    -- says nothing else, and no other verdict says anything about the code. Addresses are compared
+    -- as well as their tokens cancelled by a change: a transaction of a stricter isolation level
+    -- that changed one may not have seen the token.
     IF candidate.consumed_at IS NOT NULL THEN
         verdict := 'used';
     ELSIF epoch >= candidate.expires_at
@@ -291,7 +314,8 @@ BEGIN
         OR (
             wanted.proves_address
             AND candidate.recipient_email <> present_email COLLATE "C"
-            AND mailroom.normal_address(candidate.recipient_email) IS DISTINCT FROM mailroom.normal_address(present_email)
+            AND mailroom.normal_address(candidate.recipient_email) IS DISTINCT
+                FROM mailroom.normal_address(present_email)
         ) IS TRUE
     THEN
         verdict := 'expired';
@@ -318,8 +342,8 @@ BEGIN
         RETURN;
     END IF;
 
-    -- With it go the other tokens that were asked for to the same end: who has got in needs none of them, and the next who
-    -- reads that mailbox must not either.
+    -- With it go the other tokens that were asked for to the same end: who has got in needs none of
+    -- them, and the next who reads that mailbox must not either.
     WITH used AS (
         UPDATE mailroom.issued_tokens AS same
         SET consumed_at = epoch
@@ -350,11 +374,12 @@ $$;
 
 REVOKE ALL ON FUNCTION mailroom.use_token(bytea, text, text, boolean, text) FROM PUBLIC;
 
-COMMENT ON FUNCTION mailroom.use_token(bytea, text, text, boolean, text) IS 'The work of redeem(), which watches over it.';
+COMMENT ON FUNCTION mailroom.use_token(bytea, text, text, boolean, text) IS
+    'The work of redeem(), which watches over it.';
 
 -- Without a search path of its own, which would hide whether a function of eligibility has changed
--- that of the session for good: a plain SET in it outlasts every SET clause around it. So all names have
--- their schema here, those of types and operators too.
+-- that of the session for good: a plain SET in it outlasts every SET clause around it. So all names
+-- have their schema here, those of types and operators too.
 CREATE FUNCTION mailroom.redeem(
     secret bytea,
     action text,
@@ -376,17 +401,23 @@ BEGIN
     ) AS used;
 
     IF pg_catalog.current_setting('search_path') OPERATOR(pg_catalog.<>) path THEN
-        RAISE EXCEPTION 'mailroom.redeem(): the eligibility function of the action % changes the search_path of the session', redeem.action
+        RAISE EXCEPTION
+            'mailroom.redeem(): the eligibility function of the action % changes the search_path '
+            'of the session', redeem.action
             USING ERRCODE = 'object_not_in_prerequisite_state',
-                HINT = 'Give it a SET clause, as by ALTER FUNCTION ... SET search_path = pg_catalog, pg_temp.';
+                HINT = 'Give it a SET clause, as by ALTER FUNCTION ... SET search_path = '
+                    'pg_catalog, pg_temp.';
     END IF;
 END;
 $$;
 
 COMMENT ON FUNCTION mailroom.redeem(bytea, text, text, boolean, text) IS
-    'Uses a token up, if it is genuine, unused, unexpired, its subject is eligible and, where there is one, the code is right; answers why'
-    ' not otherwise, and the token and its subject on ok. Commit whatever it answers: a rollback takes the counted try back. Unless'
-    ' binding_proven a bound token needs the digits of browser_code(), beside its code if it has one.';
+    'Uses a token up, if it is genuine, unused, unexpired, its subject is eligible and, where '
+    'there is one, the code is right; answers why'
+    ' not otherwise, and the token and its subject on ok. Commit whatever it answers: a rollback '
+    'takes the counted try back. Unless'
+    ' binding_proven a bound token needs the digits of browser_code(), beside its code if it has '
+    'one.';
 
 -- It is the application's to call, not everybody's.
 REVOKE ALL ON FUNCTION mailroom.redeem(bytea, text, text, boolean, text) FROM PUBLIC;

@@ -1,13 +1,13 @@
--- Feature: what an operator needs of the queue: where each token stands, how much waits and for how long, dead letters that go out
--- again, and tables that do not grow for ever.
+-- Feature: what an operator needs of the queue: where each token stands, how much waits and for how
+-- long, dead letters that go out again, and tables that do not grow for ever.
 --
 -- Locks: no table; some milliseconds.
 
 BEGIN;
 
--- For a dead letter that has expired: its secret is erased, so a new token is made, with the payload if that still exists.
--- An account's token is inserted into the accounts' table of tokens, so it goes to the account's present address.
--- The new token has the binding of the old one.
+-- For a dead letter that has expired: its secret is erased, so a new token is made, with the
+-- payload if that still exists. An account's token is inserted into the accounts' table of tokens,
+-- so it goes to the account's present address. The new token has the binding of the old one.
 CREATE FUNCTION mailroom.renew(expired mailroom.issued_tokens) RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
@@ -19,11 +19,14 @@ DECLARE
 BEGIN
     IF to_regclass('mailroom.adopted_tokens') IS NOT NULL THEN
         PERFORM set_config('mailroom.binding', coalesce(encode(expired.binding, 'hex'), ''), true);
-        INSERT INTO mailroom.adopted_tokens (account, action) SELECT account, action FROM mailroom.adopted_tokens WHERE id = expired.id;
+        INSERT INTO mailroom.adopted_tokens (account, action) SELECT account, action
+            FROM mailroom.adopted_tokens WHERE id = expired.id;
         is_renewed := FOUND;
 
-        -- A registration has no row there once secrets were dropped. Its address need not be one that enqueue() takes.
-        IF NOT is_renewed AND expired.action = 1 AND NOT expired.has_payload AND expired.subject_id ~ '^[0-9]{1,18}$' THEN
+        -- A registration has no row there once secrets were dropped. Its address need not be one
+        -- that enqueue() takes.
+        IF NOT is_renewed AND expired.action = 1 AND NOT expired.has_payload
+            AND expired.subject_id ~ '^[0-9]{1,18}$' THEN
             INSERT INTO mailroom.adopted_tokens (account, action)
             SELECT id, 'activation'
             FROM mailroom.adopted_accounts
@@ -42,7 +45,8 @@ BEGIN
 
     PERFORM mailroom.enqueue(
         actions.name, expired.recipient_email, expired.recipient_name, expired.subject_id,
-        (SELECT payload FROM mailroom.payloads WHERE token = expired.id), expired.language, binding => expired.binding
+        (SELECT payload FROM mailroom.payloads WHERE token = expired.id), expired.language,
+            binding => expired.binding
     )
     FROM mailroom.actions
     WHERE number = expired.action;
@@ -51,7 +55,8 @@ $$;
 
 REVOKE ALL ON FUNCTION mailroom.renew(mailroom.issued_tokens) FROM PUBLIC;
 
-COMMENT ON FUNCTION mailroom.renew(mailroom.issued_tokens) IS 'Makes and queues a token in the place of one that expired.';
+COMMENT ON FUNCTION mailroom.renew(mailroom.issued_tokens) IS
+    'Makes and queues a token in the place of one that expired.';
 
 CREATE FUNCTION mailroom.retry(tokens bigint[])
 RETURNS TABLE (token bigint, is_in_doubt boolean)
@@ -65,7 +70,8 @@ DECLARE
     letter mailroom.dead_letters;
     expired mailroom.issued_tokens;
 BEGIN
-    FOR letter IN DELETE FROM mailroom.dead_letters WHERE token = ANY (retry.tokens) RETURNING * LOOP
+    FOR letter IN DELETE FROM mailroom.dead_letters WHERE token = ANY (retry.tokens)
+        RETURNING * LOOP
         token := letter.token;
         is_in_doubt := letter.is_in_doubt;
 
@@ -90,8 +96,8 @@ BEGIN
             CONTINUE;
         END IF;
 
-        -- What cannot be used any more is ended by the next claim. Senders know the attempts in doubt, so the count stays: with one more
-        -- doubt the token is given up again.
+        -- What cannot be used any more is ended by the next claim. Senders know the attempts in
+        -- doubt, so the count stays: with one more doubt the token is given up again.
         INSERT INTO mailroom.queue (token, due_at, attempts, priority, secret, code, doubts)
         VALUES (
             letter.token, mailroom.clock(), letter.attempts, letter.priority,
@@ -107,8 +113,10 @@ END;
 $$;
 
 COMMENT ON FUNCTION mailroom.retry(bigint[]) IS
-    'Puts dead letters back, with all their attempts left; answers which, and whether they may have been delivered before. What has expired meanwhile, and was neither used nor cancelled,'
-    ' is logged as expired, or again as a dead letter that may have been delivered, and gets a new token.';
+    'Puts dead letters back, with all their attempts left; answers which, and whether they may '
+    'have been delivered before. What has expired meanwhile, and was neither used nor cancelled,'
+    ' is logged as expired, or again as a dead letter that may have been delivered, and gets a '
+    'new token.';
 
 -- A function of its own: an array that is null by mistake must not put everything back.
 CREATE FUNCTION mailroom.retry_all(in_doubt boolean DEFAULT false)
@@ -124,9 +132,11 @@ BEGIN ATOMIC
 END;
 
 COMMENT ON FUNCTION mailroom.retry_all(boolean) IS
-    'Puts all dead letters back, with all their attempts left; answers which. Those that may have been delivered only with in_doubt.';
+    'Puts all dead letters back, with all their attempts left; answers which. Those that may have '
+    'been delivered only with in_doubt.';
 
--- The token stays as it is: if an earlier attempt delivered the mail after all, its link goes on working.
+-- The token stays as it is: if an earlier attempt delivered the mail after all, its link goes on
+-- working.
 CREATE FUNCTION mailroom.discard(tokens bigint[]) RETURNS SETOF bigint
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -137,7 +147,8 @@ BEGIN
     RETURN QUERY
     WITH
     discarded AS (
-        DELETE FROM mailroom.dead_letters WHERE token = ANY (discard.tokens) RETURNING token, attempts
+        DELETE FROM mailroom.dead_letters WHERE token = ANY (discard.tokens)
+            RETURNING token, attempts
     ),
     emptied AS (
         DELETE FROM mailroom.payloads WHERE token = ANY (ARRAY(SELECT token FROM discarded))
@@ -151,30 +162,36 @@ END;
 $$;
 
 COMMENT ON FUNCTION mailroom.discard(bigint[]) IS
-    'Deletes dead letters, which nobody can put back then, and logs them as cancelled, with the reason discarded; answers which.';
+    'Deletes dead letters, which nobody can put back then, and logs them as cancelled, with the '
+    'reason discarded; answers which.';
 
 CREATE FUNCTION mailroom.discard_all(older_than interval DEFAULT '0') RETURNS SETOF bigint
 LANGUAGE sql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
     SELECT mailroom.discard(ARRAY(
-        SELECT token FROM mailroom.dead_letters WHERE died_at <= mailroom.clock() - discard_all.older_than
+        SELECT token FROM mailroom.dead_letters WHERE died_at <= mailroom.clock() -
+            discard_all.older_than
     ));
 END;
 
 COMMENT ON FUNCTION mailroom.discard_all(interval) IS
     'Deletes all dead letters that were given up so long ago, as discard() does; answers which.';
 
--- For programs that read bounces, whose role needs this alone. What is known stays as it is, so that a notification that comes again
--- changes nothing. Of what was said, addresses and what looks like a token are left out.
-CREATE FUNCTION mailroom.suppress(address text, reason text, provider text DEFAULT NULL, detail text DEFAULT NULL) RETURNS boolean
+-- For programs that read bounces, whose role needs this alone. What is known stays as it is, so
+-- that a notification that comes again changes nothing. Of what was said, addresses and what looks
+-- like a token are left out.
+CREATE FUNCTION mailroom.suppress(address text, reason text, provider text DEFAULT NULL,
+    detail text DEFAULT NULL) RETURNS boolean
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
     fault text := CASE
-        WHEN mailroom.is_address(suppress.address) IS NOT TRUE THEN 'what is to be suppressed is no address'
-        WHEN (suppress.reason IN ('bounce', 'complaint', 'manual')) IS NOT TRUE THEN 'reason is not bounce, complaint or manual'
+        WHEN mailroom.is_address(suppress.address) IS NOT TRUE
+            THEN 'what is to be suppressed is no address'
+        WHEN (suppress.reason IN ('bounce', 'complaint', 'manual')) IS NOT TRUE
+            THEN 'reason is not bounce, complaint or manual'
     END;
 BEGIN
     IF fault IS NOT NULL THEN
@@ -199,7 +216,8 @@ END;
 $$;
 
 COMMENT ON FUNCTION mailroom.suppress(text, text, text, text) IS
-    'Suppresses an address: mails to it become dead letters when they are claimed. Returns false if it was suppressed already. reason is bounce, complaint or manual.';
+    'Suppresses an address: mails to it become dead letters when they are claimed. Returns false '
+    'if it was suppressed already. reason is bounce, complaint or manual.';
 
 CREATE FUNCTION mailroom.lift_suppression(address text) RETURNS boolean
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
@@ -208,18 +226,21 @@ SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off SET jit = off AS $$
 #variable_conflict use_column
 BEGIN
-    DELETE FROM mailroom.suppressions WHERE address = mailroom.normal_address(lift_suppression.address);
+    DELETE FROM mailroom.suppressions WHERE address =
+        mailroom.normal_address(lift_suppression.address);
     RETURN FOUND;
 END;
 $$;
 
 COMMENT ON FUNCTION mailroom.lift_suppression(text) IS
-    'Lets mails for an address go out again, except for those that were given up: retry() puts them back. Answers whether it was suppressed.';
+    'Lets mails for an address go out again, except for those that were given up: retry() puts '
+    'them back. Answers whether it was suppressed.';
 
 CREATE VIEW mailroom.suppressed_addresses AS
 SELECT address, reason, provider, detail, suppressed_at FROM mailroom.suppressions;
 
-COMMENT ON VIEW mailroom.suppressed_addresses IS 'Addresses that get no mails, and why; for applications and operators.';
+COMMENT ON VIEW mailroom.suppressed_addresses IS
+    'Addresses that get no mails, and why; for applications and operators.';
 
 CREATE VIEW mailroom.delivery_attempts AS
 SELECT item.token, log.happened_at, log.holder, log.batch, log.attempt, log.outcome, log.reason
@@ -227,10 +248,12 @@ FROM mailroom.delivery_log AS log
 CROSS JOIN LATERAL pg_catalog.unnest(log.tokens) AS item (token);
 
 COMMENT ON VIEW mailroom.delivery_attempts IS
-    'The delivery log with a row for each token. Of a single token, history(token) has the same without reading all of the log.';
+    'The delivery log with a row for each token. Of a single token, history(token) has the same '
+    'without reading all of the log.';
 
 CREATE FUNCTION mailroom.history(token bigint) RETURNS TABLE (
-    happened_at timestamptz, holder bigint, batch uuid, attempt integer, outcome mailroom.outcome, reason text
+    happened_at timestamptz, holder bigint, batch uuid, attempt integer, outcome mailroom.outcome,
+        reason text
 )
 LANGUAGE sql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -241,9 +264,11 @@ BEGIN ATOMIC
     ORDER BY log.happened_at, log.attempt;
 END;
 
-COMMENT ON FUNCTION mailroom.history(bigint) IS 'For operators: the delivery attempts of a token, the oldest first.';
+COMMENT ON FUNCTION mailroom.history(bigint) IS
+    'For operators: the delivery attempts of a token, the oldest first.';
 
--- Joined, not looked up for each token: a search of all leases for every token takes seconds where there are many of both.
+-- Joined, not looked up for each token: a search of all leases for every token takes seconds where
+-- there are many of both.
 CREATE VIEW mailroom.deliveries AS
 SELECT
     tokens.id AS token,
@@ -278,7 +303,8 @@ LEFT JOIN LATERAL (
 CROSS JOIN mailroom.installation
 CROSS JOIN LATERAL (
     SELECT
-        'queued' AS state, queue.attempts, queue.due_at AS since, NULL::bigint AS holder, NULL::uuid AS batch, NULL::text AS reason,
+        'queued' AS state, queue.attempts, queue.due_at AS since, NULL::bigint AS holder, NULL::uuid
+        AS batch, NULL::text AS reason,
         queue.doubts
     WHERE queue.deferrals = 0
     UNION ALL
@@ -287,11 +313,14 @@ CROSS JOIN LATERAL (
         'its subject is not eligible for it, or collectors cannot sign it', queue.doubts
     WHERE queue.deferrals > 0
     UNION ALL
-    SELECT 'dead', dead.attempts, dead.died_at, NULL, NULL, dead.reason, dead.doubts WHERE dead.token IS NOT NULL
+    SELECT 'dead', dead.attempts, dead.died_at, NULL, NULL, dead.reason, dead.doubts
+        WHERE dead.token IS NOT NULL
     UNION ALL
-    SELECT 'leased', leased.attempt, leased.claimed_at, leased.holder, leased.batch, NULL, leased.doubts WHERE leased.token IS NOT NULL
+    SELECT 'leased', leased.attempt, leased.claimed_at, leased.holder, leased.batch, NULL,
+        leased.doubts WHERE leased.token IS NOT NULL
     UNION ALL
-    SELECT last.outcome, last.attempt, last.happened_at, last.holder, last.batch, last.reason, NULL::smallint WHERE last.outcome IS NOT NULL
+    SELECT last.outcome, last.attempt, last.happened_at, last.holder, last.batch, last.reason,
+        NULL::smallint WHERE last.outcome IS NOT NULL
     UNION ALL
     SELECT 'unrecorded', NULL, NULL, NULL, NULL, 'the log begins at ' || log_complete_since, NULL
     LIMIT 1
@@ -299,12 +328,14 @@ CROSS JOIN LATERAL (
 LEFT JOIN mailroom.collectors ON collectors.holder = place.holder;
 
 COMMENT ON VIEW mailroom.deliveries IS
-    'Where each token stands: queued, deferred, leased or dead; or how it ended: sent, expired or cancelled; or unrecorded, if'
-    ' that was before the log began. With the number of delivery attempts, since when, by whom and why, and, until it has ended, how many'
+    'Where each token stands: queued, deferred, leased or dead; or how it ended: sent, expired or '
+    'cancelled; or unrecorded, if'
+    ' that was before the log began. With the number of delivery attempts, since when, by whom '
+    'and why, and, until it has ended, how many'
     ' attempts ended in doubt: nobody knows whether the mail was accepted.';
 
--- What is known of a token, each by a look-up, also where its row is pruned. Within a second, which is what the token's own times have,
--- things come in the order in which they can happen.
+-- What is known of a token, each by a look-up, also where its row is pruned. Within a second, which
+-- is what the token's own times have, things come in the order in which they can happen.
 CREATE FUNCTION mailroom.trace_token(traced bigint, epoch timestamptz) RETURNS TABLE (
     token bigint, happened_at timestamptz, event text, attempt integer, action text, collector text,
     provider text, message_id text, detail text
@@ -321,14 +352,18 @@ BEGIN
     ),
     told (rank, happened_at, event, attempt, action, holder, provider, message_id, detail) AS (
         SELECT
-            0, to_timestamp(created_at), 'enqueued', NULL::integer, action, NULL::bigint, NULL::text, NULL::text,
-            'its link ends at ' || to_char(to_timestamp(expires_at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')
+            0, to_timestamp(created_at), 'enqueued', NULL::integer, action, NULL::bigint,
+                NULL::text, NULL::text,
+            'its link ends at ' || to_char(to_timestamp(expires_at) AT TIME ZONE 'UTC',
+            'YYYY-MM-DD"T"HH24:MI:SS"Z"')
         FROM known
         UNION ALL
         SELECT 1, suppressed_at, 'suppressed', NULL, NULL, NULL, suppression.provider, NULL,
-            'the address gets no mails (' || reason || ')' || coalesce(': ' || suppression.detail, '')
+            'the address gets no mails (' || reason || ')' || coalesce(': ' || suppression.detail,
+            '')
         FROM known
-        JOIN mailroom.suppressions AS suppression ON address = mailroom.normal_address(recipient_email)
+        JOIN mailroom.suppressions AS suppression ON address =
+            mailroom.normal_address(recipient_email)
         UNION ALL
         SELECT 1, accepted_at, 'accepted', attempt, action, NULL, provider, message_id, answer
         FROM mailroom.receipts
@@ -338,50 +373,60 @@ BEGIN
         FROM mailroom.delivery_log AS log
         WHERE tokens[1] / 256 = traced / 256 AND traced = ANY (tokens)
         UNION ALL
-        SELECT 2, to_timestamp(consumed_at), 'redeemed', NULL, NULL, NULL, NULL, NULL, 'its link was used'
+        SELECT 2, to_timestamp(consumed_at), 'redeemed', NULL, NULL, NULL, NULL, NULL,
+            'its link was used'
         FROM known
         WHERE consumed_at IS NOT NULL
         UNION ALL
-        SELECT 2, to_timestamp(cancelled_at), 'ended', NULL, NULL, NULL, NULL, NULL, 'its link was cancelled'
+        SELECT 2, to_timestamp(cancelled_at), 'ended', NULL, NULL, NULL, NULL, NULL,
+            'its link was cancelled'
         FROM known
         WHERE cancelled_at IS NOT NULL
         UNION ALL
-        SELECT 2, to_timestamp(expires_at), 'ended', NULL, NULL, NULL, NULL, NULL, 'its link is no longer valid'
+        SELECT 2, to_timestamp(expires_at), 'ended', NULL, NULL, NULL, NULL, NULL,
+            'its link is no longer valid'
         FROM known
         WHERE consumed_at IS NULL AND cancelled_at IS NULL AND to_timestamp(expires_at) <= epoch
         UNION ALL
         SELECT
             3, greatest(due_at, epoch), 'waiting', attempts, NULL, NULL, NULL, NULL,
             CASE
-                WHEN deferrals > 0 THEN 'its subject is not eligible for it, or collectors cannot sign it'
+                WHEN deferrals > 0 THEN
+                    'its subject is not eligible for it, or collectors cannot sign it'
                 WHEN due_at > epoch THEN 'it is due then'
                 ELSE 'it is due'
             END
         FROM mailroom.queue
         WHERE token = traced
         UNION ALL
-        SELECT 3, claimed_at, 'claimed', item.attempt, NULL, holder, NULL, NULL, 'a collector has it'
+        SELECT 3, claimed_at, 'claimed', item.attempt, NULL, holder, NULL, NULL,
+            'a collector has it'
         FROM mailroom.leases
-        CROSS JOIN LATERAL ROWS FROM (pg_catalog.unnest(tokens), pg_catalog.unnest(attempts)) AS item (token, attempt)
+        CROSS JOIN LATERAL ROWS FROM (pg_catalog.unnest(tokens), pg_catalog.unnest(attempts))
+            AS item (token, attempt)
         WHERE traced = ANY (tokens) AND item.token = traced
     )
     SELECT
-        traced, told.happened_at, told.event, told.attempt, actions.name, collectors.name, told.provider,
+        traced, told.happened_at, told.event, told.attempt, actions.name, collectors.name,
+            told.provider,
         told.message_id, told.detail
     FROM told
     LEFT JOIN mailroom.actions ON number = told.action
     LEFT JOIN mailroom.collectors USING (holder)
-    ORDER BY date_trunc('second', told.happened_at), rank, told.happened_at, told.attempt, told.event;
+    ORDER BY date_trunc('second', told.happened_at), rank, told.happened_at, told.attempt,
+        told.event;
 END;
 $$;
 
 REVOKE ALL ON FUNCTION mailroom.trace_token(bigint, timestamptz) FROM PUBLIC;
 
-COMMENT ON FUNCTION mailroom.trace_token(bigint, timestamptz) IS 'What is known of a token, in order of time.';
+COMMENT ON FUNCTION mailroom.trace_token(bigint, timestamptz) IS
+    'What is known of a token, in order of time.';
 
--- Tokens of an address are looked for by their receipts, which outlive them, and in all tokens there are: no index has their addresses,
--- which every registration would have to write.
-CREATE FUNCTION mailroom.trace(tokens bigint[] DEFAULT NULL, address text DEFAULT NULL) RETURNS TABLE (
+-- Tokens of an address are looked for by their receipts, which outlive them, and in all tokens
+-- there are: no index has their addresses, which every registration would have to write.
+CREATE FUNCTION mailroom.trace(tokens bigint[] DEFAULT NULL, address text DEFAULT NULL)
+    RETURNS TABLE (
     token bigint, happened_at timestamptz, event text, attempt integer, action text, collector text,
     provider text, message_id text, detail text
 )
@@ -399,7 +444,8 @@ BEGIN
                 trace.address, (SELECT address_key FROM mailroom.installation)
             )
             UNION
-            SELECT id FROM mailroom.issued_tokens WHERE mailroom.normal_address(recipient_email) = normal
+            SELECT id FROM mailroom.issued_tokens WHERE mailroom.normal_address(recipient_email) =
+                normal
         );
     END IF;
 
@@ -411,14 +457,17 @@ END;
 $$;
 
 COMMENT ON FUNCTION mailroom.trace(bigint[], text) IS
-    'For support, a right of its own: the story of tokens, or of all tokens for an address, each in order of time: enqueued; attempts, as in'
-    ' delivery_log; accepted, by which provider, with its id and answer; suppressed; redeemed; ended; waiting or claimed. Also of tokens'
+    'For support, a right of its own: the story of tokens, or of all tokens for an address, each '
+    'in order of time: enqueued; attempts, as in'
+    ' delivery_log; accepted, by which provider, with its id and answer; suppressed; redeemed; '
+    'ended; waiting or claimed. Also of tokens'
     ' that were deleted, as far as log and receipts reach. By address it reads all tokens.';
 
--- One that was started on the same host after another one was seen last has replaced it. Who ended without a word an hour ago is
--- forgotten, unless nobody has come after it.
+-- One that was started on the same host after another one was seen last has replaced it. Who ended
+-- without a word an hour ago is forgotten, unless nobody has come after it.
 CREATE FUNCTION mailroom.present_collectors(epoch timestamptz) RETURNS TABLE (
-    holder bigint, name text, started_at timestamptz, seen_at timestamptz, state text, state_since timestamptz, state_reason text,
+    holder bigint, name text, started_at timestamptz, seen_at timestamptz, state text,
+        state_since timestamptz, state_reason text,
     is_alive boolean
 )
 LANGUAGE sql STABLE
@@ -426,29 +475,34 @@ SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
     WITH known AS (
         SELECT
-            one.holder, one.name, one.started_at, one.seen_at, one.state, one.state_since, one.state_reason,
+            one.holder, one.name, one.started_at, one.seen_at, one.state, one.state_since,
+                one.state_reason,
             split_part(one.name, ' process ', 1) AS host,
             one.seen_at > present_collectors.epoch - interval '90 seconds' AS is_alive
         FROM mailroom.collectors AS one
         WHERE one.state IS DISTINCT FROM 'ended'
     )
-    SELECT known.holder, known.name, known.started_at, known.seen_at, known.state, known.state_since, known.state_reason, known.is_alive
+    SELECT known.holder, known.name, known.started_at, known.seen_at, known.state,
+        known.state_since, known.state_reason, known.is_alive
     FROM known
     WHERE known.is_alive
         OR NOT EXISTS (
             SELECT FROM mailroom.collectors AS later
-            WHERE later.started_at > known.seen_at AND split_part(later.name, ' process ', 1) = known.host
+            WHERE later.started_at > known.seen_at AND split_part(later.name, ' process ',
+                1) = known.host
         )
         AND (
             known.seen_at > present_collectors.epoch - interval '1 hour'
-            OR NOT EXISTS (SELECT FROM mailroom.collectors AS later WHERE later.seen_at > known.seen_at)
+            OR NOT EXISTS (SELECT FROM mailroom.collectors AS later
+                WHERE later.seen_at > known.seen_at)
         );
 END;
 
 REVOKE ALL ON FUNCTION mailroom.present_collectors(timestamptz) FROM PUBLIC;
 
 COMMENT ON FUNCTION mailroom.present_collectors(timestamptz) IS
-    'Collectors that gave a sign of life within 90 seconds, and those that are missed: they neither ended in order nor were replaced.';
+    'Collectors that gave a sign of life within 90 seconds, and those that are missed: they '
+    'neither ended in order nor were replaced.';
 
 CREATE FUNCTION mailroom.status(
     OUT first_due bigint,
@@ -487,7 +541,8 @@ BEGIN
         waiting.first_due,
         waiting.second_due,
         waiting.later,
-        floor(1000::numeric * extract(epoch FROM epoch - least(waiting.oldest, claimed.oldest)))::bigint,
+        floor(1000::numeric * extract(epoch FROM epoch - least(waiting.oldest,
+            claimed.oldest)))::bigint,
         claimed.leases,
         claimed.leased_tokens,
         claimed.lapsed_leases,
@@ -512,25 +567,32 @@ BEGIN
             WHERE outcome = 'in_doubt' AND happened_at > epoch - interval '1 hour'
         ),
         maybe_delivered.total,
-        floor(1000::numeric * extract(epoch FROM epoch - least(waiting.in_doubt_since, claimed.in_doubt_since)))::bigint,
+        floor(1000::numeric * extract(epoch FROM epoch - least(waiting.in_doubt_since,
+            claimed.in_doubt_since)))::bigint,
         maybe_delivered.last_hour
     INTO
-        first_due, second_due, later, oldest_due_ms, leases, leased_tokens, lapsed_leases, oldest_lease_ms, deferred,
+        first_due, second_due, later, oldest_due_ms, leases, leased_tokens, lapsed_leases,
+            oldest_lease_ms, deferred,
         dead_letters, dead_last_hour, suppressed, expired, expired_last_hour, log_since,
         collectors_alive, collectors_lost, unavailable_ms, collectors,
         in_doubt, in_doubt_last_hour, dead_in_doubt, in_doubt_oldest_ms, dead_in_doubt_last_hour
     FROM (
         SELECT
-            count(*) FILTER (WHERE deferrals = 0 AND due_at <= epoch AND priority = 0::smallint) AS first_due,
-            count(*) FILTER (WHERE deferrals = 0 AND due_at <= epoch AND priority <> 0::smallint) AS second_due,
+            count(*) FILTER (WHERE deferrals = 0 AND due_at <= epoch AND priority = 0::smallint)
+                AS first_due,
+            count(*) FILTER (WHERE deferrals = 0 AND due_at <= epoch AND priority <> 0::smallint)
+                AS second_due,
             count(*) FILTER (WHERE deferrals = 0 AND due_at > epoch) AS later,
             count(*) FILTER (WHERE deferrals > 0) AS deferred,
             count(*) FILTER (WHERE doubts > 0) AS in_doubt,
-            min(coalesce(waits_since, CASE WHEN due_at <= epoch THEN due_at END)) FILTER (WHERE doubts > 0) AS in_doubt_since,
-            -- What the sender gave back waits on while its pause lasts; what is in doubt has a figure of its own.
+            min(coalesce(waits_since, CASE WHEN due_at <= epoch THEN due_at END))
+                FILTER (WHERE doubts > 0) AS in_doubt_since,
+            -- What the sender gave back waits on while its pause lasts; what is in doubt has a
+            -- figure of its own.
             min(
                 CASE
-                    WHEN doubts = 0 THEN coalesce(waits_since, CASE WHEN due_at <= epoch THEN due_at END)
+                    WHEN doubts = 0 THEN coalesce(waits_since, CASE WHEN due_at <= epoch
+                        THEN due_at END)
                     WHEN due_at <= epoch THEN due_at
                 END
             ) FILTER (WHERE deferrals = 0) AS oldest
@@ -541,33 +603,39 @@ BEGIN
             count(*) AS leases,
             coalesce(sum(pg_catalog.cardinality(tokens)), 0::bigint) AS leased_tokens,
             count(*) FILTER (WHERE ends_at <= epoch) AS lapsed_leases,
-            floor(1000::numeric * extract(epoch FROM epoch - min(claimed_at)))::bigint AS oldest_lease_ms,
+            floor(1000::numeric * extract(epoch FROM epoch - min(claimed_at)))::bigint
+                AS oldest_lease_ms,
             -- What is tried again waits on meanwhile.
             min((
                 SELECT min(item.waits_since)
                 FROM ROWS FROM (
-                    pg_catalog.unnest(attempts), pg_catalog.unnest(waits_since), pg_catalog.unnest(doubts)
+                    pg_catalog.unnest(attempts), pg_catalog.unnest(waits_since),
+                        pg_catalog.unnest(doubts)
                 ) AS item (attempt, waits_since, doubts)
                 WHERE item.attempt > 1 AND coalesce(item.doubts, 0::smallint) = 0
             )) AS oldest,
             min((
                 SELECT min(item.waits_since)
-                FROM ROWS FROM (pg_catalog.unnest(waits_since), pg_catalog.unnest(doubts)) AS item (waits_since, doubts)
+                FROM ROWS FROM (pg_catalog.unnest(waits_since), pg_catalog.unnest(doubts))
+                    AS item (waits_since, doubts)
                 WHERE item.doubts > 0
             )) AS in_doubt_since,
-            coalesce(sum((SELECT count(*) FROM pg_catalog.unnest(doubts) AS doubt WHERE doubt > 0)), 0)
+            coalesce(sum((SELECT count(*) FROM pg_catalog.unnest(doubts) AS doubt
+                WHERE doubt > 0)), 0)
                 ::bigint AS in_doubt
         FROM mailroom.leases
     ) AS claimed
     CROSS JOIN (
         SELECT
             count(*) FILTER (WHERE NOT is_suppressed) AS total,
-            count(*) FILTER (WHERE NOT is_suppressed AND died_at > epoch - interval '1 hour') AS last_hour,
+            count(*) FILTER (WHERE NOT is_suppressed AND died_at > epoch - interval '1 hour')
+                AS last_hour,
             count(*) FILTER (WHERE is_suppressed) AS suppressed
         FROM mailroom.dead_letters
     ) AS given_up
     CROSS JOIN (
-        SELECT count(*) AS total, count(*) FILTER (WHERE died_at > epoch - interval '1 hour') AS last_hour
+        SELECT count(*) AS total, count(*) FILTER (WHERE died_at > epoch - interval '1 hour')
+            AS last_hour
         FROM mailroom.dead_letters
         WHERE is_in_doubt
     ) AS maybe_delivered
@@ -583,10 +651,13 @@ BEGIN
                     json_build_object(
                         'name', name,
                         'is_alive', is_alive,
-                        'seen_ms', floor(1000::numeric * extract(epoch FROM epoch - seen_at))::bigint,
+                        'seen_ms', floor(1000::numeric * extract(epoch
+                        FROM epoch - seen_at))::bigint,
                         'state', state,
-                        'since', to_char(state_since AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'),
-                        'state_ms', floor(1000::numeric * extract(epoch FROM epoch - state_since))::bigint,
+                        'since', to_char(state_since AT TIME ZONE 'UTC',
+                        'YYYY-MM-DD"T"HH24:MI:SS"Z"'),
+                        'state_ms', floor(1000::numeric * extract(epoch
+                        FROM epoch - state_since))::bigint,
                         'reason', state_reason
                     )
                     ORDER BY started_at, holder
@@ -599,13 +670,21 @@ END;
 $$;
 
 COMMENT ON FUNCTION mailroom.status() IS
-    'For operators: how many tokens are due, by priority, how many will be later, since how many milliseconds the oldest'
-    ' is due; batches that are claimed, their tokens, those whose lease has lapsed, since how many milliseconds the oldest is'
-    ' claimed; deferred tokens; dead letters, in all and of the last hour, those whose address is suppressed apart; tokens that expired unsent, in all of the log and within the last hour; and since'
-    ' when, in seconds of the Unix epoch, the log is complete; collectors that are alive and that are missed, since how many milliseconds'
-    ' a sender has been unavailable, and each collector with the state of its sender. A token that the sender gave back because it was'
-    ' unavailable is due since it was due first. Tokens that wait or are claimed after an attempt in doubt,'
-    ' attempts that ended in doubt within the last hour, and dead letters that may have been delivered; since how many milliseconds'
+    'For operators: how many tokens are due, by priority, how many will be later, since how many '
+    'milliseconds the oldest'
+    ' is due; batches that are claimed, their tokens, those whose lease has lapsed, since how '
+    'many milliseconds the oldest is'
+    ' claimed; deferred tokens; dead letters, in all and of the last hour, those whose address is '
+    'suppressed apart; tokens that expired unsent, in all of the log and within the last hour; '
+    'and since'
+    ' when, in seconds of the Unix epoch, the log is complete; collectors that are alive and that '
+    'are missed, since how many milliseconds'
+    ' a sender has been unavailable, and each collector with the state of its sender. A token '
+    'that the sender gave back because it was'
+    ' unavailable is due since it was due first. Tokens that wait or are claimed after an attempt '
+    'in doubt,'
+    ' attempts that ended in doubt within the last hour, and dead letters that may have been '
+    'delivered; since how many milliseconds'
     ' the first of those tokens was due, and those dead letters of the last hour.';
 
 CREATE FUNCTION mailroom.begin_step(before timestamptz) RETURNS void
@@ -616,18 +695,22 @@ BEGIN
     LOCK TABLE mailroom.prune_lock IN EXCLUSIVE MODE NOWAIT;
 
     IF (before <= mailroom.clock() - interval '1 day') IS NOT TRUE THEN
-        RAISE EXCEPTION 'what is younger than a day is not pruned' USING ERRCODE = 'invalid_parameter_value';
+        RAISE EXCEPTION 'what is younger than a day is not pruned'
+            USING ERRCODE = 'invalid_parameter_value';
     END IF;
 END;
 $$;
 
 COMMENT ON FUNCTION mailroom.begin_step(timestamptz) IS
-    'Begins a transaction that prunes: fails unless the time is at least a day ago, and if another one prunes (SQLSTATE 55P03).';
+    'Begins a transaction that prunes: fails unless the time is at least a day ago, and if '
+    'another one prunes (SQLSTATE 55P03).';
 
--- Where the log is read it is read in the order of its blocks, so that every block is read once, however many rows are dead
--- by then. New rows fill the blocks of pruned ones, so any block can hold an old row.
+-- Where the log is read it is read in the order of its blocks, so that every block is read once,
+-- however many rows are dead by then. New rows fill the blocks of pruned ones, so any block can
+-- hold an old row.
 CREATE FUNCTION mailroom.prune_attempts(
-    before timestamptz, first_block bigint, block_count integer, OUT pruned bigint, OUT all_blocks bigint
+    before timestamptz, first_block bigint, block_count integer, OUT pruned bigint,
+        OUT all_blocks bigint
 )
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp AS $$
@@ -636,7 +719,8 @@ BEGIN
     PERFORM mailroom.begin_step(before);
 
     all_blocks := greatest(
-        pg_relation_size('mailroom.delivery_log'::regclass), pg_relation_size('mailroom.receipts'::regclass)
+        pg_relation_size('mailroom.delivery_log'::regclass),
+            pg_relation_size('mailroom.receipts'::regclass)
     ) / current_setting('block_size'::text)::bigint;
 
     DELETE FROM mailroom.receipts
@@ -654,13 +738,15 @@ BEGIN
     SELECT coalesce(sum(pg_catalog.cardinality(tokens)), 0::bigint) INTO pruned FROM gone;
 
     IF pruned > 0::bigint THEN
-        UPDATE mailroom.installation SET log_complete_since = before WHERE log_complete_since < before;
+        UPDATE mailroom.installation SET log_complete_since = before
+            WHERE log_complete_since < before;
     END IF;
 END;
 $$;
 
 COMMENT ON FUNCTION mailroom.prune_attempts(timestamptz, bigint, integer) IS
-    'Deletes delivery attempts and receipts from before a time, at least a day ago, in some blocks of the log and of the receipts; answers'
+    'Deletes delivery attempts and receipts from before a time, at least a day ago, in some '
+    'blocks of the log and of the receipts; answers'
     ' how many attempts, and how many blocks the larger of the two has.';
 
 CREATE FUNCTION mailroom.prune_dead_letters(before timestamptz, most integer) RETURNS bigint
@@ -692,11 +778,13 @@ END;
 $$;
 
 COMMENT ON FUNCTION mailroom.prune_dead_letters(timestamptz, integer) IS
-    'Deletes dead letters that were given up before a time, at least a day ago, and cannot be sent any more; answers how many.';
+    'Deletes dead letters that were given up before a time, at least a day ago, and cannot be '
+    'sent any more; answers how many.';
 
--- By id, which is nearly the order in which they were made: where none of the tokens of a step is so old, the steps that follow
--- find none either. What still waits is left for a claim.
-CREATE FUNCTION mailroom.prune_tokens(before timestamptz, after_id bigint, most integer, OUT pruned bigint, OUT through_id bigint)
+-- By id, which is nearly the order in which they were made: where none of the tokens of a step is
+-- so old, the steps that follow find none either. What still waits is left for a claim.
+CREATE FUNCTION mailroom.prune_tokens(before timestamptz, after_id bigint, most integer,
+    OUT pruned bigint, OUT through_id bigint)
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET plan_cache_mode = force_generic_plan
@@ -712,7 +800,8 @@ BEGIN
     PERFORM mailroom.begin_step(before);
 
     SELECT count(*)::integer, min(created_at), max(id) INTO seen, earliest, through_id
-    FROM (SELECT id, created_at FROM mailroom.issued_tokens AS tokens WHERE id > after_id ORDER BY id LIMIT most) AS next;
+    FROM (SELECT id, created_at FROM mailroom.issued_tokens AS tokens WHERE id > after_id
+        ORDER BY id LIMIT most) AS next;
 
     WITH gone AS (
         DELETE FROM mailroom.issued_tokens AS tokens
@@ -764,16 +853,20 @@ END;
 $$;
 
 COMMENT ON FUNCTION mailroom.prune_tokens(timestamptz, bigint, integer) IS
-    'Deletes tokens that expired before a time, at least a day ago, among the next ones after an id, and idempotency keys and'
-    ' browsers'' codes whose time is over; answers how many tokens, and the id to go on after, null at the end.';
+    'Deletes tokens that expired before a time, at least a day ago, among the next ones after an '
+    'id, and idempotency keys and'
+    ' browsers'' codes whose time is over; answers how many tokens, and the id to go on after, '
+    'null at the end.';
 
 DO $$
 DECLARE
     signature text;
 BEGIN
     FOREACH signature IN ARRAY ARRAY[
-        'history(bigint)', 'trace(bigint[], text)', 'retry(bigint[])', 'retry_all(boolean)', 'discard(bigint[])', 'discard_all(interval)',
-        'suppress(text, text, text, text)', 'lift_suppression(text)', 'status()', 'prune_attempts(timestamptz, bigint, integer)',
+        'history(bigint)', 'trace(bigint[], text)', 'retry(bigint[])', 'retry_all(boolean)',
+        'discard(bigint[])', 'discard_all(interval)',
+        'suppress(text, text, text, text)', 'lift_suppression(text)', 'status()',
+        'prune_attempts(timestamptz, bigint, integer)',
         'prune_dead_letters(timestamptz, integer)', 'prune_tokens(timestamptz, bigint, integer)'
     ] LOOP
         EXECUTE format('REVOKE ALL ON FUNCTION mailroom.%s FROM PUBLIC', signature);

@@ -1,11 +1,12 @@
--- Goes back to the cursor, which stands before the first token that still waits or is on its way. Tokens after it that were
--- sent already go out again, if they can still be used; a notice says how many. What was given up does, too. Tokens that were
--- cancelled are deleted. Consuming is the application's own UPDATE again. Fails while a token can be used that is bound to a browser.
+-- Goes back to the cursor, which stands before the first token that still waits or is on its way.
+-- Tokens after it that were sent already go out again, if they can still be used; a notice says how
+-- many. What was given up does, too. Tokens that were cancelled are deleted. Consuming is the
+-- application's own UPDATE again. Fails while a token can be used that is bound to a browser.
 --
 -- Whoever registers somebody needs no right on tokens, as before.
 --
--- Locks: nobody reads or writes accounts and tokens while the rows of those that can still be used or sent are deleted from
--- mailroom.issued_tokens; the others went before, with 18.
+-- Locks: nobody reads or writes accounts and tokens while the rows of those that can still be used
+-- or sent are deleted from mailroom.issued_tokens; the others went before, with 18.
 
 BEGIN;
 
@@ -19,8 +20,8 @@ LOCK TABLE tokens IN ACCESS EXCLUSIVE MODE;
 -- Collectors cannot claim or settle any more, and what they have not settled is sent again.
 LOCK TABLE mailroom.queue, mailroom.leases IN ACCESS EXCLUSIVE MODE;
 
--- What is left of tokens is looked up by primary key, however many tokens there are. Such plans are priced so high that the server would
--- compile them, which takes longer than they do.
+-- What is left of tokens is looked up by primary key, however many tokens there are. Such plans are
+-- priced so high that the server would compile them, which takes longer than they do.
 SET LOCAL jit = off;
 SET LOCAL enable_hashjoin = off;
 SET LOCAL enable_mergejoin = off;
@@ -54,10 +55,13 @@ DECLARE
 BEGIN
     -- OFFSET 0 keeps the plan from beginning with all tokens.
     IF EXISTS (
-        SELECT FROM (SELECT id FROM mailroom.issued_tokens WHERE binding IS NOT NULL OFFSET 0) AS bound JOIN tokens USING (id)
+        SELECT FROM (SELECT id FROM mailroom.issued_tokens WHERE binding IS NOT NULL OFFSET 0)
+            AS bound JOIN tokens USING (id)
         WHERE tokens.consumed_at IS NULL AND tokens.expires_at > epoch
     ) THEN
-        RAISE EXCEPTION 'a token that is bound to a browser can still be used, and would be sent for any; wait until it has expired'
+        RAISE EXCEPTION
+            'a token that is bound to a browser can still be used, and would be sent for any; '
+            'wait until it has expired'
             USING ERRCODE = 'object_not_in_prerequisite_state';
     END IF;
 
@@ -95,12 +99,14 @@ DELETE FROM mailroom.queue USING tokens WHERE queue.token = tokens.id;
 DELETE FROM mailroom.dead_letters USING tokens WHERE dead_letters.token = tokens.id;
 DELETE FROM mailroom.leases
 WHERE EXISTS (
-    SELECT FROM unnest(leases.tokens) AS held (id) JOIN tokens USING (id) WHERE expires_at > extract(epoch FROM clock_timestamp())
+    SELECT FROM unnest(leases.tokens) AS held (id) JOIN tokens USING (id)
+        WHERE expires_at > extract(epoch FROM clock_timestamp())
 );
 DELETE FROM mailroom.issued_tokens AS known USING tokens WHERE known.id = tokens.id;
 
 UPDATE mailroom.actions SET eligibility = NULL
-WHERE eligibility IN ('mailroom.provisioned_accounts(text[],boolean)', 'mailroom.active_accounts(text[],boolean)');
+WHERE eligibility IN ('mailroom.provisioned_accounts(text[],boolean)',
+    'mailroom.active_accounts(text[],boolean)');
 
 DROP FUNCTION mailroom.prune_account_tokens(timestamptz, bigint, integer);
 DROP FUNCTION mailroom.request(text, text, interval, integer, interval, bytea);
@@ -117,12 +123,14 @@ DROP FUNCTION mailroom.trg_after_account_replicated();
 DROP FUNCTION mailroom.trg_before_account_suspended();
 DROP FUNCTION mailroom.trg_after_accounts_insert();
 
-CREATE OR REPLACE FUNCTION mailroom.judge_without_calls(places tid[], too_late bigint, signable smallint[], binds boolean) RETURNS SETOF mailroom.judgement
+CREATE OR REPLACE FUNCTION mailroom.judge_without_calls(places tid[], too_late bigint,
+    signable smallint[], binds boolean) RETURNS SETOF mailroom.judgement
 LANGUAGE sql STABLE
 BEGIN ATOMIC
     SELECT judged.*
     FROM mailroom.candidates(places) AS picked
-    CROSS JOIN LATERAL mailroom.judge_candidate(picked, NULL, NULL, 'must be asked', too_late, signable, binds) AS judged;
+    CROSS JOIN LATERAL mailroom.judge_candidate(picked, NULL, NULL, 'must be asked', too_late,
+        signable, binds) AS judged;
 END;
 
 DROP FUNCTION mailroom.active_accounts(text[], boolean);
@@ -139,7 +147,8 @@ ALTER TABLE tokens RESET (fillfactor);
 ALTER TABLE accounts RESET (fillfactor);
 
 COMMENT ON INDEX accounts_id_status_idx IS
-    'Serves the collector: whether a token''s account has the status that its action needs, by index alone.';
+    'Serves the collector: whether a token''s account has the status that its action needs, by '
+    'index alone.';
 COMMENT ON COLUMN jobs.last_seq IS 'Id of the last token that was handed over; 0 before the first.';
 
 CREATE FUNCTION trg_after_account_insert() RETURNS trigger
@@ -165,7 +174,8 @@ CREATE FUNCTION trg_after_token_consumed() RETURNS trigger
 LANGUAGE plpgsql AS $$
 BEGIN
     IF NEW.action::text = 'activation' THEN
-        UPDATE accounts SET status = 'active' WHERE id = NEW.account AND status::text = 'provisioned';
+        UPDATE accounts SET status = 'active' WHERE id = NEW.account
+            AND status::text = 'provisioned';
     END IF;
 
     RETURN NULL;
@@ -183,7 +193,8 @@ BEGIN
     FOREACH trigger_function IN ARRAY ARRAY[
         'trg_after_account_insert', 'trg_after_token_inserted', 'trg_after_token_consumed'
     ] LOOP
-        EXECUTE format('ALTER FUNCTION %I() SET search_path = pg_catalog, %I, pg_temp', trigger_function, home);
+        EXECUTE format('ALTER FUNCTION %I() SET search_path = pg_catalog, %I, pg_temp',
+            trigger_function, home);
     END LOOP;
 END;
 $$;
@@ -191,7 +202,8 @@ $$;
 REVOKE ALL ON FUNCTION trg_after_account_insert() FROM PUBLIC;
 
 COMMENT ON FUNCTION trg_after_account_insert() IS
-    'Gives a provisioned account its activation token, in the same transaction and with the rights of this function''s'
+    'Gives a provisioned account its activation token, in the same transaction and with the '
+    'rights of this function''s'
     ' owner.';
 COMMENT ON FUNCTION trg_after_token_inserted() IS
     'Notifies token_insert, with an empty payload so that a transaction sends one notification.';

@@ -1,15 +1,19 @@
--- Faults: a token whose transaction committed after one with a higher id was passed by the cursor and never sent; one collector could
--- work at a time; every insert of a token sent a notification, for which transactions commit one after the other in the whole
--- server; a link confirmed an address that it was never sent to; consuming was left to each application's own UPDATE.
+-- Faults: a token whose transaction committed after one with a higher id was passed by the cursor
+-- and never sent; one collector could work at a time; every insert of a token sent a notification,
+-- for which transactions commit one after the other in the whole server; a link confirmed an
+-- address that it was never sent to; consuming was left to each application's own UPDATE.
 --
--- The tables of accounts and tokens become callers of the schema `mailroom`: each token of an account has a row in mailroom.issued_tokens,
--- under the same id, and is queued by the transaction that inserts it. Applications go on inserting tokens and setting consumed_at.
--- The functions reach both tables by views, which follow them when they or their schema are renamed.
+-- The tables of accounts and tokens become callers of the schema `mailroom`: each token of an
+-- account has a row in mailroom.issued_tokens, under the same id, and is queued by the transaction
+-- that inserts it. Applications go on inserting tokens and setting consumed_at. The functions reach
+-- both tables by views, which follow them when they or their schema are renamed.
 --
--- The cursor goes to the end of all ids, where collectors that know nothing of the queue find nothing to send; `mailroom` refuses
--- to collect by it. What it still owes is taken over by the next migration.
+-- The cursor goes to the end of all ids, where collectors that know nothing of the queue find
+-- nothing to send; `mailroom` refuses to collect by it. What it still owes is taken over by the
+-- next migration.
 --
--- Locks: nobody writes to accounts and tokens for some milliseconds, however large they are. Collectors that move the cursor wait meanwhile.
+-- Locks: nobody writes to accounts and tokens for some milliseconds, however large they are.
+-- Collectors that move the cursor wait meanwhile.
 
 BEGIN;
 
@@ -18,17 +22,20 @@ LOCK TABLE accounts, tokens IN SHARE UPDATE EXCLUSIVE MODE;
 
 LOCK TABLE jobs IN SHARE ROW EXCLUSIVE MODE;
 
--- Waits for every transaction that has inserted a token. Triggers are replaced, since to drop one would make readers wait, too.
+-- Waits for every transaction that has inserted a token. Triggers are replaced, since to drop one
+-- would make readers wait, too.
 LOCK TABLE accounts IN SHARE ROW EXCLUSIVE MODE;
 LOCK TABLE tokens IN SHARE ROW EXCLUSIVE MODE;
 
-CREATE VIEW mailroom.adopted_accounts AS SELECT id, email, login, status, NULL::text AS language FROM accounts;
+CREATE VIEW mailroom.adopted_accounts AS SELECT id, email, login, status, NULL::text AS language
+    FROM accounts;
 CREATE VIEW mailroom.adopted_tokens AS
     SELECT id, action, secret, code, account, expires_at, consumed_at, created_at FROM tokens;
 
 COMMENT ON VIEW mailroom.adopted_accounts IS 'The table of accounts, wherever it is.';
 COMMENT ON COLUMN mailroom.adopted_accounts.language IS
-    'Language of an account''s mails, as in BCP 47; what is no tag counts as none. Replace the view where accounts have a language.';
+    'Language of an account''s mails, as in BCP 47; what is no tag counts as none. Replace the '
+    'view where accounts have a language.';
 COMMENT ON VIEW mailroom.adopted_tokens IS 'The table of the accounts'' tokens, wherever it is.';
 
 -- One sequence for all ids: a token of an account has the same in both tables.
@@ -41,10 +48,12 @@ DECLARE
     name text;
     status text;
 BEGIN
-    FOR name, status IN VALUES ('provisioned_accounts', 'provisioned'), ('active_accounts', 'active') LOOP
+    FOR name, status IN VALUES ('provisioned_accounts', 'provisioned'),
+        ('active_accounts', 'active') LOOP
         EXECUTE format(
             $format$
-CREATE FUNCTION mailroom.%I(subject_ids text[], is_redemption boolean) RETURNS TABLE (subject_id text, email text, name text)
+CREATE FUNCTION mailroom.%I(subject_ids text[], is_redemption boolean)
+    RETURNS TABLE (subject_id text, email text, name text)
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET plan_cache_mode = force_generic_plan
@@ -53,7 +62,8 @@ SET enable_seqscan = off SET jit = off AS $$
 DECLARE
     -- What is no id is nobody, and keeps nobody else from being found.
     ids bigint[] := ARRAY(
-        SELECT id::bigint FROM pg_catalog.unnest(subject_ids) AS id WHERE length(id) BETWEEN 1 AND 18 AND translate(id, '0123456789', '') = ''
+        SELECT id::bigint FROM pg_catalog.unnest(subject_ids) AS id WHERE length(id) BETWEEN 1
+            AND 18 AND translate(id, '0123456789', '') = ''
     );
 BEGIN
     IF is_redemption THEN
@@ -74,15 +84,20 @@ $$
 END;
 $create$;
 
-COMMENT ON FUNCTION mailroom.provisioned_accounts(text[], boolean) IS 'Accounts that may be activated, locked for a redemption.';
-COMMENT ON FUNCTION mailroom.active_accounts(text[], boolean) IS 'Accounts that may be recovered and signed in to, locked for a redemption.';
+COMMENT ON FUNCTION mailroom.provisioned_accounts(text[], boolean) IS
+    'Accounts that may be activated, locked for a redemption.';
+COMMENT ON FUNCTION mailroom.active_accounts(text[], boolean) IS
+    'Accounts that may be recovered and signed in to, locked for a redemption.';
 
-UPDATE mailroom.actions SET eligibility = 'mailroom.provisioned_accounts(text[], boolean)' WHERE number = 1;
-UPDATE mailroom.actions SET eligibility = 'mailroom.active_accounts(text[], boolean)' WHERE number IN (2, 5);
+UPDATE mailroom.actions SET eligibility = 'mailroom.provisioned_accounts(text[], boolean)'
+    WHERE number = 1;
+UPDATE mailroom.actions SET eligibility = 'mailroom.active_accounts(text[], boolean)'
+    WHERE number IN (2, 5);
 
--- Reads the accounts in the statement that judges: to ask a function and to join its answers takes a fifth of a claim longer. What is no
--- id is nobody, and keeps nobody else from being found.
-CREATE OR REPLACE FUNCTION mailroom.judge_without_calls(places tid[], too_late bigint, signable smallint[], binds boolean) RETURNS SETOF mailroom.judgement
+-- Reads the accounts in the statement that judges: to ask a function and to join its answers takes
+-- a fifth of a claim longer. What is no id is nobody, and keeps nobody else from being found.
+CREATE OR REPLACE FUNCTION mailroom.judge_without_calls(places tid[], too_late bigint,
+    signable smallint[], binds boolean) RETURNS SETOF mailroom.judgement
 LANGUAGE sql STABLE
 BEGIN ATOMIC
     SELECT judged.*
@@ -91,7 +106,8 @@ BEGIN ATOMIC
         SELECT email::text AS email, login::text AS name
         FROM mailroom.adopted_accounts AS accounts
         WHERE id = CASE
-                WHEN octet_length(picked.subject_id) BETWEEN 1 AND 18 AND ltrim(picked.subject_id, '0123456789') = ''
+                WHEN octet_length(picked.subject_id) BETWEEN 1 AND 18
+                    AND ltrim(picked.subject_id, '0123456789') = ''
                 THEN picked.subject_id::bigint
             END
             AND CASE picked.eligibility
@@ -105,7 +121,8 @@ BEGIN ATOMIC
         present.email,
         present.name,
         CASE
-            WHEN picked.eligibility NOT IN ('mailroom.provisioned_accounts(text[],boolean)', 'mailroom.active_accounts(text[],boolean)')
+            WHEN picked.eligibility NOT IN ('mailroom.provisioned_accounts(text[],boolean)',
+                'mailroom.active_accounts(text[],boolean)')
             THEN 'must be asked'
         END,
         too_late,
@@ -126,7 +143,8 @@ END;
 $$;
 
 COMMENT ON FUNCTION mailroom.trg_after_accounts_insert() IS
-    'Gives provisioned accounts their activation tokens, in the same transaction and with the rights of this function''s owner.';
+    'Gives provisioned accounts their activation tokens, in the same transaction and with the '
+    'rights of this function''s owner.';
 
 CREATE OR REPLACE TRIGGER after_account_insert
     AFTER INSERT ON accounts
@@ -136,9 +154,10 @@ CREATE OR REPLACE TRIGGER after_account_insert
 
 DROP FUNCTION trg_after_account_insert();
 
--- An account that was inserted as active has no time of activation, so that a suspension and its end made it provisioned, and it got
--- no recovery any more. Of those that are suspended already nobody knows whether they were active before; where an installation knows,
--- it sets `activated_at` itself.
+-- An account that was inserted as active has no time of activation, so that a suspension and its
+-- end made it provisioned, and it got no recovery any more. Of those that are suspended already
+-- nobody knows whether they were active before; where an installation knows, it sets `activated_at`
+-- itself.
 CREATE FUNCTION mailroom.trg_before_account_suspended() RETURNS trigger
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp AS $$
@@ -149,16 +168,19 @@ END;
 $$;
 
 COMMENT ON FUNCTION mailroom.trg_before_account_suspended() IS
-    'Sets activated_at of an active account that has none when it is suspended: to when its status last changed or, if it never did, to when it'
+    'Sets activated_at of an active account that has none when it is suspended: to when its '
+    'status last changed or, if it never did, to when it'
     ' was made.';
 
 CREATE TRIGGER before_account_suspended
     BEFORE UPDATE OF status ON accounts
     FOR EACH ROW
-    WHEN (OLD.status::text = 'active' AND NEW.status::text = 'suspended' AND OLD.activated_at IS NULL)
+    WHEN (OLD.status::text = 'active' AND NEW.status::text = 'suspended'
+        AND OLD.activated_at IS NULL)
     EXECUTE FUNCTION mailroom.trg_before_account_suspended();
 
--- Where accounts come by logical replication no trigger of a statement fires. This one does nothing unless it is enabled.
+-- Where accounts come by logical replication no trigger of a statement fires. This one does nothing
+-- unless it is enabled.
 CREATE FUNCTION mailroom.trg_after_account_replicated() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp AS $$
@@ -169,7 +191,8 @@ END;
 $$;
 
 COMMENT ON FUNCTION mailroom.trg_after_account_replicated() IS
-    'Gives a provisioned account that came by logical replication its activation token, where its trigger is enabled for replicas.';
+    'Gives a provisioned account that came by logical replication its activation token, where its '
+    'trigger is enabled for replicas.';
 
 CREATE TRIGGER after_account_replicated
     AFTER INSERT ON accounts
@@ -179,8 +202,8 @@ CREATE TRIGGER after_account_replicated
 
 ALTER TABLE accounts DISABLE TRIGGER after_account_replicated;
 
--- A transaction that makes accounts or tokens by plain INSERT has no other way to say it. A value for the whole session is no good: the
--- next one that a pooled connection serves is somebody else.
+-- A transaction that makes accounts or tokens by plain INSERT has no other way to say it. A value
+-- for the whole session is no good: the next one that a pooled connection serves is somebody else.
 CREATE FUNCTION mailroom.binding_setting() RETURNS bytea
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp AS $$
@@ -189,7 +212,8 @@ DECLARE
     given text := nullif(current_setting('mailroom.binding', true), '');
 BEGIN
     IF given !~ '^[0-9A-Fa-f]{32}$' THEN
-        RAISE EXCEPTION 'the setting mailroom.binding is not of 32 hexadecimal digits' USING ERRCODE = 'invalid_parameter_value';
+        RAISE EXCEPTION 'the setting mailroom.binding is not of 32 hexadecimal digits'
+            USING ERRCODE = 'invalid_parameter_value';
     END IF;
 
     RETURN decode(given, 'hex');
@@ -197,13 +221,16 @@ END;
 $$;
 
 COMMENT ON FUNCTION mailroom.binding_setting() IS
-    'The browser that the links of accounts'' tokens of this transaction are for, by the setting mailroom.binding; null for any.';
+    'The browser that the links of accounts'' tokens of this transaction are for, by the setting '
+    'mailroom.binding; null for any.';
 
--- An account that is inserted after its token has no address yet: such a token goes to the one that it gets. So does one whose account has an
--- address that no mail can be sent to: it is cancelled, with that reason, if there is still none when it is claimed. Both rows are made by one
--- statement, and enums are compared as such, where the search path has no operators but PostgreSQL's own: each statement, and each
--- function in one, takes a registration longer. Without jit: a plan that a session made for many rows would be compiled for every
--- single row after them, which takes ten times as long as the row.
+-- An account that is inserted after its token has no address yet: such a token goes to the one that
+-- it gets. So does one whose account has an address that no mail can be sent to: it is cancelled,
+-- with that reason, if there is still none when it is claimed. Both rows are made by one statement,
+-- and enums are compared as such, where the search path has no operators but PostgreSQL's own: each
+-- statement, and each function in one, takes a registration longer. Without jit: a plan that a
+-- session made for many rows would be compiled for every single row after them, which takes ten
+-- times as long as the row.
 CREATE FUNCTION mailroom.trg_after_tokens_insert() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -211,7 +238,8 @@ SET enable_seqscan = off SET jit = off AS $$
 BEGIN
     WITH known AS (
         INSERT INTO mailroom.issued_tokens (
-            id, action, subject_id, recipient_email, recipient_name, language, consumed_id, code_hash, created_at, expires_at,
+            id, action, subject_id, recipient_email, recipient_name, language, consumed_id,
+                code_hash, created_at, expires_at,
             consumed_at, binding
         )
         SELECT
@@ -222,26 +250,31 @@ BEGIN
             accounts.login::text,
             mailroom.language_tag(accounts.language),
             mailroom.consumed_id(made.secret),
-            CASE made.action WHEN 'activation' THEN NULL ELSE mailroom.code_hash(made.secret, made.code::text) END,
+            CASE made.action WHEN 'activation' THEN NULL
+                ELSE mailroom.code_hash(made.secret, made.code::text) END,
             made.created_at,
             made.expires_at,
             made.consumed_at,
-            CASE WHEN current_setting('mailroom.binding', true) <> '' THEN mailroom.binding_setting() END
+            CASE WHEN current_setting('mailroom.binding', true) <> ''
+                THEN mailroom.binding_setting() END
         FROM made
         -- OFFSET 0 keeps this a look-up by primary key for each row.
         LEFT JOIN LATERAL (
-            SELECT email, login, language FROM mailroom.adopted_accounts WHERE id = made.account OFFSET 0
+            SELECT email, login, language FROM mailroom.adopted_accounts
+                WHERE id = made.account OFFSET 0
         ) AS accounts ON true
     )
     INSERT INTO mailroom.queue (token, due_at, priority, secret, code)
-    SELECT id, mailroom.clock(), CASE action WHEN 'activation' THEN 1::smallint ELSE 0::smallint END, secret, code::text
+    SELECT id, mailroom.clock(), CASE action WHEN 'activation' THEN 1::smallint
+        ELSE 0::smallint END, secret, code::text
     FROM made;
 
     RETURN NULL;
 END;
 $$;
 
-COMMENT ON FUNCTION mailroom.trg_after_tokens_insert() IS 'Queues new tokens of accounts in the same transaction.';
+COMMENT ON FUNCTION mailroom.trg_after_tokens_insert() IS
+    'Queues new tokens of accounts in the same transaction.';
 
 CREATE OR REPLACE TRIGGER after_token_inserted
     AFTER INSERT ON tokens
@@ -251,7 +284,8 @@ CREATE OR REPLACE TRIGGER after_token_inserted
 
 DROP FUNCTION trg_after_token_inserted();
 
--- Applications of the base schema use a token by their own UPDATE, and take a row that was not updated for one that is not valid.
+-- Applications of the base schema use a token by their own UPDATE, and take a row that was not
+-- updated for one that is not valid.
 CREATE FUNCTION mailroom.trg_before_token_consumed() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -267,9 +301,11 @@ BEGIN
                 tokens.cancelled_at IS NOT NULL
                 OR (
                     tokens.recipient_email <> accounts.email::text COLLATE "C"
-                    AND mailroom.normal_address(tokens.recipient_email) IS DISTINCT FROM mailroom.normal_address(accounts.email::text)
+                    AND mailroom.normal_address(tokens.recipient_email) IS DISTINCT
+                        FROM mailroom.normal_address(accounts.email::text)
                 )
-                -- Only redeem(), which has set this already, knows whether the browser is the right one.
+                -- Only redeem(), which has set this already, knows whether the browser is the right
+                -- one.
                 OR (tokens.binding IS NOT NULL AND tokens.consumed_at IS NULL)
             )
     ) THEN
@@ -281,7 +317,8 @@ END;
 $$;
 
 COMMENT ON FUNCTION mailroom.trg_before_token_consumed() IS
-    'Keeps a token unused that was cancelled, or sent to another address than its account has, or bound to a browser and not redeemed.';
+    'Keeps a token unused that was cancelled, or sent to another address than its account has, or '
+    'bound to a browser and not redeemed.';
 
 CREATE TRIGGER before_token_consumed
     BEFORE UPDATE OF consumed_at ON tokens
@@ -295,7 +332,8 @@ SET search_path = pg_catalog, pg_temp
 SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off SET jit = off AS $$
 BEGIN
-    UPDATE mailroom.issued_tokens SET consumed_at = NEW.consumed_at WHERE id = NEW.id AND consumed_at IS NULL;
+    UPDATE mailroom.issued_tokens SET consumed_at = NEW.consumed_at WHERE id = NEW.id
+        AND consumed_at IS NULL;
 
     -- Not where it was redeemed, which does the same.
     IF FOUND THEN
@@ -303,7 +341,8 @@ BEGIN
     END IF;
 
     IF NEW.action::text = 'activation' THEN
-        UPDATE mailroom.adopted_accounts SET status = 'active' WHERE id = NEW.account AND status::text = 'provisioned';
+        UPDATE mailroom.adopted_accounts SET status = 'active' WHERE id = NEW.account
+            AND status::text = 'provisioned';
     END IF;
 
     RETURN NULL;
@@ -311,7 +350,8 @@ END;
 $$;
 
 COMMENT ON FUNCTION mailroom.trg_after_token_consumed() IS
-    'Takes a token that was used out of the queue, and activates a provisioned account whose activation token it was.';
+    'Takes a token that was used out of the queue, and activates a provisioned account whose '
+    'activation token it was.';
 
 CREATE OR REPLACE TRIGGER after_token_consumed
     AFTER UPDATE OF consumed_at ON tokens
@@ -327,11 +367,13 @@ SET search_path = pg_catalog, pg_temp
 SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off SET jit = off AS $$
 BEGIN
-    UPDATE mailroom.adopted_tokens SET consumed_at = NEW.consumed_at WHERE id = NEW.id AND consumed_at IS NULL;
+    UPDATE mailroom.adopted_tokens SET consumed_at = NEW.consumed_at WHERE id = NEW.id
+        AND consumed_at IS NULL;
 
     IF NOT FOUND AND NEW.action = 1 AND NEW.subject_id ~ '^[0-9]{1,18}$' THEN
         UPDATE mailroom.adopted_accounts SET status = 'active'
-        WHERE id = NEW.subject_id::bigint AND status::text = 'provisioned' AND email::text = NEW.recipient_email COLLATE "C";
+        WHERE id = NEW.subject_id::bigint AND status::text = 'provisioned'
+            AND email::text = NEW.recipient_email COLLATE "C";
     END IF;
 
     RETURN NULL;
@@ -339,7 +381,8 @@ END;
 $$;
 
 COMMENT ON FUNCTION mailroom.trg_after_token_redeemed() IS
-    'Sets consumed_at of an account''s token that was redeemed, and activates a provisioned account whose activation token has no row there.';
+    'Sets consumed_at of an account''s token that was redeemed, and activates a provisioned '
+    'account whose activation token has no row there.';
 
 CREATE TRIGGER after_token_redeemed
     AFTER UPDATE OF consumed_at ON mailroom.issued_tokens
@@ -361,7 +404,8 @@ BEGIN
 END;
 $$;
 
-COMMENT ON FUNCTION mailroom.trg_after_tokens_delete() IS 'Takes tokens of accounts that were deleted out of the queue.';
+COMMENT ON FUNCTION mailroom.trg_after_tokens_delete() IS
+    'Takes tokens of accounts that were deleted out of the queue.';
 
 CREATE TRIGGER after_tokens_deleted
     AFTER DELETE ON tokens
@@ -369,8 +413,8 @@ CREATE TRIGGER after_tokens_deleted
     FOR EACH STATEMENT
     EXECUTE FUNCTION mailroom.trg_after_tokens_delete();
 
--- TRUNCATE deletes no rows one by one, and may begin to number tokens at 1 again: what the queue and the log say of the old ones
--- must not be taken for the new ones.
+-- TRUNCATE deletes no rows one by one, and may begin to number tokens at 1 again: what the queue
+-- and the log say of the old ones must not be taken for the new ones.
 CREATE FUNCTION mailroom.trg_after_tokens_truncate() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp AS $$
@@ -404,13 +448,14 @@ CREATE TRIGGER after_tokens_truncated
     FOR EACH STATEMENT
     EXECUTE FUNCTION mailroom.trg_after_tokens_truncate();
 
--- With the rights of its owner, because whoever changes an account needs none on the queue. Like a redemption it locks the
--- account before its tokens.
+-- With the rights of its owner, because whoever changes an account needs none on the queue. Like a
+-- redemption it locks the account before its tokens.
 CREATE FUNCTION mailroom.trg_after_account_change() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    -- Letters of another case are another address: only its mail server knows whether they reach the same person.
+    -- Letters of another case are another address: only its mail server knows whether they reach
+    -- the same person.
     IF NEW.email::text COLLATE "C" IS DISTINCT FROM OLD.email::text THEN
         PERFORM mailroom.cancel_subject(NEW.id::text, true);
     END IF;
@@ -424,7 +469,8 @@ END;
 $$;
 
 COMMENT ON FUNCTION mailroom.trg_after_account_change() IS
-    'Cancels the tokens that were made for the account''s former address, and has those looked at again that wait for its status.';
+    'Cancels the tokens that were made for the account''s former address, and has those looked at '
+    'again that wait for its status.';
 
 CREATE TRIGGER after_account_change
     AFTER UPDATE OF email, status ON accounts
@@ -459,7 +505,8 @@ END;
 $$;
 
 COMMENT ON FUNCTION mailroom.trg_after_accounts_delete() IS
-    'Takes the tokens of accounts that are gone out of the queue, and forgets how many wrong codes were entered for them.';
+    'Takes the tokens of accounts that are gone out of the queue, and forgets how many wrong '
+    'codes were entered for them.';
 
 CREATE TRIGGER after_accounts_deleted
     AFTER DELETE ON accounts
@@ -467,12 +514,14 @@ CREATE TRIGGER after_accounts_deleted
     FOR EACH STATEMENT
     EXECUTE FUNCTION mailroom.trg_after_accounts_delete();
 
--- Takes the same steps and answers the same, nothing, for whatever it is given: no account, one that is not eligible,
--- one that was served lately, or one that gets a token. It never waits, because only a call for somebody who exists would:
--- of calls at the same time for one account the first serves it and the others find its row locked.
+-- Takes the same steps and answers the same, nothing, for whatever it is given: no account, one
+-- that is not eligible, one that was served lately, or one that gets a token. It never waits,
+-- because only a call for somebody who exists would: of calls at the same time for one account the
+-- first serves it and the others find its row locked.
 --
--- Locks: the account's row, if it is free: a foreign key would wait for it at the commit, and only for an account that exists. Who
--- asks while an account is being changed gets nothing, and asks again. And the tables, as an insert does, but for whoever asks.
+-- Locks: the account's row, if it is free: a foreign key would wait for it at the commit, and only
+-- for an account that exists. Who asks while an account is being changed gets nothing, and asks
+-- again. And the tables, as an insert does, but for whoever asks.
 CREATE FUNCTION mailroom.request(
     email_or_login text,
     action text,
@@ -505,26 +554,33 @@ BEGIN
     SELECT * INTO action_row FROM mailroom.actions WHERE name = request.action AND NOT is_retired;
 
     IF action_row.eligibility IS NULL THEN
-        RAISE EXCEPTION 'mailroom.request(): there is no such action for accounts' USING ERRCODE = 'invalid_parameter_value';
+        RAISE EXCEPTION 'mailroom.request(): there is no such action for accounts'
+            USING ERRCODE = 'invalid_parameter_value';
     END IF;
 
     IF octet_length(request.binding) <> 16 THEN
-        RAISE EXCEPTION 'mailroom.request(): binding is not of 16 bytes' USING ERRCODE = 'invalid_parameter_value';
+        RAISE EXCEPTION 'mailroom.request(): binding is not of 16 bytes'
+            USING ERRCODE = 'invalid_parameter_value';
     END IF;
 
     cooldown_seconds := extract(epoch FROM coalesce(request.cooldown, action_row.cooldown));
 
-    IF (cooldown_seconds >= 0::numeric AND request.at_most >= 1 AND period_seconds >= 0::numeric) IS NOT TRUE THEN
+    IF (cooldown_seconds >= 0::numeric AND request.at_most >= 1
+        AND period_seconds >= 0::numeric) IS NOT TRUE THEN
         RAISE EXCEPTION 'the limits of mailroom.request() are out of range'
             USING ERRCODE = 'invalid_parameter_value',
-                HINT = 'cooldown and per are intervals of zero seconds or more, at_most is 1 or more.';
+                HINT = 'cooldown and per are intervals of zero seconds or more, at_most is 1 or '
+                    'more.';
     END IF;
 
-    -- In the others the transaction may have begun to look before another call made a token, and make a second one.
+    -- In the others the transaction may have begun to look before another call made a token, and
+    -- make a second one.
     IF current_setting('transaction_isolation') NOT IN ('read committed', 'read uncommitted') THEN
-        RAISE EXCEPTION 'mailroom.request() does not work in % transactions', current_setting('transaction_isolation')
+        RAISE EXCEPTION 'mailroom.request() does not work in % transactions',
+            current_setting('transaction_isolation')
             USING ERRCODE = 'invalid_transaction_state',
-                HINT = 'Call it in a transaction of its own, with the isolation level READ COMMITTED.';
+                HINT = 'Call it in a transaction of its own, with the isolation level READ '
+                    'COMMITTED.';
     END IF;
 
     -- Where a migration or an index has them locked, everybody waits.
@@ -538,26 +594,31 @@ BEGIN
     ORDER BY accounts.email::text = wanted DESC
     LIMIT 1;
 
-    -- Of calls at the same time for one account the others find its row locked. An advisory lock would do for people who do not
-    -- exist as well, but every role can see and take those.
-    PERFORM FROM mailroom.adopted_accounts AS accounts WHERE id = coalesce(candidate, 0::bigint) FOR NO KEY UPDATE SKIP LOCKED;
+    -- Of calls at the same time for one account the others find its row locked. An advisory lock
+    -- would do for people who do not exist as well, but every role can see and take those.
+    PERFORM FROM mailroom.adopted_accounts AS accounts
+        WHERE id = coalesce(candidate, 0::bigint) FOR NO KEY UPDATE SKIP LOCKED;
     is_locked := FOUND;
 
-    -- As it is now that it cannot change: the status by which the token is judged, and the address that it is for.
+    -- As it is now that it cannot change: the status by which the token is judged, and the address
+    -- that it is for.
     SELECT answer.email, answer.name, answer.subject_id INTO present
-    FROM mailroom.ask_eligibility(action_row.eligibility, ARRAY[coalesce(candidate, 0::bigint)::text]) AS answer
+    FROM mailroom.ask_eligibility(action_row.eligibility,
+        ARRAY[coalesce(candidate, 0::bigint)::text]) AS answer
     WHERE answer.fault IS NULL;
     is_eligible := present.subject_id IS NOT NULL;
 
     SELECT rests_until INTO resting FROM mailroom.code_failures
     WHERE subject = coalesce(candidate, 0::bigint)::text AND NOT is_other_browser;
 
-    SELECT max(created_at), count(*) FILTER (WHERE created_at::numeric > epoch::numeric - period_seconds)
+    SELECT max(created_at), count(*) FILTER (WHERE created_at::numeric > epoch::numeric -
+        period_seconds)
     INTO newest, made
     FROM mailroom.issued_tokens AS tokens
     WHERE subject_id = coalesce(candidate, 0::bigint)::text AND tokens.action = action_row.number;
 
-    PERFORM set_config('mailroom.binding', coalesce(encode(request.binding, 'hex'), ''::text), true);
+    PERFORM set_config('mailroom.binding', coalesce(encode(request.binding, 'hex'), ''::text),
+        true);
 
     IF is_locked
         AND is_eligible
@@ -567,27 +628,33 @@ BEGIN
         AND made < request.at_most::bigint
     THEN
         IF action_row.number = 1 THEN
-            INSERT INTO mailroom.adopted_tokens (account, action, created_at) VALUES (candidate, 'activation', epoch);
+            INSERT INTO mailroom.adopted_tokens (account, action, created_at)
+                VALUES (candidate, 'activation', epoch);
         ELSIF action_row.number = 2 THEN
-            INSERT INTO mailroom.adopted_tokens (account, action, created_at) VALUES (candidate, 'password_recovery', epoch);
+            INSERT INTO mailroom.adopted_tokens (account, action, created_at)
+                VALUES (candidate, 'password_recovery', epoch);
         -- An account that nobody can mail to is like none.
         ELSIF mailroom.is_address(present.email) THEN
-            PERFORM mailroom.enqueue(action_row.name, present.email, present.name, present.subject_id, binding => request.binding);
+            PERFORM mailroom.enqueue(action_row.name, present.email, present.name,
+                present.subject_id, binding => request.binding);
         END IF;
     END IF;
 
     PERFORM set_config('mailroom.binding', coalesce(outer_binding, ''::text), true);
 
-    -- A commit that has nothing to write returns at once, and one that has waits for the disk: the greatest difference of
-    -- all. This writes some bytes to the log in any case, and nowhere else.
+    -- A commit that has nothing to write returns at once, and one that has waits for the disk: the
+    -- greatest difference of all. This writes some bytes to the log in any case, and nowhere else.
     PERFORM pg_catalog.pg_logical_emit_message(true, 'mailroom', ''::text);
 END;
 $$;
 
 COMMENT ON FUNCTION mailroom.request(text, text, interval, integer, interval, bytea) IS
-    'Makes a token for the account with this email or, if there is none, this login, if the account is eligible for'
-    ' the action, got none of this action for the time of cooldown, and fewer than at_most within per. Answers'
-    ' nothing and takes the same steps whether it did or not. binding names the browser that asks, as in issued_tokens.';
+    'Makes a token for the account with this email or, if there is none, this login, if the '
+    'account is eligible for'
+    ' the action, got none of this action for the time of cooldown, and fewer than at_most within '
+    'per. Answers'
+    ' nothing and takes the same steps whether it did or not. binding names the browser that '
+    'asks, as in issued_tokens.';
 
 -- Those from before this step have no row in tokens.
 CREATE FUNCTION mailroom.prune_account_tokens(
@@ -606,7 +673,8 @@ BEGIN
     PERFORM mailroom.begin_step(before);
 
     SELECT count(*)::integer, min(created_at), max(id) INTO seen, earliest, through_id
-    FROM (SELECT id, created_at FROM mailroom.adopted_tokens WHERE id > after_id ORDER BY id LIMIT most) AS next;
+    FROM (SELECT id, created_at FROM mailroom.adopted_tokens WHERE id > after_id ORDER BY id
+        LIMIT most) AS next;
 
     DELETE FROM mailroom.adopted_tokens
     WHERE id = ANY (ARRAY(
@@ -636,9 +704,13 @@ DECLARE
 BEGIN
     FOREACH signature IN ARRAY ARRAY[
         'next_token_id()', 'provisioned_accounts(text[], boolean)',
-        'active_accounts(text[], boolean)', 'trg_after_accounts_insert()', 'trg_before_account_suspended()', 'trg_after_account_replicated()', 'trg_after_tokens_insert()', 'trg_before_token_consumed()',
-        'trg_after_token_consumed()', 'trg_after_token_redeemed()', 'trg_after_tokens_delete()', 'trg_after_tokens_truncate()',
-        'trg_after_account_change()', 'trg_after_accounts_delete()', 'request(text, text, interval, integer, interval, bytea)', 'binding_setting()',
+        'active_accounts(text[], boolean)', 'trg_after_accounts_insert()',
+        'trg_before_account_suspended()', 'trg_after_account_replicated()',
+        'trg_after_tokens_insert()', 'trg_before_token_consumed()',
+        'trg_after_token_consumed()', 'trg_after_token_redeemed()', 'trg_after_tokens_delete()',
+        'trg_after_tokens_truncate()',
+        'trg_after_account_change()', 'trg_after_accounts_delete()',
+        'request(text, text, interval, integer, interval, bytea)', 'binding_setting()',
         'prune_account_tokens(timestamptz, bigint, integer)'
     ] LOOP
         EXECUTE format('REVOKE ALL ON FUNCTION mailroom.%s FROM PUBLIC', signature);
@@ -646,7 +718,8 @@ BEGIN
 END;
 $$;
 
--- Functions call those of other steps with the rights of their owner: what a superuser has made for another role becomes that role's.
+-- Functions call those of other steps with the rights of their owner: what a superuser has made for
+-- another role becomes that role's.
 DO $$
 DECLARE
     migrator oid := (SELECT oid FROM pg_roles WHERE rolname = current_user);
@@ -671,20 +744,24 @@ $$;
 -- Nobody reads this any more. It is dropped outside a transaction, which can do nothing else.
 COMMENT ON INDEX accounts_id_status_idx IS NULL;
 
--- Room for the new version of a row that is used or whose status changes; in pages that are written from now on.
+-- Room for the new version of a row that is used or whose status changes; in pages that are written
+-- from now on.
 ALTER TABLE tokens SET (fillfactor = 90);
 ALTER TABLE accounts SET (fillfactor = 90);
 
--- Which tokens were sent, and which are still to be looked at; until the next migration has taken them over.
+-- Which tokens were sent, and which are still to be looked at; until the next migration has taken
+-- them over.
 ALTER TABLE mailroom.installation ADD COLUMN adopted_after bigint, ADD COLUMN adopts_through bigint;
 
 UPDATE mailroom.installation
-SET adopted_after = coalesce((SELECT min(coalesce(last_seq, 0)) FROM jobs), 0), adopts_through = (SELECT max(id) FROM tokens);
+SET adopted_after = coalesce((SELECT min(coalesce(last_seq, 0))
+    FROM jobs), 0), adopts_through = (SELECT max(id) FROM tokens);
 
 UPDATE jobs SET last_seq = 9223372036854775807;
 
 COMMENT ON COLUMN jobs.last_seq IS
-    'Id up to which tokens were read by a cursor; the greatest number since tokens are queued in mailroom.queue.';
+    'Id up to which tokens were read by a cursor; the greatest number since tokens are queued in '
+    'mailroom.queue.';
 
 SELECT mailroom.revoke_default_privileges();
 

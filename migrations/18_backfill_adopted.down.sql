@@ -1,10 +1,12 @@
 -- no-transaction
 --
--- Tokens stay in the queue until migration 17 is taken back, which holds its locks while it deletes them.
--- So that they are few then, what nobody can use or send any more leaves mailroom.issued_tokens here; mailroom.redeem() does not know it
--- from then on. Cancelled tokens stay, by which 17 knows what the cursor must not send.
+-- Tokens stay in the queue until migration 17 is taken back, which holds its locks while it deletes
+-- them. So that they are few then, what nobody can use or send any more leaves
+-- mailroom.issued_tokens here; mailroom.redeem() does not know it from then on. Cancelled tokens
+-- stay, by which 17 knows what the cursor must not send.
 --
--- Locks: a thousand rows at a time, for some milliseconds. Rows that others have locked are passed over. Each batch commits.
+-- Locks: a thousand rows at a time, for some milliseconds. Rows that others have locked are passed
+-- over. Each batch commits.
 
 DO $$
 DECLARE
@@ -14,7 +16,8 @@ DECLARE
     gone bigint[];
 BEGIN
     ALTER TABLE mailroom.installation
-        ADD COLUMN IF NOT EXISTS adopted_after bigint, ADD COLUMN IF NOT EXISTS adopts_through bigint;
+        ADD COLUMN IF NOT EXISTS adopted_after bigint,
+            ADD COLUMN IF NOT EXISTS adopts_through bigint;
     COMMIT;
 
     LOOP
@@ -22,7 +25,8 @@ BEGIN
         PERFORM set_config(name, 'off', true)
         FROM unnest(ARRAY['enable_seqscan', 'enable_hashjoin', 'enable_mergejoin', 'jit']) AS name;
 
-        upper := (SELECT max(id) FROM (SELECT id FROM mailroom.issued_tokens WHERE id > lower ORDER BY id LIMIT batch) AS next);
+        upper := (SELECT max(id) FROM (SELECT id FROM mailroom.issued_tokens WHERE id > lower
+            ORDER BY id LIMIT batch) AS next);
         EXIT WHEN upper IS NULL;
 
         gone := ARRAY(
@@ -30,14 +34,16 @@ BEGIN
             FROM mailroom.issued_tokens AS known
             JOIN tokens USING (id)
             WHERE known.id > lower AND known.id <= upper
-                AND (known.consumed_at IS NOT NULL OR known.expires_at <= extract(epoch FROM clock_timestamp()))
+                AND (known.consumed_at IS NOT NULL OR known.expires_at <= extract(epoch
+                    FROM clock_timestamp()))
                 AND known.cancelled_at IS NULL
             FOR UPDATE OF known SKIP LOCKED
         );
 
         WITH expired AS (
             DELETE FROM mailroom.queue
-            WHERE token = ANY (ARRAY(SELECT token FROM mailroom.queue WHERE token = ANY (gone) FOR UPDATE SKIP LOCKED))
+            WHERE token = ANY (ARRAY(SELECT token FROM mailroom.queue
+                WHERE token = ANY (gone) FOR UPDATE SKIP LOCKED))
             RETURNING *
         ),
         given_up AS (
@@ -61,7 +67,8 @@ BEGIN
         FROM expired
         LEFT JOIN given_up ON given_up.token = expired.token;
 
-        DELETE FROM mailroom.issued_tokens WHERE id = ANY (gone) AND NOT EXISTS (SELECT FROM mailroom.queue WHERE token = id);
+        DELETE FROM mailroom.issued_tokens WHERE id = ANY (gone)
+            AND NOT EXISTS (SELECT FROM mailroom.queue WHERE token = id);
         lower := upper;
         COMMIT;
     END LOOP;

@@ -1,7 +1,7 @@
 -- no-transaction
 --
--- Fault: nobody reads the index on status: accounts are looked up by id. It kept changes of a status from being updates within
--- the page, and took 20 MB a million.
+-- Fault: nobody reads the index on status: accounts are looked up by id. It kept changes of a
+-- status from being updates within the page, and took 20 MB a million.
 --
 -- Locks: nobody waits.
 

@@ -1,14 +1,15 @@
--- Fault: codes came from random(), whose later values follow from a few earlier ones, and rounding made
--- '#####' of one in 200,000 and 00000 half as likely as the others. New codes come from the server's cryptographic
--- generator, each of the 100,000 as likely as any other.
+-- Fault: codes came from random(), whose later values follow from a few earlier ones, and rounding
+-- made '#####' of one in 200,000 and 00000 half as likely as the others. New codes come from the
+-- server's cryptographic generator, each of the 100,000 as likely as any other.
 --
--- Locks, with two million tokens: looks through tokens for 1 s beside everybody else, then has it to itself for some
--- milliseconds.
+-- Locks, with two million tokens: looks through tokens for 1 s beside everybody else, then has it
+-- to itself for some milliseconds.
 
 BEGIN;
 
--- Only five ASCII digits can be signed. Codes of the application's own making are not ours to replace, and the
--- constraint below would refuse the next one: better to stop before anything is changed.
+-- Only five ASCII digits can be signed. Codes of the application's own making are not ours to
+-- replace, and the constraint below would refuse the next one: better to stop before anything is
+-- changed.
 DO $$
 DECLARE
     foreign_code bigint;
@@ -18,13 +19,16 @@ BEGIN
     IF FOUND THEN
         RAISE EXCEPTION 'the code of token % is not five digits', foreign_code
             USING ERRCODE = 'check_violation',
-                HINT = 'Mailroom signs codes of exactly five ASCII digits. Let the application insert such codes or'
-                    ' none at all, delete these tokens or set their code to NULL, and migrate again.';
+                HINT = 'Mailroom signs codes of exactly five ASCII digits. Let the application '
+                    'insert such codes or'
+                    ' none at all, delete these tokens or set their code to NULL, and migrate '
+                    'again.';
     END IF;
 END;
 $$;
 
--- Without a search path of its own, which every insert of a token would set: all names have their schema.
+-- Without a search path of its own, which every insert of a token would set: all names have their
+-- schema.
 CREATE FUNCTION generate_token_code() RETURNS text
 LANGUAGE plpgsql VOLATILE PARALLEL SAFE AS $$
 DECLARE
@@ -41,10 +45,12 @@ BEGIN
 END;
 $$;
 
--- Where new functions are not everybody's by default, inserting a token would otherwise need a right of its own.
+-- Where new functions are not everybody's by default, inserting a token would otherwise need a
+-- right of its own.
 GRANT EXECUTE ON FUNCTION generate_token_code() TO PUBLIC;
 
--- NOT VALID spares the table a scan under the exclusive lock; the next migration looks at the rows already there.
+-- NOT VALID spares the table a scan under the exclusive lock; the next migration looks at the rows
+-- already there.
 ALTER TABLE tokens
     ALTER COLUMN code SET DEFAULT generate_token_code(),
     ADD CONSTRAINT tokens_code_five_digits CHECK (code ~ '^[0-9]{5}$') NOT VALID;

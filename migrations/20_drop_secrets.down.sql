@@ -5,7 +5,8 @@ BEGIN;
 DO $$
 BEGIN
     RAISE EXCEPTION 'secrets that were dropped do not come back'
-        USING ERRCODE = 'feature_not_supported', HINT = 'Restore a backup from before migration 20.';
+        USING ERRCODE = 'feature_not_supported', HINT =
+            'Restore a backup from before migration 20.';
 END;
 $$;
 

@@ -1,18 +1,23 @@
--- Fault: the secrets and codes of accounts' tokens stood in their table in clear for as long as a row lived.
+-- Fault: the secrets and codes of accounts' tokens stood in their table in clear for as long as a
+-- row lived.
 --
--- From here on they are made for the queue alone, and are gone when a mail is sent. An application redeems by mailroom.redeem(); its
--- own UPDATE by secret finds nothing any more. So this step is the operator's to take: `mailroom migrate up --drop-secrets`. It does
--- not go back. What the rows held leaves the files when they are rewritten, by VACUUM FULL or as they are pruned.
+-- From here on they are made for the queue alone, and are gone when a mail is sent. An application
+-- redeems by mailroom.redeem(); its own UPDATE by secret finds nothing any more. So this step is
+-- the operator's to take: `mailroom migrate up --drop-secrets`. It does not go back. What the rows
+-- held leaves the files when they are rewritten, by VACUUM FULL or as they are pruned.
 --
--- Without a secret a row of `tokens` serves nobody. A registration therefore inserts into mailroom.issued_tokens alone, which is faster. What
--- mailroom.request() or an application inserts into `tokens` is sent as before.
+-- Without a secret a row of `tokens` serves nobody. A registration therefore inserts into
+-- mailroom.issued_tokens alone, which is faster. What mailroom.request() or an application inserts
+-- into `tokens` is sent as before.
 --
--- Locks: nobody reads or writes tokens for some milliseconds, however large it is. Before, it is read for tokens of old, 1 s with two million.
+-- Locks: nobody reads or writes tokens for some milliseconds, however large it is. Before, it is
+-- read for tokens of old, 1 s with two million.
 
 BEGIN;
 
--- The lifetime of activations is taken over from the column's default, as far as an action can have it. Before the table is locked: this waits for
--- transactions that have called enqueue() for that action.
+-- The lifetime of activations is taken over from the column's default, as far as an action can have
+-- it. Before the table is locked: this waits for transactions that have called enqueue() for that
+-- action.
 DO $$
 DECLARE
     expiry text := (
@@ -23,11 +28,13 @@ DECLARE
     );
     seconds bigint;
 BEGIN
-    EXECUTE format('SELECT (%s)::bigint - extract(epoch FROM now())::bigint', coalesce(expiry, 'NULL')) INTO seconds;
+    EXECUTE format('SELECT (%s)::bigint - extract(epoch FROM now())::bigint',
+        coalesce(expiry, 'NULL')) INTO seconds;
 
     IF seconds > 0 THEN
         seconds := least(greatest(seconds, 60), 366 * 86400);
-        UPDATE mailroom.actions SET lifetime = make_interval(secs => seconds) WHERE number = 1 AND lifetime <> make_interval(secs => seconds);
+        UPDATE mailroom.actions SET lifetime = make_interval(secs => seconds) WHERE number = 1
+            AND lifetime <> make_interval(secs => seconds);
     END IF;
 END;
 $$;
@@ -44,18 +51,21 @@ DECLARE
             WHERE locktype = 'advisory' AND granted AND objsubid = 1
                 AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
                 AND (classid::bigint << 32) | objid::bigint
-                    = hashtextextended(format('mailroom queue %s in %s', job_type, 'jobs'::regclass::oid), 0)
+                    = hashtextextended(format('mailroom queue %s in %s', job_type,
+                        'jobs'::regclass::oid), 0)
         ) THEN 'a collector of the queue cursor is at work; end it'
         WHEN EXISTS (
             SELECT FROM tokens
             WHERE consumed_at IS NULL
                 AND expires_at > extract(epoch FROM clock_timestamp())
-                AND NOT EXISTS (SELECT FROM mailroom.issued_tokens WHERE issued_tokens.id = tokens.id)
+                AND NOT EXISTS (SELECT FROM mailroom.issued_tokens
+                    WHERE issued_tokens.id = tokens.id)
         ) THEN 'a token from before migration 17 can still be used; wait until it has expired'
     END;
 BEGIN
     IF fault IS NOT NULL THEN
-        RAISE EXCEPTION 'secrets are still needed: %', fault USING ERRCODE = 'object_not_in_prerequisite_state';
+        RAISE EXCEPTION 'secrets are still needed: %', fault
+            USING ERRCODE = 'object_not_in_prerequisite_state';
     END IF;
 END;
 $$;
@@ -70,22 +80,27 @@ ALTER TABLE tokens DROP COLUMN secret, DROP COLUMN code;
 
 DROP FUNCTION generate_token_code();
 
-CREATE VIEW mailroom.adopted_tokens AS SELECT id, action, account, expires_at, consumed_at, created_at FROM tokens;
+CREATE VIEW mailroom.adopted_tokens AS SELECT id, action, account, expires_at, consumed_at,
+    created_at FROM tokens;
 
 COMMENT ON VIEW mailroom.adopted_tokens IS 'The table of the accounts'' tokens, wherever it is.';
 
 COMMENT ON TABLE tokens IS
-    'One-time tokens that were requested; those of registrations are in mailroom.issued_tokens alone. Action and expiry of a row never change: more'
-    ' time means a new row. TRUNCATE takes all accounts'' tokens away, also those of registrations.';
+    'One-time tokens that were requested; those of registrations are in mailroom.issued_tokens '
+    'alone. Action and expiry of a row never change: more'
+    ' time means a new row. TRUNCATE takes all accounts'' tokens away, also those of '
+    'registrations.';
 
--- A registration has the lifetime of its token from a function, which is a constant in its plan: to look it up takes a twentieth of a
--- registration. Plans are made anew when the function is replaced.
+-- A registration has the lifetime of its token from a function, which is a constant in its plan: to
+-- look it up takes a twentieth of a registration. Plans are made anew when the function is
+-- replaced.
 CREATE FUNCTION mailroom.trg_after_activation_lifetime_change() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     EXECUTE format(
-        'CREATE OR REPLACE FUNCTION mailroom.activation_lifetime() RETURNS interval LANGUAGE sql IMMUTABLE PARALLEL SAFE RETURN %L::interval',
+        'CREATE OR REPLACE FUNCTION mailroom.activation_lifetime() RETURNS interval LANGUAGE sql '
+        'IMMUTABLE PARALLEL SAFE RETURN %L::interval',
         NEW.lifetime
     );
 
@@ -95,7 +110,8 @@ $$;
 
 REVOKE ALL ON FUNCTION mailroom.trg_after_activation_lifetime_change() FROM PUBLIC;
 
-COMMENT ON FUNCTION mailroom.trg_after_activation_lifetime_change() IS 'Has activation_lifetime() return the lifetime that was set.';
+COMMENT ON FUNCTION mailroom.trg_after_activation_lifetime_change() IS
+    'Has activation_lifetime() return the lifetime that was set.';
 
 CREATE TRIGGER after_activation_lifetime_change
     AFTER UPDATE OF lifetime ON mailroom.actions
@@ -106,7 +122,8 @@ CREATE TRIGGER after_activation_lifetime_change
 DO $$
 BEGIN
     EXECUTE format(
-        'CREATE FUNCTION mailroom.activation_lifetime() RETURNS interval LANGUAGE sql IMMUTABLE PARALLEL SAFE RETURN %L::interval',
+        'CREATE FUNCTION mailroom.activation_lifetime() RETURNS interval LANGUAGE sql IMMUTABLE '
+        'PARALLEL SAFE RETURN %L::interval',
         (SELECT lifetime FROM mailroom.actions WHERE number = 1)
     );
 END;
@@ -114,7 +131,8 @@ $$;
 
 REVOKE ALL ON FUNCTION mailroom.activation_lifetime() FROM PUBLIC;
 
-COMMENT ON FUNCTION mailroom.activation_lifetime() IS 'How long a link for an activation can be used, as in actions.';
+COMMENT ON FUNCTION mailroom.activation_lifetime() IS
+    'How long a link for an activation can be used, as in actions.';
 
 CREATE OR REPLACE FUNCTION mailroom.trg_after_accounts_insert() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER
@@ -123,13 +141,15 @@ SET enable_seqscan = off SET jit = off AS $$
 BEGIN
     WITH
     fresh AS MATERIALIZED (
-        SELECT mailroom.next_token_id() AS id, made.id AS account, mailroom.clock() AS now, mailroom.generate_secret() AS secret
+        SELECT mailroom.next_token_id() AS id, made.id AS account, mailroom.clock()
+            AS now, mailroom.generate_secret() AS secret
         FROM made
         WHERE status = 'provisioned'
     ),
     known AS (
         INSERT INTO mailroom.issued_tokens (
-            id, action, subject_id, recipient_email, recipient_name, language, consumed_id, created_at, expires_at, binding
+            id, action, subject_id, recipient_email, recipient_name, language, consumed_id,
+                created_at, expires_at, binding
         )
         SELECT
             fresh.id,
@@ -141,10 +161,12 @@ BEGIN
             mailroom.consumed_id(fresh.secret),
             floor(extract(epoch FROM fresh.now))::bigint,
             ceil(extract(epoch FROM fresh.now + mailroom.activation_lifetime()))::bigint,
-            CASE WHEN current_setting('mailroom.binding', true) <> '' THEN mailroom.binding_setting() END
+            CASE WHEN current_setting('mailroom.binding', true) <> ''
+                THEN mailroom.binding_setting() END
         FROM fresh
         LEFT JOIN LATERAL (
-            SELECT email, login, language FROM mailroom.adopted_accounts WHERE id = fresh.account OFFSET 0
+            SELECT email, login, language FROM mailroom.adopted_accounts
+                WHERE id = fresh.account OFFSET 0
         ) AS accounts ON true
     )
     INSERT INTO mailroom.queue (token, due_at, priority, secret)
@@ -170,7 +192,8 @@ BEGIN
     ),
     known AS (
         INSERT INTO mailroom.issued_tokens (
-            id, action, subject_id, recipient_email, recipient_name, language, consumed_id, code_hash, created_at, expires_at,
+            id, action, subject_id, recipient_email, recipient_name, language, consumed_id,
+                code_hash, created_at, expires_at,
             consumed_at, binding
         )
         SELECT
@@ -185,11 +208,13 @@ BEGIN
             fresh.created_at,
             fresh.expires_at,
             fresh.consumed_at,
-            CASE WHEN current_setting('mailroom.binding', true) <> '' THEN mailroom.binding_setting() END
+            CASE WHEN current_setting('mailroom.binding', true) <> ''
+                THEN mailroom.binding_setting() END
         FROM fresh
         -- OFFSET 0 keeps this a look-up by primary key for each row.
         LEFT JOIN LATERAL (
-            SELECT email, login, language FROM mailroom.adopted_accounts WHERE id = fresh.account OFFSET 0
+            SELECT email, login, language FROM mailroom.adopted_accounts
+                WHERE id = fresh.account OFFSET 0
         ) AS accounts ON true
     )
     INSERT INTO mailroom.queue (token, due_at, priority, secret, code)
@@ -207,7 +232,8 @@ BEGIN
         USING ERRCODE = 'integrity_constraint_violation',
             SCHEMA = TG_TABLE_SCHEMA,
             TABLE = TG_TABLE_NAME,
-            HINT = 'A token''s row stays as its mail was signed, and a use is neither taken back nor dated anew. Insert another row instead.';
+            HINT = 'A token''s row stays as its mail was signed, and a use is neither taken back '
+                'nor dated anew. Insert another row instead.';
 END;
 $$;
 
@@ -220,7 +246,8 @@ CREATE TRIGGER after_token_changed
     AFTER UPDATE ON tokens
     FOR EACH ROW
     WHEN (
-        (NEW.id, NEW.account, NEW.expires_at, NEW.created_at) IS DISTINCT FROM (OLD.id, OLD.account, OLD.expires_at, OLD.created_at)
+        (NEW.id, NEW.account, NEW.expires_at, NEW.created_at) IS DISTINCT
+            FROM (OLD.id, OLD.account, OLD.expires_at, OLD.created_at)
         OR NEW.action::text IS DISTINCT FROM OLD.action::text
         OR (OLD.consumed_at IS NOT NULL AND NEW.consumed_at IS DISTINCT FROM OLD.consumed_at)
     )
@@ -232,9 +259,11 @@ DECLARE
     made text;
 BEGIN
     FOREACH made IN ARRAY ARRAY[
-        'VIEW mailroom.adopted_tokens', 'FUNCTION mailroom.activation_lifetime()', 'FUNCTION mailroom.trg_after_activation_lifetime_change()'
+        'VIEW mailroom.adopted_tokens', 'FUNCTION mailroom.activation_lifetime()',
+        'FUNCTION mailroom.trg_after_activation_lifetime_change()'
     ] LOOP
-        EXECUTE format('ALTER %s OWNER TO %s', made, (SELECT nspowner::regrole FROM pg_namespace WHERE nspname = 'mailroom'));
+        EXECUTE format('ALTER %s OWNER TO %s', made, (SELECT nspowner::regrole FROM pg_namespace
+            WHERE nspname = 'mailroom'));
     END LOOP;
 END;
 $$;

@@ -1,5 +1,5 @@
--- The constraint is as it was before, not validated. Repaired codes stay: which tokens had '#####' is not recorded,
--- and nobody wants it back.
+-- The constraint is as it was before, not validated. Repaired codes stay: which tokens had '#####'
+-- is not recorded, and nobody wants it back.
 
 BEGIN;
 

@@ -1,8 +1,9 @@
--- Fault: one token in 200,000 has the code '#####', which nobody can type and everybody could guess. Those get a
--- real code. A mail that already went out with '#####' cannot be answered: its owner has to ask for another.
+-- Fault: one token in 200,000 has the code '#####', which nobody can type and everybody could
+-- guess. Those get a real code. A mail that already went out with '#####' cannot be answered: its
+-- owner has to ask for another.
 --
--- Locks, with two million tokens: looks through tokens twice, 1 s in all, while others read and write; only the
--- repaired rows, some ten, cannot be changed meanwhile.
+-- Locks, with two million tokens: looks through tokens twice, 1 s in all, while others read and
+-- write; only the repaired rows, some ten, cannot be changed meanwhile.
 
 BEGIN;
 

@@ -1,15 +1,17 @@
 -- no-transaction
 --
--- Fault: integer seconds end on 2038-01-19 at 03:14:07 UTC; from then on no account could be inserted, activated
--- or suspended. The columns are replaced as those of tokens were, whose migration says how.
+-- Fault: integer seconds end on 2038-01-19 at 03:14:07 UTC; from then on no account could be
+-- inserted, activated or suspended. The columns are replaced as those of tokens were, whose
+-- migration says how.
 --
--- Locks, with two million accounts: nobody reads or writes accounts for some milliseconds, twice; the thousand rows at hand cannot be changed
--- for less than 0.1 s.
+-- Locks, with two million accounts: nobody reads or writes accounts for some milliseconds, twice;
+-- the thousand rows at hand cannot be changed for less than 0.1 s.
 
 DO $migration$
 DECLARE
     relation CONSTANT regclass := 'accounts';
-    epochs CONSTANT text[] := ARRAY['created_at', 'status_changed_at', 'activated_at', 'suspended_at', 'unsuspended_at'];
+    epochs CONSTANT text[] := ARRAY['created_at', 'status_changed_at', 'activated_at',
+        'suspended_at', 'unsuspended_at'];
     wanted_type CONSTANT regtype := 'bigint';
     former_type CONSTANT regtype := 'integer';
     -- Name of the function that keeps the columns equal, and of the constraint on the new ones.
@@ -50,14 +52,18 @@ $function$];
 
     -- From here on the four files that replace columns are the same.
     batch CONSTANT integer := 1000;
-    copies CONSTANT text[] := ARRAY(SELECT format('%s_%s', epoch, wanted_type) FROM unnest(epochs) AS epoch);
-    former_copies CONSTANT text[] := ARRAY(SELECT format('%s_%s', epoch, former_type) FROM unnest(epochs) AS epoch);
+    copies CONSTANT text[] := ARRAY(SELECT format('%s_%s', epoch, wanted_type) FROM unnest(epochs)
+        AS epoch);
+    former_copies CONSTANT text[] := ARRAY(SELECT format('%s_%s', epoch, former_type)
+        FROM unnest(epochs) AS epoch);
     epoch_list CONSTANT text := array_to_string(epochs, ', ');
     copy_list CONSTANT text := array_to_string(copies, ', ');
-    -- BEFORE triggers fire in the order of their names: this one last, when the values are what will be stored.
+    -- BEFORE triggers fire in the order of their names: this one last, when the values are what
+    -- will be stored.
     copy_trigger CONSTANT text := '~' || copy_function;
-    -- What would be lost with the columns $2 of table $1, but for their own defaults and constraints NOT NULL and the triggers $3; and
-    -- triggers that could change a value after trigger $4 has copied it.
+    -- What would be lost with the columns $2 of table $1, but for their own defaults and
+    -- constraints NOT NULL and the triggers $3; and triggers that could change a value after
+    -- trigger $4 has copied it.
     obstacles CONSTANT text := $query$
         SELECT string_agg(DISTINCT obstacle, ', ')
         FROM (
@@ -65,7 +71,8 @@ $function$];
             FROM pg_depend JOIN pg_attribute ON attrelid = refobjid AND attnum = refobjsubid
             WHERE refclassid = 'pg_class'::regclass AND refobjid = $1 AND attname = ANY ($2)
                 AND NOT (classid = 'pg_attrdef'::regclass AND EXISTS (
-                    SELECT FROM pg_attrdef WHERE pg_attrdef.oid = objid AND adrelid = refobjid AND adnum = refobjsubid
+                    SELECT FROM pg_attrdef WHERE pg_attrdef.oid = objid AND adrelid = refobjid
+                        AND adnum = refobjsubid
                 ))
                 AND NOT (classid = 'pg_constraint'::regclass AND EXISTS (
                     SELECT FROM pg_constraint WHERE pg_constraint.oid = objid AND contype = 'n'
@@ -94,13 +101,17 @@ $function$];
 BEGIN
     IF wanted_type = 'integer'::regtype THEN
         EXECUTE format(
-            'SELECT count(*) FROM %1$s WHERE greatest(%2$s) > 2147483647 OR least(%2$s) < -2147483648', relation, epoch_list
+            'SELECT count(*) FROM %1$s WHERE greatest(%2$s) > 2147483647 OR least(%2$s) < '
+            '-2147483648', relation, epoch_list
         ) INTO too_late;
 
         IF too_late > 0 THEN
-            RAISE EXCEPTION 'rows of % with a time outside of what the former integer columns can hold: %', relation, too_late
+            RAISE EXCEPTION
+                'rows of % with a time outside of what the former integer columns can hold: %',
+                relation, too_late
                 USING ERRCODE = 'numeric_value_out_of_range',
-                    HINT = 'Integer seconds end on 2038-01-19 at 03:14:07 UTC. Give these rows earlier times, or delete them, and'
+                    HINT = 'Integer seconds end on 2038-01-19 at 03:14:07 UTC. Give these rows '
+                        'earlier times, or delete them, and'
                         ' migrate again.';
         END IF;
     END IF;
@@ -110,7 +121,8 @@ BEGIN
     EXECUTE format('LOCK TABLE %s IN SHARE UPDATE EXCLUSIVE MODE', relation);
 
     -- What the other direction began and did not complete.
-    IF EXISTS (SELECT FROM pg_attribute WHERE attrelid = relation AND attname = former_copies[1]) THEN
+    IF EXISTS (SELECT FROM pg_attribute WHERE attrelid = relation
+        AND attname = former_copies[1]) THEN
         EXECUTE format('DROP TRIGGER %I ON %s', copy_trigger, relation);
         EXECUTE format('DROP FUNCTION %I()', copy_function);
 
@@ -119,25 +131,31 @@ BEGIN
         END LOOP;
     END IF;
 
-    is_done := (SELECT atttypid = wanted_type FROM pg_attribute WHERE attrelid = relation AND attname = epochs[1]);
+    is_done := (SELECT atttypid = wanted_type FROM pg_attribute WHERE attrelid = relation
+        AND attname = epochs[1]);
 
     IF NOT is_done THEN
         EXECUTE obstacles INTO obstacle USING relation, epochs, own_triggers, copy_trigger;
 
         IF obstacle IS NOT NULL THEN
-            RAISE EXCEPTION 'columns of % (%) are replaced, and these would be lost: %', relation, epoch_list, obstacle
-                USING ERRCODE = 'dependent_objects_still_exist', HINT = 'Drop them, migrate, and make them again.';
+            RAISE EXCEPTION 'columns of % (%) are replaced, and these would be lost: %', relation,
+                epoch_list, obstacle
+                USING ERRCODE = 'dependent_objects_still_exist',
+                    HINT = 'Drop them, migrate, and make them again.';
         END IF;
 
-        IF NOT EXISTS (SELECT FROM pg_attribute WHERE attrelid = relation AND attname = copies[1]) THEN
+        IF NOT EXISTS (SELECT FROM pg_attribute WHERE attrelid = relation
+            AND attname = copies[1]) THEN
             -- The constraint spares SET NOT NULL the scan under an exclusive lock.
             EXECUTE format(
                 'ALTER TABLE %s %s, ADD CONSTRAINT %I CHECK (%s) NOT VALID',
                 relation,
-                (SELECT string_agg(format('ADD COLUMN %I %s', name, wanted_type), ', ') FROM unnest(copies) AS name),
+                (SELECT string_agg(format('ADD COLUMN %I %s', name, wanted_type), ', ')
+                    FROM unnest(copies) AS name),
                 copy_function,
                 (
-                    SELECT coalesce(string_agg(format('%I IS NOT NULL', format('%s_%s', attname, wanted_type)), ' AND '), 'true')
+                    SELECT coalesce(string_agg(format('%I IS NOT NULL',
+                        format('%s_%s', attname, wanted_type)), ' AND '), 'true')
                     FROM pg_attribute
                     WHERE attrelid = relation AND attname = ANY (epochs) AND attnotnull
                 )
@@ -148,13 +166,15 @@ BEGIN
                 format(
                     'BEGIN %s RETURN NEW; END;',
                     (
-                        SELECT string_agg(format('NEW.%I := NEW.%I;', format('%s_%s', epoch, wanted_type), epoch), ' ')
+                        SELECT string_agg(format('NEW.%I := NEW.%I;',
+                            format('%s_%s', epoch, wanted_type), epoch), ' ')
                         FROM unnest(epochs) AS epoch
                     )
                 )
             );
             EXECUTE format(
-                'CREATE TRIGGER %I BEFORE INSERT OR UPDATE ON %s FOR EACH ROW EXECUTE FUNCTION %I()',
+                'CREATE TRIGGER %I BEFORE INSERT OR UPDATE ON %s FOR EACH ROW EXECUTE FUNCTION '
+                '%I()',
                 copy_trigger, relation, copy_function
             );
             -- Also for what a subscription applies.
@@ -204,8 +224,10 @@ BEGIN
         EXECUTE obstacles INTO obstacle USING relation, epochs, own_triggers, copy_trigger;
 
         IF obstacle IS NOT NULL THEN
-            RAISE EXCEPTION 'columns of % (%) are replaced, and these would be lost: %', relation, epoch_list, obstacle
-                USING ERRCODE = 'dependent_objects_still_exist', HINT = 'Drop them, migrate, and make them again.';
+            RAISE EXCEPTION 'columns of % (%) are replaced, and these would be lost: %', relation,
+                epoch_list, obstacle
+                USING ERRCODE = 'dependent_objects_still_exist',
+                    HINT = 'Drop them, migrate, and make them again.';
         END IF;
 
         EXECUTE format('DROP TRIGGER %I ON %s', copy_trigger, relation);
@@ -214,12 +236,14 @@ BEGIN
         FOREACH statement IN ARRAY ARRAY(
             WITH
             replaced AS (
-                SELECT *, format('%s_%s', attname, wanted_type) AS copy, format('ALTER TABLE %s ALTER COLUMN %I', relation, attname) AS alter
+                SELECT *, format('%s_%s', attname, wanted_type)
+                    AS copy, format('ALTER TABLE %s ALTER COLUMN %I', relation, attname) AS alter
                 FROM pg_attribute
                 WHERE attrelid = relation AND attname = ANY (epochs)
             ),
             own AS (
-                SELECT oid, tgname FROM pg_trigger WHERE tgrelid = relation AND tgname = ANY (own_triggers)
+                SELECT oid, tgname FROM pg_trigger WHERE tgrelid = relation
+                    AND tgname = ANY (own_triggers)
             )
             SELECT listed.statement
             FROM (
@@ -227,18 +251,22 @@ BEGIN
                 UNION ALL
                 SELECT 2, format('ALTER TABLE %s DROP COLUMN %I', relation, attname) FROM replaced
                 UNION ALL
-                SELECT 3, format('ALTER TABLE %s RENAME COLUMN %I TO %I', relation, copy, attname) FROM replaced
+                SELECT 3, format('ALTER TABLE %s RENAME COLUMN %I TO %I', relation, copy, attname)
+                    FROM replaced
                 UNION ALL
                 SELECT 4, alter || ' SET NOT NULL' FROM replaced WHERE attnotnull
                 UNION ALL
                 SELECT 4, format('%s SET DEFAULT %s', alter, pg_get_expr(adbin, adrelid))
                 FROM replaced JOIN pg_attrdef ON adrelid = attrelid AND adnum = attnum
                 UNION ALL
-                SELECT 4, format('%s SET STATISTICS %s', alter, attstattarget) FROM replaced WHERE attstattarget >= 0
+                SELECT 4, format('%s SET STATISTICS %s', alter, attstattarget) FROM replaced
+                    WHERE attstattarget >= 0
                 UNION ALL
-                SELECT 4, format('%s SET (%s)', alter, array_to_string(attoptions, ', ')) FROM replaced WHERE attoptions IS NOT NULL
+                SELECT 4, format('%s SET (%s)', alter, array_to_string(attoptions, ', '))
+                    FROM replaced WHERE attoptions IS NOT NULL
                 UNION ALL
-                SELECT 4, format('COMMENT ON COLUMN %s.%I IS %L', relation, attname, col_description(attrelid, attnum))
+                SELECT 4, format('COMMENT ON COLUMN %s.%I IS %L', relation, attname,
+                    col_description(attrelid, attnum))
                 FROM replaced
                 UNION ALL
                 SELECT 5, format('ALTER TABLE %s DROP CONSTRAINT %I', relation, copy_function)

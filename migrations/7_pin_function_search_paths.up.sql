@@ -1,5 +1,5 @@
--- Fault: trigger functions looked tables up on the search path of whoever changed a row, so that a session with
--- another path failed, or wrote to another table of the same name.
+-- Fault: trigger functions looked tables up on the search path of whoever changed a row, so that a
+-- session with another path failed, or wrote to another table of the same name.
 --
 -- Locks: no table; some milliseconds.
 

@@ -1,8 +1,9 @@
--- Fault: nothing kept anybody from changing the secret, code or expiry of a token for which a mail had gone out, from
--- giving it to another account, or from making a used one fresh again. A signed link and its row could disagree.
+-- Fault: nothing kept anybody from changing the secret, code or expiry of a token for which a mail
+-- had gone out, from giving it to another account, or from making a used one fresh again. A signed
+-- link and its row could disagree.
 --
--- Only consumed_at still changes, once, from null to a time. That is left to whoever may update tokens, because
--- existing applications consume that way.
+-- Only consumed_at still changes, once, from null to a time. That is left to whoever may update
+-- tokens, because existing applications consume that way.
 --
 -- Locks: nobody reads or writes tokens for some milliseconds, however large it is.
 
@@ -31,7 +32,8 @@ BEGIN
             TABLE = TG_TABLE_NAME,
             COLUMN = changed,
             HINT = CASE changed
-                WHEN 'consumed_at' THEN 'The token is used, and a use is neither taken back nor dated anew.'
+                WHEN 'consumed_at' THEN
+                    'The token is used, and a use is neither taken back nor dated anew.'
                 ELSE 'A token''s row stays as its mail was signed. Insert another row instead.'
             END;
 END;
@@ -44,16 +46,18 @@ DECLARE
         WHERE pg_class.oid = 'tokens'::regclass
     );
 BEGIN
-    EXECUTE format('ALTER FUNCTION trg_after_token_changed() SET search_path = pg_catalog, %I, pg_temp', home);
+    EXECUTE format('ALTER FUNCTION trg_after_token_changed() SET search_path = pg_catalog, %I, '
+        'pg_temp', home);
 END;
 $$;
 
 COMMENT ON FUNCTION trg_after_token_changed() IS
     'Refuses every change of a token but its use, which is consumed_at going from null to a time.';
 
--- AFTER, to judge what is really stored: a BEFORE trigger of somebody else could still change the row behind it. The
--- condition costs a consumption next to nothing, because the function is not called for it. Enums and varchars are compared
--- as text, because an operator of somebody else's for exactly their types would be taken before the built-in one.
+-- AFTER, to judge what is really stored: a BEFORE trigger of somebody else could still change the
+-- row behind it. The condition costs a consumption next to nothing, because the function is not
+-- called for it. Enums and varchars are compared as text, because an operator of somebody else's
+-- for exactly their types would be taken before the built-in one.
 CREATE TRIGGER after_token_changed
     AFTER UPDATE ON tokens
     FOR EACH ROW

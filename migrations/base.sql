@@ -1,5 +1,6 @@
--- What migrations 0 to 10 make of an empty schema, at once: accounts, their tokens, and how far a collector has read. `mailroom
--- migrate up` executes it in their place where there is nothing yet; a test compares the two.
+-- What migrations 0 to 10 make of an empty schema, at once: accounts, their tokens, and how far a
+-- collector has read. `mailroom migrate up` executes it in their place where there is nothing yet;
+-- a test compares the two.
 
 BEGIN;
 
@@ -11,7 +12,8 @@ CREATE TYPE account_status AS ENUM ('provisioned', 'active', 'suspended');
 CREATE TYPE token_action AS ENUM ('activation', 'password_recovery');
 CREATE TYPE job_type AS ENUM ('mailroom');
 
--- Without a search path of its own, which every insert of a token would set: all names have their schema.
+-- Without a search path of its own, which every insert of a token would set: all names have their
+-- schema.
 CREATE FUNCTION generate_token_code() RETURNS text
 LANGUAGE plpgsql VOLATILE PARALLEL SAFE AS $$
 DECLARE
@@ -84,7 +86,8 @@ INSERT INTO jobs (job_type, last_seq) VALUES ('mailroom', 0);
 COMMENT ON TABLE accounts IS 'People who registered, and where each of them stands.';
 COMMENT ON COLUMN accounts.email IS 'Address that mails go to; unique as written, case included.';
 COMMENT ON COLUMN accounts.status IS
-    'provisioned: registered, address not confirmed; active: confirmed; suspended: barred until unsuspended.';
+    'provisioned: registered, address not confirmed; active: confirmed; suspended: barred until '
+    'unsuspended.';
 COMMENT ON COLUMN accounts.login IS 'Name shown in mails; unique as written, case included.';
 COMMENT ON COLUMN accounts.created_at IS 'Seconds since the Unix epoch.';
 COMMENT ON COLUMN accounts.status_changed_at IS
@@ -92,42 +95,53 @@ COMMENT ON COLUMN accounts.status_changed_at IS
 COMMENT ON COLUMN accounts.activated_at IS
     'First activation, in seconds since the Unix epoch; null until then; kept by trigger.';
 COMMENT ON COLUMN accounts.suspended_at IS
-    'Start of the present suspension, in seconds since the Unix epoch; null if there is none; kept by trigger.';
+    'Start of the present suspension, in seconds since the Unix epoch; null if there is none; '
+    'kept by trigger.';
 COMMENT ON COLUMN accounts.unsuspended_at IS
-    'End of the last suspension, in seconds since the Unix epoch; null during one; kept by trigger.';
+    'End of the last suspension, in seconds since the Unix epoch; null during one; kept by '
+    'trigger.';
 
 COMMENT ON CONSTRAINT accounts_email_key ON accounts IS
     'Serves ON CONFLICT (email) and finding an account by address.';
 COMMENT ON CONSTRAINT accounts_login_key ON accounts IS
     'Serves ON CONFLICT (login) and finding an account by name.';
 COMMENT ON INDEX accounts_id_status_idx IS
-    'Serves the collector: whether a token''s account has the status that its action needs, by index alone.';
+    'Serves the collector: whether a token''s account has the status that its action needs, by '
+    'index alone.';
 
 COMMENT ON TABLE tokens IS
-    'One-time tokens. Secret, code, action and expiry of a row never change: more time means a new row.';
+    'One-time tokens. Secret, code, action and expiry of a row never change: more time means a '
+    'new row.';
 COMMENT ON COLUMN tokens.action IS
-    'activation: confirms the address of a provisioned account; password_recovery: for an active account.';
+    'activation: confirms the address of a provisioned account; password_recovery: for an active '
+    'account.';
 COMMENT ON COLUMN tokens.secret IS
     '32 random bytes, which the signed link carries; whoever knows them has the token.';
 COMMENT ON COLUMN tokens.code IS
-    'Five ASCII digits, leading zeros included, each code equally likely; the mail shows it, the person types it.';
+    'Five ASCII digits, leading zeros included, each code equally likely; the mail shows it, the '
+    'person types it.';
 COMMENT ON COLUMN tokens.account IS 'Account the token belongs to; it is deleted with it.';
 COMMENT ON COLUMN tokens.expires_at IS
-    'First second at which the token is no longer valid, in seconds since the Unix epoch; 15 minutes from now by default.';
+    'First second at which the token is no longer valid, in seconds since the Unix epoch; 15 '
+    'minutes from now by default.';
 COMMENT ON COLUMN tokens.consumed_at IS
     'When the token was used, in seconds since the Unix epoch; null until then.';
 COMMENT ON COLUMN tokens.created_at IS 'Seconds since the Unix epoch.';
 
-COMMENT ON CONSTRAINT tokens_secret_key ON tokens IS 'Serves redeeming: the row that belongs to a link.';
-COMMENT ON CONSTRAINT tokens_code_five_digits ON tokens IS 'Nothing but five ASCII digits can be signed.';
+COMMENT ON CONSTRAINT tokens_secret_key ON tokens IS
+    'Serves redeeming: the row that belongs to a link.';
+COMMENT ON CONSTRAINT tokens_code_five_digits ON tokens IS
+    'Nothing but five ASCII digits can be signed.';
 COMMENT ON CONSTRAINT tokens_account_fkey ON tokens IS
     'Deferred to the commit, so that applications may insert a token before its account.';
-COMMENT ON INDEX tokens_account_fkey IS 'Serves the deletion of an account and finding an account''s tokens.';
+COMMENT ON INDEX tokens_account_fkey IS
+    'Serves the deletion of an account and finding an account''s tokens.';
 
 COMMENT ON TABLE jobs IS 'How far collectors have read.';
 COMMENT ON COLUMN jobs.job_type IS 'Name of the queue.';
 COMMENT ON COLUMN jobs.last_seq IS 'Id of the last token that was handed over; 0 before the first.';
-COMMENT ON INDEX jobs_last_seq_type_idx IS 'Serves collectors that join jobs and tokens by last_seq.';
+COMMENT ON INDEX jobs_last_seq_type_idx IS
+    'Serves collectors that join jobs and tokens by last_seq.';
 
 CREATE FUNCTION trg_before_account_status_change() RETURNS trigger
 LANGUAGE plpgsql AS $$
@@ -162,7 +176,8 @@ CREATE FUNCTION trg_after_token_consumed() RETURNS trigger
 LANGUAGE plpgsql AS $$
 BEGIN
     IF NEW.action::text = 'activation' THEN
-        UPDATE accounts SET status = 'active' WHERE id = NEW.account AND status::text = 'provisioned';
+        UPDATE accounts SET status = 'active' WHERE id = NEW.account
+            AND status::text = 'provisioned';
     END IF;
 
     RETURN NULL;
@@ -208,7 +223,8 @@ BEGIN
             TABLE = TG_TABLE_NAME,
             COLUMN = changed,
             HINT = CASE changed
-                WHEN 'consumed_at' THEN 'The token is used, and a use is neither taken back nor dated anew.'
+                WHEN 'consumed_at' THEN
+                    'The token is used, and a use is neither taken back nor dated anew.'
                 ELSE 'A token''s row stays as its mail was signed. Insert another row instead.'
             END;
 END;
@@ -222,23 +238,27 @@ DECLARE
     trigger_function text;
 BEGIN
     FOREACH trigger_function IN ARRAY ARRAY[
-        'trg_before_account_status_change', 'trg_after_token_consumed', 'trg_after_account_insert', 'trg_after_token_inserted',
+        'trg_before_account_status_change', 'trg_after_token_consumed', 'trg_after_account_insert',
+        'trg_after_token_inserted',
         'trg_after_token_changed'
     ] LOOP
-        EXECUTE format('ALTER FUNCTION %I() SET search_path = pg_catalog, %I, pg_temp', trigger_function, home);
+        EXECUTE format('ALTER FUNCTION %I() SET search_path = pg_catalog, %I, pg_temp',
+            trigger_function, home);
     END LOOP;
 END;
 $$;
 
 COMMENT ON FUNCTION trg_before_account_status_change() IS
-    'Keeps the times of an account''s status; a suspension lifted from a never activated account leaves it provisioned.';
+    'Keeps the times of an account''s status; a suspension lifted from a never activated account '
+    'leaves it provisioned.';
 COMMENT ON FUNCTION trg_after_token_consumed() IS
     'Activates a provisioned account whose activation token was used.';
 COMMENT ON FUNCTION trg_after_token_inserted() IS
     'Notifies token_insert, with an empty payload so that a transaction sends one notification.';
 
 COMMENT ON FUNCTION trg_after_account_insert() IS
-    'Gives a provisioned account its activation token, in the same transaction and with the rights of this function''s'
+    'Gives a provisioned account its activation token, in the same transaction and with the '
+    'rights of this function''s'
     ' owner.';
 COMMENT ON FUNCTION trg_after_token_changed() IS
     'Refuses every change of a token but its use, which is consumed_at going from null to a time.';
@@ -293,9 +313,11 @@ BEGIN
         FROM (
             SELECT 'ROUTINE', oid::regprocedure::text, proowner, proacl
             FROM pg_proc
-            WHERE pronamespace = (SELECT oid FROM pg_namespace WHERE nspname = current_schema()) AND xmin = pg_current_xact_id()::xid
+            WHERE pronamespace = (SELECT oid FROM pg_namespace WHERE nspname = current_schema())
+                AND xmin = pg_current_xact_id()::xid
             UNION ALL
-            SELECT CASE relkind WHEN 'S' THEN 'SEQUENCE' ELSE 'TABLE' END, oid::regclass::text, relowner, relacl
+            SELECT CASE relkind WHEN 'S' THEN 'SEQUENCE'
+                ELSE 'TABLE' END, oid::regclass::text, relowner, relacl
             FROM pg_class
             WHERE relnamespace = (SELECT oid FROM pg_namespace WHERE nspname = current_schema())
                 AND relkind IN ('r', 'S')

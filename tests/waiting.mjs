@@ -18,7 +18,10 @@ export async function until(what, ask, patience = PATIENCE) {
 export async function within(what, promise, patience = PATIENCE) {
   let timer;
   const over = new Promise((_, reject) => {
-    timer = setTimeout(() => reject(new Error(`${what}: waited for in vain for ${patience / 1000} s`)), patience);
+    timer = setTimeout(
+      () => reject(new Error(`${what}: waited for in vain for ${patience / 1000} s`)),
+      patience,
+    );
   });
   try {
     return await Promise.race([promise, over]);

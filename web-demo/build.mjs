@@ -1,6 +1,6 @@
-// Builds what the demonstration runs: `node build.mjs FOLDER [TARBALL]`. Without the packed npm package it builds only the
-// programs for Node. The package is put where npm would put it: package-lock.json cannot know the hash of a package that
-// was packed just now.
+// Builds what the demonstration runs: `node build.mjs FOLDER [TARBALL]`. Without the packed npm
+// package it builds only the programs for Node. The package is put where npm would put it:
+// package-lock.json cannot know the hash of a package that was packed just now.
 
 import { execFileSync } from "node:child_process";
 import { copyFileSync, cpSync, mkdirSync, rmSync } from "node:fs";
@@ -14,7 +14,13 @@ const root = fileURLToPath(new URL(".", import.meta.url));
 const [folder, tarball] = process.argv.slice(2);
 
 rmSync(folder, { recursive: true, force: true });
-const esm = { bundle: true, format: "esm", target: "es2023", absWorkingDir: root, logLevel: "warning" };
+const esm = {
+  bundle: true,
+  format: "esm",
+  target: "es2023",
+  absWorkingDir: root,
+  logLevel: "warning",
+};
 
 await bundle({
   ...esm,
@@ -40,8 +46,11 @@ if (tarball !== undefined) {
   const installed = join(root, "node_modules/mailroom-verifier");
   rmSync(installed, { recursive: true, force: true });
   mkdirSync(installed, { recursive: true });
-  execFileSync("tar", ["-xzf", tarball, "--strip-components=1", "-C", installed], { stdio: "inherit" });
-  // As Cloudflare's tools bundle a Worker: by its conditions, with `.wasm` files as modules beside the script.
+  execFileSync("tar", ["-xzf", tarball, "--strip-components=1", "-C", installed], {
+    stdio: "inherit",
+  });
+  // As Cloudflare's tools bundle a Worker: by its conditions, with `.wasm` files as modules beside
+  // the script.
   await bundle({
     ...esm,
     entryPoints: ["edge/worker.ts"],

@@ -1,4 +1,5 @@
-//! The configuration: one file in TOML. Relative paths in it start from its folder. It holds no secret.
+//! The configuration: one file in TOML. Relative paths in it start from its folder. It holds no
+//! secret.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -63,8 +64,8 @@ impl Config {
     /// A file that cannot be read or is no TOML; an unknown, missing or repeated setting.
     pub(crate) fn read(path: &Path) -> Result<Self, Error> {
         let shown = path.display();
-        let text =
-            fs::read_to_string(path).map_err(|error| Error(format!("{shown} cannot be read: {error}")))?;
+        let text = fs::read_to_string(path)
+            .map_err(|error| Error(format!("{shown} cannot be read: {error}")))?;
         let tables = [
             Table::of::<Self>(""),
             Table::of::<ResendConfig>("resend"),
@@ -85,7 +86,9 @@ impl Config {
     pub(crate) fn providers(&self) -> Result<Vec<Box<dyn Provider>>, Error> {
         let mut providers: Vec<Box<dyn Provider>> = Vec::new();
         if let Some(ResendConfig { secret_file }) = &self.resend {
-            providers.push(Box::new(Resend::new(self.secret("[resend] secret", secret_file)?.expose())?));
+            providers.push(Box::new(Resend::new(
+                self.secret("[resend] secret", secret_file)?.expose(),
+            )?));
         }
         if let Some(PostmarkConfig { username, password_file }) = &self.postmark {
             let password = self.secret("[postmark] password", password_file)?;
@@ -111,12 +114,14 @@ impl Config {
             return Err(Error("--mail needs the table [mail] in the configuration".to_owned()));
         };
         let secret = self.secret("[mail] return_path_secret", return_path_secret_file)?;
-        ReturnPath::new(return_path, secret.expose()).map_err(|error| Error(format!("[mail] {error}")))
+        ReturnPath::new(return_path, secret.expose())
+            .map_err(|error| Error(format!("[mail] {error}")))
     }
 
     /// The secret of a setting that ends with `_file`.
     fn secret(&self, setting: &str, file: &Path) -> Result<Secret, Error> {
-        Secret::read(setting, Some(&self.folder.join(file)), None).map_err(|error| Error(error.to_string()))
+        Secret::read(setting, Some(&self.folder.join(file)), None)
+            .map_err(|error| Error(error.to_string()))
     }
 }
 
@@ -132,8 +137,8 @@ mod tests {
         Ok(Config::read(&path)?.providers()?.iter().map(|provider| provider.name()).collect())
     }
 
-    const BOTH: &str =
-        "[resend]\nsecret_file = \"secret\"\n[postmark]\nusername = \"u\"\npassword_file = \"secret\"\n";
+    const BOTH: &str = "[resend]\nsecret_file = \"secret\"\n[postmark]\nusername = \"u\"\n\
+                        password_file = \"secret\"\n";
 
     #[test]
     fn each_table_is_a_provider_with_its_secret_beside_the_configuration() {
@@ -146,7 +151,8 @@ mod tests {
     #[test]
     fn what_is_wrong_is_one_sentence_that_repeats_no_value() {
         let resend = "[resend]\nsecret_file = \"secret\"\n";
-        let postmark = |name: &str| format!("[postmark]\nusername = {name:?}\npassword_file = \"secret\"\n");
+        let postmark =
+            |name: &str| format!("[postmark]\nusername = {name:?}\npassword_file = \"secret\"\n");
         for (text, secret, expected) in [
             (String::new(), &b"x"[..], "names no provider"),
             ("[resend]\nsecret = \"hunter2\"\n".to_owned(), b"x", "unknown field `secret`"),

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use mailroom_connect::{ConnectionSettings, SchemaClient, Session, SessionOptions, connect, explain};
+use mailroom_connect::{
+    ConnectionSettings, SchemaClient, Session, SessionOptions, connect, explain,
+};
 use tokio::sync::Mutex;
 use tokio::time::timeout;
 use tokio_postgres::error::SqlState;
@@ -26,12 +28,17 @@ impl Database {
         Self { settings, client: Mutex::new(None) }
     }
 
-    /// Suppresses what a notification of a provider names; returns how many addresses were not before.
+    /// Suppresses what a notification of a provider names; returns how many addresses were not
+    /// before.
     ///
     /// # Errors
-    /// The database cannot be reached, refuses it or takes too long. What is written by then stays, and changes nothing when the
-    /// notification comes again.
-    pub(crate) async fn suppress(&self, provider: &str, notices: &[Notice]) -> Result<usize, Refusal> {
+    /// The database cannot be reached, refuses it or takes too long. What is written by then stays,
+    /// and changes nothing when the notification comes again.
+    pub(crate) async fn suppress(
+        &self,
+        provider: &str,
+        notices: &[Notice],
+    ) -> Result<usize, Refusal> {
         if notices.is_empty() {
             return Ok(0);
         }
@@ -91,9 +98,11 @@ async fn write(
                 (&provider as _, Type::TEXT),
                 (detail as _, Type::TEXT),
             ];
-            match client.query_typed("SELECT mailroom.suppress($1, $2, $3, $4)", &parameters).await {
+            match client.query_typed("SELECT mailroom.suppress($1, $2, $3, $4)", &parameters).await
+            {
                 Ok(rows) => count += usize::from(rows.first().is_some_and(|row| row.get(0))),
-                // No account of a database in another encoding than UTF-8 has this form of the address.
+                // No account of a database in another encoding than UTF-8 has this form of the
+                // address.
                 Err(error) if error.code() == Some(&SqlState::UNTRANSLATABLE_CHARACTER) => {}
                 Err(error) => return Err(error),
             }

@@ -319,7 +319,8 @@ fn has_other_words(words: &str) -> bool {
 
 fn has_gone_words(words: &str, said: &str) -> bool {
     let lower = said.to_ascii_lowercase();
-    GONE.iter().any(|word| words.contains(word)) || GONE_NAMES.iter().any(|name| lower.contains(name))
+    GONE.iter().any(|word| words.contains(word))
+        || GONE_NAMES.iter().any(|name| lower.contains(name))
 }
 
 /// `IronPort` of Cisco refuses an address that is not in its directory with these words alone.
@@ -332,7 +333,8 @@ fn is_ironport(words: &str, answered: Option<[u16; 3]>) -> bool {
 /// Whether an answer has a place for an address and nothing in it, as filters of some networks for
 /// mobile telephones write it.
 fn names_nobody(said: &str) -> bool {
-    said.match_indices(" : ").any(|(at, _)| basic_codes(said).any(|code| said[..at].ends_with(code)))
+    said.match_indices(" : ")
+        .any(|(at, _)| basic_codes(said).any(|code| said[..at].ends_with(code)))
 }
 
 /// Whether the first address that an answer names is another one: the sender, or where the mail was
@@ -345,8 +347,12 @@ fn is_about_another(said: &str, address: &str) -> bool {
         let local = address.rsplit_once('@').map_or(address, |(local, _)| local);
         local.trim_matches('"').to_lowercase()
     };
-    let is_address = named.contains('@') && named.is_ascii() && !named.contains(char::is_whitespace);
-    is_address && !named.contains("://") && !named.starts_with("=?") && local(named) != local(address)
+    let is_address =
+        named.contains('@') && named.is_ascii() && !named.contains(char::is_whitespace);
+    is_address
+        && !named.contains("://")
+        && !named.starts_with("=?")
+        && local(named) != local(address)
 }
 
 /// The status codes (RFC 3463) in a text, which are no part of a longer number, name or address.
@@ -366,11 +372,12 @@ fn codes(text: &str) -> impl Iterator<Item = [u16; 3]> {
 /// quotation.
 fn basic_codes(said: &str) -> impl Iterator<Item = &str> {
     said.match_indices(['2', '4', '5']).filter_map(|(at, _)| {
-        let code = said.get(at..at + 3).filter(|code| code.bytes().all(|byte| byte.is_ascii_digit()))?;
+        let code =
+            said.get(at..at + 3).filter(|code| code.bytes().all(|byte| byte.is_ascii_digit()))?;
         let before = said[..at].trim_end();
         let begins = before.is_empty() || before.ends_with([':', ';', '>', '\'', '"', '-']);
-        let is_apart =
-            at == 0 || !said[..at].ends_with(|last: char| last.is_ascii_alphanumeric() || last == '.');
+        let is_apart = at == 0
+            || !said[..at].ends_with(|last: char| last.is_ascii_alphanumeric() || last == '.');
         let after = said.as_bytes().get(at + 3);
         (begins && is_apart && matches!(after, None | Some(b' ' | b'-' | b'\t'))).then_some(code)
     })
@@ -380,7 +387,9 @@ fn basic_codes(said: &str) -> impl Iterator<Item = &str> {
 /// words.
 fn plain(text: &str) -> String {
     let mut plain = String::from(" ");
-    for token in text.split(|character: char| character.is_whitespace() || "<>()[],;\"".contains(character)) {
+    for token in
+        text.split(|character: char| character.is_whitespace() || "<>()[],;\"".contains(character))
+    {
         let token = token.trim_end_matches(['.', ':', '!', '?']).to_ascii_lowercase();
         let is_name = token.trim_matches('.').contains('.') && !token.contains('/');
         if token.contains('@') || is_name {

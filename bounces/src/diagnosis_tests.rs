@@ -14,7 +14,10 @@ fn an_address_is_gone_where_status_and_answer_agree() {
         ("5.1.3", ""),
         ("5.1.6", ""),
         ("5.1.10", ""),
-        ("5.1.1", "smtp; 550 5.1.1 <ada@x.test>: Recipient address rejected: User unknown in table"),
+        (
+            "5.1.1",
+            "smtp; 550 5.1.1 <ada@x.test>: Recipient address rejected: User unknown in table",
+        ),
         ("5.1.1", "smtp; 550 5.1.1 Requested action not taken: mailbox unavailable"),
         ("5.1.1", "SMTP; 550 unknown user"),
         ("5.1.1", "x-postfix; unknown user: \"ada\""),
@@ -23,7 +26,8 @@ fn an_address_is_gone_where_status_and_answer_agree() {
         ("5.1.1", "smtp;550 5.1.1 RESOLVER.ADR.RecipNotFound; not found"),
         (
             "5.1.10",
-            "smtp;550 5.1.10 RESOLVER.ADR.RecipientNotFound; Recipient not found by SMTP address lookup",
+            "smtp;550 5.1.10 RESOLVER.ADR.RecipientNotFound; Recipient not found by SMTP address \
+             lookup",
         ),
         ("5.1.1", "smtp; 550 5.1.1 <ada@x.test>: inactive email address"),
         ("5.1.2", "SMTP; 550 Host unknown (Name server: x.test: host not found)"),
@@ -31,8 +35,9 @@ fn an_address_is_gone_where_status_and_answer_agree() {
         // Gmail, whose answer has several lines.
         (
             "5.1.1",
-            "smtp; 550-5.1.1 The email account that you tried to reach does not exist. Please try 550-5.1.1 double-checking \
-             the recipient's email address for typos or 550-5.1.1 unnecessary spaces. For more information, go to 550 5.1.1 \
+            "smtp; 550-5.1.1 The email account that you tried to reach does not exist. Please try \
+             550-5.1.1 double-checking the recipient's email address for typos or 550-5.1.1 \
+             unnecessary spaces. For more information, go to 550 5.1.1 \
              https://support.google.test/mail/?p=NoSuchUser d9443c01a7336",
         ),
         // Exim has one status for everything.
@@ -48,30 +53,42 @@ fn an_address_is_gone_where_status_and_answer_agree() {
         ("5.5.0", "SMTP; 550 5.5.0 Invalid recipient. EX_416"),
         (
             "5.0.0",
-            "smtp;554 delivery error: dd This user doesn't have a x.test account (ada@x.test) [0] - mta1.x.test",
+            "smtp;554 delivery error: dd This user doesn't have a x.test account (ada@x.test) [0] \
+             - mta1.x.test",
         ),
         (
             "5.0.0",
-            "smtp; 5.1.0 - Unknown address error 550-'5.1.1 <ada@x.test>... no such user' (delivery attempts: 0)",
+            "smtp; 5.1.0 - Unknown address error 550-'5.1.1 <ada@x.test>... no such user' \
+             (delivery attempts: 0)",
         ),
         ("5.0.0", "smtp; 550 #5.1.0 Address rejected."),
         (
             "5.4.1",
-            "smtp; 550 5.4.1 Recipient address rejected: Access denied. AS(201806281) [XX1.x.test 2026-11-23T12:00:00]",
-        ),
-        ("5.4.1", "smtp; 550 5.4.1 [ada@x.test]: Recipient address rejected: Access denied [XX1.x.test]"),
-        (
-            "5.1.351",
-            "smtp;550 5.1.351 Remote server returned unknown recipient or mailbox unavailable -> 550 5.1.1 <ada@x.test>: gone",
+            "smtp; 550 5.4.1 Recipient address rejected: Access denied. AS(201806281) [XX1.x.test \
+             2026-11-23T12:00:00]",
         ),
         (
-            "5.1.351",
-            "smtp;550 5.1.351 Remote server returned unknown recipient or mailbox unavailable -> 550 Unknown user",
+            "5.4.1",
+            "smtp; 550 5.4.1 [ada@x.test]: Recipient address rejected: Access denied [XX1.x.test]",
         ),
-        ("5.4.310", "smtp;550 5.4.310 domain x.test does not exist [Message=InfoDomainNonexistent]"),
+        (
+            "5.1.351",
+            "smtp;550 5.1.351 Remote server returned unknown recipient or mailbox unavailable -> \
+             550 5.1.1 <ada@x.test>: gone",
+        ),
+        (
+            "5.1.351",
+            "smtp;550 5.1.351 Remote server returned unknown recipient or mailbox unavailable -> \
+             550 Unknown user",
+        ),
+        (
+            "5.4.310",
+            "smtp;550 5.4.310 domain x.test does not exist [Message=InfoDomainNonexistent]",
+        ),
         (
             "5.4.4",
-            "X-Postfix; Host or domain name not found. Name service error for name=x.test type=AAAA: Host not found",
+            "X-Postfix; Host or domain name not found. Name service error for name=x.test \
+             type=AAAA: Host not found",
         ),
         ("", "550 5.1.1 no such user"),
         // Text that is not ASCII, whatever it says.
@@ -116,7 +133,8 @@ fn answers_about_something_else_than_the_address_say_that_nobody_is_gone_whateve
         "smtp; 550 5.1.1 relaying denied",
         "smtp; 550 5.7.54 SMTP; Unable to relay recipient in non-accepted domain",
         "smtp; 550 5.1.1 <us@example.org>: Sender address rejected: User unknown",
-        "smtp; 553 5.1.8 <us@example.org>... Domain of sender address us@example.org does not exist",
+        "smtp; 553 5.1.8 <us@example.org>... Domain of sender address us@example.org does not \
+         exist",
         "smtp; 550 5.1.1 <us@example.org>: user unknown",
         "smtp; 550 5.1.1 HELO does not exist",
         "smtp; 550 5.1.1 SPF check failed: no such domain",
@@ -145,8 +163,9 @@ fn answers_about_something_else_than_the_address_say_that_nobody_is_gone_whateve
 fn another_status_than_that_of_an_address_says_that_nobody_is_gone_whatever_the_answer() {
     let answer = "smtp; 550 5.1.1 <ada@x.test>: User unknown";
     for status in [
-        "4.0.0", "4.1.1", "4.4.7", "4.2.2", "5.2.0", "5.2.1", "5.2.2", "5.2.3", "5.3.4", "5.4.6", "5.4.7",
-        "5.6.0", "5.7.1", "5.7.26", "5.1.7", "5.1.8", "5.1.4", "5.1.5", "2.1.5", "5.4.316",
+        "4.0.0", "4.1.1", "4.4.7", "4.2.2", "5.2.0", "5.2.1", "5.2.2", "5.2.3", "5.3.4", "5.4.6",
+        "5.4.7", "5.6.0", "5.7.1", "5.7.26", "5.1.7", "5.1.8", "5.1.4", "5.1.5", "2.1.5",
+        "5.4.316",
     ] {
         assert!(!gone(status, answer), "{status}");
     }
@@ -162,7 +181,8 @@ fn another_status_than_that_of_an_address_says_that_nobody_is_gone_whatever_the_
         ("5.4.4", ""),
         (
             "5.4.4",
-            "X-Postfix; Name service error for name=x.test type=MX: Malformed or unexpected name server reply",
+            "X-Postfix; Name service error for name=x.test type=MX: Malformed or unexpected name \
+             server reply",
         ),
         ("5.0.0", "smtp; 550 : User unknown"),
         ("", ""),
@@ -193,5 +213,8 @@ fn numbers_that_are_no_codes_are_not_read_as_such() {
         [[5, 1, 1], [5, 2, 2], [5, 7, 1], [5, 4, 4], [4, 2, 1]]
     );
     let basic = |text| basic_codes(text).collect::<Vec<_>>();
-    assert_eq!(basic(" 550 5.1.1 more than 450 words, said: 452 full -> 421-x"), ["550", "452", "421"]);
+    assert_eq!(
+        basic(" 550 5.1.1 more than 450 words, said: 452 full -> 421-x"),
+        ["550", "452", "421"]
+    );
 }

@@ -1,11 +1,15 @@
-//! The program `mailroom bounces`: suppresses addresses of which providers and mail servers report bounces and complaints.
+//! The program `mailroom bounces`: suppresses addresses of which providers and mail servers report
+//! bounces and complaints.
 //!
-//! It listens for webhooks, or reads one mail. What is not proven to come from where it says changes nothing; what is proven is
-//! written to the database or refused for now, so that it comes again.
+//! It listens for webhooks, or reads one mail. What is not proven to come from where it says
+//! changes nothing; what is proven is written to the database or refused for now, so that it comes
+//! again.
 //!
-//! The feature `unproven` makes the parsers public, for tests that try them with any input; the program is built without it.
+//! The feature `unproven` makes the parsers public, for tests that try them with any input; the
+//! program is built without it.
 //!
-//! `server` → `provider`, or `mail` (prove and read a notification) → `diagnosis` (is the address gone) → `notice` → `database`.
+//! `server` → `provider`, or `mail` (prove and read a notification) → `diagnosis` (is the address
+//! gone) → `notice` → `database`.
 
 mod config;
 mod database;
@@ -38,14 +42,16 @@ pub struct Arguments {
     #[arg(long, value_name = "FILE")]
     config: PathBuf,
 
-    /// Take webhooks by HTTP at this address until SIGTERM or SIGINT; for a reverse proxy, which adds TLS
+    /// Take webhooks by HTTP at this address until SIGTERM or SIGINT; for a reverse proxy, which
+    /// adds TLS
     #[arg(long, value_name = "ADDRESS:PORT", required_unless_present = "mail")]
     listen: Option<SocketAddr>,
 
-    /// Read one mail from standard input: a delivery status notification of a mail server, or a complaint
+    /// Read one mail from standard input: a delivery status notification of a mail server, or a
+    /// complaint
     ///
-    /// Ends with 0 if it is done with or reports nothing, with 65 if it is a notification that is not proven or damaged, and with 75
-    /// if it is to come again, as mail servers know it.
+    /// Ends with 0 if it is done with or reports nothing, with 65 if it is a notification that is
+    /// not proven or damaged, and with 75 if it is to come again, as mail servers know it.
     #[arg(long, conflicts_with = "listen")]
     mail: bool,
 }
@@ -55,12 +61,13 @@ pub struct Arguments {
 #[error("{0}")]
 pub(crate) struct Error(pub(crate) String);
 
-/// Statuses that mail servers know (sysexits.h): the mail is refused, or to be tried again. A mail server tells the sender of a refusal;
-/// notifications have none, and nothing else is refused.
+/// Statuses that mail servers know (sysexits.h): the mail is refused, or to be tried again. A mail
+/// server tells the sender of a refusal; notifications have none, and nothing else is refused.
 const REFUSED: u8 = 65;
 const AGAIN: u8 = 75;
 
-/// Does what the arguments ask for, and reports on standard error what is wrong; returns the status to end with.
+/// Does what the arguments ask for, and reports on standard error what is wrong; returns the status
+/// to end with.
 ///
 /// The settings of the database may be the sentence that says what is wrong with them.
 pub async fn run(arguments: &Arguments, database: Result<ConnectionSettings, String>) -> ExitCode {
@@ -107,7 +114,8 @@ async fn take_mail(return_path: &ReturnPath, database: &Database) -> u8 {
     status
 }
 
-/// Reads a mail from standard input, of a large one the beginning; a mail server may take it for a fault if the rest is left.
+/// Reads a mail from standard input, of a large one the beginning; a mail server may take it for a
+/// fault if the rest is left.
 fn read_mail() -> io::Result<Vec<u8>> {
     let (mut bytes, mut input) = (Vec::new(), io::stdin().lock());
     input.by_ref().take(mail::LARGEST as u64 + 1).read_to_end(&mut bytes)?;

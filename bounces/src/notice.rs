@@ -35,7 +35,8 @@ pub struct Notice {
     pub detail: String,
 }
 
-/// Why a notification changes nothing. The sentences are fixed, so that nothing of what was sent gets into a log.
+/// Why a notification changes nothing. The sentences are fixed, so that nothing of what was sent
+/// gets into a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// It is not proven to come from the provider.
@@ -56,7 +57,8 @@ impl Notice {
         reason: Reason,
         detail: &[&str],
     ) -> Result<Vec<Self>, Refusal> {
-        let detail = detail.iter().filter(|part| !part.is_empty()).copied().collect::<Vec<_>>().join(": ");
+        let detail =
+            detail.iter().filter(|part| !part.is_empty()).copied().collect::<Vec<_>>().join(": ");
         let is_plain = |character: &char| *character == ' ' || character.is_ascii_graphic();
         // Beyond ASCII there is text that hides or turns what stands around it.
         let detail: String = detail.chars().filter(is_plain).take(LONGEST_DETAIL).collect();
@@ -66,7 +68,11 @@ impl Notice {
             Ok(Self { addresses, reason, detail: detail.clone() })
         };
         let notices = reported.into_iter().map(read).collect::<Result<Vec<_>, _>>()?;
-        if notices.is_empty() { Err(Refusal::Unreadable("it names no address")) } else { Ok(notices) }
+        if notices.is_empty() {
+            Err(Refusal::Unreadable("it names no address"))
+        } else {
+            Ok(notices)
+        }
     }
 }
 
@@ -126,7 +132,10 @@ mod tests {
             assert!(addresses(text).is_none(), "{text:?}");
         }
         let several = Notice::all(["ada@x.test", "nobody"], Reason::Bounce, &[]);
-        assert_eq!(several.err(), Some(Refusal::Unreadable("it names something that is no address")));
+        assert_eq!(
+            several.err(),
+            Some(Refusal::Unreadable("it names something that is no address"))
+        );
         assert_eq!(
             Notice::all([], Reason::Bounce, &[]).err(),
             Some(Refusal::Unreadable("it names no address"))
@@ -136,9 +145,15 @@ mod tests {
     #[test]
     fn a_detail_is_a_short_line_of_ascii() {
         let long = "x".repeat(1_000);
-        let notices =
-            Notice::all(["a@x.test"], Reason::Complaint, &["abuse", "", "a\r\n\u{202e}b\u{1b}[1m", &long]);
+        let notices = Notice::all(
+            ["a@x.test"],
+            Reason::Complaint,
+            &["abuse", "", "a\r\n\u{202e}b\u{1b}[1m", &long],
+        );
         let detail = notices.ok().unwrap().remove(0).detail;
-        assert!(detail.starts_with("abuse: ab[1m: xxx") && detail.len() == LONGEST_DETAIL, "{detail}");
+        assert!(
+            detail.starts_with("abuse: ab[1m: xxx") && detail.len() == LONGEST_DETAIL,
+            "{detail}"
+        );
     }
 }

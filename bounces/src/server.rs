@@ -1,4 +1,5 @@
-//! The HTTP server: `POST /NAME` is a notification of that provider, `GET /healthz` says that the program listens.
+//! The HTTP server: `POST /NAME` is a notification of that provider, `GET /healthz` says that the
+//! program listens.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -106,8 +107,11 @@ async fn connection(stream: TcpStream, state: Arc<State>, reading: Reading) {
         async move { Ok::<_, Infallible>(answer(state, request, reading).await) }
     });
     let mut builder = http1::Builder::new();
-    let builder =
-        builder.timer(TokioTimer::new()).header_read_timeout(HEAD).keep_alive(false).max_buf_size(64 * 1024);
+    let builder = builder
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD)
+        .keep_alive(false)
+        .max_buf_size(64 * 1024);
     // How a client ends its connection is of no interest.
     builder.serve_connection(TokioIo::new(stream), service).await.ok();
 }
@@ -146,8 +150,11 @@ async fn take(
     if request.method() != Method::POST {
         return Err((StatusCode::METHOD_NOT_ALLOWED, "notifications are sent by POST"));
     }
-    let media_type =
-        request.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let media_type = request
+        .headers()
+        .get(CONTENT_TYPE)
+        .and_then(|value| value.to_str().ok())
+        .unwrap_or_default();
     let media_type = media_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     if !provider.media_types().contains(&media_type.as_str()) {
         return Err((StatusCode::UNSUPPORTED_MEDIA_TYPE, "this provider sends another media type"));
@@ -158,14 +165,16 @@ async fn take(
     }
     let (head, body) = request.into_parts();
     let body = timeout(HEAD, Limited::new(body, LARGEST).collect()).await;
-    let body =
-        body.map_err(|_| (StatusCode::REQUEST_TIMEOUT, "its body comes too slowly"))?.map_err(|error| {
+    let body = body
+        .map_err(|_| (StatusCode::REQUEST_TIMEOUT, "its body comes too slowly"))?
+        .map_err(|error| {
             let is_large = error.is::<LengthLimitError>();
             if is_large { too_large } else { (StatusCode::BAD_REQUEST, "it ended too early") }
         })?;
     // It has come: from here on nobody takes its place.
     drop(reading);
-    let (shared, now) = (Arc::clone(state), SystemTime::now().duration_since(SystemTime::UNIX_EPOCH));
+    let (shared, now) =
+        (Arc::clone(state), SystemTime::now().duration_since(SystemTime::UNIX_EPOCH));
     let read = tokio::task::spawn_blocking(move || {
         let now = now.map_or(0, |now| now.as_secs());
         shared.providers[index].read(&provider::Request {

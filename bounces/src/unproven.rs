@@ -1,5 +1,5 @@
-//! What notifications say, whoever sent them: the parsers, for tests that try them with any input. The program proves them before, and is
-//! built without this module.
+//! What notifications say, whoever sent them: the parsers, for tests that try them with any input.
+//! The program proves them before, and is built without this module.
 
 use mailroom_sender::ReturnPath;
 

@@ -1,7 +1,9 @@
-//! The command line: the commands, how their arguments and settings are read, and what is reported if that fails.
+//! The command line: the commands, how their arguments and settings are read, and what is reported
+//! if that fails.
 //!
-//! Some arguments are tokens and codes, others may be secrets. So nothing of what was written is repeated, except for what
-//! can only be a misspelt name, and for values of settings that look like no key.
+//! Some arguments are tokens and codes, others may be secrets. So nothing of what was written is
+//! repeated, except for what can only be a misspelt name, and for values of settings that look like
+//! no key.
 
 use std::env;
 use std::error::Error as _;
@@ -28,30 +30,36 @@ const LONGEST_NAME: usize = 24;
 #[derive(Parser)]
 #[command(version)]
 pub(crate) enum Command {
-    /// Sign the tokens of new accounts and recoveries and write them to standard output, batch by batch
+    /// Sign the tokens of new accounts and recoveries and write them to standard output, batch by
+    /// batch
     ///
-    /// Standard output carries lines `action,email,username,token,code`, repeated for every token of a batch; log lines
-    /// go to standard error. The database is that of `MAILROOM_DATABASE_URL`, the key that of `MAILROOM_SECRET_KEY` (v1,
-    /// v2), of `MAILROOM_SIGNING_KEY` (v3) or of a key file. Neither URL nor key has a flag, because arguments are visible
-    /// to everybody on the machine. Times are in milliseconds, or carry a unit: 500ms, 5s, 2m, 1h.
+    /// Standard output carries lines `action,email,username,token,code`, repeated for every token
+    /// of a batch; log lines go to standard error. The database is that of `MAILROOM_DATABASE_URL`,
+    /// the key that of `MAILROOM_SECRET_KEY` (v1, v2), of `MAILROOM_SIGNING_KEY` (v3) or of a key
+    /// file. Neither URL nor key has a flag, because arguments are visible to everybody on the
+    /// machine. Times are in milliseconds, or carry a unit: 500ms, 5s, 2m, 1h.
     ///
-    /// Collects until SIGTERM or SIGINT, and waits for a database that is down. SIGHUP reads the key file again.
+    /// Collects until SIGTERM or SIGINT, and waits for a database that is down. SIGHUP reads the
+    /// key file again.
     Collect(Box<collect::CollectArguments>),
     /// Bring the database to the schema that this version works with, or back
     Migrate(migrate::MigrateArguments),
     /// Show how many tokens wait, are being sent, were given up or expired
     ///
-    /// Of the queue of deliveries in the database of `MAILROOM_DATABASE_URL`. Ends with 0 if all is well, 1 for a warning,
-    /// 2 if something is critical, and 3 if it cannot look or is called in the wrong way.
+    /// Of the queue of deliveries in the database of `MAILROOM_DATABASE_URL`. Ends with 0 if all is
+    /// well, 1 for a warning, 2 if something is critical, and 3 if it cannot look or is called in
+    /// the wrong way.
     Status(status::StatusArguments),
     /// Put tokens that were given up back into the queue
     ///
-    /// Ids are those of the rows of the table `mailroom.issued_tokens`, which log lines name. A token goes out once, however many put it
-    /// back at the same time. Ends with 1 if one that is named is no dead letter.
+    /// Ids are those of the rows of the table `mailroom.issued_tokens`, which log lines name. A
+    /// token goes out once, however many put it back at the same time. Ends with 1 if one that is
+    /// named is no dead letter.
     Retry(retry::RetryArguments),
     /// Delete tokens that were given up, so that nobody puts them back
     ///
-    /// They are logged as cancelled, with the reason `discarded`. Ends with 1 if one that is named is no dead letter.
+    /// They are logged as cancelled, with the reason `discarded`. Ends with 1 if one that is named
+    /// is no dead letter.
     Discard(discard::DiscardArguments),
     /// Delete old delivery attempts, dead letters and expired tokens, in short transactions
     Prune(prune::PruneArguments),
@@ -61,13 +69,15 @@ pub(crate) enum Command {
     Suppress(suppress::SuppressArguments),
     /// Tell the story of a mail, or of all mails for an address
     ///
-    /// What is known of each token in order of time, also once its row is pruned: when it was enqueued, each attempt and why it
-    /// failed, what the provider said when it accepted the mail, whether the address is suppressed, whether the link was used. It
-    /// needs the right to execute `mailroom.trace`. Ends with 1 if nothing is known.
+    /// What is known of each token in order of time, also once its row is pruned: when it was
+    /// enqueued, each attempt and why it failed, what the provider said when it accepted the mail,
+    /// whether the address is suppressed, whether the link was used. It needs the right to execute
+    /// `mailroom.trace`. Ends with 1 if nothing is known.
     Trace(trace::TraceArguments),
     /// Suppress addresses that bounce or complain, as providers and mail servers report
     ///
-    /// It needs the right to execute `mailroom.suppress` in the database of `MAILROOM_DATABASE_URL`, and no other.
+    /// It needs the right to execute `mailroom.suppress` in the database of
+    /// `MAILROOM_DATABASE_URL`, and no other.
     #[cfg(feature = "bounces")]
     Bounces {
         #[command(flatten)]
@@ -77,29 +87,35 @@ pub(crate) enum Command {
     },
     /// Send the mails of tokens: a sender for `mailroom collect --sender`
     ///
-    /// Reads batches from standard input, sends a mail for each token as its configuration says, and answers on standard output.
-    /// Ends when the input does. It needs neither the database nor the signing keys.
+    /// Reads batches from standard input, sends a mail for each token as its configuration says,
+    /// and answers on standard output. Ends when the input does. It needs neither the database nor
+    /// the signing keys.
     #[cfg(feature = "send")]
     Send(send::SendArguments),
     /// Check whether a token is genuine
     ///
-    /// That is, whether one of the keys signed it for this action and code and, in v2 and v3, whether it is still valid. Only
-    /// the database knows whether the link is unused, whether a v1 token is still valid, and a v3 recovery's code. Ends
-    /// with 0 if every token is genuine, 1 if one is not, 2 if the command was called in the wrong way. The keys are those of
-    /// `MAILROOM_SECRET_KEY` (v1, v2) and of `MAILROOM_PUBLIC_KEY` or `MAILROOM_SIGNING_KEY` (v3), or those of a key file.
+    /// That is, whether one of the keys signed it for this action and code and, in v2 and v3,
+    /// whether it is still valid. Only the database knows whether the link is unused, whether a v1
+    /// token is still valid, and a v3 recovery's code. Ends with 0 if every token is genuine, 1 if
+    /// one is not, 2 if the command was called in the wrong way. The keys are those of
+    /// `MAILROOM_SECRET_KEY` (v1, v2) and of `MAILROOM_PUBLIC_KEY` or `MAILROOM_SIGNING_KEY` (v3),
+    /// or those of a key file.
     Verify(verify::VerifyArguments),
     /// Make a token, for tests and for mails sent by hand
     ///
-    /// The key is that of `MAILROOM_SECRET_KEY` (v1, v2) or of `MAILROOM_SIGNING_KEY` (v3), or the first one of a key file.
+    /// The key is that of `MAILROOM_SECRET_KEY` (v1, v2) or of `MAILROOM_SIGNING_KEY` (v3), or the
+    /// first one of a key file.
     Sign(sign::SignArguments),
-    /// Make a key: 64 hexadecimal characters for v1 and v2, `mrsk_…` for v3; or print the public key of a private one
+    /// Make a key: 64 hexadecimal characters for v1 and v2, `mrsk_…` for v3; or print the public
+    /// key of a private one
     Keygen(keygen::KeygenArguments),
 }
 
-/// Reads the arguments and the environment of this process. Help that was asked for is an error, too.
+/// Reads the arguments and the environment of this process. Help that was asked for is an error,
+/// too.
 pub(crate) fn parse() -> Result<Command, Error> {
-    let command =
-        Command::command().mut_subcommands(|command| command.mut_args(|arg| arg.hide_env_values(true)));
+    let command = Command::command()
+        .mut_subcommands(|command| command.mut_args(|arg| arg.hide_env_values(true)));
     let without_unset = command.clone().mut_subcommands(|command| command.mut_args(unset_variable));
     let matches = match without_unset.try_get_matches() {
         // The help names every variable, also those that are empty.
@@ -107,7 +123,8 @@ pub(crate) fn parse() -> Result<Command, Error> {
         matches => matches,
     }?;
     let mut command = Command::from_arg_matches(&matches)?;
-    if let (Command::Collect(arguments), Some((_, matches))) = (&mut command, matches.subcommand()) {
+    if let (Command::Collect(arguments), Some((_, matches))) = (&mut command, matches.subcommand())
+    {
         arguments.settings.check(matches)?;
     }
     Ok(command)
@@ -150,8 +167,9 @@ fn sentence(error: &Error) -> String {
     // For these kinds of errors it is the name from our own definition, otherwise what was written.
     let argument = || named(ContextKind::InvalidArg).unwrap_or_else(|| "an argument".to_owned());
     let is_of_name = |byte: u8| byte.is_ascii_lowercase() || byte == b'-';
-    let written =
-        |kind| named(kind).filter(|text| text.len() <= LONGEST_NAME && text.bytes().all(is_of_name));
+    let written = |kind| {
+        named(kind).filter(|text| text.len() <= LONGEST_NAME && text.bytes().all(is_of_name))
+    };
     let sentence = match error.kind() {
         ErrorKind::MissingRequiredArgument => format!("the command needs {}", argument()),
         ErrorKind::InvalidValue | ErrorKind::ValueValidation => {

@@ -1,4 +1,5 @@
-//! The keys that sign and verify: their kinds, where they come from, and which of them signs which format.
+//! The keys that sign and verify: their kinds, where they come from, and which of them signs which
+//! format.
 //!
 //! None is ever shown: errors name the variable, or the file and the line.
 
@@ -39,18 +40,18 @@ impl KeyUse {
         match self {
             Self::Signing(Version::V3) => (
                 &[SIGNING_KEY],
-                "v3 is signed with a private key: set it to one, `mrsk_…`, or MAILROOM_KEY_FILE to a file that \
-                 begins with one; `mailroom keygen --token-format v3` makes one",
+                "v3 is signed with a private key: set it to one, `mrsk_…`, or MAILROOM_KEY_FILE to \
+                 a file that begins with one; `mailroom keygen --token-format v3` makes one",
             ),
             Self::Signing(_) => (
                 &[SECRET_KEY],
-                "set it to a key of 64 hexadecimal characters, or MAILROOM_KEY_FILE to a file that holds one; \
-                 `mailroom keygen` makes one",
+                "set it to a key of 64 hexadecimal characters, or MAILROOM_KEY_FILE to a file that \
+                 holds one; `mailroom keygen` makes one",
             ),
             Self::Verifying => (
                 &[SECRET_KEY, SIGNING_KEY, PUBLIC_KEY],
-                "set it to a key of 64 hexadecimal characters, or for v3 MAILROOM_PUBLIC_KEY to a public key, \
-                 `mrpk_…`, or MAILROOM_KEY_FILE to a file that holds keys",
+                "set it to a key of 64 hexadecimal characters, or for v3 MAILROOM_PUBLIC_KEY to a \
+                 public key, `mrpk_…`, or MAILROOM_KEY_FILE to a file that holds keys",
             ),
         }
     }
@@ -59,7 +60,8 @@ impl KeyUse {
 pub(crate) enum KeySource {
     /// Variables with a key each, at least one.
     Environment(Vec<&'static str>),
-    /// A file: one key a line, the first one signs; blank lines and lines that begin with `#` do not count.
+    /// A file: one key a line, the first one signs; blank lines and lines that begin with `#` do
+    /// not count.
     File(PathBuf),
 }
 
@@ -73,7 +75,8 @@ impl KeySource {
         let set: Vec<_> = names.iter().copied().filter(|name| variable(name).is_some()).collect();
         match (set.first(), variable(KEY_FILE)) {
             (Some(name), Some(_)) => Err(KeyError(format!(
-                "{name} and {KEY_FILE} are both set; unset one, so that it is clear which keys are meant"
+                "{name} and {KEY_FILE} are both set; unset one, so that it is clear which keys are \
+                 meant"
             ))),
             (Some(_), None) => Ok(Self::Environment(set)),
             (None, Some(path)) => Ok(Self::File(path.into())),
@@ -120,7 +123,10 @@ impl Keys {
             Version::V3 => "a private key, `mrsk_…`",
             _ => "a shared key of 64 hexadecimal characters",
         };
-        Err(KeyError(format!("{} is a {kind} key, but {format} is signed with {needed}", self.origin)))
+        Err(KeyError(format!(
+            "{} is a {kind} key, but {format} is signed with {needed}",
+            self.origin
+        )))
     }
 
     /// The keys of which one must have signed what is to be verified.
@@ -153,10 +159,14 @@ fn load_variable(name: &'static str) -> Result<Key, KeyError> {
     let text = Zeroizing::new(variable(name).map(OsString::into_encoded_bytes).unwrap_or_default());
     let (kind, key) = match name {
         SIGNING_KEY => ("private", PrivateKey::parse(text.as_slice()).map(Key::Private)),
-        PUBLIC_KEY => ("public", PublicKey::parse(text.as_slice()).map(|key| Key::Verifying(key.into()))),
+        PUBLIC_KEY => {
+            ("public", PublicKey::parse(text.as_slice()).map(|key| Key::Verifying(key.into())))
+        }
         _ => ("shared", SharedKey::from_hex(text.as_slice()).map(|key| Key::Verifying(key.into()))),
     };
-    key.map_err(|reason| KeyError(format!("{name} is no {kind} key: {reason}{}", surroundings(&text))))
+    key.map_err(|reason| {
+        KeyError(format!("{name} is no {kind} key: {reason}{}", surroundings(&text)))
+    })
 }
 
 /// What stands around a key that does not belong to it, if anything does.
@@ -173,13 +183,15 @@ fn surroundings(text: &[u8]) -> &'static str {
 
 fn load_file(path: &Path) -> Result<Keys, KeyError> {
     let file = format!("the key file {}", path.display());
-    let (content, is_exposed) = read_file(path).map_err(|error| match path.to_str() {
+    let (content, is_exposed) = read_file(path).map_err(|error| {
+        match path.to_str() {
         Some(text) if looks_like_a_key(text) => KeyError(
-            "what MAILROOM_KEY_FILE or --key-file says looks like a key and is no file; it must be the path of a file \
-             that holds the key"
+            "what MAILROOM_KEY_FILE or --key-file says looks like a key and is no file; it must be \
+             the path of a file that holds the key"
                 .to_owned(),
         ),
         _ => KeyError(format!("{file} cannot be read: {error}")),
+    }
     })?;
     if content.len() as u64 > LONGEST_FILE {
         let advice = "it must hold one key a line and nothing else";
@@ -195,9 +207,9 @@ fn load_file(path: &Path) -> Result<Keys, KeyError> {
         } else {
             VerifyingKey::parse(text).map(Key::Verifying)
         };
-        keys.push(
-            key.map_err(|reason| KeyError(format!("{place} is no key: {reason}{}", surroundings(text))))?,
-        );
+        keys.push(key.map_err(|reason| {
+            KeyError(format!("{place} is no key: {reason}{}", surroundings(text)))
+        })?);
         origin.get_or_insert(place);
     }
     let Some(origin) = origin else {
@@ -214,7 +226,8 @@ fn load_file(path: &Path) -> Result<Keys, KeyError> {
     Ok(Keys { keys, origin })
 }
 
-/// What a file holds, up to a byte more than may be, and whether every user of this machine can read it.
+/// What a file holds, up to a byte more than may be, and whether every user of this machine can
+/// read it.
 fn read_file(path: &Path) -> io::Result<(Zeroizing<Vec<u8>>, bool)> {
     let file = File::open(path)?;
     let metadata = file.metadata()?;

@@ -1,4 +1,5 @@
--- Applies these settings to a collector's session, also to the listener's; leaves out those that the server lacks.
+-- Applies these settings to a collector's session, also to the listener's; leaves out those that
+-- the server lacks.
 SELECT set_config(wanted.name, wanted.setting, false)
 FROM (
     VALUES
@@ -9,9 +10,9 @@ FROM (
         -- A session is idle most of the time, and one that listens has no statement for days.
         ('idle_session_timeout', '0'),
         ('default_transaction_isolation', 'read committed'),
-        -- The server notices within about ten seconds that the collector's machine is gone, and frees its locks: that of the
-        -- cursor, for which another collector waits, and the idle lock, because of which writers would notify of every
-        -- token.
+        -- The server notices within about ten seconds that the collector's machine is gone, and
+        -- frees its locks: that of the cursor, for which another collector waits, and the idle
+        -- lock, because of which writers would notify of every token.
         ('tcp_keepalives_idle', '4'),
         ('tcp_keepalives_interval', '2'),
         ('tcp_keepalives_count', '3'),

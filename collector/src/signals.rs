@@ -1,4 +1,5 @@
-//! SIGTERM and SIGINT: the first signal stops the collector gracefully, a second one at once. SIGHUP: reads keys again.
+//! SIGTERM and SIGINT: the first signal stops the collector gracefully, a second one at once.
+//! SIGHUP: reads keys again.
 
 use std::convert::Infallible;
 use std::io;
@@ -9,8 +10,11 @@ use tokio_util::sync::CancellationToken;
 
 use crate::sink::kill_running_sender;
 
-/// From now on a first SIGTERM or SIGINT cancels `stop`; a second one kills the sender and ends the process with status 1.
-pub(crate) fn on_termination(stop: CancellationToken) -> io::Result<impl Future<Output = Infallible>> {
+/// From now on a first SIGTERM or SIGINT cancels `stop`; a second one kills the sender and ends the
+/// process with status 1.
+pub(crate) fn on_termination(
+    stop: CancellationToken,
+) -> io::Result<impl Future<Output = Infallible>> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     Ok(async move {

@@ -1,6 +1,7 @@
--- A partitioned table of customers, for which Mailroom sends mails. An UPDATE that moves a row to another partition deletes and
--- inserts it there, for which triggers FOR EACH ROW fire: a mail would go out again. So these are FOR EACH STATEMENT. They
--- fire for statements that name this table, not for those that name a partition.
+-- A partitioned table of customers, for which Mailroom sends mails. An UPDATE that moves a row to
+-- another partition deletes and inserts it there, for which triggers FOR EACH ROW fire: a mail
+-- would go out again. So these are FOR EACH STATEMENT. They fire for statements that name this
+-- table, not for those that name a partition.
 
 CREATE TABLE customers (
     id bigint GENERATED ALWAYS AS IDENTITY,
@@ -18,7 +19,8 @@ RETURNS TABLE (subject_id text, email text, name text)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     -- What is no id is nobody.
-    ids bigint[] := ARRAY(SELECT id::bigint FROM unnest(subject_ids) AS id WHERE id ~ '^[0-9]{1,18}$');
+    ids bigint[] := ARRAY(SELECT id::bigint FROM unnest(subject_ids) AS id
+        WHERE id ~ '^[0-9]{1,18}$');
 BEGIN
     IF is_redemption THEN
         PERFORM FROM public.customers WHERE id = ANY (ids) FOR NO KEY UPDATE;
@@ -30,7 +32,8 @@ $$;
 
 REVOKE ALL ON FUNCTION unblocked_customers FROM PUBLIC;
 
-UPDATE mailroom.actions SET eligibility = 'public.unblocked_customers(text[], boolean)' WHERE name IN ('activate', 'recover', 'sign_in');
+UPDATE mailroom.actions SET eligibility = 'public.unblocked_customers(text[], boolean)'
+    WHERE name IN ('activate', 'recover', 'sign_in');
 
 CREATE FUNCTION customers_changed() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
@@ -38,8 +41,10 @@ BEGIN
     IF TG_OP = 'INSERT' THEN
         PERFORM mailroom.enqueue('activate', email, subject_id => id::text) FROM present;
     ELSIF TG_OP = 'UPDATE' THEN
-        PERFORM mailroom.cancel_subject(id::text, true) FROM former JOIN present USING (id) WHERE former.email <> present.email;
-        PERFORM mailroom.recheck(id::text) FROM former JOIN present USING (id) WHERE former.blocked AND NOT present.blocked;
+        PERFORM mailroom.cancel_subject(id::text, true) FROM former JOIN present USING (id)
+            WHERE former.email <> present.email;
+        PERFORM mailroom.recheck(id::text) FROM former JOIN present USING (id) WHERE former.blocked
+            AND NOT present.blocked;
     ELSE
         PERFORM mailroom.cancel_subject(id::text) FROM former;
     END IF;
@@ -50,6 +55,7 @@ $$;
 CREATE TRIGGER customers_inserted AFTER INSERT ON customers
     REFERENCING NEW TABLE AS present FOR EACH STATEMENT EXECUTE FUNCTION customers_changed();
 CREATE TRIGGER customers_updated AFTER UPDATE ON customers
-    REFERENCING OLD TABLE AS former NEW TABLE AS present FOR EACH STATEMENT EXECUTE FUNCTION customers_changed();
+    REFERENCING OLD TABLE AS former NEW TABLE AS present FOR EACH STATEMENT
+        EXECUTE FUNCTION customers_changed();
 CREATE TRIGGER customers_deleted AFTER DELETE ON customers
     REFERENCING OLD TABLE AS former FOR EACH STATEMENT EXECUTE FUNCTION customers_changed();

@@ -3,7 +3,8 @@
 CREATE FUNCTION shop.user_added() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    PERFORM mailroom.enqueue('activate', NEW.email, NEW.name, NEW.id::text, language => NEW.language);
+    PERFORM mailroom.enqueue('activate', NEW.email, NEW.name, NEW.id::text,
+        language => NEW.language);
     RETURN NULL;
 END;
 $$;

@@ -1,6 +1,7 @@
--- A product's own table of users, with uuid keys and in a schema of its own, for which Mailroom sends mails.
--- To be adapted: the table, and what the predicate asks. Execute it as a role that owns the table and may call enqueue,
--- cancel_subject and recheck; the UPDATE of actions as the owner of Mailroom, if that is another role.
+-- A product's own table of users, with uuid keys and in a schema of its own, for which Mailroom
+-- sends mails. To be adapted: the table, and what the predicate asks. Execute it as a role that
+-- owns the table and may call enqueue, cancel_subject and recheck; the UPDATE of actions as the
+-- owner of Mailroom, if that is another role.
 
 CREATE SCHEMA shop;
 
@@ -13,7 +14,8 @@ CREATE TABLE shop.users (
     blocked boolean NOT NULL DEFAULT false
 );
 
--- The predicate of eligibility: who may get and use mails, and their present address. A redemption locks the users it asks for.
+-- The predicate of eligibility: who may get and use mails, and their present address. A redemption
+-- locks the users it asks for.
 CREATE FUNCTION shop.unblocked_users(subject_ids text[], is_redemption boolean)
 RETURNS TABLE (subject_id text, email text, name text)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
@@ -27,18 +29,21 @@ BEGIN
     IF is_redemption THEN
         PERFORM FROM shop.users WHERE id = ANY (ids) FOR NO KEY UPDATE;
     END IF;
-    RETURN QUERY SELECT users.id::text, users.email, users.name FROM shop.users WHERE id = ANY (ids) AND NOT blocked;
+    RETURN QUERY SELECT users.id::text, users.email, users.name FROM shop.users WHERE id = ANY (ids)
+        AND NOT blocked;
 END;
 $$;
 
--- It tells addresses, so that nobody else may call it. Its caller is the owner of Mailroom's functions: where that is another
--- role than this one, GRANT EXECUTE, and USAGE ON SCHEMA shop, to that role.
+-- It tells addresses, so that nobody else may call it. Its caller is the owner of Mailroom's
+-- functions: where that is another role than this one, GRANT EXECUTE, and USAGE ON SCHEMA shop, to
+-- that role.
 REVOKE ALL ON FUNCTION shop.unblocked_users FROM PUBLIC;
 
-UPDATE mailroom.actions SET eligibility = 'shop.unblocked_users(text[], boolean)' WHERE name IN ('activate', 'recover', 'sign_in');
+UPDATE mailroom.actions SET eligibility = 'shop.unblocked_users(text[], boolean)'
+    WHERE name IN ('activate', 'recover', 'sign_in');
 
--- A changed address ends the tokens that prove the former one; who is no longer blocked gets what waits; nothing is left of who is
--- deleted.
+-- A changed address ends the tokens that prove the former one; who is no longer blocked gets what
+-- waits; nothing is left of who is deleted.
 CREATE FUNCTION shop.user_changed() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN

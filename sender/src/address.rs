@@ -21,7 +21,8 @@ const LONGEST_LABEL: usize = 63;
 const ENCODED: &str = "xn--";
 
 const NO_ADDRESS: &str = "its address is not one that mail can be sent to";
-const IS_MAPPED: &str = "its address has characters that are replaced or left out when it is used, so that it may be another one's";
+const IS_MAPPED: &str = "its address has characters that are replaced or left out when it is used, \
+                         so that it may be another one's";
 
 /// The parts of one address.
 #[derive(Clone, PartialEq, Eq)]
@@ -40,7 +41,8 @@ impl Parts {
     pub(crate) fn parse(text: &str) -> Result<Self, &'static str> {
         let (local, domain) = text.split_once('@').ok_or(NO_ADDRESS)?;
         let folded = stable(local)?;
-        let is_local = |character: char| !character.is_ascii() || is_atext(character) || character == '.';
+        let is_local =
+            |character: char| !character.is_ascii() || is_atext(character) || character == '.';
         let quotes = if needs_quotes(local) { 2 } else { 0 };
         if text.len() > LONGEST_ADDRESS
             || local.is_empty()
@@ -74,7 +76,8 @@ pub fn addressed(email: &str) -> Option<String> {
 /// quotes around the local part, or with a domain in Unicode. `None` for what is no address.
 pub fn normal_address(reported: &str) -> Option<String> {
     let (local, domain) = reported.rsplit_once('@')?;
-    let unquoted = local.strip_prefix('"').and_then(|local| local.strip_suffix('"')).unwrap_or(local);
+    let unquoted =
+        local.strip_prefix('"').and_then(|local| local.strip_suffix('"')).unwrap_or(local);
     addressed(&format!("{unquoted}@{domain}"))
         .or_else(|| addressed(&format!("{unquoted}@{}", idna::domain_to_ascii(domain).ok()?)))
 }
@@ -113,8 +116,10 @@ fn label(text: &str) -> Option<String> {
     let is_plain = |character: char| {
         !character.is_ascii() || character.is_ascii_alphanumeric() || matches!(character, '-' | '_')
     };
-    let is_label =
-        !text.is_empty() && !text.starts_with('-') && !text.ends_with('-') && text.chars().all(is_plain);
+    let is_label = !text.is_empty()
+        && !text.starts_with('-')
+        && !text.ends_with('-')
+        && text.chars().all(is_plain);
     let encoded = if text.is_ascii() {
         text.to_owned()
     } else if text.starts_with(ENCODED) {

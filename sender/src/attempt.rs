@@ -1,7 +1,8 @@
 //! An attempt: what the thread that sends a mail records of it, because it alone knows it in time.
 //!
-//! Before the provider may have the mail, the journal says that it is in doubt; as soon as the provider has said so, that it was
-//! accepted. A kill at any point leaves what is true, or that it is in doubt.
+//! Before the provider may have the mail, the journal says that it is in doubt; as soon as the
+//! provider has said so, that it was accepted. A kill at any point leaves what is true, or that it
+//! is in doubt.
 
 use std::cell::Cell;
 use std::time::{Instant, SystemTime};
@@ -75,8 +76,11 @@ impl Progress for Attempt<'_> {
     }
 }
 
-/// Whether the provider still knows the key of a mail, so that further attempts are answered like the first one.
+/// Whether the provider still knows the key of a mail, so that further attempts are answered like
+/// the first one.
 pub(crate) fn is_replayed(provider: &dyn Provider, sealed: &Sealed, now: SystemTime) -> bool {
     let age = seconds(now).saturating_sub(sealed.fixed_at);
-    provider.key_window().is_some_and(|window| u64::try_from(age).is_ok_and(|age| age < window.as_secs()))
+    provider
+        .key_window()
+        .is_some_and(|window| u64::try_from(age).is_ok_and(|age| age < window.as_secs()))
 }

@@ -1,7 +1,7 @@
 //! The circuit breaker of a provider: what it may be given after a failure.
 //!
-//! Pure policy: the caller passes the times in. A provider that failed gets one mail at a time until it answers one that it was
-//! given since; what was on its way at the failure proves nothing.
+//! Pure policy: the caller passes the times in. A provider that failed gets one mail at a time
+//! until it answers one that it was given since; what was on its way at the failure proves nothing.
 
 use std::time::{Duration, Instant};
 
@@ -42,7 +42,8 @@ pub(crate) struct Breaker {
 pub(crate) struct Attempt(u64);
 
 impl Breaker {
-    /// Where another provider takes the mails meanwhile, this one gets pauses of its own, and not only those that it asks for.
+    /// Where another provider takes the mails meanwhile, this one gets pauses of its own, and not
+    /// only those that it asks for.
     pub(crate) fn new(has_other: bool) -> Self {
         Self {
             health: Health::Working,
@@ -62,8 +63,8 @@ impl Breaker {
         matches!(self.health, Health::Unsure | Health::Failing)
     }
 
-    /// Whether a mail in doubt must wait until another one, or none at all, has shown that the provider works: it is never what is
-    /// tried, which would go out again and again.
+    /// Whether a mail in doubt must wait until another one, or none at all, has shown that the
+    /// provider works: it is never what is tried, which would go out again and again.
     pub(crate) fn is_down(&self) -> bool {
         self.health == Health::Failing
     }
@@ -78,7 +79,8 @@ impl Breaker {
         Attempt(self.failures)
     }
 
-    /// An attempt waits so long for its answer that it does not count as one that is on its way any more.
+    /// An attempt waits so long for its answer that it does not count as one that is on its way any
+    /// more.
     pub(crate) fn set_aside(&mut self) {
         self.in_flight -= 1;
     }
@@ -100,8 +102,8 @@ impl Breaker {
                 }
                 return;
             }
-            // It proves neither that the provider works nor that it fails; but another one may have the
-            // mails that come now.
+            // It proves neither that the provider works nor that it fails; but another one may have
+            // the mails that come now.
             Verdict::InDoubt { .. } if self.next_pause.is_none() => return,
             Verdict::InDoubt { .. } => Duration::ZERO,
             Verdict::Overloaded { after, .. } | Verdict::Unavailable { after, .. } => {

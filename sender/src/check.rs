@@ -13,8 +13,8 @@ use crate::writer::Writer;
 const SENDER_TIMEOUT: &str = "MAILROOM_SENDER_TIMEOUT";
 const DEFAULT_SENDER_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Writes a mail of every template, reads the journal, compares the limits, connects to each provider and authenticates; returns what
-/// was found, a sentence a line.
+/// Writes a mail of every template, reads the journal, compares the limits, connects to each
+/// provider and authenticates; returns what was found, a sentence a line.
 ///
 /// # Errors
 /// The first thing that is wrong.
@@ -35,33 +35,38 @@ pub fn check(config: &Path) -> Result<Vec<String>, Error> {
     }
     for provider in providers {
         let warning = provider.check().map_err(Error::Failure)?;
-        found.push(format!("the provider {} answers and accepts the login or key", provider.name()));
+        found
+            .push(format!("the provider {} answers and accepts the login or key", provider.name()));
         found.extend(warning.map(|warning| format!("warning: {warning}")));
     }
     Ok(found)
 }
 
-/// Compares how long an attempt may take with how long the collector waits. The wait for the answer to a content does not count:
-/// the collector is told of it.
+/// Compares how long an attempt may take with how long the collector waits. The wait for the answer
+/// to a content does not count: the collector is told of it.
 fn compare(provider: &dyn Provider, setting: Option<&str>) -> Result<Option<String>, Error> {
     let Some(timeout) = provider.timeout() else { return Ok(None) };
     let allowed = match setting {
         None => DEFAULT_SENDER_TIMEOUT,
         Some(text) => duration(text).ok_or_else(|| {
-            Error::configuration(format!("{SENDER_TIMEOUT} must be a number with a unit, such as 30s"))
+            Error::configuration(format!(
+                "{SENDER_TIMEOUT} must be a number with a unit, such as 30s"
+            ))
         })?,
     };
     let (name, seconds, milliseconds) = (provider.name(), timeout.as_secs(), allowed.as_millis());
     let origin = if setting.is_some() { "as it is set here" } else { "its default" };
     if timeout >= allowed {
         return Err(Error::configuration(format!(
-            "[{name}] timeout_seconds = {seconds} is not below {SENDER_TIMEOUT}, which is {milliseconds} ms \
-             ({origin}): the collector would end the sender while it waits for the server; lower the one or raise \
-             the other, and give this command the collector's {SENDER_TIMEOUT}"
+            "[{name}] timeout_seconds = {seconds} is not below {SENDER_TIMEOUT}, which is \
+             {milliseconds} ms ({origin}): the collector would end the sender while it waits for \
+             the server; lower the one or raise the other, and give this command the collector's \
+             {SENDER_TIMEOUT}"
         )));
     }
     Ok(Some(format!(
-        "[{name}] timeout_seconds = {seconds} is below {SENDER_TIMEOUT}, which is {milliseconds} ms ({origin})"
+        "[{name}] timeout_seconds = {seconds} is below {SENDER_TIMEOUT}, which is {milliseconds} \
+         ms ({origin})"
     )))
 }
 

@@ -1,4 +1,5 @@
-//! The configuration: one file in TOML. Relative paths in it start from its folder. It holds no secret.
+//! The configuration: one file in TOML. Relative paths in it start from its folder. It holds no
+//! secret.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -173,11 +174,13 @@ impl Config {
 
 fn mailbox(name: &str, text: &str) -> Result<Mailbox, Error> {
     let mailbox: Option<Mailbox> = text.parse().ok();
-    let is_plain =
-        |mailbox: &Mailbox| mailbox.email.to_string().is_ascii() && !text.chars().any(char::is_control);
+    let is_plain = |mailbox: &Mailbox| {
+        mailbox.email.to_string().is_ascii() && !text.chars().any(char::is_control)
+    };
     mailbox.filter(is_plain).ok_or_else(|| {
         Error::configuration(format!(
-            "{name} must be an address in ASCII, such as `no-reply@example.org` or `Example <no-reply@example.org>`"
+            "{name} must be an address in ASCII, such as `no-reply@example.org` or `Example \
+             <no-reply@example.org>`"
         ))
     })
 }
@@ -193,7 +196,8 @@ mod tests {
         Config::read(&path)
     }
 
-    const GOOD: &str = "from = \"Example <no-reply@example.org>\"\nproduct = \"Example\"\njournal = \"sent\"\n[links]\nbase = \"https://example.org\"\n";
+    const GOOD: &str = "from = \"Example <no-reply@example.org>\"\nproduct = \"Example\"\njournal \
+                        = \"sent\"\n[links]\nbase = \"https://example.org\"\n";
 
     #[test]
     fn paths_start_from_the_folder_of_the_configuration() {
@@ -214,12 +218,18 @@ mod tests {
             (GOOD.replace("\"Example\"", "\"\""), "product must be"),
             (GOOD.to_owned() + "token = \"hunter2\"", "unknown variant"),
             (GOOD.to_owned() + "base = \"hunter2\"", "duplicate"),
-            ("ca_file = \"/x\"\n".to_owned() + GOOD, "line 1: unknown field `ca_file`; it belongs in "),
+            (
+                "ca_file = \"/x\"\n".to_owned() + GOOD,
+                "line 1: unknown field `ca_file`; it belongs in ",
+            ),
             (
                 GOOD.to_owned() + "rate = \"5/s\"\n[smtp]\nserver = \"x\"",
                 "`rate` in [links]; it belongs in [smtp]",
             ),
-            (GOOD.to_owned() + "[smtp]\nserver = \"x\"\nrate = \"hunter2\"", "line 8, `rate` in [smtp]"),
+            (
+                GOOD.to_owned() + "[smtp]\nserver = \"x\"\nrate = \"hunter2\"",
+                "line 8, `rate` in [smtp]",
+            ),
         ] {
             let error = read(&text).unwrap_err().to_string();
             assert!(
@@ -231,8 +241,14 @@ mod tests {
 
     #[test]
     fn a_sender_that_is_no_address_is_refused() {
-        for from in ["", "Example", "a@b@c", "a@x.test, b@x.test", "ä@x.test", "a@x.test\\r\\nBcc: b@x.test"]
-        {
+        for from in [
+            "",
+            "Example",
+            "a@b@c",
+            "a@x.test, b@x.test",
+            "ä@x.test",
+            "a@x.test\\r\\nBcc: b@x.test",
+        ] {
             let config = read(&GOOD.replace("Example <no-reply@example.org>", from)).unwrap();
             let error = config.from().unwrap_err().to_string();
             assert!(error.starts_with("from must be an address"), "{error}");

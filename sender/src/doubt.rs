@@ -1,7 +1,9 @@
-//! What is done with a mail that may have been accepted: nobody answered an attempt, or it was ended by a kill.
+//! What is done with a mail that may have been accepted: nobody answered an attempt, or it was
+//! ended by a kill.
 //!
-//! Pure policy: the caller passes the times in. Each doubt is a copy that may be with the recipient. So they are counted, across
-//! restarts by the journal and across collectors by the database, and there are at most three, a minute and five minutes apart.
+//! Pure policy: the caller passes the times in. Each doubt is a copy that may be with the
+//! recipient. So they are counted, across restarts by the journal and across collectors by the
+//! database, and there are at most three, a minute and five minutes apart.
 
 use std::time::Duration;
 
@@ -13,7 +15,8 @@ const MOST: u32 = 3;
 /// The pauses after the first doubt and after the second one.
 const PAUSES: [Duration; 2] = [Duration::from_secs(60), Duration::from_secs(300)];
 
-/// For so long after the last doubt a mail that comes again is the same one; later somebody has put the dead letter back.
+/// For so long after the last doubt a mail that comes again is the same one; later somebody has put
+/// the dead letter back.
 const PUT_BACK: Duration = Duration::from_secs(3_600);
 
 /// What the journal knows of the doubts of a key.
@@ -46,8 +49,8 @@ pub(crate) enum Outcome {
 }
 
 impl Doubt {
-    /// The doubt of an attempt that begins now, where the database counts `known` of them. Under a key that the provider still
-    /// knows all attempts make one mail.
+    /// The doubt of an attempt that begins now, where the database counts `known` of them. Under a
+    /// key that the provider still knows all attempts make one mail.
     pub(crate) fn next(self, known: u32, now: i64, is_replayed: bool) -> Self {
         if is_replayed {
             return Self { count: self.count.max(1), since: now };
@@ -55,8 +58,8 @@ impl Doubt {
         Self { count: self.count.max(known).saturating_add(1), since: now }
     }
 
-    /// What is to be done with a mail that comes, of which the database counts `known` doubts. What a kill has left in doubt is
-    /// counted there before it is sent again.
+    /// What is to be done with a mail that comes, of which the database counts `known` doubts. What
+    /// a kill has left in doubt is counted there before it is sent again.
     pub(crate) fn step(self, known: u32, collector: Knows, now: i64) -> Step {
         if collector.in_doubt {
             return if self.count > known { Step::Answer(Outcome::InDoubt) } else { Step::Send };
@@ -94,8 +97,13 @@ mod tests {
     use super::*;
 
     const NOW: i64 = 1_800_000_000;
-    const OLD: Knows =
-        Knows { in_doubt: false, working: false, exact: false, receipts: false, unknown_address: false };
+    const OLD: Knows = Knows {
+        in_doubt: false,
+        working: false,
+        exact: false,
+        receipts: false,
+        unknown_address: false,
+    };
     const NEW: Knows = Knows { in_doubt: true, ..OLD };
 
     fn wait(seconds: u64) -> Step {

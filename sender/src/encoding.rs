@@ -21,7 +21,8 @@ const RAW: [&str; 4] = ["script", "style", "pre", "textarea"];
 /// A body without markup.
 pub(crate) fn text(text: &str) -> Body {
     let wrapped: Vec<_> = text.lines().map(wrap).collect();
-    let wrapped = wrapped.into_iter().collect::<Option<Vec<_>>>().map(|lines| lines.join("\r\n") + "\r\n");
+    let wrapped =
+        wrapped.into_iter().collect::<Option<Vec<_>>>().map(|lines| lines.join("\r\n") + "\r\n");
     encode(wrapped, text)
 }
 
@@ -34,12 +35,15 @@ pub(crate) fn html(html: &str) -> Body {
 fn encode(plain: Option<String>, original: &str) -> Body {
     let is_plain = |text: &String| {
         let is_allowed = |byte: u8| byte == b'\t' || byte == b' ' || byte.is_ascii_graphic();
-        // Some servers put a sign before a line that begins with "From ", which breaks signatures, too.
+        // Some servers put a sign before a line that begins with "From ", which breaks signatures,
+        // too.
         let is_line = |line: &str| line.len() <= LONGEST_LINE && !line.starts_with("From ");
         text.split("\r\n").all(|line| is_line(line) && line.bytes().all(is_allowed))
     };
     match plain.filter(is_plain) {
-        Some(plain) => Body::dangerous_pre_encoded(plain.into_bytes(), ContentTransferEncoding::SevenBit),
+        Some(plain) => {
+            Body::dangerous_pre_encoded(plain.into_bytes(), ContentTransferEncoding::SevenBit)
+        }
         None => Body::new_with_encoding(original.to_owned(), ContentTransferEncoding::Base64)
             .expect("base64 encodes everything"),
     }
@@ -77,7 +81,8 @@ fn plain_html(html: &str) -> Option<String> {
         } else if matches!(place, Place::Raw(_)) {
             return None;
         } else {
-            write!(plain, "&#{};", u32::from(character)).expect("a string takes all that is written");
+            write!(plain, "&#{};", u32::from(character))
+                .expect("a string takes all that is written");
         }
         if let (true, Some(space)) = (plain.len() - line.start >= LONGEST_LINE, line.space) {
             plain.replace_range(space..=space, "\n");
@@ -159,7 +164,10 @@ mod tests {
         assert_eq!(plain(text("a = b\n\n.\nlast")), "a = b\r\n\r\n.\r\nlast\r\n");
         let words = "word ".repeat(500);
         let wrapped = plain(text(&words));
-        assert!(wrapped.lines().count() == 3 && wrapped.lines().all(|line| line.len() <= 900), "{wrapped}");
+        assert!(
+            wrapped.lines().count() == 3 && wrapped.lines().all(|line| line.len() <= 900),
+            "{wrapped}"
+        );
         assert_eq!(wrapped.replace("\r\n", " ").trim(), words.trim());
     }
 
@@ -178,7 +186,10 @@ mod tests {
             let encoded = decoded(text(body));
             assert_eq!(encoded.replace('\r', ""), body.replace('\r', ""), "{body}");
         }
-        assert_eq!(decoded(html(&format!("<a href=\"{long}\">x</a>"))), format!("<a href=\"{long}\">x</a>"));
+        assert_eq!(
+            decoded(html(&format!("<a href=\"{long}\">x</a>"))),
+            format!("<a href=\"{long}\">x</a>")
+        );
         // Style sheets and programs know no references.
         assert_eq!(
             decoded(html("<STYLE>a { content: '\u{fc}' }</style>")),
@@ -188,8 +199,13 @@ mod tests {
 
     #[test]
     fn html_has_references_and_is_broken_where_nobody_sees_it() {
-        let shown = plain(html("<p title='\u{fc}'>\u{1f600} a</p>\n<style>p { x: y }</style><i>\u{fc}</i>"));
-        assert_eq!(shown, "<p title='&#252;'>&#128512; a</p>\r\n<style>p { x: y }</style><i>&#252;</i>\r\n");
+        let shown = plain(html(
+            "<p title='\u{fc}'>\u{1f600} a</p>\n<style>p { x: y }</style><i>\u{fc}</i>",
+        ));
+        assert_eq!(
+            shown,
+            "<p title='&#252;'>&#128512; a</p>\r\n<style>p { x: y }</style><i>&#252;</i>\r\n"
+        );
         let comment = plain(html("<!-- don't \u{fc} --><preview><b a='>'>\u{fc}</b>"));
         assert_eq!(comment, "<!-- don't &#252; --><preview><b a='>'>&#252;</b>\r\n");
         let value = "v ".repeat(200);

@@ -1,11 +1,12 @@
 //! Refusals that nobody can place: whether they are the recipients' or our own fault.
 //!
-//! Pure policy: the caller passes the times in. A refusal for ever of which no table knows whom it is about
-//! is not believed at once. If recipients of three domains are refused alike and nobody's mail is accepted
-//! between, it is about us; if a mail is accepted, it was about them.
+//! Pure policy: the caller passes the times in. A refusal for ever of which no table knows whom it
+//! is about is not believed at once. If recipients of three domains are refused alike and nobody's
+//! mail is accepted between, it is about us; if a mail is accepted, it was about them.
 //!
-//! Since then that text is believed for an hour, but only of those who were refused before and of a few others
-//! between two acceptances: the same text can be our own fault later, and then nothing is accepted any more.
+//! Since then that text is believed for an hour, but only of those who were refused before and of a
+//! few others between two acceptances: the same text can be our own fault later, and then nothing
+//! is accepted any more.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, RandomState};
@@ -29,8 +30,9 @@ const BELIEVED_AT_ONCE: usize = 10;
 /// How long the refusal of a recipient may stay without a place, where too few others are refused.
 const UNDECIDED: Duration = Duration::from_secs(3_600);
 
-/// How many other recipients are still tried, once each, when refusals seem to be about us: one whose mail
-/// is accepted proves the contrary, and somebody may have given many bad addresses on purpose.
+/// How many other recipients are still tried, once each, when refusals seem to be about us: one
+/// whose mail is accepted proves the contrary, and somebody may have given many bad addresses on
+/// purpose.
 const TRIALS: usize = 2_000;
 
 /// How long after an acceptance a server is believed that an address does not exist.
@@ -107,7 +109,8 @@ impl Guard {
             }
             Verdict::Dead(Refusal { reason, about: About::Recipient { is_unknown: true } }) => {
                 let is_recent = |at: Instant| now.saturating_duration_since(at) < BELIEVED;
-                let is_unknown = self.last_accepted.is_some_and(is_recent) && self.suspects.is_empty();
+                let is_unknown =
+                    self.last_accepted.is_some_and(is_recent) && self.suspects.is_empty();
                 Verdict::dead(reason, About::Recipient { is_unknown })
             }
             Verdict::Unavailable { after, reason } if is_refusal_for_ever(&reason) => {
@@ -145,23 +148,34 @@ impl Guard {
         if self.disarmed.get_mut(&text).is_some_and(|disarmed| disarmed.believes(hash, now)) {
             return Verdict::dead(reason, About::Unplaced);
         }
-        self.suspects.retain(|_, suspect| now.saturating_duration_since(suspect.since) < 24 * UNDECIDED);
+        self.suspects
+            .retain(|_, suspect| now.saturating_duration_since(suspect.since) < 24 * UNDECIDED);
         if self.suspects.len() >= MOST_TEXTS && !self.suspects.contains_key(&text) {
             // Texts that all differ are no sign of one fault.
             return Verdict::Retry { after: Some(PAUSE), reason };
         }
-        let new =
-            || Suspect { since: now, domains: Vec::new(), refused: HashMap::new(), tried: HashSet::new() };
+        let new = || Suspect {
+            since: now,
+            domains: Vec::new(),
+            refused: HashMap::new(),
+            tried: HashSet::new(),
+        };
         let suspect = self.suspects.entry(text).or_insert_with(new);
-        let domain = recipient.rsplit_once('@').map_or(recipient, |(_, domain)| domain).to_ascii_lowercase();
+        let domain =
+            recipient.rsplit_once('@').map_or(recipient, |(_, domain)| domain).to_ascii_lowercase();
         if suspect.domains.len() < DOMAINS && !suspect.domains.contains(&domain) {
             suspect.domains.push(domain);
         }
         if suspect.domains.len() < DOMAINS {
-            // Each has its own hour: it may be our fault, and others show it before that has passed.
-            let is_remembered = suspect.refused.len() < TRIALS || suspect.refused.contains_key(&hash);
-            let since =
-                if is_remembered { *suspect.refused.entry(hash).or_insert(now) } else { suspect.since };
+            // Each has its own hour: it may be our fault, and others show it before that has
+            // passed.
+            let is_remembered =
+                suspect.refused.len() < TRIALS || suspect.refused.contains_key(&hash);
+            let since = if is_remembered {
+                *suspect.refused.entry(hash).or_insert(now)
+            } else {
+                suspect.since
+            };
             return if now.saturating_duration_since(since) < UNDECIDED {
                 Verdict::Retry { after: Some(PAUSE), reason }
             } else {
@@ -177,12 +191,14 @@ impl Guard {
         Verdict::Unavailable {
             after: None,
             reason: format!(
-                "recipients of {DOMAINS} domains are refused alike, as if it were our fault: {reason}"
+                "recipients of {DOMAINS} domains are refused alike, as if it were our fault: \
+                 {reason}"
             ),
         }
     }
 
-    /// If a server says the same again of one recipient, while it takes mails to others, it is not about us.
+    /// If a server says the same again of one recipient, while it takes mails to others, it is not
+    /// about us.
     fn weigh_ours(&mut self, recipient: &str, after: Option<Duration>, reason: String) -> Verdict {
         let text = signature(&reason, recipient);
         if self.ours.len() >= MOST_TEXTS && !self.ours.contains_key(&text) {
@@ -195,10 +211,12 @@ impl Guard {
     }
 }
 
-/// Whether this is a server's refusal of a mail, as opposed to no connection, no greeting or no login.
+/// Whether this is a server's refusal of a mail, as opposed to no connection, no greeting or no
+/// login.
 fn is_refusal_for_ever(reason: &str) -> bool {
     let bytes = reason.as_bytes();
-    bytes.first() == Some(&b'5') && bytes.iter().take(3).filter(|byte| byte.is_ascii_digit()).count() == 3
+    bytes.first() == Some(&b'5')
+        && bytes.iter().take(3).filter(|byte| byte.is_ascii_digit()).count() == 3
 }
 
 #[cfg(test)]
@@ -256,7 +274,10 @@ mod tests {
         assert_eq!(trial.refused(18, "a@d.test", "554 5.7.1 <a@d.test>: no, id 5"), "unavailable");
         trial.refused(19, "a@a.test", "554 5.7.1 <a@a.test>: no, id 6");
         for seconds in [20, 600, 7_200, 80_000] {
-            assert_eq!(trial.refused(seconds, "a@a.test", "554 5.7.1 <a@a.test>: no, id 6"), "unavailable");
+            assert_eq!(
+                trial.refused(seconds, "a@a.test", "554 5.7.1 <a@a.test>: no, id 6"),
+                "unavailable"
+            );
         }
     }
 
@@ -277,7 +298,8 @@ mod tests {
     #[test]
     fn many_bad_addresses_of_a_stranger_are_all_tried_before_the_others_wait() {
         let mut trial = Trial::new();
-        let kinds: Vec<_> = (0..1_000).map(|n| trial.refused(n / 20, &format!("x@{n}.test"), TEXT)).collect();
+        let kinds: Vec<_> =
+            (0..1_000).map(|n| trial.refused(n / 20, &format!("x@{n}.test"), TEXT)).collect();
         assert_eq!(kinds.iter().filter(|kind| **kind == "unavailable").count(), 1);
         trial.accepted(60);
         for n in 0..1_000 {
@@ -285,7 +307,8 @@ mod tests {
         }
         // Really our fault: the trials end.
         let mut trial = Trial::new();
-        let kinds: Vec<_> = (0..10_000).map(|n| trial.refused(0, &format!("x@{n}.test"), TEXT)).collect();
+        let kinds: Vec<_> =
+            (0..10_000).map(|n| trial.refused(0, &format!("x@{n}.test"), TEXT)).collect();
         assert!(kinds[3_000..].iter().all(|kind| *kind == "unavailable"));
     }
 
@@ -320,7 +343,8 @@ mod tests {
         trial.accepted(1);
         assert_eq!(trial.refused(15, "bad@a.test", TEXT), "dead");
         // From now on nothing is accepted any more.
-        let refused = |trial: &mut Trial, n: u64| trial.refused(20 + n / 20, &format!("x@{n}.test"), TEXT);
+        let refused =
+            |trial: &mut Trial, n: u64| trial.refused(20 + n / 20, &format!("x@{n}.test"), TEXT);
         let kinds: Vec<_> = (0..400).map(|n| refused(&mut trial, n)).collect();
         let count = |wanted: &str| kinds.iter().filter(|kind| **kind == wanted).count();
         assert_eq!((count("dead"), count("unavailable")), (BELIEVED_AT_ONCE, 1));
@@ -356,9 +380,12 @@ mod tests {
     fn what_a_server_says_of_us_over_one_recipient_again_and_again_is_that_ones() {
         let ours = |reason: &str| Verdict::Unavailable { after: None, reason: reason.to_owned() };
         let mut trial = Trial::new();
-        for (accepts, expected) in
-            [(false, "unavailable"), (false, "unavailable"), (true, "retry"), (false, "unavailable")]
-        {
+        for (accepts, expected) in [
+            (false, "unavailable"),
+            (false, "unavailable"),
+            (true, "retry"),
+            (false, "unavailable"),
+        ] {
             if accepts {
                 trial.accepted(1);
             }

@@ -1,4 +1,5 @@
-//! The mails that wait for a provider and those on their way to it, shared by the threads that send by it.
+//! The mails that wait for a provider and those on their way to it, shared by the threads that send
+//! by it.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -70,7 +71,8 @@ pub(crate) enum Refusal {
 pub(crate) enum Job {
     /// Send this.
     Send(Queued, Ticket),
-    /// Find out whether the provider works again: all that waits is in doubt, and must not be what is tried.
+    /// Find out whether the provider works again: all that waits is in doubt, and must not be what
+    /// is tried.
     Probe(Ticket),
     /// Nothing has come for some time.
     Nothing,
@@ -118,8 +120,8 @@ impl Lane {
         }
     }
 
-    /// Whether the provider's health allows for so many mails; if not, after which time again, where that is known. Where there is
-    /// another provider, one that fails takes a single mail.
+    /// Whether the provider's health allows for so many mails; if not, after which time again,
+    /// where that is known. Where there is another provider, one that fails takes a single mail.
     ///
     /// # Errors
     /// The time.
@@ -166,7 +168,8 @@ impl Lane {
             }
             let wait = match state.take(&self.domains, now) {
                 Ok(mail) => {
-                    // This thread waited for the turn of the next one, too, perhaps as the only one.
+                    // This thread waited for the turn of the next one, too, perhaps as the only
+                    // one.
                     if !state.waiting.is_empty() {
                         self.changed.notify_one();
                     }
@@ -178,7 +181,8 @@ impl Lane {
             if wait.is_zero() {
                 return Job::Nothing;
             }
-            (state, _) = self.changed.wait_timeout(state, wait).unwrap_or_else(PoisonError::into_inner);
+            (state, _) =
+                self.changed.wait_timeout(state, wait).unwrap_or_else(PoisonError::into_inner);
         }
     }
 
@@ -191,14 +195,15 @@ impl Lane {
         }
     }
 
-    /// The verdict on a mail to this recipient, in the light of the earlier ones; and what it says of the
-    /// provider, with which the attempt is to be ended.
+    /// The verdict on a mail to this recipient, in the light of the earlier ones; and what it says
+    /// of the provider, with which the attempt is to be ended.
     pub(crate) fn weigh(&self, recipient: &str, answer: Verdict) -> (Verdict, Verdict) {
         let mut guard = self.guard.lock().unwrap_or_else(PoisonError::into_inner);
         let verdict = guard.weigh(recipient, answer, Instant::now());
         // Whose fault a refusal is was decided: one of a mail alone slows no other down.
         let is_of_mail = matches!(verdict, Verdict::Retry { .. });
-        let of_provider = if is_of_mail { Verdict::dead("", About::Unplaced) } else { verdict.clone() };
+        let of_provider =
+            if is_of_mail { Verdict::dead("", About::Unplaced) } else { verdict.clone() };
         (verdict, of_provider)
     }
 
@@ -212,7 +217,8 @@ impl Lane {
         if ended.is_aside {
             state.breaker.take_back();
         }
-        // Wakes no thread: the caller comes for the next mail, and wakes another one if there are more.
+        // Wakes no thread: the caller comes for the next mail, and wakes another one if there are
+        // more.
         state.breaker.end(ended.attempt, verdict, Instant::now());
         let is_over = match verdict {
             Verdict::Unavailable { .. } | Verdict::Overloaded { .. } => true,
@@ -235,17 +241,21 @@ impl Lane {
         }
     }
 
-    /// Gives up the places of mails that wait for their answers for long, as far as there may be so many. Returns how many mails wait
-    /// like that, and how many of them have just lost their places, for which there are to be other threads.
+    /// Gives up the places of mails that wait for their answers for long, as far as there may be so
+    /// many. Returns how many mails wait like that, and how many of them have just lost their
+    /// places, for which there are to be other threads.
     pub(crate) fn set_aside(&self, now: Instant) -> (usize, usize) {
         let mut state = self.lock();
         let before = state.on_their_way.values().filter(|attempt| attempt.is_aside).count();
         let is_slow = |attempt: &&mut OnItsWay| {
             let since = attempt.in_doubt_since;
-            !attempt.is_aside && since.is_some_and(|since| now.duration_since(since) >= LONGEST_HOLD)
+            !attempt.is_aside
+                && since.is_some_and(|since| now.duration_since(since) >= LONGEST_HOLD)
         };
         let mut new = 0;
-        for attempt in state.on_their_way.values_mut().filter(is_slow).take(self.most_aside - before) {
+        for attempt in
+            state.on_their_way.values_mut().filter(is_slow).take(self.most_aside - before)
+        {
             attempt.is_aside = true;
             new += 1;
         }
@@ -258,14 +268,17 @@ impl Lane {
     /// The tokens whose mails wait for the answers to their contents.
     pub(crate) fn in_doubt(&self) -> Vec<Key> {
         let state = self.lock();
-        let waiting = state.on_their_way.values().filter(|attempt| attempt.in_doubt_since.is_some());
+        let waiting =
+            state.on_their_way.values().filter(|attempt| attempt.in_doubt_since.is_some());
         waiting.filter_map(|attempt| attempt.key).collect()
     }
 
-    /// Whether something waits for the answer to its content, or there was a step forward since this was last asked.
+    /// Whether something waits for the answer to its content, or there was a step forward since
+    /// this was last asked.
     pub(crate) fn is_moving(&self) -> bool {
         let mut state = self.lock();
-        let is_waiting = state.on_their_way.values().any(|attempt| attempt.in_doubt_since.is_some());
+        let is_waiting =
+            state.on_their_way.values().any(|attempt| attempt.in_doubt_since.is_some());
         std::mem::take(&mut state.has_moved) || is_waiting
     }
 
@@ -326,7 +339,12 @@ impl State {
         Ok(mail)
     }
 
-    fn place_for(&self, mails: usize, has_other: bool, now: Instant) -> Result<(), Option<Duration>> {
+    fn place_for(
+        &self,
+        mails: usize,
+        has_other: bool,
+        now: Instant,
+    ) -> Result<(), Option<Duration>> {
         if let Some(left) = self.breaker.pause_left(now) {
             return Err(Some(left));
         }
@@ -387,7 +405,8 @@ mod tests {
         assert_eq!(lane.in_doubt().len(), 8);
         // Whose place was given away has none any more, and the others go on.
         let sent = Verdict::Sent(Receipt::default());
-        let places: Vec<_> = tickets.iter().map(|ticket| lane.finish(*ticket, &sent).has_place).collect();
+        let places: Vec<_> =
+            tickets.iter().map(|ticket| lane.finish(*ticket, &sent).has_place).collect();
         assert_eq!(places.iter().filter(|has_place| **has_place).count(), 3);
         assert!(lane.is_idle() && lane.in_doubt().is_empty());
         assert_eq!(lane.set_aside(later), (0, 0));

@@ -1,11 +1,13 @@
 //! The program `mailroom send`: a sender for `mailroom collect --sender`.
 //!
-//! It reads tokens as OPERATIONS.md describes ("Senders"), writes a mail for each, hands it to one provider, and answers when the
-//! provider has accepted it. It has neither the signing keys nor the database.
+//! It reads tokens as OPERATIONS.md describes ("Senders"), writes a mail for each, hands it to one
+//! provider, and answers when the provider has accepted it. It has neither the signing keys nor the
+//! database.
 //!
-//! `protocol` → `writer` (`link`, `templates`, `mail`) → `journal` → `provider` → `protocol`. `serve`, `desk` and the threads of `pool`
-//! move it; a `lane` is the `queue` of a provider, with its `rate` and its `breaker`. An `attempt` records what may have been
-//! accepted, and `doubt` says what becomes of that.
+//! `protocol` → `writer` (`link`, `templates`, `mail`) → `journal` → `provider` → `protocol`.
+//! `serve`, `desk` and the threads of `pool` move it; a `lane` is the `queue` of a provider, with
+//! its `rate` and its `breaker`. An `attempt` records what may have been accepted, and `doubt` says
+//! what becomes of that.
 //!
 //! | feature | default | what it adds |
 //! |---|---|---|
@@ -72,17 +74,20 @@ use provider::Provider;
 use provider::folder::Folder;
 use writer::Writer;
 
-/// Sends the mails of the tokens that come on standard input, and answers on standard output, until the input ends.
+/// Sends the mails of the tokens that come on standard input, and answers on standard output, until
+/// the input ends.
 ///
 /// With a folder, mails become files there, and the journal is one of that folder.
 ///
 /// # Errors
-/// A configuration that cannot be used, a journal that cannot be opened, standard streams that are broken.
+/// A configuration that cannot be used, a journal that cannot be opened, standard streams that are
+/// broken.
 pub fn send(config: &Path, dry_run: Option<&Path>) -> Result<(), Error> {
     send_between(config, dry_run, io::BufReader::new(io::stdin()), io::stdout())
 }
 
-/// What writes the mails of a configuration: from a token to the bytes that a mail server would get. It sends nothing.
+/// What writes the mails of a configuration: from a token to the bytes that a mail server would
+/// get. It sends nothing.
 ///
 /// # Errors
 /// A configuration that cannot be used. What is returned says why there can be no mail for a token.

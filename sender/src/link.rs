@@ -18,7 +18,8 @@ pub(crate) struct Links {
 
 impl Links {
     pub(crate) fn new(config: &LinksConfig) -> Result<Self, Error> {
-        let actions = config.actions.iter().map(|(action, base)| Ok((action.clone(), self::base(base)?)));
+        let actions =
+            config.actions.iter().map(|(action, base)| Ok((action.clone(), self::base(base)?)));
         Ok(Self {
             base: base(&config.base)?,
             actions: actions.collect::<Result<_, Error>>()?,
@@ -26,11 +27,13 @@ impl Links {
         })
     }
 
-    /// The link of a token; `None` if path or token have characters that would change what the link means.
+    /// The link of a token; `None` if path or token have characters that would change what the link
+    /// means.
     pub(crate) fn link(&self, action: &str, path: &str, token: &str) -> Option<String> {
         let is_unreserved =
             |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'~');
-        let is_path = path.starts_with('/') && path.bytes().all(|byte| byte == b'/' || is_unreserved(byte));
+        let is_path =
+            path.starts_with('/') && path.bytes().all(|byte| byte == b'/' || is_unreserved(byte));
         if !is_path || token.is_empty() || !token.bytes().all(is_unreserved) {
             return None;
         }
@@ -57,7 +60,8 @@ fn base(text: &str) -> Result<String, Error> {
         Ok(text.trim_end_matches('/').to_owned())
     } else {
         Err(Error::configuration(
-            "a base of links must begin with https:// or http://, be ASCII and have no user, query or fragment",
+            "a base of links must begin with https:// or http://, be ASCII and have no user, query \
+             or fragment",
         ))
     }
 }
@@ -68,8 +72,10 @@ mod tests {
     use base64ct::{Base64UrlUnpadded, Encoding as _};
 
     fn links(token: TokenPlace) -> Links {
-        let actions = [("recover".to_owned(), "https://accounts.example.org:8443/de/".to_owned())].into();
-        Links::new(&LinksConfig { base: "https://example.org/".to_owned(), actions, token }).unwrap()
+        let actions =
+            [("recover".to_owned(), "https://accounts.example.org:8443/de/".to_owned())].into();
+        Links::new(&LinksConfig { base: "https://example.org/".to_owned(), actions, token })
+            .unwrap()
     }
 
     #[test]
@@ -93,14 +99,17 @@ mod tests {
     #[test]
     fn no_link_ends_in_a_sign_that_mail_programs_leave_out() {
         for place in [TokenPlace::Query, TokenPlace::Fragment] {
-            for (token, end) in [("a-b_c", "c"), ("abc-", "abc-&from=mail"), ("abc_", "abc_&from=mail")] {
+            for (token, end) in
+                [("a-b_c", "c"), ("abc-", "abc-&from=mail"), ("abc_", "abc_&from=mail")]
+            {
                 let link = links(place).link("activate", "/activate", token).unwrap();
                 assert!(link.contains(&format!("token={token}")) && link.ends_with(end), "{link}");
             }
             // Tokens of v2 have this length.
             for number in 0_u32..3_000 {
-                let bytes: Vec<_> =
-                    (0..26).flat_map(|at| number.wrapping_mul(2_654_435_761 + at).to_le_bytes()).collect();
+                let bytes: Vec<_> = (0..26)
+                    .flat_map(|at| number.wrapping_mul(2_654_435_761 + at).to_le_bytes())
+                    .collect();
                 let token = Base64UrlUnpadded::encode_string(&bytes[..78]);
                 let link = links(place).link("activate", "/activate", &token).unwrap();
                 assert!(
@@ -125,7 +134,11 @@ mod tests {
             ("/a", "t\"><script>"),
             ("/a", "t\u{202e}"),
         ] {
-            assert_eq!(links(TokenPlace::Query).link("activate", path, token), None, "{path} {token}");
+            assert_eq!(
+                links(TokenPlace::Query).link("activate", path, token),
+                None,
+                "{path} {token}"
+            );
         }
     }
 

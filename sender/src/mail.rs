@@ -1,4 +1,5 @@
-//! A mail before it is encoded: addresses, a subject and two bodies, each of a type that can hold nothing worse.
+//! A mail before it is encoded: addresses, a subject and two bodies, each of a type that can hold
+//! nothing worse.
 
 use std::fmt;
 use std::time::SystemTime;
@@ -148,7 +149,9 @@ mod tests {
     #[test]
     fn the_text_of_a_header_is_one_line() {
         assert_eq!(HeaderText::new(" Ada's \u{fc}\n").unwrap().as_str(), "Ada's \u{fc}");
-        for text in ["", " \n", "a\r\nBcc: b@x.test", "a\rb", "a\nb", "a\0b", "a\u{85}b", "a\u{2028}b"] {
+        for text in
+            ["", " \n", "a\r\nBcc: b@x.test", "a\rb", "a\nb", "a\0b", "a\u{85}b", "a\u{2028}b"]
+        {
             assert!(HeaderText::new(text).is_err(), "{text:?}");
         }
     }

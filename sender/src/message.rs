@@ -10,13 +10,16 @@ use crate::mail::Mail;
 
 /// The text of a mail: ASCII, lines ended by CR LF, text and HTML as alternatives.
 ///
-/// The same mail always has the same bytes: what could differ, its Message-ID and the boundary of its parts, follows from the key.
+/// The same mail always has the same bytes: what could differ, its Message-ID and the boundary of
+/// its parts, follows from the key.
 pub(crate) fn encode(mail: &Mail) -> String {
     let to = Mailbox::new(None, mail.to.address().clone());
-    // Given, because it would otherwise be read from the headers, by a parser that knows fewer addresses.
+    // Given, because it would otherwise be read from the headers, by a parser that knows fewer
+    // addresses.
     let envelope = Envelope::new(Some(mail.from.email.clone()), vec![mail.to.address().clone()]);
     let envelope = envelope.expect("there is a recipient");
-    let mut builder = Message::builder().envelope(envelope).from(mail.from.clone()).to(to).date(mail.date);
+    let mut builder =
+        Message::builder().envelope(envelope).from(mail.from.clone()).to(to).date(mail.date);
     if let Some(reply_to) = &mail.reply_to {
         builder = builder.reply_to(reply_to.clone());
     }
@@ -113,7 +116,10 @@ mod tests {
 
     #[test]
     fn the_same_mail_has_the_same_bytes() {
-        assert_eq!(encode(&mail("ada@x.test", "Activate")), encode(&mail("ada@x.test", "Activate")));
+        assert_eq!(
+            encode(&mail("ada@x.test", "Activate")),
+            encode(&mail("ada@x.test", "Activate"))
+        );
     }
 
     #[test]

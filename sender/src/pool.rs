@@ -1,4 +1,5 @@
-//! The threads that send: one for each connection, and others in place of those that wait long for an answer.
+//! The threads that send: one for each connection, and others in place of those that wait long for
+//! an answer.
 
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
@@ -23,7 +24,8 @@ pub(crate) struct Shared {
     pub(crate) journal: Journal,
 }
 
-/// The threads that send. They are not waited for where one may wait for an answer: what it would record is in doubt already.
+/// The threads that send. They are not waited for where one may wait for an answer: what it would
+/// record is in doubt already.
 pub(crate) struct Pool {
     shared: Arc<Shared>,
     events: Sender<Event>,
@@ -53,8 +55,9 @@ impl Pool {
             if is_first {
                 let name = self.shared.providers[index].name();
                 report(&format!(
-                    "{name} took the content of {waiting} mails and has not answered for half a minute; further \
-                     connections are opened meanwhile, at most three times as many as configured"
+                    "{name} took the content of {waiting} mails and has not answered for half a \
+                     minute; further connections are opened meanwhile, at most three times as many \
+                     as configured"
                 ));
             }
             (0..new).for_each(|_| self.add(index));
@@ -93,13 +96,18 @@ fn deliver(shared: &Shared, index: usize, events: &Sender<Event>) {
             }
             Job::Probe(ticket) => {
                 let outcome = provider.check();
-                let outcome =
-                    outcome.map(|_| ()).map_err(|reason| Verdict::Unavailable { after: None, reason });
+                let outcome = outcome
+                    .map(|_| ())
+                    .map_err(|reason| Verdict::Unavailable { after: None, reason });
                 let verdict = outcome.clone().err();
                 let finished = lane.finish_probe(ticket, outcome);
                 let Some(verdict) = verdict else { continue };
-                let event =
-                    Event::Delivered { lane: index, key: None, verdict, withdrawn: finished.withdrawn };
+                let event = Event::Delivered {
+                    lane: index,
+                    key: None,
+                    verdict,
+                    withdrawn: finished.withdrawn,
+                };
                 (event, finished.has_place)
             }
             Job::Nothing => {

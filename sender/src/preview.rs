@@ -9,7 +9,8 @@ use crate::error::Error;
 use crate::message;
 use crate::writer::Writer;
 
-/// Writes a mail of every template to a folder, as `.eml`, `.html` and `.txt`, and `index.html`, which shows them at two widths.
+/// Writes a mail of every template to a folder, as `.eml`, `.html` and `.txt`, and `index.html`,
+/// which shows them at two widths.
 ///
 /// # Errors
 /// A configuration that cannot be used, a folder that cannot be written.
@@ -20,16 +21,23 @@ pub fn preview(config: &Path, folder: &Path) -> Result<usize, Error> {
     let mut page = String::from(BEGIN);
     let samples = writer.samples()?;
     for (name, mail) in &samples {
-        let files = [("eml", message::encode(mail)), ("html", mail.html.clone()), ("txt", mail.text.clone())];
+        let files = [
+            ("eml", message::encode(mail)),
+            ("html", mail.html.clone()),
+            ("txt", mail.text.clone()),
+        ];
         for (ending, text) in files {
             fs::write(folder.join(format!("{name}.{ending}")), text).map_err(failed)?;
         }
-        let (name, subject, text) = (escape(name), escape(mail.subject.as_str()), escape(&mail.text));
+        let (name, subject, text) =
+            (escape(name), escape(mail.subject.as_str()), escape(&mail.text));
         write!(
             page,
             "<h2>{name}: {subject}</h2>\n<p><a href=\"{name}.eml\">{name}.eml</a></p>\n<div>\n\
-             <iframe title=\"{name} on a telephone\" src=\"{name}.html\" width=\"360\" height=\"640\" sandbox></iframe>\n\
-             <iframe title=\"{name} on a screen\" src=\"{name}.html\" width=\"720\" height=\"640\" sandbox></iframe>\n\
+             <iframe title=\"{name} on a telephone\" src=\"{name}.html\" width=\"360\" \
+             height=\"640\" sandbox></iframe>\n\
+             <iframe title=\"{name} on a screen\" src=\"{name}.html\" width=\"720\" height=\"640\" \
+             sandbox></iframe>\n\
              </div>\n<pre>{text}</pre>\n"
         )
         .expect("a string takes all that is written");
@@ -38,11 +46,13 @@ pub fn preview(config: &Path, folder: &Path) -> Result<usize, Error> {
     Ok(samples.len())
 }
 
-const BEGIN: &str = "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>Mails of mailroom send</title>\n\
-    <meta name=\"viewport\" content=\"width=device-width\">\n\
-    <style>:root { font: 16px system-ui, sans-serif; color-scheme: light dark; background: Canvas; } \
-    iframe { border: 1px solid gray; box-sizing: border-box; max-width: 100%; } \
-    pre { white-space: pre-wrap; overflow-wrap: anywhere; }</style></head><body><main>\n<h1>Mails</h1>\n";
+const BEGIN: &str = "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>Mails \
+                     of mailroom send</title>\n\
+                     <meta name=\"viewport\" content=\"width=device-width\">\n\
+                     <style>:root { font: 16px system-ui, sans-serif; color-scheme: light dark; \
+                     background: Canvas; } iframe { border: 1px solid gray; box-sizing: \
+                     border-box; max-width: 100%; } pre { white-space: pre-wrap; overflow-wrap: \
+                     anywhere; }</style></head><body><main>\n<h1>Mails</h1>\n";
 
 fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")

@@ -1,4 +1,5 @@
-//! The mails that wait for a provider, in the order in which they came, except that those to a limited domain wait for its turns.
+//! The mails that wait for a provider, in the order in which they came, except that those to a
+//! limited domain wait for its turns.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -73,7 +74,8 @@ impl Queue {
             let place = queue.iter().position(|(_, mail)| takes_doubtful || !mail.is_doubtful)?;
             Some((queue[place].0, place))
         };
-        let firsts = self.limited.iter().filter_map(|(domain, queue)| Some((first(queue)?, domain)));
+        let firsts =
+            self.limited.iter().filter_map(|(domain, queue)| Some((first(queue)?, domain)));
         let mut waits = Vec::new();
         let mut ready = Vec::new();
         for (found, domain) in firsts {

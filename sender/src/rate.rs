@@ -1,7 +1,7 @@
 //! Limits: how many mails go out in a time.
 //!
-//! Pure policy: the caller passes the times in. Mails are spaced evenly, so that no stretch of time has more of them than the rate
-//! allows, and one more.
+//! Pure policy: the caller passes the times in. Mails are spaced evenly, so that no stretch of time
+//! has more of them than the rate allows, and one more.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Deserializer, de};
 
-/// How long a mail may wait for its turn until it is given back: the collector takes a sender for hung that gives no verdict for
-/// `MAILROOM_SENDER_TIMEOUT`.
+/// How long a mail may wait for its turn until it is given back: the collector takes a sender for
+/// hung that gives no verdict for `MAILROOM_SENDER_TIMEOUT`.
 pub(crate) const LONGEST_WAIT: Duration = Duration::from_secs(10);
 
 /// The most mails of a rate.
@@ -27,7 +27,8 @@ impl Rate {
     fn parse(text: &str) -> Option<Self> {
         let (number, unit) = text.split_once('/')?;
         let is_number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
-        let number: u32 = number.parse().ok().filter(|number| is_number && (1..=MOST).contains(number))?;
+        let number: u32 =
+            number.parse().ok().filter(|number| is_number && (1..=MOST).contains(number))?;
         let seconds = match unit {
             "s" => 1,
             "min" => 60,
@@ -69,7 +70,8 @@ impl Pace {
         wait.saturating_add(self.interval.saturating_mul(u32::try_from(others).unwrap_or(u32::MAX)))
     }
 
-    /// Whether mails behind one that waits get their turns so rarely that the collector would take the sender for hung.
+    /// Whether mails behind one that waits get their turns so rarely that the collector would take
+    /// the sender for hung.
     pub(crate) fn is_rare(&self) -> bool {
         self.interval > LONGEST_WAIT / 2
     }
@@ -87,7 +89,9 @@ pub(crate) struct Domains(Mutex<BTreeMap<String, Pace>>);
 impl Domains {
     /// Limits by domains in ASCII and lower case.
     pub(crate) fn new(rates: BTreeMap<String, Rate>) -> Self {
-        Self(Mutex::new(rates.into_iter().map(|(domain, rate)| (domain, Pace::new(rate))).collect()))
+        Self(Mutex::new(
+            rates.into_iter().map(|(domain, rate)| (domain, Pace::new(rate))).collect(),
+        ))
     }
 
     /// The domain of an address, if it has a limit.
@@ -138,8 +142,8 @@ mod tests {
             assert_eq!(Rate::parse(text).unwrap().interval.as_millis(), milliseconds, "{text}");
         }
         for text in [
-            "", "14", "/s", "0/s", "-1/s", "+1/s", "1.5/s", "14/", "14/m", "14 /s", "14/s ", "100001/s",
-            "9e9/s",
+            "", "14", "/s", "0/s", "-1/s", "+1/s", "1.5/s", "14/", "14/m", "14 /s", "14/s ",
+            "100001/s", "9e9/s",
         ] {
             assert_eq!(Rate::parse(text), None, "{text}");
         }
@@ -159,7 +163,9 @@ mod tests {
             }
         }
         for first in &sent {
-            let within = |at: &&Instant| **at >= *first && at.duration_since(*first) < Duration::from_secs(1);
+            let within = |at: &&Instant| {
+                **at >= *first && at.duration_since(*first) < Duration::from_secs(1)
+            };
             assert!(sent.iter().filter(within).count() <= 14);
         }
         // Ten milliseconds of seventy-one are lost where nobody comes at the right moment.
@@ -170,7 +176,8 @@ mod tests {
     #[test]
     fn mails_to_a_domain_wait_for_each_other_and_for_no_others() {
         let now = Instant::now();
-        let domains = Domains::new(BTreeMap::from([("x.test".to_owned(), Rate::parse("2/s").unwrap())]));
+        let domains =
+            Domains::new(BTreeMap::from([("x.test".to_owned(), Rate::parse("2/s").unwrap())]));
         assert_eq!(domains.limited("a@b@X.Test").as_deref(), Some("x.test"));
         for other in ["a@sub.x.test", "a@y.test", "x.test", ""] {
             assert_eq!(domains.limited(other), None);

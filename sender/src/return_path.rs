@@ -1,10 +1,11 @@
-//! Return addresses that nobody can guess: the sender of the envelope says to whom a mail went, with a proof.
+//! Return addresses that nobody can guess: the sender of the envelope says to whom a mail went,
+//! with a proof.
 //!
-//! Nobody signs a delivery status notification (RFC 3464). What proves one is that it comes to the address that only mails to its
-//! recipient carry:
-//! `bounces+TAG@example.org`, where the tag is the first 16 bytes of HMAC-SHA256(secret, "mailroom/return-path", a zero byte, the
-//! recipient in the form that suppressions have), in hexadecimal. It is the same for all mails to a
-//! recipient, whose mail server knows it.
+//! Nobody signs a delivery status notification (RFC 3464). What proves one is that it comes to the
+//! address that only mails to its recipient carry: `bounces+TAG@example.org`, where the tag is the
+//! first 16 bytes of HMAC-SHA256(secret, "mailroom/return-path", a zero byte, the recipient in the
+//! form that suppressions have), in hexadecimal. It is the same for all mails to a recipient, whose
+//! mail server knows it.
 
 use base16ct::lower;
 use hmac::{Hmac, KeyInit as _, Mac as _};
@@ -37,17 +38,21 @@ impl ReturnPath {
     pub fn new(address: &str, secret: &str) -> Result<Self, Error> {
         let parsed: Option<Address> = address.parse().ok().filter(|_| address.is_ascii());
         let longest = LONGEST_LOCAL_PART - 1 - 2 * TAG;
-        let parsed =
-            parsed.filter(|address| address.user().len() <= longest && !address.user().starts_with('"'));
+        let parsed = parsed
+            .filter(|address| address.user().len() <= longest && !address.user().starts_with('"'));
         let parsed = parsed.ok_or_else(|| {
             Error::configuration(format!(
-                "return_path must be an address in ASCII with at most {longest} bytes before the @, such as `bounces@example.org`"
+                "return_path must be an address in ASCII with at most {longest} bytes before the \
+                 @, such as `bounces@example.org`"
             ))
         })?;
-        let key = Hmac::new_from_slice(secret.as_bytes()).ok().filter(|_| secret.len() >= SHORTEST_SECRET);
+        let key = Hmac::new_from_slice(secret.as_bytes())
+            .ok()
+            .filter(|_| secret.len() >= SHORTEST_SECRET);
         let key = key.ok_or_else(|| {
             Error::configuration(format!(
-                "the secret of return_path must have at least {SHORTEST_SECRET} bytes, such as those of `mailroom keygen`"
+                "the secret of return_path must have at least {SHORTEST_SECRET} bytes, such as \
+                 those of `mailroom keygen`"
             ))
         })?;
         Ok(Self { local: parsed.user().to_owned(), domain: parsed.domain().to_owned(), key })
@@ -73,7 +78,8 @@ impl ReturnPath {
     fn tag(&self, address: &str) -> Option<[u8; TAG]> {
         let (local, domain) = address.rsplit_once('@')?;
         let (local, tag) = local.rsplit_once('+')?;
-        let is_ours = local.eq_ignore_ascii_case(&self.local) && domain.eq_ignore_ascii_case(&self.domain);
+        let is_ours =
+            local.eq_ignore_ascii_case(&self.local) && domain.eq_ignore_ascii_case(&self.domain);
         let mut bytes = [0; TAG];
         let decoded = base16ct::mixed::decode(tag, &mut bytes).ok()?;
         (is_ours && decoded.len() == TAG).then_some(bytes)
@@ -81,7 +87,9 @@ impl ReturnPath {
 
     fn mac(&self, recipient: &str) -> Hmac<Sha256> {
         let mac = self.key.clone().chain_update(b"mailroom/return-path\0");
-        mac.chain_update(normal_address(recipient).unwrap_or_else(|| recipient.to_ascii_lowercase()))
+        mac.chain_update(
+            normal_address(recipient).unwrap_or_else(|| recipient.to_ascii_lowercase()),
+        )
     }
 }
 
@@ -96,17 +104,24 @@ mod tests {
         let path = ReturnPath::new("bounces@example.org", SECRET).unwrap();
         let address = path.of("Ada@X.test");
         let (local, domain) = address.split_once('@').unwrap();
-        assert!(local.len() == 40 && local.starts_with("bounces+") && domain == "example.org", "{address}");
+        assert!(
+            local.len() == 40 && local.starts_with("bounces+") && domain == "example.org",
+            "{address}"
+        );
         // As computed by the `hmac` of Python.
         assert_eq!(address, "bounces+0864bac4fdf5158c59e62c4f49f76d16@example.org");
-        assert!(path.proves(&address, "ada@x.test") && path.proves(&address.to_uppercase(), "ADA@x.test"));
+        assert!(
+            path.proves(&address, "ada@x.test")
+                && path.proves(&address.to_uppercase(), "ADA@x.test")
+        );
         // As mail servers report addresses that need quotes or are not ASCII.
         for (sent, reported) in
             [("\"a..b\"@x.test", "a..b@X.test"), ("ada@xn--bcher-kva.test", "ada@b\u{fc}cher.test")]
         {
             assert!(path.proves(&path.of(sent), reported), "{reported}");
         }
-        let other = ReturnPath::new("bounces@example.org", "0123456789abcdef0123456789abcdeF").unwrap();
+        let other =
+            ReturnPath::new("bounces@example.org", "0123456789abcdef0123456789abcdeF").unwrap();
         for (address, recipient) in [
             (address.as_str(), "bob@x.test"),
             (&other.of("ada@x.test"), "ada@x.test"),

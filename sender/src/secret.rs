@@ -1,4 +1,5 @@
-//! Secrets of a configuration: read from a file or from a variable that it names, never from the configuration itself.
+//! Secrets of a configuration: read from a file or from a variable that it names, never from the
+//! configuration itself.
 
 use std::env;
 use std::fmt;
@@ -7,7 +8,8 @@ use std::path::Path;
 
 use crate::error::Error;
 
-/// The longest secret, in bytes. Session tokens of AWS have about a thousand, but no documented limit.
+/// The longest secret, in bytes. Session tokens of AWS have about a thousand, but no documented
+/// limit.
 const LONGEST: usize = 8_192;
 
 /// A password or a key. It is shown nowhere.
@@ -23,19 +25,26 @@ impl Secret {
     /// Reads a secret; `name` is the setting's beginning, such as `password` of `password_file`.
     ///
     /// # Errors
-    /// No source or two of them, a file that cannot be read, an empty or overlong secret, control characters in it.
+    /// No source or two of them, a file that cannot be read, an empty or overlong secret, control
+    /// characters in it.
     pub fn read(name: &str, file: Option<&Path>, variable: Option<&str>) -> Result<Self, Error> {
         let (text, source) = match (file, variable) {
             (Some(file), None) => {
                 let text = fs::read_to_string(file).map_err(|error| {
-                    Error::configuration(format!("{name}_file: {} cannot be read: {error}", file.display()))
+                    Error::configuration(format!(
+                        "{name}_file: {} cannot be read: {error}",
+                        file.display()
+                    ))
                 })?;
-                (text.trim_end_matches(['\r', '\n']).to_owned(), format!("the file {}", file.display()))
+                (
+                    text.trim_end_matches(['\r', '\n']).to_owned(),
+                    format!("the file {}", file.display()),
+                )
             }
             (None, Some(variable)) if variable.starts_with("MAILROOM_") => {
                 return Err(Error::configuration(format!(
-                    "{name}_variable: the collector gives no variable that begins with MAILROOM_ to a sender; \
-                     choose another name"
+                    "{name}_variable: the collector gives no variable that begins with MAILROOM_ \
+                     to a sender; choose another name"
                 )));
             }
             (None, Some(variable)) => {
@@ -48,8 +57,8 @@ impl Secret {
             }
             _ => {
                 return Err(Error::configuration(format!(
-                    "set either {name}_file to a file that holds the secret or {name}_variable to the name of a \
-                     variable"
+                    "set either {name}_file to a file that holds the secret or {name}_variable to \
+                     the name of a variable"
                 )));
             }
         };
@@ -84,7 +93,10 @@ mod tests {
         assert_eq!(format!("{:?}", read(b"hunter2").unwrap()), "Secret(…)");
         for text in [&b""[..], b"\n", b"a\nb\n", b"a\0b", b"\xff", &[b'a'; LONGEST + 1]] {
             let error = read(text).unwrap_err();
-            assert!(error.is_of_configuration() && error.to_string().contains("password"), "{error}");
+            assert!(
+                error.is_of_configuration() && error.to_string().contains("password"),
+                "{error}"
+            );
         }
     }
 

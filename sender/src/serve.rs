@@ -1,6 +1,7 @@
 //! The sender's work: lines in, mails out, answers back.
 //!
-//! One thread reads lines, one for each connection sends (`pool`), and one decides (`desk`): it alone writes to standard output.
+//! One thread reads lines, one for each connection sends (`pool`), and one decides (`desk`): it
+//! alone writes to standard output.
 
 use std::io::{BufRead, Read, Write};
 use std::sync::Arc;
@@ -58,9 +59,9 @@ pub(crate) fn serve(
     // Not waited for at the end: after an error it may still wait for a line.
     thread::spawn(move || read(input, &read_lines));
     let (domains, has_other) = (Arc::new(domains), providers.len() > 1);
-    let lanes = providers
-        .iter()
-        .map(|provider| Lane::new(provider.rate(), provider.connections(), Arc::clone(&domains), has_other));
+    let lanes = providers.iter().map(|provider| {
+        Lane::new(provider.rate(), provider.connections(), Arc::clone(&domains), has_other)
+    });
     let lanes = lanes.collect();
     let shared = Arc::new(Shared { providers, lanes, journal });
     let mut pool = Pool::start(&shared, events);
@@ -100,5 +101,6 @@ pub(crate) fn report(sentence: &str) {
 
 /// Seconds since 1970.
 pub(crate) fn seconds(time: SystemTime) -> i64 {
-    time.duration_since(UNIX_EPOCH).map_or(0, |since| i64::try_from(since.as_secs()).unwrap_or(i64::MAX))
+    time.duration_since(UNIX_EPOCH)
+        .map_or(0, |since| i64::try_from(since.as_secs()).unwrap_or(i64::MAX))
 }

@@ -1,9 +1,9 @@
 //! Templates: for each language a folder, in it for each action a subject, a text and an HTML body.
 //!
-//! `LANGUAGE/ACTION.subject.txt`, `LANGUAGE/ACTION.txt`, `LANGUAGE/ACTION.html`; other files of these endings can be included.
-//! Unknown variables are errors, members that a payload lacks are empty. HTML bodies escape what
-//! they show, also in what they include. `LANGUAGE/ACTION.sample.json` is the payload with which
-//! the templates are tried.
+//! `LANGUAGE/ACTION.subject.txt`, `LANGUAGE/ACTION.txt`, `LANGUAGE/ACTION.html`; other files of
+//! these endings can be included. Unknown variables are errors, members that a payload lacks are
+//! empty. HTML bodies escape what they show, also in what they include.
+//! `LANGUAGE/ACTION.sample.json` is the payload with which the templates are tried.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -72,7 +72,8 @@ pub(crate) struct Variables<'a> {
     pub(crate) email: &'a str,
     /// The account's name, on one line. A stranger may have chosen it.
     pub(crate) login: &'a str,
-    /// Until when the link works: `2026-11-22 14:35 UTC`, or nothing if it carries no time that can be written.
+    /// Until when the link works: `2026-11-22 14:35 UTC`, or nothing if it carries no time that can
+    /// be written.
     pub(crate) expires: &'a str,
     /// What the application says for this mail.
     pub(crate) payload: &'a serde_json::Value,
@@ -145,38 +146,50 @@ impl Templates {
     /// Reads the templates of a folder, or takes those that are shipped.
     ///
     /// # Errors
-    /// A file that cannot be read or parsed, a language that lacks an action or one of its three files.
+    /// A file that cannot be read or parsed, a language that lacks an action or one of its three
+    /// files.
     pub(crate) fn read(folder: Option<&Path>) -> Result<Self, Error> {
         match folder {
             Some(folder) => Self::parse(files(folder)?, &folder.display().to_string()),
-            None => Self::parse(SHIPPED.map(|(name, text)| (name.to_owned(), text.to_owned())), "shipped"),
+            None => Self::parse(
+                SHIPPED.map(|(name, text)| (name.to_owned(), text.to_owned())),
+                "shipped",
+            ),
         }
     }
 
-    fn parse(files: impl IntoIterator<Item = (String, String)>, shown: &str) -> Result<Self, Error> {
+    fn parse(
+        files: impl IntoIterator<Item = (String, String)>,
+        shown: &str,
+    ) -> Result<Self, Error> {
         let (mut plain, mut html) = (environment(AutoEscape::None), environment(AutoEscape::Html));
         let mut names = BTreeSet::new();
         let mut samples = BTreeMap::new();
         for (name, text) in files {
             if name.ends_with(SAMPLE) {
-                let sample = serde_json::from_str(&text)
-                    .map_err(|error| Error::configuration(format!("{name} is not JSON: {error}")))?;
+                let sample = serde_json::from_str(&text).map_err(|error| {
+                    Error::configuration(format!("{name} is not JSON: {error}"))
+                })?;
                 samples.insert(name, sample);
                 continue;
             }
             names.insert(name.clone());
             for environment in [&mut plain, &mut html] {
-                environment
-                    .add_template_owned(name.clone(), text.clone())
-                    .map_err(|error| Error::configuration(format!("a template cannot be parsed: {error}")))?;
+                environment.add_template_owned(name.clone(), text.clone()).map_err(|error| {
+                    Error::configuration(format!("a template cannot be parsed: {error}"))
+                })?;
             }
             check_members(&plain, &name)?;
         }
-        let subjects = names.iter().filter_map(|name| name.strip_suffix(".subject.txt")?.split_once('/'));
+        let subjects =
+            names.iter().filter_map(|name| name.strip_suffix(".subject.txt")?.split_once('/'));
         let mut mails: BTreeSet<_> =
             subjects.map(|(language, action)| (language.to_owned(), action.to_owned())).collect();
-        let languages: BTreeSet<_> =
-            names.iter().filter_map(|name| name.split_once('/')).map(|(language, _)| language).collect();
+        let languages: BTreeSet<_> = names
+            .iter()
+            .filter_map(|name| name.split_once('/'))
+            .map(|(language, _)| language)
+            .collect();
         for language in languages {
             mails.extend(ACTIONS.map(|action| (language.to_owned(), action.to_owned())));
         }
@@ -184,7 +197,9 @@ impl Templates {
             for part in [Part::Subject, Part::Text, Part::Html] {
                 let name = part.name(language, action);
                 if !names.contains(&name) {
-                    return Err(Error::configuration(format!("the template {name} is missing in {shown}")));
+                    return Err(Error::configuration(format!(
+                        "the template {name} is missing in {shown}"
+                    )));
                 }
             }
         }
@@ -206,7 +221,9 @@ impl Templates {
 
     /// The folder of a language's tag, in whatever case, if it has templates for this action.
     pub(crate) fn language_of(&self, tag: &str, action: &str) -> Option<&str> {
-        let is_it = |(language, other): &(&str, &str)| language.eq_ignore_ascii_case(tag) && *other == action;
+        let is_it = |(language, other): &(&str, &str)| {
+            language.eq_ignore_ascii_case(tag) && *other == action
+        };
         self.mails().find(is_it).map(|(language, _)| language)
     }
 
@@ -223,32 +240,40 @@ impl Templates {
     /// Fills in the templates of the variables' language and action.
     ///
     /// # Errors
-    /// No such templates, an undefined variable, another error of a template; never with a value of a variable.
+    /// No such templates, an undefined variable, another error of a template; never with a value of
+    /// a variable.
     pub(crate) fn render(&self, variables: &Variables<'_>) -> Result<Rendered, String> {
         let context = Arc::new(variables.context());
         let render = |part: Part| {
             let name = part.name(variables.language, variables.action);
             let environment = if matches!(part, Part::Html) { &self.html } else { &self.plain };
-            let template =
-                environment.get_template(&name).map_err(|_| format!("there is no template {name}"))?;
-            let rendered = template.render(Value::from_dyn_object(context.clone())).map_err(|error| {
-                // Details and causes may quote values.
-                let line = error.line().map(|line| format!(", line {line}")).unwrap_or_default();
-                let place = error.name().unwrap_or(&name);
-                format!("the template {place}{line} cannot be filled in: {}", error.kind())
-            })?;
+            let template = environment
+                .get_template(&name)
+                .map_err(|_| format!("there is no template {name}"))?;
+            let rendered =
+                template.render(Value::from_dyn_object(context.clone())).map_err(|error| {
+                    // Details and causes may quote values.
+                    let line =
+                        error.line().map(|line| format!(", line {line}")).unwrap_or_default();
+                    let place = error.name().unwrap_or(&name);
+                    format!("the template {place}{line} cannot be filled in: {}", error.kind())
+                })?;
             let unknown = context.unknown.lock().unwrap_or_else(PoisonError::into_inner);
             match unknown
                 .iter()
                 .find(|variable| environment.globals().all(|(global, _)| global != **variable))
             {
                 None => Ok(rendered),
-                Some(variable) => {
-                    Err(format!("the template {name} cannot be filled in: there is no variable {variable}"))
-                }
+                Some(variable) => Err(format!(
+                    "the template {name} cannot be filled in: there is no variable {variable}"
+                )),
             }
         };
-        Ok(Rendered { subject: render(Part::Subject)?, text: render(Part::Text)?, html: render(Part::Html)? })
+        Ok(Rendered {
+            subject: render(Part::Subject)?,
+            text: render(Part::Text)?,
+            html: render(Part::Html)?,
+        })
     }
 }
 
@@ -261,7 +286,9 @@ pub fn write_shipped(folder: &Path) -> Result<(), Error> {
     let failed = |error| Error::failure(format!("{shown} cannot be written: {error}"));
     fs::create_dir_all(folder).map_err(failed)?;
     if fs::read_dir(folder).map_err(failed)?.next().is_some() {
-        return Err(Error::configuration(format!("{shown} is not empty, and nothing in it is overwritten")));
+        return Err(Error::configuration(format!(
+            "{shown} is not empty, and nothing in it is overwritten"
+        )));
     }
     for (name, text) in SHIPPED {
         let path = folder.join(name);
@@ -307,14 +334,14 @@ fn check_members(environment: &Environment<'_>, name: &str) -> Result<(), Error>
     let template = environment.get_template(name).expect("it was added");
     let asked: BTreeSet<_> = template.undeclared_variables(true).into_iter().collect();
     let texts = ["product", "language", "action", "link", "code", "email", "login", "expires"];
-    let member = asked
-        .iter()
-        .find(|variable| variable.split_once('.').is_some_and(|(variable, _)| texts.contains(&variable)));
+    let member = asked.iter().find(|variable| {
+        variable.split_once('.').is_some_and(|(variable, _)| texts.contains(&variable))
+    });
     match member {
         None => Ok(()),
-        Some(member) => {
-            Err(Error::configuration(format!("the template {name} asks for {member}, which no text has")))
-        }
+        Some(member) => Err(Error::configuration(format!(
+            "the template {name} asks for {member}, which no text has"
+        ))),
     }
 }
 
@@ -335,24 +362,30 @@ fn files(folder: &Path) -> Result<Vec<(String, String)>, Error> {
 }
 
 fn read(path: &Path, name: &str, files: &mut Vec<(String, String)>) -> Result<(), Error> {
-    let failed = |reason: String| Error::configuration(format!("the template {} {reason}", path.display()));
+    let failed =
+        |reason: String| Error::configuration(format!("the template {} {reason}", path.display()));
     if !name.ends_with(SAMPLE)
         && !path.extension().is_some_and(|extension| extension == "txt" || extension == "html")
     {
         return Ok(());
     }
-    let size = fs::metadata(path).map_err(|error| failed(format!("cannot be read: {error}")))?.len();
+    let size =
+        fs::metadata(path).map_err(|error| failed(format!("cannot be read: {error}")))?.len();
     if size > LARGEST {
         return Err(failed(format!("is larger than {LARGEST} bytes")));
     }
-    let text = fs::read_to_string(path).map_err(|error| failed(format!("cannot be read: {error}")))?;
+    let text =
+        fs::read_to_string(path).map_err(|error| failed(format!("cannot be read: {error}")))?;
     files.push((name.to_owned(), text));
     Ok(())
 }
 
 fn entries(folder: &Path) -> Result<Vec<PathBuf>, Error> {
     let failed = |error| {
-        Error::configuration(format!("the folder of templates {} cannot be read: {error}", folder.display()))
+        Error::configuration(format!(
+            "the folder of templates {} cannot be read: {error}",
+            folder.display()
+        ))
     };
     fs::read_dir(folder).map_err(failed)?.map(|entry| Ok(entry.map_err(failed)?.path())).collect()
 }
@@ -396,10 +429,21 @@ mod tests {
         for (_, action) in templates.mails() {
             let mail = templates.render(&variables(action, "WIN MONEY http://evil.test")).unwrap();
             for body in [&mail.text, &mail.html] {
-                assert_eq!(body.contains("https://example.org/x?token=t"), action != "notice", "{body}");
-                assert_eq!(body.contains("01234"), ["recover", "sign_in"].contains(&action), "{body}");
+                assert_eq!(
+                    body.contains("https://example.org/x?token=t"),
+                    action != "notice",
+                    "{body}"
+                );
+                assert_eq!(
+                    body.contains("01234"),
+                    ["recover", "sign_in"].contains(&action),
+                    "{body}"
+                );
                 assert!(!body.contains("WIN MONEY"), "{body}");
-                assert!(!body.contains("<img") && !body.contains("src=") && !body.contains("{{"), "{body}");
+                assert!(
+                    !body.contains("<img") && !body.contains("src=") && !body.contains("{{"),
+                    "{body}"
+                );
             }
             assert!(mail.subject.contains("Example"), "{}", mail.subject);
         }
@@ -410,21 +454,29 @@ mod tests {
         let templates = Templates::read(None).unwrap();
         let actions: Vec<_> = templates.mails().map(|(_, action)| action).collect();
         assert_eq!(actions, ["activate", "change_email", "invite", "notice", "recover", "sign_in"]);
-        let payload = serde_json::json!({"subject": "A new passkey", "text": "It was added to <you>."});
+        let payload =
+            serde_json::json!({"subject": "A new passkey", "text": "It was added to <you>."});
         let mail = Variables { payload: &payload, ..variables("notice", "ada") };
         let mail = templates.render(&mail).unwrap();
         assert_eq!(mail.subject.trim(), "A new passkey");
-        assert!(mail.text.contains("added to <you>.") && mail.html.contains("added to &lt;you&gt;."));
+        assert!(
+            mail.text.contains("added to <you>.") && mail.html.contains("added to &lt;you&gt;.")
+        );
     }
 
     #[test]
     fn html_escapes_and_text_does_not() {
         let login = "<script>\"&'";
         let templates =
-            with(&[("en/activate.html", "{{ login }}"), ("en/activate.txt", "{{ login }}")]).unwrap();
+            with(&[("en/activate.html", "{{ login }}"), ("en/activate.txt", "{{ login }}")])
+                .unwrap();
         let mail = templates.render(&variables("activate", login)).unwrap();
-        assert_eq!((mail.html.as_str(), mail.text.as_str()), ("&lt;script&gt;&quot;&amp;&#x27;", login));
-        let evil = templates.render(&variables("activate", "{{ product }}{% include 'x' %}")).unwrap();
+        assert_eq!(
+            (mail.html.as_str(), mail.text.as_str()),
+            ("&lt;script&gt;&quot;&amp;&#x27;", login)
+        );
+        let evil =
+            templates.render(&variables("activate", "{{ product }}{% include 'x' %}")).unwrap();
         assert_eq!(evil.text, "{{ product }}{% include 'x' %}");
     }
 
@@ -453,7 +505,9 @@ mod tests {
         ] {
             let templates = with(&[("en/activate.txt", text)]);
             let error = match templates {
-                Ok(templates) => templates.render(&variables("activate", "ada-lovelace")).unwrap_err(),
+                Ok(templates) => {
+                    templates.render(&variables("activate", "ada-lovelace")).unwrap_err()
+                }
                 Err(error) => error.to_string(),
             };
             assert!(error.contains("en/activate.txt") && !error.contains("lovelace"), "{error}");
@@ -472,9 +526,13 @@ mod tests {
         ];
         let templates = with(&mail).unwrap();
         let payload = templates.sample("en", "invite");
-        let rendered =
-            templates.render(&Variables { payload: &payload, ..variables("invite", "ada") }).unwrap();
-        assert_eq!((rendered.subject.as_str(), rendered.html.as_str()), ("Join A & B", "<p>A &amp; B</p>"));
+        let rendered = templates
+            .render(&Variables { payload: &payload, ..variables("invite", "ada") })
+            .unwrap();
+        assert_eq!(
+            (rendered.subject.as_str(), rendered.html.as_str()),
+            ("Join A & B", "<p>A &amp; B</p>")
+        );
         assert_eq!(templates.language_of("de", "invite"), None);
         assert_eq!(templates.language_of("EN", "invite"), Some("en"));
         let error = with(&[("en/invite.sample.json", "{")]).unwrap_err().to_string();
@@ -483,8 +541,9 @@ mod tests {
 
     #[test]
     fn what_a_payload_lacks_is_empty_and_a_variable_that_there_is_none_of_is_an_error() {
-        let text = "{% if payload.by.name %}by {{ payload.by.name }}{% endif %}[{{ payload.team | default('none') }}]\
-            {% if payload.by is defined %}!{% endif %}{% for one in payload.all %}{{ one }}{% endfor %}{{ payload.x }}";
+        let text = "{% if payload.by.name %}by {{ payload.by.name }}{% endif %}[{{ payload.team | \
+                    default('none') }}]{% if payload.by is defined %}!{% endif %}{% for one in \
+                    payload.all %}{{ one }}{% endfor %}{{ payload.x }}";
         let templates = with(&[("en/activate.txt", text)]).unwrap();
         for (payload, expected) in [
             (serde_json::json!(null), "[none]"),
@@ -495,14 +554,22 @@ mod tests {
             let variables = Variables { payload: &payload, ..variables("activate", "ada") };
             assert_eq!(templates.render(&variables).unwrap().text, expected);
         }
-        for text in
-            ["{% if paylod.x %}{% endif %}", "{{ logn }}", "{% set x = logn %}", "{{ logn is defined }}"]
-        {
-            let error = with(&[("en/activate.txt", text)]).unwrap().render(&variables("activate", "ada"));
+        for text in [
+            "{% if paylod.x %}{% endif %}",
+            "{{ logn }}",
+            "{% set x = logn %}",
+            "{{ logn is defined }}",
+        ] {
+            let error =
+                with(&[("en/activate.txt", text)]).unwrap().render(&variables("activate", "ada"));
             let error = error.unwrap_err();
-            assert!(error.contains("en/activate.txt cannot be filled in: there is no variable "), "{error}");
+            assert!(
+                error.contains("en/activate.txt cannot be filled in: there is no variable "),
+                "{error}"
+            );
         }
-        let known = "{% set x = range(2) %}{% for y in x %}{{ loop.index }}{{ y }}{% endfor %}{% include 'en/x.txt' %}";
+        let known = "{% set x = range(2) %}{% for y in x %}{{ loop.index }}{{ y }}{% endfor %}{% \
+                     include 'en/x.txt' %}";
         let templates = with(&[("en/activate.txt", known), ("en/x.txt", "{{ x }}")]).unwrap();
         assert_eq!(templates.render(&variables("activate", "ada")).unwrap().text, "1021[0, 1]");
     }
@@ -535,7 +602,9 @@ mod tests {
     fn a_folder_with_files_that_cannot_be_templates_is_described() {
         let folder = tempfile::tempdir().unwrap();
         write_shipped(folder.path()).unwrap();
-        for (text, expected) in [(vec![0xff], "cannot be read"), (vec![b'a'; 262_145], "is larger than")] {
+        for (text, expected) in
+            [(vec![0xff], "cannot be read"), (vec![b'a'; 262_145], "is larger than")]
+        {
             fs::write(folder.path().join("en/activate.txt"), text).unwrap();
             let error = Templates::read(Some(folder.path())).unwrap_err().to_string();
             assert!(error.contains("en/activate.txt") && error.contains(expected), "{error}");

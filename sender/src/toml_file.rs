@@ -1,5 +1,5 @@
-//! Reads a configuration in TOML, and says in which line what is wrong, and in which table a setting belongs. What is said repeats no
-//! value, which could be a secret in the wrong place.
+//! Reads a configuration in TOML, and says in which line what is wrong, and in which table a
+//! setting belongs. What is said repeats no value, which could be a secret in the wrong place.
 
 use std::fmt::Write as _;
 use std::ops::Range;
@@ -33,7 +33,8 @@ impl Table {
     }
 }
 
-/// Reads a configuration that has these tables, the first of which is what stands before the others.
+/// Reads a configuration that has these tables, the first of which is what stands before the
+/// others.
 ///
 /// # Errors
 /// What is wrong with it, in a sentence.
@@ -67,7 +68,10 @@ fn explain(text: &str, message: &str, span: Option<Range<usize>>, tables: &[Tabl
                 near_table(name, tables)
             ),
             _ => {
-                format!("line {line}: unknown field `{name}`{of_table}{}", advice(text, name, table, tables))
+                format!(
+                    "line {line}: unknown field `{name}`{of_table}{}",
+                    advice(text, name, table, tables)
+                )
             }
         };
     }
@@ -78,7 +82,11 @@ fn explain(text: &str, message: &str, span: Option<Range<usize>>, tables: &[Tabl
 
 /// The name of the table that a line begins.
 fn header(line: &str) -> Option<&str> {
-    line.trim_start().strip_prefix('[')?.trim_start_matches('[').split_once(']').map(|(name, _)| name.trim())
+    line.trim_start()
+        .strip_prefix('[')?
+        .trim_start_matches('[')
+        .split_once(']')
+        .map(|(name, _)| name.trim())
 }
 
 /// The name after these words.
@@ -109,8 +117,9 @@ fn advice(text: &str, name: &str, table: &str, tables: &[Table]) -> String {
     if let Some(nearest) = nearest(name, own.iter().copied()) {
         return format!("; did you mean `{nearest}`?");
     }
-    let elsewhere =
-        tables.iter().flat_map(|table| table.settings.iter().map(move |setting| (*setting, table.name)));
+    let elsewhere = tables
+        .iter()
+        .flat_map(|table| table.settings.iter().map(move |setting| (*setting, table.name)));
     let meant = nearest(name, elsewhere.clone().map(|(setting, _)| setting));
     match meant.and_then(|meant| elsewhere.clone().find(|(setting, _)| *setting == meant)) {
         Some((setting, "")) => format!("; did you mean `{setting}`, before the first table?"),
@@ -135,8 +144,8 @@ fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a s
     near.max_by(|(one, _), (other, _)| one.total_cmp(other)).map(|(_, known)| known)
 }
 
-/// A sentence of the parser, which quotes values in some of its words, on one line. Names of settings are quoted, too, and are wanted: what
-/// follows "expected".
+/// A sentence of the parser, which quotes values in some of its words, on one line. Names of
+/// settings are quoted, too, and are wanted: what follows "expected".
 fn without_values(message: &str) -> String {
     let (found, expected) = message.split_once("expected").unwrap_or((message, ""));
     let mut kept = String::new();
@@ -256,7 +265,10 @@ mod tests {
             ("from = \"a\"\nhunter2hunter2hunter2hunter2 = 1\n", "line 2"),
         ] {
             let said = parse::<Whole>(text, &tables).unwrap_err();
-            assert!(said.starts_with(line) && !said.contains("hunter2") && !said.contains('\n'), "{said}");
+            assert!(
+                said.starts_with(line) && !said.contains("hunter2") && !said.contains('\n'),
+                "{said}"
+            );
         }
     }
 }

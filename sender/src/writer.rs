@@ -27,7 +27,8 @@ pub(crate) struct Writer {
 }
 
 impl Writer {
-    /// Reads everything that a mail is made of, and writes one for each template, so that what is wrong shows before the first token.
+    /// Reads everything that a mail is made of, and writes one for each template, so that what is
+    /// wrong shows before the first token.
     pub(crate) fn new(config: &Config) -> Result<Self, Error> {
         let writer = Self {
             from: config.from()?,
@@ -47,13 +48,15 @@ impl Writer {
         Ok(writer)
     }
 
-    /// The mail of a token, in its language (`pt-BR` or `pt_br`, then `pt`) if there is a template, and otherwise in the configured one.
+    /// The mail of a token, in its language (`pt-BR` or `pt_br`, then `pt`) if there is a template,
+    /// and otherwise in the configured one.
     ///
     /// # Errors
     /// Why there can be none, without an address, a token or a name.
     pub(crate) fn write(&self, item: &Item, now: SystemTime) -> Result<Mail, String> {
         let wanted = item.language.as_deref().unwrap_or(&self.language).replace('_', "-");
-        let mut tags = std::iter::successors(Some(wanted.as_str()), |tag| Some(tag.rsplit_once('-')?.0));
+        let mut tags =
+            std::iter::successors(Some(wanted.as_str()), |tag| Some(tag.rsplit_once('-')?.0));
         let language = tags.find_map(|tag| self.templates.language_of(tag, &item.action));
         self.write_in(language.unwrap_or(&self.language), item, now)
     }
@@ -62,7 +65,8 @@ impl Writer {
     pub(crate) fn samples(&self) -> Result<Vec<(String, Mail)>, Error> {
         let sample = |(language, action): (&str, &str)| {
             let item = sample(action, self.templates.sample(language, action));
-            let mail = self.write_in(language, &item, UNIX_EPOCH + Duration::from_secs(1_800_000_000));
+            let mail =
+                self.write_in(language, &item, UNIX_EPOCH + Duration::from_secs(1_800_000_000));
             mail.map(|mail| (format!("{language}-{action}"), mail)).map_err(|reason| {
                 let file = Templates::sample_name(language, action);
                 Error::Configuration(format!("{reason}; {file} is what it gets as `payload` here"))
@@ -109,7 +113,8 @@ impl Writer {
 fn sample(action: &str, payload: Value) -> Item {
     Item {
         id: 4711,
-        key: crate::protocol::Key::parse("b9a16650bbdcba5dd0298fef5dd25661").expect("32 digits are a key"),
+        key: crate::protocol::Key::parse("b9a16650bbdcba5dd0298fef5dd25661")
+            .expect("32 digits are a key"),
         action: action.to_owned(),
         path: format!("/{action}"),
         email: "ada.lovelace@example.org".to_owned(),
@@ -144,8 +149,9 @@ fn minute(seconds: i64) -> Option<String> {
     const LAST: u64 = 253_402_300_799;
     let seconds = u64::try_from(seconds).ok().filter(|seconds| *seconds <= LAST)?;
     let (mut days, minutes) = (seconds / 86_400, seconds / 60 % 1_440);
-    let is_leap =
-        |year: u64| year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
+    let is_leap = |year: u64| {
+        year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400))
+    };
     let mut year = 1970;
     while days >= 365 + u64::from(is_leap(year)) {
         days -= 365 + u64::from(is_leap(year));
@@ -157,7 +163,13 @@ fn minute(seconds: i64) -> Option<String> {
         days -= lengths[month];
         month += 1;
     }
-    Some(format!("{year}-{:02}-{:02} {:02}:{:02} UTC", month + 1, days + 1, minutes / 60, minutes % 60))
+    Some(format!(
+        "{year}-{:02}-{:02} {:02}:{:02} UTC",
+        month + 1,
+        days + 1,
+        minutes / 60,
+        minutes % 60
+    ))
 }
 
 #[cfg(test)]
@@ -194,17 +206,22 @@ mod tests {
             ("en/news.sample.json", r#"{"team": "sample"}"#),
         ] {
             std::fs::write(templates.join(name), text).unwrap();
-            std::fs::write(templates.join(name.replace("en/", "pt/")), text.replace("News for", "Novas de"))
-                .unwrap();
+            std::fs::write(
+                templates.join(name.replace("en/", "pt/")),
+                text.replace("News for", "Novas de"),
+            )
+            .unwrap();
         }
         for name in ["activate", "recover"] {
             for ending in ["subject.txt", "txt", "html"] {
                 let file = format!("{name}.{ending}");
-                std::fs::copy(templates.join("en").join(&file), templates.join("pt").join(&file)).unwrap();
+                std::fs::copy(templates.join("en").join(&file), templates.join("pt").join(&file))
+                    .unwrap();
             }
         }
         let config = format!(
-            "from = 'a@x.test'\nproduct = 'X'\njournal = 'journal'\ntemplates = '{}'\n[links]\nbase = 'https://x.test'\n\
+            "from = 'a@x.test'\nproduct = 'X'\njournal = 'journal'\ntemplates = '{}'\n[links]\n\
+             base = 'https://x.test'\n\
              [smtp]\nserver = 'localhost'\nport = 25\ntls = 'none'\n",
             templates.display()
         );

@@ -1,7 +1,8 @@
-// Five ways to find out whether a link is genuine, each with its key prepared as its documentation advises.
+// Five ways to find out whether a link is genuine, each with its key prepared as its documentation
+// advises.
 //
-// A contestant has `tokens`, of which every `ALTERED_EVERY`th is `forged`, and `count(texts)`, which says how many of
-// those it is given it accepts.
+// A contestant has `tokens`, of which every `ALTERED_EVERY`th is `forged`, and `count(texts)`,
+// which says how many of those it is given it accepts.
 
 import { createHmac, createSecretKey, randomBytes, timingSafeEqual, webcrypto } from "node:crypto";
 
@@ -17,7 +18,10 @@ export const ALTERED_EVERY = 128;
 const { subtle } = webcrypto;
 const PATH = Buffer.from("/activate");
 
-/** Tokens of one key for all contestants: links as this project signs them, and the same secrets as JSON Web Tokens. */
+/**
+ * Tokens of one key for all contestants: links as this project signs them, and the same secrets as
+ * JSON Web Tokens.
+ */
 export async function contestants(verifierPackage) {
   const key = randomBytes(32);
   const secrets = Array.from({ length: TOKENS }, () => randomBytes(32));
@@ -25,7 +29,10 @@ export async function contestants(verifierPackage) {
     const tag = createHmac("sha256", key).update(PATH).update(secret).digest();
     return Buffer.concat([secret, tag]).toString("base64url");
   });
-  const hmacKey = await subtle.importKey("raw", key, { name: "HMAC", hash: "SHA-256" }, false, ["sign", "verify"]);
+  const hmacKey = await subtle.importKey("raw", key, { name: "HMAC", hash: "SHA-256" }, false, [
+    "sign",
+    "verify",
+  ]);
   const webTokens = await Promise.all(
     secrets.map((secret) =>
       new SignJWT({ action: "activate", secret: secret.toString("base64url") })
@@ -65,7 +72,10 @@ function nodeCrypto(key) {
     let accepted = 0;
     for (const token of tokens) {
       const bytes = Buffer.from(token, "base64url");
-      const tag = createHmac("sha256", secretKey).update(PATH).update(bytes.subarray(0, 32)).digest();
+      const tag = createHmac("sha256", secretKey)
+        .update(PATH)
+        .update(bytes.subarray(0, 32))
+        .digest();
       if (bytes.length === 64 && timingSafeEqual(tag, bytes.subarray(32))) {
         accepted += 1;
       }

@@ -23,5 +23,7 @@ export function welch(one, other) {
   if (Math.min(one.count, other.count) < 100) {
     return 0;
   }
-  return (one.mean - other.mean) / Math.sqrt(one.variance / one.count + other.variance / other.count);
+  return (
+    (one.mean - other.mean) / Math.sqrt(one.variance / one.count + other.variance / other.count)
+  );
 }

@@ -1,5 +1,5 @@
-// What a verification of v3 takes, by the platform's Ed25519 and by the module, beside node:crypto alone and jose, in turns in one
-// process.
+// What a verification of v3 takes, by the platform's Ed25519 and by the module, beside node:crypto
+// alone and jose, in turns in one process.
 
 import { createHash, generateKeyPairSync, randomBytes, sign, verify } from "node:crypto";
 
@@ -7,7 +7,10 @@ import { SignJWT, importSPKI, jwtVerify } from "jose";
 
 import { median } from "./median.mjs";
 
-/** In a round: about a millisecond of the slowest, so that most rounds are not interrupted on a busy machine either. */
+/**
+ * In a round: about a millisecond of the slowest, so that most rounds are not interrupted on a busy
+ * machine either.
+ */
 const LINKS = 8;
 const ROUNDS = 1000;
 const WARM_UP = 200;
@@ -16,7 +19,11 @@ const WARM_UP = 200;
 export async function publicKeys({ createVerifier }) {
   const { publicKey, privateKey } = generateKeyPairSync("ed25519");
   const keys = new Uint8Array(publicKey.export({ format: "der", type: "spki" }).subarray(-32));
-  const id = createHash("sha256").update("mailroom/v3 key id\0").update(keys).digest().subarray(0, 4);
+  const id = createHash("sha256")
+    .update("mailroom/v3 key id\0")
+    .update(keys)
+    .digest()
+    .subarray(0, 4);
   const signed = Array.from({ length: LINKS }, () => {
     const header = Buffer.from([3, 1, ...id, ...new Uint8Array(8)]);
     header.writeUIntBE(Math.floor(Date.now() / 1000) + 86_400, 8, 6);
@@ -28,18 +35,22 @@ export async function publicKeys({ createVerifier }) {
   );
   const webTokens = await Promise.all(
     links.map((secret) =>
-      new SignJWT({ action: "activate", secret }).setProtectedHeader({ alg: "EdDSA" }).sign(privateKey),
+      new SignJWT({ action: "activate", secret })
+        .setProtectedHeader({ alg: "EdDSA" })
+        .sign(privateKey),
     ),
   );
   const webKey = await importSPKI(publicKey.export({ format: "pem", type: "spki" }), "EdDSA");
   const verifier = createVerifier({ keys });
   const bare = createVerifier({ keys, signatures: "webassembly" });
   const { signatures } = verifier;
-  const judge = (verifier) => () => links.every((link) => verifier.tryVerify(link, { action: "activate" }).ok);
+  const judge = (verifier) => () =>
+    links.every((link) => verifier.tryVerify(link, { action: "activate" }).ok);
   const contestants = {
     v3: judge(verifier),
     v3_webassembly: judge(bare),
-    v3_node_crypto: () => signed.every(({ message, signature }) => verify(null, message, publicKey, signature)),
+    v3_node_crypto: () =>
+      signed.every(({ message, signature }) => verify(null, message, publicKey, signature)),
     async v3_jose() {
       for (const token of webTokens) await jwtVerify(token, webKey, { algorithms: ["EdDSA"] });
       return true;
@@ -55,6 +66,8 @@ export async function publicKeys({ createVerifier }) {
       if (turn >= WARM_UP) samples[name].push(nanoseconds);
     }
   }
-  const ns = Object.fromEntries(Object.entries(samples).map(([name, times]) => [name, median(times)]));
+  const ns = Object.fromEntries(
+    Object.entries(samples).map(([name, times]) => [name, median(times)]),
+  );
   return { signatures, ns };
 }

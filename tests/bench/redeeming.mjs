@@ -1,11 +1,15 @@
-// What v2, the store in memory and the guard take, beside a v1 activation of the same package, in turns in one process.
+// What v2, the store in memory and the guard take, beside a v1 activation of the same package, in
+// turns in one process.
 
 import { createHmac, randomBytes } from "node:crypto";
 
 import { sign } from "../stores/links.mjs";
 import { median } from "./median.mjs";
 
-/** In a round: about a millisecond of the slowest, so that most rounds are not interrupted on a busy machine either. */
+/**
+ * In a round: about a millisecond of the slowest, so that most rounds are not interrupted on a busy
+ * machine either.
+ */
 const LINKS = 256;
 const ROUNDS = 1000;
 const WARM_UP = 200;
@@ -47,7 +51,10 @@ export async function redeeming({ createVerifier, createGuard, createMemoryStore
       }
     },
     async redeem() {
-      const { tryRedeem } = createGuard({ verifier, store: createMemoryStore({ capacity: LINKS }) });
+      const { tryRedeem } = createGuard({
+        verifier,
+        store: createMemoryStore({ capacity: LINKS }),
+      });
       for (const link of activations) {
         demand((await tryRedeem(link, { action: "activate" })).ok);
       }

@@ -17,7 +17,8 @@ export async function sizes(tarball, consumer) {
   const installed = join(consumer, "node_modules", PACKAGE);
   const publicModule = readFileSync(join(installed, "dist/public.wasm"));
   return {
-    wasm_bytes: statSync(join(installed, resolveExport(installed, "./verifier.wasm", ["import"]))).size,
+    wasm_bytes: statSync(join(installed, resolveExport(installed, "./verifier.wasm", ["import"])))
+      .size,
     inline_min_gzip_bytes: await bundled(PACKAGE, consumer),
     public_wasm_bytes: publicModule.length,
     public_wasm_gzip_bytes: gzipped(publicModule),

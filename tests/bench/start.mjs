@@ -1,9 +1,10 @@
 // What importing the package and verifying a first token add to the start of Node:
 // `node start.mjs --tarball=FILE --folder=FOLDER [--json]`. FOLDER is made anew.
 //
-// Whole processes, in turns with one that runs an empty script, and with one that imports a package of as many files and
-// bytes that does nothing: what Node takes to find, read and link them is in every import. Differences are those within a
-// round, of which the median is told: what disturbs a busy machine lasts longer than a round.
+// Whole processes, in turns with one that runs an empty script, and with one that imports a package
+// of as many files and bytes that does nothing: what Node takes to find, read and link them is in
+// every import. Differences are those within a round, of which the median is told: what disturbs a
+// busy machine lasts longer than a round.
 
 import { spawnSync } from "node:child_process";
 import { createHmac, randomBytes } from "node:crypto";
@@ -20,7 +21,10 @@ const { consumer, json } = prepare();
 
 const key = randomBytes(32);
 const secret = randomBytes(32);
-const token = Buffer.concat([secret, createHmac("sha256", key).update("/activate").update(secret).digest()]);
+const token = Buffer.concat([
+  secret,
+  createHmac("sha256", key).update("/activate").update(secret).digest(),
+]);
 
 write(consumer, "empty.mjs", "");
 write(
@@ -70,7 +74,11 @@ function imitate(files) {
   const folder = "node_modules/trivial-package";
   mkdirSync(join(consumer, folder), { recursive: true });
   const exports = { ".": { types: "./0.d.ts", workerd: "./0.js", default: "./0.js" } };
-  write(consumer, `${folder}/package.json`, JSON.stringify({ name: "trivial-package", type: "module", exports }));
+  write(
+    consumer,
+    `${folder}/package.json`,
+    JSON.stringify({ name: "trivial-package", type: "module", exports }),
+  );
   files.forEach((file, index) => {
     const { length } = readFileSync(join(consumer, "node_modules", PACKAGE, file));
     const others =
@@ -80,7 +88,11 @@ function imitate(files) {
             .map((_, other) => `import "./${other + 1}.js";\n`)
             .join("")
         : "";
-    write(consumer, `${folder}/${index}.js`, `${others}export const nothing = 0;\n/*${"-".repeat(length)}*/\n`);
+    write(
+      consumer,
+      `${folder}/${index}.js`,
+      `${others}export const nothing = 0;\n/*${"-".repeat(length)}*/\n`,
+    );
   });
 }
 

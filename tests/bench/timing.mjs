@@ -1,12 +1,13 @@
-// Whether the time of a verification in WebAssembly says anything about a tag, by the method of dudect (Reparaz, Balasch
-// and Verbauwhede, "Dude, is my code constant time?", 2017):
-// `node timing.mjs --tarball=FILE --folder=FOLDER [--json]`. FOLDER is made anew.
+// Whether the time of a verification in WebAssembly says anything about a tag, by the method of
+// dudect (Reparaz, Balasch and Verbauwhede, "Dude, is my code constant time?", 2017): `node
+// timing.mjs --tarball=FILE --folder=FOLDER [--json]`. FOLDER is made anew.
 //
-// One token is verified with two keys in random order: one that made all of its tag but the last bit, and one that made
-// nothing of it, so that the first byte is wrong. Both classes have the same characters, so nothing but the comparison
-// tells them apart. The times are compared by Welch's t-test, all of them and those below several limits, since
-// interruptions only make times longer. The last test compares byte by byte, so that one sees what the method finds where
-// there is something to find.
+// One token is verified with two keys in random order: one that made all of its tag but the last
+// bit, and one that made nothing of it, so that the first byte is wrong. Both classes have the same
+// characters, so nothing but the comparison tells them apart. The times are compared by Welch's
+// t-test, all of them and those below several limits, since interruptions only make times longer.
+// The last test compares byte by byte, so that one sees what the method finds where there is
+// something to find.
 
 import { createHmac, hkdfSync, randomBytes } from "node:crypto";
 import { readFileSync } from "node:fs";
@@ -34,7 +35,9 @@ const CODE_MISMATCH = 12;
 const KEY_LENGTH = 196;
 
 const { consumer, json } = prepare();
-const module = new WebAssembly.Module(readFileSync(join(consumer, "node_modules", PACKAGE, "dist/verifier.wasm")));
+const module = new WebAssembly.Module(
+  readFileSync(join(consumer, "node_modules", PACKAGE, "dist/verifier.wasm")),
+);
 const { exports } = new WebAssembly.Instance(module);
 const memory = new Uint8Array(exports.memory.buffer);
 const [text, code, key] = [0, 160, 184].map((place) => exports.buffers() + place);
@@ -72,7 +75,12 @@ if (json) {
     `${"".padEnd(32)}${["times", "median ns", "difference", "max |t|"].map((word) => word.padStart(12)).join("")}`,
   );
   for (const { name, times, median_ns, difference_ns, t } of results) {
-    const numbers = [times.toLocaleString("en"), median_ns.toFixed(0), difference_ns.toFixed(2), t.toFixed(1)];
+    const numbers = [
+      times.toLocaleString("en"),
+      median_ns.toFixed(0),
+      difference_ns.toFixed(2),
+      t.toFixed(1),
+    ];
     console.log(`${name.padEnd(32)}${numbers.map((number) => number.padStart(12)).join("")}`);
   }
 }
@@ -96,14 +104,20 @@ function prepared(secretKey) {
   return memory.slice(key, key + KEY_LENGTH);
 }
 
-/** A token whose tag is wrong in its last bit under one key, and from its first byte on under another of the same id. */
+/**
+ * A token whose tag is wrong in its last bit under one key, and from its first byte on under
+ * another of the same id.
+ */
 function subject(action, format) {
   const right = randomBytes(32);
   const { parts, tags, place, status } = format(right, action, randomBytes(32));
   const genuine = Buffer.from(tags[place]);
   const tag = Buffer.from(genuine);
   tag[tag.length - 1] ^= 1;
-  const bytes = Buffer.concat([...parts, ...tags.map((other, index) => (index === place ? tag : other))]);
+  const bytes = Buffer.concat([
+    ...parts,
+    ...tags.map((other, index) => (index === place ? tag : other)),
+  ]);
   const near = prepared(right);
   const far = near.slice();
   // Of the three pairs of states in a key only the one is another's that makes this tag.
@@ -112,7 +126,14 @@ function subject(action, format) {
   const other = Buffer.from(genuine);
   other[0] ^= 0x55;
   const token = Buffer.from(bytes.toString("base64url"));
-  return { token, tag, status, action: NUMBERS[action], classes: [near, far], expected: [genuine, other] };
+  return {
+    token,
+    tag,
+    status,
+    action: NUMBERS[action],
+    classes: [near, far],
+    expected: [genuine, other],
+  };
 }
 
 function verify({ token, action }) {

@@ -1,7 +1,8 @@
 // How long one verification takes, beside what people use instead:
 // `node verify.mjs --tarball=FILE --folder=FOLDER [--json]`. FOLDER is made anew.
 //
-// All run in turns in one process (the native one in its own), so that a machine that slows down slows all of them.
+// All run in turns in one process (the native one in its own), so that a machine that slows down
+// slows all of them.
 
 import { createRequire } from "node:module";
 import { join } from "node:path";
@@ -13,7 +14,10 @@ import { publicKeys } from "./public_keys.mjs";
 import { redeeming } from "./redeeming.mjs";
 
 const ROUNDS = 1000;
-/** Verifications in a round: about a millisecond, so that most rounds are not interrupted on a busy machine either. */
+/**
+ * Verifications in a round: about a millisecond, so that most rounds are not interrupted on a busy
+ * machine either.
+ */
 const VERIFICATIONS = { mailroom: 2048, node_crypto: 512, webcrypto: 32, jose: 16, native: 8192 };
 
 const { consumer, json } = prepare();
@@ -42,7 +46,10 @@ all.native.end();
 const medians = Object.entries(samples).map(([name, times]) => [name, median(times)]);
 const ns = Object.fromEntries(medians.map(([name, time]) => [name, rounded(time)]));
 const ratio = Object.fromEntries(
-  ["node_crypto", "webcrypto", "jose"].map((name) => [name, rounded(median(samples[name]) / median(samples.mailroom))]),
+  ["node_crypto", "webcrypto", "jose"].map((name) => [
+    name,
+    rounded(median(samples[name]) / median(samples.mailroom)),
+  ]),
 );
 const { v1, v2, v2_recover, consume, redeem } = await redeeming(verifierPackage);
 const ofPublicKeys = await publicKeys(require("mailroom-verifier/public"));
@@ -53,14 +60,17 @@ const more = {
   consume_per_s: Math.round(1e9 / consume),
   redeem_ns: rounded(redeem),
   v3_signatures: ofPublicKeys.signatures,
-  ...Object.fromEntries(Object.entries(ofPublicKeys.ns).map(([name, time]) => [`${name}_ns`, rounded(time)])),
+  ...Object.fromEntries(
+    Object.entries(ofPublicKeys.ns).map(([name, time]) => [`${name}_ns`, rounded(time)]),
+  ),
 };
 if (json) {
   console.log(JSON.stringify({ ns, ratio, ...more }));
 } else {
   console.log(`one verification, median of ${ROUNDS} rounds on Node ${process.versions.node}`);
   for (const [name, time] of Object.entries(ns)) {
-    const times = ratio[name] === undefined ? "" : `${ratio[name].toFixed(1)} times as long as mailroom`;
+    const times =
+      ratio[name] === undefined ? "" : `${ratio[name].toFixed(1)} times as long as mailroom`;
     console.log(`  ${name.padEnd(12)} ${time.toFixed(1).padStart(10)} ns   ${times}`.trimEnd());
   }
   const line = (what, ns, note = "") =>
@@ -82,7 +92,10 @@ function hundredths(value) {
 /** Every contestant takes all tokens in turns, over the rounds as well. */
 async function round(contestant, verifications) {
   if (contestant.round !== undefined) {
-    return { ...(await contestant.round(verifications)), genuine: verifications - verifications / ALTERED_EVERY };
+    return {
+      ...(await contestant.round(verifications)),
+      genuine: verifications - verifications / ALTERED_EVERY,
+    };
   }
   const { tokens, count } = contestant;
   const batch = tokens.splice(0, Math.min(verifications, tokens.length));

@@ -19,14 +19,18 @@ const FLAGS = [
 /**
  * @param {string} program
  * @param {(context: import("playwright-core").BrowserContext) => Promise<T>} use
- * @param {import("playwright-core").BrowserContextOptions} [settings] what is to be otherwise than in a new browser
+ * @param {import("playwright-core").BrowserContextOptions} [settings] what is to be otherwise than
+ * in a new browser
  * @returns {Promise<T>}
  */
 export async function withChromium(program, use, settings = {}) {
   // It listens on a pipe that closes when this process ends.
   // In memory, so that pages do not wait for a disk that something else keeps busy.
   const profile = folderInMemory("mailroom-profile-");
-  const context = await chromium.launchPersistentContext(profile, { ...launching(program), ...settings });
+  const context = await chromium.launchPersistentContext(profile, {
+    ...launching(program),
+    ...settings,
+  });
   context.setDefaultTimeout(PATIENCE);
   try {
     return await use(context);
@@ -48,7 +52,12 @@ export async function withBrowsers(program, use) {
 
 // Chromium refuses to make its own sandbox as root.
 function launching(program) {
-  return { executablePath: program, headless: true, chromiumSandbox: process.getuid?.() !== 0, args: FLAGS };
+  return {
+    executablePath: program,
+    headless: true,
+    chromiumSandbox: process.getuid?.() !== 0,
+    args: FLAGS,
+  };
 }
 
 /**
@@ -74,7 +83,9 @@ export async function resultsOf(context, url, { timeout = PATIENCE } = {}) {
   try {
     // The suite runs while the page loads.
     await page.goto(url, { waitUntil: "commit" });
-    const done = page.waitForFunction(() => globalThis.results !== undefined, undefined, { timeout });
+    const done = page.waitForFunction(() => globalThis.results !== undefined, undefined, {
+      timeout,
+    });
     const failed = new Promise((resolve) => page.once("pageerror", resolve));
     await Promise.race([done, failed]);
     const results = await page.evaluate(() => globalThis.results);

@@ -60,10 +60,16 @@ async function everyPage(browser, site, installed, entries) {
   const map = `<script type="importmap">${JSON.stringify({ imports: paths })}</script>`;
   write(site, "mapped.html", page("mapped.mjs", map));
   write(site, "mapped.mjs", entry("page.mjs"));
-  await report.run(`${title}, module script with an import map`, () => open(`mapped.html${loading}`));
+  await report.run(`${title}, module script with an import map`, () =>
+    open(`mapped.html${loading}`),
+  );
 
   write(site, "slim.html", page("slim.mjs", map));
-  write(site, "slim.mjs", entry("page-slim.mjs").replace("MODULE_URL", `"${paths[`${PACKAGE}/verifier.wasm`]}"`));
+  write(
+    site,
+    "slim.mjs",
+    entry("page-slim.mjs").replace("MODULE_URL", `"${paths[`${PACKAGE}/verifier.wasm`]}"`),
+  );
   await report.run(`${title}, slim with a fetched module`, () => open(`slim.html${loading}`));
 
   write(site, "surface.html", page("surface.mjs", map));
@@ -74,7 +80,8 @@ async function everyPage(browser, site, installed, entries) {
       .replace("MODULE_URL", `"${paths[`${PACKAGE}/verifier.wasm`]}"`)
       .replace("PUBLIC_URL", `"${paths[`${PACKAGE}/public.wasm`]}"`),
   );
-  if (FULL) await report.run(`${title}, the whole surface`, () => open("surface.html", undefined, 300_000));
+  if (FULL)
+    await report.run(`${title}, the whole surface`, () => open("surface.html", undefined, 300_000));
 
   // An import map stands in the page, and so would need a policy that allows inline scripts.
   write(site, "direct.html", page("direct.mjs"));
@@ -83,7 +90,9 @@ async function everyPage(browser, site, installed, entries) {
     entry("page.mjs"),
   );
   write(site, "direct.mjs", addressed);
-  await report.run(`${title}, module script under ${STRICT_POLICY}`, () => open("direct.html", STRICT_POLICY));
+  await report.run(`${title}, module script under ${STRICT_POLICY}`, () =>
+    open("direct.html", STRICT_POLICY),
+  );
 
   write(site, "workers.html", page("workers.mjs"));
   write(site, "workers.mjs", WORKERS);
@@ -98,7 +107,11 @@ async function everyPage(browser, site, installed, entries) {
     const told = [...allowed, ...forbidden].filter(({ name }) => /^WebAssembly is/.test(name));
     const both = told.map(({ name }) => name).join(", ");
     const error = both === "WebAssembly is allowed, WebAssembly is forbidden" ? undefined : both;
-    return [...allowed, ...forbidden, { name: "the policy decides whether WebAssembly is allowed", error }];
+    return [
+      ...allowed,
+      ...forbidden,
+      { name: "the policy decides whether WebAssembly is allowed", error },
+    ];
   });
 }
 
@@ -139,7 +152,8 @@ globalThis.onmessage = ({ ports: [port] }) => port.postMessage(results);
 `;
 }
 
-// Under a policy without 'wasm-unsafe-eval' no module may be compiled; if it were, the runs before would prove nothing.
+// Under a policy without 'wasm-unsafe-eval' no module may be compiled; if it were, the runs before
+// would prove nothing.
 function policyCheck(path) {
   return `
 import { createVerifier } from ${JSON.stringify(path)};

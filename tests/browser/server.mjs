@@ -34,7 +34,10 @@ export async function withServer(folder, { policy }, use) {
     }
     try {
       const body = await readFile(join(folder, path));
-      response.writeHead(200, { "Content-Type": TYPES[extname(path)] ?? "application/octet-stream", ...headers });
+      response.writeHead(200, {
+        "Content-Type": TYPES[extname(path)] ?? "application/octet-stream",
+        ...headers,
+      });
       response.end(body);
     } catch {
       response.writeHead(404, headers).end();

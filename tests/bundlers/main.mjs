@@ -1,5 +1,5 @@
-// Bundlers build programs that use the package, and the programs run: `node main.mjs TARBALL FOLDER`. FOLDER is made
-// anew.
+// Bundlers build programs that use the package, and the programs run: `node main.mjs TARBALL
+// FOLDER`. FOLDER is made anew.
 
 import { cpSync, mkdirSync, readFileSync, readdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
@@ -20,7 +20,8 @@ import * as webpack from "./webpack.mjs";
 
 const BUNDLERS = [esbuild, rollup, vite, webpack];
 const ENTRIES = fileURLToPath(new URL("../runtimes/entry", import.meta.url));
-const PAGE = '<!doctype html><meta charset="utf-8"><title>suite</title><script type="module" src="/SCRIPT"></script>';
+const PAGE =
+  '<!doctype html><meta charset="utf-8"><title>suite</title><script type="module" src="/SCRIPT"></script>';
 
 const [tarball, folder] = process.argv.slice(2);
 const source = join(folder, "source");
@@ -54,22 +55,30 @@ report.end();
 async function onChromium() {
   const program = programs.chromium();
   if (program === undefined) {
-    report.missing("bundles in Chromium", "neither chromium nor google-chrome is in PATH; install one of them");
+    report.missing(
+      "bundles in Chromium",
+      "neither chromium nor google-chrome is in PATH; install one of them",
+    );
     return;
   }
   const browserTitle = `in Chromium ${programs.version(program)}`;
   await withChromium(program, async (browser) => {
     for (const bundler of BUNDLERS) {
-      await report.run(`${title(bundler)}, a page ${browserTitle} under ${STRICT_POLICY}`, async () => {
-        const output = fresh(bundler, "page");
-        if (bundler === vite) {
-          await vite.bundlePage({ source, output });
-        } else {
-          await bundler.bundle({ source, entry: "page.mjs", output, target: "browser" });
-          write(output, "index.html", PAGE.replace("SCRIPT", "main.mjs"));
-        }
-        return withServer(output, { policy: STRICT_POLICY }, (url) => resultsOfPage(browser, `${url}/${query}`));
-      });
+      await report.run(
+        `${title(bundler)}, a page ${browserTitle} under ${STRICT_POLICY}`,
+        async () => {
+          const output = fresh(bundler, "page");
+          if (bundler === vite) {
+            await vite.bundlePage({ source, output });
+          } else {
+            await bundler.bundle({ source, entry: "page.mjs", output, target: "browser" });
+            write(output, "index.html", PAGE.replace("SCRIPT", "main.mjs"));
+          }
+          return withServer(output, { policy: STRICT_POLICY }, (url) =>
+            resultsOfPage(browser, `${url}/${query}`),
+          );
+        },
+      );
     }
     await report.run(`${title(vite)}, development server ${browserTitle}`, () =>
       vite.withDevelopmentServer(source, (url) => resultsOfPage(browser, `${url}/${query}`)),
@@ -80,25 +89,36 @@ async function onChromium() {
 async function onWorkerd() {
   const program = programs.workerd();
   if (program === undefined) {
-    report.missing("a bundled Worker", "npm has no workerd for this machine; run `npm ci` in tests/");
+    report.missing(
+      "a bundled Worker",
+      "npm has no workerd for this machine; run `npm ci` in tests/",
+    );
     return;
   }
   const output = fresh(esbuild, "worker");
   await esbuild.bundleWorker({ source, entry: "worker.mjs", output });
   for (const date of ["2025-05-31", programs.version(program)]) {
     await report.run(`${title(esbuild)}, a Worker of ${date}`, () =>
-      withWorker({ program, folder: output, main: "main.mjs", date }, (url) => resultsOfWorker(`${url}/${query}`)),
+      withWorker({ program, folder: output, main: "main.mjs", date }, (url) =>
+        resultsOfWorker(`${url}/${query}`),
+      ),
     );
   }
 }
 
-/** Whoever only catches errors does not pay for the module, which begins with `aagbhdgn` in its letters. */
+/**
+ * Whoever only catches errors does not pay for the module, which begins with `aagbhdgn` in its
+ * letters.
+ */
 async function leavesTheModuleOut(output) {
   const name = "a program that imports ./errors has the errors and no module";
   const text = readFileSync(join(output, "main.mjs"), "utf8");
   const files = readdirSync(output);
   const errors = await import(join(output, "main.mjs"));
-  if (/aagbhdgn|WebAssembly\.(Module|Instance)/.test(text) || files.some((file) => file.endsWith(".wasm"))) {
+  if (
+    /aagbhdgn|WebAssembly\.(Module|Instance)/.test(text) ||
+    files.some((file) => file.endsWith(".wasm"))
+  ) {
     return { name, error: `the module is in ${files.join(", ")}, ${text.length} characters` };
   }
   const classes = Object.values(errors).filter((value) => value?.prototype instanceof Error);

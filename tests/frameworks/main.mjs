@@ -1,5 +1,6 @@
-// Applications of real frameworks that use the package, built for production and run: `node main.mjs TARBALL FOLDER`. FOLDER is
-// made anew. The frameworks are those of tests/handlers, and some of them need a newer Node than this one may be.
+// Applications of real frameworks that use the package, built for production and run: `node
+// main.mjs TARBALL FOLDER`. FOLDER is made anew. The frameworks are those of tests/handlers, and
+// some of them need a newer Node than this one may be.
 
 import { spawn } from "node:child_process";
 import { cpSync, readFileSync, readdirSync } from "node:fs";
@@ -28,14 +29,19 @@ const installed = install(folder, tarball);
 addFrameworks(folder);
 for (const name of ["nuxt", "next", "astro", "sveltekit"]) {
   cpSync(join(HERE, name), join(folder, name), { recursive: true });
-  for (const common of ["verify.js", "activation.js"]) cpSync(join(HERE, common), join(folder, name, common));
+  for (const common of ["verify.js", "activation.js"])
+    cpSync(join(HERE, common), join(folder, name, common));
 }
-const [, recommended] = /`Referrer-Policy: ([a-z-]+)`/.exec(readFileSync(join(installed, "README.md"), "utf8")) ?? [];
+const [, recommended] =
+  /`Referrer-Policy: ([a-z-]+)`/.exec(readFileSync(join(installed, "README.md"), "utf8")) ?? [];
 
 const report = new Report();
 const browser = programs.chromium();
 if (node === undefined || programs.workerd() === undefined || browser === undefined) {
-  report.missing("applications of frameworks", "Node of tests/package.json, workerd or Chromium is not installed");
+  report.missing(
+    "applications of frameworks",
+    "Node of tests/package.json, workerd or Chromium is not installed",
+  );
 } else {
   await report.run("Nuxt for Cloudflare, in workerd", onCloudflare);
   await report.run("Next.js, in its edge runtime", onNext);
@@ -50,8 +56,16 @@ report.end();
 async function onCloudflare() {
   const site = join(folder, "nuxt");
   built(site, "nuxt/bin/nuxt.mjs", ["build"], node);
-  const worker = { program: programs.workerd(), folder: join(site, ".output/server"), main: "index.mjs" };
-  const settings = { date: "2025-05-31", flags: ["nodejs_compat"], bindings: { texts: { SHARED_KEY, PUBLIC_KEY } } };
+  const worker = {
+    program: programs.workerd(),
+    folder: join(site, ".output/server"),
+    main: "index.mjs",
+  };
+  const settings = {
+    date: "2025-05-31",
+    flags: ["nodejs_compat"],
+    bindings: { texts: { SHARED_KEY, PUBLIC_KEY } },
+  };
   return withWorker({ ...worker, ...settings }, async (url) => {
     const checks = new Checks();
     checks.same("it verifies and redeems", await answered(`${url}/verify?${query}`), VERIFIED);
@@ -73,8 +87,16 @@ async function onNext() {
     },
   );
   await served(server, /Ready/, async (url) => {
-    checks.same("its edge runtime verifies and redeems", await answered(`${url}/edge?${query}`), VERIFIED);
-    checks.same("keys are read at first use", await answered(`${url}/module-level?${query}`), "true");
+    checks.same(
+      "its edge runtime verifies and redeems",
+      await answered(`${url}/edge?${query}`),
+      VERIFIED,
+    );
+    checks.same(
+      "keys are read at first use",
+      await answered(`${url}/module-level?${query}`),
+      "true",
+    );
   });
   const modules = readdirSync(join(site, ".next/server/edge"), { recursive: true }).filter((name) =>
     name.endsWith(".wasm"),
@@ -97,7 +119,10 @@ async function onSvelteKit(context) {
   return inBrowser(context, start, shared.slice(0, 2));
 }
 
-/** The button goes through under the policy that the README recommends, and does not under the one that hides the origin. */
+/**
+ * The button goes through under the policy that the README recommends, and does not under the one
+ * that hides the origin.
+ */
 async function inBrowser(context, start, tokens) {
   const checks = new Checks();
   for (const [policy, token, expected] of [
@@ -131,7 +156,10 @@ async function answered(url) {
   return response.text();
 }
 
-/** Activations that are valid for long, with their keys: two that a shared key has signed, and one of a private key. */
+/**
+ * Activations that are valid for long, with their keys: two that a shared key has signed, and one
+ * of a private key.
+ */
 function vectors() {
   const lasting = (version) => {
     const { groups } = JSON.parse(readFileSync(join(HERE, `../vectors/${version}.json`), "utf8"));
@@ -140,7 +168,10 @@ function vectors() {
       ({ result, expires_at }) => result === "valid" && expires_at > Date.now() / 1000 + 31_536_000,
     );
     // By the secret, which is what is used.
-    return { ...group, tokens: [...new Map(valid.map(({ secret, token }) => [secret, token])).values()] };
+    return {
+      ...group,
+      tokens: [...new Map(valid.map(({ secret, token }) => [secret, token])).values()],
+    };
   };
   const [v2, v3] = [lasting("v2"), lasting("v3")];
   const PUBLIC_KEY = `mrpk_${Buffer.from(v3.public_key, "hex").toString("base64url")}`;

@@ -1,9 +1,18 @@
-// Builds applications, and keeps what was built until something that it is made of changes: a build takes ten times as long as
-// what is then asked of it.
+// Builds applications, and keeps what was built until something that it is made of changes: a build
+// takes ten times as long as what is then asked of it.
 
 import { spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
-import { cpSync, existsSync, mkdirSync, readFileSync, readdirSync, rmSync, statSync, writeFileSync } from "node:fs";
+import {
+  cpSync,
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  readdirSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
@@ -11,14 +20,18 @@ const PACKAGE = "mailroom-verifier";
 const WORKSPACE = fileURLToPath(new URL("../..", import.meta.url));
 const FRAMEWORKS = fileURLToPath(new URL("package-lock.json", import.meta.url));
 
-/** What the frameworks find in their environment while they build: no keys, and nobody to tell how they are used. */
+/**
+ * What the frameworks find in their environment while they build: no keys, and nobody to tell how
+ * they are used.
+ */
 const WHILE_BUILDING = {
   ...{ PATH: process.env.PATH, CI: "true", NO_COLOR: "1", WORKSPACE },
   ...{ NEXT_TELEMETRY_DISABLED: "1", NUXT_TELEMETRY_DISABLED: "1", ASTRO_TELEMETRY_DISABLED: "1" },
 };
 
 /**
- * Runs a program of the framework in the folder of an application, unless what it makes is there from a run before.
+ * Runs a program of the framework in the folder of an application, unless what it makes is there
+ * from a run before.
  *
  * @returns {string} where the program is
  */
@@ -26,7 +39,10 @@ export function built(site, program, given, node = process.execPath) {
   const folder = dirname(site);
   const path = join(folder, "node_modules", program);
   const kept = join(dirname(folder), "built", basename(folder), basename(site));
-  const madeOf = hashOf([site, join(folder, "node_modules", PACKAGE), FRAMEWORKS], [site, node, program, ...given]);
+  const madeOf = hashOf(
+    [site, join(folder, "node_modules", PACKAGE), FRAMEWORKS],
+    [site, node, program, ...given],
+  );
   if (existsSync(`${kept}.hash`) && readFileSync(`${kept}.hash`, "utf8") === madeOf) {
     copy(kept, site);
     return path;
@@ -60,7 +76,9 @@ function hashOf(paths, words) {
   for (const path of paths) {
     if (statSync(path).isDirectory()) {
       const entries = readdirSync(path, { recursive: true, withFileTypes: true });
-      const files = entries.filter((entry) => entry.isFile()).map((entry) => join(entry.parentPath, entry.name));
+      const files = entries
+        .filter((entry) => entry.isFile())
+        .map((entry) => join(entry.parentPath, entry.name));
       files.toSorted().forEach(add);
     } else add(path);
   }

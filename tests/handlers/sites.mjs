@@ -1,5 +1,5 @@
-// Serves applications of frameworks, each with no option that a new project of it would not have. None is built with a key or
-// an address: machines that build have none.
+// Serves applications of frameworks, each with no option that a new project of it would not have.
+// None is built with a key or an address: machines that build have none.
 
 import { once } from "node:events";
 import { readdirSync, symlinkSync } from "node:fs";
@@ -27,7 +27,8 @@ export async function served(server, ready, use) {
         stream.on("data", (chunk) => {
           said += chunk;
           const found = /http:\/\/[^/\s]+/.exec(said)?.[0];
-          if (found !== undefined && ready.test(said)) resolve(found.replace(/0\.0\.0\.0|localhost/, "127.0.0.1"));
+          if (found !== undefined && ready.test(said))
+            resolve(found.replace(/0\.0\.0\.0|localhost/, "127.0.0.1"));
         });
       }
       ended.then(() => reject(new Error(`the server has ended: ${said}`)));

@@ -1,5 +1,5 @@
-// The packed package in a fresh project with Jest, without any configuration: `node main.mjs TARBALL FOLDER`. FOLDER is
-// made anew.
+// The packed package in a fresh project with Jest, without any configuration: `node main.mjs
+// TARBALL FOLDER`. FOLDER is made anew.
 
 import { execFile } from "node:child_process";
 import { copyFileSync, readFileSync, symlinkSync } from "node:fs";
@@ -27,7 +27,11 @@ const [{ key, tests }] = JSON.parse(readFileSync(here("../vectors/v1.json"), "ut
 const { token } = tests.find(({ result }) => result === "valid");
 const given = JSON.stringify({ key, token });
 for (const [name, head] of Object.entries(ENVIRONMENTS)) {
-  write(folder, `${name}.test.cjs`, `${head}require("./checks.cjs")(async (name) => require(name), ${given});\n`);
+  write(
+    folder,
+    `${name}.test.cjs`,
+    `${head}require("./checks.cjs")(async (name) => require(name), ${given});\n`,
+  );
   const imported = `import checks from "./checks.cjs";\nchecks((name) => import(name), ${given});\n`;
   write(folder, `${name}.test.mjs`, head + imported);
 }
@@ -48,9 +52,19 @@ report.end();
 
 async function jest(program, options, extension) {
   const files = Object.keys(ENVIRONMENTS).map((name) => `${name}.test.${extension}`);
-  const args = [...options, "node_modules/jest/bin/jest.js", "--ci", "--json", "--no-cache", "--runInBand", ...files];
+  const args = [
+    ...options,
+    "node_modules/jest/bin/jest.js",
+    "--ci",
+    "--json",
+    "--no-cache",
+    "--runInBand",
+    ...files,
+  ];
   const { stdout, stderr } = await new Promise((resolve) => {
-    execFile(program, args, { cwd: folder, timeout: 240_000 }, (_, stdout, stderr) => resolve({ stdout, stderr }));
+    execFile(program, args, { cwd: folder, timeout: 240_000 }, (_, stdout, stderr) =>
+      resolve({ stdout, stderr }),
+    );
   });
   if (!stdout.startsWith("{")) throw new Error(stdout + stderr);
   const { testResults } = JSON.parse(stdout);
@@ -62,6 +76,9 @@ async function jest(program, options, extension) {
     }));
     return found.length > 0 ? found : [{ name: file, error: message || "no test ran" }];
   });
-  const ran = { name: "all files ran", error: testResults.length === files.length ? undefined : stderr };
+  const ran = {
+    name: "all files ran",
+    error: testResults.length === files.length ? undefined : stderr,
+  };
   return [ran, ...results];
 }

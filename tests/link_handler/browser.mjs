@@ -1,4 +1,5 @@
-// The handler's pages in Chromium: the whole flow with script and without, by keyboard, and for everybody (axe, 360 px, dark).
+// The handler's pages in Chromium: the whole flow with script and without, by keyboard, and for
+// everybody (axe, 360 px, dark).
 
 import { randomBytes } from "node:crypto";
 import { mkdirSync, readFileSync } from "node:fs";
@@ -53,74 +54,84 @@ export async function onSite(context, { site, cookies = true, options = {} }, us
 
 /** From the link in the mail to the account, with script or without. */
 export async function wholeFlow(context, site, scripts) {
-  return onSite(context, { site }, async ({ checks, database, page, open, press, heading, address, asked }) => {
-    const { token, secret } = newLink("activate");
-    await open(token, "activate");
-    await page.waitForURL((url) => !url.href.includes(token));
-    checks.same("a link is shown", await heading(), "Activate your account");
-    checks.same("the token has left the address", page.url().includes(token), false);
-    const there = new URL(page.url());
-    checks.same(
-      "and is replaced by nothing, or the name of a cookie",
-      there.search,
-      scripts ? "" : /^\?open=[0-9a-f]+$/,
-    );
-    checks.same("opening has used nothing", database.used.length, 0);
-    const cookies = await page.context().cookies();
-    const kept = cookies.filter(({ name }) => name.startsWith("mailroom"));
-    checks.same("without script a cookie has it for its minute", kept.length, scripts ? 0 : 1);
-    await page.reload();
-    checks.same("a reload shows it again", await heading(), "Activate your account");
-    await press();
-    checks.same("the button activates", await heading(), "Your account is active");
-    checks.same("the link of the mail", database.used.join(), secret);
-    checks.same("the address of the answer is clean", new URL(page.url()).search, "");
-    const left = (await page.context().cookies()).filter(({ name }) => name.startsWith("mailroom"));
-    checks.same("no cookie is left", left.length, 0);
-    await open(token, "activate");
-    await page.waitForURL((url) => !url.href.includes(token));
-    await press();
-    checks.same("a second time it does not", await heading(), "This link was already used");
+  return onSite(
+    context,
+    { site },
+    async ({ checks, database, page, open, press, heading, address, asked }) => {
+      const { token, secret } = newLink("activate");
+      await open(token, "activate");
+      await page.waitForURL((url) => !url.href.includes(token));
+      checks.same("a link is shown", await heading(), "Activate your account");
+      checks.same("the token has left the address", page.url().includes(token), false);
+      const there = new URL(page.url());
+      checks.same(
+        "and is replaced by nothing, or the name of a cookie",
+        there.search,
+        scripts ? "" : /^\?open=[0-9a-f]+$/,
+      );
+      checks.same("opening has used nothing", database.used.length, 0);
+      const cookies = await page.context().cookies();
+      const kept = cookies.filter(({ name }) => name.startsWith("mailroom"));
+      checks.same("without script a cookie has it for its minute", kept.length, scripts ? 0 : 1);
+      await page.reload();
+      checks.same("a reload shows it again", await heading(), "Activate your account");
+      await press();
+      checks.same("the button activates", await heading(), "Your account is active");
+      checks.same("the link of the mail", database.used.join(), secret);
+      checks.same("the address of the answer is clean", new URL(page.url()).search, "");
+      const left = (await page.context().cookies()).filter(({ name }) =>
+        name.startsWith("mailroom"),
+      );
+      checks.same("no cookie is left", left.length, 0);
+      await open(token, "activate");
+      await page.waitForURL((url) => !url.href.includes(token));
+      await press();
+      checks.same("a second time it does not", await heading(), "This link was already used");
 
-    const recovery = newLink("recover");
-    await open(recovery.token, "recover");
-    await page.waitForURL((url) => !url.href.includes(recovery.token));
-    await page.fill("#code", "00000");
-    await press();
-    checks.same("a wrong code is told", await heading(), "That is not the code");
-    await page.fill("#code", "1234");
-    const before = asked.length;
-    await page.click("button");
-    checks.same("a short one is not sent", asked.length, before);
-    database.answer = "throws";
-    await page.fill("#code", recovery.code);
-    await press();
-    checks.same("an outage is told", await heading(), "Try again in a moment");
-    database.answer = "ok";
-    await page.fill("#code", recovery.code);
-    await press();
-    checks.same("afterwards the right code recovers", await heading(), "Your account is recovered");
+      const recovery = newLink("recover");
+      await open(recovery.token, "recover");
+      await page.waitForURL((url) => !url.href.includes(recovery.token));
+      await page.fill("#code", "00000");
+      await press();
+      checks.same("a wrong code is told", await heading(), "That is not the code");
+      await page.fill("#code", "1234");
+      const before = asked.length;
+      await page.click("button");
+      checks.same("a short one is not sent", asked.length, before);
+      database.answer = "throws";
+      await page.fill("#code", recovery.code);
+      await press();
+      checks.same("an outage is told", await heading(), "Try again in a moment");
+      database.answer = "ok";
+      await page.fill("#code", recovery.code);
+      await press();
+      checks.same(
+        "afterwards the right code recovers",
+        await heading(),
+        "Your account is recovered",
+      );
 
-    await open(`${newLink("activate").token}x`, "activate");
-    checks.same("a link that is none is told", await heading(), "This link is not valid");
-    await open(newLink("activate", -10).token, "activate");
-    checks.same("an expired one is told", await heading(), "This link has expired");
+      await open(`${newLink("activate").token}x`, "activate");
+      checks.same("a link that is none is told", await heading(), "This link is not valid");
+      await open(newLink("activate", -10).token, "activate");
+      checks.same("an expired one is told", await heading(), "This link has expired");
 
-    const posts = asked.filter(({ method }) => method === "POST");
-    checks.none(
-      "every form says where it is from",
-      posts.filter(({ headers }) => headers.origin !== address),
-    );
-    checks.none(
-      "no form is sent to an address with a token",
-      posts.filter(({ url }) => url.includes("token")),
-    );
-    const referrers = asked.map(({ headers }) => headers.referer ?? "");
-    checks.none(
-      "no referrer is more than the site",
-      referrers.filter((referrer) => !["", `${address}/`].includes(referrer)),
-    );
-  });
+      const posts = asked.filter(({ method }) => method === "POST");
+      checks.none(
+        "every form says where it is from",
+        posts.filter(({ headers }) => headers.origin !== address),
+      );
+      checks.none(
+        "no form is sent to an address with a token",
+        posts.filter(({ url }) => url.includes("token")),
+      );
+      const referrers = asked.map(({ headers }) => headers.referer ?? "");
+      checks.none(
+        "no referrer is more than the site",
+        referrers.filter((referrer) => !["", `${address}/`].includes(referrer)),
+      );
+    },
+  );
 }
 
 /** What only a browser with script does, and what only one without. */
@@ -156,7 +167,11 @@ export async function withoutCookies(context, site) {
   return onSite(context, { site, cookies: false }, async ({ checks, page, open, heading }) => {
     await open(newLink("activate").token, "activate");
     await page.waitForURL(/open=/);
-    checks.same("a browser without script and cookies is told what to do", await heading(), "Open the link again");
+    checks.same(
+      "a browser without script and cookies is told what to do",
+      await heading(),
+      "Open the link again",
+    );
   });
 }
 
@@ -165,8 +180,10 @@ export async function byKeyboard(context, site) {
   return onSite(context, { site }, async ({ checks, page, open, heading }) => {
     const { token, code } = newLink("recover");
     await open(token, "recover");
-    const focused = () => page.evaluate(() => document.activeElement.id || document.activeElement.localName);
-    const outlined = () => page.evaluate(() => getComputedStyle(document.activeElement).outlineStyle !== "none");
+    const focused = () =>
+      page.evaluate(() => document.activeElement.id || document.activeElement.localName);
+    const outlined = () =>
+      page.evaluate(() => getComputedStyle(document.activeElement).outlineStyle !== "none");
     await page.keyboard.press("Tab");
     checks.same("the code is the first stop", await focused(), "code");
     checks.same("which is seen", await outlined(), true);
@@ -265,6 +282,13 @@ export async function looked(page) {
   const { violations } = await page.evaluate(() =>
     globalThis.axe.run(document, { resultTypes: ["violations"], preload: false }),
   );
-  const wider = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
-  return [violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html.slice(0, 120)).join(" ")}`), wider];
+  const wider = await page.evaluate(
+    () => document.documentElement.scrollWidth - document.documentElement.clientWidth,
+  );
+  return [
+    violations.map(
+      ({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html.slice(0, 120)).join(" ")}`,
+    ),
+    wider,
+  ];
 }

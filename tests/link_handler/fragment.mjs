@@ -1,5 +1,5 @@
-// Links whose token is behind `#`, in Chromium: what everybody gets to read who might keep it. A control shows that what is
-// searched has the token where a link has it in its address.
+// Links whose token is behind `#`, in Chromium: what everybody gets to read who might keep it. A
+// control shows that what is searched has the token where a link has it in its address.
 
 import { generateKeyPairSync, createHash, randomBytes, sign } from "node:crypto";
 
@@ -15,16 +15,28 @@ const KEY = `mrpk_${RAW.toString("base64url")}`;
 /** A fresh link of v3 (docs/FORMAT.md). */
 export function newLink(binding = Buffer.alloc(0)) {
   const header = Buffer.alloc(14);
-  const keyId = createHash("sha256").update("mailroom/v3 key id\0").update(RAW).digest().subarray(0, 4);
+  const keyId = createHash("sha256")
+    .update("mailroom/v3 key id\0")
+    .update(RAW)
+    .digest()
+    .subarray(0, 4);
   header.set([3, binding.length > 0 ? 0x81 : 1, ...keyId]);
   header.writeBigUInt64BE(BigInt(Math.floor(Date.now() / 1000) + 3600), 6);
   const secret = randomBytes(32);
   const signed = Buffer.concat([header, binding, secret]);
-  const signature = sign(null, Buffer.concat([Buffer.from("mailroom/v3 link\0"), signed]), privateKey);
-  return { token: Buffer.concat([signed, signature]).toString("base64url"), secret: secret.toString("hex") };
+  const signature = sign(
+    null,
+    Buffer.concat([Buffer.from("mailroom/v3 link\0"), signed]),
+    privateKey,
+  );
+  return {
+    token: Buffer.concat([signed, signature]).toString("base64url"),
+    secret: secret.toString("hex"),
+  };
 }
 
-const forged = (token) => token.slice(0, -20) + (token.at(-20) === "A" ? "B" : "A") + token.slice(-19);
+const forged = (token) =>
+  token.slice(0, -20) + (token.at(-20) === "A" ? "B" : "A") + token.slice(-19);
 
 /** What a script for statistics tells its own server of the page that it is in. */
 const ANALYTICS = `
@@ -34,7 +46,10 @@ const told = [location.href, document.URL, document.referrer, document.title, hi
 fetch(new URL("/collect", document.currentScript.src), { method: "POST", mode: "no-cors", body: JSON.stringify(told) });
 `;
 
-/** Runs `use` with a site whose pages load a script of another site, and everything that either server has got. */
+/**
+ * Runs `use` with a site whose pages load a script of another site, and everything that either
+ * server has got.
+ */
 export async function fragmentSite(context, site, use) {
   const checks = new Checks();
   const database = new Database();
@@ -44,7 +59,9 @@ export async function fragmentSite(context, site, use) {
     let body = "";
     for await (const chunk of request) body += chunk;
     collected.push(`${request.method} ${request.url} ${JSON.stringify(request.headers)} ${body}`);
-    response.writeHead(200, { "Content-Type": "text/javascript" }).end(request.method === "GET" ? ANALYTICS : "");
+    response
+      .writeHead(200, { "Content-Type": "text/javascript" })
+      .end(request.method === "GET" ? ANALYTICS : "");
   };
   await listening(analytics, async (elsewhere) => {
     const own = `<!doctype html><html lang="en"><head><script src="${elsewhere}/a.js"></script><title>{{title}}</title></head>
@@ -103,7 +120,9 @@ export function fragments(context, site) {
         await press();
         checks.same("a second time it does not", await heading(), "This link was already used");
       }
-      await until("what the stand-in for statistics sends", () => collected.some((text) => text.startsWith("POST")));
+      await until("what the stand-in for statistics sends", () =>
+        collected.some((text) => text.startsWith("POST")),
+      );
       checks.none(
         "logs, referrers, cookies and statistics have no token",
         tokens.flatMap((token) => having(kept(), token)),
@@ -128,7 +147,11 @@ export function fragments(context, site) {
 
       const bound = newLink(randomBytes(16));
       await open(`#${bound.token}`, "#browser_code");
-      checks.same("a link of another browser asks for its digits", await page.locator("#browser_code").count(), 1);
+      checks.same(
+        "a link of another browser asks for its digits",
+        await page.locator("#browser_code").count(),
+        1,
+      );
       checks.none("it is kept nowhere either", having(kept(), bound.token));
     },
   );
@@ -138,7 +161,9 @@ export function fragments(context, site) {
 export function withoutEd25519(context, site) {
   return fragmentSite(context, site, async ({ checks, page, open, press, heading }) => {
     await page.addInitScript(() => {
-      Object.defineProperty(SubtleCrypto.prototype, "importKey", { value: () => Promise.reject(new Error("unknown")) });
+      Object.defineProperty(SubtleCrypto.prototype, "importKey", {
+        value: () => Promise.reject(new Error("unknown")),
+      });
     });
     await open(`#${newLink().token}`, "button");
     await press();

@@ -1,4 +1,5 @@
-// Applications of frameworks that have what the README shows and no more: built for production, run, and driven in Chromium.
+// Applications of frameworks that have what the README shows and no more: built for production,
+// run, and driven in Chromium.
 
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -49,7 +50,10 @@ function rows(document) {
     .split("\n")
     .map((row) => {
       const [, where, cell] = /^\| ([\w .]+).*? \| (.*) \|$/.exec(row);
-      return { where: where.trim(), code: [...cell.matchAll(/`([^`]+)`/g)].map(([, line]) => line) };
+      return {
+        where: where.trim(),
+        code: [...cell.matchAll(/`([^`]+)`/g)].map(([, line]) => line),
+      };
     });
 }
 
@@ -84,7 +88,10 @@ export function lines(document) {
 export function* sites(document, folder, context) {
   const { "links.js": links } = files(document);
   for (const { where, code } of rows(document)) {
-    yield [where, () => onSite({ ...SITES[where](code.join("\n")), where, links, folder, context })];
+    yield [
+      where,
+      () => onSite({ ...SITES[where](code.join("\n")), where, links, folder, context }),
+    ];
   }
 }
 
@@ -110,10 +117,24 @@ async function onSite({ where, links, folder, context, ...site }) {
     const program = site.program?.() ?? node;
     const port = await freePort();
     const env = {
-      ...{ PATH: process.env.PATH, NODE_ENV: "production", NO_COLOR: "1", HOST: "127.0.0.1", PORT: String(port) },
-      ...{ MAILROOM_SECRET_KEY: key, DATABASE: `http://${database}`, ORIGIN: `http://127.0.0.1:${port}` },
+      ...{
+        PATH: process.env.PATH,
+        NODE_ENV: "production",
+        NO_COLOR: "1",
+        HOST: "127.0.0.1",
+        PORT: String(port),
+      },
+      ...{
+        MAILROOM_SECRET_KEY: key,
+        DATABASE: `http://${database}`,
+        ORIGIN: `http://127.0.0.1:${port}`,
+      },
     };
-    const server = spawn(program, site.start, { cwd: place, env, stdio: ["ignore", "pipe", "pipe"] });
+    const server = spawn(program, site.start, {
+      cwd: place,
+      env,
+      stdio: ["ignore", "pipe", "pipe"],
+    });
     return served(server, /Listening|Ready|serve/i, drive);
   });
   return checks.results;
@@ -140,7 +161,10 @@ async function driven(checks, context, address, used) {
     (await post({ ...type, Origin: "https://evil.example" })).status,
     403,
   );
-  const json = await post({ "Content-Type": "application/json", Origin: address }, JSON.stringify({ token }));
+  const json = await post(
+    { "Content-Type": "application/json", Origin: address },
+    JSON.stringify({ token }),
+  );
   checks.same("another type is refused", json.status, 415);
   const large = (await post({ ...type, Origin: address }, `token=${"a".repeat(100_000)}`)).status;
   checks.same("a large body is refused", large, 413);

@@ -1,6 +1,7 @@
-// The handler of the packed package: `node main.mjs TARBALL FOLDER [WORDS]`, WORDS choosing runs by their titles. FOLDER is made
-// anew, and the package installed into it. Its behaviour on requests is tested on every runtime
-// (tests/runtimes/suite/handler.mjs); here are Node's own requests, Chromium, and the applications that the README shows.
+// The handler of the packed package: `node main.mjs TARBALL FOLDER [WORDS]`, WORDS choosing runs by
+// their titles. FOLDER is made anew, and the package installed into it. Its behaviour on requests
+// is tested on every runtime (tests/runtimes/suite/handler.mjs); here are Node's own requests,
+// Chromium, and the applications that the README shows.
 
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -13,7 +14,12 @@ import { install } from "../runtimes/consumer.mjs";
 import * as programs from "../runtimes/programs.mjs";
 import { Report } from "../runtimes/report.mjs";
 import { byKeyboard, forEverybody, wholeFlow, withoutCookies, withScript } from "./browser.mjs";
-import { fragments, fragmentsForEverybody, fragmentsWithoutScript, withoutEd25519 } from "./fragment.mjs";
+import {
+  fragments,
+  fragmentsForEverybody,
+  fragmentsWithoutScript,
+  withoutEd25519,
+} from "./fragment.mjs";
 import { lines, sites } from "./frameworks.mjs";
 import { keptBehindHash, keptByPages } from "./keeping.mjs";
 import { nodeRequests } from "./node.mjs";
@@ -28,8 +34,17 @@ const load = (name) => import(pathToFileURL(resolve(name)));
 const entry = await load("mailroom-verifier");
 const handlerEntry = await load("mailroom-verifier/handler");
 const publicEntry = await load("mailroom-verifier/public");
-const document = ["README.md", "REFERENCE.md"].map((name) => readFileSync(join(installed, name), "utf8")).join("\n");
-const site = { entry, handlerEntry, publicEntry, verifier: entry.createVerifier({ keys: key }), document, folder };
+const document = ["README.md", "REFERENCE.md"]
+  .map((name) => readFileSync(join(installed, name), "utf8"))
+  .join("\n");
+const site = {
+  entry,
+  handlerEntry,
+  publicEntry,
+  verifier: entry.createVerifier({ keys: key }),
+  document,
+  folder,
+};
 
 const report = new Report();
 const run = async (title, work) => {
@@ -49,9 +64,14 @@ await run("what the README asks for", () => lines(document));
 await run("requests of Node", () => nodeRequests(site));
 const browser = programs.chromium();
 if (browser === undefined) {
-  report.missing("the handler in Chromium", "neither chromium nor google-chrome is in PATH; install one of them");
+  report.missing(
+    "the handler in Chromium",
+    "neither chromium nor google-chrome is in PATH; install one of them",
+  );
 } else {
-  await withBrowsers(browser, (browsers) => run("a scanner, and then the owners", () => scanners(browsers, site)));
+  await withBrowsers(browser, (browsers) =>
+    run("a scanner, and then the owners", () => scanners(browsers, site)),
+  );
   await withChromium(browser, async (context) => {
     const run = runIn(context);
     await run("with script", () => wholeFlow(context, site, true));

@@ -16,7 +16,9 @@ export async function nodeRequests({ entry, handlerEntry, verifier }) {
   const store = entry.createMemoryStore({ capacity: 1000 });
   const errors = [];
   const onError = (error) => errors.push(error);
-  const listener = toNodeListener(createLinkHandler({ verifier, store, redeem: database.redeem, onError }));
+  const listener = toNodeListener(
+    createLinkHandler({ verifier, store, redeem: database.redeem, onError }),
+  );
   await listening(listener, async (address) => {
     const { host } = new URL(address);
     const { token } = newLink("activate");
@@ -31,7 +33,11 @@ export async function nodeRequests({ entry, handlerEntry, verifier }) {
       `${head.status} ${head.headers.get("content-type")}`,
       "200 text/html; charset=utf-8",
     );
-    checks.same("a megabyte is refused", (await press(`token=${token}&a=${"a".repeat(1_000_000)}`)).status, 413);
+    checks.same(
+      "a megabyte is refused",
+      (await press(`token=${token}&a=${"a".repeat(1_000_000)}`)).status,
+      413,
+    );
     const elsewhere = await press(`token=${token}`, { Origin: "https://evil.example" });
     checks.same("another site's form is refused", elsewhere.status, 403);
 
@@ -62,7 +68,11 @@ export async function nodeRequests({ entry, handlerEntry, verifier }) {
         200,
       ],
       ["TRACE", `TRACE /activate HTTP/1.1\r\nHost: ${host}\r\n\r\n`, 405],
-      ["headers of 100 kB", `GET /activate HTTP/1.1\r\nHost: ${host}\r\nCookie: ${"a".repeat(100_000)}\r\n\r\n`, 431],
+      [
+        "headers of 100 kB",
+        `GET /activate HTTP/1.1\r\nHost: ${host}\r\nCookie: ${"a".repeat(100_000)}\r\n\r\n`,
+        431,
+      ],
     ]) {
       const { said } = await raw(host, request);
       checks.same(name, said, new RegExp(`^HTTP/1\\.1 ${status} `));
@@ -87,7 +97,9 @@ const LEFT = {
   "an object of another realm's kind": (text) => ({
     body: Object.assign(Object.create(null), Object.fromEntries(new URLSearchParams(text))),
   }),
-  "an object with a list": (text) => ({ body: { token: new URLSearchParams(text).getAll("token") } }),
+  "an object with a list": (text) => ({
+    body: { token: new URLSearchParams(text).getAll("token") },
+  }),
   text: (text) => ({ body: text }),
   bytes: (text) => ({ body: Buffer.from(text) }),
   "the bytes as they came": (text) => ({ rawBody: Buffer.from(text), body: { token: "x" } }),
@@ -97,7 +109,11 @@ const LEFT = {
 async function bodiesThatWereRead(checks, listener, database, errors) {
   const type = { "Content-Type": FORM };
   const press = (address, token) =>
-    fetch(`${address}/activate`, { method: "POST", headers: { ...type, Origin: address }, body: `token=${token}` });
+    fetch(`${address}/activate`, {
+      method: "POST",
+      headers: { ...type, Origin: address },
+      body: `token=${token}`,
+    });
   /** Reads the body as a parser does, and then calls `pass`. */
   const behindParser = (pass, use) =>
     listening(async (request, response) => {
@@ -110,18 +126,36 @@ async function bodiesThatWereRead(checks, listener, database, errors) {
       ["", (request, more) => Object.assign(request, more)],
       [
         ", of Fastify",
-        (raw, more) => ({ raw, method: raw.method, url: raw.url, headers: raw.headers, socket: raw.socket, ...more }),
+        (raw, more) => ({
+          raw,
+          method: raw.method,
+          url: raw.url,
+          headers: raw.headers,
+          socket: raw.socket,
+          ...more,
+        }),
       ],
       [
         ", of Koa",
-        (req, more) => ({ req, method: req.method, url: req.url, headers: req.headers, socket: req.socket, ...more }),
+        (req, more) => ({
+          req,
+          method: req.method,
+          url: req.url,
+          headers: req.headers,
+          socket: req.socket,
+          ...more,
+        }),
       ],
     ]) {
       await behindParser(
         (request, response, text) => listener(wrap(request, left(text)), response),
         async (address) => {
           const { token, secret } = newLink("activate");
-          checks.same(`${what} of a parser${where} is used`, (await press(address, token)).status, 200);
+          checks.same(
+            `${what} of a parser${where} is used`,
+            (await press(address, token)).status,
+            200,
+          );
           checks.same("the link of the form", database.used.at(-1), secret);
           checks.same("once", (await press(address, token)).status, 409);
         },
@@ -136,8 +170,16 @@ async function bodiesThatWereRead(checks, listener, database, errors) {
       const { token } = newLink("activate");
       const answer = await press(address, token);
       checks.same("a body that is gone is the site's problem", answer.status, 500);
-      checks.same("and uses nothing", `${database.used.length - used} ${errors.length - reported}`, "0 1");
-      checks.same("what is reported says what to do", errors.at(-1)?.message, /mount the handler before/);
+      checks.same(
+        "and uses nothing",
+        `${database.used.length - used} ${errors.length - reported}`,
+        "0 1",
+      );
+      checks.same(
+        "what is reported says what to do",
+        errors.at(-1)?.message,
+        /mount the handler before/,
+      );
     },
   );
   const left = LEFT["an object of fields"];
@@ -146,7 +188,11 @@ async function bodiesThatWereRead(checks, listener, database, errors) {
     async (address) => {
       const { token } = newLink("activate");
       const headers = { "Content-Type": "application/json", Origin: address };
-      const json = await fetch(`${address}/activate`, { method: "POST", headers, body: `token=${token}` });
+      const json = await fetch(`${address}/activate`, {
+        method: "POST",
+        headers,
+        body: `token=${token}`,
+      });
       checks.same("what was no form is refused", json.status, 415);
       const large = await press(address, "a".repeat(20_000));
       checks.same("as is what is too large", large.status, 413);
@@ -163,13 +209,21 @@ async function bodiesThatWereRead(checks, listener, database, errors) {
     // A parser that has left the body alone has put an empty object there.
     (request, response) => listener(Object.assign(request, { body: {} }), response),
     async (address) =>
-      checks.same("an unread body is read", (await press(address, newLink("activate").token)).status, 200),
+      checks.same(
+        "an unread body is read",
+        (await press(address, newLink("activate").token)).status,
+        200,
+      ),
   );
   await listening(listener, async (address) => {
     const { host } = new URL(address);
     const start = `POST /activate HTTP/1.1\r\nHost: ${host}\r\nOrigin: ${address}\r\nContent-Type: ${FORM}\r\n`;
     const taken = await endless(host, `${start}Transfer-Encoding: chunked\r\n\r\n`);
-    checks.same("of a body without end only some megabytes are taken", taken < 64 * 1024 * 1024, true);
+    checks.same(
+      "of a body without end only some megabytes are taken",
+      taken < 64 * 1024 * 1024,
+      true,
+    );
   });
 }
 
@@ -185,7 +239,8 @@ async function endless(host, head) {
   const closed = closing(socket).then(() => (isOver = true));
   for (const end = Date.now() + 60_000; !isOver && Date.now() < end; ) {
     sent += 65_536;
-    if (!socket.write(chunk)) await Promise.race([once(socket, "drain").catch(() => {}), closed, pause(1_000)]);
+    if (!socket.write(chunk))
+      await Promise.race([once(socket, "drain").catch(() => {}), closed, pause(1_000)]);
     else await pause(0);
   }
   socket.destroy();
@@ -212,7 +267,9 @@ async function raw(host, text, patience = PATIENCE) {
   return { said, seconds: (performance.now() - started) / 1000 };
 }
 
-/** Waits until a connection is over. `once` fails when it ends by an error, such as one of writing. */
+/**
+ * Waits until a connection is over. `once` fails when it ends by an error, such as one of writing.
+ */
 function closing(socket) {
   return new Promise((resolve) => socket.once("close", resolve));
 }

@@ -1,5 +1,5 @@
-// Bound links in Chromium: a scanner that does whatever a page lets it do, and afterwards the persons, in the browser that asked
-// for the link or on another device.
+// Bound links in Chromium: a scanner that does whatever a page lets it do, and afterwards the
+// persons, in the browser that asked for the link or on another device.
 
 import { randomInt } from "node:crypto";
 import { mkdirSync } from "node:fs";
@@ -18,7 +18,10 @@ const GUESSES = ["00000", "11111", "12345", "54321", "99999"];
 /** So many are at work at once. */
 const LANES = 2;
 
-/** Rows with a code and a binding, judged as `mailroom.redeem` judges those of an action without a code. */
+/**
+ * Rows with a code and a binding, judged as `mailroom.redeem` judges those of an action without a
+ * code.
+ */
 class Rows {
   #rows = new Map();
   #codes = new Map();
@@ -43,7 +46,10 @@ class Rows {
     return "ok";
   };
 
-  /** No two rows have the same code here, so that the page that shows it tells which row it is about. */
+  /**
+   * No two rows have the same code here, so that the page that shows it tells which row it is
+   * about.
+   */
   ofCode(code) {
     return this.#codes.get(code);
   }
@@ -58,7 +64,11 @@ async function onSite({ entry, handlerEntry, verifier, document, folder }, use) 
   const place = join(folder, "asking");
   mkdirSync(place, { recursive: true });
   write(place, "ask.js", files(document)["ask.js"]);
-  write(place, "database.js", "export const requestLink = (form, binding) => globalThis.rows.insert(binding).code;\n");
+  write(
+    place,
+    "database.js",
+    "export const requestLink = (form, binding) => globalThis.rows.insert(binding).code;\n",
+  );
   const { ask } = await import(pathToFileURL(join(place, "ask.js")));
   const rows = new Rows();
   globalThis.rows = rows;
@@ -67,7 +77,9 @@ async function onSite({ entry, handlerEntry, verifier, document, folder }, use) 
   const links = toNodeListener(createLinkHandler({ verifier, store, redeem: rows.redeem }));
   const asking = toNodeListener(async (request) => {
     if (request.method === "POST") return ask(request);
-    return new Response("<!doctype html><title>Ask</title>", { headers: { "Content-Type": "text/html" } });
+    return new Response("<!doctype html><title>Ask</title>", {
+      headers: { "Content-Type": "text/html" },
+    });
   });
   const listener = (request, response) => {
     if (request.url === "/favicon.ico") response.writeHead(204).end();
@@ -77,11 +89,13 @@ async function onSite({ entry, handlerEntry, verifier, document, folder }, use) 
 }
 
 /**
- * Does `work` with every item, a few at once, each as a new browser: with no cookie but those that it is given. Says how far it is.
+ * Does `work` with every item, a few at once, each as a new browser: with no cookie but those that
+ * it is given. Says how far it is.
  *
  * @param {string} what is done
  * @param {object} settings of the browsers
- * @param {(open: (cookies?: object[]) => Promise<import("playwright-core").Page>, item, index: number) => Promise<void>} work
+ * @param {(open: (cookies?: object[]) => Promise<import("playwright-core").Page>, item, index:
+ * number) => Promise<void>} work
  */
 async function inBrowsers(browser, what, settings, items, work) {
   const waiting = items.entries();
@@ -106,7 +120,10 @@ async function inBrowsers(browser, what, settings, items, work) {
   await Promise.all(Array.from({ length: LANES }, lane));
 }
 
-/** Types a code, if there is one, and presses. In one call, and without the driver's wait for a button that stands still: there are many. */
+/**
+ * Types a code, if there is one, and presses. In one call, and without the driver's wait for a
+ * button that stands still: there are many.
+ */
 const press = (page, code) =>
   Promise.all([
     page.waitForEvent("load"),
@@ -116,7 +133,10 @@ const press = (page, code) =>
     }, code),
   ]);
 
-/** Opens a link, runs what is in the page, and waits; then presses every button, submits every form, and guesses five codes. */
+/**
+ * Opens a link, runs what is in the page, and waits; then presses every button, submits every form,
+ * and guesses five codes.
+ */
 async function scan(page, url) {
   await page.goto(url);
   await page.waitForTimeout(50);
@@ -139,13 +159,24 @@ export async function scanners(browser, site) {
     await inBrowsers(browser, "asking", {}, Array.from({ length: LINKS }), async (open) => {
       const page = await open();
       if (page.url() === "about:blank") await page.goto(address);
-      const asking = () => fetch("/", { method: "POST", body: new FormData() }).then((answer) => answer.text());
+      const asking = () =>
+        fetch("/", { method: "POST", body: new FormData() }).then((answer) => answer.text());
       const [code] = /[0-9]{5}/.exec(await page.evaluate(asking));
       owners.push({ row: rows.ofCode(code), cookies: await page.context().cookies() });
     });
-    checks.same("browsers that asked", new Set(owners.map(({ cookies: [{ value }] }) => value)).size, LINKS);
-    await inBrowsers(browser, "scanning", {}, owners, async (open, { row }) => scan(await open(), urlOf(row)));
-    checks.same(`of ${LINKS} links a scanner uses`, rows.all.filter(({ isUsed }) => isUsed).length, 0);
+    checks.same(
+      "browsers that asked",
+      new Set(owners.map(({ cookies: [{ value }] }) => value)).size,
+      LINKS,
+    );
+    await inBrowsers(browser, "scanning", {}, owners, async (open, { row }) =>
+      scan(await open(), urlOf(row)),
+    );
+    checks.same(
+      `of ${LINKS} links a scanner uses`,
+      rows.all.filter(({ isUsed }) => isUsed).length,
+      0,
+    );
     checks.none(
       "of its guesses those on each link that are judged, if not three",
       rows.all.filter(({ asked }) => asked !== 3).map(({ asked }) => String(asked)),
@@ -177,8 +208,16 @@ export async function scanners(browser, site) {
     );
     await inBrowsers(browser, "owners", {}, owners.slice(some), arrive(true));
     const half = LINKS / 2;
-    checks.same("owners with one click in the same browser", found.get("same 0 Your account is active"), half);
-    checks.same("with the digits on another device", found.get("elsewhere 1 Your account is active"), half);
+    checks.same(
+      "owners with one click in the same browser",
+      found.get("same 0 Your account is active"),
+      half,
+    );
+    checks.same(
+      "with the digits on another device",
+      found.get("elsewhere 1 Your account is active"),
+      half,
+    );
     checks.same("links that are used", rows.all.filter(({ isUsed }) => isUsed).length, LINKS);
   });
   return checks.results;

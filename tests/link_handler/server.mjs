@@ -1,4 +1,5 @@
-// A site on node:http whose pages are the handler's, its database a list, and its tokens of its own key.
+// A site on node:http whose pages are the handler's, its database a list, and its tokens of its own
+// key.
 
 import { createHmac, hkdfSync, randomBytes } from "node:crypto";
 import { once } from "node:events";
@@ -8,9 +9,13 @@ const CODE = "31943";
 const KEY = randomBytes(32);
 
 /** The keys of v2 (docs/FORMAT.md), made from the shared key. */
-const derived = (info, length) => Buffer.from(hkdfSync("sha256", KEY, "", `mailroom/v2 ${info}`, length));
+const derived = (info, length) =>
+  Buffer.from(hkdfSync("sha256", KEY, "", `mailroom/v2 ${info}`, length));
 
-/** A fresh link of v2 that is valid for an hour, or for so many seconds; bound to a browser where its 16 bytes are given. */
+/**
+ * A fresh link of v2 that is valid for an hour, or for so many seconds; bound to a browser where
+ * its 16 bytes are given.
+ */
 export function newLink(action, lifetime = 3600, binding = Buffer.alloc(0)) {
   const number = { activate: 1, recover: 2 }[action];
   const header = Buffer.alloc(14);
@@ -20,13 +25,20 @@ export function newLink(action, lifetime = 3600, binding = Buffer.alloc(0)) {
   const sign = (key, ...parts) => createHmac("sha256", key).update(Buffer.concat(parts)).digest();
   const signed = [header, binding, secret];
   const parts = [...signed, sign(derived("link", 32), ...signed)];
-  if (number === 2) parts.push(sign(derived("code", 32), ...signed, Buffer.from(CODE)).subarray(0, 15));
-  return { token: Buffer.concat(parts).toString("base64url"), code: CODE, secret: secret.toString("hex") };
+  if (number === 2)
+    parts.push(sign(derived("code", 32), ...signed, Buffer.from(CODE)).subarray(0, 15));
+  return {
+    token: Buffer.concat(parts).toString("base64url"),
+    code: CODE,
+    secret: secret.toString("hex"),
+  };
 }
 
 export const key = KEY.toString("hex");
 
-/** Serves a listener of Node's on this machine; `use` gets its address and every request that came. */
+/**
+ * Serves a listener of Node's on this machine; `use` gets its address and every request that came.
+ */
 export async function listening(listener, use) {
   const asked = [];
   const server = createServer((request, response) => {

@@ -1,5 +1,5 @@
-// Each framework as a new project of it has it; `code` is the line of the README, put where it says. The application's own
-// module `database.js` asks the test.
+// Each framework as a new project of it has it; `code` is the line of the README, put where it
+// says. The application's own module `database.js` asks the test.
 
 import { bun, deno } from "../runtimes/programs.mjs";
 
@@ -12,7 +12,7 @@ export const SITES = {
 import { toNodeListener } from "mailroom-verifier/handler";
 import { links } from "./links.js";
 
-${code.replace(".listen(8000);", "\n  .listen(0, '127.0.0.1', function () { console.log('Listening on http://127.0.0.1:' + this.address().port); });")}
+${code.replace(".listen(8000);", "\n  .listen(0, '127.0.0.1', function () { console.log('Listening on http://127.0.0.1:' + " + "this.address().port); });")}
 `),
   Express: (code) =>
     node(`import express from "express";
@@ -53,14 +53,22 @@ export default app;
     files: { "main.js": `import { links } from "./links.js";\n\n${code}\n` },
     worker: "main.js",
     flags: [],
-    linksWith: (text) => `import { env } from "cloudflare:workers";\n${text.replace("process.env", "env")}`,
+    linksWith: (text) =>
+      `import { env } from "cloudflare:workers";\n${text.replace("process.env", "env")}`,
   }),
   Deno: (code) => ({
     files: {
       "main.js": `import { links } from "./links.js";\n\n${code.replace("serve(", 'serve({ hostname: "127.0.0.1", port: 0 }, ')}\n`,
     },
     program: deno,
-    start: ["run", "--allow-net=127.0.0.1", "--allow-env", "--node-modules-dir=manual", "--no-lock", "main.js"],
+    start: [
+      "run",
+      "--allow-net=127.0.0.1",
+      "--allow-env",
+      "--node-modules-dir=manual",
+      "--no-lock",
+      "main.js",
+    ],
   }),
   Bun: (code) => ({
     files: {
@@ -77,7 +85,8 @@ console.log(\`Listening on \${server.url}\`);
     files: {
       "svelte.config.js": `import adapter from "@sveltejs/adapter-node";\n\nexport default { kit: { adapter: adapter() } };\n`,
       "vite.config.js": `import { sveltekit } from "@sveltejs/kit/vite";\n\nexport default { plugins: [sveltekit()] };\n`,
-      "src/app.html": "<!doctype html><html><head>%sveltekit.head%</head><body>%sveltekit.body%</body></html>\n",
+      "src/app.html":
+        "<!doctype html><html><head>%sveltekit.head%</head><body>%sveltekit.body%</body></html>\n",
       "src/routes/activate/+server.js": `import { links } from "../../links.js";\n\n${code}\n`,
     },
     sources: "src",
@@ -125,7 +134,14 @@ export default function Root() {
       "app/activate/route.js": `import { links } from "../../links.js";\n\n${code}\n`,
     },
     build: ["next/dist/bin/next", "build"],
-    start: ["../node_modules/next/dist/bin/next", "start", "--hostname", "127.0.0.1", "--port", "0"],
+    start: [
+      "../node_modules/next/dist/bin/next",
+      "start",
+      "--hostname",
+      "127.0.0.1",
+      "--port",
+      "0",
+    ],
   }),
   Nuxt: (code) => ({
     files: {

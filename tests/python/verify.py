@@ -135,7 +135,8 @@ def verify_v3(raw, is_bound, keys, action, code, nonce, now, tolerance, actions)
     return raw[end - 32 : end]
 
 
-# Ed25519 (RFC 8032, section 5.1): the field, the curve, the order of its group. Points are affine, which is slow and short.
+# Ed25519 (RFC 8032, section 5.1): the field, the curve, the order of its group. Points are affine,
+# which is slow and short.
 P = 2**255 - 19
 D = -121665 * pow(121666, -1, P) % P
 ORDER = 2**252 + 27742317777372353535851937790883648493

@@ -2,7 +2,10 @@
 
 /** The fenced blocks: `{ language, text }`, in order. */
 export function blocks(document) {
-  return [...document.matchAll(/^```(\w*)\n(.*?)^```$/gms)].map(([, language, text]) => ({ language, text }));
+  return [...document.matchAll(/^```(\w*)\n(.*?)^```$/gms)].map(([, language, text]) => ({
+    language,
+    text,
+  }));
 }
 
 /** The files that the document shows, by the name in the comment that each begins with. */

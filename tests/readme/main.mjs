@@ -1,5 +1,6 @@
-// Follows the package's README as a new user does: `node main.mjs TARBALL FOLDER`. FOLDER is made anew and empty; the
-// tarball is installed into it, and every block of the README, and of the documents beside it, pasted as it stands.
+// Follows the package's README as a new user does: `node main.mjs TARBALL FOLDER`. FOLDER is made
+// anew and empty; the tarball is installed into it, and every block of the README, and of the
+// documents beside it, pasted as it stands.
 
 import { execFileSync } from "node:child_process";
 import { mkdirSync, readFileSync, rmSync } from "node:fs";
@@ -43,7 +44,9 @@ const report = new Report();
 await report.run("README, what it shows", shownFiles);
 await report.run("README, its commands", () => printed());
 await report.run("README, its handler with the links that it shows", tried);
-await report.run("REFERENCE, a form with a new password", () => newPassword(join(folder, "reset"), shown, document));
+await report.run("REFERENCE, a form with a new password", () =>
+  newPassword(join(folder, "reset"), shown, document),
+);
 await report.run("REFERENCE, its actions", () => shippedActions(shown["invite.ts"]));
 await report.run("ERRORS, its sections", () => errors());
 prepare(folder);
@@ -63,7 +66,11 @@ if (chromium === undefined || workerd === undefined) {
     await report.run("README, its Worker", async () => {
       const output = built("worker");
       await esbuild.bundleWorker({ source: folder, entry: "worker.js", output });
-      return onWorker(browser, { program: workerd, folder: output, main: "main.mjs" }, { key, tokens });
+      return onWorker(
+        browser,
+        { program: workerd, folder: output, main: "main.mjs" },
+        { key, tokens },
+      );
     });
   });
 }
@@ -72,7 +79,10 @@ report.end();
 function shownFiles() {
   const names = Object.keys(shown).toSorted().join(" ");
   const expected =
-    "ask.js better_auth_after.mjs better_auth_before.mjs browser.mjs conformance.mjs database.js hmac_after.mjs hmac_before.mjs index.html invite.ts jose_after.mjs jose_before.mjs links.js main.js public.mjs recover.cjs redeem.mjs reset.js slim.mjs verify.mjs worker.js";
+    "ask.js better_auth_after.mjs better_auth_before.mjs browser.mjs conformance.mjs " +
+    "database.js hmac_after.mjs hmac_before.mjs index.html invite.ts jose_after.mjs " +
+    "jose_before.mjs links.js main.js public.mjs recover.cjs redeem.mjs reset.js slim.mjs " +
+    "verify.mjs worker.js";
   // A block whose fence is spelt otherwise would be left out in silence.
   const lines = readFileSync(join(installed, "README.md"), "utf8").split("\n").length - 1;
   return [
@@ -95,7 +105,9 @@ async function tried() {
     const url = `https://app.example/${path}`;
     const headers = { Origin: "https://app.example" };
     const body = form && new URLSearchParams({ token, ...form });
-    const request = body ? new Request(url, { method: "POST", headers, body }) : new Request(`${url}?token=${token}`);
+    const request = body
+      ? new Request(url, { method: "POST", headers, body })
+      : new Request(`${url}?token=${token}`);
     return (await links(request)).status;
   };
   const statuses = [
@@ -105,10 +117,18 @@ async function tried() {
     await ask("recover", recovery),
     await ask("recover", recovery, { code: "31943" }),
   ].join(" ");
-  return [{ name: "a press works once", error: statuses === "200 200 409 200 200" ? undefined : statuses }];
+  return [
+    {
+      name: "a press works once",
+      error: statuses === "200 200 409 200 200" ? undefined : statuses,
+    },
+  ];
 }
 
-/** Every block of commands, in one shell, as whoever reads on has the variables of the blocks before. */
+/**
+ * Every block of commands, in one shell, as whoever reads on has the variables of the blocks
+ * before.
+ */
 function printed() {
   const all = commands(document);
   const end = "-- end of block --";
@@ -123,7 +143,10 @@ function printed() {
     name: text.trim().split("\n").at(-1),
     error: parts[index] === expected ? undefined : `printed:\n${parts[index]}`,
   }));
-  const count = { name: "the number of blocks", error: all.length === 10 ? undefined : String(all.length) };
+  const count = {
+    name: "the number of blocks",
+    error: all.length === 10 ? undefined : String(all.length),
+  };
   return [...results, count];
 }
 
@@ -131,14 +154,25 @@ async function errors() {
   const module = await import(join(installed, "dist/errors.js"));
   const { homepage } = JSON.parse(readFileSync(join(installed, "package.json"), "utf8"));
   const page = homepage.replace("/tree/", "/blob/").replace("#readme", "/errors.md");
-  const classes = Object.values(module).filter((type) => typeof type === "function" && type.reason !== undefined);
+  const classes = Object.values(module).filter(
+    (type) => typeof type === "function" && type.reason !== undefined,
+  );
   const exist = classes.map((Type) => {
-    const base = [module.VerificationError, module.RedemptionError].find((Base) => Type.prototype instanceof Base);
-    return [Type.reason, Type.name, Type.kind, base?.name ?? "Always thrown", new Type("message").help].join(" ");
+    const base = [module.VerificationError, module.RedemptionError].find(
+      (Base) => Type.prototype instanceof Base,
+    );
+    return [
+      Type.reason,
+      Type.name,
+      Type.kind,
+      base?.name ?? "Always thrown",
+      new Type("message").help,
+    ].join(" ");
   });
   // The anchor of a heading is its text in lower case.
   const listed = errorSections(readFileSync(join(installed, "errors.md"), "utf8")).map(
-    ({ reason, name, kind, under }) => [reason, name, kind, under, `${page}#${reason.toLowerCase()}`].join(" "),
+    ({ reason, name, kind, under }) =>
+      [reason, name, kind, under, `${page}#${reason.toLowerCase()}`].join(" "),
   );
   const [found, expected] = [listed, exist].map((lines) => lines.toSorted().join("\n"));
   return [

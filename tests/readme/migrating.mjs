@@ -1,4 +1,5 @@
-// The programs of MIGRATING.md, before and after, asked the same: what a scanner does, what a person does, and an old link.
+// The programs of MIGRATING.md, before and after, asked the same: what a scanner does, what a
+// person does, and an old link.
 
 import { copyFileSync, symlinkSync } from "node:fs";
 import { join } from "node:path";
@@ -15,7 +16,10 @@ const PEERS = ["better-auth", "jose"];
 /** Gives the programs what they import beside the package. */
 export function prepare(folder) {
   for (const name of PEERS) {
-    symlinkSync(fileURLToPath(new URL(`../node_modules/${name}`, import.meta.url)), join(folder, "node_modules", name));
+    symlinkSync(
+      fileURLToPath(new URL(`../node_modules/${name}`, import.meta.url)),
+      join(folder, "node_modules", name),
+    );
   }
   copyFileSync(new URL("database.mjs", import.meta.url), join(folder, "database.js"));
 }
@@ -24,7 +28,9 @@ const opened = (route, token) => route(new Request(`${SITE}/activate?token=${tok
 
 const pressed = (route, token) => {
   const body = new URLSearchParams({ token });
-  return route(new Request(`${SITE}/activate`, { method: "POST", body, headers: { Origin: SITE } }));
+  return route(
+    new Request(`${SITE}/activate`, { method: "POST", body, headers: { Origin: SITE } }),
+  );
 };
 
 /** Imports a program of the document, with the keys that it reads. */
@@ -54,22 +60,39 @@ export async function fromJose(folder) {
     checks.same(`before, opened ${times} times`, (await opened(before.GET, scanned)).status, 200);
     checks.same(`before, each use counts, ${times}`, used("ada"), times);
   }
-  checks.same("before, a JWT for something else", (await opened(before.GET, await jwt("recover", "eve"))).status, 400);
+  checks.same(
+    "before, a JWT for something else",
+    (await opened(before.GET, await jwt("recover", "eve"))).status,
+    400,
+  );
 
   const { token, secret } = newLink("activate");
   database.add(secret, "bob");
-  for (const times of [1, 2]) checks.same(`after, opened ${times} times`, (await opened(after.GET, token)).status, 200);
+  for (const times of [1, 2])
+    checks.same(`after, opened ${times} times`, (await opened(after.GET, token)).status, 200);
   checks.same("after, opening uses nothing", used("bob"), 0);
   checks.same("after, the button activates", (await pressed(after.POST, token)).status, 200);
-  checks.same("after, once", `${(await pressed(after.POST, token)).status >= 400} ${used("bob")}`, "true 1");
+  checks.same(
+    "after, once",
+    `${(await pressed(after.POST, token)).status >= 400} ${used("bob")}`,
+    "true 1",
+  );
   checks.same(
     "after, a link for something else",
     (await opened(after.GET, newLink("recover").token)).status >= 400,
     true,
   );
-  checks.same("after, a link of before", (await opened(after.GET, await jwt("activate", "cy"))).status, 200);
+  checks.same(
+    "after, a link of before",
+    (await opened(after.GET, await jwt("activate", "cy"))).status,
+    200,
+  );
   checks.same("after, a link of before activates", used("cy"), 1);
-  checks.same("after, a JWT cannot be pressed", (await pressed(after.POST, scanned)).status >= 400, true);
+  checks.same(
+    "after, a JWT cannot be pressed",
+    (await pressed(after.POST, scanned)).status >= 400,
+    true,
+  );
   return checks.results;
 }
 
@@ -78,11 +101,15 @@ export async function fromBetterAuth(folder) {
   const database = await program(folder, "database.js");
   const before = await program(folder, "better_auth_before.mjs");
   const after = await program(folder, "better_auth_after.mjs");
-  const credentials = (name) => ({ email: `${name}@example.test`, password: "correct horse battery staple" });
+  const credentials = (name) => ({
+    email: `${name}@example.test`,
+    password: "correct horse battery staple",
+  });
   const signUp = ({ auth }, name) => auth.api.signUpEmail({ body: { name, ...credentials(name) } });
   const signIn = async ({ auth }, name) =>
     (await auth.api.signInEmail({ body: credentials(name), asResponse: true })).status;
-  const isVerified = (name) => database.tables.user.find((user) => user.name === name).emailVerified;
+  const isVerified = (name) =>
+    database.tables.user.find((user) => user.name === name).emailVerified;
 
   for (const name of ["ada", "late"]) await signUp(before, name);
   const [mail, late] = database.mails;
@@ -91,7 +118,11 @@ export async function fromBetterAuth(folder) {
 
   await signUp(after, "bob");
   const [{ action, email, id }, ...more] = database.enqueued;
-  checks.same("after, a user is enqueued", `${action} ${email} ${more.length}`, "activate bob@example.test 0");
+  checks.same(
+    "after, a user is enqueued",
+    `${action} ${email} ${more.length}`,
+    "activate bob@example.test 0",
+  );
   checks.same("after, better-auth sends nothing", database.mails.length, 2);
   const { token, secret } = newLink("activate");
   database.add(secret, id);

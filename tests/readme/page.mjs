@@ -7,7 +7,10 @@ export function onPage(browser, folder, token) {
     const complete = await seen(browser, `${url}/?token=${token}`);
     const cut = await seen(browser, `${url}/?token=${token.slice(0, 76)}`);
     return [
-      { name: "a whole link is called so", error: complete === "This link is complete." ? undefined : complete },
+      {
+        name: "a whole link is called so",
+        error: complete === "This link is complete." ? undefined : complete,
+      },
       {
         name: "a link that was cut is called so",
         error: cut.startsWith("This link is not complete.") ? undefined : cut,

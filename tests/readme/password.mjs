@@ -1,4 +1,5 @@
-// The form with a new password of the REFERENCE, on a database that remembers what it was asked, and answers as Mailroom's does.
+// The form with a new password of the REFERENCE, on a database that remembers what it was asked,
+// and answers as Mailroom's does.
 
 import { scryptSync } from "node:crypto";
 import { mkdirSync, readFileSync } from "node:fs";
@@ -8,9 +9,14 @@ import { fileURLToPath, pathToFileURL } from "node:url";
 import { write } from "../runtimes/consumer.mjs";
 import { commands } from "./document.mjs";
 
-const MIGRATION = fileURLToPath(new URL("../../migrations/11_create_mailroom.up.sql", import.meta.url));
+const MIGRATION = fileURLToPath(
+  new URL("../../migrations/11_create_mailroom.up.sql", import.meta.url),
+);
 
-/** A stand-in for the package `pg`: what it was asked is in `globalThis.queries`, and `globalThis.answer` says the verdict. */
+/**
+ * A stand-in for the package `pg`: what it was asked is in `globalThis.queries`, and
+ * `globalThis.answer` says the verdict.
+ */
 const PG = `
 const query = async (text, values = []) => {
   globalThis.queries.push([text, ...values]);
@@ -32,22 +38,33 @@ export default { Pool };
 export async function newPassword(place, shown, document) {
   const results = [];
   const same = (name, actual, expected) =>
-    results.push({ name, error: actual === expected ? undefined : `${actual} instead of ${expected}` });
+    results.push({
+      name,
+      error: actual === expected ? undefined : `${actual} instead of ${expected}`,
+    });
   mkdirSync(join(place, "node_modules/pg"), { recursive: true });
-  write(place, "node_modules/pg/package.json", '{ "name": "pg", "type": "module", "exports": "./index.js" }');
+  write(
+    place,
+    "node_modules/pg/package.json",
+    '{ "name": "pg", "type": "module", "exports": "./index.js" }',
+  );
   write(place, "node_modules/pg/index.js", PG);
   write(place, "package.json", '{ "type": "module" }');
   for (const name of ["reset.js", "database.js"]) write(place, name, shown[name]);
   process.env.MAILROOM_SECRET_KEY = /keys: "([0-9a-f]{64})"/.exec(shown["redeem.mjs"])[1];
   const { reset } = await import(pathToFileURL(join(place, "reset.js")));
   const { redeem, requestLink } = await import(pathToFileURL(join(place, "database.js")));
-  const { text: command } = commands(document).find(({ text }) => text.startsWith("node redeem.mjs"));
+  const { text: command } = commands(document).find(({ text }) =>
+    text.startsWith("node redeem.mjs"),
+  );
   const [, token] = command.match(/Ag[\w-]{100,}/g);
   const press = async (code, password) => {
     globalThis.queries = [];
     const headers = { Origin: "https://app.example" };
     const body = new URLSearchParams({ token, code, password });
-    const answer = await reset(new Request("https://app.example/reset", { method: "POST", headers, body }));
+    const answer = await reset(
+      new Request("https://app.example/reset", { method: "POST", headers, body }),
+    );
     return {
       status: answer.status,
       text: await answer.text(),
@@ -59,11 +76,19 @@ export async function newPassword(place, shown, document) {
   const form = await shownPage.text();
   same("the form asks for both", /name="code".*name="password".*<button>/s.test(form), true);
   const short = await press("31943", "short");
-  same("a short password is told", short.text.includes("Choose a password of at least ten characters."), true);
+  same(
+    "a short password is told",
+    short.text.includes("Choose a password of at least ten characters."),
+    true,
+  );
   same("and asks nobody", `${short.status} ${short.steps}`, "422 ");
   globalThis.answer = () => "wrong_code";
   const wrong = await press("31943", "correct horse");
-  same("a wrong code is committed", `${wrong.status} ${wrong.steps}`, "422 BEGIN,SELECT,COMMIT,release");
+  same(
+    "a wrong code is committed",
+    `${wrong.status} ${wrong.steps}`,
+    "422 BEGIN,SELECT,COMMIT,release",
+  );
   globalThis.answer = () => "ok";
   globalThis.breaks = true;
   const broken = await press("31943", "correct horse");
@@ -77,7 +102,11 @@ export async function newPassword(place, shown, document) {
   same("a database that is away does nothing", (await press("31943", "correct horse")).status, 503);
   globalThis.isAway = false;
   const done = await press("319 43", "correct horse");
-  same("a new password is set", `${done.status} ${done.steps}`, "200 BEGIN,SELECT,UPDATE,COMMIT,release");
+  same(
+    "a new password is set",
+    `${done.status} ${done.steps}`,
+    "200 BEGIN,SELECT,UPDATE,COMMIT,release",
+  );
   const [, [, secret, action, code, isProven, digits], [, id, salt, hash]] = globalThis.queries;
   same(
     "the database gets the link and its code",
@@ -100,14 +129,23 @@ export async function newPassword(place, shown, document) {
 /** The actions that the REFERENCE lists are those that the database comes with. */
 export function shippedActions(source) {
   const migration = readFileSync(MIGRATION, "utf8");
-  const [, rows] = /INSERT INTO mailroom\.actions \(number, name, path, code_digits.*?VALUES\n(.*?);/s.exec(migration);
+  const [, rows] =
+    /INSERT INTO mailroom\.actions \(number, name, path, code_digits.*?VALUES\n(.*?);/s.exec(
+      migration,
+    );
   const shipped = [...rows.matchAll(/\((\d+), '(\w+)', '([^']+)', (\d+),/g)]
-    .map(([, number, name, path, digits]) => `${name}: { number: ${number}, path: "${path}", digits: ${digits} }`)
+    .map(
+      ([, number, name, path, digits]) =>
+        `${name}: { number: ${number}, path: "${path}", digits: ${digits} }`,
+    )
     .filter((line) => !/^(activate|recover):/.test(line));
   const listed = [...source.matchAll(/^ {2}(\w+: \{ number: .* \}),$/gm)].map(([, line]) => line);
   const [found, expected] = [listed, shipped].map((lines) => lines.toSorted().join("\n"));
   return [
     { name: "there are some", error: shipped.length > 1 ? undefined : rows },
-    { name: "they are the same", error: found === expected ? undefined : `${found}\ninstead of\n${expected}` },
+    {
+      name: "they are the same",
+      error: found === expected ? undefined : `${found}\ninstead of\n${expected}`,
+    },
   ];
 }

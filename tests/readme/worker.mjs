@@ -15,15 +15,24 @@ export async function onWorker(browser, worker, { key, tokens }) {
   for (const date of DATES) {
     await withOrigin(async (address, origin) => {
       const bindings = { texts: { MAILROOM_SECRET_KEY: key }, servers: { ORIGIN: address } };
-      await withWorker({ ...worker, date, bindings, objects: { USED_TOKENS: "UsedToken" } }, async (url) => {
-        const [pressed, visited] = tokens;
-        const tests = { ...requests(url, pressed, origin), ...visits(browser, url, visited, origin) };
-        for (const [name, test] of Object.entries(tests)) {
-          origin.asked.length = 0;
-          const found = await test();
-          results.push({ name: `${name}, at ${date}`, error: found === true ? undefined : String(found) });
-        }
-      });
+      await withWorker(
+        { ...worker, date, bindings, objects: { USED_TOKENS: "UsedToken" } },
+        async (url) => {
+          const [pressed, visited] = tokens;
+          const tests = {
+            ...requests(url, pressed, origin),
+            ...visits(browser, url, visited, origin),
+          };
+          for (const [name, test] of Object.entries(tests)) {
+            origin.asked.length = 0;
+            const found = await test();
+            results.push({
+              name: `${name}, at ${date}`,
+              error: found === true ? undefined : String(found),
+            });
+          }
+        },
+      );
     });
   }
   return results;
@@ -40,44 +49,58 @@ function requests(url, token, origin) {
     return said === `403 This link is not valid (${code})., 0 asked` || said;
   };
   const answered = (status, response) =>
-    (response.status === status && asked.length === 0) || `${response.status}, ${asked.length} asked`;
+    (response.status === status && asked.length === 0) ||
+    `${response.status}, ${asked.length} asked`;
   return {
     "opening a genuine link shows a button and changes nothing": async () => {
       const response = await fetch(`${url}/activate?token=${token}`);
       const text = await response.text();
-      const policy = ["Cache-Control", "Referrer-Policy"].map((name) => response.headers.get(name)).join();
+      const policy = ["Cache-Control", "Referrer-Policy"]
+        .map((name) => response.headers.get(name))
+        .join();
       const fine = response.status === 200 && text.includes("<button>") && !text.includes(token);
       return (
-        (fine && policy === "no-store,strict-origin" && asked.length === 0) || `${response.status} ${policy} ${text}`
+        (fine && policy === "no-store,strict-origin" && asked.length === 0) ||
+        `${response.status} ${policy} ${text}`
       );
     },
     "opening a forged link is refused": async () =>
       refused(await fetch(`${url}/activate?token=${forged}`), "ERR_TOKEN_SIGNATURE"),
     "opening a link without a token is refused": async () =>
       refused(await fetch(`${url}/activate`), "ERR_TOKEN_MALFORMED"),
-    "redeeming a forged link is refused": async () => refused(await post(`token=${forged}`), "ERR_TOKEN_SIGNATURE"),
+    "redeeming a forged link is refused": async () =>
+      refused(await post(`token=${forged}`), "ERR_TOKEN_SIGNATURE"),
     "redeeming a second spelling is refused": async () =>
       refused(await post(`token=${token}%3D%3D`), "ERR_TOKEN_MALFORMED"),
-    "redeeming without a token is refused": async () => refused(await post(""), "ERR_TOKEN_MALFORMED"),
+    "redeeming without a token is refused": async () =>
+      refused(await post(""), "ERR_TOKEN_MALFORMED"),
     "a body of bytes that are no text is refused": async () =>
       refused(await post(new Uint8Array([0xff, 0, 0x26, 0x3d])), "ERR_TOKEN_MALFORMED"),
-    "what is no form is refused": async () => answered(415, await post(`token=${token}`, "text/plain")),
-    "a form of a megabyte is refused": async () => answered(413, await post(`token=${token}&more=${"A".repeat(1e6)}`)),
+    "what is no form is refused": async () =>
+      answered(415, await post(`token=${token}`, "text/plain")),
+    "a form of a megabyte is refused": async () =>
+      answered(413, await post(`token=${token}&more=${"A".repeat(1e6)}`)),
     "a form that does not say how long it is is refused": async () => {
       const body = new Blob([`token=${token}`]).stream();
       const headers = { "Content-Type": "application/x-www-form-urlencoded" };
-      return answered(413, await fetch(`${url}/activate`, { method: "POST", body, headers, duplex: "half" }));
+      return answered(
+        413,
+        await fetch(`${url}/activate`, { method: "POST", body, headers, duplex: "half" }),
+      );
     },
     "asking for the headers alone changes nothing": async () =>
       answered(200, await fetch(`${url}/activate?token=${token}`, { method: "HEAD" })),
     "another method is refused": async () =>
       answered(405, await fetch(`${url}/activate?token=${token}`, { method: "DELETE" })),
-    "an application that cannot answer is asked again when the button is pressed again": async () => {
-      origin.status = 502;
-      const away = await post(`token=${token}`);
-      origin.status = 200;
-      return (away.status === 503 && asked.length === 1) || `${away.status}, ${asked.length} asked`;
-    },
+    "an application that cannot answer is asked again when the button is pressed again":
+      async () => {
+        origin.status = 502;
+        const away = await post(`token=${token}`);
+        origin.status = 200;
+        return (
+          (away.status === 503 && asked.length === 1) || `${away.status}, ${asked.length} asked`
+        );
+      },
     "what the application refuses is what the visitor reads, and uses nothing": async () => {
       origin.status = 409;
       const refusal = await post(`token=${token}`);
@@ -85,22 +108,23 @@ function requests(url, token, origin) {
       const said = `${refusal.status} ${await refusal.text()}, ${asked.length} asked`;
       return said === `409 ${ACTIVATED}, 1 asked` || said;
     },
-    "a visitor who does not wait for an application that fails can use the link again": async () => {
-      let resolve;
-      origin.hold = new Promise((resume) => {
-        resolve = resume;
-      });
-      origin.status = 502;
-      await leave(url, `token=${token}`);
-      origin.hold = undefined;
-      resolve();
-      // The link is given back a moment after the application has answered.
-      return until("a link that is given back", async () => {
-        const response = await post(`token=${token}`);
-        await response.arrayBuffer();
-        return response.status === 503;
-      });
-    },
+    "a visitor who does not wait for an application that fails can use the link again":
+      async () => {
+        let resolve;
+        origin.hold = new Promise((resume) => {
+          resolve = resume;
+        });
+        origin.status = 502;
+        await leave(url, `token=${token}`);
+        origin.hold = undefined;
+        resolve();
+        // The link is given back a moment after the application has answered.
+        return until("a link that is given back", async () => {
+          const response = await post(`token=${token}`);
+          await response.arrayBuffer();
+          return response.status === 503;
+        });
+      },
     "redeeming a genuine link asks the application once": async () => {
       origin.status = 200;
       const response = await post(`token=${token}`);
@@ -112,7 +136,10 @@ function requests(url, token, origin) {
   };
 }
 
-/** Presses the button, and hangs up before there is an answer. workerd ends a request whose connection is reset. */
+/**
+ * Presses the button, and hangs up before there is an answer. workerd ends a request whose
+ * connection is reset.
+ */
 async function leave(url, body) {
   const { hostname, port } = new URL(url);
   const socket = connect(Number(port), hostname);

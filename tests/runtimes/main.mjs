@@ -1,5 +1,6 @@
-// The suite on every runtime without a window: `node main.mjs TARBALL FOLDER`. FOLDER is made anew. The whole suite runs once on
-// each, and what another way to load the package can change in that way; everything in every way with `--full`.
+// The suite on every runtime without a window: `node main.mjs TARBALL FOLDER`. FOLDER is made anew.
+// The whole suite runs once on each, and what another way to load the package can change in that
+// way; everything in every way with `--full`.
 
 import { cpSync } from "node:fs";
 import { posix } from "node:path";
@@ -96,16 +97,24 @@ async function onWorkerd() {
   const aliases = Object.fromEntries(
     [...entries, "./verifier.wasm", "./public.wasm"].map((subpath) => [
       posix.join(PACKAGE, subpath),
-      posix.join("node_modules", PACKAGE, resolveExport(installed, subpath, ["workerd", "worker", "import"])),
+      posix.join(
+        "node_modules",
+        PACKAGE,
+        resolveExport(installed, subpath, ["workerd", "worker", "import"]),
+      ),
     ]),
   );
-  // FinalizationRegistry came on 2025-05-05, compiling bytes while a Worker is loaded on 2025-06-01. Before and after
-  // each, with the modules of Node and without; since 2026-08-04 they are there unless two flags say otherwise.
+  // FinalizationRegistry came on 2025-05-05, compiling bytes while a Worker is loaded on
+  // 2025-06-01. Before and after each, with the modules of Node and without; since 2026-08-04 they
+  // are there unless two flags say otherwise.
   const unfinalized = "2025-05-04";
   const before = "2025-05-31";
   const now = version;
   const whole = { program, folder, main: "worker-surface.mjs", date: version, flags: [], aliases };
-  if (FULL) await report.run(`workerd ${version}, the whole surface`, () => withWorker(whole, resultsOfWorker));
+  if (FULL)
+    await report.run(`workerd ${version}, the whole surface`, () =>
+      withWorker(whole, resultsOfWorker),
+    );
   const withNode = ["nodejs_compat"];
   const withoutNode = ["no_nodejs_compat", "no_nodejs_compat_v2"];
   for (const [date, node, flags] of [

@@ -8,9 +8,9 @@ const SHARED_MEMORY = "/dev/shm";
 const ENOUGH = 2 ** 30;
 
 /**
- * Makes a folder: in memory if this machine has such a place with a gibibyte to spare, otherwise among other temporary
- * files. What waits for a disk before it goes on, as workerd does with every Durable Object that writes, waits in memory for
- * nobody else's files. The caller removes it.
+ * Makes a folder: in memory if this machine has such a place with a gibibyte to spare, otherwise
+ * among other temporary files. What waits for a disk before it goes on, as workerd does with every
+ * Durable Object that writes, waits in memory for nobody else's files. The caller removes it.
  */
 export function folderInMemory(prefix) {
   try {

@@ -7,7 +7,12 @@ import { ANSWER_TIMEOUT } from "./scope.mjs";
 
 /** @returns {Promise<{ name: string, error?: string }[]>} */
 export async function resultsOf(program, args, folder) {
-  const options = { cwd: folder, timeout: ANSWER_TIMEOUT, killSignal: "SIGKILL", maxBuffer: 1 << 28 };
+  const options = {
+    cwd: folder,
+    timeout: ANSWER_TIMEOUT,
+    killSignal: "SIGKILL",
+    maxBuffer: 1 << 28,
+  };
   const { stdout } = await promisify(execFile)(program, args, options);
   return JSON.parse(stdout.trimEnd().split("\n").at(-1));
 }

@@ -1,5 +1,5 @@
-// Finds the programs that the package is tested on. npm may be told not to run install scripts, so each is taken from
-// the package of its platform, where it lies ready to run.
+// Finds the programs that the package is tested on. npm may be told not to run install scripts, so
+// each is taken from the package of its platform, where it lies ready to run.
 
 import { execFileSync } from "node:child_process";
 import { accessSync, constants, existsSync } from "node:fs";
@@ -9,9 +9,15 @@ import { fileURLToPath } from "node:url";
 const MODULES = fileURLToPath(new URL("../node_modules", import.meta.url));
 const { platform, arch } = process;
 
-/** The Node versions: the oldest that the package supports, the one that runs this, the newest that npm had. */
+/**
+ * The Node versions: the oldest that the package supports, the one that runs this, the newest that
+ * npm had.
+ */
 export const NODES = [
-  { title: "Node, oldest supported", path: () => inPackage(`node-minimum-${platform}-${arch}`, "bin/node") },
+  {
+    title: "Node, oldest supported",
+    path: () => inPackage(`node-minimum-${platform}-${arch}`, "bin/node"),
+  },
   { title: "Node, installed", path: () => process.execPath },
   { title: "Node, newest", path: () => inPackage(`node-newest-${platform}-${arch}`, "bin/node") },
 ];
@@ -26,15 +32,23 @@ export function bun() {
 }
 
 export function workerd() {
-  return inPackage(`@cloudflare/workerd-${platform}-${arch === "x64" ? "64" : arch}`, "bin/workerd");
+  return inPackage(
+    `@cloudflare/workerd-${platform}-${arch === "x64" ? "64" : arch}`,
+    "bin/workerd",
+  );
 }
 
 /** Chromium, or Chrome, as the system has it. */
 export function chromium() {
   const names = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
-  const applications = ["Chromium.app/Contents/MacOS/Chromium", "Google Chrome.app/Contents/MacOS/Google Chrome"];
+  const applications = [
+    "Chromium.app/Contents/MacOS/Chromium",
+    "Google Chrome.app/Contents/MacOS/Google Chrome",
+  ];
   const candidates = [
-    ...(process.env.PATH ?? "").split(delimiter).flatMap((folder) => names.map((name) => join(folder, name))),
+    ...(process.env.PATH ?? "")
+      .split(delimiter)
+      .flatMap((folder) => names.map((name) => join(folder, name))),
     ...applications.map((name) => join("/Applications", name)),
   ];
   return candidates.find(isProgram);
@@ -42,7 +56,10 @@ export function chromium() {
 
 /** The version as the program tells it, such as `2.9.6`. */
 export function version(program) {
-  const said = execFileSync(program, ["--version"], { encoding: "utf8", stdio: ["ignore", "pipe", "ignore"] });
+  const said = execFileSync(program, ["--version"], {
+    encoding: "utf8",
+    stdio: ["ignore", "pipe", "ignore"],
+  });
   return /\d+(?:[.-]\d+)+/.exec(said)?.[0] ?? said.trim();
 }
 

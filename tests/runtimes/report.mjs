@@ -1,4 +1,5 @@
-// What a step prints: a line for each run, every failure, and the result line that `cargo xtask test` adds up.
+// What a step prints: a line for each run, every failure, and the result line that `cargo xtask
+// test` adds up.
 
 const REQUIRED = Boolean(process.env.CI) && process.env.CI !== "false";
 
@@ -9,7 +10,8 @@ export class Report {
    * Does one run and counts its results.
    *
    * @param {string} title
-   * @param {() => Promise<{ name: string, error?: string }[]>} run a run that throws counts as one failure
+   * @param {() => Promise<{ name: string, error?: string }[]>} run a run that throws counts as one
+   * failure
    */
   async run(title, run) {
     console.log(`${title} ...`);
@@ -28,13 +30,20 @@ export class Report {
     this.#counts.failed += failures.length;
     this.#counts.passed += results.length - failures.length;
     const seconds = ((performance.now() - started) / 1000).toFixed(1);
-    console.log(`${title}: ${results.length - failures.length} of ${results.length} passed in ${seconds} s`);
+    console.log(
+      `${title}: ${results.length - failures.length} of ${results.length} passed in ${seconds} s`,
+    );
   }
 
-  /** A run that cannot happen here, because something is not installed. Where `CI` is set, that is a failure. */
+  /**
+   * A run that cannot happen here, because something is not installed. Where `CI` is set, that is a
+   * failure.
+   */
   missing(title, reason) {
     if (REQUIRED) this.#counts.failed += 1;
-    console.log(REQUIRED ? `test ${title} ... FAILED\n    ${reason}` : `skipped: ${title}: ${reason}`);
+    console.log(
+      REQUIRED ? `test ${title} ... FAILED\n    ${reason}` : `skipped: ${title}: ${reason}`,
+    );
   }
 
   /** Prints the result line and sets the exit status. */

@@ -1,18 +1,28 @@
-// How much is run: `cargo xtask test --full` runs the whole suite in every way to load the package, the default once in each engine.
+// How much is run: `cargo xtask test --full` runs the whole suite in every way to load the package,
+// the default once in each engine.
 
 /** Whether everything is asked for. */
 export const FULL = Boolean(process.env.MAILROOM_TEST_FULL);
 
-/** How long an engine may take for all that it is asked, in milliseconds: the whole surface takes minutes. */
+/**
+ * How long an engine may take for all that it is asked, in milliseconds: the whole surface takes
+ * minutes.
+ */
 export const ANSWER_TIMEOUT = FULL ? 3_600_000 : 600_000;
 
-/** The topics that a way to load the package can change; the others are the same code once it is loaded. */
+/**
+ * The topics that a way to load the package can change; the others are the same code once it is
+ * loaded.
+ */
 const LOADING = [
   ...["vectors", "v2", "v3", "actions", "bound", "links", "publicKeys", "keys"],
   ...["realm", "errors", "refusals", "inherited", "slim", "window"],
 ].join(",");
 
-/** The topics for another way to load the package in an engine that has run them all: an argument, none if all are asked for. */
+/**
+ * The topics for another way to load the package in an engine that has run them all: an argument,
+ * none if all are asked for.
+ */
 export const loading = FULL ? [] : [LOADING];
 
 /** The same for an engine without finalizers, where what must be freed would stay. */

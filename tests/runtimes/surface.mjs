@@ -1,5 +1,6 @@
-// The public surface of the installed package, as its type declarations have it: every function and class that an entry
-// exports, every method and property of everything that these return, and what each is called with.
+// The public surface of the installed package, as its type declarations have it: every function and
+// class that an entry exports, every method and property of everything that these return, and what
+// each is called with.
 
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -14,14 +15,18 @@ const OPTIONS = {
   types: [],
 };
 
-/** How deep the members of an argument are listed: `createGuard`, its option `store`, that one's method `consume`. */
+/**
+ * How deep the members of an argument are listed: `createGuard`, its option `store`, that one's
+ * method `consume`.
+ */
 const DEPTH = 3;
 
 /**
  * @param {string} installed the folder of the package
- * @returns {{ entry: string, owner: string, name: string, kind: "function" | "class" | "value", parameters?: object[] }[]}
- *   owner: the type whose member it is, or "" for what the entry itself exports; parameters of all overloads, each with its
- *   `name` and the `members` of its type, as far as the package declares it
+ * @returns {{ entry: string, owner: string, name: string, kind: "function" | "class" | "value",
+ * parameters?: object[] }[]} owner: the type whose member it is, or "" for what the entry itself
+ * exports; parameters of all overloads, each with its `name` and the `members` of its type, as far
+ * as the package declares it
  */
 export function surfaceOf(installed) {
   const { exports } = JSON.parse(readFileSync(join(installed, "package.json"), "utf8"));
@@ -34,7 +39,8 @@ export function surfaceOf(installed) {
   const files = entries.map(([, { types }]) => join(installed, types));
   const program = ts.createProgram({ rootNames: files, options: OPTIONS });
   const unknown = program.getOptionsDiagnostics();
-  if (unknown.length > 0) throw new Error(ts.formatDiagnostics(unknown, ts.createCompilerHost(OPTIONS)));
+  if (unknown.length > 0)
+    throw new Error(ts.formatDiagnostics(unknown, ts.createCompilerHost(OPTIONS)));
   return entries.flatMap(([entry], place) => {
     const found = new Walk(program, installed, entry).of(program.getSourceFile(files[place]));
     if (found.length === 0) throw new Error(`the declarations of ${entry} declare nothing`);
@@ -51,14 +57,18 @@ class Walk {
 
   constructor(program, installed, entry) {
     this.#checker = program.getTypeChecker();
-    this.#isOurs = (declaration) => declaration.getSourceFile().fileName.startsWith(`${installed}/`);
+    this.#isOurs = (declaration) =>
+      declaration.getSourceFile().fileName.startsWith(`${installed}/`);
     this.#entry = entry;
   }
 
   of(source) {
-    for (const symbol of this.#checker.getExportsOfModule(this.#checker.getSymbolAtLocation(source))) {
+    for (const symbol of this.#checker.getExportsOfModule(
+      this.#checker.getSymbolAtLocation(source),
+    )) {
       if (isTypeOnly(symbol)) continue;
-      const target = symbol.flags & ts.SymbolFlags.Alias ? this.#checker.getAliasedSymbol(symbol) : symbol;
+      const target =
+        symbol.flags & ts.SymbolFlags.Alias ? this.#checker.getAliasedSymbol(symbol) : symbol;
       if (target.flags & ts.SymbolFlags.Value) this.#value("", symbol.name, target);
     }
     return this.#found;
@@ -71,12 +81,14 @@ class Walk {
     const add = (kind, signatures) => {
       const parameters = signatures.length > 0 ? { parameters: this.#parameters(signatures) } : {};
       this.#found.push({ entry: this.#entry, owner, name, kind, ...parameters });
-      for (const signature of signatures) this.#returned(signature.getReturnType(), `${owner || name}.${name}`);
+      for (const signature of signatures)
+        this.#returned(signature.getReturnType(), `${owner || name}.${name}`);
     };
     if (symbol.flags & ts.SymbolFlags.Class) {
       add("class", news);
       // Those of a subclass are its own, such as its reason.
-      for (const member of this.#members(type)) if (member.name !== "prototype") this.#value(name, member.name, member);
+      for (const member of this.#members(type))
+        if (member.name !== "prototype") this.#value(name, member.name, member);
       this.#returned(this.#checker.getDeclaredTypeOfSymbol(symbol), name);
     } else if (calls.length > 0) add("function", calls);
     else {
@@ -101,7 +113,8 @@ class Walk {
   }
 
   #members(type) {
-    // What is private is not there for callers; what begins with underscores is there for compilers alone.
+    // What is private is not there for callers; what begins with underscores is there for compilers
+    // alone.
     return this.#checker
       .getPropertiesOfType(type)
       .filter(({ name, declarations }) => !/#|^__/.test(name) && declarations?.some(this.#isOurs));
@@ -118,13 +131,19 @@ class Walk {
     for (const signature of signatures) {
       for (const [place, symbol] of signature.getParameters().entries()) {
         const members = this.#taken(this.#checker.getTypeOfSymbol(symbol), DEPTH);
-        parameters[place] = { name: symbol.name, members: { ...parameters[place]?.members, ...members } };
+        parameters[place] = {
+          name: symbol.name,
+          members: { ...parameters[place]?.members, ...members },
+        };
       }
     }
     return parameters;
   }
 
-  /** The names of what an argument of this type has, each with `calls`, whether it is called, and its own members. */
+  /**
+   * The names of what an argument of this type has, each with `calls`, whether it is called, and
+   * its own members.
+   */
   #taken(type, depth) {
     const parts = type.isUnion() ? type.types : [type];
     const members = depth === 0 ? [] : parts.flatMap((part) => this.#members(part));
@@ -142,6 +161,7 @@ class Walk {
 function isTypeOnly({ declarations = [] }) {
   return declarations.some(
     (declaration) =>
-      ts.isExportSpecifier(declaration) && (declaration.isTypeOnly || declaration.parent.parent.isTypeOnly),
+      ts.isExportSpecifier(declaration) &&
+      (declaration.isTypeOnly || declaration.parent.parent.isTypeOnly),
   );
 }

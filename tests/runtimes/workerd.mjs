@@ -18,11 +18,13 @@ const START_TIMEOUT = 60_000;
 /**
  * Serves `main` of `folder` while `use` asks it, then stops.
  *
- * @param {{ program: string, folder: string, main: string, date: string, flags?: string[], aliases?: object, bindings?: object, objects?: object, log?: (text: string) => void }} worker
- *   aliases: names under which files can be imported, such as `{ "mailroom-verifier": "node_modules/…/index.js" }`;
- *   bindings: what the Worker finds in its environment: `texts`, and `servers` by their address;
- *   objects: classes of Durable Objects that `main` exports, kept until it stops, by the names that they are bound to;
- *   log: gets what workerd has printed, once it has ended
+ * @param {{ program: string, folder: string, main: string, date: string, flags?: string[],
+ * aliases?: object, bindings?: object, objects?: object, log?: (text: string) => void }} worker
+ * aliases: names under which files can be imported, such as `{ "mailroom-verifier":
+ * "node_modules/…/index.js" }`; bindings: what the Worker finds in its environment: `texts`, and
+ * `servers` by their address; objects: classes of Durable Objects that `main` exports, kept until
+ * it stops, by the names that they are bound to; log: gets what workerd has printed, once it has
+ * ended
  * @param {(url: string) => Promise<T>} use
  * @returns {Promise<T>}
  */
@@ -53,7 +55,9 @@ async function serving({ program, folder, log }, use) {
     }
     return await use(`http://127.0.0.1:${port}`);
   } catch (error) {
-    throw new Error(`${error.message}; workerd said: ${output.trim() || "nothing"}`, { cause: error });
+    throw new Error(`${error.message}; workerd said: ${output.trim() || "nothing"}`, {
+      cause: error,
+    });
   } finally {
     server.stdin.end();
     await ended;
@@ -64,7 +68,10 @@ async function serving({ program, folder, log }, use) {
 /** What the Worker at `url` answers: the results of the suite. */
 export async function resultsOf(url) {
   // Not fetch, which waits for no more than five minutes.
-  const [response] = await once(get(url, { signal: AbortSignal.timeout(ANSWER_TIMEOUT) }), "response");
+  const [response] = await once(
+    get(url, { signal: AbortSignal.timeout(ANSWER_TIMEOUT) }),
+    "response",
+  );
   const body = await textOf(response);
   if (response.statusCode !== 200) {
     throw new Error(`the Worker answered ${response.statusCode}: ${body}`);
@@ -90,7 +97,10 @@ async function listening(server) {
   }
 }
 
-function configuration(folder, { main, date, flags = [], aliases = {}, bindings = {}, objects = {}, disk }) {
+function configuration(
+  folder,
+  { main, date, flags = [], aliases = {}, bindings = {}, objects = {}, disk },
+) {
   const { texts = {}, servers = {} } = bindings;
   const modules = [...files(folder)]
     .map((path) => ({ path, kind: KINDS[path.slice(path.lastIndexOf("."))] }))
@@ -105,20 +115,25 @@ function configuration(folder, { main, date, flags = [], aliases = {}, bindings 
     modules.push(`(name = ${text(name)}, esModule = ${text(module)})`);
   }
   const services = Object.entries(servers).map(
-    ([name, address]) => `(name = ${text(name)}, external = (address = ${text(address)}, http = ()))`,
+    ([name, address]) =>
+      `(name = ${text(name)}, external = (address = ${text(address)}, http = ()))`,
   );
   const classNames = Object.values(objects);
   if (classNames.length > 0) {
     services.push(`(name = "disk", disk = (path = ${text(disk)}, writable = true))`);
   }
   const bound = [
-    ...Object.entries(texts).map(([name, value]) => `(name = ${text(name)}, text = ${text(value)})`),
+    ...Object.entries(texts).map(
+      ([name, value]) => `(name = ${text(name)}, text = ${text(value)})`,
+    ),
     ...Object.keys(servers).map((name) => `(name = ${text(name)}, service = ${text(name)})`),
     ...Object.entries(objects).map(
       ([name, className]) => `(name = ${text(name)}, durableObjectNamespace = ${text(className)})`,
     ),
   ];
-  const classes = classNames.map((name) => `(className = ${text(name)}, uniqueKey = ${text(name)}, enableSql = true)`);
+  const classes = classNames.map(
+    (name) => `(className = ${text(name)}, uniqueKey = ${text(name)}, enableSql = true)`,
+  );
   return `using Workerd = import "/workerd/workerd.capnp";
 const config :Workerd.Config = (
   services = [

@@ -33,7 +33,9 @@ def tell(**event):
 
 class Handler(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    wbufsize = -1  # An answer is one write: the second of two would wait for the client's delayed acknowledgement of the first.
+    # An answer is one write: the second of two would wait for the client's delayed acknowledgement
+    # of the first.
+    wbufsize = -1
 
     def log_message(self, *_):
         pass
@@ -128,8 +130,9 @@ if options.certificate:
     server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
 print(server.server_address[1], flush=True)
 threading.Thread(target=server.serve_forever, daemon=True).start()
-# Ends with the test that started it. An empty event for each line: all mails that were accepted before stand before it. After
-# `refuse` every request gets 429, until `accept`; `forget` ends the time for which keys are kept.
+# Ends with the test that started it. An empty event for each line: all mails that were accepted
+# before stand before it. After `refuse` every request gets 429, until `accept`; `forget` ends the
+# time for which keys are kept.
 for line in sys.stdin:
     if line.strip() == "forget":
         with lock:

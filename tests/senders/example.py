@@ -4,8 +4,10 @@ import json, os, smtplib, sys
 from email import errors, headerregistry, message
 
 def mail(item):
-    item["email"].encode("ascii")  # Raises ValueError: what only a server with SMTPUTF8 takes is this mail's fault, no outage.
-    mail = message.EmailMessage()  # Refuses line breaks in headers; Address refuses all but one plain address.
+    # Raises ValueError: what only a server with SMTPUTF8 takes is this mail's fault, no outage.
+    item["email"].encode("ascii")
+    # Refuses line breaks in headers; Address refuses all but one plain address.
+    mail = message.EmailMessage()
     mail["From"], mail["To"] = os.environ["MAIL_FROM"], headerregistry.Address(addr_spec=item["email"])
     mail["Subject"] = {"activate": "Activate your account", "recover": "Choose a new password"}[item["action"]]
     mail["Message-ID"] = f"<{item['id']}@mailroom.invalid>"  # The same at every attempt.
@@ -20,19 +22,23 @@ for line in sys.stdin:
         try:
             with smtplib.SMTP(os.environ["SMTP_SERVER"], timeout=20) as server:
                 server.send_message(mail(item))
-                answer["ok"].append(item["id"])  # Also if the server goes away before it says goodbye.
+                # Also if the server goes away before it says goodbye.
+                answer["ok"].append(item["id"])
         except smtplib.SMTPRecipientsRefused as refused:
             [(code, text)] = refused.recipients.values()
         except smtplib.SMTPDataError as refused:
             code, text = refused.smtp_code, refused.smtp_error
-        except (OSError, smtplib.SMTPException) as error:  # Of the whole server: no connection, no greeting, no sender allowed.
+        # Of the whole server: no connection, no greeting, no sender allowed.
+        except (OSError, smtplib.SMTPException) as error:
             code, text = 421, error
         except (ValueError, IndexError, errors.MessageError):
             answer["dead"].append({"id": item["id"], "reason": "no mail can be sent to this address"})
-        if code == 421:  # The server is closed (RFC 5321, 3.8), also for the other mails of the batch.
+        # The server is closed (RFC 5321, 3.8), also for the other mails of the batch.
+        if code == 421:
             answer["unavailable"] = {"reason": str(text)}
         elif code:  # The mail is refused: for now, as by greylisting, or for ever.
             answer["dead" if code >= 500 else "retry"].append({"id": item["id"], "reason": f"{code} {text!r}"})
-        print(json.dumps(answer), flush=True)  # What was sent is known, whatever happens to the rest.
+        # What was sent is known, whatever happens to the rest.
+        print(json.dumps(answer), flush=True)
         if code == 421:
             break

@@ -1,7 +1,8 @@
 #!/bin/sh
-# Runs an instance of Debian's postfix in the folder $1, at port $2 of 127.0.0.1, until standard input ends. It encrypts with
-# certificate.pem and key.pem of the folder, and everybody at x.test has the mailbox mail/inbox, but for `gone`, whose mails are
-# accepted and bounce. What comes to bounces@bounces.test goes to the script `bounce` of the folder. Postfix needs root.
+# Runs an instance of Debian's postfix in the folder $1, at port $2 of 127.0.0.1, until standard
+# input ends. It encrypts with certificate.pem and key.pem of the folder, and everybody at x.test
+# has the mailbox mail/inbox, but for `gone`, whose mails are accepted and bounce. What comes to
+# bounces@bounces.test goes to the script `bounce` of the folder. Postfix needs root.
 set -eu
 chmod 755 "$1"
 mkdir "$1/etc" "$1/spool" "$1/data" "$1/mail"

@@ -1,4 +1,5 @@
-//! What an application does with Mailroom's database: it registers people, asks for tokens and redeems them.
+//! What an application does with Mailroom's database: it registers people, asks for tokens and
+//! redeems them.
 
 use std::future::Future;
 
@@ -43,7 +44,8 @@ impl Application {
 
     /// Registers somebody, whose email is `LOGIN@example.test`, and returns the account.
     pub async fn register(&self, login: &str) -> Result<i64> {
-        let insert = "INSERT INTO accounts (email, login) VALUES ($1 || '@example.test', $1) RETURNING id";
+        let insert =
+            "INSERT INTO accounts (email, login) VALUES ($1 || '@example.test', $1) RETURNING id";
         Ok(self.client.query_one(insert, &[&login]).await?.get(0))
     }
 
@@ -80,8 +82,11 @@ impl Application {
     pub async fn newest_token(&self, account: i64, action: &str) -> Result<Token> {
         let query = "SELECT id, secret, code FROM tokens WHERE account = $1 AND action::text = $2
             ORDER BY id DESC LIMIT 1";
-        let row =
-            self.client.query_opt(query, &[&account, &action]).await?.context("there is no such token")?;
+        let row = self
+            .client
+            .query_opt(query, &[&account, &action])
+            .await?
+            .context("there is no such token")?;
         Ok(Token { id: row.get(0), secret: row.get(1), code: row.get(2) })
     }
 
@@ -104,7 +109,12 @@ impl Application {
     }
 
     /// Calls `mailroom.redeem`.
-    pub async fn redeem(&self, secret: &[u8], action: &str, code: Option<&str>) -> Result<Redemption, Error> {
+    pub async fn redeem(
+        &self,
+        secret: &[u8],
+        action: &str,
+        code: Option<&str>,
+    ) -> Result<Redemption, Error> {
         self.redeem_anything(Some(secret), Some(action), code).await
     }
 
@@ -149,9 +159,11 @@ impl Redemption {
     }
 }
 
-/// Connects `number` times and lets all connections do `work`, which gets a number from 0 on, at the same time.
+/// Connects `number` times and lets all connections do `work`, which gets a number from 0 on, at
+/// the same time.
 ///
-/// Must be called on one thread: none starts before all are connected, and then each sends before any answer is read.
+/// Must be called on one thread: none starts before all are connected, and then each sends before
+/// any answer is read.
 pub async fn at_once<T, F>(
     database: &Database,
     number: usize,

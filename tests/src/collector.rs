@@ -20,7 +20,8 @@ use crate::program;
 /// The key that collectors of tests sign with, in hexadecimal.
 pub const KEY: &str = "f0862c4759ca9b15561201f52e295c592b2a985d6459589ae61d3e68eb137814";
 
-/// How long anything is waited for that is to happen soon: above what a busy machine needs, below a lease.
+/// How long anything is waited for that is to happen soon: above what a busy machine needs, below a
+/// lease.
 pub const PATIENCE: Duration = Duration::from_secs(80);
 
 /// A collector that is running, killed when this is dropped.
@@ -35,7 +36,10 @@ pub struct Collector {
 /// `mailroom collect` on the queue of a database, with [`KEY`]; settings can be added.
 pub fn command(database_url: &str) -> Result<Command> {
     let mut command = program::mailroom()?;
-    command.arg("collect").env("MAILROOM_DATABASE_URL", database_url).env("MAILROOM_SECRET_KEY", KEY);
+    command
+        .arg("collect")
+        .env("MAILROOM_DATABASE_URL", database_url)
+        .env("MAILROOM_SECRET_KEY", KEY);
     Ok(command)
 }
 
@@ -47,8 +51,8 @@ pub fn on_base_schema(database_url: &str) -> Result<Command> {
 }
 
 impl Collector {
-    /// Starts it with a pipe for its lines. Nobody reads them until [`output`](Self::output) is taken or
-    /// [`lines`](Self::lines) called.
+    /// Starts it with a pipe for its lines. Nobody reads them until [`output`](Self::output) is
+    /// taken or [`lines`](Self::lines) called.
     pub fn start(command: &mut Command) -> Result<Self> {
         Self::start_writing_to(command, Stdio::piped())
     }
@@ -63,7 +67,9 @@ impl Collector {
         let log_reader = thread::spawn(move || {
             let mut line = Vec::new();
             while errors.read_until(b'\n', &mut line).is_ok_and(|count| count > 0) {
-                copy.lock().unwrap_or_else(PoisonError::into_inner).push_str(&String::from_utf8_lossy(&line));
+                copy.lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .push_str(&String::from_utf8_lossy(&line));
                 line.clear();
             }
         });
@@ -223,7 +229,8 @@ impl Lines {
         Ok(all)
     }
 
-    /// Everything that comes until the collector has ended. A last line without its line feed is left out.
+    /// Everything that comes until the collector has ended. A last line without its line feed is
+    /// left out.
     pub fn rest(&self) -> Result<Vec<Item>> {
         let mut all = Vec::new();
         loop {
@@ -264,7 +271,8 @@ pub fn items(line: &str) -> Result<Vec<Item>> {
     Ok(fields.chunks(5).map(item).collect())
 }
 
-/// Reads one line byte by byte, so that nothing behind it is taken out of the pipe. Fails if it does not come soon.
+/// Reads one line byte by byte, so that nothing behind it is taken out of the pipe. Fails if it
+/// does not come soon.
 pub fn read_one_line(pipe: &mut (impl Read + AsFd)) -> Result<String> {
     read_one_line_within(pipe, PATIENCE)
 }
@@ -287,7 +295,8 @@ fn read_one_line_within(pipe: &mut (impl Read + AsFd), patience: Duration) -> Re
     Ok(String::from_utf8(line)?)
 }
 
-/// How many bytes can be read without waiting; one at the end of the output, too, which a read then finds.
+/// How many bytes can be read without waiting; one at the end of the output, too, which a read then
+/// finds.
 fn wait_for_bytes(pipe: &impl AsFd, end: Instant) -> Result<u64> {
     loop {
         let left = Timespec::try_from(end.saturating_duration_since(Instant::now()))?;

@@ -1,7 +1,8 @@
 //! The inputs that the fuzzers kept: one file a target, one input a line.
 //!
-//! A fuzzer keeps each input in a file of its own, thousands of a few bytes. Here they are lines, escaped where they are
-//! not printable ASCII, so that a change of a corpus can be read and takes no more room than it needs.
+//! A fuzzer keeps each input in a file of its own, thousands of a few bytes. Here they are lines,
+//! escaped where they are not printable ASCII, so that a change of a corpus can be read and takes
+//! no more room than it needs.
 
 use std::fmt::Write;
 use std::fs;
@@ -19,7 +20,8 @@ pub fn file(target: &str) -> PathBuf {
 /// The inputs that were kept for a target.
 pub fn read(target: &str) -> Result<Vec<Vec<u8>>> {
     let file = file(target);
-    let text = fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
+    let text =
+        fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
     let line = |(index, line)| {
         parse(line).with_context(|| format!("line {} of {} is no input", index + 1, file.display()))
     };
@@ -50,9 +52,11 @@ fn parse(line: &str) -> Result<Vec<u8>> {
                 Some(b'n') => b'\n',
                 Some(quoted @ (b'\\' | b'\'' | b'"')) => quoted,
                 Some(b'x') => {
-                    let digits = [bytes.next().unwrap_or_default(), bytes.next().unwrap_or_default()];
-                    let value =
-                        |digit: u8| char::from(digit).to_digit(16).and_then(|value| u8::try_from(value).ok());
+                    let digits =
+                        [bytes.next().unwrap_or_default(), bytes.next().unwrap_or_default()];
+                    let value = |digit: u8| {
+                        char::from(digit).to_digit(16).and_then(|value| u8::try_from(value).ok())
+                    };
                     let [high, low] = digits.map(value);
                     let two = high.zip(low).context("two hexadecimal digits must follow `\\x`")?;
                     two.0 << 4 | two.1

@@ -12,8 +12,8 @@ pub fn is_full() -> bool {
     env::var_os("MAILROOM_TEST_FULL").is_some()
 }
 
-/// Prints that the calling test cannot run on this machine. `cargo xtask test` counts the line, and fails in continuous
-/// integration. libtest holds back what the macros print, but not this.
+/// Prints that the calling test cannot run on this machine. `cargo xtask test` counts the line, and
+/// fails in continuous integration. libtest holds back what the macros print, but not this.
 pub fn skip(reason: &str) {
     let thread = thread::current();
     writeln!(stderr(), "skipped: {}: {reason}", thread.name().unwrap_or("a test")).ok();

@@ -13,7 +13,8 @@ use crate::collector::wait_until;
 use crate::machine::{has_python, skip};
 use crate::tools;
 
-/// A running mail server, ended when this is dropped. `tests/senders/mail_server.py` says which recipients are refused.
+/// A running mail server, ended when this is dropped. `tests/senders/mail_server.py` says which
+/// recipients are refused.
 #[derive(Debug)]
 pub struct MailServer {
     child: Child,
@@ -58,13 +59,15 @@ impl Mail {
 }
 
 impl MailServer {
-    /// Starts one; nothing if this machine lacks what it needs, and then the calling test is skipped.
+    /// Starts one; nothing if this machine lacks what it needs, and then the calling test is
+    /// skipped.
     pub fn start(options: &[&str]) -> Result<Option<Self>> {
         if !has_python()? {
             return Ok(None);
         }
         let Some(packages) = packages()? else { return Ok(None) };
-        Self::run(Command::new("python3").env("PYTHONPATH", packages), "mail_server.py", options).map(Some)
+        Self::run(Command::new("python3").env("PYTHONPATH", packages), "mail_server.py", options)
+            .map(Some)
     }
 
     /// Starts a stand-in for the HTTP APIs of providers, `tests/senders/api_server.py`.
@@ -124,7 +127,8 @@ impl MailServer {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner).mails.clone()
     }
 
-    /// Has it refuse everything for now, or take mails again. What it answers afterwards is known not to be accepted.
+    /// Has it refuse everything for now, or take mails again. What it answers afterwards is known
+    /// not to be accepted.
     ///
     /// # Panics
     /// If it has ended.
@@ -132,7 +136,8 @@ impl MailServer {
         self.tell(if refuses { "refuse\n" } else { "accept\n" });
     }
 
-    /// Has the stand-in forget every key, as at the end of the time for which a provider keeps them.
+    /// Has the stand-in forget every key, as at the end of the time for which a provider keeps
+    /// them.
     ///
     /// # Panics
     /// If it has ended.
@@ -148,7 +153,8 @@ impl MailServer {
             seen.asked += 1;
             seen.asked
         };
-        let written = self.input.lock().unwrap_or_else(PoisonError::into_inner).write_all(line.as_bytes());
+        let written =
+            self.input.lock().unwrap_or_else(PoisonError::into_inner).write_all(line.as_bytes());
         written.expect("the mail server runs");
         wait_until(|| seen().echoes >= asked).expect("the mail server answers");
     }

@@ -24,8 +24,8 @@ pub enum Manner {
     Sent(Duration),
     /// Not at all.
     Silent,
-    /// As senders may that are not well: late, in part, twice, in nonsense, for a batch that never was, with refusals, or not at
-    /// all; most often well. The same seed answers the same way.
+    /// As senders may that are not well: late, in part, twice, in nonsense, for a batch that never
+    /// was, with refusals, or not at all; most often well. The same seed answers the same way.
     Odd(u64),
 }
 
@@ -118,7 +118,10 @@ impl Shared {
             let mut answer = match answer(&line, &manner, number) {
                 Ok(answer) => answer,
                 Err(error) => {
-                    lock_faults(&self.recorder, format!("{name} wrote a batch of no use: {error:#}"));
+                    lock_faults(
+                        &self.recorder,
+                        format!("{name} wrote a batch of no use: {error:#}"),
+                    );
                     continue;
                 }
             };
@@ -188,7 +191,8 @@ fn odd(name: &str, ids: &[i64], well: Answer, random: &mut fastrand::Rng) -> Ans
         let mut text = String::new();
         for (index, id) in ids.iter().enumerate() {
             let comma = if index > 0 { "," } else { "" };
-            write!(text, "{comma}{{\"id\":{id},{rest}}}").expect("a string takes all that is written");
+            write!(text, "{comma}{{\"id\":{id},{rest}}}")
+                .expect("a string takes all that is written");
         }
         text
     };
@@ -197,14 +201,20 @@ fn odd(name: &str, ids: &[i64], well: Answer, random: &mut fastrand::Rng) -> Ans
         0 => {
             let (first, second) = (list(first), list(second));
             let text = format!(
-                "{{\"batch\":\"{name}\",\"ok\":[{first}]}}\n{{\"batch\":\"{name}\",\"ok\":[{second}]}}\n"
+                "{{\"batch\":\"{name}\",\"ok\":[{first}]}}\n\
+                 {{\"batch\":\"{name}\",\"ok\":[{second}]}}\n"
             );
             new(text, "answers in two parts")
         }
         1 => new(format!("{sent}{sent}"), "answers given twice"),
-        2 => new(format!("all is well\n\n{{\"batch\":5}}\n[]\n{sent}"), "answers between lines of nonsense"),
+        2 => new(
+            format!("all is well\n\n{{\"batch\":5}}\n[]\n{sent}"),
+            "answers between lines of nonsense",
+        ),
         3 => new(
-            format!("{{\"batch\":\"00000000-0000-0000-0000-000000000000\",\"ok\":\"all\"}}\n{sent}"),
+            format!(
+                "{{\"batch\":\"00000000-0000-0000-0000-000000000000\",\"ok\":\"all\"}}\n{sent}"
+            ),
             "answers for a batch that never was",
         ),
         4 => new(
@@ -230,7 +240,8 @@ fn odd(name: &str, ids: &[i64], well: Answer, random: &mut fastrand::Rng) -> Ans
         }
         9 if random.u8(0..4) == 0 => {
             let text = format!(
-                "{{\"batch\":\"{name}\",\"ok\":[{}],\"unavailable\":{{\"reason\":\"421 closed\"}}}}\n",
+                "{{\"batch\":\"{name}\",\"ok\":[{}],\"unavailable\":{{\"reason\":\"421 \
+                 closed\"}}}}\n",
                 list(first)
             );
             Answer { refused: second.to_vec(), ..new(text, "answers of an unavailable sender") }

@@ -5,7 +5,9 @@ use tokio_postgres::{Client, SimpleQueryMessage};
 
 /// Executes a statement and tells the blocks that it touches, in the functions that it calls too.
 pub async fn blocks(client: &Client, statement: &str) -> Result<i64> {
-    let answer = client.simple_query(&format!("EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {statement}")).await?;
+    let answer = client
+        .simple_query(&format!("EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {statement}"))
+        .await?;
     let plan = answer.iter().find_map(|message| match message {
         SimpleQueryMessage::Row(row) => row.get(0),
         _ => None,

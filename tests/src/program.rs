@@ -10,10 +10,11 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::tools;
 
-/// A command that runs the freshly built `mailroom`, without any `MAILROOM_*` or `PG*` variable of this process.
+/// A command that runs the freshly built `mailroom`, without any `MAILROOM_*` or `PG*` variable of
+/// this process.
 ///
-/// The first call in a process builds it, in the profile of the calling test; `MAILROOM_TEST_PROGRAM` names one that
-/// is built already.
+/// The first call in a process builds it, in the profile of the calling test;
+/// `MAILROOM_TEST_PROGRAM` names one that is built already.
 pub fn mailroom() -> Result<Command> {
     static BUILT: Mutex<Option<PathBuf>> = Mutex::new(None);
     let mut built = BUILT.lock().unwrap_or_else(PoisonError::into_inner);
@@ -34,7 +35,11 @@ pub fn mailroom() -> Result<Command> {
 fn find_or_build() -> Result<PathBuf> {
     if let Some(program) = env::var_os("MAILROOM_TEST_PROGRAM") {
         let program = PathBuf::from(program);
-        ensure!(program.is_file(), "MAILROOM_TEST_PROGRAM names {}, which is no file", program.display());
+        ensure!(
+            program.is_file(),
+            "MAILROOM_TEST_PROGRAM names {}, which is no file",
+            program.display()
+        );
         return Ok(program);
     }
     let folder = BuildFolder::of(&env::current_exe()?)?;
@@ -45,11 +50,16 @@ fn find_or_build() -> Result<PathBuf> {
         .stdin(Stdio::null())
         .output()
         .context("cannot run cargo")?;
-    ensure!(output.status.success(), "mailroom does not build:\n{}", String::from_utf8_lossy(&output.stderr));
+    ensure!(
+        output.status.success(),
+        "mailroom does not build:\n{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     Ok(folder.path.join(format!("mailroom{}", env::consts::EXE_SUFFIX)))
 }
 
-/// Where cargo puts what it builds for one profile: `target/debug`, `target/x86_64-unknown-linux-gnu/release`.
+/// Where cargo puts what it builds for one profile: `target/debug`,
+/// `target/x86_64-unknown-linux-gnu/release`.
 struct BuildFolder {
     path: PathBuf,
 }
@@ -77,7 +87,8 @@ impl BuildFolder {
         arguments
     }
 
-    /// Cargo's target folder, and the target if that was named to cargo, which then has a folder in between.
+    /// Cargo's target folder, and the target if that was named to cargo, which then has a folder in
+    /// between.
     fn target(&self) -> Result<(PathBuf, Option<OsString>)> {
         let is_target_folder = |folder: &Path| folder.join("CACHEDIR.TAG").is_file();
         let parent = self.path.parent().context("a build folder has a parent")?;

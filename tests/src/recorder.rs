@@ -30,7 +30,8 @@ pub struct Handover {
     pub attempt: Option<i64>,
 }
 
-/// All lines of all collectors of a test, in the order of their arrival. Clones share what they remember.
+/// All lines of all collectors of a test, in the order of their arrival. Clones share what they
+/// remember.
 #[derive(Clone, Debug)]
 pub struct Recorder {
     keys: Arc<KeyRing>,
@@ -44,7 +45,8 @@ pub struct Seen {
     pub tokens: HashMap<SecretBytes, Vec<Handover>>,
     /// How many tokens came, repetitions included.
     pub handovers: usize,
-    /// How often a reader did not say of a token, by its id, that it was sent: so often it may come again.
+    /// How often a reader did not say of a token, by its id, that it was sent: so often it may come
+    /// again.
     pub refused: HashMap<i64, usize>,
     /// What a reader said of, by its id, that it will never be sent.
     pub given_up: HashSet<i64>,
@@ -74,8 +76,8 @@ impl Recorder {
     pub fn read(&self, collector: &str, pipe: OwnedFd, pace: Pace) -> JoinHandle<()> {
         let (recorder, collector) = (self.clone(), collector.to_owned());
         thread::spawn(move || {
-            // What is in this buffer was taken out of the pipe, so all of it must be remembered. A reader that ends before the pipe
-            // does takes nothing ahead.
+            // What is in this buffer was taken out of the pipe, so all of it must be remembered. A
+            // reader that ends before the pipe does takes nothing ahead.
             let ahead = if pace.lines.is_some() { 1 } else { 1 << 16 };
             let mut pipe = BufReader::with_capacity(ahead, std::fs::File::from(pipe));
             for _ in 0..pace.lines.unwrap_or(usize::MAX) {
@@ -107,7 +109,8 @@ impl Recorder {
                 }
             }
             Err(error) => {
-                let fault = format!("{collector} wrote {:?}: {error:#}", String::from_utf8_lossy(line));
+                let fault =
+                    format!("{collector} wrote {:?}: {error:#}", String::from_utf8_lossy(line));
                 self.seen().faults.push(fault);
             }
         }
@@ -186,8 +189,11 @@ mod tests {
         recorder.take("two", format!("{{\"items\":[{item}]}}\n").as_bytes());
         recorder.take("two", format!("1,a@b.test,a,{token},01234").as_bytes());
         let seen = recorder.seen();
-        let handover =
-            |collector: &str, id, attempt| Handover { collector: collector.to_owned(), id, attempt };
+        let handover = |collector: &str, id, attempt| Handover {
+            collector: collector.to_owned(),
+            id,
+            attempt,
+        };
         let expected = [handover("one", None, None), handover("two", Some(5), Some(2))];
         assert_eq!(seen.tokens[&[7; 32]], expected);
         assert_eq!((seen.handovers, seen.broken_lines), (2, 1));
@@ -199,7 +205,9 @@ mod tests {
         let recorder = Recorder::new().unwrap();
         let mut forged = token();
         forged.replace_range(60..61, if &forged[60..61] == "A" { "B" } else { "A" });
-        for line in [format!("1,a@b.test,a,{forged},01234\n"), "1,a@b.test\n".to_owned(), "{}\n".to_owned()] {
+        for line in
+            [format!("1,a@b.test,a,{forged},01234\n"), "1,a@b.test\n".to_owned(), "{}\n".to_owned()]
+        {
             recorder.take("one", line.as_bytes());
         }
         assert_eq!(recorder.seen().faults.len(), 3);

@@ -12,9 +12,11 @@ use tokio_postgres::types::FromSqlOwned;
 use crate::collector::PATIENCE;
 
 /// How many tokens have no verdict yet, but for the one of `bob` that stays deferred.
-pub const WITHOUT_VERDICT: &str = "SELECT count(*) FROM mailroom.deliveries JOIN tokens ON tokens.id = token
+pub const WITHOUT_VERDICT: &str = "SELECT count(*) FROM mailroom.deliveries JOIN tokens
+    ON tokens.id = token
     JOIN accounts ON accounts.id = account
-    WHERE state::text NOT IN ('sent', 'dead', 'cancelled') AND NOT (login = 'bob' AND state::text = 'deferred')";
+    WHERE state::text NOT IN ('sent', 'dead', 'cancelled') AND NOT (login = 'bob'
+        AND state::text = 'deferred')";
 
 /// Waits until a query of one value answers what is wanted.
 pub async fn wait_for<T: FromSqlOwned + PartialEq + Debug>(
@@ -28,15 +30,20 @@ pub async fn wait_for<T: FromSqlOwned + PartialEq + Debug>(
         if found == wanted {
             return Ok(());
         }
-        ensure!(Instant::now() < end, "{found:?} instead of {wanted:?} after {PATIENCE:?}: {query}");
+        ensure!(
+            Instant::now() < end,
+            "{found:?} instead of {wanted:?} after {PATIENCE:?}: {query}"
+        );
         sleep(Duration::from_millis(10)).await;
     }
 }
 
-/// Registers the accounts `user1`, `user2`, … in one transaction; the database makes a token for each.
+/// Registers the accounts `user1`, `user2`, … in one transaction; the database makes a token for
+/// each.
 pub async fn register(client: &Client, numbers: RangeInclusive<i32>) -> Result<()> {
     let statement = "INSERT INTO accounts (email, login)
-        SELECT 'user' || number || '@example.test', 'user' || number FROM generate_series($1::int, $2::int) AS number";
+        SELECT 'user' || number || '@example.test', 'user' || number
+            FROM generate_series($1::int, $2::int) AS number";
     client.execute(statement, &[numbers.start(), numbers.end()]).await?;
     Ok(())
 }
@@ -51,7 +58,8 @@ pub async fn cursor(client: &Client) -> Result<i64> {
 
 /// The ids of all tokens whose account's login is one of these, in order.
 pub async fn token_ids(client: &Client, logins: &[String]) -> Result<Vec<i64>> {
-    let query = "SELECT tokens.id FROM tokens JOIN accounts ON accounts.id = account WHERE login = ANY ($1) ORDER BY 1";
+    let query = "SELECT tokens.id FROM tokens JOIN accounts ON accounts.id = account WHERE login = \
+                 ANY ($1) ORDER BY 1";
     Ok(client.query(query, &[&logins]).await?.iter().map(|row| row.get(0)).collect())
 }
 

@@ -32,7 +32,9 @@ impl Configuration {
 
     /// One for a mail server at 127.0.0.1 that asks for no encryption, with further lines.
     pub fn smtp(port: u16, further: &str) -> Result<Self> {
-        Self::new(&format!("[smtp]\nserver = \"127.0.0.1\"\nport = {port}\ntls = \"none\"\n{further}"))
+        Self::new(&format!(
+            "[smtp]\nserver = \"127.0.0.1\"\nport = {port}\ntls = \"none\"\n{further}"
+        ))
     }
 
     /// Replaces the text of the file.
@@ -81,17 +83,26 @@ impl Sending {
         Self::run(&mut command)
     }
 
-    /// Starts it with a journal that cannot grow above so many blocks of 1024 bytes: as on a full disk, writing fails then.
+    /// Starts it with a journal that cannot grow above so many blocks of 1024 bytes: as on a full
+    /// disk, writing fails then.
     pub fn start_short_of_space(configuration: &Configuration, blocks: u32) -> Result<Self> {
         let program = program::mailroom()?;
         let mut command = Command::new("bash");
-        command.args(["-c", "trap '' XFSZ; ulimit -f \"$1\"; exec \"$2\" send --config \"$3\"", "bash"]);
+        command.args([
+            "-c",
+            "trap '' XFSZ; ulimit -f \"$1\"; exec \"$2\" send --config \"$3\"",
+            "bash",
+        ]);
         command.arg(blocks.to_string()).arg(program.get_program()).arg(configuration.file());
         Self::run(&mut command)
     }
 
     /// Starts it with a clock that is so many seconds ahead.
-    pub fn start_ahead(configuration: &Configuration, clock: &WrongClock, seconds: i64) -> Result<Self> {
+    pub fn start_ahead(
+        configuration: &Configuration,
+        clock: &WrongClock,
+        seconds: i64,
+    ) -> Result<Self> {
         let mut command = program::mailroom()?;
         command.args(["send", "--config"]).arg(configuration.file());
         Self::run(clock.shift(&mut command, seconds))
@@ -103,7 +114,9 @@ impl Sending {
         let output = BufReader::new(child.stdout.take().context("standard output is a pipe")?);
         let mut errors = child.stderr.take().context("standard error is a pipe")?;
         let (sender, answers) = channel();
-        thread::spawn(move || output.lines().map_while(Result::ok).try_for_each(|line| sender.send(line)));
+        thread::spawn(move || {
+            output.lines().map_while(Result::ok).try_for_each(|line| sender.send(line))
+        });
         let errors = thread::spawn(move || {
             let mut said = String::new();
             errors.read_to_string(&mut said).ok();
@@ -143,7 +156,8 @@ impl Sending {
         drop(self.input.take());
         let mut answers = Vec::new();
         while let Ok(line) = self.answers.recv_timeout(PATIENCE) {
-            answers.push(serde_json::from_str(&line).with_context(|| format!("{line} is no JSON"))?);
+            answers
+                .push(serde_json::from_str(&line).with_context(|| format!("{line} is no JSON"))?);
         }
         anyhow::ensure!(self.child.wait()?.success(), "it fails");
         Ok(answers)
@@ -173,7 +187,8 @@ pub fn batch(name: &str, people: &[(i64, &str)]) -> String {
 /// What a collector of this version understands.
 pub const KNOWS: [&str; 5] = ["in_doubt", "working", "exact", "receipts", "unknown_address"];
 
-/// A batch of a collector that understands these answers, in which so many attempts of each token are known to be in doubt.
+/// A batch of a collector that understands these answers, in which so many attempts of each token
+/// are known to be in doubt.
 pub fn batch_knowing(name: &str, knows: &[&str], people: &[(i64, &str)], doubts: u32) -> String {
     let items = people.iter().map(|(id, email)| {
         let mut item = item(*id, email);

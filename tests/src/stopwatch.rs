@@ -10,8 +10,9 @@ const TICK: Duration = Duration::from_millis(10);
 /// A tick that comes later than this comes from a machine that stood still.
 const LATEST_TICK: Duration = Duration::from_millis(100);
 
-/// Measures what must not take longer than a bound. Machines that others use, too, stand still for seconds now and then. Whoever
-/// is measured does nothing in such a time, so that it counts for next to nothing here.
+/// Measures what must not take longer than a bound. Machines that others use, too, stand still for
+/// seconds now and then. Whoever is measured does nothing in such a time, so that it counts for
+/// next to nothing here.
 #[derive(Debug)]
 pub struct Stopwatch {
     microseconds: Arc<AtomicU64>,

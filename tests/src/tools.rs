@@ -8,9 +8,10 @@ use std::sync::OnceLock;
 pub fn workspace() -> &'static Path {
     static WORKSPACE: OnceLock<PathBuf> = OnceLock::new();
     WORKSPACE.get_or_init(|| {
-        // Cargo tells a program that it runs where its package is. What was compiled in may name another clone that
-        // shares the target folder with this one.
-        let package = env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
+        // Cargo tells a program that it runs where its package is. What was compiled in may name
+        // another clone that shares the target folder with this one.
+        let package =
+            env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
         let package = PathBuf::from(package);
         let is_workspace = |folder: &&Path| folder.join("Cargo.lock").is_file();
         package.ancestors().find(is_workspace).unwrap_or(&package).to_owned()
@@ -20,7 +21,8 @@ pub fn workspace() -> &'static Path {
 /// Cargo's target folder: `CARGO_TARGET_DIR`, else `target` in the workspace.
 pub fn target_folder() -> PathBuf {
     match env::var_os("CARGO_TARGET_DIR") {
-        // Cargo takes a relative folder from where it is called, which for a test is a folder of the workspace.
+        // Cargo takes a relative folder from where it is called, which for a test is a folder of
+        // the workspace.
         Some(folder) => workspace().join(folder),
         None => workspace().join("target"),
     }

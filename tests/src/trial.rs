@@ -1,4 +1,5 @@
-//! What every test under fault begins with: a queue, connections to it, and what is to be remembered.
+//! What every test under fault begins with: a queue, connections to it, and what is to be
+//! remembered.
 
 use std::env;
 use std::process::Command;
@@ -18,7 +19,8 @@ use crate::postgres::Database;
 use crate::recorder::{Pace, Recorder};
 use crate::workload::register;
 
-/// Settings with which a collector sends what there is at once, and sends nothing that expires while a test runs.
+/// Settings with which a collector sends what there is at once, and sends nothing that expires
+/// while a test runs.
 const SETTINGS: [&str; 8] = [
     "--queue-kind",
     "deliveries",
@@ -36,28 +38,33 @@ pub const NDJSON: [&str; 2] = ["--line-format", "ndjson"];
 /// How long a collector has what it claims.
 #[derive(Clone, Copy, Debug)]
 pub struct Deadlines {
-    /// How long a claim is for the collector alone, unless it is renewed, which is tried when a third of it is over.
+    /// How long a claim is for the collector alone, unless it is renewed, which is tried when a
+    /// third of it is over.
     pub lease: &'static str,
     /// How long a sender may take to answer; at most half a lease.
     pub sender_timeout: &'static str,
 }
 
-/// Later than the end of a test: nothing is taken over from a collector that lives, even if the machine stands still for a while.
+/// Later than the end of a test: nothing is taken over from a collector that lives, even if the
+/// machine stands still for a while.
 pub const FAR: Deadlines = Deadlines { lease: "5m", sender_timeout: "60s" };
 
-/// Over within a test, so that what a dead collector holds is taken over, and a sender that hangs is started again.
+/// Over within a test, so that what a dead collector holds is taken over, and a sender that hangs
+/// is started again.
 pub const NEAR: Deadlines = Deadlines { lease: "15s", sender_timeout: "7s" };
 
-/// How long a queue may stay as it is once nothing fails any more: some leases, and some processes beside this one.
+/// How long a queue may stay as it is once nothing fails any more: some leases, and some processes
+/// beside this one.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
-/// How many tokens a test has whose single fault waits for work: 20,000 if everything is asked for, a tenth otherwise.
+/// How many tokens a test has whose single fault waits for work: 20,000 if everything is asked for,
+/// a tenth otherwise.
 pub fn tokens() -> usize {
     if is_full() { 20_000 } else { 2_000 }
 }
 
-/// How many faults a test has: all of them if everything is asked for, a tenth otherwise, but two at least. Each has as
-/// many tokens either way.
+/// How many faults a test has: all of them if everything is asked for, a tenth otherwise, but two
+/// at least. Each has as many tokens either way.
 pub fn faults(all: usize) -> usize {
     if is_full() { all } else { all.div_ceil(10).max(2) }
 }
@@ -81,7 +88,8 @@ pub struct Trial {
 }
 
 impl Trial {
-    /// An empty queue, with [`FAR`] deadlines. `MAILROOM_TEST_SEED` repeats what a seed has decided before.
+    /// An empty queue, with [`FAR`] deadlines. `MAILROOM_TEST_SEED` repeats what a seed has decided
+    /// before.
     pub async fn start(database: Database) -> Result<Self> {
         let seed = match env::var("MAILROOM_TEST_SEED") {
             Ok(seed) => seed.parse().context("MAILROOM_TEST_SEED is no number")?,
@@ -140,11 +148,13 @@ impl Trial {
 
     /// Some time, at most `longest`.
     pub fn up_to(&mut self, longest: Duration) -> Duration {
-        Duration::from_micros(self.random.u64(0..=u64::try_from(longest.as_micros()).unwrap_or(u64::MAX)))
+        Duration::from_micros(
+            self.random.u64(0..=u64::try_from(longest.as_micros()).unwrap_or(u64::MAX)),
+        )
     }
 
-    /// Waits for the moment of a fault, up to `longest`. In rounds of even numbers it is one at which work is in flight, so that
-    /// faults meet work on a slow machine, too.
+    /// Waits for the moment of a fault, up to `longest`. In rounds of even numbers it is one at
+    /// which work is in flight, so that faults meet work on a slow machine, too.
     pub async fn moment(&mut self, round: usize, longest: Duration) -> Result<()> {
         if !round.is_multiple_of(2) {
             sleep(self.up_to(longest)).await;
@@ -165,8 +175,8 @@ impl Trial {
         Ok(())
     }
 
-    /// Waits until everything was sent, ends the collectors in order, and checks all there is to check; also that a fourth of
-    /// the faults met work in flight, without which they show nothing.
+    /// Waits until everything was sent, ends the collectors in order, and checks all there is to
+    /// check; also that a fourth of the faults met work in flight, without which they show nothing.
     pub async fn end(&mut self, collectors: Vec<Member>) -> Result<Tally> {
         self.history.drained(&self.client, PATIENCE).await?;
         for collector in collectors {

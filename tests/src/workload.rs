@@ -17,8 +17,8 @@ pub async fn register(client: &Client, prefix: &str, count: usize) -> Result<()>
     Ok(())
 }
 
-/// Writers that insert, wait for up to `delay` and then commit, all at the same time: the order of the commits is not that of the
-/// ids. One transaction in ten is rolled back.
+/// Writers that insert, wait for up to `delay` and then commit, all at the same time: the order of
+/// the commits is not that of the ids. One transaction in ten is rolled back.
 #[derive(Clone, Debug)]
 pub struct LateWriters {
     /// How many connections write.
@@ -54,8 +54,12 @@ impl LateWriters {
         let mut committed = 0;
         for turn in 0..self.transactions {
             let transaction = client.transaction().await?;
-            register(transaction.client(), &format!("late{}-{number}-{turn}-", self.seed), self.accounts)
-                .await?;
+            register(
+                transaction.client(),
+                &format!("late{}-{number}-{turn}-", self.seed),
+                self.accounts,
+            )
+            .await?;
             let longest = u64::try_from(self.delay.as_micros())?;
             sleep(Duration::from_micros(random.u64(0..=longest))).await;
             if random.u8(0..10) == 0 {
@@ -84,7 +88,8 @@ pub enum Change {
 
 impl Change {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::DeleteAccount, Self::DeleteToken, Self::Consume, Self::Suspend];
+    pub const ALL: [Self; 4] =
+        [Self::DeleteAccount, Self::DeleteToken, Self::Consume, Self::Suspend];
 
     /// Does it to these tokens.
     pub async fn apply(self, client: &Client, tokens: &[i64]) -> Result<u64> {
@@ -94,11 +99,13 @@ impl Change {
             }
             Self::DeleteToken => "DELETE FROM tokens WHERE id = ANY ($1)",
             Self::Consume => {
-                "UPDATE tokens SET consumed_at = extract(epoch FROM now()) WHERE id = ANY ($1) AND consumed_at IS NULL"
+                "UPDATE tokens SET consumed_at = extract(epoch FROM now()) WHERE id = ANY ($1) AND \
+                 consumed_at IS NULL"
             }
             Self::Suspend => {
                 "UPDATE accounts SET status = 'suspended'
-                    WHERE id IN (SELECT account FROM tokens WHERE id = ANY ($1)) AND status <> 'suspended'"
+                    WHERE id IN (SELECT account FROM tokens WHERE id = ANY ($1))
+                        AND status <> 'suspended'"
             }
         };
         Ok(client.execute(statement, &[&tokens]).await?)
@@ -107,5 +114,7 @@ impl Change {
 
 /// Lifts every suspension.
 pub async fn unsuspend_all(client: &Client) -> Result<u64> {
-    Ok(client.execute("UPDATE accounts SET status = 'active' WHERE status = 'suspended'", &[]).await?)
+    Ok(client
+        .execute("UPDATE accounts SET status = 'active' WHERE status = 'suspended'", &[])
+        .await?)
 }

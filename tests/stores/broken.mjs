@@ -1,5 +1,5 @@
-// A correct store in a map, and what becomes of it by one mistake each. The conformance kit must find every mistake, and
-// only that one.
+// A correct store in a map, and what becomes of it by one mistake each. The conformance kit must
+// find every mistake, and only that one.
 
 import { setTimeout as sleep } from "node:timers/promises";
 
@@ -9,7 +9,10 @@ const hex = (id) => Buffer.from(id).toString("hex");
 /** How many owners are remembered of each kind. */
 const MOST = 100;
 
-/** Whether a check looks at this time: mistakes with it must not show in checks that merely take long. */
+/**
+ * Whether a check looks at this time: mistakes with it must not show in checks that merely take
+ * long.
+ */
 const isShort = (rememberUntil) => rememberUntil < now() + 60;
 
 /** A correct store, whose answers take a moment. */
@@ -109,7 +112,8 @@ class CheckThenSet extends Correct {
   async consume(id, rememberUntil, owner) {
     this.refuseThePast(rememberUntil);
     const found = this.entries.get(this.name(id));
-    const free = !found || this.isOver(found) || (found.holder === undefined && !found.owners.has(hex(owner)));
+    const free =
+      !found || this.isOver(found) || (found.holder === undefined && !found.owners.has(hex(owner)));
     await sleep(1);
     return (await super.consume(id, rememberUntil, owner)) || free;
   }
@@ -140,13 +144,19 @@ class IgnoresExpiry extends Correct {
   }
 }
 
-/** Forgets after a little more than a second what it was to remember for three, and never remembers longer than at first. */
+/**
+ * Forgets after a little more than a second what it was to remember for three, and never remembers
+ * longer than at first.
+ */
 class ForgetsTooSoon extends Correct {
   entry(id, rememberUntil) {
     this.refuseThePast(rememberUntil);
     const found = this.entries.get(this.name(id));
     if (found && !this.isOver(found)) return found;
-    return super.entry(id, isShort(rememberUntil) ? Math.min(rememberUntil, now() + 1.2) : rememberUntil);
+    return super.entry(
+      id,
+      isShort(rememberUntil) ? Math.min(rememberUntil, now() + 1.2) : rememberUntil,
+    );
   }
 }
 
@@ -193,7 +203,8 @@ class DeniesRepeats extends Correct {
 class CountsRepeats extends Correct {
   async attempt(id, rememberUntil, owner) {
     const { tries } = this.entry(id, rememberUntil);
-    const name = tries.get(hex(owner)) === 0 ? hex(owner) : hex(crypto.getRandomValues(new Uint8Array(16)));
+    const name =
+      tries.get(hex(owner)) === 0 ? hex(owner) : hex(crypto.getRandomValues(new Uint8Array(16)));
     const number = this.number(tries, name);
     await sleep(1);
     return number;
@@ -312,7 +323,10 @@ class BoundsStandingTries extends Correct {
   }
 }
 
-/** Name, store, and the checks that must fail. A mistake shows where `away` or `small` is asked, too. */
+/**
+ * Name, store, and the checks that must fail. A mistake shows where `away` or `small` is asked,
+ * too.
+ */
 export const BROKEN = [
   { name: "check-then-set", Store: CheckThenSet, failing: ["one-winner"] },
   { name: "evict-when-full", Store: EvictWhenFull, failing: ["full"] },
@@ -320,21 +334,49 @@ export const BROKEN = [
   { name: "ignores-expiry", Store: IgnoresExpiry, failing: ["forgets"] },
   { name: "forgets-too-soon", Store: ForgetsTooSoon, failing: ["remembers", "extends"] },
   { name: "true-for-the-past", Store: TrueForThePast, failing: ["past"] },
-  { name: "count-after-verdict", Store: CountAfterVerdict, failing: ["numbers", "tries-are-bounded"] },
+  {
+    name: "count-after-verdict",
+    Store: CountAfterVerdict,
+    failing: ["numbers", "tries-are-bounded"],
+  },
   { name: "decodes-ids", Store: DecodesIds, failing: ["ids"] },
   { name: "releases-tries", Store: ReleasesTries, failing: ["release"] },
   { name: "denies-repeats", Store: DeniesRepeats, failing: ["repeats"] },
-  { name: "counts-repeats", Store: CountsRepeats, failing: ["repeats", "withdraw", "tries-are-bounded"] },
+  {
+    name: "counts-repeats",
+    Store: CountsRepeats,
+    failing: ["repeats", "withdraw", "tries-are-bounded"],
+  },
   { name: "cuts-owners", Store: CutsOwners, failing: ["repeats"] },
   { name: "releases-others", Store: ReleasesOthers, failing: ["release"] },
   { name: "revives-released", Store: RevivesReleased, failing: ["release", "bounds"] },
-  { name: "forgets-early-releases", Store: ForgetsEarlyReleases, failing: ["release", "bounds", "remembers"] },
+  {
+    name: "forgets-early-releases",
+    Store: ForgetsEarlyReleases,
+    failing: ["release", "bounds", "remembers"],
+  },
   { name: "evicts-owners", Store: EvictsOwners, failing: ["bounds"] },
   { name: "forgets-releases-too-soon", Store: ForgetsReleasesTooSoon, failing: ["remembers"] },
-  { name: "withdraws-others", Store: WithdrawsOthers, failing: ["withdraw", "tries-are-bounded", "remembers"] },
-  { name: "revives-withdrawn", Store: RevivesWithdrawn, failing: ["withdraw", "tries-are-bounded"] },
-  { name: "forgets-early-withdrawals", Store: ForgetsEarlyWithdrawals, failing: ["withdraw", "remembers"] },
-  { name: "forgets-withdrawals-too-soon", Store: ForgetsWithdrawalsTooSoon, failing: ["remembers"] },
+  {
+    name: "withdraws-others",
+    Store: WithdrawsOthers,
+    failing: ["withdraw", "tries-are-bounded", "remembers"],
+  },
+  {
+    name: "revives-withdrawn",
+    Store: RevivesWithdrawn,
+    failing: ["withdraw", "tries-are-bounded"],
+  },
+  {
+    name: "forgets-early-withdrawals",
+    Store: ForgetsEarlyWithdrawals,
+    failing: ["withdraw", "remembers"],
+  },
+  {
+    name: "forgets-withdrawals-too-soon",
+    Store: ForgetsWithdrawalsTooSoon,
+    failing: ["remembers"],
+  },
   { name: "bounds-standing-tries", Store: BoundsStandingTries, failing: ["tries-are-bounded"] },
 ];
 

@@ -40,8 +40,16 @@ export async function d1({ report, folder }) {
   for (const topic of ["conformance", "redeeming", "rows", "interruptions"]) {
     await report.run(`D1, ${topic}`, () =>
       withMiniflare(node, { folder: worker, modules, databases: ["DB", "EMPTY"] }, async (url) => {
-        const body = JSON.stringify({ topic, links: freshLinks(), more: Array.from({ length: LINKS }, freshLinks) });
-        const response = await fetch(url, { method: "POST", body, signal: AbortSignal.timeout(300_000) });
+        const body = JSON.stringify({
+          topic,
+          links: freshLinks(),
+          more: Array.from({ length: LINKS }, freshLinks),
+        });
+        const response = await fetch(url, {
+          method: "POST",
+          body,
+          signal: AbortSignal.timeout(300_000),
+        });
         const text = await response.text();
         if (!response.ok) throw new Error(`the Worker answered ${response.status}: ${text}`);
         return JSON.parse(text);
@@ -59,11 +67,15 @@ async function withMiniflare(node, worker, use) {
   server.stdin.write(`${JSON.stringify(worker)}\n`);
   const ended = once(server, "exit");
   try {
-    const { value: url } = await createInterface({ input: server.stdout })[Symbol.asyncIterator]().next();
+    const { value: url } = await createInterface({ input: server.stdout })
+      [Symbol.asyncIterator]()
+      .next();
     if (url === undefined) throw new Error("miniflare did not start");
     return await use(url);
   } catch (error) {
-    throw new Error(`${error.message}; miniflare said: ${said.trim() || "nothing"}`, { cause: error });
+    throw new Error(`${error.message}; miniflare said: ${said.trim() || "nothing"}`, {
+      cause: error,
+    });
   } finally {
     server.stdin.end();
     await ended;

@@ -25,8 +25,10 @@ export default {
     await DB.exec(TABLE);
     const store = (database = DB, namespace = "store") => createD1Store({ database, namespace });
     const topics = {
-      conformance: async () => ofChecks(await checkStore({ store: store(), unreachable: store(EMPTY) }), ["full"]),
-      redeeming: () => outcomes(redeeming({ ...verifierPackage, ...handlerEntry }, links, () => store(), 1000)),
+      conformance: async () =>
+        ofChecks(await checkStore({ store: store(), unreachable: store(EMPTY) }), ["full"]),
+      redeeming: () =>
+        outcomes(redeeming({ ...verifierPackage, ...handlerEntry }, links, () => store(), 1000)),
       rows: () => outcomes(rows(DB, EMPTY, store)),
       interruptions: () => {
         const network = new Network();
@@ -64,7 +66,8 @@ function* rows(DB, EMPTY, store) {
     "rows that mean nothing any more are deleted in passing",
     async () => {
       await run("DELETE FROM mailroom_used_tokens");
-      for (let number = 0; number < 50; number += 1) await store().consume(bytes(number), now() + 60, bytes(1));
+      for (let number = 0; number < 50; number += 1)
+        await store().consume(bytes(number), now() + 60, bytes(1));
       await passTime();
       for (let number = 100; number < 125; number += 1) {
         same(await store().consume(bytes(number), now() + 60, bytes(1)), true, `use ${number}`);
@@ -91,11 +94,16 @@ function* rows(DB, EMPTY, store) {
       const released = store(DB, "released");
       same(await released.consume(bytes(1), now() + 60, bytes(1)), true, "the first use");
       await released.release(bytes(1), now() - 10, bytes(1));
-      same(await released.consume(bytes(1), now() + 60, bytes(2)), true, "the use after the release");
+      same(
+        await released.consume(bytes(1), now() + 60, bytes(2)),
+        true,
+        "the use after the release",
+      );
     },
   ];
   yield [
-    "the history of a link ends at 400 operations: what changes nothing is answered, and nothing else works",
+    "the history of a link ends at 400 operations: what changes nothing is answered, and " +
+      "nothing else works",
     async () => {
       const full = store(DB, "full");
       const [id, until] = [random(), now() + 60];
@@ -112,7 +120,9 @@ function* rows(DB, EMPTY, store) {
         await rejection(subject, "ERR_STORE_FULL", method, () => full[method](id, until, owner));
       }
       same(await full.consume(id, until, random()), false, "another use");
-      const [{ length }] = await run("SELECT max(length(history)) AS length FROM mailroom_used_tokens");
+      const [{ length }] = await run(
+        "SELECT max(length(history)) AS length FROM mailroom_used_tokens",
+      );
       same(length, 400 * 33, "characters of the history");
     },
   ];
@@ -138,24 +148,42 @@ function* rows(DB, EMPTY, store) {
   yield [
     "a history that nobody of this store has written lets nothing through",
     async () => {
-      for (const history of ["", "x", "z".repeat(33), `c${"0f".repeat(16)}x`, `d${"0f".repeat(16)}`]) {
+      for (const history of [
+        "",
+        "x",
+        "z".repeat(33),
+        `c${"0f".repeat(16)}x`,
+        `d${"0f".repeat(16)}`,
+      ]) {
         const id = random();
         const hex = [...id].map((byte) => byte.toString(16).padStart(2, "0")).join("");
-        await DB.prepare("INSERT INTO mailroom_used_tokens VALUES ('store', ?1, unixepoch() + 60, ?2)")
+        await DB.prepare(
+          "INSERT INTO mailroom_used_tokens VALUES ('store', ?1, unixepoch() + 60, ?2)",
+        )
           .bind(hex, history)
           .run();
         const answer = await store()
           .consume(id, now() + 60, bytes(1))
           .catch(({ reason }) => reason);
-        same(answer, history === "" ? true : "ERR_STORE_UNAVAILABLE", `the answer after "${history}"`);
+        same(
+          answer,
+          history === "" ? true : "ERR_STORE_UNAVAILABLE",
+          `the answer after "${history}"`,
+        );
       }
     },
   ];
   yield [
     "a database that is full, by the texts that D1 documents, refuses",
     async () => {
-      for (const text of ["D1_ERROR: database or disk is full: SQLITE_FULL", "Exceeded maximum DB size"]) {
-        const full = { prepare: (query) => DB.prepare(query), batch: () => Promise.reject(new Error(text)) };
+      for (const text of [
+        "D1_ERROR: database or disk is full: SQLITE_FULL",
+        "Exceeded maximum DB size",
+      ]) {
+        const full = {
+          prepare: (query) => DB.prepare(query),
+          batch: () => Promise.reject(new Error(text)),
+        };
         const call = () => store(full).consume(bytes(1), now() + 60, bytes(1));
         await rejection(subject, "ERR_STORE_FULL", text, call);
       }
@@ -170,7 +198,8 @@ function* rows(DB, EMPTY, store) {
   ]) {
     yield [
       `the options ${Object.keys(options)} are refused`,
-      () => rejection(subject, "ERR_INVALID_ARGUMENT", "options", async () => createD1Store(options)),
+      () =>
+        rejection(subject, "ERR_INVALID_ARGUMENT", "options", async () => createD1Store(options)),
     ];
   }
 }

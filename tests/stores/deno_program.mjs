@@ -1,4 +1,5 @@
-// What Deno runs: the conformance kit and the guard on Deno KV. The links come by the standard input.
+// What Deno runs: the conformance kit and the guard on Deno KV. The links come by the standard
+// input.
 
 import * as verifierPackage from "mailroom-verifier";
 import * as handlerEntry from "mailroom-verifier/handler";
@@ -38,7 +39,8 @@ const TOPICS = {
     closed.close();
     return ofChecks(await checkStore({ store: store(), unreachable: store(closed) }), ["full"]);
   },
-  redeeming: () => outcomes(redeeming({ ...verifierPackage, ...handlerEntry }, links, () => store(), 1000)),
+  redeeming: () =>
+    outcomes(redeeming({ ...verifierPackage, ...handlerEntry }, links, () => store(), 1000)),
   entries: () => outcomes(entries()),
   interruptions() {
     const network = new Network();
@@ -59,12 +61,14 @@ function* entries() {
   const now = () => Math.floor(Date.now() / 1000);
   const kept = async (namespace) => {
     const found = [];
-    for await (const { key, value } of kv.list({ prefix: ["mailroom", namespace] })) found.push({ key, value });
+    for await (const { key, value } of kv.list({ prefix: ["mailroom", namespace] }))
+      found.push({ key, value });
     return found;
   };
 
   yield [
-    "the first operation on a link is one round trip, one on a link that was used two, another change three",
+    "the first operation on a link is one round trip, one on a link that was used two, " +
+      "another change three",
     async () => {
       const network = new Network();
       const counted = store(through(network), "counted");
@@ -105,10 +109,12 @@ function* entries() {
     },
   ];
   yield [
-    "what is released or withdrawn when its time is over leaves nothing behind, and ends what is remembered for longer",
+    "what is released or withdrawn when its time is over leaves nothing behind, and ends " +
+      "what is remembered for longer",
     async () => {
       const over = store(kv, "over");
-      for (const method of ["release", "withdraw"]) await over[method](bytes(6), now() - 10, bytes(1));
+      for (const method of ["release", "withdraw"])
+        await over[method](bytes(6), now() - 10, bytes(1));
       same((await kept("over")).length, 0, "entries");
       same(await over.consume(bytes(7), now() + 60, bytes(1)), true, "the first use");
       await over.release(bytes(7), now() - 10, bytes(1));
@@ -142,7 +148,9 @@ function* entries() {
         commit: async () => ({ ok: !++commits }),
       };
       const busy = store({ get: (key) => kv.get(key), atomic: () => transaction }, "busy");
-      await rejection(subject, "ERR_STORE_UNAVAILABLE", "busy", () => busy.consume(bytes(1), now() + 60, bytes(1)));
+      await rejection(subject, "ERR_STORE_UNAVAILABLE", "busy", () =>
+        busy.consume(bytes(1), now() + 60, bytes(1)),
+      );
       same(commits, 20, "commits");
     },
   ];
@@ -156,7 +164,10 @@ function* entries() {
   ]) {
     yield [
       `the options ${Object.keys(options)} are refused`,
-      () => rejection(subject, "ERR_INVALID_ARGUMENT", "options", async () => createDenoKvStore(options)),
+      () =>
+        rejection(subject, "ERR_INVALID_ARGUMENT", "options", async () =>
+          createDenoKvStore(options),
+        ),
     ];
   }
 }

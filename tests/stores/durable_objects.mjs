@@ -20,7 +20,10 @@ const DATES = ["2023-05-18", undefined];
 export async function durableObjects({ report, folder, installed }) {
   const program = programs.workerd();
   if (program === undefined) {
-    report.missing("Durable Objects", "npm has no workerd for this machine; run `npm ci` in tests/");
+    report.missing(
+      "Durable Objects",
+      "npm has no workerd for this machine; run `npm ci` in tests/",
+    );
     return;
   }
   addSuite(folder);
@@ -32,20 +35,42 @@ export async function durableObjects({ report, folder, installed }) {
   const aliases = Object.fromEntries(
     ENTRIES.map((entry) => [
       posix.join(PACKAGE, entry),
-      posix.join("node_modules", PACKAGE, resolveExport(installed, entry, ["workerd", "worker", "import"])),
+      posix.join(
+        "node_modules",
+        PACKAGE,
+        resolveExport(installed, entry, ["workerd", "worker", "import"]),
+      ),
     ]),
   );
   const version = programs.version(program);
   for (const date of DATES.map((date) => date ?? version)) {
-    const objects = { UsedToken: "UsedToken", Broken: "Broken", Watched: "Watched", Other: "Other" };
+    const objects = {
+      UsedToken: "UsedToken",
+      Broken: "Broken",
+      Watched: "Watched",
+      Other: "Other",
+    };
     const worker = { program, folder, main: "worker.mjs", date, aliases, objects };
     const title = `workerd ${version} of ${date}, Durable Objects`;
-    for (const topic of ["conformance", "objects", ...(date === version ? ["redeeming", "interruptions"] : [])]) {
+    for (const topic of [
+      "conformance",
+      "objects",
+      ...(date === version ? ["redeeming", "interruptions"] : []),
+    ]) {
       await report.run(`${title}, ${topic}`, () =>
         withWorker(worker, async (url) => {
           const more = Array.from({ length: LINKS }, freshLinks);
-          const body = JSON.stringify({ topic, run: `${topic}-${date}`, links: freshLinks(), more });
-          const response = await fetch(url, { method: "POST", body, signal: AbortSignal.timeout(300_000) });
+          const body = JSON.stringify({
+            topic,
+            run: `${topic}-${date}`,
+            links: freshLinks(),
+            more,
+          });
+          const response = await fetch(url, {
+            method: "POST",
+            body,
+            signal: AbortSignal.timeout(300_000),
+          });
           const text = await response.text();
           if (!response.ok) {
             throw new Error(`the Worker answered ${response.status}: ${text}`);

@@ -35,22 +35,37 @@ export async function dynamodb({ report, load, folder }) {
     KeySchema: [{ AttributeName: "id", KeyType: "HASH" }],
     BillingMode: "PAY_PER_REQUEST",
   });
-  const store = (namespace, more) => createDynamoDbStore({ client, table: TABLE, namespace, ...more });
+  const store = (namespace, more) =>
+    createDynamoDbStore({ client, table: TABLE, namespace, ...more });
   const away = new DynamoDB({ ...settings(1), maxAttempts: 1 });
   await report.run("DynamoDB, conformance", async () =>
     ofChecks(
-      await load("conformance").checkStore({ store: store("kit"), unreachable: store("kit", { client: away }) }),
+      await load("conformance").checkStore({
+        store: store("kit"),
+        unreachable: store("kit", { client: away }),
+      }),
       ["full"],
     ),
   );
   await report.run("DynamoDB, redeeming", () =>
-    outcomes(redeeming({ ...verifierPackage, ...load("handler") }, freshLinks(), () => store("redeeming"), 40)),
+    outcomes(
+      redeeming(
+        { ...verifierPackage, ...load("handler") },
+        freshLinks(),
+        () => store("redeeming"),
+        40,
+      ),
+    ),
   );
-  await report.run("DynamoDB, items", () => outcomes(items(subject, createDynamoDbStore, client, store)));
+  await report.run("DynamoDB, items", () =>
+    outcomes(items(subject, createDynamoDbStore, client, store)),
+  );
   await report.run("DynamoDB, processes", () =>
     outcomes(acrossProcesses(folder, "dynamodb", { client: settings(port), table: TABLE })),
   );
-  const proxy = await CuttingProxy.start({ host: "127.0.0.1", port }, (bytes) => bytes.includes("UpdateItem"));
+  const proxy = await CuttingProxy.start({ host: "127.0.0.1", port }, (bytes) =>
+    bytes.includes("UpdateItem"),
+  );
   const interrupted = new DynamoDB(settings(proxy.port));
   const stores = [store("interrupted", { client: interrupted }), store("interrupted")];
   await report.run("DynamoDB, connections that are cut", () =>
@@ -89,11 +104,16 @@ function* items(subject, createDynamoDbStore, client, store) {
         for (const method of METHODS) await counted[method](bytes(1), now() + 60, bytes(owner));
       same(requests.splice(0).join(), Array(8).fill("update").join(), "requests");
       await counted.consume(bytes(1), now() + 30, bytes(3));
-      same(requests.splice(0).join(), "update,get,update", "requests of one that is to be remembered for less long");
+      same(
+        requests.splice(0).join(),
+        "update,get,update",
+        "requests of one that is to be remembered for less long",
+      );
     },
   ];
   yield [
-    "an item carries the time for Time to Live in whole seconds, which an earlier one does not change",
+    "an item carries the time for Time to Live in whole seconds, which an earlier one does " +
+      "not change",
     async () => {
       const until = now() + 60;
       const timed = store("timed");
@@ -113,17 +133,21 @@ function* items(subject, createDynamoDbStore, client, store) {
       await clocked.attempt(bytes(1), time + 60, bytes(1));
       time += 61;
       const used = await Promise.all(
-        Array.from({ length: 20 }, (_, owner) => clocked.consume(bytes(1), time + 60, bytes(owner))),
+        Array.from({ length: 20 }, (_, owner) =>
+          clocked.consume(bytes(1), time + 60, bytes(owner)),
+        ),
       );
       same(used.filter((first) => first).length, 1, "first uses after its time");
       same(await clocked.attempt(bytes(1), time + 60, bytes(9)), 1, "the first try after its time");
     },
   ];
   yield [
-    "what is released or withdrawn when its time is over leaves nothing behind, and ends what is remembered for longer",
+    "what is released or withdrawn when its time is over leaves nothing behind, and ends " +
+      "what is remembered for longer",
     async () => {
       const over = store("over");
-      for (const method of ["release", "withdraw"]) await over[method](bytes(6), now() - 10, bytes(1));
+      for (const method of ["release", "withdraw"])
+        await over[method](bytes(6), now() - 10, bytes(1));
       same(await itemOf("over", bytes(6)), undefined, "the item");
       same(await over.consume(bytes(7), now() + 60, bytes(1)), true, "the first use");
       await over.release(bytes(7), now() - 10, bytes(1));
@@ -131,7 +155,8 @@ function* items(subject, createDynamoDbStore, client, store) {
     },
   ];
   yield [
-    "the history of a link ends at 400 operations: what changes nothing is answered, and nothing else works",
+    "the history of a link ends at 400 operations: what changes nothing is answered, and " +
+      "nothing else works",
     async () => {
       const full = store("full");
       const [id, until] = [random(), now() + 600];
@@ -196,8 +221,17 @@ function* items(subject, createDynamoDbStore, client, store) {
   yield [
     "a client that answers what is no answer lets nothing through",
     async () => {
-      for (const reply of [undefined, null, {}, "OK", { Attributes: null }, { Attributes: { history: { L: {} } } }]) {
-        const answers = store("answers", { client: { updateItem: async () => reply, getItem: async () => reply } });
+      for (const reply of [
+        undefined,
+        null,
+        {},
+        "OK",
+        { Attributes: null },
+        { Attributes: { history: { L: {} } } },
+      ]) {
+        const answers = store("answers", {
+          client: { updateItem: async () => reply, getItem: async () => reply },
+        });
         for (const method of METHODS) {
           const call = () => answers[method](bytes(1), now() + 60, bytes(1));
           await rejection(subject, "ERR_STORE_UNAVAILABLE", method, call);

@@ -1,5 +1,5 @@
-// A connection that is cut at any command of a redemption: the callback takes effect once, no use comes back, no try counts
-// twice, and no link stays used for nothing.
+// A connection that is cut at any command of a redemption: the callback takes effect once, no use
+// comes back, no try counts twice, and no link stays used for nothing.
 
 import { same } from "../runtimes/suite/expect.mjs";
 
@@ -12,11 +12,18 @@ const COMMANDS = { redeem: 3, release: 4, guess: 6, withdraw: 3 };
 /**
  * @param {object} verifierPackage the namespace of the package
  * @param {() => { key: string, code: string, activation: string, recovery: string }} freshLinks
- * @param {{ cut(number: number, moment: string): void, cuts: number }} proxy in front of `interrupted`
+ * @param {{ cut(number: number, moment: string): void, cuts: number }} proxy in front of
+ * `interrupted`
  * @param {object} interrupted a store through the proxy
  * @param {object} steady a store on the same backend, directly
  */
-export function* interruptions({ createVerifier, createGuard }, freshLinks, proxy, interrupted, steady) {
+export function* interruptions(
+  { createVerifier, createGuard },
+  freshLinks,
+  proxy,
+  interrupted,
+  steady,
+) {
   const guards = (key, more) => {
     const verifier = createVerifier({ keys: key });
     const guardOf = (store) => createGuard({ verifier, store, storeTimeout: 30, ...more });
@@ -49,7 +56,11 @@ export function* interruptions({ createVerifier, createGuard }, freshLinks, prox
           const again = await second.tryRedeem(activation, activate, effect);
           same(effects, 1, `effects, ${what}`);
           same(again.reason, result.ok ? "ERR_TOKEN_USED" : undefined, `the second, ${what}`);
-          same((await first.tryRedeem(activation, activate, effect)).reason, "ERR_TOKEN_USED", `the third, ${what}`);
+          same(
+            (await first.tryRedeem(activation, activate, effect)).reason,
+            "ERR_TOKEN_USED",
+            `the third, ${what}`,
+          );
           same(effects, 1, `effects, ${what}`);
         });
         same(cut >= 1, true, "something was cut");
@@ -63,13 +74,19 @@ export function* interruptions({ createVerifier, createGuard }, freshLinks, prox
           const [first, second] = guards(key);
           const failed = new Error("origin is down");
           const fail = () => Promise.reject(failed);
-          same(await first.redeem(activation, activate, fail).catch((error) => error), failed, `the first, ${what}`);
+          same(
+            await first.redeem(activation, activate, fail).catch((error) => error),
+            failed,
+            `the first, ${what}`,
+          );
           let effects = 0;
           const effect = () => {
             effects += 1;
           };
           const results = await Promise.all(
-            [second, first, second, first].map(({ tryRedeem }) => tryRedeem(activation, activate, effect)),
+            [second, first, second, first].map(({ tryRedeem }) =>
+              tryRedeem(activation, activate, effect),
+            ),
           );
           same(effects, 1, `effects, ${what}`);
           same(results.filter(({ ok }) => ok).length, 1, `redemptions, ${what}`);
@@ -85,10 +102,14 @@ export function* interruptions({ createVerifier, createGuard }, freshLinks, prox
           const [first, second] = guards(key);
           const verdicts = [];
           for (let time = 0; time < TRIES + 2; time += 1) {
-            verdicts.push((await first.tryRedeem(recovery, { action: "recover", code: WRONG })).reason);
+            verdicts.push(
+              (await first.tryRedeem(recovery, { action: "recover", code: WRONG })).reason,
+            );
           }
           for (let time = 0; time < TRIES; time += 1) {
-            verdicts.push((await second.tryRedeem(recovery, { action: "recover", code: WRONG })).reason);
+            verdicts.push(
+              (await second.tryRedeem(recovery, { action: "recover", code: WRONG })).reason,
+            );
           }
           const counted = verdicts.filter((reason) => reason === "ERR_CODE_MISMATCH").length;
           same(counted, TRIES, `verdicts, ${what}: ${verdicts}`);
@@ -119,8 +140,8 @@ export function* interruptions({ createVerifier, createGuard }, freshLinks, prox
 }
 
 /**
- * What the owner of a use is there for. A client whose release lost its answer connects again once others have gone on,
- * and sends the release again, by itself if it is one that resends.
+ * What the owner of a use is there for. A client whose release lost its answer connects again once
+ * others have gone on, and sends the release again, by itself if it is one that resends.
  */
 export function* threeEffects(
   { createVerifier, createGuard },
@@ -131,16 +152,22 @@ export function* threeEffects(
   { resends = false } = {},
 ) {
   yield [
-    "a release that is sent again after another redemption revives no link: two callbacks are run, not three",
+    "a release that is sent again after another redemption revives no link: two callbacks " +
+      "are run, not three",
     async () => {
       const { key, activation } = freshLinks();
       const verifier = createVerifier({ keys: key });
       const guardOf = (store) => createGuard({ verifier, store, storeTimeout: 60 });
       const ran = [];
       proxy.cut(Number.POSITIVE_INFINITY, "after");
-      await interrupted.release(new Uint8Array(16), Math.floor(Date.now() / 1000) + 60, new Uint8Array(16));
+      await interrupted.release(
+        new Uint8Array(16),
+        Math.floor(Date.now() / 1000) + 60,
+        new Uint8Array(16),
+      );
       const ofRelease = proxy.commands;
-      // A consumes, its callback fails, its release is done, the answer is lost and the connection stays down.
+      // A consumes, its callback fails, its release is done, the answer is lost and the connection
+      // stays down.
       const a = guardOf(interrupted)
         .redeem(activation, activate, () => {
           ran.push("A");

@@ -15,7 +15,9 @@ export async function kit({ report, load }) {
       smallLimit: SMALL.smallLimit,
     });
 
-  await report.run("conformance kit, a correct store", async () => ofChecks(await examine(Correct)));
+  await report.run("conformance kit, a correct store", async () =>
+    ofChecks(await examine(Correct)),
+  );
   // Side by side, because they mostly wait.
   const examined = await Promise.all(
     BROKEN.map(async (broken) => ({ ...broken, report: await examine(broken.Store) })),
@@ -31,7 +33,9 @@ function finds({ name, failing, report }) {
       const failed = report.checks.filter(({ verdict }) => verdict === "failed");
       const names = failed.map((check) => check.name);
       if (names.join() !== failing.join() || report.passed) {
-        throw new Error(failed.map((check) => `${check.name}: ${check.reason}`).join("\n") || "nothing failed");
+        throw new Error(
+          failed.map((check) => `${check.name}: ${check.reason}`).join("\n") || "nothing failed",
+        );
       }
     },
   ];
@@ -42,11 +46,16 @@ function* calls(checkStore) {
     "what a store does not have, and what was not given, is skipped and said",
     async () => {
       const whole = new Correct();
-      const { passed, checks } = await checkStore({ store: { consume: whole.consume.bind(whole) } });
-      const skipped = checks.filter(({ verdict, reason }) => verdict === "skipped" && reason).map(({ name }) => name);
+      const { passed, checks } = await checkStore({
+        store: { consume: whole.consume.bind(whole) },
+      });
+      const skipped = checks
+        .filter(({ verdict, reason }) => verdict === "skipped" && reason)
+        .map(({ name }) => name);
       if (
         !passed ||
-        skipped.join() !== "release,bounds,numbers,withdraw,tries-are-bounded,tries-are-no-uses,errors,full"
+        skipped.join() !==
+          "release,bounds,numbers,withdraw,tries-are-bounded,tries-are-no-uses,errors,full"
       ) {
         throw new Error(JSON.stringify(checks));
       }

@@ -1,4 +1,5 @@
-// The stores of used tokens, each against the real thing: `node main.mjs TARBALL FOLDER TOPIC…`. FOLDER is made anew.
+// The stores of used tokens, each against the real thing: `node main.mjs TARBALL FOLDER TOPIC…`.
+// FOLDER is made anew.
 //
 // The topic `postgres` finds its server by the variables PGHOST, PGPORT, PGUSER and PGDATABASE.
 

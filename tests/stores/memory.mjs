@@ -54,13 +54,18 @@ function* hanging(folder) {
     async () => {
       write(folder, "hanging.mjs", HANGING);
       const { key, activation } = freshLinks();
-      const { stdout } = await promisify(execFile)(process.execPath, ["hanging.mjs", key, activation], {
-        cwd: folder,
-        timeout: 60_000,
-      });
+      const { stdout } = await promisify(execFile)(
+        process.execPath,
+        ["hanging.mjs", key, activation],
+        {
+          cwd: folder,
+          timeout: 60_000,
+        },
+      );
       same(
         stdout,
-        "ERR_STORE_UNAVAILABLE the store did not answer within 0.5 s; whether the token counts as used is not known\n",
+        "ERR_STORE_UNAVAILABLE the store did not answer within 0.5 s; whether the token " +
+          "counts as used is not known\n",
         "what it printed",
       );
     },

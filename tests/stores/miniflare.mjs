@@ -1,5 +1,5 @@
-// Serves a Worker with databases of D1 by miniflare: reads which from the first line of its input, prints the address, and
-// ends with the input.
+// Serves a Worker with databases of D1 by miniflare: reads which from the first line of its input,
+// prints the address, and ends with the input.
 
 import { readFileSync } from "node:fs";
 import { join } from "node:path";

@@ -1,5 +1,5 @@
-// What lies between a client that is called in the same process and its server: requests and answers are lost at it, and
-// requests arrive twice.
+// What lies between a client that is called in the same process and its server: requests and
+// answers are lost at it, and requests arrive twice.
 
 export class Network {
   #fault;

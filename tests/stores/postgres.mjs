@@ -16,7 +16,11 @@ const CLIENTS = {
   pg(server) {
     const pool = new pg.Pool({ ...server, max: 20 });
     pool.on("error", () => {});
-    return { client: pool, run: async (text) => (await pool.query(text)).rows, end: () => pool.end() };
+    return {
+      client: pool,
+      run: async (text) => (await pool.query(text)).rows,
+      end: () => pool.end(),
+    };
   },
   "postgres.js"({ host, port, user, database }) {
     const sql = postgresJs({ host, port, user, database, max: 20, onnotice() {} });
@@ -48,7 +52,10 @@ const LITTLE_ROOM = `
 export async function postgres({ report, load, folder }) {
   const { PGHOST: host, PGPORT: port, PGUSER: user, PGDATABASE: database } = process.env;
   if (host === undefined) {
-    report.missing("PostgreSQL", "no server is named by PGHOST; `cargo xtask test stores` starts one");
+    report.missing(
+      "PostgreSQL",
+      "no server is named by PGHOST; `cargo xtask test stores` starts one",
+    );
     return;
   }
   const server = { host, port: Number(port), user, database };
@@ -99,27 +106,54 @@ export async function postgres({ report, load, folder }) {
     await report.run(`${title}, redeeming`, () =>
       outcomes(redeeming({ ...verifierPackage, ...load("handler") }, freshLinks(), makeStore)),
     );
-    await report.run(`${title}, rows`, () => outcomes(rows(subject, createPostgresStore, client, run)));
+    await report.run(`${title}, rows`, () =>
+      outcomes(rows(subject, createPostgresStore, client, run)),
+    );
     if (by === "pg") {
-      await report.run(`${title}, processes`, () => outcomes(acrossProcesses(folder, "postgres", server)));
+      await report.run(`${title}, processes`, () =>
+        outcomes(acrossProcesses(folder, "postgres", server)),
+      );
     }
-    await interrupted({ report, verifierPackage, createPostgresStore, title, server, connect, direct: client });
+    await interrupted({
+      report,
+      verifierPackage,
+      createPostgresStore,
+      title,
+      server,
+      connect,
+      direct: client,
+    });
     await Promise.all([end(), away.end()]);
   }
 }
 
 const [PARSE, BIND] = ["P", "B"].map((type) => type.charCodeAt(0));
 
-/** A client as it is by default, through a proxy that cuts. The server finishes a statement whose client is gone. */
-async function interrupted({ report, verifierPackage, createPostgresStore, title, server, connect, direct }) {
+/**
+ * A client as it is by default, through a proxy that cuts. The server finishes a statement whose
+ * client is gone.
+ */
+async function interrupted({
+  report,
+  verifierPackage,
+  createPostgresStore,
+  title,
+  server,
+  connect,
+  direct,
+}) {
   const { host, port } = server;
   // Either client sends a statement as one or two messages, each of which has an answer.
   const isCommand = ([type]) => type === PARSE || type === BIND;
   // A reset ends a program that uses postgres.js: it rejects a promise that nobody has.
   const resets = title.endsWith("pg");
-  const proxy = await CuttingProxy.start({ path: `${host}/.s.PGSQL.${port}` }, isCommand, { resets });
+  const proxy = await CuttingProxy.start({ path: `${host}/.s.PGSQL.${port}` }, isCommand, {
+    resets,
+  });
   const { client, end } = connect({ ...server, host: "127.0.0.1", port: proxy.port });
-  const stores = [client, direct].map((one) => createPostgresStore({ client: one, namespace: "interrupted" }));
+  const stores = [client, direct].map((one) =>
+    createPostgresStore({ client: one, namespace: "interrupted" }),
+  );
   await report.run(`${title}, connections that are cut`, () =>
     outcomes(interruptions(verifierPackage, freshLinks, proxy, ...stores)),
   );
@@ -140,7 +174,9 @@ function* rows(subject, createPostgresStore, client, run) {
     async () => {
       await run("DELETE FROM mailroom_used_tokens");
       const store = createPostgresStore({ client, namespace: "rows" });
-      await Promise.all(Array.from({ length: 50 }, (_, number) => store.consume(id(number), now() + 60, owner(1))));
+      await Promise.all(
+        Array.from({ length: 50 }, (_, number) => store.consume(id(number), now() + 60, owner(1))),
+      );
       await run("UPDATE mailroom_used_tokens SET remember_until = now() - interval '1 second'");
       for (let number = 100; number < 125; number += 1) {
         same(await store.consume(id(number), now() + 60, owner(1)), true, `use ${number}`);
@@ -200,7 +236,10 @@ function* rows(subject, createPostgresStore, client, run) {
   ]) {
     yield [
       `the options ${Object.keys(options)} are refused`,
-      () => rejection(subject, "ERR_INVALID_ARGUMENT", "options", async () => createPostgresStore(options)),
+      () =>
+        rejection(subject, "ERR_INVALID_ARGUMENT", "options", async () =>
+          createPostgresStore(options),
+        ),
     ];
   }
 }

@@ -1,4 +1,5 @@
-// One of several processes that share a store: reads from its standard input which, and prints what it got.
+// One of several processes that share a store: reads from its standard input which, and prints what
+// it got.
 
 import { createRequire } from "node:module";
 import { join } from "node:path";
@@ -12,10 +13,19 @@ const require = createRequire(join(folder, "package.json"));
 const { createVerifier, createGuard } = require("mailroom-verifier");
 const { errorOf } = require("mailroom-verifier/errors");
 const { store, end } = await stores()[kind]();
-const { tryRedeem } = createGuard({ verifier: createVerifier({ keys: links.key }), store, storeTimeout: 60 });
+const { tryRedeem } = createGuard({
+  verifier: createVerifier({ keys: links.key }),
+  store,
+  storeTimeout: 60,
+});
 
 const counts = { ran: 0, verdicts: 0, other: "" };
-const expected = new Set(["ERR_TOKEN_USED", "ERR_TOO_MANY_ATTEMPTS", "ERR_CODE_MISMATCH", undefined]);
+const expected = new Set([
+  "ERR_TOKEN_USED",
+  "ERR_TOO_MANY_ATTEMPTS",
+  "ERR_CODE_MISMATCH",
+  undefined,
+]);
 await sleep(at - Date.now());
 const results = await Promise.all(
   Array.from({ length: 2 * CALLS }, (_, call) =>
@@ -28,7 +38,9 @@ const results = await Promise.all(
 );
 counts.verdicts = results.filter(({ reason }) => reason === "ERR_CODE_MISMATCH").length;
 const others = results.filter(({ reason }) => !expected.has(reason));
-counts.other = [...new Set(others.map((refusal) => `${refusal.message}: ${errorOf(refusal).cause}; `))].join(", ");
+counts.other = [
+  ...new Set(others.map((refusal) => `${refusal.message}: ${errorOf(refusal).cause}; `)),
+].join(", ");
 await end();
 console.log(JSON.stringify(counts));
 
@@ -45,13 +57,19 @@ function stores() {
       const { createClient } = await import("redis");
       const client = await createClient({ socket: server }).connect();
       const { createRedisStore } = require("mailroom-verifier/stores/redis");
-      return { store: createRedisStore({ client, namespace: "processes" }), end: () => client.close() };
+      return {
+        store: createRedisStore({ client, namespace: "processes" }),
+        end: () => client.close(),
+      };
     },
     async postgres() {
       const { default: pg } = await import("pg");
       const pool = new pg.Pool(server);
       const { createPostgresStore } = require("mailroom-verifier/stores/postgres");
-      return { store: createPostgresStore({ client: pool, namespace: "processes" }), end: () => pool.end() };
+      return {
+        store: createPostgresStore({ client: pool, namespace: "processes" }),
+        end: () => pool.end(),
+      };
     },
   };
 }

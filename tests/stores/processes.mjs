@@ -15,7 +15,13 @@ export function* acrossProcesses(folder, kind, server) {
     `of ${PROCESSES} processes one gets to run the callback, once, and together they get five verdicts on codes`,
     async () => {
       // A moment at which all of them have started.
-      const task = JSON.stringify({ folder, kind, server, links: freshLinks(), at: Date.now() + 3000 });
+      const task = JSON.stringify({
+        folder,
+        kind,
+        server,
+        links: freshLinks(),
+        at: Date.now() + 3000,
+      });
       const answers = await Promise.all(
         Array.from({ length: PROCESSES }, async () => {
           const running = promisify(execFile)(process.execPath, [PROGRAM], { timeout: 60_000 });

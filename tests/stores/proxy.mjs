@@ -1,4 +1,5 @@
-// A proxy between a client and its server that cuts the connection at a command: before it arrives, or before its answer.
+// A proxy between a client and its server that cuts the connection at a command: before it arrives,
+// or before its answer.
 
 import { once } from "node:events";
 import { connect, createServer } from "node:net";
@@ -18,8 +19,10 @@ export class CuttingProxy {
 
   /**
    * @param {import("node:net").NetConnectOpts} target the server
-   * @param {(bytes: Buffer) => boolean} isCommand whether what a client sent at once is one that counts
-   * @param {{ resets?: boolean }} options whether a connection is reset when it is cut, instead of being closed
+   * @param {(bytes: Buffer) => boolean} isCommand whether what a client sent at once is one that
+   * counts
+   * @param {{ resets?: boolean }} options whether a connection is reset when it is cut, instead of
+   * being closed
    */
   static async start(target, isCommand, { resets = true } = {}) {
     const proxy = new CuttingProxy();
@@ -35,7 +38,10 @@ export class CuttingProxy {
     return this.#server.address().port;
   }
 
-  /** Cuts at the command of this number, from 1: "before" it arrives, or "after" the server has answered it. */
+  /**
+   * Cuts at the command of this number, from 1: "before" it arrives, or "after" the server has
+   * answered it.
+   */
   cut(number, moment, { refuseAfterwards = false } = {}) {
     this.#fault = { number, moment, refuseAfterwards };
     this.commands = 0;

@@ -6,9 +6,11 @@ const activate = { action: "activate" };
 
 /**
  * @param {object} verifierPackage the namespaces of the package and its handler as one
- * @param {{ key: string, code: string, activation: string, recovery: string, bound: string, nonce: string }} links
+ * @param {{ key: string, code: string, activation: string, recovery: string, bound: string, nonce:
+ * string }} links
  * @param {() => object} makeStore a store on the same backend each time
- * @param {number} most how many codes are guessed at once; fewer for backends that keep a history of them in one row
+ * @param {number} most how many codes are guessed at once; fewer for backends that keep a history
+ * of them in one row
  */
 export function* redeeming(
   { createVerifier, createGuard, createLinkHandler },
@@ -29,7 +31,11 @@ export function* redeeming(
       );
       const count = (wanted) => verdicts.filter((verdict) => verdict.reason === wanted).length;
       same(count("ERR_CODE_MISMATCH"), 5, `verdicts of ${kinds(verdicts)}`);
-      same(count("ERR_TOO_MANY_ATTEMPTS"), guesses.length - 5, `refused without one of ${kinds(verdicts)}`);
+      same(
+        count("ERR_TOO_MANY_ATTEMPTS"),
+        guesses.length - 5,
+        `refused without one of ${kinds(verdicts)}`,
+      );
       const right = await tryRedeem(recovery, { action: "recover", code });
       same(right.reason, "ERR_TOO_MANY_ATTEMPTS", "the right code");
     },
@@ -39,7 +45,9 @@ export function* redeeming(
     async () => {
       const reason = new Error("origin is down");
       const { redeem } = createGuard({ verifier, store: makeStore() });
-      const thrown = await redeem(activation, activate, () => Promise.reject(reason)).catch((error) => error);
+      const thrown = await redeem(activation, activate, () => Promise.reject(reason)).catch(
+        (error) => error,
+      );
       same(thrown, reason, "what was thrown");
       let ran = 0;
       const callback = () => {
@@ -57,7 +65,8 @@ export function* redeeming(
     },
   ];
   yield [
-    "of ten presses of a bound link at once in another browser one has an effect, and used means used in each browser",
+    "of ten presses of a bound link at once in another browser one has an effect, and used " +
+      "means used in each browser",
     async () => {
       let effects = 0;
       const press = (cookie, more) => {
@@ -66,14 +75,21 @@ export function* redeeming(
           await new Promise((resolve) => setTimeout(resolve, 20));
           return "ok";
         };
-        const handle = createLinkHandler({ verifier, store: makeStore(), redeem, storeTimeout: 60 });
+        const handle = createLinkHandler({
+          verifier,
+          store: makeStore(),
+          redeem,
+          storeTimeout: 60,
+        });
         const headers = {
           "Content-Type": "application/x-www-form-urlencoded",
           Origin: "https://app.example",
           Cookie: cookie,
         };
         const body = new URLSearchParams({ token: bound, ...more }).toString();
-        return handle(new Request("https://app.example/activate", { method: "POST", headers, body }));
+        return handle(
+          new Request("https://app.example/activate", { method: "POST", headers, body }),
+        );
       };
       const presses = Array.from({ length: 10 }, () => press("a=b", { browser_code: "31943" }));
       const statuses = (await Promise.all(presses)).map(({ status }) => status);

@@ -29,7 +29,12 @@ const CLIENTS = {
     return { client, send: (...words) => client.sendCommand(words), end: () => client.destroy() };
   },
   async ioredis(path) {
-    const client = new Redis({ path, maxRetriesPerRequest: 0, enableOfflineQueue: false, lazyConnect: true });
+    const client = new Redis({
+      path,
+      maxRetriesPerRequest: 0,
+      enableOfflineQueue: false,
+      lazyConnect: true,
+    });
     client.on("error", () => {});
     await client.connect();
     return { client, send: (...words) => client.call(...words), end: () => client.disconnect() };
@@ -42,7 +47,10 @@ const CLIENTS = {
 
 const owner = (number) => new Uint8Array(16).fill(number);
 
-/** Clients as they are by default, which connect again, and of which ioredis sends again what was not answered. */
+/**
+ * Clients as they are by default, which connect again, and of which ioredis sends again what was
+ * not answered.
+ */
 const RESENDING = {
   "node-redis": async (port) => {
     const client = createClient({ socket: { host: "127.0.0.1", port } });
@@ -67,7 +75,11 @@ async function interrupted({ report, load, title, path, connect, direct }) {
     outcomes(interruptions(verifierPackage, freshLinks, proxy, ...stores)),
   );
   await report.run(`${title}, a release that comes again`, () =>
-    outcomes(threeEffects(verifierPackage, freshLinks, proxy, ...stores, { resends: title.endsWith("ioredis") })),
+    outcomes(
+      threeEffects(verifierPackage, freshLinks, proxy, ...stores, {
+        resends: title.endsWith("ioredis"),
+      }),
+    ),
   );
   end();
   await proxy.end();
@@ -85,7 +97,9 @@ export async function redis({ report, load, folder }) {
     await redisCluster({ report, load, name, program });
   }
   if (!found.some(({ name }) => name === "valkey")) {
-    console.log("Valkey: not on this machine (Debian has a package valkey-server from version 13 on)");
+    console.log(
+      "Valkey: not on this machine (Debian has a package valkey-server from version 13 on)",
+    );
   }
 }
 
@@ -119,9 +133,13 @@ async function onServer({ report, load, folder, title, program, connect }) {
         await report.run(`${title}, redeeming`, () =>
           outcomes(redeeming({ ...verifierPackage, ...load("handler") }, freshLinks(), makeStore)),
         );
-        await report.run(`${title}, keys`, () => outcomes(keys(subject, createRedisStore, client, send)));
+        await report.run(`${title}, keys`, () =>
+          outcomes(keys(subject, createRedisStore, client, send)),
+        );
         if (title.endsWith("node-redis")) {
-          await report.run(`${title}, processes`, () => outcomes(acrossProcesses(folder, "redis", { path })));
+          await report.run(`${title}, processes`, () =>
+            outcomes(acrossProcesses(folder, "redis", { path })),
+          );
         }
         const [, by] = title.split(" by ");
         if (RESENDING[by]) {
@@ -142,10 +160,20 @@ async function onServer({ report, load, folder, title, program, connect }) {
             "a server that may evict is refused, until it does not",
             async () => {
               const store = createRedisStore({ client, namespace: "mailroom" });
-              const call = (method) => () => store[method](new Uint8Array(16), Date.now() / 1000 + 60, owner(1));
+              const call = (method) => () =>
+                store[method](new Uint8Array(16), Date.now() / 1000 + 60, owner(1));
               for (const method of ["consume", "attempt", "release", "withdraw"]) {
-                const error = await rejection(subject, "ERR_STORE_UNAVAILABLE", method, call(method));
-                same(/noeviction/.test(error.message) && error.message.includes(policy), true, error.message);
+                const error = await rejection(
+                  subject,
+                  "ERR_STORE_UNAVAILABLE",
+                  method,
+                  call(method),
+                );
+                same(
+                  /noeviction/.test(error.message) && error.message.includes(policy),
+                  true,
+                  error.message,
+                );
               }
               same(await send("DBSIZE"), 0, "keys");
               await send("CONFIG", "SET", "maxmemory-policy", "noeviction");
@@ -170,7 +198,9 @@ function* denials(subject, { createVerifier, createGuard }, small, unreachable) 
       `${what} denies`,
       async () => {
         const { redeem } = createGuard({ verifier, store });
-        const error = await rejection(subject, code, what, () => redeem(activation, { action: "activate" }));
+        const error = await rejection(subject, code, what, () =>
+          redeem(activation, { action: "activate" }),
+        );
         same(error.cause instanceof Error, true, "a cause");
       },
     ];
@@ -183,10 +213,13 @@ function* keys(subject, createRedisStore, client, send) {
   const until = () => Date.now() / 1000 + 100;
 
   yield [
-    "all of a link is in one key, which carries the namespace and ends by itself, however often it is asked for",
+    "all of a link is in one key, which carries the namespace and ends by itself, however " +
+      "often it is asked for",
     async () => {
       const store = createRedisStore({ client, namespace: "keys" });
-      await Promise.all(Array.from({ length: 1000 }, () => store.attempt(id, until(), randomBytes(16))));
+      await Promise.all(
+        Array.from({ length: 1000 }, () => store.attempt(id, until(), randomBytes(16))),
+      );
       await store.withdraw(id, until(), owner(1));
       await store.consume(id, until() + 100, owner(1));
       await store.release(id, until(), owner(2));
@@ -202,7 +235,10 @@ function* keys(subject, createRedisStore, client, send) {
       for (const method of ["release", "withdraw"]) {
         await store[method](id, Date.now() / 1000 - 10, owner(1));
       }
-      await come("keys whose time is over to be gone", async () => Number(await send("EXISTS", `over:${name}`)) === 0);
+      await come(
+        "keys whose time is over to be gone",
+        async () => Number(await send("EXISTS", `over:${name}`)) === 0,
+      );
     },
   ];
   yield [
@@ -232,7 +268,11 @@ function* keys(subject, createRedisStore, client, send) {
           const error = await rejection(subject, "ERR_STORE_UNAVAILABLE", method, () =>
             answers[method](id, until(), owner(1)),
           );
-          same(error.message, `the client answered EVAL with ${shown}, not with an integer`, method);
+          same(
+            error.message,
+            `the client answered EVAL with ${shown}, not with an integer`,
+            method,
+          );
         }
       }
     },
@@ -250,7 +290,10 @@ function* keys(subject, createRedisStore, client, send) {
   ]) {
     yield [
       `the options ${Object.keys(options)} with the namespace ${options.namespace?.slice(0, 10)} are refused`,
-      () => rejection(subject, "ERR_INVALID_ARGUMENT", "options", async () => createRedisStore(options)),
+      () =>
+        rejection(subject, "ERR_INVALID_ARGUMENT", "options", async () =>
+          createRedisStore(options),
+        ),
     ];
   }
 }

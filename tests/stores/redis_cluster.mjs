@@ -45,9 +45,15 @@ export async function redisCluster({ report, load, name, program }) {
         ofChecks(await checkStore({ store: makeStore("conformance") }), ["errors", "full"]),
       );
       await report.run(`${title}, redeeming`, () =>
-        outcomes(redeeming({ ...load("."), ...load("handler") }, freshLinks(), () => makeStore(`redeeming-${by}`))),
+        outcomes(
+          redeeming({ ...load("."), ...load("handler") }, freshLinks(), () =>
+            makeStore(`redeeming-${by}`),
+          ),
+        ),
       );
-      await report.run(`${title}, eviction`, () => outcomes(eviction({ errors: load("errors") }, makeStore, nodes)));
+      await report.run(`${title}, eviction`, () =>
+        outcomes(eviction({ errors: load("errors") }, makeStore, nodes)),
+      );
       end();
     }
   });
@@ -70,7 +76,8 @@ function* eviction(subject, makeStore, nodes) {
         }
         await node.config("SET", "maxmemory-policy", "noeviction");
         const store = makeStore("eviction");
-        for (let time = 0; time < 30; time += 1) same(await store.consume(bytes(), until, bytes()), true, "without it");
+        for (let time = 0; time < 30; time += 1)
+          same(await store.consume(bytes(), until, bytes()), true, "without it");
       },
     ];
   }
@@ -103,7 +110,9 @@ async function withCluster(program, use) {
         const info = await node.call("CLUSTER", "INFO");
         return info.includes("cluster_state:ok") && info.includes(`cluster_known_nodes:${NODES}`);
       };
-      await until("a whole cluster", async () => (await Promise.all(nodes.map(isWhole))).every(Boolean));
+      await until("a whole cluster", async () =>
+        (await Promise.all(nodes.map(isWhole))).every(Boolean),
+      );
       return await use(nodes, ports);
     } finally {
       for (const node of nodes) node.disconnect();

@@ -1,4 +1,5 @@
-// A server of Redis or Valkey of its own for a test, on a socket in a folder, without anything on disk.
+// A server of Redis or Valkey of its own for a test, on a socket in a folder, without anything on
+// disk.
 
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -9,7 +10,10 @@ import { delimiter, join } from "node:path";
 import { SUPERVISE } from "../runtimes/supervise.mjs";
 import { until } from "../waiting.mjs";
 
-/** In milliseconds. By default node-redis gives a command up after 5 s, which ten thousand at once take on a busy machine. */
+/**
+ * In milliseconds. By default node-redis gives a command up after 5 s, which ten thousand at once
+ * take on a busy machine.
+ */
 export const COMMAND_TIMEOUT = 120_000;
 
 /** The servers of this machine. */
@@ -31,7 +35,14 @@ export async function withRedis(program, settings, use) {
   // Sockets have short names, so not in the folder of the tests.
   const folder = mkdtempSync(join(tmpdir(), "mailroom-redis-"));
   const socket = join(folder, "socket");
-  const all = { port: "0", unixsocket: socket, dir: folder, save: "", appendonly: "no", ...settings };
+  const all = {
+    port: "0",
+    unixsocket: socket,
+    dir: folder,
+    save: "",
+    appendonly: "no",
+    ...settings,
+  };
   const args = Object.entries(all).flatMap(([name, value]) => [`--${name}`, value]);
   const server = spawn("/bin/sh", ["-c", SUPERVISE, "redis", program, ...args], {
     stdio: ["pipe", "pipe", "pipe", "ignore"],
@@ -46,7 +57,8 @@ export async function withRedis(program, settings, use) {
   };
   try {
     await until(`the socket of ${program}`, () => {
-      if (server.exitCode !== null) throw new Error(`${program} did not start; it said: ${output.trim() || "nothing"}`);
+      if (server.exitCode !== null)
+        throw new Error(`${program} did not start; it said: ${output.trim() || "nothing"}`);
       return existsSync(socket);
     });
     return await use(socket, stop);

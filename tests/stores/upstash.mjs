@@ -21,7 +21,10 @@ const METHODS = ["consume", "attempt", "release", "withdraw"];
 export async function upstash({ report, load }) {
   const [found] = servers();
   if (found === undefined) {
-    report.missing("Redis over HTTP", "there is no redis-server; install Debian's package redis-server");
+    report.missing(
+      "Redis over HTTP",
+      "there is no redis-server; install Debian's package redis-server",
+    );
     return;
   }
   const title = `${found.name} over HTTP`;
@@ -45,14 +48,23 @@ export async function upstash({ report, load }) {
       );
       await report.run(`${title}, redeeming`, () =>
         outcomes(
-          redeeming({ ...load("."), ...load("handler") }, freshLinks(), () => make(server.url, "redeeming"), 200),
+          redeeming(
+            { ...load("."), ...load("handler") },
+            freshLinks(),
+            () => make(server.url, "redeeming"),
+            200,
+          ),
         ),
       );
-      await report.run(`${title}, requests`, () => outcomes(requests(subject, createUpstashStore, server, redis)));
+      await report.run(`${title}, requests`, () =>
+        outcomes(requests(subject, createUpstashStore, server, redis)),
+      );
       const proxy = await CuttingProxy.start({ host: "127.0.0.1", port: server.port }, (bytes) =>
         bytes.includes("EVAL"),
       );
-      const stores = [`http://127.0.0.1:${proxy.port}`, server.url].map((url) => make(url, "interrupted"));
+      const stores = [`http://127.0.0.1:${proxy.port}`, server.url].map((url) =>
+        make(url, "interrupted"),
+      );
       await report.run(`${title}, connections that are cut`, () =>
         outcomes([
           ...interruptions(load("."), freshLinks, proxy, ...stores),
@@ -140,7 +152,8 @@ function* requests(subject, createUpstashStore, server, redis) {
       async () => {
         const call = async () => createUpstashStore({ ...given, [name]: value });
         const error = await rejection(subject, "ERR_INVALID_ARGUMENT", "options", call);
-        for (const secret of [TOKEN, "password", "_token"]) same(error.message.includes(secret), false, error.message);
+        for (const secret of [TOKEN, "password", "_token"])
+          same(error.message.includes(secret), false, error.message);
       },
     ];
   }
@@ -155,15 +168,40 @@ function* answers(subject, createUpstashStore) {
     ["nothing", 200, "", "ERR_STORE_UNAVAILABLE"],
     ["null", 200, "null", "ERR_STORE_UNAVAILABLE"],
     ["one reply too few", 200, json([noeviction]), "ERR_STORE_UNAVAILABLE"],
-    ["one reply too many", 200, json([noeviction, { result: 1 }, { result: 1 }]), "ERR_STORE_UNAVAILABLE"],
+    [
+      "one reply too many",
+      200,
+      json([noeviction, { result: 1 }, { result: 1 }]),
+      "ERR_STORE_UNAVAILABLE",
+    ],
     ["replies that are null", 200, json([null, null]), "ERR_STORE_UNAVAILABLE"],
     ["no policy", 200, json([{ result: "# Memory" }, { result: 1 }]), "ERR_STORE_UNAVAILABLE"],
     ["an integer as text", 200, json([noeviction, { result: "1" }]), "ERR_STORE_UNAVAILABLE"],
     ["true", 200, json([noeviction, { result: true }]), "ERR_STORE_UNAVAILABLE"],
-    ["an error beside a result", 200, json([noeviction, { result: 1, error: "ERR" }]), "ERR_STORE_UNAVAILABLE"],
-    ["an error that is an object", 200, json([noeviction, { error: { a: TOKEN } }]), "ERR_STORE_UNAVAILABLE"],
-    ["an error with the token", 200, json([noeviction, { error: `ERR ${TOKEN}` }]), "ERR_STORE_UNAVAILABLE"],
-    ["no room", 200, json([noeviction, { error: "ERR DB capacity quota exceeded" }]), "ERR_STORE_FULL"],
+    [
+      "an error beside a result",
+      200,
+      json([noeviction, { result: 1, error: "ERR" }]),
+      "ERR_STORE_UNAVAILABLE",
+    ],
+    [
+      "an error that is an object",
+      200,
+      json([noeviction, { error: { a: TOKEN } }]),
+      "ERR_STORE_UNAVAILABLE",
+    ],
+    [
+      "an error with the token",
+      200,
+      json([noeviction, { error: `ERR ${TOKEN}` }]),
+      "ERR_STORE_UNAVAILABLE",
+    ],
+    [
+      "no room",
+      200,
+      json([noeviction, { error: "ERR DB capacity quota exceeded" }]),
+      "ERR_STORE_FULL",
+    ],
     ["a redirect", 307, "", "ERR_STORE_UNAVAILABLE", { location: "/pipeline" }],
     ["an outage", 503, json([noeviction, { result: 1 }]), "ERR_STORE_UNAVAILABLE"],
   ]) {
@@ -177,8 +215,14 @@ function* answers(subject, createUpstashStore) {
         const url = `http://127.0.0.1:${server.address().port}/`;
         for (const method of METHODS) {
           const store = createUpstashStore({ url, token: TOKEN, namespace: "mailroom" });
-          const error = await rejection(subject, code, method, () => store[method](owner(1), until(), owner(2)));
-          same(error.message.includes(TOKEN) || String(error.cause).includes(TOKEN), false, error.message);
+          const error = await rejection(subject, code, method, () =>
+            store[method](owner(1), until(), owner(2)),
+          );
+          same(
+            error.message.includes(TOKEN) || String(error.cause).includes(TOKEN),
+            false,
+            error.message,
+          );
         }
         server.close();
         server.closeAllConnections();

@@ -1,5 +1,5 @@
-// A stand-in for the REST service of Upstash: the part of its protocol that sends several commands at once, in front of a
-// client of a real server.
+// A stand-in for the REST service of Upstash: the part of its protocol that sends several commands
+// at once, in front of a client of a real server.
 
 import { once } from "node:events";
 import { createServer } from "node:http";
@@ -16,7 +16,9 @@ export class UpstashServer {
     server.#server = createServer((request, response) => {
       server.#answer(redis, token, request).then(
         ([status, body]) =>
-          response.writeHead(status, { "content-type": "application/json" }).end(JSON.stringify(body)),
+          response
+            .writeHead(status, { "content-type": "application/json" })
+            .end(JSON.stringify(body)),
         () => response.destroy(),
       );
     }).listen(0, "127.0.0.1");
@@ -44,7 +46,8 @@ export class UpstashServer {
     if (request.headers.authorization !== `Bearer ${token}`) {
       return [401, { error: "WRONGPASS invalid or missing auth token" }];
     }
-    if (request.method !== "POST" || request.url !== "/pipeline") return [404, { error: "ERR no such path" }];
+    if (request.method !== "POST" || request.url !== "/pipeline")
+      return [404, { error: "ERR no such path" }];
     this.requests.push(commands);
     const replies = [];
     // One after the other, and each whatever became of those before it.

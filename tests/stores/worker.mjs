@@ -1,4 +1,5 @@
-// What workerd runs: the conformance kit and the guard on Durable Objects. The links come with the request.
+// What workerd runs: the conformance kit and the guard on Durable Objects. The links come with the
+// request.
 
 import { createDurableObjectStore, UsedToken } from "mailroom-verifier/stores/durable-object";
 import { checkStore } from "mailroom-verifier/conformance";
@@ -56,8 +57,10 @@ export default {
     const store = (binding = env.UsedToken, name = "store") =>
       createDurableObjectStore({ binding, namespace: `${run}-${name}` });
     const topics = {
-      conformance: async () => ofChecks(await checkStore({ store: store(), unreachable: store(env.Broken) }), ["full"]),
-      redeeming: () => outcomes(redeeming({ ...verifierPackage, ...handlerEntry }, links, () => store())),
+      conformance: async () =>
+        ofChecks(await checkStore({ store: store(), unreachable: store(env.Broken) }), ["full"]),
+      redeeming: () =>
+        outcomes(redeeming({ ...verifierPackage, ...handlerEntry }, links, () => store())),
       objects: () => outcomes(objects(env, store, run)),
       interruptions: () => {
         const network = new Network();
@@ -100,7 +103,11 @@ function* objects(env, store, run) {
       same((await watch("watched", 1)).keys.length, 0, "what is kept after its time");
       same((await watch("watched", 1)).alarm, null, "the alarm after its time");
       same((await watch("watched", 2)).keys.join(), "entry", "what is kept of what was extended");
-      same((await watch("watched", 2)).alarm, (until + 600) * 1000, "the alarm of what was extended");
+      same(
+        (await watch("watched", 2)).alarm,
+        (until + 600) * 1000,
+        "the alarm of what was extended",
+      );
     },
   ];
   yield [
@@ -129,7 +136,8 @@ function* objects(env, store, run) {
     "what is released or withdrawn when its time is over leaves nothing behind",
     async () => {
       const watched = store(env.Watched, "over");
-      for (const method of ["release", "withdraw"]) await watched[method](id(6), Date.now() / 1000 - 10, owner(1));
+      for (const method of ["release", "withdraw"])
+        await watched[method](id(6), Date.now() / 1000 - 10, owner(1));
       same((await watch("over", 6)).keys.length, 0, "what is kept");
     },
   ];
@@ -140,7 +148,8 @@ function* objects(env, store, run) {
       const error = await rejection(subject, "ERR_STORE_UNAVAILABLE", "another class", () =>
         other.consume(id(7), Date.now() / 1000 + 60, owner(1)),
       );
-      const said = 'the store answered with the string "OK": is the Durable Object of the class UsedToken?';
+      const said =
+        'the store answered with the string "OK": is the Durable Object of the class UsedToken?';
       same(error.message, said, "the message");
     },
   ];
@@ -159,7 +168,11 @@ function* objects(env, store, run) {
         [`toString?until=9999999999&owner=${someone}`, "POST", 404],
         [`consume?until=1&owner=${someone}`, "POST", 410],
       ]) {
-        same((await object.fetch(`https://object/${path}`, { method })).status, status, `${method} ${path}`);
+        same(
+          (await object.fetch(`https://object/${path}`, { method })).status,
+          status,
+          `${method} ${path}`,
+        );
       }
     },
   ];
@@ -172,7 +185,10 @@ function* objects(env, store, run) {
   ]) {
     yield [
       `the options ${Object.keys(options)} are refused`,
-      () => rejection(subject, "ERR_INVALID_ARGUMENT", "options", async () => createDurableObjectStore(options)),
+      () =>
+        rejection(subject, "ERR_INVALID_ARGUMENT", "options", async () =>
+          createDurableObjectStore(options),
+        ),
     ];
   }
 }

@@ -36,7 +36,12 @@ export async function everyPage({ visitor, demo, pictures }) {
   await pipeline.waitForSelector('[data-count="registered"]');
   const refused = await visitor.open("/activate?token=cut");
   const missing = await visitor.open("/nowhere");
-  pages.push(["inspector", inspector], ["pipeline", pipeline], ["refused", refused], ["not-found", missing]);
+  pages.push(
+    ["inspector", inspector],
+    ["pipeline", pipeline],
+    ["refused", refused],
+    ["not-found", missing],
+  );
   for (const [name, page] of pages) {
     for (const width of WIDTHS) {
       await page.setViewportSize({ width, height: 800 });
@@ -46,9 +51,13 @@ export async function everyPage({ visitor, demo, pictures }) {
           path: join(pictures, `${name}-${width}-${colorScheme}.png`),
           fullPage: true,
         });
-        // Colours are those of the scheme and sizes those of the width, so each of both once is enough.
+        // Colours are those of the scheme and sizes those of the width, so each of both once is
+        // enough.
         if ((width === 360) === (colorScheme === "dark")) {
-          checks.none(`${name}, ${width} px, ${colorScheme}: axe finds nothing`, await violations(page));
+          checks.none(
+            `${name}, ${width} px, ${colorScheme}: axe finds nothing`,
+            await violations(page),
+          );
         }
       }
       const wider = await page.evaluate(
@@ -71,7 +80,8 @@ export async function violations(page, rules = {}) {
     rules,
   );
   return found.map(
-    ({ id, impact, nodes }) => `${impact} ${id}: ${nodes.map(({ html }) => html.slice(0, 120)).join(" ")}`,
+    ({ id, impact, nodes }) =>
+      `${impact} ${id}: ${nodes.map(({ html }) => html.slice(0, 120)).join(" ")}`,
   );
 }
 
@@ -86,11 +96,14 @@ export async function byKeyboard({ visitor, demo }) {
       const unseen = await shown.evaluate(() => {
         const { activeElement } = document;
         // Of a mail the browser itself marks the link.
-        if (activeElement === document.body || activeElement instanceof HTMLIFrameElement) return false;
+        if (activeElement === document.body || activeElement instanceof HTMLIFrameElement)
+          return false;
         return getComputedStyle(activeElement).outlineStyle === "none";
       });
-      if (unseen) checks.results.push({ name: "focus", error: `is not seen on the way to ${selector}` });
-      if (await shown.evaluate((wanted) => document.activeElement.matches(wanted), selector)) return;
+      if (unseen)
+        checks.results.push({ name: "focus", error: `is not seen on the way to ${selector}` });
+      if (await shown.evaluate((wanted) => document.activeElement.matches(wanted), selector))
+        return;
     }
     throw new Error(`no number of tabs leads to ${selector}`);
   };
@@ -117,17 +130,26 @@ export async function byKeyboard({ visitor, demo }) {
   await link.waitForSelector("#page-check");
   await link.keyboard.press("Tab");
   await Promise.all([link.waitForEvent("load"), link.keyboard.press("Enter")]);
-  checks.same("the link's button is the first stop", await link.textContent("h1"), "Your account is active");
-  const [{ status }] = await demo.query("SELECT status::text FROM accounts WHERE login = 'keyboard'");
+  checks.same(
+    "the link's button is the first stop",
+    await link.textContent("h1"),
+    "Your account is active",
+  );
+  const [{ status }] = await demo.query(
+    "SELECT status::text FROM accounts WHERE login = 'keyboard'",
+  );
   checks.same("the account is active", status, "active");
   await recoverByKeyboard({ visitor, demo, checks, page, tabOn });
   await page.bringToFront();
   await tab('input[name="format"]');
-  const chosen = () => page.evaluate(() => document.querySelector('input[name="format"]:checked').value);
+  const chosen = () =>
+    page.evaluate(() => document.querySelector('input[name="format"]:checked').value);
   const first = await chosen();
   await page.keyboard.press("ArrowDown");
   checks.same("the arrows switch the format", (await chosen()) !== first, true);
-  await page.waitForFunction(() => /signed as/.test(document.querySelector("#settings-note").textContent));
+  await page.waitForFunction(() =>
+    /signed as/.test(document.querySelector("#settings-note").textContent),
+  );
   await page.close();
   await link.close();
 
@@ -180,7 +202,11 @@ async function recoverByKeyboard({ visitor, demo, checks, page, tabOn }) {
   await tabOn(link, "#code");
   await link.keyboard.type(code);
   await Promise.all([link.waitForEvent("load"), link.keyboard.press("Enter")]);
-  checks.same("a code is typed and sent", await link.textContent("h1"), "Your account is recovered");
+  checks.same(
+    "a code is typed and sent",
+    await link.textContent("h1"),
+    "Your account is recovered",
+  );
   const [{ used }] = await demo.query(
     `SELECT count(consumed_at)::int AS used FROM tokens JOIN accounts ON accounts.id = account
     WHERE login = 'keyboard' AND action = 'password_recovery'`,

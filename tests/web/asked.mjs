@@ -1,10 +1,13 @@
-// What somebody chooses, presses or types stays on the page until it is answered, whatever comes in between. Requests and
-// events are held back here, so that they come in the order in which a slow machine may have them.
+// What somebody chooses, presses or types stays on the page until it is answered, whatever comes in
+// between. Requests and events are held back here, so that they come in the order in which a slow
+// machine may have them.
 
 import { Checks } from "./checks.mjs";
 import { until } from "../waiting.mjs";
 
-/** Runs in the page: keeps what was heard, and while there is a list `late`, does not pass it on. */
+/**
+ * Runs in the page: keeps what was heard, and while there is a list `late`, does not pass it on.
+ */
 function holdable() {
   const Real = globalThis.EventSource;
   globalThis.heard = [];
@@ -97,7 +100,10 @@ export async function answeredLate({ visitor, demo }) {
   const chosen = 'input[name="format"]:checked';
   const format = () => page.inputValue(chosen);
   const noted = (text) =>
-    page.waitForFunction((text) => document.querySelector("#settings-note").textContent.includes(text), text);
+    page.waitForFunction(
+      (text) => document.querySelector("#settings-note").textContent.includes(text),
+      text,
+    );
   await page.waitForSelector(chosen);
 
   // An event of before, while the request is under way; then a second choice.
@@ -112,8 +118,16 @@ export async function answeredLate({ visitor, demo }) {
   checks.same("a second choice is shown at once", await format(), "v1");
   both.pass();
   await noted("signed as v1");
-  checks.same("and asked for after the first", both.bodies.join(), '{"format":"v2"},{"format":"v1"}');
-  checks.same("so that it is what is set", (await elsewhere(demo, "lifetime", { seconds: 900 })).format, "v1");
+  checks.same(
+    "and asked for after the first",
+    both.bodies.join(),
+    '{"format":"v2"},{"format":"v1"}',
+  );
+  checks.same(
+    "so that it is what is set",
+    (await elsewhere(demo, "lifetime", { seconds: 900 })).format,
+    "v1",
+  );
   checks.same("and shown", await format(), "v1");
   await both.end();
 
@@ -138,7 +152,9 @@ export async function answeredLate({ visitor, demo }) {
   await hold(page);
   await elsewhere(demo, "lifetime", { seconds: 60 });
   await until("the old event", () =>
-    page.evaluate(() => globalThis.heard.findLast((event) => event.startsWith("settings"))?.includes(":60,")),
+    page.evaluate(() =>
+      globalThis.heard.findLast((event) => event.startsWith("settings"))?.includes(":60,"),
+    ),
   );
   await page.check(radio("format", "v3"));
   await noted("signed as v3");
@@ -152,7 +168,11 @@ export async function answeredLate({ visitor, demo }) {
   await lifetime.arrived();
   await elsewhere(demo, "format", { format: "v2" });
   await page.waitForSelector(`${radio("format", "v2")}:checked`);
-  checks.same("a lifetime stays, too", await page.inputValue('input[name="lifetime"]:checked'), "900");
+  checks.same(
+    "a lifetime stays, too",
+    await page.inputValue('input[name="lifetime"]:checked'),
+    "900",
+  );
   lifetime.pass();
   await noted("live 900 seconds");
   await page.close();
@@ -171,11 +191,19 @@ export async function buttonsAnsweredLate({ visitor, demo }) {
   const killing = await Held.on(page, "**/demo/collector");
   await page.click("#collector");
   await killing.arrived();
-  checks.same("a button shows what it was pressed for", await label("collector"), "Start the collector");
+  checks.same(
+    "a button shows what it was pressed for",
+    await label("collector"),
+    "Start the collector",
+  );
   // A change of the format restarts the collector, which events tell.
   await elsewhere(demo, "format", { format: "v2" });
   await heard(page, '"format":"v2"');
-  checks.same("also when events say that the collector runs", await label("collector"), "Start the collector");
+  checks.same(
+    "also when events say that the collector runs",
+    await label("collector"),
+    "Start the collector",
+  );
   await again("collector");
   killing.pass();
   await ready("collector");
@@ -189,7 +217,11 @@ export async function buttonsAnsweredLate({ visitor, demo }) {
   checks.same("pressed again it shows that", await label("collector"), "Kill the collector");
   failing.refuse();
   await ready("collector");
-  checks.same("and when it has failed, what is so", await label("collector"), "Start the collector");
+  checks.same(
+    "and when it has failed, what is so",
+    await label("collector"),
+    "Start the collector",
+  );
   checks.same("with the reason", await label("pipeline-note"), "Not now.");
   await failing.end();
 
@@ -214,7 +246,10 @@ export async function buttonsAnsweredLate({ visitor, demo }) {
   return checks.results;
 }
 
-/** People are told once, and on a new stream after news that are older than what the one before it had told. */
+/**
+ * People are told once, and on a new stream after news that are older than what the one before it
+ * had told.
+ */
 export async function oneAfterTheOther({ visitor, demo }) {
   const checks = new Checks();
   await elsewhere(demo, "registrations", { count: 1 });
@@ -224,7 +259,10 @@ export async function oneAfterTheOther({ visitor, demo }) {
     await page.fill("#email", `next-${number}@example.test`);
     await page.fill("#login", `next-${number}`);
     await page.click("#register button");
-    await until(`the account of next-${number}`, async () => (await account.textContent()) === `next-${number}`);
+    await until(
+      `the account of next-${number}`,
+      async () => (await account.textContent()) === `next-${number}`,
+    );
   }
   checks.same("each of seven accounts is shown", await account.textContent(), "next-6");
   await page.close();
@@ -243,11 +281,16 @@ export async function typedMeanwhile({ visitor }) {
   await page.fill("#login", "next");
   registering.pass();
   await page.waitForSelector('#mails [data-action="activate"]');
-  checks.same("a login that is typed during a registration stays", await page.inputValue("#login"), "next");
+  checks.same(
+    "a login that is typed during a registration stays",
+    await page.inputValue("#login"),
+    "next",
+  );
   await registering.end();
 
   const link = await visitor.follow(page, "activate");
-  // What a page is told that is complete only after the press; then, what one is told to which a browser goes back.
+  // What a page is told that is complete only after the press; then, what one is told to which a
+  // browser goes back.
   const taken = await link.evaluate(() => {
     const form = document.querySelector("#redeem");
     const button = form.querySelector("button");
@@ -258,7 +301,11 @@ export async function typedMeanwhile({ visitor }) {
       return button.disabled;
     });
   });
-  checks.same("a link's button takes no second press, unless the browser went back", taken.join(), "true,false");
+  checks.same(
+    "a link's button takes no second press, unless the browser went back",
+    taken.join(),
+    "true,false",
+  );
   checks.same("the next press is answered", await visitor.press(link), "Your account is active");
 
   let listing;
@@ -269,8 +316,16 @@ export async function typedMeanwhile({ visitor }) {
   await inspector.fill("#token", "pasted");
   listing.pass();
   await inspector.waitForSelector("#picked option:nth-child(2)", { state: "attached" });
-  checks.same("a token that is pasted while mails are listed stays", await inspector.inputValue("#token"), "pasted");
-  checks.same("and is judged", await inspector.textContent("#verdict"), "Refused: ERR_TOKEN_MALFORMED");
+  checks.same(
+    "a token that is pasted while mails are listed stays",
+    await inspector.inputValue("#token"),
+    "pasted",
+  );
+  checks.same(
+    "and is judged",
+    await inspector.textContent("#verdict"),
+    "Refused: ERR_TOKEN_MALFORMED",
+  );
   for (const opened of [page, link, inspector]) await opened.close();
   return checks.results;
 }

@@ -5,8 +5,11 @@ export class Checks {
 
   /** Notes whether `actual` is what was expected: a text, a number, or a pattern. */
   same(name, actual, expected) {
-    const fits = expected instanceof RegExp ? expected.test(String(actual)) : Object.is(actual, expected);
-    this.results.push(fits ? { name } : { name, error: `${shown(actual)} instead of ${shown(expected)}` });
+    const fits =
+      expected instanceof RegExp ? expected.test(String(actual)) : Object.is(actual, expected);
+    this.results.push(
+      fits ? { name } : { name, error: `${shown(actual)} instead of ${shown(expected)}` },
+    );
   }
 
   /** Notes what went wrong, if anything did. */

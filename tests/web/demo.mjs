@@ -21,10 +21,16 @@ export class Demo {
   /** For keys and logs, and for what the edge stores. */
   folders;
 
-  /** @param {string} program the script `stage.js`, which finds what it needs by the variables of this process */
+  /**
+   * @param {string} program the script `stage.js`, which finds what it needs by the variables of
+   * this process
+   */
   static async start(program) {
     const demo = new Demo();
-    demo.#child = spawn(process.execPath, [program], { stdio: ["ignore", "pipe", "pipe"], detached: true });
+    demo.#child = spawn(process.execPath, [program], {
+      stdio: ["ignore", "pipe", "pipe"],
+      detached: true,
+    });
     for (const stream of [demo.#child.stdout, demo.#child.stderr]) {
       stream.on("data", (chunk) => {
         demo.#output += chunk;
@@ -32,13 +38,18 @@ export class Demo {
     }
     demo.#ended = once(demo.#child, "exit");
     demo.address = await until("the address of the demonstration", () => {
-      if (demo.#child.exitCode !== null) throw new Error(`the demonstration has ended: ${demo.#output}`);
+      if (demo.#child.exitCode !== null)
+        throw new Error(`the demonstration has ended: ${demo.#output}`);
       return /demonstration: (http:\/\/\S+)\//.exec(demo.#output)?.[1];
     });
     demo.processes = descendants(demo.#child.pid);
-    const [, configuration] = /workerd serve (\S+\/edge\.capnp)/.exec([...demo.processes.values()].join("\n"));
+    const [, configuration] = /workerd serve (\S+\/edge\.capnp)/.exec(
+      [...demo.processes.values()].join("\n"),
+    );
     demo.folders = { private: dirname(configuration) };
-    [, demo.folders.objects] = /name = "objects", disk = \(path = "([^"]+)"/.exec(demo.#configuration);
+    [, demo.folders.objects] = /name = "objects", disk = \(path = "([^"]+)"/.exec(
+      demo.#configuration,
+    );
     demo.database = await connect();
     return demo;
   }
@@ -55,7 +66,9 @@ export class Demo {
   /** What each part has written, by the name of its file. */
   logs() {
     const folder = join(this.folders.private, "logs");
-    return Object.fromEntries(readdirSync(folder).map((name) => [name, readFileSync(join(folder, name), "utf8")]));
+    return Object.fromEntries(
+      readdirSync(folder).map((name) => [name, readFileSync(join(folder, name), "utf8")]),
+    );
   }
 
   /** The process of a part, as its command line tells. */
@@ -100,7 +113,10 @@ export class Demo {
     await admin.connect();
     try {
       await admin.query(`ALTER DATABASE ${name} WITH ALLOW_CONNECTIONS false`);
-      await admin.query("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1", [name]);
+      await admin.query(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1",
+        [name],
+      );
       await use();
     } finally {
       await admin.query(`ALTER DATABASE ${name} WITH ALLOW_CONNECTIONS true`);
@@ -140,7 +156,9 @@ export class Demo {
   async #left() {
     const left = () => {
       const alive = descendants(undefined);
-      return [...this.processes].filter(([id, command]) => alive.get(id) === command).map(([, command]) => command);
+      return [...this.processes]
+        .filter(([id, command]) => alive.get(id) === command)
+        .map(([, command]) => command);
     };
     await until("the end of every process", () => left().length === 0).catch(() => undefined);
     return left();
@@ -165,7 +183,10 @@ function descendants(ancestor) {
 /** Small systems have no `ps`, and others no /proc. */
 function processes() {
   if (!existsSync("/proc/self/stat")) {
-    const listed = execFileSync("ps", ["-A", "-o", "pid=,ppid=,args="], { encoding: "utf8", maxBuffer: 1e8 });
+    const listed = execFileSync("ps", ["-A", "-o", "pid=,ppid=,args="], {
+      encoding: "utf8",
+      maxBuffer: 1e8,
+    });
     const rows = listed.split("\n").map((line) => /^\s*(\d+)\s+(\d+)\s+(.*)$/.exec(line));
     return rows
       .filter((row) => row !== null && !row[3].startsWith("ps "))
@@ -191,10 +212,16 @@ function processes() {
 /** The demonstration's database, as the owner of the server on which it was made. */
 async function connect() {
   const url = new URL(process.env.MAILROOM_TEST_DATABASE_URL);
-  const server = { host: decodeURIComponent(url.hostname), port: Number(url.port), user: url.username };
+  const server = {
+    host: decodeURIComponent(url.hostname),
+    port: Number(url.port),
+    user: url.username,
+  };
   const admin = new pg.Client({ ...server, database: "postgres" });
   await admin.connect();
-  const newest = "SELECT datname FROM pg_database WHERE datname LIKE 'mailroom_test_%' ORDER BY oid DESC LIMIT 1";
+  const newest =
+    "SELECT datname FROM pg_database WHERE datname LIKE 'mailroom_test_%' ORDER BY oid " +
+    "DESC LIMIT 1";
   const [{ datname: name }] = (await admin.query(newest)).rows;
   await admin.end();
   const pool = new pg.Pool({ ...server, database: name, max: 1 });

@@ -6,7 +6,11 @@ import { Checks } from "./checks.mjs";
 export async function leaks({ visitor, demo }) {
   const checks = new Checks();
   const page = await visitor.register("in-logs");
-  checks.same("a link works", await visitor.press(await visitor.follow(page, "activate")), "Your account is active");
+  checks.same(
+    "a link works",
+    await visitor.press(await visitor.follow(page, "activate")),
+    "Your account is active",
+  );
   await visitor.recover(page);
   await visitor.follow(page, "recover");
   checks.same("tokens were seen", visitor.tokens.size >= 2, true);

@@ -25,10 +25,16 @@ export async function pressTooLate({ visitor, demo }, { page, link }) {
     await link.textContent("#countdown"),
     /^This link has expired/,
   );
-  checks.same("pressed all the same, the edge says so", await visitor.press(link), "This link has expired");
+  checks.same(
+    "pressed all the same, the edge says so",
+    await visitor.press(link),
+    "This link has expired",
+  );
   const later = await visitor.open(await visitor.link(page, "activate"));
   checks.same("opened, the edge says so", await later.textContent("h1"), "This link has expired");
-  const [{ status }] = await demo.query("SELECT status::text FROM accounts WHERE login = 'too-late'");
+  const [{ status }] = await demo.query(
+    "SELECT status::text FROM accounts WHERE login = 'too-late'",
+  );
   checks.same("the account stays as it was", status, "provisioned");
   for (const opened of [page, link, later]) await opened.close();
   return checks.results;

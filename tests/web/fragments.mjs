@@ -1,5 +1,6 @@
-// A link of a mail with its token behind `#`, and what everybody gets to read who might keep it: the log of each part, every
-// request, and a script for statistics. A control shows that what is searched has the token where a link has it in its query.
+// A link of a mail with its token behind `#`, and what everybody gets to read who might keep it:
+// the log of each part, every request, and a script for statistics. A control shows that what is
+// searched has the token where a link has it in its query.
 
 import { Checks } from "./checks.mjs";
 
@@ -9,7 +10,15 @@ function told() {
   const visited = globalThis.navigation?.entries().map(({ url }) => url) ?? [];
   const loaded = performance.getEntries().map(({ name }) => name);
   const page = [document.URL, document.referrer, document.title, document.cookie, history.state];
-  return JSON.stringify([href, search, hash, ...page, ...visited, ...loaded, { ...localStorage, ...sessionStorage }]);
+  return JSON.stringify([
+    href,
+    search,
+    hash,
+    ...page,
+    ...visited,
+    ...loaded,
+    { ...localStorage, ...sessionStorage },
+  ]);
 }
 
 /** Those texts that have a part of the token that tells it from others. */
@@ -60,8 +69,16 @@ export async function fragments({ visitor, demo }) {
   const link = await visitor.link(other, "activate");
   const control = link.split("?token=")[1];
   const query = await follow(link);
-  checks.same("of a link with a query, requests have it", having(await query.asked(), control).length > 0, true);
-  checks.same("and a script for statistics finds it", having(query.statistics, control).length > 0, true);
+  checks.same(
+    "of a link with a query, requests have it",
+    having(await query.asked(), control).length > 0,
+    true,
+  );
+  checks.same(
+    "and a script for statistics finds it",
+    having(query.statistics, control).length > 0,
+    true,
+  );
   for (const name of ["", "x", token.slice(0, -1)]) {
     await query.opened.goto("about:blank");
     await query.opened.goto(`${demo.address}${path}#${name}`);

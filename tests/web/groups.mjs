@@ -1,5 +1,6 @@
-// The groups of the suite. Each one begins with the demonstration as it is after its start, but for the people in its
-// database; so a group registers people of its own, and compares counters with what they were at its beginning.
+// The groups of the suite. Each one begins with the demonstration as it is after its start, but for
+// the people in its database; so a group registers people of its own, and compares counters with
+// what they were at its beginning.
 
 import { existsSync } from "node:fs";
 
@@ -36,8 +37,9 @@ export const ALONE = [
 ];
 
 /**
- * What a browser does with one demonstration. `prepare` runs before all groups, for what takes a minute to become as the
- * group needs it; its result is the second argument of `work`. `outage`: connections that break are part of the group.
+ * What a browser does with one demonstration. `prepare` runs before all groups, for what takes a
+ * minute to become as the group needs it; its result is the second argument of `work`. `outage`:
+ * connections that break are part of the group.
  */
 export const GROUPS = [
   { title: "a link of v3", work: (scene) => linksOf("v3", scene) },

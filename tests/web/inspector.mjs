@@ -16,16 +16,24 @@ export async function inspecting({ visitor }) {
   checks.same("which is genuine and valid", await verdict(), "Genuine and valid");
   checks.same("every byte is drawn", await page.locator("#bytes .byte").count(), 110);
   checks.same("every field has a label", await page.locator("#legend li").count(), 6);
-  checks.same("the time it took stands beside it", await page.textContent("#time"), /in (less than 1|[\d,]+) µs/);
+  checks.same(
+    "the time it took stands beside it",
+    await page.textContent("#time"),
+    /in (less than 1|[\d,]+) µs/,
+  );
   const before = await page.textContent("#expiry");
-  await page.waitForFunction((text) => document.querySelector("#expiry").textContent !== text, before);
+  await page.waitForFunction(
+    (text) => document.querySelector("#expiry").textContent !== text,
+    before,
+  );
   checks.same("the expiry counts down", await page.textContent("#expiry"), /^in 1[0-4]:\d\d, at /);
 
   await page.selectOption("#action", "recover");
   checks.same("used for something else, the action fails", await state("action"), "failed");
   await page.selectOption("#action", "activate");
 
-  // Every character, one after the other, as if it was typed: nothing in a token is without meaning.
+  // Every character, one after the other, as if it was typed: nothing in a token is without
+  // meaning.
   const faults = await page.evaluate((genuine) => {
     const input = document.querySelector("#token");
     const found = [];
@@ -53,7 +61,11 @@ export async function inspecting({ visitor }) {
   await page.fill("#token", "<img src=x onerror=alert(1)>");
   checks.same("what is no token at all", await state("shape"), "failed");
   await page.selectOption("#picked", { index: (await page.locator("#picked option").count()) - 1 });
-  checks.same("a v1 token is not judged in the page", await verdict(), "Well-formed; this page cannot say more");
+  checks.same(
+    "a v1 token is not judged in the page",
+    await verdict(),
+    "Well-formed; this page cannot say more",
+  );
   await page.waitForSelector('[data-check="edge"]');
   checks.same("but by the edge, whose key it is not", await state("edge"), "failed");
   await page.close();

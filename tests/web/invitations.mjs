@@ -1,4 +1,5 @@
-// Invitations of a product whose table has uuid keys: made with their mail or not at all, and accepted once.
+// Invitations of a product whose table has uuid keys: made with their mail or not at all, and
+// accepted once.
 
 import { Checks } from "./checks.mjs";
 import { until } from "../waiting.mjs";
@@ -30,12 +31,20 @@ async function invitedBy(format, { checks, visitor, demo }) {
   checks.same(`${format}: a row has its token`, await row(), `1 ${TEAM} false false`);
   await page.waitForSelector("#invitation dl");
   const shown = (await page.textContent("#invitation")).replace(/\s+/g, " ");
-  checks.same(`${format}: the row is shown, with its uuid`, shown, /[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}/);
+  checks.same(
+    `${format}: the row is shown, with its uuid`,
+    shown,
+    /[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}/,
+  );
   checks.same(`${format}: and its team as text`, shown.includes(TEAM), true);
 
   const link = await visitor.follow(page, "invite");
   const judged = format === "v3" ? /has verified it/ : /needs the shared key/;
-  checks.same(`${format}: the page of /invite judges the link`, await link.textContent("#page-check"), judged);
+  checks.same(
+    `${format}: the page of /invite judges the link`,
+    await link.textContent("#page-check"),
+    judged,
+  );
   checks.same(`${format}: opening it accepts nothing`, await row(), `1 ${TEAM} false false`);
   const href = await visitor.link(page, "invite");
   const elsewhere = await visitor.open(href.replace("/invite", "/activate"));
@@ -44,15 +53,30 @@ async function invitedBy(format, { checks, visitor, demo }) {
     await elsewhere.textContent("h1"),
     "This link is for something else",
   );
-  checks.same(`${format}: the button accepts`, await visitor.press(link), "You have joined the team");
+  checks.same(
+    `${format}: the button accepts`,
+    await visitor.press(link),
+    "You have joined the team",
+  );
   checks.same(`${format}: link and row are used together`, await row(), `1 ${TEAM} true true`);
   await page.waitForSelector('#invitation:has-text("accepted at")');
   const again = await visitor.follow(page, "invite");
-  checks.same(`${format}: the link works once`, await visitor.press(again), "This link was already used");
+  checks.same(
+    `${format}: the link works once`,
+    await visitor.press(again),
+    "This link was already used",
+  );
   const secret = Buffer.from(href.slice(href.indexOf("=") + 1), "base64url").subarray(14, 46);
-  const [{ verdict }] = await demo.query("SELECT verdict::text FROM mailroom.redeem($1, 'invite')", [secret]);
+  const [{ verdict }] = await demo.query(
+    "SELECT verdict::text FROM mailroom.redeem($1, 'invite')",
+    [secret],
+  );
   checks.same(`${format}: also past the edge`, verdict, "used");
-  checks.same(`${format}: the account is as it was`, await page.textContent("#status"), "provisioned");
+  checks.same(
+    `${format}: the account is as it was`,
+    await page.textContent("#status"),
+    "provisioned",
+  );
   for (const opened of [page, link, elsewhere, again]) await opened.close();
 }
 
@@ -73,7 +97,8 @@ async function waitsForAFormat({ checks, visitor, demo }) {
 async function refusals({ checks, demo }) {
   const counts = async () => {
     const tables =
-      "(SELECT count(*) FROM product.invitations) AS rows, (SELECT count(*) FROM mailroom.issued_tokens) AS tokens";
+      "(SELECT count(*) FROM product.invitations) AS rows, (SELECT count(*) FROM " +
+      "mailroom.issued_tokens) AS tokens";
     const [{ rows, tokens }] = await demo.query(`SELECT ${tables}`);
     return `${rows} ${tokens}`;
   };

@@ -23,12 +23,26 @@ export async function mailsAsTheyAre({ visitor, demo }) {
   const page = await visitor.register("reader");
   const shown = page.locator("#mails li").first();
   const text = (await shown.textContent()).replace(/\s+/g, " ");
-  checks.same("a mail has its subject and its sender", text, /Activate your Mailroom accountfrom Mailroom$/);
+  checks.same(
+    "a mail has its subject and its sender",
+    text,
+    /Activate your Mailroom accountfrom Mailroom$/,
+  );
   const body = shown.frameLocator("iframe").locator("body");
-  checks.same("its text is there", await body.textContent(), /Open this link to activate the account/);
-  const button = await visitor.button(page, "activate").evaluate((link) => getComputedStyle(link).backgroundColor);
+  checks.same(
+    "its text is there",
+    await body.textContent(),
+    /Open this link to activate the account/,
+  );
+  const button = await visitor
+    .button(page, "activate")
+    .evaluate((link) => getComputedStyle(link).backgroundColor);
   checks.same("with its own styles", button, "rgb(11, 87, 208)");
-  checks.same("and a link to this site", await visitor.button(page, "activate").getAttribute("href"), linkOf(demo));
+  checks.same(
+    "and a link to this site",
+    await visitor.button(page, "activate").getAttribute("href"),
+    linkOf(demo),
+  );
 
   const asked = [];
   const elsewhere = createServer((request, response) => {
@@ -38,7 +52,9 @@ export async function mailsAsTheyAre({ visitor, demo }) {
   await once(elsewhere, "listening");
   const html = hostile(`http://127.0.0.1:${elsewhere.address().port}`);
   const before = visitor.complaints.length;
-  const port = Number(/^port = (\d+)$/m.exec(readFileSync(join(demo.folders.private, "send.toml"), "utf8"))[1]);
+  const port = Number(
+    /^port = (\d+)$/m.exec(readFileSync(join(demo.folders.private, "send.toml"), "utf8"))[1],
+  );
   const subject = "<img src=x onerror=\"document.title='executed'\">";
   const code = await sendMail(port, mail({ subject, html }), "reader@example.test");
   checks.same("a stranger's mail is received", code, "250");
@@ -50,7 +66,11 @@ export async function mailsAsTheyAre({ visitor, demo }) {
   for (const id of ["script", "form"]) await frame.locator(`#${id}`).click();
   await page.waitForTimeout(1_000);
   checks.same("nothing in it is executed", await page.title(), "Walk-through · Mailroom");
-  checks.same("it is still the mail that is shown", await frame.locator("h1").textContent(), "From a stranger");
+  checks.same(
+    "it is still the mail that is shown",
+    await frame.locator("h1").textContent(),
+    "From a stranger",
+  );
   const blank = page.context().pages().slice(pages);
   checks.none(
     "it opens nothing",

@@ -1,5 +1,5 @@
-// An origin that keeps to the interface of the real one, says what the test wants said, and refuses whatever is not asked as
-// web-demo/origin/main.ts wants to be asked.
+// An origin that keeps to the interface of the real one, says what the test wants said, and refuses
+// whatever is not asked as web-demo/origin/main.ts wants to be asked.
 
 import { randomBytes } from "node:crypto";
 import { once } from "node:events";
@@ -32,8 +32,8 @@ export class RecordingOrigin {
   }
 
   /**
-   * What comes next: a verdict; `away`, an origin whose database is; `silent`, one that hangs up; `failing`, status 500; `nonsense`;
-   * `held`, one that answers when it is told what.
+   * What comes next: a verdict; `away`, an origin whose database is; `silent`, one that hangs up;
+   * `failing`, status 500; `nonsense`; `held`, one that answers when it is told what.
    *
    * @param faults what else shall fail, for those who ask at /faults
    */
@@ -105,7 +105,8 @@ export class RecordingOrigin {
 
 function say(answer, request, response) {
   if (answer === "silent") request.socket.destroy();
-  else if (answer === "away") send(response, 503, { message: "The database is away.", changed: false });
+  else if (answer === "away")
+    send(response, 503, { message: "The database is away.", changed: false });
   else if (answer === "failing") send(response, 500, { message: "Something went wrong here." });
   else if (answer === "nonsense") send(response, 200, { verdict: "constructor" });
   else send(response, 200, { verdict: answer });

@@ -1,4 +1,5 @@
-// A part dies, or stands still: it is reported by name, the pages say what is true, and nothing is lost.
+// A part dies, or stands still: it is reported by name, the pages say what is true, and nothing is
+// lost.
 
 import { Checks } from "./checks.mjs";
 import { until } from "../waiting.mjs";
@@ -8,7 +9,8 @@ export async function outages({ visitor, demo }) {
   const page = await visitor.register("outage");
   const link = await visitor.follow(page, "activate");
 
-  // Pressed while the origin stands still: nobody knows what it will do when it goes on, and the page says so.
+  // Pressed while the origin stands still: nobody knows what it will do when it goes on, and the
+  // page says so.
   const origin = demo.processOf(/^\S+node \S+origin\.js/);
   process.kill(origin, "SIGSTOP");
   const title = await visitor.press(link);
@@ -20,8 +22,14 @@ export async function outages({ visitor, demo }) {
   );
   checks.same("nothing was used", await used(demo, "outage"), 0);
   process.kill(origin, "SIGKILL");
-  await until("the report of the end of the origin", () => /origin ended with signal 9/.test(demo.output));
-  checks.same("a part that dies is reported by name", demo.output, /origin ended with signal 9; starting it again/);
+  await until("the report of the end of the origin", () =>
+    /origin ended with signal 9/.test(demo.output),
+  );
+  checks.same(
+    "a part that dies is reported by name",
+    demo.output,
+    /origin ended with signal 9; starting it again/,
+  );
   await page.waitForSelector('.part-down:has-text("origin")');
   await page.waitForSelector('.part-up:has-text("origin runs")');
   checks.same("the link works again", await visitor.press(link), "Your account is active");
@@ -32,7 +40,11 @@ export async function outages({ visitor, demo }) {
   const pressed = await visitor.follow(waiting, "activate");
   await demo.withoutDatabase(async () => {
     await page.waitForSelector('.part-down:has-text("database")');
-    checks.same("a database that is away is told", await visitor.press(pressed), "The application does not answer");
+    checks.same(
+      "a database that is away is told",
+      await visitor.press(pressed),
+      "The application does not answer",
+    );
     checks.same(
       "with what is known of that",
       await pressed.textContent(".alert"),
@@ -48,7 +60,11 @@ export async function outages({ visitor, demo }) {
     );
   });
   await page.waitForSelector('.part-up:has-text("database")');
-  checks.same("the link works once it is back", await visitor.press(pressed), "Your account is active");
+  checks.same(
+    "the link works once it is back",
+    await visitor.press(pressed),
+    "Your account is active",
+  );
   const late = await visitor.register("after-the-outage");
   checks.same("and mails go out again", await late.locator("#mails li").count(), 1);
 
@@ -65,11 +81,19 @@ export async function outages({ visitor, demo }) {
   const replayed = await visitor.link(page, "activate");
   process.kill(demo.processOf(/^\S+workerd serve/), "SIGKILL");
   await page.waitForSelector(".part-down");
-  checks.same("a page says that nothing answers", await page.textContent("#parts"), /does not answer/);
+  checks.same(
+    "a page says that nothing answers",
+    await page.textContent("#parts"),
+    /does not answer/,
+  );
   await page.waitForSelector('.part-up:has-text("edge runs")');
   const again = await visitor.open(replayed);
   await again.waitForSelector("#page-check");
-  checks.same("a link that was used stays used", await visitor.press(again), "This link was already used");
+  checks.same(
+    "a link that was used stays used",
+    await visitor.press(again),
+    "This link was already used",
+  );
   const [{ status }] = await demo.query("SELECT status::text FROM accounts WHERE login = 'outage'");
   checks.same("the account is active", status, "active");
   for (const opened of [page, link, waiting, pressed, late, second, again]) await opened.close();
@@ -102,7 +126,8 @@ export async function standingStill({ visitor, demo }) {
     checks.same(
       `and what is not known, ${name}`,
       await link.textContent(".alert"),
-      "It is not known whether this worked. Try again in a moment: if it then says that the link was used, it has worked.",
+      "It is not known whether this worked. Try again in a moment: if it then says that " +
+        "the link was used, it has worked.",
     );
     // Whether what was begun is done, and when, is for the database.
     const again = await until(`what has become of it, ${name}`, async () => {
@@ -110,25 +135,39 @@ export async function standingStill({ visitor, demo }) {
       return pressed !== title && pressed;
     });
     const known = ["Your account is active", "This link was already used"];
-    checks.same(`pressed again it says what has become of it, ${name}: ${again}`, known.includes(again), true);
+    checks.same(
+      `pressed again it says what has become of it, ${name}: ${again}`,
+      known.includes(again),
+      true,
+    );
     checks.same(`the link was used once, ${name}`, await used(demo, login), 1);
-    const [{ status }] = await demo.query("SELECT status::text FROM accounts WHERE login = $1", [login]);
+    const [{ status }] = await demo.query("SELECT status::text FROM accounts WHERE login = $1", [
+      login,
+    ]);
     checks.same(`the account is active, ${name}`, status, "active");
     for (const opened of [page, link]) await opened.close();
   }
   return checks.results;
 }
 
-/** A statement that waits for too long is ended by the server: nothing of it happens after the page has said so. */
+/**
+ * A statement that waits for too long is ended by the server: nothing of it happens after the page
+ * has said so.
+ */
 export async function rowThatIsHeld({ visitor, demo }) {
   const checks = new Checks();
   const page = await visitor.register("held");
   const link = await visitor.follow(page, "activate");
   await demo.holding("SELECT FROM accounts WHERE login = 'held' FOR UPDATE", async () => {
-    checks.same("a database that is held up is told", await visitor.press(link), "The application does not answer");
+    checks.same(
+      "a database that is held up is told",
+      await visitor.press(link),
+      "The application does not answer",
+    );
     // An origin that is late itself leaves the edge without an answer, and then nobody knows.
     await until("a page that knows that nothing was done", async () => {
-      if (/nothing was done\. Your link still works/.test(await link.textContent(".alert"))) return true;
+      if (/nothing was done\. Your link still works/.test(await link.textContent(".alert")))
+        return true;
       await visitor.press(link);
       return false;
     });
@@ -142,7 +181,10 @@ export async function rowThatIsHeld({ visitor, demo }) {
   return checks.results;
 }
 
-/** Presses during an outage lock nobody out, in whichever format; the database has counted none of them. */
+/**
+ * Presses during an outage lock nobody out, in whichever format; the database has counted none of
+ * them.
+ */
 export async function recoveringInAnOutage({ visitor, demo }) {
   const checks = new Checks();
   for (const format of ["v3", "v2", "v1"]) {
@@ -163,10 +205,18 @@ export async function recoveringInAnOutage({ visitor, demo }) {
           "The application does not answer",
         );
       }
-      checks.same(`${format}: and not counted`, await link.textContent(".alert"), /The code was not counted as a try/);
+      checks.same(
+        `${format}: and not counted`,
+        await link.textContent(".alert"),
+        /The code was not counted as a try/,
+      );
     });
     await page.waitForSelector('.part-up:has-text("database")');
-    checks.same(`${format}: then the code works`, await visitor.press(link, code), "Your account is recovered");
+    checks.same(
+      `${format}: then the code works`,
+      await visitor.press(link, code),
+      "Your account is recovered",
+    );
     const [{ tries }] = await demo.query(
       `SELECT count(*)::int AS tries FROM mailroom.code_attempts JOIN tokens ON tokens.id = token
       JOIN accounts ON accounts.id = account WHERE login = $1`,
@@ -225,14 +275,16 @@ export async function beginsWithoutTheInbox({ visitor, demo }) {
 
 async function backends(demo) {
   const rows = await demo.query(
-    "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND usename LIKE '%\\_application'",
+    "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND usename LIKE " +
+      "'%\\_application'",
   );
   return rows.map(({ pid }) => pid);
 }
 
 async function used(demo, login) {
   const [{ count }] = await demo.query(
-    "SELECT count(consumed_at)::int AS count FROM tokens JOIN accounts ON accounts.id = account WHERE login = $1",
+    "SELECT count(consumed_at)::int AS count FROM tokens JOIN accounts ON accounts.id = " +
+      "account WHERE login = $1",
     [login],
   );
   return count;

@@ -1,4 +1,5 @@
-// The pipeline: a thousand registrations, ten thousand bad links, a killed collector, a new key under load.
+// The pipeline: a thousand registrations, ten thousand bad links, a killed collector, a new key
+// under load.
 
 import { Checks } from "./checks.mjs";
 import { PATIENCE, until } from "../waiting.mjs";
@@ -9,11 +10,17 @@ const LONG = 5 * PATIENCE;
 export async function pipeline({ visitor, demo }) {
   const checks = new Checks();
   const page = await visitor.open("/pipeline");
-  const count = async (id) => Number((await page.textContent(`[data-count="${id}"]`)).replaceAll(",", ""));
+  const count = async (id) =>
+    Number((await page.textContent(`[data-count="${id}"]`)).replaceAll(",", ""));
   // Other groups have counted, too, and have had the inbox begin anew.
   const mails = async () =>
-    (await demo.query("SELECT count(*)::int AS count FROM mailroom.delivery_attempts WHERE outcome = 'sent'"))[0].count;
-  const people = async () => (await demo.query("SELECT count(*)::int AS count FROM accounts"))[0].count;
+    (
+      await demo.query(
+        "SELECT count(*)::int AS count FROM mailroom.delivery_attempts WHERE outcome = 'sent'",
+      )
+    )[0].count;
+  const people = async () =>
+    (await demo.query("SELECT count(*)::int AS count FROM accounts"))[0].count;
   await page.waitForSelector('[data-count="registered"]');
   await counted(page);
   const before = {
@@ -27,7 +34,8 @@ export async function pipeline({ visitor, demo }) {
       "a mail to everybody who was registered",
       async () => {
         const registered = (await people()) - before.registered;
-        const isEmpty = (await count("waiting")) <= before.waiting && (await count("claimed")) === 0;
+        const isEmpty =
+          (await count("waiting")) <= before.waiting && (await count("claimed")) === 0;
         return isEmpty && (await count("received")) - before.received >= registered;
       },
       LONG,
@@ -40,9 +48,17 @@ export async function pipeline({ visitor, demo }) {
   await page.waitForSelector("#progress-registrations");
   await page.click("#collector");
   await page.waitForSelector('#collector:has-text("Start"):not([aria-disabled])');
-  checks.same("the strip says that it was stopped", await page.textContent(".part-stopped"), "collector was stopped");
+  checks.same(
+    "the strip says that it was stopped",
+    await page.textContent(".part-stopped"),
+    "collector was stopped",
+  );
   await done(page, "registrations");
-  checks.same("every registration was accepted", await page.textContent("#progress-registrations"), /1,000 accepted/);
+  checks.same(
+    "every registration was accepted",
+    await page.textContent("#progress-registrations"),
+    /1,000 accepted/,
+  );
   checks.same("the database has a thousand more", (await people()) - before.registered, 1_000);
   await until("tokens that wait meanwhile", async () => (await count("waiting")) > before.waiting);
   // A new key before it works again: what waits is signed with that one.
@@ -66,7 +82,9 @@ export async function pipeline({ visitor, demo }) {
   const after = await visitor.register("after-the-new-key");
   const fresh = await visitor.follow(after, "activate");
   checks.same("a link of the new key works", await visitor.press(fresh), "Your account is active");
-  const ids = [await visitor.link(walk, "activate"), await visitor.link(after, "activate")].map(keyIdOf);
+  const ids = [await visitor.link(walk, "activate"), await visitor.link(after, "activate")].map(
+    keyIdOf,
+  );
   checks.same("they name different keys", ids[0] !== ids[1], true);
 
   // The flood; a person presses in the middle of it.
@@ -82,16 +100,29 @@ export async function pipeline({ visitor, demo }) {
   const calls = await count("calls");
   checks.same("a legitimate link passes", await visitor.press(link), "Your account is active");
   await page.bringToFront();
-  checks.same("while the flood goes on", await page.getAttribute("#progress-flood", "data-running"), "true");
+  checks.same(
+    "while the flood goes on",
+    await page.getAttribute("#progress-flood", "data-running"),
+    "true",
+  );
   await done(page, "flood");
   checks.same("calls of the flood that reached the origin", (await count("calls")) - calls - 1, 0);
   const text = await page.textContent("#progress-flood");
   checks.same("all of it was refused", text, /10,000 of 10,000/);
-  checks.same("nothing was let through or unanswered", /let through|without an answer/.test(text), false);
+  checks.same(
+    "nothing was let through or unanswered",
+    /let through|without an answer/.test(text),
+    false,
+  );
   const reasons = await page
     .locator("#refused [data-reason]")
     .evaluateAll((rows) => rows.map((row) => row.dataset.reason));
-  const expected = ["ERR_TOKEN_EXPIRED", "ERR_TOKEN_MALFORMED", "ERR_TOKEN_SIGNATURE", "ERR_TOKEN_USED"];
+  const expected = [
+    "ERR_TOKEN_EXPIRED",
+    "ERR_TOKEN_MALFORMED",
+    "ERR_TOKEN_SIGNATURE",
+    "ERR_TOKEN_USED",
+  ];
   checks.none(
     "each reason is shown",
     expected.filter((reason) => !reasons.includes(reason)),
@@ -107,7 +138,10 @@ async function done(page, id) {
 
 /** Waits for counters of which every one was read after this was called. */
 async function counted(page) {
-  await page.waitForFunction((now) => Number(document.querySelector("#outward").dataset.at) > now, Date.now());
+  await page.waitForFunction(
+    (now) => Number(document.querySelector("#outward").dataset.at) > now,
+    Date.now(),
+  );
 }
 
 function keyIdOf(link) {

@@ -1,4 +1,5 @@
-// The shipped mails in a browser, and the page on which `mailroom send --preview` shows them: narrow and wide, light and dark.
+// The shipped mails in a browser, and the page on which `mailroom send --preview` shows them:
+// narrow and wide, light and dark.
 
 import { execFileSync } from "node:child_process";
 import { mkdirSync, readdirSync, rmSync, writeFileSync } from "node:fs";
@@ -46,11 +47,20 @@ export async function previews(context, { folder, mailroom }) {
         const look = `${name}, ${width} px, ${colorScheme}`;
         await page.emulateMedia({ colorScheme });
         await page.goto(`${address}${name}`);
-        await page.screenshot({ path: join(site, `${name}-${width}-${colorScheme}.png`), fullPage: true });
-        checks.none(`${look}: axe finds nothing`, await violations(page, isMail ? OF_A_WHOLE_PAGE : {}));
+        await page.screenshot({
+          path: join(site, `${name}-${width}-${colorScheme}.png`),
+          fullPage: true,
+        });
+        checks.none(
+          `${look}: axe finds nothing`,
+          await violations(page, isMail ? OF_A_WHOLE_PAGE : {}),
+        );
         checks.none(`${look}: nothing is wider than the window`, await page.evaluate(wider));
-        const background = await page.evaluate(() => getComputedStyle(document.body).backgroundColor);
-        if (isMail) checks.same(`${look}: its own background`, background, BACKGROUNDS[colorScheme]);
+        const background = await page.evaluate(
+          () => getComputedStyle(document.body).backgroundColor,
+        );
+        if (isMail)
+          checks.same(`${look}: its own background`, background, BACKGROUNDS[colorScheme]);
       }
     }
   }

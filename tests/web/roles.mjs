@@ -30,9 +30,16 @@ export function passwords({ demo }) {
     const variables = readFileSync(`/proc/${demo.processOf(pattern)}/environ`, "utf8").split("\0");
     return variables.find((variable) => variable.startsWith("PGPASSWORD="));
   };
-  const [application, collector] = [passwordOf(/^\S+node \S+origin\.js/), passwordOf(/mailroom collect /)];
+  const [application, collector] = [
+    passwordOf(/^\S+node \S+origin\.js/),
+    passwordOf(/mailroom collect /),
+  ];
   checks.same("the application has a password", application, /^PGPASSWORD=[0-9a-f]{64}$/);
-  checks.same("the collector has another one", collector !== application && /=[0-9a-f]{64}$/.test(collector), true);
+  checks.same(
+    "the collector has another one",
+    collector !== application && /=[0-9a-f]{64}$/.test(collector),
+    true,
+  );
   return checks.results;
 }
 
@@ -40,7 +47,8 @@ async function left() {
   const client = new pg.Client(process.env.MAILROOM_TEST_DATABASE_URL);
   await client.connect();
   const names =
-    "SELECT rolname::text AS name FROM pg_roles UNION ALL SELECT datname::text FROM pg_database ORDER BY name";
+    "SELECT rolname::text AS name FROM pg_roles UNION ALL SELECT datname::text FROM " +
+    "pg_database ORDER BY name";
   const { rows } = await client.query(names);
   await client.end();
   return rows.map(({ name }) => name);

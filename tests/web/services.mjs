@@ -1,5 +1,5 @@
-// The services behind the edge, each alone: whom they refuse, what they do when what they need does not answer, and that no
-// mail is missed between two streams of events.
+// The services behind the edge, each alone: whom they refuse, what they do when what they need does
+// not answer, and that no mail is missed between two streams of events.
 
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -33,11 +33,23 @@ export async function refusesPages(checks, name, url, path, body) {
   const own = { "Content-Type": JSON_TYPE };
   const page = { ...own, Origin: "https://elsewhere.example" };
   checks.same(`the ${name} refuses a page`, (await post(page)).status, 403);
-  checks.same(`the ${name} refuses a page of no origin`, (await post({ ...own, Origin: "null" })).status, 403);
+  checks.same(
+    `the ${name} refuses a page of no origin`,
+    (await post({ ...own, Origin: "null" })).status,
+    403,
+  );
   for (const type of ["text/plain", "application/x-www-form-urlencoded", "", "application/jsonp"]) {
-    checks.same(`the ${name} refuses ${type || "no type"}`, (await post({ "Content-Type": type })).status, 415);
+    checks.same(
+      `the ${name} refuses ${type || "no type"}`,
+      (await post({ "Content-Type": type })).status,
+      415,
+    );
   }
-  for (const host of ["elsewhere.example", "127.0.0.1.elsewhere.example", "localhost.elsewhere.example:80"]) {
+  for (const host of [
+    "elsewhere.example",
+    "127.0.0.1.elsewhere.example",
+    "localhost.elsewhere.example:80",
+  ]) {
     checks.same(`the ${name} is not ${host}`, (await post({ ...own, Host: host })).status, 421);
     const looked = await ask(`${url}${path}`, { headers: { Host: host } });
     checks.same(`and as ${host} shows nothing`, looked.status, 421);
@@ -75,14 +87,26 @@ async function badMails(checks, url, port) {
   const before = (await list()).length;
   await cutMail(port, mail({ id: "cut" }));
   // What a page can post to a port: lines, behind a head that is no command.
-  const lines = ["HELO x", "MAIL FROM:<a@b>", "RCPT TO:<a@b>", "DATA", mail({ id: "posted" }), ".", ""].join("\r\n");
+  const lines = [
+    "HELO x",
+    "MAIL FROM:<a@b>",
+    "RCPT TO:<a@b>",
+    "DATA",
+    mail({ id: "posted" }),
+    ".",
+    "",
+  ].join("\r\n");
   await fetch(`http://127.0.0.1:${port}/`, { method: "POST", body: lines }).catch(() => undefined);
   const nested = Array.from(
     { length: 300 },
     (_, depth) => `Content-Type: multipart/mixed; boundary=b${depth}\r\n\r\n--b${depth}`,
   );
   for (const [name, content, code] of [
-    ["a mail of two megabytes", mail({ id: "large", text: `${"a".repeat(998)}\r\n`.repeat(2_100) }), "552"],
+    [
+      "a mail of two megabytes",
+      mail({ id: "large", text: `${"a".repeat(998)}\r\n`.repeat(2_100) }),
+      "552",
+    ],
     ["a mail in a mail, and so on", nested.join("\r\n"), "554"],
   ]) {
     checks.same(`${name} is refused`, await sendMail(port, content), code);
@@ -101,10 +125,15 @@ async function badMails(checks, url, port) {
     checks.same(`${name} is received`, await sendMail(port, content), "250");
   }
   checks.same("each is a mail of its own", (await list()).length, before + 5);
-  for (let time = 0; time < 3; time += 1) await sendMail(port, mail({ id: "<twice@example.test>" }));
+  for (let time = 0; time < 3; time += 1)
+    await sendMail(port, mail({ id: "<twice@example.test>" }));
   checks.same("one that comes again is shown once", (await list()).length, before + 6);
   checks.same("and counted", (await ask(`${url}/counts`)).body.repeated, 2);
-  checks.same("it can be read", (await ask(`${url}/mail?id=%3Ctwice@example.test%3E`)).body.html, /^<html>/);
+  checks.same(
+    "it can be read",
+    (await ask(`${url}/mail?id=%3Ctwice@example.test%3E`)).body.html,
+    /^<html>/,
+  );
   checks.same("another one cannot", (await ask(`${url}/mail?id=nothing`)).status, 404);
 }
 
@@ -118,42 +147,76 @@ async function origins(checks, site) {
     PGPASSWORD: "b",
     PGDATABASE: "c",
   });
-  await withService(site, "origin", { ORIGIN_PASSWORD: PASSWORD, ...database(held.address().port) }, async (url) => {
-    const own = { "Content-Type": JSON_TYPE, Authorization: `Bearer ${PASSWORD}` };
-    const post = async (path, body, headers = own) => {
-      const asked = ask(`${url}${path}`, { method: "POST", headers, body: JSON.stringify(body) });
-      return within(`an answer of the origin at ${path}`, asked);
-    };
-    const secret = "ab".repeat(32);
-    checks.same(
-      "without the password nothing goes",
-      (await post("/redeem", {}, { "Content-Type": JSON_TYPE })).status,
-      401,
-    );
-    checks.same("nor with another", (await post("/redeem", {}, { ...own, Authorization: "Bearer b" })).status, 401);
-    checks.same("a page is refused", (await post("/redeem", {}, { ...own, Origin: url })).status, 403);
-    checks.same(
-      "and what is no JSON",
-      (await post("/redeem", {}, { ...own, "Content-Type": "text/plain" })).status,
-      415,
-    );
-    for (const action of ["constructor", "__proto__", "toString", { toString: 1 }, ["activate"], null, 1, "notice"]) {
-      const shown = JSON.stringify(action);
-      const redeemed = await post("/redeem", { secret, action });
-      checks.same(`the action ${shown} is refused`, redeemed.status, 422);
-      checks.same(`with a reason for ${shown}`, redeemed.body.message, "Send a secret and an action.");
-      checks.same(`also of a request, ${shown}`, (await post("/api/request", { name: "a", action })).status, 422);
-    }
-    const away = await post("/redeem", { secret, action: "activate" });
-    checks.same("a database that does not answer is told", away.status, 503);
-    checks.same("and that nothing was changed", away.body.changed, false);
-  });
+  await withService(
+    site,
+    "origin",
+    { ORIGIN_PASSWORD: PASSWORD, ...database(held.address().port) },
+    async (url) => {
+      const own = { "Content-Type": JSON_TYPE, Authorization: `Bearer ${PASSWORD}` };
+      const post = async (path, body, headers = own) => {
+        const asked = ask(`${url}${path}`, { method: "POST", headers, body: JSON.stringify(body) });
+        return within(`an answer of the origin at ${path}`, asked);
+      };
+      const secret = "ab".repeat(32);
+      checks.same(
+        "without the password nothing goes",
+        (await post("/redeem", {}, { "Content-Type": JSON_TYPE })).status,
+        401,
+      );
+      checks.same(
+        "nor with another",
+        (await post("/redeem", {}, { ...own, Authorization: "Bearer b" })).status,
+        401,
+      );
+      checks.same(
+        "a page is refused",
+        (await post("/redeem", {}, { ...own, Origin: url })).status,
+        403,
+      );
+      checks.same(
+        "and what is no JSON",
+        (await post("/redeem", {}, { ...own, "Content-Type": "text/plain" })).status,
+        415,
+      );
+      for (const action of [
+        "constructor",
+        "__proto__",
+        "toString",
+        { toString: 1 },
+        ["activate"],
+        null,
+        1,
+        "notice",
+      ]) {
+        const shown = JSON.stringify(action);
+        const redeemed = await post("/redeem", { secret, action });
+        checks.same(`the action ${shown} is refused`, redeemed.status, 422);
+        checks.same(
+          `with a reason for ${shown}`,
+          redeemed.body.message,
+          "Send a secret and an action.",
+        );
+        checks.same(
+          `also of a request, ${shown}`,
+          (await post("/api/request", { name: "a", action })).status,
+          422,
+        );
+      }
+      const away = await post("/redeem", { secret, action: "activate" });
+      checks.same("a database that does not answer is told", away.status, 503);
+      checks.same("and that nothing was changed", away.body.changed, false);
+    },
+  );
   held.close();
   await questionsOfTheOrigin(checks, site, database);
   for (const password of ["", "short"]) {
     const { status, said } = await ending(site, "origin", { ORIGIN_PASSWORD: password });
     checks.same(`the origin does not start with the password '${password}'`, status, 2);
-    checks.same(`and says why, '${password}'`, said, /ORIGIN_PASSWORD has to be at least 16 characters/);
+    checks.same(
+      `and says why, '${password}'`,
+      said,
+      /ORIGIN_PASSWORD has to be at least 16 characters/,
+    );
   }
 }
 
@@ -169,36 +232,46 @@ async function questionsOfTheOrigin(checks, site, database) {
     socket.once("data", () => {
       connected();
       // AuthenticationOk and ReadyForQuery.
-      void greeting.then(() => socket.write(Buffer.from("520000000800000000" + "5a0000000549", "hex")));
+      void greeting.then(() =>
+        socket.write(Buffer.from("520000000800000000" + "5a0000000549", "hex")),
+      );
       socket.on("data", (bytes) => (asked += bytes.toString("latin1")));
     });
   }).listen(0, "127.0.0.1");
   await once(slow, "listening");
-  await withService(site, "origin", { ORIGIN_PASSWORD: PASSWORD, ...database(slow.address().port) }, async (url) => {
-    const init = {
-      method: "POST",
-      headers: { "Content-Type": JSON_TYPE, Authorization: `Bearer ${PASSWORD}` },
-      body: JSON.stringify({ secret: "ab".repeat(32), action: "activate" }),
-    };
-    const leaving = new AbortController();
-    const left = fetch(`${url}/redeem`, { ...init, signal: leaving.signal }).catch(() => undefined);
-    await within("a connection to the database", connecting);
-    leaving.abort();
-    await left;
-    // Until the origin has seen that, before the database greets it; and until it could have asked.
-    await sleep(300);
-    greet();
-    await sleep(1_500);
-    checks.same("what nobody waits for is not asked", asked.includes("mailroom.redeem"), false);
-    const { status, body } = await within("an answer of the origin", ask(`${url}/redeem`, init));
-    checks.same("what somebody waits for is", asked.includes("mailroom.redeem"), true);
-    checks.same(
-      "an answer that does not come is told",
-      `${status} ${body.message}`,
-      /^503 .*not known whether this was done/,
-    );
-    checks.same("as what nobody knows", "changed" in body, false);
-  });
+  await withService(
+    site,
+    "origin",
+    { ORIGIN_PASSWORD: PASSWORD, ...database(slow.address().port) },
+    async (url) => {
+      const init = {
+        method: "POST",
+        headers: { "Content-Type": JSON_TYPE, Authorization: `Bearer ${PASSWORD}` },
+        body: JSON.stringify({ secret: "ab".repeat(32), action: "activate" }),
+      };
+      const leaving = new AbortController();
+      const left = fetch(`${url}/redeem`, { ...init, signal: leaving.signal }).catch(
+        () => undefined,
+      );
+      await within("a connection to the database", connecting);
+      leaving.abort();
+      await left;
+      // Until the origin has seen that, before the database greets it; and until it could have
+      // asked.
+      await sleep(300);
+      greet();
+      await sleep(1_500);
+      checks.same("what nobody waits for is not asked", asked.includes("mailroom.redeem"), false);
+      const { status, body } = await within("an answer of the origin", ask(`${url}/redeem`, init));
+      checks.same("what somebody waits for is", asked.includes("mailroom.redeem"), true);
+      checks.same(
+        "an answer that does not come is told",
+        `${status} ${body.message}`,
+        /^503 .*not known whether this was done/,
+      );
+      checks.same("as what nobody knows", "changed" in body, false);
+    },
+  );
   slow.close();
 }
 
@@ -259,7 +332,9 @@ class Stream {
 
   static async open(url, last) {
     const stream = new Stream();
-    stream.#asked = request(`${url}/events`, { headers: last === undefined ? {} : { "Last-Event-ID": last } });
+    stream.#asked = request(`${url}/events`, {
+      headers: last === undefined ? {} : { "Last-Event-ID": last },
+    });
     stream.#asked.on("error", () => undefined);
     stream.#asked.end();
     const [response] = await once(stream.#asked, "response");

@@ -1,4 +1,5 @@
-// Runs a group in the state in which every group begins, whatever the ones before it did and wherever they failed.
+// Runs a group in the state in which every group begins, whatever the ones before it did and
+// wherever they failed.
 
 import { until } from "../waiting.mjs";
 
@@ -6,7 +7,10 @@ export class Setting {
   #scene;
   /** What was prepared for a group, or why that failed. */
   #prepared = new Map();
-  /** Pages that belong to a group that is still to come, and the first one, without which the browser would end. */
+  /**
+   * Pages that belong to a group that is still to come, and the first one, without which the
+   * browser would end.
+   */
   #kept;
 
   constructor(scene) {
@@ -37,7 +41,10 @@ export class Setting {
       const results = await group.work(this.#scene, value);
       const complaints = visitor.complaints.splice(0);
       const name = "no page complained, left the machine or kept a token in its address";
-      return [...results, complaints.length === 0 ? { name } : { name, error: complaints.join("\n") }];
+      return [
+        ...results,
+        complaints.length === 0 ? { name } : { name, error: complaints.join("\n") },
+      ];
     } finally {
       // A group that failed leaves its pages open, each of which holds a connection.
       await visitor.closeAllBut(this.#kept);
@@ -63,7 +70,11 @@ export class Setting {
         await change("format", { format: "v3" });
         const state = await change("lifetime", { seconds: 900 });
         const states = Object.values(state?.parts ?? {});
-        return state?.settings.format === "v3" && states.length === 5 && states.every((part) => part === "up");
+        return (
+          state?.settings.format === "v3" &&
+          states.length === 5 &&
+          states.every((part) => part === "up")
+        );
       } catch {
         // The edge is being started.
         return false;

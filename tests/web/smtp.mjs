@@ -3,7 +3,10 @@
 import { connect } from "node:net";
 import { createInterface } from "node:readline";
 
-/** Sends a mail on a connection of its own. Returns the code of the answer to its content, or to what was refused before. */
+/**
+ * Sends a mail on a connection of its own. Returns the code of the answer to its content, or to
+ * what was refused before.
+ */
 export async function sendMail(port, content, to = "a@example.test") {
   const { ask, socket } = await opened(port, to);
   const code = await ask(content.replace(/^\./gm, ".."), "\r\n.");
@@ -18,7 +21,12 @@ export async function cutMail(port, content) {
   socket.resetAndDestroy();
 }
 
-export function mail({ id, subject = "Hello", text = "Hello", html = "<html><head></head><body>Hello</body></html>" }) {
+export function mail({
+  id,
+  subject = "Hello",
+  text = "Hello",
+  html = "<html><head></head><body>Hello</body></html>",
+}) {
   return [
     "From: Somebody <somebody@example.test>",
     `Subject: ${subject}`,
@@ -42,7 +50,12 @@ async function opened(port, to) {
     return answer();
   };
   await answer();
-  for (const command of ["HELO x.test", "MAIL FROM:<somebody@example.test>", `RCPT TO:<${to}>`, "DATA"]) {
+  for (const command of [
+    "HELO x.test",
+    "MAIL FROM:<somebody@example.test>",
+    `RCPT TO:<${to}>`,
+    "DATA",
+  ]) {
     const code = await ask(command);
     if (!/^[23]/.test(code)) throw new Error(`${command} is answered with ${code}`);
   }

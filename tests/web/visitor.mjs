@@ -1,4 +1,5 @@
-// Somebody at a browser, watched: what the pages complain of, what they ask for, and where tokens appear.
+// Somebody at a browser, watched: what the pages complain of, what they ask for, and where tokens
+// appear.
 
 import { until } from "../waiting.mjs";
 
@@ -26,13 +27,16 @@ export class Visitor {
   #watch(page) {
     page.on("pageerror", (error) => this.complaints.push(`${page.url()}: ${error.stack ?? error}`));
     page.on("console", (message) => {
-      // Refusals are answered with their own status, which Chromium reports as an error of the page.
-      const isRefusal = /^Failed to load resource: the server responded with a status of (4\d\d|503)/.test(
-        message.text(),
-      );
-      const isAway = /net::ERR_(CONNECTION_REFUSED|INCOMPLETE_CHUNKED_ENCODING|EMPTY_RESPONSE|CONNECTION_RESET)/.test(
-        message.text(),
-      );
+      // Refusals are answered with their own status, which Chromium reports as an error of the
+      // page.
+      const isRefusal =
+        /^Failed to load resource: the server responded with a status of (4\d\d|503)/.test(
+          message.text(),
+        );
+      const isAway =
+        /net::ERR_(CONNECTION_REFUSED|INCOMPLETE_CHUNKED_ENCODING|EMPTY_RESPONSE|CONNECTION_RESET)/.test(
+          message.text(),
+        );
       if (["error", "warning"].includes(message.type()) && !isRefusal && !(this.outage && isAway)) {
         this.complaints.push(`${page.url()}: ${message.text()}`);
       }
@@ -42,9 +46,11 @@ export class Visitor {
   #watchRequest(request) {
     const url = request.url();
     if (/^http/.test(url)) this.#unanswered.set(request, performance.now());
-    if (!url.startsWith(`${this.#base}/`) && !/^(data|blob):/.test(url)) this.complaints.push(`asked for ${url}`);
+    if (!url.startsWith(`${this.#base}/`) && !/^(data|blob):/.test(url))
+      this.complaints.push(`asked for ${url}`);
     const referrer = request.headers().referer ?? "";
-    if (referrer.includes("token")) this.complaints.push(`a referrer carries a token: ${request.method()} ${url}`);
+    if (referrer.includes("token"))
+      this.complaints.push(`a referrer carries a token: ${request.method()} ${url}`);
   }
 
   /** Every page that is open. */
@@ -69,7 +75,10 @@ export class Visitor {
       const open = this.#context.pages();
       const lines = [...this.#unanswered]
         .filter(([request]) => open.includes(pageOf(request)))
-        .map(([request, since]) => `${request.method()} ${request.url()} for ${((now - since) / 1000).toFixed(1)} s`);
+        .map(
+          ([request, since]) =>
+            `${request.method()} ${request.url()} for ${((now - since) / 1000).toFixed(1)} s`,
+        );
       const waitedFor = `${lines.join(", ") || "nothing"}; ${open.length} pages are open`;
       throw new Error(withoutQueries(`${error.stack ?? error}\nunanswered: ${waitedFor}`));
     }
@@ -79,7 +88,9 @@ export class Visitor {
     for (const page of this.#context.pages()) if (!kept.includes(page)) await page.close();
   }
 
-  /** Opens the walk-through and registers somebody. Returns the page, on which the mail has arrived. */
+  /**
+   * Opens the walk-through and registers somebody. Returns the page, on which the mail has arrived.
+   */
   async register(login, email = `${login}@example.test`) {
     const page = await this.open("/");
     await page.fill("#email", email);
@@ -107,7 +118,8 @@ export class Visitor {
     await this.link(page, action);
     await page.bringToFront();
     const opened = this.#context.waitForEvent("page");
-    // Chromium loses a click into a frame of a page that was behind another one until now, if the machine is busy.
+    // Chromium loses a click into a frame of a page that was behind another one until now, if the
+    // machine is busy.
     let link;
     while (link === undefined) {
       await this.button(page, action).click();
@@ -118,7 +130,10 @@ export class Visitor {
     return link;
   }
 
-  /** Presses the button of a link's page, with a code if it wants one, and returns the title of what comes. */
+  /**
+   * Presses the button of a link's page, with a code if it wants one, and returns the title of what
+   * comes.
+   */
   async press(link, code) {
     if (code !== undefined) await link.fill("#code", code);
     await this.#telling(Promise.all([link.waitForEvent("load"), link.click("#redeem button")]));
@@ -155,7 +170,10 @@ export class Visitor {
     const radio = page.locator(`input[name="${name}"][value="${value}"]`);
     if (await radio.isChecked()) return;
     await radio.check();
-    await page.waitForFunction((text) => document.querySelector("#settings-note").textContent.includes(text), value);
+    await page.waitForFunction(
+      (text) => document.querySelector("#settings-note").textContent.includes(text),
+      value,
+    );
   }
 }
 

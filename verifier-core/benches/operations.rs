@@ -1,8 +1,9 @@
 //! How long each operation of the core takes on this processor.
 //!
-//! `cargo bench --package mailroom-verifier-core --bench operations` lets all operations take turns, so that what else the
-//! machine does falls on all of them, and prints the median of each, its fastest round and its ratio to the first. A word
-//! behind `--` picks the operations whose names contain it.
+//! `cargo bench --package mailroom-verifier-core --bench operations` lets all operations take
+//! turns, so that what else the machine does falls on all of them, and prints the median of each,
+//! its fastest round and its ratio to the first. A word behind `--` picks the operations whose
+//! names contain it.
 
 use std::cell::RefCell;
 use std::convert::Infallible;
@@ -10,11 +11,13 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use mailroom_verifier_core::{
-    Action, Code, ConsumedId, Consumption, Expected, Expiry, Grant, Guard, KeyRing, MemoryCache, Moment,
-    Owner, PrivateKey, Secret, SharedKey, Signer, Slot, UntrustedToken, VerifiedToken, VerifyingKey,
+    Action, Code, ConsumedId, Consumption, Expected, Expiry, Grant, Guard, KeyRing, MemoryCache,
+    Moment, Owner, PrivateKey, Secret, SharedKey, Signer, Slot, UntrustedToken, VerifiedToken,
+    VerifyingKey,
 };
 
-/// Many short rounds: one that the operating system interrupts says nothing, and most of these are shorter than its slices.
+/// Many short rounds: one that the operating system interrupts says nothing, and most of these are
+/// shorter than its slices.
 const ROUNDS: usize = 1001;
 const NOW: u64 = 1_800_000_000;
 const EXPIRY: u64 = NOW + 900;
@@ -54,7 +57,8 @@ impl<'a> Operation<'a> {
 fn main() {
     let shared = SharedKey::from(&[0x5a; 32]);
     let private = PrivateKey::from_seed(&[0x5a; 32]);
-    let (v1, v2, v3) = (Signer::V1(shared.clone()), Signer::V2(shared.clone()), Signer::V3(private.clone()));
+    let (v1, v2, v3) =
+        (Signer::V1(shared.clone()), Signer::V2(shared.clone()), Signer::V3(private.clone()));
     let alone = ring([shared.clone().into()]);
     let public = ring([private.public_key().clone().into()]);
     let others = || (1..=u8::MAX).map(|number| SharedKey::from(&[number; 32]).into());
@@ -73,7 +77,13 @@ fn main() {
         verify("verify v1 recovery with its code", 256, &alone, recovery(&v1), Some(CODE)),
         verify("verify v2 activation", 256, &alone, activation(&v2), None),
         verify("verify v2 recovery with its code", 256, &alone, recovery(&v2), Some(CODE)),
-        verify("verify v2 activation, first of 100 keys", 256, &first_of_many, activation(&v2), None),
+        verify(
+            "verify v2 activation, first of 100 keys",
+            256,
+            &first_of_many,
+            activation(&v2),
+            None,
+        ),
         verify("verify v2 activation, last of 100 keys", 256, &last_of_many, activation(&v2), None),
         refuse("refuse v2 activation, none of 100 keys", 256, &none_of_many, activation(&v2)),
         verify("verify v3 activation", 4, &public, activation(&v3), None),
@@ -94,7 +104,10 @@ fn main() {
     }
 
     let unit = operations.first_mut().map_or(f64::NAN, |first| first.figures()[0]);
-    println!("{:42} {:>10} {:>10} {:>12} {:>8}", "", "median ns", "fastest ns", "a second", "ratio");
+    println!(
+        "{:42} {:>10} {:>10} {:>12} {:>8}",
+        "", "median ns", "fastest ns", "a second", "ratio"
+    );
     for operation in &mut operations {
         let [median, fastest] = operation.figures();
         let (a_second, ratio) = (1e9 / median, median / unit);
@@ -116,8 +129,13 @@ fn token(signer: &Signer, number: u32, code: Option<&str>) -> String {
     secret[..4].copy_from_slice(&number.to_be_bytes());
     let action = if code.is_some() { Action::Recover } else { Action::Activate };
     let expires_at = Expiry::from_seconds(EXPIRY).expect("before the year 9999");
-    let grant =
-        Grant { secret: &Secret::from(secret), action, code: code.as_ref(), expires_at, binding: None };
+    let grant = Grant {
+        secret: &Secret::from(secret),
+        action,
+        code: code.as_ref(),
+        expires_at,
+        binding: None,
+    };
     signer.sign(grant).expect("the code is the action's").to_string()
 }
 
@@ -131,7 +149,11 @@ fn fresh(signer: &Signer, number: usize) -> Vec<String> {
     (0..number).map(|number| token(signer, number, None)).collect()
 }
 
-fn verified<'a>(ring: &'a Ring, tokens: Vec<String>, code: Option<&'a str>) -> impl FnMut(u32) -> usize + 'a {
+fn verified<'a>(
+    ring: &'a Ring,
+    tokens: Vec<String>,
+    code: Option<&'a str>,
+) -> impl FnMut(u32) -> usize + 'a {
     let expected = code.map_or(Expected::activation(), Expected::recovery);
     move |repetitions| {
         let tokens = tokens.iter().cycle().take(repetitions as usize);
@@ -154,7 +176,12 @@ fn verify<'a>(
     Operation::new(name, repetitions, move |number| assert_eq!(verified(number), number as usize))
 }
 
-fn refuse<'a>(name: &'static str, repetitions: u32, ring: &'a Ring, tokens: Vec<String>) -> Operation<'a> {
+fn refuse<'a>(
+    name: &'static str,
+    repetitions: u32,
+    ring: &'a Ring,
+    tokens: Vec<String>,
+) -> Operation<'a> {
     let mut verified = verified(ring, tokens, None);
     Operation::new(name, repetitions, move |number| assert_eq!(verified(number), 0))
 }
@@ -179,7 +206,9 @@ fn sign<'a>(name: &'static str, repetitions: u32, signer: &'a Signer) -> Operati
 /// Ids as good as digests: all bits of the number spread over all bytes.
 fn id(number: u64) -> ConsumedId {
     let mut bytes = [0; 16];
-    for (half, factor) in bytes.chunks_exact_mut(8).zip([0x9e37_79b9_7f4a_7c15_u64, 0xd6e8_feb8_6659_fd93]) {
+    for (half, factor) in
+        bytes.chunks_exact_mut(8).zip([0x9e37_79b9_7f4a_7c15_u64, 0xd6e8_feb8_6659_fd93])
+    {
         let mixed = number.wrapping_add(1).wrapping_mul(factor);
         half.copy_from_slice(&(mixed ^ mixed >> 32).wrapping_mul(factor).to_le_bytes());
     }
@@ -199,7 +228,10 @@ fn consume<'a>(name: &'static str, live: u32) -> Operation<'a> {
     Operation::new(name, 1_000, move |number| {
         for _ in 0..number {
             let now = NOW + next / a_second;
-            assert_eq!(cache.consume(id(next), owner(next), now + LIFETIME, now), Ok(Consumption::FirstUse));
+            assert_eq!(
+                cache.consume(id(next), owner(next), now + LIFETIME, now),
+                Ok(Consumption::FirstUse)
+            );
             next += 1;
         }
     })
@@ -235,7 +267,8 @@ where
     Operation::new(name, repetitions, move |number| {
         for (next, token) in (0..).zip(tokens.by_ref().take(number as usize)) {
             let token = black_box(token);
-            let redeemed = guard.redeem(token, Expected::activation(), Moment::at(NOW), owner(next), effect);
+            let redeemed =
+                guard.redeem(token, Expected::activation(), Moment::at(NOW), owner(next), effect);
             assert!(redeemed.is_ok(), "{name}");
         }
     })

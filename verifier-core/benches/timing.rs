@@ -1,11 +1,12 @@
-//! Whether the time of a verification says anything about a tag, by the method of dudect (Reparaz, Balasch and
-//! Verbauwhede, "Dude, is my code constant time?", 2017).
+//! Whether the time of a verification says anything about a tag, by the method of dudect (Reparaz,
+//! Balasch and Verbauwhede, "Dude, is my code constant time?", 2017).
 //!
-//! `cargo bench --package mailroom-verifier-core --bench timing [-- SECONDS]` times two classes of inputs in random order
-//! and compares them by Welch's t-test, over all times and over those below several limits, since interruptions only make
-//! times longer. The largest |t| of each test is printed: below 4.5 nothing was found, above 10 there is a leak. This is a
-//! measurement on one processor and no proof. The last test compares byte by byte, so that one sees what the method finds
-//! where there is something to find.
+//! `cargo bench --package mailroom-verifier-core --bench timing [-- SECONDS]` times two classes of
+//! inputs in random order and compares them by Welch's t-test, over all times and over those below
+//! several limits, since interruptions only make times longer. The largest |t| of each test is
+//! printed: below 4.5 nothing was found, above 10 there is a leak. This is a measurement on one
+//! processor and no proof. The last test compares byte by byte, so that one sees what the method
+//! finds where there is something to find.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -37,8 +38,9 @@ type MakeInput<'a> = Box<dyn Fn(bool, &mut Rng) -> Vec<u8> + 'a>;
 /// What is timed.
 type Run<'a> = Box<dyn Fn(&Input) + 'a>;
 
-/// What the timed function gets. A token is decoded before: whoever sent it knows its characters, and the table that
-/// decodes them takes a fifth of a nanosecond more or less for some, which is no secret and would hide one.
+/// What the timed function gets. A token is decoded before: whoever sent it knows its characters,
+/// and the table that decodes them takes a fifth of a nanosecond more or less for some, which is no
+/// secret and would hide one.
 #[derive(Clone)]
 #[allow(clippy::large_enum_variant, reason = "both lie at one place")]
 enum Input {
@@ -88,7 +90,12 @@ fn main() {
         random_or_fixed("v2 activation, tag", sign(&v2, None), 46..78, refuse(None)),
         first_or_last("v2 recovery, tag", sign(&v2, Some(CODE)), 46..78, refuse(Some(CODE))),
         first_or_last("v2 recovery, code's tag", sign(&v2, Some(CODE)), 78..93, refuse(Some(CODE))),
-        random_or_fixed("v2 recovery, code's tag", sign(&v2, Some(CODE)), 78..93, refuse(Some(CODE))),
+        random_or_fixed(
+            "v2 recovery, code's tag",
+            sign(&v2, Some(CODE)),
+            78..93,
+            refuse(Some(CODE)),
+        ),
         hexadecimal_key(),
         first_or_last("control: compared byte by byte", in_front, 46..78, leaky),
     ];
@@ -127,7 +134,11 @@ fn random_or_fixed<'a>(
     let input = move |class: bool, rng: &mut Rng| {
         let mut bytes = decoded(&token);
         let random: Vec<u8> = tag.clone().map(|_| rng.u8(..)).collect();
-        bytes[tag.clone()].copy_from_slice(if class { &random } else { &[0x55; 32][..random.len()] });
+        bytes[tag.clone()].copy_from_slice(if class {
+            &random
+        } else {
+            &[0x55; 32][..random.len()]
+        });
         encoded(&bytes)
     };
     Test { name, classes: "random or fixed", input: Box::new(input), run: Box::new(run) }
@@ -137,8 +148,9 @@ fn random_or_fixed<'a>(
 fn hexadecimal_key<'a>() -> Test<'a> {
     let input = |class: bool, rng: &mut Rng| {
         let (digits, letters) = (rng.u64(..), rng.u64(..));
-        let text =
-            |from: u8, bits: u64| (0..64).map(move |bit| from + u8::from(bits >> bit & 1 == 1)).collect();
+        let text = |from: u8, bits: u64| {
+            (0..64).map(move |bit| from + u8::from(bits >> bit & 1 == 1)).collect()
+        };
         if class { text(b'0', digits) } else { text(b'e', letters) }
     };
     let run = |input: &Input| {
@@ -153,8 +165,13 @@ fn sign(signer: &Signer, code: Option<&str>) -> Vec<u8> {
     let code = code.map(|digits| Code::parse(digits).expect("five digits"));
     let action = if code.is_some() { Action::Recover } else { Action::Activate };
     let expires_at = Expiry::from_seconds(NOW + 900).expect("before the year 9999");
-    let grant =
-        Grant { secret: &Secret::from([7; 32]), action, code: code.as_ref(), expires_at, binding: None };
+    let grant = Grant {
+        secret: &Secret::from([7; 32]),
+        action,
+        code: code.as_ref(),
+        expires_at,
+        binding: None,
+    };
     signer.sign(grant).expect("the code is the action's").as_str().into()
 }
 
@@ -199,7 +216,8 @@ fn measure(test: &Test<'_>, time: Duration) {
 /// Times a batch whose classes are in random order; all inputs lie at one place when they are read.
 fn batch(test: &Test<'_>, rng: &mut Rng) -> Vec<(bool, f64)> {
     let classes: Vec<_> = (0..BATCH).map(|_| rng.bool()).collect();
-    let inputs: Vec<_> = classes.iter().map(|class| Input::new(&(test.input)(*class, rng))).collect();
+    let inputs: Vec<_> =
+        classes.iter().map(|class| Input::new(&(test.input)(*class, rng))).collect();
     let mut place = Input::Text([0; 64]);
     let times = inputs.iter().map(|input| {
         place.clone_from(input);

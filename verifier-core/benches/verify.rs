@@ -1,9 +1,10 @@
 //! How long the core takes to verify a v1 activation on this processor.
 //!
-//! `cargo bench --package mailroom-verifier-core` prints the median of many rounds. With `--rounds` the caller sets the
-//! pace, so that it can alternate with other programs: the first line of standard input is the key, the next lines are
-//! tokens, and an empty line ends them; then each line is a number of verifications, answered by a line with the
-//! nanoseconds they took and how many tokens were accepted.
+//! `cargo bench --package mailroom-verifier-core` prints the median of many rounds. With `--rounds`
+//! the caller sets the pace, so that it can alternate with other programs: the first line of
+//! standard input is the key, the next lines are tokens, and an empty line ends them; then each
+//! line is a number of verifications, answered by a line with the nanoseconds they took and how
+//! many tokens were accepted.
 
 use std::hint::black_box;
 use std::io::{self, BufRead, Write};
@@ -63,7 +64,9 @@ fn round(ring: &KeyRing, tokens: &[String], verifications: usize) -> (Duration, 
         .take(verifications)
         .filter(|token| {
             let token = UntrustedToken::parse(black_box(token.as_bytes()));
-            token.is_ok_and(|token| token.verify(ring, Expected::activation(), Moment::at(0)).is_ok())
+            token.is_ok_and(|token| {
+                token.verify(ring, Expected::activation(), Moment::at(0)).is_ok()
+            })
         })
         .count();
     (started.elapsed(), accepted)

@@ -9,14 +9,15 @@ pub enum Action {
     Activate,
     /// Sets a new password for an active account; asks for a code besides the link.
     Recover,
-    /// What an installation defines itself. Signers and verifiers take it once [`Actions`](crate::Actions) has accepted it.
+    /// What an installation defines itself. Signers and verifiers take it once
+    /// [`Actions`](crate::Actions) has accepted it.
     Further(Further),
 }
 
 /// An action of an installation: plain data, which [`Actions`](crate::Actions) checks.
 ///
-/// None of it may change once links were sent. Its texts are `'static`, since actions are as old as the process; a program
-/// that reads them from its configuration leaks them once.
+/// None of it may change once links were sent. Its texts are `'static`, since actions are as old as
+/// the process; a program that reads them from its configuration leaks them once.
 ///
 /// ```
 /// use mailroom_verifier_core::{Actions, Further};
@@ -41,7 +42,8 @@ impl Action {
     /// The actions of every installation, in the order of their numbers.
     pub const BUILT_IN: [Self; 2] = [Self::Activate, Self::Recover];
 
-    /// The number in batch lines and in the action byte of a token: 1, 2, or that of a further action.
+    /// The number in batch lines and in the action byte of a token: 1, 2, or that of a further
+    /// action.
     pub const fn number(self) -> u8 {
         match self {
             Self::Activate => 1,
@@ -68,7 +70,8 @@ impl Action {
         }
     }
 
-    /// The name on command lines and in interfaces: `activate`, `recover`, or that of a further action.
+    /// The name on command lines and in interfaces: `activate`, `recover`, or that of a further
+    /// action.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Activate => "activate",
@@ -86,7 +89,8 @@ impl Action {
         }
     }
 
-    /// The label of the database's enum `token_action`: `activation`, `password_recovery`, or the name of a further action.
+    /// The label of the database's enum `token_action`: `activation`, `password_recovery`, or the
+    /// name of a further action.
     pub const fn database_value(self) -> &'static str {
         match self {
             Self::Activate => "activation",
@@ -97,7 +101,10 @@ impl Action {
 
     /// The built-in action that the database calls `value`.
     pub fn from_database_value(value: &str) -> Result<Self, UnknownAction> {
-        Self::BUILT_IN.into_iter().find(|action| action.database_value() == value).ok_or(UnknownAction)
+        Self::BUILT_IN
+            .into_iter()
+            .find(|action| action.database_value() == value)
+            .ok_or(UnknownAction)
     }
 }
 

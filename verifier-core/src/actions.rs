@@ -9,10 +9,11 @@ const LONGEST_NAME: usize = 63;
 /// The longest path, in characters.
 const LONGEST_PATH: usize = 255;
 
-/// A list of actions that passed every check: `activate`, `recover` and further ones (FORMAT.md, "Further actions").
+/// A list of actions that passed every check: `activate`, `recover` and further ones (FORMAT.md,
+/// "Further actions").
 ///
-/// `A` is whatever holds the further ones: `[Further; 2]`, a borrowed slice, a `Vec`. Give it to every
-/// [`KeyRing`](crate::KeyRing) that verifies their tokens.
+/// `A` is whatever holds the further ones: `[Further; 2]`, a borrowed slice, a `Vec`. Give it to
+/// every [`KeyRing`](crate::KeyRing) that verifies their tokens.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Actions<A = [Further; 0]> {
     further: A,
@@ -22,8 +23,9 @@ impl<A: AsRef<[Further]>> Actions<A> {
     /// The built-in actions and all `further` ones.
     ///
     /// # Errors
-    /// [`InvalidAction`] names an action that breaks a rule, by its number, and the rule. No two actions may have the same
-    /// number, name or path, and those of `activate` and `recover` are taken.
+    /// [`InvalidAction`] names an action that breaks a rule, by its number, and the rule. No two
+    /// actions may have the same number, name or path, and those of `activate` and `recover` are
+    /// taken.
     pub fn new(further: A) -> Result<Self, InvalidAction> {
         let mut rest = further.as_ref();
         while let Some((last, before)) = rest.split_last() {
@@ -43,7 +45,9 @@ impl<A: AsRef<[Further]>> Actions<A> {
 
     /// Every action, the built-in ones first.
     pub fn iter(&self) -> impl Iterator<Item = Action> {
-        Action::BUILT_IN.into_iter().chain(self.further.as_ref().iter().copied().map(Action::Further))
+        Action::BUILT_IN
+            .into_iter()
+            .chain(self.further.as_ref().iter().copied().map(Action::Further))
     }
 
     /// The action of this name.
@@ -101,10 +105,11 @@ fn is_name(name: &str) -> bool {
 }
 
 fn is_path(path: &str) -> bool {
-    let unreserved =
-        |byte: u8| matches!(byte, b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~');
-    let segment = |segment: &str| !matches!(segment, "" | "." | "..") && segment.bytes().all(unreserved);
-    path.len() <= LONGEST_PATH && path.strip_prefix('/').is_some_and(|rest| rest.split('/').all(segment))
+    let unreserved = |byte: u8| matches!(byte, b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~');
+    let segment =
+        |segment: &str| !matches!(segment, "" | "." | "..") && segment.bytes().all(unreserved);
+    path.len() <= LONGEST_PATH
+        && path.strip_prefix('/').is_some_and(|rest| rest.split('/').all(segment))
 }
 
 /// Why a further action cannot be one.
@@ -157,29 +162,40 @@ pub enum InvalidAction {
 impl fmt::Display for InvalidAction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Number { found } => write!(f, "a further action has a number from 3 to 127, not {found}"),
+            Self::Number { found } => {
+                write!(f, "a further action has a number from 3 to 127, not {found}")
+            }
             Self::Digits { number, found } => {
-                write!(f, "action {number} has a code of 5 to 8 digits, or of 0 for none, not of {found}")
+                write!(
+                    f,
+                    "action {number} has a code of 5 to 8 digits, or of 0 for none, not of {found}"
+                )
             }
             Self::Name { number } => write!(
                 f,
-                "the name of action {number} is a lower-case letter and up to 62 lower-case letters, digits and _"
+                "the name of action {number} is a lower-case letter and up to 62 lower-case \
+                 letters, digits and _"
             ),
             Self::Path { number } => write!(
                 f,
-                "the path of action {number} is `/` and letters, digits, -, ., _ and ~, such as /invite or /team/join, of up \
-                 to 255 characters"
+                "the path of action {number} is `/` and letters, digits, -, ., _ and ~, such as \
+                 /invite or /team/join, of up to 255 characters"
             ),
             Self::SameNumber { number } => write!(f, "two actions have the number {number}"),
-            Self::SameName { number, other } => write!(f, "actions {other} and {number} have the same name"),
-            Self::SamePath { number, other } => write!(f, "actions {other} and {number} have the same path"),
+            Self::SameName { number, other } => {
+                write!(f, "actions {other} and {number} have the same name")
+            }
+            Self::SamePath { number, other } => {
+                write!(f, "actions {other} and {number} have the same path")
+            }
         }
     }
 }
 
 impl core::error::Error for InvalidAction {}
 
-/// All that verifying needs of [`Actions`]: which numbers are known, and how many digits the code of each has.
+/// All that verifying needs of [`Actions`]: which numbers are known, and how many digits the code
+/// of each has.
 #[derive(Clone, Debug)]
 pub struct KnownActions {
     /// By number, one more than the digits of the code; 0 for an action that is not known.
@@ -195,8 +211,9 @@ impl KnownActions {
         Self { lengths }
     };
 
-    /// Adds a further action, for callers that keep names and paths elsewhere. A number outside 3 to 127 and a number of
-    /// digits that no code has are ignored, so that tokens of such an action are refused.
+    /// Adds a further action, for callers that keep names and paths elsewhere. A number outside 3
+    /// to 127 and a number of digits that no code has are ignored, so that tokens of such an action
+    /// are refused.
     pub fn add(&mut self, number: u8, digits: u8) {
         if let Some(place) = self.lengths.get_mut(usize::from(number))
             && has_valid_number(number)
@@ -206,7 +223,8 @@ impl KnownActions {
         }
     }
 
-    /// The number of digits of an action's code, 0 for one without a code; `None` for an action that is not known.
+    /// The number of digits of an action's code, 0 for one without a code; `None` for an action
+    /// that is not known.
     #[inline]
     pub fn digits(&self, number: u8) -> Option<u8> {
         self.lengths.get(usize::from(number))?.checked_sub(1)
@@ -230,7 +248,8 @@ mod tests {
     use std::{format, string::ToString};
 
     const INVITE: Further = Further { number: 4, name: "invite", path: "/invite", digits: 0 };
-    const CHANGE: Further = Further { number: 3, name: "change_email", path: "/account/e-mail", digits: 6 };
+    const CHANGE: Further =
+        Further { number: 3, name: "change_email", path: "/account/e-mail", digits: 6 };
 
     #[test]
     fn an_action_is_found_by_number_and_name() {
@@ -255,7 +274,9 @@ mod tests {
     #[test]
     fn a_known_number_never_changes_the_built_in_ones() {
         let mut known = KnownActions::BUILT_IN;
-        for (number, digits) in [(0, 0), (1, 6), (2, 0), (128, 0), (255, 5), (9, 4), (9, 9), (9, 255)] {
+        for (number, digits) in
+            [(0, 0), (1, 6), (2, 0), (128, 0), (255, 5), (9, 4), (9, 9), (9, 255)]
+        {
             known.add(number, digits);
         }
         for number in 0..=u8::MAX {
@@ -269,8 +290,10 @@ mod tests {
         let number = INVITE.number;
         let long = &*"n".repeat(64).leak();
         let long_path = &*format!("/{}", "p".repeat(255)).leak();
-        let names =
-            ["", "Invite", "_invite", "4", "in-vite", "in vite", "invité", "invite,", "invite\n", long];
+        let names = [
+            "", "Invite", "_invite", "4", "in-vite", "in vite", "invité", "invite,", "invite\n",
+            long,
+        ];
         for name in names {
             let error = Actions::new([Further { name, ..INVITE }]).unwrap_err();
             assert_eq!(error, InvalidAction::Name { number }, "{name:?}");

@@ -12,12 +12,13 @@ const OUTSIDE: u8 = 0xff;
 
 /// Decodes `text` into exactly `N` bytes.
 ///
-/// By a table and not in constant time: the sender of a token or a public key knows its characters. This takes half of the
-/// time of a verification, and a table is three times as fast. For secrets there is [`decode_secret`].
+/// By a table and not in constant time: the sender of a token or a public key knows its characters.
+/// This takes half of the time of a verification, and a table is three times as fast. For secrets
+/// there is [`decode_secret`].
 ///
 /// # Errors
-/// A length other than that of `N` bytes, a character outside the URL-safe alphabet (padding and white space included),
-/// trailing bits that are not zero.
+/// A length other than that of `N` bytes, a character outside the URL-safe alphabet (padding and
+/// white space included), trailing bits that are not zero.
 #[cfg(any(feature = "public", test))]
 pub(crate) fn decode<const N: usize>(text: &[u8]) -> Result<[u8; N], Malformed> {
     if text.len() != (8 * N).div_ceil(6) {
@@ -27,7 +28,8 @@ pub(crate) fn decode<const N: usize>(text: &[u8]) -> Result<[u8; N], Malformed> 
     if fill(&mut bytes, text) { Ok(bytes) } else { Err(Malformed::Encoding) }
 }
 
-/// Decodes the text of a secret into exactly `N` bytes, without a branch or a table that depends on its characters.
+/// Decodes the text of a secret into exactly `N` bytes, without a branch or a table that depends on
+/// its characters.
 ///
 /// # Errors
 /// Those of [`decode`].
@@ -46,14 +48,16 @@ pub(crate) fn decode_secret<const N: usize>(text: &[u8]) -> Result<[u8; N], Malf
     Err(Malformed::Encoding)
 }
 
-/// Fills `bytes` with what `text` spells, which is as long as they need. Returns whether that is their one spelling.
+/// Fills `bytes` with what `text` spells, which is as long as they need. Returns whether that is
+/// their one spelling.
 // Not inlined: WebAssembly calls it for tokens and for keys.
 #[inline(never)]
 pub(crate) fn fill(bytes: &mut [u8], text: &[u8]) -> bool {
     let value = |character: &u8| VALUES[usize::from(*character)];
     let (groups, rest) = text.as_chunks::<4>();
     let (triples, last) = bytes.as_chunks_mut::<3>();
-    // All values or'ed together: no value of the alphabet has the bits that `OUTSIDE` has beside theirs.
+    // All values or'ed together: no value of the alphabet has the bits that `OUTSIDE` has beside
+    // theirs.
     let mut seen = 0;
     for (group, triple) in groups.iter().zip(triples) {
         let [a, b, c, d] = group.each_ref().map(value);
@@ -132,14 +136,19 @@ mod tests {
     #[test]
     fn of_all_characters_at_every_place_only_one_decodes_to_the_same_bytes() {
         fn check<const N: usize, const C: usize>() {
-            let bytes: [u8; N] = core::array::from_fn(|index| u8::try_from(index * 37 % 251).unwrap());
+            let bytes: [u8; N] =
+                core::array::from_fn(|index| u8::try_from(index * 37 % 251).unwrap());
             let text: [u8; C] = encode(&bytes);
             for place in 0..C {
                 for character in 0..=u8::MAX {
                     let mut altered = text;
                     altered[place] = character;
                     let decoded = decode::<N>(&altered);
-                    assert_eq!(decoded == Ok(bytes), character == text[place], "{character} at {place}");
+                    assert_eq!(
+                        decoded == Ok(bytes),
+                        character == text[place],
+                        "{character} at {place}"
+                    );
                     assert_eq!(decoded, peer::<N>(&altered), "{character} at {place}");
                     assert_eq!(decoded, decode_secret::<N>(&altered), "{character} at {place}");
                 }

@@ -11,8 +11,8 @@ use crate::{
     secret::wipe,
 };
 
-/// Names the browser that asked for a link (FORMAT.md, "Bound form"): what the database keeps of the nonce in that browser's
-/// cookie, and what a bound link carries.
+/// Names the browser that asked for a link (FORMAT.md, "Bound form"): what the database keeps of
+/// the nonce in that browser's cookie, and what a bound link carries.
 ///
 /// It is one way: whoever has it, or the link, does not have the nonce.
 #[derive(Clone, Copy, Eq)]
@@ -25,8 +25,8 @@ impl Binding {
     /// The number of characters of a nonce.
     pub const NONCE_CHARACTERS: usize = 43;
 
-    /// The binding of the browser whose cookie has this value, as it came; `None` for what is no nonce, the base64url of 32
-    /// random bytes without padding.
+    /// The binding of the browser whose cookie has this value, as it came; `None` for what is no
+    /// nonce, the base64url of 32 random bytes without padding.
     pub fn of_nonce(nonce: impl AsRef<[u8]>) -> Option<Self> {
         Self::of(nonce.as_ref())
     }
@@ -124,13 +124,20 @@ mod tests {
     #[test]
     fn a_binding_is_what_the_digest_of_the_undecoded_nonce_begins_with() {
         let digest = Sha256::digest([b"mailroom/browser\0", NONCE.as_bytes()].concat());
-        assert_eq!(Binding::of_nonce(NONCE).map(|binding| binding.0[..] == digest[..16]), Some(true));
+        assert_eq!(
+            Binding::of_nonce(NONCE).map(|binding| binding.0[..] == digest[..16]),
+            Some(true)
+        );
     }
 
     #[test]
     fn what_is_not_the_base64url_of_32_bytes_is_no_nonce() {
         let altered = |at: usize, to: char| -> String {
-            NONCE.chars().enumerate().map(|(place, found)| if place == at { to } else { found }).collect()
+            NONCE
+                .chars()
+                .enumerate()
+                .map(|(place, found)| if place == at { to } else { found })
+                .collect()
         };
         let last = NONCE.len() - 1;
         for text in [
@@ -174,7 +181,8 @@ mod tests {
 
     #[test]
     fn debug_output_hides_what_names_a_browser() {
-        let shown: Vec<_> = [NONCE].iter().map(|nonce| format!("{:?}", Binding::of_nonce(nonce))).collect();
+        let shown: Vec<_> =
+            [NONCE].iter().map(|nonce| format!("{:?}", Binding::of_nonce(nonce))).collect();
         assert_eq!(shown, ["Some(Binding(..))"]);
     }
 }

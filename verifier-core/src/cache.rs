@@ -1,9 +1,10 @@
 //! A store of used tokens in memory that never grows and never forgets what may still be replayed.
 //!
-//! There is one slot for each owner of each id, and two linked structures share the array of them. A hash table with
-//! chains finds the slots of an id. A radix heap orders them by the time at which they may be forgotten: the list of a
-//! slot is the position of the highest bit in which its time differs from the clock, so that an advancing clock empties
-//! whole lists and splits at most one, and a slot moves at most 64 times before it is forgotten.
+//! There is one slot for each owner of each id, and two linked structures share the array of them.
+//! A hash table with chains finds the slots of an id. A radix heap orders them by the time at which
+//! they may be forgotten: the list of a slot is the position of the highest bit in which its time
+//! differs from the clock, so that an advancing clock empties whole lists and splits at most one,
+//! and a slot moves at most 64 times before it is forgotten.
 
 use core::{cell::RefCell, fmt};
 
@@ -24,13 +25,15 @@ const LISTS: usize = 65;
 pub struct Slot {
     id: [u8; ConsumedId::LENGTH],
     owner: [u8; Owner::LENGTH],
-    /// Seconds since the Unix epoch at which this entry may be forgotten; the same in all entries of an id.
+    /// Seconds since the Unix epoch at which this entry may be forgotten; the same in all entries
+    /// of an id.
     until: u64,
     /// The next slot with the same hash.
     next_in_chain: u32,
     /// The next slot in the same list of the heap, or the next free slot.
     next_in_list: u32,
-    /// The first slot whose hash is this slot's index. This head of a chain is unrelated to the entry in the slot.
+    /// The first slot whose hash is this slot's index. This head of a chain is unrelated to the
+    /// entry in the slot.
     chain: u32,
     /// The number of the try, 0 for none, or [`WITHDRAWN`].
     number: u8,
@@ -67,15 +70,16 @@ impl Slot {
 /// Remembers used tokens in the slots of `S`: an array, a boxed slice, a borrowed slice.
 ///
 /// One process only: other processes do not see it. The memory is `capacity × 56` bytes and a
-/// constant. Each owner of an id takes one slot, for its try of a code and its use together; one link takes at most
-/// `2 * MAX_OWNERS + 1` slots. An operation takes amortised constant time, apart from the slots of its id that it
-/// looks through. A cache that is full of entries that are not over refuses with [`Full`]: forgetting one would let its
-/// token through a second time.
+/// constant. Each owner of an id takes one slot, for its try of a code and its use together; one
+/// link takes at most `2 * MAX_OWNERS + 1` slots. An operation takes amortised constant time, apart
+/// from the slots of its id that it looks through. A cache that is full of entries that are not
+/// over refuses with [`Full`]: forgetting one would let its token through a second time.
 ///
-/// The caller passes the clock. Steps back of up to five minutes are ignored, so that threads may read the clock in any
-/// order. After a larger step back the cache scans every slot and uses the new time. Entries that were forgotten before stay
-/// refused: every time up to the latest forgotten one is [`TooLate`](Consumption::TooLate). So after a clock was ahead, the
-/// cache refuses links that were redeemed before, or that end no later than one of them, and no others.
+/// The caller passes the clock. Steps back of up to five minutes are ignored, so that threads may
+/// read the clock in any order. After a larger step back the cache scans every slot and uses the
+/// new time. Entries that were forgotten before stay refused: every time up to the latest forgotten
+/// one is [`TooLate`](Consumption::TooLate). So after a clock was ahead, the cache refuses links
+/// that were redeemed before, or that end no later than one of them, and no others.
 #[derive(Debug)]
 pub struct MemoryCache<S> {
     slots: S,
@@ -106,7 +110,8 @@ struct Seen {
 }
 
 impl<S: AsMut<[Slot]>> MemoryCache<S> {
-    /// A cache with as many slots as `slots` has; what they held is overwritten. Slots past 2³² − 2 stay unused.
+    /// A cache with as many slots as `slots` has; what they held is overwritten. Slots past 2³² − 2
+    /// stay unused.
     pub fn new(mut slots: S) -> Self {
         let mut free = NONE;
         for (index, slot) in (0..NONE).zip(slots.as_mut()) {
@@ -133,7 +138,8 @@ impl<S: AsMut<[Slot]>> MemoryCache<S> {
         }
         match self.usage(&seen) {
             Usage::Released => return Ok(Consumption::AlreadyUsed),
-            // A use that could not be released later would stay, and so would one whose release came before it.
+            // A use that could not be released later would stay, and so would one whose release
+            // came before it.
             Usage::None if seen.released >= MAX_OWNERS => return Err(Full),
             Usage::None | Usage::Used => {}
         }
@@ -212,7 +218,8 @@ impl<S: AsMut<[Slot]>> MemoryCache<S> {
         self.len == 0
     }
 
-    /// Moves the clock and looks through the slots of an id, whose time is extended if the one asked for is later.
+    /// Moves the clock and looks through the slots of an id, whose time is extended if the one
+    /// asked for is later.
     fn look(&mut self, id: ConsumedId, owner: Owner, remember_until: u64, now: u64) -> Seen {
         self.advance(now);
         let too_late = remember_until <= self.now.max(self.forgotten);
@@ -225,7 +232,8 @@ impl<S: AsMut<[Slot]>> MemoryCache<S> {
             if slot.id != *id.as_bytes() {
                 continue;
             }
-            // An entry whose time is extended stays on its list, which is emptied no later than it should be.
+            // An entry whose time is extended stays on its list, which is emptied no later than it
+            // should be.
             slot.until = slot.until.max(remember_until);
             until = slot.until;
             owners += u32::from(slot.number != 0);
@@ -263,7 +271,8 @@ impl<S: AsMut<[Slot]>> MemoryCache<S> {
     /// Moves the clock and forgets what is over.
     fn advance(&mut self, now: u64) {
         let last = if now > self.now {
-            // Whatever differs from the former clock only below the bit that has now become one is before it.
+            // Whatever differs from the former clock only below the bit that has now become one is
+            // before it.
             list_of(now, self.now)
         } else if self.now - now > CLOCK_MARGIN {
             LISTS - 1
@@ -273,8 +282,11 @@ impl<S: AsMut<[Slot]>> MemoryCache<S> {
         self.now = now;
         for list in 0..=last {
             // Slots that move to a later list are visited once more there.
-            let mut index = self.lists.get_mut(list).map_or(NONE, |head| core::mem::replace(head, NONE));
-            while let Some((until, next)) = self.slot(index).map(|slot| (slot.until, slot.next_in_list)) {
+            let mut index =
+                self.lists.get_mut(list).map_or(NONE, |head| core::mem::replace(head, NONE));
+            while let Some((until, next)) =
+                self.slot(index).map(|slot| (slot.until, slot.next_in_list))
+            {
                 if until > now {
                     self.push(index, until);
                 } else {
@@ -345,7 +357,8 @@ impl<S: AsMut<[Slot]>> MemoryCache<S> {
         self.home(id.as_bytes()).and_then(|home| self.slot(home)).map_or(NONE, |slot| slot.chain)
     }
 
-    /// The slot that holds the head of an id's chain. Ids are digests, so any bits of them are a hash.
+    /// The slot that holds the head of an id's chain. Ids are digests, so any bits of them are a
+    /// hash.
     fn home(&mut self, id: &[u8; ConsumedId::LENGTH]) -> Option<u32> {
         let [b0, b1, b2, b3, ..] = *id;
         let slots = u32::try_from(self.slots.as_mut().len()).unwrap_or(NONE);

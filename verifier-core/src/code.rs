@@ -24,7 +24,8 @@ impl Code {
     /// Reads a code from its text.
     ///
     /// # Errors
-    /// Anything but five to eight characters `0` to `9`: the empty string, `1234`, `12a45`, digits of another script.
+    /// Anything but five to eight characters `0` to `9`: the empty string, `1234`, `12a45`, digits
+    /// of another script.
     pub fn parse(text: impl AsRef<[u8]>) -> Result<Self, InvalidCode> {
         let text = text.as_ref();
         let mut digits = [0; Self::LONGEST];
@@ -111,7 +112,10 @@ mod tests {
     fn leading_zeros_are_part_of_a_code() {
         for text in ["00420", "004200", "0042000", "00420000"] {
             let code = Code::parse(text).unwrap();
-            assert_eq!((code.as_bytes(), usize::from(code.digits())), (text.as_bytes(), text.len()));
+            assert_eq!(
+                (code.as_bytes(), usize::from(code.digits())),
+                (text.as_bytes(), text.len())
+            );
         }
         assert_ne!(Code::parse("00420"), Code::parse("004200"));
     }

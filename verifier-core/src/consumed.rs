@@ -11,8 +11,8 @@ use crate::{
 
 /// Names a token's row to a store of used tokens (FORMAT.md, "Consumed-token id").
 ///
-/// Every token ever made of one row has the same id, in every format and under every key. The id is one way: it reveals
-/// nothing about the secret, so it may be logged and stored.
+/// Every token ever made of one row has the same id, in every format and under every key. The id is
+/// one way: it reveals nothing about the secret, so it may be logged and stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ConsumedId([u8; Self::LENGTH]);
 
@@ -40,8 +40,8 @@ impl From<[u8; Self::LENGTH]> for ConsumedId {
     }
 }
 
-/// How many owners' tries a store numbers on one link, withdrawn ones included, and after how many releases of one link
-/// it gives no new use. The current use can still be released.
+/// How many owners' tries a store numbers on one link, withdrawn ones included, and after how many
+/// releases of one link it gives no new use. The current use can still be released.
 pub const MAX_OWNERS: u32 = 100;
 
 /// What a store answers to the use of a token.
@@ -52,7 +52,8 @@ pub enum Consumption {
     FirstUse,
     /// Another owner has the use, or this one has released it.
     AlreadyUsed,
-    /// The time until which the use would have to be remembered is over, so that an earlier use may be forgotten.
+    /// The time until which the use would have to be remembered is over, so that an earlier use may
+    /// be forgotten.
     TooLate,
 }
 
@@ -60,28 +61,32 @@ pub enum Consumption {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "only a number that is low enough is consent"]
 pub enum Attempt {
-    /// How many owners have tried a code on this link and not withdrawn, this one included: from 1 to [`MAX_OWNERS`].
+    /// How many owners have tried a code on this link and not withdrawn, this one included: from 1
+    /// to [`MAX_OWNERS`].
     Number(u32),
     /// This owner has withdrawn, or as many owners as a store numbers came before it.
     TooMany,
-    /// The time until which the try would have to be remembered is over, as in [`Consumption::TooLate`].
+    /// The time until which the try would have to be remembered is over, as in
+    /// [`Consumption::TooLate`].
     TooLate,
 }
 
 /// Remembers which tokens were used, and how many codes were tried on each.
 ///
-/// Every operation is atomic: of simultaneous calls of `consume` for one id, exactly one owner gets the first use.
-/// Every operation is idempotent: a caller repeats it when an answer was lost, and the repeat, however late, has no further
-/// effect. Times are seconds since the Unix epoch. What is remembered of an id is remembered until the latest
-/// `remember_until` that came with it.
+/// Every operation is atomic: of simultaneous calls of `consume` for one id, exactly one owner gets
+/// the first use. Every operation is idempotent: a caller repeats it when an answer was lost, and
+/// the repeat, however late, has no further effect. Times are seconds since the Unix epoch. What is
+/// remembered of an id is remembered until the latest `remember_until` that came with it.
 pub trait ConsumedTokens {
     /// Why the store could not answer. The caller must refuse the token then.
     type Error;
 
-    /// Marks a token as used by `owner`. A repeat by the same owner is still its first use, until it releases it.
+    /// Marks a token as used by `owner`. A repeat by the same owner is still its first use, until
+    /// it releases it.
     ///
     /// # Errors
-    /// [`Full`](StoreError::Full) also after [`MAX_OWNERS`] releases of this id: a new use could not be released.
+    /// [`Full`](StoreError::Full) also after [`MAX_OWNERS`] releases of this id: a new use could
+    /// not be released.
     fn consume(
         &self,
         id: ConsumedId,
@@ -90,13 +95,16 @@ pub trait ConsumedTokens {
         now: u64,
     ) -> Result<Consumption, StoreError<Self::Error>>;
 
-    /// Ends the use of this owner and of no other, because what the token was used for did not happen. Tries stay counted.
+    /// Ends the use of this owner and of no other, because what the token was used for did not
+    /// happen. Tries stay counted.
     ///
-    /// It is final: the store keeps a mark of it, also when it comes before the consumption, so that a late repeat of that
-    /// is [`AlreadyUsed`](Consumption::AlreadyUsed). Other owners may use the token.
+    /// It is final: the store keeps a mark of it, also when it comes before the consumption, so
+    /// that a late repeat of that is [`AlreadyUsed`](Consumption::AlreadyUsed). Other owners may
+    /// use the token.
     ///
     /// # Errors
-    /// [`Full`](StoreError::Full) also when this owner has no use and [`MAX_OWNERS`] releases of this id are kept.
+    /// [`Full`](StoreError::Full) also when this owner has no use and [`MAX_OWNERS`] releases of
+    /// this id are kept.
     fn release(
         &self,
         id: ConsumedId,
@@ -105,8 +113,8 @@ pub trait ConsumedTokens {
         now: u64,
     ) -> Result<(), StoreError<Self::Error>>;
 
-    /// Takes the number of this owner's try of a code, before that code is compared. One owner tries one code: it gets the
-    /// same number for a repeat.
+    /// Takes the number of this owner's try of a code, before that code is compared. One owner
+    /// tries one code: it gets the same number for a repeat.
     fn attempt(
         &self,
         id: ConsumedId,
@@ -117,7 +125,8 @@ pub trait ConsumedTokens {
 
     /// Takes the try of this owner back, because there was no verdict on its code.
     ///
-    /// It is final: a later attempt of this owner is [`TooMany`](Attempt::TooMany), also when this comes before it.
+    /// It is final: a later attempt of this owner is [`TooMany`](Attempt::TooMany), also when this
+    /// comes before it.
     fn withdraw(
         &self,
         id: ConsumedId,
@@ -191,7 +200,9 @@ impl<E: fmt::Display> fmt::Display for StoreError<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Full => Full.fmt(f),
-            Self::Unavailable(error) => write!(f, "the store of used tokens is unavailable: {error}"),
+            Self::Unavailable(error) => {
+                write!(f, "the store of used tokens is unavailable: {error}")
+            }
         }
     }
 }
@@ -212,7 +223,8 @@ pub struct Full;
 impl fmt::Display for Full {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(
-            "the store of used tokens is full, and needs a larger capacity, or one link was released too often",
+            "the store of used tokens is full, and needs a larger capacity, or one link was \
+             released too often",
         )
     }
 }

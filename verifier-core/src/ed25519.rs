@@ -147,7 +147,8 @@ impl fmt::Display for PrivateKeyText<'_> {
 
 fn write_key(f: &mut fmt::Formatter<'_>, prefix: &str, bytes: &[u8; 32]) -> fmt::Result {
     let mut text: [u8; 43] = base64::encode(bytes);
-    let written = f.write_str(prefix).and_then(|()| f.write_str(str::from_utf8(&text).unwrap_or_default()));
+    let written =
+        f.write_str(prefix).and_then(|()| f.write_str(str::from_utf8(&text).unwrap_or_default()));
     wipe(&mut text);
     written
 }
@@ -155,7 +156,11 @@ fn write_key(f: &mut fmt::Formatter<'_>, prefix: &str, bytes: &[u8; 32]) -> fmt:
 /// What follows the prefix of a key that is as long as one.
 fn behind<'t>(prefix: &str, text: &'t [u8]) -> Result<&'t [u8], InvalidKey> {
     let encoded = text.strip_prefix(prefix.as_bytes()).ok_or(InvalidKey::Kind)?;
-    if text.len() == CHARACTERS { Ok(encoded) } else { Err(InvalidKey::Ed25519Length { found: text.len() }) }
+    if text.len() == CHARACTERS {
+        Ok(encoded)
+    } else {
+        Err(InvalidKey::Ed25519Length { found: text.len() })
+    }
 }
 
 #[cfg(test)]

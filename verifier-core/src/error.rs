@@ -12,8 +12,8 @@ use crate::{action::Action, expiry::Expiry};
 pub enum VerifyError {
     /// The string is no token: refused before any cryptography.
     Malformed(Malformed),
-    /// No key of the ring made this signature: forged, altered, signed by a dropped key, or, in v1, a link of another
-    /// action or a wrong code.
+    /// No key of the ring made this signature: forged, altered, signed by a dropped key, or, in v1,
+    /// a link of another action or a wrong code.
     Signature,
     /// A genuine token of another action.
     Action {
@@ -27,7 +27,8 @@ pub enum VerifyError {
         /// When the token ended.
         expires_at: Expiry,
     },
-    /// A genuine and valid link that was bound to another browser. Only its code proves the person here.
+    /// A genuine and valid link that was bound to another browser. Only its code proves the person
+    /// here.
     OtherBrowser,
     /// A code was given where nothing that this key checks covers one.
     CodeUncheckable,
@@ -43,7 +44,8 @@ pub enum VerifyError {
     },
     /// The link is genuine and valid, the code is not the row's.
     CodeMismatch,
-    /// A v1 token cannot be judged as a link: it carries no expiry, and a recovery is signed together with its code.
+    /// A v1 token cannot be judged as a link: it carries no expiry, and a recovery is signed
+    /// together with its code.
     LinkUncheckable,
 }
 
@@ -74,9 +76,9 @@ impl fmt::Display for VerifyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Malformed(reason) => reason.fmt(f),
-            Self::Signature => {
-                f.write_str("the token was not signed by a key of this ring for this action and code")
-            }
+            Self::Signature => f.write_str(
+                "the token was not signed by a key of this ring for this action and code",
+            ),
             Self::Action { found } => match Action::from_number(*found) {
                 Some(found) => write!(f, "the token is for `{found}`, not for this action"),
                 None => write!(f, "the token is for action {found}, not for this action"),
@@ -88,9 +90,9 @@ impl fmt::Display for VerifyError {
                     expires_at.seconds()
                 )
             }
-            Self::OtherBrowser => {
-                f.write_str("the link was requested in another browser; in this one it needs its code")
-            }
+            Self::OtherBrowser => f.write_str(
+                "the link was requested in another browser; in this one it needs its code",
+            ),
             Self::CodeUncheckable => f.write_str(
                 "a code was given, but no code is signed: the action has none, or the format is v3",
             ),
@@ -132,7 +134,8 @@ impl core::error::Error for VerifyError {
 pub enum Kind {
     /// The visitor's, who followed the link: ask for the right code, or offer a new link.
     Visitor,
-    /// The operator's, who runs the service: ask visitors to try again later, and alert the operator.
+    /// The operator's, who runs the service: ask visitors to try again later, and alert the
+    /// operator.
     Operator,
 }
 
@@ -161,14 +164,16 @@ pub enum Malformed {
         /// The length that was given, in bytes of UTF-8.
         found: usize,
     },
-    /// A character outside the URL-safe alphabet, padding, white space, or trailing bits that are not zero.
+    /// A character outside the URL-safe alphabet, padding, white space, or trailing bits that are
+    /// not zero.
     Encoding,
     /// A version byte that does not belong to this length.
     Version {
         /// The byte that was given.
         found: u8,
     },
-    /// An action byte that tokens of this length do not have, or of an action that the verifier does not know.
+    /// An action byte that tokens of this length do not have, or of an action that the verifier
+    /// does not know.
     Action {
         /// The action byte, or the number of the action in it (without the bit for a binding).
         found: u8,
@@ -183,11 +188,15 @@ impl fmt::Display for Malformed {
             Self::Length { found } => {
                 write!(f, "a token has 86, 104, 124, 126, 146, 147 or 168 characters, not {found}")
             }
-            Self::Encoding => {
-                f.write_str("the token is not base64url without padding in its only accepted spelling")
+            Self::Encoding => f.write_str(
+                "the token is not base64url without padding in its only accepted spelling",
+            ),
+            Self::Version { found } => {
+                write!(f, "a token of this length is not of version {found}")
             }
-            Self::Version { found } => write!(f, "a token of this length is not of version {found}"),
-            Self::Action { found } => write!(f, "a token of this length and version has no action {found}"),
+            Self::Action { found } => {
+                write!(f, "a token of this length and version has no action {found}")
+            }
             Self::Expiry => f.write_str("the token's expiry is after the year 9999"),
         }
     }

@@ -8,12 +8,14 @@ pub const MAX_CLOCK_TOLERANCE: u64 = 999;
 /// By how many seconds the clocks of those who share a store of used tokens may differ.
 pub(crate) const CLOCK_MARGIN: u64 = 300;
 
-/// The time at which a link ends, in seconds since the Unix epoch, at most the end of the year 9999.
+/// The time at which a link ends, in seconds since the Unix epoch, at most the end of the
+/// year 9999.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Expiry(u64);
 
 impl Expiry {
-    /// The last second of the year 9999 (UTC). A later one is a mistake, such as milliseconds for seconds.
+    /// The last second of the year 9999 (UTC). A later one is a mistake, such as milliseconds for
+    /// seconds.
     pub const MAX: Self = Self(253_402_300_799);
 
     /// The expiry at `seconds` since the Unix epoch.
@@ -47,7 +49,8 @@ impl core::error::Error for InvalidExpiry {}
 pub struct Moment {
     /// The verifier's clock, in seconds since the Unix epoch.
     pub now: u64,
-    /// By how many seconds the verifier's clock may be ahead of the database's: at most [`MAX_CLOCK_TOLERANCE`].
+    /// By how many seconds the verifier's clock may be ahead of the database's: at most
+    /// [`MAX_CLOCK_TOLERANCE`].
     tolerance: u64,
 }
 
@@ -57,7 +60,8 @@ impl Moment {
         Self { now, tolerance: 0 }
     }
 
-    /// The same moment for a clock that may be `seconds` ahead, of which [`MAX_CLOCK_TOLERANCE`] count at most.
+    /// The same moment for a clock that may be `seconds` ahead, of which [`MAX_CLOCK_TOLERANCE`]
+    /// count at most.
     #[must_use]
     pub const fn tolerating(self, seconds: u64) -> Self {
         let tolerance = if seconds < MAX_CLOCK_TOLERANCE { seconds } else { MAX_CLOCK_TOLERANCE };

@@ -42,14 +42,16 @@ impl<J: Fn(&[u8], &[u8; SIGNATURE]) -> Judgement> Judge for External<J> {
     }
 }
 
-/// Whether all implementations judge a signature as FORMAT.md demands: many accept an R of small order, and some an S that is
-/// not reduced. Of one in 2⁶² others it says no, too.
+/// Whether all implementations judge a signature as FORMAT.md demands: many accept an R of small
+/// order, and some an S that is not reduced. Of one in 2⁶² others it says no, too.
 fn is_undisputed(signature: &[u8; SIGNATURE]) -> bool {
-    // Bytes 8 to 15 of an encoding of y. Of the points of small order y is -1, 0, 1, and of those of order 8 one of two numbers
-    // whose sum is 0; the encodings that are not reduced differ in other bytes. So does the sign of x.
+    // Bytes 8 to 15 of an encoding of y. Of the points of small order y is -1, 0, 1, and of those
+    // of order 8 one of two numbers whose sum is 0; the encodings that are not reduced differ in
+    // other bytes. So does the sign of x.
     const ORDER_8: u64 = u64::from_le_bytes([0x45, 0xc3, 0xf4, 0x89, 0xf2, 0xef, 0x98, 0xf0]);
     const NOT_ORDER_8: u64 = !ORDER_8;
-    let is_small = matches!(u64::from_le_bytes(field(signature, 8)), 0 | u64::MAX | ORDER_8 | NOT_ORDER_8);
+    let is_small =
+        matches!(u64::from_le_bytes(field(signature, 8)), 0 | u64::MAX | ORDER_8 | NOT_ORDER_8);
     // The order of the base point is a little above 2²⁵² (RFC 8032, section 5.1).
     let [last_of_s] = field(signature, SIGNATURE - 1);
     !is_small && last_of_s < 0x10
@@ -63,7 +65,8 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn no_signature_is_undisputed_whose_r_is_one_of_the_fourteen_encodings_of_a_point_of_small_order() {
+    fn no_signature_is_undisputed_whose_r_is_one_of_the_fourteen_encodings_of_a_point_of_small_order()
+     {
         // Little-endian: 0, 1, -1, the same 0 and 1 with the prime added, and both of order 8.
         let ends = [(0x00, 0x00), (0x01, 0x00), (0xec, 0x7f), (0xed, 0x7f), (0xee, 0x7f)];
         let order_8 = [

@@ -1,9 +1,9 @@
-//! The fields of a token of any format: a header (v2, v3), the browser that it is bound to (v2, v3), the secret, and the tags or
-//! the signature.
+//! The fields of a token of any format: a header (v2, v3), the browser that it is bound to (v2,
+//! v3), the secret, and the tags or the signature.
 
 use crate::{
-    action::Action, actions::KnownActions, base64, binding::Binding, bytes::field, error::Malformed,
-    header::Header, secret::Secret, v1, v2, v3, version::Version,
+    action::Action, actions::KnownActions, base64, binding::Binding, bytes::field,
+    error::Malformed, header::Header, secret::Secret, v1, v2, v3, version::Version,
 };
 
 /// Enough for what follows the secret in any format.
@@ -48,8 +48,9 @@ impl Fields {
             v3::BOUND_CHARACTERS => (Version::V3, v3::BYTES + BOUND, true),
             found => return Err(Malformed::Length { found }),
         };
-        // One buffer for every format: a generic function would be compiled once per format. Each ends its header, if it has one,
-        // where the secret of all begins, so that the compiler knows the places of most fields.
+        // One buffer for every format: a generic function would be compiled once per format. Each
+        // ends its header, if it has one, where the secret of all begins, so that the compiler
+        // knows the places of most fields.
         let mut bytes = [0; LONGEST];
         let start = match (version, is_bound) {
             (Version::V1, _) => SECRET,
@@ -59,7 +60,8 @@ impl Fields {
         if !bytes.get_mut(start..start + length).is_some_and(|bytes| base64::fill(bytes, token)) {
             return Err(Malformed::Encoding);
         }
-        let has_code_tag = matches!(token.len(), v2::CHARACTERS_WITH_CODE | v2::BOUND_CHARACTERS_WITH_CODE);
+        let has_code_tag =
+            matches!(token.len(), v2::CHARACTERS_WITH_CODE | v2::BOUND_CHARACTERS_WITH_CODE);
         let header = if version == Version::V1 {
             VersionedHeader::V1
         } else {
@@ -74,7 +76,11 @@ impl Fields {
             if !fits {
                 return Err(Malformed::Action { found: header.action });
             }
-            if version == Version::V2 { VersionedHeader::V2(header) } else { VersionedHeader::V3(header) }
+            if version == Version::V2 {
+                VersionedHeader::V2(header)
+            } else {
+                VersionedHeader::V3(header)
+            }
         };
         let secret = Secret::from(field(&bytes, SECRET));
         Ok(Self { header, secret, proof: field(&bytes, SECRET + Secret::LENGTH), has_code_tag })
@@ -90,8 +96,8 @@ impl Fields {
         field(&self.proof, TAG)
     }
 
-    /// Whether a verifier that `known` belongs to has the action of this header, with a code if there is the tag of one (v2).
-    /// Returns the number of digits of the code.
+    /// Whether a verifier that `known` belongs to has the action of this header, with a code if
+    /// there is the tag of one (v2). Returns the number of digits of the code.
     pub(crate) fn digits(&self, header: &Header, known: &KnownActions) -> Result<u8, Malformed> {
         let digits = known.digits(header.action);
         let is_v2 = matches!(self.header, VersionedHeader::V2(_));

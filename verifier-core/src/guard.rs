@@ -17,19 +17,21 @@ use crate::{
 
 /// A verifier together with a store of used tokens.
 ///
-/// It keeps forged, stale and replayed links away from the origin. The authority is the database, which still consumes
-/// every token itself: an entry that the store forgets forges nothing.
+/// It keeps forged, stale and replayed links away from the origin. The authority is the database,
+/// which still consumes every token itself: an entry that the store forgets forges nothing.
 ///
-/// Verifying never consumes, since mail scanners open links: verify when a page is asked for, redeem when its button is
-/// pressed. Tokens that are not genuine never reach the store, so they cannot fill it.
+/// Verifying never consumes, since mail scanners open links: verify when a page is asked for,
+/// redeem when its button is pressed. Tokens that are not genuine never reach the store, so they
+/// cannot fill it.
 ///
 /// A use is remembered until no verifier accepts its token any more: for
-/// [`MAX_CLOCK_TOLERANCE`](crate::MAX_CLOCK_TOLERANCE) and five minutes after its expiry, since another guard of the same
-/// store may have another tolerance.
+/// [`MAX_CLOCK_TOLERANCE`](crate::MAX_CLOCK_TOLERANCE) and five minutes after its expiry, since
+/// another guard of the same store may have another tolerance.
 ///
-/// Each redemption takes an [`Owner`] of its own, which the caller makes of random bytes. By it the store
-/// tells a repeated operation from a second redemption: a consumption without an answer is repeated once, and released if
-/// the repeat fails, too. A failed release or withdrawal is repeated once.
+/// Each redemption takes an [`Owner`] of its own, which the caller makes of random bytes. By it the
+/// store tells a repeated operation from a second redemption: a consumption without an answer is
+/// repeated once, and released if the repeat fails, too. A failed release or withdrawal is repeated
+/// once.
 #[derive(Clone, Debug)]
 pub struct Guard<K, S> {
     ring: KeyRing<K>,
@@ -56,8 +58,8 @@ impl<K, S> Guard<K, S> {
         }
     }
 
-    /// Accepts v1 activations and remembers each for `seconds`. They carry no expiry: once that is over a link **can be
-    /// replayed**, and only the database stops it.
+    /// Accepts v1 activations and remembers each for `seconds`. They carry no expiry: once that is
+    /// over a link **can be replayed**, and only the database stops it.
     #[must_use]
     pub fn remember_v1_for(self, seconds: u64) -> Self {
         Self { v1_remember_for: Some(seconds), ..self }
@@ -77,10 +79,12 @@ impl<K, S> Guard<K, S> {
 }
 
 impl<K: AsRef<[VerifyingKey]>, S: ConsumedTokens> Guard<K, S> {
-    /// Verifies `token` for what is `expected`, marks it as used by `owner` and runs `callback`, the call to the origin.
+    /// Verifies `token` for what is `expected`, marks it as used by `owner` and runs `callback`,
+    /// the call to the origin.
     ///
-    /// Among all guards of the store, one runs the callback. If it fails, the token is released and can be
-    /// used again; whether its effect happened all the same, as after a timeout, only the database knows.
+    /// Among all guards of the store, one runs the callback. If it fails, the token is released and
+    /// can be used again; whether its effect happened all the same, as after a timeout, only the
+    /// database knows.
     ///
     /// # Errors
     /// See [`RedeemError`]; whatever is not consent is an error.
@@ -100,11 +104,12 @@ impl<K: AsRef<[VerifyingKey]>, S: ConsumedTokens> Guard<K, S> {
         )
     }
 
-    /// As [`redeem`](Self::redeem), for v3 recoveries too: `check_code` compares their code where that can be done in
-    /// private. It is called after the attempt was counted and before the token is consumed.
+    /// As [`redeem`](Self::redeem), for v3 recoveries too: `check_code` compares their code where
+    /// that can be done in private. It is called after the attempt was counted and before the token
+    /// is consumed.
     ///
-    /// If it returns `true`, [`code_is_proven`](VerifiedToken::code_is_proven) holds for the token. If it fails, there was no
-    /// verdict and the attempt is withdrawn.
+    /// If it returns `true`, [`code_is_proven`](VerifiedToken::code_is_proven) holds for the token.
+    /// If it fails, there was no verdict and the attempt is withdrawn.
     ///
     /// # Errors
     /// See [`RedeemError`].
@@ -121,10 +126,11 @@ impl<K: AsRef<[VerifyingKey]>, S: ConsumedTokens> Guard<K, S> {
     }
 }
 
-/// For stores behind a network. The futures need no particular runtime; they can be sent to another thread if
-/// those of store and callbacks can be.
+/// For stores behind a network. The futures need no particular runtime; they can be sent to another
+/// thread if those of store and callbacks can be.
 ///
-/// A future that is dropped stops where it is: a token that it consumed stays used, an attempt stays counted.
+/// A future that is dropped stops where it is: a token that it consumed stays used, an attempt
+/// stays counted.
 impl<K: AsRef<[VerifyingKey]>, S: AsyncConsumedTokens> Guard<K, S> {
     /// As [`redeem`](Self::redeem).
     ///
@@ -139,7 +145,12 @@ impl<K: AsRef<[VerifyingKey]>, S: AsyncConsumedTokens> Guard<K, S> {
         callback: impl AsyncFnOnce(&VerifiedToken) -> Result<T, E>,
     ) -> Result<T, RedeemError<S::Error, E>> {
         self.redemption(moment, owner)
-            .run_async(token.as_ref(), expected, None::<CodeCheck<Pending<Result<bool, E>>>>, callback)
+            .run_async(
+                token.as_ref(),
+                expected,
+                None::<CodeCheck<Pending<Result<bool, E>>>>,
+                callback,
+            )
             .await
     }
 
@@ -156,7 +167,9 @@ impl<K: AsRef<[VerifyingKey]>, S: AsyncConsumedTokens> Guard<K, S> {
         check_code: impl AsyncFnOnce(&VerifiedLink<'_>, &Code) -> Result<bool, E>,
         callback: impl AsyncFnOnce(&VerifiedToken) -> Result<T, E>,
     ) -> Result<T, RedeemError<S::Error, E>> {
-        self.redemption(moment, owner).run_async(token.as_ref(), expected, Some(check_code), callback).await
+        self.redemption(moment, owner)
+            .run_async(token.as_ref(), expected, Some(check_code), callback)
+            .await
     }
 }
 

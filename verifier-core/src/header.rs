@@ -1,4 +1,5 @@
-//! The first bytes of a v2 or v3 token: version, action, key id, expiry and, of a bound one, the browser.
+//! The first bytes of a v2 or v3 token: version, action, key id, expiry and, of a bound one, the
+//! browser.
 
 use crate::{binding::Binding, error::Malformed, expiry::Expiry, secret::Secret, version::Version};
 
@@ -33,7 +34,8 @@ impl Header {
     /// The number of bytes that are signed of a bound link.
     pub(crate) const LONGEST_SIGNED: usize = Self::LENGTH + Binding::LENGTH + Secret::LENGTH;
 
-    /// Writes what is signed of a link: header, binding if there is one, and secret. Returns its length.
+    /// Writes what is signed of a link: header, binding if there is one, and secret. Returns its
+    /// length.
     pub(crate) fn write(
         self,
         version: Version,
@@ -54,7 +56,8 @@ impl Header {
         }
     }
 
-    /// Reads the header of a token whose length says that it is of this `version`, and bound if there is a `binding`.
+    /// Reads the header of a token whose length says that it is of this `version`, and bound if
+    /// there is a `binding`.
     pub(crate) fn parse(
         bytes: &[u8; Self::LENGTH],
         version: Version,
@@ -72,7 +75,8 @@ impl Header {
             action: number,
             binding,
             key_id: [k0, k1, k2, k3],
-            expires_at: Expiry::from_seconds(u64::from_be_bytes(expiry)).map_err(|_| Malformed::Expiry)?,
+            expires_at: Expiry::from_seconds(u64::from_be_bytes(expiry))
+                .map_err(|_| Malformed::Expiry)?,
         })
     }
 }

@@ -1,9 +1,10 @@
 //! HMAC-SHA-256 (RFC 2104, FIPS 198-1) with the key absorbed once.
 //!
-//! The `hmac` crate does not expose its two midstates. Here they are the key's representation, 64 bytes that a caller
-//! without an allocator can store (the npm package stores them in JavaScript, where the garbage collector owns them), and a
-//! tag costs two compressions. Keys have 32 bytes, and all messages of the token formats fit one block with its padding or,
-//! where a link is bound to a browser, two: longer ones are not supported.
+//! The `hmac` crate does not expose its two midstates. Here they are the key's representation, 64
+//! bytes that a caller without an allocator can store (the npm package stores them in JavaScript,
+//! where the garbage collector owns them), and a tag costs two compressions. Keys have 32 bytes,
+//! and all messages of the token formats fit one block with its padding or, where a link is bound
+//! to a browser, two: longer ones are not supported.
 
 use sha2::block_api::compress256;
 use subtle::ConstantTimeEq;
@@ -16,8 +17,16 @@ pub(crate) mod any_length;
 const BLOCK: usize = 64;
 
 /// SHA-256's initial hash value (FIPS 180-4, section 5.3.3).
-const INITIAL: [u32; 8] =
-    [0x6a09_e667, 0xbb67_ae85, 0x3c6e_f372, 0xa54f_f53a, 0x510e_527f, 0x9b05_688c, 0x1f83_d9ab, 0x5be0_cd19];
+const INITIAL: [u32; 8] = [
+    0x6a09_e667,
+    0xbb67_ae85,
+    0x3c6e_f372,
+    0xa54f_f53a,
+    0x510e_527f,
+    0x9b05_688c,
+    0x1f83_d9ab,
+    0x5be0_cd19,
+];
 
 /// A key for HMAC-SHA-256, held as SHA-256's states after the inner and the outer pad.
 ///
@@ -56,7 +65,8 @@ impl MacKey {
     }
 
     /// The tag of a message.
-    // Its two compressions take much longer than a call, and every copy of it half a kilobyte of WebAssembly.
+    // Its two compressions take much longer than a call, and every copy of it half a kilobyte of
+    // WebAssembly.
     #[inline(never)]
     pub(crate) fn tag(&self, message: &[[u8; BLOCK]]) -> [u8; 32] {
         #[cfg(test)]
@@ -66,7 +76,8 @@ impl MacKey {
         Message::<1>::starting_at(BLOCK, &bytes(state)).hash(self.outer)
     }
 
-    /// The tag of what `write` puts into `N` bytes, of which it returns how many it uses, and of a code behind them if there is one.
+    /// The tag of what `write` puts into `N` bytes, of which it returns how many it uses, and of a
+    /// code behind them if there is one.
     pub(crate) fn tag_of<const N: usize>(
         &self,
         write: impl FnOnce(&mut [u8; N]) -> usize,
@@ -78,7 +89,8 @@ impl MacKey {
         self.tag(end_with(&mut blocks, length, code))
     }
 
-    /// The states, inner before outer, every word little-endian, which is how most machines keep it.
+    /// The states, inner before outer, every word little-endian, which is how most machines keep
+    /// it.
     pub(crate) fn to_bytes(&self) -> [u8; Self::LENGTH] {
         let mut bytes = [0; Self::LENGTH];
         let words = self.inner.iter().chain(&self.outer);
@@ -88,7 +100,8 @@ impl MacKey {
         bytes
     }
 
-    /// The key whose [`to_bytes`](Self::to_bytes) is `bytes`; 64 bytes of other origin are not detected.
+    /// The key whose [`to_bytes`](Self::to_bytes) is `bytes`; 64 bytes of other origin are not
+    /// detected.
     pub(crate) fn from_bytes(bytes: &[u8; Self::LENGTH]) -> Self {
         let (words, _) = bytes.as_chunks::<4>();
         let mut key = Self { inner: [0; 8], outer: [0; 8] };
@@ -134,11 +147,12 @@ impl Drop for MacKey {
     }
 }
 
-/// Whether `given` is `tag` or, where it has fewer bytes, what `tag` begins with (RFC 2104, section 5); decided in constant
-/// time.
+/// Whether `given` is `tag` or, where it has fewer bytes, what `tag` begins with (RFC 2104,
+/// section 5); decided in constant time.
 pub(crate) fn same_tag<const N: usize>(tag: &[u8; 32], given: &[u8; N]) -> bool {
     const { assert!(0 < N && N <= 32, "a tag has 1 to 32 bytes") };
-    // By words, because `subtle` hides each comparison from the optimiser, which costs more than the comparison.
+    // By words, because `subtle` hides each comparison from the optimiser, which costs more than
+    // the comparison.
     let words_of = |bytes: &[u8]| -> [u64; 4] {
         let mut whole = [0; 32];
         whole[..N].copy_from_slice(&bytes[..N]);
@@ -151,7 +165,8 @@ pub(crate) fn same_tag<const N: usize>(tag: &[u8; 32], given: &[u8; N]) -> bool 
     words_of(tag).ct_eq(&words_of(given)).into()
 }
 
-/// Whether a `tag` that was computed begins with the bytes that were `given`. It is overwritten, since it would forge its message.
+/// Whether a `tag` that was computed begins with the bytes that were `given`. It is overwritten,
+/// since it would forge its message.
 pub(crate) fn confirm<const N: usize>(mut tag: [u8; 32], given: &[u8; N]) -> bool {
     let is_confirmed = same_tag(&tag, given);
     wipe(&mut tag);
@@ -163,7 +178,8 @@ pub(crate) fn sha256<const BLOCKS: usize, const N: usize>(message: &[u8; N]) -> 
     Message::<BLOCKS>::starting_at(0, message).hash(INITIAL)
 }
 
-/// A message, its padding and its length (FIPS 180-4, section 5.1.1): one block for at most 55 bytes, two for 56 to 119.
+/// A message, its padding and its length (FIPS 180-4, section 5.1.1): one block for at most 55
+/// bytes, two for 56 to 119.
 pub(crate) struct Message<const BLOCKS: usize>([[u8; BLOCK]; BLOCKS]);
 
 impl<const BLOCKS: usize> Message<BLOCKS> {
@@ -195,11 +211,15 @@ impl<const BLOCKS: usize> Message<BLOCKS> {
     }
 }
 
-/// Ends a message behind a key, of which the first `start` bytes are written and the others zeros, by a code if there is one,
-/// padding and length. Returns its blocks.
+/// Ends a message behind a key, of which the first `start` bytes are written and the others zeros,
+/// by a code if there is one, padding and length. Returns its blocks.
 // Not inlined: WebAssembly has codes in two formats.
 #[inline(never)]
-fn end_with<'b>(blocks: &'b mut [[u8; BLOCK]; 2], start: usize, code: Option<&Code>) -> &'b [[u8; BLOCK]] {
+fn end_with<'b>(
+    blocks: &'b mut [[u8; BLOCK]; 2],
+    start: usize,
+    code: Option<&Code>,
+) -> &'b [[u8; BLOCK]] {
     let bytes = blocks.as_flattened_mut();
     let mut length = start;
     if let Some(code) = code {
@@ -237,9 +257,12 @@ fn bytes(words: [u32; 8]) -> [u8; 32] {
 fn bytes(words: [u32; 8]) -> [u8; 32] {
     use core::arch::wasm32::{u8x16_shuffle, u32x4, u64x2_extract_lane};
     let mut bytes = [0; 32];
-    for (bytes, [a, b, c, d]) in bytes.as_chunks_mut::<16>().0.iter_mut().zip(words.as_chunks::<4>().0) {
+    for (bytes, [a, b, c, d]) in
+        bytes.as_chunks_mut::<16>().0.iter_mut().zip(words.as_chunks::<4>().0)
+    {
         let words = u32x4(*a, *b, *c, *d);
-        let swapped = u8x16_shuffle::<3, 2, 1, 0, 7, 6, 5, 4, 11, 10, 9, 8, 15, 14, 13, 12>(words, words);
+        let swapped =
+            u8x16_shuffle::<3, 2, 1, 0, 7, 6, 5, 4, 11, 10, 9, 8, 15, 14, 13, 12>(words, words);
         let (low, high) = bytes.split_at_mut(8);
         low.copy_from_slice(&u64x2_extract_lane::<0>(swapped).to_le_bytes());
         high.copy_from_slice(&u64x2_extract_lane::<1>(swapped).to_le_bytes());
@@ -266,13 +289,21 @@ mod tests {
     #[test]
     fn the_vectors_of_rfc_4231_pass() {
         let cases: [(&[u8], &[u8], &str); 7] = [
-            (&[0x0b; 20], b"Hi There", "b0344c61d8db38535ca8afceaf0bf12b881dc200c9833da726e9376c2e32cff7"),
+            (
+                &[0x0b; 20],
+                b"Hi There",
+                "b0344c61d8db38535ca8afceaf0bf12b881dc200c9833da726e9376c2e32cff7",
+            ),
             (
                 b"Jefe",
                 b"what do ya want for nothing?",
                 "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843",
             ),
-            (&[0xaa; 20], &[0xdd; 50], "773ea91e36800e46854db8ebd09181a72959098b3ef8c122d9635514ced565fe"),
+            (
+                &[0xaa; 20],
+                &[0xdd; 50],
+                "773ea91e36800e46854db8ebd09181a72959098b3ef8c122d9635514ced565fe",
+            ),
             (
                 &core::array::from_fn::<u8, 25, _>(|index| u8::try_from(index + 1).unwrap()),
                 &[0xcd; 50],
@@ -286,8 +317,8 @@ mod tests {
             ),
             (
                 &[0xaa; 131],
-                b"This is a test using a larger than block-size key and a larger than block-size data. \
-                  The key needs to be hashed before being used by the HMAC algorithm.",
+                b"This is a test using a larger than block-size key and a larger than block-size \
+                  data. The key needs to be hashed before being used by the HMAC algorithm.",
                 "9b09ffa71b942fcb27635fbcd5b0e944bfdc63644f0713938a7f51535c3a35e2",
             ),
         ];
@@ -339,8 +370,8 @@ mod tests {
     fn a_code_ends_a_message_as_its_digits_do() {
         let key = MacKey::new(&[7; 32]);
         let bytes: [u8; 111] = core::array::from_fn(|index| u8::try_from(index).unwrap());
-        let codes =
-            ["01234", "012345", "0123456", "01234567"].map(|digits| Some(Code::parse(digits).unwrap()));
+        let codes = ["01234", "012345", "0123456", "01234567"]
+            .map(|digits| Some(Code::parse(digits).unwrap()));
         for code in codes.iter().chain([&None]) {
             let digits = code.as_ref().map_or(&b""[..], Code::as_bytes);
             for length in 0..=111 {
@@ -349,7 +380,11 @@ mod tests {
                     length
                 };
                 let expected = peer(&[7; 32], &[&bytes[..length], digits].concat());
-                assert_eq!(key.tag_of(write, code.as_ref()), expected, "{digits:?} behind {length}");
+                assert_eq!(
+                    key.tag_of(write, code.as_ref()),
+                    expected,
+                    "{digits:?} behind {length}"
+                );
             }
         }
     }

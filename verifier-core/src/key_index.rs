@@ -4,7 +4,8 @@ use crate::header::KeyId;
 
 /// A hash table of places in a ring: ids are digests, so their first byte is a hash.
 ///
-/// It takes half a kibibyte, whatever the ring, and covers the first [`CAPACITY`](Self::CAPACITY) keys.
+/// It takes half a kibibyte, whatever the ring, and covers the first [`CAPACITY`](Self::CAPACITY)
+/// keys.
 #[derive(Clone)]
 pub(crate) struct KeyIndex {
     /// The first place for each hash.
@@ -34,7 +35,9 @@ impl KeyIndex {
     /// The places of all keys that may have this id, in the order of the ring.
     pub(crate) fn places(&self, id: KeyId) -> impl Iterator<Item = usize> {
         let place = |place: u8| (place != NONE).then_some(usize::from(place));
-        core::iter::successors(place(self.first[hash(id)]), move |&last| place(self.next[last & 255]))
+        core::iter::successors(place(self.first[hash(id)]), move |&last| {
+            place(self.next[last & 255])
+        })
     }
 }
 

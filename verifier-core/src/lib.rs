@@ -1,8 +1,8 @@
 //! Signs and verifies the links that activate an account or recover a password.
 //!
-//! The database makes a 32-byte [`Secret`] for every link; whoever holds the [`SharedKey`] signs it, and whoever
-//! holds the key verifies the link that comes back, without a database call. `docs/FORMAT.md` in the repository
-//! defines every byte.
+//! The database makes a 32-byte [`Secret`] for every link; whoever holds the [`SharedKey`] signs
+//! it, and whoever holds the key verifies the link that comes back, without a database call.
+//! `docs/FORMAT.md` in the repository defines every byte.
 //!
 //! ```
 //! use mailroom_verifier_core::{Action, Expected, Expiry, KeyRing, Moment, Secret, SharedKey, UntrustedToken, v2};
@@ -19,9 +19,11 @@
 //! ```
 //!
 //! # What it promises
-//! - No allocator and no panic: the crate is `no_std`, and a test links it for a bare machine and looks for both.
+//! - No allocator and no panic: the crate is `no_std`, and a test links it for a bare machine and
+//!   looks for both.
 //! - One spelling per token: a string that decodes leniently to the same bytes is refused.
-//! - Tags are compared in constant time; no error, `Debug` or `Display` shows a key, secret, code or token.
+//! - Tags are compared in constant time; no error, `Debug` or `Display` shows a key, secret, code
+//!   or token.
 //! - It reads no clock, no environment and no randomness; whatever it needs is an argument.
 //!
 //! # Features
@@ -34,9 +36,10 @@
 //! | `zeroize` | yes | keys, secrets, codes, signed tokens and computed tags are overwritten with zeros |
 //!
 //! # What may grow
-//! Errors that say why something is refused, versions, and the kinds of keys and signers may get new variants, so they are
-//! `#[non_exhaustive]`. What a caller has to decide on completely is not: actions, the answers of a store, whose fault an
-//! error is. A new variant of those is a new major version.
+//! Errors that say why something is refused, versions, and the kinds of keys and signers may get
+//! new variants, so they are `#[non_exhaustive]`. What a caller has to decide on completely is not:
+//! actions, the answers of a store, whose fault an error is. A new variant of those is a new major
+//! version.
 
 #![no_std]
 #![cfg_attr(docsrs, feature(doc_cfg))]
@@ -92,7 +95,9 @@ pub use async_store::AsyncConsumedTokens;
 pub use binding::{Binding, Browser};
 pub use cache::{MemoryCache, Slot, Unusable};
 pub use code::{Code, InvalidCode};
-pub use consumed::{Attempt, ConsumedId, ConsumedTokens, Consumption, Full, MAX_OWNERS, StoreError};
+pub use consumed::{
+    Attempt, ConsumedId, ConsumedTokens, Consumption, Full, MAX_OWNERS, StoreError,
+};
 #[cfg(feature = "public")]
 pub use ed25519::{PrivateKey, PrivateKeyText, PublicKey};
 pub use error::{Kind, Malformed, VerifyError};

@@ -1,10 +1,11 @@
 //! The owner of a token's use: one redemption.
 
-/// Identifies one redemption to a store of used tokens, so that the store recognises a repeated operation (an idempotency key).
+/// Identifies one redemption to a store of used tokens, so that the store recognises a repeated
+/// operation (an idempotency key).
 ///
-/// It is 128 random bits, new for each redemption and **never taken from the request**: a caller that knows the owner of
-/// a use can repeat it. The crate has no source of randomness, so the caller brings them, for instance from the `getrandom` crate:
-/// `getrandom::fill(&mut bytes)`.
+/// It is 128 random bits, new for each redemption and **never taken from the request**: a caller
+/// that knows the owner of a use can repeat it. The crate has no source of randomness, so the
+/// caller brings them, for instance from the `getrandom` crate: `getrandom::fill(&mut bytes)`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Owner([u8; Self::LENGTH]);
 

@@ -31,7 +31,8 @@ pub enum RedeemError<S, E> {
     CodeCheck(E),
     /// What the token was used for failed; the token was released.
     Callback(E),
-    /// What the token was used for failed, and the store could not release the token, which stays used.
+    /// What the token was used for failed, and the store could not release the token, which stays
+    /// used.
     NotReleased {
         /// The error of the callback.
         callback: E,
@@ -49,7 +50,9 @@ impl<S, E> RedeemError<S, E> {
             Self::TooManyAttempts => Some("ERR_TOO_MANY_ATTEMPTS"),
             Self::TooLate => Some("ERR_TOKEN_EXPIRED"),
             Self::UncheckedRecovery | Self::NoExpiry => Some("ERR_GUARD_UNSUPPORTED"),
-            Self::StoreFull | Self::NotReleased { store: StoreError::Full, .. } => Some("ERR_STORE_FULL"),
+            Self::StoreFull | Self::NotReleased { store: StoreError::Full, .. } => {
+                Some("ERR_STORE_FULL")
+            }
             Self::Store(_) | Self::NotReleased { .. } => Some("ERR_STORE_UNAVAILABLE"),
             Self::CodeCheck(_) | Self::Callback(_) => None,
         }
@@ -91,24 +94,36 @@ impl<S: fmt::Display, E: fmt::Display> fmt::Display for RedeemError<S, E> {
         match self {
             Self::Token(error) => error.fmt(f),
             Self::Used => f.write_str("the token was used"),
-            Self::TooManyAttempts => f.write_str("too many codes were tried on this link; ask for a new one"),
+            Self::TooManyAttempts => f.write_str(
+                "too many codes were tried on this link; ask for \
+                                                  a new one",
+            ),
             Self::TooLate => f.write_str("the token ended longer ago than its use is remembered"),
             Self::UncheckedRecovery => f.write_str(
-                "this recovery cannot be judged here: let the database compare its code, through `redeem_with` for v3",
+                "this recovery cannot be judged here: let the database compare its code, through \
+                 `redeem_with` for v3",
             ),
-            Self::NoExpiry => f.write_str("a v1 token carries no expiry: say with `remember_v1_for` how long it is remembered"),
+            Self::NoExpiry => f.write_str(
+                "a v1 token carries no expiry: say with \
+                                           `remember_v1_for` how long it is remembered",
+            ),
             Self::StoreFull => Full.fmt(f),
             Self::Store(_) => f.write_str("the store of used tokens could not answer"),
             Self::CodeCheck(_) => f.write_str("the code could not be compared"),
             Self::Callback(_) => f.write_str("the callback failed"),
             Self::NotReleased { callback, .. } => {
-                write!(f, "the callback failed ({callback}), and the store could not release the token, which stays used")
+                write!(
+                    f,
+                    "the callback failed ({callback}), and the store could not release the \
+                           token, which stays used"
+                )
             }
         }
     }
 }
 
-/// The source of [`NotReleased`](RedeemError::NotReleased) is the store's error; its text has that of the callback.
+/// The source of [`NotReleased`](RedeemError::NotReleased) is the store's error; its text has that
+/// of the callback.
 impl<S, E> core::error::Error for RedeemError<S, E>
 where
     S: core::error::Error + 'static,

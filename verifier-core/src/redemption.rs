@@ -41,17 +41,19 @@ impl<K: AsRef<[VerifyingKey]>, S> Redemption<'_, K, S> {
     }
 }
 
-/// The steps that call the store or the caller, for synchronous or asynchronous stores and callbacks.
+/// The steps that call the store or the caller, for synchronous or asynchronous stores and
+/// callbacks.
 //
-// Both kinds differ only in `await`. Polling the future once would do for synchronous stores, but a future that is polled
-// after its end panics.
+// Both kinds differ only in `await`. Polling the future once would do for synchronous stores, but a
+// future that is polled after its end panics.
 macro_rules! redemption {
     (
         $store:ident, $callback:ident, [$($async:ident)?], [$($wait:tt)*],
         $run:ident, $verify_code:ident, $consume:ident, $attempt:ident, $release:ident, $withdraw:ident
     ) => {
         impl<K: AsRef<[VerifyingKey]>, S: $store> Redemption<'_, K, S> {
-            /// Verifies, takes a number for the code, consumes, and runs the callback only after the first use.
+            /// Verifies, takes a number for the code, consumes, and runs the callback only after
+            /// the first use.
             pub(crate) $($async)? fn $run<T, E>(
                 &self,
                 token: &[u8],
@@ -92,7 +94,8 @@ macro_rules! redemption {
             ) -> Result<VerifiedToken, RedeemError<S::Error, E>> {
                 let (digits, visitor) = (link.action().digits(), expected.binding);
                 let browser = link.browser(visitor);
-                // Before a number is taken: tries from elsewhere would use up those of the one who asked for the link.
+                // Before a number is taken: tries from elsewhere would use up those of the one who
+                // asked for the link.
                 if browser == Browser::Other {
                     return Err(VerifyError::OtherBrowser.into());
                 }
@@ -108,7 +111,8 @@ macro_rules! redemption {
                     _ => None,
                 };
                 let id = link.consumed_id();
-                // The number is taken before the comparison: otherwise simultaneous guesses would all get verdicts.
+                // The number is taken before the comparison: otherwise simultaneous guesses would
+                // all get verdicts.
                 match self.$attempt(id, until)$($wait)*? {
                     Attempt::TooLate => return Err(RedeemError::TooLate),
                     Attempt::Number(number) if number <= self.max_code_attempts => {}
@@ -125,7 +129,8 @@ macro_rules! redemption {
                 }
             }
 
-            /// Repeats a consumption without an answer, and releases it if the repeat has none either.
+            /// Repeats a consumption without an answer, and releases it if the repeat has none
+            /// either.
             $($async)? fn $consume(&self, id: ConsumedId, until: u64) -> Result<Consumption, StoreError<S::Error>> {
                 let (Self { store, owner, .. }, now) = (self, self.moment.now);
                 let first = store.consume(id, *owner, until, now)$($wait)*;
@@ -172,7 +177,8 @@ redemption!(
     run_async, verify_code_async, consume_async, attempt_async, release_async, withdraw_async
 );
 
-/// Until when the use of a link is remembered: until no verifier accepts it any more, whatever its clock and tolerance.
+/// Until when the use of a link is remembered: until no verifier accepts it any more, whatever its
+/// clock and tolerance.
 const fn remember_until(expires_at: Expiry) -> u64 {
     expires_at.seconds() + MAX_CLOCK_TOLERANCE + CLOCK_MARGIN
 }

@@ -24,7 +24,8 @@ pub enum VerifyingKey {
 }
 
 impl VerifyingKey {
-    /// Reads any text form of a key that verifies: 64 hexadecimal characters or, with the feature `public`, `mrpk_…`.
+    /// Reads any text form of a key that verifies: 64 hexadecimal characters or, with the feature
+    /// `public`, `mrpk_…`.
     pub fn parse(text: impl AsRef<[u8]>) -> Result<Self, InvalidKey> {
         let text = text.as_ref();
         #[cfg(feature = "public")]
@@ -56,7 +57,8 @@ impl From<PublicKey> for VerifyingKey {
     }
 }
 
-/// The keys that a verifier accepts: the current one, and any number of others, earlier or upcoming; and the actions.
+/// The keys that a verifier accepts: the current one, and any number of others, earlier or
+/// upcoming; and the actions.
 ///
 /// `K` is whatever holds them: `[VerifyingKey; 1]`, a borrowed slice, a `Vec`.
 #[derive(Clone)]
@@ -78,7 +80,8 @@ impl KeyRing {
 }
 
 impl<K> KeyRing<K> {
-    /// Accepts tokens of these actions; without this call only `activate` and `recover`. A second call replaces the first.
+    /// Accepts tokens of these actions; without this call only `activate` and `recover`. A second
+    /// call replaces the first.
     #[must_use]
     pub fn knowing(mut self, actions: impl Into<KnownActions>) -> Self {
         self.know(actions);
@@ -162,13 +165,16 @@ impl core::error::Error for NoKey {}
 mod tests {
     extern crate std;
     use super::*;
-    use crate::{Action, Code, Expected, Expiry, Moment, Secret, UntrustedToken, hmac::count, v1, v2};
+    use crate::{
+        Action, Code, Expected, Expiry, Moment, Secret, UntrustedToken, hmac::count, v1, v2,
+    };
     use std::{format, vec::Vec};
 
     /// A ring of `keys` shared keys; the one of 0x5a is at `place`, or not in it.
     fn ring_of(keys: u8, place: Option<u8>) -> KeyRing<Vec<VerifyingKey>> {
-        let key =
-            |number| SharedKey::from(&[if Some(number) == place { 0x5a } else { number + 100 }; 32]).into();
+        let key = |number| {
+            SharedKey::from(&[if Some(number) == place { 0x5a } else { number + 100 }; 32]).into()
+        };
         KeyRing::new((0..keys).map(key).collect()).unwrap()
     }
 
@@ -188,7 +194,8 @@ mod tests {
             assert_eq!(tags(activation.as_str(), Expected::activation(), &ring, true), 1);
             assert_eq!(tags(recovery.as_str(), Expected::recovery("04711"), &ring, true), 2);
         }
-        // A key id that the ring does not have is refused without a tag; of a v1 token, which names none, all are tried.
+        // A key id that the ring does not have is refused without a tag; of a v1 token, which names
+        // none, all are tried.
         let strangers = ring_of(100, None);
         assert_eq!(tags(activation.as_str(), Expected::activation(), &strangers, false), 0);
         let first = v1::sign_activation(&key, &secret);

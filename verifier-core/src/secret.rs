@@ -15,8 +15,8 @@ pub(crate) fn wipe(bytes: &mut [u8]) {
 
 /// The 32 random bytes that the database made for a link.
 ///
-/// `Debug` shows none of them, and with the feature `zeroize` they are overwritten on drop: together with a signature
-/// they are the link.
+/// `Debug` shows none of them, and with the feature `zeroize` they are overwritten on drop:
+/// together with a signature they are the link.
 #[derive(Clone, Eq)]
 pub struct Secret([u8; Self::LENGTH]);
 

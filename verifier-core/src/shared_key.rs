@@ -10,9 +10,9 @@ use crate::{
 
 /// The 32-byte key that signs and verifies v1 and v2 (FORMAT.md, "Keys").
 ///
-/// Loading it computes the midstates and the derived keys, so that a tag costs two compressions of SHA-256, or three if the
-/// link is bound; a v2 code has a tag of its own. `Debug` shows nothing of it, and with the feature `zeroize` it is overwritten on
-/// drop.
+/// Loading it computes the midstates and the derived keys, so that a tag costs two compressions of
+/// SHA-256, or three if the link is bound; a v2 code has a tag of its own. `Debug` shows nothing of
+/// it, and with the feature `zeroize` it is overwritten on drop.
 #[derive(Clone)]
 pub struct SharedKey {
     /// Signs v1 with the key itself.
@@ -34,8 +34,8 @@ impl SharedKey {
     /// Reads 64 hexadecimal characters of either case, in constant time.
     ///
     /// # Errors
-    /// A key of Ed25519; another number of characters, white space included; a character that is not hexadecimal. No
-    /// error shows what was given.
+    /// A key of Ed25519; another number of characters, white space included; a character that is
+    /// not hexadecimal. No error shows what was given.
     pub fn from_hex(text: impl AsRef<[u8]>) -> Result<Self, InvalidKey> {
         let text = text.as_ref();
         if text.starts_with(b"mrsk_") || text.starts_with(b"mrpk_") {
@@ -59,11 +59,14 @@ impl SharedKey {
         self.id
     }
 
-    /// Everything derived from the key, for callers that keep it outside of Rust; as secret as the key itself.
+    /// Everything derived from the key, for callers that keep it outside of Rust; as secret as the
+    /// key itself.
     pub fn to_prepared(&self) -> [u8; Self::PREPARED_LENGTH] {
         let mut bytes = [0; Self::PREPARED_LENGTH];
         let (macs, id) = bytes.split_at_mut(3 * MacKey::LENGTH);
-        for (bytes, mac) in macs.chunks_exact_mut(MacKey::LENGTH).zip([&self.v1, &self.link, &self.code]) {
+        for (bytes, mac) in
+            macs.chunks_exact_mut(MacKey::LENGTH).zip([&self.v1, &self.link, &self.code])
+        {
             bytes.copy_from_slice(&mac.to_bytes());
         }
         id.copy_from_slice(&self.id);
@@ -91,13 +94,15 @@ impl SharedKey {
 
 impl From<&[u8; Self::LENGTH]> for SharedKey {
     fn from(bytes: &[u8; Self::LENGTH]) -> Self {
-        // HKDF-SHA-256 (RFC 5869) without salt. Nothing longer than one block is expanded, so each output is one tag.
+        // HKDF-SHA-256 (RFC 5869) without salt. Nothing longer than one block is expanded, so each
+        // output is one tag.
         let mut pseudorandom = MacKey::new(&[0; 32]).tag(Message::<1>::new(bytes).blocks());
         let extracted = MacKey::new(&pseudorandom);
         let mut link = extracted.tag(Message::<1>::new(b"mailroom/v2 link\x01").blocks());
         let mut code = extracted.tag(Message::<1>::new(b"mailroom/v2 code\x01").blocks());
         let id = field(&extracted.tag(Message::<1>::new(b"mailroom/v2 key id\x01").blocks()), 0);
-        let key = Self { v1: MacKey::new(bytes), link: MacKey::new(&link), code: MacKey::new(&code), id };
+        let key =
+            Self { v1: MacKey::new(bytes), link: MacKey::new(&link), code: MacKey::new(&code), id };
         #[cfg(feature = "zeroize")]
         for secret in [&mut pseudorandom, &mut link, &mut code] {
             zeroize::Zeroize::zeroize(secret);
@@ -144,16 +149,33 @@ impl fmt::Display for InvalidKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Kind => f.write_str(
-                "a private key begins with `mrsk_`, a public key with `mrpk_`, and a shared key is 64 hexadecimal \
-                 characters",
+                "a private key begins with `mrsk_`, a public key with `mrpk_`, and a shared key is \
+                 64 hexadecimal characters",
             ),
-            Self::Length { found } => write!(f, "a shared key is 64 hexadecimal characters, not {found}"),
+            Self::Length { found } => write!(
+                f,
+                "a shared key is 64 hexadecimal characters, not \
+                                                 {found}"
+            ),
             Self::Ed25519Length { found } => {
-                write!(f, "an Ed25519 key has 48 characters, of which its prefix is five, not {found}")
+                write!(
+                    f,
+                    "an Ed25519 key has 48 characters, of which its prefix is five, not \
+                           {found}"
+                )
             }
-            Self::NotHexadecimal => f.write_str("a shared key consists of hexadecimal characters only"),
-            Self::NotBase64 => f.write_str("an Ed25519 key is base64url without padding behind its prefix"),
-            Self::NotAPoint => f.write_str("the public key is no point of the curve in its only encoding"),
+            Self::NotHexadecimal => f.write_str(
+                "a shared key consists of hexadecimal characters \
+                                                 only",
+            ),
+            Self::NotBase64 => f.write_str(
+                "an Ed25519 key is base64url without padding behind its \
+                                            prefix",
+            ),
+            Self::NotAPoint => f.write_str(
+                "the public key is no point of the curve in its only \
+                                            encoding",
+            ),
             Self::SmallOrder => {
                 f.write_str("the public key is of small order, so that anybody could sign for it")
             }

@@ -9,8 +9,8 @@ const LONGEST: usize = 168;
 
 /// A token as it goes into a link: base64url without padding.
 ///
-/// `Debug` shows none of it; `Display` and [`as_str`](Self::as_str) are the link itself, so keep them out of logs. With the
-/// feature `zeroize` it is overwritten on drop.
+/// `Debug` shows none of it; `Display` and [`as_str`](Self::as_str) are the link itself, so keep
+/// them out of logs. With the feature `zeroize` it is overwritten on drop.
 #[derive(Clone)]
 pub struct SignedToken {
     text: [u8; LONGEST],
@@ -31,7 +31,8 @@ impl SignedToken {
 
     /// The characters.
     pub fn as_str(&self) -> &str {
-        // The alphabet is ASCII; an empty token, which every verifier refuses, stands for a case that cannot occur.
+        // The alphabet is ASCII; an empty token, which every verifier refuses, stands for a case
+        // that cannot occur.
         self.text.get(..self.length).and_then(|text| str::from_utf8(text).ok()).unwrap_or_default()
     }
 }

@@ -1,8 +1,8 @@
 //! Signs any format, for callers whose format is a setting.
 
 use crate::{
-    action::Action, binding::Binding, code::Code, expiry::Expiry, secret::Secret, shared_key::SharedKey,
-    signed::SignedToken, unsignable::Unsignable, v1, v2, version::Version,
+    action::Action, binding::Binding, code::Code, expiry::Expiry, secret::Secret,
+    shared_key::SharedKey, signed::SignedToken, unsignable::Unsignable, v1, v2, version::Version,
 };
 
 #[cfg(feature = "public")]
@@ -15,7 +15,8 @@ pub struct Grant<'a> {
     pub secret: &'a Secret,
     /// What the link does.
     pub action: Action,
-    /// The code of an action that has one. v3 does not sign it, but refuses a missing or unsuitable one as v1 and v2 do.
+    /// The code of an action that has one. v3 does not sign it, but refuses a missing or unsuitable
+    /// one as v1 and v2 do.
     pub code: Option<&'a Code>,
     /// The row's expiry; v1 has no place for it.
     pub expires_at: Expiry,
@@ -26,7 +27,10 @@ pub struct Grant<'a> {
 /// A key together with the format that it signs.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-#[allow(clippy::large_enum_variant, reason = "a process has one signer, and boxing needs an allocator")]
+#[allow(
+    clippy::large_enum_variant,
+    reason = "a process has one signer, and boxing needs an allocator"
+)]
 pub enum Signer {
     /// Signs v1.
     V1(SharedKey),
@@ -51,8 +55,9 @@ impl Signer {
     /// Signs the link of a row.
     ///
     /// # Errors
-    /// [`Unsignable`]: a code that is missing, that has another number of digits than those of its action, or whose action
-    /// has none, in every format; a further action or a binding in v1; an action that no list of actions would accept.
+    /// [`Unsignable`]: a code that is missing, that has another number of digits than those of its
+    /// action, or whose action has none, in every format; a further action or a binding in v1; an
+    /// action that no list of actions would accept.
     pub fn sign(&self, grant: Grant<'_>) -> Result<SignedToken, Unsignable> {
         let Grant { secret, action, code, expires_at, binding } = grant;
         match self {
@@ -60,9 +65,8 @@ impl Signer {
             Self::V1(key) => v1::sign(key, action, secret, code),
             Self::V2(key) => v2::sign_for(key, action, binding, secret, expires_at, code),
             #[cfg(feature = "public")]
-            Self::V3(key) => {
-                check_code(action, code).and_then(|()| v3::sign_for(key, action, binding, secret, expires_at))
-            }
+            Self::V3(key) => check_code(action, code)
+                .and_then(|()| v3::sign_for(key, action, binding, secret, expires_at)),
         }
     }
 }

@@ -27,8 +27,8 @@ pub struct Expected<'a> {
     pub action: Action,
     /// The code that the person typed, as it came; `None` if there is no code to type.
     pub code: Option<&'a [u8]>,
-    /// The visitor's browser, by the nonce in its cookie; `None` if there is none. A link that is bound to another one is
-    /// refused, a link that is not bound ignores it.
+    /// The visitor's browser, by the nonce in its cookie; `None` if there is none. A link that is
+    /// bound to another one is refused, a link that is not bound ignores it.
     pub binding: Option<&'a Binding>,
 }
 
@@ -53,7 +53,10 @@ impl<'a> Expected<'a> {
 impl fmt::Debug for Expected<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let code = self.code.map(|_| "..");
-        f.debug_struct("Expected").field("action", &self.action).field("code", &code).finish_non_exhaustive()
+        f.debug_struct("Expected")
+            .field("action", &self.action)
+            .field("code", &code)
+            .finish_non_exhaustive()
     }
 }
 
@@ -67,9 +70,10 @@ impl UntrustedToken {
     /// Reads a token in its one accepted spelling; the length alone tells the format.
     ///
     /// # Errors
-    /// [`VerifyError::Malformed`]: a length that no format has, a character outside the URL-safe alphabet, padding, white
-    /// space, trailing bits that are not zero, a version or action byte that the length does not have, an expiry after
-    /// the year 9999. Whether a further action is known, and with a code, is judged by whom a ring belongs to.
+    /// [`VerifyError::Malformed`]: a length that no format has, a character outside the URL-safe
+    /// alphabet, padding, white space, trailing bits that are not zero, a version or action byte
+    /// that the length does not have, an expiry after the year 9999. Whether a further action is
+    /// known, and with a code, is judged by whom a ring belongs to.
     pub fn parse(token: impl AsRef<[u8]>) -> Result<Self, VerifyError> {
         Ok(Self { fields: Fields::parse(token.as_ref())? })
     }
@@ -83,12 +87,14 @@ impl UntrustedToken {
         }
     }
 
-    /// The secret that the token claims to carry. **Nothing proves it**: for display and for tests only.
+    /// The secret that the token claims to carry. **Nothing proves it**: for display and for tests
+    /// only.
     pub const fn unauthenticated_secret(&self) -> &Secret {
         &self.fields.secret
     }
 
-    /// The tag (v1, v2: 32 bytes) or signature (v3: 64 bytes) that the token carries, for display and for tests only.
+    /// The tag (v1, v2: 32 bytes) or signature (v3: 64 bytes) that the token carries, for display
+    /// and for tests only.
     pub const fn unauthenticated_tag(&self) -> &[u8] {
         let proof = self.fields.proof();
         match self.fields.header {
@@ -124,12 +130,14 @@ impl UntrustedToken {
         }
     }
 
-    /// Proves that a key of `ring` signed this link for `action` and that it is still valid, before a code is typed.
+    /// Proves that a key of `ring` signed this link for `action` and that it is still valid, before
+    /// a code is typed.
     ///
     /// # Errors
-    /// In the order of the checks: [`LinkUncheckable`](VerifyError::LinkUncheckable) for v1, which has no link apart from
-    /// its code and no expiry; [`Malformed`](VerifyError::Malformed) for an action that the ring does not
-    /// [know](KeyRing::knowing), or not of this length; [`Signature`](VerifyError::Signature); [`Action`](VerifyError::Action);
+    /// In the order of the checks: [`LinkUncheckable`](VerifyError::LinkUncheckable) for v1, which
+    /// has no link apart from its code and no expiry; [`Malformed`](VerifyError::Malformed) for an
+    /// action that the ring does not [know](KeyRing::knowing), or not of this length;
+    /// [`Signature`](VerifyError::Signature); [`Action`](VerifyError::Action);
     /// [`Expired`](VerifyError::Expired).
     pub fn verify_link<'r, K: AsRef<[VerifyingKey]>>(
         &self,
@@ -141,17 +149,18 @@ impl UntrustedToken {
         Ok(VerifiedLink { token: self.clone(), key, action, expires_at })
     }
 
-    /// As [`verify_link`](Self::verify_link) with a ring of one key, but another implementation of Ed25519 may have
-    /// accepted the signature. Returns the expiry of the link.
+    /// As [`verify_link`](Self::verify_link) with a ring of one key, but another implementation of
+    /// Ed25519 may have accepted the signature. Returns the expiry of the link.
     ///
-    /// `judge` gets what is signed and the signature of a v3 link that names the key, unless implementations may disagree about
-    /// the signature, which this crate judges. **Nothing else proves what `judge` accepts**, so it says
-    /// [`Accepted`](Judgement::Accepted) only for the very bytes that the other implementation accepted under this very key.
-    /// Which browser a link is bound to is not compared: see [`unauthenticated_binding`](Self::unauthenticated_binding).
+    /// `judge` gets what is signed and the signature of a v3 link that names the key, unless
+    /// implementations may disagree about the signature, which this crate judges. **Nothing else
+    /// proves what `judge` accepts**, so it says [`Accepted`](Judgement::Accepted) only for the
+    /// very bytes that the other implementation accepted under this very key. Which browser a link
+    /// is bound to is not compared: see [`unauthenticated_binding`](Self::unauthenticated_binding).
     ///
     /// # Errors
-    /// Those of [`verify_link`](Self::verify_link); for as long as the judgement is [`Pending`](Judgement::Pending)
-    /// [`Signature`](VerifyError::Signature).
+    /// Those of [`verify_link`](Self::verify_link); for as long as the judgement is
+    /// [`Pending`](Judgement::Pending) [`Signature`](VerifyError::Signature).
     #[cfg(feature = "external")]
     pub fn verify_link_with(
         &self,
@@ -163,18 +172,23 @@ impl UntrustedToken {
         self.signed_link(ring, action, moment, &External(judge)).map(|(_, expires_at)| expires_at)
     }
 
-    /// Proves that a key of `ring` signed this token for what is `expected`, and that it is still valid.
+    /// Proves that a key of `ring` signed this token for what is `expected`, and that it is still
+    /// valid.
     ///
-    /// Of a recovery **it does not count the attempt**: there are only 100,000 codes, so redeem through a
-    /// [`Guard`](crate::Guard), or count before you call it. It does not prove that the link was not used before, and of v1 not
-    /// that it is still valid, since a v1 token carries no expiry.
+    /// Of a recovery **it does not count the attempt**: there are only 100,000 codes, so redeem
+    /// through a [`Guard`](crate::Guard), or count before you call it. It does not prove that the
+    /// link was not used before, and of v1 not that it is still valid, since a v1 token carries no
+    /// expiry.
     ///
     /// # Errors
-    /// v2 and v3: those of [`verify_link`](Self::verify_link), then [`OtherBrowser`](VerifyError::OtherBrowser), then
-    /// [`CodeUncheckable`](VerifyError::CodeUncheckable) if a code is given and none is signed (v3, or an action without one);
-    /// in v2 also [`CodeRequired`](VerifyError::CodeRequired), [`CodeMalformed`](VerifyError::CodeMalformed) and
-    /// [`CodeMismatch`](VerifyError::CodeMismatch). v1: the presence and the shape of the code are checked first; a wrong
-    /// code or another action is then a wrong [`Signature`](VerifyError::Signature).
+    /// v2 and v3: those of [`verify_link`](Self::verify_link), then
+    /// [`OtherBrowser`](VerifyError::OtherBrowser), then
+    /// [`CodeUncheckable`](VerifyError::CodeUncheckable) if a code is given and none is signed (v3,
+    /// or an action without one); in v2 also [`CodeRequired`](VerifyError::CodeRequired),
+    /// [`CodeMalformed`](VerifyError::CodeMalformed) and
+    /// [`CodeMismatch`](VerifyError::CodeMismatch). v1: the presence and the shape of the code are
+    /// checked first; a wrong code or another action is then a wrong
+    /// [`Signature`](VerifyError::Signature).
     pub fn verify<K: AsRef<[VerifyingKey]>>(
         &self,
         ring: &KeyRing<K>,
@@ -215,7 +229,10 @@ impl UntrustedToken {
         ring: &'r KeyRing<K>,
         action: Action,
         moment: Moment,
-        #[cfg_attr(not(feature = "public"), expect(unused_variables, reason = "v3 alone has signatures"))]
+        #[cfg_attr(
+            not(feature = "public"),
+            expect(unused_variables, reason = "v3 alone has signatures")
+        )]
         judge: &impl Judge,
     ) -> Result<(&'r VerifyingKey, Expiry), VerifyError> {
         let secret = &self.fields.secret;
@@ -257,7 +274,12 @@ impl UntrustedToken {
     }
 
     /// Proves that the code beside this link, signed by `key` for `action`, is the row's.
-    fn check_code(&self, key: &VerifyingKey, action: Action, code: Option<&[u8]>) -> Result<(), VerifyError> {
+    fn check_code(
+        &self,
+        key: &VerifyingKey,
+        action: Action,
+        code: Option<&[u8]>,
+    ) -> Result<(), VerifyError> {
         match (&self.fields.header, key) {
             (VersionedHeader::V2(header), VerifyingKey::Shared(key)) => {
                 let (secret, code_tag) = (&self.fields.secret, &self.fields.code_tag());
@@ -310,20 +332,24 @@ impl VerifiedLink<'_> {
         ConsumedId::of(self.secret())
     }
 
-    /// Whether the link was opened in the browser that it is bound to. `visitor` is that of the request, by the nonce in its
-    /// cookie; `None` if there is none.
+    /// Whether the link was opened in the browser that it is bound to. `visitor` is that of the
+    /// request, by the nonce in its cookie; `None` if there is none.
     pub fn browser(&self, visitor: Option<&Binding>) -> Browser {
         Browser::of(self.token.unauthenticated_binding(), visitor)
     }
 
-    /// Proves the code that was typed beside this link by a `visitor`, **without counting the attempt**: there are only
-    /// 100,000 codes, so use a [`Guard`](crate::Guard), or count before you call it.
+    /// Proves the code that was typed beside this link by a `visitor`, **without counting the
+    /// attempt**: there are only 100,000 codes, so use a [`Guard`](crate::Guard), or count before
+    /// you call it.
     ///
-    /// In [another](Browser::Other) browser the code proves the person, where a signature covers it.
+    /// In [another](Browser::Other) browser the code proves the person, where a signature covers
+    /// it.
     ///
     /// # Errors
-    /// [`OtherBrowser`](VerifyError::OtherBrowser) in another browser for an action without a code and in v3, [`CodeUncheckable`](VerifyError::CodeUncheckable), [`CodeRequired`](VerifyError::CodeRequired),
-    /// [`CodeMalformed`](VerifyError::CodeMalformed), [`CodeMismatch`](VerifyError::CodeMismatch).
+    /// [`OtherBrowser`](VerifyError::OtherBrowser) in another browser for an action without a code
+    /// and in v3, [`CodeUncheckable`](VerifyError::CodeUncheckable),
+    /// [`CodeRequired`](VerifyError::CodeRequired), [`CodeMalformed`](VerifyError::CodeMalformed),
+    /// [`CodeMismatch`](VerifyError::CodeMismatch).
     pub fn with_code(
         self,
         code: Option<&[u8]>,

@@ -34,7 +34,9 @@ impl fmt::Display for Unsignable {
             Self::FurtherInV1 => {
                 f.write_str("v1 signs `activate` and `recover` only; sign this action as v2 or v3")
             }
-            Self::BoundInV1 => f.write_str("v1 cannot bind a link to a browser; sign this link as v2 or v3"),
+            Self::BoundInV1 => {
+                f.write_str("v1 cannot bind a link to a browser; sign this link as v2 or v3")
+            }
             Self::Code { digits } => {
                 write!(f, "this action needs a code of {digits} digits")
             }

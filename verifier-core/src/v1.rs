@@ -1,7 +1,7 @@
 //! Tokens of version 1: a secret and its tag, 64 bytes in 86 characters (FORMAT.md, "Version 1").
 //!
-//! A v1 token carries no expiry, so a signature alone never proves that it is still valid, and a wrong code cannot be
-//! told from a forged link: only the database can judge a v1 recovery.
+//! A v1 token carries no expiry, so a signature alone never proves that it is still valid, and a
+//! wrong code cannot be told from a forged link: only the database can judge a v1 recovery.
 
 use crate::{
     action::Action,
@@ -29,7 +29,8 @@ pub fn sign_activation(key: &SharedKey, secret: &Secret) -> SignedToken {
 /// Signs the link of a built-in action together with the code that belongs to it.
 ///
 /// # Errors
-/// [`Unsignable`]: a further action; a code that is missing, of another length, or given to an action without one.
+/// [`Unsignable`]: a further action; a code that is missing, of another length, or given to an
+/// action without one.
 pub fn sign(
     key: &SharedKey,
     action: Action,
@@ -45,7 +46,8 @@ pub fn sign(
 }
 
 fn token(secret: &Secret, mut tag: [u8; TAG]) -> SignedToken {
-    let token = SignedToken::encode::<CHARACTERS>(&mut concat::<BYTES, 2>([secret.as_bytes(), &tag]));
+    let token =
+        SignedToken::encode::<CHARACTERS>(&mut concat::<BYTES, 2>([secret.as_bytes(), &tag]));
     wipe(&mut tag);
     token
 }
@@ -74,11 +76,14 @@ pub(crate) fn verify<'k>(
     action: Action,
     code: Option<&[u8]>,
 ) -> Result<(), VerifyError> {
-    // The code is part of what is signed, so its presence and shape are judged before any key is used.
+    // The code is part of what is signed, so its presence and shape are judged before any key is
+    // used.
     let code = match (action, code) {
         (Action::Activate, None) => None,
         (Action::Activate, Some(_)) => return Err(VerifyError::CodeUncheckable),
-        (Action::Recover, None) => return Err(VerifyError::CodeRequired { digits: action.digits() }),
+        (Action::Recover, None) => {
+            return Err(VerifyError::CodeRequired { digits: action.digits() });
+        }
         (Action::Recover, Some(text)) => Some(Code::of(action.digits(), text)?),
         // Nothing of v1 is signed for another action.
         (Action::Further(_), _) => return Err(VerifyError::Signature),
@@ -88,5 +93,9 @@ pub(crate) fn verify<'k>(
         Some(code) => tag_of_recovery(key, secret, code),
     };
     // Which key of the ring matches is no secret.
-    if keys.into_iter().any(|key| confirm(computed(key), tag)) { Ok(()) } else { Err(VerifyError::Signature) }
+    if keys.into_iter().any(|key| confirm(computed(key), tag)) {
+        Ok(())
+    } else {
+        Err(VerifyError::Signature)
+    }
 }

@@ -1,8 +1,8 @@
-//! Tokens of version 2: a link that proves its own expiry, and a code that is checked separately (FORMAT.md,
-//! "Version 2").
+//! Tokens of version 2: a link that proves its own expiry, and a code that is checked separately
+//! (FORMAT.md, "Version 2").
 //!
-//! A token without a code, such as an activation, has 78 bytes in 104 characters, one with a code 93 bytes in 124; bound to a
-//! browser, 94 bytes in 126 and 109 in 146.
+//! A token without a code, such as an activation, has 78 bytes in 104 characters, one with a code
+//! 93 bytes in 124; bound to a browser, 94 bytes in 126 and 109 in 146.
 
 use crate::{
     action::Action,
@@ -44,10 +44,12 @@ pub fn sign_activation(key: &SharedKey, secret: &Secret, expires_at: Expiry) -> 
     sign_header(key, &header(key, Action::Activate, None, expires_at), secret, None)
 }
 
-/// Signs the link that does `action`, together with the code that belongs to it, until `expires_at`.
+/// Signs the link that does `action`, together with the code that belongs to it, until
+/// `expires_at`.
 ///
 /// # Errors
-/// [`Unsignable`]: an invalid further action; a code that is missing, of another length, or given where there is none.
+/// [`Unsignable`]: an invalid further action; a code that is missing, of another length, or given
+/// where there is none.
 pub fn sign(
     key: &SharedKey,
     action: Action,
@@ -72,11 +74,21 @@ pub(crate) fn sign_for(
     Ok(sign_header(key, &header(key, action, binding.copied(), expires_at), secret, code))
 }
 
-const fn header(key: &SharedKey, action: Action, binding: Option<Binding>, expires_at: Expiry) -> Header {
+const fn header(
+    key: &SharedKey,
+    action: Action,
+    binding: Option<Binding>,
+    expires_at: Expiry,
+) -> Header {
     Header { action: action.number(), key_id: key.id(), expires_at, binding }
 }
 
-fn sign_header(key: &SharedKey, header: &Header, secret: &Secret, code: Option<&Code>) -> SignedToken {
+fn sign_header(
+    key: &SharedKey,
+    header: &Header,
+    secret: &Secret,
+    code: Option<&Code>,
+) -> SignedToken {
     let mut tag = tag(key.link(), header, secret, None);
     let mut whole = code.map_or([0; 32], |_| self::tag(key.code(), header, secret, code));
     let mut code_tag: [u8; CODE_TAG] = field(&whole, 0);
@@ -91,7 +103,9 @@ fn sign_header(key: &SharedKey, header: &Header, secret: &Secret, code: Option<&
         ]),
         (Some(_), None) => encode::<BOUND_CHARACTERS, { BYTES + BOUND }, 2>([&signed, &tag]),
         (Some(_), Some(_)) => {
-            encode::<BOUND_CHARACTERS_WITH_CODE, { BYTES_WITH_CODE + BOUND }, 3>([&signed, &tag, &code_tag])
+            encode::<BOUND_CHARACTERS_WITH_CODE, { BYTES_WITH_CODE + BOUND }, 3>([
+                &signed, &tag, &code_tag,
+            ])
         }
     };
     for bytes in [&mut tag[..], &mut whole, &mut code_tag] {
@@ -112,11 +126,17 @@ fn tag(key: &MacKey, header: &Header, secret: &Secret, code: Option<&Code>) -> [
 }
 
 /// Whether `key` signed header and secret.
-pub(crate) fn is_signed_by(key: &SharedKey, header: &Header, secret: &Secret, given: &[u8; TAG]) -> bool {
+pub(crate) fn is_signed_by(
+    key: &SharedKey,
+    header: &Header,
+    secret: &Secret,
+    given: &[u8; TAG],
+) -> bool {
     confirm(tag(key.link(), header, secret, None), given)
 }
 
-/// Proves that the code beside a link, whose tag `key` made, is the row's; an action whose code has no `digits` has none.
+/// Proves that the code beside a link, whose tag `key` made, is the row's; an action whose code has
+/// no `digits` has none.
 pub(crate) fn check_digits(
     key: &SharedKey,
     header: &Header,

@@ -1,7 +1,9 @@
-//! Tokens of version 3: signed with a private key, verified by anybody with the public one (FORMAT.md, "Version 3").
+//! Tokens of version 3: signed with a private key, verified by anybody with the public one
+//! (FORMAT.md, "Version 3").
 //!
-//! Every token has 110 bytes in 147 characters or, bound to a browser, 126 in 168. No signature covers the code, since the
-//! holder of a token could try all 100,000 codes in seconds. A recovery is completed where the code is compared in private.
+//! Every token has 110 bytes in 147 characters or, bound to a browser, 126 in 168. No signature
+//! covers the code, since the holder of a token could try all 100,000 codes in seconds. A recovery
+//! is completed where the code is compared in private.
 
 use crate::{header::Header, secret::Secret};
 
@@ -75,11 +77,16 @@ pub(crate) fn sign_for(
 
 /// Calls `with` with what is signed.
 #[cfg(feature = "public")]
-pub(crate) fn with_message<T>(header: &Header, secret: &Secret, with: impl FnOnce(&[u8]) -> T) -> T {
+pub(crate) fn with_message<T>(
+    header: &Header,
+    secret: &Secret,
+    with: impl FnOnce(&[u8]) -> T,
+) -> T {
     let mut message = [0; CONTEXT.len() + Header::LONGEST_SIGNED];
     let (context, signed) = message.split_at_mut(CONTEXT.len());
     context.copy_from_slice(CONTEXT);
-    let length = signed.first_chunk_mut().map_or(0, |signed| header.write(Version::V3, secret, signed));
+    let length =
+        signed.first_chunk_mut().map_or(0, |signed| header.write(Version::V3, secret, signed));
     with(message.get(..CONTEXT.len() + length).unwrap_or_default())
 }
 

@@ -1,10 +1,12 @@
 //! A token that a signature has proven.
 
 use crate::{
-    action::Action, binding::Browser, consumed::ConsumedId, expiry::Expiry, secret::Secret, version::Version,
+    action::Action, binding::Browser, consumed::ConsumedId, expiry::Expiry, secret::Secret,
+    version::Version,
 };
 
-/// A token whose action, secret, expiry (v2, v3) and code (v1, v2, where its action has one) were signed by a key of the ring.
+/// A token whose action, secret, expiry (v2, v3) and code (v1, v2, where its action has one) were
+/// signed by a key of the ring.
 #[derive(Clone, Debug)]
 pub struct VerifiedToken {
     version: Version,
@@ -59,14 +61,15 @@ impl VerifiedToken {
         self.expires_at
     }
 
-    /// Whether a code was proven. It is not for an activation, which has none, nor in v3, where no signature covers the code,
-    /// unless the `check_code` of a [`Guard`](crate::Guard) accepted it.
+    /// Whether a code was proven. It is not for an activation, which has none, nor in v3, where no
+    /// signature covers the code, unless the `check_code` of a [`Guard`](crate::Guard) accepted it.
     pub const fn code_is_proven(&self) -> bool {
         self.code_is_proven
     }
 
-    /// Where the link was opened. Tell the database, which redeems a bound row without a code in the [same](Browser::Same)
-    /// browser alone; it is [another](Browser::Other) one only if the code was proven there.
+    /// Where the link was opened. Tell the database, which redeems a bound row without a code in
+    /// the [same](Browser::Same) browser alone; it is [another](Browser::Other) one only if the
+    /// code was proven there.
     pub const fn browser(&self) -> Browser {
         self.browser
     }

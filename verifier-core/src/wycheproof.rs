@@ -1,4 +1,5 @@
-//! Project Wycheproof's cases of HMAC-SHA-256 and Ed25519, through the primitives that the formats use.
+//! Project Wycheproof's cases of HMAC-SHA-256 and Ed25519, through the primitives that the formats
+//! use.
 
 extern crate std;
 
@@ -24,7 +25,13 @@ fn every_case_of_hmac_sha_256_gets_its_verdict() {
     let cases: Vec<_> = set.test_groups.iter().flat_map(|group| &group.tests).collect();
     for case in &cases {
         let accepted = accepts(&case.key, &case.msg, &case.tag);
-        assert_eq!(accepted, case.result == TestResult::Valid, "tcId {}: {}", case.tc_id, case.comment);
+        assert_eq!(
+            accepted,
+            case.result == TestResult::Valid,
+            "tcId {}: {}",
+            case.tc_id,
+            case.comment
+        );
     }
     assert_eq!(cases.len(), 174, "keys of 16, 32 and 65 bytes, tags of 16 and 32");
 }
@@ -42,7 +49,8 @@ mod ed25519 {
         for group in &set.test_groups {
             let key = PublicKey::from_bytes(group.key.pk[..].try_into().unwrap()).unwrap();
             for case in &group.tests {
-                // A token has room for 64 bytes, so a signature of another length never comes this far.
+                // A token has room for 64 bytes, so a signature of another length never comes this
+                // far.
                 let signature = <&[u8; 64]>::try_from(&case.sig[..]);
                 let accepted = signature.is_ok_and(|signature| key.verifies(&case.msg, signature));
                 assert_eq!(

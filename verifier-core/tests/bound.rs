@@ -4,9 +4,9 @@
 use std::cell::RefCell;
 
 use mailroom_verifier_core::{
-    Action, Attempt, Binding, Browser, Code, ConsumedId, ConsumedTokens, Expected, Expiry, Grant, Guard,
-    KeyRing, MemoryCache, Moment, Owner, PrivateKey, RedeemError, Secret, SharedKey, SignedToken, Signer,
-    Slot, Unsignable, UntrustedToken, VerifiedLink, VerifyError, VerifyingKey,
+    Action, Attempt, Binding, Browser, Code, ConsumedId, ConsumedTokens, Expected, Expiry, Grant,
+    Guard, KeyRing, MemoryCache, Moment, Owner, PrivateKey, RedeemError, Secret, SharedKey,
+    SignedToken, Signer, Slot, Unsignable, UntrustedToken, VerifiedLink, VerifyError, VerifyingKey,
 };
 
 const NOW: u64 = 1_800_000_000;
@@ -55,7 +55,8 @@ fn a_link_says_in_which_browser_it_is_opened() {
             (None, Some(NONCE), Browser::Unbound),
             (None, None, Browser::Unbound),
         ] {
-            let token = UntrustedToken::parse(sign(signer, action, nonce).unwrap().as_str()).unwrap();
+            let token =
+                UntrustedToken::parse(sign(signer, action, nonce).unwrap().as_str()).unwrap();
             let ring = ring();
             let link = token.verify_link(&ring, action, Moment::at(NOW)).unwrap();
             let visitor = visitor.and_then(Binding::of_nonce);
@@ -68,7 +69,8 @@ fn a_link_says_in_which_browser_it_is_opened() {
 #[test]
 fn in_another_browser_a_code_that_is_covered_proves_the_person_and_nothing_else_does() {
     let verdict = |signer: &Signer, action, code: Option<&str>| {
-        let token = UntrustedToken::parse(sign(signer, action, Some(NONCE)).unwrap().as_str()).unwrap();
+        let token =
+            UntrustedToken::parse(sign(signer, action, Some(NONCE)).unwrap().as_str()).unwrap();
         let ring = ring();
         let link = token.verify_link(&ring, action, Moment::at(NOW)).unwrap();
         let proven = link.with_code(code.map(str::as_bytes), Binding::of_nonce(OTHER).as_ref());
@@ -78,7 +80,9 @@ fn in_another_browser_a_code_that_is_covered_proves_the_person_and_nothing_else_
     assert_eq!(verdict(&v2, Action::Recover, Some(CODE)), Ok((Browser::Other, true)));
     assert_eq!(verdict(&v2, Action::Recover, Some("04712")), Err(VerifyError::CodeMismatch));
     assert_eq!(verdict(&v2, Action::Recover, None), Err(VerifyError::CodeRequired { digits: 5 }));
-    for (signer, action) in [(&v2, Action::Activate), (&v3, Action::Activate), (&v3, Action::Recover)] {
+    for (signer, action) in
+        [(&v2, Action::Activate), (&v3, Action::Activate), (&v3, Action::Recover)]
+    {
         for code in [None, Some(CODE)] {
             assert_eq!(verdict(signer, action, code), Err(VerifyError::OtherBrowser));
         }
@@ -88,8 +92,10 @@ fn in_another_browser_a_code_that_is_covered_proves_the_person_and_nothing_else_
 #[test]
 fn the_right_browser_replaces_no_code() {
     let token =
-        UntrustedToken::parse(sign(&signers()[0], Action::Recover, Some(NONCE)).unwrap().as_str()).unwrap();
-    let verdict = |code| token.verify(&ring(), expected(Action::Recover, code, Some(NONCE)), Moment::at(NOW));
+        UntrustedToken::parse(sign(&signers()[0], Action::Recover, Some(NONCE)).unwrap().as_str())
+            .unwrap();
+    let verdict =
+        |code| token.verify(&ring(), expected(Action::Recover, code, Some(NONCE)), Moment::at(NOW));
     assert_eq!(verdict(None).err(), Some(VerifyError::CodeRequired { digits: 5 }));
     assert_eq!(verdict(Some("04712")).err(), Some(VerifyError::CodeMismatch));
     assert_eq!(verdict(Some(CODE)).unwrap().browser(), Browser::Same);
@@ -102,8 +108,9 @@ fn v1_is_never_bound_and_is_signed_for_no_browser() {
         assert_eq!(sign(&v1, action, Some(NONCE)).err(), Some(Unsignable::BoundInV1));
     }
     let token = UntrustedToken::parse(sign(&v1, Action::Activate, None).unwrap().as_str()).unwrap();
-    let verified =
-        token.verify(&ring(), expected(Action::Activate, None, Some(OTHER)), Moment::at(NOW)).unwrap();
+    let verified = token
+        .verify(&ring(), expected(Action::Activate, None, Some(OTHER)), Moment::at(NOW))
+        .unwrap();
     assert_eq!((token.unauthenticated_binding(), verified.browser()), (None, Browser::Unbound));
 }
 
@@ -116,7 +123,8 @@ fn no_byte_of_a_bound_token_can_be_changed() {
         let expected = expected(action, covered.then_some(CODE), Some(NONCE));
         let token = sign(signer, action, Some(NONCE)).unwrap();
         let accepts = |text: &[u8]| {
-            UntrustedToken::parse(text).and_then(|token| token.verify(&ring(), expected, Moment::at(NOW)))
+            UntrustedToken::parse(text)
+                .and_then(|token| token.verify(&ring(), expected, Moment::at(NOW)))
         };
         assert!(accepts(token.as_str().as_bytes()).is_ok());
         for place in 0..token.as_str().len() {
@@ -140,12 +148,20 @@ fn tries_in_other_browsers_never_lock_the_one_that_asked() {
     for signer in signers() {
         let recovery = sign(&signer, Action::Recover, Some(NONCE)).unwrap();
         let mut redeem = |code, visitor| {
-            let (expected, owner) = (expected(Action::Recover, Some(code), visitor), owners.next().unwrap());
-            guard.redeem_with(recovery.as_str(), expected, Moment::at(NOW), owner, compare, |token| {
-                assert_eq!((token.browser(), token.code_is_proven()), (Browser::Same, true));
-                // Gives the link back, for the same row in the next format.
-                Err::<(), _>(())
-            })
+            let (expected, owner) =
+                (expected(Action::Recover, Some(code), visitor), owners.next().unwrap());
+            guard.redeem_with(
+                recovery.as_str(),
+                expected,
+                Moment::at(NOW),
+                owner,
+                compare,
+                |token| {
+                    assert_eq!((token.browser(), token.code_is_proven()), (Browser::Same, true));
+                    // Gives the link back, for the same row in the next format.
+                    Err::<(), _>(())
+                },
+            )
         };
         for visitor in [None, Some(OTHER), Some(""), Some("no nonce")] {
             for _ in 0..10 {

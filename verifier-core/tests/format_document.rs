@@ -2,7 +2,8 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot read its example fails")]
 
 use mailroom_verifier_core::{
-    Action, Binding, Code, ConsumedId, Expiry, Grant, PrivateKey, Secret, SharedKey, SignedToken, Signer,
+    Action, Binding, Code, ConsumedId, Expiry, Grant, PrivateKey, Secret, SharedKey, SignedToken,
+    Signer,
 };
 
 const DOCUMENT: &str = include_str!("../../docs/FORMAT.md");
@@ -15,14 +16,22 @@ fn sign(signer: &Signer, action: Action, code: Option<&Code>) -> SignedToken {
     sign_for(signer, action, code, None)
 }
 
-fn sign_for(signer: &Signer, action: Action, code: Option<&Code>, binding: Option<&Binding>) -> SignedToken {
+fn sign_for(
+    signer: &Signer,
+    action: Action,
+    code: Option<&Code>,
+    binding: Option<&Binding>,
+) -> SignedToken {
     let secret = Secret::from(bytes(0x20));
     let expires_at = Expiry::from_seconds(1_800_000_900).unwrap();
     signer.sign(Grant { secret: &secret, action, code, expires_at, binding }).unwrap()
 }
 
 fn assert_documented(line: &str) {
-    assert!(DOCUMENT.lines().any(|documented| documented == line), "docs/FORMAT.md has no line {line}");
+    assert!(
+        DOCUMENT.lines().any(|documented| documented == line),
+        "docs/FORMAT.md has no line {line}"
+    );
 }
 
 #[test]

@@ -1,18 +1,20 @@
-//! Further actions are signed, verified and redeemed as the installation defines them, and by those who know them alone.
+//! Further actions are signed, verified and redeemed as the installation defines them, and by those
+//! who know them alone.
 #![allow(clippy::unwrap_used, reason = "a test that cannot make its token fails")]
 
 use std::cell::RefCell;
 
 use mailroom_verifier_core::{
-    Action, Actions, Code, Expected, Expiry, Further, Grant, Guard, InvalidAction, KeyRing, MemoryCache,
-    Moment, Owner, PrivateKey, RedeemError, Secret, SharedKey, SignedToken, Signer, Slot, Unsignable,
-    UntrustedToken, VerifyError, VerifyingKey,
+    Action, Actions, Code, Expected, Expiry, Further, Grant, Guard, InvalidAction, KeyRing,
+    MemoryCache, Moment, Owner, PrivateKey, RedeemError, Secret, SharedKey, SignedToken, Signer,
+    Slot, Unsignable, UntrustedToken, VerifyError, VerifyingKey,
 };
 use proptest::prelude::*;
 
 const NOW: u64 = 1_800_000_000;
 const INVITE: Further = Further { number: 4, name: "invite", path: "/invite", digits: 0 };
-const CHANGE: Further = Further { number: 3, name: "change_email", path: "/account/email", digits: 6 };
+const CHANGE: Further =
+    Further { number: 3, name: "change_email", path: "/account/email", digits: 6 };
 
 fn signers() -> [Signer; 3] {
     let shared = SharedKey::from(&[3; 32]);
@@ -51,7 +53,11 @@ fn a_signer_refuses_what_no_verifier_would_accept() {
     assert_eq!(sign(&v1, CHANGE, Some("012345")).err(), Some(Unsignable::FurtherInV1));
     for signer in [v1, v2, v3] {
         for code in [None, Some("01234"), Some("0123456")] {
-            assert_eq!(sign(&signer, CHANGE, code).err(), Some(Unsignable::Code { digits: 6 }), "{code:?}");
+            assert_eq!(
+                sign(&signer, CHANGE, code).err(),
+                Some(Unsignable::Code { digits: 6 }),
+                "{code:?}"
+            );
         }
         assert_eq!(sign(&signer, INVITE, Some("01234")).err(), Some(Unsignable::SurplusCode));
         for number in [0, 1, 2, 128, 255] {
@@ -68,15 +74,20 @@ fn a_signer_refuses_what_no_verifier_would_accept() {
 #[test]
 fn the_ring_decides_what_an_action_is() {
     let [_, v2, v3] = signers();
-    let malformed = |error: Result<Action, VerifyError>| error.unwrap_err().reason() == "ERR_TOKEN_MALFORMED";
+    let malformed =
+        |error: Result<Action, VerifyError>| error.unwrap_err().reason() == "ERR_TOKEN_MALFORMED";
     for signer in [v2, v3] {
         let token = sign(&signer, INVITE, None).unwrap();
-        assert_eq!(verify(&token, &ring(&[INVITE, CHANGE]), INVITE, None), Ok(Action::Further(INVITE)));
+        assert_eq!(
+            verify(&token, &ring(&[INVITE, CHANGE]), INVITE, None),
+            Ok(Action::Further(INVITE))
+        );
         assert!(malformed(verify(&token, &ring(&[CHANGE]), INVITE, None)));
         assert!(malformed(verify(&token, &ring(&[]), INVITE, None)));
         let other = verify(&token, &ring(&[INVITE, CHANGE]), CHANGE, None);
         assert_eq!(other, Err(VerifyError::Action { found: 4 }));
-        // A caller that takes the action for one with a code does not have the one that the ring knows.
+        // A caller that takes the action for one with a code does not have the one that the ring
+        // knows.
         let with_code = Further { digits: 6, ..INVITE };
         let found = verify(&token, &ring(&[INVITE]), with_code, Some("012345"));
         assert_eq!(found, Err(VerifyError::Action { found: 4 }));
@@ -108,8 +119,11 @@ fn a_guard_counts_the_codes_of_a_further_action_and_lets_it_through_once() {
     let [_, v2, _] = signers();
     let mut owners = (0..).map(|number| Owner::from_random([number; 16]));
     let mut redeem = |token: &SignedToken, further, code: Option<&str>| {
-        let expected =
-            Expected { action: Action::Further(further), code: code.map(str::as_bytes), binding: None };
+        let expected = Expected {
+            action: Action::Further(further),
+            code: code.map(str::as_bytes),
+            binding: None,
+        };
         let owner = owners.next().unwrap();
         guard.redeem(token.as_str(), expected, Moment::at(NOW), owner, |_| Ok::<_, ()>(()))
     };

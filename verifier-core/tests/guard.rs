@@ -17,9 +17,9 @@ use std::{
 
 use mailroom_verifier_core::{
     Action, Attempt, Code, ConsumedId, ConsumedTokens, Consumption, Expected, Expiry, Grant, Guard,
-    InvalidAttempts, KeyRing, Kind, MAX_CLOCK_TOLERANCE, MemoryCache, Moment, Owner, PrivateKey, RedeemError,
-    Secret, SharedKey, Signer, Slot, StoreError, UntrustedToken, Unusable, VerifiedLink, VerifiedToken,
-    VerifyError, VerifyingKey, v2,
+    InvalidAttempts, KeyRing, Kind, MAX_CLOCK_TOLERANCE, MemoryCache, Moment, Owner, PrivateKey,
+    RedeemError, Secret, SharedKey, Signer, Slot, StoreError, UntrustedToken, Unusable,
+    VerifiedLink, VerifiedToken, VerifyError, VerifyingKey, v2,
 };
 
 const NOW: u64 = 1_800_000_000;
@@ -43,14 +43,23 @@ fn sign(signer: &Signer, secret: u8, code: Option<&str>) -> String {
     let code = code.map(|digits| Code::parse(digits).unwrap());
     let action = if code.is_some() { Action::Recover } else { Action::Activate };
     let expires_at = Expiry::from_seconds(EXPIRY).unwrap();
-    let grant =
-        Grant { secret: &Secret::from([secret; 32]), action, code: code.as_ref(), expires_at, binding: None };
+    let grant = Grant {
+        secret: &Secret::from([secret; 32]),
+        action,
+        code: code.as_ref(),
+        expires_at,
+        binding: None,
+    };
     signer.sign(grant).unwrap().to_string()
 }
 
 fn sign_until(seconds: u64, secret: u8) -> String {
-    v2::sign_activation(&shared(), &Secret::from([secret; 32]), Expiry::from_seconds(seconds).unwrap())
-        .to_string()
+    v2::sign_activation(
+        &shared(),
+        &Secret::from([secret; 32]),
+        Expiry::from_seconds(seconds).unwrap(),
+    )
+    .to_string()
 }
 
 fn memory(capacity: usize) -> RefCell<MemoryCache<Vec<Slot>>> {
@@ -79,7 +88,8 @@ fn a_link_works_once_in_every_format() {
     for (secret, signer) in (0..).zip(&signers) {
         let guard = guard(10).remember_v1_for(900);
         let token = sign(signer, secret, None);
-        let redeem = || guard.redeem(&token, Expected::activation(), Moment::at(NOW), fresh(), accept);
+        let redeem =
+            || guard.redeem(&token, Expected::activation(), Moment::at(NOW), fresh(), accept);
         assert_eq!(redeem(), Ok(()));
         assert_eq!(redeem(), Err(Refusal::Used));
     }
@@ -88,8 +98,12 @@ fn a_link_works_once_in_every_format() {
 #[test]
 fn a_row_that_is_sent_again_in_another_format_is_the_same_link() {
     let guard = guard(10);
-    let [second, third] = [Signer::V2(shared()), Signer::V3(private())].map(|signer| sign(&signer, 7, None));
-    assert_eq!(guard.redeem(second, Expected::activation(), Moment::at(NOW), fresh(), accept), Ok(()));
+    let [second, third] =
+        [Signer::V2(shared()), Signer::V3(private())].map(|signer| sign(&signer, 7, None));
+    assert_eq!(
+        guard.redeem(second, Expected::activation(), Moment::at(NOW), fresh(), accept),
+        Ok(())
+    );
     assert_eq!(
         guard.redeem(third, Expected::activation(), Moment::at(NOW), fresh(), accept),
         Err(Refusal::Used)
@@ -100,8 +114,9 @@ fn a_row_that_is_sent_again_in_another_format_is_the_same_link() {
 fn a_failed_callback_releases_the_link_and_a_callback_runs_once_among_all_threads() {
     let guard = Guard::new(ring(), Mutex::new(MemoryCache::new(vec![Slot::EMPTY; 10])));
     let token = sign(&Signer::V2(shared()), 1, None);
-    let failed = guard
-        .redeem(&token, Expected::activation(), Moment::at(NOW), fresh(), |_| Err::<(), _>("origin is down"));
+    let failed = guard.redeem(&token, Expected::activation(), Moment::at(NOW), fresh(), |_| {
+        Err::<(), _>("origin is down")
+    });
     assert_eq!(failed, Err(RedeemError::Callback("origin is down")));
 
     let effects = AtomicU32::new(0);
@@ -125,7 +140,13 @@ fn of_all_codes_tried_on_a_link_five_get_a_verdict() {
     let mut verdicts = Vec::new();
     for guess in 0..10_000 {
         let code = format!("{guess:05}");
-        verdicts.push(guard.redeem(&token, Expected::recovery(&code), Moment::at(NOW), fresh(), accept));
+        verdicts.push(guard.redeem(
+            &token,
+            Expected::recovery(&code),
+            Moment::at(NOW),
+            fresh(),
+            accept,
+        ));
     }
     let mismatch = Err(VerifyError::CodeMismatch.into());
     assert!(verdicts[..5].iter().all(|verdict| *verdict == mismatch), "{:?}", &verdicts[..5]);
@@ -157,7 +178,8 @@ fn of_ten_thousand_guesses_in_parallel_at_most_five_get_a_verdict() {
         let threads: Vec<_> = (0..THREADS).map(|thread| scope.spawn(guesses(thread))).collect();
         threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
     });
-    let refused = verdicts.iter().filter(|verdict| **verdict == Err(Refusal::TooManyAttempts)).count();
+    let refused =
+        verdicts.iter().filter(|verdict| **verdict == Err(Refusal::TooManyAttempts)).count();
     assert_eq!((verdicts.len(), refused), (10_000, 9_995));
 }
 
@@ -173,7 +195,10 @@ fn verifying_never_consumes() {
             assert!(untrusted.verify(&ring(), expected, Moment::at(NOW)).is_ok());
         }
         assert_eq!(guard.redeem(&token, expected, Moment::at(NOW), fresh(), accept), Ok(()));
-        assert!(untrusted.verify(&ring(), expected, Moment::at(NOW)).is_ok(), "nor does it ask the store");
+        assert!(
+            untrusted.verify(&ring(), expected, Moment::at(NOW)).is_ok(),
+            "nor does it ask the store"
+        );
     }
 }
 
@@ -182,10 +207,14 @@ fn the_right_code_within_five_tries_recovers() {
     let guard = guard(10);
     let token = sign(&Signer::V2(shared()), 1, Some("04711"));
     for wrong in ["00000", "11111", "22222", "33333"] {
-        let refused = guard.redeem(&token, Expected::recovery(wrong), Moment::at(NOW), fresh(), accept);
+        let refused =
+            guard.redeem(&token, Expected::recovery(wrong), Moment::at(NOW), fresh(), accept);
         assert_eq!(refused, Err(VerifyError::CodeMismatch.into()));
     }
-    assert_eq!(guard.redeem(&token, Expected::recovery("04711"), Moment::at(NOW), fresh(), accept), Ok(()));
+    assert_eq!(
+        guard.redeem(&token, Expected::recovery("04711"), Moment::at(NOW), fresh(), accept),
+        Ok(())
+    );
 }
 
 #[test]
@@ -195,7 +224,10 @@ fn a_missing_or_malformed_code_takes_no_number() {
     let without = Expected { code: None, ..Expected::recovery("") };
     let redeem = |expected| guard.redeem(&token, expected, Moment::at(NOW), fresh(), accept);
     assert_eq!(redeem(without), Err(VerifyError::CodeRequired { digits: 5 }.into()));
-    assert_eq!(redeem(Expected::recovery("4711")), Err(VerifyError::CodeMalformed { digits: 5 }.into()));
+    assert_eq!(
+        redeem(Expected::recovery("4711")),
+        Err(VerifyError::CodeMalformed { digits: 5 }.into())
+    );
     assert_eq!(redeem(Expected::recovery("04711")), Ok(()));
 }
 
@@ -226,9 +258,13 @@ fn a_v3_code_is_compared_after_its_number_was_taken_and_before_the_token_is_cons
 #[test]
 fn what_cannot_be_judged_here_is_refused_before_the_store_is_asked() {
     let guard = guard(0);
-    let redeem = |token: String, expected| guard.redeem(token, expected, Moment::at(NOW), fresh(), accept);
+    let redeem =
+        |token: String, expected| guard.redeem(token, expected, Moment::at(NOW), fresh(), accept);
     let first = |code| sign(&Signer::V1(shared()), 1, code);
-    assert_eq!(redeem(first(Some("04711")), Expected::recovery("04711")), Err(Refusal::UncheckedRecovery));
+    assert_eq!(
+        redeem(first(Some("04711")), Expected::recovery("04711")),
+        Err(Refusal::UncheckedRecovery)
+    );
     assert_eq!(redeem(first(None), Expected::activation()), Err(Refusal::NoExpiry));
 }
 
@@ -248,15 +284,33 @@ impl ConsumedTokens for Untouched {
         panic!("the store was asked to consume");
     }
 
-    fn release(&self, _: ConsumedId, _: Owner, _: u64, _: u64) -> Result<(), StoreError<Infallible>> {
+    fn release(
+        &self,
+        _: ConsumedId,
+        _: Owner,
+        _: u64,
+        _: u64,
+    ) -> Result<(), StoreError<Infallible>> {
         panic!("the store was asked to release");
     }
 
-    fn attempt(&self, _: ConsumedId, _: Owner, _: u64, _: u64) -> Result<Attempt, StoreError<Infallible>> {
+    fn attempt(
+        &self,
+        _: ConsumedId,
+        _: Owner,
+        _: u64,
+        _: u64,
+    ) -> Result<Attempt, StoreError<Infallible>> {
         panic!("the store was asked for a number");
     }
 
-    fn withdraw(&self, _: ConsumedId, _: Owner, _: u64, _: u64) -> Result<(), StoreError<Infallible>> {
+    fn withdraw(
+        &self,
+        _: ConsumedId,
+        _: Owner,
+        _: u64,
+        _: u64,
+    ) -> Result<(), StoreError<Infallible>> {
         panic!("the store was asked to withdraw");
     }
 }
@@ -278,7 +332,10 @@ impl Failing {
         question: impl FnOnce(&RefCell<MemoryCache<Vec<Slot>>>) -> Result<T, StoreError<Unusable>>,
     ) -> Result<T, StoreError<Unreachable>> {
         let is_reached = operation != self.operation;
-        is_reached.then(|| question(&self.memory).ok()).flatten().ok_or(StoreError::Unavailable(Unreachable))
+        is_reached
+            .then(|| question(&self.memory).ok())
+            .flatten()
+            .ok_or(StoreError::Unavailable(Unreachable))
     }
 }
 
@@ -332,10 +389,11 @@ fn a_store_that_fails_denies_and_no_callback_runs() {
     for operation in ["attempt", "consume"] {
         let guard = Guard::new(ring(), Failing { operation, memory: memory(10) });
         let ran = Cell::new(false);
-        let verdict = guard.redeem(&token, Expected::recovery("04711"), Moment::at(NOW), fresh(), |_| {
-            ran.set(true);
-            Ok::<(), Infallible>(())
-        });
+        let verdict =
+            guard.redeem(&token, Expected::recovery("04711"), Moment::at(NOW), fresh(), |_| {
+                ran.set(true);
+                Ok::<(), Infallible>(())
+            });
         assert!(!ran.get(), "the effect ran although `{operation}` failed");
         assert_eq!(verdict, Err(RedeemError::Store(Unreachable)));
         assert_eq!(verdict.unwrap_err().reason(), Some("ERR_STORE_UNAVAILABLE"));
@@ -360,8 +418,9 @@ fn a_use_that_cannot_be_taken_back_is_told_beside_the_callbacks_error_and_the_li
 fn errors_lead_to_their_sources() {
     use std::{error::Error, io};
     let reset = || io::Error::from(io::ErrorKind::ConnectionReset);
-    let kind =
-        |error: &dyn Error| error.source().and_then(|source| source.downcast_ref()).map(io::Error::kind);
+    let kind = |error: &dyn Error| {
+        error.source().and_then(|source| source.downcast_ref()).map(io::Error::kind)
+    };
     for error in [
         RedeemError::<io::Error, io::Error>::Store(reset()),
         RedeemError::Callback(reset()),
@@ -394,7 +453,11 @@ fn a_guard_allows_from_one_to_a_hundred_tries() {
         assert!(guard(0).max_code_attempts(attempts).is_ok(), "{attempts}");
     }
     for attempts in [0, 101, u32::MAX] {
-        assert_eq!(guard(0).max_code_attempts(attempts).unwrap_err(), InvalidAttempts, "{attempts}");
+        assert_eq!(
+            guard(0).max_code_attempts(attempts).unwrap_err(),
+            InvalidAttempts,
+            "{attempts}"
+        );
     }
 }
 
@@ -404,10 +467,17 @@ fn a_comparison_that_fails_uses_no_try_up() {
     let token = sign(&Signer::V3(private()), 1, Some("04711"));
     let redeem = |answer: Result<bool, &'static str>| {
         let check = |_: &VerifiedLink<'_>, _: &Code| answer;
-        guard.redeem_with(&token, Expected::recovery("04711"), Moment::at(NOW), fresh(), check, |token| {
-            assert!(token.code_is_proven());
-            Ok(())
-        })
+        guard.redeem_with(
+            &token,
+            Expected::recovery("04711"),
+            Moment::at(NOW),
+            fresh(),
+            check,
+            |token| {
+                assert!(token.code_is_proven());
+                Ok(())
+            },
+        )
     };
     for _ in 0..3 {
         assert_eq!(redeem(Err("origin is down")), Err(RedeemError::CodeCheck("origin is down")));
@@ -428,17 +498,22 @@ fn a_token_that_is_not_genuine_valid_and_for_this_action_never_touches_the_store
         sign(&Signer::V3(PrivateKey::from_seed(&[9; 32])), 1, None),
         sign(&Signer::V2(shared()), 1, Some("04711")),
     ] {
-        assert!(guard.redeem(token, Expected::activation(), Moment::at(NOW), fresh(), accept).is_err());
+        assert!(
+            guard.redeem(token, Expected::activation(), Moment::at(NOW), fresh(), accept).is_err()
+        );
     }
     let expired = sign(&Signer::V2(shared()), 1, None);
-    assert!(guard.redeem(expired, Expected::activation(), Moment::at(EXPIRY), fresh(), accept).is_err());
+    assert!(
+        guard.redeem(expired, Expected::activation(), Moment::at(EXPIRY), fresh(), accept).is_err()
+    );
 }
 
 #[test]
 fn a_v3_recovery_without_a_way_to_compare_its_code_takes_no_number() {
     let token = sign(&Signer::V3(private()), 1, Some("04711"));
     let guard = Guard::new(ring(), Untouched);
-    let verdict = guard.redeem(token, Expected::recovery("04711"), Moment::at(NOW), fresh(), accept);
+    let verdict =
+        guard.redeem(token, Expected::recovery("04711"), Moment::at(NOW), fresh(), accept);
     assert_eq!(verdict, Err(RedeemError::UncheckedRecovery));
 }
 
@@ -447,7 +522,13 @@ fn guards_that_share_a_store_let_a_link_through_once_among_them() {
     let store = memory(10);
     let token = sign(&Signer::V2(shared()), 1, None);
     let redeem = || {
-        Guard::new(ring(), &store).redeem(&token, Expected::activation(), Moment::at(NOW), fresh(), accept)
+        Guard::new(ring(), &store).redeem(
+            &token,
+            Expected::activation(),
+            Moment::at(NOW),
+            fresh(),
+            accept,
+        )
     };
     assert_eq!(redeem(), Ok(()));
     assert_eq!(redeem(), Err(Refusal::Used));
@@ -483,8 +564,9 @@ fn a_store_whose_clock_runs_ahead_lets_nothing_through_twice() {
 fn a_guard_that_tolerates_nothing_remembers_for_one_that_tolerates_the_most() {
     let store = memory(10);
     let token = sign(&Signer::V2(shared()), 1, None);
-    let redeem =
-        |moment| Guard::new(ring(), &store).redeem(&token, Expected::activation(), moment, fresh(), accept);
+    let redeem = |moment| {
+        Guard::new(ring(), &store).redeem(&token, Expected::activation(), moment, fresh(), accept)
+    };
     assert_eq!(redeem(Moment::at(NOW)), Ok(()));
     for late in [900, 998] {
         assert_eq!(

@@ -9,7 +9,8 @@ use mailroom_verifier_core::{
 const NOW: u64 = 1_800_000_000;
 const CODE: &str = "04711";
 
-/// Pairs of numbers whose keys have the same id; found by making a key of every number until two agreed.
+/// Pairs of numbers whose keys have the same id; found by making a key of every number until two
+/// agreed.
 const SHARED: [u32; 2] = [22_616, 28_638];
 const PUBLIC: [u32; 2] = [44_663, 128_211];
 /// A shared key, and a private key whose public one has the same id.
@@ -49,19 +50,24 @@ fn verdicts(signer: &Signer, ring: &KeyRing<Vec<VerifyingKey>>) -> [Result<(), V
     let expires_at = Expiry::from_seconds(NOW + 900).unwrap();
     let code_is_covered = !matches!(signer, Signer::V3(_));
     [(Action::Activate, None), (Action::Recover, Some(&code))].map(|(action, code)| {
-        let token = signer.sign(Grant { secret: &secret, action, code, expires_at, binding: None }).unwrap();
+        let token = signer
+            .sign(Grant { secret: &secret, action, code, expires_at, binding: None })
+            .unwrap();
         let asked = code.is_some() && code_is_covered;
         let expected = Expected { action, code: asked.then_some(CODE.as_bytes()), binding: None };
-        let verified = UntrustedToken::parse(token.as_str())?.verify(ring, expected, Moment::at(NOW))?;
+        let verified =
+            UntrustedToken::parse(token.as_str())?.verify(ring, expected, Moment::at(NOW))?;
         assert_eq!(verified.secret(), &secret);
         Ok(())
     })
 }
 
 const ACCEPTED: [Result<(), VerifyError>; 2] = [Ok(()), Ok(())];
-const REFUSED: [Result<(), VerifyError>; 2] = [Err(VerifyError::Signature), Err(VerifyError::Signature)];
+const REFUSED: [Result<(), VerifyError>; 2] =
+    [Err(VerifyError::Signature), Err(VerifyError::Signature)];
 
-/// Both keys in either order verify what each of them signed; one alone does not verify what the other signed.
+/// Both keys in either order verify what each of them signed; one alone does not verify what the
+/// other signed.
 fn assert_told_apart(signers: &[Signer; 2]) {
     let keys = signers.each_ref().map(verifying);
     let mut reversed = keys.clone();
@@ -120,8 +126,9 @@ fn the_code_is_checked_by_the_key_that_signed_its_link() {
 
 /// All signers of all three formats whose keys a ring may hold.
 fn signers(numbers: impl IntoIterator<Item = u32>) -> Vec<Signer> {
-    let signers =
-        |number| [Signer::V1(shared(number)), Signer::V2(shared(number)), Signer::V3(private(number))];
+    let signers = |number| {
+        [Signer::V1(shared(number)), Signer::V2(shared(number)), Signer::V3(private(number))]
+    };
     numbers.into_iter().flat_map(signers).collect()
 }
 

@@ -1,4 +1,5 @@
-//! Whatever question or answer is lost between a guard and its store, a link works once, and works if it has not.
+//! Whatever question or answer is lost between a guard and its store, a link works once, and works
+//! if it has not.
 #![allow(clippy::unwrap_used, reason = "a test that cannot set up fails")]
 
 use std::{
@@ -9,9 +10,9 @@ use std::{
 };
 
 use mailroom_verifier_core::{
-    Action, AsyncConsumedTokens, Attempt, Code, ConsumedId, ConsumedTokens, Consumption, Expected, Expiry,
-    Guard, KeyRing, MemoryCache, Moment, Owner, RedeemError, Secret, SharedKey, Slot, StoreError, Unusable,
-    v2,
+    Action, AsyncConsumedTokens, Attempt, Code, ConsumedId, ConsumedTokens, Consumption, Expected,
+    Expiry, Guard, KeyRing, MemoryCache, Moment, Owner, RedeemError, Secret, SharedKey, Slot,
+    StoreError, Unusable, v2,
 };
 
 const NOW: u64 = 1_800_000_000;
@@ -90,7 +91,13 @@ async fn turn() {
 impl AsyncConsumedTokens for Slow {
     type Error = Lost;
 
-    async fn consume(&self, id: ConsumedId, owner: Owner, until: u64, now: u64) -> Answer<Consumption> {
+    async fn consume(
+        &self,
+        id: ConsumedId,
+        owner: Owner,
+        until: u64,
+        now: u64,
+    ) -> Answer<Consumption> {
         turn().await;
         ConsumedTokens::consume(&self.0, id, owner, until, now)
     }
@@ -133,7 +140,8 @@ fn token() -> String {
 
 type Verdict = Result<(), RedeemError<Lost, &'static str>>;
 
-/// Five redemptions one after the other, of which the callbacks of the first `failing` fail; how often it succeeded.
+/// Five redemptions one after the other, of which the callbacks of the first `failing` fail; how
+/// often it succeeded.
 fn redemptions(
     failing: u8,
     mut redeem: impl FnMut(Owner, Result<(), &'static str>, &Cell<u32>) -> Verdict,
@@ -188,8 +196,10 @@ fn whichever_calls_are_cut_off_the_link_works_at_most_once() {
     for failing in 0..3 {
         for bits in 0_u32..1 << 12 {
             for fault in [Fault::Question, Fault::Answer] {
-                let faults: Vec<_> =
-                    (0..12).filter(|call| bits >> call & 1 == 1).map(|call| (call, fault)).collect();
+                let faults: Vec<_> = (0..12)
+                    .filter(|call| bits >> call & 1 == 1)
+                    .map(|call| (call, fault))
+                    .collect();
                 let (succeeded, verdicts) = at_once(Unreliable::new(&faults), failing);
                 assert!(succeeded <= 1, "{failing} failing, {faults:?}: {verdicts:?}");
                 let told = verdicts.iter().filter(|verdict| verdict.is_ok()).count();
@@ -213,7 +223,9 @@ fn tries_whose_answers_are_lost_are_not_counted() {
     let guard = Guard::new(ring(), Unreliable::new(&faults)).max_code_attempts(1).unwrap();
     let redeem = |owner| {
         let owner = Owner::from_random([owner; 16]);
-        guard.redeem(token(), Expected::recovery("04711"), Moment::at(NOW), owner, |_| Ok::<_, ()>(()))
+        guard.redeem(token(), Expected::recovery("04711"), Moment::at(NOW), owner, |_| {
+            Ok::<_, ()>(())
+        })
     };
     for owner in 0..4 {
         assert_eq!(redeem(owner), Err(RedeemError::Store(Lost)));
@@ -252,7 +264,9 @@ fn the_future_of_a_redemption_goes_to_any_thread_that_its_store_goes_to() {
         let redemption = async move {
             let owner = Owner::from_random([1; 16]);
             let done = async |_: &_| Ok::<_, ()>("done");
-            guard.redeem_async(&token, Expected::recovery("04711"), Moment::at(NOW), owner, done).await
+            guard
+                .redeem_async(&token, Expected::recovery("04711"), Moment::at(NOW), owner, done)
+                .await
         };
         scope.spawn(move || wait(redemption)).join().unwrap()
     });

@@ -1,4 +1,5 @@
-//! What the memory cache remembers, forgets and refuses. `tests/properties` compares it with plain maps.
+//! What the memory cache remembers, forgets and refuses. `tests/properties` compares it with plain
+//! maps.
 #![allow(clippy::unwrap_used, reason = "a test that cannot set up fails")]
 
 use std::{sync::Mutex, thread};
@@ -41,7 +42,11 @@ fn a_clock_that_jumps_by_years_forgets_what_is_over_and_nothing_else() {
     assert_eq!(cache.consume(id(3), owner(A), u64::MAX, years), Ok(FirstUse));
     assert_eq!(cache.len(), 2);
     assert_eq!(cache.consume(id(2), owner(B), 2 * years, years), Ok(AlreadyUsed));
-    assert_eq!(cache.consume(id(2), owner(B), 2 * years, 0), Ok(AlreadyUsed), "the clock was set back");
+    assert_eq!(
+        cache.consume(id(2), owner(B), 2 * years, 0),
+        Ok(AlreadyUsed),
+        "the clock was set back"
+    );
     assert_eq!(cache.consume(id(1), owner(B), 100, 0), Ok(TooLate), "the clock was set back");
     assert_eq!(cache.consume(id(4), owner(A), u64::MAX, u64::MAX), Ok(TooLate));
     assert!(cache.is_empty());
@@ -65,7 +70,10 @@ fn a_clock_that_once_read_the_future_refuses_old_links_and_no_new_ones() {
         "its use was forgotten"
     );
     assert_eq!(cache.consume(id(3), owner(B), now + lifetime + 60, now + 60), Ok(AlreadyUsed));
-    assert_eq!(cache.consume(id(4), owner(A), now + 2 * lifetime, now + lifetime + 60), Ok(FirstUse));
+    assert_eq!(
+        cache.consume(id(4), owner(A), now + 2 * lifetime, now + lifetime + 60),
+        Ok(FirstUse)
+    );
     assert_eq!(cache.len(), 1, "what was over by the clock that is right again was forgotten");
 }
 
@@ -139,8 +147,16 @@ fn the_marks_of_one_link_are_bounded() {
     }
     assert_eq!(cache.release(id(1), owner(B), 100, 0), Err(Full));
     assert_eq!(cache.consume(id(1), owner(B), 100, 0), Ok(AlreadyUsed));
-    assert_eq!(cache.release(id(1), owner(A), 100, 0), Ok(()), "whoever has the use can always end it");
-    assert_eq!(cache.consume(id(1), owner(B), 100, 0), Err(Full), "a use that could not be released");
+    assert_eq!(
+        cache.release(id(1), owner(A), 100, 0),
+        Ok(()),
+        "whoever has the use can always end it"
+    );
+    assert_eq!(
+        cache.consume(id(1), owner(B), 100, 0),
+        Err(Full),
+        "a use that could not be released"
+    );
     assert_eq!(cache.consume(id(1), owner(A), 100, 0), Ok(AlreadyUsed), "a late repeat");
     assert_eq!(cache.release(id(1), owner(0), 100, 0), Ok(()), "its mark is there");
     assert_eq!(cache.release(id(2), owner(A), 100, 0), Ok(()), "another link");

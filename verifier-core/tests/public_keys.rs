@@ -3,8 +3,8 @@
 
 use base64ct::{Base64UrlUnpadded, Encoding};
 use mailroom_verifier_core::{
-    Action, Expected, Expiry, InvalidKey, KeyRing, Moment, PrivateKey, PublicKey, Secret, UntrustedToken,
-    VerifyError, v3,
+    Action, Expected, Expiry, InvalidKey, KeyRing, Moment, PrivateKey, PublicKey, Secret,
+    UntrustedToken, VerifyError, v3,
 };
 use num_bigint::BigUint;
 use sha2::{Digest, Sha512};
@@ -28,7 +28,8 @@ fn prime() -> BigUint {
     (BigUint::from(1_u8) << 255) - 19_u8
 }
 
-/// The order of the base point, 2²⁵² + 27742317777372353535851937790883648493 (RFC 8032, section 5.1).
+/// The order of the base point, 2²⁵² + 27742317777372353535851937790883648493 (RFC 8032,
+/// section 5.1).
 fn order() -> BigUint {
     (BigUint::from(1_u8) << 252) + 27_742_317_777_372_353_535_851_937_790_883_648_493_u128
 }
@@ -52,7 +53,11 @@ fn the_eight_points_of_small_order_are_refused() {
         "c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac037a",
         "c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac03fa",
     ] {
-        assert_eq!(PublicKey::from_bytes(&bytes(encoding)), Err(InvalidKey::SmallOrder), "{encoding}");
+        assert_eq!(
+            PublicKey::from_bytes(&bytes(encoding)),
+            Err(InvalidKey::SmallOrder),
+            "{encoding}"
+        );
     }
 }
 
@@ -61,7 +66,8 @@ fn a_second_encoding_of_a_point_is_refused() {
     // A y-coordinate that is not reduced: 2²⁵⁵ − 19 and the 18 numbers after it.
     let unreduced = (0_u8..19).flat_map(|above| both_signs(little_endian(&(prime() + above))));
     // The negative of x = 0, for both points that have it.
-    let negative_zeros = [BigUint::from(1_u8), prime() - 1_u8].map(|y| both_signs(little_endian(&y))[1]);
+    let negative_zeros =
+        [BigUint::from(1_u8), prime() - 1_u8].map(|y| both_signs(little_endian(&y))[1]);
     let mut refused = 0;
     for encoding in unreduced.chain(negative_zeros) {
         assert_eq!(PublicKey::from_bytes(&encoding), Err(InvalidKey::NotAPoint), "{encoding:02x?}");
@@ -82,7 +88,10 @@ fn bytes_that_are_no_point_are_refused() {
             Err(error) => assert_eq!(error, InvalidKey::NotAPoint, "y = {y}"),
         }
     }
-    assert!((100..155).contains(&points), "about half of all numbers are y-coordinates, not {points} of 254");
+    assert!(
+        (100..155).contains(&points),
+        "about half of all numbers are y-coordinates, not {points} of 254"
+    );
 }
 
 fn private() -> PrivateKey {
@@ -126,12 +135,17 @@ fn a_signature_whose_s_is_not_reduced_is_refused() {
     assert_eq!(verdict(&genuine), Ok(()));
     let s = BigUint::from_bytes_le(&genuine[78..]);
     assert!(s < order());
-    // Once the order still leaves the highest three bits clear, which is all that old verifiers look at.
+    // Once the order still leaves the highest three bits clear, which is all that old verifiers
+    // look at.
     for times in 1_u8..15 {
         let mut altered = genuine.clone();
         parts(&mut altered).2.copy_from_slice(&little_endian(&(&s + order() * times)));
         assert_eq!(verdict(&altered), Err(VerifyError::Signature), "S + {times} times the order");
-        assert_eq!(verdict_external(&altered), Err(VerifyError::Signature), "S + {times} times the order");
+        assert_eq!(
+            verdict_external(&altered),
+            Err(VerifyError::Signature),
+            "S + {times} times the order"
+        );
     }
 }
 
@@ -160,8 +174,12 @@ fn a_signature_whose_r_is_of_small_order_is_refused_although_its_equation_holds(
     let forged = with_r_of_order_one(one);
     let signature = ed25519_dalek::Signature::from_slice(&forged[46..]).unwrap();
     let message = [b"mailroom/v3 link\0", &forged[..46]].concat();
-    let lenient = ed25519_dalek::VerifyingKey::from_bytes(private().public_key().as_bytes()).unwrap();
-    assert!(ed25519_dalek::Verifier::verify(&lenient, &message, &signature).is_ok(), "the equation holds");
+    let lenient =
+        ed25519_dalek::VerifyingKey::from_bytes(private().public_key().as_bytes()).unwrap();
+    assert!(
+        ed25519_dalek::Verifier::verify(&lenient, &message, &signature).is_ok(),
+        "the equation holds"
+    );
 
     assert_eq!(verdict(&forged), Err(VerifyError::Signature));
     assert_eq!(verdict_external(&forged), Err(VerifyError::Signature));

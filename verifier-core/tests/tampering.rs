@@ -2,8 +2,8 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot make its token fails")]
 
 use mailroom_verifier_core::{
-    Action, Code, Expected, Expiry, Grant, KeyRing, Moment, PrivateKey, Secret, SharedKey, SignedToken,
-    Signer, UntrustedToken, VerifyError, VerifyingKey,
+    Action, Code, Expected, Expiry, Grant, KeyRing, Moment, PrivateKey, Secret, SharedKey,
+    SignedToken, Signer, UntrustedToken, VerifyError, VerifyingKey,
 };
 use proptest::prelude::*;
 

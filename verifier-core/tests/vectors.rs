@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use mailroom_verifier_core::{
-    Action, Actions, Binding, Browser, Code, Expected, Expiry, Further, Grant, KeyRing, Moment, SharedKey,
-    SignedToken, Signer, UntrustedToken, VerifyingKey, Version,
+    Action, Actions, Binding, Browser, Code, Expected, Expiry, Further, Grant, KeyRing, Moment,
+    SharedKey, SignedToken, Signer, UntrustedToken, VerifyingKey, Version,
 };
 use serde::Deserialize;
 
@@ -62,7 +62,10 @@ impl Group {
         let known = |(name, definition): (&String, &Definition)| {
             let built_in = name.parse::<Action>().ok();
             if let Some(action) = built_in {
-                assert_eq!((action.number(), action.digits()), (definition.number, definition.digits));
+                assert_eq!(
+                    (action.number(), action.digits()),
+                    (definition.number, definition.digits)
+                );
                 return None;
             }
             let &Definition { number, digits } = definition;
@@ -129,8 +132,16 @@ fn judge_every_case(file: &str, cases: usize) {
             agrees_with_external(&ring, case, group.action());
             match (case.result.as_str(), verdict) {
                 ("valid", Ok(token)) => {
-                    assert_eq!(Some(hexadecimal(token.secret().as_bytes())), case.secret, "{named}");
-                    assert_eq!(Some(hexadecimal(token.consumed_id().as_bytes())), case.id, "{named}");
+                    assert_eq!(
+                        Some(hexadecimal(token.secret().as_bytes())),
+                        case.secret,
+                        "{named}"
+                    );
+                    assert_eq!(
+                        Some(hexadecimal(token.consumed_id().as_bytes())),
+                        case.id,
+                        "{named}"
+                    );
                     assert_eq!(token.expires_at().map(Expiry::seconds), case.expires_at, "{named}");
                     assert_eq!(token.action(), group.action(), "{named}");
                     assert_eq!(token.version().number(), group.version, "{named}");
@@ -140,12 +151,18 @@ fn judge_every_case(file: &str, cases: usize) {
                     let browser = if is_bound { Browser::Same } else { Browser::Unbound };
                     assert_eq!(token.browser(), browser, "{named}");
                 }
-                ("invalid", Err(error)) => assert_eq!(Some(error.reason()), case.error.as_deref(), "{named}"),
+                ("invalid", Err(error)) => {
+                    assert_eq!(Some(error.reason()), case.error.as_deref(), "{named}")
+                }
                 (result, verdict) => panic!("{named}: expected {result}, got {verdict:?}"),
             }
         }
     }
-    assert_eq!(groups.iter().map(|group| group.tests.len()).sum::<usize>(), cases, "every case was tried");
+    assert_eq!(
+        groups.iter().map(|group| group.tests.len()).sum::<usize>(),
+        cases,
+        "every case was tried"
+    );
 }
 
 /// Where another implementation of Ed25519 checks signatures, a link gets the same verdict.
@@ -155,12 +172,16 @@ fn agrees_with_external(ring: &KeyRing, case: &Case, action: Action) {
     use mailroom_verifier_core::{Judgement, Malformed, VerifyError};
     use std::cell::Cell;
 
-    let (Ok(token), moment) = (UntrustedToken::parse(&case.token), Moment::at(case.now)) else { return };
+    let (Ok(token), moment) = (UntrustedToken::parse(&case.token), Moment::at(case.now)) else {
+        return;
+    };
     let verdict = token.verify_link(ring, action, moment).map(|link| link.expires_at());
     let asked = Cell::new(0);
     let lenient = |message: &[u8], signature: &[u8; 64]| {
         asked.set(asked.get() + 1);
-        let [VerifyingKey::Public(key)] = ring.keys() else { panic!("a shared key has no signatures") };
+        let [VerifyingKey::Public(key)] = ring.keys() else {
+            panic!("a shared key has no signatures")
+        };
         let key = Ed25519::from_bytes(key.as_bytes()).unwrap();
         let accepted = key.verify(message, &Signature::from_bytes(signature)).is_ok();
         if accepted { Judgement::Accepted } else { Judgement::Open }

@@ -1,7 +1,8 @@
 //! The fixed buffers in the module's memory that it shares with JavaScript.
 //!
-//! JavaScript writes and reads them between calls, by their addresses, which the compiler has to expect of a cell. No flag
-//! guards them: a call that a stack overflow of JavaScript ends would never reset it.
+//! JavaScript writes and reads them between calls, by their addresses, which the compiler has to
+//! expect of a cell. No flag guards them: a call that a stack overflow of JavaScript ends would
+//! never reset it.
 
 use core::cell::Cell;
 
@@ -41,7 +42,8 @@ pub(crate) struct Buffers {
     pub(crate) nonce: Buffer<NONCE_LENGTH>,
     /// The result of the last call where it is more than a number.
     pub(crate) output: Buffer<OUTPUT_LENGTH>,
-    /// The actions that are to be known, by number: the number of digits of the code, 255 for an action that is not known.
+    /// The actions that are to be known, by number: the number of digits of the code, 255 for an
+    /// action that is not known.
     pub(crate) actions: Buffer<ACTIONS_LENGTH>,
     /// The prepared key that is to be loaded.
     pub(crate) key: Buffer<KEY_LENGTH>,
@@ -92,10 +94,13 @@ impl<const LENGTH: usize> Buffer<LENGTH> {
     ///
     /// # Safety
     /// Nothing is stored to this buffer for as long as the reference is used.
-    #[expect(unsafe_code, reason = "a third of the time that a verification takes apart from its hashes")]
+    #[expect(
+        unsafe_code,
+        reason = "a third of the time that a verification takes apart from its hashes"
+    )]
     pub(crate) unsafe fn borrow(&self) -> &[u8; LENGTH] {
-        // SAFETY: the pointer is that of a cell that lives; the caller does not store to it, and JavaScript,
-        // the only other writer, waits until the call returns.
+        // SAFETY: the pointer is that of a cell that lives; the caller does not store to it, and
+        // JavaScript, the only other writer, waits until the call returns.
         unsafe { &*self.0.as_ptr() }
     }
 }

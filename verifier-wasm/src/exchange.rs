@@ -6,8 +6,8 @@ use core::{
 };
 
 use mailroom_verifier_core::{
-    Action, Binding, Browser, ConsumedId, Expiry, Further, KeyRing, KnownActions, Moment, UntrustedToken,
-    VerifyError,
+    Action, Binding, Browser, ConsumedId, Expiry, Further, KeyRing, KnownActions, Moment,
+    UntrustedToken, VerifyError,
 };
 use wasm_bindgen::prelude::wasm_bindgen;
 
@@ -16,15 +16,16 @@ use crate::{buffers::BUFFERS, single_thread::SingleThread, status};
 /// The key that was loaded, as a ring.
 pub(crate) static RING: Loaded = Loaded(SingleThread(UnsafeCell::new(None)));
 
-/// A key that stays from one call to the next, since to load it takes longer than to decode a token.
+/// A key that stays from one call to the next, since to load it takes longer than to decode a
+/// token.
 pub(crate) struct Loaded(SingleThread<UnsafeCell<Option<KeyRing>>>);
 
 #[expect(unsafe_code, reason = "a flag that guards the key would stay set where a call is cut off")]
 impl Loaded {
     /// Lets `judge` use the key; `otherwise` if none was loaded.
     pub(crate) fn with<T>(&self, otherwise: T, judge: impl FnOnce(&KeyRing) -> T) -> T {
-        // SAFETY: only `change` and `replace` write, which are called by nothing that `judge` can be: this crate calls both from
-        // exported functions alone, and none of those calls another.
+        // SAFETY: only `change` and `replace` write, which are called by nothing that `judge` can
+        // be: this crate calls both from exported functions alone, and none of those calls another.
         match unsafe { &*self.0.get() } {
             Some(ring) => judge(ring),
             None => otherwise,
@@ -46,10 +47,12 @@ impl Loaded {
     }
 }
 
-/// Loads the actions in the actions buffer, for the key that was loaded; without it a key verifies the built-in ones alone.
+/// Loads the actions in the actions buffer, for the key that was loaded; without it a key verifies
+/// the built-in ones alone.
 ///
-/// The byte at the place of a number is the number of digits of the action's code, 0 for an action without a code; 255 where
-/// no action has the number. The places of `activate` and `recover` are not read.
+/// The byte at the place of a number is the number of digits of the action's code, 0 for an action
+/// without a code; 255 where no action has the number. The places of `activate` and `recover` are
+/// not read.
 #[wasm_bindgen]
 pub fn load_actions() {
     let mut known = KnownActions::BUILT_IN;
@@ -59,22 +62,28 @@ pub fn load_actions() {
     RING.change(|ring| ring.know(known));
 }
 
-/// The action of a number, if the ring knows it. Of a further one nothing but number and digits matters here.
+/// The action of a number, if the ring knows it. Of a further one nothing but number and digits
+/// matters here.
 pub(crate) fn action(number: u8, ring: &KeyRing) -> Option<Action> {
     let further = |digits| Action::Further(Further { number, name: "", path: "", digits });
     Action::from_number(number).or_else(|| ring.actions().digits(number).map(further))
 }
 
-/// The address of the buffers, in this order: the token of the next call in ASCII, or the key that is to be prepared, in
-/// bytes or in text (176 bytes); the code of the next call in ASCII (16); the nonce of the visitor's browser (48); the result of the last call where it is more than a
-/// number (16); the actions that are to be loaded (128); the prepared key that is to be loaded; in the module of public keys the
-/// signature that is left to the platform (64), and its message (79).
+/// The address of the buffers, in this order: the token of the next call in ASCII, or the key that
+/// is to be prepared, in bytes or in text (176 bytes); the code of the next call in ASCII (16); the
+/// nonce of the visitor's browser (48); the result of the last call where it is more than a number
+/// (16); the actions that are to be loaded (128); the prepared key that is to be loaded; in the
+/// module of public keys the signature that is left to the platform (64), and its message (79).
 ///
-/// It is returned once: the user of the buffers remembers which key was loaded, so two users would verify with each other's
-/// keys. A second call gets an address that is beyond every memory.
+/// It is returned once: the user of the buffers remembers which key was loaded, so two users would
+/// verify with each other's keys. A second call gets an address that is beyond every memory.
 #[wasm_bindgen]
 pub fn buffers() -> *const u8 {
-    if TOLD.0.replace(true) { ptr::without_provenance(usize::MAX) } else { ptr::from_ref(&BUFFERS).cast() }
+    if TOLD.0.replace(true) {
+        ptr::without_provenance(usize::MAX)
+    } else {
+        ptr::from_ref(&BUFFERS).cast()
+    }
 }
 
 /// Whether the address was returned.
@@ -90,8 +99,8 @@ pub fn identify(length: usize) -> u32 {
     }))
 }
 
-/// Leaves the binding (16 bytes) of the browser whose nonce is the first `length` bytes of the nonce buffer in the output buffer.
-/// Returns whether they are a nonce.
+/// Leaves the binding (16 bytes) of the browser whose nonce is the first `length` bytes of the
+/// nonce buffer in the output buffer. Returns whether they are a nonce.
 #[wasm_bindgen]
 pub fn bind(length: i32) -> bool {
     let binding = visitor(length);
@@ -108,7 +117,8 @@ pub(crate) fn visitor(length: i32) -> Option<Binding> {
     Binding::of_nonce(first(&BUFFERS.nonce.load(), usize::try_from(length).ok()?))
 }
 
-/// Leaves the expiry of an accepted link in the output buffer; an error where it is bound to another browser than the visitor's.
+/// Leaves the expiry of an accepted link in the output buffer; an error where it is bound to
+/// another browser than the visitor's.
 pub(crate) fn leave_link(
     expiry: Expiry,
     // Not the link that was verified, since to make it one takes longer than to read it.
@@ -145,7 +155,8 @@ pub(crate) fn token(length: usize) -> Result<UntrustedToken, VerifyError> {
     UntrustedToken::parse(first(unsafe { BUFFERS.text.borrow() }, length))
 }
 
-/// The first `length` bytes; all of them, which are more than any format has, for a length that is beyond them.
+/// The first `length` bytes; all of them, which are more than any format has, for a length that is
+/// beyond them.
 pub(crate) fn first(bytes: &[u8], length: usize) -> &[u8] {
     bytes.get(..length).unwrap_or(bytes)
 }

@@ -1,16 +1,17 @@
 //! The verifier as a WebAssembly module, inside the npm package `mailroom-verifier`.
 //!
-//! Every export takes and returns numbers. Bytes cross through fixed buffers in the module's memory, which JavaScript
-//! fills before a call and reads after it: no string encoder, no allocator, nothing to free, and a call that is refused
-//! leaves the module as it was. The module imports nothing, so the script that wasm-bindgen generates beside it has
-//! nothing to do and is not part of the package; its declarations of the exports are (`npm/src/engine.ts`).
+//! Every export takes and returns numbers. Bytes cross through fixed buffers in the module's
+//! memory, which JavaScript fills before a call and reads after it: no string encoder, no
+//! allocator, nothing to free, and a call that is refused leaves the module as it was. The module
+//! imports nothing, so the script that wasm-bindgen generates beside it has nothing to do and is
+//! not part of the package; its declarations of the exports are (`npm/src/engine.ts`).
 //!
-//! Prepared keys live in JavaScript, where the garbage collector owns them; one of them is in the key buffer while it
-//! is used.
+//! Prepared keys live in JavaScript, where the garbage collector owns them; one of them is in the
+//! key buffer while it is used.
 //!
 //! # Features
-//! The package holds two modules, so that neither pays for the other. One feature makes one module; with both, `shared`
-//! goes first.
+//! The package holds two modules, so that neither pays for the other. One feature makes one module;
+//! with both, `shared` goes first.
 //!
 //! | feature | default | what the module does |
 //! |---|---|---|
@@ -33,5 +34,8 @@ pub mod public;
 pub mod shared;
 #[cfg(target_family = "wasm")]
 mod single_thread;
-#[cfg_attr(not(target_family = "wasm"), allow(dead_code, reason = "elsewhere only its tests are of use"))]
+#[cfg_attr(
+    not(target_family = "wasm"),
+    allow(dead_code, reason = "elsewhere only its tests are of use")
+)]
 mod status;

@@ -11,10 +11,11 @@ use crate::{
     status,
 };
 
-/// Judges the key in the text buffer, leaves its 32 bytes in the key buffer and its id (4) in the output buffer.
+/// Judges the key in the text buffer, leaves its 32 bytes in the key buffer and its id (4) in the
+/// output buffer.
 ///
-/// The key is the first `length` bytes as text, or, if `length` is negative, the first 32 bytes. Returns a number of
-/// `status.rs` for keys.
+/// The key is the first `length` bytes as text, or, if `length` is negative, the first 32 bytes.
+/// Returns a number of `status.rs` for keys.
 #[wasm_bindgen]
 pub fn prepare_key(length: i32) -> u32 {
     let text = BUFFERS.text.load();
@@ -39,17 +40,20 @@ pub fn load_key() {
     RING.replace(PublicKey::from_bytes(&BUFFERS.key.load()).ok().map(KeyRing::of));
 }
 
-/// Verifies the link of the token in the first `length` bytes of the text buffer with the key that was loaded, and leaves its
-/// expiry (a number of 64 bits as JavaScript has them) in the output buffer.
+/// Verifies the link of the token in the first `length` bytes of the text buffer with the key that
+/// was loaded, and leaves its expiry (a number of 64 bits as JavaScript has them) in the output
+/// buffer.
 ///
-/// `nonce_length` is the length of the visitor's nonce in the nonce buffer; a link that was accepted, but bound to another browser, has
-/// the status of [`VerifyError::OtherBrowser`]. `action` is the [number](mailroom_verifier_core::Action::number) of the action that the caller expects, one that is known; `now` and
-/// `tolerance` are seconds. A length beyond the buffer stands for whatever is too long. Returns a number of `status.rs` for
-/// tokens.
+/// `nonce_length` is the length of the visitor's nonce in the nonce buffer; a link that was
+/// accepted, but bound to another browser, has the status of [`VerifyError::OtherBrowser`].
+/// `action` is the [number](mailroom_verifier_core::Action::number) of the action that the caller
+/// expects, one that is known; `now` and `tolerance` are seconds. A length beyond the buffer stands
+/// for whatever is too long. Returns a number of `status.rs` for tokens.
 ///
-/// `signature` says who checks it: 0, or any number without a meaning, this module; 1 the platform, to which signature and
-/// message are left in their buffers, with the result `PENDING`, unless the module knows the verdict or platforms may disagree
-/// about it. 2 says that the platform accepted it **of this token under the key that is loaded**, which nothing else proves.
+/// `signature` says who checks it: 0, or any number without a meaning, this module; 1 the platform,
+/// to which signature and message are left in their buffers, with the result `PENDING`, unless the
+/// module knows the verdict or platforms may disagree about it. 2 says that the platform accepted
+/// it **of this token under the key that is loaded**, which nothing else proves.
 #[wasm_bindgen]
 pub fn verify_link(
     length: usize,
@@ -84,8 +88,8 @@ pub fn verify_link(
     if pending.get() { status::PENDING } else { verdict }
 }
 
-/// The same for a caller who may have a code, of which `code_length` is the length, negative for none. No signature covers
-/// one, so a link that has one beside it is refused.
+/// The same for a caller who may have a code, of which `code_length` is the length, negative for
+/// none. No signature covers one, so a link that has one beside it is refused.
 #[wasm_bindgen]
 pub fn verify(
     length: usize,

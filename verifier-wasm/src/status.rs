@@ -52,7 +52,10 @@ mod tests {
 
     /// What stands between `start` and the next `end`.
     fn between<'a>(text: &'a str, start: &str, end: &str) -> &'a str {
-        text.split_once(start).and_then(|(_, rest)| rest.split_once(end)).expect("the text has both").0
+        text.split_once(start)
+            .and_then(|(_, rest)| rest.split_once(end))
+            .expect("the text has both")
+            .0
     }
 
     #[test]
@@ -63,7 +66,11 @@ mod tests {
         let reasons: Vec<&str> = classes
             .filter(|word| word.ends_with("Error"))
             .map(|class| {
-                between(between(errors, &format!("export class {class} "), "}"), "reason = \"", "\"")
+                between(
+                    between(errors, &format!("export class {class} "), "}"),
+                    "reason = \"",
+                    "\"",
+                )
             })
             .collect();
 

@@ -1,4 +1,5 @@
-// What a link can be for, as the table mailroom.actions has it: the two that every verifier knows, and one more.
+// What a link can be for, as the table mailroom.actions has it: the two that every verifier knows,
+// and one more.
 
 export const FURTHER = { invite: { number: 4, path: "/invite", digits: 0 } } as const;
 

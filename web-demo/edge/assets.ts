@@ -1,5 +1,5 @@
-// The pages that Vite built. On Cloudflare the binding ASSETS serves them with their types; the disk of workerd does not
-// know any.
+// The pages that Vite built. On Cloudflare the binding ASSETS serves them with their types; the
+// disk of workerd does not know any.
 
 import type { Environment } from "./environment.ts";
 
@@ -23,5 +23,7 @@ export async function asset(env: Environment, pathname: string): Promise<Respons
   if (type === undefined || file.includes("..")) return undefined;
   const found = await env.ASSETS.fetch(`http://assets${file}`);
   if (!found.ok) return undefined;
-  return new Response(found.body, { headers: { "Content-Type": type, "Cache-Control": "no-cache" } });
+  return new Response(found.body, {
+    headers: { "Content-Type": type, "Cache-Control": "no-cache" },
+  });
 }

@@ -4,7 +4,10 @@ import { isOfType, readBody } from "./body.ts";
 
 const MOST = 8 * 1024;
 
-/** How long an answer may take to begin, in milliseconds; a change of the format restarts the collector meanwhile. */
+/**
+ * How long an answer may take to begin, in milliseconds; a change of the format restarts the
+ * collector meanwhile.
+ */
 const PATIENCE = 150_000;
 
 /**
@@ -19,7 +22,8 @@ export async function forward(
 ): Promise<Response> {
   const { pathname, search, origin } = new URL(request.url);
   const page = request.headers.get("Origin");
-  if (page !== null && page !== origin) return problem(403, "Only pages of this site may ask for that.");
+  if (page !== null && page !== origin)
+    return problem(403, "Only pages of this site may ask for that.");
   const init: RequestInit = { method: request.method, headers };
   if (request.method === "POST") {
     // Other sites can have a visitor's browser post forms and texts, not JSON.
@@ -33,7 +37,10 @@ export async function forward(
   const waiting = new AbortController();
   const timer = setTimeout(() => waiting.abort(), PATIENCE);
   try {
-    return await service.fetch(`http://${part}${pathname}${search}`, { ...init, signal: waiting.signal });
+    return await service.fetch(`http://${part}${pathname}${search}`, {
+      ...init,
+      signal: waiting.signal,
+    });
   } catch {
     const text = `The ${part} does not answer. It is not known whether this was done; try again in a moment.`;
     return problem(503, text);
@@ -43,6 +50,10 @@ export async function forward(
   }
 }
 
-export function problem(status: number, message: string, headers: Record<string, string> = {}): Response {
+export function problem(
+  status: number,
+  message: string,
+  headers: Record<string, string> = {},
+): Response {
   return Response.json({ message }, { status, headers });
 }

@@ -24,7 +24,10 @@ const VERDICTS: readonly string[] = [
   "wrong_code",
 ] satisfies Verdict[];
 
-/** Above all that the origin waits for (origin/main.ts), so that whatever it has begun is over when this is. */
+/**
+ * Above all that the origin waits for (origin/main.ts), so that whatever it has begun is over when
+ * this is.
+ */
 const TIMEOUT = 5_000;
 
 /** The origin or its database does not answer. */
@@ -50,7 +53,10 @@ export async function askOrigin(
   try {
     const response = await env.ORIGIN.fetch("http://origin/redeem", {
       method: "POST",
-      headers: { "Content-Type": "application/json", Authorization: `Bearer ${env.ORIGIN_PASSWORD}` },
+      headers: {
+        "Content-Type": "application/json",
+        Authorization: `Bearer ${env.ORIGIN_PASSWORD}`,
+      },
       body: JSON.stringify({ secret: hexadecimal(secret), action, code }),
       signal: AbortSignal.timeout(TIMEOUT),
     });
@@ -58,7 +64,9 @@ export async function askOrigin(
     if (response.ok && verdict !== undefined && VERDICTS.includes(verdict)) return verdict;
     throw new OriginAway(`status ${response.status}`, changed === false);
   } catch (error) {
-    throw error instanceof OriginAway ? error : new OriginAway("no answer", false, { cause: error });
+    throw error instanceof OriginAway
+      ? error
+      : new OriginAway("no answer", false, { cause: error });
   }
 }
 

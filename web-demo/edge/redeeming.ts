@@ -1,4 +1,5 @@
-// A button was pressed: the guard lets a link through once, and the origin, whose database is the authority, uses it.
+// A button was pressed: the guard lets a link through once, and the origin, whose database is the
+// authority, uses it.
 
 import { createGuard, decodeUnverified, type Guard, type TriedRedemption } from "mailroom-verifier";
 import {
@@ -30,21 +31,27 @@ export type Outcome = (
 ) & {
   /** The link was to be given back, and the store did not say that it was. */
   readonly stuck?: boolean;
-  /** Whether a code counts that nobody has called wrong: no, or perhaps, where only the database knows. */
+  /**
+   * Whether a code counts that nobody has called wrong: no, or perhaps, where only the database
+   * knows.
+   */
   readonly counted?: "no" | "perhaps";
   /** A v1 recovery, which goes on to the database as it is. */
   readonly judged?: false;
 };
 
 /**
- * A v1 activation proves no expiry. The rows live for 15 minutes; afterwards the database alone stops a replay, which
- * it always can.
+ * A v1 activation proves no expiry. The rows live for 15 minutes; afterwards the database alone
+ * stops a replay, which it always can.
  */
 const V1_REMEMBER_FOR = 15 * 60;
 
 const NAMESPACE = "web-demo";
 
-/** Of a v1 recovery nobody but the database knows the expiry; by then it says so. To that, what the guard adds. */
+/**
+ * Of a v1 recovery nobody but the database knows the expiry; by then it says so. To that, what the
+ * guard adds.
+ */
 const V1_TRIES_FOR = V1_REMEMBER_FOR + 1_299;
 
 /** How many codes may be tried on one link, as in the database. */
@@ -59,7 +66,10 @@ const GIVEN_BACK: readonly OriginReason[] = [
   "silent",
 ];
 
-/** Whoever reads one of these has not learnt that a code is wrong, so its try is taken back; a wrong code always counts. */
+/**
+ * Whoever reads one of these has not learnt that a code is wrong, so its try is taken back; a wrong
+ * code always counts.
+ */
 const NOT_WRONG: readonly (OriginReason | EdgeReason)[] = [
   "unknown",
   "not_eligible",
@@ -82,8 +92,8 @@ class GiveBack extends Error {
 }
 
 /**
- * @param keepAlive a visitor who leaves ends the request, and without this all that it has begun: the link would be given
- *   back by nobody
+ * @param keepAlive a visitor who leaves ends the request, and without this all that it has begun:
+ * the link would be given back by nobody
  */
 export function redeem(
   env: Environment,
@@ -114,7 +124,10 @@ async function redeemOnce(
       : await redeemJudged(guardOf(env, version, store, tries), env, token, action, code);
   if (action !== "recover" || !NOT_WRONG.includes(outcome.reason)) return outcome;
   const takenBack = await tries.takeBack();
-  return { ...outcome, counted: takenBack && !databaseMayCount(version, outcome) ? "no" : "perhaps" };
+  return {
+    ...outcome,
+    counted: takenBack && !databaseMayCount(version, outcome) ? "no" : "perhaps",
+  };
 }
 
 async function redeemJudged(
@@ -124,7 +137,8 @@ async function redeemJudged(
   action: Action,
   code: string | undefined,
 ): Promise<Outcome> {
-  // The type forbids an activation's code, which a visitor may send all the same: the guard refuses it.
+  // The type forbids an activation's code, which a visitor may send all the same: the guard refuses
+  // it.
   const expected = { action, code } as TriedRedemption<Further>;
   try {
     const redeemed = await guard.tryRedeem(token, expected, async ({ secret }) => {
@@ -132,7 +146,9 @@ async function redeemJudged(
       if (GIVEN_BACK.includes(reason)) throw new GiveBack(reason);
       return reason;
     });
-    return redeemed.ok ? { by: "origin", reason: redeemed.result } : { by: "edge", reason: redeemed.reason };
+    return redeemed.ok
+      ? { by: "origin", reason: redeemed.result }
+      : { by: "edge", reason: redeemed.reason };
   } catch (error) {
     if (error instanceof GiveBack) return { by: "origin", reason: error.reason };
     // The store did not take it back, or did not say so: what the callback has found is beside it.
@@ -145,10 +161,11 @@ async function redeemJudged(
 /**
  * A v1 recovery cannot be judged apart from its code, and its code only by the database.
  *
- * Its tries are counted here as well, with those of every other token of the same row: the secret stands in clear in a v2
- * or v3 token, and as one of v1 it would be good for five verdicts more. Whether the link was used is not looked up: the
- * store of the package has no question that leaves nothing behind, and who wants to cost the database a call needs no
- * used link for that, any 64 bytes will do.
+ * Its tries are counted here as well, with those of every other token of the same row: the secret
+ * stands in clear in a v2 or v3 token, and as one of v1 it would be good for five verdicts more.
+ * Whether the link was used is not looked up: the store of the package has no question that leaves
+ * nothing behind, and who wants to cost the database a call needs no used link for that, any 64
+ * bytes will do.
  */
 async function redeemUnjudged(
   env: Environment,
@@ -165,10 +182,17 @@ async function redeemUnjudged(
   const number = await tries.attempt(unverifiedConsumedId, until, owner).catch(() => undefined);
   if (number === undefined) return { by: "edge", reason: StoreUnavailableError.reason };
   if (!(number <= MOST_TRIES)) return { by: "edge", reason: TooManyAttemptsError.reason };
-  return { by: "origin", reason: await reasonOf(env, unverifiedSecret, "recover", code), judged: false };
+  return {
+    by: "origin",
+    reason: await reasonOf(env, unverifiedSecret, "recover", code),
+    judged: false,
+  };
 }
 
-/** An origin that is away is an answer, too: in a callback it has to be told from what is wrong with this program. */
+/**
+ * An origin that is away is an answer, too: in a callback it has to be told from what is wrong with
+ * this program.
+ */
 async function reasonOf(
   env: Environment,
   secret: Uint8Array,
@@ -183,7 +207,10 @@ async function reasonOf(
   }
 }
 
-/** Of v2 it gets right codes alone; of the others every one, and it counts also if its answer was lost. */
+/**
+ * Of v2 it gets right codes alone; of the others every one, and it counts also if its answer was
+ * lost.
+ */
 function databaseMayCount(version: 1 | 2 | 3, { reason }: Outcome): boolean {
   return version !== 2 && reason === "silent";
 }
@@ -204,8 +231,9 @@ function guardOf(
     store: { ...store, attempt: (...given) => tries.attempt(...given) },
     maxCodeAttempts: MOST_TRIES,
     v1RememberFor: V1_REMEMBER_FOR,
-    // Nothing that the edge may know covers the code of a v3 recovery. The guard has counted the try; the database
-    // counts and compares when the callback asks it, in the one statement that also uses the link.
+    // Nothing that the edge may know covers the code of a v3 recovery. The guard has counted the
+    // try; the database counts and compares when the callback asks it, in the one statement that
+    // also uses the link.
     checkCode: () => true,
   });
 }

@@ -1,4 +1,5 @@
-// What a person reads when a link is not let through, for every reason that the edge and the origin have.
+// What a person reads when a link is not let through, for every reason that the edge and the origin
+// have.
 
 import type { Action } from "./actions.ts";
 import type { EdgeReason, OriginReason, Outcome } from "./redeeming.ts";
@@ -14,13 +15,21 @@ const ANOTHER = "Ask for another link, and use the newest mail.";
 const USED = {
   status: 409,
   title: "This link was already used",
-  text: "A link works once. If that was you, there is nothing left to do. If not, ask for another link.",
+  text:
+    "A link works once. If that was you, there is nothing left to do. If not, ask for " +
+    "another link.",
 };
-const EXPIRED = { status: 410, title: "This link has expired", text: `Its time is over. ${ANOTHER}` };
+const EXPIRED = {
+  status: 410,
+  title: "This link has expired",
+  text: `Its time is over. ${ANOTHER}`,
+};
 const WRONG_CODE = {
   status: 422,
   title: "That is not the code",
-  text: "The link is fine, the code is not the one that belongs to it. Five tries are counted in all.",
+  text:
+    "The link is fine, the code is not the one that belongs to it. Five tries are counted in " +
+    "all.",
 };
 const TOO_MANY = {
   status: 429,
@@ -37,7 +46,9 @@ const BY_EDGE: Record<EdgeReason, Refusal> = {
   ERR_TOKEN_SIGNATURE: {
     status: 403,
     title: "This link is not genuine",
-    text: "Nobody who may sign links has signed this one for this page. Copy all of it from the mail, or ask for another.",
+    text:
+      "Nobody who may sign links has signed this one for this page. Copy all of it from the " +
+      "mail, or ask for another.",
   },
   ERR_TOKEN_ACTION: {
     status: 403,
@@ -76,12 +87,16 @@ const BY_EDGE: Record<EdgeReason, Refusal> = {
   ERR_STORE_FULL: {
     status: 503,
     title: "The edge can remember no more links",
-    text: "It lets no link through that it could not remember. Nothing was done, and your link still works: try again in some minutes.",
+    text:
+      "It lets no link through that it could not remember. Nothing was done, and your link " +
+      "still works: try again in some minutes.",
   },
   ERR_STORE_UNAVAILABLE: {
     status: 503,
     title: "The edge cannot look up this link",
-    text: "Where it remembers used links nothing answers, so the application was not asked. Try again in a moment. If it then says that the link was used, ask for another one.",
+    text:
+      "Where it remembers used links nothing answers, so the application was not asked. Try " +
+      "again in a moment. If it then says that the link was used, ask for another one.",
   },
   ERR_GUARD_UNSUPPORTED: {
     status: 500,
@@ -92,9 +107,11 @@ const BY_EDGE: Record<EdgeReason, Refusal> = {
 
 const NOT_ELIGIBLE: Record<Action, string> = {
   activate:
-    "Only an account that waits for its activation can use it. This one is active already, or is suspended, of which those who run this site know more. The link stays as it is.",
+    "Only an account that waits for its activation can use it. This one is active already, " +
+    "or is suspended, of which those who run this site know more. The link stays as it is.",
   recover:
-    "Only an active account is recovered. This one was not activated yet, or is suspended, of which those who run this site know more. The link stays as it is.",
+    "Only an active account is recovered. This one was not activated yet, or is suspended, " +
+    "of which those who run this site know more. The link stays as it is.",
   invite: "Those who run this site know why. The link stays as it is.",
 };
 
@@ -111,12 +128,16 @@ const BY_ORIGIN: Record<Exclude<OriginReason, "ok" | "not_eligible">, Refusal> =
   away: {
     status: 503,
     title: "The application does not answer",
-    text: "It or its database is away, and nothing was done. Your link still works: try again in a moment.",
+    text:
+      "It or its database is away, and nothing was done. Your link still works: try again in " +
+      "a moment.",
   },
   silent: {
     status: 503,
     title: "The application does not answer",
-    text: "It is not known whether this worked. Try again in a moment: if it then says that the link was used, it has worked.",
+    text:
+      "It is not known whether this worked. Try again in a moment: if it then says that the " +
+      "link was used, it has worked.",
   },
 };
 
@@ -126,14 +147,16 @@ const COUNTED = {
 };
 
 const STUCK =
-  "The edge could not note that the link was not used. If it says so at the next try, ask for another one.";
+  "The edge could not note that the link was not used. If it says so at the next try, ask " +
+  "for another one.";
 
 /** All that is to be said of an outcome that is not "ok". */
 export function refusalOf(outcome: Outcome, action: Action): Refusal {
   const { status, title, text } =
     outcome.by === "edge" ? BY_EDGE[outcome.reason] : refusalByOrigin(outcome.reason, action);
   // Of interest to whoever is to try again.
-  const counted = status === 503 && outcome.counted !== undefined ? COUNTED[outcome.counted] : undefined;
+  const counted =
+    status === 503 && outcome.counted !== undefined ? COUNTED[outcome.counted] : undefined;
   const sentences = [text, counted, outcome.stuck ? STUCK : undefined];
   return { status, title, text: sentences.filter((sentence) => sentence !== undefined).join(" ") };
 }

@@ -1,4 +1,5 @@
-// What the Worker was given, read once: keys are told apart strictly, so that a broken list is no shorter list.
+// What the Worker was given, read once: keys are told apart strictly, so that a broken list is no
+// shorter list.
 
 import type { Environment } from "./environment.ts";
 
@@ -22,7 +23,12 @@ let read: { readonly from: string; readonly settings: Settings } | undefined;
 /** @throws Misconfigured */
 export function settingsOf(env: Environment): Settings {
   const { MAILROOM_SECRET_KEYS, MAILROOM_PUBLIC_KEYS, ORIGIN_PASSWORD, V1_RECOVERIES } = env;
-  const from = JSON.stringify([MAILROOM_SECRET_KEYS, MAILROOM_PUBLIC_KEYS, ORIGIN_PASSWORD, V1_RECOVERIES]);
+  const from = JSON.stringify([
+    MAILROOM_SECRET_KEYS,
+    MAILROOM_PUBLIC_KEYS,
+    ORIGIN_PASSWORD,
+    V1_RECOVERIES,
+  ]);
   if (read?.from !== from) read = { from, settings: readSettings(env) };
   return read.settings;
 }
@@ -32,8 +38,18 @@ function readSettings(env: Environment): Settings {
     throw new Misconfigured(`ORIGIN_PASSWORD has to be at least ${LEAST} characters`);
   }
   return {
-    secretKeys: readKeys(env, "MAILROOM_SECRET_KEYS", /^[0-9a-f]{64}$/i, "64 hexadecimal characters"),
-    publicKeys: readKeys(env, "MAILROOM_PUBLIC_KEYS", /^mrpk_[\w-]{43}$/, "mrpk_ and 43 characters"),
+    secretKeys: readKeys(
+      env,
+      "MAILROOM_SECRET_KEYS",
+      /^[0-9a-f]{64}$/i,
+      "64 hexadecimal characters",
+    ),
+    publicKeys: readKeys(
+      env,
+      "MAILROOM_PUBLIC_KEYS",
+      /^mrpk_[\w-]{43}$/,
+      "mrpk_ and 43 characters",
+    ),
     v1Recoveries: readV1Recoveries(env),
   };
 }

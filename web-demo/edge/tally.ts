@@ -1,5 +1,5 @@
-// What this isolate has seen, for the page that shows the flow. workerd on one machine runs one isolate; on Cloudflare
-// there are many, and such numbers belong into Analytics Engine.
+// What this isolate has seen, for the page that shows the flow. workerd on one machine runs one
+// isolate; on Cloudflare there are many, and such numbers belong into Analytics Engine.
 
 export const tally = {
   /** Links that were opened and are genuine as far as the edge can tell. */

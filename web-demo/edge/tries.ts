@@ -1,8 +1,8 @@
 // Takes back the try of a code that nobody has called wrong.
 //
-// The guard takes a try back only where there was no verdict at all. Here more is known: what became of a code that the
-// edge took for right. If the origin was away, nobody has learnt that a code is wrong, and five presses during an outage
-// must not lock anybody out.
+// The guard takes a try back only where there was no verdict at all. Here more is known: what
+// became of a code that the edge took for right. If the origin was away, nobody has learnt that a
+// code is wrong, and five presses during an outage must not lock anybody out.
 
 import type { TokenStore } from "mailroom-verifier/conformance";
 
@@ -32,14 +32,18 @@ export class Tries {
     return await within(TIMEOUTS.attempt, Promise.resolve(this.#store.attempt(...taken)));
   }
 
-  /** Takes the try back. Returns whether it does not count; one of which that is not known in time may. */
+  /**
+   * Takes the try back. Returns whether it does not count; one of which that is not known in time
+   * may.
+   */
   async takeBack(): Promise<boolean> {
     if (this.#taken === undefined) return true;
     const takenBack = Promise.resolve(this.#store.withdraw(...this.#taken)).then(
       () => true,
       () => false,
     );
-    // Whoever pressed waits no longer than this; the try is taken back all the same, if the store answers in the end.
+    // Whoever pressed waits no longer than this; the try is taken back all the same, if the store
+    // answers in the end.
     this.#keepAlive(takenBack);
     return within(TIMEOUTS.withdraw, takenBack).catch(() => false);
   }
@@ -48,7 +52,10 @@ export class Tries {
 async function within<Value>(timeout: number, answer: Promise<Value>): Promise<Value> {
   let timer: ReturnType<typeof setTimeout> | null = null;
   const tooLate = new Promise<never>((_resolve, reject) => {
-    timer = setTimeout(() => reject(new Error("the store of used tokens did not answer in time")), timeout);
+    timer = setTimeout(
+      () => reject(new Error("the store of used tokens did not answer in time")),
+      timeout,
+    );
   });
   try {
     return await Promise.race([answer, tooLate]);

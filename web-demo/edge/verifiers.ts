@@ -1,4 +1,5 @@
-// One verifier for each kind of key, and what each can say of a link before anybody presses a button.
+// One verifier for each kind of key, and what each can say of a link before anybody presses a
+// button.
 
 import { createVerifier, decodeUnverified, type Verifier } from "mailroom-verifier";
 import {
@@ -7,7 +8,10 @@ import {
   TokenMalformedError,
   type VerificationReason,
 } from "mailroom-verifier/errors";
-import { createVerifier as createPublicVerifier, type PublicVerifier } from "mailroom-verifier/public";
+import {
+  createVerifier as createPublicVerifier,
+  type PublicVerifier,
+} from "mailroom-verifier/public";
 import { type Action, FURTHER, type Further } from "./actions.ts";
 import type { Environment } from "./environment.ts";
 import { Misconfigured, type Settings, settingsOf } from "./settings.ts";
@@ -82,7 +86,8 @@ export function judgeLink(env: Environment, token: string, action: Action): Judg
   const version = versionOf(token);
   if (version === undefined) return { ok: false, reason: TokenMalformedError.reason };
   if (version === 1) {
-    // Whoever answers v1 codes on a public route is an oracle, so of a recovery only the shape is looked at.
+    // Whoever answers v1 codes on a public route is an oracle, so of a recovery only the shape is
+    // looked at.
     if (action === "recover") {
       return settingsOf(env).v1Recoveries
         ? { ok: true, version, expiresAt: undefined, proven: false }

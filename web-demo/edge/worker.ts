@@ -34,7 +34,8 @@ function failure(error: unknown): Response {
   }
   // Neither the message nor the address, which may hold a token.
   console.error("a request failed:", error instanceof Error ? error.name : typeof error);
-  const text = "It is not known whether this worked. Try again in a moment: a link that was used says so.";
+  const text =
+    "It is not known whether this worked. Try again in a moment: a link that was used says so.";
   return errorPage(500, "Something went wrong here", text);
 }
 
@@ -45,20 +46,26 @@ async function route(request: Request, env: Environment, keepAlive: KeepAlive): 
   if (pathname.startsWith("/api/")) {
     // Where links are refused for broken keys, nobody shall be sent one.
     verifiersOf(env);
-    return forward(request, env.ORIGIN, "origin", { Authorization: `Bearer ${env.ORIGIN_PASSWORD}` });
+    return forward(request, env.ORIGIN, "origin", {
+      Authorization: `Bearer ${env.ORIGIN_PASSWORD}`,
+    });
   }
   if (pathname === "/keys.json") {
     // Public keys may be known to everybody; this is how the pages get them.
     return Response.json({ publicKeys: settingsOf(env).publicKeys });
   }
-  // By another name than this machine's, somebody else's page could have a browser press the buttons.
+  // By another name than this machine's, somebody else's page could have a browser press the
+  // buttons.
   if (env.STAGE !== undefined && LOCAL.includes(hostname) && pathname.startsWith("/demo/")) {
-    return pathname === "/demo/edge" ? Response.json(tally) : forward(request, env.STAGE, "demonstration");
+    return pathname === "/demo/edge"
+      ? Response.json(tally)
+      : forward(request, env.STAGE, "demonstration");
   }
   if (request.method !== "GET" && request.method !== "HEAD") {
     return problem(405, "Only GET is answered here.", { Allow: "GET, HEAD" });
   }
   return (
-    (await asset(env, pathname)) ?? errorPage(404, "There is no such page", "Nothing lies at this address.")
+    (await asset(env, pathname)) ??
+    errorPage(404, "There is no such page", "Nothing lies at this address.")
   );
 }

@@ -11,7 +11,10 @@ import { SMTPServer } from "smtp-server";
 const MOST = 1024 * 1024;
 
 /** Accepts mails for everybody. Returns the port. */
-export async function receive(port: number, deliver: (email: Email, to: string) => void): Promise<number> {
+export async function receive(
+  port: number,
+  deliver: (email: Email, to: string) => void,
+): Promise<number> {
   const smtp = new SMTPServer({
     disabledCommands: ["AUTH", "STARTTLS"],
     disableReverseLookup: true,

@@ -15,7 +15,8 @@ export function parseLine(line: string): Item[] {
     throw new Error(`a line has ${fields.length} fields, not five a token: ${line}`);
   return Array.from({ length: fields.length / 5 }, (_, index) => {
     const [number, email, login, token, code] = fields.slice(5 * index, 5 * index + 5) as Fields;
-    if (number !== "1" && number !== "2") throw new Error(`a line has the action ${number}: ${line}`);
+    if (number !== "1" && number !== "2")
+      throw new Error(`a line has the action ${number}: ${line}`);
     return { action: number === "1" ? "activate" : "recover", email, login, token, code };
   });
 }

@@ -1,5 +1,6 @@
-// `cargo xtask demo --once`: 25 people register and 10 of them request a recovery, the collector prints signed lines, and
-// two verifiers that share no code judge every token. Succeeds only if every token came once and both accept it.
+// `cargo xtask demo --once`: 25 people register and 10 of them request a recovery, the collector
+// prints signed lines, and two verifiers that share no code judge every token. Succeeds only if
+// every token came once and both accept it.
 
 import { type ChildProcessWithoutNullStreams, spawn } from "node:child_process";
 import { randomBytes } from "node:crypto";
@@ -9,7 +10,13 @@ import { setTimeout as sleep } from "node:timers/promises";
 
 import { Pool } from "pg";
 
-import { type Access, databaseVariables, type Role, required, withDatabase } from "../stage/database.ts";
+import {
+  type Access,
+  databaseVariables,
+  type Role,
+  required,
+  withDatabase,
+} from "../stage/database.ts";
 import { inherited, SUPERVISE } from "../stage/part.ts";
 import { ending, hurrying } from "../stage/signals.ts";
 import { type Item, parseLine } from "./line.ts";
@@ -57,9 +64,12 @@ async function demonstrate(access: Access): Promise<void> {
     stdio: ["pipe", "pipe", "pipe", "ignore"],
   }) as ChildProcessWithoutNullStreams;
   const ended = once(collector, "close");
-  createInterface({ input: collector.stderr }).on("line", (line) => console.log(colour(2, `  log  ${line}`)));
+  createInterface({ input: collector.stderr }).on("line", (line) =>
+    console.log(colour(2, `  log  ${line}`)),
+  );
   const read = (async () => {
-    for await (const line of createInterface({ input: collector.stdout })) await receive(line, application);
+    for await (const line of createInterface({ input: collector.stdout }))
+      await receive(line, application);
   })();
   // When the collector has ended, or a line is wrong, there is nothing to wait for.
   read
@@ -71,7 +81,11 @@ async function demonstrate(access: Access): Promise<void> {
 
   await act(application);
   const count = async () => (await madeTokens(owner)).length;
-  for (const end = Date.now() + TIMEOUT; Date.now() < end && !hurrying.signal.aborted; await sleep(PACE)) {
+  for (
+    const end = Date.now() + TIMEOUT;
+    Date.now() < end && !hurrying.signal.aborted;
+    await sleep(PACE)
+  ) {
     if (received.size >= (await count())) break;
   }
   collector.stdin.end();
@@ -86,7 +100,9 @@ function pool({ database: { host, port, name } }: Access, role: Role): Pool {
   return new Pool({ ...role, host, port, database: name, max: 1 });
 }
 
-/** Somebody requests a recovery, if anybody can and most have not yet; otherwise somebody registers. */
+/**
+ * Somebody requests a recovery, if anybody can and most have not yet; otherwise somebody registers.
+ */
 async function act(application: Pool): Promise<void> {
   while (!ending.signal.aborted && (registered < PEOPLE.length || recoveries < RECOVERIES)) {
     const person = PEOPLE[registered];
@@ -111,14 +127,22 @@ async function act(application: Pool): Promise<void> {
 async function receive(line: string, application: Pool): Promise<void> {
   const items = parseLine(line);
   lines += 1;
-  console.log(`  ${colour(33, "out")}  line ${lines}: tokens: ${items.length}, bytes: ${line.length}`);
+  console.log(
+    `  ${colour(33, "out")}  line ${lines}: tokens: ${items.length}, bytes: ${line.length}`,
+  );
   if (lines === 1) {
     console.log(line);
     console.log(
-      colour(2, "       A program that sends mail reads lines like this one, with five fields a token."),
+      colour(
+        2,
+        "       A program that sends mail reads lines like this one, with five fields a token.",
+      ),
     );
     console.log(
-      colour(2, "       Below each token has a row: action, login, token (shortened), code, verdicts."),
+      colour(
+        2,
+        "       Below each token has a row: action, login, token (shortened), code, verdicts.",
+      ),
     );
   }
   for (const item of items) {
@@ -127,7 +151,9 @@ async function receive(line: string, application: Pool): Promise<void> {
     slowest = Math.max(slowest, wait);
     const verdicts = await judge(program, key, item);
     const ends = `${token.slice(0, 8)}…${token.slice(-8)}`;
-    console.log(`       ${action.padEnd(8)}  ${login.padEnd(18)}  ${ends}  ${code}  ${worded(verdicts)}`);
+    console.log(
+      `       ${action.padEnd(8)}  ${login.padEnd(18)}  ${ends}  ${code}  ${worded(verdicts)}`,
+    );
     const secret = Buffer.from(token, "base64url").toString("hex", 0, 32);
     if (received.has(secret)) fault("this token came twice");
     received.set(secret, { item, verdicts });
@@ -140,7 +166,10 @@ async function receive(line: string, application: Pool): Promise<void> {
   }
 }
 
-/** Compares what came with what the database has made, and shows that the verifiers do not accept everything. */
+/**
+ * Compares what came with what the database has made, and shows that the verifiers do not accept
+ * everything.
+ */
 async function compare(owner: Pool): Promise<void> {
   const made = await madeTokens(owner);
   for (const token of made) {
@@ -148,8 +177,10 @@ async function compare(owner: Pool): Promise<void> {
     const found = received.get(token.secret);
     const fields = ["action", "email", "login", "code"] as const;
     if (found === undefined) fault(`${whose} did not come`);
-    else if (fields.some((field) => found.item[field] !== token[field])) fault(`${whose} has other fields`);
-    else if (!found.verdicts.mailroom || !found.verdicts.node) fault(`${whose} was not verified twice`);
+    else if (fields.some((field) => found.item[field] !== token[field]))
+      fault(`${whose} has other fields`);
+    else if (!found.verdicts.mailroom || !found.verdicts.node)
+      fault(`${whose} was not verified twice`);
   }
   if (received.size > made.length) fault("tokens came that the database did not make");
   const valid = (name: keyof Verdicts) =>
@@ -168,7 +199,9 @@ valid: ${valid("mailroom")} by mailroom verify, ${valid("node")} by node:crypto`
     if (verdicts.mailroom || verdicts.node) fault("a forged link is accepted");
   }
   const well = "Every token that the database made came once and was verified twice.";
-  console.log(faults === 0 ? colour(32, well) : colour(31, `Faults: ${faults}, marked with !!! above.`));
+  console.log(
+    faults === 0 ? colour(32, well) : colour(31, `Faults: ${faults}, marked with !!! above.`),
+  );
 }
 
 function happened(text: string): void {

@@ -14,7 +14,9 @@ const NAMES = [
   ..."Ada Lovelace,Alan Turing,Grace Hopper,Edsger Dijkstra,Barbara Liskov,Donald Knuth,Margaret Hamilton".split(
     ",",
   ),
-  ..."Tony Hoare,Frances Allen,Niklaus Wirth,Radia Perlman,John Backus,Joan Clarke,Dennis Ritchie".split(","),
+  ..."Tony Hoare,Frances Allen,Niklaus Wirth,Radia Perlman,John Backus,Joan Clarke,Dennis Ritchie".split(
+    ",",
+  ),
   ..."Adele Goldberg,Ken Thompson,Hedy Lamarr,Claude Shannon,Jean Bartik,Leslie Lamport".split(","),
   ..."Sophie Wilson,Whitfield Diffie,Shafi Goldwasser,Ron Rivest,Mary Jackson".split(","),
 ];
@@ -36,8 +38,11 @@ export async function requestRecovery(application: Pool, { login }: Person): Pro
 /** Redeems the token of an activation link, which activates the account. */
 export async function activate(application: Pool, { token }: Item): Promise<void> {
   const redeem = "SELECT verdict FROM mailroom.redeem($1, 'activate', NULL)";
-  const { rows } = await application.query(redeem, [Buffer.from(token, "base64url").subarray(0, 32)]);
-  if (rows[0]?.verdict !== "ok") throw new Error(`a verified link is not redeemed: ${rows[0]?.verdict}`);
+  const { rows } = await application.query(redeem, [
+    Buffer.from(token, "base64url").subarray(0, 32),
+  ]);
+  if (rows[0]?.verdict !== "ok")
+    throw new Error(`a verified link is not redeemed: ${rows[0]?.verdict}`);
 }
 
 /** The fields of every token that the database has made. */

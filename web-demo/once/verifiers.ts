@@ -1,4 +1,5 @@
-// Two verifiers of v1 tokens that share no code: `mailroom verify`, and Node's cryptography by the description of the format.
+// Two verifiers of v1 tokens that share no code: `mailroom verify`, and Node's cryptography by the
+// description of the format.
 
 import { spawn } from "node:child_process";
 import { createHmac, timingSafeEqual } from "node:crypto";
@@ -35,7 +36,8 @@ async function judgeByMailroom(
   });
   child.stdin.end(token);
   const [status] = await once(child, "close");
-  if (status !== 0 && status !== 1) throw new Error(`\`mailroom verify\` ended with ${status}: ${errors}`);
+  if (status !== 0 && status !== 1)
+    throw new Error(`\`mailroom verify\` ended with ${status}: ${errors}`);
   return status === 0;
 }
 

@@ -1,11 +1,15 @@
-// What the application does with the accounts of the base schema: it inserts them, requests and redeems.
+// What the application does with the accounts of the base schema: it inserts them, requests and
+// redeems.
 
 import type { Database, StillWanted } from "./database.ts";
 import type { Registration } from "./registration.ts";
 
 export type Action = "activate" | "recover";
 
-/** Between two mails to one account; short, since whoever tries a demonstration waits for the next one. */
+/**
+ * Between two mails to one account; short, since whoever tries a demonstration waits for the next
+ * one.
+ */
 export const COOLDOWN = "5 seconds";
 const AT_MOST = 30;
 
@@ -17,8 +21,9 @@ export class Accounts {
   }
 
   /**
-   * Whether the login was free. Whether the email was is not told, because that would tell who has an account; nor is
-   * somebody told apart who knows both, because that would tell whose login it is.
+   * Whether the login was free. Whether the email was is not told, because that would tell who has
+   * an account; nor is somebody told apart who knows both, because that would tell whose login it
+   * is.
    */
   async register({ email, login }: Registration): Promise<boolean> {
     const inserted = await this.#database.query(
@@ -27,7 +32,8 @@ export class Accounts {
     );
     if (inserted.rowCount === 1) return true;
     const taken = await this.#database.query("SELECT 1 FROM accounts WHERE login = $1", [login]);
-    // What somebody who registers a second time probably wants; at most one of the two makes a token.
+    // What somebody who registers a second time probably wants; at most one of the two makes a
+    // token.
     await this.request(email, "activate");
     await this.request(email, "recover");
     return taken.rowCount === 0;
@@ -43,8 +49,9 @@ export class Accounts {
   }
 
   /**
-   * Each call is a transaction of its own and is committed whatever the verdict: a rollback would take back a try. What
-   * nobody waits for any more is not begun: the edge has told the person that it may not have worked.
+   * Each call is a transaction of its own and is committed whatever the verdict: a rollback would
+   * take back a try. What nobody waits for any more is not begun: the edge has told the person that
+   * it may not have worked.
    */
   async redeem(
     secret: Buffer,

@@ -14,9 +14,10 @@ import { readInvitation, readRegistration } from "./registration.ts";
 /** Shorter passwords can be guessed. */
 const LEAST = 16;
 
-// Where and who is in the variables PGHOST, PGUSER and so on.
-// The server itself ends what takes too long, so that a question is over before anybody stops waiting for it: together
-// these times are below the five seconds of the edge (edge/origin.ts). `query_timeout` is for a server that says nothing.
+// Where and who is in the variables PGHOST, PGUSER and so on. The server itself ends what takes too
+// long, so that a question is over before anybody stops waiting for it: together these times are
+// below the five seconds of the edge (edge/origin.ts). `query_timeout` is for a server that says
+// nothing.
 const pool = new Pool({
   max: 16,
   connectionTimeoutMillis: 1_500,
@@ -29,7 +30,9 @@ const accounts = new Accounts(database);
 const invitations = new Invitations(database);
 const password = Buffer.from(process.env.ORIGIN_PASSWORD ?? "");
 if (password.length < LEAST) {
-  console.error(`ORIGIN_PASSWORD has to be at least ${LEAST} characters, the same that the edge has`);
+  console.error(
+    `ORIGIN_PASSWORD has to be at least ${LEAST} characters, the same that the edge has`,
+  );
   process.exit(2);
 }
 
@@ -37,7 +40,8 @@ if (password.length < LEAST) {
 const calls = { register: 0, request: 0, invite: 0, redeem: 0 };
 
 /** What is requested for an account. */
-const isAction = (action: unknown): action is Action => action === "activate" || action === "recover";
+const isAction = (action: unknown): action is Action =>
+  action === "activate" || action === "recover";
 
 await run(
   {
@@ -46,7 +50,10 @@ await run(
       const read = readRegistration(body.email, body.login);
       if ("field" in read) return { status: 422, body: read };
       if (!(await accounts.register(read))) {
-        return { status: 409, body: { field: "login", message: "This login is taken. Choose another one." } };
+        return {
+          status: 409,
+          body: { field: "login", message: "This login is taken. Choose another one." },
+        };
       }
       return { status: 202, body: { message: `A mail is on its way to ${read.email}.` } };
     }),
@@ -59,7 +66,10 @@ await run(
       }
       // PostgreSQL has no text with this character, so nobody has such a name.
       if (!name.includes("\0")) await accounts.request(name, action);
-      return { status: 202, body: { message: "If there is such an account, a mail is on its way." } };
+      return {
+        status: 202,
+        body: { message: "If there is such an account, a mail is on its way." },
+      };
     }),
 
     "POST /api/invite": forEdge(async (body) => {
@@ -67,7 +77,10 @@ await run(
       const read = readInvitation(body.team, body.email);
       if ("field" in read) return { status: 422, body: read };
       if (!(await invitations.invite(read.team, read.email))) {
-        return { status: 422, body: { field: "email", message: "No mail can be sent to this address." } };
+        return {
+          status: 422,
+          body: { field: "email", message: "No mail can be sent to this address." },
+        };
       }
       return { status: 202, body: { message: `An invitation is on its way to ${read.email}.` } };
     }),
@@ -79,7 +92,8 @@ await run(
         throw new BadRequest("Send a secret and an action.", 422);
       }
       const bytes = Buffer.from(secret, "hex");
-      if (action === "invite") return { body: { verdict: await invitations.accept(bytes, stillWanted) } };
+      if (action === "invite")
+        return { body: { verdict: await invitations.accept(bytes, stillWanted) } };
       if (!isAction(action)) throw new BadRequest("Send a secret and an action.", 422);
       const typed = typeof code === "string" ? code : null;
       return { body: { verdict: await accounts.redeem(bytes, action, typed, stillWanted) } };
@@ -90,7 +104,10 @@ await run(
   { local: false },
 );
 
-/** Nobody else has business here. The database would not believe them either, but they would cost it time. */
+/**
+ * Nobody else has business here. The database would not believe them either, but they would cost it
+ * time.
+ */
 function forEdge(
   answer: (body: Record<string, unknown>, stillWanted: StillWanted) => Promise<Answer>,
 ): Handler {

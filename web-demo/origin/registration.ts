@@ -1,5 +1,5 @@
-// What may be registered, or invited. Whatever the database and a mail can bear is taken as it is; only what could be read as
-// something else, line breaks and other control characters, is not.
+// What may be registered, or invited. Whatever the database and a mail can bear is taken as it is;
+// only what could be read as something else, line breaks and other control characters, is not.
 
 export interface Registration {
   readonly email: string;
@@ -48,7 +48,10 @@ function readEmail(value: unknown): string | Complaint {
   if (typeof email === "object") return email;
   // As `mailroom.is_address` has it: nobody gets a mail at such an address.
   if (/[",;:<>()[\]\\]/.test(email))
-    return { field: "email", message: "No mail is sent to an address with quotes, commas or brackets." };
+    return {
+      field: "email",
+      message: "No mail is sent to an address with quotes, commas or brackets.",
+    };
   if (/^[^@\s]+@[^@\s]+$/.test(email)) return email;
   return { field: "email", message: "An email address has a name, an @ and a domain." };
 }

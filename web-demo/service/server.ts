@@ -39,7 +39,10 @@ export class Unavailable extends BadRequest {
 
 /** Who may call a service. */
 export interface Callers {
-  /** Whether it is only for callers on this machine, by one of its names. False where a password says who may. */
+  /**
+   * Whether it is only for callers on this machine, by one of its names. False where a password
+   * says who may.
+   */
   readonly local: boolean;
 }
 
@@ -51,7 +54,9 @@ export async function listen(
   port = 0,
   callers = ANYBODY_HERE,
 ): Promise<number> {
-  const server = createServer((request, response) => void answer(routes, callers, request, response));
+  const server = createServer(
+    (request, response) => void answer(routes, callers, request, response),
+  );
   // A stream of events has no end.
   server.requestTimeout = 0;
   server.listen(port, "127.0.0.1");
@@ -89,7 +94,9 @@ async function answer(
     } else {
       // A stack of this program; what was sent is in no error of its own.
       console.error(error instanceof Error ? (error.stack ?? error.name) : String(error));
-      send(response, 500, { message: "Something went wrong here. It is not known whether this was done." });
+      send(response, 500, {
+        message: "Something went wrong here. It is not known whether this was done.",
+      });
     }
   }
 }
@@ -98,9 +105,9 @@ async function answer(
 const NAMES = /^(127\.0\.0\.1|localhost|demonstration)(:\d+)?$/;
 
 /**
- * Programs ask here, never pages: a browser would lend any page that is open in it this machine's address. It names the
- * page's origin with whatever that posts; a page that has its own name lead here asks for that name; and what a page can
- * post without asking first is no JSON.
+ * Programs ask here, never pages: a browser would lend any page that is open in it this machine's
+ * address. It names the page's origin with whatever that posts; a page that has its own name lead
+ * here asks for that name; and what a page can post without asking first is no JSON.
  */
 function refusePages(request: IncomingMessage, { local }: Callers): void {
   const { host = "", origin, "content-type": type = "" } = request.headers;

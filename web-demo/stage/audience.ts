@@ -19,15 +19,25 @@ export class Audience {
   readonly #listeners = new Set<Listener>();
   /** The newest of each kind, for whoever joins. */
   readonly #newest = new Map<string, { readonly data: unknown; readonly revision: number }>();
-  /** Counts what was told. Of a stage that was started again it goes on above that of the one before. */
+  /**
+   * Counts what was told. Of a stage that was started again it goes on above that of the one
+   * before.
+   */
   #revision = Date.now();
 
   get size(): number {
     return this.#listeners.size;
   }
 
-  /** @param earlier what has arrived before, which takes a moment to ask for; whoever joins hears of everything after */
-  join(response: ServerResponse, email: string | undefined, earlier: Promise<readonly Mail[]>): void {
+  /**
+   * @param earlier what has arrived before, which takes a moment to ask for; whoever joins hears of
+   * everything after
+   */
+  join(
+    response: ServerResponse,
+    email: string | undefined,
+    earlier: Promise<readonly Mail[]>,
+  ): void {
     const listener: Listener = {
       stream: new EventStream(response, () => this.#listeners.delete(listener)),
       email,
@@ -68,7 +78,9 @@ export class Audience {
 
   /** Those whom somebody watches. */
   get emails(): Set<string> {
-    return new Set([...this.#listeners].flatMap(({ email }) => (email === undefined ? [] : [email])));
+    return new Set(
+      [...this.#listeners].flatMap(({ email }) => (email === undefined ? [] : [email])),
+    );
   }
 
   /** Tells those who watch this person, if anything has changed. */

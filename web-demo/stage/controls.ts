@@ -39,7 +39,9 @@ export function controls(stage: () => Stage): Record<string, Handler> {
       const email = url.searchParams.get("email") ?? undefined;
       // Joined before the mailbox is asked: what arrives in between is told by one of the two.
       const earlier =
-        email === undefined ? Promise.resolve([]) : mails(parts, `?to=${encodeURIComponent(email)}`);
+        email === undefined
+          ? Promise.resolve([])
+          : mails(parts, `?to=${encodeURIComponent(email)}`);
       audience.join(response, email, earlier);
       return undefined;
     },
@@ -65,8 +67,8 @@ export function controls(stage: () => Stage): Record<string, Handler> {
       return inTurn(async () => {
         if (format !== signing.format) {
           signing.format = format as Format;
-          // The format is a setting, and a change of settings is a restart: what is on its way goes out in the old
-          // format, what waits in the new one, and verifiers accept both.
+          // The format is a setting, and a change of settings is a restart: what is on its way goes
+          // out in the old format, what waits in the new one, and verifiers accept both.
           if (parts.collector.state !== "stopped") {
             await parts.collector.stop();
             await parts.collector.start();
@@ -99,7 +101,10 @@ export function controls(stage: () => Stage): Record<string, Handler> {
       inTurn(async () => {
         const { keys, parts } = stage();
         if (!keys.advance())
-          throw new BadRequest("Every key of this run has had its turn. Start the demonstration anew.", 409);
+          throw new BadRequest(
+            "Every key of this run has had its turn. Start the demonstration anew.",
+            409,
+          );
         // The verifiers have known the key from the beginning; now the signer reads its file again.
         parts.collector.signal("SIGHUP");
         return { body: settings(stage()) };
@@ -119,11 +124,18 @@ export function controls(stage: () => Stage): Record<string, Handler> {
 
 /** Tells the audience what is set now, and returns how everything is that a page can change. */
 export function settings({ signing, observer, keys, audience }: Stage): unknown {
-  audience.tell("settings", { format: signing.format, lifetime: observer.lifetime, key: keys.position });
+  audience.tell("settings", {
+    format: signing.format,
+    lifetime: observer.lifetime,
+    key: keys.position,
+  });
   return audience.newest("settings", "parts");
 }
 
-/** Lets one change be made after the other: of two at once, each would find the other one's half done. */
+/**
+ * Lets one change be made after the other: of two at once, each would find the other one's half
+ * done.
+ */
 function turns(): <Result>(change: () => Promise<Result>) => Promise<Result> {
   let last: Promise<unknown> = Promise.resolve();
   return (change) => {
@@ -144,7 +156,9 @@ function readCount(count: unknown): number {
 async function mail({ inbox }: Parts, id: string): Promise<string | undefined> {
   try {
     const query = new URLSearchParams({ id });
-    const response = await fetch(`${inbox.url}/mail?${query}`, { signal: AbortSignal.timeout(TIMEOUT) });
+    const response = await fetch(`${inbox.url}/mail?${query}`, {
+      signal: AbortSignal.timeout(TIMEOUT),
+    });
     return response.ok ? ((await response.json()) as { html: string }).html : undefined;
   } catch {
     return undefined;
@@ -153,7 +167,9 @@ async function mail({ inbox }: Parts, id: string): Promise<string | undefined> {
 
 async function mails({ inbox }: Parts, query: string): Promise<Mail[]> {
   try {
-    const response = await fetch(`${inbox.url}/mails${query}`, { signal: AbortSignal.timeout(TIMEOUT) });
+    const response = await fetch(`${inbox.url}/mails${query}`, {
+      signal: AbortSignal.timeout(TIMEOUT),
+    });
     return (await response.json()) as Mail[];
   } catch {
     // Its part says that it is away.

@@ -27,7 +27,10 @@ export interface Access {
 }
 
 /** The variables by which libpq and the programs of Mailroom find the database. */
-export function databaseVariables({ database }: Access, { user, password }: Role): Record<string, string> {
+export function databaseVariables(
+  { database }: Access,
+  { user, password }: Role,
+): Record<string, string> {
   return {
     PGHOST: database.host,
     PGPORT: String(database.port),
@@ -41,16 +44,22 @@ export function databaseVariables({ database }: Access, { user, password }: Role
 /** A path or URL that `cargo xtask demo` sets. */
 export function required(variable: string): string {
   const value = process.env[variable];
-  if (value === undefined) throw new Error(`${variable} is not set: start this by \`cargo xtask demo\``);
+  if (value === undefined)
+    throw new Error(`${variable} is not set: start this by \`cargo xtask demo\``);
   return value;
 }
 
-/** Calls `use` with a migrated database, and removes that, its roles and its server afterwards, whatever happens. */
+/**
+ * Calls `use` with a migrated database, and removes that, its roles and its server afterwards,
+ * whatever happens.
+ */
 export async function withDatabase<T>(use: (access: Access) => Promise<T>): Promise<T> {
   const server = await startServer();
   try {
     const url = new URL(server.url);
-    const [host, user, password] = [url.hostname, url.username, url.password].map(decodeURIComponent);
+    const [host, user, password] = [url.hostname, url.username, url.password].map(
+      decodeURIComponent,
+    );
     const maintenance = url.pathname.slice(1) || "postgres";
     const name = `mailroom_test_${process.pid}_${Date.now()}`;
     const access: Access = {
@@ -74,7 +83,11 @@ export async function withDatabase<T>(use: (access: Access) => Promise<T>): Prom
       await query(access, maintenance, `DROP DATABASE ${name} WITH (FORCE)`);
       // Roles belong to all databases of a server, which may be one that stays.
       const { collector, application } = access;
-      await query(access, maintenance, `DROP ROLE IF EXISTS ${collector.user}, ${application.user}`);
+      await query(
+        access,
+        maintenance,
+        `DROP ROLE IF EXISTS ${collector.user}, ${application.user}`,
+      );
     }
   } finally {
     await server.stop();

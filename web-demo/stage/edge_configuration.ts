@@ -17,7 +17,10 @@ const COMPATIBILITY_DATE = "2026-10-01";
 /** The classes of the Worker's Durable Objects, by the name of their binding. */
 const OBJECTS = { USED_TOKENS: "UsedToken" };
 
-/** Writes the configuration of the Worker in `site/edge`, which listens on `port`, or any if that is 0. */
+/**
+ * Writes the configuration of the Worker in `site/edge`, which listens on `port`, or any if that
+ * is 0.
+ */
 export function writeEdgeConfiguration(
   { folder, site, objects }: Setting,
   port: number,
@@ -38,12 +41,17 @@ export function writeEdgeConfiguration(
     `(name = "objects", disk = (path = ${text(objects)}, writable = true))`,
     `(name = "ASSETS", disk = (path = ${text(join(site, "pages"))}))`,
     ...Object.entries(servers).map(
-      ([name, address]) => `(name = ${text(name)}, external = (address = ${text(address)}, http = ()))`,
+      ([name, address]) =>
+        `(name = ${text(name)}, external = (address = ${text(address)}, http = ()))`,
     ),
   ];
   const bindings = [
-    ...Object.entries(texts).map(([name, value]) => `(name = ${text(name)}, text = ${text(value)})`),
-    ...["ASSETS", ...Object.keys(servers)].map((name) => `(name = ${text(name)}, service = ${text(name)})`),
+    ...Object.entries(texts).map(
+      ([name, value]) => `(name = ${text(name)}, text = ${text(value)})`,
+    ),
+    ...["ASSETS", ...Object.keys(servers)].map(
+      (name) => `(name = ${text(name)}, service = ${text(name)})`,
+    ),
     ...Object.entries(OBJECTS).map(
       ([name, kept]) => `(name = ${text(name)}, durableObjectNamespace = ${text(kept)})`,
     ),

@@ -19,8 +19,8 @@ export interface Folders {
   /** For keys and logs. */
   readonly folder: string;
   /**
-   * For what the edge's Durable Objects keep. workerd writes that in its only thread and waits for the disk: on a busy disk
-   * every page would wait. So it is in memory, where there is room.
+   * For what the edge's Durable Objects keep. workerd writes that in its only thread and waits for
+   * the disk: on a busy disk every page would wait. So it is in memory, where there is room.
    */
   readonly objects: string;
 }

@@ -1,5 +1,6 @@
-// The keys of one run. Verifiers know all of them from the beginning, current and upcoming, so that the signer can move
-// on at any moment and no link is lost: the order of docs/OPERATIONS.md, "Changing the key".
+// The keys of one run. Verifiers know all of them from the beginning, current and upcoming, so that
+// the signer can move on at any moment and no link is lost: the order of docs/OPERATIONS.md,
+// "Changing the key".
 
 import { createHash, generateKeyPairSync, hkdfSync, randomBytes } from "node:crypto";
 import { writeFileSync } from "node:fs";
@@ -34,7 +35,10 @@ export class Keys {
 
   /** What the edge function gets as its secrets. */
   get ofEdge(): { readonly shared: string; readonly public: string } {
-    return { shared: this.#shared.join(" "), public: this.#pairs.map((pair) => pair.public).join(" ") };
+    return {
+      shared: this.#shared.join(" "),
+      public: this.#pairs.map((pair) => pair.public).join(" "),
+    };
   }
 
   /** The file whose first key signs this format. */
@@ -44,7 +48,10 @@ export class Keys {
 
   /** The bytes by which v3 tokens name the key that signs now. */
   get publicKeyId(): Buffer {
-    const key = Buffer.from(this.#pairs[this.#current]?.public.slice("mrpk_".length) ?? "", "base64url");
+    const key = Buffer.from(
+      this.#pairs[this.#current]?.public.slice("mrpk_".length) ?? "",
+      "base64url",
+    );
     return createHash("sha256").update("mailroom/v3 key id\0").update(key).digest().subarray(0, 4);
   }
 
@@ -63,9 +70,15 @@ export class Keys {
   }
 
   #write(): void {
-    const files = { "shared.keys": this.#shared, "signing.keys": this.#pairs.map(({ signing }) => signing) };
+    const files = {
+      "shared.keys": this.#shared,
+      "signing.keys": this.#pairs.map(({ signing }) => signing),
+    };
     for (const [name, keys] of Object.entries(files)) {
-      const [current = "", ...others] = [...keys.slice(this.#current), ...keys.slice(0, this.#current)];
+      const [current = "", ...others] = [
+        ...keys.slice(this.#current),
+        ...keys.slice(0, this.#current),
+      ];
       const text = `# The first key signs, the others only verify.\n${[current, ...others].join("\n")}\n`;
       writeFileSync(join(this.#folder, name), text, { mode: 0o600 });
     }

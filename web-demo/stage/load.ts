@@ -1,4 +1,5 @@
-// The two buttons that make traffic: a thousand registrations, and ten thousand links that must not get through.
+// The two buttons that make traffic: a thousand registrations, and ten thousand links that must not
+// get through.
 
 import { randomBytes } from "node:crypto";
 import { setTimeout as pause } from "node:timers/promises";
@@ -37,8 +38,9 @@ export class Load {
   }
 
   /**
-   * Starts to throw so many links at the edge: a third forged, for both pages, a third expired, a third used before. None
-   * of the forged recoveries has the length of a v1 token, since such a one the edge cannot judge.
+   * Starts to throw so many links at the edge: a third forged, for both pages, a third expired, a
+   * third used before. None of the forged recoveries has the length of a v1 token, since such a one
+   * the edge cannot judge.
    */
   flood(count: number): void {
     void this.#once("flood", async () => {
@@ -47,7 +49,9 @@ export class Load {
       const half = () => Math.random() < 0.5;
       const kinds = [
         () =>
-          this.#press(half() ? this.#junk.forged(half() ? "v3" : "v2", "activate") : this.#junk.malformed()),
+          this.#press(
+            half() ? this.#junk.forged(half() ? "v3" : "v2", "activate") : this.#junk.malformed(),
+          ),
         () => this.#press(expired[half() ? 0 : 1] ?? ""),
         () => this.#press(used),
         () => this.#tryCode(this.#junk.forged(half() ? "v3" : "v2", "recover")),
@@ -70,7 +74,14 @@ export class Load {
       await work();
     } catch (error) {
       const why = error instanceof BadRequest ? error.message : "It could not be started.";
-      this.#tell({ title: `${title}: ${why}`, done: 0, of: 0, statuses: {}, running: false, elapsed: 0 });
+      this.#tell({
+        title: `${title}: ${why}`,
+        done: 0,
+        of: 0,
+        statuses: {},
+        running: false,
+        elapsed: 0,
+      });
     } finally {
       this.#running.delete(title);
     }

@@ -8,7 +8,10 @@ import { setTimeout as pause } from "node:timers/promises";
 import type { Mail } from "../inbox/mail.ts";
 import type { Part } from "./part.ts";
 
-/** Calls for each mail that arrives, for ever; also for those that arrive while nobody listens in between. */
+/**
+ * Calls for each mail that arrives, for ever; also for those that arrive while nobody listens in
+ * between.
+ */
 export async function followMails(
   inbox: Part,
   ending: AbortSignal,

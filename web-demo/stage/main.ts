@@ -1,4 +1,5 @@
-// The stage: makes a database, starts every other part of the demonstration, watches them, and ends them all on a signal.
+// The stage: makes a database, starts every other part of the demonstration, watches them, and ends
+// them all on a signal.
 
 import { spawn } from "node:child_process";
 import { dirname } from "node:path";
@@ -85,7 +86,8 @@ async function run(setting: Setting): Promise<void> {
 
   const start = async () => {
     await Promise.all([parts.inbox.start(), parts.origin.start()]);
-    for (const part of [parts.edge, parts.collector]) if (!ending.signal.aborted) await part.start();
+    for (const part of [parts.edge, parts.collector])
+      if (!ending.signal.aborted) await part.start();
     if (ending.signal.aborted) return;
     settings(ready);
     void followMails(parts.inbox, ending.signal, (mail) => audience.tellMail(mail));
@@ -114,7 +116,9 @@ async function aborted(signal: AbortSignal): Promise<void> {
   await new Promise((resolve) => signal.addEventListener("abort", resolve, { once: true }));
 }
 
-/** In the browser of the desktop, if there is one; otherwise the address that was printed has to do. */
+/**
+ * In the browser of the desktop, if there is one; otherwise the address that was printed has to do.
+ */
 function show(address: string): void {
   const { DISPLAY, WAYLAND_DISPLAY } = process.env;
   const program =

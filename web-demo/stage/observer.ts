@@ -1,4 +1,5 @@
-// Looks at the database as its owner can, for those who watch the demonstration. No part of the flow.
+// Looks at the database as its owner can, for those who watch the demonstration. No part of the
+// flow.
 
 import { Pool } from "pg";
 
@@ -61,7 +62,10 @@ export class Observer {
     return this.#lifetime;
   }
 
-  /** Sets the default of the column: what makes tokens leaves the time to the table. False for times not offered. */
+  /**
+   * Sets the default of the column: what makes tokens leaves the time to the table. False for times
+   * not offered.
+   */
   async setLifetime(seconds: unknown): Promise<boolean> {
     const wanted = LIFETIMES.find((lifetime) => lifetime === seconds);
     if (wanted === undefined) return false;

@@ -1,4 +1,5 @@
-// A process of the demonstration: started, watched, and started again when it dies, as a service manager does.
+// A process of the demonstration: started, watched, and started again when it dies, as a service
+// manager does.
 
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
@@ -29,7 +30,9 @@ export interface Watcher {
   failed(part: Part, text: string): void;
 }
 
-/** How long a start and an end may take, in milliseconds: a start on a machine that does much else. */
+/**
+ * How long a start and an end may take, in milliseconds: a start on a machine that does much else.
+ */
 const START = 120_000;
 const END = 10_000;
 
@@ -52,7 +55,10 @@ export class Part {
   #deaths = 0;
   #restart: NodeJS.Timeout | undefined;
   #lastWords = "";
-  /** Where it listens, if it does: its ports by the names that it announces. They stay when it starts again. */
+  /**
+   * Where it listens, if it does: its ports by the names that it announces. They stay when it
+   * starts again.
+   */
   readonly ports: Record<string, number> = {};
 
   constructor(name: string, listens: boolean, logs: string, watcher: Watcher, plan: () => Plan) {
@@ -89,7 +95,8 @@ export class Part {
     this.#become("starting");
     const plan = this.#plan();
     const started = Date.now();
-    // In a process group of its own it does not get the Ctrl-C that is meant for all, and is ended in order.
+    // In a process group of its own it does not get the Ctrl-C that is meant for all, and is ended
+    // in order.
     const child = spawn("/bin/sh", [SUPERVISE, plan.program, ...plan.arguments], {
       detached: true,
       env: { ...inherited(), PORT: String(this.port ?? 0), ...plan.variables },
@@ -130,7 +137,8 @@ export class Part {
   }
 
   signal(signal: NodeJS.Signals): void {
-    if (this.#process !== undefined && this.#child !== undefined) process.kill(this.#process, signal);
+    if (this.#process !== undefined && this.#child !== undefined)
+      process.kill(this.#process, signal);
   }
 
   async #gone(child: ChildProcess): Promise<void> {
@@ -167,7 +175,9 @@ export class Part {
   async #ready(child: ChildProcess): Promise<void> {
     const timer = setTimeout(() => this.#signalGroup(child, "SIGKILL"), START);
     const said = createInterface({ input: child.stdio[3] as Readable });
-    const announced = this.#listens ? createInterface({ input: child.stdout as Readable }) : undefined;
+    const announced = this.#listens
+      ? createInterface({ input: child.stdout as Readable })
+      : undefined;
     await new Promise<void>((resolve) => {
       const hear = (line: string) => {
         if (/^\d+$/.test(line)) {

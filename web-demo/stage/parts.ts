@@ -11,7 +11,9 @@ import { Part, type Plan, type Watcher } from "./part.ts";
 import { writeSending, writeTemplates } from "./sending.ts";
 import type { Setting } from "./setting.ts";
 
-/** What the collector is started with; it reads its settings once, so a change of them is a restart. */
+/**
+ * What the collector is started with; it reads its settings once, so a change of them is a restart.
+ */
 export interface Signing {
   format: Format;
 }
@@ -58,7 +60,11 @@ export function makeParts(
       },
       servers: { ORIGIN: `127.0.0.1:${origin.port}`, STAGE: `127.0.0.1:${stage}` },
     });
-    return { program: setting.workerd, arguments: ["serve", file, "--control-fd=3"], variables: {} };
+    return {
+      program: setting.workerd,
+      arguments: ["serve", file, "--control-fd=3"],
+      variables: {},
+    };
   });
   writeTemplates(setting);
   const collector = part("collector", false, () => {
@@ -69,7 +75,11 @@ export function makeParts(
 }
 
 function node(setting: Setting, name: string, variables: Record<string, string>): Plan {
-  return { program: process.execPath, arguments: [join(setting.site, "node", `${name}.js`)], variables };
+  return {
+    program: process.execPath,
+    arguments: [join(setting.site, "node", `${name}.js`)],
+    variables,
+  };
 }
 
 function collectorPlan(setting: Setting, keys: Keys, { format }: Signing, sender: string): Plan {
@@ -85,7 +95,8 @@ function collectorPlan(setting: Setting, keys: Keys, { format }: Signing, sender
       // A mail is there within a second, and of a thousand registrations fifty go out at once.
       MAILROOM_BATCH_TIMEOUT: "1000ms",
       MAILROOM_BATCH_LIMIT: "50",
-      // What a killed collector had claimed is free again after the lease: soon, since somebody watches.
+      // What a killed collector had claimed is free again after the lease: soon, since somebody
+      // watches.
       MAILROOM_SENDER_TIMEOUT: "5s",
       MAILROOM_LEASE: "10s",
     },

@@ -1,5 +1,5 @@
--- What the database has of somebody: the account with the newest token of each action, and the newest invitation, which
--- needs no account. $1 is the email.
+-- What the database has of somebody: the account with the newest token of each action, and the
+-- newest invitation, which needs no account. $1 is the email.
 SELECT
     (
         SELECT json_build_object(
@@ -11,7 +11,8 @@ SELECT
         )
         FROM accounts
         LEFT JOIN LATERAL (
-            SELECT json_build_object('id', id, 'expiresAt', expires_at, 'usedAt', consumed_at) AS token
+            SELECT json_build_object('id', id, 'expiresAt', expires_at, 'usedAt', consumed_at)
+                AS token
             FROM tokens
             WHERE tokens.account = accounts.id AND tokens.action = 'activation'
             ORDER BY id DESC
@@ -22,7 +23,8 @@ SELECT
                 'id', id,
                 'expiresAt', expires_at,
                 'usedAt', consumed_at,
-                'tries', (SELECT count(*) FROM mailroom.code_attempts WHERE code_attempts.token = tokens.id)
+                'tries', (SELECT count(*) FROM mailroom.code_attempts
+                WHERE code_attempts.token = tokens.id)
             ) AS token
             FROM tokens
             WHERE tokens.account = accounts.id AND tokens.action = 'password_recovery'
@@ -32,7 +34,8 @@ SELECT
         WHERE accounts.email = $1
     ) AS account,
     (
-        SELECT json_build_object('id', id, 'team', team, 'acceptedAt', extract(epoch FROM accepted_at))
+        SELECT json_build_object('id', id, 'team', team, 'acceptedAt', extract(epoch
+            FROM accepted_at))
         FROM product.invitations
         WHERE email = $1
         ORDER BY invited_at DESC

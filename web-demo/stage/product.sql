@@ -1,4 +1,5 @@
--- A table of a product, which knows nothing of Mailroom: the application calls mailroom.enqueue when it inserts.
+-- A table of a product, which knows nothing of Mailroom: the application calls mailroom.enqueue
+-- when it inserts.
 CREATE SCHEMA product;
 
 CREATE TABLE product.invitations (

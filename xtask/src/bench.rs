@@ -16,8 +16,9 @@ const OF_THE_COLLECTOR: [&str; 9] =
 /// Measures the npm package and the collector
 #[derive(clap::Args)]
 #[command(
-    after_help = "drain, pinned, memory, latency, wake, migrations, requests, send: on a throwaway PostgreSQL; adaptive: a \
-                        simulated day; `cargo xtask bench drain --help` lists their options"
+    after_help = "drain, pinned, memory, latency, wake, migrations, requests, send: on a throwaway \
+                  PostgreSQL; adaptive: a simulated day; `cargo xtask bench drain --help` lists \
+                  their options"
 )]
 pub(crate) struct Options {
     #[command(subcommand)]
@@ -30,11 +31,14 @@ pub(crate) struct Options {
 
 #[derive(clap::Subcommand)]
 enum Benchmark {
-    /// The bytes of the npm package: its module, its inlined entry minified and gzipped, the tarball
+    /// The bytes of the npm package: its module, its inlined entry minified and gzipped, the
+    /// tarball
     Package,
-    /// The start of a Node process that imports the npm package and verifies a first token, beside an empty one
+    /// The start of a Node process that imports the npm package and verifies a first token, beside
+    /// an empty one
     Start,
-    /// Whether the time of a verification in the npm package's module depends on the tag (Welch's t-test)
+    /// Whether the time of a verification in the npm package's module depends on the tag (Welch's
+    /// t-test)
     Timing,
     /// One verification by the npm package in Node, beside other ways to do it and the native core
     Verify,
@@ -49,8 +53,13 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         Benchmark::Timing => program("timing")?,
         Benchmark::Verify => {
             // `tests/bench/native.mjs` starts it the same way once it is compiled.
-            let native =
-                ["bench", "--quiet", "--package=mailroom-verifier-core", "--bench=verify", "--no-run"];
+            let native = [
+                "bench",
+                "--quiet",
+                "--package=mailroom-verifier-core",
+                "--bench=verify",
+                "--no-run",
+            ];
             watch(&mut tools::cargo(native), "build the native benchmark")?;
             program("verify")?
         }
@@ -63,14 +72,17 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     Ok(ExitCode::from(u8::from(!status.success())))
 }
 
-/// The program `tests/bench/NAME.mjs`, which is given the packed package and a folder to install it into.
+/// The program `tests/bench/NAME.mjs`, which is given the packed package and a folder to install it
+/// into.
 fn program(name: &str) -> Result<Command> {
     let tarball = npm::tarball()?;
     node::install("tests")?;
     let folder = target_folder().join("consumers").join(format!("bench-{name}"));
     let mut command = node::command()?;
     command.arg(workspace().join("tests/bench").join(name).with_extension("mjs"));
-    command.arg(format!("--tarball={}", tarball.display())).arg(format!("--folder={}", folder.display()));
+    command
+        .arg(format!("--tarball={}", tarball.display()))
+        .arg(format!("--folder={}", folder.display()));
     Ok(command)
 }
 

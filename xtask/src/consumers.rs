@@ -28,7 +28,9 @@ pub(crate) fn pack(steps: &mut Steps) {
 /// A step that runs `tests/NAME/main.mjs`.
 pub(crate) fn suite(steps: &mut Steps, extent: Extent, title: &str, name: &'static str) {
     pack(steps);
-    steps.add(title, &[PACK], move || given_package(extent, &format!("tests/{name}/main.mjs"), name));
+    steps.add(title, &[PACK], move || {
+        given_package(extent, &format!("tests/{name}/main.mjs"), name)
+    });
 }
 
 /// The sources of the package, and what was packed: its contents, its types, its command line.
@@ -38,14 +40,17 @@ pub(crate) fn package(steps: &mut Steps, extent: Extent) {
     steps.add("npm package", &[PACK], move || given_package(extent, &program, "npm"));
 }
 
-/// The stores of used tokens, each against the real thing: servers of Redis and PostgreSQL of their own, workerd,
-/// Deno; `DynamoDB` by an emulator.
+/// The stores of used tokens, each against the real thing: servers of Redis and PostgreSQL of their
+/// own, workerd, Deno; `DynamoDB` by an emulator.
 pub(crate) fn stores(steps: &mut Steps, extent: Extent) {
     const PROGRAM: &str = "tests/stores/main.mjs";
     pack(steps);
-    for topics in
-        [&["redis", "upstash"][..], &["durable-objects", "d1"], &["deno-kv", "dynamodb"], &["kit", "memory"]]
-    {
+    for topics in [
+        &["redis", "upstash"][..],
+        &["durable-objects", "d1"],
+        &["deno-kv", "dynamodb"],
+        &["kit", "memory"],
+    ] {
         steps.add(&format!("stores of used tokens, {}", topics.join(", ")), &[PACK], move || {
             let mut command = given_package(extent, PROGRAM, &format!("stores-{}", topics[0]))?;
             command.args(topics);

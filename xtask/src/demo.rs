@@ -22,7 +22,8 @@ const SITE: &str = "pages of the web demonstration";
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// In the terminal: 25 accounts and 10 recoveries; exit 0 only if every token came and was verified twice
+    /// In the terminal: 25 accounts and 10 recoveries; exit 0 only if every token came and was
+    /// verified twice
     #[arg(long)]
     once: bool,
 
@@ -37,7 +38,8 @@ pub(crate) fn run(options: Options) -> Result<ExitCode> {
         Ok(tools::cargo(["build", "--package", "mailroom", "--bin", "mailroom"]))
     });
     steps.add(if is_whole { SITE } else { PROGRAMS }, &[], move || build(is_whole));
-    let is_provided = options.postgres.is_none() && env::var_os("MAILROOM_TEST_DATABASE_URL").is_some();
+    let is_provided =
+        options.postgres.is_none() && env::var_os("MAILROOM_TEST_DATABASE_URL").is_some();
     let wanted = options.postgres.map_or_else(Wanted::from_environment, Ok)?;
     if !is_provided {
         let wanted = wanted.clone();
@@ -54,7 +56,8 @@ pub(crate) fn run(options: Options) -> Result<ExitCode> {
     Err(demonstration.exec()).context("cannot run the demonstration")
 }
 
-/// The demonstration in Chromium, on the first of the versions: what differs between them other parts look at.
+/// The demonstration in Chromium, on the first of the versions: what differs between them other
+/// parts look at.
 pub(crate) fn test_pages(steps: &mut Steps, extent: Extent) {
     rust::build(steps);
     consumers::biome(steps, "formatting and lints of the web demonstration", SOURCE);
@@ -68,7 +71,9 @@ pub(crate) fn test_pages(steps: &mut Steps, extent: Extent) {
     steps.add(&format!("web demonstration on {wanted}"), &[BUILD, SITE], move || {
         let server = Cluster::builder().version(wanted.clone()).start()?;
         let mut command = node::command()?;
-        command.arg(workspace().join("tests/web/main.mjs")).arg(target_folder().join("consumers/web"));
+        command
+            .arg(workspace().join("tests/web/main.mjs"))
+            .arg(target_folder().join("consumers/web"));
         command.env("MAILROOM_TEST_DATABASE_URL", server.url("postgres"));
         command.args(extent.groups);
         tell(&mut command, true)?;
@@ -91,7 +96,8 @@ pub(crate) fn test_once(steps: &mut Steps, extent: Extent) {
     }
 }
 
-/// Builds the programs for Node and, if it `is_whole`, the pages and the edge function with the packed npm package.
+/// Builds the programs for Node and, if it `is_whole`, the pages and the edge function with the
+/// packed npm package.
 fn build(is_whole: bool) -> Result<()> {
     node::install(SOURCE)?;
     let mut command = node::command()?;

@@ -13,7 +13,10 @@ use anyhow::{Context, Result, ensure};
 pub(crate) const REFRESH: Duration = Duration::from_secs(15);
 
 /// Returns whether the command succeeded, and all that it printed, once it has ended.
-pub(crate) fn execute(command: &mut Command, line: impl FnMut(&str) + Send) -> Result<(bool, String)> {
+pub(crate) fn execute(
+    command: &mut Command,
+    line: impl FnMut(&str) + Send,
+) -> Result<(bool, String)> {
     let program = command.get_program().to_string_lossy().into_owned();
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().with_context(|| format!("cannot run {program}"))?;
@@ -38,7 +41,8 @@ pub(crate) fn execute(command: &mut Command, line: impl FnMut(&str) + Send) -> R
     Ok((succeeded, printed.into_inner().unwrap_or_else(PoisonError::into_inner).0))
 }
 
-/// Runs a long command that a step needs, says what it does and how far it is, and shows all that it printed only if it fails.
+/// Runs a long command that a step needs, says what it does and how far it is, and shows all that
+/// it printed only if it fails.
 pub(crate) fn watch(command: &mut Command, what: &str) -> Result<()> {
     eprintln!("{what} ...");
     let (started, mut shown) = (Instant::now(), Instant::now());
@@ -60,7 +64,8 @@ pub(crate) fn typed(command: &Command) -> String {
         shlex::try_quote(&word).map_or(word.clone(), Into::into)
     };
     let lasting = command.get_envs().filter(|(name, _)| *name != "MAILROOM_TEST_DATABASE_URL");
-    let settings = lasting.filter_map(|(name, value)| Some(format!("{}={}", name.display(), quoted(value?))));
+    let settings =
+        lasting.filter_map(|(name, value)| Some(format!("{}={}", name.display(), quoted(value?))));
     let words = [command.get_program()].into_iter().chain(command.get_args()).map(quoted);
     settings.chain(words).collect::<Vec<_>>().join(" ")
 }
@@ -76,7 +81,8 @@ mod tests {
         let error = watch(&mut command, "fail").unwrap_err().to_string();
         assert!(error.starts_with("cannot fail:\n"), "{error}");
         assert!(error.contains("one") && error.contains("two"), "{error}");
-        let error = format!("{:#}", watch(&mut Command::new("/nowhere/program"), "start").unwrap_err());
+        let error =
+            format!("{:#}", watch(&mut Command::new("/nowhere/program"), "start").unwrap_err());
         assert!(error.starts_with("cannot start: cannot run /nowhere/program"), "{error}");
         assert!(watch(Command::new("sh").args(["-c", "true"]), "succeed").is_ok());
     }

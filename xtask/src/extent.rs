@@ -20,10 +20,14 @@ pub(crate) struct Extent {
 impl Extent {
     pub(crate) fn new(asked: Option<&str>, full: bool, groups: &[String]) -> Result<Self> {
         let versions: Vec<Wanted> = match asked {
-            None if full || is_continuous_integration() => vec![Wanted::Major(15), Wanted::Major(18)],
+            None if full || is_continuous_integration() => {
+                vec![Wanted::Major(15), Wanted::Major(18)]
+            }
             None => vec![Wanted::from_environment()?],
             Some("all") => Installation::majors().into_iter().map(Wanted::Major).collect(),
-            Some(list) => list.split(',').map(|text| Wanted::parse(text.trim())).collect::<Result<_, _>>()?,
+            Some(list) => {
+                list.split(',').map(|text| Wanted::parse(text.trim())).collect::<Result<_, _>>()?
+            }
         };
         let is_named = asked.is_none() || !versions.contains(&Wanted::Any);
         ensure!(is_named, "--postgres takes versions such as 15 or 15,18, or `all`");

@@ -40,8 +40,11 @@ pub(crate) struct Options {
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     let targets = targets(&options.targets)?;
-    let fuzzer =
-        Fuzzer { path: install()?, sanitizer: &options.sanitizer, work: target_folder().join("fuzz") };
+    let fuzzer = Fuzzer {
+        path: install()?,
+        sanitizer: &options.sanitizer,
+        work: target_folder().join("fuzz"),
+    };
     watch(&mut fuzzer.cargo("build"), "build the targets")?;
     let seed = options.seed.unwrap_or_else(tools::new_seed);
     let (mut has_passed, mut summary) = (true, Vec::new());
@@ -52,10 +55,15 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         if succeeded && options.keep {
             fuzzer.keep(target)?;
         }
-        summary.push(format!("{:6} {target:20} {figures}", if succeeded { "ok" } else { "FAILED" }));
+        summary
+            .push(format!("{:6} {target:20} {figures}", if succeeded { "ok" } else { "FAILED" }));
     }
     println!("\n{}", summary.join("\n"));
-    println!("again: cargo xtask fuzz --seconds {} --seed {seed} {}", options.seconds, targets.join(" "));
+    println!(
+        "again: cargo xtask fuzz --seconds {} --seed {seed} {}",
+        options.seconds,
+        targets.join(" ")
+    );
     Ok(ExitCode::from(u8::from(!has_passed)))
 }
 
@@ -63,7 +71,8 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
 fn install() -> Result<OsString> {
     let root = tools_folder().join(format!("cargo-fuzz-{CARGO_FUZZ}"));
     if !root.join("bin/cargo-fuzz").is_file() {
-        let mut command = tools::cargo(["install", "--locked", "--version", CARGO_FUZZ, "cargo-fuzz"]);
+        let mut command =
+            tools::cargo(["install", "--locked", "--version", CARGO_FUZZ, "cargo-fuzz"]);
         // Built aside, so that its hundreds of dependencies do not fill the target folder.
         command.arg("--root").arg(&root).env_remove("CARGO_TARGET_DIR");
         watch(&mut command, &format!("build cargo-fuzz {CARGO_FUZZ}, once, in some minutes"))?;
@@ -100,11 +109,13 @@ impl Fuzzer<'_> {
         command
     }
 
-    /// Runs a target on its corpus; new inputs go to a folder that is empty at first, so that the seed repeats the run.
-    /// Returns whether it passed, and its last figures.
+    /// Runs a target on its corpus; new inputs go to a folder that is empty at first, so that the
+    /// seed repeats the run. Returns whether it passed, and its last figures.
     fn run(&self, target: &str, seconds: u32, seed: u32) -> Result<(bool, String)> {
         let mut command = self.cargo("run");
-        command.arg(target).args([emptied(&self.work.join("new").join(target))?, self.corpus(target)?]);
+        command
+            .arg(target)
+            .args([emptied(&self.work.join("new").join(target))?, self.corpus(target)?]);
         command.args([
             "--",
             "-max_len=1024",
@@ -134,10 +145,15 @@ impl Fuzzer<'_> {
     fn keep(&self, target: &str) -> Result<()> {
         let least = emptied(&self.work.join("least").join(target))?;
         let mut command = self.cargo("run");
-        command.arg(target).args([&least, &self.corpus(target)?, &self.work.join("new").join(target)]);
+        command.arg(target).args([
+            &least,
+            &self.corpus(target)?,
+            &self.work.join("new").join(target),
+        ]);
         command.args(["--", "-set_cover_merge=1", "-max_len=1024"]);
         watch(&mut command, &format!("make the corpus of {target} smaller"))?;
-        let inputs = tools::entries(least)?.into_iter().map(fs::read).collect::<Result<Vec<_>, _>>()?;
+        let inputs =
+            tools::entries(least)?.into_iter().map(fs::read).collect::<Result<Vec<_>, _>>()?;
         println!("    {} inputs kept in {}", inputs.len(), corpus::file(target).display());
         corpus::write(target, inputs)
     }

@@ -14,12 +14,14 @@ pub(crate) struct Load(Vec<Child>);
 impl Load {
     /// Starts so many for each core.
     pub(crate) fn start(per_core: usize) -> Result<Self> {
-        let cores = thread::available_parallelism().context("the number of cores is not known")?.get();
+        let cores =
+            thread::available_parallelism().context("the number of cores is not known")?.get();
         let program = env::current_exe().context("the path of this program is not known")?;
         let mut load = Self(Vec::new());
         for _ in 0..per_core * cores {
             let mut command = Command::new(&program);
-            // This process alone has the other end of the pipe: however it ends, the input ends, too.
+            // This process alone has the other end of the pipe: however it ends, the input ends,
+            // too.
             command.arg("busy").stdin(Stdio::piped());
             load.0.push(command.spawn().context("cannot start a busy process")?);
         }

@@ -1,4 +1,5 @@
-//! The automation of this repository: `cargo xtask bench`, `demo`, `fuzz`, `npm`, `postgres`, `test`.
+//! The automation of this repository: `cargo xtask bench`, `demo`, `fuzz`, `npm`, `postgres`,
+//! `test`.
 
 mod bench;
 mod consumers;
@@ -22,11 +23,16 @@ use clap::Parser;
 use mailroom_tests::postgres::Cluster;
 
 #[derive(Parser)]
-#[command(name = "cargo xtask", bin_name = "cargo xtask", about = "The automation of this repository")]
+#[command(
+    name = "cargo xtask",
+    bin_name = "cargo xtask",
+    about = "The automation of this repository"
+)]
 enum Task {
     /// Measures the npm package and the collector
     Bench(bench::Options),
-    /// Shows the whole way of a link on web pages: register, receive, click, and see the edge decide
+    /// Shows the whole way of a link on web pages: register, receive, click, and see the edge
+    /// decide
     Demo(demo::Options),
     /// Fuzzes every parser and redeeming
     Fuzz(fuzz::Options),

@@ -20,17 +20,23 @@ pub(crate) fn command() -> Result<Command> {
     Ok(Command::new("node"))
 }
 
-/// The path of a program that npm has in a package for each platform. It may be told not to run the scripts that look for it.
+/// The path of a program that npm has in a package for each platform. It may be told not to run the
+/// scripts that look for it.
 pub(crate) fn program(folder: &str, package: &str, x64: &str, name: &str) -> Result<PathBuf> {
     let system = if consts::OS == "macos" { "darwin" } else { consts::OS };
     let processor = if consts::ARCH == "aarch64" { "arm64" } else { x64 };
     let package = format!("node_modules/{package}-{system}-{processor}");
     let program = workspace().join(folder).join(package).join("bin").join(name);
-    ensure!(program.is_file(), "npm has no {name} for this machine: {} is missing", program.display());
+    ensure!(
+        program.is_file(),
+        "npm has no {name} for this machine: {} is missing",
+        program.display()
+    );
     Ok(program)
 }
 
-/// Installs what the `package-lock.json` of a folder lists, unless that very list is installed already.
+/// Installs what the `package-lock.json` of a folder lists, unless that very list is installed
+/// already.
 pub(crate) fn install(folder: &str) -> Result<()> {
     let path = workspace().join(folder);
     let wanted = fs::read_to_string(path.join("package-lock.json"))

@@ -47,8 +47,10 @@ pub(crate) fn tarball() -> Result<PathBuf> {
     let mut pack = npm(["pack", "--silent"]);
     let (succeeded, printed) = execute(pack.arg("--pack-destination").arg(&folder), |_| ())?;
     ensure!(succeeded, "cannot pack: {printed}");
-    let name =
-        printed.lines().find(|line| folder.join(line).is_file()).context("npm names what it has packed")?;
+    let name = printed
+        .lines()
+        .find(|line| folder.join(line).is_file())
+        .context("npm names what it has packed")?;
     fs::write(&made_of, format!("{sources} {name}"))?;
     Ok(folder.join(name))
 }

@@ -14,7 +14,8 @@ use crate::extent::Extent;
 use crate::step::Steps;
 use crate::{npm, tools};
 
-/// What the core compiles for besides this machine: a browser, and a processor without an operating system.
+/// What the core compiles for besides this machine: a browser, and a processor without an operating
+/// system.
 const TARGETS: [&str; 2] = [npm::WASM, "thumbv7em-none-eabi"];
 
 /// The step that compiles everything.
@@ -23,14 +24,16 @@ pub(crate) const BUILD: &str = "build";
 const CLIPPY: &str = "clippy";
 
 /// Where the test programs of cargo are.
-const FOLDERS: [&str; 4] = ["tests/properties/tests", "tests/tests", "verifier-core/tests", "xtask/tests"];
+const FOLDERS: [&str; 4] =
+    ["tests/properties/tests", "tests/tests", "verifier-core/tests", "xtask/tests"];
 
 /// The program of all tests that need a server, and the one of those under fault.
 const DATABASE: &str = "database";
 const FAULTS: &str = "faults";
 
-/// What of the program `database` depends on the version of the server: rights, functions, locks, plans, and connecting. The
-/// rest is about the collector or a clock, and runs on the first version unless everything is asked for.
+/// What of the program `database` depends on the version of the server: rights, functions, locks,
+/// plans, and connecting. The rest is about the collector or a clock, and runs on the first version
+/// unless everything is asked for.
 const OF_THE_VERSION: [&str; 15] = [
     "accounts::",
     "connecting::",
@@ -50,7 +53,8 @@ const OF_THE_VERSION: [&str; 15] = [
 ];
 
 /// What runs `pg_dump`, which only Debian's packages have, on the first version alone.
-const OF_PG_DUMP: [&str; 2] = ["--skip=any_account::secrets::", "--skip=migrations::schema_name::dumps::"];
+const OF_PG_DUMP: [&str; 2] =
+    ["--skip=any_account::secrets::", "--skip=migrations::schema_name::dumps::"];
 
 pub(crate) fn formatting(steps: &mut Steps) {
     steps.add("formatting", &[], || {
@@ -59,7 +63,8 @@ pub(crate) fn formatting(steps: &mut Steps) {
     });
 }
 
-/// Everything once for this machine, and the modules of the npm package, whose code is compiled for nothing else, with the core.
+/// Everything once for this machine, and the modules of the npm package, whose code is compiled for
+/// nothing else, with the core.
 pub(crate) fn clippy(steps: &mut Steps) {
     let mut add = |title: &str, needs: &[&'static str], arguments: &[&str]| {
         let mut command = tools::cargo(["clippy"]);
@@ -70,10 +75,12 @@ pub(crate) fn clippy(steps: &mut Steps) {
             Ok(command)
         });
     };
-    // After the build and the tests that wait for it: cargo lets one command at a time into the target folder.
+    // After the build and the tests that wait for it: cargo lets one command at a time into the
+    // target folder.
     add(CLIPPY, &[BUILD], &["--workspace", "--all-targets"]);
     for feature in ["shared", "public"] {
-        let packages = ["--package", "mailroom-verifier-wasm", "--package", "mailroom-verifier-core"];
+        let packages =
+            ["--package", "mailroom-verifier-wasm", "--package", "mailroom-verifier-core"];
         let features = format!("mailroom-verifier-wasm/{feature}");
         let features = ["--no-default-features", "--features", &features, "--target", TARGETS[0]];
         let title = format!("clippy, module of {feature} keys");
@@ -81,10 +88,12 @@ pub(crate) fn clippy(steps: &mut Steps) {
     }
 }
 
-/// The crate of the core as crates.io would get it, of which cargo warns of nothing. What it is made of is compiled elsewhere.
+/// The crate of the core as crates.io would get it, of which cargo warns of nothing. What it is
+/// made of is compiled elsewhere.
 pub(crate) fn core_package(steps: &mut Steps) {
     steps.add("package of the core", &[], || {
-        let mut command = tools::cargo(["package", "--package", "mailroom-verifier-core", "--locked"]);
+        let mut command =
+            tools::cargo(["package", "--package", "mailroom-verifier-core", "--locked"]);
         command.args(["--offline", "--allow-dirty", "--no-verify"]);
         let (succeeded, said) = execute(&mut command, |_| ())?;
         ensure!(succeeded && !said.contains("warning"), "{said}");
@@ -92,8 +101,8 @@ pub(crate) fn core_package(steps: &mut Steps) {
     });
 }
 
-/// Compiles all that the tests run, at once: builds of fewer targets would choose other features for the same dependencies, and
-/// compile them again.
+/// Compiles all that the tests run, at once: builds of fewer targets would choose other features
+/// for the same dependencies, and compile them again.
 pub(crate) fn build(steps: &mut Steps) {
     steps.add(BUILD, &[], || {
         tools::add("target", &TARGETS)?;
@@ -105,23 +114,28 @@ pub(crate) fn build(steps: &mut Steps) {
 pub(crate) fn without_database(steps: &mut Steps) {
     build(steps);
     steps.add("tests without a database", &[BUILD], || {
-        let mut command = tools::cargo(["test", "--workspace", "--no-fail-fast", "--lib", "--bins"]);
+        let mut command =
+            tools::cargo(["test", "--workspace", "--no-fail-fast", "--lib", "--bins"]);
         for test in test_programs()?.into_iter().filter(|name| name != DATABASE && name != FAULTS) {
             command.arg("--test").arg(test);
         }
         command.env("MAILROOM_TEST_PROGRAM", tools::built("mailroom")?);
         Ok(command)
     });
-    steps.add("documentation tests", &[BUILD], || Ok(tools::cargo(["test", "--workspace", "--doc"])));
+    steps.add("documentation tests", &[BUILD], || {
+        Ok(tools::cargo(["test", "--workspace", "--doc"]))
+    });
 }
 
 /// The tests that need a server, all on the first version, and on each other what depends on it.
 pub(crate) fn with_database(steps: &mut Steps, extent: Extent) {
     build(steps);
     // A server that the caller provides stands for the one that would be started.
-    let provided = extent.versions == [Wanted::Any] && env::var_os("MAILROOM_TEST_DATABASE_URL").is_some();
+    let provided =
+        extent.versions == [Wanted::Any] && env::var_os("MAILROOM_TEST_DATABASE_URL").is_some();
     for (number, wanted) in extent.versions.iter().enumerate() {
-        let title = if provided { "the provided PostgreSQL".to_owned() } else { wanted.to_string() };
+        let title =
+            if provided { "the provided PostgreSQL".to_owned() } else { wanted.to_string() };
         steps.add(&format!("tests on {title}"), &[BUILD], move || {
             let mut command = tests(extent, DATABASE)?;
             if number > 0 {
@@ -161,7 +175,8 @@ pub(crate) fn chaos(duration: Duration, seed: u64, wanted: &Wanted) -> Result<Co
     Ok(command)
 }
 
-/// A test program; of the whole workspace, as it was built: one package alone would choose other features.
+/// A test program; of the whole workspace, as it was built: one package alone would choose other
+/// features.
 fn tests(extent: Extent, program: &str) -> Result<Command> {
     let mut command = tools::cargo(["test", "--workspace", "--no-fail-fast", "--test", program]);
     // They wait more than they work.
@@ -175,7 +190,9 @@ fn tests(extent: Extent, program: &str) -> Result<Command> {
 fn test_programs() -> Result<BTreeSet<OsString>> {
     let mut names = BTreeSet::new();
     for folder in FOLDERS {
-        names.extend(tools::entries(folder)?.iter().filter_map(|path| Some(path.file_stem()?.to_owned())));
+        names.extend(
+            tools::entries(folder)?.iter().filter_map(|path| Some(path.file_stem()?.to_owned())),
+        );
     }
     Ok(names)
 }

@@ -1,4 +1,5 @@
-//! Runs steps in lanes, each as soon as what it needs has passed, says how far they are, and remembers how each ended.
+//! Runs steps in lanes, each as soon as what it needs has passed, says how far they are, and
+//! remembers how each ended.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -13,11 +14,12 @@ use mailroom_tests::postgres::Cluster;
 use crate::execute::{REFRESH, execute, typed};
 use crate::tools::is_continuous_integration;
 
-/// How many steps run at once. Most of those that need a server or a browser wait half of the time; a fourth beside them makes
-/// all slower than what they wait for expects.
+/// How many steps run at once. Most of those that need a server or a browser wait half of the time;
+/// a fourth beside them makes all slower than what they wait for expects.
 const LANES: usize = 3;
 
-/// What a step does once it is prepared: nothing more, or a command, with a server that runs as long.
+/// What a step does once it is prepared: nothing more, or a command, with a server that runs as
+/// long.
 pub(crate) struct Prepared(Option<Command>, Option<Cluster>);
 
 impl From<()> for Prepared {
@@ -76,12 +78,18 @@ pub(crate) struct Steps {
 
 impl Steps {
     pub(crate) fn new() -> Self {
-        Self { waiting: Vec::new(), summary: Vec::new(), total: Counts::default(), started: Instant::now() }
+        Self {
+            waiting: Vec::new(),
+            summary: Vec::new(),
+            total: Counts::default(),
+            started: Instant::now(),
+        }
     }
 
-    /// Adds a step, which [`Self::run`] starts when the steps that it needs have passed, and leaves out if one of them fails; one
-    /// that was not added does not matter. A title that was added before is the same step. The output is shown only if the step
-    /// fails, except for lines that say why something was skipped.
+    /// Adds a step, which [`Self::run`] starts when the steps that it needs have passed, and leaves
+    /// out if one of them fails; one that was not added does not matter. A title that was added
+    /// before is the same step. The output is shown only if the step fails, except for lines that
+    /// say why something was skipped.
     pub(crate) fn add<P: Into<Prepared>>(
         &mut self,
         title: &str,
@@ -94,13 +102,15 @@ impl Steps {
         }
     }
 
-    /// Runs the steps in their order, at most [`LANES`] at the same time, and returns whether all that have run so far passed.
+    /// Runs the steps in their order, at most [`LANES`] at the same time, and returns whether all
+    /// that have run so far passed.
     pub(crate) fn run(&mut self) -> bool {
         let (sender, news) = mpsc::channel();
         let mut waiting = std::mem::take(&mut self.waiting);
         let title = |step: &Step| (step.title.clone(), State::WaitingOrRunning);
         let mut states: HashMap<String, State> = waiting.iter().map(title).collect();
-        let (mut running, mut last, mut shown) = (0, (String::new(), String::new()), Instant::now());
+        let (mut running, mut last, mut shown) =
+            (0, (String::new(), String::new()), Instant::now());
         loop {
             let mut number = 0;
             while let Some(step) = waiting.get(number) {
@@ -148,11 +158,15 @@ impl Steps {
         let verdict = if counts.failed == 0 { "ok" } else { "FAILED" };
         let numbers = counts.passed + counts.failed + counts.skipped > 1;
         let numbers = if numbers { format!("   {counts}") } else { String::new() };
-        let line = format!("  {verdict:6} {:44} {:>9}{numbers}", ended.title, seconds(ended.elapsed));
+        let line =
+            format!("  {verdict:6} {:44} {:>9}{numbers}", ended.title, seconds(ended.elapsed));
         println!("{line}");
         self.summary.push(line);
         self.summary.extend(
-            ended.again.filter(|_| counts.failed > 0).map(|command| format!("         again: {command}")),
+            ended
+                .again
+                .filter(|_| counts.failed > 0)
+                .map(|command| format!("         again: {command}")),
         );
         self.total.passed += counts.passed;
         self.total.failed += counts.failed;
@@ -163,7 +177,8 @@ impl Steps {
     pub(crate) fn summary(&self) -> ExitCode {
         println!("\nsummary\n{}", self.summary.join("\n"));
         println!("  in {} altogether", seconds(self.started.elapsed()));
-        // Continuous integration installs everything, so that nothing has a reason to be skipped there.
+        // Continuous integration installs everything, so that nothing has a reason to be skipped
+        // there.
         let incomplete = self.total.skipped > 0 && is_continuous_integration();
         if incomplete {
             println!("  FAILED: tests were skipped, which continuous integration does not allow");
@@ -178,9 +193,12 @@ fn work(step: Step, news: &Sender<News>) {
     let result = (step.prepare)().and_then(|Prepared(command, _server)| {
         let Some(mut command) = command else { return Ok((true, String::new())) };
         again = Some(typed(&command));
-        // The output is searched for results, so it has no colours. Of an error its message tells what is wrong, and fifty
-        // frames of runtimes below it hide that.
-        command.env("CARGO_TERM_COLOR", "never").env_remove("FORCE_COLOR").env("RUST_LIB_BACKTRACE", "0");
+        // The output is searched for results, so it has no colours. Of an error its message tells
+        // what is wrong, and fifty frames of runtimes below it hide that.
+        command
+            .env("CARGO_TERM_COLOR", "never")
+            .env_remove("FORCE_COLOR")
+            .env("RUST_LIB_BACKTRACE", "0");
         execute(&mut command, |line| {
             if !line.trim().is_empty() {
                 news.send(News::Line(title.clone(), line.trim().to_owned())).ok();
@@ -188,7 +206,8 @@ fn work(step: Step, news: &Sender<News>) {
         })
     });
     let (succeeded, output) = result.unwrap_or_else(|error| (false, format!("{error:#}\n")));
-    news.send(News::Ended(Ended { title, elapsed: started.elapsed(), succeeded, output, again })).ok();
+    news.send(News::Ended(Ended { title, elapsed: started.elapsed(), succeeded, output, again }))
+        .ok();
 }
 
 fn seconds(time: Duration) -> String {
@@ -215,10 +234,15 @@ impl fmt::Display for Counts {
 
 /// Adds up the result lines of Rust's test harness.
 fn count(output: &str, succeeded: bool) -> Counts {
-    let results: Vec<&str> = output.lines().filter_map(|line| line.strip_prefix("test result: ")).collect();
+    let results: Vec<&str> =
+        output.lines().filter_map(|line| line.strip_prefix("test result: ")).collect();
     let words: Vec<&str> = results.iter().flat_map(|result| result.split([' ', ';'])).collect();
     let sum = |kind: &str| -> usize {
-        words.windows(2).filter(|pair| pair[1] == kind).filter_map(|pair| pair[0].parse::<usize>().ok()).sum()
+        words
+            .windows(2)
+            .filter(|pair| pair[1] == kind)
+            .filter_map(|pair| pair[0].parse::<usize>().ok())
+            .sum()
     };
     let skipped = sum("ignored") + skipped(output).count();
     let mut counts = Counts { passed: sum("passed"), failed: sum("failed"), skipped };
@@ -265,7 +289,8 @@ mod tests {
         std::fs::create_dir_all(&folder).unwrap();
         let (path, mut steps) = (folder.display(), Steps::new());
         for number in 0..7 {
-            let script = format!("cd {path}; touch {number}; sleep 0.2; test $(ls | wc -l) -le {LANES}");
+            let script =
+                format!("cd {path}; touch {number}; sleep 0.2; test $(ls | wc -l) -le {LANES}");
             steps.add(&number.to_string(), &[], shell(&format!("{script} && rm {number}")));
         }
         assert!(steps.run(), "{:?}", steps.summary);
@@ -274,7 +299,8 @@ mod tests {
 
     #[test]
     fn a_step_waits_for_what_it_needs_and_is_left_out_if_that_fails() {
-        let file = std::env::temp_dir().join(format!("made-{}", std::process::id())).display().to_string();
+        let file =
+            std::env::temp_dir().join(format!("made-{}", std::process::id())).display().to_string();
         let mut steps = Steps::new();
         steps.add("make", &[], shell(&format!("sleep 0.2; touch {file}")));
         steps.add("make", &[], shell("the same step"));
@@ -287,17 +313,20 @@ mod tests {
         let mut starts: Vec<_> = steps.summary.iter().map(|line| line[..22].trim()).collect();
         starts.sort_unstable();
         let again = ["again: /no/wh", "again: sh -c"];
-        let ended = ["FAILED fail", "FAILED no program", again[0], again[1], "ok     make", "ok     use"];
+        let ended =
+            ["FAILED fail", "FAILED no program", again[0], again[1], "ok     make", "ok     use"];
         assert_eq!(starts, ended);
     }
 
     #[test]
     fn results_are_added_up_and_what_tests_nothing_fails() {
-        let results = "test result: ok. 12 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out\n\
-            test result: FAILED. 3 passed; 2 failed; 0 ignored; 0 measured\n";
+        let results = "test result: ok. 12 passed; 0 failed; 1 ignored; 0 measured; 0 filtered \
+                       out\n\
+                       test result: FAILED. 3 passed; 2 failed; 0 ignored; 0 measured\n";
         let skipping = "skipped: a::b: no Python\ntest result: ok. 2 passed; 0 failed; 0 ignored\n";
         let empty = "test result: ok. 0 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out\n";
-        let crash = "test result: ok. 12 passed; 0 failed; 0 ignored\nprocess didn't exit successfully\n";
+        let crash =
+            "test result: ok. 12 passed; 0 failed; 0 ignored\nprocess didn't exit successfully\n";
         for (output, succeeded, [passed, failed, skipped]) in [
             (results, false, [15, 2, 1]),
             (skipping, true, [2, 0, 1]),
@@ -312,7 +341,8 @@ mod tests {
 
     #[test]
     fn a_failure_is_shown_without_what_went_well() {
-        let output = "   Compiling tokio\ntest a ... ok\ntest b ... FAILED\n   Checking x\nbecause\n";
+        let output =
+            "   Compiling tokio\ntest a ... ok\ntest b ... FAILED\n   Checking x\nbecause\n";
         assert_eq!(without_successes(output), "test b ... FAILED\nbecause\n");
     }
 }

@@ -11,7 +11,8 @@ use crate::load::Load;
 use crate::step::Steps;
 use crate::{consumers, demo, rust, tools};
 
-/// A part of the suite that can be asked for by name. In the order in which they start: the formatting, then the longest first.
+/// A part of the suite that can be asked for by name. In the order in which they start: the
+/// formatting, then the longest first.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Part {
     /// the formatting of the Rust code
@@ -32,7 +33,8 @@ enum Part {
     Npm,
     /// every fault there is, on the first PostgreSQL version
     Faults,
-    /// the stores of used tokens, against Redis, PostgreSQL, workerd, Deno and an emulator of `DynamoDB`
+    /// the stores of used tokens, against Redis, PostgreSQL, workerd, Deno and an emulator of
+    /// `DynamoDB`
     Stores,
     /// the packed npm package in Chromium
     Browser,
@@ -84,26 +86,29 @@ pub(crate) struct Options {
     /// What to run, in the order below; everything unless something is named
     parts: Vec<Part>,
 
-    /// Everything there is, in its long form: every test on every PostgreSQL version, 20,000 tokens under each fault, the whole
-    /// suite in every way to load the npm package
+    /// Everything there is, in its long form: every test on every PostgreSQL version, 20,000 tokens
+    /// under each fault, the whole suite in every way to load the npm package
     #[arg(long)]
     full: bool,
 
-    /// The PostgreSQL versions of the database tests: `15`, `15,18`, or `all` that are installed or can be fetched.
-    /// By default the one that is found first; both 15 and 18 with --full and where the variable CI is set
+    /// The PostgreSQL versions of the database tests: `15`, `15,18`, or `all` that are installed or
+    /// can be fetched. By default the one that is found first; both 15 and 18 with --full and where
+    /// the variable CI is set
     #[arg(long, value_name = "VERSIONS")]
     postgres: Option<String>,
 
-    /// Beside so many busy processes for each core, which end with the run: what passes with 2 passes on a machine that does
-    /// much else
+    /// Beside so many busy processes for each core, which end with the run: what passes with 2
+    /// passes on a machine that does much else
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=16))]
     load: Option<u8>,
 
-    /// With the part `web` alone: words of the title of the groups to run, --order=reverse, or --order=N for a random order
+    /// With the part `web` alone: words of the title of the groups to run, --order=reverse,
+    /// or --order=N for a random order
     #[arg(last = true, value_name = "GROUPS", conflicts_with = "chaos")]
     groups: Vec<String>,
 
-    /// Instead: inject faults of every kind at random for this long, such as 30m, and check the whole history of the queue
+    /// Instead: inject faults of every kind at random for this long, such as 30m, and check the
+    /// whole history of the queue
     #[arg(long, value_name = "TIME", value_parser = span, conflicts_with = "parts")]
     chaos: Option<Duration>,
 
@@ -127,8 +132,10 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         };
         let seed = options.seed.unwrap_or_else(|| tools::new_seed().into());
         // It tells itself how far it is.
-        let mut chaos = rust::chaos(duration, seed, wanted)?.spawn().context("cannot run the chaos")?;
-        // Held until it has ended: if a signal ends this process alone, the chaos hears that its input has ended.
+        let mut chaos =
+            rust::chaos(duration, seed, wanted)?.spawn().context("cannot run the chaos")?;
+        // Held until it has ended: if a signal ends this process alone, the chaos hears that its
+        // input has ended.
         let _input = chaos.stdin.take();
         return Ok(ExitCode::from(u8::from(!chaos.wait()?.success())));
     }

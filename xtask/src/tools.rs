@@ -1,4 +1,5 @@
-//! Cargo, parts of Rust that are installed if they are missing, and what this program asks of its surroundings.
+//! Cargo, parts of Rust that are installed if they are missing, and what this program asks of its
+//! surroundings.
 
 use std::env;
 use std::fs;
@@ -14,8 +15,10 @@ use mailroom_tests::tools::workspace;
 pub(crate) fn cargo<I: AsRef<std::ffi::OsStr>>(arguments: impl IntoIterator<Item = I>) -> Command {
     let mut command = Command::new("cargo");
     command.args(arguments).current_dir(workspace());
-    // The cargo that runs this program has set variables about its package; dependencies would be compiled again for them.
-    let of_package = |name: &str| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_");
+    // The cargo that runs this program has set variables about its package; dependencies would be
+    // compiled again for them.
+    let of_package =
+        |name: &str| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_");
     for (name, _) in env::vars_os().filter(|(name, _)| name.to_str().is_some_and(of_package)) {
         command.env_remove(name);
     }
@@ -41,13 +44,15 @@ pub(crate) fn new_seed() -> u32 {
 /// What is in a folder, sorted; a relative one is of the workspace.
 pub(crate) fn entries(folder: impl AsRef<Path>) -> Result<Vec<PathBuf>> {
     let folder = workspace().join(folder);
-    let entries = fs::read_dir(&folder).with_context(|| format!("cannot read {}", folder.display()))?;
+    let entries =
+        fs::read_dir(&folder).with_context(|| format!("cannot read {}", folder.display()))?;
     let mut paths = entries.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>>>()?;
     paths.sort();
     Ok(paths)
 }
 
-/// Adds a `component` of Rust, or a `target`, if it is missing. Where there is no rustup, what needs it says what is missing.
+/// Adds a `component` of Rust, or a `target`, if it is missing. Where there is no rustup, what
+/// needs it says what is missing.
 pub(crate) fn add(kind: &str, names: &[&str]) -> Result<()> {
     // Steps that run beside each other may lack the same.
     static INSTALLING: Mutex<()> = Mutex::new(());
@@ -56,6 +61,11 @@ pub(crate) fn add(kind: &str, names: &[&str]) -> Result<()> {
     command.args([kind, "add"]).args(names).current_dir(workspace());
     let Ok(output) = command.output() else { return Ok(()) };
     let said = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "rustup cannot add the {kind} {}: {}", names.join(", "), said.trim());
+    ensure!(
+        output.status.success(),
+        "rustup cannot add the {kind} {}: {}",
+        names.join(", "),
+        said.trim()
+    );
     Ok(())
 }

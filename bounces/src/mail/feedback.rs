@@ -53,7 +53,8 @@ pub(super) fn read(
         Some(mail)
     } else {
         let part = super::parts_of(message, "rfc822-headers").next();
-        parsed = part.and_then(|part| mail_parser::MessageParser::default().parse_headers(part.contents()));
+        parsed = part
+            .and_then(|part| mail_parser::MessageParser::default().parse_headers(part.contents()));
         parsed.as_ref()
     };
     let of_mail = |names: &'static [&'static str]| -> Vec<String> {

@@ -62,10 +62,12 @@ impl Report {
 
     /// Whether the mail was given up. Who contradicts himself says nothing.
     pub(super) fn has_failed(&self) -> bool {
-        let is_clear = !matches!(self.status, Said::Unclear) && !matches!(self.actual, Said::Unclear);
+        let is_clear =
+            !matches!(self.status, Said::Unclear) && !matches!(self.actual, Said::Unclear);
         let action = self.action.text().and_then(|action| action.split_whitespace().next());
         let action = action.unwrap_or_default().trim_end_matches([';', ',', '.']);
-        is_clear && ["failed", "failure", "fail"].iter().any(|word| action.eq_ignore_ascii_case(word))
+        is_clear
+            && ["failed", "failure", "fail"].iter().any(|word| action.eq_ignore_ascii_case(word))
     }
 
     pub(super) fn status(&self) -> &str {

@@ -5,7 +5,8 @@
 //! nothing, such as a note of absence, is done with: a mail server would send a refusal of it to
 //! its author.
 //!
-//! `mod` → `fields` or `people` (what is reported) → `proof` (of whom) → `crate::diagnosis` (whether the address is gone).
+//! `mod` → `fields` or `people` (what is reported) → `proof` (of whom) → `crate::diagnosis`
+//! (whether the address is gone).
 
 mod feedback;
 mod fields;
@@ -29,7 +30,8 @@ pub(crate) const LARGEST: usize = 1024 * 1024;
 const MOST_RECIPIENTS: usize = 16;
 
 /// The headers by which a mail says where it came to.
-const DESTINATIONS: [&str; 5] = ["To", "Delivered-To", "X-Original-To", "Envelope-To", "X-Envelope-To"];
+const DESTINATIONS: [&str; 5] =
+    ["To", "Delivered-To", "X-Original-To", "Envelope-To", "X-Envelope-To"];
 
 /// What a server writes beside an answer that came when it had seen the content.
 const AFTER_CONTENT: [&str; 4] =
@@ -62,7 +64,9 @@ pub(crate) fn read(mail: &[u8], return_path: &ReturnPath) -> Result<Vec<Notice>,
             return Err(Refusal::Unreadable("it is cut off"));
         }
         let more = fields::reports(&text_of(part));
-        reports.extend(more.ok_or(Refusal::Unreadable("it is about more recipients than a mail has"))?);
+        reports.extend(
+            more.ok_or(Refusal::Unreadable("it is about more recipients than a mail has"))?,
+        );
     }
     if reports.len() > MOST_RECIPIENTS {
         return Err(Refusal::Unreadable("it is about more recipients than a mail has"));
@@ -88,7 +92,11 @@ impl Drop for Parsed<'_> {
     }
 }
 
-fn of_reports(reports: &[Report], proof: &Proof<'_>, message: &Message<'_>) -> Result<Vec<Notice>, Refusal> {
+fn of_reports(
+    reports: &[Report],
+    proof: &Proof<'_>,
+    message: &Message<'_>,
+) -> Result<Vec<Notice>, Refusal> {
     if proof.is_empty() {
         return Err(Refusal::Unproven("it did not come to a return address of this configuration"));
     }
@@ -96,9 +104,11 @@ fn of_reports(reports: &[Report], proof: &Proof<'_>, message: &Message<'_>) -> R
     let is_after_content = AFTER_CONTENT.iter().any(|words| whole.contains(words));
     let (mut notices, mut is_proven) = (Vec::new(), false);
     for report in reports {
-        let Some(address) = report.final_recipient().and_then(|recipient| proof.proven(recipient)) else {
-            is_proven |=
-                report.original_recipient().is_some_and(|recipient| proof.proven(recipient).is_some());
+        let Some(address) = report.final_recipient().and_then(|recipient| proof.proven(recipient))
+        else {
+            is_proven |= report
+                .original_recipient()
+                .is_some_and(|recipient| proof.proven(recipient).is_some());
             continue;
         };
         is_proven = true;
@@ -107,7 +117,8 @@ fn of_reports(reports: &[Report], proof: &Proof<'_>, message: &Message<'_>) -> R
             // OpenSMTPD, Exim and others write it for people alone.
             answer = people::said_of(message, &address).unwrap_or_default();
         }
-        let is_passed_on = report.actual_recipient().is_some_and(|actual| is_elsewhere(actual, &address));
+        let is_passed_on =
+            report.actual_recipient().is_some_and(|actual| is_elsewhere(actual, &address));
         if report.has_failed()
             && !is_passed_on
             && is_gone(report.status(), &answer, &address, is_after_content)
@@ -139,14 +150,21 @@ fn is_elsewhere(actual: &str, address: &str) -> bool {
 fn status_parts<'a>(message: &'a Message<'a>) -> Vec<&'a MessagePart<'a>> {
     let by_type = ["delivery-status", "global-delivery-status", "x-delivery-status"];
     let parts: Vec<_> = by_type.iter().flat_map(|subtype| parts_of(message, subtype)).collect();
-    if parts.iter().any(|part| fields::reports(&text_of(part)).is_none_or(|reports| !reports.is_empty())) {
+    if parts
+        .iter()
+        .any(|part| fields::reports(&text_of(part)).is_none_or(|reports| !reports.is_empty()))
+    {
         return parts;
     }
-    let is_leaf = |part: &&MessagePart<'_>| matches!(part.body, PartType::Text(_) | PartType::Binary(_));
+    let is_leaf =
+        |part: &&MessagePart<'_>| matches!(part.body, PartType::Text(_) | PartType::Binary(_));
     message.parts.iter().filter(is_leaf).filter(|part| fields::is_report(&text_of(part))).collect()
 }
 
-fn parts_of<'a>(message: &'a Message<'a>, subtype: &str) -> impl Iterator<Item = &'a MessagePart<'a>> {
+fn parts_of<'a>(
+    message: &'a Message<'a>,
+    subtype: &str,
+) -> impl Iterator<Item = &'a MessagePart<'a>> {
     message.parts.iter().filter(move |part| {
         ["message", "text", "application"].iter().any(|kind| part.is_content_type(kind, subtype))
     })

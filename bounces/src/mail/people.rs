@@ -26,8 +26,11 @@ const MOST: usize = 16;
 /// Reads a mail without a report; of one that is no notification either, nothing.
 pub(super) fn read(message: &Message<'_>, proof: &Proof<'_>) -> Result<Vec<Notice>, Refusal> {
     let Some(text) = first_text(message) else { return Ok(Vec::new()) };
-    let mut named: Vec<String> =
-        headers(message, &FAILED).flat_map(|value| value.split(',')).take(MOST).map(str::to_owned).collect();
+    let mut named: Vec<String> = headers(message, &FAILED)
+        .flat_map(|value| value.split(','))
+        .take(MOST)
+        .map(str::to_owned)
+        .collect();
     if text.trim_start().starts_with(QMAIL) {
         let lines = text.lines().take(MOST_LINES).map(str::trim);
         let recipients = lines.filter_map(|line| line.strip_prefix('<')?.strip_suffix(">:"));
@@ -63,7 +66,9 @@ fn find(text: &str, address: &str) -> Option<String> {
     };
     let mut lines = text.lines().take(MOST_LINES);
     let mut said = lines.find_map(rest_of)?;
-    for line in lines.take(MOST_SAID).take_while(|line| !line.trim().is_empty() && !names_somebody(line)) {
+    for line in
+        lines.take(MOST_SAID).take_while(|line| !line.trim().is_empty() && !names_somebody(line))
+    {
         said.push(' ');
         said.push_str(line.trim());
     }

@@ -20,8 +20,12 @@ pub(super) struct Proof<'a> {
 
 impl<'a> Proof<'a> {
     /// Takes the return addresses out of values of fields.
-    pub(super) fn of<'b>(return_path: &'a ReturnPath, values: impl Iterator<Item = &'b str>) -> Self {
-        let addresses = values.flat_map(words).filter(|word| return_path.is_of_form(word)).take(MOST);
+    pub(super) fn of<'b>(
+        return_path: &'a ReturnPath,
+        values: impl Iterator<Item = &'b str>,
+    ) -> Self {
+        let addresses =
+            values.flat_map(words).filter(|word| return_path.is_of_form(word)).take(MOST);
         Self { return_path, addresses: addresses.map(str::to_owned).collect() }
     }
 
@@ -65,8 +69,11 @@ fn spellings(field: &str) -> Vec<String> {
         _ => value.split_once([' ', '\t']).map_or(value, |(address, _)| address),
     };
     // A route before the address (RFC 5321, appendix C).
-    let value =
-        if value.starts_with('@') { value.split_once(':').map_or(value, |(_, rest)| rest) } else { value };
+    let value = if value.starts_with('@') {
+        value.split_once(':').map_or(value, |(_, rest)| rest)
+    } else {
+        value
+    };
     let mut spellings = vec![value.trim_end_matches('.').to_owned()];
     let mut add = |spelling: Option<String>| {
         if let Some(spelling) = spelling.filter(|spelling| !spellings.contains(spelling)) {
@@ -121,8 +128,10 @@ mod tests {
     use mailroom_sender::normal_address;
 
     #[test]
-    fn a_recipient_is_found_in_each_spelling_of_mail_servers_and_proven_by_its_own_return_address_alone() {
-        let path = ReturnPath::new("bounces@example.org", "0123456789abcdef0123456789abcdef").unwrap();
+    fn a_recipient_is_found_in_each_spelling_of_mail_servers_and_proven_by_its_own_return_address_alone()
+     {
+        let path =
+            ReturnPath::new("bounces@example.org", "0123456789abcdef0123456789abcdef").unwrap();
         for (address, fields) in [
             (
                 "ada@x.test",
@@ -159,7 +168,8 @@ mod tests {
             let other = Proof::of(&path, [bob.as_str()].into_iter());
             for field in fields {
                 assert!(
-                    proof.proven(field).and_then(|found| normal_address(&found)) == normal_address(address),
+                    proof.proven(field).and_then(|found| normal_address(&found))
+                        == normal_address(address),
                     "{field}"
                 );
                 assert!(other.proven(field).is_none(), "{field}");

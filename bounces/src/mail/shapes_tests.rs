@@ -4,7 +4,8 @@ use base64ct::{Base64, Encoding as _};
 
 use super::*;
 
-const GROUP: &str = "Final-Recipient: rfc822; ada@x.test\nAction: failed\nStatus: 5.1.1\nDiagnostic-Code: smtp; 550 5.1.1 no such user\n";
+const GROUP: &str = "Final-Recipient: rfc822; ada@x.test\nAction: failed\nStatus: 5.1.1\n\
+                     Diagnostic-Code: smtp; 550 5.1.1 no such user\n";
 
 fn path() -> ReturnPath {
     ReturnPath::new("bounces@example.org", "0123456789abcdef0123456789abcdef").unwrap()
@@ -21,11 +22,16 @@ fn to_ada(rest: &str) -> Vec<u8> {
 
 fn with_part(kind: &str, fields: &[u8]) -> Vec<u8> {
     let head = format!(
-        "MIME-Version: 1.0\nContent-Type: multipart/report; report-type=delivery-status; boundary=b\n\n--b\nContent-Type: text/plain\n\n\
+        "MIME-Version: 1.0\nContent-Type: multipart/report; report-type=delivery-status; \
+         boundary=b\n\n--b\nContent-Type: text/plain\n\n\
          It could not be delivered.\n\n--b\n{kind}\n\n"
     );
-    [&to_ada(&head)[..], fields, b"\n--b\nContent-Type: message/rfc822\n\nTo: ada@x.test\n\nhello\n\n--b--\n"]
-        .concat()
+    [
+        &to_ada(&head)[..],
+        fields,
+        b"\n--b\nContent-Type: message/rfc822\n\nTo: ada@x.test\n\nhello\n\n--b--\n",
+    ]
+    .concat()
 }
 
 fn report(fields: &str) -> Vec<u8> {
@@ -34,7 +40,8 @@ fn report(fields: &str) -> Vec<u8> {
 
 /// What is suppressed, and why.
 fn suppressed(mail: &[u8]) -> Vec<(String, Reason)> {
-    let notices = read(mail, &path()).unwrap_or_else(|refusal| panic!("{refusal:?}\n{}", text(mail)));
+    let notices =
+        read(mail, &path()).unwrap_or_else(|refusal| panic!("{refusal:?}\n{}", text(mail)));
     notices.into_iter().map(|mut notice| (notice.addresses.remove(0), notice.reason)).collect()
 }
 
@@ -44,7 +51,8 @@ fn ada(reason: Reason) -> Vec<(String, Reason)> {
 
 #[test]
 fn odd_but_clear_reports_are_read() {
-    let with = |of: &str, by: &str| format!("Reporting-MTA: dns; mx.x.test\n\n{}", GROUP.replace(of, by));
+    let with =
+        |of: &str, by: &str| format!("Reporting-MTA: dns; mx.x.test\n\n{}", GROUP.replace(of, by));
     for fields in [
         GROUP.to_owned(),
         format!("Reporting-MTA: dns; mx.x.test\n{GROUP}"),
@@ -101,10 +109,18 @@ fn reports_are_read_in_whatever_encoding() {
         });
         for charset in ["", "; charset=shift_jis", "; charset=\"nobody knows\""] {
             let kind = format!("{plain}{charset}\nContent-Transfer-Encoding: quoted-printable");
-            assert_eq!(suppressed(&with_part(&kind, quoted.as_bytes())), ada(Reason::Bounce), "{quoted}");
+            assert_eq!(
+                suppressed(&with_part(&kind, quoted.as_bytes())),
+                ada(Reason::Bounce),
+                "{quoted}"
+            );
             let kind = format!("{plain}{charset}\nContent-Transfer-Encoding: base64");
             let encoded = Base64::encode_string(&fields(said)) + "\n";
-            assert_eq!(suppressed(&with_part(&kind, encoded.as_bytes())), ada(Reason::Bounce), "{encoded}");
+            assert_eq!(
+                suppressed(&with_part(&kind, encoded.as_bytes())),
+                ada(Reason::Bounce),
+                "{encoded}"
+            );
         }
     }
     for kind in ["8bit", "7bit", "binary", "x-unknown"] {
@@ -130,15 +146,18 @@ fn reports_are_found_where_gateways_put_them() {
     for whole in [
         format!("Content-Type: message/delivery-status\n\n{fields}"),
         format!(
-            "Content-Type: multipart/mixed; boundary=b\n\n--b\nContent-Type: message/delivery-status\n\n{fields}\n--b--\n"
+            "Content-Type: multipart/mixed; boundary=b\n\n--b\nContent-Type: \
+             message/delivery-status\n\n{fields}\n--b--\n"
         ),
         format!(
-            "Content-Type: multipart/mixed; boundary=o\n\n--o\nContent-Type: multipart/report; boundary=b\n\n--b\nContent-Type: \
-             text/plain\n\nnot delivered\n\n--b\nContent-Type: message/delivery-status\n\n{fields}\n--b--\n\n--o\n\nA footer.\n\n--o--\n"
+            "Content-Type: multipart/mixed; boundary=o\n\n--o\nContent-Type: multipart/report; \
+             boundary=b\n\n--b\nContent-Type: text/plain\n\nnot delivered\n\n--b\nContent-Type: \
+             message/delivery-status\n\n{fields}\n--b--\n\n--o\n\nA footer.\n\n--o--\n"
         ),
         // The boundary does not close.
         format!(
-            "Content-Type: multipart/report; boundary=b\n\n--b\nContent-Type: message/delivery-status\n\n{fields}"
+            "Content-Type: multipart/report; boundary=b\n\n--b\nContent-Type: \
+             message/delivery-status\n\n{fields}"
         ),
     ] {
         assert_eq!(suppressed(&to_ada(&whole)), ada(Reason::Bounce), "{whole}");
@@ -149,34 +168,41 @@ fn reports_are_found_where_gateways_put_them() {
 fn what_notifications_say_to_people_counts_where_they_have_no_answer_for_programs() {
     let exim = |said: &str| {
         format!(
-            "X-Failed-Recipients: ada@x.test\nSubject: Mail delivery failed: returning message to sender\n\nThis message was created \
-             automatically by mail delivery software.\n\nThe following address(es) failed:\n\n  ada@x.test\n{said}\n\n------ This is a \
-             copy of the message. ------\n\nTo: ada@x.test\n"
+            "X-Failed-Recipients: ada@x.test\nSubject: Mail delivery failed: returning message to \
+             sender\n\nThis message was created automatically by mail delivery software.\n\nThe \
+             following address(es) failed:\n\n  ada@x.test\n{said}\n\n------ This is a copy of the \
+             message. ------\n\nTo: ada@x.test\n"
         )
     };
     let qmail = |said: &str| {
         format!(
-            "Subject: failure notice\n\nHi. This is the qmail-send program at mx.x.test.\nI give up.\n\n<ada@x.test>:\n{said}\n\n--- Below \
-             this line is a copy of the message.\n\nTo: ada@x.test\n"
+            "Subject: failure notice\n\nHi. This is the qmail-send program at mx.x.test.\nI give \
+             up.\n\n<ada@x.test>:\n{said}\n\n--- Below this line is a copy of the message.\n\nTo: \
+             ada@x.test\n"
         )
     };
     let status = |said: &str| {
         format!(
-            "Content-Type: multipart/report; boundary=b\n\n--b\nContent-Type: text/plain\n\nThese failed:\n\nada@x.test: {said}\n\n--b\n\
-             Content-Type: message/delivery-status\n\nFinal-Recipient: rfc822; ada@x.test\nAction: failed\nStatus: 5.0.0\n\n--b--\n"
+            "Content-Type: multipart/report; boundary=b\n\n--b\nContent-Type: text/plain\n\nThese \
+             failed:\n\nada@x.test: {said}\n\n--b\n\
+             Content-Type: message/delivery-status\n\nFinal-Recipient: rfc822; ada@x.test\nAction: \
+             failed\nStatus: 5.0.0\n\n--b--\n"
         )
     };
     for mail in [
         exim("    Unrouteable address"),
         exim(
-            "    SMTP error from remote mail server after RCPT TO:<ada@x.test>:\n    host mx.x.test [192.0.2.1]: 550 5.1.1 no such user",
+            "    SMTP error from remote mail server after RCPT TO:<ada@x.test>:\n    host \
+             mx.x.test [192.0.2.1]: 550 5.1.1 no such user",
         ),
         exim(
-            "    host mx.x.test [192.0.2.1]: 550 No Such User Here\n  bob@x.test\n    host mx.x.test: 552 5.2.2 mailbox full",
+            "    host mx.x.test [192.0.2.1]: 550 No Such User Here\n  bob@x.test\n    host \
+             mx.x.test: 552 5.2.2 mailbox full",
         ),
         qmail("Sorry, no mailbox here by that name. (#5.1.1)"),
         qmail(
-            "192.0.2.9 does not like recipient.\nRemote host said: 550 5.1.1 no such user\nGiving up on 192.0.2.9.",
+            "192.0.2.9 does not like recipient.\nRemote host said: 550 5.1.1 no such user\nGiving \
+             up on 192.0.2.9.",
         ),
         status("550 5.1.1 <ada@x.test>: Recipient address rejected: User unknown"),
         status("550 Invalid recipient"),
@@ -186,7 +212,8 @@ fn what_notifications_say_to_people_counts_where_they_have_no_answer_for_program
     for mail in [
         exim("    mailbox is full: retry timeout exceeded"),
         exim(
-            "    SMTP error from remote mail server after end of data:\n    host mx.x.test [192.0.2.1]: 550 unknown user",
+            "    SMTP error from remote mail server after end of data:\n    host mx.x.test \
+             [192.0.2.1]: 550 unknown user",
         ),
         exim("    host mx.x.test [192.0.2.1]: 550 5.7.1 blocked, no such user"),
         exim("").replace("ada@x.test", "bob@x.test"),
@@ -203,9 +230,12 @@ fn what_notifications_say_to_people_counts_where_they_have_no_answer_for_program
 /// A complaint as a provider sends it to an address of ours that is no return address.
 fn complaint(kind: &str, sender: &str, recipient: &str, mail: &str) -> Vec<u8> {
     format!(
-        "From: feedback@isp.test\nTo: fbl@example.org\nMIME-Version: 1.0\nContent-Type: multipart/report; report-type=feedback-report; \
-         boundary=b\n\n--b\nContent-Type: text/plain\n\nA report.\n\n--b\nContent-Type: message/feedback-report\n\nFeedback-Type: {kind}\n\
-         User-Agent: X/1\nVersion: 1\nOriginal-Mail-From: {sender}\nOriginal-Rcpt-To: {recipient}\nSource-IP: 192.0.2.1\n\n--b\n{mail}\n--b--\n"
+        "From: feedback@isp.test\nTo: fbl@example.org\nMIME-Version: 1.0\nContent-Type: \
+         multipart/report; report-type=feedback-report; boundary=b\n\n--b\nContent-Type: \
+         text/plain\n\nA report.\n\n--b\nContent-Type: message/feedback-report\n\nFeedback-Type: \
+         {kind}\n\
+         User-Agent: X/1\nVersion: 1\nOriginal-Mail-From: {sender}\nOriginal-Rcpt-To: {recipient}\n\
+         Source-IP: 192.0.2.1\n\n--b\n{mail}\n--b--\n"
     )
     .into_bytes()
 }
@@ -214,9 +244,11 @@ fn complaint(kind: &str, sender: &str, recipient: &str, mail: &str) -> Vec<u8> {
 fn a_complaint_suppresses_the_recipient_that_the_return_address_of_the_mail_proves() {
     let (tag, none) = (path().of("ada@x.test"), "Content-Type: text/plain\n\nnothing\n");
     let mail = format!(
-        "Content-Type: message/rfc822\n\nReturn-Path: <{tag}>\nFrom: us@example.org\nTo: Ada <ada@x.test>\n\nhello\n"
+        "Content-Type: message/rfc822\n\nReturn-Path: <{tag}>\nFrom: us@example.org\nTo: Ada \
+         <ada@x.test>\n\nhello\n"
     );
-    let headers = format!("Content-Type: text/rfc822-headers\n\nReturn-Path: <{tag}>\nTo: ada@x.test\n");
+    let headers =
+        format!("Content-Type: text/rfc822-headers\n\nReturn-Path: <{tag}>\nTo: ada@x.test\n");
     for kind in ["abuse", "Abuse", "fraud", "opt-out", "other"] {
         for (sender, recipient, mail) in [
             (tag.as_str(), "ada@x.test", none),
@@ -235,14 +267,16 @@ fn a_complaint_suppresses_the_recipient_that_the_return_address_of_the_mail_prov
         }
     }
     // What a machine reports, or the opposite.
-    for kind in ["not-spam", "virus", "auth-failure", "dkim", "", "abuse\nFeedback-Type: not-spam"] {
+    for kind in ["not-spam", "virus", "auth-failure", "dkim", "", "abuse\nFeedback-Type: not-spam"]
+    {
         assert_eq!(suppressed(&complaint(kind, &tag, "ada@x.test", &mail)), [], "{kind}");
     }
 }
 
 #[test]
 fn nothing_but_the_return_address_of_the_recipient_proves_a_complaint() {
-    let other = ReturnPath::new("bounces@example.org", "another secret of thirty-two bytes..").unwrap();
+    let other =
+        ReturnPath::new("bounces@example.org", "another secret of thirty-two bytes..").unwrap();
     let none = "Content-Type: text/plain\n\nnothing\n";
     for sender in [
         "us@example.org".to_owned(),
@@ -252,10 +286,15 @@ fn nothing_but_the_return_address_of_the_recipient_proves_a_complaint() {
         other.of("ada@x.test"),
         path().of("ada@x.test").replace("example.org", "evil.test"),
     ] {
-        let mail =
-            format!("Content-Type: message/rfc822\n\nReturn-Path: <{sender}>\nTo: ada@x.test\n\nhello\n");
+        let mail = format!(
+            "Content-Type: message/rfc822\n\nReturn-Path: <{sender}>\nTo: ada@x.test\n\nhello\n"
+        );
         for mail in [none, &mail] {
-            assert_eq!(suppressed(&complaint("abuse", &sender, "ada@x.test", mail)), [], "{sender}");
+            assert_eq!(
+                suppressed(&complaint("abuse", &sender, "ada@x.test", mail)),
+                [],
+                "{sender}"
+            );
         }
     }
     // The text of the report is no field of it.
@@ -282,7 +321,8 @@ fn large_and_deep_mails_are_done_with_in_no_time() {
         "Content-Type: multipart/report; boundary=a\n\n{}",
         "--a\nContent-Type: message/delivery-status\n\nx: y\n\n".repeat(20_000)
     );
-    let bytes: Vec<u8> = (0_u32..1 << 20).map(|at| at.wrapping_mul(2_654_435_761).to_be_bytes()[0]).collect();
+    let bytes: Vec<u8> =
+        (0_u32..1 << 20).map(|at| at.wrapping_mul(2_654_435_761).to_be_bytes()[0]).collect();
     let addresses = "ada@y.test <bob@y.test>: ".repeat(LARGEST / 25);
     for rest in [
         nested,

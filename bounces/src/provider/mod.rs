@@ -1,4 +1,5 @@
-//! Who reports bounces and complaints. One provider is one file; each proves a notification before it reads it.
+//! Who reports bounces and complaints. One provider is one file; each proves a notification before
+//! it reads it.
 
 pub(crate) mod postmark;
 pub(crate) mod resend;
@@ -40,14 +41,16 @@ pub(crate) trait Provider: Send + Sync {
         &["application/json"]
     }
 
-    /// Proves and reads a notification; of one that is for nobody to suppress, such as a soft bounce, nothing. It may block.
+    /// Proves and reads a notification; of one that is for nobody to suppress, such as a soft
+    /// bounce, nothing. It may block.
     ///
     /// # Errors
     /// It is not proven, cannot be read, or cannot be proven just now.
     fn read(&self, request: &Request<'_>) -> Result<Vec<Notice>, Refusal>;
 }
 
-/// Reads a JSON object of which only some members are known. Its depth is bounded by the parser; a known member stands there once.
+/// Reads a JSON object of which only some members are known. Its depth is bounded by the parser; a
+/// known member stands there once.
 pub(crate) fn parse<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, Refusal> {
     serde_json::from_slice(body)
         .map(|Object(value)| value)

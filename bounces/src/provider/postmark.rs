@@ -1,6 +1,8 @@
-//! Postmark: webhooks that authenticate by HTTP Basic, with what stands in their URL. They are not signed.
+//! Postmark: webhooks that authenticate by HTTP Basic, with what stands in their URL. They are not
+//! signed.
 //!
-//! <https://postmarkapp.com/developer/webhooks/bounce-webhook>, <https://postmarkapp.com/developer/webhooks/spam-complaint-webhook>
+//! <https://postmarkapp.com/developer/webhooks/bounce-webhook>,
+//! <https://postmarkapp.com/developer/webhooks/spam-complaint-webhook>
 
 use base64ct::{Base64, Encoding as _};
 use serde::Deserialize;
@@ -28,7 +30,8 @@ impl Postmark {
         }
         if password.len() < SHORTEST_PASSWORD {
             let fault = format!(
-                "[postmark] password_file must hold at least {SHORTEST_PASSWORD} bytes, made at random"
+                "[postmark] password_file must hold at least {SHORTEST_PASSWORD} bytes, made at \
+                 random"
             );
             return Err(Error(fault));
         }
@@ -41,7 +44,11 @@ impl Postmark {
         let given = given.and_then(|(_, text)| Base64::decode_vec(text).ok()).unwrap_or_default();
         let given: [u8; 32] = Sha256::digest(given).into();
         let is_right = given.ct_eq(&self.credentials).into();
-        if is_right { Ok(()) } else { Err(Refusal::Unproven("its username and password are not right")) }
+        if is_right {
+            Ok(())
+        } else {
+            Err(Refusal::Unproven("its username and password are not right"))
+        }
     }
 }
 
@@ -74,8 +81,9 @@ pub(crate) fn notices(body: &[u8]) -> Result<Vec<Notice>, Refusal> {
     let reason = match (record_type.as_str(), kind.as_str()) {
         ("Bounce", "HardBounce" | "BadEmailAddress") => Reason::Bounce,
         ("SpamComplaint", _) | ("Bounce", "SpamComplaint") => Reason::Complaint,
-        // All other kinds are for now, or about the mail: blocked, virus, automatic answers. Postmark deactivates some addresses of
-        // soft bounces (`Inactive`) for as long as it sees fit, a full mailbox among them: that is no reason to give an address up.
+        // All other kinds are for now, or about the mail: blocked, virus, automatic answers.
+        // Postmark deactivates some addresses of soft bounces (`Inactive`) for as long as it sees
+        // fit, a full mailbox among them: that is no reason to give an address up.
         _ => return Ok(Vec::new()),
     };
     let said = [Some(kind), description, details].map(Option::unwrap_or_default);
@@ -126,7 +134,10 @@ mod tests {
         for authorization in
             wrong.map(basic).iter().chain([&bearer, &"Basic".to_owned(), &"Basic !".to_owned()])
         {
-            assert!(matches!(read(Some(authorization), body), Err(Refusal::Unproven(_))), "{authorization}");
+            assert!(
+                matches!(read(Some(authorization), body), Err(Refusal::Unproven(_))),
+                "{authorization}"
+            );
         }
         assert!(matches!(read(None, body), Err(Refusal::Unproven(_))));
     }
@@ -141,7 +152,8 @@ mod tests {
                 "Details":"Test bounce details","BouncedAt":"2019-11-05T16:33:54.9070259Z","Metadata":{{"a":"b"}},"Subject":null}}"#
             )
         };
-        let suppressed = |record: &str, kind: &str| read(Some(&right()), &event(record, kind)).ok().unwrap();
+        let suppressed =
+            |record: &str, kind: &str| read(Some(&right()), &event(record, kind)).ok().unwrap();
         for (record, kind, reason) in [
             ("Bounce", "HardBounce", Reason::Bounce),
             ("Bounce", "BadEmailAddress", Reason::Bounce),

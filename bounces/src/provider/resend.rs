@@ -1,6 +1,7 @@
 //! Resend: webhooks of Svix, signed with a secret that both sides know.
 //!
-//! <https://docs.svix.com/receiving/verifying-payloads/how-manual>, <https://resend.com/docs/webhooks/event-types>
+//! <https://docs.svix.com/receiving/verifying-payloads/how-manual>,
+//! <https://resend.com/docs/webhooks/event-types>
 
 use std::borrow::Cow;
 
@@ -14,7 +15,8 @@ use crate::Error;
 use crate::diagnosis;
 use crate::notice::{Notice, Reason, Refusal};
 
-/// How far the time of a signature may be from now, in seconds: an old notification is not sent again by somebody else.
+/// How far the time of a signature may be from now, in seconds: an old notification is not sent
+/// again by somebody else.
 const TOLERANCE: u64 = 300;
 
 /// The most signatures that are looked at. There are two while a secret is changed.
@@ -31,7 +33,8 @@ impl Resend {
     pub(crate) fn new(secret: &str) -> Result<Self, Error> {
         let key = secret.strip_prefix("whsec_").and_then(|text| Base64::decode_vec(text).ok());
         let key = key.filter(|key| key.len() >= 16).and_then(|key| Hmac::new_from_slice(&key).ok());
-        let fault = "[resend] secret_file must hold the webhook's signing secret: whsec_ and base64";
+        let fault =
+            "[resend] secret_file must hold the webhook's signing secret: whsec_ and base64";
         key.map(|key| Self { key }).ok_or_else(|| Error(fault.to_owned()))
     }
 
@@ -40,13 +43,20 @@ impl Resend {
         let id = header("svix-id", "the header svix-id is missing")?;
         let time = header("svix-timestamp", "the header svix-timestamp is missing")?;
         let signatures = header("svix-signature", "the header svix-signature is missing")?;
-        let signed = self.key.clone().chain_update(id).chain_update(".").chain_update(time).chain_update(".");
+        let signed = self
+            .key
+            .clone()
+            .chain_update(id)
+            .chain_update(".")
+            .chain_update(time)
+            .chain_update(".");
         let signed = signed.chain_update(request.body);
         let mut signatures =
             signatures.split(' ').filter_map(|text| text.strip_prefix("v1,")).take(MOST_SIGNATURES);
         let is_proven = signatures.any(|text| {
             // In constant time.
-            Base64::decode_vec(text).is_ok_and(|signature| signed.clone().verify_slice(&signature).is_ok())
+            Base64::decode_vec(text)
+                .is_ok_and(|signature| signed.clone().verify_slice(&signature).is_ok())
         });
         if !is_proven {
             return Err(Refusal::Unproven("none of its signatures is right"));
@@ -55,7 +65,9 @@ impl Resend {
             time.parse().ok().filter(|_| time.bytes().all(|byte| byte.is_ascii_digit()));
         match seconds {
             Some(seconds) if seconds.abs_diff(request.now) <= TOLERANCE => Ok(()),
-            _ => Err(Refusal::Unproven("it was signed more than five minutes ago, or the clock is wrong")),
+            _ => Err(Refusal::Unproven(
+                "it was signed more than five minutes ago, or the clock is wrong",
+            )),
         }
     }
 }
@@ -109,7 +121,8 @@ struct Bounce {
 }
 
 impl Bounce {
-    /// Whether the recipient is gone. Resend calls unknown users also `Transient` or `Undetermined`; then what the next server said counts.
+    /// Whether the recipient is gone. Resend calls unknown users also `Transient` or
+    /// `Undetermined`; then what the next server said counts.
     fn is_gone(&self, answer: &str, address: &str) -> bool {
         match self.kind.as_str() {
             "Permanent" => answer.is_empty() || !diagnosis::speaks_against("", answer, address),
@@ -147,7 +160,8 @@ pub(crate) fn notices(body: &[u8]) -> Result<Vec<Notice>, Refusal> {
     if to.len() > 1 {
         return Ok(Vec::new());
     }
-    let answer = bounce.diagnostic_code.take().map(|texts| texts.all().join(" ")).unwrap_or_default();
+    let answer =
+        bounce.diagnostic_code.take().map(|texts| texts.all().join(" ")).unwrap_or_default();
     let address = to.first().map(String::as_str).unwrap_or_default();
     if reason == Reason::Bounce && !bounce.is_gone(&answer, address) {
         return Ok(Vec::new());
@@ -184,7 +198,8 @@ mod tests {
     #[test]
     fn the_documented_signature_is_right_for_five_minutes_and_beside_others() {
         let others = format!(
-            "v1a,{SIGNATURE} v1,AAAA v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OF= v2,x {SIGNATURE}"
+            "v1a,{SIGNATURE} v1,AAAA v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OF= v2,x \
+             {SIGNATURE}"
         );
         for signature in [SIGNATURE, &others] {
             for now in [NOW, NOW - 300, NOW + 300] {
@@ -196,7 +211,10 @@ mod tests {
     #[test]
     fn what_is_not_signed_now_by_this_secret_is_refused() {
         for now in [NOW - 301, NOW + 301, 0, u64::MAX] {
-            assert!(matches!(prove(&signed(SIGNATURE), BODY, now), Err(Refusal::Unproven(_))), "{now}");
+            assert!(
+                matches!(prove(&signed(SIGNATURE), BODY, now), Err(Refusal::Unproven(_))),
+                "{now}"
+            );
         }
         let unversioned = SIGNATURE.trim_start_matches("v1,");
         let ninth = format!("{}{SIGNATURE}", "v1,AAAA ".repeat(8));
@@ -231,7 +249,8 @@ mod tests {
     #[test]
     fn notifications_are_read_in_every_shape_of_json() {
         let found = |body: &str| {
-            let notices = notices(body.as_bytes()).unwrap_or_else(|refusal| panic!("{refusal:?}: {body}"));
+            let notices =
+                notices(body.as_bytes()).unwrap_or_else(|refusal| panic!("{refusal:?}: {body}"));
             notices.into_iter().map(|mut notice| notice.addresses.remove(0)).collect::<Vec<_>>()
         };
         let bounced = |to: &str, bounce: &str| {

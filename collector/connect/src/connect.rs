@@ -1,4 +1,5 @@
-//! Trying the servers in turn: addresses, encryption, authentication, and the first query of a session.
+//! Trying the servers in turn: addresses, encryption, authentication, and the first query of a
+//! session.
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
@@ -17,10 +18,12 @@ use super::servers::{self, Host, Server};
 use super::settings::TargetSession;
 use super::tls_settings::{Roots, SslMode};
 use super::{
-    ConnectError, Connection, ConnectionSettings, Session, SessionOptions, explain, passfile, pooler, tls,
+    ConnectError, Connection, ConnectionSettings, Session, SessionOptions, explain, passfile,
+    pooler, tls,
 };
 
-/// How many times two connections are compared to detect a pooler that shares server processes, and the time limit.
+/// How many times two connections are compared to detect a pooler that shares server processes, and
+/// the time limit.
 const COMPARISONS: u32 = 20;
 const COMPARISON_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -30,8 +33,8 @@ const COMPARISON_TIMEOUT: Duration = Duration::from_secs(5);
 ///
 /// # Errors
 ///
-/// Says what went wrong with each server that was tried. As with libpq, a server that refuses the user or the
-/// database ends the search; one that cannot be reached or is not ready does not.
+/// Says what went wrong with each server that was tried. As with libpq, a server that refuses the
+/// user or the database ends the search; one that cannot be reached or is not ready does not.
 pub async fn connect(
     settings: &ConnectionSettings,
     options: &SessionOptions<'_>,
@@ -69,7 +72,9 @@ pub async fn connect(
     let (database, user) = (settings.database(), settings.user());
     let attempts: Vec<String> = attempts.into_iter().map(|attempt| attempt.message).collect();
     let attempts = attempts.join(", nor on ");
-    Err(ConnectError(format!("cannot connect to database {database:?} as user {user:?} on {attempts}")))
+    Err(ConnectError(format!(
+        "cannot connect to database {database:?} as user {user:?} on {attempts}"
+    )))
 }
 
 /// Where a server may be.
@@ -83,7 +88,10 @@ enum Endpoint<'a> {
 /// All endpoints of a server, at least one; a name can have several addresses.
 async fn endpoints(server: &Server, limit: Duration) -> Result<Vec<Endpoint<'_>>, FailedAttempt> {
     let failed = |reason: &str| {
-        Err(FailedAttempt { kind: FailureKind::Unavailable, message: format!("{server}: {reason}") })
+        Err(FailedAttempt {
+            kind: FailureKind::Unavailable,
+            message: format!("{server}: {reason}"),
+        })
     };
     let name = match &server.host {
         Host::Sockets(folders) => {
@@ -95,7 +103,9 @@ async fn endpoints(server: &Server, limit: Duration) -> Result<Vec<Endpoint<'_>>
     let found = match timeout(limit, tokio::net::lookup_host((name, server.port))).await {
         Ok(Ok(found)) => found,
         Ok(Err(error)) => return failed(&format!("the host name has no address: {error}")),
-        Err(_) => return failed("the host name was not looked up in time; does name resolution work?"),
+        Err(_) => {
+            return failed("the host name was not looked up in time; does name resolution work?");
+        }
     };
     let mut addresses: Vec<IpAddr> = Vec::new();
     for address in found {
@@ -150,7 +160,8 @@ impl<'a> Attempt<'a> {
         } else {
             set_password_from_file(&mut config, settings, endpoint, port)
         };
-        let password = config.get_password().and_then(|password| std::str::from_utf8(password).ok());
+        let password =
+            config.get_password().and_then(|password| std::str::from_utf8(password).ok());
         let context = AttemptContext {
             server,
             is_socket: matches!(endpoint, Endpoint::Socket(_)),
@@ -184,7 +195,9 @@ impl<'a> Attempt<'a> {
             SslMode::Disable => (Encryption::Disable, None),
             SslMode::Allow => (Encryption::Disable, Some(Encryption::Require)),
             SslMode::Prefer => (Encryption::Prefer, Some(Encryption::Disable)),
-            SslMode::Require | SslMode::VerifyCa | SslMode::VerifyFull => (Encryption::Require, None),
+            SslMode::Require | SslMode::VerifyCa | SslMode::VerifyFull => {
+                (Encryption::Require, None)
+            }
         };
         let first_error = match self.connect_once(first, tls).await {
             Ok(outcome) => return outcome,
@@ -197,7 +210,8 @@ impl<'a> Attempt<'a> {
             Ok(outcome) => outcome,
             Err(error) => {
                 let failure = self.context.explain(&error);
-                let says_less = is_refusal_of_encryption(&error) || failure.kind == FailureKind::Tls;
+                let says_less =
+                    is_refusal_of_encryption(&error) || failure.kind == FailureKind::Tls;
                 Err(if says_less { self.context.explain(&first_error) } else { failure })
             }
         }
@@ -209,18 +223,21 @@ impl<'a> Attempt<'a> {
         encryption: Encryption,
         tls: &MakeRustlsConnect,
     ) -> Result<Result<Session, FailedAttempt>, Error> {
-        let (client, connection) = self.config.clone().ssl_mode(encryption).connect(tls.clone()).await?;
+        let (client, connection) =
+            self.config.clone().ssl_mode(encryption).connect(tls.clone()).await?;
         let mut connection = Connection(connection);
         let announced =
             pooler::announced_process(&client.cancel_token()).await.unwrap_or_default().to_string();
-        // Reads the server's state and, unless through a pooler, sets the statement timeout; in one round trip.
+        // Reads the server's state and, unless through a pooler, sets the statement timeout; in one
+        // round trip.
         let mut statements = "SELECT pg_catalog.pg_backend_pid(), pg_catalog.pg_is_in_recovery(), \
              pg_catalog.current_setting('transaction_read_only')"
             .to_owned();
         if let Some(limit) = self.options.statement_timeout {
             // A pooler would give the setting to somebody else.
             let set = set_statement_timeout(limit);
-            statements = format!("{statements}; {set} WHERE pg_catalog.pg_backend_pid() = {announced}");
+            statements =
+                format!("{statements}; {set} WHERE pg_catalog.pg_backend_pid() = {announced}");
         }
         let [process, is_standby, is_read_only] =
             first_row(&connection.wait_for(client.simple_query(&statements)).await?);
@@ -254,7 +271,11 @@ impl<'a> Attempt<'a> {
             }
             if let Some(limit) = self.options.statement_timeout {
                 let set = set_statement_timeout(limit);
-                session.connection.wait_for(session.client.batch_execute(&set)).await.map_err(lost)?;
+                session
+                    .connection
+                    .wait_for(session.client.batch_execute(&set))
+                    .await
+                    .map_err(lost)?;
             }
             Ok(true)
         });
@@ -266,8 +287,8 @@ impl<'a> Attempt<'a> {
             Ok(Ok(false)) => "a pooler in between gives each transaction another session: ",
             Ok(Err(failure)) => return Err(failure),
             Err(_) => {
-                "a pooler in between gave no second session, which is needed to find out whether it keeps sessions; \
-                 allow more of them (PgBouncer: pool_size), or "
+                "a pooler in between gave no second session, which is needed to find out whether \
+                 it keeps sessions; allow more of them (PgBouncer: pool_size), or "
             }
         };
         Err(self.context.failed(FailureKind::Unavailable, fault.to_owned() + pooler::REMEDY))
@@ -289,13 +310,17 @@ fn set_password_from_file(
         }
         Endpoint::Socket(folder) => folder.to_string_lossy(),
     };
-    match passfile::look_up(file, [&host, &port.to_string(), settings.database(), settings.user()]) {
+    match passfile::look_up(file, [&host, &port.to_string(), settings.database(), settings.user()])
+    {
         Ok(Some(password)) => {
             config.password(password);
             format!("the password came from {}", file.display())
         }
         Ok(None) => {
-            format!("there is none in the URL, in PGPASSWORD or, for this server, in {}", file.display())
+            format!(
+                "there is none in the URL, in PGPASSWORD or, for this server, in {}",
+                file.display()
+            )
         }
         Err(fault) => {
             tracing::warn!(event = "password_file_unusable", "{fault}");

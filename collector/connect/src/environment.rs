@@ -10,7 +10,8 @@ pub struct Environment {
     pub variables: HashMap<OsString, OsString>,
     /// Looks up the name of the operating system's user.
     pub user_name: fn() -> Option<String>,
-    /// The folder that holds `.pgpass`, `.pg_service.conf` and `.postgresql/`; if there is none, one that does not exist.
+    /// The folder that holds `.pgpass`, `.pg_service.conf` and `.postgresql/`; if there is none,
+    /// one that does not exist.
     pub home: PathBuf,
     /// The folders in which local servers make their sockets, the preferred one first.
     pub socket_folders: Vec<PathBuf>,
@@ -25,8 +26,11 @@ impl Environment {
             home: std::env::home_dir()
                 .filter(|home| !home.as_os_str().is_empty())
                 .unwrap_or("/nonexistent".into()),
-            // Debian and Red Hat build PostgreSQL with a folder under /run, the original sources with /tmp.
-            socket_folders: ["/var/run/postgresql", "/run/postgresql", "/tmp"].map(PathBuf::from).to_vec(),
+            // Debian and Red Hat build PostgreSQL with a folder under /run, the original sources
+            // with /tmp.
+            socket_folders: ["/var/run/postgresql", "/run/postgresql", "/tmp"]
+                .map(PathBuf::from)
+                .to_vec(),
         }
     }
 

@@ -1,4 +1,5 @@
-//! Errors of settings, of connecting and of statements, in words for the person who runs the program.
+//! Errors of settings, of connecting and of statements, in words for the person who runs the
+//! program.
 
 use std::borrow::Cow;
 use std::error::Error as _;
@@ -14,8 +15,8 @@ use super::verifier::webpki_error;
 
 /// Connection settings that cannot be used; trying again without changing them is useless.
 ///
-/// The messages name the parameter or variable, its fault and what is allowed. They never repeat a value: in
-/// a string that was mistyped, any part of it may be the password.
+/// The messages name the parameter or variable, its fault and what is allowed. They never repeat a
+/// value: in a string that was mistyped, any part of it may be the password.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct SettingsError(Cow<'static, str>);
@@ -38,13 +39,14 @@ impl SettingsError {
         Self::new(format!("{origin} cannot be honoured: {because}"))
     }
 
-    /// An unknown parameter, whose name is shown if it looks like one and cannot be a piece of a password.
+    /// An unknown parameter, whose name is shown if it looks like one and cannot be a piece of a
+    /// password.
     pub(crate) fn unknown_parameter(name: &str, may_be_secret: bool) -> Self {
         let is_word = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
         Self::new(if is_word && (1..=40).contains(&name.len()) && !may_be_secret {
             format!(
-                "unknown parameter \"{name}\"; it must be one of libpq's connection parameters, such as host, port, user, password, \
-                 dbname, sslmode, sslrootcert or options"
+                "unknown parameter \"{name}\"; it must be one of libpq's connection parameters, \
+                 such as host, port, user, password, dbname, sslmode, sslrootcert or options"
             )
         } else {
             "unknown parameter; if it is a part of a password, quote or percent-encode the password"
@@ -54,16 +56,19 @@ impl SettingsError {
 }
 
 /// What helps where nothing can be written.
-const READ_ONLY: &str = "; if the server is a standby, connect to the primary, for instance with target_session_attrs=read-write; \
-                         otherwise switch default_transaction_read_only off for this role or database";
+const READ_ONLY: &str = "; if the server is a standby, connect to the primary, for instance with \
+                         target_session_attrs=read-write; otherwise switch \
+                         default_transaction_read_only off for this role or database";
 
 /// What the server refuses, or how the connection was lost, in one sentence.
 ///
 /// The server's detail is left out, because it can quote rows.
 pub fn explain(error: &Error) -> String {
     if let Some(refusal) = error.as_db_error() {
-        let (message, code, hint) = (refusal.message(), refusal.code().code(), pooler::hint(refusal));
-        let advice = if *refusal.code() == SqlState::READ_ONLY_SQL_TRANSACTION { READ_ONLY } else { "" };
+        let (message, code, hint) =
+            (refusal.message(), refusal.code().code(), pooler::hint(refusal));
+        let advice =
+            if *refusal.code() == SqlState::READ_ONLY_SQL_TRANSACTION { READ_ONLY } else { "" };
         return format!("the server says: {message} (SQLSTATE {code}){hint}{advice}");
     }
     match error.source() {
@@ -74,8 +79,8 @@ pub fn explain(error: &Error) -> String {
     }
 }
 
-/// No server accepted the connection. It may do so later: it may be starting, or its passwords and databases
-/// being set up.
+/// No server accepted the connection. It may do so later: it may be starting, or its passwords and
+/// databases being set up.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct ConnectError(pub(crate) String);
@@ -136,16 +141,18 @@ impl AttemptContext {
                 Unavailable,
                 "the server closed the connection while it was being made; its log says why",
             ),
-            "password missing" => {
-                self.failed(Refused, format!("the server requires a password, but {}", self.password_origin))
-            }
+            "password missing" => self.failed(
+                Refused,
+                format!("the server requires a password, but {}", self.password_origin),
+            ),
             "server does not support TLS" => self.failed(
                 Tls,
                 "the server offers no TLS; switch it on there (ssl = on), or use another sslmode",
             ),
             "server did not use channel binding" => self.failed(
                 Refused,
-                "the server does not bind the password to the encryption, as channel_binding=require demands",
+                "the server does not bind the password to the encryption, as \
+                 channel_binding=require demands",
             ),
             cause => self.failed(Refused, self.quoted(&format!("{error}: {cause}"))),
         }
@@ -168,13 +175,16 @@ impl AttemptContext {
 
     fn io_failure(&self, error: &io::Error) -> FailedAttempt {
         use io::ErrorKind::{
-            ConnectionAborted, ConnectionRefused, ConnectionReset, InvalidData, InvalidInput, NotFound,
-            PermissionDenied, TimedOut, UnexpectedEof,
+            ConnectionAborted, ConnectionRefused, ConnectionReset, InvalidData, InvalidInput,
+            NotFound, PermissionDenied, TimedOut, UnexpectedEof,
         };
         let reason = match (error.kind(), self.is_socket) {
-            (NotFound | ConnectionRefused, true) => "no server listens there; is PostgreSQL running?",
+            (NotFound | ConnectionRefused, true) => {
+                "no server listens there; is PostgreSQL running?"
+            }
             (ConnectionRefused, false) => {
-                "no server listens there; is PostgreSQL running, and are listen_addresses and port right?"
+                "no server listens there; is PostgreSQL running, and are listen_addresses and port \
+                 right?"
             }
             (PermissionDenied, true) => {
                 "this process may not use the socket; see unix_socket_permissions of the server"
@@ -196,38 +206,48 @@ impl AttemptContext {
         use rustls::Error::{AlertReceived, InvalidCertificate, PeerIncompatible};
         match error {
             InvalidCertificate(fault) => {
-                format!("the server's certificate {}", self.certificate_fault(fault, webpki_error(error)))
+                format!(
+                    "the server's certificate {}",
+                    self.certificate_fault(fault, webpki_error(error))
+                )
             }
             AlertReceived(alert) => format!(
-                "the server broke off the encryption ({alert:?}); it may want a client certificate (sslcert, \
-                 sslkey), and its log says more"
+                "the server broke off the encryption ({alert:?}); it may want a client certificate \
+                 (sslcert, sslkey), and its log says more"
             ),
             PeerIncompatible(fault) => {
                 format!(
-                    "the server has no version or algorithm of TLS in common with this program ({fault:?})"
+                    "the server has no version or algorithm of TLS in common with this program \
+                     ({fault:?})"
                 )
             }
             error => self.quoted(&error.to_string()),
         }
     }
 
-    fn certificate_fault(&self, fault: &CertificateError, unusual: Option<&webpki::Error>) -> String {
+    fn certificate_fault(
+        &self,
+        fault: &CertificateError,
+        unusual: Option<&webpki::Error>,
+    ) -> String {
         use CertificateError as Fault;
         match fault {
             _ if unusual == Some(&webpki::Error::UnsupportedCertVersion) => {
-                "is of an X.509 version before 3; make one of version 3 with the host as alternative name \
-                 (subjectAltName)"
+                "is of an X.509 version before 3; make one of version 3 with the host as \
+                 alternative name (subjectAltName)"
                     .to_owned()
             }
             _ if unusual == Some(&webpki::Error::CaUsedAsEndEntity) => {
                 format!(
-                    "is an authority's own and not itself in {}; if it is self-signed, name its file in sslrootcert, or \
-                     make one that is no authority (basicConstraints=CA:FALSE)",
+                    "is an authority's own and not itself in {}; if it is self-signed, name its \
+                     file in sslrootcert, or make one that is no authority \
+                     (basicConstraints=CA:FALSE)",
                     self.roots
                 )
             }
             Fault::UnknownIssuer => format!(
-                "is not signed by an authority in {}; name the file of its authority's certificate in sslrootcert",
+                "is not signed by an authority in {}; name the file of its authority's certificate \
+                 in sslrootcert",
                 self.roots
             ),
             Fault::Expired | Fault::ExpiredContext { .. } => "has expired; renew it".to_owned(),
@@ -239,8 +259,8 @@ impl AttemptContext {
                 format!("is for {} only; use such a name as host", self.quoted(&names.join(", ")))
             }
             Fault::NotValidForName | Fault::NotValidForNameContext { .. } => {
-                "is for no host; make one with the host as alternative name (subjectAltName), because the common \
-                 name does not count"
+                "is for no host; make one with the host as alternative name (subjectAltName), \
+                 because the common name does not count"
                     .to_owned()
             }
             fault => format!("is refused: {}", self.quoted(&fault.to_string())),
@@ -261,7 +281,8 @@ impl AttemptContext {
     }
 }
 
-/// A certificate's name as it is written: webpki presents `DnsName("localhost")` and `IpAddress(127.0.0.1)`.
+/// A certificate's name as it is written: webpki presents `DnsName("localhost")` and
+/// `IpAddress(127.0.0.1)`.
 fn plain_name(presented: &str) -> &str {
     let inside = presented.split_once('(').and_then(|(_, rest)| rest.strip_suffix(')'));
     inside.unwrap_or(presented).trim_matches('"')

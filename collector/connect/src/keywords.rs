@@ -1,8 +1,8 @@
 //! Connection strings in the form of keywords and values: `host=/run/postgresql dbname=mailroom`.
 //!
-//! Section 34.1.1.1 of PostgreSQL's documentation defines the form: values with spaces stand in single
-//! quotes, `\` takes away the meaning of the character after it, and there may be spaces around the equal
-//! sign.
+//! Section 34.1.1.1 of PostgreSQL's documentation defines the form: values with spaces stand in
+//! single quotes, `\` takes away the meaning of the character after it, and there may be spaces
+//! around the equal sign.
 
 use std::iter::Peekable;
 use std::str::Chars;
@@ -26,14 +26,15 @@ pub(crate) fn parse(text: &str) -> Result<Values, SettingsError> {
         }
         skip_space(&mut characters);
         if characters.next() != Some('=') {
-            let fault = "a keyword has no \"=\" after it; write name=value, and put values with spaces in single quotes";
+            let fault = "a keyword has no \"=\" after it; write name=value, and put values with \
+                         spaces in single quotes";
             return Err(SettingsError::new(fault));
         }
         skip_space(&mut characters);
         let value = value(&mut characters)?;
         // After a password this may be the rest of it, of which spaces were not quoted.
-        let parameter =
-            Parameter::named(&name).ok_or_else(|| SettingsError::unknown_parameter(&name, after_secret))?;
+        let parameter = Parameter::named(&name)
+            .ok_or_else(|| SettingsError::unknown_parameter(&name, after_secret))?;
         after_secret |= parameter.is_secret();
         values.set(parameter.name, value);
     }
@@ -46,7 +47,8 @@ fn value(characters: &mut Peekable<Chars<'_>>) -> Result<String, SettingsError> 
     loop {
         match characters.next_if(|&next| is_quoted || !is_space(next)) {
             None if is_quoted => {
-                let fault = "a single quote is never closed; a quote inside a quoted value is written \\'";
+                let fault =
+                    "a single quote is never closed; a quote inside a quoted value is written \\'";
                 return Err(SettingsError::new(fault));
             }
             None => return Ok(value),
@@ -111,7 +113,8 @@ mod tests {
             ("DBNAME=x", "\"DBNAME\""),
             ("dbname='a'b", "\"=\""),
         ] {
-            let error = parse(text).err().unwrap_or_else(|| panic!("{text} was accepted")).to_string();
+            let error =
+                parse(text).err().unwrap_or_else(|| panic!("{text} was accepted")).to_string();
             assert!(error.contains(message), "{text}: {error}");
         }
     }

@@ -33,12 +33,14 @@ const KEY_IN_CLEAR: &str =
     "encrypted private keys are not supported; store the key in clear with permissions 0600";
 const NO_GSSAPI: &str = "GSSAPI is not supported; encrypt with sslmode=verify-full";
 const NO_KEY_LOG: &str = "the keys of TLS sessions are never written anywhere; remove it";
-const NO_METHODS: &str = "authentication methods cannot be excluded here; use channel_binding=require";
+const NO_METHODS: &str =
+    "authentication methods cannot be excluded here; use channel_binding=require";
 const NO_OAUTH: &str = "OAuth is not supported; give a password or a client certificate";
 const NO_PEER: &str =
     "the server's user is not checked here; keep the socket where only the server can write";
 const NO_REPLICATION: &str = "a replication connection cannot run queries; remove it";
-const NO_REQUEST: &str = "it cannot be checked whether the server requested the certificate; use allow";
+const NO_REQUEST: &str =
+    "it cannot be checked whether the server requested the certificate; use allow";
 const NO_REVOCATION: &str =
     "revocation lists are not supported; remove it, and give certificates a short life";
 const NO_SCRAM_KEYS: &str = "SCRAM keys are not supported; give the password";
@@ -116,7 +118,11 @@ impl Parameter {
     pub(crate) fn is_secret(&self) -> bool {
         matches!(
             self.name,
-            "password" | "sslpassword" | "scram_client_key" | "scram_server_key" | "oauth_client_secret"
+            "password"
+                | "sslpassword"
+                | "scram_client_key"
+                | "scram_server_key"
+                | "oauth_client_secret"
         )
     }
 }
@@ -126,8 +132,8 @@ pub(crate) type Text<'a> = (&'a str, &'a str);
 
 /// The values given for parameters, as they were written.
 ///
-/// A later value replaces an earlier one, as in libpq. Values are bytes because a password need not be UTF-8.
-/// Nothing here is printable.
+/// A later value replaces an earlier one, as in libpq. Values are bytes because a password need not
+/// be UTF-8. Nothing here is printable.
 #[derive(Default)]
 pub(crate) struct Values(BTreeMap<&'static str, (String, Vec<u8>)>);
 
@@ -139,12 +145,15 @@ impl Values {
 
     /// Sets a value of a service file, unless the parameter has one.
     pub(crate) fn set_default(&mut self, name: &'static str, value: &[u8]) {
-        self.0.entry(name).or_insert_with(|| (format!("{name} of the service file"), value.to_vec()));
+        self.0
+            .entry(name)
+            .or_insert_with(|| (format!("{name} of the service file"), value.to_vec()));
     }
 
     /// Takes what has no value yet from environment variables.
     pub(crate) fn set_from_variables(&mut self, environment: &Environment, only: Option<&str>) {
-        for parameter in PARAMETERS.iter().filter(|parameter| only.is_none_or(|only| parameter.name == only))
+        for parameter in
+            PARAMETERS.iter().filter(|parameter| only.is_none_or(|only| parameter.name == only))
         {
             if let Some(variable) = parameter.variable
                 && let Some(value) = environment.variable(variable)
@@ -164,7 +173,9 @@ impl Values {
     fn text(&self, name: &'static str) -> Result<Option<Text<'_>>, SettingsError> {
         let Some((origin, value)) = self.bytes(name) else { return Ok(None) };
         let not_utf8 = |_| {
-            SettingsError::new(format!("{origin} is not UTF-8 text; only the password may be other bytes"))
+            SettingsError::new(format!(
+                "{origin} is not UTF-8 text; only the password may be other bytes"
+            ))
         };
         std::str::from_utf8(value).map(|value| Some((origin, value))).map_err(not_utf8)
     }
@@ -180,7 +191,11 @@ impl Values {
     }
 
     /// The path of a file.
-    pub(crate) fn path(&self, name: &'static str, default: PathBuf) -> Result<PathBuf, SettingsError> {
+    pub(crate) fn path(
+        &self,
+        name: &'static str,
+        default: PathBuf,
+    ) -> Result<PathBuf, SettingsError> {
         Ok(self.string(name)?.map_or(default, PathBuf::from))
     }
 
@@ -264,7 +279,8 @@ mod tests {
         values.set_default("host", b"from-service");
         values.set_default("port", b"1");
         let environment = crate::fixture::TestEnvironment::new();
-        let environment = environment.set("PGHOST", "no").set("PGPORT", "2").set("PGUSER", "from-variable");
+        let environment =
+            environment.set("PGHOST", "no").set("PGPORT", "2").set("PGUSER", "from-variable");
         values.set_from_variables(&environment, None);
 
         assert_eq!(values.text("host").unwrap(), Some(("host", "from-string")));
@@ -305,7 +321,10 @@ mod tests {
             let outcome = values.refuse_unsupported();
             assert_eq!(outcome.is_err(), refused, "{name}={value}");
             if let Err(error) = outcome {
-                assert!(error.to_string().starts_with(&format!("{name} cannot be honoured: ")), "{error}");
+                assert!(
+                    error.to_string().starts_with(&format!("{name} cannot be honoured: ")),
+                    "{error}"
+                );
                 assert!(!error.to_string().contains("hunter2"));
             }
         }

@@ -1,18 +1,21 @@
 //! The password, and the password file.
 //!
-//! Section 34.16 of PostgreSQL's documentation defines the file: lines of `host:port:database:user:password`,
-//! in which the first four may be `*`, and `\` stands before a `:` or `\` that belongs to a field.
+//! Section 34.16 of PostgreSQL's documentation defines the file: lines of
+//! `host:port:database:user:password`, in which the first four may be `*`, and `\` stands before a
+//! `:` or `\` that belongs to a field.
 
 use std::io::{ErrorKind, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// The first matching password of the file, none if there is no such file, or why the file is ignored.
+/// The first matching password of the file, none if there is no such file, or why the file is
+/// ignored.
 ///
-/// The fields are host, port, database and user. The host is a name, an address, a socket folder, or `localhost` for
-/// the usual socket folders.
+/// The fields are host, port, database and user. The host is a name, an address, a socket folder,
+/// or `localhost` for the usual socket folders.
 pub(crate) fn look_up(file: &Path, fields: [&str; 4]) -> Result<Option<Vec<u8>>, String> {
-    let ignored = |reason: &str| format!("the password file {} is ignored: {reason}", file.display());
+    let ignored =
+        |reason: &str| format!("the password file {} is ignored: {reason}", file.display());
     let unreadable = |error: std::io::Error| ignored(&error.kind().to_string());
     // A pipe or device would block on being opened.
     match std::fs::metadata(file) {
@@ -107,7 +110,11 @@ mod tests {
             (":", None),
             ("\\", None),
         ] {
-            assert_eq!(found(content, FIELDS).as_deref(), expected.map(str::as_bytes), "{content:?}");
+            assert_eq!(
+                found(content, FIELDS).as_deref(),
+                expected.map(str::as_bytes),
+                "{content:?}"
+            );
         }
     }
 
@@ -123,12 +130,21 @@ mod tests {
 
     #[test]
     fn a_file_that_others_may_read_is_ignored_with_a_reason() {
-        for (mode, ignored) in
-            [(0o600, false), (0o400, false), (0o700, false), (0o640, true), (0o604, true), (0o620, true)]
-        {
+        for (mode, ignored) in [
+            (0o600, false),
+            (0o400, false),
+            (0o700, false),
+            (0o640, true),
+            (0o604, true),
+            (0o620, true),
+        ] {
             let environment = TestEnvironment::new().file("pass", "*:*:*:*:secret", mode);
             let fault = look_up(&environment.home.join("pass"), FIELDS).err();
-            assert_eq!(fault.is_some_and(|fault| fault.contains("chmod 0600")), ignored, "{mode:o}");
+            assert_eq!(
+                fault.is_some_and(|fault| fault.contains("chmod 0600")),
+                ignored,
+                "{mode:o}"
+            );
         }
     }
 

@@ -1,8 +1,9 @@
 //! Finding a connection pooler between this program and the server.
 //!
-//! A server announces the number of its process to each new session, for requests to cancel. A pooler receives these requests itself
-//! and announces a number of its own, so where the two differ there is one. Whether it gives every transaction another session
-//! cannot be queried; it shows when two connections take turns and are served by the same process, or one of them by several.
+//! A server announces the number of its process to each new session, for requests to cancel. A
+//! pooler receives these requests itself and announces a number of its own, so where the two differ
+//! there is one. Whether it gives every transaction another session cannot be queried; it shows
+//! when two connections take turns and are served by the same process, or one of them by several.
 
 use std::convert::Infallible;
 use std::future::{Ready, ready};
@@ -16,19 +17,24 @@ use tokio_postgres::error::{DbError, SqlState};
 use tokio_postgres::tls::{ChannelBinding, TlsConnect, TlsStream};
 
 /// What to do about a pooler that does not keep sessions.
-pub(crate) const REMEDY: &str = "connect to the server itself, or to a pool that keeps sessions (PgBouncer: pool_mode=session); with \
-     MAILROOM_WAKE=poll `mailroom collect` of the queue `deliveries` needs neither, and of other commands only `migrate` does";
+pub(crate) const REMEDY: &str = "connect to the server itself, or to a pool that keeps sessions \
+                                 (PgBouncer: pool_mode=session); with MAILROOM_WAKE=poll `mailroom \
+                                 collect` of the queue `deliveries` needs neither, and of other \
+                                 commands only `migrate` does";
 
 /// What to do about an error that only a pooler causes; empty for others.
 pub(crate) fn hint(refusal: &DbError) -> String {
-    if [&SqlState::INVALID_SQL_STATEMENT_NAME, &SqlState::DUPLICATE_PSTATEMENT].contains(&refusal.code()) {
-        let cause =
-            "a pooler in between gives each transaction another session, which loses prepared statements";
+    if [&SqlState::INVALID_SQL_STATEMENT_NAME, &SqlState::DUPLICATE_PSTATEMENT]
+        .contains(&refusal.code())
+    {
+        let cause = "a pooler in between gives each transaction another session, which loses \
+                     prepared statements";
         return format!("; {cause}: {REMEDY}");
     }
     if refusal.message().starts_with("unsupported startup parameter") {
-        return "; a pooler in between passes no settings on to the server: take `options` out of MAILROOM_DATABASE_URL and \
-             PGOPTIONS, and set them for the role, as by ALTER ROLE … SET search_path = …"
+        return "; a pooler in between passes no settings on to the server: take `options` out of \
+                MAILROOM_DATABASE_URL and PGOPTIONS, and set them for the role, as by ALTER ROLE … \
+                SET search_path = …"
             .to_owned();
     }
     String::new()
@@ -67,14 +73,22 @@ impl TlsStream for &mut Request {
 }
 
 impl AsyncRead for Request {
-    fn poll_read(self: Pin<&mut Self>, _: &mut Context<'_>, out: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        out: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
         out.put_slice(b"S");
         Poll::Ready(Ok(()))
     }
 }
 
 impl AsyncWrite for Request {
-    fn poll_write(mut self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
         self.0.extend_from_slice(bytes);
         Poll::Ready(Ok(bytes.len()))
     }

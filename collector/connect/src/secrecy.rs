@@ -1,18 +1,22 @@
-//! Tests that no password is shown, whatever else is wrong. That of well-formed strings is a property of `tests/properties`.
+//! Tests that no password is shown, whatever else is wrong. That of well-formed strings is a
+//! property of `tests/properties`.
 
 use proptest::prelude::*;
 
 use super::ConnectionSettings;
 use super::fixture::TestEnvironment;
 
-/// Passwords whose every fragment can be recognised, with the characters between that split strings.
+/// Passwords whose every fragment can be recognised, with the characters between that split
+/// strings.
 fn treacherous_password() -> impl Strategy<Value = String> {
     let separator = prop::sample::select(vec![
-        "/", "?", "&", "=", "@", ":", "%", "%4", "'", "\\", " ", "#", "[", "]", ",", "//", "=x&", "@h/",
-        "%00", "\n",
+        "/", "?", "&", "=", "@", ":", "%", "%4", "'", "\\", " ", "#", "[", "]", ",", "//", "=x&",
+        "@h/", "%00", "\n",
     ]);
     prop::collection::vec(separator, 0..5).prop_map(|separators| {
-        separators.iter().fold("ZQX".to_owned(), |password, separator| format!("{password}{separator}ZQX"))
+        separators
+            .iter()
+            .fold("ZQX".to_owned(), |password, separator| format!("{password}{separator}ZQX"))
     })
 }
 

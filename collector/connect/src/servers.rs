@@ -28,7 +28,11 @@ impl fmt::Display for Server {
         match &self.host {
             Host::Tcp(name, _) => write!(formatter, "{name}, port {}", self.port),
             Host::Sockets(folders) => {
-                write!(formatter, "{}", socket(folder_in_use(folders, self.port), self.port).display())
+                write!(
+                    formatter,
+                    "{}",
+                    socket(folder_in_use(folders, self.port), self.port).display()
+                )
             }
         }
     }
@@ -46,7 +50,10 @@ pub(crate) fn socket(folder: &Path, port: u16) -> PathBuf {
 }
 
 /// Combines the parameters `host`, `hostaddr` and `port`.
-pub(crate) fn list(values: &Values, environment: &Environment) -> Result<Vec<Server>, SettingsError> {
+pub(crate) fn list(
+    values: &Values,
+    environment: &Environment,
+) -> Result<Vec<Server>, SettingsError> {
     let hosts = elements(values.non_empty("host")?);
     let addresses = elements(values.non_empty("hostaddr")?);
     let ports = elements(values.non_empty("port")?);
@@ -59,7 +66,8 @@ pub(crate) fn list(values: &Values, environment: &Environment) -> Result<Vec<Ser
             && (given > 1 || one_for_all.is_empty())
         {
             return Err(SettingsError::new(format!(
-                "{origin} lists {given} entries for {count} hosts; give one for each host{one_for_all}"
+                "{origin} lists {given} entries for {count} hosts; give one for each \
+                 host{one_for_all}"
             )));
         }
     }
@@ -116,17 +124,21 @@ fn explicit_host((origin, host): Text<'_>, address: Option<IpAddr>) -> Result<Ho
 
 /// The folders to look for a socket in.
 ///
-/// A folder in which anybody may create files is used only where no other exists. Otherwise, while the server
-/// is down, any local user could take its place.
+/// A folder in which anybody may create files is used only where no other exists. Otherwise, while
+/// the server is down, any local user could take its place.
 fn usual_socket_folders(environment: &Environment) -> Vec<PathBuf> {
     let folders = environment.socket_folders.iter().filter(|folder| folder.is_dir()).cloned();
-    let (open, own): (Vec<_>, Vec<_>) =
-        folders.partition(|folder| folder.metadata().is_ok_and(|metadata| metadata.mode() & 0o002 != 0));
-    [own, open].into_iter().find(|folders| !folders.is_empty()).unwrap_or(environment.socket_folders.clone())
+    let (open, own): (Vec<_>, Vec<_>) = folders
+        .partition(|folder| folder.metadata().is_ok_and(|metadata| metadata.mode() & 0o002 != 0));
+    [own, open]
+        .into_iter()
+        .find(|folders| !folders.is_empty())
+        .unwrap_or(environment.socket_folders.clone())
 }
 
 fn port((origin, text): Text<'_>) -> Result<u16, SettingsError> {
-    let number = text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok()).flatten();
+    let number =
+        text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok()).flatten();
     let allowed = "a whole number from 1 to 65535, or several separated by commas";
     number.filter(|&port| port != 0).ok_or_else(|| SettingsError::invalid(origin, allowed))
 }
@@ -159,7 +171,10 @@ mod tests {
             ("host='a , b'", vec![tcp("a", None, 5432), tcp("b", None, 5432)]),
             (
                 "host=/tmp,a port=7",
-                vec![Server { host: Host::Sockets(vec!["/tmp".into()]), port: 7 }, tcp("a", None, 7)],
+                vec![
+                    Server { host: Host::Sockets(vec!["/tmp".into()]), port: 7 },
+                    tcp("a", None, 7),
+                ],
             ),
         ] {
             assert_eq!(listed(string).unwrap(), expected, "{string}");

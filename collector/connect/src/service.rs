@@ -1,7 +1,7 @@
 //! The connection service file: named groups of parameters.
 //!
-//! Section 34.17 of PostgreSQL's documentation defines the form: `[name]` begins a service, each further line
-//! is `parameter=value`, and nothing is quoted.
+//! Section 34.17 of PostgreSQL's documentation defines the form: `[name]` begins a service, each
+//! further line is `parameter=value`, and nothing is quoted.
 
 use std::io;
 use std::path::Path;
@@ -35,13 +35,19 @@ pub(crate) fn apply(values: &mut Values, environment: &Environment) -> Result<()
     Err(match searched {
         Some(file) => fault(&file, &format!("does not define the service that {origin} names")),
         None => SettingsError::new(format!(
-            "{origin} names a service, but there is no service file; make ~/.pg_service.conf or set PGSERVICEFILE"
+            "{origin} names a service, but there is no service file; make ~/.pg_service.conf or \
+             set PGSERVICEFILE"
         )),
     })
 }
 
 /// Whether `text` defines the service; its parameters become defaults.
-fn apply_file(values: &mut Values, service: &str, file: &Path, text: &[u8]) -> Result<bool, SettingsError> {
+fn apply_file(
+    values: &mut Values,
+    service: &str,
+    file: &Path,
+    text: &[u8],
+) -> Result<bool, SettingsError> {
     let mut found = false;
     for (index, line) in text.split(|&byte| byte == b'\n').enumerate() {
         let number = index + 1;
@@ -86,9 +92,11 @@ mod tests {
     use super::*;
     use crate::fixture::TestEnvironment;
 
-    const FILE: &str = "# a comment\n\n[other]\nhost=other\n\n[mail]\nhost=db.example.test\r\nport=6000\n\
-        dbname=two words\npassword=p=w\n[after]\nuser=after\n[broken]\nnonsense\n[unknown]\nhots=a\n\
-        [nested]\nservice=mail\n[ldap]\nldap://x\n";
+    const FILE: &str = "# a comment\n\n[other]\nhost=other\n\n[mail]\nhost=db.example.test\r\n\
+                        port=6000\n\
+                        dbname=two words\npassword=p=w\n[after]\nuser=after\n[broken]\nnonsense\n\
+                        [unknown]\nhots=a\n\
+                        [nested]\nservice=mail\n[ldap]\nldap://x\n";
 
     fn applied(string: &str, environment: &TestEnvironment) -> Result<Values, SettingsError> {
         let mut values = crate::keywords::parse(string)?;
@@ -131,10 +139,17 @@ mod tests {
             ("nested", "line 18"),
             ("ldap", "line 20"),
         ] {
-            let error = applied(&format!("service={service}"), &environment).err().unwrap().to_string();
-            assert!(error.contains(message) && error.contains(".pg_service.conf"), "{service}: {error}");
+            let error =
+                applied(&format!("service={service}"), &environment).err().unwrap().to_string();
+            assert!(
+                error.contains(message) && error.contains(".pg_service.conf"),
+                "{service}: {error}"
+            );
         }
         let error = applied("service=mail", &TestEnvironment::new()).err().unwrap().to_string();
-        assert!(error.starts_with("service names a service, but there is no service file"), "{error}");
+        assert!(
+            error.starts_with("service names a service, but there is no service file"),
+            "{error}"
+        );
     }
 }

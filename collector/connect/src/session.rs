@@ -15,37 +15,40 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 pub struct SessionOptions<'a> {
     /// Shown in `pg_stat_activity`, unless the settings name the application.
     pub application_name: &'a str,
-    /// After this time the server cancels a statement, whatever else is set for user or database; not through a pooler,
-    /// unless the session is kept.
+    /// After this time the server cancels a statement, whatever else is set for user or database;
+    /// not through a pooler, unless the session is kept.
     pub statement_timeout: Option<Duration>,
-    /// Whether statements rely on session state: a lock, a prepared statement, LISTEN. Then [`connect`](crate::connect) fails
-    /// through a pooler that gives each transaction another session.
+    /// Whether statements rely on session state: a lock, a prepared statement, LISTEN. Then
+    /// [`connect`](crate::connect) fails through a pooler that gives each transaction another
+    /// session.
     pub needs_session: bool,
 }
 
 /// A session on a server.
 ///
-/// Nothing happens on it, not even a query of `client`, unless `connection` is driven: by [`Connection::spawn`]
-/// or, to receive notifications, by [`Connection::notification`] in a loop.
+/// Nothing happens on it, not even a query of `client`, unless `connection` is driven: by
+/// [`Connection::spawn`] or, to receive notifications, by [`Connection::notification`] in a loop.
 pub struct Session {
     /// Sends queries. The connection ends when it is dropped.
     pub client: Client,
     /// Moves the bytes.
     pub connection: Connection,
-    /// Whether what a statement sets is there for the next one. Through a pooler it is known only if
-    /// [`SessionOptions::needs_session`] was set, and false otherwise.
+    /// Whether what a statement sets is there for the next one. Through a pooler it is known only
+    /// if [`SessionOptions::needs_session`] was set, and false otherwise.
     pub keeps_state: bool,
     /// Which server answered, for log lines: a socket's path, or host, address and port.
     pub server: String,
 }
 
+/// The stream of a session's bytes in TLS.
+type TlsStream = <MakeRustlsConnect as MakeTlsConnect<Socket>>::Stream;
+
 /// The half of a session that reads and writes.
-pub struct Connection(
-    pub(crate) tokio_postgres::Connection<Socket, <MakeRustlsConnect as MakeTlsConnect<Socket>>::Stream>,
-);
+pub struct Connection(pub(crate) tokio_postgres::Connection<Socket, TlsStream>);
 
 impl Connection {
-    /// Drives the connection in a task of its own. The client's next call reports why the connection ended.
+    /// Drives the connection in a task of its own. The client's next call reports why the
+    /// connection ended.
     pub fn spawn(self) -> JoinHandle<()> {
         tokio::spawn(async move {
             self.run().await.ok();
@@ -56,7 +59,8 @@ impl Connection {
     ///
     /// # Errors
     ///
-    /// The connection was lost: the server went away, ended the session, or did not answer for too long.
+    /// The connection was lost: the server went away, ended the session, or did not answer for too
+    /// long.
     pub async fn run(mut self) -> Result<(), Error> {
         self.drive(log).await
     }
@@ -66,10 +70,11 @@ impl Connection {
         self.drive(on_notice).await
     }
 
-    /// Drives the connection until a notification arrives; `None` when the client was dropped and all is sent.
+    /// Drives the connection until a notification arrives; `None` when the client was dropped and
+    /// all is sent.
     ///
-    /// Nothing is lost when the returned future is dropped. After `None` or an error it must not be called
-    /// again.
+    /// Nothing is lost when the returned future is dropped. After `None` or an error it must not be
+    /// called again.
     pub async fn notification(&mut self) -> Option<Result<Notification, Error>> {
         loop {
             match self.message().await? {

@@ -48,30 +48,40 @@ const TARGETS: &[(&str, TargetSession)] = &[
 impl ConnectionSettings {
     /// Reads a connection string, in either of libpq's forms, and fills in libpq's defaults.
     ///
-    /// What the string leaves open comes from the service file, if one is named, then from the environment.
-    /// Certificates are read, so that their faults are found now; the password file is read when connecting.
+    /// What the string leaves open comes from the service file, if one is named, then from the
+    /// environment. Certificates are read, so that their faults are found now; the password file is
+    /// read when connecting.
     ///
     /// # Errors
     ///
     /// Syntax errors, unknown parameters (`sslmod=require`), values outside their range (`port=0`),
-    /// parameters that would have to be ignored (`gssencmode=require`), and `sslmode=verify-full` without
-    /// root certificates.
-    pub fn resolve(connection_string: &str, environment: &Environment) -> Result<Self, SettingsError> {
+    /// parameters that would have to be ignored (`gssencmode=require`), and `sslmode=verify-full`
+    /// without root certificates.
+    pub fn resolve(
+        connection_string: &str,
+        environment: &Environment,
+    ) -> Result<Self, SettingsError> {
         let mut values = parse(connection_string)?;
         service::apply(&mut values, environment)?;
         values.set_from_variables(environment, None);
         values.refuse_unsupported()?;
 
         let mut config = Config::new();
-        let user = values.string("user")?.or_else(environment.user_name).ok_or(SettingsError::new(
-            "this process's user has no name in the operating system; name the database user (user=…, PGUSER)",
-        ))?;
+        let user =
+            values.string("user")?.or_else(environment.user_name).ok_or(SettingsError::new(
+                "this process's user has no name in the operating system; name the database user \
+             (user=…, PGUSER)",
+            ))?;
         let database = values.string("dbname")?.unwrap_or_else(|| user.clone());
         if url::without_scheme(&database).is_some() {
-            return Err(SettingsError::new("dbname is itself a URL; give the URL alone, without keywords"));
+            return Err(SettingsError::new(
+                "dbname is itself a URL; give the URL alone, without keywords",
+            ));
         }
         config.user(user).dbname(database);
-        if let Some((_, password)) = values.bytes("password").filter(|(_, password)| !password.is_empty()) {
+        if let Some((_, password)) =
+            values.bytes("password").filter(|(_, password)| !password.is_empty())
+        {
             config.password(password);
         }
         if let Some(options) = values.string("options")? {
@@ -105,7 +115,8 @@ impl ConnectionSettings {
             {
                 tracing::warn!(
                     event = "setting_without_effect",
-                    "{origin} has no effect with sslmode={mode}: to verify the server, set sslmode=verify-full"
+                    "{origin} has no effect with sslmode={mode}: to verify the server, set \
+                     sslmode=verify-full"
                 );
             }
         }
@@ -120,7 +131,8 @@ impl ConnectionSettings {
         self.config.get_user().unwrap_or_default()
     }
 
-    /// For looking up a name; for one address, from the first packet to the answer of the first query.
+    /// For looking up a name; for one address, from the first packet to the answer of the first
+    /// query.
     pub(crate) fn connect_timeout(&self) -> Duration {
         self.config.get_connect_timeout().copied().unwrap_or(Duration::MAX)
     }
@@ -138,7 +150,8 @@ fn parse(connection_string: &str) -> Result<Values, SettingsError> {
     let text = connection_string.trim();
     if text.is_empty() {
         return Err(SettingsError::new(
-            "the connection string is empty; give a URL (postgresql://host/dbname) or keywords (dbname=mailroom)",
+            "the connection string is empty; give a URL (postgresql://host/dbname) or keywords \
+             (dbname=mailroom)",
         ));
     }
     if text.contains('\0') {
@@ -164,7 +177,10 @@ mod tests {
     use super::*;
     use crate::fixture::TestEnvironment;
 
-    fn resolve(string: &str, environment: &TestEnvironment) -> Result<ConnectionSettings, SettingsError> {
+    fn resolve(
+        string: &str,
+        environment: &TestEnvironment,
+    ) -> Result<ConnectionSettings, SettingsError> {
         ConnectionSettings::resolve(string, environment)
     }
 
@@ -234,7 +250,9 @@ mod tests {
         let environment = TestEnvironment::new().set("PGUSER", OsStr::from_bytes(b"\xff"));
         let error = resolve("dbname=x", &environment).unwrap_err().to_string();
         assert_eq!(error, "PGUSER is not UTF-8 text; only the password may be other bytes");
-        for uri in ["postgres://%FF@h", "postgres://%FF", "postgres://h/%FF", "postgres://h?options=%FF"] {
+        for uri in
+            ["postgres://%FF@h", "postgres://%FF", "postgres://h/%FF", "postgres://h?options=%FF"]
+        {
             let error = resolve(uri, &TestEnvironment::new()).unwrap_err().to_string();
             assert!(error.contains("not UTF-8"), "{uri}: {error}");
         }
@@ -248,7 +266,8 @@ mod tests {
             ("user=u dbname=x", "x", None),
         ] {
             let settings = resolve(string, &TestEnvironment::new()).unwrap();
-            let found = (settings.user(), settings.database(), settings.config.get_application_name());
+            let found =
+                (settings.user(), settings.database(), settings.config.get_application_name());
             assert_eq!(found, ("u", database, name), "{string}");
         }
     }
@@ -267,7 +286,10 @@ mod tests {
             ("target_session_attrs=master", "target_session_attrs must be one of"),
             ("load_balance_hosts=yes", "load_balance_hosts must be one of disable, random"),
             ("host=h sslmode=verify-full", "root.crt does not exist"),
-            ("host=h sslmode=verify-ca sslrootcert=/nowhere/ca.pem", "/nowhere/ca.pem does not exist"),
+            (
+                "host=h sslmode=verify-ca sslrootcert=/nowhere/ca.pem",
+                "/nowhere/ca.pem does not exist",
+            ),
             ("host=h sslmode=verify-ca sslrootcert=/dev/null", "/dev/null cannot be used"),
             ("host=h sslcrl=/nowhere/crl.pem", "sslcrl cannot be honoured: revocation lists"),
         ] {

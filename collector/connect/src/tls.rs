@@ -22,12 +22,17 @@ const CLIENT_KEY: &str = "the private key";
 
 /// Reads the files that the settings name.
 ///
-/// They are read for each connection, so that renewed certificates count without a restart. What is never encrypted needs
-/// none of them.
-pub(crate) fn load(settings: &TlsSettings, mode: SslMode) -> Result<MakeRustlsConnect, SettingsError> {
+/// They are read for each connection, so that renewed certificates count without a restart. What is
+/// never encrypted needs none of them.
+pub(crate) fn load(
+    settings: &TlsSettings,
+    mode: SslMode,
+) -> Result<MakeRustlsConnect, SettingsError> {
     let provider = Arc::new(ring::default_provider());
-    let verifier =
-        Verifier { roots: roots(settings, mode)?, algorithms: provider.signature_verification_algorithms };
+    let verifier = Verifier {
+        roots: roots(settings, mode)?,
+        algorithms: provider.signature_verification_algorithms,
+    };
     let builder = ClientConfig::builder_with_provider(provider)
         .with_protocol_versions(settings.versions)
         .expect("the provider has cipher suites for TLS 1.2 and 1.3")
@@ -78,14 +83,15 @@ fn roots(settings: &TlsSettings, mode: SslMode) -> Result<Option<TrustedRoots>, 
     let list = &settings.revocation_list;
     if exists(list) {
         return Err(SettingsError::new(format!(
-            "{} is not used, because revocation lists are not supported; remove it, and give certificates a short \
-             life instead",
+            "{} is not used, because revocation lists are not supported; remove it, and give \
+             certificates a short life instead",
             list.display()
         )));
     }
     let provider = Arc::new(ring::default_provider());
     let chain = WebPkiServerVerifier::builder_with_provider(Arc::new(store), provider).build();
-    let chain = chain.map_err(|error| SettingsError::new(format!("{ROOT_CERTIFICATES}: {error}")))?;
+    let chain =
+        chain.map_err(|error| SettingsError::new(format!("{ROOT_CERTIFICATES}: {error}")))?;
     Ok(Some(TrustedRoots { chain, certificates, checks_name: mode == SslMode::VerifyFull }))
 }
 
@@ -96,7 +102,8 @@ fn add_system_roots(store: &mut RootCertStore) -> Result<(), SettingsError> {
     if usable > 0 {
         return Ok(());
     }
-    let reason = found.errors.first().map_or_else(|| "there are none".to_owned(), ToString::to_string);
+    let reason =
+        found.errors.first().map_or_else(|| "there are none".to_owned(), ToString::to_string);
     Err(SettingsError::new(format!(
         "sslrootcert=system finds no authorities: {reason}; install ca-certificates, or name a file"
     )))
@@ -123,7 +130,10 @@ fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, SettingsError> {
 }
 
 /// All certificates of a PEM file, at least one.
-fn read_certificates(what: &str, path: &Path) -> Result<Vec<CertificateDer<'static>>, SettingsError> {
+fn read_certificates(
+    what: &str,
+    path: &Path,
+) -> Result<Vec<CertificateDer<'static>>, SettingsError> {
     let read = || {
         let certificates = CertificateDer::pem_file_iter(path)?.collect::<Result<Vec<_>, _>>()?;
         if certificates.is_empty() { Err(pem::Error::NoItemsFound) } else { Ok(certificates) }

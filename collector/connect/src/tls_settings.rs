@@ -72,7 +72,8 @@ pub(crate) fn read(
         path if path.as_os_str() == "system" => Roots::System,
         path => Roots::File(path),
     };
-    let default_mode = if matches!(roots, Roots::System) { SslMode::VerifyFull } else { SslMode::Prefer };
+    let default_mode =
+        if matches!(roots, Roots::System) { SslMode::VerifyFull } else { SslMode::Prefer };
     let mode = values.choice("sslmode", MODES, default_mode)?;
     if matches!(roots, Roots::System) && mode < SslMode::VerifyFull {
         return Err(SettingsError::new(
@@ -102,7 +103,8 @@ pub(crate) fn read(
     config.ssl_negotiation(negotiation).channel_binding(channel_binding);
 
     let client = (file("sslcert", "postgresql.crt")?, file("sslkey", "postgresql.key")?);
-    let sends_certificate = values.choice("sslcertmode", &[("disable", false), ("allow", true)], true)?;
+    let sends_certificate =
+        values.choice("sslcertmode", &[("disable", false), ("allow", true)], true)?;
     Ok(TlsSettings {
         mode,
         roots,
@@ -114,9 +116,12 @@ pub(crate) fn read(
 }
 
 /// Versions before 1.2 are never used, so that allowing them means to begin with 1.2.
-fn versions(values: &Values) -> Result<&'static [&'static SupportedProtocolVersion], SettingsError> {
+fn versions(
+    values: &Values,
+) -> Result<&'static [&'static SupportedProtocolVersion], SettingsError> {
     static BOTH: [&SupportedProtocolVersion; 2] = [&TLS13, &TLS12];
-    const NAMES: &[(&str, u8)] = &[("", 0), ("TLSv1", 10), ("TLSv1.1", 11), ("TLSv1.2", 12), ("TLSv1.3", 13)];
+    const NAMES: &[(&str, u8)] =
+        &[("", 0), ("TLSv1", 10), ("TLSv1.1", 11), ("TLSv1.2", 12), ("TLSv1.3", 13)];
     let lowest = values.choice("ssl_min_protocol_version", NAMES, 12)?;
     let highest = match values.choice("ssl_max_protocol_version", NAMES, 13)? {
         0 => 13,
@@ -159,7 +164,10 @@ mod tests {
         assert_eq!(settings.versions.len(), 2);
         let folder = environment.home.join(".postgresql");
         assert!(matches!(settings.roots, Roots::File(path) if path == folder.join("root.crt")));
-        assert_eq!(settings.client, Some((folder.join("postgresql.crt"), folder.join("postgresql.key"))));
+        assert_eq!(
+            settings.client,
+            Some((folder.join("postgresql.crt"), folder.join("postgresql.key")))
+        );
     }
 
     #[test]

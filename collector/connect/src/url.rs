@@ -1,8 +1,10 @@
-//! Connection strings in the form of a URL: `postgresql://user:password@host:port/dbname?parameter=value`.
+//! Connection strings in the form of a URL:
+//! `postgresql://user:password@host:port/dbname?parameter=value`.
 //!
-//! Section 34.1.1.2 of PostgreSQL's documentation defines the form. One thing is stricter here: `@` in host
-//! and database name and `?` in the user must be percent-encoded. A password with an unencoded `/`, `@` or
-//! `?` would otherwise be split there, and a part of it shown in messages as a host, database or user.
+//! Section 34.1.1.2 of PostgreSQL's documentation defines the form. One thing is stricter here: `@`
+//! in host and database name and `?` in the user must be percent-encoded. A password with an
+//! unencoded `/`, `@` or `?` would otherwise be split there, and a part of it shown in messages as
+//! a host, database or user.
 
 use super::SettingsError;
 use super::parameters::{Parameter, Values};
@@ -38,8 +40,8 @@ pub(crate) fn parse(rest: &str) -> Result<Values, SettingsError> {
     Ok(values)
 }
 
-const MISPLACED: &str = "the URL has an \"@\" or \"?\" where none can be; in user and password write \"@\" as %40, \
-     \"/\" as %2F and \"?\" as %3F";
+const MISPLACED: &str = "the URL has an \"@\" or \"?\" where none can be; in user and password \
+                         write \"@\" as %40, \"/\" as %2F and \"?\" as %3F";
 
 /// Parts of a URL that are left out or empty give no value.
 fn set(values: &mut Values, name: &'static str, value: Vec<u8>) {
@@ -69,7 +71,8 @@ fn split_server(server: &str) -> Result<(&str, &str), SettingsError> {
         Some((host, "")) if !host.is_empty() => Ok((host, "")),
         Some((host, rest)) if !host.is_empty() && rest.starts_with(':') => Ok((host, &rest[1..])),
         _ => Err(SettingsError::new(
-            "the brackets in the URL are wrong; an IPv6 address is written [address] or [address]:port",
+            "the brackets in the URL are wrong; an IPv6 address is written [address] or \
+             [address]:port",
         )),
     }
 }
@@ -85,10 +88,11 @@ fn set_parameters(values: &mut Values, query: &str) -> Result<(), SettingsError>
         rest = remaining;
         position += 1;
 
-        let Some((name, value)) = pair.split_once('=').filter(|(_, value)| !value.contains('=')) else {
+        let Some((name, value)) = pair.split_once('=').filter(|(_, value)| !value.contains('='))
+        else {
             return Err(SettingsError::new(format!(
-                "parameter {position} in the URL is not of the form name=value; in a value, write \"=\" as %3D and \
-                 \"&\" as %26"
+                "parameter {position} in the URL is not of the form name=value; in a value, write \
+                 \"=\" as %3D and \"&\" as %26"
             )));
         };
         let name = decode(name, "parameter's name")?;
@@ -99,8 +103,8 @@ fn set_parameters(values: &mut Values, query: &str) -> Result<(), SettingsError>
             ("ssl", b"true") => ("sslmode", b"require".to_vec()),
             _ => (&*name, value),
         };
-        let parameter =
-            Parameter::named(name).ok_or_else(|| SettingsError::unknown_parameter(name, may_be_secret))?;
+        let parameter = Parameter::named(name)
+            .ok_or_else(|| SettingsError::unknown_parameter(name, may_be_secret))?;
         after_secret |= parameter.is_secret();
         values.set(parameter.name, value);
     }
@@ -111,7 +115,8 @@ fn set_parameters(values: &mut Values, query: &str) -> Result<(), SettingsError>
 fn decode(text: &str, part: &str) -> Result<Vec<u8>, SettingsError> {
     let fault = || {
         SettingsError::new(format!(
-            "the {part} in the URL has a \"%\" without two hexadecimal digits after it; write \"%\" itself as %25"
+            "the {part} in the URL has a \"%\" without two hexadecimal digits after it; write \
+             \"%\" itself as %25"
         ))
     };
     let mut parts = text.split('%');
@@ -133,8 +138,11 @@ mod tests {
     use super::*;
 
     fn parsed(url: &str) -> String {
-        let values = parse(without_scheme(url).unwrap()).unwrap_or_else(|error| panic!("{url}: {error}"));
-        values.shown(&["user", "password", "host", "port", "dbname", "hostaddr", "sslmode", "options"])
+        let values =
+            parse(without_scheme(url).unwrap()).unwrap_or_else(|error| panic!("{url}: {error}"));
+        values.shown(&[
+            "user", "password", "host", "port", "dbname", "hostaddr", "sslmode", "options",
+        ])
     }
 
     #[test]

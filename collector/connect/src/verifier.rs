@@ -1,7 +1,7 @@
 //! Verifies a server's certificate as `sslmode` requires.
 //!
-//! webpki verifies chains and names. Added here is what libpq's users rely on and webpki refuses: a self-signed
-//! certificate that is itself in the file of roots.
+//! webpki verifies chains and names. Added here is what libpq's users rely on and webpki refuses: a
+//! self-signed certificate that is itself in the file of roots.
 
 use std::sync::Arc;
 
@@ -16,7 +16,8 @@ use rustls::{CertificateError, DigitallySignedStruct, Error, SignatureScheme};
 /// A [`ServerCertVerifier`] that verifies as much as the settings require.
 #[derive(Debug)]
 pub(crate) struct Verifier {
-    /// Without them the certificate is not verified; the connection is encrypted for whoever answers.
+    /// Without them the certificate is not verified; the connection is encrypted for whoever
+    /// answers.
     pub(crate) roots: Option<TrustedRoots>,
     pub(crate) algorithms: WebPkiSupportedAlgorithms,
 }
@@ -47,7 +48,8 @@ impl TrustedRoots {
             {
                 Ok(())
             }
-            // webpki checks the period of validity before it refuses an authority's own certificate.
+            // webpki checks the period of validity before it refuses an authority's own
+            // certificate.
             Err(error)
                 if webpki_error(&error) == Some(&webpki::Error::CaUsedAsEndEntity)
                     && self.certificates.contains(certificate) =>

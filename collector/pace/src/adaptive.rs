@@ -1,8 +1,10 @@
-//! How long a token waits for others: a fixed time, or one that follows the traffic and the reader's answers.
+//! How long a token waits for others: a fixed time, or one that follows the traffic and the
+//! reader's answers.
 //!
-//! Adaptive: a token goes out at once while nothing is in flight. Otherwise it waits until as many are there as usually
-//! come during an answer, or for as long as an answer usually takes: a reader of one batch at a time begins no sooner.
-//! All that wait then go out as one batch, so its size follows the depth of the queue. The caller passes the times in.
+//! Adaptive: a token goes out at once while nothing is in flight. Otherwise it waits until as many
+//! are there as usually come during an answer, or for as long as an answer usually takes: a reader
+//! of one batch at a time begins no sooner. All that wait then go out as one batch, so its size
+//! follows the depth of the queue. The caller passes the times in.
 
 use std::time::{Duration, Instant};
 
@@ -47,7 +49,8 @@ impl Adaptive {
         self.answer_time = (self.answer_time * 3 + after.min(self.timeout)) / 4;
     }
 
-    /// The batch limit and timeout, while `in_flight` batches are in flight and `waiting` tokens wait.
+    /// The batch limit and timeout, while `in_flight` batches are in flight and `waiting` tokens
+    /// wait.
     pub fn limits(&self, in_flight: usize, waiting: usize) -> (usize, Duration) {
         if !self.is_on {
             return (self.limit, self.timeout);
@@ -66,7 +69,8 @@ mod tests {
 
     const MOST: (usize, Duration) = (100, Duration::from_secs(5));
 
-    /// Limit and timeout after each answer, while 20 tokens come a second and an answer takes 150 ms and 5 ms a token.
+    /// Limit and timeout after each answer, while 20 tokens come a second and an answer takes 150
+    /// ms and 5 ms a token.
     fn steady(adaptive: &mut Adaptive, start: Instant) -> Vec<(usize, Duration)> {
         let (mut now, mut waiting) = (start, 1);
         let answer = |_| {
@@ -95,7 +99,10 @@ mod tests {
             adaptive.polled(usize::MAX, start + Duration::from_secs(60 * minutes + 500));
             (0..50).for_each(|_| adaptive.acked(Duration::MAX));
             let (limit, timeout) = adaptive.limits(1, 0);
-            assert!(limit == MOST.0 && timeout <= MOST.1 && timeout > MOST.1 / 2, "{limit} {timeout:?}");
+            assert!(
+                limit == MOST.0 && timeout <= MOST.1 && timeout > MOST.1 / 2,
+                "{limit} {timeout:?}"
+            );
         }
         let fixed = Adaptive::new(false, MOST.0, MOST.1);
         assert_eq!([fixed.limits(0, 0), fixed.limits(1, 100)], [MOST; 2]);

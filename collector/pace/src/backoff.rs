@@ -33,7 +33,8 @@ impl Backoff {
     }
 }
 
-/// Between half and all of `longest`, so that many collectors do not come back to the server at the same moment.
+/// Between half and all of `longest`, so that many collectors do not come back to the server at the
+/// same moment.
 pub fn jittered(longest: Duration) -> Duration {
     longest / 2 + random_part(longest / 2)
 }
@@ -58,7 +59,8 @@ mod tests {
         }
         backoff.reset();
         assert!(backoff.pause() <= FIRST);
-        let pauses: Vec<_> = (0..8).map(|_| Backoff::up_to(LONGEST_CONNECT_PAUSE).pause()).collect();
+        let pauses: Vec<_> =
+            (0..8).map(|_| Backoff::up_to(LONGEST_CONNECT_PAUSE).pause()).collect();
         assert!(pauses.iter().any(|pause| *pause != pauses[0]), "{pauses:?}");
     }
 }

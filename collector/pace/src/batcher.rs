@@ -1,4 +1,5 @@
-//! When to poll the queue, when the collector is idle, and when a partial batch goes out. The caller passes the time in.
+//! When to poll the queue, when the collector is idle, and when a partial batch goes out. The
+//! caller passes the time in.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +8,8 @@ use super::Adaptive;
 /// Notifications within this time are one poll: they often come several at a time.
 const GATHERING: Duration = Duration::from_millis(20);
 
-/// The longest pause between polls of a busy database. Pauses begin with [`GATHERING`] and double while it stays busy.
+/// The longest pause between polls of a busy database. Pauses begin with [`GATHERING`] and double
+/// while it stays busy.
 const BUSY_PAUSE: Duration = Duration::from_millis(200);
 
 /// Empty polls in a row that are tolerated before backing off.
@@ -24,7 +26,8 @@ pub struct Batcher {
     timeout: Duration,
     /// Whether writers notify only while the collector is idle.
     is_idle_lock_enabled: bool,
-    /// Eligible tokens that the last poll left because they do not fill a batch, and when the first was noticed.
+    /// Eligible tokens that the last poll left because they do not fill a batch, and when the first
+    /// was noticed.
     waiting: usize,
     noticed_at: Option<Instant>,
     /// Wake-ups since the last poll, and when the first came.
@@ -35,7 +38,8 @@ pub struct Batcher {
     poll_again: Option<Instant>,
     /// When the next token falls due, as the last peek has found.
     next_due: Option<Instant>,
-    /// How often in a row the database was found to be busy, a poll claimed nothing, or it only deferred tokens.
+    /// How often in a row the database was found to be busy, a poll claimed nothing, or it only
+    /// deferred tokens.
     busy_polls: u32,
     empty_polls: u32,
     deferring_polls: u32,
@@ -52,7 +56,8 @@ impl Batcher {
         (self.limit, self.timeout) = adaptive.limits(in_flight, self.waiting);
     }
 
-    /// `count` wake-ups came: no number of tokens, because the server merges notifications. It only decides whether to pause.
+    /// `count` wake-ups came: no number of tokens, because the server merges notifications. It only
+    /// decides whether to pause.
     pub fn woken(&mut self, count: usize, now: Instant) {
         self.wakeups = self.wakeups.saturating_add(count);
         self.woken_at.get_or_insert(now);
@@ -60,7 +65,8 @@ impl Batcher {
 
     /// A poll claimed `batches`, left `waiting` tokens and deferred `deferred`.
     pub fn polled(&mut self, waiting: usize, batches: usize, deferred: usize, now: Instant) {
-        // Batches are cut from the oldest tokens, so those that are left were noticed after the ones that went.
+        // Batches are cut from the oldest tokens, so those that are left were noticed after the
+        // ones that went.
         if batches > 0 {
             self.noticed_at = None;
         }
@@ -88,14 +94,16 @@ impl Batcher {
         self.poll_again = Some(now + self.pause());
     }
 
-    /// The idle lock was granted: from now on writers notify. `due` tokens are due; another one will be after `next`.
+    /// The idle lock was granted: from now on writers notify. `due` tokens are due; another one
+    /// will be after `next`.
     pub fn peeked(&mut self, due: usize, next: Option<Duration>, now: Instant) {
         // A token that was just deferred for the first time is due again within `DEFERRED_PAUSE`.
         if due == 0 && next.is_none_or(|next| next > DEFERRED_PAUSE) {
             self.deferring_polls = 0;
         }
         let last = self.last_poll.unwrap_or(now);
-        let deferred_until = last + doubled(DEFERRED_PAUSE, self.deferring_polls, LONGEST_DEFERRED_PAUSE);
+        let deferred_until =
+            last + doubled(DEFERRED_PAUSE, self.deferring_polls, LONGEST_DEFERRED_PAUSE);
         self.next_due = next.map(|next| (now + next).max(deferred_until));
         if due >= self.limit || due > 0 && self.timeout.is_zero() {
             self.poll_again = Some(now.max(last + self.pause()).max(deferred_until));
@@ -116,7 +124,10 @@ impl Batcher {
 
     /// When to poll next; `None` if only a wake-up or the fallback poll gives a reason.
     pub fn next_poll(&self) -> Option<Instant> {
-        [self.partial_due(), self.woken_poll(), self.poll_again, self.next_due].into_iter().flatten().min()
+        [self.partial_due(), self.woken_poll(), self.poll_again, self.next_due]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     fn note_waiting(&mut self, waiting: usize, now: Instant) {
@@ -149,7 +160,9 @@ impl Batcher {
 /// The pause after so many events in a row: none, `first`, twice that, and so on up to `longest`.
 fn doubled(first: Duration, times: u32, longest: Duration) -> Duration {
     // No shift of a small number by so little overflows.
-    times.checked_sub(1).map_or(Duration::ZERO, |doublings| (first * (1 << doublings.min(8))).min(longest))
+    times
+        .checked_sub(1)
+        .map_or(Duration::ZERO, |doublings| (first * (1 << doublings.min(8))).min(longest))
 }
 
 #[cfg(test)]

@@ -1,7 +1,8 @@
-//! When a collector polls, how many batches it claims, how long a token waits for others, and how long is waited after a failure.
+//! When a collector polls, how many batches it claims, how long a token waits for others, and how
+//! long is waited after a failure.
 //!
-//! Pure decisions: the caller passes the times in. `mailroom collect` takes them from the clock, `cargo xtask bench adaptive`
-//! from a simulated day.
+//! Pure decisions: the caller passes the times in. `mailroom collect` takes them from the clock,
+//! `cargo xtask bench adaptive` from a simulated day.
 
 mod adaptive;
 mod backoff;

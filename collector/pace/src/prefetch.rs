@@ -1,7 +1,8 @@
 //! How many batches are in flight at once. The caller passes the times in.
 //!
-//! Few keep the tokens of a slow reader fresh: what is claimed early is mailed late, and may have expired or been used by
-//! then. Many spread the cost of a round trip to the database. So their number follows the speed of the reader.
+//! Few keep the tokens of a slow reader fresh: what is claimed early is mailed late, and may have
+//! expired or been used by then. Many spread the cost of a round trip to the database. So their
+//! number follows the speed of the reader.
 
 use std::time::Duration;
 
@@ -11,7 +12,8 @@ const FAST: Duration = Duration::from_millis(250);
 /// A batch that is acknowledged after this time lets it shrink.
 const SLOW: Duration = Duration::from_secs(1);
 
-/// The most tokens in memory: about 3 MB if the number follows the reader, 50 MB if it is set (`cargo xtask bench memory`).
+/// The most tokens in memory: about 3 MB if the number follows the reader, 50 MB if it is set
+/// (`cargo xtask bench memory`).
 const MOST_TOKENS: usize = 4_096;
 const MOST_TOKENS_SET: usize = 100_000;
 
@@ -22,9 +24,11 @@ pub struct Prefetch {
     batches: usize,
     least: usize,
     most: usize,
-    /// How many there may be until the reader goes on: what is sent beyond that would be cancelled again.
+    /// How many there may be until the reader goes on: what is sent beyond that would be cancelled
+    /// again.
     held_back_to: Option<usize>,
-    /// How many acks must come before the number may shrink again: batches sent before a change do not show its effect.
+    /// How many acks must come before the number may shrink again: batches sent before a change do
+    /// not show its effect.
     unaffected: usize,
 }
 
@@ -43,8 +47,8 @@ impl Prefetch {
 
     /// How many batches to claim while `in_flight` are in flight.
     ///
-    /// None until a third of them are acknowledged, so that a fast reader does not cost a round trip a batch. Not half, so that the next claim
-    /// is under way while the last one is signed.
+    /// None until a third of them are acknowledged, so that a fast reader does not cost a round
+    /// trip a batch. Not half, so that the next claim is under way while the last one is signed.
     pub fn wanted(&self, in_flight: usize) -> usize {
         let batches = self.held_back_to.map_or(self.batches, |most| most.min(self.batches));
         let free = batches.saturating_sub(in_flight);
@@ -54,7 +58,8 @@ impl Prefetch {
     /// A batch was acknowledged this long after it was sent.
     pub fn acked(&mut self, after: Duration) {
         // Not all at once: a reader that goes on slowly would have most of it cancelled.
-        self.held_back_to = self.held_back_to.map(|most| most + 1).filter(|most| *most < self.batches);
+        self.held_back_to =
+            self.held_back_to.map(|most| most + 1).filter(|most| *most < self.batches);
         self.unaffected = self.unaffected.saturating_sub(1);
         if after <= FAST {
             self.batches = (self.batches + 1).min(self.most);

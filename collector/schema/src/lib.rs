@@ -1,4 +1,5 @@
-//! The schema of Mailroom's objects, and statements for a database in which it has another name than `mailroom`.
+//! The schema of Mailroom's objects, and statements for a database in which it has another name
+//! than `mailroom`.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -8,7 +9,8 @@ use tokio_postgres::{Client, Error, Row};
 
 const DEFAULT: &str = "mailroom";
 
-/// In a statement, the default name is the schema's before a dot and behind one of these, and nowhere else.
+/// In a statement, the default name is the schema's before a dot and behind one of these, and
+/// nowhere else.
 const BEFORE: [&str; 3] = ["SCHEMA ", "IF NOT EXISTS ", "nspname = '"];
 
 /// The longest name that PostgreSQL does not cut.
@@ -17,7 +19,8 @@ const LONGEST: usize = 63;
 /// Names that others have: PostgreSQL, `plpgsql` for its settings, and the tables of accounts.
 const TAKEN: [&str; 6] = ["accounts", "information_schema", "jobs", "plpgsql", "public", "tokens"];
 
-/// The words that PostgreSQL 14 to 18 quote as names: all but the unreserved ones of `pg_get_keywords()`.
+/// The words that PostgreSQL 14 to 18 quote as names: all but the unreserved ones of
+/// `pg_get_keywords()`.
 const RESERVED: &str = "all analyse analyze and any array as asc asymmetric authorization between bigint binary bit boolean both case
     cast char character check coalesce collate collation column concurrently constraint create cross current_catalog current_date
     current_role current_schema current_time current_timestamp current_user dec decimal default deferrable desc distinct do else end
@@ -30,7 +33,8 @@ const RESERVED: &str = "all analyse analyze and any array as asc asymmetric auth
     user using values varchar variadic verbose when where window with xmlattributes xmlconcat xmlelement xmlexists xmlforest
     xmlnamespaces xmlparse xmlpi xmlroot xmlserialize xmltable";
 
-/// The name of the schema with everything but the base schema's objects. It never needs quotes, and is nobody else's.
+/// The name of the schema with everything but the base schema's objects. It never needs quotes, and
+/// is nobody else's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Schema(Cow<'static, str>);
 
@@ -48,8 +52,10 @@ impl fmt::Display for Schema {
 
 impl Schema {
     /// What a name must be, for messages.
-    pub const ALLOWED: &str = "a schema of Mailroom's own: 1 to 63 small letters, digits and underscores, no digit first, no reserved word of \
-         SQL, and neither a name of PostgreSQL's (`public`, `pg_…`) nor `accounts`, `tokens` or `jobs`";
+    pub const ALLOWED: &str = "a schema of Mailroom's own: 1 to 63 small letters, digits and \
+                               underscores, no digit first, no reserved word of SQL, and neither a \
+                               name of PostgreSQL's (`public`, `pg_…`) nor `accounts`, `tokens` or \
+                               `jobs`";
 
     /// Reads a name; `None` if it is not [`ALLOWED`](Self::ALLOWED).
     pub fn parse(text: &str) -> Option<Self> {
@@ -64,7 +70,8 @@ impl Schema {
 
     /// The SQL, which is written for the schema `mailroom`, for the schema of this name.
     ///
-    /// The word `mailroom` is replaced before a dot and behind `SCHEMA `, `IF NOT EXISTS ` and `nspname = '`, and nowhere else.
+    /// The word `mailroom` is replaced before a dot and behind `SCHEMA `, `IF NOT EXISTS ` and
+    /// `nspname = '`, and nowhere else.
     pub fn sql<'a>(&self, text: &'a str) -> Cow<'a, str> {
         if self.0 == DEFAULT {
             return Cow::Borrowed(text);
@@ -75,7 +82,9 @@ impl Schema {
             let end = start + DEFAULT.len();
             let (before, after) = (&text[..start], &text[end..]);
             let is_word = !before.ends_with(is_of_word) && !after.starts_with(is_of_word);
-            if is_word && (after.starts_with('.') || BEFORE.iter().any(|words| before.ends_with(words))) {
+            if is_word
+                && (after.starts_with('.') || BEFORE.iter().any(|words| before.ends_with(words)))
+            {
                 sql.push_str(&text[copied..start]);
                 sql.push_str(&self.0);
                 copied = end;
@@ -143,7 +152,10 @@ mod tests {
             ("mailroom.clock()", "mail_2.clock()"),
             ("(mailroom.queue,mailroom.leases)", "(mail_2.queue,mail_2.leases)"),
             ("'mailroom.queue'::regclass", "'mail_2.queue'::regclass"),
-            ("format('GRANT … mailroom.%s', mailroom.%I)", "format('GRANT … mail_2.%s', mail_2.%I)"),
+            (
+                "format('GRANT … mailroom.%s', mailroom.%I)",
+                "format('GRANT … mail_2.%s', mail_2.%I)",
+            ),
             ("CREATE SCHEMA IF NOT EXISTS mailroom;", "CREATE SCHEMA IF NOT EXISTS mail_2;"),
             ("COMMENT ON SCHEMA mailroom IS 'x'", "COMMENT ON SCHEMA mail_2 IS 'x'"),
             ("DROP SCHEMA mailroom", "DROP SCHEMA mail_2"),
@@ -166,7 +178,8 @@ mod tests {
             "format('mailroom queue %s in %s', 1, 2)",
             "run `mailroom migrate bind`",
             "pg_logical_emit_message(true, 'mailroom', '')",
-            "my_mailroom.queue, mailroommailroom.queue, émailroom.queue, Xmailroom.queue, mailroom_2.queue, SCHEMA mailrooms, nspname = 'mailroom_2'",
+            "my_mailroom.queue, mailroommailroom.queue, émailroom.queue, Xmailroom.queue, \
+             mailroom_2.queue, SCHEMA mailrooms, nspname = 'mailroom_2'",
             "WITH mailroom AS (SELECT) TABLE mailroom",
         ] {
             assert_eq!(named(text), text);

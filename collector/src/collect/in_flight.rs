@@ -1,4 +1,5 @@
-//! The in-flight window: lines on their way to the reader, and acks that the queue has not settled yet.
+//! The in-flight window: lines on their way to the reader, and acks that the queue has not settled
+//! yet.
 
 use std::collections::{HashMap, VecDeque};
 use std::future::Future;
@@ -20,7 +21,8 @@ use crate::queue::{Batch, BatchId, ClaimRequest, Nack, QueueError, Settlement};
 use crate::sink::{Ack, Readiness, Sink, SinkError};
 use crate::timer::sleep_until_opt;
 
-/// How long an ack waits for others, since each settlement is a commit, unless it goes out beside a claim.
+/// How long an ack waits for others, since each settlement is a commit, unless it goes out beside a
+/// claim.
 pub(super) const SETTLE_PAUSE: Duration = Duration::from_millis(20);
 
 /// A line that is unsent for this long is cancelled, so that its tokens are checked again.
@@ -35,7 +37,8 @@ pub(super) struct InFlight<S> {
     /// The key that signs, replaced when the keys are read again.
     signer: watch::Receiver<Arc<Signer>>,
     format: LineFormat,
-    /// Claimed, and not signed yet: [`changed`](Self::changed) does that, also while the database works on the next claim.
+    /// Claimed, and not signed yet: [`changed`](Self::changed) does that, also while the database
+    /// works on the next claim.
     unsigned: VecDeque<Batch>,
     prefetch: Prefetch,
     pub(super) adaptive: Adaptive,
@@ -127,8 +130,8 @@ impl<S: Sink> InFlight<S> {
         self.sink.send(line);
     }
 
-    /// Waits until the state of lines changes, or signs what is not signed yet. Returns whether there are new acks. Can be dropped at
-    /// any point.
+    /// Waits until the state of lines changes, or signs what is not signed yet. Returns whether
+    /// there are new acks. Can be dropped at any point.
     pub(super) async fn changed(&mut self) -> Result<bool, SinkError> {
         let changed = tokio::select! {
             biased;
@@ -142,8 +145,8 @@ impl<S: Sink> InFlight<S> {
         changed.map(|()| is_acked)
     }
 
-    /// Serves the sink until a call of the queue is done. It is cancelled `grace` after a stop, unless the collector was ending
-    /// already, and when the sink will take nothing more.
+    /// Serves the sink until a call of the queue is done. It is cancelled `grace` after a stop,
+    /// unless the collector was ending already, and when the sink will take nothing more.
     pub(super) async fn attend<T>(
         &mut self,
         stop: &CancellationToken,
@@ -155,7 +158,8 @@ impl<S: Sink> InFlight<S> {
         loop {
             tokio::select! {
                 biased;
-                // Before the stop: the queue gets the settlements passed to it only when the call is polled.
+                // Before the stop: the queue gets the settlements passed to it only when the call
+                // is polled.
                 done = &mut call => return Ok(done?),
                 () = stop.cancelled(), if end.is_none() && !self.is_ending => {
                     let now = *self.stop_noticed.get_or_insert_with(Instant::now);

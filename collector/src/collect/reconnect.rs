@@ -9,7 +9,8 @@ use mailroom_pace::{Backoff, LONGEST_CONNECT_PAUSE};
 /// How often a queue that another collector has locked is tried again.
 const LOCKED_PAUSE: Duration = Duration::from_secs(1);
 
-/// A connection that lasted this long was a success. One through a pooler may work for a few statements each time.
+/// A connection that lasted this long was a success. One through a pooler may work for a few
+/// statements each time.
 const LASTED: Duration = Duration::from_secs(5);
 
 pub(super) struct ConnectionState {
@@ -24,8 +25,16 @@ pub(super) struct ConnectionState {
 
 impl ConnectionState {
     pub(super) fn new(now: Instant) -> Self {
-        let (backoff, outage) = (Backoff::up_to(LONGEST_CONNECT_PAUSE), OutageLog::of("collecting"));
-        Self { is_open: false, next_attempt: now, opened_at: None, is_failing: false, backoff, outage }
+        let (backoff, outage) =
+            (Backoff::up_to(LONGEST_CONNECT_PAUSE), OutageLog::of("collecting"));
+        Self {
+            is_open: false,
+            next_attempt: now,
+            opened_at: None,
+            is_failing: false,
+            backoff,
+            outage,
+        }
     }
 
     /// The queue was opened. That alone does not end an outage; a successful claim does.
@@ -33,7 +42,8 @@ impl ConnectionState {
         (self.is_open, self.opened_at) = (true, Some(now));
     }
 
-    /// A claim succeeded. That ends an outage at once, unless the connection before this one did not last.
+    /// A claim succeeded. That ends an outage at once, unless the connection before this one did
+    /// not last.
     pub(super) fn worked(&mut self, now: Instant) {
         if !self.is_failing || self.has_lasted(now) {
             self.outage.over(now);

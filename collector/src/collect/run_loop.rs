@@ -11,7 +11,8 @@ use crate::sink::{Readiness, Sink};
 use crate::timer::sleep_until_opt;
 use crate::wake::idle_lock::IdleReply;
 
-/// How long a settlement or heartbeat may go on after a stop, so that the database need not be sent the same twice.
+/// How long a settlement or heartbeat may go on after a stop, so that the database need not be sent
+/// the same twice.
 const STOP_GRACE: Duration = Duration::from_secs(1);
 
 impl<Q: Queue, S: Sink> Collector<Q, S> {
@@ -30,7 +31,8 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
             tokio::select! {
                 biased;
                 () = self.inputs.stop.cancelled() => return Err(CollectError::Stopped),
-                // Before the sink, which a fast reader keeps changing: acks must be settled meanwhile.
+                // Before the sink, which a fast reader keeps changing: acks must be settled
+                // meanwhile.
                 () = sleep_until_opt(Some(next)) => self.act(None).await?,
                 acked = self.in_flight.changed() => if acked? { self.paused_until = None },
                 Ok(()) = self.inputs.wakeups.changed() => self.note_wakeups(),
@@ -71,7 +73,8 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
             && self.paused_until.is_none_or(|until| until <= now)
     }
 
-    /// Answers a reply of the idle lock, or does what is due. A queue that fails is opened again, if that can be of use.
+    /// Answers a reply of the idle lock, or does what is due. A queue that fails is opened again,
+    /// if that can be of use.
     pub(super) async fn act(&mut self, reply: Option<IdleReply>) -> Result<(), CollectError> {
         let done = match reply {
             Some(reply) => self.answer_idle_reply(reply).await,
@@ -81,7 +84,8 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
         let is_final = match error {
             QueueError::Unavailable(_) | QueueError::Locked(_) => false,
             QueueError::Unusable(_) => {
-                self.settings.missing_schema == MissingSchema::Exit && self.connection.opened_at.is_none()
+                self.settings.missing_schema == MissingSchema::Exit
+                    && self.connection.opened_at.is_none()
             }
             // At the end the reader keeps the time that it has.
             QueueError::Superseded(_) => !self.in_flight.is_ending,
@@ -126,13 +130,15 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
         if is_due(self.poll_at(now), now) {
             return self.poll(settles || self.queue.settles_beside()).await;
         }
-        // What was cancelled goes to another collector at once, also if there is no capacity for a poll here.
+        // What was cancelled goes to another collector at once, also if there is no capacity for a
+        // poll here.
         if settles || cancels { self.settle().await } else { Ok(()) }
     }
 
     async fn settle(&mut self) -> Result<(), CollectError> {
         let settlements = self.in_flight.take_settlements(Instant::now());
-        // Not cancelled by a stop unless it takes long: what it records need not go out again. The queue keeps what fails.
+        // Not cancelled by a stop unless it takes long: what it records need not go out again. The
+        // queue keeps what fails.
         let settle = self.queue.settle_and_claim(settlements, None);
         self.in_flight.attend(&self.inputs.stop, STOP_GRACE, settle).await.map(drop)
     }
@@ -145,8 +151,8 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
             tracing::warn!(
                 event = "batches_lost",
                 count = lost.len(),
-                "leases ended before their batches were acknowledged; another collector sends them now, and acks of \
-                 them are ignored"
+                "leases ended before their batches were acknowledged; another collector sends them \
+                 now, and acks of them are ignored"
             );
             self.in_flight.drop_lost(&lost);
             // Unsent lines are as old, and their tokens are better checked again.
@@ -173,7 +179,9 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
         self.rate_wait_until = claim.wait.map(|wait| Instant::now() + wait);
         self.poll_now = claim.batches.len() == request.batches || claim.wait.is_some();
         self.batcher.polled(claim.waiting, claim.batches.len(), claim.deferred, Instant::now());
-        self.in_flight.adaptive.polled(claim.batches.iter().map(|batch| batch.tokens.len()).sum(), now);
+        self.in_flight
+            .adaptive
+            .polled(claim.batches.iter().map(|batch| batch.tokens.len()).sum(), now);
         if request.rescan {
             self.rescanned = now;
         }

@@ -11,7 +11,8 @@ pub(super) struct ActionArguments {
     #[arg(long)]
     action: String,
 
-    /// A further action, such as invite=4:/invite:0; DIGITS are those of its code, 0 for none. Can be given several times
+    /// A further action, such as invite=4:/invite:0; DIGITS are those of its code, 0 for none. Can
+    /// be given several times
     #[arg(long, value_name = "NAME=NUMBER:PATH:DIGITS", value_parser = Setting(further_action))]
     #[arg(env = "MAILROOM_FURTHER_ACTIONS", value_delimiter = ',')]
     further_action: Vec<Further>,
@@ -23,11 +24,12 @@ impl ActionArguments {
         let actions = Actions::new(self.further_action.as_slice())
             .map_err(|error| CommandError::Usage(format!("--further-action: {error}")))?;
         let action = actions.named(&self.action).ok_or_else(|| {
-            let names = actions.iter().map(|action| format!("`{action}`")).collect::<Vec<_>>().join(" or ");
+            let names =
+                actions.iter().map(|action| format!("`{action}`")).collect::<Vec<_>>().join(" or ");
             // As clap has it for other values. What was given is not shown: it may be a token.
             CommandError::Usage(format!(
-                "the value of --action <ACTION> is missing or cannot be used: an action is {names}\nFor more \
-                 information, try `--help`."
+                "the value of --action <ACTION> is missing or cannot be used: an action is \
+                 {names}\nFor more information, try `--help`."
             ))
         })?;
         Ok((action, actions))

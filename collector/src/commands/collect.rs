@@ -29,7 +29,8 @@ const NOT_STARTED: &str = "cannot start";
 
 #[derive(clap::Args)]
 pub(crate) struct CollectArguments {
-    /// File of keys: the first line signs, the others only verify; default: that of `MAILROOM_KEY_FILE`
+    /// File of keys: the first line signs, the others only verify; default: that of
+    /// `MAILROOM_KEY_FILE`
     #[arg(long, value_name = "FILE")]
     key_file: Option<PathBuf>,
 
@@ -67,7 +68,8 @@ async fn collect(
     }
 }
 
-/// Runs the collector. Without the task that listens it would miss notifications: it is stopped, and that is an error.
+/// Runs the collector. Without the task that listens it would miss notifications: it is stopped,
+/// and that is an error.
 async fn collect_into(
     sink: impl Sink + 'static,
     settings: CollectSettings,
@@ -78,7 +80,8 @@ async fn collect_into(
     let keys = source.load()?;
     let (signer_sender, signer) = watch::channel(Arc::new(keys.signer(format)?));
     let stop = CancellationToken::new();
-    let terminations = signals::on_termination(stop.clone()).map_err(CommandError::because(NOT_STARTED))?;
+    let terminations =
+        signals::on_termination(stop.clone()).map_err(CommandError::because(NOT_STARTED))?;
     let key_file = match &source {
         KeySource::File(path) => Some(path.display().to_string()),
         KeySource::Environment(_) => None,
@@ -88,27 +91,36 @@ async fn collect_into(
     log_start(&settings, &connection, key_file.as_deref(), keys.count());
     let listens = settings.wake == Wake::Listen;
     // On the base schema writers always notify.
-    let (idle_lock, holder) = idle_lock::pair(settings.queue_kind == QueueKind::Deliveries && listens);
+    let (idle_lock, holder) =
+        idle_lock::pair(settings.queue_kind == QueueKind::Deliveries && listens);
     if let (QueueKind::Deliveries, Some(age)) = (settings.queue_kind, settings.retention) {
         tokio::spawn(retention::prune_hourly(connection.clone(), age));
     }
     let mut listener = listens.then(|| {
-        Listener::start(connection.clone(), &settings.channel_name, settings.healthcheck_interval, holder)
+        Listener::start(
+            connection.clone(),
+            &settings.channel_name,
+            settings.healthcheck_interval,
+            holder,
+        )
     });
     // Without a listener the channel's sender is dropped at once.
-    let wakeups = listener.as_ref().map_or_else(|| watch::channel(0).1, |listener| listener.wakeups.clone());
+    let wakeups =
+        listener.as_ref().map_or_else(|| watch::channel(0).1, |listener| listener.wakeups.clone());
     let inputs = Inputs { wakeups, idle_lock, stop: stop.clone() };
-    let mut collecting: Pin<Box<dyn Future<Output = Result<(), CollectError>>>> = match settings.queue_kind {
-        QueueKind::Cursor => {
-            let queue = CursorQueue::new(connection, &settings);
-            Box::pin(Collector::new(queue, sink, &settings, signer, inputs).run())
-        }
-        QueueKind::Deliveries => {
-            let queue = DeliveriesQueue::new(connection, settings.deliveries, settings.lease, format);
-            let queue = queue.map_err(CommandError::because(NOT_STARTED))?;
-            Box::pin(Collector::new(queue, sink, &settings, signer, inputs).run())
-        }
-    };
+    let mut collecting: Pin<Box<dyn Future<Output = Result<(), CollectError>>>> =
+        match settings.queue_kind {
+            QueueKind::Cursor => {
+                let queue = CursorQueue::new(connection, &settings);
+                Box::pin(Collector::new(queue, sink, &settings, signer, inputs).run())
+            }
+            QueueKind::Deliveries => {
+                let queue =
+                    DeliveriesQueue::new(connection, settings.deliveries, settings.lease, format);
+                let queue = queue.map_err(CommandError::because(NOT_STARTED))?;
+                Box::pin(Collector::new(queue, sink, &settings, signer, inputs).run())
+            }
+        };
     tokio::select! {
         outcome = &mut collecting => {
             outcome?;
@@ -121,8 +133,8 @@ async fn collect_into(
     }
     stop.cancel();
     collecting.await?;
-    let fault = "the task that listens to the database ended by a fault of this program; start it again and report what the \
-                 log says before";
+    let fault = "the task that listens to the database ended by a fault of this program; start it \
+                 again and report what the log says before";
     Err(CommandError::Failure(fault.to_owned()))
 }
 
@@ -178,7 +190,8 @@ fn log_start(
 /// A file that cannot be used changes nothing: the keys in use are better than none.
 fn reload(source: &KeySource, format: Version, signer: &watch::Sender<Arc<Signer>>) {
     let KeySource::File(path) = source else {
-        let message = "SIGHUP: nothing to read again, the key came from the environment of this process";
+        let message =
+            "SIGHUP: nothing to read again, the key came from the environment of this process";
         tracing::warn!(event = "keys_kept", "{message}");
         return;
     };
@@ -189,6 +202,8 @@ fn reload(source: &KeySource, format: Version, signer: &watch::Sender<Arc<Signer
             let message = "SIGHUP: the keys were read, and the first one signs from now on";
             tracing::info!(event = "keys_read", count, %key_file, "{message}");
         }
-        Err(error) => tracing::error!(event = "keys_kept", reason = %error, "SIGHUP: the keys in use stay"),
+        Err(error) => {
+            tracing::error!(event = "keys_kept", reason = %error, "SIGHUP: the keys in use stay")
+        }
     }
 }

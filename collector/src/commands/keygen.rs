@@ -20,11 +20,13 @@ pub(crate) struct KeygenArguments {
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
 
-    /// What the key is to sign: v1 and v2 (a shared key) or v3 (a private one); default: `MAILROOM_TOKEN_FORMAT`, or v1
+    /// What the key is to sign: v1 and v2 (a shared key) or v3 (a private one); default:
+    /// `MAILROOM_TOKEN_FORMAT`, or v1
     #[arg(long, value_name = "FORMAT", value_parser = Setting(token_format))]
     token_format: Option<Version>,
 
-    /// Make no key, but print the public one that belongs to the private one of `MAILROOM_SIGNING_KEY` or of a key file
+    /// Make no key, but print the public one that belongs to the private one of
+    /// `MAILROOM_SIGNING_KEY` or of a key file
     #[arg(long)]
     public: bool,
 
@@ -38,7 +40,8 @@ pub(crate) fn run(arguments: &KeygenArguments) -> Outcome {
         (true, None | Some(Version::V3)) => public_key(arguments.key_file.as_deref())?,
         (true, Some(format)) => {
             return Err(CommandError::Usage(format!(
-                "{format} has no public key, whoever verifies it must hold the shared one; v3 has public keys"
+                "{format} has no public key, whoever verifies it must hold the shared one; v3 has \
+                 public keys"
             )));
         }
         (false, Some(format)) => new_key(format)?,
@@ -51,7 +54,8 @@ pub(crate) fn run(arguments: &KeygenArguments) -> Outcome {
     if let Some(path) = &arguments.output {
         write_private(path, &text).map_err(|error| match error.kind() {
             io::ErrorKind::AlreadyExists => CommandError::Failure(format!(
-                "{} exists already and is not overwritten, because it may hold a key in use; name another file",
+                "{} exists already and is not overwritten, because it may hold a key in use; name \
+                 another file",
                 path.display()
             )),
             _ => CommandError::Failure(format!("{} cannot be written: {error}", path.display())),
@@ -70,7 +74,10 @@ fn new_key(format: Version) -> Result<Zeroizing<String>, CommandError> {
     let mut text = Zeroizing::new(String::with_capacity(2 * SharedKey::LENGTH + 1));
     let written = match format {
         Version::V3 => writeln!(text, "{}", PrivateKeyText(&bytes)),
-        _ => bytes.iter().try_for_each(|byte| write!(text, "{byte:02x}")).and_then(|()| writeln!(text)),
+        _ => bytes
+            .iter()
+            .try_for_each(|byte| write!(text, "{byte:02x}"))
+            .and_then(|()| writeln!(text)),
     };
     written.expect("a string takes all that is written");
     Ok(text)

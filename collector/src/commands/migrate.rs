@@ -12,8 +12,10 @@ use crate::preflight::{self, Requirements};
 
 #[derive(Args)]
 pub(crate) struct MigrateArguments {
-    /// Table, or schema.table, for what is applied; default: `MAILROOM_MIGRATIONS_TABLE`, or `schema_migrations`
-    // clap would read the variable of a global flag also where the flag stands before the action, and fail if it is invalid.
+    /// Table, or schema.table, for what is applied; default: `MAILROOM_MIGRATIONS_TABLE`, or
+    /// `schema_migrations`
+    // clap would read the variable of a global flag also where the flag stands before the action,
+    // and fail if it is invalid.
     #[arg(long, value_name = "TABLE", global = true, value_parser = Setting(history_table))]
     migrations_table: Option<HistoryTable>,
 
@@ -30,12 +32,14 @@ enum MigrateAction {
     Up {
         /// First record, without executing them, that all migrations up to number N are applied
         ///
-        /// For a schema that was loaded by hand: 0 for the base schema. Does nothing if this version or a later one is recorded.
+        /// For a schema that was loaded by hand: 0 for the base schema. Does nothing if this
+        /// version or a later one is recorded.
         #[arg(long, value_name = "N", value_parser = migration_number)]
         baseline: Option<i64>,
         /// Install the schema `mailroom` alone, for an application with accounts of its own
         ///
-        /// It refers to no table outside of it. The table `mailroom.migrations` records what is applied.
+        /// It refers to no table outside of it. The table `mailroom.migrations` records what is
+        /// applied.
         #[arg(long, conflicts_with_all = ["baseline", "migrations_table", "drop_secrets"])]
         without_accounts: bool,
         /// Also drop the columns of the tokens' secrets and codes, which does not go back
@@ -54,7 +58,8 @@ enum MigrateAction {
     Status,
     /// Let this cluster send the mails of a database that was restored from another one
     ///
-    /// Collectors refuse such a database, also after `pg_upgrade`. If another copy is collected from, mails go out twice.
+    /// Collectors refuse such a database, also after `pg_upgrade`. If another copy is collected
+    /// from, mails go out twice.
     Bind,
 }
 
@@ -72,15 +77,15 @@ fn history_table(text: &str) -> Result<HistoryTable, String> {
 /// The progress goes to standard error, the outcome to standard output.
 pub(crate) async fn run(arguments: MigrateArguments) -> Outcome {
     let table = match arguments.migrations_table {
-        None => {
-            setting_of_variable("MAILROOM_MIGRATIONS_TABLE", history_table).map_err(CommandError::Usage)?
-        }
+        None => setting_of_variable("MAILROOM_MIGRATIONS_TABLE", history_table)
+            .map_err(CommandError::Usage)?,
         given => given,
     };
     let settings = connection_settings(arguments.schema)?;
     let schema = settings.schema.clone();
     if table.as_ref() == Some(&HistoryTable::without_accounts(&schema)) {
-        let fault = "is what Mailroom without accounts records in; give --migrations-table another name";
+        let fault =
+            "is what Mailroom without accounts records in; give --migrations-table another name";
         return Err(CommandError::Usage(format!("{schema}.migrations {fault}")));
     }
     let session = connect(&settings, "mailroom migrate", true).await?;
@@ -111,8 +116,12 @@ pub(crate) async fn run(arguments: MigrateArguments) -> Outcome {
         }
         MigrateAction::Status => migrate::status(&client.raw, plan).await?,
         MigrateAction::Bind => {
-            let requirements =
-                Requirements { functions: &["mailroom.bind"], optional: &[], tables: &[], alternative: "" };
+            let requirements = Requirements {
+                functions: &["mailroom.bind"],
+                optional: &[],
+                tables: &[],
+                alternative: "",
+            };
             if let Some(fault) = preflight::missing(&client, requirements).await? {
                 return Err(CommandError::Failure(fault));
             }
@@ -123,9 +132,14 @@ pub(crate) async fn run(arguments: MigrateArguments) -> Outcome {
     print(outcome)
 }
 
-async fn up(client: &mut Client, plan: Plan<'_>, baseline: Option<i64>) -> Result<String, MigrateError> {
+async fn up(
+    client: &mut Client,
+    plan: Plan<'_>,
+    baseline: Option<i64>,
+) -> Result<String, MigrateError> {
     if let Some(version) = baseline {
-        let is_new = migrate::baseline(client, plan.clone(), version, &mut |line| report(line)).await?;
+        let is_new =
+            migrate::baseline(client, plan.clone(), version, &mut |line| report(line)).await?;
         let state = if is_new { "recorded" } else { "already recorded, or a later one" };
         report(format_args!("version {version} is {state}"));
     }
@@ -136,7 +150,8 @@ async fn up(client: &mut Client, plan: Plan<'_>, baseline: Option<i64>) -> Resul
     })
 }
 
-/// Reports what a migration raises, such as how many mails may go out again. The server's own notices have other codes.
+/// Reports what a migration raises, such as how many mails may go out again. The server's own
+/// notices have other codes.
 fn show(notice: &DbError) {
     if notice.code() == &SqlState::SUCCESSFUL_COMPLETION {
         report(format_args!("{}: {}", notice.severity(), notice.message()));

@@ -51,7 +51,11 @@ pub fn run() -> io::Result<ExitCode> {
         Ok(command) => command,
         Err(error) => {
             let code = cli::report(&error);
-            return Ok(if error.exit_code() == 0 { code } else { status::refused().unwrap_or(code) });
+            return Ok(if error.exit_code() == 0 {
+                code
+            } else {
+                status::refused().unwrap_or(code)
+            });
         }
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -148,7 +152,9 @@ fn report_error(error: &CommandError) {
     let said = error.to_string();
     // Only where it may be the cause: what is missing was perhaps set under another name.
     for (name, nearest) in unknown_variables() {
-        if let Some(nearest) = nearest.filter(|nearest| error.is_usage() && said.contains(nearest.as_str())) {
+        if let Some(nearest) =
+            nearest.filter(|nearest| error.is_usage() && said.contains(nearest.as_str()))
+        {
             report(format_args!(
                 "mailroom: the variable {name} is set, which is no setting; did you mean {nearest}?"
             ));
@@ -172,7 +178,8 @@ fn connection_settings(schema: SchemaSetting) -> Result<ConnectionSettings, Comm
     let settings = setting_of_variable(DATABASE_URL, resolve).map_err(CommandError::Usage)?;
     let mut settings = settings.ok_or_else(|| {
         let advice =
-            "set it to a URL (postgresql://user@host/database) or a keyword string (host=… dbname=…)";
+            "set it to a URL (postgresql://user@host/database) or a keyword string (host=… \
+             dbname=…)";
         CommandError::Usage(format!("{DATABASE_URL} is not set; {advice}"))
     })?;
     settings.schema = schema;
@@ -189,7 +196,8 @@ async fn connect(
     Ok(Box::pin(mailroom_connect::connect(settings, &options)).await?)
 }
 
-/// Connects, also by a pooler, and requires functions of the queue. Returns also whether a lock of the session lasts.
+/// Connects, also by a pooler, and requires functions of the queue. Returns also whether a lock of
+/// the session lasts.
 async fn connect_to_queue(
     schema: SchemaSetting,
     application_name: &str,
@@ -206,7 +214,8 @@ async fn connect_to_queue_with(
     optional: &[&str],
 ) -> Result<(SchemaClient, bool), CommandError> {
     let settings = connection_settings(schema)?;
-    let Session { client, connection, keeps_state, .. } = connect(&settings, application_name, false).await?;
+    let Session { client, connection, keeps_state, .. } =
+        connect(&settings, application_name, false).await?;
     connection.spawn();
     let client = SchemaClient { raw: client, schema: settings.schema };
     let requirements = Requirements { functions, optional, tables: &[], alternative: "" };

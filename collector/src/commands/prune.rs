@@ -15,7 +15,8 @@ const REPORT_INTERVAL: Duration = Duration::from_secs(1);
 
 #[derive(clap::Args)]
 pub(crate) struct PruneArguments {
-    /// Age from which delivery attempts, unsendable dead letters and expired tokens are deleted: 30d, 48h; at least 1d
+    /// Age from which delivery attempts, unsendable dead letters and expired tokens are deleted:
+    /// 30d, 48h; at least 1d
     #[arg(long, value_name = "AGE", value_parser = Setting(retention), allow_hyphen_values = true)]
     older_than: Duration,
 
@@ -25,9 +26,11 @@ pub(crate) struct PruneArguments {
 
 /// The progress goes to standard error, the outcome to standard output.
 pub(crate) async fn run(PruneArguments { older_than, schema }: PruneArguments) -> Outcome {
-    let functions = ["mailroom.prune_attempts", "mailroom.prune_dead_letters", "mailroom.prune_tokens"];
+    let functions =
+        ["mailroom.prune_attempts", "mailroom.prune_dead_letters", "mailroom.prune_tokens"];
     let optional = ["mailroom.prune_account_tokens"];
-    let (client, _) = connect_to_queue_with(schema, "mailroom prune", &functions, &optional).await?;
+    let (client, _) =
+        connect_to_queue_with(schema, "mailroom prune", &functions, &optional).await?;
     let mut reported = Instant::now();
     let mut has_waited = false;
     let wait = async || {

@@ -38,7 +38,9 @@ pub(crate) async fn run(arguments: RetryArguments) -> Outcome {
     let (client, _) = connect_to_queue(arguments.schema, "mailroom retry", &[function]).await?;
     let rows = if arguments.all_dead {
         let in_doubt = [(&arguments.in_doubt as _, Type::BOOL)];
-        client.query_typed("SELECT token, is_in_doubt FROM mailroom.retry_all($1)", &in_doubt).await?
+        client
+            .query_typed("SELECT token, is_in_doubt FROM mailroom.retry_all($1)", &in_doubt)
+            .await?
     } else {
         let ids = [(&arguments.ids as _, Type::INT8_ARRAY)];
         client.query_typed("SELECT token, is_in_doubt FROM mailroom.retry($1)", &ids).await?
@@ -50,7 +52,8 @@ pub(crate) async fn run(arguments: RetryArguments) -> Outcome {
         if row.try_get(1)? {
             let id: i64 = row.try_get(0)?;
             report(format_args!(
-                "mailroom: token {id} may have been delivered: its recipient may get the mail a second time"
+                "mailroom: token {id} may have been delivered: its recipient may get the mail a \
+                 second time"
             ));
         }
     }

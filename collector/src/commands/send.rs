@@ -11,15 +11,18 @@ pub(crate) struct SendArguments {
     #[arg(long, value_name = "FILE", required_unless_present = "init")]
     config: Option<PathBuf>,
 
-    /// Send nothing: write a mail of every template, connect and authenticate, and say what is wrong
+    /// Send nothing: write a mail of every template, connect and authenticate, and say what is
+    /// wrong
     #[arg(long, requires = "config")]
     check: bool,
 
-    /// Send nothing: write the mail of every template to this folder, as .eml, .html and .txt, and index.html to look at them
+    /// Send nothing: write the mail of every template to this folder, as .eml, .html and .txt, and
+    /// index.html to look at them
     #[arg(long, value_name = "FOLDER", requires = "config", conflicts_with = "check")]
     preview: Option<PathBuf>,
 
-    /// Write the mails of all tokens to this folder instead of sending them, and answer that they were sent
+    /// Write the mails of all tokens to this folder instead of sending them, and answer that they
+    /// were sent
     #[arg(long, value_name = "FOLDER", requires = "config", conflicts_with_all = ["check", "preview"])]
     dry_run: Option<PathBuf>,
 
@@ -35,7 +38,8 @@ pub(crate) fn run(arguments: &SendArguments) -> Outcome {
         mailroom_sender::write_shipped(folder)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let config = config.as_deref().ok_or_else(|| CommandError::Usage("--config is missing".to_owned()))?;
+    let config =
+        config.as_deref().ok_or_else(|| CommandError::Usage("--config is missing".to_owned()))?;
     if *check {
         for line in mailroom_sender::check(config)? {
             print(line)?;

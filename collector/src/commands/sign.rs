@@ -28,7 +28,8 @@ pub(crate) struct SignArguments {
     #[arg(long, value_name = "DIGITS", value_parser = |text: &str| Code::parse(text))]
     code: Option<Code>,
 
-    /// `-` reads the 64 hexadecimal characters of a row's secret from standard input; a random secret otherwise
+    /// `-` reads the 64 hexadecimal characters of a row's secret from standard input; a random
+    /// secret otherwise
     #[arg(long, value_name = "-", allow_hyphen_values = true)]
     secret: Option<OsString>,
 
@@ -37,11 +38,13 @@ pub(crate) struct SignArguments {
     #[arg(env = "MAILROOM_TOKEN_FORMAT", default_value = "v1")]
     token_format: Version,
 
-    /// When the link ends, in seconds since the Unix epoch; in 15 minutes unless given. v1 has no place for it
+    /// When the link ends, in seconds since the Unix epoch; in 15 minutes unless given. v1 has no
+    /// place for it
     #[arg(long, value_name = "SECONDS", value_parser = parse_expiry)]
     expires_at: Option<Expiry>,
 
-    /// The browser that the link is for (v2, v3): the 32 hexadecimal characters of its binding; every browser unless given
+    /// The browser that the link is for (v2, v3): the 32 hexadecimal characters of its binding;
+    /// every browser unless given
     #[arg(long, value_name = "HEX", value_parser = parse_binding)]
     binding: Option<Binding>,
 
@@ -59,9 +62,11 @@ pub(crate) fn run(arguments: &SignArguments) -> Outcome {
         None => Secret::from(*random_bytes()?),
         Some(dash) if dash == "-" => secret_of_standard_input()?,
         Some(_) => {
-            let reason =
-                "a secret is not taken as an argument, because everybody on the machine can read those";
-            return Err(CommandError::Usage(format!("{reason}; pipe it in and write `--secret -`")));
+            let reason = "a secret is not taken as an argument, because everybody on the machine \
+                          can read those";
+            return Err(CommandError::Usage(format!(
+                "{reason}; pipe it in and write `--secret -`"
+            )));
         }
     };
     let expires_at = match (format, arguments.expires_at) {
@@ -81,10 +86,14 @@ fn advice(action: Action, error: Unsignable) -> String {
     match error {
         Unsignable::SurplusCode => format!("`{action}` is signed without a code; leave --code out"),
         Unsignable::Code { digits } => {
-            format!("`{action}` is signed together with its code of {digits} digits; give it with --code")
+            format!(
+                "`{action}` is signed together with its code of {digits} digits; give it with \
+                     --code"
+            )
         }
         Unsignable::BoundInV1 => {
-            "v1 cannot bind a link to a browser; leave --binding out, or sign v2 or v3 with --token-format"
+            "v1 cannot bind a link to a browser; leave --binding out, or sign v2 or v3 with \
+             --token-format"
                 .to_owned()
         }
         Unsignable::FurtherInV1 => {
@@ -103,7 +112,8 @@ fn parse_expiry(text: &str) -> Result<Expiry, InvalidExpiry> {
     text.parse().map_err(|_| InvalidExpiry).and_then(Expiry::from_seconds)
 }
 
-/// Reads what the database has of a browser. It is no secret: it proves nothing without the nonce that it was made of.
+/// Reads what the database has of a browser. It is no secret: it proves nothing without the nonce
+/// that it was made of.
 pub(super) fn parse_binding(text: &str) -> Result<Binding, &'static str> {
     let mut bytes = [0; Binding::LENGTH];
     match base16ct::mixed::decode(text, &mut bytes) {
@@ -124,7 +134,8 @@ fn secret_of_standard_input() -> Result<Secret, CommandError> {
     match base16ct::mixed::decode(text.trim_ascii(), bytes.as_mut()) {
         Ok(decoded) if decoded.len() == Secret::LENGTH => Ok(Secret::from(*bytes)),
         _ => Err(CommandError::Usage(
-            "standard input must hold one secret of 64 hexadecimal characters and nothing else".to_owned(),
+            "standard input must hold one secret of 64 hexadecimal characters and nothing else"
+                .to_owned(),
         )),
     }
 }

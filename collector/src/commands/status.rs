@@ -1,4 +1,5 @@
-//! `mailroom status`: how much waits in the queue of deliveries, and since when, and whether that is an alarm.
+//! `mailroom status`: how much waits in the queue of deliveries, and since when, and whether that
+//! is an alarm.
 
 mod alarms;
 mod nagios;
@@ -45,7 +46,8 @@ pub(crate) struct StatusArguments {
     schema: SchemaSetting,
 }
 
-/// Ends with 0 if nothing is an alarm, 1 for a warning, 2 if something is critical, and 3 if it cannot look.
+/// Ends with 0 if nothing is an alarm, 1 for a warning, 2 if something is critical, and 3 if it
+/// cannot look.
 pub(crate) async fn run(arguments: StatusArguments) -> Outcome {
     let is_nagios = arguments.nagios;
     look(arguments).await.or_else(|error| {
@@ -57,8 +59,8 @@ pub(crate) async fn run(arguments: StatusArguments) -> Outcome {
     })
 }
 
-/// Whether the arguments of this process, which cannot be used, call this command; then what to end with. A monitor reads
-/// standard output.
+/// Whether the arguments of this process, which cannot be used, call this command; then what to end
+/// with. A monitor reads standard output.
 pub(crate) fn refused() -> Option<ExitCode> {
     let mut arguments = env::args_os().skip(1);
     if arguments.next()? != "status" {

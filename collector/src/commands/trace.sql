@@ -1,10 +1,12 @@
 -- What is known of tokens $1, or of the address $2, each event as a line of text and of JSON.
 SELECT
     concat_ws(
-        '  ', happened, 'token ' || token, event, action, 'attempt ' || attempt, provider, message_id, detail, collector
+        '  ', happened, 'token ' || token, event, action, 'attempt ' || attempt, provider,
+        message_id, detail, collector
     ),
     json_build_object(
-        'token', token, 'happened_at', happened, 'event', event, 'attempt', attempt, 'action', action,
+        'token', token, 'happened_at', happened, 'event', event, 'attempt', attempt, 'action',
+        action,
         'collector', collector, 'provider', provider, 'message_id', message_id, 'detail', detail
     )::text
 FROM (

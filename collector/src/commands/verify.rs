@@ -1,11 +1,13 @@
-//! `mailroom verify`: checks whether a token was signed by one of the keys and, in v2 and v3, is still valid.
+//! `mailroom verify`: checks whether a token was signed by one of the keys and, in v2 and v3, is
+//! still valid.
 
 use std::io::{self, BufRead, Read as _};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use mailroom_verifier_core::{
-    Binding, Browser, Expected, KeyRing, Malformed, Moment, UntrustedToken, VerifyError, VerifyingKey,
+    Binding, Browser, Expected, KeyRing, Malformed, Moment, UntrustedToken, VerifyError,
+    VerifyingKey,
 };
 use serde_json::json;
 
@@ -22,7 +24,8 @@ const LONGEST_LINE: usize = 1024;
 #[derive(clap::Args)]
 #[command(disable_help_flag = true)]
 pub(crate) struct VerifyArguments {
-    /// The token; `-` reads tokens from standard input, one a line, each with its code after a space if it has one
+    /// The token; `-` reads tokens from standard input, one a line, each with its code after a
+    /// space if it has one
     #[arg(value_name = "TOKEN", allow_hyphen_values = true)]
     token: String,
 
@@ -67,7 +70,8 @@ pub(crate) fn run(arguments: &VerifyArguments) -> Outcome {
     let source = KeySource::find(arguments.key_file.as_deref(), KeyUse::Verifying)?;
     let (action, actions) = arguments.action.read()?;
     let ring = source.load()?.ring().knowing(&actions);
-    let (code, binding) = (arguments.code.as_deref().map(str::as_bytes), arguments.binding.as_ref());
+    let (code, binding) =
+        (arguments.code.as_deref().map(str::as_bytes), arguments.binding.as_ref());
     let mut all_genuine = true;
     let mut tell = |verdict: Result<Genuine, VerifyError>| {
         all_genuine &= verdict.is_ok();
@@ -80,7 +84,12 @@ pub(crate) fn run(arguments: &VerifyArguments) -> Outcome {
             tell(line.map_err(VerifyError::from).and_then(|line| {
                 let mut words = line.splitn(2, |byte| *byte == b' ');
                 let token = words.next().unwrap_or_default();
-                judge(token, Expected { action, code: words.next().or(code), binding }, arguments, &ring)
+                judge(
+                    token,
+                    Expected { action, code: words.next().or(code), binding },
+                    arguments,
+                    &ring,
+                )
             }))?;
             lines += 1;
         }
@@ -89,12 +98,18 @@ pub(crate) fn run(arguments: &VerifyArguments) -> Outcome {
             return Err(CommandError::Usage(fault.to_owned()));
         }
     } else {
-        tell(judge(arguments.token.as_bytes(), Expected { action, code, binding }, arguments, &ring))?;
+        tell(judge(
+            arguments.token.as_bytes(),
+            Expected { action, code, binding },
+            arguments,
+            &ring,
+        ))?;
     }
     Ok(if all_genuine { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// A line of standard input without its end. Of one that is too long for a token and a code, only the length is kept.
+/// A line of standard input without its end. Of one that is too long for a token and a code, only
+/// the length is kept.
 fn next_line(input: &mut impl BufRead) -> io::Result<Option<Result<Vec<u8>, Malformed>>> {
     let mut line = Vec::new();
     let length = input.by_ref().take(LONGEST_LINE as u64).read_until(b'\n', &mut line)?;
@@ -106,7 +121,8 @@ fn next_line(input: &mut impl BufRead) -> io::Result<Option<Result<Vec<u8>, Malf
     Ok((length > 0).then_some(Ok(line)))
 }
 
-/// Of a genuine token: whether the code that belongs to it is proven, too, and in which browser it is.
+/// Of a genuine token: whether the code that belongs to it is proven, too, and in which browser it
+/// is.
 type Genuine = (bool, Browser);
 
 fn judge(
@@ -121,7 +137,9 @@ fn judge(
     let token = UntrustedToken::parse(token)?;
     let (code_is_proven, browser) = match code {
         Some(_) if arguments.link => return Err(VerifyError::CodeUncheckable),
-        None if arguments.link => (false, token.verify_link(ring, action, moment)?.browser(binding)),
+        None if arguments.link => {
+            (false, token.verify_link(ring, action, moment)?.browser(binding))
+        }
         _ => {
             let token = token.verify(ring, expected, moment)?;
             (token.code_is_proven(), token.browser())
@@ -134,7 +152,8 @@ fn shown(verdict: Result<Genuine, VerifyError>, as_json: bool) -> String {
     match (verdict, as_json) {
         (Ok((is_whole, browser)), false) => {
             let code = if is_whole { "" } else { ", apart from its code, which was not checked" };
-            let browser = if browser == Browser::Other { ", and bound to another browser" } else { "" };
+            let browser =
+                if browser == Browser::Other { ", and bound to another browser" } else { "" };
             format!("valid{code}{browser}")
         }
         (Err(error), false) => format!("not valid: {}: {error}", error.reason()),
@@ -149,7 +168,8 @@ fn shown(verdict: Result<Genuine, VerifyError>, as_json: bool) -> String {
             shown.to_string()
         }
         (Err(error), true) => {
-            json!({ "valid": false, "reason": error.reason(), "message": error.to_string() }).to_string()
+            json!({ "valid": false, "reason": error.reason(), "message": error.to_string() })
+                .to_string()
         }
     }
 }

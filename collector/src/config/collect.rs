@@ -9,8 +9,8 @@ use tracing::level_filters::LevelFilter;
 
 use super::rate::{RateLimit, rate_or_off};
 use super::setting::{
-    Setting, Shown, duration, log_level, name, one_of, prefetch, refused, retention_or_off, sender, switch,
-    token_format, whole_number,
+    Setting, Shown, duration, log_level, name, one_of, prefetch, refused, retention_or_off, sender,
+    switch, token_format, whole_number,
 };
 use super::{LineFormat, MissingSchema, PrefetchLimit, QueueKind, Retention, Wake};
 use crate::log::LogFormat;
@@ -50,16 +50,22 @@ pub struct CollectSettings {
     #[command(flatten)]
     pub deliveries: DeliverySettings,
 
-    /// How long a batch stays claimed without a heartbeat of its collector, 1s to 24h, not below twice the sender's timeout
+    /// How long a batch stays claimed without a heartbeat of its collector, 1s to 24h, not below
+    /// twice the sender's timeout
     #[arg(long, value_name = "MS", value_parser = Setting(duration(1_000..=DAY)))]
     #[arg(env = "MAILROOM_LEASE", default_value = "90s", allow_negative_numbers = true)]
     pub lease: Duration,
 
-    /// How often all tokens beyond the cursor are read again, 100ms to 24h, not below the batch timeout; also the longest time
-    /// between two polls, and between two checks of the listening connection
+    /// How often all tokens beyond the cursor are read again, 100ms to 24h, not below the batch
+    /// timeout; also the longest time between two polls, and between two checks of the listening
+    /// connection
     // The lower end keeps an idle collector from asking the database without a pause.
     #[arg(long, value_name = "MS", value_parser = Setting(duration(100..=DAY)))]
-    #[arg(env = "MAILROOM_HEALTHCHECK_INTERVAL", default_value = "270000", allow_negative_numbers = true)]
+    #[arg(
+        env = "MAILROOM_HEALTHCHECK_INTERVAL",
+        default_value = "270000",
+        allow_negative_numbers = true
+    )]
     pub healthcheck_interval: Duration,
 
     #[command(flatten)]
@@ -71,7 +77,8 @@ pub struct CollectSettings {
     #[arg(env = "MAILROOM_BATCH_LIMIT", default_value = "10", allow_negative_numbers = true)]
     pub batch_limit: usize,
 
-    /// Whether batch limit and timeout adapt to the traffic and to the sender's response time, up to their settings
+    /// Whether batch limit and timeout adapt to the traffic and to the sender's response time, up
+    /// to their settings
     #[arg(long, value_name = "WHETHER", value_parser = Setting(switch), action = ArgAction::Set)]
     #[arg(env = "MAILROOM_ADAPTIVE", default_value = "off", num_args = 0..=1, default_missing_value = "on")]
     pub adaptive: bool,
@@ -91,12 +98,14 @@ pub struct CollectSettings {
     #[arg(env = "MAILROOM_MISSING_SCHEMA", default_value = "wait")]
     pub missing_schema: MissingSchema,
 
-    /// Age from which delivery attempts, dead letters and expired tokens are deleted, at least 1d, or `off`
+    /// Age from which delivery attempts, dead letters and expired tokens are deleted, at least 1d,
+    /// or `off`
     #[arg(long, value_name = "AGE", value_parser = Setting(retention_or_off))]
     #[arg(env = "MAILROOM_RETENTION", default_value = "30d")]
     pub retention: Retention,
 
-    /// Batches on their way to the reader at once, 1 to 1000, or `auto`, which follows how fast the reader takes them
+    /// Batches on their way to the reader at once, 1 to 1000, or `auto`, which follows how fast the
+    /// reader takes them
     #[arg(long, value_name = "BATCHES", value_parser = Setting(prefetch))]
     #[arg(env = "MAILROOM_PREFETCH", default_value = "auto", allow_negative_numbers = true)]
     pub prefetch: PrefetchLimit,
@@ -106,7 +115,8 @@ pub struct CollectSettings {
     #[arg(env = "MAILROOM_LINE_FORMAT", default_value = "csv")]
     pub line_format: LineFormat,
 
-    /// Program that sends the mails and answers for each, with its arguments; run without a shell, in place of standard output
+    /// Program that sends the mails and answers for each, with its arguments; run without a shell,
+    /// in place of standard output
     #[arg(long, value_name = "COMMAND", value_parser = Setting(sender))]
     #[arg(env = "MAILROOM_SENDER")]
     pub sender: Option<SenderCommand>,
@@ -125,8 +135,8 @@ pub struct CollectSettings {
 /// What the queue `deliveries` does about tokens that do not go out at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::Args)]
 pub struct DeliverySettings {
-    /// Failures after which a token is given up, 1 to 1000: crashes or silence of the sender over it and, only if this
-    /// is set, refusals; otherwise a refused token is tried until it expires
+    /// Failures after which a token is given up, 1 to 1000: crashes or silence of the sender over
+    /// it and, only if this is set, refusals; otherwise a refused token is tried until it expires
     #[arg(long, value_name = "N", value_parser = Setting(whole_number(1..=1_000)))]
     #[arg(env = "MAILROOM_MAX_ATTEMPTS", default_value = "8", allow_negative_numbers = true)]
     pub max_attempts: usize,
@@ -135,23 +145,27 @@ pub struct DeliverySettings {
     #[arg(skip)]
     pub bounds_refusals: bool,
 
-    /// Pause after a token's first refusal, 100ms to 1h; doubles up to a minute or a 24th of its remaining life, at most an hour
+    /// Pause after a token's first refusal, 100ms to 1h; doubles up to a minute or a 24th of its
+    /// remaining life, at most an hour
     // The lower end keeps a sender that refuses everything from being asked without a pause.
     #[arg(long, value_name = "MS", value_parser = Setting(duration(100..=HOUR)))]
     #[arg(env = "MAILROOM_BACKOFF", default_value = "1s", allow_negative_numbers = true)]
     pub backoff: Duration,
 
-    /// Tokens that live no longer than this are not sent any more, 0 to 24h; whole seconds, rounded up
+    /// Tokens that live no longer than this are not sent any more, 0 to 24h; whole seconds, rounded
+    /// up
     #[arg(long, value_name = "MS", value_parser = Setting(duration(0..=DAY)))]
     #[arg(env = "MAILROOM_MIN_LIFETIME", default_value = "30s", allow_negative_numbers = true)]
     pub min_lifetime: Duration,
 
-    /// Most tokens that all collectors of the queue claim in a time, such as 14/s, 23/min, 500/h or 10000/d, or `off`
+    /// Most tokens that all collectors of the queue claim in a time, such as 14/s, 23/min, 500/h or
+    /// 10000/d, or `off`
     #[arg(long, value_name = "RATE", value_parser = Setting(rate_or_off))]
     #[arg(env = "MAILROOM_RATE", default_value = "off", allow_negative_numbers = true)]
     pub rate: RateLimit,
 
-    /// Whether an address is suppressed when the provider says for sure that it does not exist: on or off
+    /// Whether an address is suppressed when the provider says for sure that it does not exist: on
+    /// or off
     #[arg(long, value_name = "WHETHER", value_parser = Setting(switch), action = ArgAction::Set)]
     #[arg(env = "MAILROOM_SUPPRESS_UNKNOWN", default_value = "off", num_args = 0..=1, default_missing_value = "on")]
     pub suppress_unknown: bool,
@@ -172,7 +186,8 @@ pub struct TimeoutSettings {
 }
 
 impl CollectSettings {
-    /// Checks the settings against each other and completes what follows from where they were given.
+    /// Checks the settings against each other and completes what follows from where they were
+    /// given.
     pub fn check(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
         let given = |name: &str| match matches.value_source(name) {
             Some(ValueSource::CommandLine) => format!("--{}", name.replace('_', "-")),
@@ -183,32 +198,45 @@ impl CollectSettings {
         let TimeoutSettings { batch_timeout, sender_timeout } = self.timeouts;
         if self.lease < 2 * sender_timeout {
             let [lease, timeout] = [self.lease, sender_timeout].map(HumanDuration);
-            let fault = format!("is {lease}, which is below twice the sender's timeout of {timeout}");
+            let fault =
+                format!("is {lease}, which is below twice the sender's timeout of {timeout}");
             return refuse("lease", fault + "; raise it, or lower MAILROOM_SENDER_TIMEOUT");
         }
         if self.healthcheck_interval < batch_timeout {
             let [interval, timeout] = [self.healthcheck_interval, batch_timeout].map(HumanDuration);
             let fault = format!("is {interval}, which is below the batch timeout of {timeout}");
-            return refuse("healthcheck_interval", fault + "; raise it, or lower MAILROOM_BATCH_TIMEOUT");
+            return refuse(
+                "healthcheck_interval",
+                fault + "; raise it, or lower MAILROOM_BATCH_TIMEOUT",
+            );
         }
         if self.queue_kind == QueueKind::Deliveries {
-            // Settings of the queue `cursor` are refused here: this queue would get no wake-ups, or ignore them.
-            let advice =
-                "; unset it or, on a schema from before migration 17, set MAILROOM_QUEUE_KIND to `cursor`";
+            // Settings of the queue `cursor` are refused here: this queue would get no wake-ups, or
+            // ignore them.
+            let advice = "; unset it or, on a schema from before migration 17, set \
+                          MAILROOM_QUEUE_KIND to `cursor`";
             if self.wake == Wake::Listen && self.channel_name != DEFAULT_CHANNEL {
                 let shown = Shown(&self.channel_name);
-                let announced = format!("the queue `deliveries` is announced on `{DEFAULT_CHANNEL}`");
+                let announced =
+                    format!("the queue `deliveries` is announced on `{DEFAULT_CHANNEL}`");
                 return refuse("channel_name", format!("is {shown}, but {announced}{advice}"));
             }
             if self.queue_name != DEFAULT_QUEUE {
-                let named = "but names a row of the table jobs, which the queue `deliveries` does not read";
-                return refuse("queue_name", format!("is {}, {named}{advice}", Shown(&self.queue_name)));
+                let named =
+                    "but names a row of the table jobs, which the queue `deliveries` does not read";
+                return refuse(
+                    "queue_name",
+                    format!("is {}, {named}{advice}", Shown(&self.queue_name)),
+                );
             }
         } else if let Some(rate) = self.deliveries.rate {
-            return refuse("rate", format!("is {rate}, but the queue `cursor` has no rate; unset it"));
+            return refuse(
+                "rate",
+                format!("is {rate}, but the queue `cursor` has no rate; unset it"),
+            );
         } else if self.sender.is_some() {
-            let fault = "is `cursor`, but with a sender it must be `deliveries`: the cursor is one number and cannot record \
-                         which tokens are to be tried again";
+            let fault = "is `cursor`, but with a sender it must be `deliveries`: the cursor is one \
+                         number and cannot record which tokens are to be tried again";
             return refuse("queue_kind", fault.to_owned());
         }
         self.deliveries.bounds_refusals =

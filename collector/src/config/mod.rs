@@ -1,7 +1,8 @@
 //! The settings: what they are called, what they may be, and what is reported otherwise.
 //!
-//! clap reads them: a flag beats its environment variable, and an empty variable counts as unset (see `cli`). A value that
-//! cannot be used is reported in one sentence that names the flag or the variable. Keys and the URL are no arguments.
+//! clap reads them: a flag beats its environment variable, and an empty variable counts as unset
+//! (see `cli`). A value that cannot be used is reported in one sentence that names the flag or the
+//! variable. Keys and the URL are no arguments.
 
 mod choice;
 mod collect;
@@ -18,7 +19,8 @@ pub(crate) use collect::{CollectSettings, TimeoutSettings};
 pub use rate::Rate;
 pub(crate) use schema::SchemaSetting;
 pub(crate) use setting::{
-    Setting, digits, must_be, name_of, older_than, retention, setting_of_variable, token_format, whole_number,
+    Setting, digits, must_be, name_of, older_than, retention, setting_of_variable, token_format,
+    whole_number,
 };
 
 const PREFIX: &str = "MAILROOM_";
@@ -43,10 +45,12 @@ pub(crate) fn variable(name: &str) -> Option<OsString> {
     env::var_os(name).filter(|value| !value.is_empty())
 }
 
-/// The names in the environment that begin as settings do and are none, each with the most similar setting.
+/// The names in the environment that begin as settings do and are none, each with the most similar
+/// setting.
 pub(crate) fn unknown_variables() -> Vec<(String, Option<String>)> {
     let command = <CollectSettings as clap::Args>::augment_args(clap::Command::new("collect"));
-    let flags = command.get_arguments().filter_map(|arg| arg.get_env()?.to_str()?.strip_prefix(PREFIX));
+    let flags =
+        command.get_arguments().filter_map(|arg| arg.get_env()?.to_str()?.strip_prefix(PREFIX));
     let known: Vec<_> = flags.chain(OTHERS).collect();
     let unknown = env::vars_os().filter_map(|(name, _)| {
         let name = name.to_string_lossy();
@@ -54,7 +58,8 @@ pub(crate) fn unknown_variables() -> Vec<(String, Option<String>)> {
         let similarity = |other: &str| strsim::jaro(&rest.to_ascii_uppercase(), other);
         let nearest = known.iter().max_by(|a, b| similarity(a).total_cmp(&similarity(b)))?;
         let is_near = similarity(nearest) > SIMILARITY;
-        (*nearest != rest).then(|| (name.to_string(), is_near.then(|| format!("{PREFIX}{nearest}"))))
+        (*nearest != rest)
+            .then(|| (name.to_string(), is_near.then(|| format!("{PREFIX}{nearest}"))))
     });
     unknown.collect()
 }

@@ -4,10 +4,12 @@ use mailroom_connect::Schema;
 
 use super::setting::{Setting, must_be, setting_of_variable};
 
-/// Read apart from other settings: clap would read the variable of a global flag also where the flag stands before an action.
+/// Read apart from other settings: clap would read the variable of a global flag also where the
+/// flag stands before an action.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct SchemaSetting {
-    /// Schema of all that Mailroom makes but the tables of accounts; default: that of `MAILROOM_SCHEMA`, or `mailroom`
+    /// Schema of all that Mailroom makes but the tables of accounts; default: that of
+    /// `MAILROOM_SCHEMA`, or `mailroom`
     #[arg(long = "schema", value_name = "NAME", global = true, value_parser = Setting(schema))]
     flag: Option<Schema>,
 }
@@ -15,8 +17,9 @@ pub(crate) struct SchemaSetting {
 impl SchemaSetting {
     /// The schema, or what is wrong with the variable.
     pub(crate) fn read(self) -> Result<Schema, String> {
-        let named =
-            self.flag.map_or_else(|| setting_of_variable("MAILROOM_SCHEMA", schema), |flag| Ok(Some(flag)));
+        let named = self
+            .flag
+            .map_or_else(|| setting_of_variable("MAILROOM_SCHEMA", schema), |flag| Ok(Some(flag)));
         Ok(named?.unwrap_or_default())
     }
 }

@@ -22,7 +22,8 @@ const DAY: u64 = 86_400;
 
 const AGES: &str = "a whole number with the unit h or d, from 24h to 36500d";
 
-/// Makes a function a parser of clap. Its error completes a sentence that begins with the name of the flag or variable.
+/// Makes a function a parser of clap. Its error completes a sentence that begins with the name of
+/// the flag or variable.
 #[derive(Clone)]
 pub(crate) struct Setting<P>(pub(crate) P);
 
@@ -33,7 +34,12 @@ where
 {
     type Value = T;
 
-    fn parse_ref(&self, command: &Command, arg: Option<&Arg>, value: &OsStr) -> Result<T, clap::Error> {
+    fn parse_ref(
+        &self,
+        command: &Command,
+        arg: Option<&Arg>,
+        value: &OsStr,
+    ) -> Result<T, clap::Error> {
         self.parse_ref_(command, arg, value, ValueSource::CommandLine)
     }
 
@@ -46,12 +52,14 @@ where
     ) -> Result<T, clap::Error> {
         let variable = arg.and_then(Arg::get_env).filter(|_| source == ValueSource::EnvVariable);
         let flag = arg.and_then(Arg::get_long).unwrap_or_default();
-        let name = variable.map_or_else(|| format!("--{flag}"), |name| name.to_string_lossy().into_owned());
+        let name = variable
+            .map_or_else(|| format!("--{flag}"), |name| name.to_string_lossy().into_owned());
         read(&name, value, &self.0).map_err(refused)
     }
 }
 
-/// The setting of a variable that is no argument, or counts only for some uses of a command; `None` if it is unset.
+/// The setting of a variable that is no argument, or counts only for some uses of a command; `None`
+/// if it is unset.
 pub(crate) fn setting_of_variable<T>(
     name: &str,
     parse: fn(&str) -> Result<T, String>,
@@ -59,7 +67,11 @@ pub(crate) fn setting_of_variable<T>(
     variable(name).map(|value| read(name, &value, parse)).transpose()
 }
 
-fn read<T>(name: &str, value: &OsStr, parse: impl Fn(&str) -> Result<T, String>) -> Result<T, String> {
+fn read<T>(
+    name: &str,
+    value: &OsStr,
+    parse: impl Fn(&str) -> Result<T, String>,
+) -> Result<T, String> {
     let text = value.to_str().ok_or_else(|| "is not valid UTF-8; write it in UTF-8".to_owned());
     text.and_then(parse).map_err(|fault| format!("{name} {fault}"))
 }
@@ -71,7 +83,8 @@ pub(crate) fn refused(sentence: String) -> clap::Error {
     error
 }
 
-/// A value in an error: quoted, control characters escaped, cut after 40 characters. A key or a token in the wrong place is not shown.
+/// A value in an error: quoted, control characters escaped, cut after 40 characters. A key or a
+/// token in the wrong place is not shown.
 pub(super) struct Shown<'a>(pub(super) &'a str);
 
 impl fmt::Display for Shown<'_> {
@@ -134,14 +147,16 @@ pub(crate) fn whole_number(
     }
 }
 
-/// A whole number of milliseconds, or one with the unit `ms`, `s`, `m` or `h`; the range is in milliseconds.
+/// A whole number of milliseconds, or one with the unit `ms`, `s`, `m` or `h`; the range is in
+/// milliseconds.
 pub(super) fn duration(
     range: RangeInclusive<u64>,
 ) -> impl Fn(&str) -> Result<Duration, String> + Clone + Send + Sync {
     move |text| {
         let units = [("", 1), ("ms", 1), ("s", 1_000), ("m", 60_000), ("h", 3_600_000)];
         with_unit(text, &units, &range).map(Duration::from_millis).ok_or_else(|| {
-            let [from, to] = [*range.start(), *range.end()].map(Duration::from_millis).map(HumanDuration);
+            let [from, to] =
+                [*range.start(), *range.end()].map(Duration::from_millis).map(HumanDuration);
             let form = "a whole number of milliseconds, or one with the unit ms, s, m or h";
             must_be(text, format!("{form}, from {from} to {to}"))
         })
@@ -179,11 +194,16 @@ pub(super) fn name(text: &str) -> Result<String, String> {
 
 /// The text is not shown: it may hold a password.
 pub(super) fn sender(text: &str) -> Result<SenderCommand, String> {
-    let fault = "is no command; it must be a program with its arguments, separated by blanks, and quoted as in a shell";
+    let fault = "is no command; it must be a program with its arguments, separated by blanks, and \
+                 quoted as in a shell";
     SenderCommand::parse(text).ok_or_else(|| fault.to_owned())
 }
 
-pub(super) fn with_unit(text: &str, units: &[(&str, u64)], range: &RangeInclusive<u64>) -> Option<u64> {
+pub(super) fn with_unit(
+    text: &str,
+    units: &[(&str, u64)],
+    range: &RangeInclusive<u64>,
+) -> Option<u64> {
     let start = text.find(|character: char| !character.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(start);
     let (_, factor) = units.iter().find(|(name, _)| *name == unit)?;

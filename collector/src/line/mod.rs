@@ -22,8 +22,14 @@ pub(crate) struct Line {
 }
 
 impl Line {
-    /// Signs the tokens of `batch` and writes the valid ones, in their order, as one line; for a sender, with what only a sender is told.
-    pub(crate) fn of(batch: &Batch, signer: &Signer, format: LineFormat, is_for_sender: bool) -> Self {
+    /// Signs the tokens of `batch` and writes the valid ones, in their order, as one line; for a
+    /// sender, with what only a sender is told.
+    pub(crate) fn of(
+        batch: &Batch,
+        signer: &Signer,
+        format: LineFormat,
+        is_for_sender: bool,
+    ) -> Self {
         let mut bytes = Vec::with_capacity(64 + 320 * batch.tokens.len());
         let (mut ids, mut rejected) = (Vec::with_capacity(batch.tokens.len()), Vec::new());
         if format == LineFormat::Ndjson {
@@ -32,9 +38,13 @@ impl Line {
         for token in &batch.tokens {
             let written = sign(signer, token).and_then(|signed| match format {
                 LineFormat::Csv => csv::append(&mut bytes, token, signed.as_ref()),
-                LineFormat::Ndjson => {
-                    ndjson::append(&mut bytes, ids.is_empty(), is_for_sender, token, signed.as_ref())
-                }
+                LineFormat::Ndjson => ndjson::append(
+                    &mut bytes,
+                    ids.is_empty(),
+                    is_for_sender,
+                    token,
+                    signed.as_ref(),
+                ),
             });
             match written {
                 Ok(()) => ids.push(token.id),
@@ -61,7 +71,11 @@ mod tests {
     use serde_json::{Value, json};
 
     fn recovery(id: i64) -> Token {
-        Token { action: Action::Recover, code: Some(b"01234".to_vec()), ..Token::example(id, b"ada") }
+        Token {
+            action: Action::Recover,
+            code: Some(b"01234".to_vec()),
+            ..Token::example(id, b"ada")
+        }
     }
 
     fn signer() -> Signer {
@@ -69,7 +83,12 @@ mod tests {
     }
 
     fn written(tokens: &[Token], format: LineFormat) -> Line {
-        Line::of(&Batch { id: BatchId::from(0xabc), tokens: tokens.to_vec() }, &signer(), format, false)
+        Line::of(
+            &Batch { id: BatchId::from(0xabc), tokens: tokens.to_vec() },
+            &signer(),
+            format,
+            false,
+        )
     }
 
     #[test]
@@ -86,7 +105,8 @@ mod tests {
             ..Token::example(7, b"")
         };
         let ndjson =
-            String::from_utf8(written(&[says(payload.as_bytes())], LineFormat::Ndjson).bytes).unwrap();
+            String::from_utf8(written(&[says(payload.as_bytes())], LineFormat::Ndjson).bytes)
+                .unwrap();
         let line = concat!(
             r#"{"v":1,"batch":"00000000-0000-0000-0000-000000000abc","items":[{"id":7,"attempt":2,"#,
             r#""action":"notice","path":"","email":"a@b.test","login":"","token":"","code":"","expires_at":1800000900,"#,
@@ -116,14 +136,21 @@ mod tests {
     #[test]
     fn only_a_sender_is_told_what_is_understood_and_which_attempts_ended_in_doubt() {
         let doubtful = Token { doubts: 2, ..Token::example(1, b"ada") };
-        let batch = Batch { id: BatchId::from(1), tokens: vec![Token::example(2, b"bob"), doubtful] };
+        let batch =
+            Batch { id: BatchId::from(1), tokens: vec![Token::example(2, b"bob"), doubtful] };
         let line = |is_for_sender| -> Value {
             let line = Line::of(&batch, &signer(), LineFormat::Ndjson, is_for_sender);
             serde_json::from_slice(&line.bytes).unwrap()
         };
         let (printed, sent) = (line(false), line(true));
-        assert_eq!(sent["knows"], json!(["in_doubt", "working", "exact", "receipts", "unknown_address"]));
-        assert_eq!((&sent["items"][0]["doubts"], &sent["items"][1]["doubts"]), (&Value::Null, &json!(2)));
+        assert_eq!(
+            sent["knows"],
+            json!(["in_doubt", "working", "exact", "receipts", "unknown_address"])
+        );
+        assert_eq!(
+            (&sent["items"][0]["doubts"], &sent["items"][1]["doubts"]),
+            (&Value::Null, &json!(2))
+        );
         let mut plain = sent.clone();
         plain.as_object_mut().unwrap().remove("knows");
         plain["items"][1].as_object_mut().unwrap().remove("doubts");

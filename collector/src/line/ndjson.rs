@@ -1,6 +1,6 @@
-//! One JSON object a batch: `{"v":1,"batch":"…","items":[{"id":…,"attempt":1,…}]}`.
-//! A line is ASCII: all other characters, and control characters, are escaped. So no text of a row can end a line,
-//! whichever characters a reader takes for line ends, and no reader depends on its locale.
+//! One JSON object a batch: `{"v":1,"batch":"…","items":[{"id":…,"attempt":1,…}]}`. A line is
+//! ASCII: all other characters, and control characters, are escaped. So no text of a row can end a
+//! line, whichever characters a reader takes for line ends, and no reader depends on its locale.
 
 use std::io;
 
@@ -26,7 +26,8 @@ struct Item<'a> {
     token: &'a str,
     code: &'a str,
     expires_at: i64,
-    /// The idempotency key, the same at every attempt, also after a rotation of the signing key: the consumed-token id.
+    /// The idempotency key, the same at every attempt, also after a rotation of the signing key:
+    /// the consumed-token id.
     key: String,
     /// How many earlier attempts ended in doubt.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -45,7 +46,8 @@ pub(super) fn begin(line: &mut Vec<u8>, batch: BatchId, is_for_sender: bool) {
     line.extend_from_slice(format!(r#"{{"v":1,"batch":"{batch}",{knows}"items":["#).as_bytes());
 }
 
-/// Appends one token, with a comma before it if it is not the first. Nothing is appended in case of an error.
+/// Appends one token, with a comma before it if it is not the first. Nothing is appended in case of
+/// an error.
 pub(super) fn append<'a>(
     line: &mut Vec<u8>,
     is_first: bool,
@@ -55,7 +57,8 @@ pub(super) fn append<'a>(
 ) -> Result<(), InvalidRow> {
     let json = |bytes: &'a [u8]| {
         let written = text("payload", bytes)?;
-        payload::check(written).map_err(|contains| InvalidRow::Field { name: "payload", contains })?;
+        payload::check(written)
+            .map_err(|contains| InvalidRow::Field { name: "payload", contains })?;
         let json = serde_json::from_str(written);
         json.map_err(|_| InvalidRow::Field { name: "payload", contains: payload::NOT_JSON })
     };
@@ -77,7 +80,8 @@ pub(super) fn append<'a>(
     if !is_first {
         line.push(b',');
     }
-    item.serialize(&mut Serializer::with_formatter(line, Ascii)).expect("memory takes all that is written");
+    item.serialize(&mut Serializer::with_formatter(line, Ascii))
+        .expect("memory takes all that is written");
     Ok(())
 }
 
@@ -94,7 +98,8 @@ impl Formatter for Ascii {
         writer: &mut W,
         fragment: &str,
     ) -> io::Result<()> {
-        // Runs of printable ASCII, of which almost every text is one, each with the character that ends it.
+        // Runs of printable ASCII, of which almost every text is one, each with the character that
+        // ends it.
         for run in fragment.split_inclusive(|character| !matches!(character, ' '..='~')) {
             let plain = run.trim_end_matches(|character| !matches!(character, ' '..='~'));
             writer.write_all(plain.as_bytes())?;
@@ -105,7 +110,8 @@ impl Formatter for Ascii {
         Ok(())
     }
 
-    /// PostgreSQL writes a `jsonb` on one line, so that other characters than printable ASCII are in strings only.
+    /// PostgreSQL writes a `jsonb` on one line, so that other characters than printable ASCII are
+    /// in strings only.
     fn write_raw_fragment<W: ?Sized + io::Write>(
         &mut self,
         writer: &mut W,

@@ -1,6 +1,8 @@
-//! Whether every reader of a line can read a payload. A reader that cannot loses the whole line, with the other tokens of its batch.
+//! Whether every reader of a line can read a payload. A reader that cannot loses the whole line,
+//! with the other tokens of its batch.
 //!
-//! `mailroom.payload_fault` allows no more, so that only a row which was inserted by hand is beyond these limits.
+//! `mailroom.payload_fault` allows no more, so that only a row which was inserted by hand is beyond
+//! these limits.
 
 use std::cell::Cell;
 use std::fmt;
@@ -13,7 +15,8 @@ const LONGEST: usize = 8_192;
 /// The most levels of lists and objects. `serde_json` reads 127, three of which are the line's.
 const DEEPEST: usize = 100;
 
-/// Shortly below the largest number of 64 bits, where parsers round to infinity. `enqueue` stops at 1e308, which all round alike.
+/// Shortly below the largest number of 64 bits, where parsers round to infinity. `enqueue` stops at
+/// 1e308, which all round alike.
 const TOO_LARGE: f64 = 1.7e308;
 
 pub(super) const NOT_JSON: &str = "what is not JSON";

@@ -36,7 +36,8 @@ pub(super) fn sign(signer: &Signer, token: &Token) -> Result<Option<SignedToken>
         let code = token.code.as_deref().unwrap_or_default();
         Some(Code::parse(code).map_err(|_| InvalidRow::Code { digits })?)
     };
-    let expiry = u64::try_from(token.expires_at).ok().and_then(|seconds| Expiry::from_seconds(seconds).ok());
+    let expiry =
+        u64::try_from(token.expires_at).ok().and_then(|seconds| Expiry::from_seconds(seconds).ok());
     let expires_at = match (signer.version(), expiry) {
         (_, Some(expiry)) => expiry,
         // A token of v1 does not contain it.
@@ -45,7 +46,8 @@ pub(super) fn sign(signer: &Signer, token: &Token) -> Result<Option<SignedToken>
     };
     // A binding of the wrong length is an error: a bound link must not be signed for every browser.
     let binding = token.binding.as_deref().map(|bytes| {
-        <[u8; Binding::LENGTH]>::try_from(bytes).map_err(|_| InvalidRow::Binding { found: bytes.len() })
+        <[u8; Binding::LENGTH]>::try_from(bytes)
+            .map_err(|_| InvalidRow::Binding { found: bytes.len() })
     });
     let binding = binding.transpose()?.map(Binding::from);
     let grant = Grant {
@@ -62,11 +64,13 @@ pub(super) fn sign(signer: &Signer, token: &Token) -> Result<Option<SignedToken>
 }
 
 pub(super) fn secret(token: &Token) -> Result<Secret, InvalidRow> {
-    Secret::try_from(token.secret.as_slice()).map_err(|error| InvalidRow::Secret { found: error.found })
+    Secret::try_from(token.secret.as_slice())
+        .map_err(|error| InvalidRow::Secret { found: error.found })
 }
 
 pub(super) fn text<'a>(name: &'static str, bytes: &'a [u8]) -> Result<&'a str, InvalidRow> {
-    str::from_utf8(bytes).map_err(|_| InvalidRow::Field { name, contains: "bytes that are not UTF-8" })
+    str::from_utf8(bytes)
+        .map_err(|_| InvalidRow::Field { name, contains: "bytes that are not UTF-8" })
 }
 
 #[cfg(test)]
@@ -76,8 +80,13 @@ mod tests {
 
     #[test]
     fn what_cannot_be_signed_is_rejected_for_its_own_reason() {
-        let further = |path, digits| Action::Further(Further { number: 5, name: "sign_in", path, digits });
-        let row = |action, code: &str| Token { action, code: Some(code.into()), ..Token::example(1, b"x") };
+        let further =
+            |path, digits| Action::Further(Further { number: 5, name: "sign_in", path, digits });
+        let row = |action, code: &str| Token {
+            action,
+            code: Some(code.into()),
+            ..Token::example(1, b"x")
+        };
         let bound = |length| Token { binding: Some(vec![5; length]), ..Token::example(1, b"x") };
         let key = SharedKey::from(&[7; 32]);
         let (v1, v2) = (Signer::V1(key.clone()), Signer::V2(key));
@@ -87,7 +96,11 @@ mod tests {
             (&v2, row(Action::Recover, "012345"), InvalidRow::Code { digits: 5 }),
             (&v2, row(further("/sign-in", 6), "01234"), InvalidRow::Code { digits: 6 }),
             (&v2, row(further("/sign-in", 6), "O12345"), InvalidRow::Code { digits: 6 }),
-            (&v1, row(further("/sign-in", 6), "012345"), InvalidRow::Action(Unsignable::FurtherInV1)),
+            (
+                &v1,
+                row(further("/sign-in", 6), "012345"),
+                InvalidRow::Action(Unsignable::FurtherInV1),
+            ),
             (&v2, row(further("/a/../b", 0), ""), InvalidRow::Action(path)),
             (&v1, bound(16), InvalidRow::Action(Unsignable::BoundInV1)),
             (&v2, bound(0), InvalidRow::Binding { found: 0 }),

@@ -47,9 +47,13 @@ impl Display for HumanDuration {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let milliseconds = self.0.as_millis();
         // A day is 24h, as where it is a limit.
-        for (unit, least, name) in
-            [(86_400_000, 2, "d"), (3_600_000, 1, "h"), (60_000, 1, "m"), (1_000, 1, "s"), (1, 1, "ms")]
-        {
+        for (unit, least, name) in [
+            (86_400_000, 2, "d"),
+            (3_600_000, 1, "h"),
+            (60_000, 1, "m"),
+            (1_000, 1, "s"),
+            (1, 1, "ms"),
+        ] {
             if milliseconds.is_multiple_of(unit) && milliseconds / unit >= least {
                 return write!(formatter, "{}{name}", milliseconds / unit);
             }

@@ -1,9 +1,11 @@
 //! Log lines on standard error.
 //!
-//! They carry ids, counts and the database's messages. Tokens, secrets, codes, keys, connection strings, email
-//! addresses and logins never appear in one: logs are kept longer, and read by more people, than any of these may be.
+//! They carry ids, counts and the database's messages. Tokens, secrets, codes, keys, connection
+//! strings, email addresses and logins never appear in one: logs are kept longer, and read by more
+//! people, than any of these may be.
 //!
-//! Each call has a fixed `event`; counts, ids and durations are in fields: `count`, `ids`, `reason`, `lasted_ms` etc.
+//! Each call has a fixed `event`; counts, ids and durations are in fields: `count`, `ids`,
+//! `reason`, `lasted_ms` etc.
 
 pub(crate) mod display;
 pub(crate) mod outage;
@@ -34,7 +36,9 @@ pub(crate) fn start(format: LogFormat, level: LevelFilter) {
         .with_max_level(level)
         .with_target(false);
     let subscriber: Box<dyn Subscriber + Send + Sync> = match format {
-        LogFormat::Text => Box::new(lines.with_ansi(false).fmt_fields(debug_fn(write_text)).finish()),
+        LogFormat::Text => {
+            Box::new(lines.with_ansi(false).fmt_fields(debug_fn(write_text)).finish())
+        }
         LogFormat::Json => Box::new(lines.event_format(JsonLines).finish()),
     };
     // Only a second call fails, and then lines are being written already.
@@ -63,11 +67,13 @@ fn write_text(writer: &mut Writer<'_>, field: &Field, value: &dyn Debug) -> fmt:
     Ok(())
 }
 
-/// The value of a field as in logfmt: quoted unless it is one word, so that text of a server or a sender makes no fields.
+/// The value of a field as in logfmt: quoted unless it is one word, so that text of a server or a
+/// sender makes no fields.
 fn write_value(writer: &mut Writer<'_>, text: &str) -> fmt::Result {
     let is_word = |c: char| !c.is_whitespace() && !c.is_control() && !matches!(c, '"' | '=' | '\\');
-    let is_list =
-        text.starts_with('[') && text.ends_with(']') && text.chars().all(|c| "[], 0123456789-".contains(c));
+    let is_list = text.starts_with('[')
+        && text.ends_with(']')
+        && text.chars().all(|c| "[], 0123456789-".contains(c));
     if is_list {
         return writer.write_str(&text.replace(' ', ""));
     }
@@ -83,7 +89,9 @@ fn write_value(writer: &mut Writer<'_>, text: &str) -> fmt::Result {
 
 /// Whether a text is in quotes already, as the debug form of a text is, and ends where these do.
 fn is_quoted(text: &str) -> bool {
-    let Some(inside) = text.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) else { return false };
+    let Some(inside) = text.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) else {
+        return false;
+    };
     let mut is_escaped = false;
     inside.chars().all(|c| {
         let ends = c == '"' && !is_escaped || c.is_control();

@@ -1,12 +1,12 @@
-//! Logs an outage when it begins, changes its cause and ends, not at every attempt; one that comes and goes is counted. The caller
-//! passes the time in.
+//! Logs an outage when it begins, changes its cause and ends, not at every attempt; one that comes
+//! and goes is counted. The caller passes the time in.
 
 use std::time::{Duration, Instant};
 
 use super::display::milliseconds;
 
-/// No line for another cause within this time: while a server starts, causes alternate. An outage within [`REMINDER`] of an earlier
-/// one is logged once it has lasted as long.
+/// No line for another cause within this time: while a server starts, causes alternate. An outage
+/// within [`REMINDER`] of an earlier one is logged once it has lasted as long.
 const QUIET: Duration = Duration::from_secs(10);
 
 /// How often an outage that lasts, or comes again and again, is logged.
@@ -18,7 +18,8 @@ pub(crate) struct OutageLog {
     outage: Option<Outage>,
     /// Whether outages that follow each other closely are counted instead of logged.
     counts: bool,
-    /// When the last line was written that an outage begins or lasts, and how many began since without a line.
+    /// When the last line was written that an outage begins or lasts, and how many began since
+    /// without a line.
     logged: Option<Instant>,
     withheld: usize,
 }
@@ -45,7 +46,8 @@ impl OutageLog {
         Self { activity, outage: None, counts: false, logged: None, withheld: 0 }
     }
 
-    /// For an activity that can fail and succeed in turn for hours: a line when it fails after a quiet time, then one a minute.
+    /// For an activity that can fail and succeed in turn for hours: a line when it fails after a
+    /// quiet time, then one a minute.
     pub(crate) fn counting(activity: &'static str) -> Self {
         Self { counts: true, ..Self::of(activity) }
     }
@@ -127,7 +129,8 @@ mod tests {
         for mut outage in [OutageLog::of("listening"), OutageLog::counting("listening")] {
             let (start, seconds) = (Instant::now(), Duration::from_secs);
             assert!(!outage.over(start));
-            let logged = (0..=130).filter_map(|second| outage.failure("refused", start + seconds(second)));
+            let logged =
+                (0..=130).filter_map(|second| outage.failure("refused", start + seconds(second)));
             assert!(logged.eq([0, 60, 120].map(|second| line(second, 0).unwrap())));
             assert_eq!(outage.failure("starting up", start + seconds(129)), None);
             assert_eq!(outage.failure("starting up", start + seconds(130)), line(130, 0));

@@ -15,13 +15,15 @@ use super::migration::Migration;
 use super::{DataLoss, Report};
 use crate::log::display::Counted;
 
-/// How long a statement in a transaction waits for a lock if `lock_timeout` is not set: later requests queue behind it.
+/// How long a statement in a transaction waits for a lock if `lock_timeout` is not set: later
+/// requests queue behind it.
 const LOCK_TIMEOUT: &str = "5s";
 
 /// How often a migration is tried that does not get its locks.
 pub const LOCK_ATTEMPTS: u32 = 4;
 
-/// CREATE INDEX CONCURRENTLY waits for the statement of a session that waits in `pg_advisory_lock` for the lock of migrations.
+/// CREATE INDEX CONCURRENTLY waits for the statement of a session that waits in `pg_advisory_lock`
+/// for the lock of migrations.
 const OTHER_TOOL: &str =
     "another migration tool, most likely golang-migrate, waits for this one to end; end that one";
 
@@ -77,14 +79,18 @@ impl<'a> MigrationStep<'a> {
             };
             let Err(MigrateError::Failed(mut failed)) = outcome else {
                 let seconds = began.elapsed().as_secs_f32();
-                return outcome
-                    .inspect(|()| report(&format!("{migration}: went {direction} in {seconds:.1} s")));
+                return outcome.inspect(|()| {
+                    report(&format!("{migration}: went {direction} in {seconds:.1} s"))
+                });
             };
             let (obstacle, advice) = match failed.cause.code() {
-                Some(&SqlState::T_R_DEADLOCK_DETECTED) if failed.rest == LEFT => (OTHER_TOOL, OTHER_TOOL),
-                Some(&SqlState::LOCK_NOT_AVAILABLE | &SqlState::T_R_DEADLOCK_DETECTED) => {
-                    ("others hold a lock it needs", "end what holds the lock, or try at a quieter time")
+                Some(&SqlState::T_R_DEADLOCK_DETECTED) if failed.rest == LEFT => {
+                    (OTHER_TOOL, OTHER_TOOL)
                 }
+                Some(&SqlState::LOCK_NOT_AVAILABLE | &SqlState::T_R_DEADLOCK_DETECTED) => (
+                    "others hold a lock it needs",
+                    "end what holds the lock, or try at a quieter time",
+                ),
                 _ => return Err(MigrateError::Failed(failed)),
             };
             if attempt == LOCK_ATTEMPTS {
@@ -103,9 +109,15 @@ impl<'a> MigrationStep<'a> {
     }
 
     /// Does both or neither: a transaction that is dropped never commits.
-    async fn in_transaction(&self, client: &mut Client, history: &History) -> Result<(), MigrateError> {
-        let begin =
-            client.build_transaction().isolation_level(IsolationLevel::ReadCommitted).read_only(false);
+    async fn in_transaction(
+        &self,
+        client: &mut Client,
+        history: &History,
+    ) -> Result<(), MigrateError> {
+        let begin = client
+            .build_transaction()
+            .isolation_level(IsolationLevel::ReadCommitted)
+            .read_only(false);
         let transaction = begin.start().await?;
         transaction.query(include_str!("limits.sql"), &[&LOCK_TIMEOUT, &true]).await?;
         let tables = transaction.query(include_str!("droppable_tables.sql"), &[]).await?;
@@ -114,8 +126,9 @@ impl<'a> MigrationStep<'a> {
         self.execute(transaction.client()).await?;
         if transaction.query_one(current, &[]).await?.get::<_, &str>(0) != id {
             return Err(MigrateError::Unrecorded(format!(
-                "{} ends the transaction that it runs in, so that what it did before may be committed and its version is not \
-                 recorded; only the lines BEGIN; and COMMIT; may stand around a migration",
+                "{} ends the transaction that it runs in, so that what it did before may be \
+                 committed and its version is not recorded; only the lines BEGIN; and COMMIT; may \
+                 stand around a migration",
                 self.file()
             )));
         }
@@ -127,7 +140,8 @@ impl<'a> MigrationStep<'a> {
             if !dropped.is_empty() {
                 transaction.rollback().await?;
                 return Err(MigrateError::Refused(format!(
-                    "taking back {} drops {}, and nothing brings that back; repeat with --yes if it is meant",
+                    "taking back {} drops {}, and nothing brings that back; repeat with --yes if \
+                     it is meant",
                     self.migration,
                     sizes(client, &dropped).await?
                 )));
@@ -141,16 +155,22 @@ impl<'a> MigrationStep<'a> {
         })
     }
 
-    /// Executes the file's one statement, which commits what it does. After a failure or a kill the version stays recorded as
-    /// dirty, which golang-migrate refuses; the next run executes the file again.
-    async fn outside_transaction(&self, client: &Client, history: &History) -> Result<(), MigrateError> {
+    /// Executes the file's one statement, which commits what it does. After a failure or a kill the
+    /// version stays recorded as dirty, which golang-migrate refuses; the next run executes the
+    /// file again.
+    async fn outside_transaction(
+        &self,
+        client: &Client,
+        history: &History,
+    ) -> Result<(), MigrateError> {
         client.query(include_str!("limits.sql"), &[&"0", &false]).await?;
         let recorded = history.record(client, Some(self.migration.version), true).await;
         recorded.map_err(|cause| match cause.as_db_error() {
             Some(_) => self.failed_leaving(UNDONE, "it cannot be recorded as dirty", cause),
             None => MigrateError::UnknownOutcome(self.file(), cause),
         })?;
-        // An interrupted CREATE INDEX CONCURRENTLY leaves an invalid index, which IF NOT EXISTS would accept.
+        // An interrupted CREATE INDEX CONCURRENTLY leaves an invalid index, which IF NOT EXISTS
+        // would accept.
         let index = built_index(&self.statements);
         let invalid = "SELECT indexrelid::regclass::text FROM pg_index
             WHERE indexrelid = to_regclass($1) AND NOT indisvalid";
@@ -163,8 +183,8 @@ impl<'a> MigrationStep<'a> {
         if let Some(row) = client.query_opt(invalid, &[&index]).await? {
             let (file, index): (_, &str) = (self.file(), row.get(0));
             return Err(MigrateError::Unrecorded(format!(
-                "{file}: its index {index} is invalid and is not used; `mailroom migrate up` builds it again, `mailroom migrate \
-                 down` takes it back"
+                "{file}: its index {index} is invalid and is not used; `mailroom migrate up` \
+                 builds it again, `mailroom migrate down` takes it back"
             )));
         }
         let recorded = history.record(client, self.target, false).await;
@@ -189,7 +209,12 @@ impl<'a> MigrationStep<'a> {
         self.failed_leaving(rest, part, cause)
     }
 
-    fn failed_leaving(&self, rest: &'static str, part: &str, cause: tokio_postgres::Error) -> MigrateError {
+    fn failed_leaving(
+        &self,
+        rest: &'static str,
+        part: &str,
+        cause: tokio_postgres::Error,
+    ) -> MigrateError {
         let (file, part, advice) = (self.file(), part.to_owned(), String::new());
         MigrateError::Failed(Box::new(FailedMigration { file, part, cause, advice, rest }))
     }
@@ -208,12 +233,16 @@ fn built_index(statements: &str) -> Option<String> {
     rest.split(' ').next().map(str::to_owned)
 }
 
-/// The line that failed, if the server gives a position; else the statement's number (without `BEGIN`) and routine.
+/// The line that failed, if the server gives a position; else the statement's number (without
+/// `BEGIN`) and routine.
 fn place(cause: &tokio_postgres::Error, statements: &str, completed: usize) -> String {
     let error = cause.as_db_error();
     if let Some(ErrorPosition::Original(character)) = error.and_then(DbError::position) {
         let before = statements.chars().take((*character as usize).saturating_sub(1));
-        return format!("line {} failed", 1 + before.filter(|character| *character == '\n').count());
+        return format!(
+            "line {} failed",
+            1 + before.filter(|character| *character == '\n').count()
+        );
     }
     // Other lines of the context can quote values.
     let mut context = error.and_then(DbError::where_).unwrap_or_default().lines();
@@ -222,7 +251,8 @@ fn place(cause: &tokio_postgres::Error, statements: &str, completed: usize) -> S
     format!("statement {}{routine} failed", completed + 1)
 }
 
-/// Each table's name and how many rows it has; unknown if the role may drop the table, but not read it.
+/// Each table's name and how many rows it has; unknown if the role may drop the table, but not read
+/// it.
 async fn sizes(client: &Client, tables: &[&str]) -> Result<String, MigrateError> {
     let mut sizes = Vec::new();
     for table in tables {

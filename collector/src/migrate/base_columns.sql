@@ -1,4 +1,5 @@
--- The first column that every version of Mailroom's schema has and schema $1 lacks or has with another type.
+-- The first column that every version of Mailroom's schema has and schema $1 lacks or has with
+-- another type.
 WITH
 -- The columns whose types no migration changes and everything relies on.
 expected (table_name, column_name, type_name) AS (

@@ -6,7 +6,8 @@ use super::error::MigrateError;
 use super::lock::with_lock;
 use super::{Plan, Report};
 
-/// Records that a schema which was loaded by hand has all migrations up to `version`, and executes none.
+/// Records that a schema which was loaded by hand has all migrations up to `version`, and executes
+/// none.
 ///
 /// Returns whether that was new; a database that records this version or a later one is left alone.
 ///
@@ -28,29 +29,29 @@ pub async fn baseline<'a>(
                 return Ok(false);
             }
             return refused(format!(
-                "the database already records version {recorded}, so --baseline {version} would have migrations left out; run `mailroom \
-                 migrate up` without --baseline"
+                "the database already records version {recorded}, so --baseline {version} would \
+                 have migrations left out; run `mailroom migrate up` without --baseline"
             ));
         }
         if history.tables(client).await?.is_none() {
             return refused(format!(
-                "schema {schema} has no tables of Mailroom's that a baseline could describe; run `mailroom migrate up` without \
-                 --baseline"
+                "schema {schema} has no tables of Mailroom's that a baseline could describe; run \
+                 `mailroom migrate up` without --baseline"
             ));
         }
         if let Some(row) = history.misfit(client).await? {
             let [column, expected] = [0, 1].map(|index| row.get::<_, &str>(index));
             let found = row.get::<_, Option<&str>>(2).unwrap_or("missing");
             return refused(format!(
-                "{column} is {found} instead of {expected}, so these are no tables that Mailroom can take over; change them, or \
-                 give Mailroom a schema of its own"
+                "{column} is {found} instead of {expected}, so these are no tables that Mailroom \
+                 can take over; change them, or give Mailroom a schema of its own"
             ));
         }
         let found: i64 = history.traces(client).await?.get("version");
         if version != found {
             return refused(format!(
-                "the schema has what the migrations up to {found} make, and not what those up to {version} make; run `mailroom \
-                 migrate up --baseline {found}`"
+                "the schema has what the migrations up to {found} make, and not what those up to \
+                 {version} make; run `mailroom migrate up --baseline {found}`"
             ));
         }
         history.record(client, Some(version), false).await?;

@@ -1,4 +1,5 @@
--- The tables that a migration can drop, whoever owns them: the owner of a schema may drop all tables in it.
+-- The tables that a migration can drop, whoever owns them: the owner of a schema may drop all
+-- tables in it.
 SELECT oid, oid::regclass::text AS name
 FROM pg_class
 WHERE relkind IN ('r', 'p') AND relpersistence <> 't'

@@ -1,4 +1,5 @@
--- What this transaction has dropped: it holds the lock, and the relation is gone. Other sessions drop tables, too.
+-- What this transaction has dropped: it holds the lock, and the relation is gone. Other sessions
+-- drop tables, too.
 SELECT relation
 FROM pg_locks
 WHERE pid = pg_backend_pid()

@@ -3,9 +3,11 @@
 use mailroom_connect::explain;
 use tokio_postgres::error::SqlState;
 
-/// Why a command on migrations failed. Unless documented otherwise the database is as it was before.
+/// Why a command on migrations failed. Unless documented otherwise the database is as it was
+/// before.
 ///
-/// What the server said is part of the text and never offered as the source: its details quote rows, which hold secrets.
+/// What the server said is part of the text and never offered as the source: its details quote
+/// rows, which hold secrets.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum MigrateError {
@@ -21,13 +23,15 @@ pub enum MigrateError {
     #[error("{0}")]
     Failed(Box<FailedMigration>),
 
-    /// A file was executed and is not recorded, because it ended its transaction or left an index invalid.
+    /// A file was executed and is not recorded, because it ended its transaction or left an index
+    /// invalid.
     #[error("{0}")]
     Unrecorded(String),
 
     /// The connection was lost when the server was to commit.
     #[error(
-        "{0}: the connection was lost during a commit: {cause}; `mailroom migrate status` shows what is applied",
+        "{0}: the connection was lost during a commit: {cause}; `mailroom migrate status` shows \
+         what is applied",
         cause = describe(.1)
     )]
     UnknownOutcome(String, tokio_postgres::Error),
@@ -54,7 +58,8 @@ pub struct FailedMigration {
     pub(super) rest: &'static str,
 }
 
-/// What the server said, with its hint; the detail only where it cannot quote a row, which may hold a secret.
+/// What the server said, with its hint; the detail only where it cannot quote a row, which may hold
+/// a secret.
 fn describe(error: &tokio_postgres::Error) -> String {
     let mut text = explain(error);
     let Some(server) = error.as_db_error() else { return text };

@@ -1,4 +1,5 @@
-//! The schema's history: the table that records which version a schema has, in golang-migrate's shape.
+//! The schema's history: the table that records which version a schema has, in golang-migrate's
+//! shape.
 
 use mailroom_connect::Schema;
 use tokio_postgres::{Client, GenericClient, Row};
@@ -22,14 +23,16 @@ impl Default for HistoryTable {
 }
 
 impl HistoryTable {
-    /// The history table of an installation without accounts, the only one in which that can be recorded.
+    /// The history table of an installation without accounts, the only one in which that can be
+    /// recorded.
     pub fn without_accounts(schema: &Schema) -> Self {
         Self { schema: Some(schema.to_string()), name: "migrations".to_owned() }
     }
 
     /// Reads `table` or `schema.table`, of names that need no quotes.
     pub fn parse(text: &str) -> Option<Self> {
-        let (schema, name) = text.split_once('.').map_or((None, text), |(schema, name)| (Some(schema), name));
+        let (schema, name) =
+            text.split_once('.').map_or((None, text), |(schema, name)| (Some(schema), name));
         let is_name = |name: &str| {
             (1..=63).contains(&name.len())
                 && name.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_'))
@@ -46,9 +49,11 @@ pub(super) const OWN_TABLES: [&str; 3] = ["accounts", "jobs", "tokens"];
 /// The one row of the history's table.
 #[derive(Clone, Copy)]
 pub(super) struct RecordedVersion {
-    /// The newest migration that was applied; golang-migrate writes -1 when it fails below the oldest.
+    /// The newest migration that was applied; golang-migrate writes -1 when it fails below the
+    /// oldest.
     pub(super) version: i64,
-    /// Set while golang-migrate executes a migration, or Mailroom one outside a transaction, and left if that fails.
+    /// Set while golang-migrate executes a migration, or Mailroom one outside a transaction, and
+    /// left if that fails.
     pub(super) dirty: bool,
 }
 
@@ -74,7 +79,8 @@ pub(super) struct History {
     pub(super) is_standalone: bool,
 }
 
-/// Takes back what default privileges gave others of a table that was just made, as on hosted servers.
+/// Takes back what default privileges gave others of a table that was just made, as on hosted
+/// servers.
 const REVOKE_DEFAULTS: &str = "DO $$
     DECLARE revocation text;
     BEGIN
@@ -91,7 +97,8 @@ const REVOKE_DEFAULTS: &str = "DO $$
     END $$;";
 
 impl History {
-    /// The history of the schema in which the session creates tables, or of `mailroom`; refuses the other installation.
+    /// The history of the schema in which the session creates tables, or of `mailroom`; refuses the
+    /// other installation.
     pub(super) async fn of_session(
         client: &Client,
         table: &HistoryTable,
@@ -105,28 +112,30 @@ impl History {
         let refused = |reason: &str| Err(MigrateError::Refused(reason.to_owned()));
         let Some(schema) = row.get::<_, Option<String>>(0) else {
             return refused(
-                "no schema of the search path exists; create one or set search_path for the role or the database, for instance to \
-                 public",
+                "no schema of the search path exists; create one or set search_path for the role \
+                 or the database, for instance to public",
             );
         };
         let (current, has_standalone, has_schema): (Option<&str>, _, bool) =
             (row.get(3), row.get(4), row.get(5));
         if let Some(other) = row.get::<_, Option<&str>>(6).filter(|_| !has_schema) {
             return refused(&format!(
-                "the database has Mailroom in the schema {other} and not in {mailroom}; name that schema by --schema or MAILROOM_SCHEMA"
+                "the database has Mailroom in the schema {other} and not in {mailroom}; name that \
+                 schema by --schema or MAILROOM_SCHEMA"
             ));
         }
         if has_standalone && !is_standalone {
             return refused(
-                "the database has Mailroom without accounts; run `mailroom migrate up --without-accounts`, or `mailroom migrate down` \
-                 until nothing of it is left",
+                "the database has Mailroom without accounts; run `mailroom migrate up \
+                 --without-accounts`, or `mailroom migrate down` until nothing of it is left",
             );
         }
         if is_standalone && !has_standalone {
             let misfit = misfit(client, &mailroom, current).await?;
             if has_schema || misfit.is_none() {
                 return refused(
-                    "the database has Mailroom with accounts; run `mailroom migrate up` without --without-accounts",
+                    "the database has Mailroom with accounts; run `mailroom migrate up` without \
+                     --without-accounts",
                 );
             }
         }
@@ -134,8 +143,12 @@ impl History {
         Ok(Self { schema, table_schema, table, quoted, mailroom, is_standalone })
     }
 
-    /// The first column that is missing or has another type than every version of Mailroom has; with both types.
-    pub(super) async fn misfit(&self, client: &Client) -> Result<Option<Row>, tokio_postgres::Error> {
+    /// The first column that is missing or has another type than every version of Mailroom has;
+    /// with both types.
+    pub(super) async fn misfit(
+        &self,
+        client: &Client,
+    ) -> Result<Option<Row>, tokio_postgres::Error> {
         misfit(client, &self.mailroom, Some(&self.schema)).await
     }
 
@@ -146,9 +159,12 @@ impl History {
     }
 
     /// What is recorded, if anything is.
-    pub(super) async fn read(&self, client: &Client) -> Result<Option<RecordedVersion>, MigrateError> {
-        const ADVICE: &str = "give Mailroom a table of its own by --migrations-table or MAILROOM_MIGRATIONS_TABLE, such as \
-            mailroom_migrations";
+    pub(super) async fn read(
+        &self,
+        client: &Client,
+    ) -> Result<Option<RecordedVersion>, MigrateError> {
+        const ADVICE: &str = "give Mailroom a table of its own by --migrations-table or \
+                              MAILROOM_MIGRATIONS_TABLE, such as mailroom_migrations";
         const ONE_ROW: &str = "delete all but that of the newest applied migration";
         let Self { schema: home, table_schema: schema, table, .. } = self;
         let refused = |reason: String| {
@@ -160,10 +176,14 @@ impl History {
             Some(true) => {}
             Some(false) => {
                 let columns = "`version bigint` and `dirty boolean`";
-                return refused(format!("is another tool's, without the columns {columns}; {ADVICE}"));
+                return refused(format!(
+                    "is another tool's, without the columns {columns}; {ADVICE}"
+                ));
             }
         }
-        let rows = client.query(&format!("SELECT version, dirty FROM {} LIMIT 2", self.quoted), &[]).await?;
+        let rows = client
+            .query(&format!("SELECT version, dirty FROM {} LIMIT 2", self.quoted), &[])
+            .await?;
         let recorded = match &rows[..] {
             [] => return Ok(None),
             [row] => RecordedVersion { version: row.get(0), dirty: row.get(1) },
@@ -173,13 +193,15 @@ impl History {
             return Ok(Some(recorded));
         }
         refused(format!(
-            "records version {}, but schema {home} does not have what Mailroom's migrations up to that one make; most likely \
-             it is another program's: {ADVICE} (together with --baseline, if its schema was loaded by hand)",
+            "records version {}, but schema {home} does not have what Mailroom's migrations up to \
+             that one make; most likely it is another program's: {ADVICE} (together with \
+             --baseline, if its schema was loaded by hand)",
             recorded.version
         ))
     }
 
-    /// Whether the schema looks like what is recorded. Programs of all sorts record their own migrations in a table of this name.
+    /// Whether the schema looks like what is recorded. Programs of all sorts record their own
+    /// migrations in a table of this name.
     async fn fits(&self, client: &Client, recorded: RecordedVersion) -> Result<bool, MigrateError> {
         if recorded.dirty && recorded.version <= 0 {
             // The base schema itself may have failed.
@@ -190,9 +212,11 @@ impl History {
             return Ok(!is_misfit);
         }
         let row = self.traces(client).await?;
-        // Either is enough: an object that is not Mailroom's can look like a trace, and a trace can have been changed.
+        // Either is enough: an object that is not Mailroom's can look like a trace, and a trace can
+        // have been changed.
         let known: i64 = row.get("known");
-        // What comes after the migration that drops secrets says nothing about whether that was asked for.
+        // What comes after the migration that drops secrets says nothing about whether that was
+        // asked for.
         let optional = WITH_DROP_SECRETS.last().map(|migration| migration.version);
         let is_optional = Some(recorded.version) == optional;
         let expected = if is_optional { recorded.version } else { recorded.version.min(known) };
@@ -205,7 +229,9 @@ impl History {
         client: &Client,
         migrations: &[Migration],
     ) -> Result<Option<Applied>, MigrateError> {
-        let Some(RecordedVersion { version, dirty }) = self.read(client).await? else { return Ok(None) };
+        let Some(RecordedVersion { version, dirty }) = self.read(client).await? else {
+            return Ok(None);
+        };
         if let Some(index) = migrations.iter().position(|migration| migration.version == version)
             && (!dirty || self.resumes(client, &migrations[index]).await?)
         {
@@ -214,22 +240,28 @@ impl History {
         let table = &self.table;
         Err(MigrateError::Refused(if dirty {
             format!(
-                "golang-migrate or a newer mailroom left version {version} marked as dirty, because that migration failed or was \
-                 stopped; find out by `mailroom migrate status` and the files which version the schema really has, and record \
-                 it: UPDATE {table} SET version = …, dirty = false"
+                "golang-migrate or a newer mailroom left version {version} marked as dirty, \
+                 because that migration failed or was stopped; find out by `mailroom migrate \
+                 status` and the files which version the schema really has, and record it: UPDATE \
+                 {table} SET version = …, dirty = false"
             )
         } else {
             let newest = migrations.last().map_or(0, |migration| migration.version);
             format!(
-                "the database is at version {version}, which this mailroom does not know; its newest is {newest}. Either a newer \
-                 mailroom migrated it: use that one. Or the table {table} is another product's: give Mailroom a schema of its own, \
-                 first on the search path"
+                "the database is at version {version}, which this mailroom does not know; its \
+                 newest is {newest}. Either a newer mailroom migrated it: use that one. Or the \
+                 table {table} is another product's: give Mailroom a schema of its own, first on \
+                 the search path"
             )
         }))
     }
 
     /// Whether a migration that is recorded as dirty can be executed again.
-    pub(super) async fn resumes(&self, client: &Client, migration: &Migration) -> Result<bool, MigrateError> {
+    pub(super) async fn resumes(
+        &self,
+        client: &Client,
+        migration: &Migration,
+    ) -> Result<bool, MigrateError> {
         // golang-migrate records this version, too, when it fails to take back the next one.
         Ok(!migration.is_transactional()
             && self.traces(client).await?.get::<_, i64>("newest") <= migration.version)
@@ -247,14 +279,16 @@ impl History {
         match self.tables(client).await? {
             None => Ok(Applied { count: 0, is_unfinished: false }),
             Some(tables) => Err(MigrateError::Refused(format!(
-                "schema {} already has {tables}, but nothing records which migrations made them; if an installation was loaded \
-                 by hand, run `mailroom migrate up --baseline 0`, otherwise give Mailroom a schema of its own",
+                "schema {} already has {tables}, but nothing records which migrations made them; \
+                 if an installation was loaded by hand, run `mailroom migrate up --baseline 0`, \
+                 otherwise give Mailroom a schema of its own",
                 self.schema
             ))),
         }
     }
 
-    /// Records a version, or that no migration is applied; without accounts, the latter drops the table.
+    /// Records a version, or that no migration is applied; without accounts, the latter drops the
+    /// table.
     pub(super) async fn record(
         &self,
         client: &impl GenericClient,
@@ -264,14 +298,18 @@ impl History {
         let table = &self.quoted;
         if self.is_standalone && version.is_none() {
             // What an application has put into the schema stays, and so does the schema then.
-            let drop =
-                "DO $$ BEGIN DROP SCHEMA mailroom; EXCEPTION WHEN dependent_objects_still_exist THEN END $$";
-            return client.batch_execute(&format!("DROP TABLE {table}; {}", self.mailroom.sql(drop))).await;
+            let drop = "DO $$ BEGIN DROP SCHEMA mailroom; EXCEPTION WHEN \
+                        dependent_objects_still_exist THEN END $$";
+            return client
+                .batch_execute(&format!("DROP TABLE {table}; {}", self.mailroom.sql(drop)))
+                .await;
         }
-        let insert = version.map(|version| format!("INSERT INTO {table} VALUES ({version}, {dirty})"));
+        let insert =
+            version.map(|version| format!("INSERT INTO {table} VALUES ({version}, {dirty})"));
         // Statements that are sent together are one transaction.
         let statements = format!(
-            "CREATE TABLE IF NOT EXISTS {table} (version bigint NOT NULL PRIMARY KEY, dirty boolean NOT NULL);
+            "CREATE TABLE IF NOT EXISTS {table} (version bigint NOT NULL PRIMARY KEY, dirty
+            boolean NOT NULL);
             {REVOKE_DEFAULTS}
             DELETE FROM {table}; {}",
             insert.unwrap_or_default()

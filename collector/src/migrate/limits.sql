@@ -1,5 +1,6 @@
--- Overrides the limits of role and database for a migration; lock_timeout only where it is unset, by $1. If $2, until
--- the end of the transaction, otherwise for the rest of the session. PostgreSQL 17 brought transaction_timeout.
+-- Overrides the limits of role and database for a migration; lock_timeout only where it is unset,
+-- by $1. If $2, until the end of the transaction, otherwise for the rest of the session. PostgreSQL
+-- 17 brought transaction_timeout.
 SELECT set_config(
     name,
     CASE name

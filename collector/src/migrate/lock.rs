@@ -15,10 +15,12 @@ const SALT: u32 = 1_486_364_155;
 
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
-/// The ids of the advisory locks under which golang-migrate changes a schema: `GenerateAdvisoryLockId` of database/util.go.
+/// The ids of the advisory locks under which golang-migrate changes a schema:
+/// `GenerateAdvisoryLockId` of database/util.go.
 ///
-/// There are two, because its drivers take the path of a URL for the name of the database, slash included (`Open` in
-/// database/postgres/postgres.go), and only programs that hand it an open connection lock the name as it is (`WithInstance`).
+/// There are two, because its drivers take the path of a URL for the name of the database, slash
+/// included (`Open` in database/postgres/postgres.go), and only programs that hand it an open
+/// connection lock the name as it is (`WithInstance`).
 pub fn lock_ids(database: &str, schema: &str, table: &str) -> [i64; 2] {
     [format!("/{database}"), database.to_owned()].map(|database| {
         let names = [schema, table, &database].join("\0");
@@ -43,7 +45,8 @@ pub(super) async fn with_lock<T>(
     let history = History::of_session(client, table, schema.clone()).await?;
     let row = client.query_one("SELECT current_database()::text", &[]).await?;
     let [slash, bare] = lock_ids(row.get(0), &history.table_schema, &history.table);
-    // The third covers the whole database: installations with another schema or history table lock other ids.
+    // The third covers the whole database: installations with another schema or history table lock
+    // other ids.
     let ids = [slash, bare, lock_ids(row.get(0), "", "")[0]];
     for id in ids {
         wait_for(client, id, report).await?;
@@ -63,14 +66,17 @@ pub(super) async fn with_lock<T>(
     outcome
 }
 
-/// Polls: CREATE INDEX CONCURRENTLY of the session that has the lock would wait for a statement that waits for it.
+/// Polls: CREATE INDEX CONCURRENTLY of the session that has the lock would wait for a statement
+/// that waits for it.
 async fn wait_for(client: &Client, id: i64, report: Report<'_>) -> Result<(), MigrateError> {
     let mut reported = false;
     while !client.query_one("SELECT pg_try_advisory_lock($1)", &[&id]).await?.get::<_, bool>(0) {
         if !std::mem::replace(&mut reported, true) {
             let holder = client.query_opt(include_str!("lock_holder.sql"), &[&id]).await?;
             report(&match holder.map(|row| row.get::<_, i32>(0)) {
-                Some(process) => format!("waiting for the migration that server process {process} runs"),
+                Some(process) => {
+                    format!("waiting for the migration that server process {process} runs")
+                }
                 None => "waiting for another migration".to_owned(),
             });
         }

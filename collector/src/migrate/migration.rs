@@ -32,7 +32,8 @@ macro_rules! migrations {
 /// The migrations of this version of Mailroom, oldest first, but for the one that drops secrets.
 pub const MIGRATIONS: &[Migration] = WITH_DROP_SECRETS.split_at(20).0;
 
-/// All migrations, with the one that is applied only on request: after it, only `mailroom.redeem()` can redeem.
+/// All migrations, with the one that is applied only on request: after it, only `mailroom.redeem()`
+/// can redeem.
 pub(super) const WITH_DROP_SECRETS: &[Migration] = migrations![
     0 create_base_schema,
     1 generate_unguessable_codes,
@@ -57,15 +58,21 @@ pub(super) const WITH_DROP_SECRETS: &[Migration] = migrations![
     20 drop_secrets,
 ];
 
-/// What the first of [`MIGRATIONS`], up to version 10, make of an empty schema: one file in their place.
-pub(super) const BASE: Migration =
-    Migration { version: 10, name: "base", up: include_str!("../../../migrations/base.sql"), down: "" };
+/// What the first of [`MIGRATIONS`], up to version 10, make of an empty schema: one file in their
+/// place.
+pub(super) const BASE: Migration = Migration {
+    version: 10,
+    name: "base",
+    up: include_str!("../../../migrations/base.sql"),
+    down: "",
+};
 
 /// Those of [`MIGRATIONS`] that need no accounts: they make the schema `mailroom`.
 pub(super) const OF_MAILROOM: std::ops::RangeInclusive<usize> = 11..=16;
 
 impl Migration {
-    /// Whether it runs in one transaction with its record; if not, it is recorded as dirty while it runs.
+    /// Whether it runs in one transaction with its record; if not, it is recorded as dirty while it
+    /// runs.
     pub(super) fn is_transactional(&self) -> bool {
         !self.up.starts_with(NO_TRANSACTION)
     }

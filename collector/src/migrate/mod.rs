@@ -1,8 +1,9 @@
 //! Brings a database to the schema that this version of Mailroom works with.
 //!
-//! The migrations are the files of `migrations/`, embedded in the program. They are applied in the schema that comes
-//! first on the connection's search path, and recorded in golang-migrate's table `schema_migrations (version, dirty)`, or in
-//! another one that is named, under golang-migrate's advisory lock: the two can take turns and never run at once.
+//! The migrations are the files of `migrations/`, embedded in the program. They are applied in the
+//! schema that comes first on the connection's search path, and recorded in golang-migrate's table
+//! `schema_migrations (version, dirty)`, or in another one that is named, under golang-migrate's
+//! advisory lock: the two can take turns and never run at once.
 
 mod apply;
 mod baseline;
@@ -56,7 +57,8 @@ impl Plan<'static> {
         Self { migrations: &MIGRATIONS[migration::OF_MAILROOM], table, schema }
     }
 
-    /// Those of the installation that a database has; with accounts recorded in `table`, and if it has none.
+    /// Those of the installation that a database has; with accounts recorded in `table`, and if it
+    /// has none.
     pub async fn of_database(
         client: &Client,
         table: HistoryTable,
@@ -100,7 +102,8 @@ pub enum DataLoss {
 /// Applies all migrations that the database lacks, oldest first, and returns their number.
 ///
 /// # Errors
-/// The recorded version is unknown or dirty, nothing records tables, or a migration fails; those before it stay applied.
+/// The recorded version is unknown or dirty, nothing records tables, or a migration fails; those
+/// before it stay applied.
 pub async fn up<'a>(
     client: &mut Client,
     plan: impl Into<Plan<'a>>,
@@ -112,7 +115,8 @@ pub async fn up<'a>(
         let missing = &migrations[count - usize::from(is_unfinished)..];
         let Some(next) = missing.first() else { return Ok(0) };
         prerequisites::check(client, history, next.version).await?;
-        // A new database gets `BASE` in place of the first migrations, most of which repair older databases.
+        // A new database gets `BASE` in place of the first migrations, most of which repair older
+        // databases.
         let base = missing.iter().position(|migration| migration.version == BASE.version);
         let steps = match base {
             Some(last) if next.version == 0 => &missing[last + 1..],

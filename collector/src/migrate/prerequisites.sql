@@ -15,21 +15,25 @@ SELECT
     (
         SELECT string_agg(relname, ', ' ORDER BY relname)
         FROM pg_class
-        WHERE relnamespace = home.oid AND relname = ANY ($1::text[]) AND NOT pg_has_role(relowner, 'USAGE')
+        WHERE relnamespace = home.oid AND relname = ANY ($1::text[])
+            AND NOT pg_has_role(relowner, 'USAGE')
     ) AS foreign_tables,
     -- Whether what is to be the schema of Mailroom has something else.
     EXISTS (
         SELECT FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace
         WHERE nspname = $3 AND relkind IN ('r', 'p', 'v', 'm', 'f') AND relname <> $4
     ) AS is_used,
-    (SELECT quote_ident(nspname) FROM pg_extension JOIN pg_namespace ON pg_namespace.oid = extnamespace WHERE extname = 'pgcrypto')
+    (SELECT quote_ident(nspname) FROM pg_extension JOIN pg_namespace
+        ON pg_namespace.oid = extnamespace WHERE extname = 'pgcrypto')
         AS pgcrypto_schema,
-    EXISTS (SELECT FROM pg_proc WHERE proname = 'gen_random_bytes' AND pg_function_is_visible(oid)) AS has_random_bytes,
+    EXISTS (SELECT FROM pg_proc WHERE proname = 'gen_random_bytes' AND pg_function_is_visible(oid))
+        AS has_random_bytes,
     EXISTS (SELECT FROM pg_available_extensions WHERE name = 'pgcrypto') AS is_available,
     -- A trusted extension takes only this right.
     (SELECT rolsuper FROM pg_roles WHERE rolname = current_user)
         OR (
             has_database_privilege(current_database(), 'CREATE')
-            AND EXISTS (SELECT FROM pg_available_extension_versions WHERE name = 'pgcrypto' AND trusted)
+            AND EXISTS (SELECT FROM pg_available_extension_versions WHERE name = 'pgcrypto'
+                AND trusted)
         ) AS extends
 FROM home

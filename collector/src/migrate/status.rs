@@ -6,8 +6,12 @@ use super::Plan;
 use super::error::MigrateError;
 use super::history::{History, RecordedVersion};
 
-/// Says which migrations the database has: a line for each, then one on what is recorded. Only reads, and waits for no lock.
-pub async fn status<'a>(client: &Client, plan: impl Into<Plan<'a>>) -> Result<String, MigrateError> {
+/// Says which migrations the database has: a line for each, then one on what is recorded. Only
+/// reads, and waits for no lock.
+pub async fn status<'a>(
+    client: &Client,
+    plan: impl Into<Plan<'a>>,
+) -> Result<String, MigrateError> {
     let Plan { migrations, table, schema } = plan.into();
     let history = History::of_session(client, &table, schema).await?;
     let recorded = history.read(client).await?;
@@ -16,12 +20,15 @@ pub async fn status<'a>(client: &Client, plan: impl Into<Plan<'a>>) -> Result<St
         Some(RecordedVersion { version, dirty: true }) => {
             format!("version {version} was left dirty by golang-migrate or a newer mailroom")
         }
-        Some(RecordedVersion { version, .. }) if migrations.iter().all(|known| known.version < version) => {
+        Some(RecordedVersion { version, .. })
+            if migrations.iter().all(|known| known.version < version) =>
+        {
             format!("version {version}, which is newer than this mailroom")
         }
         Some(RecordedVersion { version, .. }) => format!("version {version}"),
         None if history.tables(client).await?.is_some() => {
-            "tables are there that nothing records; see `mailroom migrate up --help` on --baseline".to_owned()
+            "tables are there that nothing records; see `mailroom migrate up --help` on --baseline"
+                .to_owned()
         }
         None => "nothing is applied".to_owned(),
     };
@@ -30,7 +37,8 @@ pub async fn status<'a>(client: &Client, plan: impl Into<Plan<'a>>) -> Result<St
             Some(RecordedVersion { version, dirty: true }) if version == migration.version => {
                 if history.resumes(client, migration).await? {
                     summary = format!(
-                        "version {version} is unfinished; `mailroom migrate up` completes it, `mailroom migrate down` takes it back"
+                        "version {version} is unfinished; `mailroom migrate up` completes it, \
+                         `mailroom migrate down` takes it back"
                     );
                 }
                 "dirty"

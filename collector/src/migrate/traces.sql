@@ -1,5 +1,6 @@
--- Up to which version, without a gap, the schema has the traces of the migrations; with $2, of those that make schema
--- mailroom. Each trace is something that neither the base schema nor another migration makes.
+-- Up to which version, without a gap, the schema has the traces of the migrations; with $2, of
+-- those that make schema mailroom. Each trace is something that neither the base schema nor another
+-- migration makes.
 WITH
 home AS (
     SELECT oid FROM pg_namespace WHERE nspname = $1
@@ -12,9 +13,11 @@ functions AS (
 ),
 -- What is in the schema mailroom, which is looked up by its name.
 own AS (
-    SELECT relname AS name FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace WHERE nspname = 'mailroom'
+    SELECT relname AS name FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace
+        WHERE nspname = 'mailroom'
     UNION ALL
-    SELECT proname FROM pg_proc JOIN pg_namespace ON pg_namespace.oid = pronamespace WHERE nspname = 'mailroom'
+    SELECT proname FROM pg_proc JOIN pg_namespace ON pg_namespace.oid = pronamespace
+        WHERE nspname = 'mailroom'
 ),
 columns AS (
     SELECT relname, attname, format_type(atttypid, atttypmod) AS type_name
@@ -33,22 +36,29 @@ traces (version, is_there) AS (
         ) OR EXISTS (SELECT FROM own WHERE name = 'trg_after_token_changed')),
         -- This and the last ones take something away, which an empty schema has not either.
         (3, EXISTS (SELECT FROM relations WHERE relname = 'tokens')
-            AND NOT EXISTS (SELECT FROM relations WHERE relname = 'tokens_id_expires_consumed_action_idx')),
+            AND NOT EXISTS (SELECT FROM relations WHERE relname =
+                'tokens_id_expires_consumed_action_idx')),
         (4, EXISTS (
-            SELECT FROM columns WHERE relname = 'tokens' AND attname = 'expires_at' AND type_name = 'bigint'
+            SELECT FROM columns WHERE relname = 'tokens' AND attname = 'expires_at'
+                AND type_name = 'bigint'
         )),
         (5, EXISTS (
-            SELECT FROM columns WHERE relname = 'accounts' AND attname = 'created_at' AND type_name = 'bigint'
+            SELECT FROM columns WHERE relname = 'accounts' AND attname = 'created_at'
+                AND type_name = 'bigint'
         )),
-        (6, EXISTS (SELECT FROM triggers WHERE relname = 'accounts' AND tgname = 'after_account_insert')),
+        (6, EXISTS (SELECT FROM triggers WHERE relname = 'accounts'
+            AND tgname = 'after_account_insert')),
         (7, EXISTS (
-            SELECT FROM functions WHERE proname = 'trg_before_account_status_change' AND proconfig IS NOT NULL
+            SELECT FROM functions WHERE proname = 'trg_before_account_status_change'
+                AND proconfig IS NOT NULL
         )),
         (8, EXISTS (
             SELECT FROM relations
-            WHERE relname = 'jobs' AND obj_description(oid, 'pg_class') = 'How far collectors have read.'
+            WHERE relname = 'jobs' AND obj_description(oid,
+                'pg_class') = 'How far collectors have read.'
         )),
-        (9, EXISTS (SELECT FROM triggers WHERE relname = 'tokens' AND tgname = 'after_token_changed')),
+        (9, EXISTS (SELECT FROM triggers WHERE relname = 'tokens'
+            AND tgname = 'after_token_changed')),
         (10, EXISTS (SELECT FROM functions WHERE proname = 'trg_after_account_insert' AND prosecdef)
             OR EXISTS (SELECT FROM own WHERE name = 'adopted_accounts')),
         (11, EXISTS (SELECT FROM own WHERE name = 'installation')),
@@ -60,7 +70,8 @@ traces (version, is_there) AS (
         (17, EXISTS (SELECT FROM own WHERE name = 'adopted_accounts')),
         (18, EXISTS (SELECT FROM own WHERE name = 'adopted_accounts') AND NOT EXISTS (
             SELECT FROM pg_attribute
-            WHERE attrelid = to_regclass('mailroom.installation') AND attname = 'adopts_through' AND NOT attisdropped
+            WHERE attrelid = to_regclass('mailroom.installation') AND attname = 'adopts_through'
+                AND NOT attisdropped
         )),
         (19, EXISTS (SELECT FROM own WHERE name = 'adopted_accounts')
             AND NOT EXISTS (SELECT FROM relations WHERE relname = 'accounts_id_status_idx')),

@@ -1,12 +1,14 @@
--- Which schemas have the functions $1 (named with their schema) or tables $2, and what this session may do with them:
--- a row for each object and schema, and one for each object that no schema has. Visible ones come first.
+-- Which schemas have the functions $1 (named with their schema) or tables $2, and what this session
+-- may do with them: a row for each object and schema, and one for each object that no schema has.
+-- Visible ones come first.
 SELECT
     current_user::text,
     current_setting('search_path'),
     wanted.name,
     quote_ident(pg_namespace.nspname),
     -- current_schemas() leaves out schemas on which the right USAGE is missing.
-    coalesce(wanted.is_function OR pg_namespace.nspname = ANY (current_schemas(false)), false) AS is_on_path,
+    coalesce(wanted.is_function OR pg_namespace.nspname = ANY (current_schemas(false)), false)
+        AS is_on_path,
     coalesce(has_schema_privilege(pg_namespace.oid, 'USAGE'), false),
     coalesce(found.is_allowed, false)
 FROM (
@@ -19,12 +21,14 @@ LEFT JOIN LATERAL (
     FROM pg_proc
     WHERE wanted.is_function
         AND proname = split_part(wanted.name, '.', 2)
-        AND pronamespace = (SELECT oid FROM pg_namespace WHERE nspname = split_part(wanted.name, '.', 1))
+        AND pronamespace = (SELECT oid FROM pg_namespace
+            WHERE nspname = split_part(wanted.name, '.', 1))
     UNION ALL
     -- The cursor is moved; all else is only read.
     SELECT
         relnamespace,
-        has_any_column_privilege(oid, 'SELECT') AND (relname <> 'jobs' OR has_any_column_privilege(oid, 'UPDATE'))
+        has_any_column_privilege(oid, 'SELECT') AND (relname <> 'jobs'
+            OR has_any_column_privilege(oid, 'UPDATE'))
     FROM pg_class
     WHERE NOT wanted.is_function AND relname = wanted.name AND relkind IN ('r', 'p')
 ) AS found ON true

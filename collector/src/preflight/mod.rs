@@ -1,4 +1,5 @@
-//! Checks of a database before it is used: missing objects and rights, and what would silently keep tokens from being sent.
+//! Checks of a database before it is used: missing objects and rights, and what would silently keep
+//! tokens from being sent.
 
 use mailroom_connect::SchemaClient;
 use tokio_postgres::types::Type;
@@ -25,8 +26,12 @@ pub(crate) const OF_COLLECTORS: Requirements<'_> = Requirements {
     alternative: ", or set MAILROOM_QUEUE_KIND to `cursor` for a schema from before migration 17",
 };
 
-pub(crate) const OF_CURSORS: Requirements<'_> =
-    Requirements { functions: &[], optional: &[], tables: &["accounts", "jobs", "tokens"], alternative: "" };
+pub(crate) const OF_CURSORS: Requirements<'_> = Requirements {
+    functions: &[],
+    optional: &[],
+    tables: &["accounts", "jobs", "tokens"],
+    alternative: "",
+};
 
 /// What a command needs of the database: functions or tables.
 #[derive(Clone, Copy, Debug)]
@@ -40,21 +45,27 @@ pub(crate) struct Requirements<'a> {
     pub(crate) alternative: &'a str,
 }
 
-/// What a session does not find or may not use, and what helps, in a sentence; `None` if nothing is missing.
+/// What a session does not find or may not use, and what helps, in a sentence; `None` if nothing is
+/// missing.
 pub(crate) async fn missing(
     client: &SchemaClient,
     requirements: Requirements<'_>,
 ) -> Result<Option<String>, Error> {
     let functions = requirements.functions.iter().chain(requirements.optional);
     let functions: Vec<_> = functions.map(|name| client.schema.sql(name)).collect();
-    let parameters = [(&functions as _, Type::TEXT_ARRAY), (&requirements.tables as _, Type::TEXT_ARRAY)];
+    let parameters =
+        [(&functions as _, Type::TEXT_ARRAY), (&requirements.tables as _, Type::TEXT_ARRAY)];
     let mut rows = client.query_typed(MISSING, &parameters).await?;
-    let optional: Vec<_> = requirements.optional.iter().map(|name| client.schema.sql(name)).collect();
+    let optional: Vec<_> =
+        requirements.optional.iter().map(|name| client.schema.sql(name)).collect();
     let is_there = |row: &Row| row.get::<_, Option<String>>(3).is_some();
-    rows.retain(|row| is_there(row) || !optional.iter().any(|name| **name == *row.get::<_, &str>(2)));
+    rows.retain(|row| {
+        is_there(row) || !optional.iter().any(|name| **name == *row.get::<_, &str>(2))
+    });
     let Some(first) = rows.first() else { return Ok(None) };
-    let version =
-        client.query_typed_one("SELECT current_setting('server_version_num')::integer", &[]).await?;
+    let version = client
+        .query_typed_one("SELECT current_setting('server_version_num')::integer", &[])
+        .await?;
     if let Some(fault) = too_old(version.try_get(0)?) {
         return Ok(Some(fault));
     }
@@ -70,7 +81,8 @@ fn too_old(version: i32) -> Option<String> {
         .then(|| format!("the server is PostgreSQL {major}, but Mailroom needs {OLDEST} or newer"))
 }
 
-/// Conditions under which tokens are silently not made or not sent, each with what helps, in a sentence.
+/// Conditions under which tokens are silently not made or not sent, each with what helps, in a
+/// sentence.
 pub(crate) async fn warnings(client: &SchemaClient) -> Result<Vec<String>, Error> {
     client.query_typed(WARNINGS, &[]).await?.iter().map(|row| row.try_get(0)).collect()
 }
@@ -86,10 +98,11 @@ fn fault(rows: &[Row], requirements: Requirements<'_>, role: &str) -> Option<Str
     // The first is on the path if any is.
     let Some((object, home)) = rows.iter().find_map(|row| Some((row, schema(row)?))) else {
         let (s, names) = (plural(rows.len()), names(&rows.iter().collect::<Vec<_>>()));
-        let schema_advice = if tables.is_empty() { " and the right schema in MAILROOM_SCHEMA" } else { "" };
+        let schema_advice =
+            if tables.is_empty() { " and the right schema in MAILROOM_SCHEMA" } else { "" };
         return Some(format!(
-            "no schema of the database has the {kind}{s} {names}; run `mailroom migrate up`, or name the right database in \
-             MAILROOM_DATABASE_URL{schema_advice}{alternative}"
+            "no schema of the database has the {kind}{s} {names}; run `mailroom migrate up`, or \
+             name the right database in MAILROOM_DATABASE_URL{schema_advice}{alternative}"
         ));
     };
     let place = format!("the {kind} {} is in the schema {home}", name(object));
@@ -97,20 +110,22 @@ fn fault(rows: &[Row], requirements: Requirements<'_>, role: &str) -> Option<Str
     if !may_use_schema {
         let on_path = if kind == "table" { ", and name that schema in search_path" } else { "" };
         return Some(format!(
-            "{place}, on which the right USAGE is missing; GRANT USAGE ON SCHEMA {home} TO \"{role}\"{on_path}"
+            "{place}, on which the right USAGE is missing; GRANT USAGE ON SCHEMA {home} TO \
+             \"{role}\"{on_path}"
         ));
     }
     if !is_on_path {
         return Some(format!(
-            "{place}, which is not on the search path; ALTER ROLE \"{role}\" SET search_path = {home}, or name it in \
-             MAILROOM_DATABASE_URL (options=-csearch_path={home})"
+            "{place}, which is not on the search path; ALTER ROLE \"{role}\" SET search_path = \
+             {home}, or name it in MAILROOM_DATABASE_URL (options=-csearch_path={home})"
         ));
     }
     let mut here: Vec<_> = rows.iter().filter(|row| schema(row).as_ref() == Some(&home)).collect();
     if here.len() < functions.len() + tables.len() {
         let (s, has) = (plural(here.len()), names(&here));
         return Some(format!(
-            "the schema {home} has of what is needed only the {kind}{s} {has}; run `mailroom migrate up`{alternative}"
+            "the schema {home} has of what is needed only the {kind}{s} {has}; run `mailroom \
+             migrate up`{alternative}"
         ));
     }
     here.retain(|row| !row.get::<_, bool>(6));
@@ -121,7 +136,9 @@ fn fault(rows: &[Row], requirements: Requirements<'_>, role: &str) -> Option<Str
         )),
         (names, _) => {
             let moves = if names.contains("jobs") { " and GRANT UPDATE ON jobs" } else { "" };
-            Some(format!("a right is missing; GRANT SELECT ON {names}{moves} TO \"{role}\", as their owner"))
+            Some(format!(
+                "a right is missing; GRANT SELECT ON {names}{moves} TO \"{role}\", as their owner"
+            ))
         }
     }
 }

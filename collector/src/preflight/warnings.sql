@@ -13,7 +13,8 @@ reader AS (
         (SELECT oid FROM pg_roles WHERE rolname = current_user)
     )
 ),
--- The tables that are read: where Mailroom was installed without accounts, other tables are somebody else's.
+-- The tables that are read: where Mailroom was installed without accounts, other tables are
+-- somebody else's.
 tables AS (
     SELECT pg_class.oid, relrowsecurity, relforcerowsecurity, relowner
     FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace
@@ -22,7 +23,8 @@ tables AS (
             nspname = 'mailroom'
             OR pg_class.oid IN (to_regclass('accounts'), to_regclass('tokens'))
                 AND NOT EXISTS (
-                    SELECT FROM pg_class AS own JOIN pg_namespace AS home ON home.oid = own.relnamespace
+                    SELECT FROM pg_class AS own JOIN pg_namespace AS home
+                        ON home.oid = own.relnamespace
                     WHERE home.nspname = 'mailroom' AND own.relname = 'migrations'
                 )
         )
@@ -30,8 +32,10 @@ tables AS (
 -- Functions that the documents give to somebody.
 documented (names) AS (
     VALUES (ARRAY[
-        'settle', 'release', 'claim', 'list_actions', 'heartbeat', 'sweep', 'peek', 'prune_attempts',
-        'prune_dead_letters', 'prune_tokens', 'prune_account_tokens', 'enqueue', 'redeem', 'browser_code',
+        'settle', 'release', 'claim', 'list_actions', 'heartbeat', 'sweep', 'peek',
+        'prune_attempts',
+        'prune_dead_letters', 'prune_tokens', 'prune_account_tokens', 'enqueue', 'redeem',
+        'browser_code',
         'cancel', 'cancel_subject', 'recheck', 'request', 'suppress', 'lift_suppression', 'retry',
         'retry_all', 'discard', 'discard_all', 'status', 'history', 'trace', 'bind'
     ])
@@ -65,7 +69,8 @@ excess AS (
         AND grantee <> pg_class.relowner
         AND (grantee = 0 OR privilege_type = 'TRUNCATE')
 ),
--- Triggers that replicated rows do not fire, because they are enabled for the origin only; statement triggers never do.
+-- Triggers that replicated rows do not fire, because they are enabled for the origin only;
+-- statement triggers never do.
 silent AS (
     SELECT
         tgrelid::regclass::text AS relation,
@@ -81,8 +86,10 @@ silent AS (
         AND EXISTS (SELECT FROM pg_subscription_rel WHERE srrelid = to_regclass('accounts'))
 )
 SELECT format(
-    'row-level security binds the role %I, with whose rights the table %s is read: tokens whose rows a policy hides are'
-    ' never sent; ALTER ROLE %I BYPASSRLS, or ALTER TABLE %s NO FORCE ROW LEVEL SECURITY as its owner',
+    'row-level security binds the role %I, with whose rights the table %s is read: tokens whose '
+    'rows a policy hides are'
+    ' never sent; ALTER ROLE %I BYPASSRLS, or ALTER TABLE %s NO FORCE ROW LEVEL SECURITY as its '
+    'owner',
     rolname, tables.oid::regclass, rolname, tables.oid::regclass
 )
 FROM tables CROSS JOIN reader
@@ -91,14 +98,17 @@ WHERE relrowsecurity
     AND (relforcerowsecurity OR NOT pg_has_role(reader.oid, relowner, 'USAGE'))
 UNION ALL
 SELECT format(
-    'the table accounts is filled by logical replication, for which triggers do not fire: replicated accounts get no token; %s',
-    string_agg(format('ALTER TABLE %s ENABLE %s TRIGGER %I', relation, how, tgname), '; ' ORDER BY relation, tgname)
+    'the table accounts is filled by logical replication, for which triggers do not fire: '
+    'replicated accounts get no token; %s',
+    string_agg(format('ALTER TABLE %s ENABLE %s TRIGGER %I', relation, how, tgname), '; '
+        ORDER BY relation, tgname)
 )
 FROM silent
 HAVING count(*) > 0
 UNION ALL
 SELECT format(
-    '%s has rights on %s that no document gives, perhaps by default privileges or a restored dump; %s',
+    '%s has rights on %s that no document gives, perhaps by default privileges or a restored '
+    'dump; %s',
     holder, string_agg(DISTINCT place, ', '), string_agg(DISTINCT mend, '; ')
 )
 FROM excess

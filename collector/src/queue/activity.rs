@@ -40,7 +40,8 @@ impl Activity {
         }
     }
 
-    /// Tokens became dead letters. So many of them were settled as refused or failed, but are not retried.
+    /// Tokens became dead letters. So many of them were settled as refused or failed, but are not
+    /// retried.
     pub(super) fn dead(&mut self, tokens: usize, refused: usize) {
         self.dead += tokens;
         self.retried = self.retried.saturating_sub(refused);
@@ -51,7 +52,16 @@ impl Activity {
             let Self { sent, retried, returned, in_doubt, dead, expired, .. } =
                 std::mem::replace(self, Self::since(now));
             let message = "what became of tokens since the last such line";
-            tracing::info!(event = "activity", sent, retried, returned, in_doubt, dead, expired, "{message}");
+            tracing::info!(
+                event = "activity",
+                sent,
+                retried,
+                returned,
+                in_doubt,
+                dead,
+                expired,
+                "{message}"
+            );
         }
     }
 }
@@ -76,8 +86,14 @@ mod tests {
         activity.settled(9, &nacks);
         // Number 5, and number 2, whose last attempt that was.
         activity.dead(2, 1);
-        let expected =
-            Activity { sent: 3, retried: 1, returned: 2, in_doubt: 1, dead: 2, ..Activity::since(start) };
+        let expected = Activity {
+            sent: 3,
+            retried: 1,
+            returned: 2,
+            in_doubt: 1,
+            dead: 2,
+            ..Activity::since(start)
+        };
         activity.log(start + Duration::from_secs(3_599));
         assert_eq!(activity, expected);
         activity.log(start + PAUSE);

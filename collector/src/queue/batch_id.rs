@@ -6,7 +6,8 @@ use uuid::{Builder, Uuid};
 
 use super::QueueError;
 
-/// Identifies a batch from its claim to its settlement, also towards the reader: a random UUID (RFC 9562, version 4).
+/// Identifies a batch from its claim to its settlement, also towards the reader: a random UUID (RFC
+/// 9562, version 4).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BatchId(pub Uuid);
 
@@ -14,9 +15,13 @@ impl BatchId {
     /// So many new ones, unless the operating system has no random bytes.
     pub fn random(count: usize) -> Result<Vec<Self>, QueueError> {
         let mut bytes = vec![[0; 16]; count];
-        let none = |_| QueueError::Unavailable("the operating system has no random bytes".to_owned());
+        let none =
+            |_| QueueError::Unavailable("the operating system has no random bytes".to_owned());
         getrandom::fill(bytes.as_flattened_mut()).map_err(none)?;
-        Ok(bytes.into_iter().map(|bytes| Self(Builder::from_random_bytes(bytes).into_uuid())).collect())
+        Ok(bytes
+            .into_iter()
+            .map(|bytes| Self(Builder::from_random_bytes(bytes).into_uuid()))
+            .collect())
     }
 
     /// Reads exactly what [`Display`](fmt::Display) writes; `None` for any other text.

@@ -1,7 +1,7 @@
 //! The queues: batches of tokens are claimed from one, and settled.
 //!
-//! A queue decides which tokens are eligible, records what has to survive this process, and recovers its own connection; it
-//! does not depend on lines and sinks.
+//! A queue decides which tokens are eligible, records what has to survive this process, and
+//! recovers its own connection; it does not depend on lines and sinks.
 
 mod activity;
 mod batch_id;
@@ -21,7 +21,8 @@ pub use deliveries::DeliveriesQueue;
 
 /// A token's row with what the mail needs of its recipient.
 ///
-/// Texts are bytes, because a database without an encoding may hold any; nothing here is checked yet.
+/// Texts are bytes, because a database without an encoding may hold any; nothing here is checked
+/// yet.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Token {
     /// The row's id.
@@ -128,7 +129,8 @@ pub enum Nack {
         /// The sender's reason, without control characters and of bounded length.
         reason: String,
     },
-    /// The sender ended or hung, perhaps because of it: a failed attempt, and the number of those is bounded.
+    /// The sender ended or hung, perhaps because of it: a failed attempt, and the number of those
+    /// is bounded.
     Failed {
         /// What became of the sender.
         reason: String,
@@ -140,8 +142,8 @@ pub enum Nack {
         /// The sender's reason, without control characters and of bounded length.
         reason: String,
     },
-    /// Nobody knows whether the provider accepted it. It goes out again after one and after five minutes; a third time it is given
-    /// up, since it may have been delivered.
+    /// Nobody knows whether the provider accepted it. It goes out again after one and after five
+    /// minutes; a third time it is given up, since it may have been delivered.
     InDoubt {
         /// What happened, without control characters and of bounded length.
         reason: String,
@@ -193,7 +195,8 @@ pub struct ClaimRequest {
     pub limit: usize,
     /// Whether the last batch of each statement may hold fewer than `limit` tokens.
     pub partial: bool,
-    /// Whether to read again what was passed: tokens that were not eligible or committed then. Once a poll interval.
+    /// Whether to read again what was passed: tokens that were not eligible or committed then. Once
+    /// a poll interval.
     pub rescan: bool,
     /// Whether to leave tokens alone that may have been delivered already.
     pub spares_doubtful: bool,
@@ -206,7 +209,8 @@ pub struct Claim {
     pub batches: Vec<Batch>,
     /// How many eligible tokens were left because they do not fill a batch.
     pub waiting: usize,
-    /// How many tokens were put off because their subject is not eligible, or their action cannot be signed.
+    /// How many tokens were put off because their subject is not eligible, or their action cannot
+    /// be signed.
     pub deferred: usize,
     /// When to claim again, if the rate keeps tokens back until then.
     pub wait: Option<Duration>,
@@ -215,33 +219,38 @@ pub struct Claim {
 /// What a queue has for a collector that is about to go idle.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Peek {
-    /// How many tokens are due, counted no further than asked. Some may turn out not to be eligible, and some may be claimed by
-    /// another collector that has not committed yet and can still fail.
+    /// How many tokens are due, counted no further than asked. Some may turn out not to be
+    /// eligible, and some may be claimed by another collector that has not committed yet and can
+    /// still fail.
     pub due: usize,
-    /// When the next one is due, or a lease ends, unless a notification comes earlier; `None` if only a notification can bring any.
-    /// At most the length of a lease, because the leases that other collectors take meanwhile are not announced.
+    /// When the next one is due, or a lease ends, unless a notification comes earlier; `None` if
+    /// only a notification can bring any. At most the length of a lease, because the leases that
+    /// other collectors take meanwhile are not announced.
     pub next: Option<Duration>,
 }
 
 /// A source of batches.
 ///
-/// The futures can be dropped at any point without losing a token: what a dropped call has claimed is released.
+/// The futures can be dropped at any point without losing a token: what a dropped call has claimed
+/// is released.
 pub trait Queue {
-    /// Connects, after the start and after an error. Claimed batches stay claimed if the queue can keep them.
+    /// Connects, after the start and after an error. Claimed batches stay claimed if the queue can
+    /// keep them.
     fn open(&mut self) -> impl Future<Output = Result<(), QueueError>>;
 
-    /// Records what became of batches, so that no later process sends again what the reader has, and claims batches of eligible
-    /// tokens if any are wanted: both at once if the queue can.
+    /// Records what became of batches, so that no later process sends again what the reader has,
+    /// and claims batches of eligible tokens if any are wanted: both at once if the queue can.
     ///
-    /// The settlements of a call that failed or was dropped are part of the next one. That of a batch which the queue has lost to
-    /// another collector changes nothing.
+    /// The settlements of a call that failed or was dropped are part of the next one. That of a
+    /// batch which the queue has lost to another collector changes nothing.
     fn settle_and_claim(
         &mut self,
         settlements: Vec<Settlement>,
         want: Option<ClaimRequest>,
     ) -> impl Future<Output = Result<Claim, QueueError>>;
 
-    /// Whether settlements that are passed with a claim do not delay it, because they have a session of their own.
+    /// Whether settlements that are passed with a claim do not delay it, because they have a
+    /// session of their own.
     fn settles_beside(&self) -> bool {
         false
     }
@@ -254,7 +263,8 @@ pub trait Queue {
         None
     }
 
-    /// Keeps claims alive while they are in flight. Returns the batches that were lost, which another collector sends now.
+    /// Keeps claims alive while they are in flight. Returns the batches that were lost, which
+    /// another collector sends now.
     fn heartbeat(&mut self) -> impl Future<Output = Result<Vec<BatchId>, QueueError>> {
         async { Ok(Vec::new()) }
     }
@@ -267,8 +277,8 @@ pub trait Queue {
         async { Ok(()) }
     }
 
-    /// Counts, in a statement that begins now, up to `enough` due tokens, also locked ones. A queue that announces all
-    /// its tokens, whoever holds the idle lock, need not implement it.
+    /// Counts, in a statement that begins now, up to `enough` due tokens, also locked ones. A queue
+    /// that announces all its tokens, whoever holds the idle lock, need not implement it.
     fn peek(&mut self, _enough: usize) -> impl Future<Output = Result<Peek, QueueError>> {
         async { Ok(Peek::default()) }
     }
@@ -277,7 +287,8 @@ pub trait Queue {
 /// Why a call failed.
 #[derive(Debug, thiserror::Error)]
 pub enum QueueError {
-    /// The database cannot be reached, or gives a wrong answer for now; to be tried again after [`Queue::open`].
+    /// The database cannot be reached, or gives a wrong answer for now; to be tried again after
+    /// [`Queue::open`].
     #[error("{0}")]
     Unavailable(String),
     /// Another collector has this queue; to be tried again until that one ends.

@@ -45,16 +45,18 @@ impl QueueSession {
         let Session { client, connection, server, keeps_state } = connected;
         let is_unicode = connection.parameter("server_encoding") == Some("UTF8");
         let client = SchemaClient { raw: client, schema: settings.schema.clone() };
-        let session = Self { client, server, is_unicode, _driver: JoinSet::from_iter([connection.run()]) };
+        let session =
+            Self { client, server, is_unicode, _driver: JoinSet::from_iter([connection.run()]) };
         if keeps_state {
             answer(session.client.raw.batch_execute(SETTINGS)).await?;
         }
         // First: a standby that lags behind may lack what the primary has.
-        let is_standby = answer(session.client.query_typed_one("SELECT pg_is_in_recovery()", &[])).await?;
+        let is_standby =
+            answer(session.client.query_typed_one("SELECT pg_is_in_recovery()", &[])).await?;
         if column(&is_standby, 0)? {
             return Err(QueueError::Unavailable(
-                "the server is a standby, where nothing can be claimed; connect to the primary, for instance with \
-                 target_session_attrs=read-write"
+                "the server is a standby, where nothing can be claimed; connect to the primary, \
+                 for instance with target_session_attrs=read-write"
                     .to_owned(),
             ));
         }
@@ -65,7 +67,9 @@ impl QueueSession {
     }
 }
 
-pub(super) async fn answer<T>(work: impl Future<Output = Result<T, Error>>) -> Result<T, QueueError> {
+pub(super) async fn answer<T>(
+    work: impl Future<Output = Result<T, Error>>,
+) -> Result<T, QueueError> {
     Ok(answer_within(ANSWER, work).await??)
 }
 
@@ -92,9 +96,10 @@ impl From<Error> for QueueError {
         match error.as_db_error() {
             // `preflight`, which runs when the queue is opened again, names what is missing.
             Some(refusal) if WRONG_SCHEMA.contains(refusal.code()) => Self::Unusable(format!(
-                "the database has no schema that this queue can use ({}); run `mailroom migrate up`, or name the right \
-                 database and schema in MAILROOM_DATABASE_URL and MAILROOM_SCHEMA, or set MAILROOM_QUEUE_KIND to `cursor` for a schema from \
-                 before migration 17",
+                "the database has no schema that this queue can use ({}); run `mailroom migrate \
+                 up`, or name the right database and schema in MAILROOM_DATABASE_URL and \
+                 MAILROOM_SCHEMA, or set MAILROOM_QUEUE_KIND to `cursor` for a schema from before \
+                 migration 17",
                 refusal.message()
             )),
             _ => Self::Unavailable(mailroom_connect::explain(&error)),
@@ -111,15 +116,18 @@ pub(super) fn unexpected(what: &str) -> QueueError {
 }
 
 /// A count, which the server has as a signed `N`.
-pub(super) fn count<'a, N: FromSql<'a>, T: TryFrom<N>>(row: &'a Row, index: usize) -> Result<T, QueueError> {
+pub(super) fn count<'a, N: FromSql<'a>, T: TryFrom<N>>(
+    row: &'a Row,
+    index: usize,
+) -> Result<T, QueueError> {
     T::try_from(column::<N>(row, index)?).map_err(|_| unexpected("a negative count"))
 }
 
 pub(super) fn column<'a, T: FromSql<'a>>(row: &'a Row, index: usize) -> Result<T, QueueError> {
     row.try_get(index).map_err(|_| {
         QueueError::Unusable(format!(
-            "the database's schema has another type in column {index} of a query than this queue expects; run `mailroom \
-             migrate up`"
+            "the database's schema has another type in column {index} of a query than this queue \
+             expects; run `mailroom migrate up`"
         ))
     })
 }

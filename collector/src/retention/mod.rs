@@ -1,5 +1,5 @@
-//! Prunes the log of delivery attempts, dead letters and expired tokens, in small steps.
-//! A step is a transaction of its own. So vacuum can follow, and an interrupted run keeps what it did.
+//! Prunes the log of delivery attempts, dead letters and expired tokens, in small steps. A step is
+//! a transaction of its own. So vacuum can follow, and an interrupted run keeps what it did.
 
 use std::time::{Duration, Instant};
 
@@ -16,13 +16,15 @@ use mailroom_pace::{Backoff, jittered};
 const BLOCKS: i32 = 128;
 const ROWS: i32 = 10_000;
 
-/// When a collector prunes. The first time is soon after the start, for collectors that never run long.
+/// When a collector prunes. The first time is soon after the start, for collectors that never run
+/// long.
 const FIRST: Duration = Duration::from_secs(5);
 const INTERVAL: Duration = Duration::from_secs(3_600);
 
 /// How long pruning may be refused because another process prunes, until the log says so.
 const LONG_REFUSED: Duration = Duration::from_secs(24 * 3_600);
-const LOCKED: &str = "another session has had the table prune_lock whenever it was tried for more than a day; pg_locks says which";
+const LOCKED: &str = "another session has had the table prune_lock whenever it was tried for more \
+                      than a day; pg_locks says which";
 
 const STEP_TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -35,8 +37,8 @@ const PRUNE_DEAD_LETTERS: &str = include_str!("prune_dead_letters.sql");
 const PRUNE_TOKENS: &str = include_str!("prune_tokens.sql");
 /// Only where Mailroom has accounts, whose tokens are rows of another table, too: it deletes both.
 const PRUNE_ACCOUNT_TOKENS: &str = include_str!("prune_account_tokens.sql");
-const HAS_ACCOUNTS: &str =
-    "SELECT to_regprocedure('mailroom.prune_account_tokens(timestamptz, bigint, integer)') IS NOT NULL";
+const HAS_ACCOUNTS: &str = "SELECT to_regprocedure('mailroom.prune_account_tokens(timestamptz, \
+                            bigint, integer)') IS NOT NULL";
 
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Pruned {
@@ -48,13 +50,15 @@ pub(crate) struct Pruned {
     pub(crate) all_blocks: i64,
 }
 
-/// Whether a step failed because another process prunes: each step locks a table as long as it lasts.
+/// Whether a step failed because another process prunes: each step locks a table as long as it
+/// lasts.
 pub(crate) fn is_locked(error: &Error) -> bool {
     error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE)
 }
 
-/// Deletes what is older than `age`. Awaits `report` after each step with what was deleted and how long the step took. Awaits `wait` where
-/// another process prunes, which answers whether to try again.
+/// Deletes what is older than `age`. Awaits `report` after each step with what was deleted and how
+/// long the step took. Awaits `wait` where another process prunes, which answers whether to try
+/// again.
 pub(crate) async fn prune(
     client: &SchemaClient,
     age: Duration,
@@ -76,8 +80,11 @@ pub(crate) async fn prune(
         let mut position = (has_accounts || statement != PRUNE_ACCOUNT_TOKENS).then_some(0_i64);
         while let Some(from) = position {
             let start = Instant::now();
-            let parameters =
-                &[(&seconds as _, Type::FLOAT8), (&from as _, Type::INT8), (&size as _, Type::INT4)];
+            let parameters = &[
+                (&seconds as _, Type::FLOAT8),
+                (&from as _, Type::INT8),
+                (&size as _, Type::INT4),
+            ];
             let row = match client.query_typed_one(statement, parameters).await {
                 Err(error) if is_locked(&error) && wait().await => continue,
                 row => row?,
@@ -94,8 +101,8 @@ pub(crate) async fn prune(
     Ok(pruned)
 }
 
-/// Prunes beside the collecting: once an hour, one collector at a time, on a connection of its own. While the database is away it is
-/// tried again sooner.
+/// Prunes beside the collecting: once an hour, one collector at a time, on a connection of its own.
+/// While the database is away it is tried again sooner.
 pub(crate) async fn prune_hourly(connection: ConnectionSettings, age: Duration) {
     let mut pauses = Backoff::up_to(INTERVAL);
     let mut refused_since = None;
@@ -174,7 +181,8 @@ async fn run(connection: &ConnectionSettings, age: Duration) -> Result<Pruned, F
     let session = session.map_err(|error| Failure::Away(error.to_string()))?;
     let client = SchemaClient { raw: session.client, schema: connection.schema.clone() };
     let driver = session.connection.run();
-    let work = prune(&client, age, async |_, took| sleep(took * PAUSE_FACTOR).await, async || false);
+    let work =
+        prune(&client, age, async |_, took| sleep(took * PAUSE_FACTOR).await, async || false);
     tokio::select! {
         outcome = work => Ok(outcome?),
         Err(error) = driver => Err(error.into()),

@@ -20,12 +20,12 @@ pub(crate) trait Sink {
     /// Sends a line with at least one token. Never waits: what cannot be written at once is kept.
     fn send(&mut self, line: Line);
 
-    /// Waits until another method may have something new to return; not at all while [`ended`](Self::ended) has.
-    /// Cancellation-safe. After an error nothing more will be taken.
+    /// Waits until another method may have something new to return; not at all while
+    /// [`ended`](Self::ended) has. Cancellation-safe. After an error nothing more will be taken.
     fn changed(&mut self) -> impl Future<Output = Result<(), SinkError>>;
 
-    /// The batches whose lines were taken, or given up after they may have been read, since the last call; and those whose
-    /// lines were not read and never will be.
+    /// The batches whose lines were taken, or given up after they may have been read, since the
+    /// last call; and those whose lines were not read and never will be.
     fn ended(&mut self) -> (Vec<Ack>, Vec<BatchId>);
 
     fn readiness(&self) -> Readiness {
@@ -45,7 +45,8 @@ pub(crate) trait Sink {
         self.in_flight()
     }
 
-    /// Whether tokens that may have been delivered already are to wait for others to show whether the sink works.
+    /// Whether tokens that may have been delivered already are to wait for others to show whether
+    /// the sink works.
     fn spares_doubtful(&self) -> bool {
         false
     }
@@ -72,7 +73,8 @@ pub(crate) trait Sink {
         Duration::from_secs(3)
     }
 
-    /// Nothing more is sent; what is in flight is to be finished until `by`: [`changed`](Self::changed) is called meanwhile.
+    /// Nothing more is sent; what is in flight is to be finished until `by`:
+    /// [`changed`](Self::changed) is called meanwhile.
     fn close(&mut self, _by: Instant) {}
 
     /// Gives up everything in flight; [`ended`](Self::ended) returns it.

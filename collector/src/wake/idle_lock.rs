@@ -1,26 +1,34 @@
 //! The advisory lock by which writers know whether a collector is idle: only then do they notify.
 //!
-//! All commits that carry a NOTIFY queue for one lock of the whole cluster, so a busy collector should cost the writers none.
-//! - A transaction that makes a token due tries the lock in shared mode, until its end. If that fails, it notifies.
-//! - An idle collector tries it in exclusive mode. Once it has it, every later writer notifies, and every earlier one has
-//!   ended: a statement that begins now ([`Queue::peek`]) sees their rows.
+//! All commits that carry a NOTIFY queue for one lock of the whole cluster, so a busy collector
+//! should cost the writers none.
+//! - A transaction that makes a token due tries the lock in shared mode, until its end. If that
+//!   fails, it notifies.
+//! - An idle collector tries it in exclusive mode. Once it has it, every later writer notifies, and
+//!   every earlier one has ended: a statement that begins now ([`Queue::peek`]) sees their rows.
 //!
-//! The session that listens holds the lock: both are lost together. It never waits for it: a statement that waits keeps its
-//! snapshot, which holds vacuum back. It tries within [`PATIENCE`]; then the request is refused. Where writers overlap all the
-//! time, the database is busy, and polls after pauses (`mailroom_pace::Batcher`) cost the writers nothing.
+//! The session that listens holds the lock: both are lost together. It never waits for it: a
+//! statement that waits keeps its snapshot, which holds vacuum back. It tries within [`PATIENCE`];
+//! then the request is refused. Where writers overlap all the time, the database is busy, and polls
+//! after pauses (`mailroom_pace::Batcher`) cost the writers nothing.
 //!
 //! # Several collectors
-//! One holds the lock. Another tries the shared mode as a writer would. If that fails too, writers notify every listening
-//! session, and this collector is a follower, which tries again every [`RECHECK`].
+//! One holds the lock. Another tries the shared mode as a writer would. If that fails too, writers
+//! notify every listening session, and this collector is a follower, which tries again every
+//! [`RECHECK`].
 //!
 //! # Why no row is missed
 //! Let a transaction T make a row due.
-//! - T found the lock held: every session is notified after the commit of T, and its collector polls.
-//! - T got the lock in shared mode: no session holds it exclusively before T has committed. The next holder peeks after that, and
-//!   sees the row. A follower tries again within [`RECHECK`]: it becomes the holder and peeks, is refused and polls, or finds a
-//!   holder that came after T, has seen the row and polls. In case that holder freezes, it peeks every [`PEEK_RECHECKS`] rechecks.
+//! - T found the lock held: every session is notified after the commit of T, and its collector
+//!   polls.
+//! - T got the lock in shared mode: no session holds it exclusively before T has committed. The
+//!   next holder peeks after that, and sees the row. A follower tries again within [`RECHECK`]: it
+//!   becomes the holder and peeks, is refused and polls, or finds a holder that came after T, has
+//!   seen the row and polls. In case that holder freezes, it peeks every [`PEEK_RECHECKS`]
+//!   rechecks.
 //!
-//! A notification releases the lock at once: writers are to announce the first token after an idle time, not the next hundred.
+//! A notification releases the lock at once: writers are to announce the first token after an idle
+//! time, not the next hundred.
 //!
 //! [`Queue::peek`]: crate::queue::Queue::peek
 
@@ -41,7 +49,8 @@ const TRY_IDLE_LOCK: &str = include_str!("try_idle_lock.sql");
 const PATIENCE: Duration = Duration::from_millis(20);
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
 
-/// How often a follower tries the lock again, and after how many times it has the queue peeked again.
+/// How often a follower tries the lock again, and after how many times it has the queue peeked
+/// again.
 const RECHECK: Duration = Duration::from_millis(200);
 const PEEK_RECHECKS: u32 = 20;
 
@@ -64,7 +73,8 @@ pub struct IdleLockHolder {
 /// What became of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IdleReply {
-    /// Writers notify from now on; the queue is to be peeked for what was due before, again each time that this comes.
+    /// Writers notify from now on; the queue is to be peeked for what was due before, again each
+    /// time that this comes.
     Granted,
     /// Writers do not notify; the queue is to be polled.
     Refused,
@@ -116,8 +126,13 @@ impl IdleLockHolder {
         }
     }
 
-    /// Serves requests on a session that listens and counts notifications in `wakeups`. Returns why the session is lost.
-    pub(super) async fn serve(&mut self, client: &SchemaClient, mut wakeups: watch::Receiver<u64>) -> String {
+    /// Serves requests on a session that listens and counts notifications in `wakeups`. Returns why
+    /// the session is lost.
+    pub(super) async fn serve(
+        &mut self,
+        client: &SchemaClient,
+        mut wakeups: watch::Receiver<u64>,
+    ) -> String {
         // A request that the last session could not serve any more was refused.
         let mut served = self.replies.borrow().0;
         loop {
@@ -133,7 +148,8 @@ impl IdleLockHolder {
         }
     }
 
-    /// Holds the lock, or follows its holder, until a notification comes, the request ends, or the lock is refused.
+    /// Holds the lock, or follows its holder, until a notification comes, the request ends, or the
+    /// lock is refused.
     async fn grant(
         &mut self,
         request: u64,
@@ -206,7 +222,8 @@ enum Role {
 impl Role {
     async fn try_acquire(client: &SchemaClient) -> Result<Self, String> {
         let acquired =
-            response(async { client.query_typed_one(TRY_IDLE_LOCK, &[]).await?.try_get(0) }).await?;
+            response(async { client.query_typed_one(TRY_IDLE_LOCK, &[]).await?.try_get(0) })
+                .await?;
         Ok(match acquired {
             Some(true) => Self::Holder,
             Some(false) => Self::Follower,

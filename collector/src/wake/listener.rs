@@ -1,8 +1,9 @@
 //! Listens for notifications of tokens, on a connection of its own.
 //!
-//! The connection is read at all times, whatever the output does: the server keeps notifications that a listener does not
-//! read, and vacuum waits. Each new connection counts as a wake-up once it listens, so that tokens announced before are
-//! found. The same session holds the idle lock ([`crate::wake::idle_lock`]).
+//! The connection is read at all times, whatever the output does: the server keeps notifications
+//! that a listener does not read, and vacuum waits. Each new connection counts as a wake-up once it
+//! listens, so that tokens announced before are found. The same session holds the idle lock
+//! ([`crate::wake::idle_lock`]).
 
 use std::convert::Infallible;
 use std::time::{Duration, Instant};
@@ -22,7 +23,8 @@ const SETTINGS: &str = include_str!("../session_settings.sql");
 /// How long the session waits for the response to any of its statements.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The longest interval of the ping that, with the timeout of its response, detects half-open connections.
+/// The longest interval of the ping that, with the timeout of its response, detects half-open
+/// connections.
 const PING_INTERVAL: Duration = Duration::from_secs(4);
 
 /// A connection that lasted this long was a success.
@@ -37,7 +39,8 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// Starts listening on `channel`, until it is dropped. The connection is pinged at least every `healthcheck_interval`.
+    /// Starts listening on `channel`, until it is dropped. The connection is pinged at least every
+    /// `healthcheck_interval`.
     pub fn start(
         connection: ConnectionSettings,
         channel: &str,
@@ -47,7 +50,8 @@ impl Listener {
         let (sender, receiver) = watch::channel(0);
         let (channel, wakeups, outage) = (channel.to_owned(), sender, OutageLog::of("listening"));
         let ping_interval = PING_INTERVAL.min(healthcheck_interval);
-        let listening = Listening { connection, channel, ping_interval, wakeups, outage, idle_lock };
+        let listening =
+            Listening { connection, channel, ping_interval, wakeups, outage, idle_lock };
         Self { wakeups: receiver, task: JoinSet::from_iter([listening.run()]) }
     }
 }
@@ -130,7 +134,9 @@ impl Listening {
     }
 }
 
-pub(super) async fn response<T>(statement: impl Future<Output = Result<T, Error>>) -> Result<T, String> {
+pub(super) async fn response<T>(
+    statement: impl Future<Output = Result<T, Error>>,
+) -> Result<T, String> {
     match timeout(RESPONSE_TIMEOUT, statement).await {
         Ok(response) => response.map_err(|error| explain(&error)),
         Err(_) => Err(format!("no answer within {} s", RESPONSE_TIMEOUT.as_secs())),

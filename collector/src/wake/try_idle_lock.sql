@@ -1,5 +1,6 @@
--- True if this session has the lock from now on, false if another collector has it, null if writers have it or there is
--- nothing to write to. The trigger of the queue tries the same lock, shared, until its transaction ends.
+-- True if this session has the lock from now on, false if another collector has it, null if writers
+-- have it or there is nothing to write to. The trigger of the queue tries the same lock, shared,
+-- until its transaction ends.
 SELECT
     CASE
         -- In this order: the second would succeed for the session that has the lock.

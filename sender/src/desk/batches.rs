@@ -15,8 +15,8 @@ pub(super) struct Pending {
     pub(super) unsettled: usize,
     /// What has not been written yet.
     pub(super) answer: Answer,
-    /// What is said for the tokens that were withdrawn, once all others have verdicts: a mail that is still on its way must not be
-    /// given back before it is known what became of it.
+    /// What is said for the tokens that were withdrawn, once all others have verdicts: a mail that
+    /// is still on its way must not be given back before it is known what became of it.
     unavailable: Option<(Option<Duration>, String)>,
 }
 
@@ -42,7 +42,11 @@ impl Batches {
     }
 
     /// Calls back for the tokens that waited for a mail, each of which gets its verdict.
-    pub(super) fn settle(&mut self, waiting: Option<Waiting>, mut say: impl FnMut(&mut Pending, i64)) {
+    pub(super) fn settle(
+        &mut self,
+        waiting: Option<Waiting>,
+        mut say: impl FnMut(&mut Pending, i64),
+    ) {
         for (batch, id) in waiting.unwrap_or_default().tokens {
             let pending = self.open(&batch, Knows::default());
             pending.unsettled -= 1;
@@ -67,7 +71,8 @@ impl Batches {
         lines
     }
 
-    /// The line that says which of these batches are being worked on; nothing if their collectors would not understand it.
+    /// The line that says which of these batches are being worked on; nothing if their collectors
+    /// would not understand it.
     pub(super) fn working<'b>(&self, named: impl Iterator<Item = &'b str>) -> Vec<u8> {
         let understood =
             |batch: &&str| self.0.get(*batch).is_some_and(|pending| pending.answer.knows().working);

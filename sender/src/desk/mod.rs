@@ -1,4 +1,5 @@
-//! What is decided of every token: which provider gets its mail, when it is tried again, what the collector hears.
+//! What is decided of every token: which provider gets its mail, when it is tried again, what the
+//! collector hears.
 
 mod batches;
 
@@ -21,7 +22,8 @@ use crate::serve::{Event, report, seconds};
 use crate::writer::Writer;
 use batches::Batches;
 
-/// How often it is looked for mails that wait for their answers, and said that batches are being worked on.
+/// How often it is looked for mails that wait for their answers, and said that batches are being
+/// worked on.
 const BEAT: Duration = Duration::from_secs(1);
 
 /// How long after the end of the input what is on its way is waited for.
@@ -41,7 +43,8 @@ pub(crate) struct Desk<'a, W> {
     ends_at: Option<Instant>,
 }
 
-/// The tokens that wait for the mail of a key: a token can come again, in another batch, while its first mail is on its way.
+/// The tokens that wait for the mail of a key: a token can come again, in another batch, while its
+/// first mail is on its way.
 #[derive(Default)]
 struct Waiting {
     tokens: Vec<(String, i64)>,
@@ -49,7 +52,8 @@ struct Waiting {
     lane: usize,
     /// How many of its attempts the database counts as in doubt.
     known: u32,
-    /// Whether its provider may have accepted it at an earlier attempt, which no refusal of a later one disproves.
+    /// Whether its provider may have accepted it at an earlier attempt, which no refusal of a later
+    /// one disproves.
     is_bound: bool,
     is_moved: bool,
 }
@@ -150,12 +154,14 @@ impl<'a, W: Write> Desk<'a, W> {
         pool.replace_waiting(now);
         let lanes: Vec<bool> = self.shared.lanes.iter().map(Lane::is_moving).collect();
         let mails = self.waiting.values().filter(|waiting| lanes[waiting.lane]);
-        let named = mails.flat_map(|waiting| waiting.tokens.iter().map(|(batch, _)| batch.as_str()));
+        let named =
+            mails.flat_map(|waiting| waiting.tokens.iter().map(|(batch, _)| batch.as_str()));
         let line = self.batches.working(named);
         self.write(&line)
     }
 
-    /// Does not wait any longer for what may have been accepted: that is recorded. What nobody has begun to send is given back.
+    /// Does not wait any longer for what may have been accepted: that is recorded. What nobody has
+    /// begun to send is given back.
     fn leave_in_doubt(&mut self) {
         for (index, lane) in self.shared.lanes.iter().enumerate() {
             for mail in lane.close() {
@@ -167,8 +173,8 @@ impl<'a, W: Write> Desk<'a, W> {
         }
     }
 
-    /// Lets the threads end. After an error, what is on its way is waited for, so that it is recorded and not sent again. Returns
-    /// whether nothing is on its way any more.
+    /// Lets the threads end. After an error, what is on its way is waited for, so that it is
+    /// recorded and not sent again. Returns whether nothing is on its way any more.
     pub(crate) fn finish(&mut self, events: &Receiver<Event>) -> bool {
         self.shared.lanes.iter().for_each(|lane| drop(lane.close()));
         let ends_at = *self.ends_at.get_or_insert_with(|| Instant::now() + ENDING);
@@ -249,8 +255,8 @@ impl<'a, W: Write> Desk<'a, W> {
         self.start(&batch, to_send);
     }
 
-    /// Fixes the mail of a token, and the provider that gets it: the one that may have accepted it already, or the first one that
-    /// takes mails. `first_mails` are on their way to the first.
+    /// Fixes the mail of a token, and the provider that gets it: the one that may have accepted it
+    /// already, or the first one that takes mails. `first_mails` are on their way to the first.
     fn decide(
         &mut self,
         item: &Item,
@@ -264,9 +270,14 @@ impl<'a, W: Write> Desk<'a, W> {
             return Ok(Decision::Join);
         }
         let Shared { providers, lanes, journal } = self.shared;
-        let is_for = |sealed: &Sealed, lane: usize| sealed.payload(providers[lane].name()).is_some();
+        let is_for =
+            |sealed: &Sealed, lane: usize| sealed.payload(providers[lane].name()).is_some();
         let preferred = match &lanes[..] {
-            [first, second] if first.place_for(first_mails + 1).is_err() && second.place_for(1).is_ok() => 1,
+            [first, second]
+                if first.place_for(first_mails + 1).is_err() && second.place_for(1).is_ok() =>
+            {
+                1
+            }
             _ => 0,
         };
         let send = |lane: usize, sealed: Arc<Sealed>, doubt: Doubt, is_bound: bool| {
@@ -281,7 +292,9 @@ impl<'a, W: Write> Desk<'a, W> {
                 let lane = providers.iter().position(|provider| provider.name() == bound);
                 let lane = lane.filter(|lane| is_for(&sealed, *lane));
                 let is_safe = lane.is_some_and(|lane| is_replayed(&*providers[lane], &sealed, now));
-                if !is_safe && let Step::Answer(outcome) = doubt.step(item.doubts, knows, seconds(now)) {
+                if !is_safe
+                    && let Step::Answer(outcome) = doubt.step(item.doubts, knows, seconds(now))
+                {
                     return Ok(Decision::Doubt(outcome));
                 }
                 if let Some(lane) = lane {
@@ -301,8 +314,10 @@ impl<'a, W: Write> Desk<'a, W> {
             None => {}
         }
         let other = self.other(preferred).map(|other| &*providers[other]);
-        let sealed =
-            self.writer.write(item, now).and_then(|mail| Sealed::new(&mail, &*providers[preferred], other));
+        let sealed = self
+            .writer
+            .write(item, now)
+            .and_then(|mail| Sealed::new(&mail, &*providers[preferred], other));
         match sealed {
             Ok(sealed) => {
                 let sealed = journal.fix(sealed, item.expires_at)?;
@@ -313,16 +328,18 @@ impl<'a, W: Write> Desk<'a, W> {
         }
     }
 
-    /// Says that a mail may go out twice: its provider does not know any more what it did with an earlier attempt. The alternative
-    /// would be to lose it.
+    /// Says that a mail may go out twice: its provider does not know any more what it did with an
+    /// earlier attempt. The alternative would be to lose it.
     fn report_late(&self, sealed: &Sealed, lane: usize, id: i64, now: SystemTime) {
-        let (provider, age) = (&self.shared.providers[lane], seconds(now).saturating_sub(sealed.fixed_at));
+        let (provider, age) =
+            (&self.shared.providers[lane], seconds(now).saturating_sub(sealed.fixed_at));
         let Some(window) = provider.key_window().map(|window| window.as_secs()) else { return };
         if u64::try_from(age).is_ok_and(|age| age >= window) {
             let (name, age, window) = (provider.name(), age / 3600, window / 3600);
             report(&format!(
-                "token {id} is tried again {age} hours after its first attempt, and {name} keeps keys for {window} hours: \
-                 if an earlier attempt was accepted without an answer, its mail goes out twice"
+                "token {id} is tried again {age} hours after its first attempt, and {name} keeps \
+                 keys for {window} hours: if an earlier attempt was accepted without an answer, \
+                 its mail goes out twice"
             ));
         }
     }
@@ -332,7 +349,8 @@ impl<'a, W: Write> Desk<'a, W> {
         for (id, key, outgoing) in to_send {
             let waiting = self.waiting.entry(key).or_default();
             waiting.tokens.push((batch.batch.clone(), id));
-            let Some(Outgoing { lane, mail, is_bound }) = outgoing.filter(|_| waiting.tokens.len() == 1)
+            let Some(Outgoing { lane, mail, is_bound }) =
+                outgoing.filter(|_| waiting.tokens.len() == 1)
             else {
                 continue;
             };
@@ -428,7 +446,8 @@ impl<'a, W: Write> Desk<'a, W> {
         let doubt = journal.doubt(key);
         let waiting = self.waiting.remove(&key);
         self.batches.settle(waiting, |pending, id| {
-            let outcome = if is_safe { Outcome::Retry(None) } else { doubt.outcome(pending.answer.knows()) };
+            let outcome =
+                if is_safe { Outcome::Retry(None) } else { doubt.outcome(pending.answer.knows()) };
             pending.answer.doubtful(id, &outcome, reason);
         });
     }
@@ -441,7 +460,8 @@ impl<'a, W: Write> Desk<'a, W> {
             return self.give_back(key, lane, after, reason);
         }
         if !self.is_replaced(lane) {
-            let tokens = self.waiting.get(&key).map(|waiting| &waiting.tokens[..]).unwrap_or_default();
+            let tokens =
+                self.waiting.get(&key).map(|waiting| &waiting.tokens[..]).unwrap_or_default();
             for (batch, _) in tokens {
                 self.batches.open(batch, Knows::default()).say_unavailable(after, reason);
             }
@@ -449,7 +469,8 @@ impl<'a, W: Write> Desk<'a, W> {
         self.say_doubt(key, lane, reason);
     }
 
-    /// A provider certainly has not accepted a mail, and takes none: the other one gets it, if there is one that does.
+    /// A provider certainly has not accepted a mail, and takes none: the other one gets it, if
+    /// there is one that does.
     fn leave(&mut self, key: Key, lane: usize, after: Option<Duration>, reason: &str) {
         let is_bound = self.waiting.get(&key).is_some_and(|waiting| waiting.is_bound);
         let Some(other) = self.other(lane).filter(|_| !is_bound) else {
@@ -459,9 +480,12 @@ impl<'a, W: Write> Desk<'a, W> {
         let name = providers[other].name();
         let sealed = journal.sealed(key).filter(|sealed| sealed.payload(name).is_some());
         // A mail that both have refused since it came waits until it comes again.
-        let is_first_move =
-            self.waiting.get_mut(&key).is_some_and(|waiting| !std::mem::replace(&mut waiting.is_moved, true));
-        let is_possible = is_first_move && self.ends_at.is_none() && lanes[other].place_for(1).is_ok();
+        let is_first_move = self
+            .waiting
+            .get_mut(&key)
+            .is_some_and(|waiting| !std::mem::replace(&mut waiting.is_moved, true));
+        let is_possible =
+            is_first_move && self.ends_at.is_none() && lanes[other].place_for(1).is_ok();
         match sealed {
             Some(sealed) if is_possible && journal.bind(key, name).is_ok() => {
                 let known = self.waiting.get_mut(&key).map_or(0, |waiting| {
@@ -477,7 +501,8 @@ impl<'a, W: Write> Desk<'a, W> {
         }
     }
 
-    /// Records that the next attempt may be by any provider, unless one may have accepted the mail before.
+    /// Records that the next attempt may be by any provider, unless one may have accepted the mail
+    /// before.
     fn free(&mut self, key: Key) {
         let is_bound = self.waiting.get(&key).is_none_or(|waiting| waiting.is_bound);
         if self.shared.providers.len() == 1 || is_bound {

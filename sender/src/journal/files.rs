@@ -11,8 +11,8 @@ use rustix::fs::{Access, FlockOperation, flock};
 
 use crate::error::Error;
 
-/// How long another process may still hold the journal: the collector starts a sender when the last one has been killed, which
-/// ends a moment later.
+/// How long another process may still hold the journal: the collector starts a sender when the last
+/// one has been killed, which ends a moment later.
 const PATIENCE: Duration = Duration::from_secs(3);
 
 /// Opens a file for its owner alone, or makes it.
@@ -28,7 +28,8 @@ pub(super) fn lock(path: &Path) -> Result<File, Error> {
     while flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
         if Instant::now() > end {
             return Err(Error::failure(format!(
-                "the journal {} is in use by another process; each collector's sender needs one of its own",
+                "the journal {} is in use by another process; each collector's sender needs one of \
+                 its own",
                 path.display()
             )));
         }

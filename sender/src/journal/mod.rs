@@ -1,31 +1,37 @@
 //! The journal: what is sent under a key, fixed at its first attempt, and which keys were accepted.
 //!
-//! Not everything that is sent follows from the token: templates and sender change with the configuration, the date with the clock,
-//! and the token's own text with a rotation of the signing key. A provider that compares what comes under an idempotency key would
-//! refuse the second attempt then. So the first attempt writes the whole mail down, and later ones read it.
+//! Not everything that is sent follows from the token: templates and sender change with the
+//! configuration, the date with the clock, and the token's own text with a rotation of the signing
+//! key. A provider that compares what comes under an idempotency key would refuse the second
+//! attempt then. So the first attempt writes the whole mail down, and later ones read it.
 //!
-//! The file is append-only, with one exception: when a mail is accepted, its text, which holds the token, is overwritten at once.
-//! The order of steps is what a kill at any point relies on:
+//! The file is append-only, with one exception: when a mail is accepted, its text, which holds the
+//! token, is overwritten at once. The order of steps is what a kill at any point relies on:
 //!
 //! 1. A mail is on the disk before its first attempt.
-//! 2. That it was accepted is on the disk before its text is overwritten and before the collector hears of it. Until a key expires,
-//!    it is answered from here instead of being sent again.
-//! 3. A new file takes the place of an old one in one step (`rename`), when most of the old one is of no use any more.
+//! 2. That it was accepted is on the disk before its text is overwritten and before the collector
+//!    hears of it. Until a key expires, it is answered from here instead of being sent again.
+//! 3. A new file takes the place of an old one in one step (`rename`), when most of the old one is
+//!    of no use any more.
 //!
-//! Keys of accepted mails are in memory until there are many, and then in a sorted file beside the journal (`table`). That file is on
-//! the disk before the journal names it, in the step in which the keys leave the journal; the one before it is removed afterwards.
+//! Keys of accepted mails are in memory until there are many, and then in a sorted file beside the
+//! journal (`table`). That file is on the disk before the journal names it, in the step in which
+//! the keys leave the journal; the one before it is removed afterwards.
 //!
-//! Where there are two providers, the file also says which one may have accepted a mail, before that one is tried: only that one is
-//! tried again, until it has certainly not accepted it.
+//! Where there are two providers, the file also says which one may have accepted a mail, before
+//! that one is tried: only that one is tried again, until it has certainly not accepted it.
 //!
-//! Beside the thread that decides, each thread that sends writes here what it alone knows: that an attempt is from now on in doubt
-//! (`doubt`, with how many attempts are), before the provider may have the mail, and that it was accepted, as soon as that was said.
-//! It does not wait for the disk: what was written outlives a kill of this process, so that after one at most the mails of open
-//! connections are in doubt, which a start knows. A crash of the machine can take back what was written since the last wait for
-//! the disk: a mail whose acceptance or doubt is gone then is sent again. None is lost; at most those are doubled.
+//! Beside the thread that decides, each thread that sends writes here what it alone knows: that an
+//! attempt is from now on in doubt (`doubt`, with how many attempts are), before the provider may
+//! have the mail, and that it was accepted, as soon as that was said. It does not wait for the
+//! disk: what was written outlives a kill of this process, so that after one at most the mails of
+//! open connections are in doubt, which a start knows. A crash of the machine can take back what
+//! was written since the last wait for the disk: a mail whose acceptance or doubt is gone then is
+//! sent again. None is lost; at most those are doubled.
 //!
-//! `synced N` says that the first N bytes of the file were on the disk when it was written. Records behind those were not relied
-//! upon before a kill or a crash of the machine; those that it damaged are left out. A damaged line before is an error.
+//! `synced N` says that the first N bytes of the file were on the disk when it was written. Records
+//! behind those were not relied upon before a kill or a crash of the machine; those that it damaged
+//! are left out. A damaged line before is an error.
 
 mod files;
 mod record;
@@ -94,8 +100,8 @@ impl Journal {
         Ok(Self { path: path.to_owned(), state: Mutex::new(state), _lock: lock })
     }
 
-    /// Reads a journal as a start would, and looks whether it could be written. Makes and changes nothing, also while another process
-    /// has it.
+    /// Reads a journal as a start would, and looks whether it could be written. Makes and changes
+    /// nothing, also while another process has it.
     ///
     /// # Errors
     /// Those of [`open`](Self::open), except that another process has it.
@@ -135,12 +141,13 @@ impl Journal {
         self.state().tried.get(&key).map(|tried| tried.doubt).unwrap_or_default()
     }
 
-    /// Fixes what is sent under a key, and that its provider is tried. It counts after the next [`sync`](Self::sync).
+    /// Fixes what is sent under a key, and that its provider is tried. It counts after the next
+    /// [`sync`](Self::sync).
     pub(crate) fn fix(&self, sealed: Sealed, expires_at: i64) -> Result<Arc<Sealed>, Error> {
         let (key, mut state) = (sealed.key, self.state());
         let (mut line, mail) = record::tried(key, expires_at, &sealed);
-        // Written for another provider: the new text takes its place, and what is in doubt stays so, also where the record of that is read
-        // after the old text was overwritten.
+        // Written for another provider: the new text takes its place, and what is in doubt stays
+        // so, also where the record of that is read after the old text was overwritten.
         let doubt = state.tried.get(&key).map(|old| old.doubt).unwrap_or_default();
         if doubt.count > 0 {
             line.extend(record::doubt(key, doubt));
@@ -151,7 +158,9 @@ impl Journal {
         state.used += line.len() as u64;
         let bound = Some(sealed.provider.clone());
         let old = state.tried.remove(&key);
-        state.tried.insert(key, Tried { sealed: Arc::clone(&sealed), expires_at, mail, bound, doubt });
+        state
+            .tried
+            .insert(key, Tried { sealed: Arc::clone(&sealed), expires_at, mail, bound, doubt });
         state.to_erase.extend(old.map(|old| old.mail));
         Ok(sealed)
     }
@@ -164,7 +173,8 @@ impl Journal {
         }
     }
 
-    /// Records that a provider is tried, which no other one may be after that. It counts after the next [`sync`](Self::sync).
+    /// Records that a provider is tried, which no other one may be after that. It counts after the
+    /// next [`sync`](Self::sync).
     pub(crate) fn bind(&self, key: Key, provider: &str) -> Result<(), Error> {
         let mut state = self.state();
         let Some(tried) = state.tried.get_mut(&key) else { return Ok(()) };
@@ -181,14 +191,16 @@ impl Journal {
         self.state().unbind(key);
     }
 
-    /// Records that nobody has accepted the mail of a key. If that cannot be recorded, only this process remembers it.
+    /// Records that nobody has accepted the mail of a key. If that cannot be recorded, only this
+    /// process remembers it.
     pub(crate) fn free(&self, key: Key) -> Result<(), Error> {
         let mut state = self.state();
         state.unbind(key);
         self.append(&mut state, &record::free(key)).map(|_| ())
     }
 
-    /// Records how many attempts of a key are in doubt from now on. It counts at once, except for a crash of the machine.
+    /// Records how many attempts of a key are in doubt from now on. It counts at once, except for a
+    /// crash of the machine.
     ///
     /// # Errors
     /// If it cannot be recorded; then it is as it was.
@@ -205,7 +217,8 @@ impl Journal {
         Ok(())
     }
 
-    /// Records that the mail of a key was accepted. The next [`sync`](Self::sync) overwrites its text.
+    /// Records that the mail of a key was accepted. The next [`sync`](Self::sync) overwrites its
+    /// text.
     ///
     /// # Errors
     /// If it cannot be recorded. This process remembers it nevertheless.
@@ -229,8 +242,8 @@ impl Journal {
         Ok(())
     }
 
-    /// Waits until everything that was appended is on the disk, and overwrites what is to be forgotten. Others append meanwhile. One
-    /// thread alone calls this.
+    /// Waits until everything that was appended is on the disk, and overwrites what is to be
+    /// forgotten. Others append meanwhile. One thread alone calls this.
     pub(crate) fn sync(&self, now: i64) -> Result<(), Error> {
         let failed = |error| unusable(&self.path, &error);
         let (file, end, erasable) = self.state().begin_sync(&self.path).map_err(failed)?;

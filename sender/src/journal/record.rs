@@ -1,6 +1,6 @@
-//! The records of a journal: one a line, `KIND KEY [EXPIRES_AT [MAIL]]`, `bound KEY PROVIDER`, `doubt KEY COUNT SINCE`,
-//! `table NUMBER KEYS EXPIRES_AT` or `synced LENGTH`.
-//! The mail is base64 of JSON, so that no text of it ends a line.
+//! The records of a journal: one a line, `KIND KEY [EXPIRES_AT [MAIL]]`, `bound KEY PROVIDER`,
+//! `doubt KEY COUNT SINCE`, `table NUMBER KEYS EXPIRES_AT` or `synced LENGTH`. The mail is base64
+//! of JSON, so that no text of it ends a line.
 
 use std::ops::Range;
 
@@ -40,7 +40,8 @@ pub(super) enum Record {
     Table(Name),
     /// So many attempts are in doubt, the last one since this time.
     Doubt { key: Key, doubt: Doubt },
-    /// So many bytes of the file are on the disk, so that no kill and no crash has damaged a line of them.
+    /// So many bytes of the file are on the disk, so that no kill and no crash has damaged a line
+    /// of them.
     Synced(u64),
 }
 

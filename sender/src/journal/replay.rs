@@ -26,7 +26,8 @@ impl Contents {
     /// Reads a journal from its beginning.
     ///
     /// # Errors
-    /// A file that is no journal or cannot be read, a damaged line that was relied upon, a damaged table.
+    /// A file that is no journal or cannot be read, a damaged line that was relied upon, a damaged
+    /// table.
     pub(super) fn read(path: &Path, file: &File) -> Result<Self, Error> {
         let failed = |error| unusable(path, &error);
         let Self { mut tried, mut accepted, mut table } = Self::default();
@@ -51,7 +52,8 @@ impl Contents {
             match record::parse(&line) {
                 Some(Record::Tried { key, expires_at, sealed }) => {
                     let sealed = Arc::new(Sealed { key, ..sealed });
-                    let (mail, bound) = (Span { offset: 0, length: 0 }, Some(sealed.provider.clone()));
+                    let (mail, bound) =
+                        (Span { offset: 0, length: 0 }, Some(sealed.provider.clone()));
                     erased.remove(&key);
                     accepted.remove(&key);
                     let doubt = tried.get(&key).map(|old| old.doubt).unwrap_or_default();
@@ -102,7 +104,8 @@ impl Contents {
 
 fn damaged_line(path: &Path, number: u64) -> Error {
     Error::failure(format!(
-        "the journal {} cannot be used: line {number} is damaged; without this file, what it knows as sent may be sent again",
+        "the journal {} cannot be used: line {number} is damaged; without this file, what it knows \
+         as sent may be sent again",
         path.display()
     ))
 }

@@ -87,7 +87,8 @@ impl State {
         if let Some(table) = &state.table {
             table.restrict()?;
         }
-        // At every start: texts that a kill kept from being overwritten go away with the damaged records, and tables that it left.
+        // At every start: texts that a kill kept from being overwritten go away with the damaged
+        // records, and tables that it left.
         state.rewrite(path, now)?;
         Table::remove_others(path, state.table.as_ref())?;
         Ok(state)
@@ -126,15 +127,25 @@ impl State {
         Ok(offset)
     }
 
-    /// What is to be synced, if anything is, how far it goes, and how many mails may be overwritten then.
-    pub(super) fn begin_sync(&mut self, path: &Path) -> io::Result<(Option<Arc<File>>, u64, usize)> {
+    /// What is to be synced, if anything is, how far it goes, and how many mails may be overwritten
+    /// then.
+    pub(super) fn begin_sync(
+        &mut self,
+        path: &Path,
+    ) -> io::Result<(Option<Arc<File>>, u64, usize)> {
         self.sync_folder(path)?;
         let file = (self.end > self.synced).then(|| Arc::clone(&self.file));
         Ok((file, self.end, self.to_erase.len()))
     }
 
     /// The disk has the file up to `end`.
-    pub(super) fn end_sync(&mut self, path: &Path, end: u64, erasable: usize, now: i64) -> io::Result<()> {
+    pub(super) fn end_sync(
+        &mut self,
+        path: &Path,
+        end: u64,
+        erasable: usize,
+        now: i64,
+    ) -> io::Result<()> {
         self.synced = end;
         for span in &self.to_erase[..erasable] {
             let blank = vec![record::ERASED; usize::try_from(span.length).unwrap_or_default()];
@@ -150,7 +161,8 @@ impl State {
                 fs::remove_file(beside(path, "new")).ok();
                 Table::remove_others(path, self.table.as_ref()).ok();
             }
-            // The keys of a page that cannot be read must stay known, so that nothing is sent until somebody has looked.
+            // The keys of a page that cannot be read must stay known, so that nothing is sent until
+            // somebody has looked.
             if error.kind() == io::ErrorKind::InvalidData {
                 return Err(error);
             }

@@ -1,10 +1,13 @@
-//! The sorted file of accepted keys that are not recent, so that memory holds a limited number of them.
+//! The sorted file of accepted keys that are not recent, so that memory holds a limited number of
+//! them.
 //!
-//! It consists of pages of 4096 bytes: up to 170 keys in ascending order (16 bytes, big-endian), each with the time when it expires
-//! (8 bytes, big-endian, seconds since 1970); zeros; a CRC-32 (4 bytes, big-endian). A table is never changed: the next one takes its place,
-//! with the next number. The journal says which table counts, how many keys it has and when the last one expires.
+//! It consists of pages of 4096 bytes: up to 170 keys in ascending order (16 bytes, big-endian),
+//! each with the time when it expires (8 bytes, big-endian, seconds since 1970); zeros; a CRC-32 (4
+//! bytes, big-endian). A table is never changed: the next one takes its place, with the next
+//! number. The journal says which table counts, how many keys it has and when the last one expires.
 //!
-//! A page that cannot be read or is not what was written is an error: a key that is in it must not count as unknown.
+//! A page that cannot be read or is not what was written is an error: a key that is in it must not
+//! count as unknown.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -54,8 +57,9 @@ impl Table {
     /// Opens the table of a journal and reads it once, so that damage shows before the first mail.
     pub(super) fn open(journal: &Path, name: Name) -> io::Result<Self> {
         let path = name.path(journal);
-        let file = File::open(&path)
-            .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", path.display())))?;
+        let file = File::open(&path).map_err(|error| {
+            io::Error::new(error.kind(), format!("{}: {error}", path.display()))
+        })?;
         let table = Self { name, file };
         if table.file.metadata()?.len() != name.pages() * PAGE as u64 {
             return Err(table.damaged());
@@ -69,7 +73,8 @@ impl Table {
         self.file.set_permissions(fs::Permissions::from_mode(0o600))
     }
 
-    /// Writes the keys of a table and of memory that are of use to the next table, which counts once the journal names it.
+    /// Writes the keys of a table and of memory that are of use to the next table, which counts
+    /// once the journal names it.
     pub(super) fn write(
         journal: &Path,
         before: Option<&Self>,
@@ -79,7 +84,10 @@ impl Table {
         let number = before.map_or(1, |before| before.name.number + 1);
         let mut pages = Pages {
             name: Name { number, keys: 0, expires_at: i64::MIN },
-            file: BufWriter::new(open(&Name { number, keys: 0, expires_at: 0 }.path(journal), true)?),
+            file: BufWriter::new(open(
+                &Name { number, keys: 0, expires_at: 0 }.path(journal),
+                true,
+            )?),
             page: Vec::with_capacity(PAGE),
             written: 0,
         };
@@ -105,9 +113,10 @@ impl Table {
     pub(super) fn contains(&self, key: Key) -> io::Result<bool> {
         let pages = self.name.pages();
         let wanted = key.number().to_be_bytes();
-        // Keys are values of a hash function, so that a key's place is near where its first bytes say. From there it is searched in
-        // growing steps, and then by halves.
-        let first_bytes = u128::from(u64::from_be_bytes(*wanted.first_chunk().expect("a key has 16 bytes")));
+        // Keys are values of a hash function, so that a key's place is near where its first bytes
+        // say. From there it is searched in growing steps, and then by halves.
+        let first_bytes =
+            u128::from(u64::from_be_bytes(*wanted.first_chunk().expect("a key has 16 bytes")));
         let guess = (first_bytes * u128::from(pages)) >> 64;
         let (mut low, mut high, mut step) = (0, pages, 1);
         let mut at = u64::try_from(guess).unwrap_or(u64::MAX);
@@ -137,7 +146,8 @@ impl Table {
 
     /// Removes every table of a journal but this one.
     pub(super) fn remove_others(journal: &Path, current: Option<&Self>) -> io::Result<()> {
-        let Some(prefix) = beside(journal, ENDING).file_name().map(|name| name.as_encoded_bytes().to_owned())
+        let Some(prefix) =
+            beside(journal, ENDING).file_name().map(|name| name.as_encoded_bytes().to_owned())
         else {
             return Ok(());
         };
@@ -146,8 +156,8 @@ impl Table {
             let entry = entry?;
             let name = entry.file_name();
             let number = name.as_encoded_bytes().strip_prefix(&prefix[..]);
-            let is_table =
-                number.is_some_and(|number| !number.is_empty() && number.iter().all(u8::is_ascii_digit));
+            let is_table = number
+                .is_some_and(|number| !number.is_empty() && number.iter().all(u8::is_ascii_digit));
             if is_table && kept.as_deref().and_then(Path::file_name) != Some(&name) {
                 fs::remove_file(entry.path())?;
             }
@@ -158,7 +168,9 @@ impl Table {
     fn page(&self, page: u64) -> io::Result<Page> {
         let mut bytes = [0; PAGE];
         match self.file.read_exact_at(&mut bytes, page * PAGE as u64) {
-            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Err(self.damaged()),
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                return Err(self.damaged());
+            }
             outcome => outcome?,
         }
         if bytes[CHECKED..] != checksum(self.name.number, page, &bytes[..CHECKED]) {
@@ -173,7 +185,8 @@ impl Table {
         io::Error::new(
             io::ErrorKind::InvalidData,
             format!(
-                "its file {ENDING}{number} is damaged; without it, mails that were accepted may be sent again"
+                "its file {ENDING}{number} is damaged; without it, mails that were accepted may be \
+                 sent again"
             ),
         )
     }
@@ -232,8 +245,8 @@ impl Pages {
     }
 }
 
-/// Of the bytes of a page and its place, so that a page of another table or place does not fit. Not against forgery: who can write
-/// to the file can as well remove it.
+/// Of the bytes of a page and its place, so that a page of another table or place does not fit. Not
+/// against forgery: who can write to the file can as well remove it.
 fn checksum(number: u64, page: u64, bytes: &[u8]) -> [u8; 4] {
     let mut hasher = crc32fast::Hasher::new();
     for part in [&number.to_be_bytes()[..], &page.to_be_bytes(), bytes] {

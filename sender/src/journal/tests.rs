@@ -50,7 +50,8 @@ fn accepted(journal: &Journal, number: u128) -> bool {
 /// Whether the text of a mail can be read in the file, in any of its forms.
 fn holds(path: &Path, number: u128) -> bool {
     let text = fs::read(path).unwrap();
-    records(&text).any(|record| matches!(record, Record::Tried { key: found, .. } if found == key(number)))
+    records(&text)
+        .any(|record| matches!(record, Record::Tried { key: found, .. } if found == key(number)))
 }
 
 fn records(text: &[u8]) -> impl Iterator<Item = Record> {
@@ -70,7 +71,10 @@ fn a_mail_is_what_it_was_at_its_first_attempt_until_it_is_accepted_and_then_its_
     journal.give_up(key(3)).unwrap();
     journal.sync(NOW).unwrap();
     for is_new in [false, true] {
-        assert!(accepted(&journal, 1) && tried(&journal, 2) && known(&journal, 3).is_none(), "{is_new}");
+        assert!(
+            accepted(&journal, 1) && tried(&journal, 2) && known(&journal, 3).is_none(),
+            "{is_new}"
+        );
         assert!(!holds(&path, 1) && holds(&path, 2) && !holds(&path, 3));
         drop(journal);
         journal = Journal::open(&path, NOW).unwrap();
@@ -91,7 +95,8 @@ fn a_mail_that_is_written_anew_for_another_provider_takes_the_place_of_the_old_o
     let text = fs::read(&path).unwrap();
     assert_eq!(records(&text).filter(|record| matches!(record, Record::Tried { .. })).count(), 1);
     drop(journal);
-    let Some(Known::Tried { sealed: found, .. }) = known(&Journal::open(&path, NOW).unwrap(), 1) else {
+    let Some(Known::Tried { sealed: found, .. }) = known(&Journal::open(&path, NOW).unwrap(), 1)
+    else {
         panic!("it is lost")
     };
     assert_eq!(found.provider, "smtp");
@@ -104,7 +109,10 @@ fn who_may_have_accepted_a_mail_is_known_after_a_kill_and_in_a_file_that_was_wri
     let mut journal = Journal::open(&path, NOW).unwrap();
     for number in 1..=4 {
         journal
-            .fix(Sealed { other: Some(("ses".to_owned(), "{}".to_owned())), ..sealed(number) }, LATER)
+            .fix(
+                Sealed { other: Some(("ses".to_owned(), "{}".to_owned())), ..sealed(number) },
+                LATER,
+            )
             .unwrap();
     }
     journal.bind(key(2), "ses").unwrap();
@@ -114,7 +122,9 @@ fn who_may_have_accepted_a_mail_is_known_after_a_kill_and_in_a_file_that_was_wri
     journal.bind(key(5), "smtp").unwrap();
     journal.sync(NOW).unwrap();
     for _ in 0..3 {
-        for (number, expected) in [(1, Some("smtp")), (2, Some("ses")), (3, None), (4, Some("smtp"))] {
+        for (number, expected) in
+            [(1, Some("smtp")), (2, Some("ses")), (3, None), (4, Some("smtp"))]
+        {
             let Some(Known::Tried { sealed, bound, .. }) = known(&journal, number) else {
                 panic!("it is lost")
             };
@@ -130,7 +140,9 @@ fn who_may_have_accepted_a_mail_is_known_after_a_kill_and_in_a_file_that_was_wri
 #[test]
 fn a_journal_of_one_provider_is_read() {
     let text = record::tried(key(1), LATER, &sealed(1)).0;
-    let Some(Record::Tried { sealed: found, .. }) = record::parse(&text) else { panic!("it is lost") };
+    let Some(Record::Tried { sealed: found, .. }) = record::parse(&text) else {
+        panic!("it is lost")
+    };
     assert_eq!((found.provider.as_str(), found.other), ("smtp", None));
 }
 
@@ -148,7 +160,8 @@ fn whatever_a_kill_leaves_of_a_file_the_whole_records_count() {
     drop(journal);
     let whole = fs::read(&path).unwrap();
     let cut = folder.path().join("cut");
-    let edges = [0, first, second, third].into_iter().flat_map(|edge| edge.saturating_sub(2)..=edge + 1);
+    let edges =
+        [0, first, second, third].into_iter().flat_map(|edge| edge.saturating_sub(2)..=edge + 1);
     let within = (0..third).step_by(29);
     for length in within.chain(edges).filter(|length| *length <= third) {
         fs::write(&cut, &whole[..usize::try_from(length).unwrap()]).unwrap();
@@ -200,7 +213,9 @@ fn a_damaged_record_that_was_relied_upon_is_an_error_and_the_file_stays_as_it_is
     let mail = record::tried(key(3), LATER, &sealed(3)).0;
     let mail = str::from_utf8(&mail).unwrap().trim_end();
     // As another version would write it: without a field.
-    let text = serde_json::to_string(&sealed(3)).unwrap().replace("\"envelope_sender\":\"us@x.test\",", "");
+    let text = serde_json::to_string(&sealed(3))
+        .unwrap()
+        .replace("\"envelope_sender\":\"us@x.test\",", "");
     let without_sender =
         format!("tried {} {LATER} {}", key(3), Base64UrlUnpadded::encode_string(text.as_bytes()));
     for (right, wrong, line) in [
@@ -226,7 +241,12 @@ fn a_damaged_record_that_was_relied_upon_is_an_error_and_the_file_stays_as_it_is
         assert_eq!(fs::read_to_string(&path).unwrap(), text);
     }
     fs::write(&path, whole.replace("journal 3", "journal 1")).unwrap();
-    assert!(Journal::open(&path, NOW).unwrap_err().to_string().contains("not a journal of this version"));
+    assert!(
+        Journal::open(&path, NOW)
+            .unwrap_err()
+            .to_string()
+            .contains("not a journal of this version")
+    );
     fs::write(&path, &whole).unwrap();
     let journal = Journal::open(&path, NOW).unwrap();
     assert!(accepted(&journal, 1) && known(&journal, 2).is_none() && tried(&journal, 3));
@@ -267,7 +287,10 @@ fn a_journal_belongs_to_one_process_and_no_other_file_is_overwritten() {
     drop(journal);
     fs::write(&path, "from = \"us@x.test\"\n").unwrap();
     let error = Journal::open(&path, NOW).unwrap_err();
-    assert!(error.is_of_configuration() && error.to_string().contains("is not a journal"), "{error}");
+    assert!(
+        error.is_of_configuration() && error.to_string().contains("is not a journal"),
+        "{error}"
+    );
     assert_eq!(fs::read(&path).unwrap(), b"from = \"us@x.test\"\n");
     let error = Journal::open(&folder.path().join("nothing/journal"), NOW).unwrap_err().to_string();
     assert!(error.contains("nothing/journal.lock cannot be used"), "{error}");
@@ -324,9 +347,13 @@ fn doubts_are_counted_across_kills_and_rewrites_until_an_outcome_takes_them_back
         assert_eq!(journal.doubt(key(1)), doubt(2));
         assert_eq!(journal.doubt(key(2)), Doubt::default());
         assert_eq!(journal.doubt(key(4)), doubt(1));
-        assert!(accepted(&journal, 3) && known(&journal, 5).is_none() && known(&journal, 6).is_none());
+        assert!(
+            accepted(&journal, 3) && known(&journal, 5).is_none() && known(&journal, 6).is_none()
+        );
         assert_eq!(journal.doubt(key(5)), Doubt::default());
-        let Some(Known::Tried { doubt: found, .. }) = known(&journal, 1) else { panic!("it is lost") };
+        let Some(Known::Tried { doubt: found, .. }) = known(&journal, 1) else {
+            panic!("it is lost")
+        };
         assert_eq!(found, doubt(2));
         drop(journal);
         journal = Journal::open(&path, NOW).unwrap();
@@ -412,12 +439,15 @@ fn a_check_reads_what_a_start_would_read_and_makes_nothing() {
     drop(journal);
     let text = fs::read_to_string(&path).unwrap().replace("tried", "xried");
     fs::write(&path, &text).unwrap();
-    let [checked, started] = [Journal::check(&path).unwrap_err(), Journal::open(&path, NOW).unwrap_err()];
+    let [checked, started] =
+        [Journal::check(&path).unwrap_err(), Journal::open(&path, NOW).unwrap_err()];
     assert_eq!(checked, started);
     assert!(checked.to_string().contains("line 3 is damaged"), "{checked}");
     assert_eq!((names(), fs::read_to_string(&path).unwrap()), (2, text));
     fs::write(&path, "from = 5").unwrap();
     assert_eq!(Journal::check(&path), Journal::open(&path, NOW).map(|_| ()));
     let nowhere = folder.path().join("nothing/journal");
-    assert!(Journal::check(&nowhere).unwrap_err().to_string().contains("journal.lock cannot be used"));
+    assert!(
+        Journal::check(&nowhere).unwrap_err().to_string().contains("journal.lock cannot be used")
+    );
 }

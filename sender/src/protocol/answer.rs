@@ -185,17 +185,20 @@ fn cut(text: &str, most: usize) -> String {
     text[..end.unwrap_or_default()].to_owned()
 }
 
-/// An id that a provider gave to a mail, if it is one: a word in ASCII. `<…@…>` is written without its brackets.
+/// An id that a provider gave to a mail, if it is one: a word in ASCII. `<…@…>` is written without
+/// its brackets.
 fn name(id: &str) -> Option<String> {
     let id = id.trim().trim_start_matches('<').trim_end_matches('>');
-    let is_name = (1..=LONGEST_RECEIPT).contains(&id.len()) && id.bytes().all(|byte| byte.is_ascii_graphic());
+    let is_name =
+        (1..=LONGEST_RECEIPT).contains(&id.len()) && id.bytes().all(|byte| byte.is_ascii_graphic());
     is_name.then(|| id.to_owned())
 }
 
 /// A provider's answer in one line without what could be an address or a token of the mail.
 fn redacted(answer: &str) -> String {
     let is_secret = |word: &str| {
-        let is_of_token = |character: char| character.is_ascii_alphanumeric() || "-_".contains(character);
+        let is_of_token =
+            |character: char| character.is_ascii_alphanumeric() || "-_".contains(character);
         word.split(|character| !is_of_token(character)).any(|part| part.len() >= 40)
     };
     let words = answer.split(|character: char| character.is_whitespace() || character.is_control());
@@ -242,7 +245,8 @@ mod tests {
 
     #[test]
     fn a_collector_gets_only_what_it_has_announced() {
-        let receipt = Receipt { message_id: Some("<A1@mx>".to_owned()), answer: "250 queued".to_owned() };
+        let receipt =
+            Receipt { message_id: Some("<A1@mx>".to_owned()), answer: "250 queued".to_owned() };
         let about = About::Recipient { is_unknown: true };
         for (knows, expected) in [
             (Knows::default(), r#"{"batch":"b","ok":[1],"dead":[{"id":2,"reason":"550 5.1.1"}]}"#),

@@ -1,7 +1,9 @@
-//! Reading a line: the batch first, and then each item on its own, so that what is wrong with one costs no other.
+//! Reading a line: the batch first, and then each item on its own, so that what is wrong with one
+//! costs no other.
 //!
-//! A line that is no JSON as a whole is taken apart by its brackets, since its tokens must get verdicts: an item that is whole counts,
-//! and of the others the id is looked for. Nothing of a line is ever repeated in a reason.
+//! A line that is no JSON as a whole is taken apart by its brackets, since its tokens must get
+//! verdicts: an item that is whole counts, and of the others the id is looked for. Nothing of a
+//! line is ever repeated in a reason.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -54,7 +56,8 @@ pub fn parse_line(line: &[u8]) -> Result<Batch, InvalidLine> {
     };
     let column = parsed.as_ref().err().copied().unwrap_or_default();
     let (Some(v), Some(batch)) = (v, batch) else {
-        let reason = format!("a line is not a batch of the sender protocol: parsing fails at byte {column}");
+        let reason =
+            format!("a line is not a batch of the sender protocol: parsing fails at byte {column}");
         return Err(InvalidLine { batch: None, reason });
     };
     if v != u64::from(VERSION) {
@@ -80,7 +83,8 @@ fn item(text: &str, is_utf8: bool) -> Result<Item, Unreadable> {
         let fault = if error.is_data() {
             "a field is missing, twice there or of the wrong type"
         } else {
-            "it is no JSON that can be read: a number is too large, a text no Unicode, or it is nested too deep"
+            "it is no JSON that can be read: a number is too large, a text no Unicode, or it is \
+             nested too deep"
         };
         Unreadable { id: id(text), reason: format!("its line cannot be used: {fault}") }
     })
@@ -96,8 +100,8 @@ fn id(text: &str) -> Option<i64> {
     parsed.or_else(|| after_name(text, "id").and_then(number))
 }
 
-/// What stands behind the first member of this name. A text of the line may look like one, but names no token of this batch then,
-/// or another one whose line cannot be read.
+/// What stands behind the first member of this name. A text of the line may look like one, but
+/// names no token of this batch then, or another one whose line cannot be read.
 fn after_name<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     let (_, rest) = text.split_once(&format!("\"{name}\""))?;
     Some(rest.trim_start().strip_prefix(':')?.trim_start())
@@ -175,7 +179,10 @@ mod tests {
         for text in [item(7), with(r#""attempt":3,"later":[{}]"#)] {
             let batch = parse_line(line(&[&text]).as_bytes()).unwrap();
             let item = &batch.items[0];
-            assert_eq!((batch.batch.as_str(), item.id, item.key.to_string().as_str()), ("b", 7, KEY));
+            assert_eq!(
+                (batch.batch.as_str(), item.id, item.key.to_string().as_str()),
+                ("b", 7, KEY)
+            );
             assert_eq!((item.doubts, batch.knows), (0, Knows::default()));
         }
         let text = line(&[&with(r#""doubts":2"#)])
@@ -219,7 +226,9 @@ mod tests {
             let batch = parse_line(text.as_bytes()).unwrap();
             let ids: Vec<_> = batch.items.iter().map(|item| item.id).collect();
             assert_eq!((batch.batch.as_str(), ids), ("b", vec![1, 2]), "{bad:.300}");
-            let [Unreadable { id: found, reason }] = &batch.unreadable[..] else { panic!("{bad:.300}") };
+            let [Unreadable { id: found, reason }] = &batch.unreadable[..] else {
+                panic!("{bad:.300}")
+            };
             assert_eq!(*found, id, "{bad:.300}");
             assert!(!reason.contains("ada") && reason.len() < 150, "{reason}");
         }
@@ -228,7 +237,8 @@ mod tests {
     #[test]
     fn what_is_no_unicode_is_one_items_fault() {
         let text = line(&[&item(1), &item(7).replace("\"ada\"", "\"ad?\""), &item(2)]);
-        let bytes: Vec<u8> = text.bytes().map(|byte| if byte == b'?' { 0xff } else { byte }).collect();
+        let bytes: Vec<u8> =
+            text.bytes().map(|byte| if byte == b'?' { 0xff } else { byte }).collect();
         let batch = parse_line(&bytes).unwrap();
         assert_eq!(batch.items.iter().map(|item| item.id).collect::<Vec<_>>(), [1, 2]);
         assert_eq!(batch.unreadable[0].id, Some(7));
@@ -246,7 +256,8 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_batch_is_described_without_its_text_and_with_its_id_where_it_may_be_of_a_later_version() {
+    fn what_is_no_batch_is_described_without_its_text_and_with_its_id_where_it_may_be_of_a_later_version()
+     {
         for (text, batch) in [
             ("ada@x.test".to_owned(), None),
             ("[]".to_owned(), None),

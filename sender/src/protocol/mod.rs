@@ -1,6 +1,7 @@
 //! The sender protocol of OPERATIONS.md: the lines that are read, and the answers that are written.
 //!
-//! The collector writes the former and parses the latter; a test lets each side read what the other one wrote.
+//! The collector writes the former and parses the latter; a test lets each side read what the other
+//! one wrote.
 
 mod answer;
 mod line;
@@ -31,7 +32,8 @@ pub struct Batch {
     pub unreadable: Vec<Unreadable>,
 }
 
-/// The answers that a collector has announced in a line. One that is older than this announces nothing.
+/// The answers that a collector has announced in a line. One that is older than this announces
+/// nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a word of the protocol")]
 pub struct Knows {
@@ -50,7 +52,9 @@ pub struct Knows {
 impl Knows {
     /// What a list of words announces. Unknown ones are of later versions.
     fn of(words: &Value) -> Self {
-        let has = |word: &str| words.as_array().is_some_and(|words| words.iter().any(|found| found == word));
+        let has = |word: &str| {
+            words.as_array().is_some_and(|words| words.iter().any(|found| found == word))
+        };
         Self {
             in_doubt: has("in_doubt"),
             working: has("working"),
@@ -61,14 +65,16 @@ impl Knows {
     }
 }
 
-/// A token to be sent. Fields that this program does not know are ignored: the protocol may get more of them.
+/// A token to be sent. Fields that this program does not know are ignored: the protocol may get
+/// more of them.
 ///
 /// Not `Debug`: it holds a token and an address.
 #[derive(Deserialize)]
 pub struct Item {
     /// The token's row.
     pub id: i64,
-    /// The consumed-token id: the same at every attempt, whichever key signs the token and whatever the row's id is.
+    /// The consumed-token id: the same at every attempt, whichever key signs the token and whatever
+    /// the row's id is.
     pub key: Key,
     /// What the mail is for: `activate`, `recover` or another action.
     pub action: String,
@@ -101,7 +107,8 @@ impl fmt::Debug for Item {
     }
 }
 
-/// What a token is known by: its consumed-token id (FORMAT.md), 32 hexadecimal digits in lower case. It reveals nothing.
+/// What a token is known by: its consumed-token id (FORMAT.md), 32 hexadecimal digits in lower
+/// case. It reveals nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Key(u128);
 
@@ -146,9 +153,13 @@ mod tests {
     fn a_key_has_one_spelling() {
         const KEY: &str = "b9a16650bbdcba5dd0298fef5dd25661";
         assert_eq!(Key::parse(KEY).unwrap().to_string(), KEY);
-        for text in
-            ["", "+9a16650bbdcba5dd0298fef5dd25661", &KEY[1..], &format!("{KEY}0"), &KEY.to_uppercase()]
-        {
+        for text in [
+            "",
+            "+9a16650bbdcba5dd0298fef5dd25661",
+            &KEY[1..],
+            &format!("{KEY}0"),
+            &KEY.to_uppercase(),
+        ] {
             assert_eq!(Key::parse(text), None, "{text}");
         }
     }

@@ -1,4 +1,5 @@
-//! Providers with an HTTP API: a request for each mail. A provider says what a request is and what an answer means; this is the rest.
+//! Providers with an HTTP API: a request for each mail. A provider says what a request is and what
+//! an answer means; this is the rest.
 
 use std::fs;
 use std::path::Path;
@@ -31,12 +32,20 @@ pub(crate) const fn twenty() -> u64 {
 }
 
 /// Reads the key of a table, which is sent in a header.
-pub(super) fn key(name: &str, file: Option<&Path>, variable: Option<&str>) -> Result<Secret, Error> {
+pub(super) fn key(
+    name: &str,
+    file: Option<&Path>,
+    variable: Option<&str>,
+) -> Result<Secret, Error> {
     in_header(&format!("[{name}] key"), file, variable)
 }
 
 /// Reads a secret that is sent in a header; `name` is the setting's beginning.
-pub(super) fn in_header(name: &str, file: Option<&Path>, variable: Option<&str>) -> Result<Secret, Error> {
+pub(super) fn in_header(
+    name: &str,
+    file: Option<&Path>,
+    variable: Option<&str>,
+) -> Result<Secret, Error> {
     let secret = Secret::read(name, file, variable)?;
     if !secret.expose().bytes().all(|byte| byte.is_ascii_graphic()) {
         return Err(Error::configuration(format!("{name} must be ASCII without blanks")));
@@ -59,13 +68,15 @@ pub(super) struct Settings<'a> {
 
 /// What is particular to a provider.
 pub(super) trait Api: Send + Sync {
-    /// Whether the provider looks at the key and refuses a mail without anything in it, which is how it is tried.
+    /// Whether the provider looks at the key and refuses a mail without anything in it, which is
+    /// how it is tried.
     const REFUSES_EMPTY_MAILS: bool = true;
 
     /// How long it knows a mail by its key.
     const KEY_WINDOW: Option<Duration> = None;
 
-    /// The headers of a request: what authenticates it, and what the token is known by if the provider has a header for that.
+    /// The headers of a request: what authenticates it, and what the token is known by if the
+    /// provider has a header for that.
     fn headers(&self, request: &Request<'_>) -> Vec<(String, String)>;
 
     /// The body of a request, in JSON, or why there is none.
@@ -77,7 +88,10 @@ pub(super) trait Api: Send + Sync {
 
 /// A request that is about to be posted.
 #[derive(Debug)]
-#[allow(dead_code, reason = "a provider reads of it what it needs, and a build may have a single provider")]
+#[allow(
+    dead_code,
+    reason = "a provider reads of it what it needs, and a build may have a single provider"
+)]
 pub(super) struct Request<'a> {
     /// The name or address of the server, with its port where the URL has one.
     pub(super) host: &'a str,
@@ -148,13 +162,15 @@ impl<A: Api> Client<A> {
                 return Err(wrong(&format!("{name} must be from 1 to {most}")));
             }
         }
-        let is_local = ["http://127.0.0.1:", "http://localhost:"].iter().any(|local| url.starts_with(local));
+        let is_local =
+            ["http://127.0.0.1:", "http://localhost:"].iter().any(|local| url.starts_with(local));
         if !url.starts_with("https://") && !is_local {
             return Err(wrong("sends no key without encryption: url must begin with https://"));
         }
         let is_address = url.parse::<Uri>().is_ok_and(|uri| {
-            uri.authority()
-                .is_some_and(|authority| !authority.as_str().contains('@') && !authority.host().is_empty())
+            uri.authority().is_some_and(|authority| {
+                !authority.as_str().contains('@') && !authority.host().is_empty()
+            })
         });
         if !is_address || url.contains(['#', '{', '}']) {
             return Err(wrong("url must be an address such as https://api.example.com"));
@@ -171,7 +187,8 @@ impl<A: Api> Client<A> {
             .max_idle_connections(connections)
             .max_idle_connections_per_host(connections)
             .timeout_global(Some(Duration::from_secs(timeout_seconds)))
-            // Without a connection nothing was sent, and the fallback may have the mail; after the whole time nobody knows.
+            // Without a connection nothing was sent, and the fallback may have the mail; after the
+            // whole time nobody knows.
             .timeout_connect(Some(Duration::from_secs(timeout_seconds) / 2))
             .build()
             .new_agent();
@@ -194,7 +211,8 @@ impl<A: Api> Client<A> {
         let (host, path) = address.split_at(address.find('/').unwrap_or(address.len()));
         let path = if path.is_empty() { "/" } else { path };
         let headers = self.api.headers(&Request { host, path, key, body });
-        let mut request = ureq::http::Request::builder().method(method).uri(&self.url).header("Host", host);
+        let mut request =
+            ureq::http::Request::builder().method(method).uri(&self.url).header("Host", host);
         if !headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("Content-Type")) {
             request = request.header("Content-Type", JSON);
         }
@@ -211,7 +229,12 @@ impl<A: Api> Client<A> {
         };
         let (status, headers) = (response.status().as_u16(), response.headers().clone());
         // What cannot be read or is no JSON says nothing more than the status.
-        let body = response.body_mut().with_config().limit(LARGEST_ANSWER).read_to_vec().unwrap_or_default();
+        let body = response
+            .body_mut()
+            .with_config()
+            .limit(LARGEST_ANSWER)
+            .read_to_vec()
+            .unwrap_or_default();
         let body = serde_json::from_slice(&body).unwrap_or_default();
         Ok(Answer { status, headers, body, recipient: String::new() })
     }
@@ -246,16 +269,20 @@ impl<A: Api> Provider for Client<A> {
         Box::new(Requests(self))
     }
 
-    /// Posts a mail without anything in it, which providers refuse after they have checked the key; where that could mean something
-    /// else, asks for the headers only.
+    /// Posts a mail without anything in it, which providers refuse after they have checked the key;
+    /// where that could mean something else, asks for the headers only.
     fn check(&self) -> Result<Option<String>, String> {
         let method = if A::REFUSES_EMPTY_MAILS { &self.method } else { &Method::HEAD };
-        let answer = self.request(method, None, "{}").map_err(|verdict| verdict.reason().to_owned())?;
+        let answer =
+            self.request(method, None, "{}").map_err(|verdict| verdict.reason().to_owned())?;
         match answer.status {
             400 | 422 => Ok(None),
             // Many APIs know no HEAD, or only after the login.
             200..300 | 404 | 405 if !A::REFUSES_EMPTY_MAILS => Ok(None),
-            _ => Err(format!("{}: the answer to a request with the key is {}", self.name, answer.status)),
+            _ => Err(format!(
+                "{}: the answer to a request with the key is {}",
+                self.name, answer.status
+            )),
         }
     }
 }
@@ -277,7 +304,8 @@ impl<A: Api> Connection for Requests<'_, A> {
     }
 }
 
-/// What a status means of which a provider says nothing particular; `words` are the provider's own. In doubt, a mail is tried again.
+/// What a status means of which a provider says nothing particular; `words` are the provider's own.
+/// In doubt, a mail is tried again.
 pub(super) fn by_status(answer: &Answer, words: &str) -> Verdict {
     let (after, reason) = (answer.retry_after(), answer.reason(words));
     match answer.status {
@@ -298,7 +326,8 @@ fn unanswered(name: &str, error: &ureq::Error) -> Verdict {
         E::HostNotFound | E::ConnectionFailed | E::Tls(_) | E::Rustls(_) | E::TlsRequired => true,
         E::Timeout(timeout) => matches!(timeout, Timeout::Resolve | Timeout::Connect),
         E::Io(error) => {
-            // A certificate that does not fit comes as an error of the stream. Other errors of TLS may come after the request.
+            // A certificate that does not fit comes as an error of the stream. Other errors of TLS
+            // may come after the request.
             let tls = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
             error.kind() == ErrorKind::ConnectionRefused
                 || matches!(tls, Some(rustls::Error::InvalidCertificate(_)))
@@ -314,18 +343,22 @@ fn unanswered(name: &str, error: &ureq::Error) -> Verdict {
 
 fn roots(file: Option<&Path>) -> Result<RootCerts, String> {
     let certificates: Vec<Certificate<'static>> = if let Some(file) = file {
-        let pem =
-            fs::read(file).map_err(|error| format!("ca_file: {} cannot be read: {error}", file.display()))?;
+        let pem = fs::read(file)
+            .map_err(|error| format!("ca_file: {} cannot be read: {error}", file.display()))?;
         let items = ureq::tls::parse_pem(&pem).filter_map(Result::ok);
         items
-            .filter_map(|item| if let PemItem::Certificate(found) = item { Some(found) } else { None })
+            .filter_map(
+                |item| if let PemItem::Certificate(found) = item { Some(found) } else { None },
+            )
             .collect()
     } else {
         let found = rustls_native_certs::load_native_certs().certs;
         found.iter().map(|found| Certificate::from_der(found.as_ref()).to_owned()).collect()
     };
     if certificates.is_empty() {
-        return Err("there are no certificates to trust: set ca_file to a file that holds some".to_owned());
+        return Err(
+            "there are no certificates to trust: set ca_file to a file that holds some".to_owned()
+        );
     }
     Ok(RootCerts::new_with_certs(&certificates))
 }

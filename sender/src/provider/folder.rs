@@ -1,4 +1,5 @@
-//! `--dry-run`: mails become files instead of being sent. Their links are good, so that they are for their owner alone.
+//! `--dry-run`: mails become files instead of being sent. Their links are good, so that they are
+//! for their owner alone.
 
 use std::fs::{DirBuilder, OpenOptions, Permissions};
 use std::io::{self, Write};
@@ -19,11 +20,9 @@ pub(crate) struct Folder {
 
 impl Folder {
     pub(crate) fn new(path: &Path) -> Result<Self, Error> {
-        DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(path)
-            .map_err(|error| Error::failure(format!("{} cannot be made: {error}", path.display())))?;
+        DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(|error| {
+            Error::failure(format!("{} cannot be made: {error}", path.display()))
+        })?;
         Ok(Self { path: path.to_owned() })
     }
 }
@@ -71,7 +70,8 @@ impl Connection for Files<'_> {
 }
 
 fn write(path: &Path, text: &str) -> io::Result<()> {
-    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
+    let mut file =
+        OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
     // One that was there before may be for everybody.
     file.set_permissions(Permissions::from_mode(0o600))?;
     file.write_all(text.as_bytes())

@@ -42,7 +42,8 @@ impl KeyedConfig {
         api::key(name, self.key_file.as_deref(), self.key_variable.as_deref())
     }
 
-    /// The settings of the table `name`, for a provider whose API is at `url` unless the table says otherwise.
+    /// The settings of the table `name`, for a provider whose API is at `url` unless the table says
+    /// otherwise.
     pub(super) fn settings(&self, name: &'static str, url: &str, path: &str) -> Settings<'_> {
         Settings {
             name,

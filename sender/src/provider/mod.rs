@@ -1,4 +1,5 @@
-//! Providers of mail: what one has to do, and what it can say. Each is a file of its own, and a feature.
+//! Providers of mail: what one has to do, and what it can say. Each is a file of its own, and a
+//! feature.
 
 use std::fmt;
 use std::time::Duration;
@@ -35,12 +36,14 @@ pub(crate) trait Provider: Send + Sync {
     /// What is sent for a mail, or why nothing can be. It is fixed at the first attempt.
     fn payload(&self, mail: &Mail) -> Result<String, String>;
 
-    /// The sender of the mail's envelope, where bounces go; `None` if this provider gets no envelope. It is fixed, too.
+    /// The sender of the mail's envelope, where bounces go; `None` if this provider gets no
+    /// envelope. It is fixed, too.
     fn envelope_sender(&self, _: &Mail) -> Option<String> {
         None
     }
 
-    /// How long it knows a mail by its key after the first attempt, so that another one does not double it; `None` without keys.
+    /// How long it knows a mail by its key after the first attempt, so that another one does not
+    /// double it; `None` without keys.
     fn key_window(&self) -> Option<Duration> {
         None
     }
@@ -48,7 +51,8 @@ pub(crate) trait Provider: Send + Sync {
     /// How many connections it is to have.
     fn connections(&self) -> usize;
 
-    /// How long an attempt may take until its content has begun, if it waits for others: all steps together.
+    /// How long an attempt may take until its content has begun, if it waits for others: all steps
+    /// together.
     fn timeout(&self) -> Option<Duration>;
 
     /// How many mails it may get in a time.
@@ -68,8 +72,8 @@ pub(crate) trait Provider: Send + Sync {
 
 /// A connection to a provider, opened and closed as it is needed.
 pub(crate) trait Connection {
-    /// Sends a mail, of which `payload` is what this provider gets. It returns within the provider's
-    /// timeout, after which a final answer has its own.
+    /// Sends a mail, of which `payload` is what this provider gets. It returns within the
+    /// provider's timeout, after which a final answer has its own.
     fn deliver(&mut self, sealed: &Sealed, payload: &str, progress: &dyn Progress) -> Verdict;
 
     /// Closes what has not been used for some time.
@@ -78,8 +82,9 @@ pub(crate) trait Connection {
 
 /// What an attempt reports while it goes on.
 pub(crate) trait Progress {
-    /// Records that from here on the provider may have the mail. It is called just before the final dot
-    /// (by HTTP: the request), once for an attempt. What ends earlier is certainly not accepted.
+    /// Records that from here on the provider may have the mail. It is called just before the final
+    /// dot (by HTTP: the request), once for an attempt. What ends earlier is certainly not
+    /// accepted.
     ///
     /// # Errors
     /// Why it cannot be recorded; then nothing may be sent, and the verdict is `Unavailable`.
@@ -125,7 +130,8 @@ impl Sealed {
     ) -> Result<Self, String> {
         let envelope_sender =
             [Some(first), other].into_iter().flatten().find_map(|by| by.envelope_sender(mail));
-        let other = other.and_then(|other| Some((other.name().to_owned(), other.payload(mail).ok()?)));
+        let other =
+            other.and_then(|other| Some((other.name().to_owned(), other.payload(mail).ok()?)));
         Ok(Self {
             key: mail.key,
             provider: first.name().to_owned(),
@@ -142,12 +148,15 @@ impl Sealed {
         if self.provider == provider {
             return Some(&self.payload);
         }
-        self.other.as_ref().filter(|(name, _)| name == provider).map(|(_, payload)| payload.as_str())
+        self.other
+            .as_ref()
+            .filter(|(name, _)| name == provider)
+            .map(|(_, payload)| payload.as_str())
     }
 }
 
-/// What became of an attempt. Reasons never hold a secret or a token; addresses that a server repeats are
-/// removed by the collector.
+/// What became of an attempt. Reasons never hold a secret or a token; addresses that a server
+/// repeats are removed by the collector.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(dead_code, reason = "no provider says everything, and a build may have a single provider")]
 pub(crate) enum Verdict {
@@ -167,8 +176,8 @@ pub(crate) enum Verdict {
         /// What is known.
         reason: String,
     },
-    /// No mail can go out now, and nobody knows whether this one did: a gateway may say so after it has
-    /// passed the mail on.
+    /// No mail can go out now, and nobody knows whether this one did: a gateway may say so after it
+    /// has passed the mail on.
     Overloaded {
         /// The pause that the provider asks for.
         after: Option<Duration>,
@@ -227,9 +236,9 @@ impl Verdict {
     pub(crate) fn after(&self) -> Option<Duration> {
         match self {
             Self::Sent(_) | Self::Dead(_) | Self::InDoubt { .. } => None,
-            Self::Retry { after, .. } | Self::Overloaded { after, .. } | Self::Unavailable { after, .. } => {
-                *after
-            }
+            Self::Retry { after, .. }
+            | Self::Overloaded { after, .. }
+            | Self::Unavailable { after, .. } => *after,
         }
     }
 
@@ -283,7 +292,8 @@ pub(crate) fn of(config: &crate::config::Config) -> Result<Vec<Box<dyn Provider>
         named.push(last);
     } else if named.len() != 1 {
         return Err(Error::configuration(
-            "the configuration must have exactly one table of a provider, such as [smtp], or two and `fallback`",
+            "the configuration must have exactly one table of a provider, such as [smtp], or two \
+             and `fallback`",
         ));
     }
     Ok(named)

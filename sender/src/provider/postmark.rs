@@ -1,4 +1,5 @@
-//! Postmark, by its HTTP API. It has no idempotency keys: what is promised is what SMTP can promise.
+//! Postmark, by its HTTP API. It has no idempotency keys: what is promised is what SMTP can
+//! promise.
 
 use serde_json::json;
 

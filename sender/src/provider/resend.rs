@@ -1,4 +1,5 @@
-//! Resend, by its HTTP API. An idempotency key is remembered for 24 hours, and a repeat gets the answer of the first request.
+//! Resend, by its HTTP API. An idempotency key is remembered for 24 hours, and a repeat gets the
+//! answer of the first request.
 
 use std::time::Duration;
 
@@ -28,7 +29,8 @@ impl Api for Resend {
     const KEY_WINDOW: Option<Duration> = Some(Duration::from_secs(24 * 60 * 60));
 
     fn headers(&self, request: &Request<'_>) -> Vec<(String, String)> {
-        let mut headers = vec![("Authorization".to_owned(), format!("Bearer {}", self.key.expose()))];
+        let mut headers =
+            vec![("Authorization".to_owned(), format!("Bearer {}", self.key.expose()))];
         headers.extend(request.key.map(|key| ("Idempotency-Key".to_owned(), key.to_string())));
         headers
     }
@@ -52,9 +54,11 @@ impl Api for Resend {
         let name = answer.body["name"].as_str().unwrap_or_default();
         let text = answer.body["message"].as_str().unwrap_or_default();
         match (answer.status, name) {
-            (409, "concurrent_idempotent_requests") => Some(Verdict::InDoubt { reason: answer.reason(name) }),
-            // The one of 409 is documented as a refusal, not as a sign that the earlier request was accepted:
-            // somebody has to look.
+            (409, "concurrent_idempotent_requests") => {
+                Some(Verdict::InDoubt { reason: answer.reason(name) })
+            }
+            // The one of 409 is documented as a refusal, not as a sign that the earlier request was
+            // accepted: somebody has to look.
             (400 | 401 | 403 | 422 | 429 | 451, _)
             | (409, "invalid_idempotent_request")
             | (_, "invalid_from_address" | "invalid_access" | "invalid_region") => {

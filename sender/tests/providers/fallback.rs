@@ -53,7 +53,8 @@ const FALLBACK: &str = "fallback = \"postmark\"";
 
 fn tables(first: &str, second: &str) -> String {
     format!(
-        "[resend]\nkey_file = \"key\"\nurl = \"{first}\"\n[postmark]\nkey_file = \"key\"\nurl = \"{second}\"\n"
+        "[resend]\nkey_file = \"key\"\nurl = \"{first}\"\n[postmark]\nkey_file = \"key\"\nurl = \
+         \"{second}\"\n"
     )
 }
 
@@ -109,7 +110,8 @@ fn a_first_provider_that_cannot_be_reached_is_replaced_and_used_again_when_it_is
     let (mood, second) = (Mood::of("200"), server(&Mood::of("200")));
     let first = server(&mood);
     let away = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let configuration = Configuration::new(FALLBACK, &tables(&format!("http://{away}"), &second.url()));
+    let configuration =
+        Configuration::new(FALLBACK, &tables(&format!("http://{away}"), &second.url()));
     let mut sending = Sending::start(&configuration);
     assert_eq!(send(&mut sending, "b", &people(5)), ["ok"; 5]);
     sending.finish();
@@ -150,8 +152,9 @@ fn after_an_unanswered_attempt_only_the_first_is_tried_also_by_later_processes()
             let verdict = sending.verdict(1, "ada@x.test");
             assert!(["retry", "unavailable"].contains(&verdict.kind.as_str()), "{verdict:?}");
             sending.finish();
-            let to_ada =
-                |server: &StandIn| recipients(server).iter().filter(|to| *to == "ada@x.test").count();
+            let to_ada = |server: &StandIn| {
+                recipients(server).iter().filter(|to| *to == "ada@x.test").count()
+            };
             assert_eq!((to_ada(&first), to_ada(&second)), (attempts, 0), "{silence}");
         }
         mood.set("200");
@@ -162,7 +165,8 @@ fn after_an_unanswered_attempt_only_the_first_is_tried_also_by_later_processes()
 }
 
 #[test]
-fn what_the_first_may_have_accepted_before_it_refused_it_for_good_stays_with_it_when_it_is_put_back() {
+fn what_the_first_may_have_accepted_before_it_refused_it_for_good_stays_with_it_when_it_is_put_back()
+ {
     let (mood, second) = (Mood::of("nothing"), server(&Mood::of("200")));
     let first = server(&mood);
     let configuration = configuration(&first, &second);
@@ -254,7 +258,10 @@ fn a_pause_that_one_provider_asks_for_is_its_own() {
     }
     sending.finish();
     assert_eq!((first.requests().len(), second.requests().len()), (1, 5));
-    let alone = Configuration::new("", &format!("[resend]\nkey_file = \"key\"\nurl = \"{}\"\n", first.url()));
+    let alone = Configuration::new(
+        "",
+        &format!("[resend]\nkey_file = \"key\"\nurl = \"{}\"\n", first.url()),
+    );
     let mut sending = Sending::start(&alone);
     for id in 1..=3 {
         let verdict = sending.verdict(id, "ada@x.test");
@@ -284,7 +291,8 @@ fn a_provider_that_fails_gets_one_try_at_a_time_until_it_succeeds() {
             _ => Reply::status(200),
         }
     });
-    let table = format!("[resend]\nkey_file = \"key\"\nurl = \"{}\"\nconnections = 8\n", first.url());
+    let table =
+        format!("[resend]\nkey_file = \"key\"\nurl = \"{}\"\nconnections = 8\n", first.url());
     let configuration = Configuration::new("", &table);
     let mut sending = Sending::start(&configuration);
     assert_eq!(sending.verdict(100, "ada@x.test").kind, "unavailable");
@@ -299,12 +307,19 @@ fn a_provider_that_fails_gets_one_try_at_a_time_until_it_succeeds() {
 fn whatever_two_providers_do_no_mail_is_accepted_by_both_and_none_is_lost() {
     /// Who accepted which mail.
     type Accepted = Arc<Mutex<BTreeMap<String, BTreeSet<&'static str>>>>;
-    fn fickle(name: &'static str, accepted: &Accepted, calm: &Arc<AtomicUsize>, seed: u64) -> StandIn {
+    fn fickle(
+        name: &'static str,
+        accepted: &Accepted,
+        calm: &Arc<AtomicUsize>,
+        seed: u64,
+    ) -> StandIn {
         let (accepted, calm) = (Arc::clone(accepted), Arc::clone(calm));
         let random = Mutex::new(seed);
         StandIn::start(move |request| {
             let mut state = random.lock().unwrap();
-            *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            *state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
             let number = if calm.load(Ordering::SeqCst) > 0 { 9 } else { (*state >> 33) % 10 };
             let accept = || {
                 accepted.lock().unwrap().entry(recipient(request)).or_default().insert(name);
@@ -331,7 +346,8 @@ fn whatever_two_providers_do_no_mail_is_accepted_by_both_and_none_is_lost() {
     }
     let accepted = Accepted::default();
     let calm = Arc::new(AtomicUsize::new(0));
-    let (first, second) = (fickle("first", &accepted, &calm, 1), fickle("second", &accepted, &calm, 2));
+    let (first, second) =
+        (fickle("first", &accepted, &calm, 1), fickle("second", &accepted, &calm, 2));
     let configuration = configuration(&first, &second);
     let mut owed = people(60);
     for round in 0..40 {
@@ -389,7 +405,8 @@ fn a_mail_server_stands_in_for_an_http_api() {
     let mood = Mood::of("429");
     let (first, (port, mails)) = (server(&mood), mail_server());
     let table = format!(
-        "[resend]\nkey_file = \"key\"\nurl = \"{}\"\n[smtp]\nserver = \"127.0.0.1\"\nport = {port}\ntls = \"none\"\n",
+        "[resend]\nkey_file = \"key\"\nurl = \"{}\"\n[smtp]\nserver = \"127.0.0.1\"\nport = \
+         {port}\ntls = \"none\"\n",
         first.url()
     );
     let configuration = Configuration::new("fallback = \"smtp\"", &table);
@@ -398,7 +415,10 @@ fn a_mail_server_stands_in_for_an_http_api() {
     sending.finish();
     let mails = mails.lock().unwrap();
     assert_eq!(mails.len(), 5);
-    assert!(mails.iter().all(|mail| mail.contains("Message-ID: <") && mail.contains("@x.test")), "{mails:?}");
+    assert!(
+        mails.iter().all(|mail| mail.contains("Message-ID: <") && mail.contains("@x.test")),
+        "{mails:?}"
+    );
 }
 
 #[test]
@@ -407,7 +427,10 @@ fn the_check_tries_both() {
     let (first, second) = (server(&one), server(&two));
     let configuration = configuration(&first, &second);
     let found = mailroom_sender::check(&configuration.file()).unwrap();
-    assert!(found.iter().filter(|line| line.contains("answers and accepts")).count() == 2, "{found:?}");
+    assert!(
+        found.iter().filter(|line| line.contains("answers and accepts")).count() == 2,
+        "{found:?}"
+    );
     for (mood, name) in [(&two, "postmark"), (&one, "resend")] {
         mood.set("401");
         let error = mailroom_sender::check(&configuration.file()).unwrap_err().to_string();

@@ -1,4 +1,5 @@
-//! A provider that the configuration describes, against a stand-in of an API that is like none of the others.
+//! A provider that the configuration describes, against a stand-in of an API that is like none of
+//! the others.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -37,7 +38,8 @@ equals = "maintenance"
 means = "unavailable"
 "#;
 
-/// An API that wants PUT, two secrets and a key for each mail, of which it says when it has it already.
+/// An API that wants PUT, two secrets and a key for each mail, of which it says when it has it
+/// already.
 fn start() -> StandIn {
     let taken = Mutex::new(BTreeSet::new());
     StandIn::start(move |request| {
@@ -45,7 +47,10 @@ fn start() -> StandIn {
             let is_known = request.header("Authorization") == Some("Token a-key");
             return Reply::Answer(if is_known { 405 } else { 401 }, Vec::new(), String::new());
         }
-        assert_eq!((request.method.as_str(), request.path.as_str()), ("PUT", "/v3/mails?region=eu"));
+        assert_eq!(
+            (request.method.as_str(), request.path.as_str()),
+            ("PUT", "/v3/mails?region=eu")
+        );
         assert_eq!(request.header("Content-Type"), Some("application/vnd.mails+json"));
         let is_known = request.header("Authorization") == Some("Token a-key")
             && request.header("X-Account-Key") == Some("a-key");
@@ -90,7 +95,8 @@ fn httpdate(time: SystemTime) -> String {
 fn table(server: &StandIn) -> String {
     format!(
         "[http]\nurl = \"{}/v3/mails?region=eu\"\nmethod = \"PUT\"\nbody_file = \"body.json\"\n\
-         idempotency_header = \"X-Once\"\n[http.headers]\nContent-Type = \"application/vnd.mails+json\"\n\
+         idempotency_header = \"X-Once\"\n[http.headers]\nContent-Type = \
+         \"application/vnd.mails+json\"\n\
          [http.secret_headers.Authorization]\nprefix = \"Token \"\nkey_file = \"key\"\n\
          [http.secret_headers.X-Account-Key]\nkey_file = \"key\"\n{RULES}",
         server.url()
@@ -173,7 +179,11 @@ fn answers_mean_what_the_rules_say_and_otherwise_what_their_status_says() {
     ]) {
         let mut sending = Sending::start(&configuration);
         let verdict = sending.verdict(id, &format!("{name}@x.test"));
-        assert_eq!((verdict.kind.as_str(), verdict.after), (expected, after), "{name}: {verdict:?}");
+        assert_eq!(
+            (verdict.kind.as_str(), verdict.after),
+            (expected, after),
+            "{name}: {verdict:?}"
+        );
         assert!(!verdict.reason.contains("x.test"), "{verdict:?}");
         sending.finish();
     }
@@ -223,14 +233,23 @@ fn each_fault_of_a_description_is_one_sentence() {
         (good.replace("X-Once", "X Once"), "`X Once` is no name of a header"),
         (good.replace("X-Once", "X-Once\\r\\nHost: x"), "is no name of a header"),
         (good.replace("X-Once", "content-type"), "the header content-type is set twice"),
-        (good.replace("X-Once", "Content-Length"), "the header content-length belongs to the connection"),
+        (
+            good.replace("X-Once", "Content-Length"),
+            "the header content-length belongs to the connection",
+        ),
         (
             good.replace("\nContent-Type = \"", "\nContent-Type = \"hunter2\\r\\n"),
             "must be one line of ASCII",
         ),
         (good.replace("\nContent-Type =", "\nx-api-key ="), "the header x-api-key holds a secret"),
-        (good.replace("\"Token \"", "\"Token \\u00e4\""), "Authorization must be one line of ASCII"),
-        (good.replacen("key_file = \"key\"", "", 1), "[http.secret_headers.Authorization] key_file"),
+        (
+            good.replace("\"Token \"", "\"Token \\u00e4\""),
+            "Authorization must be one line of ASCII",
+        ),
+        (
+            good.replacen("key_file = \"key\"", "", 1),
+            "[http.secret_headers.Authorization] key_file",
+        ),
         (good.replacen("\"key\"", "\"bad key\"", 1), "ASCII without blanks"),
         (good.replacen("key_file", "key", 1), "unknown field `key`"),
         (rule("status = \"6xx\"\nmeans = \"ok\""), "a status of answers must be like"),
@@ -238,8 +257,14 @@ fn each_fault_of_a_description_is_one_sentence() {
         (rule("status = \"40\"\nmeans = \"ok\""), "a status of answers must be like"),
         (rule("status = \"4xx\"\nmeans = \"hunter2\""), "unknown variant"),
         (rule("status = \"4xx\"\nmeans = \"ok\"\nequals = \"x\""), "both pointer and equals"),
-        (rule("status = \"4xx\"\nmeans = \"ok\"\nequals = \"x\"\npointer = \"x\""), "a pointer of answers"),
-        (rule("status = \"4xx\"\nmeans = \"ok\"\nequals = \"x\"\npointer = \"/~2\""), "a pointer of answers"),
+        (
+            rule("status = \"4xx\"\nmeans = \"ok\"\nequals = \"x\"\npointer = \"x\""),
+            "a pointer of answers",
+        ),
+        (
+            rule("status = \"4xx\"\nmeans = \"ok\"\nequals = \"x\"\npointer = \"/~2\""),
+            "a pointer of answers",
+        ),
         (rule("status = \"4xx\""), "missing field `means`"),
     ] {
         configuration.write("", &table);

@@ -17,7 +17,12 @@ fn configuration(server: &StandIn, rate: &str, domains: &str) -> Configuration {
     Configuration::new("", &table)
 }
 
-fn send(sending: &mut Sending, batch: &str, ids: std::ops::Range<i64>, email: &str) -> Vec<Verdict> {
+fn send(
+    sending: &mut Sending,
+    batch: &str,
+    ids: std::ops::Range<i64>,
+    email: &str,
+) -> Vec<Verdict> {
     let people: Vec<_> = ids.map(|id| (id, email)).collect();
     sending.verdicts(batch, &people)
 }
@@ -33,7 +38,8 @@ fn a_provider_gets_no_more_than_its_rate_and_every_mail() {
     let start = Instant::now();
     let mut sending = Sending::start(&configuration);
     for batch in 0..3 {
-        let verdicts = send(&mut sending, &batch.to_string(), batch * 10..batch * 10 + 10, "ada@x.test");
+        let verdicts =
+            send(&mut sending, &batch.to_string(), batch * 10..batch * 10 + 10, "ada@x.test");
         assert_eq!(count(&verdicts, "ok"), 10);
     }
     assert!(start.elapsed() >= Duration::from_millis(29 * 50), "{:?}", start.elapsed());
@@ -47,10 +53,15 @@ fn where_turns_are_rare_mails_are_given_back_until_the_next_one() {
     let configuration = configuration(&server, "rate = \"1/h\"", "");
     let mut sending = Sending::start(&configuration);
     for (batch, expected) in [(0, 1), (1, 0)] {
-        let verdicts = send(&mut sending, &batch.to_string(), batch * 10..batch * 10 + 5, "ada@x.test");
-        assert_eq!((count(&verdicts, "ok"), count(&verdicts, "unavailable")), (expected, 5 - expected));
+        let verdicts =
+            send(&mut sending, &batch.to_string(), batch * 10..batch * 10 + 5, "ada@x.test");
+        assert_eq!(
+            (count(&verdicts, "ok"), count(&verdicts, "unavailable")),
+            (expected, 5 - expected)
+        );
         let given_back = verdicts.iter().find(|verdict| verdict.kind == "unavailable").unwrap();
-        let is_next_turn = given_back.after.is_some_and(|after| (1_000_000..=3_600_001).contains(&after));
+        let is_next_turn =
+            given_back.after.is_some_and(|after| (1_000_000..=3_600_001).contains(&after));
         assert!(is_next_turn && given_back.reason.contains("the rate of resend"), "{given_back:?}");
     }
     sending.finish();
@@ -60,15 +71,21 @@ fn where_turns_are_rare_mails_are_given_back_until_the_next_one() {
 #[test]
 fn mails_to_a_limited_domain_hold_up_no_others() {
     let server = server();
-    let domains = "[domain_rates]\n\"Slow.test\" = \"1/h\"\n\"b\u{fc}cher.test\" = \"1/h\"\n\"brisk.test\" = \"20/s\"\n";
+    let domains = "[domain_rates]\n\"Slow.test\" = \"1/h\"\n\"b\u{fc}cher.test\" = \"1/h\"\n\
+                   \"brisk.test\" = \"20/s\"\n";
     let configuration = configuration(&server, "", domains);
     let mut sending = Sending::start(&configuration);
-    for (name, ids, email) in [("slow", 0..5, "ada@slow.TEST"), ("idn", 10..15, "ada@b\u{fc}cher.test")] {
+    for (name, ids, email) in
+        [("slow", 0..5, "ada@slow.TEST"), ("idn", 10..15, "ada@b\u{fc}cher.test")]
+    {
         let verdicts = send(&mut sending, name, ids, email);
         assert_eq!((count(&verdicts, "ok"), count(&verdicts, "retry")), (1, 4), "{verdicts:?}");
         let refused = verdicts.iter().find(|verdict| verdict.kind == "retry").unwrap();
         assert!(refused.after.is_some_and(|after| after > 1_000_000), "{refused:?}");
-        assert!(refused.reason.contains("domain") && !refused.reason.contains("test"), "{refused:?}");
+        assert!(
+            refused.reason.contains("domain") && !refused.reason.contains("test"),
+            "{refused:?}"
+        );
     }
     let start = Instant::now();
     let brisk = send(&mut sending, "brisk", 20..40, "ada@brisk.test");
@@ -91,12 +108,15 @@ fn a_mail_that_had_to_wait_is_the_same_when_its_turn_comes() {
     assert_eq!(sending.verdict(2, "bob@slow.test").kind, "retry");
     sending.finish();
     let text = std::fs::read_to_string(before.file()).unwrap();
-    std::fs::write(before.file(), text.replace("1/h", "9/s").replace("Example", "Renamed")).unwrap();
+    std::fs::write(before.file(), text.replace("1/h", "9/s").replace("Example", "Renamed"))
+        .unwrap();
     let mut sending = Sending::start(&before);
     assert_eq!(sending.verdict(2, "bob@slow.test").kind, "ok");
     sending.finish();
     let requests = server.requests();
-    assert!(requests.len() == 2 && requests[1].json()["from"].as_str().unwrap().starts_with("Example"));
+    assert!(
+        requests.len() == 2 && requests[1].json()["from"].as_str().unwrap().starts_with("Example")
+    );
 }
 
 #[test]
@@ -111,7 +131,11 @@ fn limits_that_are_none_are_refused_in_one_sentence() {
         (limited("-1/s"), "", a_rate),
         ("rate = 14".to_owned(), "", "rate"),
         (String::new(), "[domain_rates]\n\"x.test\" = \"fast\"", a_rate),
-        (String::new(), "[domain_rates]\n\"ada@x.test\" = \"1/s\"", "[domain_rates] must have domains"),
+        (
+            String::new(),
+            "[domain_rates]\n\"ada@x.test\" = \"1/s\"",
+            "[domain_rates] must have domains",
+        ),
         (String::new(), "[domain_rates]\n\"\" = \"1/s\"", "[domain_rates] must have domains"),
         (String::new(), "[domain_rates]\n\"x.test\" = \"1/s\"\n\"X.test\" = \"2/s\"", "each once"),
     ] {

@@ -16,13 +16,15 @@ use tempfile::TempDir;
 /// How long a test waits for what must come, on a machine that is busy.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
-/// A variable that cargo sets for every test, and what it holds: a process cannot safely set one of its own.
+/// A variable that cargo sets for every test, and what it holds: a process cannot safely set one of
+/// its own.
 pub(crate) const VARIABLE: (&str, &str) = ("CARGO_PKG_NAME", env!("CARGO_PKG_NAME"));
 
 /// What a collector of this version understands.
 const KNOWS: [&str; 5] = ["in_doubt", "working", "exact", "receipts", "unknown_address"];
 
-/// A folder with a configuration, and what the collector's database counts for it: doubts, by the ids of tokens.
+/// A folder with a configuration, and what the collector's database counts for it: doubts, by the
+/// ids of tokens.
 pub(crate) struct Configuration {
     folder: TempDir,
     doubts: Doubts,
@@ -33,7 +35,8 @@ type Doubts = Arc<Mutex<BTreeMap<i64, u32>>>;
 impl Configuration {
     /// One with these lines before its tables, and these tables.
     pub(crate) fn new(settings: &str, tables: &str) -> Self {
-        let configuration = Self { folder: tempfile::tempdir().unwrap(), doubts: Doubts::default() };
+        let configuration =
+            Self { folder: tempfile::tempdir().unwrap(), doubts: Doubts::default() };
         fs::write(configuration.path("key"), "a-key\n").unwrap();
         configuration.write(settings, tables);
         configuration
@@ -41,7 +44,8 @@ impl Configuration {
 
     pub(crate) fn write(&self, settings: &str, tables: &str) {
         let text = format!(
-            "from = \"Example <us@x.test>\"\nproduct = \"Example\"\njournal = \"journal\"\n{settings}\n\
+            "from = \"Example <us@x.test>\"\nproduct = \"Example\"\njournal = \"journal\"\n\
+             {settings}\n\
              [links]\nbase = \"https://example.test\"\n{tables}"
         );
         fs::write(self.file(), text).unwrap();
@@ -64,7 +68,8 @@ impl Configuration {
     }
 }
 
-/// A sender on a thread; it ends when this is dropped, and is waited for by [`finish`](Self::finish).
+/// A sender on a thread; it ends when this is dropped, and is waited for by
+/// [`finish`](Self::finish).
 pub(crate) struct Sending {
     input: Option<PipeWriter>,
     doubts: Doubts,
@@ -82,16 +87,17 @@ impl Sending {
         let (read, input) = io::pipe().unwrap();
         let (output, write) = io::pipe().unwrap();
         let file = file.to_owned();
-        let ended =
-            thread::spawn(move || mailroom_sender::send_between(&file, None, BufReader::new(read), write));
+        let ended = thread::spawn(move || {
+            mailroom_sender::send_between(&file, None, BufReader::new(read), write)
+        });
         let (sender, answers) = channel();
         let lines = BufReader::new(output).lines();
         thread::spawn(move || lines.map_while(Result::ok).try_for_each(|line| sender.send(line)));
         Self { input: Some(input), doubts: Doubts::default(), answers, ended }
     }
 
-    /// Gives it a batch with an activation for each of these ids and addresses, as a collector that understands every answer. The
-    /// key follows from the id.
+    /// Gives it a batch with an activation for each of these ids and addresses, as a collector that
+    /// understands every answer. The key follows from the id.
     pub(crate) fn write(&mut self, batch: &str, people: &[(i64, &str)]) {
         let doubts = self.doubts.lock().unwrap();
         let item = |(id, email): &(i64, &str)| {
@@ -102,7 +108,8 @@ impl Sending {
             item
         };
         let items: Vec<Value> = people.iter().map(item).collect();
-        let line = json!({"v": 1, "batch": batch, "knows": KNOWS, "items": items}).to_string() + "\n";
+        let line =
+            json!({"v": 1, "batch": batch, "knows": KNOWS, "items": items}).to_string() + "\n";
         self.input.as_mut().unwrap().write_all(line.as_bytes()).unwrap();
     }
 
@@ -122,8 +129,8 @@ impl Sending {
         }
     }
 
-    /// The verdicts on all tokens of a batch: `ok`, `retry`, `in_doubt`, `dead` or `unavailable`, with the reason
-    /// and the pause.
+    /// The verdicts on all tokens of a batch: `ok`, `retry`, `in_doubt`, `dead` or `unavailable`,
+    /// with the reason and the pause.
     pub(crate) fn verdicts(&mut self, batch: &str, people: &[(i64, &str)]) -> Vec<Verdict> {
         self.write(batch, people);
         let mut verdicts: Vec<Option<Verdict>> = vec![None; people.len()];
@@ -165,7 +172,8 @@ impl Verdict {
             after: found["after_ms"].as_u64(),
         };
         for kind in ["retry", "in_doubt", "dead"] {
-            let found = answer[kind].as_array().into_iter().flatten().find(|entry| entry["id"] == id);
+            let found =
+                answer[kind].as_array().into_iter().flatten().find(|entry| entry["id"] == id);
             if let Some(found) = found {
                 return Some(of(kind, found));
             }

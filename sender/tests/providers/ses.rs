@@ -1,4 +1,5 @@
-//! Amazon SES, against a stand-in that computes every signature again and gives the answers that the API reference lists.
+//! Amazon SES, against a stand-in that computes every signature again and gives the answers that
+//! the API reference lists.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::SystemTime;
@@ -25,7 +26,9 @@ fn start_with_rate() -> StandIn {
     StandIn::start(move |request| {
         answer(request, || {
             let has_place = |count| Some(if count < 5 { count + 1 } else { 0 });
-            recent.fetch_update(Ordering::SeqCst, Ordering::SeqCst, has_place).is_ok_and(|count| count < 5)
+            recent
+                .fetch_update(Ordering::SeqCst, Ordering::SeqCst, has_place)
+                .is_ok_and(|count| count < 5)
         })
     })
 }
@@ -34,7 +37,10 @@ fn answer(request: &Request, has_place: impl Fn() -> bool) -> Reply {
     if let Err(kind) = authenticate(request) {
         return refusal(403, kind, "The request is not signed as it must be.");
     }
-    assert_eq!((request.method.as_str(), request.path.as_str()), ("POST", "/v2/email/outbound-emails"));
+    assert_eq!(
+        (request.method.as_str(), request.path.as_str()),
+        ("POST", "/v2/email/outbound-emails")
+    );
     let body = request.json();
     let (Some(to), Some(data)) =
         (body["Destination"]["ToAddresses"][0].as_str(), body["Content"]["Raw"]["Data"].as_str())
@@ -51,8 +57,9 @@ fn answer(request: &Request, has_place: impl Fn() -> bool) -> Reply {
         ["status", status] => Reply::status(status.parse().unwrap()),
         ["cut"] => Reply::Nothing,
         ["unverified"] => {
-            let message =
-                format!("Email address is not verified. The following identities failed the check: {to}");
+            let message = format!(
+                "Email address is not verified. The following identities failed the check: {to}"
+            );
             refusal(400, "MessageRejected", &message)
         }
         ["error", status, kind] => refusal(status.parse().unwrap(), kind, "about the mail"),
@@ -62,24 +69,32 @@ fn answer(request: &Request, has_place: impl Fn() -> bool) -> Reply {
 
 /// As the API writes errors: the name in a header, with a place after it.
 fn refusal(status: u16, kind: &str, message: &str) -> Reply {
-    let header = format!("{kind}:http://internal.amazon.com/coral/com.amazonaws.services.simpleemail/");
+    let header =
+        format!("{kind}:http://internal.amazon.com/coral/com.amazonaws.services.simpleemail/");
     let body = serde_json::json!({"message": message}).to_string();
     Reply::Answer(status, vec![("x-amzn-ErrorType", header)], body)
 }
 
 /// Computes the signature of what came, from the headers that the request says it signed.
 fn authenticate(request: &Request) -> Result<(), &'static str> {
-    let authorization = request.header("Authorization").ok_or("MissingAuthenticationTokenException")?;
-    let rest = authorization.strip_prefix("AWS4-HMAC-SHA256 ").ok_or("IncompleteSignatureException")?;
-    let part = |name: &str| rest.split(", ").find_map(|part| part.strip_prefix(name)?.strip_prefix('='));
+    let authorization =
+        request.header("Authorization").ok_or("MissingAuthenticationTokenException")?;
+    let rest =
+        authorization.strip_prefix("AWS4-HMAC-SHA256 ").ok_or("IncompleteSignatureException")?;
+    let part =
+        |name: &str| rest.split(", ").find_map(|part| part.strip_prefix(name)?.strip_prefix('='));
     let credential: Vec<&str> = part("Credential").unwrap().split('/').collect();
-    let [id, day, region, service, end] = credential[..] else { return Err("IncompleteSignatureException") };
-    // A temporary key without its token, or another one, is as unknown as any other; so is a permanent one with a token.
+    let [id, day, region, service, end] = credential[..] else {
+        return Err("IncompleteSignatureException");
+    };
+    // A temporary key without its token, or another one, is as unknown as any other; so is a
+    // permanent one with a token.
     let mut secret = "a-key";
     let (token, names) = (request.header("X-Amz-Security-Token"), part("SignedHeaders").unwrap());
     match (id, token) {
         (KEY_ID, None) => {}
-        ("ASIAEXAMPLE", Some(TOKEN)) if names.split(';').any(|name| name == "x-amz-security-token") => {}
+        ("ASIAEXAMPLE", Some(TOKEN))
+            if names.split(';').any(|name| name == "x-amz-security-token") => {}
         ("ASIAEXAMPLE", Some(TOKEN)) => return Err("InvalidSignatureException"),
         ("ASIAVARIABLE", Some(env!("CARGO_PKG_VERSION"))) => secret = VARIABLE.1,
         _ => return Err("UnrecognizedClientException"),
@@ -91,7 +106,8 @@ fn authenticate(request: &Request) -> Result<(), &'static str> {
     for required in ["host", "x-amz-date", "content-type"] {
         assert!(names.split(';').any(|name| name == required), "{names}");
     }
-    let headers = names.split(';').map(|name| format!("{name}:{}\n", request.header(name).unwrap()));
+    let headers =
+        names.split(';').map(|name| format!("{name}:{}\n", request.header(name).unwrap()));
     let headers = headers.collect::<Vec<_>>().concat();
     let hex = |bytes: &[u8]| base16ct::lower::encode_string(bytes);
     let (path, query) = request.path.split_once('?').unwrap_or((&request.path, ""));
@@ -110,7 +126,8 @@ fn authenticate(request: &Request) -> Result<(), &'static str> {
 
 fn configuration(server: &StandIn, further: &str) -> Configuration {
     let table = format!(
-        "[ses]\nregion = \"eu-central-1\"\nkey_id = \"{KEY_ID}\"\nkey_file = \"key\"\nurl = \"{}\"\n{further}",
+        "[ses]\nregion = \"eu-central-1\"\nkey_id = \"{KEY_ID}\"\nkey_file = \"key\"\nurl = \
+         \"{}\"\n{further}",
         server.url()
     );
     Configuration::new("", &table)
@@ -130,8 +147,11 @@ fn a_mail_goes_out_as_mime_with_a_signature_that_fits() {
     assert_eq!(body["ConfigurationSetName"], "reports");
     let mail = Base64::decode_vec(body["Content"]["Raw"]["Data"].as_str().unwrap()).unwrap();
     let mail = String::from_utf8(mail).unwrap();
-    for line in ["From: Example <us@x.test>\r\n", "To: ada@x.test\r\n", "Auto-Submitted: auto-generated\r\n"]
-    {
+    for line in [
+        "From: Example <us@x.test>\r\n",
+        "To: ada@x.test\r\n",
+        "Auto-Submitted: auto-generated\r\n",
+    ] {
         assert!(mail.contains(line), "{mail}");
     }
     assert!(mail.replace("=\r\n", "").contains(&token(1)), "{mail}");
@@ -179,7 +199,8 @@ fn the_token_of_temporary_credentials_is_sent_signed_and_never_shown() {
     let url = server.url();
     let table = |key_id: &str, further: &str| {
         format!(
-            "[ses]\nregion = \"eu-central-1\"\nkey_id = {key_id:?}\nkey_file = \"key\"\nurl = {url:?}\n{further}"
+            "[ses]\nregion = \"eu-central-1\"\nkey_id = {key_id:?}\nkey_file = \"key\"\nurl = \
+             {url:?}\n{further}"
         )
     };
     let with_token = table("ASIAEXAMPLE", "session_token_file = \"token\"\n");
@@ -191,7 +212,10 @@ fn the_token_of_temporary_credentials_is_sent_signed_and_never_shown() {
     assert_eq!(sending.verdict(1, "ada@x.test").kind, "ok");
     sending.finish();
     let mut request = server.requests().remove(1);
-    assert_eq!((request.header("X-Amz-Security-Token"), authenticate(&request)), (Some(TOKEN), Ok(())));
+    assert_eq!(
+        (request.header("X-Amz-Security-Token"), authenticate(&request)),
+        (Some(TOKEN), Ok(()))
+    );
     // The stand-in would notice a token that is not signed.
     let unsigned = |value: &str| value.replace(";x-amz-security-token", "");
     request.headers.iter_mut().for_each(|(_, value)| *value = unsigned(value));
@@ -210,7 +234,10 @@ fn the_token_of_temporary_credentials_is_sent_signed_and_never_shown() {
         let mut sending = Sending::start(&configuration);
         let verdict = sending.verdict(number, "ada@x.test");
         let is_told = verdict.reason.contains("UnrecognizedClientException");
-        assert!(verdict.kind == "unavailable" && is_told && !verdict.reason.contains(another), "{verdict:?}");
+        assert!(
+            verdict.kind == "unavailable" && is_told && !verdict.reason.contains(another),
+            "{verdict:?}"
+        );
         sending.finish();
     }
     for (token, further) in [
@@ -219,7 +246,10 @@ fn the_token_of_temporary_credentials_is_sent_signed_and_never_shown() {
         ("hunter2\u{e4}", "session_token_file = \"token\"\n"),
         ("", "session_token_file = \"token\"\n"),
         ("hunter2", "session_token_file = \"nothing\"\n"),
-        ("hunter2", "session_token_file = \"token\"\nsession_token_variable = \"AWS_SESSION_TOKEN\"\n"),
+        (
+            "hunter2",
+            "session_token_file = \"token\"\nsession_token_variable = \"AWS_SESSION_TOKEN\"\n",
+        ),
         ("hunter2", "session_token_variable = \"MAILROOM_TOKEN\"\n"),
         ("hunter2", "session_token_variable = \"NO_SUCH_VARIABLE\"\n"),
         ("hunter2", "session_token = \"hunter2\"\n"),
@@ -244,12 +274,19 @@ fn the_key_and_the_token_come_from_variables() {
     for (table, expected) in [
         (table.clone(), None),
         (table.replace(VARIABLE.0, "CARGO_PKG_VERSION"), Some("InvalidSignatureException")),
-        (table.replace("\"CARGO_PKG_VERSION\"", "\"CARGO_PKG_NAME\""), Some("UnrecognizedClientException")),
+        (
+            table.replace("\"CARGO_PKG_VERSION\"", "\"CARGO_PKG_NAME\""),
+            Some("UnrecognizedClientException"),
+        ),
     ] {
         let configuration = Configuration::new("", &table);
         let mut sending = Sending::start(&configuration);
         let verdict = sending.verdict(1, "ada@x.test");
-        assert_eq!(verdict.kind, if expected.is_some() { "unavailable" } else { "ok" }, "{verdict:?}");
+        assert_eq!(
+            verdict.kind,
+            if expected.is_some() { "unavailable" } else { "ok" },
+            "{verdict:?}"
+        );
         assert!(expected.is_none_or(|expected| verdict.reason.contains(expected)), "{verdict:?}");
         sending.finish();
     }
@@ -285,7 +322,10 @@ fn a_key_that_is_refused_is_said_by_the_check_and_never_shown() {
     assert!(error.contains("403") && !error.contains("another-key"), "{error}");
     let mut sending = Sending::start(&configuration);
     let verdict = sending.verdict(1, "ada@x.test");
-    assert!(verdict.kind == "unavailable" && verdict.reason.contains("InvalidSignature"), "{verdict:?}");
+    assert!(
+        verdict.kind == "unavailable" && verdict.reason.contains("InvalidSignature"),
+        "{verdict:?}"
+    );
 }
 
 #[test]

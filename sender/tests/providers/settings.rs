@@ -1,4 +1,5 @@
-//! Settings that every provider has in a form of its own: where its secret is, and where answers go.
+//! Settings that every provider has in a form of its own: where its secret is, and where answers
+//! go.
 
 use std::fs;
 
@@ -10,8 +11,10 @@ use crate::stand_in::{Reply, Request, StandIn};
 /// A configuration that names the variable, and what a stand-in gets of it.
 fn request(settings: &str, table: &str) -> Request {
     let server = StandIn::start(|_| Reply::status(200));
-    let configuration = Configuration::new(settings, &format!("{table}\nurl = \"{}\"\n", server.url()));
-    fs::write(configuration.path("body.json"), r#"{"reply_to": {{ reply_to }}, "to": {{ to }}}"#).unwrap();
+    let configuration =
+        Configuration::new(settings, &format!("{table}\nurl = \"{}\"\n", server.url()));
+    fs::write(configuration.path("body.json"), r#"{"reply_to": {{ reply_to }}, "to": {{ to }}}"#)
+        .unwrap();
     let mut sending = Sending::start(&configuration);
     assert_eq!(sending.verdict(1, "ada@x.test").kind, "ok");
     sending.finish();
@@ -31,7 +34,8 @@ fn a_key_comes_from_the_variable_that_the_configuration_names() {
     // A table of its own after those of the provider.
     let server = StandIn::start(|_| Reply::status(200));
     let table = format!(
-        "[http]\nurl = \"{}\"\nbody_file = \"body.json\"\n[http.secret_headers.X-Key]\nprefix = \"Key \"\nkey_variable = \"{variable}\"\n",
+        "[http]\nurl = \"{}\"\nbody_file = \"body.json\"\n[http.secret_headers.X-Key]\nprefix = \
+         \"Key \"\nkey_variable = \"{variable}\"\n",
         server.url()
     );
     let configuration = Configuration::new("", &table);
@@ -62,7 +66,8 @@ fn a_key_has_one_source_that_holds_something() {
 fn answers_of_people_go_to_reply_to_and_to_the_sender_without_it() {
     let ses = "[ses]\nregion = \"eu-central-1\"\nkey_id = \"AKIDEXAMPLE\"\nkey_file = \"key\"";
     let of_mime = |request: &Request| {
-        let mail = Base64::decode_vec(request.json()["Content"]["Raw"]["Data"].as_str().unwrap()).unwrap();
+        let mail =
+            Base64::decode_vec(request.json()["Content"]["Raw"]["Data"].as_str().unwrap()).unwrap();
         let mail = String::from_utf8(mail).unwrap();
         mail.lines().find_map(|line| line.strip_prefix("Reply-To: ").map(str::to_owned))
     };
@@ -73,11 +78,18 @@ fn answers_of_people_go_to_reply_to_and_to_the_sender_without_it() {
     };
     let reply_to = "reply_to = \"Help <help@x.test>\"";
     for (table, read) in [
-        ("[resend]\nkey_file = \"key\"", &of_json("reply_to") as &dyn Fn(&Request) -> Option<String>),
+        (
+            "[resend]\nkey_file = \"key\"",
+            &of_json("reply_to") as &dyn Fn(&Request) -> Option<String>,
+        ),
         ("[postmark]\nkey_file = \"key\"", &of_json("ReplyTo")),
         (ses, &of_mime),
     ] {
-        assert_eq!(read(&request(reply_to, table)).as_deref(), Some("Help <help@x.test>"), "{table}");
+        assert_eq!(
+            read(&request(reply_to, table)).as_deref(),
+            Some("Help <help@x.test>"),
+            "{table}"
+        );
         assert_eq!(read(&request("", table)), None, "{table}");
     }
     let table = "[http]\nbody_file = \"body.json\"";

@@ -87,7 +87,8 @@ fn serve(
         let headers: Vec<String> =
             headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
         let (headers, length) = (headers.concat(), body.len());
-        let text = format!("HTTP/1.1 {status} X\r\nContent-Length: {length}\r\n{headers}\r\n{body}");
+        let text =
+            format!("HTTP/1.1 {status} X\r\nContent-Length: {length}\r\n{headers}\r\n{body}");
         // In one piece: a second packet would wait for the acknowledgement of the first.
         output.write_all(text.as_bytes()).ok()?;
     }
@@ -109,7 +110,8 @@ fn read(input: &mut impl BufRead) -> Option<Request> {
         headers.push((name.to_owned(), value.trim().to_owned()));
     }
     let mut request = Request { method, path, headers, body: Vec::new() };
-    let length = request.header("Content-Length").and_then(|length| length.parse().ok()).unwrap_or(0);
+    let length =
+        request.header("Content-Length").and_then(|length| length.parse().ok()).unwrap_or(0);
     input.take(length).read_to_end(&mut request.body).ok()?;
     Some(request)
 }

@@ -1,7 +1,9 @@
-//! Every public operation of the core, linked for a machine that has neither an allocator nor an operating system.
+//! Every public operation of the core, linked for a machine that has neither an allocator nor an
+//! operating system.
 //!
-//! `tests/tests/offline/bare_metal.rs` builds this for `thumbv7em-none-eabi` and reads the program's symbols. On any other
-//! target it is an empty program, so that the workspace builds everywhere.
+//! `tests/tests/offline/bare_metal.rs` builds this for `thumbv7em-none-eabi` and reads the
+//! program's symbols. On any other target it is an empty program, so that the workspace builds
+//! everywhere.
 
 #![cfg_attr(target_os = "none", no_std, no_main)]
 
@@ -12,9 +14,10 @@ mod probes {
 
     use core::{cell::RefCell, panic::PanicInfo};
     use mailroom_verifier_core::{
-        Action, Actions, Binding, ConsumedId, Expected, Further, Grant, Guard, InvalidAction, KeyRing,
-        MemoryCache, Moment, Owner, RedeemError, Secret, SharedKey, SignedToken, Signer, Slot, Unsignable,
-        UntrustedToken, Unusable, VerifiedLink, VerifiedToken, VerifyError, VerifyingKey,
+        Action, Actions, Binding, ConsumedId, Expected, Further, Grant, Guard, InvalidAction,
+        KeyRing, MemoryCache, Moment, Owner, RedeemError, Secret, SharedKey, SignedToken, Signer,
+        Slot, Unsignable, UntrustedToken, Unusable, VerifiedLink, VerifiedToken, VerifyError,
+        VerifyingKey,
     };
 
     #[used]
@@ -33,8 +36,9 @@ mod probes {
         &KeyRing<&[VerifyingKey]>,
         Expected<'_>,
         Moment,
-    ) -> Result<VerifiedToken, VerifyError> =
-        |token, ring, expected, moment| UntrustedToken::parse(token)?.verify(ring, expected, moment);
+    ) -> Result<VerifiedToken, VerifyError> = |token, ring, expected, moment| {
+        UntrustedToken::parse(token)?.verify(ring, expected, moment)
+    };
 
     #[used]
     static VERIFY_LINK: for<'r> fn(
@@ -42,8 +46,9 @@ mod probes {
         &'r KeyRing<&[VerifyingKey]>,
         Action,
         Moment,
-    ) -> Result<VerifiedLink<'r>, VerifyError> =
-        |token, ring, action, moment| UntrustedToken::parse(token)?.verify_link(ring, action, moment);
+    ) -> Result<VerifiedLink<'r>, VerifyError> = |token, ring, action, moment| {
+        UntrustedToken::parse(token)?.verify_link(ring, action, moment)
+    };
 
     type Store<'a> = RefCell<MemoryCache<&'a mut [Slot]>>;
 
@@ -62,7 +67,8 @@ mod probes {
     static LOAD_KEY: fn(&[u8]) -> Option<VerifyingKey> = |text| VerifyingKey::parse(text).ok();
 
     #[used]
-    static LOAD_PREPARED: fn(&[u8; SharedKey::PREPARED_LENGTH]) -> SharedKey = SharedKey::from_prepared;
+    static LOAD_PREPARED: fn(&[u8; SharedKey::PREPARED_LENGTH]) -> SharedKey =
+        SharedKey::from_prepared;
 
     #[used]
     static BIND: fn(&[u8]) -> Option<Binding> = |nonce| Binding::of_nonce(nonce);

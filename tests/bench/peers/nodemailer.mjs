@@ -1,11 +1,17 @@
-// A sender for `mailroom collect --sender`, as one writes it with nodemailer's pool. Started by `cargo xtask bench send`.
+// A sender for `mailroom collect --sender`, as one writes it with nodemailer's pool. Started by
+// `cargo xtask bench send`.
 
 import { createInterface } from "node:readline";
 import nodemailer from "nodemailer";
 
 const { SMTP_SERVER, MAIL_FROM, LINK_BASE } = process.env;
 const [host, port] = SMTP_SERVER.split(":");
-const transport = nodemailer.createTransport({ pool: true, host, port: Number(port), ignoreTLS: true });
+const transport = nodemailer.createTransport({
+  pool: true,
+  host,
+  port: Number(port),
+  ignoreTLS: true,
+});
 
 async function send(item) {
   const link = `${LINK_BASE}${item.path}?token=${item.token}`;

@@ -1,6 +1,7 @@
-// Drains no-op jobs from another queue in PostgreSQL. Started by `cargo xtask bench drain` with the URL of a database in
-// DATABASE_URL; prints one line of JSON. The time is that from the start of the workers, in a process that runs already, to
-// the start of the last job: what a queue does before and after is not counted.
+// Drains no-op jobs from another queue in PostgreSQL. Started by `cargo xtask bench drain` with the
+// URL of a database in DATABASE_URL; prints one line of JSON. The time is that from the start of
+// the workers, in a process that runs already, to the start of the last job: what a queue does
+// before and after is not counted.
 
 import { EventEmitter } from "node:events";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -26,7 +27,9 @@ const peers = {
 };
 const drain = peers[values.peer];
 if (!drain || !Number.isSafeInteger(jobs) || jobs < 1 || !connectionString) {
-  throw new Error(`usage: DATABASE_URL=… node peers.mjs --jobs N --peer ${Object.keys(peers).join("|")}`);
+  throw new Error(
+    `usage: DATABASE_URL=… node peers.mjs --jobs N --peer ${Object.keys(peers).join("|")}`,
+  );
 }
 const milliseconds = await drain();
 console.log(JSON.stringify({ peer: values.peer, jobs, milliseconds }));
@@ -66,7 +69,10 @@ async function sql(statement, parameters) {
   }
 }
 
-/** Waits until every job is completed. A worker that is stopped before gives up what it has not yet completed. */
+/**
+ * Waits until every job is completed. A worker that is stopped before gives up what it has not yet
+ * completed.
+ */
 async function untilEmpty(count) {
   const end = performance.now() + TIMEOUT_MS;
   for (;;) {
@@ -82,14 +88,21 @@ async function untilEmpty(count) {
 }
 
 async function graphileWorker(worker) {
-  const logger = { scope: () => logger, error: console.error, warn: console.error, info() {}, debug() {} };
+  const logger = {
+    scope: () => logger,
+    error: console.error,
+    warn: console.error,
+    info() {},
+    debug() {},
+  };
   const utils = await makeWorkerUtils({ connectionString, logger });
   await utils.migrate();
   await utils.release();
   // In one transaction its triggers would take a time that grows with the square of the number.
   for (let start = 1; start <= jobs; start += 1000) {
     await sql(
-      "SELECT graphile_worker.add_job('noop', json_build_object('number', n)) FROM generate_series($1::int, $2::int) AS n",
+      "SELECT graphile_worker.add_job('noop', json_build_object('number', n)) FROM " +
+        "generate_series($1::int, $2::int) AS n",
       [start, Math.min(start + 999, jobs)],
     );
   }
@@ -103,7 +116,8 @@ async function graphileWorker(worker) {
     events: new EventEmitter(),
     taskList: { noop: async (payload) => ran(payload.number) },
     preset: {
-      // One connection a job and one to listen with; the default of ten would make jobs wait for connections.
+      // One connection a job and one to listen with; the default of ten would make jobs wait for
+      // connections.
       worker: { connectionString, concurrentJobs: AT_ONCE, maxPoolSize: AT_ONCE + 1, ...worker },
     },
   });
@@ -126,7 +140,8 @@ async function pgBoss() {
   await sql("CHECKPOINT");
   const { finished, ran } = counter();
   const started = performance.now();
-  // In its default settings it takes one job every two seconds; these are the ones that it offers for speed.
+  // In its default settings it takes one job every two seconds; these are the ones that it offers
+  // for speed.
   await boss.work(
     "noop",
     { batchSize: 100, burstWhenBatchFull: true, localConcurrency: 4, pollingIntervalSeconds: 0.5 },
@@ -137,7 +152,9 @@ async function pgBoss() {
     },
   );
   const ended = await finished;
-  await untilEmpty("SELECT count(*) AS left FROM pgboss.job WHERE name = 'noop' AND state <> 'completed'");
+  await untilEmpty(
+    "SELECT count(*) AS left FROM pgboss.job WHERE name = 'noop' AND state <> 'completed'",
+  );
   await boss.stop({ graceful: true });
   await sql("DELETE FROM pgboss.job WHERE name = 'noop'");
   return ended - started;

@@ -1,8 +1,10 @@
-//! How fast `mailroom collect` drains waiting tokens, and with how much memory, beside other queues.
+//! How fast `mailroom collect` drains waiting tokens, and with how much memory, beside other
+//! queues.
 //!
-//! Each round is a new collector on a refilled queue, from its start to the last line. The contestants take turns, so that
-//! other load on the machine slows all of them. Every round is checked: each token was printed once with a genuine
-//! signature; each job of another queue ran once.
+//! Each round is a new collector on a refilled queue, from its start to the last line. The
+//! contestants take turns, so that other load on the machine slows all of them. Every round is
+//! checked: each token was printed once with a genuine signature; each job of another queue ran
+//! once.
 
 use std::fmt;
 use std::time::Instant;
@@ -69,7 +71,8 @@ impl fmt::Display for Contestant {
 /// The rounds of one contestant.
 struct Figures {
     contestant: Contestant,
-    /// Tokens, or jobs, per second: of whole rounds, and of their first and last [`PART`] if they have as many.
+    /// Tokens, or jobs, per second: of whole rounds, and of their first and last [`PART`] if they
+    /// have as many.
     rates: Vec<u32>,
     first: Vec<u32>,
     last: Vec<u32>,
@@ -77,17 +80,21 @@ struct Figures {
     peaks: Vec<u32>,
 }
 
-pub(crate) async fn drain(server: &Cluster, &Drain { tokens, rounds, alone }: &Drain) -> Result<Report> {
+pub(crate) async fn drain(
+    server: &Cluster,
+    &Drain { tokens, rounds, alone }: &Drain,
+) -> Result<Report> {
     let kinds = [Kind::Deliveries, Kind::Cursor];
-    let ours = kinds
-        .iter()
-        .flat_map(|kind| LIMITS.map(|limit| Contestant::Mailroom { kind: *kind, limit, is_pinned: false }));
+    let ours = kinds.iter().flat_map(|kind| {
+        LIMITS.map(|limit| Contestant::Mailroom { kind: *kind, limit, is_pinned: false })
+    });
     let others = Peer::ALL.into_iter().filter(|_| !alone).map(Contestant::Other);
     let figures = measure(server, ours.chain(others).collect(), tokens, rounds).await?;
 
     let version = server.installation().major;
-    let title =
-        format!("{tokens} tokens drained on PostgreSQL {version}, tokens/s, median of {rounds} rounds");
+    let title = format!(
+        "{tokens} tokens drained on PostgreSQL {version}, tokens/s, median of {rounds} rounds"
+    );
     let (has_parts, columns) = if tokens < 2 * PART { (false, 1) } else { (true, 3) };
     let (first, last) = (format!("first {PART}"), format!("last {PART}"));
     let mut table = Table::new(&title, &[&"all" as &dyn fmt::Display, &first, &last][..columns]);
@@ -96,13 +103,16 @@ pub(crate) async fn drain(server: &Cluster, &Drain { tokens, rounds, alone }: &D
         let [all, first, last] = [rates, first, last].map(|rates| median(rates));
         match contestant {
             Contestant::Mailroom { kind, limit, .. } => {
-                let parts =
-                    [("first", first), ("last", last)].map(|(name, rate)| (format!("{name}_{PART}"), rate));
+                let parts = [("first", first), ("last", last)]
+                    .map(|(name, rate)| (format!("{name}_{PART}"), rate));
                 json["tokens_per_s"][kind.name()][limit.to_string()] = all.into();
                 for (name, rate) in parts.into_iter().filter(|_| has_parts) {
                     json[name][kind.name()][limit.to_string()] = rate.into();
                 }
-                table.row(&contestant.to_string(), &[&all as &dyn fmt::Display, &first, &last][..columns]);
+                table.row(
+                    &contestant.to_string(),
+                    &[&all as &dyn fmt::Display, &first, &last][..columns],
+                );
             }
             Contestant::Other(peer) => {
                 json["peers"][peer.name()] = all.into();
@@ -122,7 +132,8 @@ pub(crate) async fn pinned(server: &Cluster, &Alone { tokens, rounds }: &Alone) 
     let [free, pinned] = [0, 1].map(|index: usize| median(&figures[index].rates));
     let share = rounded(f64::from(pinned) / f64::from(free), 3);
     let title = format!(
-        "{tokens} tokens drained in batches of {limit} on PostgreSQL {version}, median of {rounds} rounds"
+        "{tokens} tokens drained in batches of {limit} on PostgreSQL {version}, median of {rounds} \
+         rounds"
     );
     let mut table = Table::new(&title, &[&"tokens/s"]);
     table.row("no snapshot held", &[&free]);
@@ -133,12 +144,16 @@ pub(crate) async fn pinned(server: &Cluster, &Alone { tokens, rounds }: &Alone) 
 
 /// How much memory the collector of the queue of deliveries has at the most.
 pub(crate) async fn memory(server: &Cluster, &Alone { tokens, rounds }: &Alone) -> Result<Report> {
-    let contestants =
-        LIMITS.map(|limit| Contestant::Mailroom { kind: Kind::Deliveries, limit, is_pinned: false });
+    let contestants = LIMITS.map(|limit| Contestant::Mailroom {
+        kind: Kind::Deliveries,
+        limit,
+        is_pinned: false,
+    });
     let figures = measure(server, contestants.to_vec(), tokens, rounds).await?;
     let version = server.installation().major;
     let title = format!(
-        "{tokens} tokens drained on PostgreSQL {version}, most resident memory of the collector, {rounds} rounds"
+        "{tokens} tokens drained on PostgreSQL {version}, most resident memory of the collector, \
+         {rounds} rounds"
     );
     let mut table = Table::new(&title, &[&"median kB", &"largest kB", &"tokens/s"]);
     let mut json = Map::new();
@@ -162,7 +177,10 @@ async fn measure(
     ensure!(rounds > 0, "--rounds: at least one is needed");
     // None waits for a batch to fill.
     let multiple = LIMITS[LIMITS.len() - 1];
-    ensure!(tokens > 0 && tokens.is_multiple_of(multiple), "--tokens: a multiple of {multiple} is needed");
+    ensure!(
+        tokens > 0 && tokens.is_multiple_of(multiple),
+        "--tokens: a multiple of {multiple} is needed"
+    );
     eprintln!("making {tokens} tokens ...");
     let mut queues = Vec::new();
     for kind in [Kind::Deliveries, Kind::Cursor] {
@@ -188,7 +206,9 @@ async fn measure(
             match figures.contestant {
                 Contestant::Mailroom { kind, limit, is_pinned } => {
                     let queue = queues.iter().find(|queue| queue.kind == kind);
-                    figures.run(queue.context("every kind has a queue")?, tokens, limit, is_pinned).await?;
+                    figures
+                        .run(queue.context("every kind has a queue")?, tokens, limit, is_pinned)
+                        .await?;
                 }
                 Contestant::Other(peer) => {
                     let jobs = peer.jobs(tokens);

@@ -1,4 +1,5 @@
-//! Benchmarks of `mailroom` and its database on a throwaway PostgreSQL. `cargo xtask bench` starts them.
+//! Benchmarks of `mailroom` and its database on a throwaway PostgreSQL. `cargo xtask bench` starts
+//! them.
 
 mod adaptive;
 mod check;
@@ -22,7 +23,10 @@ use mailroom_tests::postgres::{Cluster, Wanted};
 use crate::report::Report;
 
 #[derive(Parser)]
-#[command(bin_name = "cargo xtask bench", about = "Benchmarks of mailroom on a throwaway PostgreSQL")]
+#[command(
+    bin_name = "cargo xtask bench",
+    about = "Benchmarks of mailroom on a throwaway PostgreSQL"
+)]
 struct Options {
     #[command(subcommand)]
     benchmark: Benchmark,
@@ -38,17 +42,19 @@ struct Options {
 
 #[derive(clap::Subcommand)]
 enum Benchmark {
-    /// The waiting tokens that `mailroom collect` signs and prints in a second, beside other queues that do nothing with
-    /// their jobs
+    /// The waiting tokens that `mailroom collect` signs and prints in a second, beside other queues
+    /// that do nothing with their jobs
     Drain(drain::Drain),
-    /// The same with the queue of deliveries alone, with and without a snapshot that is held open elsewhere
+    /// The same with the queue of deliveries alone, with and without a snapshot that is held open
+    /// elsewhere
     Pinned(drain::Alone),
-    /// The most memory that a collector of the queue of deliveries has while it drains, by its batch limit
+    /// The most memory that a collector of the queue of deliveries has while it drains, by its
+    /// batch limit
     Memory(drain::Alone),
     /// From the commit of a registration to its line, of a collector that waits for notifications
     Latency(wake::Latency),
-    /// Registrations by 1 and by 16 writers while a collector is notified, while it only polls, and while every
-    /// registration notifies
+    /// Registrations by 1 and by 16 writers while a collector is notified, while it only polls, and
+    /// while every registration notifies
     Wake(wake::Wake),
     /// Each migration on a large database: how long it takes, and how long others wait for it
     Migrations(migrations::Migrations),
@@ -56,7 +62,8 @@ enum Benchmark {
     Requests(requests::Requests),
     /// A simulated day: `--adaptive` beside fixed batch limits and timeouts; without PostgreSQL
     Adaptive(adaptive::Adaptive),
-    /// The tokens that become mails in a second, by `mailroom send` and by other senders, and the memory that it takes
+    /// The tokens that become mails in a second, by `mailroom send` and by other senders, and the
+    /// memory that it takes
     Send(send::Send),
 }
 

@@ -1,7 +1,7 @@
 //! How long each migration takes, and how long it keeps others from a large table.
 //!
-//! Others are four connections, which read and write accounts and tokens every few milliseconds: each takes the lock of a
-//! reader or a writer and releases it. Each figure is the longest wait.
+//! Others are four connections, which read and write accounts and tokens every few milliseconds:
+//! each takes the lock of a reader or a writer and releases it. Each figure is the longest wait.
 
 use std::fmt::Display;
 use std::fs;
@@ -43,7 +43,9 @@ pub(crate) async fn measure(server: &Cluster, &Migrations { rows }: &Migrations)
     fill(&client, rows).await?;
 
     let version = server.installation().major;
-    let title = format!("PostgreSQL {version}, {rows} accounts, {rows} tokens; waits in ms, read and write");
+    let title = format!(
+        "PostgreSQL {version}, {rows} accounts, {rows} tokens; waits in ms, read and write"
+    );
     let headings: [&dyn Display; 7] =
         [&"s", &"s of CPU", &"accounts", &"accounts", &"tokens", &"tokens", &"MB of log"];
     let mut table = Table::new(&title, &headings);
@@ -52,7 +54,8 @@ pub(crate) async fn measure(server: &Cluster, &Migrations { rows }: &Migrations)
     for (name, script) in steps {
         eprintln!("{name} ...");
         let step = run(&database, &client, server.process_id()?, &script).await?;
-        let [took, cpu] = [step.took.as_secs_f64(), step.processor_seconds].map(|time| rounded(time, 2));
+        let [took, cpu] =
+            [step.took.as_secs_f64(), step.processor_seconds].map(|time| rounded(time, 2));
         let waits = step.waits.iter().map(Duration::as_millis).collect::<Vec<_>>();
         let megabytes = step.log_bytes / 1_000_000;
         let mut figures: Vec<&dyn Display> = vec![&took, &cpu];
@@ -64,18 +67,21 @@ pub(crate) async fn measure(server: &Cluster, &Migrations { rows }: &Migrations)
     Ok(Report { table, json })
 }
 
-/// One row a person, as a registration writes it, without the triggers that would take most of the time. As after some years: half of
-/// the tokens were used, one in a hundred can still be, and the cursor has still to pass a tenth.
+/// One row a person, as a registration writes it, without the triggers that would take most of the
+/// time. As after some years: half of the tokens were used, one in a hundred can still be, and the
+/// cursor has still to pass a tenth.
 async fn fill(client: &Client, rows: u32) -> Result<()> {
     client
         .batch_execute(&format!(
             "SET session_replication_role = replica;
             INSERT INTO accounts (email, login)
-                SELECT 'somebody.' || n || '@example.test', 'somebody.' || n FROM generate_series(1, {rows}) AS n;
+                SELECT 'somebody.' || n || '@example.test', 'somebody.' || n
+                    FROM generate_series(1, {rows}) AS n;
             INSERT INTO tokens (account, action, expires_at, consumed_at)
                 SELECT
                     id, 'activation',
-                    extract(epoch FROM now() + CASE WHEN id % 100 = 0 THEN interval '1 day' ELSE interval '-1 hour' END),
+                    extract(epoch FROM now() + CASE WHEN id % 100 = 0 THEN interval '1 day' ELSE
+                    interval '-1 hour' END),
                     CASE WHEN id % 2 = 1 THEN extract(epoch FROM now() - interval '2 hours') END
                 FROM accounts;
             UPDATE jobs SET last_seq = {rows} / 10 * 9;
@@ -92,8 +98,8 @@ async fn fill(client: &Client, rows: u32) -> Result<()> {
     Ok(())
 }
 
-/// The files with an ending, oldest first, without migration 0, which makes new tables only, and the last one, which refuses while
-/// tokens are unexpired and has no way back.
+/// The files with an ending, oldest first, without migration 0, which makes new tables only, and
+/// the last one, which refuses while tokens are unexpired and has no way back.
 fn scripts(ending: &str) -> Result<Vec<(String, String)>> {
     let mut found: Vec<(u64, PathBuf)> = Vec::new();
     for entry in fs::read_dir(tools::workspace().join("migrations"))? {
@@ -150,10 +156,11 @@ async fn run(database: &Database, client: &Client, server: u32, script: &str) ->
     Ok(Step { took, processor_seconds, waits, log_bytes })
 }
 
-/// What a connection's process has used so far, and those that the server has seen end, such as the ones that help to
-/// build an index.
+/// What a connection's process has used so far, and those that the server has seen end, such as the
+/// ones that help to build an index.
 fn processor_seconds(server: u32, backend: u32) -> Result<f64> {
-    // The columns of proc_pid_stat(5), counted after the name in parentheses: own time, then that of children.
+    // The columns of proc_pid_stat(5), counted after the name in parentheses: own time, then that
+    // of children.
     let ticks = |process: u32, columns: RangeInclusive<usize>| -> Result<u64> {
         let stat = fs::read_to_string(format!("/proc/{process}/stat"))?;
         let (_, columns_after_name) = stat.rsplit_once(')').context("the process has a name")?;
@@ -166,7 +173,12 @@ fn processor_seconds(server: u32, backend: u32) -> Result<f64> {
     Ok(used as f64 / rustix::param::clock_ticks_per_second() as f64)
 }
 
-async fn longest_wait(client: Client, table: &str, mode: &str, ended: Arc<AtomicBool>) -> Result<Duration> {
+async fn longest_wait(
+    client: Client,
+    table: &str,
+    mode: &str,
+    ended: Arc<AtomicBool>,
+) -> Result<Duration> {
     let lock = format!("BEGIN; LOCK TABLE {table} IN {mode} MODE; COMMIT");
     let mut longest = Duration::ZERO;
     while !ended.load(Ordering::Relaxed) {

@@ -41,7 +41,8 @@ impl Peer {
         }
     }
 
-    /// How many jobs it gets where the others get so many: the slow ones fewer, for a bearable run time.
+    /// How many jobs it gets where the others get so many: the slow ones fewer, for a bearable run
+    /// time.
     pub(crate) fn jobs(self, tokens: u32) -> u32 {
         match self {
             Self::Textbook | Self::GraphileWorker => tokens / 5,
@@ -58,8 +59,8 @@ pub(crate) struct Peers {
 impl Peers {
     /// Makes their databases. The server must take TCP connections.
     pub(crate) fn create(server: &Cluster) -> Result<Self> {
-        let node =
-            env::var_os(NODE).with_context(|| format!("{NODE} is not set: run `cargo xtask bench drain`"))?;
+        let node = env::var_os(NODE)
+            .with_context(|| format!("{NODE} is not set: run `cargo xtask bench drain`"))?;
         let url = format!("postgresql://postgres@127.0.0.1:{}/postgres", server.port());
         let databases = Peer::ALL.map(|peer| Ok((peer, Database::create_on(&url)?)));
         Ok(Self { node: node.into(), databases: databases.into_iter().collect::<Result<_>>()? })
@@ -78,7 +79,8 @@ impl Peers {
             .args(["--peer", peer.name(), "--jobs", &jobs.to_string()])
             .env("DATABASE_URL", database.url());
         let output = command.output().context("cannot run Node.js")?;
-        let [printed, errors] = [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes));
+        let [printed, errors] =
+            [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes));
         ensure!(output.status.success(), "{}: {printed}{errors}", peer.name());
         // {"peer":"pg_boss","jobs":1000,"milliseconds":123.4}
         let measured: Value = serde_json::from_str(&printed)?;

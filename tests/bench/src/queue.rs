@@ -41,12 +41,14 @@ impl Queue {
             Kind::Cursor => database.load_base_schema()?,
         };
         let client = database.connect().await?;
-        // Without the triggers, which would make the tokens one by one. They outlive the longest run.
+        // Without the triggers, which would make the tokens one by one. They outlive the longest
+        // run.
         client
             .batch_execute(&format!(
                 "SET session_replication_role = replica;
                 INSERT INTO accounts (email, login)
-                    SELECT 'user' || n || '@example.test', 'user' || n FROM generate_series(1, {tokens}) AS n;
+                    SELECT 'user' || n || '@example.test', 'user' || n
+                        FROM generate_series(1, {tokens}) AS n;
                 INSERT INTO tokens (action, account, expires_at)
                     SELECT 'activation', n, extract(epoch FROM now() + interval '1 day')
                     FROM generate_series(1, {tokens}) AS n"
@@ -54,16 +56,19 @@ impl Queue {
             .await?;
         if kind == Kind::Deliveries {
             let known = "INSERT INTO mailroom.issued_tokens
-                    (id, action, subject_id, recipient_email, recipient_name, consumed_id, created_at, expires_at)
-                SELECT tokens.id, 1, account::text, email, login, mailroom.consumed_id(secret), tokens.created_at, expires_at
+                    (id, action, subject_id, recipient_email, recipient_name, consumed_id,
+                        created_at, expires_at)
+                SELECT tokens.id, 1, account::text, email, login, mailroom.consumed_id(secret),
+                    tokens.created_at, expires_at
                 FROM tokens JOIN accounts ON accounts.id = account";
             client.execute(known, &[]).await?;
             client.batch_execute("VACUUM ANALYZE mailroom.issued_tokens").await?;
         }
         client.batch_execute("VACUUM ANALYZE accounts, tokens").await?;
         let rows = client.query("SELECT secret FROM tokens ORDER BY id", &[]).await?;
-        let secrets =
-            rows.iter().map(|row| row.get::<_, &[u8]>(0).try_into().context("a secret has 32 bytes"));
+        let secrets = rows
+            .iter()
+            .map(|row| row.get::<_, &[u8]>(0).try_into().context("a secret has 32 bytes"));
         Ok(Self { kind, secrets: secrets.collect::<Result<_>>()?, client, database })
     }
 
@@ -76,7 +81,8 @@ impl Queue {
         let statements: &[&str] = match self.kind {
             Kind::Cursor => &["UPDATE jobs SET last_seq = 0", "VACUUM jobs"],
             Kind::Deliveries => &[
-                "TRUNCATE mailroom.queue, mailroom.leases, mailroom.dead_letters, mailroom.delivery_log",
+                "TRUNCATE mailroom.queue, mailroom.leases, mailroom.dead_letters, \
+                 mailroom.delivery_log",
                 "INSERT INTO mailroom.queue (token, due_at, priority, secret)
                     SELECT id, clock_timestamp(), 1, secret FROM tokens ORDER BY id",
                 "VACUUM ANALYZE mailroom.queue, mailroom.leases, mailroom.delivery_log",
@@ -99,8 +105,10 @@ impl Queue {
         let query = match self.kind {
             Kind::Cursor => "SELECT last_seq = (SELECT max(id) FROM tokens) FROM jobs",
             Kind::Deliveries => {
-                "SELECT NOT EXISTS (SELECT FROM mailroom.queue) AND NOT EXISTS (SELECT FROM mailroom.leases)
-                    AND (SELECT count(*) FROM mailroom.delivery_attempts WHERE outcome::text = 'sent') = (SELECT count(*) FROM tokens)"
+                "SELECT NOT EXISTS (SELECT FROM mailroom.queue) AND NOT EXISTS (SELECT
+                    FROM mailroom.leases)
+                    AND (SELECT count(*) FROM mailroom.delivery_attempts
+                        WHERE outcome::text = 'sent') = (SELECT count(*) FROM tokens)"
             }
         };
         let is_drained: bool = self.client.query_one(query, &[]).await?.get(0);
@@ -110,11 +118,13 @@ impl Queue {
 
     /// How many tokens are not sent yet, by the queue and the leases.
     pub(crate) async fn left(&self) -> Result<u32> {
-        let query = "SELECT (SELECT count(*) FROM mailroom.queue) + (SELECT count(*) FROM mailroom.leases)";
+        let query =
+            "SELECT (SELECT count(*) FROM mailroom.queue) + (SELECT count(*) FROM mailroom.leases)";
         Ok(u32::try_from(self.client.query_one(query, &[]).await?.get::<_, i64>(0))?)
     }
 
-    /// Holds a snapshot open, as a backup or a report does, until the connection that is returned is dropped.
+    /// Holds a snapshot open, as a backup or a report does, until the connection that is returned
+    /// is dropped.
     pub(crate) async fn hold_snapshot(&self) -> Result<Client> {
         let client = self.database.connect().await?;
         client.batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ").await?;

@@ -68,7 +68,10 @@ mod tests {
 
     #[test]
     fn a_percentile_is_a_figure_that_was_measured() {
-        assert_eq!([median(&[3, 1, 2]), median(&[4, 1, 2, 3]), median(&[7]), median(&[])], [2, 2, 7, 0]);
+        assert_eq!(
+            [median(&[3, 1, 2]), median(&[4, 1, 2, 3]), median(&[7]), median(&[])],
+            [2, 2, 7, 0]
+        );
         let figures: Vec<u32> = (1..=200).rev().collect();
         assert_eq!([percentile(&figures, 50), percentile(&figures, 99)], [100, 198]);
     }

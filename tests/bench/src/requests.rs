@@ -1,6 +1,8 @@
-//! How long `mailroom.request` takes for people who exist and for those who do not, call and commit.
+//! How long `mailroom.request` takes for people who exist and for those who do not, call and
+//! commit.
 //!
-//! Each round asks once for each sort of person, one after the other, so that other load on the machine slows all of them.
+//! Each round asks once for each sort of person, one after the other, so that other load on the
+//! machine slows all of them.
 
 use std::time::Instant;
 
@@ -28,9 +30,12 @@ const PEOPLE: [(&str, &str); 4] = [
 pub(crate) async fn measure(server: &Cluster, &Requests { rounds }: &Requests) -> Result<Report> {
     let database = Database::create_on(&server.url("postgres"))?.migrate()?;
     let client = database.connect().await?;
-    for (status, login) in [("provisioned", "provisioned"), ("active", "cooling"), ("active", "active")] {
+    for (status, login) in
+        [("provisioned", "provisioned"), ("active", "cooling"), ("active", "active")]
+    {
         let insert = "INSERT INTO accounts (email, login, status)
-            SELECT n || '@' || $1, $1 || n, $2::text::account_status FROM generate_series(0, $3::bigint) AS n";
+            SELECT n || '@' || $1, $1 || n, $2::text::account_status
+                FROM generate_series(0, $3::bigint) AS n";
         client.execute(insert, &[&login, &status, &i64::from(rounds)]).await?;
     }
     let cool = "INSERT INTO tokens (account, action)
@@ -47,11 +52,13 @@ pub(crate) async fn measure(server: &Cluster, &Requests { rounds }: &Requests) -
             times.push(began.elapsed().as_secs_f64() * 1e6);
         }
     }
-    let title = format!("PostgreSQL {}, {rounds} rounds, µs by percentile", server.installation().major);
+    let title =
+        format!("PostgreSQL {}, {rounds} rounds, µs by percentile", server.installation().major);
     let mut table = Table::new(&title, &[&10, &50, &90]);
     let mut json = json!({});
     for (times, (shown, login)) in times.iter().zip(PEOPLE) {
-        let [low, median, high] = [10, 50, 90].map(|percent| rounded(percentile(times, percent), 0));
+        let [low, median, high] =
+            [10, 50, 90].map(|percent| rounded(percentile(times, percent), 0));
         table.row(shown, &[&low, &median, &high]);
         json[login] = json!({ "p10_us": low, "p50_us": median, "p90_us": high });
     }

@@ -28,7 +28,14 @@ impl Run {
         let started = Instant::now();
         let mut collector = Collector::start(command)?;
         let chunks = read(collector.output()?);
-        Ok(Self { started, collector, chunks, output: Vec::new(), arrivals: Vec::new(), separators: 0 })
+        Ok(Self {
+            started,
+            collector,
+            chunks,
+            output: Vec::new(),
+            arrivals: Vec::new(),
+            separators: 0,
+        })
     }
 
     /// Waits until so many tokens have come altogether, and returns when the last of them came.
@@ -41,7 +48,8 @@ impl Run {
             match self.chunks.recv_timeout(TIMEOUT) {
                 Ok((at, bytes)) => {
                     // A token has five fields, each with a comma or a line feed behind it.
-                    let separators = bytes.iter().filter(|byte| matches!(byte, b',' | b'\n')).count();
+                    let separators =
+                        bytes.iter().filter(|byte| matches!(byte, b',' | b'\n')).count();
                     self.separators += u32::try_from(separators)?;
                     self.arrivals.push((at, self.separators / 5));
                     self.output.extend(bytes);
@@ -80,8 +88,9 @@ fn read(mut pipe: ChildStdout) -> Receiver<(Instant, Vec<u8>)> {
 
 /// The most memory that a process had in RAM so far, in units of 1024 bytes.
 pub(crate) fn peak_memory(process: u32) -> Result<u32> {
-    let status =
-        fs::read_to_string(format!("/proc/{process}/status")).context("only Linux reports the peak")?;
-    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")?.trim().strip_suffix(" kB"));
+    let status = fs::read_to_string(format!("/proc/{process}/status"))
+        .context("only Linux reports the peak")?;
+    let peak =
+        status.lines().find_map(|line| line.strip_prefix("VmHWM:")?.trim().strip_suffix(" kB"));
     Ok(peak.context("the kernel does not report the peak")?.parse()?)
 }

@@ -1,8 +1,10 @@
-//! How fast tokens become mails: from the queue to a mail server's or an HTTP API's acceptance, recorded by the collector.
+//! How fast tokens become mails: from the queue to a mail server's or an HTTP API's acceptance,
+//! recorded by the collector.
 //!
-//! Each round is a new collector with a new sender on a refilled queue, from its start until nothing is left in the queue. The
-//! contestants take turns and mail to the same server, Postfix' `smtp-sink`, which takes everything. The HTTP API is the stand-in
-//! of the tests, written in Python, whose speed bounds that of its senders.
+//! Each round is a new collector with a new sender on a refilled queue, from its start until
+//! nothing is left in the queue. The contestants take turns and mail to the same server, Postfix'
+//! `smtp-sink`, which takes everything. The HTTP API is the stand-in of the tests, written in
+//! Python, whose speed bounds that of its senders.
 
 use std::env;
 use std::fmt;
@@ -63,16 +65,20 @@ enum Contestant {
 impl fmt::Display for Contestant {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Smtp(connections) => write!(formatter, "mailroom send, SMTP, connections: {connections}"),
-            Self::Resend(connections) => write!(formatter, "mailroom send, HTTP, connections: {connections}"),
+            Self::Smtp(connections) => {
+                write!(formatter, "mailroom send, SMTP, connections: {connections}")
+            }
+            Self::Resend(connections) => {
+                write!(formatter, "mailroom send, HTTP, connections: {connections}")
+            }
             Self::Python => formatter.write_str("example.py (smtplib), SMTP"),
             Self::Nodemailer => formatter.write_str("nodemailer with its pool, SMTP"),
         }
     }
 }
 
-/// The rounds of one contestant: tokens per second, and the most memory of the sender, in units of 1024 bytes, after a tenth and
-/// at the end.
+/// The rounds of one contestant: tokens per second, and the most memory of the sender, in units of
+/// 1024 bytes, after a tenth and at the end.
 struct Figures {
     contestant: Contestant,
     rates: Vec<u32>,
@@ -90,8 +96,14 @@ pub(crate) async fn measure(server: &Cluster, options: &Send) -> Result<Report> 
 
     let smtp = connections.iter().copied().map(Contestant::Smtp);
     let resend = connections.iter().copied().map(Contestant::Resend);
-    let others = [Contestant::Python, Contestant::Nodemailer].into_iter().chain(resend).filter(|_| !alone);
-    let new = |contestant| Figures { contestant, rates: Vec::new(), early: Vec::new(), peaks: Vec::new() };
+    let others =
+        [Contestant::Python, Contestant::Nodemailer].into_iter().chain(resend).filter(|_| !alone);
+    let new = |contestant| Figures {
+        contestant,
+        rates: Vec::new(),
+        early: Vec::new(),
+        peaks: Vec::new(),
+    };
     let mut all: Vec<Figures> = smtp.chain(others).map(new).collect();
     for round in 1..=rounds {
         for figures in &mut all {
@@ -102,20 +114,28 @@ pub(crate) async fn measure(server: &Cluster, options: &Send) -> Result<Report> 
     }
 
     let rendering = rendering()?;
-    let title =
-        format!("{tokens} tokens sent, median of {rounds} rounds; a mail is written in {rendering} µs");
+    let title = format!(
+        "{tokens} tokens sent, median of {rounds} rounds; a mail is written in {rendering} µs"
+    );
     let mut table = Table::new(&title, &[&"tokens/s", &"kB at 1/10", &"kB at the end"]);
     let mut json = json!({ "tokens": tokens, "rounds": rounds, "rendering_us": rendering });
     for Figures { contestant, rates, early, peaks } in &all {
         let [rate, early, peak] = [rates, early, peaks].map(|figures| median(figures));
         table.row(&contestant.to_string(), &[&rate, &early, &peak]);
-        json[contestant.to_string()] = json!({ "tokens_per_s": rate, "early_kb": early, "peak_kb": peak });
+        json[contestant.to_string()] =
+            json!({ "tokens_per_s": rate, "early_kb": early, "peak_kb": peak });
     }
     Ok(Report { table, json })
 }
 
 impl Figures {
-    async fn run(&mut self, queue: &Queue, tokens: u32, smtp_port: u16, api_port: u16) -> Result<()> {
+    async fn run(
+        &mut self,
+        queue: &Queue,
+        tokens: u32,
+        smtp_port: u16,
+        api_port: u16,
+    ) -> Result<()> {
         queue.refill().await?;
         let configuration = match self.contestant {
             Contestant::Smtp(connections) => {
@@ -123,7 +143,8 @@ impl Figures {
             }
             Contestant::Resend(connections) => {
                 let configuration = Configuration::new(&format!(
-                    "[resend]\nurl = \"http://127.0.0.1:{api_port}\"\nkey_file = \"key\"\nconnections = {connections}"
+                    "[resend]\nurl = \"http://127.0.0.1:{api_port}\"\nkey_file = \"key\"\n\
+                     connections = {connections}"
                 ))?;
                 fs::write(configuration.path("key"), "re_test")?;
                 configuration
@@ -136,7 +157,9 @@ impl Figures {
                 let program = command.get_program().to_string_lossy().into_owned();
                 format!("'{program}' send --config '{}'", configuration.file().display())
             }
-            Contestant::Python => format!("python3 '{}/tests/senders/example.py'", workspace().display()),
+            Contestant::Python => {
+                format!("python3 '{}/tests/senders/example.py'", workspace().display())
+            }
             Contestant::Nodemailer => {
                 let node = env::var(NODE)
                     .with_context(|| format!("{NODE} is not set: run `cargo xtask bench send`"))?;
@@ -156,7 +179,8 @@ impl Figures {
             let asked = Instant::now();
             let now_left = queue.left().await?;
             // Counting a long queue costs the database time that the contestant needs.
-            let pause = (10 * asked.elapsed()).clamp(Duration::from_millis(20), Duration::from_secs(2));
+            let pause =
+                (10 * asked.elapsed()).clamp(Duration::from_millis(20), Duration::from_secs(2));
             if now_left < left {
                 (left, shortened) = (now_left, Instant::now());
             }
@@ -180,7 +204,8 @@ fn sender_memory(collector: &Collector) -> Result<u32> {
     peak_memory(collector.sender()?.context("the collector has no sender")?)
 }
 
-/// How long writing a mail takes, in µs: from the protocol's token to the bytes for a mail server; the median of many.
+/// How long writing a mail takes, in µs: from the protocol's token to the bytes for a mail server;
+/// the median of many.
 fn rendering() -> Result<f64> {
     let configuration = Configuration::smtp(25, "")?;
     let file = configuration.file();
@@ -210,8 +235,9 @@ impl Sink {
             command.args(["-u", "nobody"]);
         }
         command.args([&format!("127.0.0.1:{port}"), "1024"]).stdin(Stdio::null());
-        let child =
-            command.spawn().context("smtp-sink does not start: install Postfix (apt-get install postfix)")?;
+        let child = command
+            .spawn()
+            .context("smtp-sink does not start: install Postfix (apt-get install postfix)")?;
         let sink = Self { child, port };
         wait_until(|| TcpStream::connect(("127.0.0.1", port)).is_ok())?;
         Ok(sink)

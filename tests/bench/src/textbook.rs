@@ -1,4 +1,5 @@
-//! A queue as textbooks have it: each worker claims one job in a statement, and completes it in another.
+//! A queue as textbooks have it: each worker claims one job in a statement, and completes it in
+//! another.
 
 use std::time::{Duration, Instant};
 
@@ -12,21 +13,25 @@ const WORKERS: usize = 24;
 
 const SCHEMA: &str = "
     DROP TABLE IF EXISTS jobs;
-    CREATE TABLE jobs (id bigint PRIMARY KEY, status text NOT NULL DEFAULT 'waiting', payload jsonb NOT NULL);
+    CREATE TABLE jobs (id bigint PRIMARY KEY, status text NOT NULL DEFAULT 'waiting', payload
+        jsonb NOT NULL);
     CREATE INDEX jobs_waiting_idx ON jobs (id) WHERE status = 'waiting'";
 
 const CLAIM: &str = "
     UPDATE jobs SET status = 'running'
-    WHERE id = (SELECT id FROM jobs WHERE status = 'waiting' ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED)
+    WHERE id = (SELECT id FROM jobs WHERE status = 'waiting'
+        ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED)
     RETURNING id, payload::text";
 
 const COMPLETE: &str = "UPDATE jobs SET status = 'done' WHERE id = $1";
 
-/// Drains `jobs` jobs, and returns how long that took after all had connected and prepared their statements.
+/// Drains `jobs` jobs, and returns how long that took after all had connected and prepared their
+/// statements.
 pub(crate) async fn drain(database: &Database, jobs: u32) -> Result<Duration> {
     let client = database.connect().await?;
     client.batch_execute(SCHEMA).await?;
-    let insert = "INSERT INTO jobs (id, payload) SELECT n, jsonb_build_object('number', n) FROM generate_series(1, $1::bigint) AS n";
+    let insert = "INSERT INTO jobs (id, payload) SELECT n, jsonb_build_object('number', n) FROM \
+                  generate_series(1, $1::bigint) AS n";
     client.execute(insert, &[&i64::from(jobs)]).await?;
     client.batch_execute("VACUUM ANALYZE jobs").await?;
     client.batch_execute("CHECKPOINT").await?;

@@ -1,4 +1,5 @@
-//! Registrations while a collector collects: their rate by how it learns of them, and how soon each is printed.
+//! Registrations while a collector collects: their rate by how it learns of them, and how soon each
+//! is printed.
 
 use std::time::{Duration, Instant};
 
@@ -16,8 +17,8 @@ use crate::run::Run;
 /// How many connections register at once.
 const WRITERS: [u32; 2] = [1, 16];
 
-const REGISTER: &str =
-    "INSERT INTO accounts (email, login) VALUES ('user' || $1::bigint || '@example.test', 'user' || $1)";
+const REGISTER: &str = "INSERT INTO accounts (email, login) VALUES ('user' || $1::bigint || \
+                        '@example.test', 'user' || $1)";
 
 /// The first registrations connect, plan and fill caches.
 const WARM_UP: u32 = 20;
@@ -81,7 +82,8 @@ pub(crate) async fn latency(server: &Cluster, &Latency { tokens }: &Latency) -> 
     run.stop()?;
     let version = server.installation().major;
     let [p50, p99] = [50, 99].map(|percent| rounded(percentile(&milliseconds, percent), 2));
-    let title = format!("from commit to line, {tokens} tokens, batch limit 1, PostgreSQL {version}");
+    let title =
+        format!("from commit to line, {tokens} tokens, batch limit 1, PostgreSQL {version}");
     let mut table = Table::new(&title, &[&"ms"]);
     table.row("median", &[&p50]);
     table.row("99 % within", &[&p99]);
@@ -89,9 +91,11 @@ pub(crate) async fn latency(server: &Cluster, &Latency { tokens }: &Latency) -> 
     Ok(Report { table, json })
 }
 
-/// Registrations per second where no secrets stay in `tokens`. Each round is checked: every registration was printed once.
+/// Registrations per second where no secrets stay in `tokens`. Each round is checked: every
+/// registration was printed once.
 pub(crate) async fn wake(server: &Cluster, &Wake { rounds, seconds }: &Wake) -> Result<Report> {
-    let database = Database::create_on(&server.url("postgres"))?.migrate_with(&["--drop-secrets"])?;
+    let database =
+        Database::create_on(&server.url("postgres"))?.migrate_with(&["--drop-secrets"])?;
     let duration = Duration::from_secs(seconds.into());
     // The first round warms the server up.
     round(&database, Contestant::Notified, 16, Duration::from_secs(1)).await?;
@@ -101,13 +105,16 @@ pub(crate) async fn wake(server: &Cluster, &Wake { rounds, seconds }: &Wake) -> 
             for ((contestant, _, name), rates) in CONTESTANTS.into_iter().zip(rates) {
                 let rate = round(&database, contestant, writers, duration).await?;
                 rates.push(rate);
-                eprintln!("round {number} of {rounds}, {writers} writers, {name}: {rate} registrations/s");
+                eprintln!(
+                    "round {number} of {rounds}, {writers} writers, {name}: {rate} registrations/s"
+                );
             }
         }
     }
     let version = server.installation().major;
     let title = format!(
-        "registrations/s while a collector collects, PostgreSQL {version}, median of {rounds} rounds, by writers"
+        "registrations/s while a collector collects, PostgreSQL {version}, median of {rounds} \
+         rounds, by writers"
     );
     let mut table = Table::new(&title, &[&WRITERS[0], &WRITERS[1]]);
     for (index, (_, _, name)) in CONTESTANTS.into_iter().enumerate() {
@@ -129,14 +136,23 @@ pub(crate) async fn wake(server: &Cluster, &Wake { rounds, seconds }: &Wake) -> 
 
 /// The median of the rounds' shares, so that other load in a round is in both of its figures.
 fn share(notified: &[u32], poll_only: &[u32]) -> f64 {
-    let shares: Vec<f64> =
-        notified.iter().zip(poll_only).map(|(one, other)| f64::from(*one) / f64::from(*other)).collect();
+    let shares: Vec<f64> = notified
+        .iter()
+        .zip(poll_only)
+        .map(|(one, other)| f64::from(*one) / f64::from(*other))
+        .collect();
     rounded(median(&shares), 3)
 }
 
-async fn round(database: &Database, contestant: Contestant, writers: u32, duration: Duration) -> Result<u32> {
+async fn round(
+    database: &Database,
+    contestant: Contestant,
+    writers: u32,
+    duration: Duration,
+) -> Result<u32> {
     let client = database.connect().await?;
-    let tables = "TRUNCATE accounts, tokens, mailroom.queue, mailroom.leases, mailroom.dead_letters, mailroom.delivery_log CASCADE";
+    let tables = "TRUNCATE accounts, tokens, mailroom.queue, mailroom.leases, \
+                  mailroom.dead_letters, mailroom.delivery_log CASCADE";
     client.batch_execute(tables).await?;
     client.batch_execute("CHECKPOINT").await?;
     if contestant == Contestant::NotifyEach {
@@ -161,7 +177,8 @@ async fn round(database: &Database, contestant: Contestant, writers: u32, durati
     Ok(rate)
 }
 
-/// Registers one account after the other on each of several connections. Returns how many, and how many per second.
+/// Registers one account after the other on each of several connections. Returns how many, and how
+/// many per second.
 async fn register(database: &Database, connections: u32, duration: Duration) -> Result<(u32, u32)> {
     let mut clients = Vec::new();
     for number in 0..connections {

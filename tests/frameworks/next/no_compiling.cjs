@@ -3,4 +3,7 @@ const vm = require("node:vm");
 
 const { createContext } = vm;
 vm.createContext = (context, options) =>
-  createContext(context, { ...options, codeGeneration: { ...options?.codeGeneration, wasm: false } });
+  createContext(context, {
+    ...options,
+    codeGeneration: { ...options?.codeGeneration, wasm: false },
+  });

@@ -8,8 +8,9 @@ use serde_json::{Map, Value};
 /// Reads a line as an answer.
 ///
 /// # Panics
-/// If it is taken for something that it does not say, or a text in it is kept as nobody may have it in a log; if the same
-/// answer in the parser's own spelling is judged in another way than by the table.
+/// If it is taken for something that it does not say, or a text in it is kept as nobody may have it
+/// in a log; if the same answer in the parser's own spelling is judged in another way than by the
+/// table.
 pub fn sender_answer(data: &[u8]) {
     let written: Option<Value> = serde_json::from_slice(data).ok();
     if written.as_ref().is_some_and(has_list_for_object) {
@@ -28,7 +29,9 @@ pub fn sender_answer(data: &[u8]) {
         assert_eq!(written["batch"], answer.batch.to_string());
         match &answer.ok {
             SentTokens::All => assert_eq!(written["ok"], "all"),
-            SentTokens::Ids(ids) => assert_eq!(ids.len(), written["ok"].as_array().map_or(0, Vec::len)),
+            SentTokens::Ids(ids) => {
+                assert_eq!(ids.len(), written["ok"].as_array().map_or(0, Vec::len))
+            }
         }
         let ids = |field: &str| -> Vec<i64> {
             let list = written[field].as_array().into_iter().flatten();
@@ -36,8 +39,14 @@ pub fn sender_answer(data: &[u8]) {
         };
         assert_eq!(answer.retry.iter().map(|token| token.id).collect::<Vec<_>>(), ids("retry"));
         assert_eq!(answer.dead.iter().map(|token| token.id).collect::<Vec<_>>(), ids("dead"));
-        assert_eq!(answer.in_doubt.iter().map(|token| token.id).collect::<Vec<_>>(), ids("in_doubt"));
-        assert_eq!(answer.receipts.iter().map(|receipt| receipt.id).collect::<Vec<_>>(), ids("receipts"));
+        assert_eq!(
+            answer.in_doubt.iter().map(|token| token.id).collect::<Vec<_>>(),
+            ids("in_doubt")
+        );
+        assert_eq!(
+            answer.receipts.iter().map(|receipt| receipt.id).collect::<Vec<_>>(),
+            ids("receipts")
+        );
         assert_eq!(answer.exact, written["exact"] == true);
         for receipt in &answer.receipts {
             assert!(!receipt.provider.is_empty() && receipt.provider.len() <= 32);
@@ -53,7 +62,8 @@ pub fn sender_answer(data: &[u8]) {
             assert!(pause.is_none_or(|pause| pause <= Duration::from_secs(86_400)));
         }
         let reasons = answer.retry.iter().map(|token| &token.reason);
-        let reasons = reasons.chain(answer.unavailable.iter().map(|unavailable| &unavailable.reason));
+        let reasons =
+            reasons.chain(answer.unavailable.iter().map(|unavailable| &unavailable.reason));
         let reasons = reasons.chain(answer.in_doubt.iter().map(|token| &token.reason));
         for reason in reasons.chain(answer.dead.iter().map(|token| &token.reason)) {
             assert!(!reason.is_empty() && reason.len() <= 500);
@@ -63,13 +73,18 @@ pub fn sender_answer(data: &[u8]) {
     if let Some(written) = written {
         // Without fields that occur twice, which a value does not show.
         let text = serde_json::to_vec(&written).expect("a value can be written");
-        assert_eq!(parse_reply(&text).is_ok(), is_working(&written) || is_answer(&written), "{written}");
+        assert_eq!(
+            parse_reply(&text).is_ok(),
+            is_working(&written) || is_answer(&written),
+            "{written}"
+        );
     }
 }
 
 fn has_list_for_object(value: &Value) -> bool {
-    let lists =
-        ["retry", "in_doubt", "dead", "receipts"].into_iter().filter_map(|field| value[field].as_array());
+    let lists = ["retry", "in_doubt", "dead", "receipts"]
+        .into_iter()
+        .filter_map(|field| value[field].as_array());
     [value, &value["unavailable"]].into_iter().chain(lists.flatten()).any(Value::is_array)
 }
 
@@ -91,7 +106,9 @@ fn is_answer(value: &Value) -> bool {
         let is_text = |text: &Value| text.is_null() || text.is_string();
         known(why, names)
             && why.get("after_ms").is_none_or(|pause| pause.is_null() || pause.is_u64())
-            && ["reason", "message_id", "answer"].iter().all(|text| why.get(*text).is_none_or(is_text))
+            && ["reason", "message_id", "answer"]
+                .iter()
+                .all(|text| why.get(*text).is_none_or(is_text))
             && why.get("provider").is_none_or(Value::is_string)
             && why.get("unknown_address").is_none_or(Value::is_boolean)
     };
@@ -114,7 +131,9 @@ fn is_answer(value: &Value) -> bool {
         Some(text) => text == "all",
     };
     let has_providers = match fields.get("receipts") {
-        Some(Value::Array(receipts)) => receipts.iter().all(|receipt| receipt.get("provider").is_some()),
+        Some(Value::Array(receipts)) => {
+            receipts.iter().all(|receipt| receipt.get("provider").is_some())
+        }
         _ => true,
     };
     known(fields, &["batch", "ok", "retry", "in_doubt", "dead", "unavailable", "exact", "receipts"])
@@ -132,5 +151,7 @@ fn is_answer(value: &Value) -> bool {
 fn is_uuid(text: &str) -> bool {
     let groups: Vec<&str> = text.split('-').collect();
     groups.iter().map(|group| group.len()).eq([8, 4, 4, 4, 12])
-        && text.bytes().all(|byte| byte == b'-' || byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte))
+        && text
+            .bytes()
+            .all(|byte| byte == b'-' || byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte))
 }

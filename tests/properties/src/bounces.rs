@@ -5,11 +5,12 @@ use mailroom_bounces::unproven::{self, Notice, Reason, Webhook};
 use mailroom_sender::ReturnPath;
 use serde_json::{Value, json};
 
-/// Reads the body of a webhook, behind a letter that says whose it is: `p` for Postmark, `r` for Resend, `s` for a message of Amazon
-/// SNS, `e` for an event of Amazon SES in one.
+/// Reads the body of a webhook, behind a letter that says whose it is: `p` for Postmark, `r` for
+/// Resend, `s` for a message of Amazon SNS, `e` for an event of Amazon SES in one.
 ///
 /// # Panics
-/// If an address is suppressed that was not reported, or one that was certainly is left out of what is understood.
+/// If an address is suppressed that was not reported, or one that was certainly is left out of what
+/// is understood.
 pub fn bounce_webhook(data: &[u8]) {
     let Some((of, body)) = data.split_first() else { return };
     let message;
@@ -32,19 +33,23 @@ pub fn bounce_webhook(data: &[u8]) {
         Webhook::Ses if written["Type"] == "Notification" => {
             let text = written["Message"].as_str().unwrap_or_default();
             let is_of_topic = text.starts_with("Successfully validated SNS topic");
-            let Some(event) = value(text.as_bytes()).or(is_of_topic.then_some(Value::Null)) else { return };
+            let Some(event) = value(text.as_bytes()).or(is_of_topic.then_some(Value::Null)) else {
+                return;
+            };
             of_ses(&event)
         }
         Webhook::Ses => Vec::new(),
     };
     // Notices have the one form that the database compares; others stay as they are.
     let bare = |reported: &str| {
-        let inner = reported.trim_end().strip_suffix('>').and_then(|text| Some(text.rsplit_once('<')?.1));
+        let inner =
+            reported.trim_end().strip_suffix('>').and_then(|text| Some(text.rsplit_once('<')?.1));
         let inner = inner.unwrap_or(reported);
         let form = || {
             let (local, domain) = inner.rsplit_once('@')?;
             let quoted = local.strip_prefix('"').and_then(|local| local.strip_suffix('"'));
-            let local: String = quoted.unwrap_or(local).chars().flat_map(char::to_lowercase).collect();
+            let local: String =
+                quoted.unwrap_or(local).chars().flat_map(char::to_lowercase).collect();
             Some(format!("{local}@{}", domain_to_ascii(domain).ok()?))
         };
         form().unwrap_or_else(|| inner.to_owned())
@@ -82,7 +87,9 @@ enum Said {
 
 fn of_postmark(event: &Value) -> Vec<(String, Said)> {
     let is_certain = match (event["RecordType"].as_str(), event["Type"].as_str()) {
-        (Some("Bounce"), Some(kind)) => ["HardBounce", "BadEmailAddress", "SpamComplaint"].contains(&kind),
+        (Some("Bounce"), Some(kind)) => {
+            ["HardBounce", "BadEmailAddress", "SpamComplaint"].contains(&kind)
+        }
         (record, _) => record == Some("SpamComplaint"),
     };
     let address = event["Email"].as_str().filter(|_| is_certain);
@@ -120,7 +127,9 @@ fn of_ses(event: &Value) -> Vec<(String, Said)> {
         }
     };
     let recipients = list.iter();
-    recipients.filter_map(|one| Some((one["emailAddress"].as_str()?.to_owned(), said(one)?))).collect()
+    recipients
+        .filter_map(|one| Some((one["emailAddress"].as_str()?.to_owned(), said(one)?)))
+        .collect()
 }
 
 fn of_bounce(kind: &Value, is_silent: bool) -> Option<Said> {
@@ -145,21 +154,33 @@ fn check(notice: &Notice) {
     for address in &notice.addresses {
         assert_eq!(domain(address), first, "another form of the address is another address");
         let is_plain = |character: char| {
-            !character.is_whitespace() && !character.is_control() && !"\",;:<>()[]\\".contains(character)
+            !character.is_whitespace()
+                && !character.is_control()
+                && !"\",;:<>()[]\\".contains(character)
         };
-        assert!(address.len() <= 254 && address.matches('@').count() == 1 && address.chars().all(is_plain));
+        assert!(
+            address.len() <= 254
+                && address.matches('@').count() == 1
+                && address.chars().all(is_plain)
+        );
     }
     let is_plain = |byte: u8| byte == b' ' || byte.is_ascii_graphic();
-    assert!(notice.addresses.len() <= 3 && notice.detail.len() <= 500 && notice.detail.bytes().all(is_plain));
+    assert!(
+        notice.addresses.len() <= 3
+            && notice.detail.len() <= 500
+            && notice.detail.bytes().all(is_plain)
+    );
 }
 
-/// Whose return addresses can be written as `bounces+NAME@example.org`, since nobody can make up their proofs.
+/// Whose return addresses can be written as `bounces+NAME@example.org`, since nobody can make up
+/// their proofs.
 const PEOPLE: [(&str, &str); 2] = [("ada", "ada@x.test"), ("bob", "bob@xn--bcher-kva.test")];
 
 /// Reads a mail as a delivery status notification.
 ///
 /// # Panics
-/// If an address is suppressed whose return address is not in the mail, or of which the mail does not say that it is gone.
+/// If an address is suppressed whose return address is not in the mail, or of which the mail does
+/// not say that it is gone.
 pub fn bounce_mail(data: &[u8]) {
     let path = ReturnPath::new("bounces@example.org", "a secret of at least thirty-two bytes");
     let path = path.expect("it is a return address");
@@ -186,18 +207,30 @@ pub fn bounce_mail(data: &[u8]) {
     }
 }
 
-/// Whether a mail has what a bounce for good needs, wherever it stands: a report that names the address in any spelling and says that
-/// it failed, or a notification of qmail or Exim; and a status or words by which the address is gone.
+/// Whether a mail has what a bounce for good needs, wherever it stands: a report that names the
+/// address in any spelling and says that it failed, or a notification of qmail or Exim; and a
+/// status or words by which the address is gone.
 fn is_bounce(text: &str, address: &str) -> bool {
     let local = address.split_once('@').map_or("", |(local, _)| local);
     let is_report = text.contains("final-recipient") && text.contains("fail");
     let is_for_people = text.contains("x-failed-recipients") || text.contains("hi. this is the ");
     let is_escaped = text.contains("\\x{") || text.contains('+');
     let names_it = text.contains(&local.to_ascii_lowercase()) || is_escaped;
-    let has_status = ["5.1.1", "5.1.2", "5.1.3", "5.1.6", "5.1.10"].iter().any(|code| text.contains(code));
-    let words =
-        ["unknown", "no such", "not ", "invalid", "no mailbox", "doesn't have a", "no longer", "moved"];
-    let words = words.iter().chain(&["rout", "illegal", "null", "point to", "bad dest", "rejected", "found"]);
+    let has_status =
+        ["5.1.1", "5.1.2", "5.1.3", "5.1.6", "5.1.10"].iter().any(|code| text.contains(code));
+    let words = [
+        "unknown",
+        "no such",
+        "not ",
+        "invalid",
+        "no mailbox",
+        "doesn't have a",
+        "no longer",
+        "moved",
+    ];
+    let words = words
+        .iter()
+        .chain(&["rout", "illegal", "null", "point to", "bad dest", "rejected", "found"]);
     let mut said = words.chain(&["exist"]);
     (is_report || is_for_people) && names_it && (has_status || said.any(|word| text.contains(word)))
 }

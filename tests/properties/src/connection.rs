@@ -31,7 +31,8 @@ fn percent_decoded(text: &str) -> String {
     let mut parts = text.split('%');
     let mut decoded = parts.next().unwrap_or_default().as_bytes().to_vec();
     for part in parts {
-        match part.split_at_checked(2).map(|(digits, rest)| (u8::from_str_radix(digits, 16), rest)) {
+        match part.split_at_checked(2).map(|(digits, rest)| (u8::from_str_radix(digits, 16), rest))
+        {
             Some((Ok(byte), rest)) => {
                 decoded.push(byte);
                 decoded.extend(rest.bytes());
@@ -85,9 +86,13 @@ struct Case<'a> {
 /// If one means something else than the other, or a piece of the password is shown.
 pub fn connection_settings(data: &[u8]) {
     let Ok(case) = Case::arbitrary_take_rest(Unstructured::new(data)) else { return };
-    let password = case.password.iter().fold(MARK.to_owned(), |password, piece| password + piece + MARK);
+    let password =
+        case.password.iter().fold(MARK.to_owned(), |password, piece| password + piece + MARK);
     let mut parameters = vec![("password", password.as_str())];
-    let named = case.parameters.iter().map(|(name, value)| (NAMES[usize::from(*name) % NAMES.len()], *value));
+    let named = case
+        .parameters
+        .iter()
+        .map(|(name, value)| (NAMES[usize::from(*name) % NAMES.len()], *value));
     parameters.extend(named.filter(|(_, value)| !value.contains(MARK)));
 
     let (mut keywords, mut url) = (String::new(), "postgresql://?".to_owned());

@@ -112,8 +112,15 @@ fn digits(number: u32, action: Action) -> Vec<u8> {
     format!("{:0width$}", number % 10_u32.pow(length.into()), width = length.into()).into_bytes()
 }
 
-/// The token, which the core and the oracle make alike; nothing for what v1 has not, which the core refuses.
-fn sign(case: &Case, action: Action, code: &[u8], expires_at: u64, nonce: Option<&[u8]>) -> Option<Vec<u8>> {
+/// The token, which the core and the oracle make alike; nothing for what v1 has not, which the core
+/// refuses.
+fn sign(
+    case: &Case,
+    action: Action,
+    code: &[u8],
+    expires_at: u64,
+    nonce: Option<&[u8]>,
+) -> Option<Vec<u8>> {
     let key = &KEYS[usize::from(case.key) % KEYS.len()];
     let (version, signer) = key.signer(case.old);
     let digits = Code::parse(code).expect("digits were made");
@@ -121,8 +128,13 @@ fn sign(case: &Case, action: Action, code: &[u8], expires_at: u64, nonce: Option
     let secret = Secret::from(case.secret);
     let expiry = Expiry::from_seconds(expires_at).expect("it was reduced");
     let binding = nonce.map(|nonce| Binding::of_nonce(nonce).expect("it was made"));
-    let grant =
-        Grant { secret: &secret, action, code: digits, expires_at: expiry, binding: binding.as_ref() };
+    let grant = Grant {
+        secret: &secret,
+        action,
+        code: digits,
+        expires_at: expiry,
+        binding: binding.as_ref(),
+    };
     let token = signer.sign(grant);
     if version == 1 && binding.is_some() {
         assert_eq!(token.err(), Some(Unsignable::BoundInV1));
@@ -166,7 +178,9 @@ fn altered(token: &[u8], alterations: &[Alteration]) -> Vec<u8> {
                 }
             }
             Alteration::Cut { at } => text.truncate(at.into()),
-            Alteration::Insert { at, character } => text.insert(usize::from(at).min(text.len()), character),
+            Alteration::Insert { at, character } => {
+                text.insert(usize::from(at).min(text.len()), character)
+            }
         }
     }
     text

@@ -1,7 +1,8 @@
 //! The text forms of keys, codes and nonces.
 
 use mailroom_verifier_core::{
-    Binding, Code, InvalidCode, InvalidKey, PrivateKey, PrivateKeyText, PublicKey, SharedKey, VerifyingKey,
+    Binding, Code, InvalidCode, InvalidKey, PrivateKey, PrivateKeyText, PublicKey, SharedKey,
+    VerifyingKey,
 };
 
 use crate::curve;
@@ -23,7 +24,8 @@ fn hexadecimal(text: &[u8]) -> Result<[u8; 32], InvalidKey> {
         return Err(InvalidKey::Kind);
     }
     let pairs = <[u8; 64]>::try_from(text).map_err(|_| InvalidKey::Length { found: text.len() })?;
-    let digit = |character| char::from(character).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
+    let digit =
+        |character| char::from(character).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
     let mut bytes = [0; 32];
     for (byte, pair) in bytes.iter_mut().zip(pairs.chunks(2)) {
         let (Some(high), Some(low)) = (digit(pair[0]), digit(pair[1])) else {
@@ -59,7 +61,10 @@ pub fn public_key(text: &[u8]) {
     if let Ok(key) = key {
         assert_eq!(key.to_string().as_bytes(), text);
         let any = VerifyingKey::parse(text);
-        assert!(matches!(any, Ok(VerifyingKey::Public(read)) if read == key), "read in any of its forms");
+        assert!(
+            matches!(any, Ok(VerifyingKey::Public(read)) if read == key),
+            "read in any of its forms"
+        );
     }
 }
 
@@ -69,7 +74,9 @@ fn prefixed(text: &[u8], prefix: [u8; 5]) -> Result<[u8; 32], InvalidKey> {
             let bytes = decode(encoded).ok_or(InvalidKey::NotBase64)?;
             Ok(bytes.try_into().expect("43 characters are 32 bytes"))
         }
-        Some((first, _)) if *first == prefix => Err(InvalidKey::Ed25519Length { found: text.len() }),
+        Some((first, _)) if *first == prefix => {
+            Err(InvalidKey::Ed25519Length { found: text.len() })
+        }
         _ => Err(InvalidKey::Kind),
     }
 }

@@ -1,8 +1,8 @@
 //! What must hold for any input at all.
 //!
-//! Each function takes bytes that anybody may have made up and panics if the verifier breaks a promise on them. A fuzz
-//! target in `fuzz/` calls each of them with inputs that reach new code; the ordinary tests call them with the inputs
-//! that were kept in `fuzz/corpus/`.
+//! Each function takes bytes that anybody may have made up and panics if the verifier breaks a
+//! promise on them. A fuzz target in `fuzz/` calls each of them with inputs that reach new code;
+//! the ordinary tests call them with the inputs that were kept in `fuzz/corpus/`.
 //!
 //! | function | input | what is compared |
 //! |---|---|---|

@@ -1,5 +1,5 @@
-//! Judges tokens the slow way: each step of docs/FORMAT.md as it is written there, with other crates than the verifier's
-//! and nothing prepared but what a key stands for.
+//! Judges tokens the slow way: each step of docs/FORMAT.md as it is written there, with other
+//! crates than the verifier's and nothing prepared but what a key stands for.
 
 use ed25519_compact::{KeyPair, Seed};
 use hkdf::Hkdf;
@@ -28,7 +28,12 @@ impl Shared {
             output
         };
         let [i0, i1, i2, i3, ..] = expand("mailroom/v2 key id");
-        Self { key, link: expand("mailroom/v2 link"), code: expand("mailroom/v2 code"), id: [i0, i1, i2, i3] }
+        Self {
+            key,
+            link: expand("mailroom/v2 link"),
+            code: expand("mailroom/v2 code"),
+            id: [i0, i1, i2, i3],
+        }
     }
 }
 
@@ -124,7 +129,8 @@ pub struct Header {
     pub binding: Option<[u8; 16]>,
 }
 
-/// Section "One token, one spelling", apart from which further actions are known: `None` stands for `ERR_TOKEN_MALFORMED`.
+/// Section "One token, one spelling", apart from which further actions are known: `None` stands for
+/// `ERR_TOKEN_MALFORMED`.
 pub fn parse(text: &[u8]) -> Option<Fields> {
     let bytes = decode(text)?;
     let (version, header, tag, code_tag) = match text.len() {
@@ -162,16 +168,16 @@ fn parse_header(bytes: &[u8], version: u8) -> Option<Header> {
     let action = if binding.is_empty() { bytes[1] } else { bytes[1].checked_sub(128)? };
     let binding = binding.try_into().ok();
     let key_id = [bytes[2], bytes[3], bytes[4], bytes[5]];
-    (bytes[0] == version && action > 0 && action < 128 && expires_at <= 253_402_300_799).then_some(Header {
-        action,
-        key_id,
-        expires_at,
-        binding,
-    })
+    (bytes[0] == version && action > 0 && action < 128 && expires_at <= 253_402_300_799)
+        .then_some(Header { action, key_id, expires_at, binding })
 }
 
 /// Section "Order of checks", all steps; the error is its stable code.
-pub fn verify(text: &[u8], keys: &[Key<'_>], question: Question<'_>) -> Result<Verdict, &'static str> {
+pub fn verify(
+    text: &[u8],
+    keys: &[Key<'_>],
+    question: Question<'_>,
+) -> Result<Verdict, &'static str> {
     let fields = parse(text).ok_or("ERR_TOKEN_MALFORMED")?;
     let secret = fields.secret;
     if fields.version == 1 {
@@ -248,7 +254,8 @@ pub fn verify_link<'k>(
     let Some(header) = fields.header.clone() else { return Err("ERR_LINK_UNCHECKABLE") };
     let known = question.known.iter().find(|action| action.number() == header.action);
     match known {
-        Some(action) if fields.version == 3 || (action.digits() > 0) != fields.code_tag.is_empty() => {}
+        Some(action)
+            if fields.version == 3 || (action.digits() > 0) != fields.code_tag.is_empty() => {}
         _ => return Err("ERR_TOKEN_MALFORMED"),
     }
     let signed = |key: &&Key<'k>| match (fields.version, key) {
@@ -264,7 +271,9 @@ pub fn verify_link<'k>(
     if header.action != question.action.number() {
         return Err("ERR_TOKEN_ACTION");
     }
-    if u128::from(question.now) >= u128::from(header.expires_at) + u128::from(question.tolerance.min(999)) {
+    if u128::from(question.now)
+        >= u128::from(header.expires_at) + u128::from(question.tolerance.min(999))
+    {
         return Err("ERR_TOKEN_EXPIRED");
     }
     Ok((key, header))
@@ -299,8 +308,11 @@ pub fn sign_for(
         }
         (2, Key::Shared(key)) => {
             let header = Header { action: action.number(), key_id: key.id, expires_at, binding };
-            let code_tag =
-                if action.digits() == 0 { Vec::new() } else { code_tag_v2(key, &header, secret, code) };
+            let code_tag = if action.digits() == 0 {
+                Vec::new()
+            } else {
+                code_tag_v2(key, &header, secret, code)
+            };
             let tag = tag_v2(key, &header, secret);
             [&header_bytes(2, &header)[..], secret, &tag, &code_tag].concat()
         }
@@ -335,7 +347,8 @@ fn code_tag_v2(key: &Shared, header: &Header, secret: &[u8], code: &[u8]) -> Vec
     hmac_sha256(&key.code, &[&header_bytes(2, header), secret, code])[..15].to_vec()
 }
 
-/// An honest signer's only signature. Others may exist; accepting one that the signer did not make is a finding.
+/// An honest signer's only signature. Others may exist; accepting one that the signer did not make
+/// is a finding.
 fn signature_v3(key: &Private, header: &Header, secret: &[u8]) -> [u8; 64] {
     let message = [b"mailroom/v3 link\0", &header_bytes(3, header)[..], secret].concat();
     *key.pair.sk.sign(message, None)

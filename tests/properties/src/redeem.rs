@@ -5,9 +5,9 @@ use std::sync::LazyLock;
 
 use arbitrary::{Arbitrary, Unstructured};
 use mailroom_verifier_core::{
-    Action, Attempt, Code, ConsumedId, Consumption, Expected, Expiry, Full, Guard, KeyRing, MemoryCache,
-    Moment, Owner, RedeemError, Secret, Slot, Unusable, VerifiedLink, VerifiedToken, VerifyError,
-    VerifyingKey,
+    Action, Attempt, Code, ConsumedId, Consumption, Expected, Expiry, Full, Guard, KeyRing,
+    MemoryCache, Moment, Owner, RedeemError, Secret, Slot, Unusable, VerifiedLink, VerifiedToken,
+    VerifyError, VerifyingKey,
 };
 
 use crate::oracle;
@@ -36,7 +36,8 @@ const ROWS: [Row; 4] = [
     Row { recovery: false, expires_at: Expiry::MAX.seconds() },
 ];
 
-/// Places in [`KEYS`] of those that the guard knows: a shared key and a private one. The next of each is unknown to it.
+/// Places in [`KEYS`] of those that the guard knows: a shared key and a private one. The next of
+/// each is unknown to it.
 const GENUINE: [usize; 2] = [4, 9];
 
 type Verdict = Result<(), RedeemError<Unusable, ()>>;
@@ -90,7 +91,8 @@ static TOKENS: LazyLock<Vec<[[Vec<u8>; 2]; 3]>> = LazyLock::new(|| {
 });
 
 static RING: LazyLock<KeyRing<Vec<VerifyingKey>>> = LazyLock::new(|| {
-    KeyRing::new(GENUINE.map(|place| KEYS[place].verifying.clone()).to_vec()).expect("there are keys")
+    KeyRing::new(GENUINE.map(|place| KEYS[place].verifying.clone()).to_vec())
+        .expect("there are keys")
 });
 
 impl Row {
@@ -106,8 +108,9 @@ fn secret(row: usize) -> [u8; 32] {
 /// Reads a guard and up to 64 redemptions.
 ///
 /// # Panics
-/// If a verdict differs from the guard's rules as [`judge`] has them, if an effect runs without consent, if a link of v2
-/// or v3 has its effect twice, or if more codes get a verdict than are allowed.
+/// If a verdict differs from the guard's rules as [`judge`] has them, if an effect runs without
+/// consent, if a link of v2 or v3 has its effect twice, or if more codes get a verdict than are
+/// allowed.
 pub fn redeem(data: &[u8]) {
     let Ok(mut scene) = Scene::arbitrary_take_rest(Unstructured::new(data)) else { return };
     scene.events.truncate(64);
@@ -130,8 +133,11 @@ pub fn redeem(data: &[u8]) {
         let row = usize::from(event.row) % ROWS.len();
         let version = usize::from(event.version % 3);
         let token = &TOKENS[row][version][usize::from(event.forged)];
-        let expected =
-            Expected { action: action(event.expects_recovery), code: event.typed.text(), binding: None };
+        let expected = Expected {
+            action: action(event.expects_recovery),
+            code: event.typed.text(),
+            binding: None,
+        };
         let moment = Moment::at(now).tolerating(scene.tolerance.into());
 
         let mut ran = false;
@@ -146,7 +152,11 @@ pub fn redeem(data: &[u8]) {
             guard.redeem(token, expected, moment, owner, callback)
         };
         assert_eq!(verdict, judge(&mut model, &scene, event, owner, moment), "{event:?} at {now}");
-        assert_eq!(ran, matches!(verdict, Ok(()) | Err(RedeemError::Callback(()))), "{event:?} at {now}");
+        assert_eq!(
+            ran,
+            matches!(verdict, Ok(()) | Err(RedeemError::Callback(()))),
+            "{event:?} at {now}"
+        );
         assert_eq!(usize::try_from(store.borrow().len()), Ok(model.len()));
 
         effects[row] += u32::from(verdict.is_ok());

@@ -1,4 +1,5 @@
-//! The memory cache against plain maps, with owners that repeat, overtake and withdraw, and a clock that goes backwards.
+//! The memory cache against plain maps, with owners that repeat, overtake and withdraw, and a clock
+//! that goes backwards.
 
 use std::collections::BTreeMap;
 
@@ -46,7 +47,8 @@ impl Model {
         Self { capacity, now: 0, forgotten: 0, ids: BTreeMap::new() }
     }
 
-    /// Moves the clock, forgets what is over and extends what is not; returns whether `until` is over.
+    /// Moves the clock, forgets what is over and extends what is not; returns whether `until` is
+    /// over.
     fn moves_past(&mut self, id: ConsumedId, until: u64, now: u64) -> bool {
         if now > self.now || self.now - now > IGNORED {
             self.now = now;
@@ -111,7 +113,13 @@ impl Model {
     }
 
     /// As [`mailroom_verifier_core::ConsumedTokens::release`].
-    pub fn release(&mut self, id: ConsumedId, owner: Owner, until: u64, now: u64) -> Result<(), Full> {
+    pub fn release(
+        &mut self,
+        id: ConsumedId,
+        owner: Owner,
+        until: u64,
+        now: u64,
+    ) -> Result<(), Full> {
         let over = self.moves_past(id, until, now);
         match self.own(id, owner) {
             Some(own) if own.released => return Ok(()),
@@ -127,7 +135,13 @@ impl Model {
     }
 
     /// As [`mailroom_verifier_core::ConsumedTokens::attempt`].
-    pub fn attempt(&mut self, id: ConsumedId, owner: Owner, until: u64, now: u64) -> Result<Attempt, Full> {
+    pub fn attempt(
+        &mut self,
+        id: ConsumedId,
+        owner: Owner,
+        until: u64,
+        now: u64,
+    ) -> Result<Attempt, Full> {
         if self.moves_past(id, until, now) {
             return Ok(Attempt::TooLate);
         }
@@ -139,14 +153,23 @@ impl Model {
         if self.tried(id) == MOST {
             return Ok(Attempt::TooMany);
         }
-        let stand = self.deeds(id).filter(|(_, deeds)| matches!(deeds.tried, Some(Tried::Number(_)))).count();
+        let stand = self
+            .deeds(id)
+            .filter(|(_, deeds)| matches!(deeds.tried, Some(Tried::Number(_))))
+            .count();
         let number = u32::try_from(stand + 1).expect("it is at most a hundred");
         self.change(id, owner, until)?.tried = Some(Tried::Number(number));
         Ok(Attempt::Number(number))
     }
 
     /// As [`mailroom_verifier_core::ConsumedTokens::withdraw`].
-    pub fn withdraw(&mut self, id: ConsumedId, owner: Owner, until: u64, now: u64) -> Result<(), Full> {
+    pub fn withdraw(
+        &mut self,
+        id: ConsumedId,
+        owner: Owner,
+        until: u64,
+        now: u64,
+    ) -> Result<(), Full> {
         let over = self.moves_past(id, until, now);
         let has_tried = self.own(id, owner).is_some_and(|own| own.tried.is_some());
         if has_tried || !over && self.tried(id) < MOST {
@@ -225,7 +248,10 @@ impl Clock {
 ///
 /// # Panics
 /// If an answer differs, or what is remembered afterwards.
-pub fn assert_agrees_with_plain_maps(capacity: usize, operations: impl IntoIterator<Item = Operation>) {
+pub fn assert_agrees_with_plain_maps(
+    capacity: usize,
+    operations: impl IntoIterator<Item = Operation>,
+) {
     let mut cache = MemoryCache::new(vec![Slot::EMPTY; capacity]);
     let mut model = Model::new(capacity);
     let mut now = 0;
@@ -268,7 +294,8 @@ fn id(number: u16) -> ConsumedId {
 
 /// Reads a capacity of at most 255 and operations.
 pub fn memory_cache(data: &[u8]) {
-    let Ok((capacity, operations)) = <(u8, Vec<Operation>)>::arbitrary_take_rest(Unstructured::new(data))
+    let Ok((capacity, operations)) =
+        <(u8, Vec<Operation>)>::arbitrary_take_rest(Unstructured::new(data))
     else {
         return;
     };

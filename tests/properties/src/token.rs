@@ -3,7 +3,8 @@
 use std::sync::LazyLock;
 
 use mailroom_verifier_core::{
-    Binding, Expected, Expiry, KeyRing, Moment, UntrustedToken, VerifiedToken, VerifyError, VerifyingKey,
+    Binding, Expected, Expiry, KeyRing, Moment, UntrustedToken, VerifiedToken, VerifyError,
+    VerifyingKey,
 };
 
 use crate::oracle::{self, Fields, Key, Question, Verdict};
@@ -17,7 +18,8 @@ static RING: LazyLock<KeyRing<Vec<VerifyingKey>>> = LazyLock::new(|| {
     KeyRing::new(keys).expect("there are keys").knowing(&*ACTIONS)
 });
 
-/// Reads a token and, behind a space, the code that was typed beside it, which is taken for the nonce of a browser, too.
+/// Reads a token and, behind a space, the code that was typed beside it, which is taken for the
+/// nonce of a browser, too.
 pub fn token(data: &[u8]) {
     let mut parts = data.splitn(2, |byte| *byte == b' ');
     let text = parts.next().unwrap_or_default();
@@ -84,9 +86,14 @@ pub(crate) fn assert_verdicts_agree(
     });
     let fields = oracle::parse(text).expect("the verifier parsed it");
     let expected = oracle::verify_link(&fields, keys, question);
-    let expected =
-        expected.map(|(_, header)| (header.action, header.expires_at, oracle::browser(&header, nonce)));
-    assert_eq!(found.map_err(|error| error.reason()), expected, "{}", String::from_utf8_lossy(text));
+    let expected = expected
+        .map(|(_, header)| (header.action, header.expires_at, oracle::browser(&header, nonce)));
+    assert_eq!(
+        found.map_err(|error| error.reason()),
+        expected,
+        "{}",
+        String::from_utf8_lossy(text)
+    );
 }
 
 fn plain(token: &VerifiedToken) -> Verdict {

@@ -11,7 +11,8 @@ use mailroom_tests::{corpus, tools::workspace};
 /// The names of the files in a folder of `fuzz/`, without what follows the dot.
 fn stems(folder: &str) -> BTreeSet<OsString> {
     let folder = workspace().join("fuzz").join(folder);
-    let entries = fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+    let entries =
+        fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
     entries.filter_map(|entry| Some(entry.ok()?.path().file_stem()?.to_owned())).collect()
 }
 

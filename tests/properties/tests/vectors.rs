@@ -1,4 +1,5 @@
-//! The oracle that the verifier is compared with gives every case of the shared vectors its verdict.
+//! The oracle that the verifier is compared with gives every case of the shared vectors its
+//! verdict.
 #![allow(clippy::unwrap_used, reason = "a test that cannot read its vectors fails")]
 
 use mailroom_properties::oracle::{self, Key, Private, Question, Shared};
@@ -35,7 +36,8 @@ struct Case {
 }
 
 fn bytes(hexadecimal: &str) -> [u8; 32] {
-    let byte = |index: usize| u8::from_str_radix(&hexadecimal[2 * index..2 * index + 2], 16).unwrap();
+    let byte =
+        |index: usize| u8::from_str_radix(&hexadecimal[2 * index..2 * index + 2], 16).unwrap();
     core::array::from_fn(byte)
 }
 
@@ -59,7 +61,8 @@ fn judge_every_case(file: &str, known: &[Action], cases: usize) {
                 tolerance: 0,
             };
             let verdict = oracle::verify(case.token.as_bytes(), &[key], question);
-            let found = verdict.map(|token| (token.secret, token.expires_at)).map_err(str::to_owned);
+            let found =
+                verdict.map(|token| (token.secret, token.expires_at)).map_err(str::to_owned);
             let expected = match &case.error {
                 Some(error) => Err(error.clone()),
                 None => Ok((bytes(case.secret.as_ref().unwrap()), case.expires_at)),
@@ -67,7 +70,11 @@ fn judge_every_case(file: &str, known: &[Action], cases: usize) {
             assert_eq!(found, expected, "tcId {}", case.tc_id);
         }
     }
-    assert_eq!(groups.iter().map(|group| group.tests.len()).sum::<usize>(), cases, "every case was tried");
+    assert_eq!(
+        groups.iter().map(|group| group.tests.len()).sum::<usize>(),
+        cases,
+        "every case was tried"
+    );
 }
 
 const V1: &str = include_str!("../../vectors/v1.json");
@@ -88,7 +95,11 @@ fn every_case_of_every_version_gets_its_verdict() {
 #[test]
 fn verifier_and_oracle_agree_on_every_token_with_and_without_its_code() {
     for case in [V1, V2, V3, ACTIONS, BOUND].into_iter().flat_map(|file| {
-        serde_json::from_str::<Vectors>(file).unwrap().groups.into_iter().flat_map(|group| group.tests)
+        serde_json::from_str::<Vectors>(file)
+            .unwrap()
+            .groups
+            .into_iter()
+            .flat_map(|group| group.tests)
     }) {
         token(case.token.as_bytes());
         for typed in [case.code, case.nonce] {

@@ -1,5 +1,5 @@
-// Millions of verifications (the argument says how many) and a hundred thousand verifiers, where the sizes of heap and
-// process can be watched.
+// Millions of verifications (the argument says how many) and a hundred thousand verifiers, where
+// the sizes of heap and process can be watched.
 
 import { memories } from "./suite/memories.mjs";
 import { createVerifier } from "mailroom-verifier";
@@ -27,7 +27,9 @@ function verifications(times) {
 
 function verifiers(times) {
   for (let turn = 0; turn < times; turn += 1) {
-    createVerifier({ keys: [activation.key, recovery.key] }).verify(activation.token, { action: "activate" });
+    createVerifier({ keys: [activation.key, recovery.key] }).verify(activation.token, {
+      action: "activate",
+    });
   }
 }
 
@@ -52,13 +54,18 @@ async function leavesNothing(name, work, times) {
   const after = await size();
   const grown = (what) => (after[what] - before[what]) / MEGABYTE;
   const said = `heap ${grown("heap").toFixed(2)}, process ${grown("process").toFixed(2)}, module ${grown("wasm")} MB`;
-  const leaks = grown("heap") > 1 || grown("process") > 32 || grown("wasm") > 0 || memories.length === 0;
+  const leaks =
+    grown("heap") > 1 || grown("process") > 32 || grown("wasm") > 0 || memories.length === 0;
   return leaks ? { name, error: `grown: ${said}` } : { name };
 }
 
 console.log(
   JSON.stringify([
-    await leavesNothing(`${MILLIONS} million verifications leave nothing behind`, verifications, MILLIONS * 1_000_000),
+    await leavesNothing(
+      `${MILLIONS} million verifications leave nothing behind`,
+      verifications,
+      MILLIONS * 1_000_000,
+    ),
     await leavesNothing("a hundred thousand verifiers leave nothing behind", verifiers, 100_000),
   ]),
 );

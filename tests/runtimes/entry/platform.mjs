@@ -1,5 +1,6 @@
-// The Ed25519 of the platform, where there is none, where it is something else, and where it fails: on Node, Deno and Bun.
-// Each instance of the module finds what `process` has at that time, and keeps it.
+// The Ed25519 of the platform, where there is none, where it is something else, and where it fails:
+// on Node, Deno and Bun. Each instance of the module finds what `process` has at that time, and
+// keeps it.
 
 import crypto from "node:crypto";
 import { readFileSync } from "node:fs";
@@ -23,7 +24,10 @@ const NOW = 1_800_000_000;
 /** So many tokens are judged before the platform is looked for. */
 const WAIT = 256;
 
-/** The entry on an instance of its own, and what it finds where the modules of Node come from `given`. */
+/**
+ * The entry on an instance of its own, and what it finds where the modules of Node come from
+ * `given`.
+ */
 function entryWith(given) {
   return entryIn(Object.create(process, { getBuiltinModule: { value: given } }));
 }
@@ -31,7 +35,10 @@ function entryWith(given) {
 /** The same where this is the process. */
 function entryIn(substitute) {
   const entry = instantiatePublic(module);
-  return during(substitute, () => ({ ...entry, found: entry.createVerifier({ keys: KEYS[0].publicKey }).signatures }));
+  return during(substitute, () => ({
+    ...entry,
+    found: entry.createVerifier({ keys: KEYS[0].publicKey }).signatures,
+  }));
 }
 
 function during(substitute, act) {
@@ -51,7 +58,12 @@ function keyOf(number) {
   const privateKey = crypto.createPrivateKey({ key: encoded, format: "der", type: "pkcs8" });
   const spki = crypto.createPublicKey(privateKey).export({ format: "der", type: "spki" });
   const publicKey = new Uint8Array(spki.subarray(-32));
-  const id = crypto.createHash("sha256").update("mailroom/v3 key id\0").update(publicKey).digest().subarray(0, 4);
+  const id = crypto
+    .createHash("sha256")
+    .update("mailroom/v3 key id\0")
+    .update(publicKey)
+    .digest()
+    .subarray(0, 4);
   const scalar = crypto.createHash("sha512").update(seed).digest().subarray(0, 32);
   scalar[0] &= 0xf8;
   scalar[31] = (scalar[31] & 0x7f) | 0x40;
@@ -96,11 +108,17 @@ function agrees({ createVerifier }) {
   for (const group of vectors.groups) {
     let now = 0;
     const verifier = createVerifier({ keys: bytes(group.public_key), clock: () => now });
-    const other = createVerifier({ keys: text(group.public_key), clock: () => now, signatures: "webassembly" });
+    const other = createVerifier({
+      keys: text(group.public_key),
+      clock: () => now,
+      signatures: "webassembly",
+    });
     same(other.signatures, "webassembly", "the option");
     for (const { token, now: time, tcId } of group.tests) {
       now = time;
-      const [verdict, expected] = [verifier, other].map((one) => one.tryVerifyLink(token, { action: group.action }));
+      const [verdict, expected] = [verifier, other].map((one) =>
+        one.tryVerifyLink(token, { action: group.action }),
+      );
       same(verdict.reason, expected.reason, `reason of ${tcId}`);
       if (expected.ok) {
         same(verdict.link.expiresAt, expected.link.expiresAt, `expiry of ${tcId}`);
@@ -167,15 +185,26 @@ const tests = {
       return crypto.verify(algorithm, message, key, signature);
     };
     const { createVerifier } = entryWith(() => ({ ...crypto, verify }));
-    const verifier = createVerifier({ keys: [KEYS[2].publicKey, KEYS[0].publicKey], clock: () => NOW });
+    const verifier = createVerifier({
+      keys: [KEYS[2].publicKey, KEYS[0].publicKey],
+      clock: () => NOW,
+    });
     asked.length = 0;
     same(verifier.tryVerify(TOKEN, ACTIVATE).ok, true, "a genuine token");
     const [[message, signature]] = asked;
     same(message, hex(activationOf(KEYS[0]).message), "message");
     same(signature, hex(Buffer.from(TOKEN, "base64url").subarray(-64)), "signature");
-    const bare = createVerifier({ keys: KEYS[0].publicKey, clock: () => NOW, signatures: "webassembly" });
+    const bare = createVerifier({
+      keys: KEYS[0].publicKey,
+      clock: () => NOW,
+      signatures: "webassembly",
+    });
     same(bare.tryVerify(TOKEN, ACTIVATE).ok, true, "by the module");
-    same(verifier.tryVerify(tokenOf(KEYS[1]), ACTIVATE).ok, false, "of another key with the id of one");
+    same(
+      verifier.tryVerify(tokenOf(KEYS[1]), ACTIVATE).ok,
+      false,
+      "of another key with the id of one",
+    );
     same(verifier.tryVerify(`${TOKEN}A`, ACTIVATE).reason, "ERR_TOKEN_MALFORMED", "a long one");
     same(asked.length, 2, "calls");
 
@@ -196,55 +225,86 @@ const tests = {
     for (const [one, other] of [KEYS, KEYS.slice(0, 2).reverse()]) {
       const both = createVerifier({ keys: [one.publicKey, other.publicKey], clock });
       const alone = createVerifier({ keys: one.publicKey, clock });
-      for (const key of [one, other]) same(both.tryVerify(tokenOf(key), ACTIVATE).ok, true, "by both");
+      for (const key of [one, other])
+        same(both.tryVerify(tokenOf(key), ACTIVATE).ok, true, "by both");
       same(alone.tryVerify(tokenOf(one), ACTIVATE).ok, true, "by itself");
-      same(alone.tryVerify(tokenOf(other), ACTIVATE).reason, "ERR_TOKEN_SIGNATURE", "by the other one");
+      same(
+        alone.tryVerify(tokenOf(other), ACTIVATE).reason,
+        "ERR_TOKEN_SIGNATURE",
+        "by the other one",
+      );
     }
   },
 
-  "an S that is not reduced, and an R of small order whose equation holds, are never shown to it": () => {
-    let asked = 0;
-    const verify = (...given) => {
-      asked += 1;
-      return trusting ? true : crypto.verify(...given);
-    };
-    let trusting = false;
-    const { createVerifier, found } = entryWith(() => ({ ...crypto, verify }));
-    same(found, "platform", "signatures");
-    trusting = true;
-    asked = 0;
-    const [key] = KEYS;
-    const verifier = createVerifier({ keys: key.publicKey, clock: () => NOW });
-    const refused = (signed, signature, what) =>
-      same(verifier.tryVerify(withSignature(signed, signature), ACTIVATE).reason, "ERR_TOKEN_SIGNATURE", what);
+  "an S that is not reduced, and an R of small order whose equation holds, are never shown to it":
+    () => {
+      let asked = 0;
+      const verify = (...given) => {
+        asked += 1;
+        return trusting ? true : crypto.verify(...given);
+      };
+      let trusting = false;
+      const { createVerifier, found } = entryWith(() => ({ ...crypto, verify }));
+      same(found, "platform", "signatures");
+      trusting = true;
+      asked = 0;
+      const [key] = KEYS;
+      const verifier = createVerifier({ keys: key.publicKey, clock: () => NOW });
+      const refused = (signed, signature, what) =>
+        same(
+          verifier.tryVerify(withSignature(signed, signature), ACTIVATE).reason,
+          "ERR_TOKEN_SIGNATURE",
+          what,
+        );
 
-    const { signed, message } = activationOf(key);
-    const genuine = crypto.sign(null, message, key.privateKey);
-    for (let times = 1n; times < 15n; times += 1n) {
-      const s = littleEndian(integer(genuine.subarray(32)) + times * ORDER);
-      refused(signed, Buffer.concat([genuine.subarray(0, 32), s]), `S and ${times} times the order`);
-    }
-    const p = 2n ** 255n - 19n;
-    const order8 = integer(bytes("26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05"));
-    for (const y of [0n, 1n, p - 1n, p, p + 1n, order8, p - order8]) {
-      for (const sign of [0, 0x80]) {
-        const r = littleEndian(y);
-        r[31] |= sign;
-        const digest = crypto.createHash("sha512").update(r).update(key.publicKey).update(message).digest();
-        const s = littleEndian((integer(digest) * key.scalar) % ORDER);
-        refused(signed, Buffer.concat([r, s]), `R of ${hex(r)}`);
+      const { signed, message } = activationOf(key);
+      const genuine = crypto.sign(null, message, key.privateKey);
+      for (let times = 1n; times < 15n; times += 1n) {
+        const s = littleEndian(integer(genuine.subarray(32)) + times * ORDER);
+        refused(
+          signed,
+          Buffer.concat([genuine.subarray(0, 32), s]),
+          `S and ${times} times the order`,
+        );
       }
-    }
-    same(asked, 0, "calls");
-    same(verifier.tryVerify(FORGED, ACTIVATE).ok, true, "what a platform is believed");
-  },
+      const p = 2n ** 255n - 19n;
+      const order8 = integer(
+        bytes("26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05"),
+      );
+      for (const y of [0n, 1n, p - 1n, p, p + 1n, order8, p - order8]) {
+        for (const sign of [0, 0x80]) {
+          const r = littleEndian(y);
+          r[31] |= sign;
+          const digest = crypto
+            .createHash("sha512")
+            .update(r)
+            .update(key.publicKey)
+            .update(message)
+            .digest();
+          const s = littleEndian((integer(digest) * key.scalar) % ORDER);
+          refused(signed, Buffer.concat([r, s]), `R of ${hex(r)}`);
+        }
+      }
+      same(asked, 0, "calls");
+      same(verifier.tryVerify(FORGED, ACTIVATE).ok, true, "what a platform is believed");
+    },
 
   "what it refuses, or cannot judge any more, the module judges": () => {
     let now = crypto.verify;
-    const { createVerifier, found } = entryWith(() => ({ ...crypto, verify: (...given) => now(...given) }));
+    const { createVerifier, found } = entryWith(() => ({
+      ...crypto,
+      verify: (...given) => now(...given),
+    }));
     same(found, "platform", "signatures");
     const verifier = createVerifier({ keys: KEYS[0].publicKey, clock: () => NOW });
-    for (const later of [() => false, thrown, () => 1, () => "true", () => Promise.resolve(true), () => ({})]) {
+    for (const later of [
+      () => false,
+      thrown,
+      () => 1,
+      () => "true",
+      () => Promise.resolve(true),
+      () => ({}),
+    ]) {
       now = later;
       same(verifier.tryVerify(TOKEN, ACTIVATE).ok, true, "a genuine token");
       same(verifier.tryVerify(FORGED, ACTIVATE).reason, "ERR_TOKEN_SIGNATURE", "a forged one");
@@ -272,15 +332,27 @@ const tests = {
       for (const verifier of [first, second]) {
         within = () => {
           within = () => {};
-          same(verifier.tryVerify(token, { ...ACTIVATE, nonce: "A".repeat(43) }).ok !== undefined, true, "within");
-          same(second.tryVerify(tokenOf(KEYS[1], 9), ACTIVATE).ok, true, "a genuine one of another key within");
+          same(
+            verifier.tryVerify(token, { ...ACTIVATE, nonce: "A".repeat(43) }).ok !== undefined,
+            true,
+            "within",
+          );
+          same(
+            second.tryVerify(tokenOf(KEYS[1], 9), ACTIVATE).ok,
+            true,
+            "a genuine one of another key within",
+          );
         };
         const expired = createVerifier({ keys: KEYS[0].publicKey, clock: () => NOW + 900 });
         same(first.tryVerify(FORGED, ACTIVATE).reason, "ERR_TOKEN_SIGNATURE", "a forged one");
         const { link } = first.tryVerifyLink(TOKEN, ACTIVATE);
         same(hex(link.secret), "07".repeat(32), "the secret");
         same(hex(link.consumedId).length, 32, "the id");
-        same(first.tryVerify(tokenOf(KEYS[1]), ACTIVATE).reason, "ERR_TOKEN_SIGNATURE", "of another key");
+        same(
+          first.tryVerify(tokenOf(KEYS[1]), ACTIVATE).reason,
+          "ERR_TOKEN_SIGNATURE",
+          "of another key",
+        );
         same(expired.tryVerify(TOKEN, ACTIVATE).reason, "ERR_TOKEN_EXPIRED", "an expired one");
       }
     }
@@ -300,7 +372,11 @@ const tests = {
       for (let time = 0; time < 3; time += 1) verifier.verify(TOKEN, ACTIVATE);
       same(looked, 1, "after");
       same(verifier.signatures, "platform", "signatures");
-      same(createVerifier({ keys: KEYS[1].publicKey }).signatures, "platform", "signatures of another verifier");
+      same(
+        createVerifier({ keys: KEYS[1].publicKey }).signatures,
+        "platform",
+        "signatures of another verifier",
+      );
       same(looked, 1, "for all verifiers");
 
       const other = instantiatePublic(module).createVerifier({ keys: KEYS[0].publicKey });
@@ -311,7 +387,17 @@ const tests = {
 
   "the option takes nothing but the name of the module": () => {
     const { createVerifier } = entryWith(process.getBuiltinModule);
-    for (const signatures of ["platform", "", null, false, true, 1, {}, ["webassembly"], Symbol("webassembly")]) {
+    for (const signatures of [
+      "platform",
+      "",
+      null,
+      false,
+      true,
+      1,
+      {},
+      ["webassembly"],
+      Symbol("webassembly"),
+    ]) {
       let error;
       try {
         createVerifier({ keys: KEYS[0].publicKey, signatures });
@@ -320,7 +406,11 @@ const tests = {
       }
       holds(error instanceof errors.InvalidArgumentError, String(signatures));
     }
-    same(createVerifier({ keys: KEYS[0].publicKey, signatures: undefined }).signatures, "platform", "undefined");
+    same(
+      createVerifier({ keys: KEYS[0].publicKey, signatures: undefined }).signatures,
+      "platform",
+      "undefined",
+    );
   },
 };
 
@@ -338,5 +428,6 @@ function notBelieved(given) {
 }
 
 const results = [];
-for (const [name, test] of Object.entries(tests)) results.push(await outcome(`platform: ${name}`, test));
+for (const [name, test] of Object.entries(tests))
+  results.push(await outcome(`platform: ${name}`, test));
 console.log(JSON.stringify(results));

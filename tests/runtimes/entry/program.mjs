@@ -1,4 +1,5 @@
-// What Node, Deno and Bun run: prints the results of the suite, or of the topics in the argument, as its last line.
+// What Node, Deno and Bun run: prints the results of the suite, or of the topics in the argument,
+// as its last line.
 
 import { runInNewContext } from "node:vm";
 
@@ -14,7 +15,17 @@ import vectors from "./suite/v1.mjs";
 const otherRealm = runInNewContext("globalThis");
 
 const topics = process.argv[2];
-const loaded = { publicEntry, handlerEntry, errors, vectors, memories, heapUsed, otherRealm, topics, inWindow: false };
+const loaded = {
+  publicEntry,
+  handlerEntry,
+  errors,
+  vectors,
+  memories,
+  heapUsed,
+  otherRealm,
+  topics,
+  inWindow: false,
+};
 const signatures = "platform";
 
 console.log(JSON.stringify(await run({ verifierPackage, ...loaded, signatures })));

@@ -12,7 +12,16 @@ async function main() {
     "the imported package": await import("mailroom-verifier"),
     "the imported ./errors": await import("mailroom-verifier/errors"),
   };
-  const loaded = { publicEntry, errors, vectors, memories, heapUsed, others, topics: process.argv[2], inWindow: false };
+  const loaded = {
+    publicEntry,
+    errors,
+    vectors,
+    memories,
+    heapUsed,
+    others,
+    topics: process.argv[2],
+    inWindow: false,
+  };
   console.log(JSON.stringify(await run({ verifierPackage, ...loaded })));
 }
 

@@ -22,7 +22,18 @@ console.log(
   JSON.stringify(
     await run({
       verifierPackage: slimEntry.instantiate(module),
-      ...{ errors, slimEntry, module, vectors, memories, heapUsed, otherRealm, others, topics, inWindow: false },
+      ...{
+        errors,
+        slimEntry,
+        module,
+        vectors,
+        memories,
+        heapUsed,
+        otherRealm,
+        others,
+        topics,
+        inWindow: false,
+      },
     }),
   ),
 );

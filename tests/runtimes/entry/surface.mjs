@@ -6,7 +6,8 @@ import { fileURLToPath } from "node:url";
 import entries from "./entries.mjs";
 import { runSurface } from "./suite/surface_run.mjs";
 
-const load = (name) => new WebAssembly.Module(readFileSync(fileURLToPath(import.meta.resolve(name))));
+const load = (name) =>
+  new WebAssembly.Module(readFileSync(fileURLToPath(import.meta.resolve(name))));
 const module = load("mailroom-verifier/verifier.wasm");
 const publicModule = load("mailroom-verifier/public.wasm");
 

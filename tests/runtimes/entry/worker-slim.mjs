@@ -14,7 +14,16 @@ export default {
   async fetch(request) {
     const slim = slimEntry.instantiate(module);
     const topics = new URL(request.url).searchParams.get("topics") ?? undefined;
-    const loaded = { errors, slimEntry, module, vectors, memories, others, topics, inWindow: false };
+    const loaded = {
+      errors,
+      slimEntry,
+      module,
+      vectors,
+      memories,
+      others,
+      topics,
+      inWindow: false,
+    };
     return Response.json(await run({ verifierPackage: slim, ...loaded }));
   },
 };

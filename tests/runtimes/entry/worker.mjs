@@ -15,7 +15,9 @@ const verifier = verifierPackage.createVerifier({ keys: activation.key });
 
 export default {
   async fetch(request) {
-    const { topics, signatures, ...expected } = Object.fromEntries(new URL(request.url).searchParams);
+    const { topics, signatures, ...expected } = Object.fromEntries(
+      new URL(request.url).searchParams,
+    );
     const results = await run({ verifierPackage, ...loaded, topics, signatures });
     const fromTopLevel = { name: "worker: a verifier made outside of any request verifies in one" };
     if (verifier.verify(activation.token, { action: "activate" }).action !== "activate") {
@@ -25,10 +27,16 @@ export default {
   },
 };
 
-/** Whoever asks may say which kinds of globals this Worker should have, so that no run is another one in disguise. */
+/**
+ * Whoever asks may say which kinds of globals this Worker should have, so that no run is another
+ * one in disguise.
+ */
 function globals(expected) {
   return Object.entries(expected).map(([name, wanted]) => {
     const has = typeof globalThis[name];
-    return { name: `worker: ${name} is ${wanted}`, error: has === wanted ? undefined : `it is ${has}` };
+    return {
+      name: `worker: ${name} is ${wanted}`,
+      error: has === wanted ? undefined : `it is ${has}`,
+    };
   });
 }

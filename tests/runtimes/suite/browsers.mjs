@@ -1,4 +1,5 @@
-// Links that are bound to a browser: every case of their shared vectors, whatever a cookie may hold, and a guard that redeems them.
+// Links that are bound to a browser: every case of their shared vectors, whatever a cookie may
+// hold, and a guard that redeems them.
 
 import { holds, refusal, same } from "./expect.mjs";
 import { ofActions, optionOf } from "./further.mjs";
@@ -10,8 +11,14 @@ export function* bound(subject) {
 }
 
 /** The genuine link of an action, another browser's nonce, and what judges it. */
-export function scene({ createVerifier, publicEntry, vectorsOfBound, options }, wanted, version = 2) {
-  const group = vectorsOfBound.groups.find((group) => group.version === version && group.action === wanted);
+export function scene(
+  { createVerifier, publicEntry, vectorsOfBound, options },
+  wanted,
+  version = 2,
+) {
+  const group = vectorsOfBound.groups.find(
+    (group) => group.version === version && group.action === wanted,
+  );
   const find = (wanted) => group.tests.find(({ comment }) => comment === wanted);
   const { token, code, now, nonce } = find("genuine");
   const { nonce: other } = find("another browser's nonce");
@@ -75,14 +82,24 @@ export function* browsers(subject) {
         const { token, twin, verifier } = scene(subject, "activate");
         const expected = { action: "activate", nonce: value };
         same(verifier.tryVerify(token, expected).reason, "ERR_TOKEN_OTHER_BROWSER", "tryVerify");
-        refusal(subject, "ERR_TOKEN_OTHER_BROWSER", "verify", () => verifier.verify(token, expected));
+        refusal(subject, "ERR_TOKEN_OTHER_BROWSER", "verify", () =>
+          verifier.verify(token, expected),
+        );
         same(verifier.verifyLink(token, expected).browser, "other", "browser");
         same(verifier.tryVerify(twin, expected).ok, true, "a link that is not bound");
         if (bindingOf) same(bindingOf(value), undefined, "bindingOf");
         if (createMemoryStore === undefined) return;
         const guard = createGuard({ verifier, store: createMemoryStore({ capacity: 10 }) });
-        same((await guard.tryRedeem(token, expected)).reason, "ERR_TOKEN_OTHER_BROWSER", "tryRedeem");
-        same((await guard.tryRedeem(token, { ...expected, nonce })).ok, true, "tryRedeem in the right browser");
+        same(
+          (await guard.tryRedeem(token, expected)).reason,
+          "ERR_TOKEN_OTHER_BROWSER",
+          "tryRedeem",
+        );
+        same(
+          (await guard.tryRedeem(token, { ...expected, nonce })).ok,
+          true,
+          "tryRedeem in the right browser",
+        );
       },
     ];
   }
@@ -92,10 +109,22 @@ export function* browsers(subject) {
     () => {
       const { token, nonce, other, verifier, action } = scene(subject, "invite");
       for (let round = 0; round < 3; round++) {
-        same(verifier.tryVerify(token, { action, nonce }).token?.browser, "same", "the right browser");
-        same(verifier.tryVerify(token, { action }).reason, "ERR_TOKEN_OTHER_BROWSER", "without a nonce");
+        same(
+          verifier.tryVerify(token, { action, nonce }).token?.browser,
+          "same",
+          "the right browser",
+        );
+        same(
+          verifier.tryVerify(token, { action }).reason,
+          "ERR_TOKEN_OTHER_BROWSER",
+          "without a nonce",
+        );
         same(verifier.tryVerify(token, { action, nonce }).ok, true, "the right browser again");
-        same(verifier.tryVerify(token, { action, nonce: other }).reason, "ERR_TOKEN_OTHER_BROWSER", "another");
+        same(
+          verifier.tryVerify(token, { action, nonce: other }).reason,
+          "ERR_TOKEN_OTHER_BROWSER",
+          "another",
+        );
       }
     },
   ];
@@ -114,11 +143,18 @@ export function* browsers(subject) {
       const activation = scene(subject, "activate");
       const without = activation.verifier.verifyLink(activation.token, { action: "activate" });
       for (const typed of [undefined, "01234"]) {
-        same(without.tryWithUncountedCode(typed).reason, "ERR_TOKEN_OTHER_BROWSER", "a link without a code");
+        same(
+          without.tryWithUncountedCode(typed).reason,
+          "ERR_TOKEN_OTHER_BROWSER",
+          "a link without a code",
+        );
       }
       if (publicEntry === undefined) return;
       const third = scene(subject, "recover", 3);
-      const ofThird = third.verifier.verifyLink(third.token, { action: "recover", nonce: third.other });
+      const ofThird = third.verifier.verifyLink(third.token, {
+        action: "recover",
+        nonce: third.other,
+      });
       same(ofThird.tryWithUncountedCode("01234").reason, "ERR_TOKEN_OTHER_BROWSER", "v3");
     },
   ];
@@ -165,18 +201,30 @@ export function* browsers(subject) {
       for (const visitor of [undefined, other, ""]) {
         for (const typed of [code, wrong, "x", undefined]) {
           for (let tried = 0; tried < 6; tried++) {
-            const { reason } = await guard.tryRedeem(token, { action, code: typed, nonce: visitor });
+            const { reason } = await guard.tryRedeem(token, {
+              action,
+              code: typed,
+              nonce: visitor,
+            });
             same(reason, "ERR_TOKEN_OTHER_BROWSER", "tryRedeem");
           }
         }
       }
       for (let tried = 0; tried < 3; tried++) {
-        same((await guard.tryRedeem(token, { action, code: wrong, nonce })).reason, "ERR_CODE_MISMATCH", "wrong");
+        same(
+          (await guard.tryRedeem(token, { action, code: wrong, nonce })).reason,
+          "ERR_CODE_MISMATCH",
+          "wrong",
+        );
       }
       const redeemed = await guard.tryRedeem(token, { action, code, nonce });
       same(redeemed.token?.browser, "same", "browser");
       holds(redeemed.token.codeIsProven, "the code was not proven");
-      same((await guard.tryRedeem(token, { action, code, nonce })).reason, "ERR_TOKEN_USED", "second use");
+      same(
+        (await guard.tryRedeem(token, { action, code, nonce })).reason,
+        "ERR_TOKEN_USED",
+        "second use",
+      );
     },
   ];
   yield [

@@ -1,4 +1,5 @@
-// Hundreds of thousands of verifications leave nothing behind. The heap is judged where the runtime tells its size.
+// Hundreds of thousands of verifications leave nothing behind. The heap is judged where the runtime
+// tells its size.
 
 import { holds, same } from "./expect.mjs";
 import { altered, pair } from "./tokens.mjs";
@@ -19,9 +20,16 @@ export function* endurance(subject) {
       const round = (times) => {
         for (let turn = 0; turn < times; turn += 4) {
           verifier.verify(activation.token, { action: "activate" });
-          verifier.verifyWithUncountedCode(recovery.token, { action: "recover", code: recovery.code });
+          verifier.verifyWithUncountedCode(recovery.token, {
+            action: "recover",
+            code: recovery.code,
+          });
           same(verifier.tryVerify(forged, { action: "activate" }).ok, false, "an altered link");
-          same(verifier.tryVerify("A".repeat(turn % 200), { action: "activate" }).ok, false, "a text that is no link");
+          same(
+            verifier.tryVerify("A".repeat(turn % 200), { action: "activate" }).ok,
+            false,
+            "a text that is no link",
+          );
         }
       };
       await unchanged(
@@ -60,7 +68,10 @@ export function* endurance(subject) {
 
 async function unchanged({ memories, heapUsed }, warmUp, work) {
   warmUp();
-  const before = { wasm: memories.map(({ buffer }) => buffer.byteLength), heap: await heapUsed?.() };
+  const before = {
+    wasm: memories.map(({ buffer }) => buffer.byteLength),
+    heap: await heapUsed?.(),
+  };
   work();
   const after = { wasm: memories.map(({ buffer }) => buffer.byteLength), heap: await heapUsed?.() };
   same(after.wasm.join(), before.wasm.join(), "bytes of the module's memory");

@@ -34,9 +34,11 @@ export function* errors(subject) {
   const refusals = {
     ERR_TOKEN_MALFORMED: () => verifier.verify("short", { action: "activate" }),
     ERR_TOKEN_SIGNATURE: () => verifier.verify(altered(activation.token), { action: "activate" }),
-    ERR_CODE_UNCHECKABLE: () => verifier.verifyWithUncountedCode(activation.token, { action: "activate", code }),
+    ERR_CODE_UNCHECKABLE: () =>
+      verifier.verifyWithUncountedCode(activation.token, { action: "activate", code }),
     ERR_CODE_REQUIRED: () => verifier.verify(recovery.token, { action: "recover" }),
-    ERR_CODE_MALFORMED: () => verifier.verifyWithUncountedCode(recovery.token, { action: "recover", code: "1234" }),
+    ERR_CODE_MALFORMED: () =>
+      verifier.verifyWithUncountedCode(recovery.token, { action: "recover", code: "1234" }),
     ERR_INVALID_ARGUMENT: () => verifier.verify(activation.token, { action: "activation" }),
   };
   const classes = Object.entries(subject.errors).filter(([, value]) => typeof value === "function");
@@ -68,7 +70,11 @@ export function* errors(subject) {
         same(error.kind, kind, name);
         same(Type.kind, kind, `the class ${name}`);
         const help = HELP + Type.reason.toLowerCase();
-        same(JSON.stringify(error), JSON.stringify({ reason: Type.reason, kind, help }), `${name} as JSON`);
+        same(
+          JSON.stringify(error),
+          JSON.stringify({ reason: Type.reason, kind, help }),
+          `${name} as JSON`,
+        );
       }
     },
   ];
@@ -76,7 +82,9 @@ export function* errors(subject) {
   yield [
     "every reason has one class, which says it",
     () => {
-      const reasons = classes.map(([, type]) => type.reason).filter((reason) => reason !== undefined);
+      const reasons = classes
+        .map(([, type]) => type.reason)
+        .filter((reason) => reason !== undefined);
       same(new Set(reasons).size, reasons.length, "different reasons");
       same(reasons.toSorted().join(), REASONS.toSorted().join(), "reasons");
     },
@@ -114,7 +122,10 @@ export function discreet(error, links) {
   for (const { token, key, secret } of links) {
     for (const value of [token, key, secret]) {
       holds(!text.includes(value.toLowerCase()), `${error.reason} shows a token, key or secret`);
-      holds(!text.includes(altered(value).toLowerCase()), `${error.reason} shows the refused token`);
+      holds(
+        !text.includes(altered(value).toLowerCase()),
+        `${error.reason} shows the refused token`,
+      );
     }
   }
 }

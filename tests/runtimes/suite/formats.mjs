@@ -1,5 +1,5 @@
-// Every case of the shared vectors of v2 and v3 gives the verdict and the reason that the Rust core gives, alone and in a
-// ring of many keys, and whatever checks signatures.
+// Every case of the shared vectors of v2 and v3 gives the verdict and the reason that the Rust core
+// gives, alone and in a ring of many keys, and whatever checks signatures.
 
 import { refusal, same } from "./expect.mjs";
 import { bytes, hex, judging } from "./tokens.mjs";
@@ -24,7 +24,10 @@ export function* v3(subject) {
   );
 }
 
-/** Verifiers of a group: of its key alone and of all `keys`, both with the platform where it has Ed25519, and without it. */
+/**
+ * Verifiers of a group: of its key alone and of all `keys`, both with the platform where it has
+ * Ed25519, and without it.
+ */
 export function publicVerifiers({ createVerifier }, group, given, keys) {
   const alone = { keys: bytes(group.public_key), ...given };
   const verifier = createVerifier(alone);
@@ -52,12 +55,21 @@ export function* cases(subject, vectors, verifiersOf) {
         () => {
           now = test.now;
           const { verify, tryVerify } = judging(verifier, expected);
-          const ofOthers = others.map((other) => judging(other, expected).tryVerify(token, expected));
+          const ofOthers = others.map((other) =>
+            judging(other, expected).tryVerify(token, expected),
+          );
           if (result === "valid") {
-            for (const verified of [verify(token, expected), ...ofOthers.map(({ token }) => token)]) {
+            for (const verified of [
+              verify(token, expected),
+              ...ofOthers.map(({ token }) => token),
+            ]) {
               proven(verified, version, action, test);
               same(verified.codeIsProven, version === 2 && code !== null, "codeIsProven");
-              same(verified.browser, [126, 146, 168].includes(token.length) ? "same" : "unbound", "browser");
+              same(
+                verified.browser,
+                [126, 146, 168].includes(token.length) ? "same" : "unbound",
+                "browser",
+              );
             }
             proven(link().link, version, action, test);
             proven(link().link.withUncountedCode(code ?? undefined), version, action, test);
@@ -65,17 +77,26 @@ export function* cases(subject, vectors, verifiersOf) {
             refusal(subject, error, "verify", () => verify(token, expected));
             same(tryVerify(token, expected).reason, error, "reason of tryVerify");
             if (comment !== "another key") {
-              for (const { reason } of ofOthers) same(reason, error, "reason of tryVerify of another verifier");
+              for (const { reason } of ofOthers)
+                same(reason, error, "reason of tryVerify of another verifier");
             }
             if (error.startsWith("ERR_CODE_")) {
-              same(link().link.tryWithUncountedCode(code ?? undefined).reason, error, "reason of tryWithUncountedCode");
-              refusal(subject, error, "withUncountedCode", () => link().link.withUncountedCode(code ?? undefined));
+              same(
+                link().link.tryWithUncountedCode(code ?? undefined).reason,
+                error,
+                "reason of tryWithUncountedCode",
+              );
+              refusal(subject, error, "withUncountedCode", () =>
+                link().link.withUncountedCode(code ?? undefined),
+              );
             } else if (error === "ERR_TOKEN_OTHER_BROWSER") {
               same(link().link.browser, "other", "browser");
               proven(link().link, version, action, test);
             } else {
               same(link().reason, error, "reason of tryVerifyLink");
-              refusal(subject, error, "verifyLink", () => verifier.verifyLink(token, { action, ...visitor }));
+              refusal(subject, error, "verifyLink", () =>
+                verifier.verifyLink(token, { action, ...visitor }),
+              );
             }
           }
         },

@@ -1,4 +1,5 @@
-// Further actions: every case of their shared vectors, what the option `actions` refuses, and a guard that redeems them.
+// Further actions: every case of their shared vectors, what the option `actions` refuses, and a
+// guard that redeems them.
 
 import { holds, refusal, same } from "./expect.mjs";
 import { cases, manyKeys, publicVerifiers, text } from "./formats.mjs";
@@ -6,7 +7,9 @@ import { cases, manyKeys, publicVerifiers, text } from "./formats.mjs";
 /** The further actions of a group, as the option has them. */
 export function optionOf({ actions }) {
   const further = Object.entries(actions).filter(([, { number }]) => number > 2);
-  return Object.fromEntries(further.map(([name, { number, digits }]) => [name, { number, path: `/${name}`, digits }]));
+  return Object.fromEntries(
+    further.map(([name, { number, digits }]) => [name, { number, path: `/${name}`, digits }]),
+  );
 }
 
 export function* actions(subject) {
@@ -28,16 +31,24 @@ export function* ofActions(subject, vectors) {
   });
   if (publicEntry === undefined) return;
   yield* cases(subject, ofVersion(3), (group, clock) =>
-    publicVerifiers(publicEntry, group, { actions: optionOf(group), clock }, text(group.public_key)),
+    publicVerifiers(
+      publicEntry,
+      group,
+      { actions: optionOf(group), clock },
+      text(group.public_key),
+    ),
   );
 }
 
 /** The genuine link of an action in v2, and what judges it. */
 export function scene({ createVerifier, vectorsOfActions, options }, wanted) {
-  const group = vectorsOfActions.groups.find(({ version, action }) => version === 2 && action === wanted);
+  const group = vectorsOfActions.groups.find(
+    ({ version, action }) => version === 2 && action === wanted,
+  );
   const { token, code, now } = group.tests.find(({ comment }) => comment === "genuine");
   const clock = () => now;
-  const made = (actions) => createVerifier({ keys: group.key, clock, ...(actions && { actions }), ...options });
+  const made = (actions) =>
+    createVerifier({ keys: group.key, clock, ...(actions && { actions }), ...options });
   return { token, code: code ?? undefined, further: optionOf(group), made };
 }
 
@@ -53,10 +64,26 @@ export function* actionOptions(subject) {
       const sixDigits = made({ ...fewer, invite: { number: 4, path: "/invite", digits: 6 } });
       for (let round = 0; round < 3; round++) {
         same(knowing.tryVerify(token, { action: "invite" }).ok, true, "an action that is known");
-        same(knowing.tryVerify(token, { action: "activate" }).reason, "ERR_TOKEN_ACTION", "another action");
-        same(other.tryVerify(token, { action: "activate" }).reason, "ERR_TOKEN_MALFORMED", "an unknown action");
-        same(without.tryVerify(token, { action: "other" }).reason, "ERR_TOKEN_MALFORMED", "another list");
-        same(sixDigits.tryVerifyLink(token, { action: "invite" }).reason, "ERR_TOKEN_MALFORMED", "another length");
+        same(
+          knowing.tryVerify(token, { action: "activate" }).reason,
+          "ERR_TOKEN_ACTION",
+          "another action",
+        );
+        same(
+          other.tryVerify(token, { action: "activate" }).reason,
+          "ERR_TOKEN_MALFORMED",
+          "an unknown action",
+        );
+        same(
+          without.tryVerify(token, { action: "other" }).reason,
+          "ERR_TOKEN_MALFORMED",
+          "another list",
+        );
+        same(
+          sixDigits.tryVerifyLink(token, { action: "invite" }).reason,
+          "ERR_TOKEN_MALFORMED",
+          "another length",
+        );
       }
       const said = refusal(subject, "ERR_INVALID_ARGUMENT", "an unknown name", () =>
         other.verify(token, { action: "invite" }),
@@ -82,30 +109,41 @@ export function* actionOptions(subject) {
       "a guard lets a further action through once and counts the tries of its code",
       async () => {
         const { token, further, made } = scene(subject, "invite");
-        const guard = createGuard({ verifier: made(further), store: createMemoryStore({ capacity: 10 }) });
+        const guard = createGuard({
+          verifier: made(further),
+          store: createMemoryStore({ capacity: 10 }),
+        });
         const redeemed = await guard.tryRedeem(token, { action: "invite" });
         same(redeemed.token?.action, "invite", "action");
-        same((await guard.tryRedeem(token, { action: "invite" })).reason, "ERR_TOKEN_USED", "second use");
+        same(
+          (await guard.tryRedeem(token, { action: "invite" })).reason,
+          "ERR_TOKEN_USED",
+          "second use",
+        );
 
         const change = scene(subject, "change_email");
         const expected = (code) => ({ action: "change_email", code });
         const redeem = (code) => guard.tryRedeem(change.token, expected(code));
         same(change.code.length, 6, "digits");
-        const link = change.made(change.further).verifyLink(change.token, { action: "change_email" });
+        const link = change
+          .made(change.further)
+          .verifyLink(change.token, { action: "change_email" });
         same(link.codeDigits, 6, "codeDigits");
         same((await redeem(undefined)).reason, "ERR_CODE_REQUIRED", "no code");
         for (const malformed of ["12345", "1234567", "12345a", "", "\u0661".repeat(6)]) {
           same((await redeem(malformed)).reason, "ERR_CODE_MALFORMED", malformed);
         }
         const wrong = change.code === "000000" ? "111111" : "000000";
-        for (let tried = 0; tried < 5; tried++) same((await redeem(wrong)).reason, "ERR_CODE_MISMATCH", "wrong");
+        for (let tried = 0; tried < 5; tried++)
+          same((await redeem(wrong)).reason, "ERR_CODE_MISMATCH", "wrong");
         same((await redeem(change.code)).reason, "ERR_TOO_MANY_ATTEMPTS", "too many");
       },
     ];
   }
 
   const invite = { number: 4, path: "/invite", digits: 0 };
-  const getter = (name, value) => Object.defineProperty({ ...invite }, name, { get: () => value, enumerable: true });
+  const getter = (name, value) =>
+    Object.defineProperty({ ...invite }, name, { get: () => value, enumerable: true });
   const refused = [
     ["null", null],
     ["a list", [invite]],
@@ -129,7 +167,10 @@ export function* actionOptions(subject) {
     ["a misspelt key", { invite: { number: 4, path: "/invite", digit: 0 } }],
     ["an inherited definition", { invite: Object.create(invite) }],
     ["a getter of the definition", { invite: getter("number", 4) }],
-    ["a getter of the list", Object.defineProperty({}, "invite", { get: () => invite, enumerable: true })],
+    [
+      "a getter of the list",
+      Object.defineProperty({}, "invite", { get: () => invite, enumerable: true }),
+    ],
     ["two of one number", { invite, other: { ...invite, path: "/other" } }],
     ["two of one path", { invite, other: { ...invite, number: 5 } }],
     [

@@ -1,5 +1,5 @@
-// A link works once, whoever shares the store and however often it is tried. What is asked of the guard here is what
-// verifier-core/tests/guard.rs asks of the core's.
+// A link works once, whoever shares the store and however often it is tried. What is asked of the
+// guard here is what verifier-core/tests/guard.rs asks of the core's.
 
 import { holds, refusal, rejection, same } from "./expect.mjs";
 import { whileInherited } from "./inherited.mjs";
@@ -11,7 +11,16 @@ import { altered, hex, pair, v2Pair, v3Pair } from "./tokens.mjs";
 const MARGIN = 999 + 300;
 
 export function* guard(subject) {
-  const { createVerifier, createGuard, createMemoryStore, publicEntry, vectors, vectors2, vectors3, options } = subject;
+  const {
+    createVerifier,
+    createGuard,
+    createMemoryStore,
+    publicEntry,
+    vectors,
+    vectors2,
+    vectors3,
+    options,
+  } = subject;
   const { activation, recovery } = v2Pair(vectors2);
   const old = pair(vectors);
   const keys = [activation.key, old.activation.key];
@@ -37,7 +46,9 @@ export function* guard(subject) {
         const { redeem, tryRedeem } = make(store());
         const token = await redeem(activation.token, activate);
         same(hex(token.secret), activation.secret, "secret");
-        await rejection(subject, "ERR_TOKEN_USED", "again", () => redeem(activation.token, activate));
+        await rejection(subject, "ERR_TOKEN_USED", "again", () =>
+          redeem(activation.token, activate),
+        );
         const again = await tryRedeem(activation.token, activate);
         same(again.ok, false, "tryRedeem");
         same(again.reason, "ERR_TOKEN_USED", "reason of tryRedeem");
@@ -83,7 +94,9 @@ export function* guard(subject) {
       `of 10,000 guesses at once five get a verdict, and no more for the right code, in ${what}`,
       async () => {
         const { tryRedeem } = make(store());
-        const codes = Array.from({ length: 100_000 }, (_, number) => String(number).padStart(5, "0"));
+        const codes = Array.from({ length: 100_000 }, (_, number) =>
+          String(number).padStart(5, "0"),
+        );
         const guesses = codes.filter((code) => code !== recovery.code).slice(0, 9_999);
         const verdicts = await Promise.all(
           guesses.map((code) => tryRedeem(recovery.token, { action: "recover", code })),
@@ -108,10 +121,18 @@ export function* guard(subject) {
       ]) {
         const { tryRedeem } = make(memory(), { maxCodeAttempts });
         for (let time = 0; time < tries; time += 1) {
-          same((await tryRedeem(recovery.token, wrong)).reason, "ERR_CODE_MISMATCH", "a wrong code");
+          same(
+            (await tryRedeem(recovery.token, wrong)).reason,
+            "ERR_CODE_MISMATCH",
+            "a wrong code",
+          );
         }
         const result = await tryRedeem(recovery.token, recover);
-        same(result.reason, reason, `after ${tries} wrong codes of ${maxCodeAttempts ?? 5} allowed`);
+        same(
+          result.reason,
+          reason,
+          `after ${tries} wrong codes of ${maxCodeAttempts ?? 5} allowed`,
+        );
         same(result.ok && result.token.codeIsProven, reason === undefined, "codeIsProven");
       }
     },
@@ -121,8 +142,20 @@ export function* guard(subject) {
     "a missing or malformed code takes no number",
     async () => {
       const { tryRedeem } = make(memory(), { maxCodeAttempts: 1 });
-      same((await tryRedeem(recovery.token, { action: "recover" })).reason, "ERR_CODE_REQUIRED", "no code");
-      for (const code of ["", "4711", "047111", "0471a", " 4711", "0471\n", "\u0660\u0661\u0662\u0663\u0664"]) {
+      same(
+        (await tryRedeem(recovery.token, { action: "recover" })).reason,
+        "ERR_CODE_REQUIRED",
+        "no code",
+      );
+      for (const code of [
+        "",
+        "4711",
+        "047111",
+        "0471a",
+        " 4711",
+        "0471\n",
+        "\u0660\u0661\u0662\u0663\u0664",
+      ]) {
         const { reason: found } = await tryRedeem(recovery.token, { action: "recover", code });
         same(found, "ERR_CODE_MALFORMED", JSON.stringify(code));
       }
@@ -131,7 +164,8 @@ export function* guard(subject) {
   ];
 
   yield [
-    "numbers are taken before codes are compared, uses after everything else, with the id and the time to remember it",
+    "numbers are taken before codes are compared, uses after everything else, with the id " +
+      "and the time to remember it",
     async () => {
       const tolerance = 60;
       const tolerant = createVerifier({ keys, clock, clockTolerance: tolerance, ...options });
@@ -168,7 +202,11 @@ export function* guard(subject) {
       const error = await redeem(recovery.token, recover, callback).catch((thrown) => thrown);
       same(error, failed, "what the callback threw");
       same(store.methods(), "attempt consume release", "calls");
-      same(new Set(store.calls.flatMap(({ id, owner }) => [id, owner])).size, 6, "different arrays");
+      same(
+        new Set(store.calls.flatMap(({ id, owner }) => [id, owner])).size,
+        6,
+        "different arrays",
+      );
       same(new Set(store.calls.map(({ by }) => by)).size, 1, "owners");
       same(
         store.calls.every(({ name }) => name === recovery.id),
@@ -185,9 +223,17 @@ export function* guard(subject) {
       for (const callback of [fail, async () => fail()]) {
         const { redeem, tryRedeem } = make(memory());
         for (const call of [redeem, tryRedeem]) {
-          same(await call(activation.token, activate, callback).catch((error) => error), failed, "thrown");
+          same(
+            await call(activation.token, activate, callback).catch((error) => error),
+            failed,
+            "thrown",
+          );
         }
-        same(await redeem(activation.token, activate, (token) => token.version), 2, "the result of the callback");
+        same(
+          await redeem(activation.token, activate, (token) => token.version),
+          2,
+          "the result of the callback",
+        );
       }
     },
   ];
@@ -196,8 +242,16 @@ export function* guard(subject) {
     async () => {
       const { consume } = recordingStore();
       const without = make({ consume });
-      same(await without.redeem(activation.token, activate, fail).catch((error) => error), failed, "thrown");
-      same((await without.tryRedeem(activation.token, activate)).reason, "ERR_TOKEN_USED", "afterwards");
+      same(
+        await without.redeem(activation.token, activate, fail).catch((error) => error),
+        failed,
+        "thrown",
+      );
+      same(
+        (await without.tryRedeem(activation.token, activate)).reason,
+        "ERR_TOKEN_USED",
+        "afterwards",
+      );
 
       const reason = new Error("gone");
       const release = async () => {
@@ -229,7 +283,11 @@ export function* guard(subject) {
         [old.activation.token, { ...activate, code: "01234" }, "ERR_CODE_UNCHECKABLE"],
         [old.activation.token, { ...activate, expiresAt: activation.now }, "ERR_TOKEN_EXPIRED"],
       ]) {
-        same((await tryRedeem(token, expected)).reason, code, `${token.length} characters to ${expected.action}`);
+        same(
+          (await tryRedeem(token, expected)).reason,
+          code,
+          `${token.length} characters to ${expected.action}`,
+        );
       }
       const late = createVerifier({ keys, clock: () => activation.expiresAt, ...options });
       const expired = await createGuard({ verifier: late, store: untouchedStore() }).tryRedeem(
@@ -244,14 +302,31 @@ export function* guard(subject) {
     "what cannot be judged here is refused before the store is asked, with a word on what to do",
     async () => {
       const refused = async (guard, token, expected, word) => {
-        const error = await rejection(subject, "ERR_GUARD_UNSUPPORTED", word, () => guard.redeem(token, expected));
+        const error = await rejection(subject, "ERR_GUARD_UNSUPPORTED", word, () =>
+          guard.redeem(token, expected),
+        );
         holds(error.message.includes(word), error.message);
       };
       const untouched = make(untouchedStore());
-      await refused(untouched, old.recovery.token, { action: "recover", code: old.recovery.code }, "database");
-      await refused(untouched, old.recovery.token, { action: "recover", code: "00000" }, "database");
+      await refused(
+        untouched,
+        old.recovery.token,
+        { action: "recover", code: old.recovery.code },
+        "database",
+      );
+      await refused(
+        untouched,
+        old.recovery.token,
+        { action: "recover", code: "00000" },
+        "database",
+      );
       await refused(untouched, old.activation.token, activate, "v1RememberFor");
-      await refused(make({ consume: untouchedStore().consume }), recovery.token, recover, "attempt");
+      await refused(
+        make({ consume: untouchedStore().consume }),
+        recovery.token,
+        recover,
+        "attempt",
+      );
     },
   ];
 
@@ -287,7 +362,11 @@ export function* guard(subject) {
       const { tryRedeem } = make(memory(1));
       same((await tryRedeem(activation.token, activate)).ok, true, "the first");
       same((await tryRedeem(recovery.token, recover)).reason, "ERR_STORE_FULL", "the second");
-      same((await tryRedeem(activation.token, activate)).reason, "ERR_TOKEN_USED", "the first again");
+      same(
+        (await tryRedeem(activation.token, activate)).reason,
+        "ERR_TOKEN_USED",
+        "the first again",
+      );
     },
   ];
 
@@ -295,7 +374,8 @@ export function* guard(subject) {
     "guards of different clock tolerances that share a store let a link through once",
     async () => {
       let now = activation.now;
-      const tolerant = (clockTolerance) => createVerifier({ keys, clock: () => now, clockTolerance, ...options });
+      const tolerant = (clockTolerance) =>
+        createVerifier({ keys, clock: () => now, clockTolerance, ...options });
       for (const [first, second] of [
         [0, 900],
         [0, 999],
@@ -305,11 +385,19 @@ export function* guard(subject) {
         const store = createMemoryStore({ capacity: 10, clock: () => now });
         const before = createGuard({ verifier: tolerant(first), store });
         const after = createGuard({ verifier: tolerant(second), store });
-        same((await before.tryRedeem(activation.token, activate)).ok, true, `a tolerance of ${first} s`);
+        same(
+          (await before.tryRedeem(activation.token, activate)).ok,
+          true,
+          `a tolerance of ${first} s`,
+        );
         for (const late of [0, 299, 301, 600, second - 1]) {
           now = activation.expiresAt + late;
           const reason = late < second ? "ERR_TOKEN_USED" : "ERR_TOKEN_EXPIRED";
-          same((await after.tryRedeem(activation.token, activate)).reason, reason, `${second} s, ${late} s later`);
+          same(
+            (await after.tryRedeem(activation.token, activate)).reason,
+            reason,
+            `${second} s, ${late} s later`,
+          );
         }
       }
     },
@@ -323,9 +411,17 @@ export function* guard(subject) {
       const { tryRedeem } = make(store);
       same((await tryRedeem(activation.token, activate)).ok, true, "the first time");
       ahead = activation.expiresAt - activation.now + MARGIN;
-      same((await tryRedeem(activation.token, activate)).reason, "ERR_TOKEN_EXPIRED", "once it is forgotten");
+      same(
+        (await tryRedeem(activation.token, activate)).reason,
+        "ERR_TOKEN_EXPIRED",
+        "once it is forgotten",
+      );
       ahead = 0;
-      same((await tryRedeem(activation.token, activate)).reason, "ERR_TOKEN_EXPIRED", "once the clock is set back");
+      same(
+        (await tryRedeem(activation.token, activate)).reason,
+        "ERR_TOKEN_EXPIRED",
+        "once the clock is set back",
+      );
     },
   ];
 
@@ -333,7 +429,10 @@ export function* guard(subject) {
     return;
   }
   const third = v3Pair(vectors3);
-  const publicVerifier = publicEntry.createVerifier({ keys: text(third.activation.publicKey), clock });
+  const publicVerifier = publicEntry.createVerifier({
+    keys: text(third.activation.publicKey),
+    clock,
+  });
 
   yield [
     "a v3 activation works once, with the guard of either entry",
@@ -349,7 +448,9 @@ export function* guard(subject) {
     "a v3 recovery without a way to compare its code takes no number",
     async () => {
       const { redeem } = createGuard({ verifier: publicVerifier, store: untouchedStore() });
-      const error = await rejection(subject, "ERR_GUARD_UNSUPPORTED", "v3", () => redeem(third.recovery.token, wrong));
+      const error = await rejection(subject, "ERR_GUARD_UNSUPPORTED", "v3", () =>
+        redeem(third.recovery.token, wrong),
+      );
       holds(error.message.includes("checkCode"), error.message);
     },
   ];
@@ -359,23 +460,46 @@ export function* guard(subject) {
       const store = recordingStore();
       const asked = [];
       const checkCode = async (link, code) => {
-        asked.push(`${hex(link.consumedId) === third.recovery.id} ${code} after ${store.methods()}`);
+        asked.push(
+          `${hex(link.consumedId) === third.recovery.id} ${code} after ${store.methods()}`,
+        );
         return code === "04711";
       };
-      const { tryRedeem } = createGuard({ verifier: publicVerifier, store, checkCode, maxCodeAttempts: 2 });
+      const { tryRedeem } = createGuard({
+        verifier: publicVerifier,
+        store,
+        checkCode,
+        maxCodeAttempts: 2,
+      });
       const { token } = third.recovery;
-      same((await tryRedeem(token, { action: "recover", code: "00000" })).reason, "ERR_CODE_MISMATCH", "a wrong code");
+      same(
+        (await tryRedeem(token, { action: "recover", code: "00000" })).reason,
+        "ERR_CODE_MISMATCH",
+        "a wrong code",
+      );
       const redeemed = await tryRedeem(token, { action: "recover", code: "04711" });
       same(redeemed.ok && redeemed.token.codeIsProven, true, "codeIsProven");
-      same((await tryRedeem(token, { action: "recover", code: "04711" })).reason, "ERR_TOO_MANY_ATTEMPTS", "the third");
-      same(asked.join(), "true 00000 after attempt,true 04711 after attempt attempt", "what was asked");
+      same(
+        (await tryRedeem(token, { action: "recover", code: "04711" })).reason,
+        "ERR_TOO_MANY_ATTEMPTS",
+        "the third",
+      );
+      same(
+        asked.join(),
+        "true 00000 after attempt,true 04711 after attempt attempt",
+        "what was asked",
+      );
       same(store.methods(), "attempt attempt consume attempt", "calls");
     },
   ];
   yield [
     "what all objects inherit does not keep a v3 token from saying that its code is proven",
     async () => {
-      const { redeem } = createGuard({ verifier: publicVerifier, store: recordingStore(), checkCode: () => true });
+      const { redeem } = createGuard({
+        verifier: publicVerifier,
+        store: recordingStore(),
+        checkCode: () => true,
+      });
       const token = await whileInherited({ get: "x" }, () => redeem(third.recovery.token, wrong));
       same(token.codeIsProven, true, "codeIsProven");
     },
@@ -389,7 +513,9 @@ export function* guard(subject) {
         const checkCode = (_, code) => (code === "04711" ? true : answer);
         const { redeem, tryRedeem } = createGuard({ verifier: publicVerifier, store, checkCode });
         for (let time = 0; time < 5; time += 1) {
-          await rejection(subject, "ERR_INVALID_ARGUMENT", "the answer", () => redeem(token, wrong));
+          await rejection(subject, "ERR_INVALID_ARGUMENT", "the answer", () =>
+            redeem(token, wrong),
+          );
         }
         const right = await tryRedeem(token, { action: "recover", code: "04711" });
         same(right.reason, "ERR_TOO_MANY_ATTEMPTS", "the right code after five others");

@@ -1,4 +1,5 @@
-// The handler of `./handler`, asked by requests as a person, a mail scanner and an attacker send them.
+// The handler of `./handler`, asked by requests as a person, a mail scanner and an attacker send
+// them.
 
 import { handlerAgain } from "./handler_again.mjs";
 import { handlerBadInput } from "./handler_bad_input.mjs";
@@ -34,7 +35,8 @@ function* using(subject) {
     async () => {
       const { make, open, press, activation, asked } = scene(subject);
       const handle = make();
-      for (let time = 0; time < 100; time += 1) same((await handle(open(activation.token))).status, 200, "open");
+      for (let time = 0; time < 100; time += 1)
+        same((await handle(open(activation.token))).status, 200, "open");
       same(asked.length, 0, "calls of redeem");
       const done = await read(await handle(press({ token: activation.token })));
       same(done.status, 200, "press");
@@ -100,10 +102,21 @@ function* using(subject) {
     async () => {
       const { make, open, press, asked, activation, recovery, errors } = scene(subject);
       const handle = make();
-      for (const path of ["/activate", "/activate/", "/activate//", "/account/activate", "/ACTIVATE", "/Activate%20"]) {
+      for (const path of [
+        "/activate",
+        "/activate/",
+        "/activate//",
+        "/account/activate",
+        "/ACTIVATE",
+        "/Activate%20",
+      ]) {
         same((await handle(open(activation.token, { path }))).status, 200, path);
       }
-      same((await handle(open(recovery.token))).status, 403, "a recovery on the page of activations");
+      same(
+        (await handle(open(recovery.token))).status,
+        403,
+        "a recovery on the page of activations",
+      );
       same(
         (await handle(open(activation.token, { path: "/recover" }))).status,
         403,
@@ -119,12 +132,20 @@ function* using(subject) {
         "/wp-login.php",
       ]) {
         same((await handle(open(activation.token, { path }))).status, 404, path);
-        same((await handle(press({ token: activation.token }, { path }))).status, 404, `a form for ${path}`);
+        same(
+          (await handle(press({ token: activation.token }, { path }))).status,
+          404,
+          `a form for ${path}`,
+        );
       }
       same(errors.length, 0, "what is reported");
       same(asked.length, 0, "calls of redeem");
       const given = make({ action: "recover" });
-      same((await given(open(recovery.token, { path: "/reset" }))).status, 200, "a recovery where it was given");
+      same(
+        (await given(open(recovery.token, { path: "/reset" }))).status,
+        200,
+        "a recovery where it was given",
+      );
     },
   ];
   yield [
@@ -133,7 +154,11 @@ function* using(subject) {
       const { token, code, further, made } = sceneOfActions(subject, "change_email");
       const { make, press, open, asked } = scene(subject);
       const path = "/account/email";
-      const handle = make({ verifier: made(further), action: "change_email", store: recordingStore() });
+      const handle = make({
+        verifier: made(further),
+        action: "change_email",
+        store: recordingStore(),
+      });
       const page = await read(await handle(open(token, { path })));
       same(page.status, 200, "open");
       holds(page.text.includes('){6}"') && page.text.includes("<h1>Confirm</h1>"), page.text);
@@ -147,7 +172,9 @@ function* using(subject) {
       if (publicEntry === undefined) return;
       const { make, open, press, answers, asked } = scene(subject);
       const { recovery } = v3Pair(vectors3);
-      const keys = Uint8Array.from(recovery.publicKey.match(/../g), (two) => Number.parseInt(two, 16));
+      const keys = Uint8Array.from(recovery.publicKey.match(/../g), (two) =>
+        Number.parseInt(two, 16),
+      );
       const clock = () => recovery.now;
       const verifier = publicEntry.createVerifier({ keys, clock });
       const store = () => createMemoryStore({ capacity: 10, clock });
@@ -159,7 +186,8 @@ function* using(subject) {
       same(asked.length, 0, "calls of redeem");
       const handle = make({ verifier, store: store(), checkCode: () => true });
       answers.now = "wrong_code";
-      for (let time = 0; time < 5; time += 1) same((await handle(press(fields, { path }))).status, 422, "a wrong code");
+      for (let time = 0; time < 5; time += 1)
+        same((await handle(press(fields, { path }))).status, 422, "a wrong code");
       answers.now = "ok";
       same((await handle(press(fields, { path }))).status, 429, "after five");
       same(asked.length, 5, "calls of redeem");
@@ -206,20 +234,30 @@ function* codes(subject) {
       const { make, open, recover, recovery, asked } = scene(subject);
       const handle = make();
       const page = await read(await handle(open(recovery.token, { path: "/recover" })));
-      holds(/name="code"[^>]+autocomplete="one-time-code"\n pattern="[^"]+\{5\}"/.test(page.text), page.text);
+      holds(
+        /name="code"[^>]+autocomplete="one-time-code"\n pattern="[^"]+\{5\}"/.test(page.text),
+        page.text,
+      );
       const guesses = Array.from({ length: 50 }, (_, guess) => String(guess).padStart(5, "0"));
-      const statuses = (await Promise.all(guesses.map((code) => handle(recover(code))))).map(({ status }) => status);
+      const statuses = (await Promise.all(guesses.map((code) => handle(recover(code))))).map(
+        ({ status }) => status,
+      );
       same(statuses.filter((status) => status === 422).length, 5, "verdicts");
       same(statuses.filter((status) => status === 429).length, 45, "without a verdict");
       const right = await read(await handle(recover(recovery.code)));
       const wrong = await read(await handle(recover(recovery.wrongCode)));
       same(right.status, 429, "the right code after that");
-      same(withoutNonce(right.text), withoutNonce(wrong.text), "what is said to a right and a wrong code");
+      same(
+        withoutNonce(right.text),
+        withoutNonce(wrong.text),
+        "what is said to a right and a wrong code",
+      );
       same(asked.length, 0, "calls of redeem");
     },
   ];
   yield [
-    "a right code is passed on with the secret; one that is missing or cut is asked for and counts not",
+    "a right code is passed on with the secret; one that is missing or cut is asked for " +
+      "and counts not",
     async () => {
       const { make, recover, press, recovery, asked } = scene(subject);
       const handle = make();
@@ -227,13 +265,24 @@ function* codes(subject) {
         for (const code of ["", "1234", "123456", "12 34", "1234x", "12.345", "i2345"]) {
           same((await handle(recover(code))).status, 422, `the code ${code}`);
         }
-        same((await handle(press({ token: recovery.token }, { path: "/recover" }))).status, 422, "no code");
+        same(
+          (await handle(press({ token: recovery.token }, { path: "/recover" }))).status,
+          422,
+          "no code",
+        );
       }
       const wrong = await read(await handle(recover(recovery.wrongCode)));
       same(wrong.status, 422, "a wrong code");
-      holds(wrong.text.includes('role="alert"') && wrong.text.includes("aria-invalid"), "how the form says it");
+      holds(
+        wrong.text.includes('role="alert"') && wrong.text.includes("aria-invalid"),
+        "how the form says it",
+      );
       same((await handle(recover(recovery.code))).status, 200, "the right code");
-      same(`${asked[0].code} ${asked[0].codeIsProven} ${asked.length}`, `${recovery.code} true 1`, "what is passed on");
+      same(
+        `${asked[0].code} ${asked[0].codeIsProven} ${asked.length}`,
+        `${recovery.code} true 1`,
+        "what is passed on",
+      );
     },
   ];
   yield [
@@ -294,7 +343,15 @@ function* outages(subject) {
       const handle = make();
       const spent = new Response("x");
       await spent.text();
-      for (const answer of [new Error("reset"), undefined, true, "OK", { verdict: "ok" }, Response.error(), spent]) {
+      for (const answer of [
+        new Error("reset"),
+        undefined,
+        true,
+        "OK",
+        { verdict: "ok" },
+        Response.error(),
+        spent,
+      ]) {
         answers.now = answer;
         const page = await handle(press({ token: activation.token }));
         same(page.status, 503, `status of ${answer}`);
@@ -326,7 +383,11 @@ function* outages(subject) {
       end("away");
       await given[0];
       same((await answer).status, 503, "the answer");
-      same((await make()(press({ token: activation.token }), { params: {} })).status, 200, "a context without it");
+      same(
+        (await make()(press({ token: activation.token }), { params: {} })).status,
+        200,
+        "a context without it",
+      );
     },
   ];
   yield [
@@ -356,8 +417,16 @@ function* outages(subject) {
     async () => {
       const { make, press, activation } = scene(subject);
       const handle = make({ store: untouchedStore() });
-      same((await handle(press({ token: altered(activation.token) }))).status, 403, "a forged link");
-      same((await make({ store: recordingStore() })(press({ token: activation.token }))).status, 200, "a genuine one");
+      same(
+        (await handle(press({ token: altered(activation.token) }))).status,
+        403,
+        "a forged link",
+      );
+      same(
+        (await make({ store: recordingStore() })(press({ token: activation.token }))).status,
+        200,
+        "a genuine one",
+      );
     },
   ];
 }

@@ -15,7 +15,10 @@ export function* handlerBadInput(subject) {
     for (const [what, status, request] of cases(activation.token, press)) {
       const answer = await read(await strict(request));
       same(answer.status, status, what);
-      holds(!answer.text.includes("<script>") && !answer.text.includes(activation.token), `${what}: ${answer.text}`);
+      holds(
+        !answer.text.includes("<script>") && !answer.text.includes(activation.token),
+        `${what}: ${answer.text}`,
+      );
     }
     same(asked.length, 0, "calls of redeem");
     const handle = make({ store: createMemoryStore({ capacity: 10, clock }) });
@@ -32,12 +35,24 @@ export function* handlerBadInput(subject) {
         [(method) => open("x", { method }), 403],
         [(method) => new Request(`${SITE}/activate`, { method }), 400],
         [(method) => new Request(`${SITE}/favicon.ico`, { method }), 404],
-        [(method) => new Request(`${SITE}/activate?script=no&token=${activation.token}`, { method }), 303],
+        [
+          (method) =>
+            new Request(`${SITE}/activate?script=no&token=${activation.token}`, { method }),
+          303,
+        ],
       ]) {
-        const [shown, head] = [await handle(request("GET")), await read(await handle(request("HEAD")))];
+        const [shown, head] = [
+          await handle(request("GET")),
+          await read(await handle(request("HEAD"))),
+        ];
         same(`${head.status} ${head.text}`, `${status} `, "status and body");
         same(head.status, shown.status, "the status of GET");
-        for (const name of ["Content-Type", "Content-Language", "Cache-Control", "Referrer-Policy"]) {
+        for (const name of [
+          "Content-Type",
+          "Content-Language",
+          "Cache-Control",
+          "Referrer-Policy",
+        ]) {
           same(head.headers.get(name), shown.headers.get(name), name);
         }
       }
@@ -92,13 +107,18 @@ export function* handlerBadInput(subject) {
         const streamed = (chunk) =>
           new ReadableStream({
             start(controller) {
-              for (let at = 0; at < bytes.length; at += chunk) controller.enqueue(bytes.slice(at, at + chunk));
+              for (let at = 0; at < bytes.length; at += chunk)
+                controller.enqueue(bytes.slice(at, at + chunk));
               controller.close();
             },
           });
         return [
           ["a megabyte", 413, press({}, { body })],
-          ["a megabyte that says so", 413, press({}, { body, headers: { "Content-Length": "1000000" } })],
+          [
+            "a megabyte that says so",
+            413,
+            press({}, { body, headers: { "Content-Length": "1000000" } }),
+          ],
           ["in chunks", 413, press({}, { body: streamed(1000), duplex: "half" })],
           ["in one chunk", 413, press({}, { body: streamed(2_000_000), duplex: "half" })],
         ];
@@ -161,13 +181,24 @@ export function* handlerBadInput(subject) {
           ["no field", 400, press({})],
           ["two fields", 400, press({}, { body: `token=${token}&token=${altered(token)}` })],
           ["two codes", 400, press({}, { body: `token=${token}&code=1&code=2` })],
-          ["two codes of a browser", 400, press({}, { body: `token=${token}&browser_code=1&browser_code=2` })],
+          [
+            "two codes of a browser",
+            400,
+            press({}, { body: `token=${token}&browser_code=1&browser_code=2` }),
+          ],
           ["a list", 400, press({}, { body: `token[]=${token}` })],
-          ["one here, one there", 400, press({ token }, { path: `/activate?token=${altered(token)}` })],
+          [
+            "one here, one there",
+            400,
+            press({ token }, { path: `/activate?token=${altered(token)}` }),
+          ],
           [
             "one in the address of a POST",
             415,
-            new Request(`${SITE}/activate?token=${token}`, { method: "POST", headers: { Origin: SITE } }),
+            new Request(`${SITE}/activate?token=${token}`, {
+              method: "POST",
+              headers: { Origin: SITE },
+            }),
           ],
         ];
       }),
@@ -176,15 +207,31 @@ export function* handlerBadInput(subject) {
     "wrong encodings and hostile texts are refused",
     () =>
       refused((token, press) => [
-        ["bytes that are no UTF-8", 400, press({}, { body: new Uint8Array([0x74, 0x3d, 0xff, 0xfe]) })],
+        [
+          "bytes that are no UTF-8",
+          400,
+          press({}, { body: new Uint8Array([0x74, 0x3d, 0xff, 0xfe]) }),
+        ],
         ["a UTF-16 form", 400, press({}, { body: new Uint8Array([0xfe, 0xff, 0, 0x74]) })],
         ["a token that is cut", 403, press({ token: token.slice(0, -1) })],
         ["a token with more", 403, press({ token: `${token}AAA` })],
         ["markup", 403, press({ token: `"><script>alert(1)</script>` })],
-        ["markup in an address", 403, new Request(`${SITE}/activate?token=%22%3E%3Cscript%3Ealert(1)%3C/script%3E`)],
-        ["markup beside a token", 403, new Request(`${SITE}/activate?token=x&%22%3E%3Cscript%3E=1`)],
+        [
+          "markup in an address",
+          403,
+          new Request(`${SITE}/activate?token=%22%3E%3Cscript%3Ealert(1)%3C/script%3E`),
+        ],
+        [
+          "markup beside a token",
+          403,
+          new Request(`${SITE}/activate?token=x&%22%3E%3Cscript%3E=1`),
+        ],
         ["a token of 10,000 characters", 403, press({ token: "A".repeat(10_000) })],
-        ["an address of a megabyte", 403, new Request(`${SITE}/activate?token=${"A".repeat(1_000_000)}`)],
+        [
+          "an address of a megabyte",
+          403,
+          new Request(`${SITE}/activate?token=${"A".repeat(1_000_000)}`),
+        ],
       ]),
   ];
   yield [
@@ -229,7 +276,11 @@ export function* handlerBadInput(subject) {
         ["the same", SITE, { Origin: SITE }],
         ["TLS that ended before", "http://app.example", { Origin: SITE }],
         ["no origin, but a statement", SITE, { "Sec-Fetch-Site": "same-origin" }],
-        ["another name in the address", "http://localhost:3000", { Origin: SITE, Host: "App.example" }],
+        [
+          "another name in the address",
+          "http://localhost:3000",
+          { Origin: SITE, Host: "App.example" },
+        ],
         ["another host that is known", "http://10.0.0.1:8080", { Origin: SITE }, [SITE]],
       ]) {
         const { make, activation } = scene(subject);
@@ -256,7 +307,11 @@ export function* handlerBadInput(subject) {
         { "Sec-Fetch-Site": "x".repeat(100_000) },
         Object.fromEntries(Array.from({ length: 1000 }, (_, at) => [`x-${at}`, "y".repeat(100)])),
       ]) {
-        same((await handle(open(activation.token, { headers }))).status, 200, Object.keys(headers)[0]);
+        same(
+          (await handle(open(activation.token, { headers }))).status,
+          200,
+          Object.keys(headers)[0],
+        );
       }
     },
   ];
@@ -264,7 +319,13 @@ export function* handlerBadInput(subject) {
     "whatever is no Request is called so",
     async () => {
       const { make } = scene(subject);
-      for (const wrong of [undefined, null, {}, "x", { url: "/activate", method: "GET", headers: {} }]) {
+      for (const wrong of [
+        undefined,
+        null,
+        {},
+        "x",
+        { url: "/activate", method: "GET", headers: {} },
+      ]) {
         let reason = "none";
         await make()(wrong).catch((error) => (reason = error.reason));
         same(reason, "ERR_INVALID_ARGUMENT", String(wrong));

@@ -21,15 +21,19 @@ export function* handlerFragment(subject) {
     new Request(`${SITE}/activate?next=1`, { headers: { "Accept-Language": language } });
 
   yield [
-    "an address without a token gives the page that reads it, with its keys and policy and no other text",
+    "an address without a token gives the page that reads it, with its keys and policy and " +
+      "no other text",
     async () => {
       const { handle } = sceneOfThird();
       const page = await read(await handle(bare()));
       same(page.status, 200, "status");
-      const [, nonce] = /script-src 'nonce-([0-9a-f]{32})';/.exec(page.headers.get("Content-Security-Policy"));
+      const [, nonce] = /script-src 'nonce-([0-9a-f]{32})';/.exec(
+        page.headers.get("Content-Security-Policy"),
+      );
       holds(
-        page.text.includes(`<head>\n<meta charset="utf-8">\n<script nonce="${nonce}" data-cfasync="false">{`) &&
-          page.text.includes("location.hash.replace(/^#(token=)?"),
+        page.text.includes(
+          `<head>\n<meta charset="utf-8">\n<script nonce="${nonce}" data-cfasync="false">{`,
+        ) && page.text.includes("location.hash.replace(/^#(token=)?"),
         page.text,
       );
       same([...page.text.matchAll(/<script/g)].length, 1, "scripts");
@@ -57,11 +61,18 @@ export function* handlerFragment(subject) {
         const page = await read(await handle(press({ show: "yes", token: link.token }, { path })));
         same(page.status, 200, path);
         holds(page.text.includes(`name="token" value="${link.token}"`), page.text);
-        holds(!page.text.includes('name="show"') && page.text.includes('name="code"') === field, page.text);
+        holds(
+          !page.text.includes('name="show"') && page.text.includes('name="code"') === field,
+          page.text,
+        );
         holds(!page.text.includes("http-equiv"), "a redirect");
       }
       for (const token of [altered(activation.token), "", "x", recovery.token]) {
-        same((await handle(press({ show: "yes", token, code: "12345" }))).status, 403, token.slice(0, 9));
+        same(
+          (await handle(press({ show: "yes", token, code: "12345" }))).status,
+          403,
+          token.slice(0, 9),
+        );
       }
       const elsewhere = press(
         { show: "yes", token: activation.token },
@@ -87,10 +98,18 @@ export function* handlerFragment(subject) {
     async () => {
       const { handle, press } = sceneOfThird();
       const opening = await handle.judge(bare());
-      same(`${opening.page} ${opening.status} ${opening.response.status}`, "response 200 200", "opening");
+      same(
+        `${opening.page} ${opening.status} ${opening.response.status}`,
+        "response 200 200",
+        "opening",
+      );
       holds((await opening.response.text()).includes(`nonce="${opening.nonce}"`), "its nonce");
       const shown = await handle.judge(press({ show: "yes", token: activation.token }));
-      same(`${shown.page} ${shown.status} ${shown.token}`, `form 200 ${activation.token}`, "the form");
+      same(
+        `${shown.page} ${shown.status} ${shown.token}`,
+        `form 200 ${activation.token}`,
+        "the form",
+      );
     },
   ];
   yield [
@@ -101,7 +120,11 @@ export function* handlerFragment(subject) {
       const { handle, errors } = sceneOfThird({ publicKeys: () => undefined });
       same((await handle(bare())).status, 500, "a function without keys");
       same(errors[0].reason, "ERR_INVALID_ARGUMENT", "what is reported");
-      same((await sceneOfThird({ publicKeys: () => [key, key] }).handle(bare())).status, 200, "a function");
+      same(
+        (await sceneOfThird({ publicKeys: () => [key, key] }).handle(bare())).status,
+        200,
+        "a function",
+      );
       for (const publicKeys of [
         "",
         "x",

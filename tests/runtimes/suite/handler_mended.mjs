@@ -1,4 +1,5 @@
-// Links that mail programs, gateways and people have changed: mended where that is possible, into the one spelling of a token.
+// Links that mail programs, gateways and people have changed: mended where that is possible, into
+// the one spelling of a token.
 
 import { same, holds } from "./expect.mjs";
 import { SITE, read, scene } from "./handler_scene.mjs";
@@ -9,12 +10,13 @@ import { altered, genuine } from "./tokens.mjs";
 function mangled(token) {
   const middle = (text) => token.slice(0, 60) + text + token.slice(60);
   return Object.entries({
-    ...Object.fromEntries([".", ",", ")", "]", "%3E", "%22", "'", ";", "!", ":", "/"].map((end) => [end, token + end])),
     ...Object.fromEntries(
-      ["%20", "+", "%0D", "%0D%0A", "%C2%A0", "%E2%80%8B", "%E2%80%99", "=", "==", "-", "_"].map((end) => [
-        `${end} at the end`,
-        token + end,
-      ]),
+      [".", ",", ")", "]", "%3E", "%22", "'", ";", "!", ":", "/"].map((end) => [end, token + end]),
+    ),
+    ...Object.fromEntries(
+      ["%20", "+", "%0D", "%0D%0A", "%C2%A0", "%E2%80%8B", "%E2%80%99", "=", "==", "-", "_"].map(
+        (end) => [`${end} at the end`, token + end],
+      ),
     ),
     "a blank before it": `%20${token}`,
     "quotation marks around it": `%22${token}%22`,
@@ -64,7 +66,8 @@ const shownIn = (text) => /name="token" value="([^"]*)"/.exec(text)?.[1];
 export function* handlerMended(subject) {
   const { vectors2 } = subject;
   yield [
-    "a link that a mail program has changed shows the form, and only the token as it was signed goes on",
+    "a link that a mail program has changed shows the form, and only the token as it was " +
+      "signed goes on",
     async () => {
       const { make, activation, asked, errors } = scene(subject);
       const { token } = activation;
@@ -122,10 +125,14 @@ export function* handlerMended(subject) {
         `${token}${" ".repeat(100_000)}`,
         "%".repeat(10_000),
       ]) {
-        const page = await read(await handle(new Request(`${SITE}/activate?${new URLSearchParams({ token: text })}`)));
+        const page = await read(
+          await handle(new Request(`${SITE}/activate?${new URLSearchParams({ token: text })}`)),
+        );
         same(page.status, 403, text.slice(-10));
         holds(
-          page.text.includes("copy all of it into the address bar, from https:// to its last character"),
+          page.text.includes(
+            "copy all of it into the address bar, from https:// to its last character",
+          ),
           page.text,
         );
       }
@@ -145,7 +152,8 @@ export function* handlerMended(subject) {
     },
   ];
   yield [
-    "whatever is done to an address at random, what is shown is the token as it was signed, or nothing",
+    "whatever is done to an address at random, what is shown is the token as it was " +
+      "signed, or nothing",
     async () => {
       const { make, activation } = scene(subject);
       const { token } = activation;

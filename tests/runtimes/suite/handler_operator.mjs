@@ -1,4 +1,5 @@
-// What only the operator can mend: it is told him in a line, and no visitor reads that the link is not valid.
+// What only the operator can mend: it is told him in a line, and no visitor reads that the link is
+// not valid.
 
 import { holds, same } from "./expect.mjs";
 import { text } from "./formats.mjs";
@@ -19,7 +20,8 @@ function* v1(subject) {
     const { activation, recovery } = pair(vectors);
     const { make, ...rest } = scene(subject);
     const verifier = createVerifier({ keys: activation.key, ...options });
-    const handler = (more) => make({ verifier, store: createMemoryStore({ capacity: 10 }), ...more });
+    const handler = (more) =>
+      make({ verifier, store: createMemoryStore({ capacity: 10 }), ...more });
     return { ...rest, handler, activation, recovery };
   };
   yield [
@@ -39,7 +41,8 @@ function* v1(subject) {
     },
   ];
   yield [
-    "a v1 recovery is asked of an application that counts: no signature is checked before, and nothing stored",
+    "a v1 recovery is asked of an application that counts: no signature is checked before, " +
+      "and nothing stored",
     async () => {
       const path = "/recover";
       for (const counting of ["option", "property"]) {
@@ -48,7 +51,8 @@ function* v1(subject) {
           asked.push(given);
           return answers.judge(given);
         };
-        const redeem = counting === "property" ? Object.assign(said, { countsAttempts: true }) : said;
+        const redeem =
+          counting === "property" ? Object.assign(said, { countsAttempts: true }) : said;
         const more = counting === "option" ? { countsAttempts: true } : {};
         const handle = handler({ store: untouchedStore(), redeem, ...more });
         answers.judge = ({ secret, code }) => {
@@ -60,9 +64,17 @@ function* v1(subject) {
         same(page.status, 200, "open");
         holds(page.text.includes('name="code"') && page.text.includes("5 digits"), page.text);
         for (let time = 0; time < 8; time += 1) {
-          same((await handle(press({ token: recovery.token, code: wrong }, { path }))).status, 422, "a wrong code");
+          same(
+            (await handle(press({ token: recovery.token, code: wrong }, { path }))).status,
+            422,
+            "a wrong code",
+          );
         }
-        same((await handle(press({ token: recovery.token, code: "1" }, { path }))).status, 422, "no code");
+        same(
+          (await handle(press({ token: recovery.token, code: "1" }, { path }))).status,
+          422,
+          "no code",
+        );
         same(asked.length, 8, "calls of redeem");
         same(
           (await handle(press({ token: recovery.token, code: recovery.code }, { path }))).status,
@@ -70,7 +82,11 @@ function* v1(subject) {
           "the right one",
         );
         const { secret, consumedId, code, codeIsProven, bindingIsProven, expiresAt } = asked.at(-1);
-        same(`${hex(secret)} ${hex(consumedId)}`, `${recovery.secret} ${recovery.id}`, "what is passed on");
+        same(
+          `${hex(secret)} ${hex(consumedId)}`,
+          `${recovery.secret} ${recovery.id}`,
+          "what is passed on",
+        );
         same(
           `${code} ${codeIsProven} ${bindingIsProven} ${expiresAt}`,
           `${recovery.code} false false undefined`,
@@ -79,8 +95,16 @@ function* v1(subject) {
         // A forgery is shown and judged as a genuine one: there is no oracle.
         const forged = altered(recovery.token, 10);
         same((await handle(open(forged, { path }))).status, 200, "a forged one");
-        same((await handle(press({ token: forged, code: recovery.code }, { path }))).status, 403, "its press");
-        same((await handle(open(`${recovery.token.slice(0, -1)}B`, { path }))).status, 403, "another spelling");
+        same(
+          (await handle(press({ token: forged, code: recovery.code }, { path }))).status,
+          403,
+          "its press",
+        );
+        same(
+          (await handle(open(`${recovery.token.slice(0, -1)}B`, { path }))).status,
+          403,
+          "another spelling",
+        );
       }
     },
   ];
@@ -93,10 +117,21 @@ function* v1(subject) {
       for (let time = 0; time < 3; time += 1) {
         const page = await read(await handle(open(recovery.token, { path })));
         same(page.status, 500, "open");
-        holds(page.text.includes("This site has a problem") && !page.text.includes("not valid"), page.text);
-        same((await handle(press({ token: recovery.token, code: recovery.code }, { path }))).status, 500, "press");
+        holds(
+          page.text.includes("This site has a problem") && !page.text.includes("not valid"),
+          page.text,
+        );
+        same(
+          (await handle(press({ token: recovery.token, code: recovery.code }, { path }))).status,
+          500,
+          "press",
+        );
       }
-      same(`${asked.length} ${errors.length} ${errors[0].reason}`, "0 1 ERR_GUARD_UNSUPPORTED", "what is reported");
+      same(
+        `${asked.length} ${errors.length} ${errors[0].reason}`,
+        "0 1 ERR_GUARD_UNSUPPORTED",
+        "what is reported",
+      );
       holds(/countsAttempts: true/.test(errors[0].message), errors[0].message);
       for (const wrong of [1, "true", null]) {
         let reason = "none";
@@ -112,7 +147,8 @@ function* v1(subject) {
 }
 
 function* kindsOfKeys(subject) {
-  const { createVerifier, createMemoryStore, publicEntry, vectors, vectors2, vectors3, options } = subject;
+  const { createVerifier, createMemoryStore, publicEntry, vectors, vectors2, vectors3, options } =
+    subject;
   if (publicEntry === undefined) return;
   const ofThree = (first, more) => {
     const one = pair(vectors).activation;
@@ -122,7 +158,9 @@ function* kindsOfKeys(subject) {
     const shared = createVerifier({ keys: [one.key, two.key], clock, ...options });
     const own = publicEntry.createVerifier({ keys: text(three.publicKey), clock });
     const { make, ...rest } = scene(subject);
-    const verifier = { both: [shared, own], turned: [own, shared], shared, own, list: [shared] }[first];
+    const verifier = { both: [shared, own], turned: [own, shared], shared, own, list: [shared] }[
+      first
+    ];
     const store = createMemoryStore({ capacity: 100, clock });
     return { ...rest, one, two, three, clock, make, handle: make({ verifier, store, ...more }) };
   };
@@ -143,7 +181,8 @@ function* kindsOfKeys(subject) {
     },
   ];
   yield [
-    "a link that no verifier has the kind of key for is the operator's error, said once, and not called not valid",
+    "a link that no verifier has the kind of key for is the operator's error, said once, " +
+      "and not called not valid",
     async () => {
       for (const [given, which, cure] of [
         ["shared", ["three"], /v3 came.*mailroom-verifier\/public/],
@@ -172,7 +211,11 @@ function* kindsOfKeys(subject) {
     async () => {
       const { make, open, press, two, three, clock, asked, errors } = ofThree("both");
       const strangers = [
-        createVerifier({ keys: [new Uint8Array(32).fill(7), new Uint8Array(32).fill(9)], clock, ...options }),
+        createVerifier({
+          keys: [new Uint8Array(32).fill(7), new Uint8Array(32).fill(9)],
+          clock,
+          ...options,
+        }),
         createVerifier({ keys: new Uint8Array(32).fill(7), clock, ...options }),
         publicEntry.createVerifier({ keys: bytes(three.publicKey), clock }),
       ];
@@ -193,7 +236,11 @@ function* kindsOfKeys(subject) {
       // The expiry of a token that nobody signed: its first six bytes, then the second 1.
       const past = `${two.token.slice(0, 8)}AAAAAAAAAAB${two.token.slice(19)}`;
       const handle = make({ verifier: strangers[1], store: untouchedStore() });
-      same(`${(await handle(open(past))).status} ${errors.length}`, "410 0", "one that says that it has expired");
+      same(
+        `${(await handle(open(past))).status} ${errors.length}`,
+        "410 0",
+        "one that says that it has expired",
+      );
       same(asked.length, 0, "calls of redeem");
     },
   ];
@@ -240,7 +287,9 @@ function* origins(subject) {
         [{ Origin: "null" }, false],
       ]) {
         const { make, activation } = scene(subject);
-        const { status } = await make({ origins: given })(sent(headers, { token: activation.token }));
+        const { status } = await make({ origins: given })(
+          sent(headers, { token: activation.token }),
+        );
         same(status, isTaken ? 200 : 403, JSON.stringify(headers));
       }
     },
@@ -250,7 +299,11 @@ function* origins(subject) {
     async () => {
       const { make, activation } = scene(subject);
       const headers = { Origin: "http://app.example" };
-      same((await make()(sent(headers, { token: activation.token }, `${SITE}/activate`))).status, 403, "status");
+      same(
+        (await make()(sent(headers, { token: activation.token }, `${SITE}/activate`))).status,
+        403,
+        "status",
+      );
     },
   ];
   yield [
@@ -266,11 +319,18 @@ function* origins(subject) {
       ];
       for (const request of silent) same((await handle(request)).status, 403, "status");
       same(errors.length, 0, "reports");
-      for (const headers of [{ Origin: "https://evil.example" }, { "Sec-Fetch-Site": "same-site", Origin: SITE }, {}]) {
+      for (const headers of [
+        { Origin: "https://evil.example" },
+        { "Sec-Fetch-Site": "same-site", Origin: SITE },
+        {},
+      ]) {
         same((await handle(sent(headers, { token }))).status, 403, "status");
       }
       same(`${errors.length} ${asked.length}`, "1 0", "reports, and calls of redeem");
-      holds(/internal:8080/.test(errors[0].message) && /option origins/.test(errors[0].message), errors[0].message);
+      holds(
+        /internal:8080/.test(errors[0].message) && /option origins/.test(errors[0].message),
+        errors[0].message,
+      );
       holds(!/evil/.test(errors[0].message), errors[0].message);
     },
   ];
@@ -295,7 +355,9 @@ function* logs(subject) {
       const { make, press, activation, answers } = scene(subject);
       const password = "correct horse battery";
       const { token, secret } = activation;
-      const coded = Object.assign(new TypeError("Undefined values are not allowed"), { code: "UNDEFINED_VALUE" });
+      const coded = Object.assign(new TypeError("Undefined values are not allowed"), {
+        code: "UNDEFINED_VALUE",
+      });
       const told = [
         coded,
         new RangeError(`no row for ${token} ${secret} and ${password}`),
@@ -311,7 +373,9 @@ function* logs(subject) {
       same(lines.length, told.length, "lines");
       const [first, second, third, fourth] = lines;
       holds(
-        /^mailroom-verifier\/handler: TypeError UNDEFINED_VALUE: Undefined values are not allowed/.test(first),
+        /^mailroom-verifier\/handler: TypeError UNDEFINED_VALUE: Undefined values are not allowed/.test(
+          first,
+        ),
         first,
       );
       holds(/RangeError: no row for … … and …/.test(second), second);
@@ -320,7 +384,8 @@ function* logs(subject) {
       // Every runtime of the suite names the place.
       for (const line of lines) holds(/\(at \S+:\d+/.test(line), line);
       holds(!lines.join().includes(token.slice(20, 40)), "the token");
-      for (const word of [secret, "horse", "hunter", "ada", "31943"]) holds(!lines.join().includes(word), word);
+      for (const word of [secret, "horse", "hunter", "ada", "31943"])
+        holds(!lines.join().includes(word), word);
     },
   ];
   yield [
@@ -332,16 +397,30 @@ function* logs(subject) {
         const handle = make({ onError: undefined, store, storeTimeout: 0.05 });
         same((await handle(press({ token: activation.token }))).status, 503, "a store that fails");
       });
-      holds(/: ERR_STORE_UNAVAILABLE: the store did not answer, caused by Error: refused …/.test(lines[0]), lines[0]);
+      holds(
+        /: ERR_STORE_UNAVAILABLE: the store did not answer, caused by Error: refused …/.test(
+          lines[0],
+        ),
+        lines[0],
+      );
       const keys = () => {
         throw new ReferenceError("process is not defined");
       };
       const verifier = subject.createVerifier({ keys, clock, ...subject.options });
       const said = await logged(async () => {
-        const handle = make({ onError: undefined, verifier, store: createMemoryStore({ capacity: 10 }) });
+        const handle = make({
+          onError: undefined,
+          verifier,
+          store: createMemoryStore({ capacity: 10 }),
+        });
         same((await handle(press({ token: activation.token }))).status, 500, "keys that throw");
       });
-      holds(/ERR_KEY_INVALID: the function keys threw ReferenceError: process is not defined/.test(said[0]), said[0]);
+      holds(
+        /ERR_KEY_INVALID: the function keys threw ReferenceError: process is not defined/.test(
+          said[0],
+        ),
+        said[0],
+      );
     },
   ];
   yield [
@@ -350,12 +429,24 @@ function* logs(subject) {
       const { make, press, activation } = scene(subject);
       const revoked = Proxy.revocable({}, {});
       revoked.revoke();
-      for (const thrown of [undefined, null, "text", 1, {}, revoked.proxy, Object.create(Error.prototype)]) {
+      for (const thrown of [
+        undefined,
+        null,
+        "text",
+        1,
+        {},
+        revoked.proxy,
+        Object.create(Error.prototype),
+      ]) {
         const redeem = () => {
           throw thrown;
         };
         const lines = await logged(async () => {
-          same((await make({ onError: undefined, redeem })(press({ token: activation.token }))).status, 503, "status");
+          same(
+            (await make({ onError: undefined, redeem })(press({ token: activation.token }))).status,
+            503,
+            "status",
+          );
         });
         same(lines.length, 1, "lines");
         holds(!lines[0].includes("text was"), lines[0]);

@@ -1,4 +1,5 @@
-// What the handler's pages are: their policy, their languages, without script, and pages of one's own.
+// What the handler's pages are: their policy, their languages, without script, and pages of one's
+// own.
 
 import { holds, same } from "./expect.mjs";
 import { FORM, SITE, read, scene, withoutNonce } from "./handler_scene.mjs";
@@ -49,7 +50,11 @@ function* policy(subject) {
         holds(nonce !== undefined && !nonces.has(nonce), headers.get("Content-Security-Policy"));
         nonces.add(nonce);
         same([...text.matchAll(/<(script|style)\b/g)].length, 2, "scripts and styles");
-        same([...text.matchAll(new RegExp(`nonce="${nonce}"`, "g"))].length, 2, "those with the nonce");
+        same(
+          [...text.matchAll(new RegExp(`nonce="${nonce}"`, "g"))].length,
+          2,
+          "those with the nonce",
+        );
         holds(!/\b(src|srcset|@import|url\()/.test(text), "nothing is loaded");
         same(headers.get("Cache-Control"), "no-store", "Cache-Control");
         same(headers.get("Referrer-Policy"), "strict-origin", "Referrer-Policy");
@@ -66,7 +71,10 @@ function* policy(subject) {
       const { text } = await read(await make()(open(activation.token)));
       const head = text.indexOf('<head>\n<meta charset="utf-8">\n<script nonce=');
       holds(head > 0 && text.includes("history.replaceState(state"), text.slice(0, 300));
-      holds(!text.includes(`token=${activation.token}"`) || text.includes("<noscript>"), "the token in an address");
+      holds(
+        !text.includes(`token=${activation.token}"`) || text.includes("<noscript>"),
+        "the token in an address",
+      );
       holds(text.includes('action="?"'), "the form's address is without the token");
     },
   ];
@@ -101,13 +109,21 @@ function* languages(subject) {
     const { make, open, activation } = scene(subject);
     const request = open(activation.token, { headers: { "Accept-Language": language } });
     const { text, headers } = await read(await make(more)(request));
-    return { button: /<button>(.*?)<\/button>/.exec(text)?.[1], text, language: headers.get("Content-Language") };
+    return {
+      button: /<button>(.*?)<\/button>/.exec(text)?.[1],
+      text,
+      language: headers.get("Content-Language"),
+    };
   };
   yield [
     "the pages speak eight languages, the one that the browser prefers",
     async () => {
       for (const [language, button] of Object.entries(BUTTONS)) {
-        for (const header of [language, `${language}-XX,zz;q=0.9`, `xx, ${language.toUpperCase()};q=0.5, zz;q=0.1`]) {
+        for (const header of [
+          language,
+          `${language}-XX,zz;q=0.9`,
+          `xx, ${language.toUpperCase()};q=0.5, zz;q=0.1`,
+        ]) {
           const found = await buttonFor(header);
           same(found.button, button, header);
           same(found.language, language, "Content-Language");
@@ -156,13 +172,24 @@ function* languages(subject) {
         answers.now = "ok";
         judgements.push(await handle.judge(press({ token: activation.token }, { headers })));
         judgements.push(await handle.judge(press({ token: activation.token }, { headers })));
-        const judged = await handle.judge(press({ token: recovery.token, code: recovery.code }, { headers, path }));
+        const judged = await handle.judge(
+          press({ token: recovery.token, code: recovery.code }, { headers, path }),
+        );
         judgements.push(judged);
         for (const { title, text, page, codeLabel } of judgements) {
-          holds(title.length > 3 && text.length > 3 && codeLabel.length > 3, `${language} ${page}: ${title} ${text}`);
-          holds(!/[{}]/.test(title + text + codeLabel), `${language} ${page}: ${title} ${text} ${codeLabel}`);
+          holds(
+            title.length > 3 && text.length > 3 && codeLabel.length > 3,
+            `${language} ${page}: ${title} ${text}`,
+          );
+          holds(
+            !/[{}]/.test(title + text + codeLabel),
+            `${language} ${page}: ${title} ${text} ${codeLabel}`,
+          );
           const other = seen.get(text);
-          holds(other === undefined || other === language, `${language} has a text of ${other}: ${text}`);
+          holds(
+            other === undefined || other === language,
+            `${language} has a text of ${other}: ${text}`,
+          );
           seen.set(text, language);
         }
       }
@@ -187,23 +214,40 @@ function* languages(subject) {
 
 function* withoutScript(subject) {
   yield [
-    "without script a redirect takes the token out of the address, and nothing is used or counted by it",
+    "without script a redirect takes the token out of the address, and nothing is used or " +
+      "counted by it",
     async () => {
       const { make, press, activation, asked } = scene(subject);
       const handle = make({ store: untouchedStore() });
-      const first = await read(await handle(new Request(`${SITE}/activate?next=1&token=${activation.token}`)));
-      const [, refresh] = /<noscript><meta http-equiv="refresh" content="0;url=([^"]+)"><\/noscript>/.exec(first.text);
+      const first = await read(
+        await handle(new Request(`${SITE}/activate?next=1&token=${activation.token}`)),
+      );
+      const [, refresh] =
+        /<noscript><meta http-equiv="refresh" content="0;url=([^"]+)"><\/noscript>/.exec(
+          first.text,
+        );
       const address = new URL(refresh.replaceAll("&#38;", "&"), `${SITE}/activate`);
       const redirect = await handle(new Request(address));
       same(redirect.status, 303, "status");
       const location = new URL(redirect.headers.get("Location"), address);
-      holds(!location.href.includes(activation.token) && location.searchParams.get("next") === "1", location.href);
+      holds(
+        !location.href.includes(activation.token) && location.searchParams.get("next") === "1",
+        location.href,
+      );
       const cookie = redirect.headers.get("Set-Cookie");
-      holds(/^mailroom-link-[0-9a-f]{32}=[\w-]+; Max-Age=60; HttpOnly; SameSite=Lax; Secure$/.test(cookie), cookie);
+      holds(
+        /^mailroom-link-[0-9a-f]{32}=[\w-]+; Max-Age=60; HttpOnly; SameSite=Lax; Secure$/.test(
+          cookie,
+        ),
+        cookie,
+      );
       const headers = { Cookie: `a=b; ${cookie.split(";")[0]}; c=${"d".repeat(1000)}` };
       const shown = await read(await handle(new Request(location, { headers })));
       same(shown.status, 200, "the page");
-      holds(shown.text.includes(`value="${activation.token}"`) && !shown.text.includes("http-equiv"), shown.text);
+      holds(
+        shown.text.includes(`value="${activation.token}"`) && !shown.text.includes("http-equiv"),
+        shown.text,
+      );
       same(shown.headers.get("Set-Cookie"), null, "the cookie's minute goes on");
       same((await handle(new Request(location, { headers }))).status, 200, "a reload");
       const lost = await read(await handle(new Request(location)));
@@ -212,7 +256,10 @@ function* withoutScript(subject) {
       same(asked.length, 0, "calls of redeem");
       const done = await make()(press({ token: activation.token }, { headers }));
       same(done.status, 200, "the press");
-      holds(/^mailroom-link-[0-9a-f]{32}=; Max-Age=0;/.test(done.headers.get("Set-Cookie")), "the cookie ends");
+      holds(
+        /^mailroom-link-[0-9a-f]{32}=; Max-Age=0;/.test(done.headers.get("Set-Cookie")),
+        "the cookie ends",
+      );
     },
   ];
   yield [
@@ -223,15 +270,23 @@ function* withoutScript(subject) {
       for (const token of [altered(activation.token), "x;Path=/", "x\r\nSet-Cookie: a=b"]) {
         const query = new URLSearchParams({ token, script: "no" });
         const answer = await handle(new Request(`${SITE}/activate?${query}`));
-        same(`${answer.status} ${answer.headers.get("Set-Cookie")}`, "403 null", token.slice(0, 10));
+        same(
+          `${answer.status} ${answer.headers.get("Set-Cookie")}`,
+          "403 null",
+          token.slice(0, 10),
+        );
       }
       for (const id of ["", "x", `${"0".repeat(32)}; Domain=example`, "0".repeat(33)]) {
-        const answer = await handle(new Request(`${SITE}/activate?${new URLSearchParams({ open: id })}`));
+        const answer = await handle(
+          new Request(`${SITE}/activate?${new URLSearchParams({ open: id })}`),
+        );
         same(`${answer.status} ${answer.headers.get("Set-Cookie")}`, "400 null", id);
       }
       const id = "0".repeat(32);
       const headers = { Cookie: `mailroom-link-${id}="><script>alert(1)</script>` };
-      const { status, text } = await read(await handle(new Request(`${SITE}/activate?open=${id}`, { headers })));
+      const { status, text } = await read(
+        await handle(new Request(`${SITE}/activate?open=${id}`, { headers })),
+      );
       same(status, 403, "a cookie of somebody else's");
       holds(!text.includes("alert(1)"), "its content");
     },
@@ -248,7 +303,9 @@ function* withoutScript(subject) {
         ["http://app.example", "http://app.example/", true],
       ]) {
         const headers = new Headers(referrer === undefined ? {} : { Referer: referrer });
-        const answer = await make()(new Request(`${site}/activate?script=no&token=${activation.token}`, { headers }));
+        const answer = await make()(
+          new Request(`${site}/activate?script=no&token=${activation.token}`, { headers }),
+        );
         same(answer.headers.get("Set-Cookie").endsWith("; Secure"), secure, site);
       }
     },
@@ -261,15 +318,25 @@ function* ownPages(subject) {
     async () => {
       const { make, open, press, activation } = scene(subject);
       const form =
-        "<!doctype html>\n<html lang='{{language}}'>\n<head><link rel=stylesheet href=/s.css></head><h1>{{title}}</h1>{{form}}";
-      const handle = make({ pages: { form, done: "Fine: {{title}} {{nonce}}" }, policy: { "style-src": "'self'" } });
+        "<!doctype html>\n<html lang='{{language}}'>\n<head><link rel=stylesheet " +
+        "href=/s.css></head><h1>{{title}}</h1>{{form}}";
+      const handle = make({
+        pages: { form, done: "Fine: {{title}} {{nonce}}" },
+        policy: { "style-src": "'self'" },
+      });
       const { text, headers } = await read(await handle(open(activation.token)));
       const [, before] = /^(.*?)<link/s.exec(text);
       holds(/<head><script nonce=.*<\/script><noscript>.*<\/noscript>$/s.test(before), before);
       holds(text.includes('<h1>Activate your account</h1><form method="post"'), text);
-      holds(/style-src 'nonce-[0-9a-f]+' 'self';/.test(headers.get("Content-Security-Policy")), "policy");
+      holds(
+        /style-src 'nonce-[0-9a-f]+' 'self';/.test(headers.get("Content-Security-Policy")),
+        "policy",
+      );
       const done = await read(await handle(press({ token: activation.token })));
-      holds(/^<script.*<\/script>Fine: Your account is active [0-9a-f]{32}$/s.test(done.text), done.text);
+      holds(
+        /^<script.*<\/script>Fine: Your account is active [0-9a-f]{32}$/s.test(done.text),
+        done.text,
+      );
     },
   ];
   yield [
@@ -307,25 +374,49 @@ function* asData(subject) {
       const { judge } = make();
       const path = "/recover";
       const moved = await judge(open(recovery.token, { path }));
-      same(`${moved.page} ${moved.status} ${moved.token}`, "moved 303 undefined", "the first request");
+      same(
+        `${moved.page} ${moved.status} ${moved.token}`,
+        "moved 303 undefined",
+        "the first request",
+      );
       const location = new URL(moved.headers.get("Location"), `${SITE}${path}`);
-      const headers = { Cookie: moved.headers.get("Set-Cookie").split(";")[0], "Accept-Language": "nl" };
+      const headers = {
+        Cookie: moved.headers.get("Set-Cookie").split(";")[0],
+        "Accept-Language": "nl",
+      };
       const shown = await judge(new Request(location, { headers }));
-      same(`${shown.page} ${shown.status} ${shown.codeDigits} ${shown.language}`, "form 200 5 nl", "the second");
+      same(
+        `${shown.page} ${shown.status} ${shown.codeDigits} ${shown.language}`,
+        "form 200 5 nl",
+        "the second",
+      );
       same(shown.token, recovery.token, "token");
       same(shown.expiresAt, recovery.expiresAt, "expiresAt");
-      holds(shown.headers.get("Content-Security-Policy").includes(`'nonce-${shown.nonce}'`), "policy");
-      const wrong = await judge(press({ token: recovery.token, code: recovery.wrongCode }, { path }));
+      holds(
+        shown.headers.get("Content-Security-Policy").includes(`'nonce-${shown.nonce}'`),
+        "policy",
+      );
+      const wrong = await judge(
+        press({ token: recovery.token, code: recovery.wrongCode }, { path }),
+      );
       same(
         `${wrong.page} ${wrong.status} ${wrong.problem} ${wrong.reason}`,
         "form 422 wrongCode ERR_CODE_MISMATCH",
         "wrong",
       );
       const done = await judge(press({ token: recovery.token, code: recovery.code }, { path }));
-      same(`${done.page} ${done.status} ${done.title}`, "done 200 Your account is recovered", "done");
+      same(
+        `${done.page} ${done.status} ${done.title}`,
+        "done 200 Your account is recovered",
+        "done",
+      );
       same(asked.length, 1, "calls of redeem");
       const used = await judge(press({ token: recovery.token, code: recovery.code }, { path }));
-      same(`${used.page} ${used.status} ${used.reason} ${used.token}`, "used 409 ERR_TOKEN_USED undefined", "used");
+      same(
+        `${used.page} ${used.status} ${used.reason} ${used.token}`,
+        "used 409 ERR_TOKEN_USED undefined",
+        "used",
+      );
     },
   ];
   yield [

@@ -37,7 +37,19 @@ export function scene(subject) {
       headers: { Origin: SITE, "Content-Type": FORM, ...headers },
     });
   const recover = (code) => press({ token: recovery.token, code }, { path: "/recover" });
-  return { activation, recovery, verifier, clock, asked, errors, answers, make, open, press, recover };
+  return {
+    activation,
+    recovery,
+    verifier,
+    clock,
+    asked,
+    errors,
+    answers,
+    make,
+    open,
+    press,
+    recover,
+  };
 }
 
 export async function read(response) {

@@ -1,8 +1,23 @@
 // Values that have no business where a string belongs.
 
-/** Everything that is no string, with a name for each. `text` is what some of them pretend to be. */
+/**
+ * Everything that is no string, with a name for each. `text` is what some of them pretend to be.
+ */
 export function* notStrings(text) {
-  const primitives = [undefined, null, true, false, 0, -0, 12345, NaN, Infinity, 10n, Symbol("a"), Symbol.iterator];
+  const primitives = [
+    undefined,
+    null,
+    true,
+    false,
+    0,
+    -0,
+    12345,
+    NaN,
+    Infinity,
+    10n,
+    Symbol("a"),
+    Symbol.iterator,
+  ];
   for (const value of primitives) {
     yield [String(value), value];
   }
@@ -20,8 +35,14 @@ export function* notStrings(text) {
   yield ["a promise", Promise.resolve(text)];
   yield ["an iterator", text[Symbol.iterator]()];
   yield ["its bytes", Uint8Array.from(text, (character) => character.charCodeAt(0))];
-  yield ["its bytes as a buffer", Uint8Array.from(text, (character) => character.charCodeAt(0)).buffer];
-  yield ["an object that converts to the text", { toString: () => text, valueOf: () => text, toJSON: () => text }];
+  yield [
+    "its bytes as a buffer",
+    Uint8Array.from(text, (character) => character.charCodeAt(0)).buffer,
+  ];
+  yield [
+    "an object that converts to the text",
+    { toString: () => text, valueOf: () => text, toJSON: () => text },
+  ];
   yield ["an object that behaves like the text", imitation(text)];
   yield ["an object whose conversion throws", { [Symbol.toPrimitive]: thrower, toString: thrower }];
   yield ["an object whose length throws", Object.defineProperty({}, "length", { get: thrower })];
@@ -34,7 +55,10 @@ export function* notStrings(text) {
   yield ["a revoked proxy", revokedProxy()];
 }
 
-/** Strings that are like `text`, which is ASCII, and are not it; none has a character of ASCII in place of another. */
+/**
+ * Strings that are like `text`, which is ASCII, and are not it; none has a character of ASCII in
+ * place of another.
+ */
 export function* notAscii(text) {
   const wide = (character, plane) => String.fromCharCode(character.charCodeAt(0) + plane);
   for (const at of [0, 1, Math.floor(text.length / 2), text.length - 1]) {
@@ -54,7 +78,10 @@ export function* notAscii(text) {
   yield ["high surrogates only", "\ud800".repeat(text.length)];
   yield ["emoji of the same length", "😀".repeat(Math.ceil(text.length / 2)).slice(0, text.length)];
   yield ["emoji of the same number", "😀".repeat(text.length)];
-  yield ["the text with every character too wide", Array.from(text, (character) => wide(character, 0x100)).join("")];
+  yield [
+    "the text with every character too wide",
+    Array.from(text, (character) => wide(character, 0x100)).join(""),
+  ];
 }
 
 /** Ten million characters, as one string and as a rope that was never put together. */
@@ -77,7 +104,10 @@ export function* sameText(text) {
   yield ["a slice of a wide string", `\u{1f600}${text}`.slice(2)];
   yield ["parsed", JSON.parse(JSON.stringify(text))];
   yield ["joined", [...text].join("")];
-  yield ["from character codes", String.fromCharCode(...Array.from(text, (character) => character.charCodeAt(0)))];
+  yield [
+    "from character codes",
+    String.fromCharCode(...Array.from(text, (character) => character.charCodeAt(0))),
+  ];
   yield ["from a URL", new URL(`https://example.com/?t=${text}`).searchParams.get("t")];
 }
 

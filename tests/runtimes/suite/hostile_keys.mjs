@@ -9,7 +9,10 @@ export function* hostileVerifiers(key) {
     yield [`${what} instead of options`, value];
   }
   yield ["the key instead of options", key];
-  yield ["options whose keys throw", Object.defineProperty({}, "keys", { get: thrower, enumerable: true })];
+  yield [
+    "options whose keys throw",
+    Object.defineProperty({}, "keys", { get: thrower, enumerable: true }),
+  ];
   for (const [what, value] of hostileKeys(key)) {
     yield [`${what} in a ring`, { keys: [key, value] }];
     // An array of the key is a ring, and a function gives the keys at the first use.
@@ -27,7 +30,15 @@ function* hostileKeys(key) {
   for (const [what, text] of notAscii(key)) {
     yield [`a text with ${what}`, text];
   }
-  for (const text of ["", "0", key.slice(1), `${key}0`, `0x${key.slice(2)}`, ` ${key.slice(1)}`, `${key.slice(1)}\n`]) {
+  for (const text of [
+    "",
+    "0",
+    key.slice(1),
+    `${key}0`,
+    `0x${key.slice(2)}`,
+    ` ${key.slice(1)}`,
+    `${key.slice(1)}\n`,
+  ]) {
     yield [`a text of ${text.length} characters`, text];
   }
   yield ["a letter that is no digit", `${key.slice(0, 40)}g${key.slice(41)}`];
@@ -44,8 +55,14 @@ function* hostileKeys(key) {
   yield ["bytes that were given away", transferred()];
   yield ["a proxy of 32 bytes", new Proxy(new Uint8Array(32), {})];
   yield ["an object with the prototype of bytes", Object.create(Uint8Array.prototype)];
-  yield ["5 bytes that say they are 32", Object.defineProperty(new Uint8Array(5), "length", { value: 32 })];
-  yield ["an object that behaves like 32 bytes", { length: 32, byteLength: 32, ...new Array(32).fill(0) }];
+  yield [
+    "5 bytes that say they are 32",
+    Object.defineProperty(new Uint8Array(5), "length", { value: 32 }),
+  ];
+  yield [
+    "an object that behaves like 32 bytes",
+    { length: 32, byteLength: 32, ...new Array(32).fill(0) },
+  ];
 }
 
 function* hostileRings(key) {
@@ -55,7 +72,10 @@ function* hostileRings(key) {
   yield ["a list of holes", new Array(3)];
   yield ["a list of lists", [[key]]];
   yield ["a list that throws at its element", Object.defineProperty([key], 0, { get: thrower })];
-  yield ["a list whose iterator throws", Object.assign([undefined], { [Symbol.iterator]: thrower })];
+  yield [
+    "a list whose iterator throws",
+    Object.assign([undefined], { [Symbol.iterator]: thrower }),
+  ];
   yield ["a proxy of a list that throws", throwingProxy([key])];
   yield ["a revoked proxy", revokedProxy()];
   yield ["a set", new Set([key])];
@@ -63,17 +83,35 @@ function* hostileRings(key) {
   yield ["more keys than a verifier takes", new Array(1025).fill(key)];
   yield ["a list of four billion holes", new Array(2 ** 32 - 1)];
   // A list says how long it is by a property, and a proxy gives for it what it likes.
-  const lengths = [Infinity, 2 ** 53, 1e9, NaN, -1, "1x", "", null, undefined, {}, 10n ** 30n, Symbol("1"), thrower];
+  const lengths = [
+    Infinity,
+    2 ** 53,
+    1e9,
+    NaN,
+    -1,
+    "1x",
+    "",
+    null,
+    undefined,
+    {},
+    10n ** 30n,
+    Symbol("1"),
+    thrower,
+  ];
   for (const length of lengths) {
     yield [`a list of a key that says it has ${String(length)} elements`, listOf(key, length)];
   }
-  yield ["a list whose length cannot be converted", listOf(key, { valueOf: thrower, toString: thrower })];
+  yield [
+    "a list whose length cannot be converted",
+    listOf(key, { valueOf: thrower, toString: thrower }),
+  ];
 }
 
 /** A list of as many keys as one asks for, whatever its length is said to be. */
 function listOf(key, length) {
   return new Proxy([], {
-    get: (target, name) => (name === "length" ? length : /^\d+$/.test(String(name)) ? key : Reflect.get(target, name)),
+    get: (target, name) =>
+      name === "length" ? length : /^\d+$/.test(String(name)) ? key : Reflect.get(target, name),
   });
 }
 

@@ -1,5 +1,5 @@
-// Whatever a store does, only `true` lets a token through; whatever a guard is made of or asked, errors are those of the
-// package.
+// Whatever a store does, only `true` lets a token through; whatever a guard is made of or asked,
+// errors are those of the package.
 
 import { notStrings, thrower, throwingProxy } from "./hostile.mjs";
 import { holds, refusal, rejection, same } from "./expect.mjs";
@@ -12,7 +12,11 @@ const UNAVAILABLE = "ERR_STORE_UNAVAILABLE";
 export function* hostileStores(subject) {
   const { createVerifier, createGuard, errors, vectors2, options } = subject;
   const { activation, recovery } = v2Pair(vectors2);
-  const verifier = createVerifier({ keys: activation.key, clock: () => activation.now, ...options });
+  const verifier = createVerifier({
+    keys: activation.key,
+    clock: () => activation.now,
+    ...options,
+  });
   const activate = { action: "activate" };
   const recover = { action: "recover", code: recovery.code };
   const consent = { consume: () => true, attempt: () => 1 };
@@ -34,7 +38,16 @@ export function* hostileStores(subject) {
 
   const notConsent = [
     ...[1, 0, -1, NaN, "true", "OK", "", null, undefined, 1n, Symbol("true")],
-    ...[{}, [], [true], new Boolean(true), () => true, { valueOf: () => true }, /true/, new Proxy({}, {})],
+    ...[
+      {},
+      [],
+      [true],
+      new Boolean(true),
+      () => true,
+      { valueOf: () => true },
+      /true/,
+      new Proxy({}, {}),
+    ],
     ...[throwingProxy({}), throwingProxy(() => true)],
   ];
   for (const answer of notConsent) {
@@ -52,19 +65,51 @@ export function* hostileStores(subject) {
       },
     ];
   }
-  for (const answer of [0, -1, 1.5, NaN, Infinity, 2 ** 53, "1", 1n, true, null, undefined, {}, [1]]) {
+  for (const answer of [
+    0,
+    -1,
+    1.5,
+    NaN,
+    Infinity,
+    2 ** 53,
+    "1",
+    1n,
+    true,
+    null,
+    undefined,
+    {},
+    [1],
+  ]) {
     const what = `a number that is ${described(answer)}`;
     yield [
       `${what} gives no verdict on the code`,
       async () => {
         const store = { consume: thrower, attempt: () => answer };
         await denied(UNAVAILABLE, what, store, recovery.token, recover);
-        await denied(UNAVAILABLE, what, store, recovery.token, { ...recover, code: recovery.wrongCode });
-        await denied(UNAVAILABLE, `${what}, later`, { ...store, attempt: async () => answer }, recovery.token, recover);
+        await denied(UNAVAILABLE, what, store, recovery.token, {
+          ...recover,
+          code: recovery.wrongCode,
+        });
+        await denied(
+          UNAVAILABLE,
+          `${what}, later`,
+          { ...store, attempt: async () => answer },
+          recovery.token,
+          recover,
+        );
       },
     ];
   }
-  for (const thrown of [new RangeError("gone"), "gone", null, undefined, 0, true, {}, throwingProxy({})]) {
+  for (const thrown of [
+    new RangeError("gone"),
+    "gone",
+    null,
+    undefined,
+    0,
+    true,
+    {},
+    throwingProxy({}),
+  ]) {
     yield [
       `a store that throws ${described(thrown)} denies, and the reason is told`,
       async () => {
@@ -80,7 +125,11 @@ export function* hostileStores(subject) {
           same((await denied(UNAVAILABLE, "consume", store)).cause, thrown, "cause");
         }
         const store = { consume: () => true, attempt: fail };
-        same((await denied(UNAVAILABLE, "attempt", store, recovery.token, recover)).cause, thrown, "cause");
+        same(
+          (await denied(UNAVAILABLE, "attempt", store, recovery.token, recover)).cause,
+          thrown,
+          "cause",
+        );
       },
     ];
   }
@@ -94,7 +143,11 @@ export function* hostileStores(subject) {
             throw reason;
           };
           same(await denied(Denial.reason, "thrown", { consume: fail }), reason, "the error");
-          same(await denied(Denial.reason, "rejected", { consume: async () => fail() }), reason, "the error");
+          same(
+            await denied(Denial.reason, "rejected", { consume: async () => fail() }),
+            reason,
+            "the error",
+          );
         }
       }
     },
@@ -131,7 +184,13 @@ export function* hostileStores(subject) {
     "a store that does not answer in time denies",
     async () => {
       await denied(UNAVAILABLE, "never", { consume: () => new Promise(() => {}) });
-      await denied(UNAVAILABLE, "never", { ...consent, attempt: () => new Promise(() => {}) }, recovery.token, recover);
+      await denied(
+        UNAVAILABLE,
+        "never",
+        { ...consent, attempt: () => new Promise(() => {}) },
+        recovery.token,
+        recover,
+      );
       await denied(
         UNAVAILABLE,
         "never, by a thenable",
@@ -177,7 +236,10 @@ export function* hostileStores(subject) {
   for (const [what, value] of notStrings("verifier")) {
     yield [
       `a guard with a verifier that is ${what}`,
-      () => void refusal(subject, ARGUMENT, what, () => createGuard({ verifier: value, store: consent })),
+      () =>
+        void refusal(subject, ARGUMENT, what, () =>
+          createGuard({ verifier: value, store: consent }),
+        ),
     ];
     yield [
       `a guard with options that are ${what}`,
@@ -205,7 +267,10 @@ export function* hostileStores(subject) {
     const [[name, value]] = Object.entries(more);
     yield [
       `a guard with ${name}: ${String(value)}`,
-      () => void refusal(subject, ARGUMENT, name, () => createGuard({ verifier, store: consent, ...more })),
+      () =>
+        void refusal(subject, ARGUMENT, name, () =>
+          createGuard({ verifier, store: consent, ...more }),
+        ),
     ];
   }
 
@@ -214,18 +279,30 @@ export function* hostileStores(subject) {
     yield [
       `${what} given to redeem`,
       async () => {
-        await rejection(subject, "ERR_TOKEN_MALFORMED", "as a token", () => redeem(value, activate));
+        await rejection(subject, "ERR_TOKEN_MALFORMED", "as a token", () =>
+          redeem(value, activate),
+        );
         same((await tryRedeem(value, activate)).reason, "ERR_TOKEN_MALFORMED", "as a token");
         if (value !== undefined) {
           const expected = { action: "recover", code: value };
-          await rejection(subject, "ERR_CODE_MALFORMED", "as a code", () => redeem(recovery.token, expected));
-          same((await tryRedeem(recovery.token, expected)).reason, "ERR_CODE_MALFORMED", "as a code");
+          await rejection(subject, "ERR_CODE_MALFORMED", "as a code", () =>
+            redeem(recovery.token, expected),
+          );
+          same(
+            (await tryRedeem(recovery.token, expected)).reason,
+            "ERR_CODE_MALFORMED",
+            "as a code",
+          );
         }
         for (const call of [redeem, tryRedeem]) {
           await rejection(subject, ARGUMENT, "as options", () => call(activation.token, value));
-          await rejection(subject, ARGUMENT, "as an action", () => call(activation.token, { action: value }));
+          await rejection(subject, ARGUMENT, "as an action", () =>
+            call(activation.token, { action: value }),
+          );
           if (value !== undefined && typeof value !== "function") {
-            await rejection(subject, ARGUMENT, "as a callback", () => call(activation.token, activate, value));
+            await rejection(subject, ARGUMENT, "as a callback", () =>
+              call(activation.token, activate, value),
+            );
           }
         }
       },

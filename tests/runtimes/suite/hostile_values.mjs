@@ -1,11 +1,13 @@
-// Every kind of value that a caller may pass where it does not belong. None of them is what any test has for good.
+// Every kind of value that a caller may pass where it does not belong. None of them is what any
+// test has for good.
 
 import { notStrings, thrower, throwingProxy } from "./hostile.mjs";
 
 /** The numbers that mean something inside of the package; each is tried with its neighbours. */
 const CONSTANTS = [
   ...[0, 5, 8, 16, 32, 86, 104, 124, 147, 160, 196, 256, 1000, 1024, 65_536],
-  // The tries and marks of a store, the formats' ends of time, the longest spans, the largest capacity.
+  // The tries and marks of a store, the formats' ends of time, the longest spans, the largest
+  // capacity.
   ...[100, 300, 600, 999, 253_402_300_799, 315_576_000, 26_843_545, 2 ** 31, 2 ** 32, 2 ** 53],
 ];
 
@@ -44,7 +46,10 @@ function texts(text) {
     ["a NUL", "\0"],
     ["the text with a line end", `${text}\n`],
     ["the text with a byte order mark", `\ufeff${text}`],
-    ["the text in full width", text.replace(/[!-~]/g, (one) => String.fromCharCode(one.charCodeAt(0) + 0xfee0))],
+    [
+      "the text in full width",
+      text.replace(/[!-~]/g, (one) => String.fromCharCode(one.charCodeAt(0) + 0xfee0)),
+    ],
     ["the name of the prototype", "__proto__"],
     ["the name of the constructor", "constructor"],
     ["a megabyte", "A".repeat(1_000_000)],
@@ -60,7 +65,8 @@ function objects(text, reenter) {
     };
     return new Proxy({}, { get });
   };
-  const thenable = (then) => Object.defineProperty({}, ["then"].join(), { value: then, enumerable: true });
+  const thenable = (then) =>
+    Object.defineProperty({}, ["then"].join(), { value: then, enumerable: true });
   const throwing = Object.defineProperty({}, ["then"].join(), { get: thrower, enumerable: true });
   const circular = [];
   circular.push(circular);
@@ -74,8 +80,14 @@ function objects(text, reenter) {
       "an array that says it is longer",
       new Proxy([], { get: (list, name) => (name === "length" ? 2000 : list[name]) }),
     ],
-    ["options by inheritance", Object.create({ action: "activate", code: text, keys: text, clock: () => 0 })],
-    ["options with a prototype of their own name", JSON.parse('{"__proto__":{"action":"activate"}}')],
+    [
+      "options by inheritance",
+      Object.create({ action: "activate", code: text, keys: text, clock: () => 0 }),
+    ],
+    [
+      "options with a prototype of their own name",
+      JSON.parse('{"__proto__":{"action":"activate"}}'),
+    ],
     ["a proxy that answers true", new Proxy({}, { get: () => true, has: () => true })],
     ["a proxy that answers itself", itself()],
     ["a function that throws at every touch", throwingProxy(() => true)],
@@ -85,7 +97,10 @@ function objects(text, reenter) {
     ["a getter of then that throws", throwing],
     ["a thenable that throws", thenable(thrower)],
     ["a thenable of true", thenable((resolve) => resolve(true))],
-    ["a thenable that answers twice", thenable((resolve, reject) => [resolve(1), reject(2), resolve(true)])],
+    [
+      "a thenable that answers twice",
+      thenable((resolve, reject) => [resolve(1), reject(2), resolve(true)]),
+    ],
     ["a rejected promise", handled(Promise.reject(new RangeError("thrown on purpose")))],
     ["an async function", async () => true],
     ["a generator", (function* () {})()],
@@ -124,8 +139,14 @@ function buffers() {
     ["16 bytes that were given away", transferred(new Uint8Array(16))],
     ["32 bytes that were given away", transferred(new Uint8Array(32))],
     ["a buffer that was given away", transferred(new Uint8Array(32)).buffer],
-    ["16 bytes that say they are 32", Object.defineProperty(new Uint8Array(16), "length", { value: 32 })],
-    ["5 bytes that say they are 16", Object.defineProperty(new Uint8Array(5), "length", { value: 16 })],
+    [
+      "16 bytes that say they are 32",
+      Object.defineProperty(new Uint8Array(16), "length", { value: 32 }),
+    ],
+    [
+      "5 bytes that say they are 16",
+      Object.defineProperty(new Uint8Array(5), "length", { value: 16 }),
+    ],
     ["a proxy of 16 bytes", new Proxy(new Uint8Array(16), {})],
     ["an object with the prototype of bytes", Object.create(Uint8Array.prototype)],
     ...shared(),

@@ -1,4 +1,5 @@
-// The suite that every runtime runs on the packed package. It is plain JavaScript without a module of any runtime.
+// The suite that every runtime runs on the packed package. It is plain JavaScript without a module
+// of any runtime.
 
 import { actionOptions, actions } from "./further.mjs";
 import { bound, browsers } from "./browsers.mjs";
@@ -53,7 +54,8 @@ const TOPICS = {
 
 /**
  * @param {object} loaded
- * @param {string} [loaded.topics] the names of those to run, with commas in between; all unless it is given
+ * @param {string} [loaded.topics] the names of those to run, with commas in between; all unless it
+ * is given
  * @param {object} loaded.verifierPackage the namespace of an entry that has `createVerifier`
  * @param {object} loaded.errors the namespace of `./errors`
  * @param {object} [loaded.slimEntry] the namespace of `./slim`
@@ -62,8 +64,10 @@ const TOPICS = {
  * @param {"platform" | "webassembly"} [loaded.signatures] what checks those of v3 in this runtime
  * @param {object} [loaded.handlerEntry] the namespace of `./handler`
  * @param {object} loaded.vectors what `tests/vectors/v1.json` holds
- * @param {Record<string, object>} [loaded.others] the same things loaded in another way; their classes are the same
- * @param {WebAssembly.Memory[]} loaded.memories the list of `memories.mjs`, imported before the package
+ * @param {Record<string, object>} [loaded.others] the same things loaded in another way; their
+ * classes are the same
+ * @param {WebAssembly.Memory[]} loaded.memories the list of `memories.mjs`, imported before the
+ * package
  * @param {object} [loaded.otherRealm] the global object of another realm
  * @param {boolean} loaded.inWindow whether this is the window of a browser
  * @param {() => number | Promise<number>} [loaded.heapUsed] bytes in use after a garbage collection
@@ -71,7 +75,14 @@ const TOPICS = {
  */
 export async function run({ verifierPackage, inWindow, topics, ...loaded }) {
   const options = inWindow ? { dangerouslyAllowSecretInBrowser: true } : {};
-  const all = { ...loaded, ...verifierPackage, vectors2, vectors3, vectorsOfActions, vectorsOfBound };
+  const all = {
+    ...loaded,
+    ...verifierPackage,
+    vectors2,
+    vectors3,
+    vectorsOfActions,
+    vectorsOfBound,
+  };
   const subject = { ...all, errors: loaded.errors, inWindow, options };
   const results = [];
   for (const topic of topics?.split(",") ?? Object.keys(TOPICS)) {

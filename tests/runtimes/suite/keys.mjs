@@ -14,15 +14,21 @@ export function* keys(subject) {
   const publicKey = text(v3Pair(vectors3).activation.publicKey);
 
   yield [
-    "a function is called at the first use, again after a failure, and never once its keys were good",
+    "a function is called at the first use, again after a failure, and never once its keys " +
+      "were good",
     () => {
       let calls = 0;
       const given = [undefined, "", activation.key];
-      const { tryVerify, verifyLink } = createVerifier({ keys: () => given[calls++], clock, ...options });
+      const { tryVerify, verifyLink } = createVerifier({
+        keys: () => given[calls++],
+        clock,
+        ...options,
+      });
       same(calls, 0, "calls while the verifier is made");
       refusal(subject, INVALID, "no key", () => tryVerify(activation.token, ACTIVATE));
       refusal(subject, INVALID, "an empty key", () => verifyLink(activation.token, ACTIVATE));
-      for (let time = 0; time < 3; time += 1) same(tryVerify(activation.token, ACTIVATE).ok, true, "a good key");
+      for (let time = 0; time < 3; time += 1)
+        same(tryVerify(activation.token, ACTIVATE).ok, true, "a good key");
       same(calls, 3, "calls");
     },
   ];
@@ -34,12 +40,16 @@ export function* keys(subject) {
         throw cause;
       };
       const verifier = createVerifier({ keys: fail, clock, ...options });
-      const error = refusal(subject, INVALID, "thrown", () => verifier.verify(activation.token, ACTIVATE));
+      const error = refusal(subject, INVALID, "thrown", () =>
+        verifier.verify(activation.token, ACTIVATE),
+      );
       same(error.cause, cause, "the cause");
     },
   ];
 
-  const base64 = btoa(String.fromCharCode(...activation.key.match(/../g).map((pair) => Number.parseInt(pair, 16))));
+  const base64 = btoa(
+    String.fromCharCode(...activation.key.match(/../g).map((pair) => Number.parseInt(pair, 16))),
+  );
   const shared = [
     ["undefined", undefined, "undefined: set it"],
     ["null", null, "function"],
@@ -52,7 +62,10 @@ export function* keys(subject) {
     ["a number", 48_151, "64 hexadecimal"],
   ];
   for (const [what, key, word] of shared) {
-    yield [`of a key that is ${what} the message names what is wrong`, () => told(createVerifier, key, word, options)];
+    yield [
+      `of a key that is ${what} the message names what is wrong`,
+      () => told(createVerifier, key, word, options),
+    ];
   }
   const ofPublic = [
     ["undefined", undefined, "undefined: set it"],
@@ -62,7 +75,10 @@ export function* keys(subject) {
     ["without its prefix", publicKey.slice(5), "mrpk_"],
   ];
   for (const [what, key, word] of publicEntry === undefined ? [] : ofPublic) {
-    yield [`of a public key that is ${what}, too`, () => told(publicEntry.createVerifier, key, word, {})];
+    yield [
+      `of a public key that is ${what}, too`,
+      () => told(publicEntry.createVerifier, key, word, {}),
+    ];
   }
 
   function told(create, key, word, more) {
@@ -70,7 +86,10 @@ export function* keys(subject) {
       const { message } = refusal(subject, INVALID, word, () => create({ keys: given, ...more }));
       holds(message.includes(word), `${message} does not say ${word}`);
       const secret = String(key).replace(/\W/g, "");
-      holds(secret.length < 12 || !message.includes(secret.slice(8, 20)), "the message holds the key");
+      holds(
+        secret.length < 12 || !message.includes(secret.slice(8, 20)),
+        "the message holds the key",
+      );
     }
   }
 }

@@ -19,10 +19,19 @@ export function* links(subject) {
     () => {
       let now = activation.expiresAt - 1;
       const strict = createVerifier({ keys, clock: () => now, ...options });
-      const tolerant = createVerifier({ keys, clock: () => now + 0.9, clockTolerance: 60, ...options });
+      const tolerant = createVerifier({
+        keys,
+        clock: () => now + 0.9,
+        clockTolerance: 60,
+        ...options,
+      });
       same(strict.clockTolerance, 0, "the default tolerance");
       same(tolerant.clockTolerance, 60, "the tolerance");
-      same(tolerant.verifyLink(activation.token, activate).acceptedUntil, activation.expiresAt + 60, "acceptedUntil");
+      same(
+        tolerant.verifyLink(activation.token, activate).acceptedUntil,
+        activation.expiresAt + 60,
+        "acceptedUntil",
+      );
       for (const [seconds, ofStrict, ofTolerant] of [
         [-1, true, true],
         [0, false, true],
@@ -30,15 +39,39 @@ export function* links(subject) {
         [60, false, false],
       ]) {
         now = activation.expiresAt + seconds;
-        same(strict.tryVerify(activation.token, activate).ok, ofStrict, `without tolerance after ${seconds} s`);
-        same(tolerant.tryVerify(activation.token, activate).ok, ofTolerant, `with tolerance after ${seconds} s`);
-        same(tolerant.tryVerifyLink(activation.token, activate).ok, ofTolerant, `as a link after ${seconds} s`);
+        same(
+          strict.tryVerify(activation.token, activate).ok,
+          ofStrict,
+          `without tolerance after ${seconds} s`,
+        );
+        same(
+          tolerant.tryVerify(activation.token, activate).ok,
+          ofTolerant,
+          `with tolerance after ${seconds} s`,
+        );
+        same(
+          tolerant.tryVerifyLink(activation.token, activate).ok,
+          ofTolerant,
+          `as a link after ${seconds} s`,
+        );
       }
     },
   ];
 
   const inMilliseconds = 1_800_000_000_000;
-  for (const value of [NaN, Infinity, -1, inMilliseconds, "1800000000", null, undefined, 10n, {}, [], true]) {
+  for (const value of [
+    NaN,
+    Infinity,
+    -1,
+    inMilliseconds,
+    "1800000000",
+    null,
+    undefined,
+    10n,
+    {},
+    [],
+    true,
+  ]) {
     yield [
       `a clock that returns ${String(value)} (${typeof value})`,
       () => {
@@ -61,7 +94,9 @@ export function* links(subject) {
         throw cause;
       };
       const verifier = createVerifier({ keys, clock, ...options });
-      const error = refusal(subject, ARGUMENT, "the clock", () => verifier.verify(activation.token, activate));
+      const error = refusal(subject, ARGUMENT, "the clock", () =>
+        verifier.verify(activation.token, activate),
+      );
       same(error.cause, cause, "cause");
     },
   ];
@@ -79,7 +114,10 @@ export function* links(subject) {
   for (const value of [0, 1, "clock", {}, null, Symbol("clock")]) {
     yield [
       `a clock that is ${String(value)} (${typeof value})`,
-      () => void refusal(subject, ARGUMENT, "the clock", () => createVerifier({ keys, clock: value, ...options })),
+      () =>
+        void refusal(subject, ARGUMENT, "the clock", () =>
+          createVerifier({ keys, clock: value, ...options }),
+        ),
     ];
   }
 
@@ -87,9 +125,24 @@ export function* links(subject) {
     "a verifier narrowed to one format refuses the others like tokens that nobody signed",
     () => {
       const clock = () => activation.now;
-      const first = createVerifier({ keys: [keys, old.activation.key], accept: ["v1"], clock, ...options });
-      const second = createVerifier({ keys: [keys, old.activation.key], accept: ["v2"], clock, ...options });
-      const both = createVerifier({ keys: [keys, old.activation.key], accept: ["v2", "v1"], clock, ...options });
+      const first = createVerifier({
+        keys: [keys, old.activation.key],
+        accept: ["v1"],
+        clock,
+        ...options,
+      });
+      const second = createVerifier({
+        keys: [keys, old.activation.key],
+        accept: ["v2"],
+        clock,
+        ...options,
+      });
+      const both = createVerifier({
+        keys: [keys, old.activation.key],
+        accept: ["v2", "v1"],
+        clock,
+        ...options,
+      });
       for (const [verifier, takesFirst, takesSecond] of [
         [first, true, false],
         [second, false, true],
@@ -98,7 +151,11 @@ export function* links(subject) {
         const reason = (takes) => (takes ? undefined : "ERR_TOKEN_SIGNATURE");
         same(verifier.tryVerify(old.activation.token, activate).reason, reason(takesFirst), "v1");
         same(verifier.tryVerify(activation.token, activate).reason, reason(takesSecond), "v2");
-        same(verifier.tryVerifyLink(activation.token, activate).reason, reason(takesSecond), "v2 as a link");
+        same(
+          verifier.tryVerifyLink(activation.token, activate).reason,
+          reason(takesSecond),
+          "v2 as a link",
+        );
         const malformed = `${activation.token}=`;
         same(verifier.tryVerify(malformed, activate).reason, "ERR_TOKEN_MALFORMED", "malformed");
       }
@@ -108,14 +165,36 @@ export function* links(subject) {
         "ERR_TOKEN_SIGNATURE",
         "v2 with a wrong code",
       );
-      same(second.tryVerifyLink(old.activation.token, activate).reason, "ERR_TOKEN_SIGNATURE", "v1 as a link");
-      same(first.tryVerifyLink(old.activation.token, activate).reason, "ERR_LINK_UNCHECKABLE", "v1 as a link");
+      same(
+        second.tryVerifyLink(old.activation.token, activate).reason,
+        "ERR_TOKEN_SIGNATURE",
+        "v1 as a link",
+      );
+      same(
+        first.tryVerifyLink(old.activation.token, activate).reason,
+        "ERR_LINK_UNCHECKABLE",
+        "v1 as a link",
+      );
     },
   ];
-  for (const accept of [[], ["v3"], ["v1", "v3"], ["v1", "v2", "v1"], "v1", {}, null, ["V1"], [1], throwingProxy([])]) {
+  for (const accept of [
+    [],
+    ["v3"],
+    ["v1", "v3"],
+    ["v1", "v2", "v1"],
+    "v1",
+    {},
+    null,
+    ["V1"],
+    [1],
+    throwingProxy([]),
+  ]) {
     yield [
       "formats that cannot be accepted",
-      () => void refusal(subject, ARGUMENT, "accept", () => createVerifier({ keys, accept, ...options })),
+      () =>
+        void refusal(subject, ARGUMENT, "accept", () =>
+          createVerifier({ keys, accept, ...options }),
+        ),
     ];
   }
 
@@ -125,7 +204,11 @@ export function* links(subject) {
       const verifier = createVerifier({ keys, clock: () => recovery.now, ...options });
       const link = verifier.verifyLink(recovery.token, { action: "recover" });
       same(link.codeIsProven, undefined, "codeIsProven");
-      same(link.tryWithUncountedCode(recovery.wrongCode).reason, "ERR_CODE_MISMATCH", "a wrong code");
+      same(
+        link.tryWithUncountedCode(recovery.wrongCode).reason,
+        "ERR_CODE_MISMATCH",
+        "a wrong code",
+      );
       same(link.tryWithUncountedCode(undefined).reason, "ERR_CODE_REQUIRED", "no code");
       same(link.tryWithUncountedCode("1234").reason, "ERR_CODE_MALFORMED", "a short code");
       same(link.tryWithUncountedCode(recovery.code).token.codeIsProven, true, "the right code");
@@ -151,13 +234,22 @@ export function* links(subject) {
           same(link.tryWithUncountedCode(code).reason, "ERR_TOKEN_EXPIRED", action);
           refusal(subject, "ERR_TOKEN_EXPIRED", action, () => link.withUncountedCode(code));
           const wrong = code === undefined ? "01234" : undefined;
-          same(link.tryWithUncountedCode(wrong).reason, "ERR_TOKEN_EXPIRED", `${action}, with a code that is wrong`);
+          same(
+            link.tryWithUncountedCode(wrong).reason,
+            "ERR_TOKEN_EXPIRED",
+            `${action}, with a code that is wrong`,
+          );
         }
       }
     },
   ];
-  const numbers = [-2, -1, 0, 1, 4, 5, 6, 48_151, 2 ** 31, 2 ** 32 - 2].map((number) => [String(number), number]);
-  for (const [what, value] of [...numbers, ...notStrings(recovery.code)].filter(([, value]) => value !== undefined)) {
+  const numbers = [-2, -1, 0, 1, 4, 5, 6, 48_151, 2 ** 31, 2 ** 32 - 2].map((number) => [
+    String(number),
+    number,
+  ]);
+  for (const [what, value] of [...numbers, ...notStrings(recovery.code)].filter(
+    ([, value]) => value !== undefined,
+  )) {
     yield [
       `${what} typed as the code of a link`,
       () => {
@@ -176,7 +268,12 @@ export function* links(subject) {
     "a code given where none is compared is answered by the way that counts the tries",
     () => {
       const verifier = createVerifier({ keys, clock: () => recovery.now, ...options });
-      for (const call of [verifier.verify, verifier.tryVerify, verifier.verifyLink, verifier.tryVerifyLink]) {
+      for (const call of [
+        verifier.verify,
+        verifier.tryVerify,
+        verifier.verifyLink,
+        verifier.tryVerifyLink,
+      ]) {
         const error = refusal(subject, ARGUMENT, "a code", () =>
           call(recovery.token, { action: "recover", code: "01234" }),
         );
@@ -217,11 +314,23 @@ export function* publicKeys(subject) {
     () => {
       const verifier = publicEntry.createVerifier({ keys, clock });
       same(verifier.verifyLink(activation.token, activate).version, 3, "version");
-      same(verifier.verify(recovery.token, { action: "recover" }).codeIsProven, false, "codeIsProven");
+      same(
+        verifier.verify(recovery.token, { action: "recover" }).codeIsProven,
+        false,
+        "codeIsProven",
+      );
       const second = v2Pair(vectors2).activation;
-      same(verifier.tryVerifyLink(second.token, activate).reason, "ERR_TOKEN_SIGNATURE", "a token of v2");
+      same(
+        verifier.tryVerifyLink(second.token, activate).reason,
+        "ERR_TOKEN_SIGNATURE",
+        "a token of v2",
+      );
       const shared = createVerifier({ keys: second.key, clock, ...options });
-      same(shared.tryVerifyLink(activation.token, activate).reason, "ERR_TOKEN_SIGNATURE", "with a shared key");
+      same(
+        shared.tryVerifyLink(activation.token, activate).reason,
+        "ERR_TOKEN_SIGNATURE",
+        "with a shared key",
+      );
       const claimed = publicEntry.decodeUnverified(activation.token);
       same(claimed.version, 3, "version");
       same(claimed.unverifiedSignature.length, 64, "length of the signature");
@@ -231,8 +340,16 @@ export function* publicKeys(subject) {
     yield [
       `signatures are checked by the ${subject.signatures}, unless the option says otherwise`,
       () => {
-        same(publicEntry.createVerifier({ keys, clock }).signatures, subject.signatures, "signatures");
-        same(publicEntry.createVerifier({ keys, signatures: "webassembly" }).signatures, "webassembly", "the option");
+        same(
+          publicEntry.createVerifier({ keys, clock }).signatures,
+          subject.signatures,
+          "signatures",
+        );
+        same(
+          publicEntry.createVerifier({ keys, signatures: "webassembly" }).signatures,
+          "webassembly",
+          "the option",
+        );
       },
     ];
   }
@@ -248,7 +365,9 @@ export function* publicKeys(subject) {
       `the public key ${key.slice(0, 8)}…`,
       () => {
         for (const form of [bytes(key), text(key)]) {
-          refusal(subject, "ERR_KEY_INVALID", "the key", () => publicEntry.createVerifier({ keys: form }));
+          refusal(subject, "ERR_KEY_INVALID", "the key", () =>
+            publicEntry.createVerifier({ keys: form }),
+          );
         }
       },
     ];
@@ -261,7 +380,9 @@ export function* publicKeys(subject) {
         publicEntry.createVerifier({ keys: shared }),
       );
       holds(!hint.message.includes(shared), "the message shows the key");
-      const other = refusal(subject, "ERR_KEY_INVALID", "a public key", () => createVerifier({ keys, ...options }));
+      const other = refusal(subject, "ERR_KEY_INVALID", "a public key", () =>
+        createVerifier({ keys, ...options }),
+      );
       holds(other.message.includes("mailroom-verifier/public"), other.message);
     },
   ];

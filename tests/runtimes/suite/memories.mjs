@@ -1,5 +1,5 @@
-// Import this before the package: it remembers the memory of every WebAssembly instance made later, so that the suite
-// can see whether it grows. Instances stay what they would be.
+// Import this before the package: it remembers the memory of every WebAssembly instance made later,
+// so that the suite can see whether it grows. Instances stay what they would be.
 
 /** The memories, in the order in which their instances were made. */
 export const memories = [];
@@ -8,7 +8,11 @@ const { Instance } = WebAssembly;
 
 WebAssembly.Instance = new Proxy(Instance, {
   construct(target, args, newTarget) {
-    const instance = Reflect.construct(target, args, newTarget === WebAssembly.Instance ? target : newTarget);
+    const instance = Reflect.construct(
+      target,
+      args,
+      newTarget === WebAssembly.Instance ? target : newTarget,
+    );
     for (const value of Object.values(instance.exports)) {
       if (value instanceof WebAssembly.Memory) {
         memories.push(value);

@@ -7,7 +7,9 @@ export function* ring(subject) {
   const { createVerifier, vectors, options } = subject;
   const links = genuine(vectors);
   const keys = [...new Set(links.map(({ key }) => key))];
-  const strangers = Array.from({ length: 6 }, (_, number) => (number + 1).toString(16).repeat(64).slice(0, 64));
+  const strangers = Array.from({ length: 6 }, (_, number) =>
+    (number + 1).toString(16).repeat(64).slice(0, 64),
+  );
   const verifies = (verifier, { token, action, code }) => {
     const expected = code === undefined ? { action } : { action, code };
     return judging(verifier, expected).verify(token, expected);
@@ -23,7 +25,12 @@ export function* ring(subject) {
   yield [
     "a link of any key of the ring is accepted, wherever the key stands",
     () => {
-      for (const order of [[...keys], keys.toReversed(), [...strangers, ...keys], [keys[0], ...strangers, keys[1]]]) {
+      for (const order of [
+        [...keys],
+        keys.toReversed(),
+        [...strangers, ...keys],
+        [keys[0], ...strangers, keys[1]],
+      ]) {
         verifiesAll(createVerifier({ keys: order, ...options }));
       }
     },
@@ -38,7 +45,9 @@ export function* ring(subject) {
           if (link.key === key) {
             verifies(verifier, link);
           } else {
-            refusal(subject, "ERR_TOKEN_SIGNATURE", "a link of another key", () => verifies(verifier, link));
+            refusal(subject, "ERR_TOKEN_SIGNATURE", "a link of another key", () =>
+              verifies(verifier, link),
+            );
           }
         }
       }
@@ -66,13 +75,17 @@ export function* ring(subject) {
   yield [
     "a ring of 1024 keys verifies with its last",
     () => {
-      const many = Array.from({ length: 1024 }, (_, number) => number.toString(16).padStart(64, "0"));
+      const many = Array.from({ length: 1024 }, (_, number) =>
+        number.toString(16).padStart(64, "0"),
+      );
       const verifier = createVerifier({ keys: [...many.slice(1), keys[0]], ...options });
       for (const link of links) {
         if (link.key === keys[0]) {
           verifies(verifier, link);
         } else {
-          refusal(subject, "ERR_TOKEN_SIGNATURE", "a link of another key", () => verifies(verifier, link));
+          refusal(subject, "ERR_TOKEN_SIGNATURE", "a link of another key", () =>
+            verifies(verifier, link),
+          );
         }
       }
     },
@@ -88,7 +101,9 @@ export function* ring(subject) {
             if (keys[index] === link.key) {
               verifies(verifier, link);
             } else {
-              refusal(subject, "ERR_TOKEN_SIGNATURE", "a link of another key", () => verifies(verifier, link));
+              refusal(subject, "ERR_TOKEN_SIGNATURE", "a link of another key", () =>
+                verifies(verifier, link),
+              );
             }
           });
         }
@@ -107,7 +122,9 @@ export function* ring(subject) {
       list.length = 0;
       verifies(verifier, link);
       const zeros = createVerifier({ keys: "00".repeat(32), ...options });
-      refusal(subject, "ERR_TOKEN_SIGNATURE", "a link of the key before", () => verifies(zeros, link));
+      refusal(subject, "ERR_TOKEN_SIGNATURE", "a link of the key before", () =>
+        verifies(zeros, link),
+      );
     },
   ];
 
@@ -115,10 +132,16 @@ export function* ring(subject) {
     "a verifier shows no key when it is printed",
     () => {
       const verifier = createVerifier({ keys, ...options });
-      const seen = [JSON.stringify(verifier), String(verifier), ...Object.values(verifier).map(String)].join("\n");
+      const seen = [
+        JSON.stringify(verifier),
+        String(verifier),
+        ...Object.values(verifier).map(String),
+      ].join("\n");
       holds(!keys.some((key) => seen.includes(key)), "a key appears");
       holds(
-        Reflect.ownKeys(verifier).every((name) => typeof verifier[name] === "function" || name === "clockTolerance"),
+        Reflect.ownKeys(verifier).every(
+          (name) => typeof verifier[name] === "function" || name === "clockTolerance",
+        ),
         "the verifier has other properties than methods and its tolerance",
       );
     },

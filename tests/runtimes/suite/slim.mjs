@@ -14,7 +14,10 @@ export function* slim(subject) {
   }
   const { instantiate } = slimEntry;
   const { activation } = pair(vectors);
-  const other = { ...activation, key: vectors.groups.find(({ key }) => key !== activation.key).key };
+  const other = {
+    ...activation,
+    key: vectors.groups.find(({ key }) => key !== activation.key).key,
+  };
   const activate = { action: "activate" };
 
   yield [
@@ -24,13 +27,17 @@ export function* slim(subject) {
       const right = [first, first, second].map(({ createVerifier }) =>
         createVerifier({ keys: activation.key, ...options }),
       );
-      const wrong = [first, second].map(({ createVerifier }) => createVerifier({ keys: other.key, ...options }));
+      const wrong = [first, second].map(({ createVerifier }) =>
+        createVerifier({ keys: other.key, ...options }),
+      );
       for (let turn = 0; turn < 10; turn += 1) {
         for (const verifier of right) {
           same(verifier.verify(activation.token, activate).action, "activate", "the right key");
         }
         for (const verifier of wrong) {
-          refusal(subject, "ERR_TOKEN_SIGNATURE", "the other key", () => verifier.verify(activation.token, activate));
+          refusal(subject, "ERR_TOKEN_SIGNATURE", "the other key", () =>
+            verifier.verify(activation.token, activate),
+          );
         }
       }
     },
@@ -45,7 +52,9 @@ export function* slim(subject) {
       const wrong = second.createVerifier({ keys: other.key, ...options });
       for (let turn = 0; turn < 10; turn += 1) {
         same(right.verify(activation.token, activate).action, "activate", "the right key");
-        refusal(subject, "ERR_TOKEN_SIGNATURE", "the other key", () => wrong.verify(activation.token, activate));
+        refusal(subject, "ERR_TOKEN_SIGNATURE", "the other key", () =>
+          wrong.verify(activation.token, activate),
+        );
       }
     },
   ];
@@ -71,9 +80,15 @@ export function* slim(subject) {
     yield [
       `a key whose loading was cut off ${moment} it took effect stands for no other`,
       () => {
-        // The first key is loaded, and what cuts the second one off leaves it unknown which of the two the module has.
+        // The first key is loaded, and what cuts the second one off leaves it unknown which of the
+        // two the module has.
         const { createVerifier } = instantiate(
-          cutOff(new WebAssembly.Instance(module), "load_key", [undefined, moment, undefined, moment]),
+          cutOff(new WebAssembly.Instance(module), "load_key", [
+            undefined,
+            moment,
+            undefined,
+            moment,
+          ]),
         );
         const right = createVerifier({ keys: activation.key, ...options });
         const wrong = createVerifier({ keys: other.key, ...options });
@@ -81,7 +96,9 @@ export function* slim(subject) {
         same(isCutOff(wrong, activation.token), true, "cut off while the second key is loaded");
         same(right.verify(activation.token, activate).action, "activate", "the first key again");
         same(isCutOff(wrong, activation.token), true, "cut off once more");
-        refusal(subject, "ERR_TOKEN_SIGNATURE", "the second key", () => wrong.verify(activation.token, activate));
+        refusal(subject, "ERR_TOKEN_SIGNATURE", "the second key", () =>
+          wrong.verify(activation.token, activate),
+        );
         same(right.verify(activation.token, activate).action, "activate", "the first key at last");
       },
     ];
@@ -89,7 +106,12 @@ export function* slim(subject) {
 
   yield [
     "decodeUnverified needs no key",
-    () => same(instantiate(module).decodeUnverified(altered(activation.token)).verified, false, "verified"),
+    () =>
+      same(
+        instantiate(module).decodeUnverified(altered(activation.token)).verified,
+        false,
+        "verified",
+      ),
   ];
 
   for (const [what, value] of [...notStrings("activate"), ["a text", "verifier.wasm"]]) {
@@ -129,9 +151,10 @@ function isCutOff(verifier, token) {
 }
 
 /**
- * An instance of which some calls of one function end as they do where the engine finds no stack for a function that they
- * call: what they took of the module's own stack stays taken. Where exactly that happens by itself differs from engine to
- * engine; the `moments` say of the first calls whether it is `"before"` or `"after"` they had their effect, or not at all.
+ * An instance of which some calls of one function end as they do where the engine finds no stack
+ * for a function that they call: what they took of the module's own stack stays taken. Where
+ * exactly that happens by itself differs from engine to engine; the `moments` say of the first
+ * calls whether it is `"before"` or `"after"` they had their effect, or not at all.
  */
 function cutOff(instance, name, moments) {
   const left = [...moments];

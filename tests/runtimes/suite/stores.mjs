@@ -17,7 +17,8 @@ export function recordingStore() {
     for (let turn = 0; turn < 10; turn += 1) {
       await undefined;
     }
-    if (!links.has(name)) links.set(name, { holder: undefined, owners: new Set(), tries: new Map() });
+    if (!links.has(name))
+      links.set(name, { holder: undefined, owners: new Set(), tries: new Map() });
     return { by, link: links.get(name) };
   };
   return {

@@ -1,5 +1,5 @@
-// Whatever is passed where a token, a code, a key or an option belongs gives an error of the package, and the instance
-// goes on working afterwards.
+// Whatever is passed where a token, a code, a key or an option belongs gives an error of the
+// package, and the instance goes on working afterwards.
 
 import { discreet } from "./errors.mjs";
 import { holds, refusal, same } from "./expect.mjs";
@@ -9,7 +9,10 @@ import { altered, hex, pair } from "./tokens.mjs";
 
 const ARGUMENT = "ERR_INVALID_ARGUMENT";
 
-/** After so many calls in a row, each with a little more of the stack than the one before, none comes to its end any more. */
+/**
+ * After so many calls in a row, each with a little more of the stack than the one before, none
+ * comes to its end any more.
+ */
 const ENOUGH_ROOM = 100;
 
 export function* strictness(subject) {
@@ -21,17 +24,34 @@ export function* strictness(subject) {
 
   /** Genuine links are accepted and others are not, whatever was tried before. */
   function stillWorks() {
-    same(hex(verifier.verify(activation.token, activate).secret), activation.secret, "an activation");
-    same(hex(verifier.verifyWithUncountedCode(recovery.token, recover).secret), recovery.secret, "a recovery");
+    same(
+      hex(verifier.verify(activation.token, activate).secret),
+      activation.secret,
+      "an activation",
+    );
+    same(
+      hex(verifier.verifyWithUncountedCode(recovery.token, recover).secret),
+      recovery.secret,
+      "a recovery",
+    );
     const forged = altered(activation.token);
-    refusal(subject, "ERR_TOKEN_SIGNATURE", "an altered link", () => verifier.verify(forged, activate));
+    refusal(subject, "ERR_TOKEN_SIGNATURE", "an altered link", () =>
+      verifier.verify(forged, activate),
+    );
   }
 
-  /** What is expected of the token is refused with `reason` by every function that takes it, and nothing is left of it. */
+  /**
+   * What is expected of the token is refused with `reason` by every function that takes it, and
+   * nothing is left of it.
+   */
   function refused(reason, what, token, expected) {
     const { verifyWithUncountedCode: verify, tryVerifyWithUncountedCode: tryVerify } = verifier;
-    for (const functions of expected === activate ? [verifier, { verify, tryVerify }] : [{ verify, tryVerify }]) {
-      const error = refusal(subject, reason, `verify, ${what}`, () => functions.verify(token, expected));
+    for (const functions of expected === activate
+      ? [verifier, { verify, tryVerify }]
+      : [{ verify, tryVerify }]) {
+      const error = refusal(subject, reason, `verify, ${what}`, () =>
+        functions.verify(token, expected),
+      );
       discreet(error, [activation, recovery]);
       if (error.reason === ARGUMENT) {
         refusal(subject, reason, `tryVerify, ${what}`, () => functions.tryVerify(token, expected));
@@ -54,10 +74,17 @@ export function* strictness(subject) {
     if (value !== undefined) {
       yield [
         `a code that is ${what}`,
-        () => refused("ERR_CODE_MALFORMED", "as a code", recovery.token, { action: "recover", code: value }),
+        () =>
+          refused("ERR_CODE_MALFORMED", "as a code", recovery.token, {
+            action: "recover",
+            code: value,
+          }),
       ];
     }
-    yield [`an action that is ${what}`, () => refused(ARGUMENT, "as an action", activation.token, { action: value })];
+    yield [
+      `an action that is ${what}`,
+      () => refused(ARGUMENT, "as an action", activation.token, { action: value }),
+    ];
   }
 
   for (const [what, text] of notAscii(activation.token)) {
@@ -72,7 +99,11 @@ export function* strictness(subject) {
   for (const [what, text] of notAscii(recovery.code)) {
     yield [
       `a code with ${what}`,
-      () => refused("ERR_CODE_MALFORMED", "as a code", recovery.token, { action: "recover", code: text }),
+      () =>
+        refused("ERR_CODE_MALFORMED", "as a code", recovery.token, {
+          action: "recover",
+          code: text,
+        }),
     ];
   }
 
@@ -88,7 +119,10 @@ export function* strictness(subject) {
       for (let unit = 0; unit < 0x10000; unit += 1) {
         const character = String.fromCharCode(unit);
         const code = recovery.code.slice(0, 2) + character + recovery.code.slice(3);
-        const answer = verifier.tryVerifyWithUncountedCode(recovery.token, { action: "recover", code });
+        const answer = verifier.tryVerifyWithUncountedCode(recovery.token, {
+          action: "recover",
+          code,
+        });
         const wrong = /[0-9]/.test(character) ? "ERR_TOKEN_SIGNATURE" : "ERR_CODE_MALFORMED";
         same(answer.reason, code === recovery.code ? undefined : wrong, `character ${unit}`);
       }
@@ -105,16 +139,30 @@ export function* strictness(subject) {
     ];
     yield [
       `a code that is ${what}`,
-      () => refused("ERR_CODE_MALFORMED", "as a code", recovery.token, { action: "recover", code: text }),
+      () =>
+        refused("ERR_CODE_MALFORMED", "as a code", recovery.token, {
+          action: "recover",
+          code: text,
+        }),
     ];
-    yield [`an action that is ${what}`, () => refused(ARGUMENT, "as an action", activation.token, { action: text })];
+    yield [
+      `an action that is ${what}`,
+      () => refused(ARGUMENT, "as an action", activation.token, { action: text }),
+    ];
   }
 
-  for (const length of [0, 1, 4, 5, 85, 87, 88, 95, 96, 97, 100, 127, 128, 129, 255, 256, 65535, 65536]) {
+  for (const length of [
+    0, 1, 4, 5, 85, 87, 88, 95, 96, 97, 100, 127, 128, 129, 255, 256, 65535, 65536,
+  ]) {
     yield [
       `a token of ${length} characters`,
       () =>
-        refused("ERR_TOKEN_MALFORMED", "as a token", activation.token.padEnd(length, "A").slice(0, length), activate),
+        refused(
+          "ERR_TOKEN_MALFORMED",
+          "as a token",
+          activation.token.padEnd(length, "A").slice(0, length),
+          activate,
+        ),
     ];
     if (length !== 5) {
       yield [
@@ -137,7 +185,10 @@ export function* strictness(subject) {
     yield [
       `a right code that is kept as ${what}`,
       () => {
-        const verified = verifier.verifyWithUncountedCode(recovery.token, { action: "recover", code });
+        const verified = verifier.verifyWithUncountedCode(recovery.token, {
+          action: "recover",
+          code,
+        });
         same(hex(verified.secret), recovery.secret, "secret");
       },
     ];
@@ -167,9 +218,16 @@ export function* strictness(subject) {
     ];
   }
 
-  const notOptions = [...notStrings("activate"), ["the action alone", "activate"], ["an empty string", ""]];
+  const notOptions = [
+    ...notStrings("activate"),
+    ["the action alone", "activate"],
+    ["an empty string", ""],
+  ];
   for (const [what, value] of notOptions) {
-    yield [`options that are ${what}`, () => refused(ARGUMENT, "as options", activation.token, value)];
+    yield [
+      `options that are ${what}`,
+      () => refused(ARGUMENT, "as options", activation.token, value),
+    ];
   }
   yield [
     "no arguments at all",
@@ -203,7 +261,9 @@ export function* strictness(subject) {
           return reads === 1 ? "recover" : "activate";
         },
         get code() {
-          refusal(subject, "ERR_TOKEN_MALFORMED", "in a getter", () => verifier.verify("A".repeat(90), activate));
+          refusal(subject, "ERR_TOKEN_MALFORMED", "in a getter", () =>
+            verifier.verify("A".repeat(90), activate),
+          );
           return recovery.code;
         },
       };
@@ -221,7 +281,11 @@ export function* strictness(subject) {
       const second = verifier.verifyWithUncountedCode(recovery.token, recover);
       first.secret.fill(0);
       same(hex(second.secret), recovery.secret, "secret of the second");
-      same(hex(verifier.verify(activation.token, activate).secret), activation.secret, "secret of the first, again");
+      same(
+        hex(verifier.verify(activation.token, activate).secret),
+        activation.secret,
+        "secret of the first, again",
+      );
       holds(first.secret.buffer.byteLength <= 64, "the result holds the module's memory");
     },
   ];
@@ -277,7 +341,10 @@ export function* strictness(subject) {
     yield [
       `createVerifier with ${what}`,
       () => {
-        const given = typeof argument === "object" && argument !== null ? permitted(argument, options) : argument;
+        const given =
+          typeof argument === "object" && argument !== null
+            ? permitted(argument, options)
+            : argument;
         const error = refusal(subject, allowed, what, () => createVerifier(given));
         discreet(error, [activation, recovery]);
         stillWorks();
@@ -298,7 +365,10 @@ function everyCharacter(verifier, token, at) {
   }
 }
 
-/** The argument of `createVerifier` with the permission that a window needs, unless it is beyond saving. */
+/**
+ * The argument of `createVerifier` with the permission that a window needs, unless it is beyond
+ * saving.
+ */
 function permitted(argument, options) {
   try {
     return Object.assign(argument, options);

@@ -1,5 +1,6 @@
-// Every function and method that the declarations of the package list is called with every hostile value in every place:
-// only documented errors come out, nothing is let through that should not be, and what was made before works afterwards.
+// Every function and method that the declarations of the package list is called with every hostile
+// value in every place: only documented errors come out, nothing is let through that should not be,
+// and what was made before works afterwards.
 
 import { holds, same } from "./expect.mjs";
 import { HANGS } from "./patience.mjs";
@@ -47,9 +48,13 @@ export function* surface(subject) {
     const fixture = fixtureFor(subject, entry);
     const items = new Map(listed.map((item) => [`${item.owner}.${item.name}`, item]));
     for (const [id, item] of items) {
-      if (item.kind === "value") yield [`${entry} ${id} is there`, () => isThere(api, fixture, item)];
-      else if (fixture.recipes[id] === undefined) yield [`${entry} ${id}`, () => holds(false, "this has no recipe")];
-      else for (const called of callsOf(api, fixture, item)) yield* hostileCalls(subject, entry, fixture, called);
+      if (item.kind === "value")
+        yield [`${entry} ${id} is there`, () => isThere(api, fixture, item)];
+      else if (fixture.recipes[id] === undefined)
+        yield [`${entry} ${id}`, () => holds(false, "this has no recipe")];
+      else
+        for (const called of callsOf(api, fixture, item))
+          yield* hostileCalls(subject, entry, fixture, called);
     }
     yield* undeclared(entry, fixture, listed);
   }
@@ -65,7 +70,10 @@ export function fixtureFor(subject, entry) {
 function isThere(api, { samples }, { owner, name }) {
   const sample = owner === "" ? api : (samples[owner] ?? api[owner]);
   holds(sample !== undefined, `there is no sample of ${owner}`);
-  holds(name in sample || (typeof api[owner] === "function" && name in api[owner]), `${owner} has no ${name}`);
+  holds(
+    name in sample || (typeof api[owner] === "function" && name in api[owner]),
+    `${owner} has no ${name}`,
+  );
   void sample[name];
 }
 
@@ -104,7 +112,10 @@ export function* callsOf(api, fixture, { owner, name, kind, parameters }) {
     else if (owner === "") call = (args) => api[name](...args);
     else
       call = (args) =>
-        ((self) => Reflect.apply(self[name], WITHOUT_THIS.includes(owner) ? undefined : self, args))(sample());
+        ((self) =>
+          Reflect.apply(self[name], WITHOUT_THIS.includes(owner) ? undefined : self, args))(
+          sample(),
+        );
     yield { id, recipe, call, parameters };
   }
 }
@@ -121,7 +132,9 @@ function* hostileCalls(subject, entry, fixture, called) {
     async () => {
       const outcome = await outcomeOf(subject, called, [], "");
       holds(
-        outcome !== WORKS || parameters.length === 0 || recipe.places[parameters[0].name] !== undefined,
+        outcome !== WORKS ||
+          parameters.length === 0 ||
+          recipe.places[parameters[0].name] !== undefined,
         "it works",
       );
     },
@@ -147,7 +160,9 @@ function* hostileCalls(subject, entry, fixture, called) {
   yield [
     `${title} with good options whose getters call the package`,
     async () => {
-      const args = recipe.args().map((given) => (isPlain(given) ? withGetters(given, fixture.reenter) : given));
+      const args = recipe
+        .args()
+        .map((given) => (isPlain(given) ? withGetters(given, fixture.reenter) : given));
       same(await outcomeOf(subject, called, args, ""), WORKS, "a good call");
     },
   ];
@@ -165,7 +180,11 @@ function* hostileCalls(subject, entry, fixture, called) {
           );
         if (args.some((given) => isPlain(given) && Object.hasOwn(given, name))) return;
         let outcome;
-        Object.defineProperty(Object.prototype, name, { value: -2, configurable: true, writable: true });
+        Object.defineProperty(Object.prototype, name, {
+          value: -2,
+          configurable: true,
+          writable: true,
+        });
         try {
           outcome = await outcomeOf(subject, called, args, "");
         } finally {
@@ -235,12 +254,19 @@ function described(error) {
   }
 }
 
-/** Every place of the arguments: each argument, each member of one, what each function among them returns or throws. */
+/**
+ * Every place of the arguments: each argument, each member of one, what each function among them
+ * returns or throws.
+ */
 export function placesOf(parameters, args) {
   return parameters.flatMap(({ name, members }, index) => [
     { path: name, put: (given, value) => replaced(given, index, value) },
-    ...(typeof args[index] === "function" ? answers(name, (given, value) => replaced(given, index, value)) : []),
-    ...membersOf(members, name, args[index], (given, change) => replaced(given, index, change(given[index]))),
+    ...(typeof args[index] === "function"
+      ? answers(name, (given, value) => replaced(given, index, value))
+      : []),
+    ...membersOf(members, name, args[index], (given, change) =>
+      replaced(given, index, change(given[index])),
+    ),
   ]);
 }
 
@@ -250,7 +276,11 @@ function membersOf(members, above, given, change) {
     const path = `${above}.${name}`;
     const put = (args, value) => change(args, (object) => withMember(object, name, () => value));
     const within = (args, deeper) => change(args, (object) => withMember(object, name, deeper));
-    return [{ path, put }, ...(calls ? answers(path, put) : []), ...membersOf(inner, path, given[name], within)];
+    return [
+      { path, put },
+      ...(calls ? answers(path, put) : []),
+      ...membersOf(inner, path, given[name], within),
+    ];
   });
 }
 
@@ -258,7 +288,10 @@ function membersOf(members, above, given, change) {
 function answers(path, put) {
   return [
     { path: `${path}()`, put: (args, value) => put(args, () => value) },
-    { path: `${path}() later`, put: (args, value) => put(args, () => handled(Promise.resolve().then(() => value))) },
+    {
+      path: `${path}() later`,
+      put: (args, value) => put(args, () => handled(Promise.resolve().then(() => value))),
+    },
   ];
 }
 
@@ -270,7 +303,11 @@ function replaced(list, index, value) {
 
 function isPlain(value) {
   try {
-    return typeof value === "object" && value !== null && Object.getPrototypeOf(value) === Object.prototype;
+    return (
+      typeof value === "object" &&
+      value !== null &&
+      Object.getPrototypeOf(value) === Object.prototype
+    );
   } catch {
     // A proxy.
     return false;

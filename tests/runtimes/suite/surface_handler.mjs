@@ -1,13 +1,26 @@
 // The recipes of the handler; see surface_recipes.mjs.
 
-import { EITHER, USELESS, WORKS, anything, fixtureOf, functions, ofGuard, optional, when } from "./surface_recipes.mjs";
+import {
+  EITHER,
+  USELESS,
+  WORKS,
+  anything,
+  fixtureOf,
+  functions,
+  ofGuard,
+  optional,
+  when,
+} from "./surface_recipes.mjs";
 import { v2Pair } from "./tokens.mjs";
 
 const SITE = "https://app.example";
 
 /** A press of the button; in the window of a browser a `Request` could not say where it is from. */
 function press(path, fields) {
-  const headers = new Headers({ Origin: SITE, "Content-Type": "application/x-www-form-urlencoded" });
+  const headers = new Headers({
+    Origin: SITE,
+    "Content-Type": "application/x-www-form-urlencoded",
+  });
   const { body } = new Response(new URLSearchParams(fields).toString());
   return { method: "POST", url: SITE + path, headers, body };
 }
@@ -19,7 +32,13 @@ export function fixtureOfHandler(subject) {
   const { samples, reenter, stillAccepts, stillRefuses } = fixtureOf(subject, ".");
   const store = () => ({ consume: () => true, attempt: () => 1, release() {}, withdraw() {} });
   const verifier = samples.Verifier;
-  const making = () => ({ verifier, store: store(), redeem: () => "ok", onError() {}, storeTimeout: 0.01 });
+  const making = () => ({
+    verifier,
+    store: store(),
+    redeem: () => "ok",
+    onError() {},
+    storeTimeout: 0.01,
+  });
   const activating = () => press("/activate", { token: activation.token });
   const recovering = () => press("/recover", { token: recovery.token, code: recovery.code });
   const uses = async (handler, path) => {
@@ -33,9 +52,23 @@ export function fixtureOfHandler(subject) {
       LinkHandler: createLinkHandler(making()),
       BrowserBinding: { binding: new Uint8Array(16), setCookie: "" },
       Judgement: {
-        ...{ page: "done", status: 200, headers: new Headers(), action: "activate", token: undefined, codeDigits: 0 },
+        ...{
+          page: "done",
+          status: 200,
+          headers: new Headers(),
+          action: "activate",
+          token: undefined,
+          codeDigits: 0,
+        },
         ...{ browserCodeDigits: 0, browserCodeLabel: "", browser: undefined },
-        ...{ expiresAt: undefined, problem: undefined, reason: undefined, language: "en", title: "", text: "" },
+        ...{
+          expiresAt: undefined,
+          problem: undefined,
+          reason: undefined,
+          language: "en",
+          title: "",
+          text: "",
+        },
         ...{ button: "", codeLabel: "", nonce: "", response: undefined },
       },
     },
@@ -48,13 +81,19 @@ export function fixtureOfHandler(subject) {
             "options.redeem": functions,
             "options.check": optional(functions),
             "options.check()": (value, what) =>
-              value === undefined ? WORKS : what === "a proxy that answers itself" ? EITHER : USELESS,
+              value === undefined
+                ? WORKS
+                : what === "a proxy that answers itself"
+                  ? EITHER
+                  : USELESS,
             "options.countsAttempts": optional(when((value) => typeof value === "boolean", WORKS)),
             // Of a promise that never comes to anything there is no end.
             "options.redeem()": (value, what) =>
               value === "ok" ? WORKS : what === "a proxy that answers itself" ? EITHER : USELESS,
             // The verifier knows which actions there are.
-            "options.action": optional(when((value) => typeof value === "string" && value !== "", USELESS)),
+            "options.action": optional(
+              when((value) => typeof value === "string" && value !== "", USELESS),
+            ),
             "options.publicKeys": optional(functions),
             // It is called for the page that reads a token behind "#" alone.
             "options.publicKeys()": anything,
@@ -108,6 +147,9 @@ function answerOf(listener, token) {
   return new Promise((resolve) => {
     const response = { statusCode: 0, setHeader() {}, end: () => resolve(response.statusCode) };
     const headers = { host: "app.example" };
-    listener({ method: "GET", url: `/activate?token=${token}`, headers, on() {}, pause() {}, resume() {} }, response);
+    listener(
+      { method: "GET", url: `/activate?token=${token}`, headers, on() {}, pause() {}, resume() {} },
+      response,
+    );
   });
 }

@@ -1,4 +1,5 @@
-// A hundred thousand calls of the whole surface with random hostile arguments. The same seed gives the same calls.
+// A hundred thousand calls of the whole surface with random hostile arguments. The same seed gives
+// the same calls.
 
 import { holds } from "./expect.mjs";
 import { hostileValues } from "./hostile_values.mjs";
@@ -24,8 +25,12 @@ export function* randomCalls(subject) {
       const faults = [];
       for (let call = 0; call < CALLS; call += 1) {
         const { entry, fixture, values, called, places } = one(subjects);
-        // What is right of one place says nothing of it together with another, so the last one counts.
-        const chosen = Array.from({ length: 1 + Math.floor(random() * MOST_PLACES) }, () => [one(places), one(values)]);
+        // What is right of one place says nothing of it together with another, so the last one
+        // counts.
+        const chosen = Array.from({ length: 1 + Math.floor(random() * MOST_PLACES) }, () => [
+          one(places),
+          one(values),
+        ]);
         if (chosen.some(([{ path }, [, value]]) => called.recipe.skips?.(path, value))) continue;
         const fault = await severalAtOnce(subject, fixture, called, chosen);
         if (fault !== undefined) faults.push(`call ${call}, ${entry} ${called.id}, ${fault}`);
@@ -36,16 +41,25 @@ export function* randomCalls(subject) {
   ];
 }
 
-/** All that does not take long, each with the places of its arguments and the values of its entry. */
+/**
+ * All that does not take long, each with the places of its arguments and the values of its entry.
+ */
 function* callable(subject) {
   for (const [entry, api] of Object.entries(subject.entries)) {
     const fixture = fixtureFor(subject, entry);
-    const values = hostileValues(fixture.text, fixture.reenter).filter(([what]) => !SLOW.includes(what));
-    const functions = subject.listed.filter((item) => item.entry === entry && item.kind !== "value");
+    const values = hostileValues(fixture.text, fixture.reenter).filter(
+      ([what]) => !SLOW.includes(what),
+    );
+    const functions = subject.listed.filter(
+      (item) => item.entry === entry && item.kind !== "value",
+    );
     for (const item of functions) {
       for (const called of callsOf(api, fixture, item)) {
-        const places = placesOf(called.parameters, called.recipe.args()).filter(({ path }) => !path.endsWith(" later"));
-        if (!called.recipe.isSlow && places.length > 0) yield { entry, fixture, values, called, places };
+        const places = placesOf(called.parameters, called.recipe.args()).filter(
+          ({ path }) => !path.endsWith(" later"),
+        );
+        if (!called.recipe.isSlow && places.length > 0)
+          yield { entry, fixture, values, called, places };
       }
     }
   }
@@ -56,8 +70,11 @@ const SLOW = ["a proxy that answers itself"];
 
 async function severalAtOnce(subject, fixture, called, chosen) {
   const what = chosen.map(([{ path }, [name]]) => `${name} as ${path}`).join(" and ");
-  const strict = chosen.filter(([{ path }, [name, value]]) => called.recipe.places[path]?.(value, name) === undefined);
-  // One value that is to be refused is enough for the call to be refused, unless a later one took its place.
+  const strict = chosen.filter(
+    ([{ path }, [name, value]]) => called.recipe.places[path]?.(value, name) === undefined,
+  );
+  // One value that is to be refused is enough for the call to be refused, unless a later one took
+  // its place.
   const place = {
     path: chosen.map(([{ path }]) => path).join(" "),
     put: (args) => chosen.reduce((given, [{ put }, [, value]]) => put(given, value), args),

@@ -1,9 +1,12 @@
-// How each function and method of the verifiers and guards is called as it should be, and what other arguments lead to.
-// A fixture has `samples`, an object of each type, and `recipes`: by the type and the name of a function, a list of
+// How each function and method of the verifiers and guards is called as it should be, and what
+// other arguments lead to. A fixture has `samples`, an object of each type, and `recipes`: by the
+// type and the name of a function, a list of
 //
 // - `args()`: the arguments of a call that is as it should be;
-// - `places`: by the path of an argument, what a value there leads to, if not to a refusal: one of the three below;
-// - `letsThrough(result, path)`: whether what came out lets a token through, where it is not enough that nothing was thrown;
+// - `places`: by the path of an argument, what a value there leads to, if not to a refusal: one of
+//   the three below;
+// - `letsThrough(result, path)`: whether what came out lets a token through, where it is not enough
+//   that nothing was thrown;
 // - `makes`: a refusal is an exception, and what comes out is tried by `letsThrough`;
 // - `throwsAnything(path)`: what a function of the caller in this place throws comes out as it is;
 // - `skips(path, value)`: values that take too much of the machine.
@@ -23,9 +26,11 @@ const ACTIVATE = { action: "activate" };
 
 export const isFunction = (value) => typeof value === "function";
 const isWhole = (value, least, most) => Number.isInteger(value) && value >= least && value <= most;
-const isNumber = (value, least, most) => typeof value === "number" && value >= least && value <= most;
+const isNumber = (value, least, most) =>
+  typeof value === "number" && value >= least && value <= most;
 /** Where leaving the argument out is right. */
-export const optional = (more) => (value, what) => (value === undefined ? WORKS : more?.(value, what));
+export const optional = (more) => (value, what) =>
+  value === undefined ? WORKS : more?.(value, what);
 export const functions = (value) => (isFunction(value) ? EITHER : undefined);
 export const when =
   (holds, outcome = WORKS) =>
@@ -42,10 +47,17 @@ const isOfCaller = (path) => /^options\.(verifier|checkCode)/.test(path);
 
 /** Of an entry that makes verifiers or guards. */
 export function fixtureOf(subject, entry) {
-  if (entry !== "./slim") return fixtureOfKeys(subject, entry, subject.entries[entry], "", entry === "./public");
+  if (entry !== "./slim")
+    return fixtureOfKeys(subject, entry, subject.entries[entry], "", entry === "./public");
   const { module, publicModule } = subject;
   const { instantiate, instantiatePublic } = subject.entries[entry];
-  const ofPublic = fixtureOfKeys(subject, entry, instantiatePublic(publicModule), "PublicVerifierModule", true);
+  const ofPublic = fixtureOfKeys(
+    subject,
+    entry,
+    instantiatePublic(publicModule),
+    "PublicVerifierModule",
+    true,
+  );
   const ofShared = fixtureOfKeys(subject, entry, instantiate(module), "VerifierModule", false);
   return {
     ...ofShared,
@@ -59,13 +71,22 @@ export function fixtureOf(subject, entry) {
   };
 }
 
-/** What `api` makes with shared keys or public ones; `maker` is its type, or nothing if it is the entry itself. */
+/**
+ * What `api` makes with shared keys or public ones; `maker` is its type, or nothing if it is the
+ * entry itself.
+ */
 function fixtureOfKeys(subject, _entry, api, maker, isPublic) {
   const { entries } = subject;
   const { activation, recovery, key, clock, code } = genuine(subject, isPublic);
   const { createVerifier } = api.createVerifier ? api : entries["."];
   const more = isPublic ? { signatures: "webassembly" } : { dangerouslyAllowSecretInBrowser: true };
-  const creating = () => ({ keys: key, accept: [isPublic ? "v3" : "v2"], clock, clockTolerance: 0, ...more });
+  const creating = () => ({
+    keys: key,
+    accept: [isPublic ? "v3" : "v2"],
+    clock,
+    clockTolerance: 0,
+    ...more,
+  });
   const bound = boundOf(subject, isPublic);
   const verifier = createVerifier({ ...creating(), keys: [key, bound.key] });
   const store = () => ({ consume: () => true, attempt: () => 1, release() {}, withdraw() {} });
@@ -135,21 +156,32 @@ function fixtureOfKeys(subject, _entry, api, maker, isPublic) {
         },
         { args: toBound, places: { "expected.code": optional() } },
       ]),
-      ...both(`${type}.verifyLink`, [{ args: () => [recovery.token, { action: "recover" }], places: anyBrowser }]),
+      ...both(`${type}.verifyLink`, [
+        { args: () => [recovery.token, { action: "recover" }], places: anyBrowser },
+      ]),
       ...both("VerifiedLink.withUncountedCode", [
         { args: () => [isPublic ? undefined : code], places: isPublic ? { code: optional() } : {} },
       ]),
-      [`${maker}.bindingOf`]: [{ args: () => [bound.nonce], places: {}, letsThrough: (binding) => isBytes(binding) }],
+      [`${maker}.bindingOf`]: [
+        { args: () => [bound.nonce], places: {}, letsThrough: (binding) => isBytes(binding) },
+      ],
       [`${maker}.decodeUnverified`]: [{ args: () => [activation.token], places: {} }],
       [`${maker}.createVerifier`]: [
-        { args: () => [creating()], places: ofVerifier(subject, activation), letsThrough: accepts, makes: true },
+        {
+          args: () => [creating()],
+          places: ofVerifier(subject, activation),
+          letsThrough: accepts,
+          makes: true,
+        },
       ],
     });
   }
   if (!isPublic && api.createVerifier) {
     Object.assign(
       recipes,
-      both("Verifier.verifyWithUncountedCode", [{ args: () => [recovery.token, { ...recover }], places: anyBrowser }]),
+      both("Verifier.verifyWithUncountedCode", [
+        { args: () => [recovery.token, { ...recover }], places: anyBrowser },
+      ]),
     );
   }
   if (api.createMemoryStore) Object.assign(recipes, ofMemory(maker, clock));
@@ -182,10 +214,16 @@ function fixtureOfKeys(subject, _entry, api, maker, isPublic) {
     stillAccepts() {
       same(accepts(verifier), true, "a genuine token");
     },
-    /** And refuses what it has refused. Asked less often: a signature takes longer than most calls. */
+    /**
+     * And refuses what it has refused. Asked less often: a signature takes longer than most calls.
+     */
     stillRefuses() {
       same(isOk(verifier.tryVerify(altered(activation.token), ACTIVATE)), false, "a forged token");
-      same(isOk(verifier.tryVerify(recovery.token, ACTIVATE)), false, "a token of the other action");
+      same(
+        isOk(verifier.tryVerify(recovery.token, ACTIVATE)),
+        false,
+        "a token of the other action",
+      );
     },
   };
 }
@@ -243,8 +281,10 @@ export function ofGuard(isPublic) {
     "options.store.withdraw": optional(functions),
     "options.store.withdraw()": anything,
     "options.maxCodeAttempts": optional(when((value) => isWhole(value, 1, 100))),
-    "options.checkCode": (value) => (isFunction(value) ? EITHER : value === undefined ? ofCode(value) : undefined),
-    "options.checkCode()": (value, what) => (what === "a proxy that answers itself" ? EITHER : ofCode(value, what)),
+    "options.checkCode": (value) =>
+      isFunction(value) ? EITHER : value === undefined ? ofCode(value) : undefined,
+    "options.checkCode()": (value, what) =>
+      what === "a proxy that answers itself" ? EITHER : ofCode(value, what),
     "options.storeTimeout": optional(when((value) => isNumber(value, 0.001, 600))),
     "options.v1RememberFor": optional(when((value) => isNumber(value, 1, 315_576_000))),
   };
@@ -260,7 +300,11 @@ function ofMemory(maker, clock) {
   const owner = () => new Uint8Array(16).fill(7);
   const until = () => clock() + 1000;
   const place = when((value) => isBytes(value), EITHER);
-  const places = { id: place, owner: place, rememberUntil: when((value) => typeof value === "number", EITHER) };
+  const places = {
+    id: place,
+    owner: place,
+    rememberUntil: when((value) => typeof value === "number", EITHER),
+  };
   const consume = { args: () => [id(), until(), owner()], places };
   return {
     "MemoryStore.consume": [consume],
@@ -285,7 +329,10 @@ function ofMemory(maker, clock) {
   };
 }
 
-const lengthOf = Object.getOwnPropertyDescriptor(Object.getPrototypeOf(Uint8Array.prototype), "length").get;
+const lengthOf = Object.getOwnPropertyDescriptor(
+  Object.getPrototypeOf(Uint8Array.prototype),
+  "length",
+).get;
 
 /** What an id and an owner are: 16 bytes, whatever the object says of itself. */
 export function isBytes(value) {

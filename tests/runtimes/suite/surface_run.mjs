@@ -1,5 +1,5 @@
-// What a runtime runs of the tests of the whole surface: every hostile value in every place, then random calls, and then
-// the shared vectors, whose verdicts are what they were.
+// What a runtime runs of the tests of the whole surface: every hostile value in every place, then
+// random calls, and then the shared vectors, whose verdicts are what they were.
 
 import { v2, v3 } from "./formats.mjs";
 import { outcome } from "./outcome.mjs";
@@ -40,12 +40,19 @@ async function results({ entries, module, publicModule, inWindow, within }) {
     vectorsOfBound,
     errors: entries["./errors"],
   };
-  const judged = { ...subject, ...entries["."], publicEntry: entries["./public"], vectors: vectors1 };
+  const judged = {
+    ...subject,
+    ...entries["."],
+    publicEntry: entries["./public"],
+    vectors: vectors1,
+  };
   // Their verifiers are made before anything hostile is.
   const verdicts = [...vectors(judged), ...v2(judged), ...v3(judged)];
   const found = [];
   for (const [name, test] of surface(subject)) found.push(await outcome(`surface: ${name}`, test));
-  for (const [name, test] of randomCalls(subject)) found.push(await outcome(`random calls: ${name}`, test));
-  for (const [name, test] of verdicts) found.push(await outcome(`vectors, afterwards: ${name}`, test));
+  for (const [name, test] of randomCalls(subject))
+    found.push(await outcome(`random calls: ${name}`, test));
+  for (const [name, test] of verdicts)
+    found.push(await outcome(`vectors, afterwards: ${name}`, test));
   return found;
 }

@@ -1,6 +1,15 @@
 // The recipes of the stores, of what tests them, and of the errors; see surface_recipes.mjs.
 
-import { EITHER, USELESS, anything, functions, isBytes, isFunction, optional, when } from "./surface_recipes.mjs";
+import {
+  EITHER,
+  USELESS,
+  anything,
+  functions,
+  isBytes,
+  isFunction,
+  optional,
+  when,
+} from "./surface_recipes.mjs";
 import { v2Pair } from "./tokens.mjs";
 
 const NAMESPACE = /^[\w.-]{1,64}$/;
@@ -41,7 +50,9 @@ export function fixtureOfStore(subject, entry) {
           args: () => [options()],
           places: {
             ...places,
-            "options.namespace": when((value) => typeof value === "string" && NAMESPACE.test(value)),
+            "options.namespace": when(
+              (value) => typeof value === "string" && NAMESPACE.test(value),
+            ),
             "options.clock": optional(functions),
             "options.clock()": anything,
           },
@@ -52,7 +63,10 @@ export function fixtureOfStore(subject, entry) {
         },
       ],
       ...Object.fromEntries(
-        ["consume", "attempt", "release", "withdraw"].map((method) => [`Required.${method}`, [using]]),
+        ["consume", "attempt", "release", "withdraw"].map((method) => [
+          `Required.${method}`,
+          [using],
+        ]),
       ),
       ...more(),
     },
@@ -64,13 +78,23 @@ export function fixtureOfStore(subject, entry) {
 
 function redeem({ entries, vectors2, options }, store) {
   const { activation } = v2Pair(vectors2);
-  const verifier = entries["."].createVerifier({ keys: activation.key, clock: () => activation.now, ...options });
-  const guard = entries["."].createGuard({ verifier, store: { consume: store.consume }, storeTimeout: 0.05 });
+  const verifier = entries["."].createVerifier({
+    keys: activation.key,
+    clock: () => activation.now,
+    ...options,
+  });
+  const guard = entries["."].createGuard({
+    verifier,
+    store: { consume: store.consume },
+    storeTimeout: 0.05,
+  });
   return guard.tryRedeem(activation.token, { action: "activate" });
 }
 
 function redis() {
-  const client = { sendCommand: async ([command]) => (command === "INFO" ? "maxmemory_policy:noeviction" : 1) };
+  const client = {
+    sendCommand: async ([command]) => (command === "INFO" ? "maxmemory_policy:noeviction" : 1),
+  };
   return {
     name: "createRedisStore",
     options: () => ({ client: { ...client }, namespace: "mailroom" }),
@@ -117,19 +141,29 @@ function upstash() {
     name: "createUpstashStore",
     options: () => ({ url: "http://127.0.0.1:1", token: "token", namespace: "mailroom", fetch }),
     places: {
-      "options.url": when((value) => typeof value === "string" && /^https:\/\/[^@?#]*$/.test(value), EITHER),
-      "options.token": when((value) => typeof value === "string" && /^[\x21-\x7e]{1,1024}$/.test(value)),
+      "options.url": when(
+        (value) => typeof value === "string" && /^https:\/\/[^@?#]*$/.test(value),
+        EITHER,
+      ),
+      "options.token": when(
+        (value) => typeof value === "string" && /^[\x21-\x7e]{1,1024}$/.test(value),
+      ),
       "options.fetch": when((value) => value === undefined || isFunction(value), EITHER),
       "options.fetch()": when(() => true, USELESS),
     },
     samples: { HttpResponse: new Response("true") },
-    more: () => ({ "HttpResponse.text": [{ on: () => new Response("true"), args: () => [], places: {} }] }),
+    more: () => ({
+      "HttpResponse.text": [{ on: () => new Response("true"), args: () => [], places: {} }],
+    }),
   };
 }
 
 function d1() {
   const statement = { bind: (...values) => ({ event: values[3] }) };
-  const database = { prepare: () => statement, batch: async ([{ event }]) => [{ results: [{ history: event }] }] };
+  const database = {
+    prepare: () => statement,
+    batch: async ([{ event }]) => [{ results: [{ history: event }] }],
+  };
   return {
     name: "createD1Store",
     options: () => ({ database: { ...database }, namespace: "mailroom" }),
@@ -144,8 +178,15 @@ function d1() {
 }
 
 function denoKv() {
-  const transaction = { check: () => transaction, set: () => transaction, commit: async () => ({ ok: true }) };
-  const kv = { get: async (key) => ({ key, value: null, versionstamp: null }), atomic: () => transaction };
+  const transaction = {
+    check: () => transaction,
+    set: () => transaction,
+    commit: async () => ({ ok: true }),
+  };
+  const kv = {
+    get: async (key) => ({ key, value: null, versionstamp: null }),
+    atomic: () => transaction,
+  };
   return {
     name: "createDenoKvStore",
     options: () => ({ kv: { ...kv }, namespace: "mailroom" }),
@@ -175,7 +216,9 @@ function dynamodb() {
       "options.client.updateItem()": when(() => true, USELESS),
       "options.client.getItem": functions,
       "options.client.getItem()": anything,
-      "options.table": when((value) => typeof value === "string" && /^[\w.:/-]{1,1024}$/.test(value)),
+      "options.table": when(
+        (value) => typeof value === "string" && /^[\w.:/-]{1,1024}$/.test(value),
+      ),
     },
   };
 }
@@ -184,11 +227,15 @@ function durableObject({ UsedToken }) {
   const fresh = () => new UsedToken({ storage: storage() });
   const binding = () => {
     const object = fresh();
-    return { idFromName: (name) => name, get: () => ({ fetch: (url, init) => object.fetch(new Request(url, init)) }) };
+    return {
+      idFromName: (name) => name,
+      get: () => ({ fetch: (url, init) => object.fetch(new Request(url, init)) }),
+    };
   };
   const owner = "07".repeat(16);
   const url = () => `https://used-token/consume?until=${Date.now() / 1000 + 1000}&owner=${owner}`;
-  // Its only client is the store, and it has no errors of the package's to throw: it must only not consent.
+  // Its only client is the store, and it has no errors of the package's to throw: it must only not
+  // consent.
   const consents = async (response) => response.ok && (await response.text()) === "true";
   return {
     name: "createDurableObjectStore",
@@ -211,7 +258,8 @@ function durableObject({ UsedToken }) {
         {
           args: () => [{ storage: storage() }],
           places: { state: isEndless, "state.storage": isEndless },
-          letsThrough: async (object) => consents(await object.fetch(new Request(url(), { method: "POST" }))),
+          letsThrough: async (object) =>
+            consents(await object.fetch(new Request(url(), { method: "POST" }))),
           throwsAnything: () => true,
         },
       ],
@@ -275,7 +323,9 @@ export function fixtureOfConformance({ entries }) {
               ["store", "unreachable", "small"].flatMap((name) => [
                 [
                   `options.${name}`,
-                  name === "store" ? when((_, what) => what === "a proxy that answers itself", USELESS) : any,
+                  name === "store"
+                    ? when((_, what) => what === "a proxy that answers itself", USELESS)
+                    : any,
                 ],
                 ...["consume", "attempt", "release", "withdraw"].flatMap((method) => [
                   [`options.${name}.${method}`, any],
@@ -289,11 +339,13 @@ export function fixtureOfConformance({ entries }) {
             "options.concurrency": optional(when(Number.isSafeInteger, EITHER)),
             "options.clock": optional(functions),
             "options.clock()": anything,
-            "options.sleep": (value) => (value === undefined || isFunction(value) ? EITHER : undefined),
+            "options.sleep": (value) =>
+              value === undefined || isFunction(value) ? EITHER : undefined,
             "options.sleep()": anything,
           },
           // The checks side by side share one clock here, so this one stands for them.
-          letsThrough: ({ checks }) => checks.find(({ name }) => name === "one-winner").verdict === "passed",
+          letsThrough: ({ checks }) =>
+            checks.find(({ name }) => name === "one-winner").verdict === "passed",
           makes: true,
           isSlow: true,
           // Each is asked for at once, or takes its time by the machine's clock.
@@ -311,14 +363,20 @@ export function fixtureOfConformance({ entries }) {
 
 /** Made by stores of one's own, too. */
 export function fixtureOfErrors({ entries }) {
-  const classes = Object.entries(entries["./errors"]).filter(([, { prototype }]) => prototype instanceof Error);
+  const classes = Object.entries(entries["./errors"]).filter(
+    ([, { prototype }]) => prototype instanceof Error,
+  );
   return {
     text: "for a reason",
-    samples: Object.fromEntries(classes.map(([name, Denial]) => [name, new Denial("for a reason")])),
+    samples: Object.fromEntries(
+      classes.map(([name, Denial]) => [name, new Denial("for a reason")]),
+    ),
     recipes: {
       ".errorOf": [
         {
-          args: () => [{ ok: false, reason: "ERR_TOKEN_USED", kind: "visitor", message: "for a reason" }],
+          args: () => [
+            { ok: false, reason: "ERR_TOKEN_USED", kind: "visitor", message: "for a reason" },
+          ],
           places: { "refusal.message": when((value) => typeof value === "string") },
         },
       ],

@@ -7,14 +7,23 @@ export function genuine(vectors) {
   return vectors.groups.flatMap(({ key, action, tests }) =>
     tests
       .filter(({ result }) => result === "valid")
-      .map(({ token, code, secret, id }) => ({ key, action, token, code: code ?? undefined, secret, id })),
+      .map(({ token, code, secret, id }) => ({
+        key,
+        action,
+        token,
+        code: code ?? undefined,
+        secret,
+        id,
+      })),
   );
 }
 
 /** A genuine link of each action under the same key. */
 export function pair(vectors) {
   const [activation] = genuine(vectors).filter(({ action }) => action === "activate");
-  const [recovery] = genuine(vectors).filter(({ action, key }) => action === "recover" && key === activation.key);
+  const [recovery] = genuine(vectors).filter(
+    ({ action, key }) => action === "recover" && key === activation.key,
+  );
   return { activation, recovery };
 }
 
@@ -31,7 +40,9 @@ export function v3Pair(vectors3) {
 function expiring(vectors, keyName) {
   const [first] = vectors.groups;
   const one = (wanted) => {
-    const group = vectors.groups.find((group) => group.action === wanted && group[keyName] === first[keyName]);
+    const group = vectors.groups.find(
+      (group) => group.action === wanted && group[keyName] === first[keyName],
+    );
     const {
       token,
       code,
@@ -42,12 +53,25 @@ function expiring(vectors, keyName) {
     } = group.tests.find(({ result, comment }) => result === "valid" && comment === "genuine");
     const wrongCode = code === "00000" ? "11111" : "00000";
     const key = { key: group.key, publicKey: group.public_key };
-    return { ...key, action: wanted, token, code: code ?? undefined, wrongCode, now, secret, id, expiresAt };
+    return {
+      ...key,
+      action: wanted,
+      token,
+      code: code ?? undefined,
+      wrongCode,
+      now,
+      secret,
+      id,
+      expiresAt,
+    };
   };
   return { activation: one("activate"), recovery: one("recover") };
 }
 
-/** What judges a token so: with a code what says in its name that tries are not counted, of public keys the link's. */
+/**
+ * What judges a token so: with a code what says in its name that tries are not counted, of public
+ * keys the link's.
+ */
 export function judging(verifier, expected) {
   if (!Object.hasOwn(expected, "code")) return verifier;
   const { verifyWithUncountedCode: verify, tryVerifyWithUncountedCode: tryVerify } = verifier;
@@ -61,7 +85,9 @@ export function judging(verifier, expected) {
   };
 }
 
-/** The same link with one character replaced by another of the alphabet; `at` must not be the last. */
+/**
+ * The same link with one character replaced by another of the alphabet; `at` must not be the last.
+ */
 export function altered(token, at = 70) {
   const next = ALPHABET[(ALPHABET.indexOf(token[at]) + 1) % ALPHABET.length];
   return token.slice(0, at) + next + token.slice(at + 1);

@@ -1,5 +1,5 @@
-// Answers of a store that are lost, and commands that arrive late or twice: the callback runs once, no use comes back, and
-// nothing is counted twice.
+// Answers of a store that are lost, and commands that arrive late or twice: the callback runs once,
+// no use comes back, and nothing is counted twice.
 
 import { rejection, same } from "./expect.mjs";
 import { text } from "./formats.mjs";
@@ -16,7 +16,10 @@ export function* unanswered(subject) {
   const wrong = { action: "recover", code: recovery.wrongCode };
   const lost = new Error("the connection was cut");
 
-  /** A store that loses commands or answers, as said for its calls in their order: "before", "after", "never" or "late". */
+  /**
+   * A store that loses commands or answers, as said for its calls in their order: "before",
+   * "after", "never" or "late".
+   */
   function faulty(...faults) {
     const inner = recordingStore();
     const late = [];
@@ -32,13 +35,17 @@ export function* unanswered(subject) {
       if (fault === "never") return new Promise(() => {});
       return answer;
     };
-    const methods = ["consume", "release", "attempt", "withdraw"].map((method) => [method, lossy(method)]);
+    const methods = ["consume", "release", "attempt", "withdraw"].map((method) => [
+      method,
+      lossy(method),
+    ]);
     /** Lets come what is late. */
     const arrive = () => Promise.all(late.splice(0).map((come) => come()));
     return { ...inner, ...Object.fromEntries(methods), faults, arrive };
   }
 
-  const guardOf = (store, more = {}) => createGuard({ verifier, store, storeTimeout: 0.1, ...more });
+  const guardOf = (store, more = {}) =>
+    createGuard({ verifier, store, storeTimeout: 0.1, ...more });
 
   for (const fault of ["before", "after", "never"]) {
     yield [
@@ -49,8 +56,16 @@ export function* unanswered(subject) {
         const run = () => {
           runs += 1;
         };
-        same((await guardOf(store).tryRedeem(activation.token, activate, run)).ok, true, "the first");
-        same((await guardOf(store).tryRedeem(activation.token, activate, run)).reason, "ERR_TOKEN_USED", "the second");
+        same(
+          (await guardOf(store).tryRedeem(activation.token, activate, run)).ok,
+          true,
+          "the first",
+        );
+        same(
+          (await guardOf(store).tryRedeem(activation.token, activate, run)).reason,
+          "ERR_TOKEN_USED",
+          "the second",
+        );
         same(runs, 1, "runs of the callback");
         const owners = store.calls.map(({ by }) => by);
         const asked = fault === "before" ? 1 : 2;
@@ -94,10 +109,15 @@ export function* unanswered(subject) {
         for (const withdraw of [undefined, fault]) {
           const store = faulty(fault, withdraw);
           const { tryRedeem } = guardOf(store);
-          same((await tryRedeem(recovery.token, recover)).reason, "ERR_STORE_UNAVAILABLE", "the first");
+          same(
+            (await tryRedeem(recovery.token, recover)).reason,
+            "ERR_STORE_UNAVAILABLE",
+            "the first",
+          );
           same(store.faults.length, 0, "faults that are left");
           const reasons = [];
-          for (let time = 0; time < 6; time += 1) reasons.push((await tryRedeem(recovery.token, wrong)).reason);
+          for (let time = 0; time < 6; time += 1)
+            reasons.push((await tryRedeem(recovery.token, wrong)).reason);
           same(reasons.filter((reason) => reason === "ERR_CODE_MISMATCH").length, 5, "verdicts");
           same(reasons.at(-1), "ERR_TOO_MANY_ATTEMPTS", "the sixth");
         }
@@ -110,7 +130,11 @@ export function* unanswered(subject) {
     async () => {
       const store = faulty("late", "late");
       const { tryRedeem } = guardOf(store);
-      same((await tryRedeem(activation.token, activate)).reason, "ERR_STORE_UNAVAILABLE", "the first");
+      same(
+        (await tryRedeem(activation.token, activate)).reason,
+        "ERR_STORE_UNAVAILABLE",
+        "the first",
+      );
       await store.arrive();
       same(store.methods(), "release consume consume", "what arrived");
       let runs = 0;
@@ -118,7 +142,11 @@ export function* unanswered(subject) {
         runs += 1;
       };
       same((await tryRedeem(activation.token, activate, run)).ok, true, "the second");
-      same((await tryRedeem(activation.token, activate, run)).reason, "ERR_TOKEN_USED", "the third");
+      same(
+        (await tryRedeem(activation.token, activate, run)).reason,
+        "ERR_TOKEN_USED",
+        "the third",
+      );
       same(runs, 1, "runs of the callback");
     },
   ];
@@ -129,7 +157,11 @@ export function* unanswered(subject) {
       const error = await rejection(subject, "ERR_STORE_UNAVAILABLE", "the first", () =>
         guardOf(store).redeem(activation.token, activate),
       );
-      same(/whether the token counts as used is not known/.test(error.message), true, error.message);
+      same(
+        /whether the token counts as used is not known/.test(error.message),
+        true,
+        error.message,
+      );
       same(error.cause, lost, "cause");
     },
   ];
@@ -142,9 +174,21 @@ export function* unanswered(subject) {
           asked.push(method);
           throw new Denial("for a reason");
         };
-        const store = { consume: deny("consume"), attempt: deny("attempt"), release: deny("release") };
-        same((await guardOf(store).tryRedeem(activation.token, activate)).reason, Denial.reason, "consume");
-        same((await guardOf(store).tryRedeem(recovery.token, recover)).reason, Denial.reason, "attempt");
+        const store = {
+          consume: deny("consume"),
+          attempt: deny("attempt"),
+          release: deny("release"),
+        };
+        same(
+          (await guardOf(store).tryRedeem(activation.token, activate)).reason,
+          Denial.reason,
+          "consume",
+        );
+        same(
+          (await guardOf(store).tryRedeem(recovery.token, recover)).reason,
+          Denial.reason,
+          "attempt",
+        );
         same(asked.join(), "consume,attempt", "calls");
       }
     },
@@ -153,7 +197,8 @@ export function* unanswered(subject) {
     "an owner is 16 random bytes of one redemption, the same for its try and its use",
     async () => {
       const store = recordingStore();
-      for (let time = 0; time < 3; time += 1) await guardOf(store).tryRedeem(recovery.token, recover);
+      for (let time = 0; time < 3; time += 1)
+        await guardOf(store).tryRedeem(recovery.token, recover);
       const owners = new Set(store.calls.map(({ by }) => by));
       same(owners.size, 3, "owners");
       same(

@@ -9,16 +9,24 @@ export function* browserWindow(subject) {
   const keys = activation.key;
 
   function works(options) {
-    const verified = createVerifier({ keys, ...options }).verify(activation.token, { action: "activate" });
+    const verified = createVerifier({ keys, ...options }).verify(activation.token, {
+      action: "activate",
+    });
     same(verified.action, "activate", "action");
   }
 
-  yield ["a shared key is taken when the caller means it", () => works({ dangerouslyAllowSecretInBrowser: true })];
+  yield [
+    "a shared key is taken when the caller means it",
+    () => works({ dangerouslyAllowSecretInBrowser: true }),
+  ];
 
   if (inWindow) {
     yield [
       "a shared key is refused",
-      () => refusal(subject, "ERR_SECRET_IN_BROWSER", "without the option", () => createVerifier({ keys })),
+      () =>
+        refusal(subject, "ERR_SECRET_IN_BROWSER", "without the option", () =>
+          createVerifier({ keys }),
+        ),
     ];
     for (const value of [false, undefined]) {
       yield [

@@ -1,5 +1,6 @@
-//! A sender for `mailroom collect --sender` whose answers are given by a test: it hands every line on to a socket, and what comes
-//! back from there to the collector. `mailroom_tests::mailer` is at the other end.
+//! A sender for `mailroom collect --sender` whose answers are given by a test: it hands every line
+//! on to a socket, and what comes back from there to the collector. `mailroom_tests::mailer` is at
+//! the other end.
 
 use std::env;
 use std::io::{self, Write};

@@ -28,10 +28,12 @@ impl WrongClock {
         Ok(clock)
     }
 
-    /// Has `command` run with a clock that is so many seconds ahead, or behind if they are negative. Only for programs that use
-    /// the C library.
+    /// Has `command` run with a clock that is so many seconds ahead, or behind if they are
+    /// negative. Only for programs that use the C library.
     pub fn shift<'c>(&self, command: &'c mut Command, seconds: i64) -> &'c mut Command {
-        command.env("LD_PRELOAD", self.library()).env("MAILROOM_TEST_CLOCK_SHIFT", seconds.to_string())
+        command
+            .env("LD_PRELOAD", self.library())
+            .env("MAILROOM_TEST_CLOCK_SHIFT", seconds.to_string())
     }
 
     fn library(&self) -> PathBuf {

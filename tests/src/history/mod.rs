@@ -1,4 +1,5 @@
-//! What must hold whatever happened: nothing is lost, nothing is doubled without a reason, and every token is in one place.
+//! What must hold whatever happened: nothing is lost, nothing is doubled without a reason, and
+//! every token is in one place.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
@@ -23,7 +24,8 @@ pub struct History {
     recorder: Recorder,
     /// Every token that ever was, also those that are deleted.
     ids: HashMap<SecretBytes, i64>,
-    /// How often a token was on its way to a reader when something failed: so often it may go out again.
+    /// How often a token was on its way to a reader when something failed: so often it may go out
+    /// again.
     at_risk: HashMap<i64, usize>,
     faults: BTreeMap<&'static str, usize>,
     /// How many faults were looked at as they came, and how many of them met work in flight.
@@ -48,8 +50,8 @@ pub struct Tally {
     pub duplicated: usize,
     /// How many repetitions the faults account for.
     pub at_risk: usize,
-    /// How many tokens are still owed and never arrived, or were given up though nobody refused them. A check fails unless there
-    /// are none.
+    /// How many tokens are still owed and never arrived, or were given up though nobody refused
+    /// them. A check fails unless there are none.
     pub lost: usize,
 }
 
@@ -96,8 +98,13 @@ impl History {
         Ok(())
     }
 
-    /// Notes a fault, and whether it meets work in flight; without the fault nothing may go out twice. Returns what is claimed.
-    pub async fn note_and_look(&mut self, kind: &'static str, client: &Client) -> Result<HashSet<i64>> {
+    /// Notes a fault, and whether it meets work in flight; without the fault nothing may go out
+    /// twice. Returns what is claimed.
+    pub async fn note_and_look(
+        &mut self,
+        kind: &'static str,
+        client: &Client,
+    ) -> Result<HashSet<i64>> {
         self.note(kind);
         let claimed = claimed(client).await?;
         self.looked += 1;
@@ -110,7 +117,8 @@ impl History {
         Ok(self.is_work(&claimed(client).await?))
     }
 
-    /// Whether something of this is no leftover of an earlier fault, which keeps its lease for a while.
+    /// Whether something of this is no leftover of an earlier fault, which keeps its lease for a
+    /// while.
     fn is_work(&self, claimed: &HashSet<i64>) -> bool {
         claimed.iter().any(|token| !self.at_risk.contains_key(token))
     }
@@ -122,7 +130,8 @@ impl History {
         }
     }
 
-    /// Waits until nothing waits and nothing is claimed, as long as it gets less every now and then.
+    /// Waits until nothing waits and nothing is claimed, as long as it gets less every now and
+    /// then.
     pub async fn drained(&self, client: &Client, patience: Duration) -> Result<()> {
         let (mut least, mut end) = (i64::MAX, Instant::now() + patience);
         loop {
@@ -135,7 +144,10 @@ impl History {
                 (least, end) = (waiting + claimed, Instant::now() + patience);
             }
             if Instant::now() > end {
-                bail!("{waiting} tokens wait and {claimed} batches are claimed, not less for {patience:?}");
+                bail!(
+                    "{waiting} tokens wait and {claimed} batches are claimed, not less for \
+                     {patience:?}"
+                );
             }
             sleep(Duration::from_millis(20)).await;
         }
@@ -160,7 +172,8 @@ impl History {
         let mut at_risk = 0;
         for (secret, handovers) in &seen.tokens {
             let Some(&id) = self.ids.get(secret) else {
-                faults.push(format!("{} handed over a token that never was", handovers[0].collector));
+                faults
+                    .push(format!("{} handed over a token that never was", handovers[0].collector));
                 continue;
             };
             let counted = |by: &HashMap<i64, usize>| by.get(&id).copied().unwrap_or_default();
@@ -169,7 +182,8 @@ impl History {
             at_risk += allowed.min(repeated);
             if repeated > allowed {
                 faults.push(format!(
-                    "token {id} was handed over {} times, and failed or on its way at {allowed} faults: {handovers:?}; its log: {:?}",
+                    "token {id} was handed over {} times, and failed or on its way at {allowed} \
+                     faults: {handovers:?}; its log: {:?}",
                     handovers.len(),
                     attempts.get(&id)
                 ));
@@ -186,19 +200,26 @@ impl History {
             lost: lost.len(),
         };
         drop(seen);
-        ensure!(lost.is_empty(), "{} tokens are lost, {:?} among them; {tally}", lost.len(), first(&lost));
+        ensure!(
+            lost.is_empty(),
+            "{} tokens are lost, {:?} among them; {tally}",
+            lost.len(),
+            first(&lost)
+        );
         let count = faults.len();
         faults.truncate(SHOWN);
         ensure!(faults.is_empty(), "{count} faults:\n{}\n{tally}", faults.join("\n"));
         Ok(tally)
     }
 
-    /// Tokens that somebody waits for and that never arrived, or that the queue gave up while no sender had refused them:
-    /// whatever a sender took and did not answer for may not have been sent. What a sender left in doubt is not lost: it is listed
-    /// as something that may have been delivered.
+    /// Tokens that somebody waits for and that never arrived, or that the queue gave up while no
+    /// sender had refused them: whatever a sender took and did not answer for may not have been
+    /// sent. What a sender left in doubt is not lost: it is listed as something that may have been
+    /// delivered.
     async fn lost(&self, client: &Client) -> Result<HashSet<i64>> {
         let owed = client.query(include_str!("owed.sql"), &[]).await?;
-        let given_up = client.query("SELECT token, is_in_doubt FROM mailroom.dead_letters", &[]).await?;
+        let given_up =
+            client.query("SELECT token, is_in_doubt FROM mailroom.dead_letters", &[]).await?;
         let doubtful = given_up.iter().filter(|row| row.get(1)).map(|row| row.get(0));
         let doubtful: HashSet<i64> = doubtful.collect();
         let given_up: HashSet<i64> = given_up.iter().map(|row| row.get(0)).collect();
@@ -217,7 +238,8 @@ impl History {
         Ok(lost)
     }
 
-    /// Compares the log with what arrived, where the lines carry attempts. Returns the log and what is wrong.
+    /// Compares the log with what arrived, where the lines carry attempts. Returns the log and what
+    /// is wrong.
     async fn attempts(&self, client: &Client) -> Result<(Log, Vec<String>)> {
         let mut log = Log::new();
         for row in client.query(include_str!("attempts.sql"), &[]).await? {
@@ -234,7 +256,9 @@ impl History {
                     faults.push(format!("token {id} came with the secret of another"));
                 }
                 if !arrived.entry(id).or_default().insert(attempt) {
-                    faults.push(format!("token {id} came twice with attempt {attempt}: {handovers:?}"));
+                    faults.push(format!(
+                        "token {id} came twice with attempt {attempt}: {handovers:?}"
+                    ));
                 }
             }
         }
@@ -245,7 +269,8 @@ impl History {
             {
                 if arrived.iter().any(|other| other > attempt) {
                     faults.push(format!(
-                        "token {token} went out again after attempt {attempt} was recorded: {attempts:?}"
+                        "token {token} went out again after attempt {attempt} was recorded: \
+                         {attempts:?}"
                     ));
                 }
                 if !arrived.contains(attempt) {
@@ -256,11 +281,15 @@ impl History {
             }
         }
         // In any format: nothing is recorded as sent that nobody has.
-        let names: HashMap<i64, &SecretBytes> = self.ids.iter().map(|(secret, id)| (*id, secret)).collect();
+        let names: HashMap<i64, &SecretBytes> =
+            self.ids.iter().map(|(secret, id)| (*id, secret)).collect();
         for (token, attempts) in &log {
             let is_sent = attempts.iter().any(|(_, outcome)| outcome == "sent");
-            if is_sent && names.get(token).is_some_and(|secret| !seen.tokens.contains_key(*secret)) {
-                faults.push(format!("token {token} is recorded as sent and never came: {attempts:?}"));
+            if is_sent && names.get(token).is_some_and(|secret| !seen.tokens.contains_key(*secret))
+            {
+                faults.push(format!(
+                    "token {token} is recorded as sent and never came: {attempts:?}"
+                ));
             }
         }
         Ok((log, faults))
@@ -314,8 +343,9 @@ pub async fn claimed(client: &Client) -> Result<HashSet<i64>> {
 
 async fn misplaced(client: &Client) -> Result<Vec<String>> {
     let rows = client.query(include_str!("places.sql"), &[]).await?;
-    let sentence =
-        |row: &tokio_postgres::Row| format!("token {} {}", row.get::<_, i64>(0), row.get::<_, &str>(1));
+    let sentence = |row: &tokio_postgres::Row| {
+        format!("token {} {}", row.get::<_, i64>(0), row.get::<_, &str>(1))
+    };
     Ok(rows.iter().map(sentence).collect())
 }
 

@@ -1,4 +1,5 @@
--- Every token that is in more than one place, or in none, or still waits though it was sent, with what is wrong.
+-- Every token that is in more than one place, or in none, or still waits though it was sent, with
+-- what is wrong.
 WITH places AS (
     SELECT token, 'queued' AS place FROM mailroom.queue
     UNION ALL
@@ -14,12 +15,14 @@ ended AS (
     GROUP BY token
 ),
 per_token AS (
-    SELECT token, count(*) AS times, string_agg(place, ', ' ORDER BY place) AS names FROM places GROUP BY token
+    SELECT token, count(*) AS times, string_agg(place, ', ' ORDER BY place) AS names FROM places
+        GROUP BY token
 )
 SELECT coalesce(tokens.id, per_token.token, ended.token) AS token,
     CASE
         WHEN per_token.times > 1 THEN 'is at once ' || per_token.names
-        WHEN per_token.times = 1 AND ended.times > 0 THEN 'is ' || per_token.names || ' after it was ' || ended.place
+        WHEN per_token.times = 1 AND ended.times > 0
+            THEN 'is ' || per_token.names || ' after it was ' || ended.place
         WHEN ended.times > 1 THEN 'ended more than once, as ' || ended.place
         ELSE 'is nowhere'
     END AS fault

@@ -20,15 +20,16 @@ pub(super) struct Account {
 }
 
 impl Account {
-    /// The account to change to, or `None` when `owned`, a file made by this process, is not root's.
+    /// The account to change to, or `None` when `owned`, a file made by this process, is not
+    /// root's.
     pub(super) fn to_change_to(owned: &Path) -> Result<Option<Self>> {
         if fs::metadata(owned)?.uid() != 0 {
             return Ok(None);
         }
         let accounts = fs::read_to_string("/etc/passwd").context("cannot read /etc/passwd")?;
         UNPRIVILEGED.iter().find_map(|name| find(&accounts, name)).map(Some).context(
-            "PostgreSQL refuses to run as root, and there is neither a user `postgres` nor `nobody` \
-             to run it as: add one with `useradd --system postgres`",
+            "PostgreSQL refuses to run as root, and there is neither a user `postgres` nor \
+             `nobody` to run it as: add one with `useradd --system postgres`",
         )
     }
 

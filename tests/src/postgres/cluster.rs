@@ -19,8 +19,9 @@ const OPEN_HBA: &str = "local all all trust\nhost all all 127.0.0.1/32 trust\n";
 
 /// What every server of the tests is set to.
 ///
-/// Only safety against a crash of the machine is given up: what a killed or an immediately stopped server has
-/// committed is still there when it starts again. Compiling queries takes a seventh of the time of the tests, whose sessions are short.
+/// Only safety against a crash of the machine is given up: what a killed or an immediately stopped
+/// server has committed is still there when it starts again. Compiling queries takes a seventh of
+/// the time of the tests, whose sessions are short.
 const SETTINGS: [(&str, &str); 6] = [
     ("fsync", "off"),
     ("full_page_writes", "off"),
@@ -30,7 +31,8 @@ const SETTINGS: [(&str, &str); 6] = [
     ("max_wal_size", "2GB"),
 ];
 
-/// The port in the socket's name where nothing listens on TCP; every server has a folder of its own.
+/// The port in the socket's name where nothing listens on TCP; every server has a folder of its
+/// own.
 const SOCKET_PORT: u16 = 5432;
 
 /// How a server is stopped.
@@ -53,8 +55,8 @@ impl fmt::Display for Shutdown {
 
 /// A server with its data, started for one test or one process.
 ///
-/// It is stopped and its data deleted when the value is dropped, and also when the process ends in any other way.
-/// The superuser is `postgres`.
+/// It is stopped and its data deleted when the value is dropped, and also when the process ends in
+/// any other way. The superuser is `postgres`.
 #[derive(Debug)]
 pub struct Cluster {
     folder: PathBuf,
@@ -82,7 +84,8 @@ impl Cluster {
         }
     }
 
-    /// The URL of a database of this server by its socket, for the superuser. The database need not exist.
+    /// The URL of a database of this server by its socket, for the superuser. The database need not
+    /// exist.
     pub fn url(&self, database: &str) -> String {
         let socket = self.folder.to_string_lossy().replace('/', "%2F");
         format!("postgresql://postgres@{socket}:{}/{database}", self.port)
@@ -103,7 +106,8 @@ impl Cluster {
         self.folder.join("disk")
     }
 
-    /// The port of the socket and, if it was asked for, of TCP on 127.0.0.1. It stays when the server starts again.
+    /// The port of the socket and, if it was asked for, of TCP on 127.0.0.1. It stays when the
+    /// server starts again.
     pub fn port(&self) -> u16 {
         self.port
     }
@@ -136,8 +140,9 @@ impl Cluster {
     /// Starts the stopped server, and returns when it takes connections.
     pub fn start_again(&mut self) -> Result<()> {
         let started = self.supervisor.run("start");
-        started
-            .with_context(|| format!("the PostgreSQL server does not start; its log says:\n{}", self.log()))
+        started.with_context(|| {
+            format!("the PostgreSQL server does not start; its log says:\n{}", self.log())
+        })
     }
 }
 
@@ -185,14 +190,16 @@ impl Builder {
         self
     }
 
-    /// With a disk of so many megabytes for tablespaces, at [`Cluster::disk`]. Only root can make one.
+    /// With a disk of so many megabytes for tablespaces, at [`Cluster::disk`]. Only root can make
+    /// one.
     #[must_use]
     pub fn disk(mut self, megabytes: u32) -> Self {
         self.disk = Some(megabytes);
         self
     }
 
-    /// With its data on the disk and all of it safe there, as installations have it, for what is measured.
+    /// With its data on the disk and all of it safe there, as installations have it, for what is
+    /// measured.
     #[must_use]
     pub fn durable(mut self) -> Self {
         self.durable = true;
@@ -212,7 +219,10 @@ impl Builder {
     /// Listens on TCP and offers TLS there, with a certificate (chain) and its private key in PEM.
     #[must_use]
     pub fn tls(self, certificate: &str, private_key: &str) -> Self {
-        self.tcp().file("server.crt", certificate).file("server.key", private_key).setting("ssl", "on")
+        self.tcp()
+            .file("server.crt", certificate)
+            .file("server.key", private_key)
+            .setting("ssl", "on")
     }
 
     /// Makes the server and returns when it takes connections.
@@ -289,11 +299,18 @@ fn write_private(file: &Path, content: &str, account: Option<Account>) -> Result
 }
 
 /// The folder of the programs, copied next to the data if `account` cannot reach it where it is.
-fn reachable_programs(installation: &Installation, folder: &Path, account: Account) -> Result<PathBuf> {
+fn reachable_programs(
+    installation: &Installation,
+    folder: &Path,
+    account: Account,
+) -> Result<PathBuf> {
     if folder::is_reachable(&installation.programs) {
         return Ok(installation.programs.clone());
     }
-    let root = installation.programs.parent().context("the programs of PostgreSQL lie in the root folder")?;
+    let root = installation
+        .programs
+        .parent()
+        .context("the programs of PostgreSQL lie in the root folder")?;
     let copy = folder.join("postgresql");
     fs::create_dir(&copy)?;
     account.own(&copy)?;
@@ -304,7 +321,8 @@ fn reachable_programs(installation: &Installation, folder: &Path, account: Accou
     Ok(copy.join("bin"))
 }
 
-/// A port that nobody listens on now. It is below those that connections get, one of which could take it while the server is stopped.
+/// A port that nobody listens on now. It is below those that connections get, one of which could
+/// take it while the server is stopped.
 pub(super) fn free_port() -> Result<u16> {
     let is_free = |port: &u16| TcpListener::bind(("127.0.0.1", *port)).is_ok();
     let mut ports = iter::repeat_with(|| fastrand::u16(10_000..30_000)).take(100);

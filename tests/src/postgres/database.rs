@@ -20,7 +20,8 @@ use crate::{program, tools};
 /// A static is never dropped: the server ends with the process.
 static SHARED: Mutex<Option<Cluster>> = Mutex::new(None);
 
-/// What [`Database::migrated`] copies, as long as there is a copy: to migrate takes as long as to create.
+/// What [`Database::migrated`] copies, as long as there is a copy: to migrate takes as long as to
+/// create.
 static MIGRATED: Mutex<Weak<Database>> = Mutex::new(Weak::new());
 
 /// A database with a name of its own, dropped with this value.
@@ -34,14 +35,17 @@ pub struct Database {
 }
 
 impl Database {
-    /// Makes an empty database in the server of `MAILROOM_TEST_DATABASE_URL`, else in one that this process shares.
+    /// Makes an empty database in the server of `MAILROOM_TEST_DATABASE_URL`, else in one that this
+    /// process shares.
     ///
-    /// Callable from asynchronous tests, which it blocks for the few hundredths of a second that it takes.
+    /// Callable from asynchronous tests, which it blocks for the few hundredths of a second that it
+    /// takes.
     pub fn create() -> Result<Self> {
         Self::create_on(&shared_server_url()?)
     }
 
-    /// Makes an empty database in the server that a URL or keyword string leads to, as a user who may do that.
+    /// Makes an empty database in the server that a URL or keyword string leads to, as a user who
+    /// may do that.
     pub fn create_on(server_url: &str) -> Result<Self> {
         let name = unused_name();
         execute(server_url, &format!("CREATE DATABASE {name}"))?;
@@ -49,7 +53,8 @@ impl Database {
         Ok(Self { name, url, server_url: server_url.to_owned(), _original: None })
     }
 
-    /// [`Database::create`] with the schema that `mailroom migrate up` makes: a copy of one that it was run on.
+    /// [`Database::create`] with the schema that `mailroom migrate up` makes: a copy of one that it
+    /// was run on.
     pub fn migrated() -> Result<Self> {
         let server_url = shared_server_url()?;
         let original = Self::original(&server_url)?;
@@ -69,7 +74,8 @@ impl Database {
         Ok(original)
     }
 
-    /// [`Database::create`], then the base schema alone, loaded as by psql: nothing records that it was.
+    /// [`Database::create`], then the base schema alone, loaded as by psql: nothing records that it
+    /// was.
     pub fn with_base_schema() -> Result<Self> {
         Self::create()?.load_base_schema()
     }
@@ -88,7 +94,11 @@ impl Database {
             .output()
             .context("cannot run mailroom")?;
         let complaint = String::from_utf8_lossy(&output.stderr);
-        ensure!(output.status.success(), "`mailroom migrate up` ended with {}: {complaint}", output.status);
+        ensure!(
+            output.status.success(),
+            "`mailroom migrate up` ended with {}: {complaint}",
+            output.status
+        );
         Ok(self)
     }
 
@@ -117,7 +127,8 @@ impl Database {
 impl Drop for Database {
     fn drop(&mut self) {
         // A test may have stopped the server; its data goes away with it.
-        execute(&self.server_url, &format!("DROP DATABASE IF EXISTS {} WITH (FORCE)", self.name)).ok();
+        execute(&self.server_url, &format!("DROP DATABASE IF EXISTS {} WITH (FORCE)", self.name))
+            .ok();
     }
 }
 
@@ -148,7 +159,8 @@ fn with_database(url: &str, name: &str) -> String {
         return format!("{url} dbname={name}");
     };
     let authority_end = url[start..].find(['/', '?']).map_or(url.len(), |end| start + end);
-    let parameters = url[authority_end..].find('?').map_or("", |found| &url[authority_end + found..]);
+    let parameters =
+        url[authority_end..].find('?').map_or("", |found| &url[authority_end + found..]);
     format!("{}/{name}{parameters}", &url[..authority_end])
 }
 
@@ -157,20 +169,24 @@ fn base_schema() -> Result<String> {
     for entry in fs::read_dir(&folder)? {
         let path = entry?.path();
         let name = path.file_name().unwrap_or_default().to_string_lossy();
-        let number = name.strip_suffix(".up.sql").and_then(|name| name.split('_').next()?.parse().ok());
+        let number =
+            name.strip_suffix(".up.sql").and_then(|name| name.split('_').next()?.parse().ok());
         if number == Some(0_u64) {
-            return fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()));
+            return fs::read_to_string(&path)
+                .with_context(|| format!("cannot read {}", path.display()));
         }
     }
     Err(anyhow!("there is no migration 0 in {}", folder.display()))
 }
 
 async fn connect(url: &str) -> Result<Client> {
-    let mut config: Config = url.parse().context("the URL of the test database has a form of no use")?;
+    let mut config: Config =
+        url.parse().context("the URL of the test database has a form of no use")?;
     if config.get_connect_timeout().is_none() {
         config.connect_timeout(Duration::from_secs(60));
     }
-    let (client, connection) = config.connect(NoTls).await.context("cannot connect to the test database")?;
+    let (client, connection) =
+        config.connect(NoTls).await.context("cannot connect to the test database")?;
     tokio::spawn(async move {
         // The client's next call reports why a connection ended.
         connection.await.ok();
@@ -185,8 +201,9 @@ fn execute(url: &str, sql: &str) -> Result<()> {
 /// Runs to the end on a thread of its own, because the caller may be inside a runtime.
 fn block_on<T: Send>(work: impl Future<Output = Result<T>> + Send) -> Result<T> {
     thread::scope(|scope| {
-        let worker = scope
-            .spawn(|| tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(work));
+        let worker = scope.spawn(|| {
+            tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(work)
+        });
         worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     })
 }

@@ -7,14 +7,16 @@ use anyhow::{Context, Result, ensure};
 use tokio_postgres::Client;
 use tokio_postgres::error::SqlState;
 
-/// Whether [`Builder::disk`](super::Builder::disk) works here: only root can mount, and root of a container may be refused, too.
+/// Whether [`Builder::disk`](super::Builder::disk) works here: only root can mount, and root of a
+/// container may be refused, too.
 pub fn can_be_made() -> bool {
     let mut command = Command::new("unshare");
     command.args(["--mount", "mount", "-t", "tmpfs", "tmpfs", "/tmp"]);
     command.output().is_ok_and(|output| output.status.success())
 }
 
-/// Fills the disk in `folder` to its last page, with a file that the server writes for its superuser.
+/// Fills the disk in `folder` to its last page, with a file that the server writes for its
+/// superuser.
 pub async fn fill(client: &Client, folder: &Path) -> Result<()> {
     let rows = "SELECT repeat('x', 1000000) FROM generate_series(1, 1000000)";
     let full = client.batch_execute(&copy(rows, folder)).await;

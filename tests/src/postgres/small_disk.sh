@@ -1,7 +1,8 @@
-# Runs a supervisor with a small disk, the folder `disk` beside its data. Only it and its server see the disk, which is gone
-# when they are.
+# Runs a supervisor with a small disk, the folder `disk` beside its data. Only it and its server see
+# the disk, which is gone when they are.
 #
-# $1 the disk's size in megabytes, $2 and $3 the numbers of user and group, $4 the supervisor, $5 and $6 its arguments.
+# $1 the disk's size in megabytes, $2 and $3 the numbers of user and group, $4 the supervisor, $5
+# and $6 its arguments.
 
 folder=$6
 mkdir "$folder/disk" &&

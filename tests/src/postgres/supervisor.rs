@@ -38,7 +38,9 @@ impl Supervisor {
                 let account = account.context("only root can make a small disk")?;
                 let mut command = Command::new("unshare");
                 command.args(["--mount", "sh", "-c", include_str!("small_disk.sh"), "sh"]);
-                command.args([megabytes, account.user, account.group].map(|number| number.to_string()));
+                command.args(
+                    [megabytes, account.user, account.group].map(|number| number.to_string()),
+                );
                 command
             }
         };
@@ -60,7 +62,8 @@ impl Supervisor {
         Ok(Self { shell, commands: Some(commands), answers })
     }
 
-    /// Has one command carried out: `init`, `start` or `stop MODE`. The error holds what the program printed.
+    /// Has one command carried out: `init`, `start` or `stop MODE`. The error holds what the
+    /// program printed.
     pub(super) fn run(&mut self, command: &str) -> Result<()> {
         let commands = self.commands.as_mut().expect("commands end with this value");
         writeln!(commands, "{command}").context("the shell that runs the server has ended")?;

@@ -1,6 +1,7 @@
-# Runs a PostgreSQL server by commands read from standard input, answers each with "= STATUS" on a line of its own,
-# and, when the input ends, stops the server and removes its folder. The input ends when the process that holds the
-# other end of the pipe ends, however that happens, so nothing outlives it.
+# Runs a PostgreSQL server by commands read from standard input, answers each with "= STATUS" on a
+# line of its own, and, when the input ends, stops the server and removes its folder. The input ends
+# when the process that holds the other end of the pipe ends, however that happens, so nothing
+# outlives it.
 #
 # $1 the folder with the server's programs, $2 the private folder that holds data, socket and log.
 

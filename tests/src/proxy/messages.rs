@@ -24,8 +24,8 @@ pub(super) struct Answers {
 }
 
 impl Statements {
-    /// Takes bytes as they come. If they end transactions with a statement that is `wanted`, returns how many answers the
-    /// server has given once it has answered the first of them.
+    /// Takes bytes as they come. If they end transactions with a statement that is `wanted`,
+    /// returns how many answers the server has given once it has answered the first of them.
     pub(super) fn read(&mut self, bytes: &[u8], wanted: impl Fn(&str) -> bool) -> Option<u64> {
         let mut caught = None;
         self.frames.push(bytes);
@@ -38,12 +38,14 @@ impl Statements {
                 Some(b'P') => {
                     let (name, rest) = text(&body);
                     let (statement, _) = text(rest);
-                    self.prepared.insert(name.to_vec(), String::from_utf8_lossy(statement).into_owned());
+                    self.prepared
+                        .insert(name.to_vec(), String::from_utf8_lossy(statement).into_owned());
                 }
                 Some(b'B') => {
                     let (_, rest) = text(&body);
                     let (name, _) = text(rest);
-                    self.pending |= self.prepared.get(name).is_some_and(|statement| wanted(statement));
+                    self.pending |=
+                        self.prepared.get(name).is_some_and(|statement| wanted(statement));
                 }
                 Some(b'Q') => {
                     self.pending |= wanted(&String::from_utf8_lossy(text(&body).0));

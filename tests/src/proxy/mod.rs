@@ -42,7 +42,8 @@ struct Connections {
 }
 
 impl Proxy {
-    /// Listens on a free port and forwards to `server_port` on this machine, on a thread of its own.
+    /// Listens on a free port and forwards to `server_port` on this machine, on a thread of its
+    /// own.
     pub fn start(server_port: u16) -> Result<Self> {
         let listener = std::net::TcpListener::bind(("127.0.0.1", 0))?;
         listener.set_nonblocking(true)?;
@@ -68,18 +69,20 @@ impl Proxy {
         format!("postgresql://postgres@{}/{database}?sslmode=disable", self.address)
     }
 
-    /// The port of that address at 127.0.0.1. What is forwarded need not be PostgreSQL's protocol, but for
-    /// [`cut_after`](Self::cut_after).
+    /// The port of that address at 127.0.0.1. What is forwarded need not be PostgreSQL's protocol,
+    /// but for [`cut_after`](Self::cut_after).
     pub fn port(&self) -> u16 {
         self.address.port()
     }
 
-    /// The connections there are now carry nothing more in either direction, and do not end. New ones are forwarded.
+    /// The connections there are now carry nothing more in either direction, and do not end. New
+    /// ones are forwarded.
     pub fn silence(&self) {
         self.shared.connections().tell(Mode::Silent);
     }
 
-    /// [`silence`](Self::silence), and new connections are accepted and carry nothing either, until [`restore`](Self::restore).
+    /// [`silence`](Self::silence), and new connections are accepted and carry nothing either, until
+    /// [`restore`](Self::restore).
     pub fn half_open(&self) {
         let mut connections = self.shared.connections();
         connections.of_new = Mode::Silent;
@@ -115,10 +118,11 @@ impl Proxy {
         connections.open.clear();
     }
 
-    /// Of the next `times` transactions that contain one of `statements`, the server hears everything to the end, and commits;
-    /// the connection is cut before its answer arrives.
+    /// Of the next `times` transactions that contain one of `statements`, the server hears
+    /// everything to the end, and commits; the connection is cut before its answer arrives.
     ///
-    /// A statement is one if its text contains the given one. Takes the place of what was asked for before.
+    /// A statement is one if its text contains the given one. Takes the place of what was asked for
+    /// before.
     pub fn cut_after(&self, statements: &[&str], times: usize) {
         self.shared.trap.set(statements, times);
     }

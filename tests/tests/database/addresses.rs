@@ -10,11 +10,14 @@ const ACTIVATION: &str = "activation";
 const RECOVERY: &str = "password_recovery";
 
 /// How applications of the base schema use a token.
-const CONSUME: &str =
-    "UPDATE tokens SET consumed_at = extract(epoch FROM now()) WHERE id = $1 AND consumed_at IS NULL";
+const CONSUME: &str = "UPDATE tokens SET consumed_at = extract(epoch FROM now()) WHERE id = $1 AND \
+                       consumed_at IS NULL";
 
 async fn change_email(application: &Application, account: i64, email: &str) -> Result<()> {
-    application.client.execute("UPDATE accounts SET email = $2 WHERE id = $1", &[&account, &email]).await?;
+    application
+        .client
+        .execute("UPDATE accounts SET email = $2 WHERE id = $1", &[&account, &email])
+        .await?;
     Ok(())
 }
 
@@ -45,7 +48,9 @@ async fn a_link_does_not_confirm_an_address_that_it_was_never_sent_to() -> Resul
 async fn a_change_of_the_address_ends_all_links_to_the_former_one_for_good() -> Result<()> {
     let database = Database::migrated()?;
     let application = Application::connect(&database).await?;
-    for changes in [&["b@example.test"][..], &["A@example.test"], &["b@example.test", "a@example.test"]] {
+    for changes in
+        [&["b@example.test"][..], &["A@example.test"], &["b@example.test", "a@example.test"]]
+    {
         application.client.batch_execute("DELETE FROM accounts").await?;
         let account = application.register_and_activate("a").await?;
         let token = application.insert_token(account, RECOVERY).await?;
@@ -64,12 +69,15 @@ async fn a_change_that_does_not_see_a_new_link_ends_it_all_the_same() -> Result<
     let (application, other) =
         (Application::connect(&database).await?, Application::connect(&database).await?);
     let account = application.register_and_activate("a").await?;
-    other.client.batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT FROM accounts").await?;
+    other
+        .client
+        .batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT FROM accounts")
+        .await?;
     let token = application.insert_token(account, RECOVERY).await?;
     change_email(&other, account, "b@example.test").await?;
     other.client.batch_execute("COMMIT").await?;
-    let usable =
-        "SELECT FROM mailroom.issued_tokens WHERE id = $1 AND consumed_at IS NULL AND cancelled_at IS NULL";
+    let usable = "SELECT FROM mailroom.issued_tokens WHERE id = $1 AND consumed_at IS NULL AND \
+                  cancelled_at IS NULL";
     assert_eq!(application.client.query(usable, &[&token.id]).await?.len(), 1);
     let answer = application.redeem(&token.secret, RECOVERY, token.code.as_deref()).await?;
     assert_eq!(answer, Redemption::refused("expired"));
@@ -84,7 +92,8 @@ async fn tokens_that_are_taken_over_keep_the_address_found_then() -> Result<()> 
     migrate::up(&mut client, &MIGRATIONS[..8], &mut |_| {}).await?;
     client
         .batch_execute(
-            "INSERT INTO accounts (email, login) VALUES ('a@x.test', 'usable'), ('b@x.test', 'used'), ('c@x.test', 'expired');
+            "INSERT INTO accounts (email, login) VALUES ('a@x.test', 'usable'), ('b@x.test',
+            'used'), ('c@x.test', 'expired');
             UPDATE jobs SET last_seq = 3;
             UPDATE tokens SET consumed_at = 1 WHERE id = 2;
             UPDATE tokens SET expires_at = 1 WHERE id = 3",
@@ -92,7 +101,8 @@ async fn tokens_that_are_taken_over_keep_the_address_found_then() -> Result<()> 
         .await?;
     migrate::up(&mut client, MIGRATIONS, &mut |_| {}).await?;
     let rows = client.query("SELECT id, recipient_email FROM mailroom.issued_tokens", &[]).await?;
-    let recipients: Vec<(i64, Option<&str>)> = rows.iter().map(|row| (row.get(0), row.get(1))).collect();
+    let recipients: Vec<(i64, Option<&str>)> =
+        rows.iter().map(|row| (row.get(0), row.get(1))).collect();
     assert_eq!(recipients, [(1, Some("a@x.test"))]);
     Ok(())
 }
@@ -115,10 +125,14 @@ async fn whoever_may_write_accounts_and_tokens_changes_neither_the_address_nor_t
         "mailroom.issued_tokens SET cancelled_at = NULL",
         "mailroom.adopted_tokens SET expires_at = 9223372036854775807",
     ] {
-        let error = application.client.batch_execute(&format!("UPDATE {update}")).await.expect_err(update);
+        let error =
+            application.client.batch_execute(&format!("UPDATE {update}")).await.expect_err(update);
         assert_eq!(error.code(), Some(&SqlState::INSUFFICIENT_PRIVILEGE), "{update}");
     }
-    assert!(application.client.execute(CONSUME, &[&token.id]).await? == 1, "the role can use tokens");
+    assert!(
+        application.client.execute(CONSUME, &[&token.id]).await? == 1,
+        "the role can use tokens"
+    );
     application.client.batch_execute(&revoke).await?;
     Ok(())
 }

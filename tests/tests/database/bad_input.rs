@@ -31,8 +31,8 @@ fn assert_refused(command: &mut Command, sentence: &str) -> Result<()> {
 
 #[test]
 fn a_missing_database_url_is_named() -> Result<()> {
-    let sentence = "MAILROOM_DATABASE_URL is not set; set it to a URL (postgresql://user@host/database) or a keyword \
-        string (host=… dbname=…)";
+    let sentence = "MAILROOM_DATABASE_URL is not set; set it to a URL \
+                    (postgresql://user@host/database) or a keyword string (host=… dbname=…)";
     assert_refused(collect()?.env_remove("MAILROOM_DATABASE_URL"), sentence)?;
     assert_refused(collect()?.env("MAILROOM_DATABASE_URL", ""), sentence)
 }
@@ -58,8 +58,8 @@ fn a_malformed_database_url_is_named_and_not_shown() -> Result<()> {
 fn a_missing_or_wrong_key_is_named_and_not_shown() -> Result<()> {
     assert_refused(
         collect()?.env_remove("MAILROOM_SECRET_KEY"),
-        "MAILROOM_SECRET_KEY is not set; set it to a key of 64 hexadecimal characters, or MAILROOM_KEY_FILE to a file \
-         that holds one; `mailroom keygen` makes one",
+        "MAILROOM_SECRET_KEY is not set; set it to a key of 64 hexadecimal characters, or \
+         MAILROOM_KEY_FILE to a file that holds one; `mailroom keygen` makes one",
     )?;
     assert_refused(
         collect()?.env("MAILROOM_SECRET_KEY", &KEY[1..]),
@@ -67,11 +67,13 @@ fn a_missing_or_wrong_key_is_named_and_not_shown() -> Result<()> {
     )?;
     assert_refused(
         collect()?.env("MAILROOM_SECRET_KEY", format!("{}x", &KEY[1..])),
-        "MAILROOM_SECRET_KEY is no shared key: a shared key consists of hexadecimal characters only",
+        "MAILROOM_SECRET_KEY is no shared key: a shared key consists of hexadecimal characters \
+         only",
     )?;
     assert_refused(
         collect()?.env("MAILROOM_KEY_FILE", "/nowhere/keys"),
-        "MAILROOM_SECRET_KEY and MAILROOM_KEY_FILE are both set; unset one, so that it is clear which keys are meant",
+        "MAILROOM_SECRET_KEY and MAILROOM_KEY_FILE are both set; unset one, so that it is clear \
+         which keys are meant",
     )?;
     assert_refused(
         collect()?.args(["--key-file", "/nowhere/keys"]),
@@ -81,10 +83,13 @@ fn a_missing_or_wrong_key_is_named_and_not_shown() -> Result<()> {
 
 #[test]
 fn a_key_in_the_place_of_something_else_is_not_shown() -> Result<()> {
-    let sentence = "what MAILROOM_KEY_FILE or --key-file says looks like a key and is no file; it must be the path of a file \
-        that holds the key";
+    let sentence = "what MAILROOM_KEY_FILE or --key-file says looks like a key and is no file; it \
+                    must be the path of a file that holds the key";
     let mut command = collect()?;
-    assert_refused(command.env_remove("MAILROOM_SECRET_KEY").env("MAILROOM_KEY_FILE", KEY), sentence)?;
+    assert_refused(
+        command.env_remove("MAILROOM_SECRET_KEY").env("MAILROOM_KEY_FILE", KEY),
+        sentence,
+    )?;
     let assert_shown = |text: &str, shown: &str| {
         let sentence = format!("MAILROOM_WAKE is {shown}, but must be `listen` or `poll`");
         assert_refused(collect()?.env("MAILROOM_WAKE", text), &sentence)
@@ -143,9 +148,13 @@ fn every_invalid_value_is_one_sentence_that_names_its_flag() -> Result<()> {
     }
     for (flag, fault) in [
         ("channel-name", "but the queue `deliveries` is announced on `token_insert`"),
-        ("queue-name", "but names a row of the table jobs, which the queue `deliveries` does not read"),
+        (
+            "queue-name",
+            "but names a row of the table jobs, which the queue `deliveries` does not read",
+        ),
     ] {
-        let advice = "unset it or, on a schema from before migration 17, set MAILROOM_QUEUE_KIND to `cursor`";
+        let advice = "unset it or, on a schema from before migration 17, set MAILROOM_QUEUE_KIND \
+                      to `cursor`";
         assert_refused(
             collect()?.args(["--queue-kind", "deliveries", &format!("--{flag}=letters")]),
             &format!("--{flag} is `letters`, {fault}; {advice}"),
@@ -162,7 +171,8 @@ fn a_key_file_that_everybody_can_read_is_warned_of() -> Result<()> {
     for (mode, warned) in [(0o600, false), (0o640, false), (0o644, true)] {
         fs::set_permissions(&path, Permissions::from_mode(mode))?;
         let mut command = program::mailroom()?;
-        let output = command.args(["sign", "--action", "activate"]).arg("--key-file").arg(&path).output()?;
+        let output =
+            command.args(["sign", "--action", "activate"]).arg("--key-file").arg(&path).output()?;
         assert!(output.status.success());
         let text = String::from_utf8(output.stderr)?;
         assert_eq!(text.contains("can be read by every user"), warned, "{mode:o}: {text}");
@@ -187,8 +197,8 @@ fn a_wrong_number_or_time_is_named_with_what_is_allowed() -> Result<()> {
     }
     assert_refused(
         collect()?.env("MAILROOM_HEALTHCHECK_INTERVAL", "2000").args(["--batch-timeout", "2001"]),
-        "MAILROOM_HEALTHCHECK_INTERVAL is 2s, which is below the batch timeout of 2001ms; raise it, or lower \
-         MAILROOM_BATCH_TIMEOUT",
+        "MAILROOM_HEALTHCHECK_INTERVAL is 2s, which is below the batch timeout of 2001ms; raise \
+         it, or lower MAILROOM_BATCH_TIMEOUT",
     )?;
     assert_refused(
         collect()?.env("MAILROOM_QUEUE_KIND", "leases"),
@@ -209,12 +219,15 @@ fn a_wrong_number_or_time_is_named_with_what_is_allowed() -> Result<()> {
     )?;
     assert_refused(
         collect()?.env("MAILROOM_LEASE", "").env("MAILROOM_SENDER_TIMEOUT", "46s"),
-        "the default of MAILROOM_LEASE is 90s, which is below twice the sender's timeout of 46s; raise it, or lower \
-         MAILROOM_SENDER_TIMEOUT",
+        "the default of MAILROOM_LEASE is 90s, which is below twice the sender's timeout of 46s; \
+         raise it, or lower MAILROOM_SENDER_TIMEOUT",
     )?;
     let output = program::mailroom()?.args(["migrate", "up", "--baseline", "x"]).output()?;
     let text = String::from_utf8(output.stderr)?;
-    assert!(text.contains("it must be the number of a migration, such as 0 for the base schema"), "{text}");
+    assert!(
+        text.contains("it must be the number of a migration, such as 0 for the base schema"),
+        "{text}"
+    );
     Ok(())
 }
 
@@ -223,18 +236,19 @@ fn a_sender_that_cannot_be_one_is_refused_before_anything_is_claimed() -> Result
     for sender in ["", "  ", "send 'hunter2", "''"] {
         assert_refused(
             collect()?.args(["--sender", sender]),
-            "--sender is no command; it must be a program with its arguments, separated by blanks, and quoted as in a \
-             shell",
+            "--sender is no command; it must be a program with its arguments, separated by blanks, \
+             and quoted as in a shell",
         )?;
     }
     assert_refused(
         collect()?.args(["--sender", "send", "--queue-kind", "cursor"]),
-        "--queue-kind is `cursor`, but with a sender it must be `deliveries`: the cursor is one number and cannot record \
-         which tokens are to be tried again",
+        "--queue-kind is `cursor`, but with a sender it must be `deliveries`: the cursor is one \
+         number and cannot record which tokens are to be tried again",
     )?;
     assert_refused(
         collect()?.args(["--sender", "send", "--lease", "1m", "--sender-timeout", "31s"]),
-        "--lease is 1m, which is below twice the sender's timeout of 31s; raise it, or lower MAILROOM_SENDER_TIMEOUT",
+        "--lease is 1m, which is below twice the sender's timeout of 31s; raise it, or lower \
+         MAILROOM_SENDER_TIMEOUT",
     )?;
     for (name, value) in [
         ("MAILROOM_LEASE", "-1"),
@@ -245,7 +259,10 @@ fn a_sender_that_cannot_be_one_is_refused_before_anything_is_claimed() -> Result
     ] {
         let (code, text) = failure(collect()?.env(name, value))?;
         assert_eq!((code, text.lines().count()), (Some(2), 1), "{text}");
-        assert!(text.starts_with(&format!("mailroom: {name} is `{value}`, but must be ")), "{text}");
+        assert!(
+            text.starts_with(&format!("mailroom: {name} is `{value}`, but must be ")),
+            "{text}"
+        );
     }
     Ok(())
 }
@@ -261,7 +278,8 @@ fn a_key_is_never_taken_from_the_arguments() -> Result<()> {
     Ok(())
 }
 
-/// The last message in the log of a collector that is told not to wait, and ends because of its database.
+/// The last message in the log of a collector that is told not to wait, and ends because of its
+/// database.
 fn database_failure(command: &mut Command) -> Result<String> {
     let (code, text) = failure(command.env("MAILROOM_MISSING_SCHEMA", "exit"))?;
     assert_eq!(code, Some(1), "{text}");
@@ -272,16 +290,16 @@ fn database_failure(command: &mut Command) -> Result<String> {
 #[tokio::test]
 async fn an_unknown_queue_is_named_with_those_there_are() -> Result<()> {
     let database = Database::with_base_schema()?;
-    let sentence = "there is no queue `letters`: MAILROOM_QUEUE_NAME or --queue-name must name a row of the table jobs, which has \
-        mailroom";
+    let sentence = "there is no queue `letters`: MAILROOM_QUEUE_NAME or --queue-name must name a \
+                    row of the table jobs, which has mailroom";
     let mut command = collector::on_base_schema(database.url())?;
     assert_eq!(database_failure(command.env("MAILROOM_QUEUE_NAME", "letters"))?, sentence);
 
     database.connect().await?.batch_execute("DELETE FROM jobs").await?;
     assert_eq!(
         database_failure(&mut collector::on_base_schema(database.url())?)?,
-        "there is no queue `mailroom`: MAILROOM_QUEUE_NAME or --queue-name must name a row of the table jobs, which has no \
-         row at all"
+        "there is no queue `mailroom`: MAILROOM_QUEUE_NAME or --queue-name must name a row of the \
+         table jobs, which has no row at all"
     );
     Ok(())
 }
@@ -290,8 +308,8 @@ async fn an_unknown_queue_is_named_with_those_there_are() -> Result<()> {
 async fn a_schema_that_is_absent_or_too_old_names_the_command_that_mends_it() -> Result<()> {
     let database = Database::create()?;
     let text = database_failure(&mut collector::on_base_schema(database.url())?)?;
-    let sentence = "no schema of the database has the tables accounts, jobs, tokens; run `mailroom migrate up`, or name the right \
-        database in MAILROOM_DATABASE_URL";
+    let sentence = "no schema of the database has the tables accounts, jobs, tokens; run `mailroom \
+                    migrate up`, or name the right database in MAILROOM_DATABASE_URL";
     assert!(text.ends_with(sentence), "{text}");
 
     let database = Database::with_base_schema()?;
@@ -307,17 +325,20 @@ async fn a_missing_privilege_is_named_before_anything_is_sent() -> Result<()> {
     let database = Database::with_base_schema()?;
     let client = database.connect().await?;
     let role = database.name();
-    let grant = format!("CREATE ROLE {role} LOGIN; GRANT SELECT ON accounts, tokens, jobs TO {role}");
+    let grant =
+        format!("CREATE ROLE {role} LOGIN; GRANT SELECT ON accounts, tokens, jobs TO {role}");
     client.batch_execute(&grant).await?;
     client.batch_execute("INSERT INTO accounts (email, login) VALUES ('a@b.test', 'a')").await?;
     let url = database.url().replacen("postgres@", &format!("{role}@"), 1);
     let text = database_failure(&mut collector::on_base_schema(&url)?)?;
-    let sentence = format!("GRANT SELECT ON jobs and GRANT UPDATE ON jobs TO \"{role}\", as their owner");
+    let sentence =
+        format!("GRANT SELECT ON jobs and GRANT UPDATE ON jobs TO \"{role}\", as their owner");
     assert!(text.ends_with(&sentence), "{text}");
 
     // With just these privileges it works.
     client.batch_execute(&format!("GRANT UPDATE ON jobs TO {role}")).await?;
-    let mut collector = Collector::start(collector::on_base_schema(&url)?.args(["--batch-timeout", "0"]))?;
+    let mut collector =
+        Collector::start(collector::on_base_schema(&url)?.args(["--batch-timeout", "0"]))?;
     assert_eq!(collector.lines()?.next_items(1)?[0].login, "a");
     collector.stop()?;
     client.batch_execute(&format!("DROP OWNED BY {role}; DROP ROLE {role}")).await?;
@@ -333,7 +354,8 @@ async fn a_bad_row_is_passed_with_its_id_and_reason_and_the_others_go_out() -> R
             "INSERT INTO accounts (email, login, status)
                 SELECT 'user' || number || '@example.test', 'user' || number, 'active'
                 FROM generate_series(1, 15) AS number;
-             INSERT INTO tokens (account, action, code) SELECT id, 'password_recovery', '12345' FROM accounts ORDER BY id;
+             INSERT INTO tokens (account, action, code) SELECT id, 'password_recovery', '12345'
+                 FROM accounts ORDER BY id;
              UPDATE tokens SET secret = decode(repeat('ab', 31), 'hex') WHERE id = 1;
              UPDATE tokens SET secret = decode(repeat('ab', 33), 'hex') WHERE id = 2;
              UPDATE tokens SET code = '#####' WHERE id = 3;
@@ -348,9 +370,11 @@ async fn a_bad_row_is_passed_with_its_id_and_reason_and_the_others_go_out() -> R
              UPDATE accounts SET email = E'a\\u2028b@example.test' WHERE id = 12;",
         )
         .await?;
-    let mut collector =
-        Collector::start(collector::on_base_schema(database.url())?.args(["--batch-timeout", "0"]))?;
-    let sent: Vec<_> = collector.lines()?.next_items(3)?.into_iter().map(|item| item.login).collect();
+    let mut collector = Collector::start(
+        collector::on_base_schema(database.url())?.args(["--batch-timeout", "0"]),
+    )?;
+    let sent: Vec<_> =
+        collector.lines()?.next_items(3)?.into_iter().map(|item| item.login).collect();
     assert_eq!(sent, ["user13", "user14", "user15"]);
     let log = collector.stop()?;
     for (id, reason) in [
@@ -381,12 +405,15 @@ async fn many_bad_rows_are_few_lines_of_the_log_where_the_database_has_the_reaso
     const ROWS: i64 = 1_000;
     let database = Database::migrated()?;
     let client = database.connect().await?;
-    let insert = "INSERT INTO accounts (email, login) SELECT 'user' || n || '@example.test', 'a,' || n
+    let insert =
+        "INSERT INTO accounts (email, login) SELECT 'user' || n || '@example.test', 'a,' || n
         FROM generate_series(1, $1::bigint) AS n";
     client.execute(insert, &[&ROWS]).await?;
     let mut command = collector::command(database.url())?;
-    let collector = Collector::start(command.args(["--batch-timeout", "0", "--batch-limit", "20"]))?;
-    let dead = "SELECT count(*) FROM mailroom.dead_letters WHERE reason = 'its login contains a comma'";
+    let collector =
+        Collector::start(command.args(["--batch-timeout", "0", "--batch-limit", "20"]))?;
+    let dead =
+        "SELECT count(*) FROM mailroom.dead_letters WHERE reason = 'its login contains a comma'";
     while client.query_one(dead, &[]).await?.get::<_, i64>(0) < ROWS {
         tokio::time::sleep(std::time::Duration::from_millis(20)).await;
     }
@@ -396,7 +423,10 @@ async fn many_bad_rows_are_few_lines_of_the_log_where_the_database_has_the_reaso
     assert!((1..=30).contains(&lines.len()), "{} lines", lines.len());
     let line = lines[0];
     let reason = ": its login contains a comma (after 1 attempt); ";
-    assert!(line.contains(" tokens are given up and get no mail: token ") && line.contains(reason), "{line}");
+    assert!(
+        line.contains(" tokens are given up and get no mail: token ") && line.contains(reason),
+        "{line}"
+    );
     let rest = "] attempts=1 put_back=\"mailroom retry --all-dead\"";
     assert!(line.contains("; and 10 others count=20 ids=[") && line.ends_with(rest), "{line}");
     assert!(!log.contains("a,1") && !log.contains("example.test"), "{log}");
@@ -409,13 +439,15 @@ async fn a_batch_of_bad_rows_is_no_line_and_does_not_stop_the_queue() -> Result<
     let client = database.connect().await?;
     client
         .batch_execute(
-            "INSERT INTO accounts (email, login) SELECT 'user' || number || '@example.test', 'a,' || number
+            "INSERT INTO accounts (email, login) SELECT 'user' || number || '@example.test', 'a,'
+             || number
              FROM generate_series(1, 50) AS number;
              INSERT INTO accounts (email, login) VALUES ('good@example.test', 'good')",
         )
         .await?;
-    let mut collector =
-        Collector::start(collector::on_base_schema(database.url())?.args(["--batch-timeout", "0"]))?;
+    let mut collector = Collector::start(
+        collector::on_base_schema(database.url())?.args(["--batch-timeout", "0"]),
+    )?;
     let batch = collector.lines()?.next_batch()?;
     assert_eq!(batch.len(), 1);
     assert_eq!(batch[0].login, "good");

@@ -13,7 +13,8 @@ use mailroom_tests::rows::{cursor, logins, register};
 use sha2::Sha256;
 use tokio_postgres::Client;
 
-/// The token that the row of an item must lead to, made by code that shares nothing with the collector's.
+/// The token that the row of an item must lead to, made by code that shares nothing with the
+/// collector's.
 async fn expected_token(client: &Client, item: &Item) -> Result<String> {
     let query = "SELECT secret, tokens.code FROM tokens JOIN accounts ON accounts.id = account
         WHERE email = $1 AND login = $2 AND action = $3::text::token_action";
@@ -35,10 +36,14 @@ async fn expected_token(client: &Client, item: &Item) -> Result<String> {
 }
 
 fn base16(text: &str) -> Result<Vec<u8>> {
-    text.as_bytes().chunks(2).map(|pair| Ok(u8::from_str_radix(str::from_utf8(pair)?, 16)?)).collect()
+    text.as_bytes()
+        .chunks(2)
+        .map(|pair| Ok(u8::from_str_radix(str::from_utf8(pair)?, 16)?))
+        .collect()
 }
 
-/// Two activations and a recovery with known secrets and codes, one of which only a faulty schema makes.
+/// Two activations and a recovery with known secrets and codes, one of which only a faulty schema
+/// makes.
 const KNOWN_ROWS: &str = "
     BEGIN;
     INSERT INTO accounts (email, login) VALUES ('user@example.test', 'user'), ('o''neill+x@bücher.test', 'jörg');
@@ -54,10 +59,8 @@ const KNOWN_ROWS: &str = "
     COMMIT";
 
 /// Computed by Python's hmac and base64.
-const KNOWN_LINE: &str = "\
-    1,user@example.test,user,AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh-D_BCJwKfm7PGetbQ4qz6YCCClm9xfKMXFSC2iLXiF4Q,24735,\
-    1,o'neill+x@bücher.test,jörg,4OHi4-Tl5ufo6err7O3u7_Dx8vP09fb3-Pn6-_z9_v-jj4tJWej4TxKdMFP-fTJVYnIhJXrB_joIJXXnJpVYoA,#####,\
-    2,a@b.test,a b,___________________________________________vuwUuveqIIzJOSopiOfp3fKFK0DW3-m1ye1EgWcvbaw,00420\n";
+const KNOWN_LINE: &str = "1,user@example.test,user,AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh-D_BCJwKfm7PGetbQ4qz6YCCClm9xfKMXFSC2iLXiF4Q,24735,1,o'neill+x@bücher.test,jörg,4OHi4-Tl5ufo6err7O3u7_Dx8vP09fb3-Pn6-_z9_v-jj4tJWej4TxKdMFP-fTJVYnIhJXrB_joIJXXnJpVYoA,#####,2,a@b.test,a \
+                          b,___________________________________________vuwUuveqIIzJOSopiOfp3fKFK0DW3-m1ye1EgWcvbaw,00420\n";
 
 #[tokio::test]
 async fn a_line_is_byte_for_byte_what_existing_readers_expect() -> Result<()> {
@@ -76,13 +79,16 @@ async fn every_token_is_signed_as_the_format_says_on_the_newest_schema_too() -> 
     let database = Database::migrated()?;
     let client = database.connect().await?;
     let mut command = collector::command(database.url())?;
-    let mut collector = Collector::start(command.args(["--batch-timeout", "300", "--batch-limit", "7"]))?;
+    let mut collector =
+        Collector::start(command.args(["--batch-timeout", "300", "--batch-limit", "7"]))?;
     let lines = collector.lines()?;
     register(&client, 1..=20).await?;
     let items = lines.next_items(20)?;
     client.batch_execute("UPDATE accounts SET status = 'active'").await?;
     client
-        .batch_execute("INSERT INTO tokens (account, action) SELECT id, 'password_recovery' FROM accounts")
+        .batch_execute(
+            "INSERT INTO tokens (account, action) SELECT id, 'password_recovery' FROM accounts",
+        )
         .await?;
     let recoveries = lines.next_items(20)?;
     assert!(items.iter().all(|item| item.action == "1"));
@@ -100,7 +106,14 @@ async fn a_full_batch_goes_out_at_once_and_a_notification_is_what_wakes() -> Res
     let client = database.connect().await?;
     let mut command = collector::on_base_schema(database.url())?;
     // Neither a timeout nor a poll can be what sends these lines.
-    command.args(["--batch-timeout", "1h", "--healthcheck-interval", "1h", "--poll-interval", "1h"]);
+    command.args([
+        "--batch-timeout",
+        "1h",
+        "--healthcheck-interval",
+        "1h",
+        "--poll-interval",
+        "1h",
+    ]);
     let mut collector = Collector::start(command.args(["--batch-limit", "3"]))?;
     let lines = collector.lines()?;
     collector.wait_for_log("listening on", 1)?;
@@ -137,14 +150,23 @@ async fn a_batch_that_does_not_fill_goes_out_after_the_timeout() -> Result<()> {
 }
 
 #[tokio::test]
-async fn an_adaptive_collector_sends_a_backlog_in_full_batches_and_a_lone_token_at_once() -> Result<()> {
+async fn an_adaptive_collector_sends_a_backlog_in_full_batches_and_a_lone_token_at_once()
+-> Result<()> {
     let (deliveries, cursor) = (Database::migrated()?, Database::with_base_schema()?);
-    let commands = [collector::command(deliveries.url())?, collector::on_base_schema(cursor.url())?];
+    let commands =
+        [collector::command(deliveries.url())?, collector::on_base_schema(cursor.url())?];
     for (database, mut command) in [deliveries, cursor].iter().zip(commands) {
         let client = database.connect().await?;
         register(&client, 1..=1_000).await?;
         // No timeout can be what sends these lines.
-        command.args(["--batch-timeout", "1h", "--healthcheck-interval", "1h", "--batch-limit", "100"]);
+        command.args([
+            "--batch-timeout",
+            "1h",
+            "--healthcheck-interval",
+            "1h",
+            "--batch-limit",
+            "100",
+        ]);
         let mut collector = Collector::start(command.arg("--adaptive"))?;
         let lines = collector.lines()?;
         for _ in 0..10 {
@@ -189,7 +211,8 @@ async fn what_the_database_already_holds_is_collected_at_the_start() -> Result<(
     client.batch_execute("UPDATE jobs SET last_seq = 5").await?;
     let mut command = collector::on_base_schema(database.url())?;
     let mut collector = Collector::start(command.args(["--batch-timeout", "200"]))?;
-    let items: Vec<_> = collector.lines()?.next_items(20)?.into_iter().map(|item| item.login).collect();
+    let items: Vec<_> =
+        collector.lines()?.next_items(20)?.into_iter().map(|item| item.login).collect();
     assert_eq!(items, logins(6..=25));
     collector.stop()?;
     Ok(())
@@ -226,7 +249,9 @@ async fn the_log_is_json_on_request_and_shows_no_secrets_and_no_addresses() -> R
     let lines = collector.lines()?;
     register(&client, 1..=3).await?;
     client
-        .batch_execute("INSERT INTO accounts (email, login) VALUES ('comma@example.test', 'a,comma')")
+        .batch_execute(
+            "INSERT INTO accounts (email, login) VALUES ('comma@example.test', 'a,comma')",
+        )
         .await?;
     let items = lines.next_items(3)?;
     collector.wait_for_log("tokens are rejected and get no mail", 1)?;

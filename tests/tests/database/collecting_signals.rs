@@ -76,8 +76,9 @@ async fn a_second_signal_ends_it_at_once() -> Result<()> {
 
 #[tokio::test]
 async fn a_signal_ends_it_while_the_database_is_away() -> Result<()> {
-    let collector =
-        Collector::start(&mut collector::on_base_schema("postgresql://postgres@127.0.0.1:1/nowhere")?)?;
+    let collector = Collector::start(&mut collector::on_base_schema(
+        "postgresql://postgres@127.0.0.1:1/nowhere",
+    )?)?;
     collector.wait_for_log("not collecting", 1)?;
     let log = collector.stop()?;
     assert!(!log.contains("goes out again"), "{log}");

@@ -9,7 +9,8 @@ use tokio_postgres::{Client, SimpleQueryMessage};
 
 use crate::any_account::without_accounts;
 
-/// The chapter that begins with a database with accounts, which those after it use, too. Chapters before it have one without each.
+/// The chapter that begins with a database with accounts, which those after it use, too. Chapters
+/// before it have one without each.
 const WITH_ACCOUNTS: &str = "Accounts";
 
 /// What tables do that the document names without an example.
@@ -17,22 +18,29 @@ const ADOPTED: [(&str, &str); 2] = [
     (
         "auth_user.sql",
         "
-INSERT INTO auth_user VALUES (1, '!', NULL, false, 'ada', '', '', 'ada@example.test', false, false, now());
-SELECT mailroom.enqueue(action, email, username, id::text) FROM auth_user, unnest(ARRAY['activate', 'recover']) AS action;
+INSERT INTO auth_user VALUES (1, '!', NULL, false, 'ada', '', '', 'ada@example.test', false,
+    false, now());
+SELECT mailroom.enqueue(action, email, username, id::text)
+    FROM auth_user, unnest(ARRAY['activate', 'recover']) AS action;
 --> 1
 --> 2
-SELECT verdict FROM mailroom.redeem((SELECT secret FROM mailroom.queue WHERE token = 2), 'recover'); --> not_eligible
-SELECT verdict, subject_id FROM mailroom.redeem((SELECT secret FROM mailroom.queue WHERE token = 1), 'activate'); --> ok | 1
+SELECT verdict FROM mailroom.redeem((SELECT secret FROM mailroom.queue
+    WHERE token = 2), 'recover'); --> not_eligible
+SELECT verdict, subject_id FROM mailroom.redeem((SELECT secret FROM mailroom.queue
+    WHERE token = 1), 'activate'); --> ok | 1
 UPDATE auth_user SET is_active = true WHERE id = 1;
-SELECT verdict FROM mailroom.redeem((SELECT secret FROM mailroom.queue), 'recover', (SELECT code FROM mailroom.queue)); --> ok
+SELECT verdict FROM mailroom.redeem((SELECT secret FROM mailroom.queue), 'recover', (SELECT code
+    FROM mailroom.queue)); --> ok
 ",
     ),
     (
         "customers.sql",
         "
-INSERT INTO customers (region, email) VALUES ('north', 'ada@example.test'), ('south', 'eve@example.test');
+INSERT INTO customers (region, email) VALUES ('north', 'ada@example.test'), ('south',
+    'eve@example.test');
 UPDATE customers SET region = 'south';
-SELECT token, subject_id, recipient_email FROM mailroom.queue JOIN mailroom.issued_tokens ON id = token ORDER BY token;
+SELECT token, subject_id, recipient_email FROM mailroom.queue JOIN mailroom.issued_tokens
+    ON id = token ORDER BY token;
 --> 1 | 1 | ada@example.test
 --> 2 | 2 | eve@example.test
 UPDATE customers SET email = 'ada@new.test', region = 'north' WHERE id = 1;
@@ -51,7 +59,8 @@ struct Example {
     answer: String,
 }
 
-/// The fenced blocks of DATABASE.md in the folder `docs`, in order; `\i FILE` stands for that file, as in psql.
+/// The fenced blocks of DATABASE.md in the folder `docs`, in order; `\i FILE` stands for that file,
+/// as in psql.
 fn examples(docs: &Path) -> Result<Vec<Example>> {
     let document = std::fs::read_to_string(docs.join("DATABASE.md"))?;
     let mut examples = Vec::new();
@@ -60,10 +69,18 @@ fn examples(docs: &Path) -> Result<Vec<Example>> {
     for (index, line) in document.lines().enumerate() {
         match (&mut open, line) {
             (None, "```sql") => {
-                open = Some(Example { line: index + 1, chapter: chapter.clone(), ..Example::default() });
+                open = Some(Example {
+                    line: index + 1,
+                    chapter: chapter.clone(),
+                    ..Example::default()
+                });
             }
             (None, _) => {
-                ensure!(!line.starts_with("```"), "line {}: `{line}` is never looked at", index + 1);
+                ensure!(
+                    !line.starts_with("```"),
+                    "line {}: `{line}` is never looked at",
+                    index + 1
+                );
                 if line.starts_with('#') {
                     line.trim_start_matches(['#', ' ']).clone_into(&mut chapter);
                 }
@@ -86,12 +103,14 @@ fn examples(docs: &Path) -> Result<Vec<Example>> {
     Ok(examples)
 }
 
-/// Executes statements and returns the rows of all of them, as the document writes them: what a void function answers is no row.
+/// Executes statements and returns the rows of all of them, as the document writes them: what a
+/// void function answers is no row.
 async fn execute(client: &Client, sql: &str) -> Result<String> {
     let mut rows = String::new();
     for message in client.simple_query(sql).await? {
         if let SimpleQueryMessage::Row(row) = message {
-            let values: Vec<_> = (0..row.len()).map(|column| row.get(column).unwrap_or("null")).collect();
+            let values: Vec<_> =
+                (0..row.len()).map(|column| row.get(column).unwrap_or("null")).collect();
             if values != [""] {
                 rows.push_str(&values.join(" | "));
                 rows.push('\n');
@@ -146,7 +165,11 @@ async fn tables_of_django_and_partitioned_tables_are_adopted() -> Result<()> {
         execute(&client, &std::fs::read_to_string(adoption)?).await?;
         let expected = statements.lines().filter_map(|line| Some(line.split_once("--> ")?.1));
         let expected: Vec<_> = expected.collect();
-        assert_eq!(execute(&client, statements).await?.lines().collect::<Vec<_>>(), expected, "{file}");
+        assert_eq!(
+            execute(&client, statements).await?.lines().collect::<Vec<_>>(),
+            expected,
+            "{file}"
+        );
     }
     Ok(())
 }
@@ -159,25 +182,37 @@ async fn the_tables_of_the_document_name_all_that_is_there() -> Result<()> {
     let query = "
         WITH own AS (
             SELECT oid, relname::text FROM pg_class
-            WHERE relnamespace = 'mailroom'::regnamespace AND relkind IN ('r', 'v') AND relname NOT IN ('adopted_accounts', 'adopted_tokens')
+            WHERE relnamespace = 'mailroom'::regnamespace AND relkind IN ('r', 'v')
+                AND relname NOT IN ('adopted_accounts', 'adopted_tokens')
         )
         SELECT relname FROM own
-        UNION SELECT attname::text FROM own JOIN pg_attribute ON attrelid = own.oid AND attnum > 0 AND NOT attisdropped
+        UNION SELECT attname::text FROM own JOIN pg_attribute ON attrelid = own.oid
+            AND attnum > 0 AND NOT attisdropped
             WHERE relname <> 'deliveries'
         UNION SELECT enumlabel::text FROM pg_enum JOIN pg_type ON pg_type.oid = enumtypid
             WHERE typnamespace = 'mailroom'::regnamespace
         UNION SELECT parameter FROM pg_proc, unnest(proargnames) AS parameter
-            WHERE pronamespace = 'mailroom'::regnamespace AND proname IN ('enqueue', 'redeem', 'cancel', 'cancel_subject', 'recheck', 'request', 'browser_code')
+            WHERE pronamespace = 'mailroom'::regnamespace
+                AND proname IN ('enqueue', 'redeem', 'cancel', 'cancel_subject', 'recheck',
+                'request', 'browser_code')
                 AND parameter NOT IN ('secret', 'verdict')
         UNION SELECT DISTINCT proname::text FROM pg_proc, aclexplode(proacl) AS granted
-            WHERE pronamespace = 'mailroom'::regnamespace AND prosecdef AND prorettype <> 'trigger'::regtype
+            WHERE pronamespace = 'mailroom'::regnamespace AND prosecdef
+                AND prorettype <> 'trigger'::regtype
                 AND proname NOT LIKE '%\\_accounts'";
     let rows = client.query(query, &[]).await?;
     assert!(rows.len() > 50, "{} names", rows.len());
     for row in rows {
         let name: &str = row.get(0);
-        let forms =
-            ["`NAME`", "`NAME(", "NAME,", "NAME\n", "mailroom.NAME`", "mailroom.NAME(", "mailroom.NAME TO"];
+        let forms = [
+            "`NAME`",
+            "`NAME(",
+            "NAME,",
+            "NAME\n",
+            "mailroom.NAME`",
+            "mailroom.NAME(",
+            "mailroom.NAME TO",
+        ];
         let quoted = forms.map(|form| form.replace("NAME", name));
         assert!(quoted.iter().any(|quoted| document.contains(quoted)), "`{name}` is not described");
     }

@@ -35,7 +35,8 @@ fn fenced(document: &str, language: &str) -> Vec<String> {
     blocks
 }
 
-/// Runs the shell blocks of one document one after the other, as a reader would, against a new database.
+/// Runs the shell blocks of one document one after the other, as a reader would, against a new
+/// database.
 fn follow(document: &Path) -> Result<usize> {
     let blocks = fenced(&std::fs::read_to_string(document)?, "sh");
     if blocks.is_empty() {
@@ -89,9 +90,15 @@ fn events_of(folder: &Path) -> Result<BTreeSet<String>> {
             let text = std::fs::read_to_string(&path)?;
             let named = text.split("event = \"").skip(1).filter_map(|rest| rest.split('"').next());
             events.extend(named.filter(|event| *event != "test").map(str::to_owned));
-            for call in ["error!(", "warn!(", "info!(", "debug!("].map(|level| format!("tracing::{level}")) {
+            for call in
+                ["error!(", "warn!(", "info!(", "debug!("].map(|level| format!("tracing::{level}"))
+            {
                 let mut fields = text.split(&call).skip(1).map(str::trim_start);
-                ensure!(fields.all(|fields| fields.starts_with("event")), "no event in {}", path.display());
+                ensure!(
+                    fields.all(|fields| fields.starts_with("event")),
+                    "no event in {}",
+                    path.display()
+                );
             }
         }
     }
@@ -121,7 +128,11 @@ fn links_between_the_documents_lead_somewhere() -> Result<()> {
         for link in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
             let path = link.split('#').next().unwrap_or_default();
             let is_local = !path.is_empty() && !path.contains("://");
-            ensure!(!is_local || folder.join(path).exists(), "{} links to {link}", document.display());
+            ensure!(
+                !is_local || folder.join(path).exists(),
+                "{} links to {link}",
+                document.display()
+            );
         }
     }
     Ok(())
@@ -146,15 +157,18 @@ fn every_file_that_the_map_of_changes_names_exists() -> Result<()> {
             .filter(|text| !text.contains(['"', 'C', '_']) || text.contains('.'))
         {
             // A function or table of the schema mailroom is no path.
-            let is_path = path.contains(['/', '.']) && path != ".sql" && !path.starts_with("mailroom.");
+            let is_path =
+                path.contains(['/', '.']) && path != ".sql" && !path.starts_with("mailroom.");
             if !is_path || path.contains("COMMAND") {
                 continue;
             }
             let found = folders.iter().map(|folder| folder.join(path)).find(|path| path.exists());
-            let found =
-                found.with_context(|| format!("the map names {path}, which does not exist:\n{row}"))?;
-            folders
-                .insert(0, if found.is_dir() { found } else { found.parent().context("a file")?.to_owned() });
+            let found = found
+                .with_context(|| format!("the map names {path}, which does not exist:\n{row}"))?;
+            folders.insert(
+                0,
+                if found.is_dir() { found } else { found.parent().context("a file")?.to_owned() },
+            );
             named += 1;
         }
     }

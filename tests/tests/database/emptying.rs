@@ -18,10 +18,12 @@ async fn truncating_accounts_empties_the_queue_too() -> Result<()> {
         .batch_execute(
             "INSERT INTO accounts (email, login) SELECT n, n FROM generate_series(1, 4) n;
             DELETE FROM mailroom.queue WHERE token IN (1, 3);
-            INSERT INTO mailroom.leases SELECT gen_random_uuid(), 1, now(), now(), now(), now(), '{1}', '{1}', '{0}', '{1}', '{x}', '{NULL}';
+            INSERT INTO mailroom.leases SELECT gen_random_uuid(), 1, now(), now(), now(), now(),
+                '{1}', '{1}', '{0}', '{1}', '{x}', '{NULL}';
             UPDATE mailroom.queue SET deferrals = 1, put_off_at = now() WHERE token = 2;
             INSERT INTO mailroom.dead_letters VALUES (3, now(), 1, 1, 1, 1, 'x', NULL, '');
-            INSERT INTO mailroom.delivery_log (tokens, happened_at, attempt, outcome) VALUES ('{4}', now(), 7, 'error')",
+            INSERT INTO mailroom.delivery_log (tokens, happened_at, attempt, outcome)
+                VALUES ('{4}', now(), 7, 'error')",
         )
         .await?;
     application.client.batch_execute("TRUNCATE accounts RESTART IDENTITY CASCADE").await?;
@@ -30,11 +32,13 @@ async fn truncating_accounts_empties_the_queue_too() -> Result<()> {
     }
     // What is on its way has its lease until that is settled or over, and then comes to nothing.
     let lapse = "SELECT mailroom.heartbeat(2, 'test', '{}', 90000, NULL);
-        SELECT mailroom.claim(2, ARRAY[gen_random_uuid()], 10, true, 10, 0, NULL, NULL, 90000, 30, '{1, 2}', true)";
+        SELECT mailroom.claim(2, ARRAY[gen_random_uuid()], 10, true, 10, 0, NULL, NULL, 90000,
+            30, '{1, 2}', true)";
     application.client.batch_execute(lapse).await?;
     assert_eq!(count(&application, "mailroom.leases").await?, 0);
     assert_eq!(
-        count(&application, "mailroom.delivery_attempts WHERE token = 1 AND outcome = 'cancelled'").await?,
+        count(&application, "mailroom.delivery_attempts WHERE token = 1 AND outcome = 'cancelled'")
+            .await?,
         1
     );
     // Ids go on, so that no new token has what the log says of an old one.
@@ -50,7 +54,8 @@ async fn what_is_pruned_can_be_pruned_although_everything_is_published() -> Resu
     let database = Database::migrated()?;
     let application = Application::connect(&database).await?;
     let prune = "CREATE PUBLICATION everything FOR ALL TABLES;
-        INSERT INTO mailroom.delivery_log (tokens, happened_at, attempt, outcome) VALUES ('{1}', now() - interval '9 days', 1, 'sent');
+        INSERT INTO mailroom.delivery_log (tokens, happened_at, attempt, outcome)
+            VALUES ('{1}', now() - interval '9 days', 1, 'sent');
         SELECT mailroom.prune_attempts(now() - interval '2 days', 0, 1);
         SELECT mailroom.prune_dead_letters(now() - interval '2 days', 1);
         SELECT mailroom.prune_tokens(now() - interval '2 days', 0, 1)";
@@ -72,7 +77,8 @@ async fn what_an_installation_keeps_about_itself_is_one_row() -> Result<()> {
 }
 
 #[tokio::test]
-async fn the_view_of_deliveries_reads_the_leases_once_however_many_tokens_there_are() -> Result<()> {
+async fn the_view_of_deliveries_reads_the_leases_once_however_many_tokens_there_are() -> Result<()>
+{
     let database = Database::migrated()?;
     let application = Application::connect(&database).await?;
     application
@@ -80,12 +86,14 @@ async fn the_view_of_deliveries_reads_the_leases_once_however_many_tokens_there_
         .batch_execute(
             "INSERT INTO accounts (email, login) SELECT n, n FROM generate_series(1, 2000) n;
             DELETE FROM mailroom.queue WHERE token <= 400;
-            INSERT INTO mailroom.leases SELECT gen_random_uuid(), 1, now(), now(), now(), now(), ARRAY[n], '{1}', '{0}', '{1}', '{x}', '{NULL}'
+            INSERT INTO mailroom.leases SELECT gen_random_uuid(), 1, now(), now(), now(), now(),
+                ARRAY[n], '{1}', '{0}', '{1}', '{x}', '{NULL}'
                 FROM generate_series(1, 400) n;
             ANALYZE",
         )
         .await?;
-    let explain = "EXPLAIN (ANALYZE, TIMING OFF, COSTS OFF, FORMAT JSON) SELECT * FROM mailroom.deliveries";
+    let explain =
+        "EXPLAIN (ANALYZE, TIMING OFF, COSTS OFF, FORMAT JSON) SELECT * FROM mailroom.deliveries";
     let messages = application.client.simple_query(explain).await?;
     let rows = messages.iter().filter_map(|message| match message {
         SimpleQueryMessage::Row(row) => row.get(0),

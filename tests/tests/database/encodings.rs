@@ -1,4 +1,5 @@
-//! Databases in which a text may have no UTF-8 form: such a row is passed, the others go out, the queue goes on.
+//! Databases in which a text may have no UTF-8 form: such a row is passed, the others go out, the
+//! queue goes on.
 
 use std::fs;
 use std::process::Command;
@@ -32,7 +33,8 @@ impl Encoded {
         let server = Database::create()?;
         let admin = server.connect().await?;
         let name = format!("{}_encoded", server.name());
-        let create = format!("CREATE DATABASE {name} ENCODING '{encoding}' LOCALE 'C' TEMPLATE template0");
+        let create =
+            format!("CREATE DATABASE {name} ENCODING '{encoding}' LOCALE 'C' TEMPLATE template0");
         admin.batch_execute(&create).await?;
         let url = server.url().replacen(server.name(), &name, 1);
         let (client, connection) = tokio_postgres::connect(&url, NoTls).await?;
@@ -56,8 +58,8 @@ impl Encoded {
 #[tokio::test]
 async fn bytes_that_are_not_utf8_are_passed_in_a_database_without_an_encoding() -> Result<()> {
     let database = Encoded::create("SQL_ASCII").await?;
-    let insert =
-        "INSERT INTO accounts (email, login) VALUES ('a@b.test', E'\\xff\\xfe'), ('ü@b.test', 'good')";
+    let insert = "INSERT INTO accounts (email, login) VALUES ('a@b.test', E'\\xff\\xfe'), \
+                  ('ü@b.test', 'good')";
     database.client.batch_execute(insert).await?;
     let mut collector = Collector::start(&mut database.collector()?)?;
     let batch = collector.lines()?.next_batch()?;
@@ -82,7 +84,8 @@ async fn characters_without_a_utf8_form_are_passed_in_a_database_of_single_bytes
             .batch_execute(&format!(
                 "INSERT INTO accounts (email, login)
                     SELECT 'ü' || n || '@b.test', 'user' || n FROM generate_series(1, 200) AS n;
-                 UPDATE accounts SET login = convert_from('\\x81', '{encoding}') || id WHERE id IN (1, 90, 91, 95, 200);
+                 UPDATE accounts SET login = convert_from('\\x81', '{encoding}') || id
+                     WHERE id IN (1, 90, 91, 95, 200);
                  UPDATE accounts SET email = convert_from('\\x81', '{encoding}') WHERE id = 150;
                  UPDATE tokens SET code = convert_from('\\x81', '{encoding}') WHERE id = 151;
                  UPDATE accounts SET status = 'suspended' WHERE id IN (94, 95, 96);"
@@ -92,11 +95,14 @@ async fn characters_without_a_utf8_form_are_passed_in_a_database_of_single_bytes
         let lines = collector.lines()?;
         let left_out = [1, 90, 91, 94, 95, 96, 150, 151, 200];
         let numbers = (1..=200).filter(|number| !left_out.contains(number));
-        let expected: Vec<_> = numbers.map(|n| (format!("ü{n}@b.test"), format!("user{n}"))).collect();
+        let expected: Vec<_> =
+            numbers.map(|n| (format!("ü{n}@b.test"), format!("user{n}"))).collect();
         let sent = lines.next_items(expected.len())?.into_iter();
         assert_eq!(sent.map(|item| (item.email, item.login)).collect::<Vec<_>>(), expected);
         // Looked at again, they are read by their ids.
-        client.batch_execute("UPDATE accounts SET status = 'active' WHERE status = 'suspended'").await?;
+        client
+            .batch_execute("UPDATE accounts SET status = 'active' WHERE status = 'suspended'")
+            .await?;
         let sent: Vec<_> = lines.next_items(2)?.into_iter().map(|item| item.login).collect();
         assert_eq!(sent, ["user94", "user96"]);
         for (id, column) in [

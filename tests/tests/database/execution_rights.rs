@@ -36,7 +36,11 @@ impl<'a> Role<'a> {
 
     async fn drop(self) -> Result<()> {
         let name = &self.name;
-        Ok(self.owner.client.batch_execute(&format!("DROP OWNED BY {name}; DROP ROLE {name}")).await?)
+        Ok(self
+            .owner
+            .client
+            .batch_execute(&format!("DROP OWNED BY {name}; DROP ROLE {name}"))
+            .await?)
     }
 }
 
@@ -134,7 +138,8 @@ async fn tables_and_paths_of_the_caller_change_nothing() -> Result<()> {
 }
 
 #[tokio::test]
-async fn functions_and_operators_of_the_callers_path_are_not_called_where_a_token_is_made() -> Result<()> {
+async fn functions_and_operators_of_the_callers_path_are_not_called_where_a_token_is_made()
+-> Result<()> {
     let database = Database::migrated()?;
     let client = database.connect().await?;
     client.batch_execute("CREATE SCHEMA planted").await?;
@@ -158,15 +163,21 @@ async fn functions_and_operators_of_the_callers_path_are_not_called_where_a_toke
     }
     client
         .batch_execute(
-            "CREATE OPERATOR planted.|| (LEFTARG = text, RIGHTARG = text, FUNCTION = planted.joined);
-            CREATE OPERATOR planted.< (LEFTARG = bigint, RIGHTARG = bigint, FUNCTION = planted.less);
-            CREATE OPERATOR planted.% (LEFTARG = bigint, RIGHTARG = bigint, FUNCTION = planted.rest);
-            CREATE OPERATOR planted.= (LEFTARG = public.token_action, RIGHTARG = public.token_action, FUNCTION = planted.same_action);
-            CREATE OPERATOR planted.<> (LEFTARG = public.account_status, RIGHTARG = public.account_status, FUNCTION = planted.other_status);
+            "CREATE OPERATOR planted.|| (LEFTARG = text, RIGHTARG = text, FUNCTION =
+            planted.joined);
+            CREATE OPERATOR planted.< (LEFTARG = bigint, RIGHTARG = bigint, FUNCTION =
+                planted.less);
+            CREATE OPERATOR planted.% (LEFTARG = bigint, RIGHTARG = bigint, FUNCTION =
+                planted.rest);
+            CREATE OPERATOR planted.= (LEFTARG = public.token_action, RIGHTARG =
+                public.token_action, FUNCTION = planted.same_action);
+            CREATE OPERATOR planted.<> (LEFTARG = public.account_status, RIGHTARG =
+                public.account_status, FUNCTION = planted.other_status);
             SET search_path = planted, pg_catalog, public",
         )
         .await?;
-    let error = client.query("SELECT left('a', 1)", &[]).await.expect_err("the planted one comes first");
+    let error =
+        client.query("SELECT left('a', 1)", &[]).await.expect_err("the planted one comes first");
     assert!(error.as_db_error().context("by the server")?.message().contains("planted.left"));
     client
         .batch_execute(
@@ -184,7 +195,8 @@ async fn functions_and_operators_of_the_callers_path_are_not_called_where_a_toke
 async fn a_registration_needs_no_right_on_tokens() -> Result<()> {
     let database = Database::migrated()?;
     let owner = Application::connect(&database).await?;
-    let rights = ["INSERT (email, login), SELECT (id) ON accounts", "USAGE ON SEQUENCE accounts_id_seq"];
+    let rights =
+        ["INSERT (email, login), SELECT (id) ON accounts", "USAGE ON SEQUENCE accounts_id_seq"];
     let role = Role::create(&database, &owner, &rights).await?;
     let application = role.connect(&database).await?;
     let account = application.register("a").await?;
@@ -207,7 +219,8 @@ async fn a_trigger_on_a_table_of_somebody_elses_makes_no_tokens() -> Result<()> 
         .client
         .batch_execute(
             "CREATE TABLE own (id bigint);
-            CREATE TRIGGER own AFTER INSERT ON own REFERENCING NEW TABLE AS made EXECUTE FUNCTION mailroom.trg_after_accounts_insert()",
+            CREATE TRIGGER own AFTER INSERT ON own REFERENCING NEW TABLE
+                AS made EXECUTE FUNCTION mailroom.trg_after_accounts_insert()",
         )
         .await
         .expect_err("the function is not everybody's");
@@ -216,8 +229,9 @@ async fn a_trigger_on_a_table_of_somebody_elses_makes_no_tokens() -> Result<()> 
     role.drop().await
 }
 
-/// Puts functions and operators beside the tables, each of which takes exactly the types that columns and parameters
-/// have. That would make it a better match than a built-in one for other types, and it raises an error.
+/// Puts functions and operators beside the tables, each of which takes exactly the types that
+/// columns and parameters have. That would make it a better match than a built-in one for other
+/// types, and it raises an error.
 async fn put_impostors(owner: &Application) -> Result<()> {
     let operators = [
         ("=", "token_action", "token_action"),
@@ -242,9 +256,11 @@ async fn put_impostors(owner: &Application) -> Result<()> {
         owner
             .client
             .batch_execute(&format!(
-                "CREATE OR REPLACE FUNCTION impostor({left}, {right}) RETURNS boolean LANGUAGE plpgsql
+                "CREATE OR REPLACE FUNCTION impostor({left}, {right}) RETURNS boolean
+                    LANGUAGE plpgsql
                     AS $$ BEGIN RAISE EXCEPTION 'an impostor was called'; END; $$;
-                CREATE OPERATOR public.{operator} (LEFTARG = {left}, RIGHTARG = {right}, FUNCTION = impostor)"
+                CREATE OPERATOR public.{operator} (LEFTARG = {left}, RIGHTARG = {right}, FUNCTION
+                    = impostor)"
             ))
             .await?;
     }
@@ -287,8 +303,14 @@ async fn live_a_life(owner: &Application) -> Result<()> {
     owner.request("a", RECOVERY).await?;
     owner.request("nobody", RECOVERY).await?;
     let token = owner.newest_token(account, RECOVERY).await?;
-    assert_eq!(owner.redeem(&token.secret, ACTIVATION, None).await?, Redemption::refused("unknown"));
-    assert_eq!(owner.redeem(&token.secret, RECOVERY, Some("x")).await?, Redemption::refused("wrong_code"));
+    assert_eq!(
+        owner.redeem(&token.secret, ACTIVATION, None).await?,
+        Redemption::refused("unknown")
+    );
+    assert_eq!(
+        owner.redeem(&token.secret, RECOVERY, Some("x")).await?,
+        Redemption::refused("wrong_code")
+    );
     let code = token.code.as_deref();
     assert_eq!(owner.redeem(&token.secret, RECOVERY, code).await?, Redemption::ok(account));
 
@@ -310,7 +332,8 @@ async fn collect_and_operate(database: &Database, owner: &Application) -> Result
     // No line of the C collector's form can carry this name.
     let insert = "INSERT INTO accounts (email, login) VALUES ('given-up@example.test', 'given,up')";
     owner.client.batch_execute(insert).await?;
-    let mut collector = Collector::start(collector::command(database.url())?.args(["--batch-timeout", "0"]))?;
+    let mut collector =
+        Collector::start(collector::command(database.url())?.args(["--batch-timeout", "0"]))?;
     let lines = collector.lines()?;
     assert!(lines.next_items(1)?.iter().any(|item| item.login == "sound"));
     wait_until(|| collector.log().contains("get no mail"))?;
@@ -325,7 +348,8 @@ async fn collect_and_operate(database: &Database, owner: &Application) -> Result
     ];
     for (arguments, code) in commands {
         let command = &mut program::mailroom()?;
-        let output = command.args(arguments).env("MAILROOM_DATABASE_URL", database.url()).output()?;
+        let output =
+            command.args(arguments).env("MAILROOM_DATABASE_URL", database.url()).output()?;
         let errors = String::from_utf8_lossy(&output.stderr);
         // Its progress may be there, too, if the machine is slow.
         let called = errors.contains("impostor");

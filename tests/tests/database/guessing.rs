@@ -12,19 +12,22 @@ const HOUR: i64 = 3_600;
 /// The time by which everything is judged, in seconds since the Unix epoch.
 async fn set_clock(application: &Application, epoch: i64) -> Result<()> {
     let clock = format!(
-        "CREATE OR REPLACE FUNCTION mailroom.clock() RETURNS timestamptz LANGUAGE sql RETURN to_timestamp({epoch});
+        "CREATE OR REPLACE FUNCTION mailroom.clock() RETURNS timestamptz
+        LANGUAGE sql RETURN to_timestamp({epoch});
         ALTER TABLE tokens ALTER COLUMN expires_at SET DEFAULT {epoch} + 900"
     );
     Ok(application.client.batch_execute(&clock).await?)
 }
 
 fn wrong_code(token: &Token) -> String {
-    let code: u32 = token.code.as_deref().and_then(|code| code.parse().ok()).expect("the token has a code");
+    let code: u32 =
+        token.code.as_deref().and_then(|code| code.parse().ok()).expect("the token has a code");
     format!("{:05}", (code + 1) % 100_000)
 }
 
 async fn active_account(application: &Application, login: &str) -> Result<i64> {
-    let insert = "INSERT INTO accounts (email, login, status) VALUES ($1 || '@example.test', $1, 'active') RETURNING id";
+    let insert = "INSERT INTO accounts (email, login, status) VALUES ($1 || '@example.test', $1, \
+                  'active') RETURNING id";
     Ok(application.client.query_one(insert, &[&login]).await?.get(0))
 }
 
@@ -42,8 +45,8 @@ async fn somebody_who_reads_the_mails_guesses_at_most_some_hundred_codes_a_week(
     let account = active_account(&application, "a").await?;
     let began = 2_000_000_000;
     let (mut guesses, mut pauses, mut was_made) = (0, Vec::new(), true);
-    // Asks for a link as often as one is made, here every quarter of an hour, and tries all codes that it allows. Tokens are
-    // deleted meanwhile, which gives no more tries.
+    // Asks for a link as often as one is made, here every quarter of an hour, and tries all codes
+    // that it allows. Tokens are deleted meanwhile, which gives no more tries.
     for quarter in 0..7 * 24 * 4 {
         let now = began + quarter * HOUR / 4;
         set_clock(&application, now).await?;
@@ -54,7 +57,8 @@ async fn somebody_who_reads_the_mails_guesses_at_most_some_hundred_codes_a_week(
         }
         let Some(token) = token else { continue };
         loop {
-            let answer = application.redeem(&token.secret, RECOVERY, Some(&wrong_code(&token))).await?;
+            let answer =
+                application.redeem(&token.secret, RECOVERY, Some(&wrong_code(&token))).await?;
             match answer.verdict.as_str() {
                 "wrong_code" => guesses += 1,
                 "too_many_attempts" => break,
@@ -99,7 +103,10 @@ async fn a_right_code_ends_the_row_of_wrong_ones() -> Result<()> {
         let token = application.insert_token(account, RECOVERY).await?;
         for expected in 1..=3 {
             application.redeem(&token.secret, RECOVERY, Some(&wrong_code(&token))).await?;
-            assert_eq!(application.client.query_one(failures, &[]).await?.get::<_, i32>(0), expected);
+            assert_eq!(
+                application.client.query_one(failures, &[]).await?.get::<_, i32>(0),
+                expected
+            );
         }
         let answer = application.redeem(&token.secret, RECOVERY, token.code.as_deref()).await?;
         assert_eq!(answer.verdict, "ok");

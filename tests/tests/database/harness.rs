@@ -60,7 +60,9 @@ async fn two_servers_run_side_by_side() -> Result<()> {
     for url in [first.url("postgres"), second.url("postgres"), by_tcp] {
         let database = Database::create_on(&url)?;
         let client = database.connect().await?;
-        let row = client.query_one("SELECT system_identifier::text FROM pg_control_system()", &[]).await?;
+        let row = client
+            .query_one("SELECT system_identifier::text FROM pg_control_system()", &[])
+            .await?;
         numbers.push(row.get::<_, String>(0));
     }
     assert_ne!(numbers[0], numbers[1]);
@@ -78,21 +80,24 @@ async fn settings_files_and_access_rules_reach_the_server() -> Result<()> {
         .start()?;
     let database = Database::create_on(&cluster.url("postgres"))?;
     let client = database.connect().await?;
-    let query = "SELECT current_setting('cluster_name'), current_setting('max_connections'), pg_read_file('note.txt')";
+    let query = "SELECT current_setting('cluster_name'), current_setting('max_connections'), \
+                 pg_read_file('note.txt')";
     let row = client.query_one(query, &[]).await?;
     let values: [String; 3] = [row.get(0), row.get(1), row.get(2)];
     assert_eq!(values, ["it's set", "17", "read me"]);
 
     client.batch_execute("CREATE ROLE stranger LOGIN").await?;
     let refused =
-        Database::create_on(&cluster.url("postgres").replace("//postgres@", "//stranger@")).unwrap_err();
+        Database::create_on(&cluster.url("postgres").replace("//postgres@", "//stranger@"))
+            .unwrap_err();
     assert!(format!("{refused:#}").contains("pg_hba.conf rejects"), "{refused:#}");
     Ok(())
 }
 
 #[test]
 fn a_server_that_cannot_start_says_why_and_leaves_nothing() {
-    let refused = Cluster::builder().setting("data_directory", "/nowhere/mailroom").start().unwrap_err();
+    let refused =
+        Cluster::builder().setting("data_directory", "/nowhere/mailroom").start().unwrap_err();
     assert!(format!("{refused:#}").contains("/nowhere/mailroom"), "{refused:#}");
     let folders = created_folders(process::id());
     let failed = |folder: &PathBuf| {
@@ -135,7 +140,8 @@ fn a_process_that_ends_by_itself_leaves_nothing() -> Result<()> {
 #[test]
 fn a_process_killed_while_it_makes_a_server_leaves_nothing() -> Result<()> {
     let mut child = two_servers()?;
-    let unfinished = || created_folders(child.id()).iter().any(|folder| folder.join("data/base").is_dir());
+    let unfinished =
+        || created_folders(child.id()).iter().any(|folder| folder.join("data/base").is_dir());
     wait_until(unfinished).context("no server is being made")?;
     child.kill()?;
     child.wait()?;
@@ -172,7 +178,8 @@ fn end_chaos(end: impl FnOnce(&mut Child) -> Result<()>) -> Result<()> {
     end(&mut chaos)?;
     ensure!(!chaos.wait()?.success());
     wait_until(|| {
-        !below.iter().any(|(process, _)| is_running(*process)) && created_folders(chaos.id()).is_empty()
+        !below.iter().any(|(process, _)| is_running(*process))
+            && created_folders(chaos.id()).is_empty()
     })
     .context("servers, collectors, senders or folders stay")
 }
@@ -180,15 +187,21 @@ fn end_chaos(end: impl FnOnce(&mut Child) -> Result<()>) -> Result<()> {
 #[test]
 fn the_program_runs_without_the_settings_of_the_tests() -> Result<()> {
     let command = program::mailroom()?;
-    let removed = |name: &str| command.get_envs().any(|(key, value)| key == name && value.is_none());
+    let removed =
+        |name: &str| command.get_envs().any(|(key, value)| key == name && value.is_none());
     for (name, _) in env::vars() {
-        assert_eq!(removed(&name), name.starts_with("MAILROOM_") || name.starts_with("PG"), "{name}");
+        assert_eq!(
+            removed(&name),
+            name.starts_with("MAILROOM_") || name.starts_with("PG"),
+            "{name}"
+        );
     }
     assert!(Path::new(command.get_program()).is_file());
     Ok(())
 }
 
-/// Ends a process that runs two servers, by a signal or by letting it end, and looks for what it leaves.
+/// Ends a process that runs two servers, by a signal or by letting it end, and looks for what it
+/// leaves.
 fn leaves_nothing(signal: Option<Signal>) -> Result<()> {
     let mut child = two_servers()?;
     let lines = BufReader::new(child.stdout.take().context("the output is piped")?).lines();
@@ -197,7 +210,8 @@ fn leaves_nothing(signal: Option<Signal>) -> Result<()> {
     let mut processes = Vec::new();
     for folder in &folders {
         let written = fs::read_to_string(folder.join("data/postmaster.pid"))?;
-        let process = written.lines().next().context("postmaster.pid begins with a process id")?.parse()?;
+        let process =
+            written.lines().next().context("postmaster.pid begins with a process id")?.parse()?;
         ensure!(is_running(process));
         processes.push(process);
     }
@@ -209,7 +223,8 @@ fn leaves_nothing(signal: Option<Signal>) -> Result<()> {
         ensure!(child.wait()?.success());
     }
     wait_until(|| {
-        !processes.iter().any(|process| is_running(*process)) && created_folders(child.id()).is_empty()
+        !processes.iter().any(|process| is_running(*process))
+            && created_folders(child.id()).is_empty()
     })
     .context("servers or folders stay")?;
     ensure!(folders.iter().all(|folder| !folder.exists()));
@@ -229,11 +244,13 @@ fn pid(process: u32) -> Result<Pid> {
 
 /// A process that has ended and that nobody has waited for does not count.
 fn is_running(process: u32) -> bool {
-    // Not by `ps`, which small machines lack. The state stands behind the program's name, which may hold anything.
+    // Not by `ps`, which small machines lack. The state stands behind the program's name, which may
+    // hold anything.
     if let Ok(state) = fs::read_to_string(format!("/proc/{process}/stat")) {
         return state.rsplit(')').next().is_some_and(|state| !state.trim_start().starts_with('Z'));
     }
-    !Path::new("/proc/self/stat").exists() && pid(process).is_ok_and(|pid| test_kill_process(pid).is_ok())
+    !Path::new("/proc/self/stat").exists()
+        && pid(process).is_ok_and(|pid| test_kill_process(pid).is_ok())
 }
 
 /// The processes that a process has started, and those that they have, with their programs' names.
@@ -265,8 +282,10 @@ fn created_folders(process: u32) -> Vec<PathBuf> {
     let mut parents = vec![env::temp_dir(), PathBuf::from("/tmp")];
     // However little room there is by now.
     parents.extend(memory::folder_with(0).map(Path::to_owned));
-    let entries =
-        parents.iter().flat_map(|folder| fs::read_dir(folder).expect("the temporary folder is readable"));
-    let paths = entries.flatten().filter(|entry| entry.file_name().to_string_lossy().starts_with(&prefix));
+    let entries = parents
+        .iter()
+        .flat_map(|folder| fs::read_dir(folder).expect("the temporary folder is readable"));
+    let paths =
+        entries.flatten().filter(|entry| entry.file_name().to_string_lossy().starts_with(&prefix));
     paths.map(|entry| entry.path()).collect()
 }

@@ -31,7 +31,8 @@ fn events(log: &str, event: &str) -> Result<Vec<Value>> {
 /// The variables of the table of settings in docs/OPERATIONS.md, with their defaults.
 fn documented_settings() -> Result<Vec<(String, String)>> {
     let document = fs::read_to_string(workspace().join("docs/OPERATIONS.md"))?;
-    let cells = |line: &str| line.split('|').map(|cell| cell.trim().replace('`', "")).collect::<Vec<_>>();
+    let cells =
+        |line: &str| line.split('|').map(|cell| cell.trim().replace('`', "")).collect::<Vec<_>>();
     let rows = document.lines().filter(|line| line.starts_with("| `MAILROOM_")).map(cells);
     Ok(rows.map(|row| (row[1].clone(), row[2].clone())).collect())
 }
@@ -81,7 +82,10 @@ fn the_first_line_has_the_versions_and_every_setting_that_is_not_secret() -> Res
             "the default of {name} is another than the document says"
         );
     }
-    assert!(!log.contains(KEY) && !log.contains("hunter2") && !log.contains(database.url()), "{log}");
+    assert!(
+        !log.contains(KEY) && !log.contains("hunter2") && !log.contains(database.url()),
+        "{log}"
+    );
     assert_eq!(events(&log, "unknown_variable")?, [Value::Null; 0]);
     Ok(())
 }
@@ -90,8 +94,24 @@ fn the_first_line_has_the_versions_and_every_setting_that_is_not_secret() -> Res
 fn values_have_units_and_follow_from_others() -> Result<()> {
     let database = Database::migrated()?;
     let mut command = collector::command(database.url())?;
-    command.args(["--log-format", "json", "--sender", "sleep 1000", "--healthcheck-interval", "2m"]);
-    command.args(["--batch-timeout", "0500", "--poll-interval", "1h", "--backoff", "250ms", "--lease", "1h"]);
+    command.args([
+        "--log-format",
+        "json",
+        "--sender",
+        "sleep 1000",
+        "--healthcheck-interval",
+        "2m",
+    ]);
+    command.args([
+        "--batch-timeout",
+        "0500",
+        "--poll-interval",
+        "1h",
+        "--backoff",
+        "250ms",
+        "--lease",
+        "1h",
+    ]);
     let (_, settings) = started(command.args(["--min-lifetime", "0", "--retention", "0072h"]))?;
     for (field, value) in [
         ("batch_timeout", "500ms"),
@@ -107,7 +127,10 @@ fn values_have_units_and_follow_from_others() -> Result<()> {
     let mut command = collector::command(database.url())?;
     command.args(["--log-format", "json", "--wake", "poll", "--channel-name", "letters"]);
     let (_, settings) = started(command.args(["--retention", "off", "--sender-timeout", "5s"]))?;
-    assert_eq!((&settings["retention"], &settings["sender_timeout"]), (&json!("off"), &json!("5s")));
+    assert_eq!(
+        (&settings["retention"], &settings["sender_timeout"]),
+        (&json!("off"), &json!("5s"))
+    );
     Ok(())
 }
 
@@ -116,7 +139,11 @@ fn a_variable_that_is_no_setting_is_named_with_the_nearest_one() -> Result<()> {
     let database = Database::migrated()?;
     let mut command = collector::command(database.url())?;
     command.args(["--log-format", "json"]);
-    command.envs([("MAILROOM_BATCH_LIMITS", "20"), ("MAILROOM_lease", "9s"), ("MAILROOM_XYZ", "hunter2")]);
+    command.envs([
+        ("MAILROOM_BATCH_LIMITS", "20"),
+        ("MAILROOM_lease", "9s"),
+        ("MAILROOM_XYZ", "hunter2"),
+    ]);
     let collector = Collector::start(&mut command)?;
     collector.wait_until_it_collects()?;
     let log = collector.stop()?;
@@ -138,9 +165,12 @@ fn a_variable_that_is_no_setting_is_named_with_the_nearest_one() -> Result<()> {
 async fn counts_ids_and_reasons_are_fields() -> Result<()> {
     let database = Database::migrated()?;
     let client = database.connect().await?;
-    client.batch_execute("INSERT INTO accounts (email, login) VALUES ('ada@example.test', 'a,b')").await?;
+    client
+        .batch_execute("INSERT INTO accounts (email, login) VALUES ('ada@example.test', 'a,b')")
+        .await?;
     let mut command = collector::command(database.url())?;
-    let collector = Collector::start(command.args(["--log-format", "json", "--batch-timeout", "0"]))?;
+    let collector =
+        Collector::start(command.args(["--log-format", "json", "--batch-timeout", "0"]))?;
     collector.wait_for_log("tokens_dead", 1)?;
     let log = collector.stop()?;
     let started = &events(&log, "started")?[0];
@@ -163,8 +193,8 @@ async fn each_line_that_a_sender_writes_to_standard_error_is_a_line_of_the_log()
     let database = Database::migrated()?;
     let mut command = collector::command(database.url())?;
     // The second line is longer than any that is kept, the last one has no line feed.
-    let script = "echo \"Traceback: ada@example.test\" >&2; head -c 100000 /dev/zero | tr \"\\\\0\" x >&2; \
-        printf \"\\\\n\\\\033[31mlast\" >&2; exit 3";
+    let script = "echo \"Traceback: ada@example.test\" >&2; head -c 100000 /dev/zero | tr \
+                  \"\\\\0\" x >&2; printf \"\\\\n\\\\033[31mlast\" >&2; exit 3";
     let sender = format!("sh -c '{script}'");
     let collector = Collector::start(command.args(["--log-format", "json", "--sender", &sender]))?;
     collector.wait_for_log("exit status: 3", 1)?;
@@ -193,16 +223,19 @@ async fn a_connection_that_works_while_nothing_else_does_is_logged_once() -> Res
     // Connecting and preparing go on to work; claiming does not.
     client
         .batch_execute(
-            "ALTER TABLE mailroom.delivery_log RENAME TO gone; ALTER TABLE mailroom.queue RENAME TO gone_too",
+            "ALTER TABLE mailroom.delivery_log RENAME TO gone; ALTER TABLE mailroom.queue RENAME \
+             TO gone_too",
         )
         .await?;
     collector.wait_for_log("not collecting", 1)?;
     sleep(Duration::from_secs(8));
-    let connected = |log: &str| log.matches("connected to").count() + log.matches("has the queue").count();
+    let connected =
+        |log: &str| log.matches("connected to").count() + log.matches("has the queue").count();
     assert!(connected(&collector.log()) <= 2, "{}", collector.log());
     client
         .batch_execute(
-            "ALTER TABLE mailroom.gone RENAME TO delivery_log; ALTER TABLE mailroom.gone_too RENAME TO queue",
+            "ALTER TABLE mailroom.gone RENAME TO delivery_log; ALTER TABLE mailroom.gone_too \
+             RENAME TO queue",
         )
         .await?;
     collector.wait_for_log("collecting again", 1)?;
@@ -217,8 +250,11 @@ async fn what_the_server_says_stays_one_line_of_text() -> Result<()> {
     let role = format!("{}\nINFO \u{1b}[2J", database.name());
     client.batch_execute(&format!("CREATE ROLE \"{role}\" LOGIN")).await?;
     let encoded = format!("{}%0AINFO%20%1B%5B2J@", database.name());
-    let collector =
-        Collector::start(&mut collector::command(&database.url().replacen("postgres@", &encoded, 1))?)?;
+    let collector = Collector::start(&mut collector::command(&database.url().replacen(
+        "postgres@",
+        &encoded,
+        1,
+    ))?)?;
     collector.wait_for_log("not collecting, trying again: for the role ", 1)?;
     let log = collector.stop()?;
     assert!(log.contains("\\nINFO \\u{1b}[2J\" with search_path"), "{log}");

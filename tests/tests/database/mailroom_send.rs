@@ -26,21 +26,25 @@ async fn mails_reach_their_recipients_and_every_token_gets_its_verdict() -> Resu
     let client = database.connect().await?;
     client
         .batch_execute(
-            "INSERT INTO accounts (email, login) VALUES ('ada@x.test', 'ada'), ('rcpt-550@x.test', 'gone'),
-                ('rcpt-451-first@x.test', 'busy'), ('cut@x.test', 'cut'), ('two@x.test, victim@x.test', 'two');
+            "INSERT INTO accounts (email, login) VALUES ('ada@x.test', 'ada'),
+                ('rcpt-550@x.test', 'gone'),
+                ('rcpt-451-first@x.test', 'busy'), ('cut@x.test', 'cut'),
+                    ('two@x.test, victim@x.test', 'two');
              INSERT INTO accounts (email, login, status) VALUES ('bob@x.test', 'bob', 'active');
-             INSERT INTO tokens (account, action) SELECT id, 'password_recovery' FROM accounts WHERE login = 'bob'",
+             INSERT INTO tokens (account, action) SELECT id, 'password_recovery'
+                 FROM accounts WHERE login = 'bob'",
         )
         .await?;
     let configuration = Configuration::smtp(server.port, "timeout_seconds = 5")?;
     let collector = Collector::start(&mut command(&database, &configuration)?)?;
     wait_for(&client, WITHOUT_VERDICT, 0_i64).await?;
     let log = collector.stop()?;
-    let query =
-        "SELECT login, state::text, attempts::bigint, reason FROM mailroom.deliveries JOIN tokens ON tokens.id = token
+    let query = "SELECT login, state::text, attempts::bigint, reason FROM mailroom.deliveries
+        JOIN tokens ON tokens.id = token
         JOIN accounts ON accounts.id = account WHERE login <> 'bob' ORDER BY login";
     let rows = client.query(query, &[]).await?;
-    let found: Vec<(&str, &str, i64)> = rows.iter().map(|row| (row.get(0), row.get(1), row.get(2))).collect();
+    let found: Vec<(&str, &str, i64)> =
+        rows.iter().map(|row| (row.get(0), row.get(1), row.get(2))).collect();
     let expected = [
         ("ada", "sent", 1),
         ("busy", "sent", 2),
@@ -49,15 +53,23 @@ async fn mails_reach_their_recipients_and_every_token_gets_its_verdict() -> Resu
         ("two", "cancelled", 0),
     ];
     ensure!(found == expected, "{found:?}; the log:\n{log}");
-    ensure!(rows[3].get::<_, &str>(3) == "550 5.1.1 no such user", "{:?}", rows[3].get::<_, &str>(3));
+    ensure!(
+        rows[3].get::<_, &str>(3) == "550 5.1.1 no such user",
+        "{:?}",
+        rows[3].get::<_, &str>(3)
+    );
     let mails = server.mails();
     let code = "SELECT code FROM tokens WHERE action::text = 'password_recovery'";
     let code: String = client.query_one(code, &[]).await?.get(0);
-    let recovery = mails.iter().find(|mail| mail.to == "bob@x.test").context("no recovery was sent")?;
+    let recovery =
+        mails.iter().find(|mail| mail.to == "bob@x.test").context("no recovery was sent")?;
     ensure!(recovery.text.contains(&format!("Your code is {code}\n")), "{}", recovery.text);
     ensure!(recovery.text.contains("https://example.test/recover?token="), "{}", recovery.text);
     let cut: Vec<_> = mails.iter().filter(|mail| mail.to == "cut@x.test").collect();
-    ensure!(cut.len() == 2 && cut[0] == cut[1], "a mail without an answer goes out again as it was");
+    ensure!(
+        cut.len() == 2 && cut[0] == cut[1],
+        "a mail without an answer goes out again as it was"
+    );
     ensure!(!log.contains("x.test"), "an address is in the log:\n{log}");
     Ok(())
 }
@@ -67,7 +79,12 @@ async fn an_outage_of_the_mail_server_costs_no_token_an_attempt() -> Result<()> 
     let Some(server) = MailServer::start(&["--refuse", "MAIL=421"])? else { return Ok(()) };
     let database = Database::migrated()?;
     let client = database.connect().await?;
-    client.batch_execute("INSERT INTO accounts (email, login) SELECT 'p' || n || '@x.test', 'p' || n FROM generate_series(1, 40) AS n").await?;
+    client
+        .batch_execute(
+            "INSERT INTO accounts (email, login) SELECT 'p' || n || '@x.test', 'p' || \
+                          n FROM generate_series(1, 40) AS n",
+        )
+        .await?;
     let configuration = Configuration::smtp(server.port, "")?;
     let collector = Collector::start(&mut command(&database, &configuration)?)?;
     collector.wait_for_log("the sender is unavailable: ", 1)?;
@@ -79,7 +96,8 @@ async fn an_outage_of_the_mail_server_costs_no_token_an_attempt() -> Result<()> 
     wait_for(&client, WITHOUT_VERDICT, 0_i64).await?;
     let log = collector.stop()?;
     let query = "SELECT count(*) FILTER (WHERE outcome::text = 'sent'),
-        count(*) FILTER (WHERE outcome::text NOT IN ('sent', 'unanswered')) FROM mailroom.delivery_attempts";
+        count(*) FILTER (WHERE outcome::text NOT IN ('sent', 'unanswered'))
+            FROM mailroom.delivery_attempts";
     let row = client.query_one(query, &[]).await?;
     let found: (i64, i64) = (row.get(0), row.get(1));
     ensure!(found == (40, 0), "{found:?}; the log:\n{log}");

@@ -18,13 +18,26 @@ const SHARED: &str = "a pooler in between gives each transaction another session
 
 fn polling(url: &str) -> Result<Command> {
     let mut command = collector::command(url)?;
-    command.args(["--wake", "poll", "--poll-interval", "200ms", "--batch-timeout", "0", "--prefetch", "1"]);
+    command.args([
+        "--wake",
+        "poll",
+        "--poll-interval",
+        "200ms",
+        "--batch-timeout",
+        "0",
+        "--prefetch",
+        "1",
+    ]);
     Ok(command)
 }
 
 fn run(url: &str, arguments: &[&str]) -> Result<Output> {
     let mut command = program::mailroom()?;
-    command.args(arguments).env("MAILROOM_DATABASE_URL", url).output().context("mailroom does not start")
+    command
+        .args(arguments)
+        .env("MAILROOM_DATABASE_URL", url)
+        .output()
+        .context("mailroom does not start")
 }
 
 fn complaint(output: &Output) -> String {
@@ -53,7 +66,8 @@ async fn count(client: &Client, rows: &str) -> Result<i64> {
 }
 
 #[tokio::test]
-async fn a_collector_that_polls_works_in_every_mode_and_leaves_nothing_in_the_sessions() -> Result<()> {
+async fn a_collector_that_polls_works_in_every_mode_and_leaves_nothing_in_the_sessions()
+-> Result<()> {
     let cluster = Cluster::start()?;
     for mode in ["session", "transaction", "statement"] {
         let database = Database::create_on(&cluster.url("postgres"))?.migrate()?;
@@ -72,7 +86,9 @@ async fn a_collector_that_polls_works_in_every_mode_and_leaves_nothing_in_the_se
             run(&url, &["status", "--json"])
                 .is_ok_and(|said| String::from_utf8_lossy(&said.stdout).contains("\"depth\":0"))
         })?;
-        for arguments in [&["retry", "--all-dead"][..], &["prune", "--older-than", "1d"], &["status"]] {
+        for arguments in
+            [&["retry", "--all-dead"][..], &["prune", "--older-than", "1d"], &["status"]]
+        {
             let said = run(&url, arguments)?;
             assert!(said.status.success(), "{mode}: {arguments:?}: {}", complaint(&said));
         }
@@ -81,7 +97,9 @@ async fn a_collector_that_polls_works_in_every_mode_and_leaves_nothing_in_the_se
             assert_eq!(count(&direct, "pg_locks WHERE locktype = 'advisory'").await?, 0, "{mode}");
             for _ in 0..10 {
                 let client = connect(&url).await?;
-                let set = client.query_typed_one("SELECT current_setting('statement_timeout')", &[]).await?;
+                let set = client
+                    .query_typed_one("SELECT current_setting('statement_timeout')", &[])
+                    .await?;
                 assert_eq!(set.get::<_, &str>(0), "0", "{mode}");
             }
         }
@@ -109,14 +127,19 @@ async fn what_needs_a_session_works_in_a_pool_of_sessions() -> Result<()> {
     let url = pool.url(database.name());
     let direct = database.connect().await?;
     register(&direct, 1..=3).await?;
-    let mut collector = Collector::start(collector::on_base_schema(&url)?.args(["--batch-timeout", "0"]))?;
+    let mut collector =
+        Collector::start(collector::on_base_schema(&url)?.args(["--batch-timeout", "0"]))?;
     assert_eq!(collector.lines()?.next_items(3)?.len(), 3);
     collector.wait_for_log("listening on", 1)?;
     collector.stop()?;
     let said = run(&url, &["migrate", "up", "--baseline", "0"])?;
     assert!(said.status.success(), "{}", complaint(&said));
-    let mut collector =
-        Collector::start(collector::command(&url)?.args(["--batch-timeout", "0", "--poll-interval", "4m"]))?;
+    let mut collector = Collector::start(collector::command(&url)?.args([
+        "--batch-timeout",
+        "0",
+        "--poll-interval",
+        "4m",
+    ]))?;
     let lines = collector.lines()?;
     collector.wait_for_log("listening on", 1)?;
     for number in 4..8 {
@@ -143,9 +166,11 @@ async fn what_needs_a_session_refuses_a_pool_of_transactions_and_says_what_helps
 
         // Neither asks more often than every few seconds, and each says it once.
         let cursor = Collector::start(&mut collector::on_base_schema(&pool.url(base.name()))?)?;
-        let mut hearing =
-            Collector::start(collector::command(&pool.url(migrated.name()))?.args(["--batch-timeout", "0"]))?;
-        register(&migrated.connect().await?, if mode == "statement" { 11..=13 } else { 1..=3 }).await?;
+        let mut hearing = Collector::start(
+            collector::command(&pool.url(migrated.name()))?.args(["--batch-timeout", "0"]),
+        )?;
+        register(&migrated.connect().await?, if mode == "statement" { 11..=13 } else { 1..=3 })
+            .await?;
         assert_eq!(hearing.lines()?.next_items(3)?.len(), 3, "it polls");
         // Only when two statements have met two sessions of the pool.
         cursor.wait_for_log("not collecting", 1)?;
@@ -169,7 +194,8 @@ async fn what_needs_a_session_refuses_a_pool_of_transactions_and_says_what_helps
 async fn errors_that_only_a_pooler_makes_name_it_and_the_mend() -> Result<()> {
     let cluster = Cluster::start()?;
     let client =
-        connect(&format!("host={} user=postgres dbname=postgres", cluster.socket_dir().display())).await?;
+        connect(&format!("host={} user=postgres dbname=postgres", cluster.socket_dir().display()))
+            .await?;
     for (statements, code) in
         [("PREPARE s AS SELECT 1; PREPARE s AS SELECT 1", "42P05"), ("EXECUTE nothing", "26000")]
     {

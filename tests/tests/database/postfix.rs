@@ -25,7 +25,8 @@ struct Postfix {
 }
 
 impl Postfix {
-    /// Starts one with a certificate for `localhost`; nothing if it cannot run here, and then the calling test is skipped.
+    /// Starts one with a certificate for `localhost`; nothing if it cannot run here, and then the
+    /// calling test is skipped.
     fn start() -> Result<Option<Self>> {
         if !geteuid().is_root() || !Path::new("/usr/sbin/postfix").exists() {
             skip("postfix is run by root alone, or there is none; install postfix");
@@ -48,7 +49,8 @@ impl Postfix {
         let child = command.stdin(Stdio::piped()).spawn()?;
         let postfix = Self { child, folder, port };
         let listens = || TcpStream::connect(("127.0.0.1", port)).is_ok();
-        wait_until(listens).with_context(|| format!("postfix does not start: {}", postfix.log()))?;
+        wait_until(listens)
+            .with_context(|| format!("postfix does not start: {}", postfix.log()))?;
         Ok(Some(postfix))
     }
 
@@ -77,12 +79,14 @@ impl Drop for Postfix {
 fn follow_operations(folder: &Path, server: &str) -> Result<PathBuf> {
     let document = fs::read_to_string(tools::workspace().join("docs/OPERATIONS.md"))?;
     let block = document.split_once("mailroom send --init templates\ncat > send.toml <<'END'\n");
-    let shown = block.and_then(|(_, rest)| rest.split_once("END\n")).context("the steps are others")?.0;
+    let shown =
+        block.and_then(|(_, rest)| rest.split_once("END\n")).context("the steps are others")?.0;
     let own = shown.replace("server = \"mail.example.org\"", server);
     ensure!(own != shown, "{shown}");
     let file = folder.join("send.toml");
     fs::write(&file, own)?;
-    let init = program::mailroom()?.args(["send", "--init", "templates"]).current_dir(folder).status()?;
+    let init =
+        program::mailroom()?.args(["send", "--init", "templates"]).current_dir(folder).status()?;
     ensure!(init.success());
     Ok(file)
 }
@@ -99,23 +103,30 @@ fn collect(database: &Database, configuration: &Path) -> Result<Collector> {
 async fn a_mail_gets_into_a_mailbox_at_the_first_attempt() -> Result<()> {
     let Some(postfix) = Postfix::start()? else { return Ok(()) };
     let (port, folder) = (postfix.port, postfix.folder.path().display());
-    let server =
-        format!("server = \"localhost\"\nport = {port}\ntls = \"starttls\"\nca_file = \"{folder}/ca.pem\"");
+    let server = format!(
+        "server = \"localhost\"\nport = {port}\ntls = \"starttls\"\nca_file = \"{folder}/ca.pem\""
+    );
     let home = tempfile::tempdir()?;
     let configuration = follow_operations(home.path(), &server)?;
-    let checked =
-        program::mailroom()?.args(["send", "--config"]).arg(&configuration).arg("--check").output()?;
+    let checked = program::mailroom()?
+        .args(["send", "--config"])
+        .arg(&configuration)
+        .arg("--check")
+        .output()?;
     ensure!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stderr));
 
     let database = Database::migrated()?;
     let client = database.connect().await?;
-    client.batch_execute("INSERT INTO accounts (email, login) VALUES ('ada@x.test', 'ada')").await?;
+    client
+        .batch_execute("INSERT INTO accounts (email, login) VALUES ('ada@x.test', 'ada')")
+        .await?;
     let collector = collect(&database, &configuration)?;
     let arrived = wait_until(|| postfix.mails().is_ok_and(|mails| !mails.is_empty()));
     arrived.with_context(|| format!("{}\n{}", collector.log(), postfix.log()))?;
     collector.stop()?;
 
-    let query = "SELECT state::text, attempts::bigint, encode(consumed_id, 'hex') FROM mailroom.deliveries
+    let query =
+        "SELECT state::text, attempts::bigint, encode(consumed_id, 'hex') FROM mailroom.deliveries
         JOIN tokens ON tokens.id = token JOIN mailroom.issued_tokens ON issued_tokens.id = token";
     let row = client.query_one(query, &[]).await?;
     assert_eq!((row.get::<_, &str>(0), row.get::<_, i64>(1)), ("sent", 1));
@@ -126,12 +137,16 @@ async fn a_mail_gets_into_a_mailbox_at_the_first_attempt() -> Result<()> {
         ensure!(mail.contains(line), "{line} is not in\n{mail}");
     }
     let text = mail.replace("=\n", "").replace("=3D", "=");
-    let (_, link) = text.split_once("https://example.org/activate?token=").context("there is no link")?;
+    let (_, link) =
+        text.split_once("https://example.org/activate?token=").context("there is no link")?;
     let token = link.split_whitespace().next().context("there is no token")?;
     let mut verify = program::mailroom()?;
     verify.args(["verify", "--action", "activate", "-"]).env("MAILROOM_SECRET_KEY", KEY);
     let mut verifying = verify.stdin(Stdio::piped()).stdout(Stdio::null()).spawn()?;
-    std::io::Write::write_all(&mut verifying.stdin.take().context("it is a pipe")?, token.as_bytes())?;
+    std::io::Write::write_all(
+        &mut verifying.stdin.take().context("it is a pipe")?,
+        token.as_bytes(),
+    )?;
     ensure!(verifying.wait()?.success(), "the link in the mailbox is not genuine");
     Ok(())
 }
@@ -142,19 +157,25 @@ async fn a_mail_that_bounces_after_it_was_accepted_suppresses_its_recipient_alon
     let folder = postfix.folder.path();
     let path = |name: &str| folder.join(name).display().to_string();
     fs::write(path("secret"), "a secret of at least thirty-two bytes\n")?;
-    let return_path =
-        format!("return_path = \"bounces@bounces.test\"\nreturn_path_secret_file = \"{}\"\n", path("secret"));
+    let return_path = format!(
+        "return_path = \"bounces@bounces.test\"\nreturn_path_secret_file = \"{}\"\n",
+        path("secret")
+    );
     let (port, authority) = (postfix.port, path("ca.pem"));
     let server = format!(
-        "[smtp]\nserver = \"localhost\"\nport = {port}\ntls = \"starttls\"\nca_file = \"{authority}\"\n"
+        "[smtp]\nserver = \"localhost\"\nport = {port}\ntls = \"starttls\"\nca_file = \
+         \"{authority}\"\n"
     );
     let configuration = Configuration::new(&format!("{server}{return_path}"))?;
     fs::write(path("bounces.toml"), format!("[mail]\n{return_path}"))?;
     // Postfix runs the script as nobody, who may not use the socket of other servers.
     let cluster = Cluster::builder().tcp().start()?;
     let database = Database::create_on(&cluster.url("postgres"))?.migrate()?;
-    let url =
-        format!("postgresql://postgres@127.0.0.1:{}/{}?sslmode=disable", cluster.port(), database.name());
+    let url = format!(
+        "postgresql://postgres@127.0.0.1:{}/{}?sslmode=disable",
+        cluster.port(),
+        database.name()
+    );
     let command = format!(
         "#!/bin/sh\nMAILROOM_DATABASE_URL='{url}' exec '{}' bounces --config '{}' --mail\n",
         program::mailroom()?.get_program().display(),
@@ -181,10 +202,14 @@ async fn a_mail_that_bounces_after_it_was_accepted_suppresses_its_recipient_alon
     client.batch_execute(again).await?;
     wait_for(&client, WITHOUT_VERDICT, 0_i64).await?;
     collector.stop()?;
-    let query = "SELECT login || ' ' || state::text FROM mailroom.deliveries JOIN tokens ON tokens.id = token
+    let query = "SELECT login || ' ' || state::text FROM mailroom.deliveries JOIN tokens
+        ON tokens.id = token
         JOIN accounts ON accounts.id = account ORDER BY token";
-    let states: Vec<String> = client.query(query, &[]).await?.iter().map(|row| row.get(0)).collect();
+    let states: Vec<String> =
+        client.query(query, &[]).await?.iter().map(|row| row.get(0)).collect();
     assert_eq!(states, ["gone sent", "ada sent", "gone dead", "ada sent"]);
-    ensure!(postfix.log().contains("status=bounced") && postfix.log().contains("delivered to command"));
+    ensure!(
+        postfix.log().contains("status=bounced") && postfix.log().contains("delivered to command")
+    );
     Ok(())
 }

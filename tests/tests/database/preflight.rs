@@ -1,4 +1,5 @@
-//! What is missing is named with its mend: schemas, rights, and circumstances in which tokens would not be sent.
+//! What is missing is named with its mend: schemas, rights, and circumstances in which tokens would
+//! not be sent.
 
 use std::process::{Command, Output};
 use std::thread::sleep;
@@ -26,7 +27,8 @@ impl Place {
         let name = database.name();
         superuser
             .batch_execute(&format!(
-                "CREATE ROLE owner LOGIN; GRANT CREATE ON DATABASE {name} TO owner; CREATE SCHEMA mail AUTHORIZATION owner"
+                "CREATE ROLE owner LOGIN; GRANT CREATE ON DATABASE {name} TO owner; CREATE SCHEMA \
+                 mail AUTHORIZATION owner"
             ))
             .await?;
         Ok(Self { _cluster: cluster, database, superuser })
@@ -51,7 +53,11 @@ impl Place {
 
 fn run(url: &str, arguments: &[&str]) -> Result<Output> {
     let mut command = program::mailroom()?;
-    command.args(arguments).env("MAILROOM_DATABASE_URL", url).output().context("mailroom does not start")
+    command
+        .args(arguments)
+        .env("MAILROOM_DATABASE_URL", url)
+        .output()
+        .context("mailroom does not start")
 }
 
 fn complaint(output: &Output) -> String {
@@ -64,10 +70,12 @@ fn eager(url: &str) -> Result<Command> {
     Ok(command)
 }
 
-/// The statements of docs/DATABASE.md that give the roles their rights, for another schema than public.
+/// The statements of docs/DATABASE.md that give the roles their rights, for another schema than
+/// public.
 fn documented_grants(schema: &str) -> Result<String> {
     let document = std::fs::read_to_string(tools::workspace().join("docs/DATABASE.md"))?;
-    let start = document.find("CREATE ROLE collector NOLOGIN;").context("the document has grants")?;
+    let start =
+        document.find("CREATE ROLE collector NOLOGIN;").context("the document has grants")?;
     let end = document[start..].find("```").context("the block ends")?;
     Ok(document[start..start + end].replace("SCHEMA public", &format!("SCHEMA {schema}")))
 }
@@ -75,7 +83,10 @@ fn documented_grants(schema: &str) -> Result<String> {
 #[tokio::test]
 async fn the_documented_grants_are_enough_in_a_schema_of_its_own() -> Result<()> {
     let place = Place::migrated().await?;
-    place.superuser.batch_execute(&format!("SET search_path = mail; {}", documented_grants("mail")?)).await?;
+    place
+        .superuser
+        .batch_execute(&format!("SET search_path = mail; {}", documented_grants("mail")?))
+        .await?;
     place
         .superuser
         .batch_execute(
@@ -85,9 +96,11 @@ async fn the_documented_grants_are_enough_in_a_schema_of_its_own() -> Result<()>
         .await?;
     let mut collector = Collector::start(&mut eager(&place.in_mail("daemon"))?)?;
     let lines = collector.lines()?;
-    let (site, connection) = tokio_postgres::connect(&place.url("site"), tokio_postgres::NoTls).await?;
+    let (site, connection) =
+        tokio_postgres::connect(&place.url("site"), tokio_postgres::NoTls).await?;
     tokio::spawn(connection);
-    site.batch_execute("INSERT INTO accounts (email, login) VALUES ('a@example.test', 'a')").await?;
+    site.batch_execute("INSERT INTO accounts (email, login) VALUES ('a@example.test', 'a')")
+        .await?;
     assert_eq!(lines.next_items(1)?[0].login, "a");
     site.batch_execute("SELECT mailroom.request('a', 'activate', cooldown => '0 s')").await?;
     assert_eq!(lines.next_items(1)?[0].login, "a");
@@ -100,7 +113,8 @@ async fn the_documented_grants_are_enough_in_a_schema_of_its_own() -> Result<()>
 async fn what_is_missing_is_named_with_role_path_and_mend() -> Result<()> {
     let place = Place::migrated().await?;
     place.superuser.batch_execute("CREATE ROLE daemon LOGIN").await?;
-    let grants = "GRANT EXECUTE ON FUNCTION mailroom.claim, mailroom.list_actions, mailroom.peek, mailroom.release, mailroom.settle,
+    let grants = "GRANT EXECUTE ON FUNCTION mailroom.claim, mailroom.list_actions, mailroom.peek,
+        mailroom.release, mailroom.settle,
         mailroom.sweep TO daemon";
     for (before, url, sentences) in [
         (
@@ -113,8 +127,9 @@ async fn what_is_missing_is_named_with_role_path_and_mend() -> Result<()> {
             place.url("daemon"),
             [
                 "role \"daemon\" with search_path = \"$user\", public",
-                "GRANT EXECUTE ON FUNCTION mailroom.claim, mailroom.heartbeat, mailroom.list_actions, mailroom.peek, mailroom.release, \
-                 mailroom.settle, mailroom.sweep TO \"daemon\"",
+                "GRANT EXECUTE ON FUNCTION mailroom.claim, mailroom.heartbeat, \
+                 mailroom.list_actions, mailroom.peek, mailroom.release, mailroom.settle, \
+                 mailroom.sweep TO \"daemon\"",
             ],
         ),
         (
@@ -125,16 +140,23 @@ async fn what_is_missing_is_named_with_role_path_and_mend() -> Result<()> {
         (
             "DROP FUNCTION mailroom.heartbeat",
             place.in_mail("daemon"),
-            ["has of what is needed only the functions mailroom.claim", "run `mailroom migrate up`"],
+            [
+                "has of what is needed only the functions mailroom.claim",
+                "run `mailroom migrate up`",
+            ],
         ),
         (
             "DROP SCHEMA mailroom CASCADE",
             place.in_mail("daemon"),
-            ["no schema of the database has the functions mailroom.claim", "run `mailroom migrate up`"],
+            [
+                "no schema of the database has the functions mailroom.claim",
+                "run `mailroom migrate up`",
+            ],
         ),
     ] {
         place.superuser.batch_execute(before).await?;
-        let collector = Collector::start(eager(&url)?.args(["--missing-schema", "exit", "--wake", "poll"]))?;
+        let collector =
+            Collector::start(eager(&url)?.args(["--missing-schema", "exit", "--wake", "poll"]))?;
         let (status, log) = collector.wait()?;
         assert_eq!(status.code(), Some(1), "{log}");
         assert!(sentences.iter().all(|sentence| log.contains(sentence)), "{sentences:?} in {log}");
@@ -182,7 +204,10 @@ async fn a_standby_is_waited_for_even_if_it_has_no_schema_yet() -> Result<()> {
 #[tokio::test]
 async fn a_collector_that_comes_before_schema_and_rights_waits_for_them() -> Result<()> {
     let place = Place::new().await?;
-    place.superuser.batch_execute("CREATE ROLE daemon LOGIN; GRANT USAGE ON SCHEMA mail TO daemon").await?;
+    place
+        .superuser
+        .batch_execute("CREATE ROLE daemon LOGIN; GRANT USAGE ON SCHEMA mail TO daemon")
+        .await?;
     let mut collector = Collector::start(&mut eager(&place.in_mail("daemon"))?)?;
     collector.wait_for_log("for the role \"daemon\"", 1)?;
     assert!(run(&place.in_mail("owner"), &["migrate", "up"])?.status.success());
@@ -190,7 +215,9 @@ async fn a_collector_that_comes_before_schema_and_rights_waits_for_them() -> Res
     assert!(collector.is_running()?);
     place
         .superuser
-        .batch_execute("GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA mailroom TO daemon; SET search_path = mail")
+        .batch_execute(
+            "GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA mailroom TO daemon; SET search_path = mail",
+        )
         .await?;
     register(&place.superuser, 1..=3).await?;
     assert_eq!(collector.lines()?.next_items(3)?.len(), 3);
@@ -199,7 +226,8 @@ async fn a_collector_that_comes_before_schema_and_rights_waits_for_them() -> Res
 }
 
 #[tokio::test]
-async fn row_level_security_that_hides_accounts_is_said_and_does_not_keep_the_database_busy() -> Result<()> {
+async fn row_level_security_that_hides_accounts_is_said_and_does_not_keep_the_database_busy()
+-> Result<()> {
     let place = Place::migrated().await?;
     place
         .superuser
@@ -232,7 +260,8 @@ async fn row_level_security_that_hides_accounts_is_said_and_does_not_keep_the_da
     let before = transactions().await?;
     sleep(Duration::from_secs(10));
     let count = transactions().await? - before;
-    // Ten tokens that are looked at a few times, each by its own; without their pauses it would be thousands.
+    // Ten tokens that are looked at a few times, each by its own; without their pauses it would be
+    // thousands.
     assert!(count < 300, "{count} transactions in ten seconds");
     let looks = "SELECT max(deferrals) FROM mailroom.queue";
     let looks: i16 = place.superuser.query_one(looks, &[]).await?.get(0);
@@ -246,13 +275,23 @@ async fn row_level_security_that_hides_accounts_is_said_and_does_not_keep_the_da
 }
 
 #[tokio::test]
-async fn a_collector_without_room_for_the_session_that_settles_settles_all_the_same() -> Result<()> {
+async fn a_collector_without_room_for_the_session_that_settles_settles_all_the_same() -> Result<()>
+{
     let place = Place::migrated().await?;
-    place.superuser.batch_execute("SET search_path = mail; ALTER ROLE owner CONNECTION LIMIT 1").await?;
+    place
+        .superuser
+        .batch_execute("SET search_path = mail; ALTER ROLE owner CONNECTION LIMIT 1")
+        .await?;
     register(&place.superuser, 1..=100).await?;
     let mut command = collector::command(&place.in_mail("owner"))?;
-    let mut collector =
-        Collector::start(command.args(["--wake", "poll", "--retention", "off", "--batch-timeout", "0"]))?;
+    let mut collector = Collector::start(command.args([
+        "--wake",
+        "poll",
+        "--retention",
+        "off",
+        "--batch-timeout",
+        "0",
+    ]))?;
     assert_eq!(collector.lines()?.next_items(100)?.len(), 100);
     wait_for(
         &place.superuser,
@@ -293,7 +332,10 @@ async fn accounts_that_come_by_logical_replication_are_said_to_get_no_token() ->
     assert_eq!(here.query_one(tokens, &[]).await?.get::<_, i64>(0), 0);
     let text = String::from_utf8(run(copy.url(), &["status"])?.stdout)?;
     let mends = text.split_once("accounts get no token; ").context(text.clone())?.1.trim();
-    assert!(mends.contains("ALTER TABLE accounts ENABLE REPLICA TRIGGER after_account_replicated"), "{text}");
+    assert!(
+        mends.contains("ALTER TABLE accounts ENABLE REPLICA TRIGGER after_account_replicated"),
+        "{text}"
+    );
 
     // As it says.
     here.batch_execute(mends.lines().next().unwrap_or_default()).await?;
@@ -302,13 +344,17 @@ async fn accounts_that_come_by_logical_replication_are_said_to_get_no_token() ->
     assert_eq!(here.query_one(tokens, &[]).await?.get::<_, i64>(0), 2);
     let text = String::from_utf8(run(copy.url(), &["status"])?.stdout)?;
     assert!(!text.contains("replication"), "{text}");
-    here.batch_execute("ALTER SUBSCRIPTION people DISABLE; ALTER SUBSCRIPTION people SET (slot_name = NONE); DROP SUBSCRIPTION people")
-        .await?;
+    here.batch_execute(
+        "ALTER SUBSCRIPTION people DISABLE; ALTER SUBSCRIPTION people SET \
+                        (slot_name = NONE); DROP SUBSCRIPTION people",
+    )
+    .await?;
     there.query("SELECT pg_drop_replication_slot('people')", &[]).await.ok();
     Ok(())
 }
 
-/// What Supabase sets up: whatever is made in a schema belongs to the roles behind its public key, too.
+/// What Supabase sets up: whatever is made in a schema belongs to the roles behind its public key,
+/// too.
 const HOSTED: &str = "
     ALTER DEFAULT PRIVILEGES FOR ROLE owner GRANT ALL ON TABLES TO anon;
     ALTER DEFAULT PRIVILEGES FOR ROLE owner GRANT ALL ON SEQUENCES TO anon, PUBLIC;
@@ -316,24 +362,39 @@ const HOSTED: &str = "
 
 #[tokio::test]
 async fn default_privileges_of_a_hosted_server_open_nothing() -> Result<()> {
-    for options in [&["migrate", "up", "--drop-secrets"][..], &["migrate", "up", "--without-accounts"]] {
+    for options in
+        [&["migrate", "up", "--drop-secrets"][..], &["migrate", "up", "--without-accounts"]]
+    {
         let place = Place::new().await?;
         place.superuser.batch_execute(&format!("CREATE ROLE anon LOGIN; {HOSTED}")).await?;
         let said = run(&place.in_mail("owner"), options)?;
-        assert!(said.status.success() && !complaint(&said).contains("warning"), "{}", complaint(&said));
-        place.superuser.batch_execute("GRANT USAGE ON SCHEMA mail TO anon; SET search_path = mail").await?;
+        assert!(
+            said.status.success() && !complaint(&said).contains("warning"),
+            "{}",
+            complaint(&said)
+        );
+        place
+            .superuser
+            .batch_execute("GRANT USAGE ON SCHEMA mail TO anon; SET search_path = mail")
+            .await?;
         let open = "SELECT coalesce(string_agg(name, ' '), '') FROM (
                 SELECT oid::regclass::text FROM pg_class
                 WHERE relnamespace IN ('mail'::regnamespace, 'mailroom'::regnamespace)
                     AND relkind IN ('r', 'v', 'S')
-                    AND (has_table_privilege('anon', oid, 'SELECT, INSERT, UPDATE, DELETE, TRUNCATE')
-                        OR relkind = 'S' AND has_sequence_privilege('anon', oid, 'USAGE, SELECT, UPDATE'))
+                    AND (has_table_privilege('anon', oid,
+                        'SELECT, INSERT, UPDATE, DELETE, TRUNCATE')
+                        OR relkind = 'S' AND has_sequence_privilege('anon', oid,
+                        'USAGE, SELECT, UPDATE'))
                 UNION ALL
                 SELECT oid::regprocedure::text FROM pg_proc
                 WHERE pronamespace IN ('mail'::regnamespace, 'mailroom'::regnamespace)
                     AND prosecdef AND has_function_privilege('anon', oid, 'EXECUTE')
             ) AS open (name)";
-        assert_eq!(place.superuser.query_one(open, &[]).await?.get::<_, &str>(0), "", "{options:?}");
+        assert_eq!(
+            place.superuser.query_one(open, &[]).await?.get::<_, &str>(0),
+            "",
+            "{options:?}"
+        );
     }
     Ok(())
 }
@@ -341,8 +402,12 @@ async fn default_privileges_of_a_hosted_server_open_nothing() -> Result<()> {
 #[tokio::test]
 async fn rights_that_no_document_gives_are_named_with_what_ends_them() -> Result<()> {
     let place = Place::migrated().await?;
-    place.superuser.batch_execute(&format!("SET search_path = mail; {}", documented_grants("mail")?)).await?;
-    let said = |said: Output| String::from_utf8_lossy(&[said.stdout, said.stderr].concat()).into_owned();
+    place
+        .superuser
+        .batch_execute(&format!("SET search_path = mail; {}", documented_grants("mail")?))
+        .await?;
+    let said =
+        |said: Output| String::from_utf8_lossy(&[said.stdout, said.stderr].concat()).into_owned();
     let text = said(run(&place.in_mail("owner"), &["status"])?);
     assert!(!text.contains("no document gives"), "{text}");
     // As after a restore without privileges, and on a server with default privileges.
@@ -369,7 +434,8 @@ async fn rights_that_no_document_gives_are_named_with_what_ends_them() -> Result
         .superuser
         .batch_execute(
             "REVOKE ALL ON ALL ROUTINES IN SCHEMA mailroom FROM PUBLIC;
-            REVOKE ALL ON ALL TABLES IN SCHEMA mailroom FROM anon; REVOKE ALL ON accounts, jobs, tokens FROM anon",
+            REVOKE ALL ON ALL TABLES IN SCHEMA mailroom FROM anon; REVOKE ALL
+                ON accounts, jobs, tokens FROM anon",
         )
         .await?;
     let text = said(run(&place.in_mail("owner"), &["status"])?);

@@ -31,7 +31,10 @@ async fn the_sixth_try_has_no_verdict_on_the_code() -> Result<()> {
     for code in [Some("00042"), Some("00041"), None] {
         assert_eq!(try_code(&application, &token, code).await?, "too_many_attempts");
     }
-    assert_eq!((application.attempts(token.id).await?, application.is_used(token.id).await?), (5, false));
+    assert_eq!(
+        (application.attempts(token.id).await?, application.is_used(token.id).await?),
+        (5, false)
+    );
 
     // Another link has tries of its own.
     let fresh = recovery(&application, account, Some("00042")).await?;
@@ -126,12 +129,17 @@ async fn the_table_itself_holds_five_tries_at_most() -> Result<()> {
     let application = Application::connect(&database).await?;
     let account = application.register_and_activate("a").await?;
     let token = recovery(&application, account, None).await?;
-    for (ordinal, expected) in
-        [(0_i16, SqlState::CHECK_VIOLATION), (6, SqlState::CHECK_VIOLATION), (1, SqlState::UNIQUE_VIOLATION)]
-    {
+    for (ordinal, expected) in [
+        (0_i16, SqlState::CHECK_VIOLATION),
+        (6, SqlState::CHECK_VIOLATION),
+        (1, SqlState::UNIQUE_VIOLATION),
+    ] {
         let insert = "INSERT INTO mailroom.code_attempts VALUES ($1, 1, 0), ($1, $2, 0)";
-        let error =
-            application.client.execute(insert, &[&token.id, &ordinal]).await.expect_err("no such try");
+        let error = application
+            .client
+            .execute(insert, &[&token.id, &ordinal])
+            .await
+            .expect_err("no such try");
         assert_eq!(error.code(), Some(&expected), "{ordinal}");
     }
     Ok(())

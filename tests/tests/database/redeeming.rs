@@ -9,14 +9,16 @@ const RECOVERY: &str = "password_recovery";
 
 /// A code that is not the token's.
 fn wrong_code(token: &Token) -> String {
-    let code: u32 = token.code.as_deref().and_then(|code| code.parse().ok()).expect("the token has a code");
+    let code: u32 =
+        token.code.as_deref().and_then(|code| code.parse().ok()).expect("the token has a code");
     format!("{:05}", (code + 1) % 100_000)
 }
 
 /// Sets the clock by which tokens are judged.
 async fn set_clock(application: &Application, epoch: &str) -> Result<()> {
     let clock = format!(
-        "CREATE OR REPLACE FUNCTION mailroom.clock() RETURNS timestamptz LANGUAGE sql RETURN to_timestamp({epoch})"
+        "CREATE OR REPLACE FUNCTION mailroom.clock() RETURNS timestamptz LANGUAGE sql RETURN \
+         to_timestamp({epoch})"
     );
     Ok(application.client.batch_execute(&clock).await?)
 }
@@ -30,9 +32,13 @@ async fn an_activation_is_redeemed_once_and_activates() -> Result<()> {
     assert_eq!(application.redeem(&token.secret, ACTIVATION, None).await?, Redemption::ok(account));
     assert_eq!(application.status(account).await?, "active");
     for _ in 0..3 {
-        assert_eq!(application.redeem(&token.secret, ACTIVATION, None).await?, Redemption::refused("used"));
+        assert_eq!(
+            application.redeem(&token.secret, ACTIVATION, None).await?,
+            Redemption::refused("used")
+        );
     }
-    let recent = "WHERE consumed_at BETWEEN extract(epoch FROM now()) - 60 AND extract(epoch FROM now())";
+    let recent =
+        "WHERE consumed_at BETWEEN extract(epoch FROM now()) - 60 AND extract(epoch FROM now())";
     assert_eq!(application.count_tokens(recent).await?, 1);
     Ok(())
 }
@@ -45,7 +51,10 @@ async fn a_recovery_is_redeemed_once_with_its_code_and_changes_no_status() -> Re
     let token = application.insert_token(account, RECOVERY).await?;
     let code = token.code.as_deref();
     assert_eq!(application.redeem(&token.secret, RECOVERY, code).await?, Redemption::ok(account));
-    assert_eq!(application.redeem(&token.secret, RECOVERY, code).await?, Redemption::refused("used"));
+    assert_eq!(
+        application.redeem(&token.secret, RECOVERY, code).await?,
+        Redemption::refused("used")
+    );
     assert_eq!(application.status(account).await?, "active");
     Ok(())
 }
@@ -72,11 +81,16 @@ async fn redeeming_is_undone_with_the_transaction_around_it() -> Result<()> {
 async fn a_link_for_another_action_is_unknown() -> Result<()> {
     let database = Database::migrated()?;
     let application = Application::connect(&database).await?;
-    let (fresh, active) = (application.register("a").await?, application.register_and_activate("b").await?);
-    for (account, action, other) in [(fresh, ACTIVATION, RECOVERY), (active, RECOVERY, ACTIVATION)] {
+    let (fresh, active) =
+        (application.register("a").await?, application.register_and_activate("b").await?);
+    for (account, action, other) in [(fresh, ACTIVATION, RECOVERY), (active, RECOVERY, ACTIVATION)]
+    {
         let token = application.insert_token(account, action).await?;
         for code in [None, token.code.as_deref()] {
-            assert_eq!(application.redeem(&token.secret, other, code).await?, Redemption::refused("unknown"));
+            assert_eq!(
+                application.redeem(&token.secret, other, code).await?,
+                Redemption::refused("unknown")
+            );
         }
         assert_eq!(application.attempts(token.id).await?, 0);
         assert!(!application.is_used(token.id).await?);
@@ -98,7 +112,8 @@ async fn each_action_needs_its_status() -> Result<()> {
     ] {
         let insert = "INSERT INTO accounts (email, login, status)
             VALUES ($1, $1, $2::text::account_status) RETURNING id";
-        let row = application.client.query_one(insert, &[&format!("{action} {status}"), &status]).await?;
+        let row =
+            application.client.query_one(insert, &[&format!("{action} {status}"), &status]).await?;
         let account: i64 = row.get(0);
         let token = application.insert_token(account, action).await?;
         let code = token.code.as_deref().filter(|_| action == RECOVERY);
@@ -136,15 +151,24 @@ async fn a_token_expires_in_the_second_that_its_row_names() -> Result<()> {
     let application = Application::connect(&database).await?;
     // In 2040, after the last second of 32-bit integers.
     let expiry = 2_208_988_800_i64;
-    for (offset, verdict) in
-        [("+ 0", "expired"), ("- 1", "ok"), ("- 0.001", "ok"), ("+ 0.001", "expired"), ("+ 1e9", "expired")]
-    {
+    for (offset, verdict) in [
+        ("+ 0", "expired"),
+        ("- 1", "ok"),
+        ("- 0.001", "ok"),
+        ("+ 0.001", "expired"),
+        ("+ 1e9", "expired"),
+    ] {
         let account = application.register(offset).await?;
-        let insert = "INSERT INTO tokens (account, action, expires_at) VALUES ($1, 'activation', $2)";
+        let insert =
+            "INSERT INTO tokens (account, action, expires_at) VALUES ($1, 'activation', $2)";
         application.client.execute(insert, &[&account, &expiry]).await?;
         let token = application.newest_token(account, ACTIVATION).await?;
         set_clock(&application, &format!("{expiry} {offset}")).await?;
-        assert_eq!(application.redeem(&token.secret, ACTIVATION, None).await?.verdict, verdict, "{offset}");
+        assert_eq!(
+            application.redeem(&token.secret, ACTIVATION, None).await?.verdict,
+            verdict,
+            "{offset}"
+        );
         if verdict == "ok" {
             let query = "SELECT consumed_at FROM tokens WHERE id = $1";
             let consumed_at: i64 = application.client.query_one(query, &[&token.id]).await?.get(0);
@@ -165,7 +189,10 @@ async fn a_transaction_that_began_before_the_expiry_gains_nothing() -> Result<()
     application.client.execute(insert, &[&account]).await?;
     let token = application.newest_token(account, ACTIVATION).await?;
     application.client.query_one("SELECT pg_sleep(2.5)", &[]).await?;
-    assert_eq!(application.redeem(&token.secret, ACTIVATION, None).await?, Redemption::refused("expired"));
+    assert_eq!(
+        application.redeem(&token.secret, ACTIVATION, None).await?,
+        Redemption::refused("expired")
+    );
     Ok(())
 }
 
@@ -177,12 +204,15 @@ async fn spoil(application: &Application, account: i64, how: &str) -> Result<Tok
     application.client.execute(insert, &[&account, &expiry]).await?;
     let token = application.newest_token(account, RECOVERY).await?;
     if how.contains("exhausted") {
-        let insert =
-            "INSERT INTO mailroom.code_attempts SELECT $1, ordinal, 0 FROM generate_series(1, 5) AS ordinal";
+        let insert = "INSERT INTO mailroom.code_attempts SELECT $1, ordinal, 0 FROM \
+                      generate_series(1, 5) AS ordinal";
         application.client.execute(insert, &[&token.id]).await?;
     }
     if how.contains("used") {
-        application.client.execute("UPDATE tokens SET consumed_at = 0 WHERE id = $1", &[&token.id]).await?;
+        application
+            .client
+            .execute("UPDATE tokens SET consumed_at = 0 WHERE id = $1", &[&token.id])
+            .await?;
     }
     if how.contains("suspended") {
         application.set_status(account, "suspended").await?;
@@ -219,8 +249,10 @@ async fn what_can_be_said_without_the_code_is_said_first_and_tells_nothing_of_it
 async fn a_redeemed_token_ends_its_accounts_other_ones_of_the_same_action() -> Result<()> {
     let database = Database::migrated()?;
     let application = Application::connect(&database).await?;
-    let (account, other) =
-        (application.register_and_activate("a").await?, application.register_and_activate("b").await?);
+    let (account, other) = (
+        application.register_and_activate("a").await?,
+        application.register_and_activate("b").await?,
+    );
     let earlier = application.insert_token(account, RECOVERY).await?;
     let expired = spoil(&application, account, "expired").await?;
     let token = application.insert_token(account, RECOVERY).await?;
@@ -231,13 +263,19 @@ async fn a_redeemed_token_ends_its_accounts_other_ones_of_the_same_action() -> R
     assert_eq!(application.redeem(&token.secret, RECOVERY, code).await?, Redemption::ok(account));
     for ended in [&earlier, &later] {
         let code = ended.code.as_deref();
-        assert_eq!(application.redeem(&ended.secret, RECOVERY, code).await?, Redemption::refused("used"));
+        assert_eq!(
+            application.redeem(&ended.secret, RECOVERY, code).await?,
+            Redemption::refused("used")
+        );
     }
     for untouched in [&expired, &of_another_action, &of_another_account] {
         assert!(!application.is_used(untouched.id).await?);
     }
     let code = of_another_account.code.as_deref();
-    assert_eq!(application.redeem(&of_another_account.secret, RECOVERY, code).await?, Redemption::ok(other));
+    assert_eq!(
+        application.redeem(&of_another_account.secret, RECOVERY, code).await?,
+        Redemption::ok(other)
+    );
     Ok(())
 }
 
@@ -253,7 +291,10 @@ async fn an_activation_has_no_code_and_is_refused_with_one() -> Result<()> {
             Redemption::refused("wrong_code")
         );
     }
-    assert_eq!((application.attempts(token.id).await?, application.is_used(token.id).await?), (0, false));
+    assert_eq!(
+        (application.attempts(token.id).await?, application.is_used(token.id).await?),
+        (0, false)
+    );
     Ok(())
 }
 
@@ -277,7 +318,9 @@ async fn secrets_that_no_link_carries_are_unknown() -> Result<()> {
         let answer = application.redeem(secret, ACTIVATION, None).await?;
         assert_eq!(answer, Redemption::refused("unknown"), "{} bytes", secret.len());
     }
-    for (secret, action) in [(None, Some(ACTIVATION)), (Some(&token.secret[..]), None), (None, None)] {
+    for (secret, action) in
+        [(None, Some(ACTIVATION)), (Some(&token.secret[..]), None), (None, None)]
+    {
         let answer = application.redeem_anything(secret, action, None).await?;
         assert_eq!(answer, Redemption::refused("unknown"), "{action:?}");
     }
@@ -296,7 +339,8 @@ async fn a_redemption_writes_into_no_index() -> Result<()> {
     for login in ["a", "b", "c"] {
         application.register_and_activate(login).await?;
     }
-    let updates = "SELECT pg_stat_force_next_flush(), n_tup_upd, n_tup_hot_upd FROM pg_stat_user_tables
+    let updates =
+        "SELECT pg_stat_force_next_flush(), n_tup_upd, n_tup_hot_upd FROM pg_stat_user_tables
         WHERE relid IN ('tokens'::regclass, 'mailroom.issued_tokens'::regclass)";
     application.client.query(updates, &[]).await?;
     let rows = application.client.query(updates, &[]).await?;

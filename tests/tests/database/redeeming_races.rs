@@ -84,12 +84,14 @@ async fn of_a_hundred_connections_with_one_link_one_redeems_it() -> Result<()> {
 }
 
 #[tokio::test]
-async fn of_ten_thousand_guesses_on_a_hundred_connections_five_get_a_verdict_on_the_code() -> Result<()> {
+async fn of_ten_thousand_guesses_on_a_hundred_connections_five_get_a_verdict_on_the_code()
+-> Result<()> {
     let _race = RACE.lock().await;
     let database = Database::migrated()?;
     let application = Application::connect(&database).await?;
     let account = application.register_and_activate("a").await?;
-    let insert = "INSERT INTO tokens (account, action, code) VALUES ($1, 'password_recovery', '99999')";
+    let insert =
+        "INSERT INTO tokens (account, action, code) VALUES ($1, 'password_recovery', '99999')";
     application.client.execute(insert, &[&account]).await?;
     let token = application.newest_token(account, RECOVERY).await?;
     let verdicts = at_once(&database, 100, |index, application| {
@@ -98,7 +100,8 @@ async fn of_ten_thousand_guesses_on_a_hundred_connections_five_get_a_verdict_on_
             let mut verdicts = Vec::new();
             for guess in 0..100 {
                 let code = format!("{:05}", index * 100 + guess);
-                verdicts.push(application.redeem(&token.secret, RECOVERY, Some(&code)).await?.verdict);
+                verdicts
+                    .push(application.redeem(&token.secret, RECOVERY, Some(&code)).await?.verdict);
             }
             Ok(verdicts)
         }
@@ -122,16 +125,20 @@ async fn stricter_isolation_levels_give_no_second_ok_and_no_sixth_try() -> Resul
         for right in [true, false] {
             let token = application.insert_token(account, RECOVERY).await?;
             let code = token.code.clone().filter(|_| right).unwrap_or_default();
-            let verdicts = at_once(&database, 60, |_, application| {
-                let (token, code) = (token.clone(), code.clone());
-                async move { redeem_in(&application, isolation, &token, RECOVERY, Some(&code)).await }
-            })
-            .await?;
+            let verdicts =
+                at_once(&database, 60, |_, application| {
+                    let (token, code) = (token.clone(), code.clone());
+                    async move {
+                        redeem_in(&application, isolation, &token, RECOVERY, Some(&code)).await
+                    }
+                })
+                .await?;
             let tally = tally(&verdicts);
             let times = |verdict| tally.get(verdict).copied().unwrap_or_default();
             assert_eq!(times("ok"), usize::from(right), "{isolation}: {tally:?}");
             assert!(right || (1..=5).contains(&times("wrong_code")), "{isolation}: {tally:?}");
-            let refused = times("used") + times("too_many_attempts") + times("serialization failure");
+            let refused =
+                times("used") + times("too_many_attempts") + times("serialization failure");
             assert_eq!(times("ok") + times("wrong_code") + refused, 60, "{isolation}: {tally:?}");
         }
     }
@@ -150,7 +157,9 @@ async fn of_a_hundred_links_of_one_account_one_is_redeemed() -> Result<()> {
     }
     let verdicts = at_once(&database, 100, |index, application| {
         let token = tokens[index].clone();
-        async move { Ok(application.redeem(&token.secret, RECOVERY, token.code.as_deref()).await?.verdict) }
+        async move {
+            Ok(application.redeem(&token.secret, RECOVERY, token.code.as_deref()).await?.verdict)
+        }
     })
     .await?;
     assert_eq!(tally(&verdicts), BTreeMap::from([("ok", 1), ("used", 99)]));
@@ -161,7 +170,8 @@ async fn of_a_hundred_links_of_one_account_one_is_redeemed() -> Result<()> {
 async fn until_one_waits(application: &Application) -> Result<()> {
     let began = Instant::now();
     let waiting = "SELECT count(*) FROM pg_stat_activity
-        WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE '%mailroom.redeem%'";
+        WHERE datname = current_database() AND wait_event_type = 'Lock'
+            AND query LIKE '%mailroom.redeem%'";
     while application.client.query_one(waiting, &[]).await?.get::<_, i64>(0) == 0 {
         if began.elapsed() > PATIENCE {
             bail!("no call to mailroom.redeem waits for a lock after {PATIENCE:?}");
@@ -171,7 +181,10 @@ async fn until_one_waits(application: &Application) -> Result<()> {
     Ok(())
 }
 
-async fn redeem_in_background(database: &Database, token: &Token) -> Result<JoinHandle<Result<Redemption>>> {
+async fn redeem_in_background(
+    database: &Database,
+    token: &Token,
+) -> Result<JoinHandle<Result<Redemption>>> {
     let (application, token) = (Application::connect(database).await?, token.clone());
     Ok(tokio::spawn(async move { Ok(application.redeem(&token.secret, ACTIVATION, None).await?) }))
 }
@@ -216,7 +229,10 @@ async fn a_token_that_expires_while_its_redemption_waits_is_expired() -> Result<
     application.client.execute(insert, &[&account]).await?;
     let token = application.newest_token(account, ACTIVATION).await?;
     application.client.batch_execute("BEGIN").await?;
-    application.client.execute("SELECT FROM accounts WHERE id = $1 FOR UPDATE", &[&account]).await?;
+    application
+        .client
+        .execute("SELECT FROM accounts WHERE id = $1 FOR UPDATE", &[&account])
+        .await?;
     let redemption = redeem_in_background(&database, &token).await?;
     until_one_waits(&observer).await?;
     sleep(Duration::from_millis(2500)).await;
@@ -225,8 +241,14 @@ async fn a_token_that_expires_while_its_redemption_waits_is_expired() -> Result<
     Ok(())
 }
 
-/// What one of many does to a few accounts for some time. Nobody takes more than one account in a transaction.
-async fn live(application: Application, index: usize, accounts: Vec<i64>, until: Instant) -> Result<usize> {
+/// What one of many does to a few accounts for some time. Nobody takes more than one account in a
+/// transaction.
+async fn live(
+    application: Application,
+    index: usize,
+    accounts: Vec<i64>,
+    until: Instant,
+) -> Result<usize> {
     let mut done = 0;
     while Instant::now() < until {
         let account = accounts[(index * 7 + done * 13) % accounts.len()];
@@ -241,7 +263,10 @@ async fn live(application: Application, index: usize, accounts: Vec<i64>, until:
                 let insert = "INSERT INTO accounts (id, email, login, status)
                     VALUES ($1, 'login ' || $1::bigint, 'login ' || $1::bigint, 'active')";
                 application.client.execute(delete, &[&account]).await?;
-                application.client.execute(&format!("{insert} ON CONFLICT DO NOTHING"), &[&account]).await?;
+                application
+                    .client
+                    .execute(&format!("{insert} ON CONFLICT DO NOTHING"), &[&account])
+                    .await?;
             }
             _ => {
                 if let Some(row) = application.client.query_opt(newest, &[&account]).await? {
@@ -260,7 +285,8 @@ async fn live(application: Application, index: usize, accounts: Vec<i64>, until:
 }
 
 #[tokio::test]
-async fn redeeming_requesting_suspending_and_deleting_never_block_each_other_for_good() -> Result<()> {
+async fn redeeming_requesting_suspending_and_deleting_never_block_each_other_for_good() -> Result<()>
+{
     let _race = RACE.lock().await;
     let database = Database::migrated()?;
     let application = Application::connect(&database).await?;
@@ -272,8 +298,10 @@ async fn redeeming_requesting_suspending_and_deleting_never_block_each_other_for
         accounts.push(application.client.query_one(insert, &[]).await?.get(0));
     }
     let until = Instant::now() + Duration::from_secs(5);
-    let done = at_once(&database, 24, |index, application| live(application, index, accounts.clone(), until))
-        .await?;
+    let done = at_once(&database, 24, |index, application| {
+        live(application, index, accounts.clone(), until)
+    })
+    .await?;
     assert!(done.iter().sum::<usize>() > 200, "{done:?}");
     let deadlocks = "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()";
     assert_eq!(application.client.query_one(deadlocks, &[]).await?.get::<_, i64>(0), 0);
@@ -286,15 +314,23 @@ async fn a_use_is_durable_once_it_is_answered() -> Result<()> {
     let database = Database::create_on(&cluster.url("postgres"))?.migrate()?;
     let application = Application::connect(&database).await?;
     let account = application.register_and_activate("a").await?;
-    let (used, tried) =
-        (application.insert_token(account, RECOVERY).await?, application.register_and_activate("b").await?);
+    let (used, tried) = (
+        application.insert_token(account, RECOVERY).await?,
+        application.register_and_activate("b").await?,
+    );
     let tried = application.insert_token(tried, RECOVERY).await?;
     assert_eq!(application.redeem(&tried.secret, RECOVERY, Some("")).await?.verdict, "wrong_code");
-    assert_eq!(application.redeem(&used.secret, RECOVERY, used.code.as_deref()).await?.verdict, "ok");
+    assert_eq!(
+        application.redeem(&used.secret, RECOVERY, used.code.as_deref()).await?.verdict,
+        "ok"
+    );
     cluster.stop(mailroom_tests::postgres::Shutdown::Immediate)?;
     cluster.start_again()?;
     let application = Application::connect(&database).await.context("after the restart")?;
-    assert_eq!(application.redeem(&used.secret, RECOVERY, used.code.as_deref()).await?.verdict, "used");
+    assert_eq!(
+        application.redeem(&used.secret, RECOVERY, used.code.as_deref()).await?.verdict,
+        "used"
+    );
     assert_eq!(application.attempts(tried.id).await?, 1);
     Ok(())
 }

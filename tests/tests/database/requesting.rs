@@ -44,8 +44,10 @@ async fn a_recovery_is_made_for_the_email_or_login_of_an_active_account() -> Res
         application.request(who, RECOVERY).await?;
         let token = application.newest_token(account, RECOVERY).await?;
         assert_eq!(token.secret.len(), 32);
-        let fresh =
-            format!("WHERE id = {} AND expires_at - extract(epoch FROM now()) BETWEEN 840 AND 901", token.id);
+        let fresh = format!(
+            "WHERE id = {} AND expires_at - extract(epoch FROM now()) BETWEEN 840 AND 901",
+            token.id
+        );
         assert_eq!(application.count_tokens(&fresh).await?, 1);
         let answer = application.redeem(&token.secret, RECOVERY, token.code.as_deref()).await?;
         assert_eq!(answer.account, Some(account));
@@ -81,7 +83,8 @@ async fn accounts_of_another_status_get_nothing() -> Result<()> {
         ("suspended", ACTIVATION, 0),
         ("suspended", RECOVERY, 0),
     ] {
-        let insert = "INSERT INTO accounts (email, login, status) VALUES ($1, $1, $2::text::account_status)";
+        let insert =
+            "INSERT INTO accounts (email, login, status) VALUES ($1, $1, $2::text::account_status)";
         let who = format!("{status} {action}");
         application.client.execute(insert, &[&who, &status]).await?;
         application.client.execute("DELETE FROM tokens", &[]).await?;
@@ -204,7 +207,11 @@ async fn no_more_than_the_ceiling_is_made_in_its_period() -> Result<()> {
             made_ago(&application, account, ago).await?;
         }
         request_with(&application, "a", RECOVERY, &format!("'60 s'{limits}")).await?;
-        assert_eq!(application.count_tokens("").await?, made + more, "{made} of {ago} s ago{limits}");
+        assert_eq!(
+            application.count_tokens("").await?,
+            made + more,
+            "{made} of {ago} s ago{limits}"
+        );
     }
     Ok(())
 }
@@ -214,7 +221,8 @@ async fn limits_of_no_sense_are_refused_whoever_is_named() -> Result<()> {
     let database = Database::migrated()?;
     let application = Application::connect(&database).await?;
     application.register_and_activate("a").await?;
-    for limits in ["'-1 s'", "'1 s', 0", "'1 s', -1", "'1 s', NULL", "'1 s', 1, '-1 hour'", "'1 s', 1, NULL"]
+    for limits in
+        ["'-1 s'", "'1 s', 0", "'1 s', -1", "'1 s', NULL", "'1 s', 1, '-1 hour'", "'1 s', 1, NULL"]
     {
         for who in ["a", "nobody"] {
             let error = request_with(&application, who, RECOVERY, limits).await.expect_err(limits);
@@ -269,15 +277,17 @@ async fn requests_for_a_hundred_people_at_once_make_a_hundred_tokens() -> Result
     let _race = RACE.lock().await;
     let database = Database::migrated()?;
     let application = Application::connect(&database).await?;
-    let insert =
-        "INSERT INTO accounts (email, login, status) SELECT n, n, 'active' FROM generate_series(0, 99) n";
+    let insert = "INSERT INTO accounts (email, login, status) SELECT n, n, 'active' FROM \
+                  generate_series(0, 99) n";
     application.client.execute(insert, &[]).await?;
     at_once(&database, 100, |index, application| async move {
         Ok(application.request(&index.to_string(), RECOVERY).await?)
     })
     .await?;
-    let row =
-        application.client.query_one("SELECT count(*), count(DISTINCT account) FROM tokens", &[]).await?;
+    let row = application
+        .client
+        .query_one("SELECT count(*), count(DISTINCT account) FROM tokens", &[])
+        .await?;
     assert_eq!((row.get::<_, i64>(0), row.get::<_, i64>(1)), (100, 100));
     Ok(())
 }
@@ -291,7 +301,8 @@ async fn a_request_waits_for_nobody() -> Result<()> {
     let insert = "INSERT INTO tokens (account, action) VALUES ($1, 'password_recovery')";
     let at_once = Duration::from_secs(60);
 
-    // Somebody else's request that is not committed is a cooldown; once it is rolled back it is none.
+    // Somebody else's request that is not committed is a cooldown; once it is rolled back it is
+    // none.
     other.client.batch_execute("BEGIN").await?;
     other.request("a", RECOVERY).await?;
     timeout(at_once, application.request("a@example.test", RECOVERY)).await??;
@@ -300,10 +311,17 @@ async fn a_request_waits_for_nobody() -> Result<()> {
     application.request("a", RECOVERY).await?;
     assert_eq!(application.count_tokens("WHERE action = 'password_recovery'").await?, 1);
 
-    // Neither does it wait for whoever changes the account's status, or uses a token of it; it makes nothing meanwhile.
-    application.client.batch_execute("DELETE FROM tokens WHERE action = 'password_recovery'").await?;
+    // Neither does it wait for whoever changes the account's status, or uses a token of it; it
+    // makes nothing meanwhile.
+    application
+        .client
+        .batch_execute("DELETE FROM tokens WHERE action = 'password_recovery'")
+        .await?;
     other.client.batch_execute("BEGIN").await?;
-    other.client.execute("UPDATE accounts SET status = 'suspended' WHERE id = $1", &[&account]).await?;
+    other
+        .client
+        .execute("UPDATE accounts SET status = 'suspended' WHERE id = $1", &[&account])
+        .await?;
     other.client.execute(insert, &[&account]).await?;
     timeout(at_once, application.request("a", RECOVERY)).await??;
     other.client.batch_execute("ROLLBACK").await?;
@@ -318,7 +336,8 @@ async fn a_name_that_reads_like_an_account_of_the_lock_hinders_nobody() -> Resul
         (Application::connect(&database).await?, Application::connect(&database).await?);
     let account = application.register_and_activate("a").await?;
     other.client.batch_execute("BEGIN").await?;
-    for who in [format!("{account}"), format!("of account {account}"), format!("account {account}")] {
+    for who in [format!("{account}"), format!("of account {account}"), format!("account {account}")]
+    {
         other.request(&who, RECOVERY).await?;
     }
     application.request("a", RECOVERY).await?;
@@ -336,7 +355,8 @@ async fn every_request_is_a_commit_that_waits_for_the_disk() -> Result<()> {
     for who in ["nobody", "provisioned", "active", "active", ""] {
         application.client.batch_execute("BEGIN").await?;
         application.request(who, RECOVERY).await?;
-        let query = "SELECT pg_current_xact_id_if_assigned() IS NOT NULL, pg_current_wal_insert_lsn()::text";
+        let query = "SELECT pg_current_xact_id_if_assigned() IS NOT NULL, \
+                     pg_current_wal_insert_lsn()::text";
         let row = application.client.query_one(query, &[]).await?;
         assert!(row.get::<_, bool>(0), "{who}");
         let before: String = row.get(1);
@@ -349,7 +369,8 @@ async fn every_request_is_a_commit_that_waits_for_the_disk() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_request_for_an_account_that_is_locked_waits_for_nobody_and_makes_nothing() -> Result<()> {
+async fn a_request_for_an_account_that_is_locked_waits_for_nobody_and_makes_nothing() -> Result<()>
+{
     let database = Database::migrated()?;
     let (application, other) =
         (Application::connect(&database).await?, Application::connect(&database).await?);
@@ -378,7 +399,8 @@ async fn a_request_takes_no_lock_that_every_role_can_take() -> Result<()> {
     }
     // But for the one by which collectors go to sleep.
     let query = "SELECT count(*) FROM pg_locks
-        WHERE pid = pg_backend_pid() AND locktype = 'advisory' AND (objsubid <> 2 OR classid <> 1835100524)";
+        WHERE pid = pg_backend_pid() AND locktype = 'advisory'
+            AND (objsubid <> 2 OR classid <> 1835100524)";
     assert_eq!(application.client.query_one(query, &[]).await?.get::<_, i64>(0), 0);
     Ok(())
 }
@@ -396,7 +418,8 @@ async fn a_plan_that_was_made_on_empty_tables_reads_no_full_table_later() -> Res
         application.redeem(&[0; 32], RECOVERY, None).await?;
     }
     let filler = database.connect().await?;
-    let fill = "ALTER TABLE accounts SET (autovacuum_enabled = off); ALTER TABLE tokens SET (autovacuum_enabled = off);
+    let fill = "ALTER TABLE accounts SET (autovacuum_enabled = off); ALTER TABLE tokens
+        SET (autovacuum_enabled = off);
         INSERT INTO accounts (email, login) SELECT n, n FROM generate_series(1, 20000) n";
     filler.batch_execute(fill).await?;
     // Of this session alone, and after its transaction at the latest.

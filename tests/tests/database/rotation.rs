@@ -17,7 +17,8 @@ const ACCOUNTS: i32 = 6_000;
 const AT_ONCE: i32 = 50;
 /// How many tokens the reader has when the key changes for the first time, the second time, …
 const CHANGES: [usize; 3] = [1_000, 2_500, 4_000];
-/// How many more accounts register meanwhile; the rest waits for the change, so that each key has something to sign.
+/// How many more accounts register meanwhile; the rest waits for the change, so that each key has
+/// something to sign.
 const AHEAD: usize = 1_000;
 
 fn output(command: &mut Command) -> Result<String> {
@@ -30,9 +31,9 @@ fn output(command: &mut Command) -> Result<String> {
 fn new_key(format: &str) -> Result<[String; 2]> {
     let signing = output(program::mailroom()?.args(["keygen", "--token-format", format]))?;
     let verifying = match format {
-        "v3" => {
-            output(program::mailroom()?.args(["keygen", "--public"]).env("MAILROOM_SIGNING_KEY", &signing))?
-        }
+        "v3" => output(
+            program::mailroom()?.args(["keygen", "--public"]).env("MAILROOM_SIGNING_KEY", &signing),
+        )?,
         _ => signing.clone(),
     };
     Ok([signing, verifying])
@@ -54,7 +55,8 @@ fn accepted(tokens: &[&str], keys: &[&str], folder: &Path) -> Result<usize> {
     Ok(verdicts.lines().filter(|verdict| *verdict == "valid").count())
 }
 
-/// Reads all tokens; each time that enough have come, the collector gets a new first key and keeps the one before.
+/// Reads all tokens; each time that enough have come, the collector gets a new first key and keeps
+/// the one before.
 fn change_keys(
     collector: &mut Collector,
     keys: &[[String; 2]],
@@ -97,7 +99,8 @@ async fn no_token_is_lost_while_keys_change(format: &str) -> Result<()> {
     for first in (1..=ACCOUNTS).step_by(AT_ONCE.try_into()?) {
         let last = first + AT_ONCE - 1;
         let due = usize::try_from(last)?;
-        let may_register = |changes: &usize| CHANGES.get(*changes).is_none_or(|change| due <= change + AHEAD);
+        let may_register =
+            |changes: &usize| CHANGES.get(*changes).is_none_or(|change| due <= change + AHEAD);
         if changed.wait_for(may_register).await.is_err() {
             // The reader has failed, and says why below.
             break;
@@ -120,7 +123,11 @@ async fn no_token_is_lost_while_keys_change(format: &str) -> Result<()> {
     for key in &verifying {
         alone.push(accepted(&tokens, &[key], folder.path())?);
     }
-    assert_eq!(alone.iter().sum::<usize>(), tokens.len(), "each token is signed with one key: {alone:?}");
+    assert_eq!(
+        alone.iter().sum::<usize>(),
+        tokens.len(),
+        "each token is signed with one key: {alone:?}"
+    );
     assert!(alone.iter().all(|count| *count > 0), "each key signed some: {alone:?}");
     Ok(())
 }

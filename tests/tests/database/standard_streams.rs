@@ -1,4 +1,5 @@
-//! Standard output and standard error that are closed, discarded or left by their readers, or end within a line.
+//! Standard output and standard error that are closed, discarded or left by their readers, or end
+//! within a line.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, pipe};
@@ -36,11 +37,15 @@ async fn a_standard_output_that_discards_the_lines_is_refused_and_the_cursor_sta
     let client = database.connect().await?;
     register(&client, 1..=20).await?;
     for redirection in [">&-", ">/dev/null", "1<>/dev/null"] {
-        let output = redirected(&collector::on_base_schema(database.url())?, redirection).output()?;
+        let output =
+            redirected(&collector::on_base_schema(database.url())?, redirection).output()?;
         let errors = String::from_utf8(output.stderr)?;
         assert_eq!(output.status.code(), Some(2), "{redirection}: {errors}");
         let sentence = "mailroom: standard output is closed or discards what is written to it";
-        assert!(errors.starts_with(sentence) && errors.lines().count() == 1, "{redirection}: {errors}");
+        assert!(
+            errors.starts_with(sentence) && errors.lines().count() == 1,
+            "{redirection}: {errors}"
+        );
         assert_eq!(cursor(&client).await?, 0, "{redirection}");
     }
     Ok(())
@@ -55,7 +60,8 @@ async fn a_collector_whose_log_nobody_reads_goes_on_and_receives_notifications()
     // Only a notification can be what sends the second line.
     command.args(["--batch-timeout", "0", "--healthcheck-interval", "1h", "--poll-interval", "1h"]);
     let mut child = command.stdout(Stdio::piped()).stderr(without_reader()?).spawn()?;
-    let mut lines = BufReader::new(child.stdout.take().context("standard output is a pipe")?).lines();
+    let mut lines =
+        BufReader::new(child.stdout.take().context("standard output is a pipe")?).lines();
     assert!(lines.next().context("a line")??.contains(",user1,"));
     register(&client, 2..=2).await?;
     assert!(lines.next().context("another line")??.contains(",user2,"));
@@ -82,7 +88,8 @@ fn a_failure_that_nobody_can_read_has_its_status_all_the_same() -> Result<()> {
         (&["keygen", "--output", "/nowhere/key"], 1),
     ] {
         let mut command = program::mailroom()?;
-        let code = command.args(arguments).stdin(Stdio::null()).stderr(without_reader()?).status()?.code();
+        let code =
+            command.args(arguments).stdin(Stdio::null()).stderr(without_reader()?).status()?.code();
         assert_eq!(code, Some(status), "{arguments:?}");
     }
     Ok(())
@@ -90,12 +97,15 @@ fn a_failure_that_nobody_can_read_has_its_status_all_the_same() -> Result<()> {
 
 #[test]
 fn an_output_that_nobody_reads_is_a_failure() -> Result<()> {
-    for arguments in
-        [&["verify", "--action", "activate", "x"][..], &["sign", "--action", "activate"], &["keygen"]]
-    {
+    for arguments in [
+        &["verify", "--action", "activate", "x"][..],
+        &["sign", "--action", "activate"],
+        &["keygen"],
+    ] {
         let mut command = program::mailroom()?;
         command.args(arguments).env("MAILROOM_SECRET_KEY", KEY).stdin(Stdio::null());
-        let output = command.stdout(without_reader()?).stderr(Stdio::piped()).spawn()?.wait_with_output()?;
+        let output =
+            command.stdout(without_reader()?).stderr(Stdio::piped()).spawn()?.wait_with_output()?;
         let errors = String::from_utf8(output.stderr)?;
         assert_eq!(output.status.code(), Some(1), "{arguments:?}: {errors}");
         assert!(
@@ -114,7 +124,8 @@ async fn a_killed_collector_leaves_whole_lines_in_a_pipe_that_outlives_it() -> R
     let client = database.connect().await?;
     register(&client, 1..=3_000).await?;
     let (mut reader, writer) = pipe()?;
-    // A line of about 25,000 bytes, so that the four that are sent at first do not fit into the pipe.
+    // A line of about 25,000 bytes, so that the four that are sent at first do not fit into the
+    // pipe.
     let start = || -> Result<Collector> {
         let mut command = collector::on_base_schema(database.url())?;
         command.args(["--batch-limit", "200", "--batch-timeout", "0"]);
@@ -144,7 +155,8 @@ async fn a_killed_collector_leaves_whole_lines_in_a_pipe_that_outlives_it() -> R
     let text = String::from_utf8(reading.join().expect("the reader does not panic")?)?;
     assert!(text.ends_with('\n'));
     assert!(text.lines().count() > 15, "nothing was in the pipe when the first one was killed");
-    let (empty, lines): (Vec<_>, Vec<_>) = text.split_inclusive('\n').partition(|line| *line == "\n");
+    let (empty, lines): (Vec<_>, Vec<_>) =
+        text.split_inclusive('\n').partition(|line| *line == "\n");
     assert_eq!(empty.len(), 1, "the second one continues a pipe that is not empty");
     for line in lines {
         assert_eq!(collector::items(line)?.len(), 200);
@@ -157,12 +169,14 @@ async fn a_line_feed_precedes_the_first_line_in_a_file_that_is_not_empty() -> Re
     let database = Database::with_base_schema()?;
     let client = database.connect().await?;
     let file = tempfile::NamedTempFile::new()?;
-    for (number, left, line_feed) in [(1, "1,cut\nsho", "\n"), (2, "1,whole\n", "\n"), (3, "", "")] {
+    for (number, left, line_feed) in [(1, "1,cut\nsho", "\n"), (2, "1,whole\n", "\n"), (3, "", "")]
+    {
         std::fs::write(&file, left)?;
         register(&client, number..=number).await?;
         let mut command = collector::on_base_schema(database.url())?;
         let output = File::options().append(true).open(&file)?;
-        let collector = Collector::start_writing_to(command.args(["--batch-timeout", "0"]), output)?;
+        let collector =
+            Collector::start_writing_to(command.args(["--batch-timeout", "0"]), output)?;
         while cursor(&client).await? < i64::from(number) {
             tokio::time::sleep(std::time::Duration::from_millis(20)).await;
         }

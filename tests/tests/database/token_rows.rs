@@ -39,11 +39,19 @@ async fn nothing_of_a_token_can_be_changed_but_its_use() -> Result<()> {
     ] {
         // A use besides makes it no better.
         for use_too in ["", ", consumed_at = 1"] {
-            let update = format!("UPDATE tokens SET {column} = {value}{use_too} WHERE id = {}", token.id);
+            let update =
+                format!("UPDATE tokens SET {column} = {value}{use_too} WHERE id = {}", token.id);
             let refusal = refusal(&application.client, &update).await?;
             assert_eq!(refusal.code(), &SqlState::INTEGRITY_CONSTRAINT_VIOLATION, "{update}");
-            assert_eq!((refusal.table(), refusal.column()), (Some("tokens"), Some(column)), "{update}");
-            assert_eq!(refusal.message(), format!("the {column} of token {} cannot be changed", token.id));
+            assert_eq!(
+                (refusal.table(), refusal.column()),
+                (Some("tokens"), Some(column)),
+                "{update}"
+            );
+            assert_eq!(
+                refusal.message(),
+                format!("the {column} of token {} cannot be changed", token.id)
+            );
             assert_eq!(rows(&application.client).await?, before, "{update}");
         }
     }
@@ -57,7 +65,8 @@ async fn the_refusal_quotes_neither_secret_nor_code() -> Result<()> {
     let account = application.register("a").await?;
     let token = application.newest_token(account, "activation").await?;
     let error =
-        refusal(&application.client, "UPDATE tokens SET secret = '\\xabcdef', code = '98765'").await?;
+        refusal(&application.client, "UPDATE tokens SET secret = '\\xabcdef', code = '98765'")
+            .await?;
     let said = format!("{error:?}");
     let secret = hexadecimal(&token.secret);
     for part in [&secret, token.code.as_deref().context("it has a code")?, "abcdef", "98765"] {
@@ -75,7 +84,8 @@ async fn a_token_is_used_once_and_for_good() -> Result<()> {
     let before = rows(&application.client).await?;
     for value in ["NULL", "consumed_at + 1", "0"] {
         let refusal =
-            refusal(&application.client, &format!("UPDATE tokens SET consumed_at = {value}")).await?;
+            refusal(&application.client, &format!("UPDATE tokens SET consumed_at = {value}"))
+                .await?;
         assert_eq!(refusal.column(), Some("consumed_at"));
         assert_eq!(rows(&application.client).await?, before);
     }
@@ -90,7 +100,8 @@ async fn writing_what_is_there_already_is_no_change() -> Result<()> {
     application.client.batch_execute("UPDATE tokens SET consumed_at = 1").await?;
     let before = rows(&application.client).await?;
     let update =
-        "UPDATE tokens SET id = id, action = action, secret = secret, code = code, account = account,
+        "UPDATE tokens SET id = id, action = action, secret = secret, code = code, account =
+        account,
         expires_at = expires_at, created_at = created_at, consumed_at = consumed_at";
     assert_eq!(application.client.execute(update, &[]).await?, 1);
     assert_eq!(rows(&application.client).await?, before);
@@ -105,7 +116,8 @@ async fn one_refused_row_refuses_the_whole_statement() -> Result<()> {
         application.register(login).await?;
     }
     let before = rows(&application.client).await?;
-    let mixed = "UPDATE tokens SET consumed_at = 1, expires_at = CASE id WHEN 2 THEN 0 ELSE expires_at END";
+    let mixed =
+        "UPDATE tokens SET consumed_at = 1, expires_at = CASE id WHEN 2 THEN 0 ELSE expires_at END";
     assert_eq!(refusal(&application.client, mixed).await?.column(), Some("expires_at"));
     let upsert = "INSERT INTO tokens (id, account, action) VALUES (1, 1, 'activation')
         ON CONFLICT (id) DO UPDATE SET secret = excluded.secret";
@@ -152,8 +164,10 @@ async fn consumed_ids_are_those_of_the_verifiers() -> Result<()> {
     for login in 0..50 {
         application.register(&login.to_string()).await?;
     }
-    let rows =
-        application.client.query("SELECT secret, mailroom.consumed_id(secret) FROM tokens", &[]).await?;
+    let rows = application
+        .client
+        .query("SELECT secret, mailroom.consumed_id(secret) FROM tokens", &[])
+        .await?;
     for row in &rows {
         let secret: [u8; 32] = row.get::<_, &[u8]>(0).try_into()?;
         assert_eq!(row.get::<_, &[u8]>(1), ConsumedId::of(&Secret::from(secret)).as_bytes());
@@ -180,7 +194,10 @@ async fn a_token_is_found_by_its_consumed_id_through_the_index() -> Result<()> {
     let query = "SELECT id FROM mailroom.issued_tokens WHERE consumed_id = $1";
     let found = application.client.query(query, &[&id]).await?;
     assert_eq!(found.iter().map(|row| row.get(0)).collect::<Vec<i64>>(), [1234]);
-    let plan = application.client.query(&format!("EXPLAIN {}", query.replace("$1", "'\\x00'")), &[]).await?;
+    let plan = application
+        .client
+        .query(&format!("EXPLAIN {}", query.replace("$1", "'\\x00'")), &[])
+        .await?;
     let plan: Vec<String> = plan.iter().map(|row| row.get(0)).collect();
     assert!(plan[0].contains("Index Scan using issued_tokens_consumed_id_key"), "{plan:?}");
     Ok(())

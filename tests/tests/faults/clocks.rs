@@ -22,7 +22,8 @@ fn start(trial: &Trial, clock: &WrongClock, name: &str, shift: i64) -> Result<Me
 /// How far the clock of whoever wrote this log is ahead.
 fn shift_in(log: &str) -> Result<i64> {
     // 2026-01-31T23:59:59.999999Z
-    let time = log.split_once('T').and_then(|(_, rest)| rest.get(..8)).context("no time in the log")?;
+    let time =
+        log.split_once('T').and_then(|(_, rest)| rest.get(..8)).context("no time in the log")?;
     let parts: Vec<i64> = time.split(':').map(str::parse).collect::<Result<_, _>>()?;
     let seconds = parts.iter().fold(0, |sum, part| 60 * sum + part);
     let now = i64::try_from(SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs())?;
@@ -30,7 +31,8 @@ fn shift_in(log: &str) -> Result<i64> {
     Ok(if ahead > DAY / 2 { ahead - DAY } else { ahead })
 }
 
-/// Tokens live for a quarter of an hour, so a collector that asked its own clock would find all of them expired, or none ever.
+/// Tokens live for a quarter of an hour, so a collector that asked its own clock would find all of
+/// them expired, or none ever.
 #[tokio::test]
 async fn collectors_whose_clocks_are_an_hour_off_lose_and_repeat_nothing() -> Result<()> {
     let mut trial = Trial::start(Database::migrated()?).await?;
@@ -54,7 +56,8 @@ async fn collectors_whose_clocks_are_an_hour_off_lose_and_repeat_nothing() -> Re
     let tally = trial.end(vec![behind]).await?;
     assert_eq!((tally.tokens, tally.arrived), (tokens(), tokens()));
     // Nothing is recorded by the clock of a collector.
-    let odd = "SELECT count(*) FROM mailroom.delivery_attempts WHERE abs(extract(epoch FROM clock_timestamp() - happened_at)) > 300";
+    let odd = "SELECT count(*) FROM mailroom.delivery_attempts WHERE abs(extract(epoch FROM \
+               clock_timestamp() - happened_at)) > 300";
     assert_eq!(trial.client.query_one(odd, &[]).await?.get::<_, i64>(0), 0);
     Ok(())
 }

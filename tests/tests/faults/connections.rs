@@ -14,7 +14,10 @@ use tokio::time::sleep;
 const STALL: Duration = Duration::from_secs(20);
 
 /// A queue with a collector that reaches it through a proxy, and one that is not disturbed.
-async fn beside_a_proxy(cluster: &Cluster, deadlines: Deadlines) -> Result<(Trial, Proxy, Vec<Member>)> {
+async fn beside_a_proxy(
+    cluster: &Cluster,
+    deadlines: Deadlines,
+) -> Result<(Trial, Proxy, Vec<Member>)> {
     let database = Database::create_on(&cluster.url("postgres"))?.migrate()?;
     let mut trial = Trial::start(database).await?;
     trial.deadlines = deadlines;

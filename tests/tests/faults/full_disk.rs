@@ -37,7 +37,8 @@ async fn a_disk_that_is_full_for_a_while_loses_nothing() -> Result<()> {
     let mut collectors = vec![trial.collector("one", pace)?, trial.collector("two", pace)?];
     trial.register(tokens() / 4).await?;
     trial.moment(0, Duration::ZERO).await?;
-    // They stand still until the disk is full, so that something still waits then, however long it takes to fill it.
+    // They stand still until the disk is full, so that something still waits then, however long it
+    // takes to fill it.
     for collector in &mut collectors {
         collector.collector().signal(Signal::STOP)?;
     }
@@ -45,7 +46,8 @@ async fn a_disk_that_is_full_for_a_while_loses_nothing() -> Result<()> {
     disk::fill(&administrator, &cluster.disk()).await?;
     trial.history.note_at_risk("full disks", &trial.client).await?;
     ensure!(trial.register(tokens()).await.is_err(), "the disk is not full");
-    // Rows that are deleted make room, so that something is claimed at any time and cannot be settled.
+    // Rows that are deleted make room, so that something is claimed at any time and cannot be
+    // settled.
     let watch = Watch::start(&trial.database);
     for collector in &mut collectors {
         collector.collector().signal(Signal::CONT)?;

@@ -11,7 +11,8 @@ use mailroom_tests::workload::LateWriters;
 #[tokio::test]
 async fn commits_out_of_order_by_fifty_writers_lose_and_repeat_nothing() -> Result<()> {
     let mut trial = Trial::start(Database::migrated()?).await?;
-    let collectors = vec![trial.collector("one", Pace::default())?, trial.collector("two", Pace::default())?];
+    let collectors =
+        vec![trial.collector("one", Pace::default())?, trial.collector("two", Pace::default())?];
     let writers = LateWriters {
         writers: 50,
         transactions: faults(40),

@@ -1,7 +1,8 @@
-//! `mailroom send` in an installation of which everything is killed: senders, collectors, the database, connections.
+//! `mailroom send` in an installation of which everything is killed: senders, collectors, the
+//! database, connections.
 //!
-//! Answers are dropped at every point: of the provider before and after it has accepted a mail, of the sender, and of the database
-//! before and after it has committed a claim or a settlement.
+//! Answers are dropped at every point: of the provider before and after it has accepted a mail, of
+//! the sender, and of the database before and after it has committed a claim or a settlement.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -29,7 +30,8 @@ const CONNECTIONS: usize = 2;
 const SENT: &str =
     "SELECT count(DISTINCT token) FROM mailroom.delivery_attempts WHERE outcome::text = 'sent'";
 
-/// How long a token lives, in seconds: longer than any waits for the next start of something. Pauses after refusals grow to a 24th.
+/// How long a token lives, in seconds: longer than any waits for the next start of something.
+/// Pauses after refusals grow to a 24th.
 const LIFETIME: u64 = 2 * 3_600;
 
 /// How long nothing may be sent: until leases end, or the longest pause after refusals.
@@ -127,7 +129,8 @@ impl Installation {
             .map(|server| Ok(Provider { way: Proxy::start(server.port)?, server }))
             .collect::<Result<Vec<_>>>()?;
         let ports: Vec<u16> = providers.iter().map(|provider| provider.way.port()).collect();
-        let configurations = (0..collectors).map(|_| configuration(&ports)).collect::<Result<_>>()?;
+        let configurations =
+            (0..collectors).map(|_| configuration(&ports)).collect::<Result<_>>()?;
         let random = fastrand::Rng::with_seed(17);
         let mut installation = Self {
             cluster,
@@ -148,13 +151,15 @@ impl Installation {
     fn collector(&self, number: usize) -> Result<Collector> {
         let mut command = collector::command(&self.to_database.url(self.database.name()))?;
         let program = command.get_program().to_string_lossy().into_owned();
-        let sender = format!("'{program}' send --config '{}'", self.configurations[number].file().display());
+        let sender =
+            format!("'{program}' send --config '{}'", self.configurations[number].file().display());
         command.args(["--batch-timeout", "0", "--poll-interval", "500ms", "--sender", &sender]);
         command.args(["--lease", NEAR.lease, "--sender-timeout", NEAR.sender_timeout]);
         Collector::start(&mut command)
     }
 
-    /// Kills everything in turn while mails are sent. Returns how many faults could double a mail where nobody knows its key.
+    /// Kills everything in turn while mails are sent. Returns how many faults could double a mail
+    /// where nobody knows its key.
     async fn kill_everything(&mut self, kills: usize) -> Result<usize> {
         let (mut sent, mut risks) = (0, 0);
         let mut client = self.connect_for_hours().await?;
@@ -174,8 +179,8 @@ impl Installation {
         Ok(risks)
     }
 
-    /// Has both providers fail in turn, and kills everything meanwhile. Returns how many faults could double a mail of the second, or
-    /// of the first, where it does not know the keys.
+    /// Has both providers fail in turn, and kills everything meanwhile. Returns how many faults
+    /// could double a mail of the second, or of the first, where it does not know the keys.
     async fn trouble_everything(&mut self, rounds: usize) -> Result<[usize; 2]> {
         let (mut sent, mut risks) = (0, [0, 0]);
         let mut client = self.connect_for_hours().await?;
@@ -210,7 +215,9 @@ impl Installation {
         let client = self.database.connect().await?;
         let expiry = format!("floor(extract(epoch FROM now()))::bigint + {LIFETIME}");
         client
-            .batch_execute(&format!("ALTER TABLE tokens ALTER COLUMN expires_at SET DEFAULT {expiry}"))
+            .batch_execute(&format!(
+                "ALTER TABLE tokens ALTER COLUMN expires_at SET DEFAULT {expiry}"
+            ))
             .await?;
         Ok(client)
     }
@@ -290,7 +297,8 @@ fn kill_sender(collector: &Collector) -> Result<bool> {
 
 fn resend(port: u16, seconds: u8) -> String {
     format!(
-        "[resend]\nkey_file = \"key\"\nurl = \"http://127.0.0.1:{port}\"\ntimeout_seconds = {seconds}\nconnections = {CONNECTIONS}\n"
+        "[resend]\nkey_file = \"key\"\nurl = \"http://127.0.0.1:{port}\"\ntimeout_seconds = \
+         {seconds}\nconnections = {CONNECTIONS}\n"
     )
 }
 
@@ -313,8 +321,9 @@ fn repetitions(mails: &BTreeMap<String, Vec<Mail>>) -> usize {
 async fn kills_of_everything_lose_and_double_no_mail_of_a_provider_with_keys() -> Result<()> {
     let kills = kills();
     let Some(provider) = MailServer::start_api(&["--drop", "0.1"])? else { return Ok(()) };
-    let mut installation =
-        Installation::start([provider], 2, |ports| with_key(Configuration::new(&resend(ports[0], 5))?))?;
+    let mut installation = Installation::start([provider], 2, |ports| {
+        with_key(Configuration::new(&resend(ports[0], 5))?)
+    })?;
     installation.kill_everything(kills).await?;
     let mails = installation.mails(kills * TOKENS).await?.remove(0);
     let doubled = mails.values().filter(|mails| mails.len() > 1).count();
@@ -325,7 +334,8 @@ async fn kills_of_everything_lose_and_double_no_mail_of_a_provider_with_keys() -
 
 /// One collector: what another one's journal says it would not know.
 #[tokio::test(flavor = "multi_thread")]
-async fn kills_of_everything_lose_no_mail_by_smtp_and_double_only_what_was_on_its_way() -> Result<()> {
+async fn kills_of_everything_lose_no_mail_by_smtp_and_double_only_what_was_on_its_way() -> Result<()>
+{
     let kills = kills();
     let Some(provider) = MailServer::start(&["--delay", "0.005"])? else { return Ok(()) };
     let mut installation = Installation::start([provider], 1, |ports| {
@@ -336,7 +346,10 @@ async fn kills_of_everything_lose_no_mail_by_smtp_and_double_only_what_was_on_it
     let doubled = repetitions(&mails);
     println!("{} mails, {kills} kills, {doubled} doubled", mails.len());
     assert_eq!(mails.len(), kills * TOKENS, "mails are lost");
-    assert!(doubled <= CONNECTIONS * risks, "{doubled} of {risks} kills between a mail and its answer");
+    assert!(
+        doubled <= CONNECTIONS * risks,
+        "{doubled} of {risks} kills between a mail and its answer"
+    );
     Ok(())
 }
 
@@ -354,7 +367,8 @@ async fn kills_of_everything_lose_no_mail_of_two_providers_that_fail_and_none_is
             let (resend, fallback) = (resend(ports[order], 2), ["smtp", "resend"][order]);
             let further = format!("timeout_seconds = 2\nconnections = {CONNECTIONS}\n{resend}");
             let configuration = Configuration::smtp(ports[1 - order], &further)?;
-            configuration.write(&format!("fallback = \"{fallback}\"\n{}", configuration.text()?))?;
+            configuration
+                .write(&format!("fallback = \"{fallback}\"\n{}", configuration.text()?))?;
             with_key(configuration)
         })?;
         let risks = installation.trouble_everything(rounds).await?[1 - order];
@@ -362,7 +376,11 @@ async fn kills_of_everything_lose_no_mail_of_two_providers_that_fail_and_none_is
         mails.rotate_left(order);
         let [by_key, by_smtp] = &mails[..] else { bail!("there are two providers") };
         let doubled = repetitions(by_smtp);
-        println!("{} and {} mails, {rounds} kills, {doubled} doubled by SMTP", by_key.len(), by_smtp.len());
+        println!(
+            "{} and {} mails, {rounds} kills, {doubled} doubled by SMTP",
+            by_key.len(),
+            by_smtp.len()
+        );
         let both = by_key.keys().filter(|to| by_smtp.contains_key(*to)).count();
         assert_eq!(
             (both, by_key.len() + by_smtp.len()),
@@ -370,7 +388,10 @@ async fn kills_of_everything_lose_no_mail_of_two_providers_that_fail_and_none_is
             "accepted by both, and by any"
         );
         assert!(by_key.values().all(|mails| mails.len() == 1), "doubled although there are keys");
-        assert!(doubled <= CONNECTIONS * risks, "{doubled} of {risks} faults between a mail and its answer");
+        assert!(
+            doubled <= CONNECTIONS * risks,
+            "{doubled} of {risks} faults between a mail and its answer"
+        );
         assert!(!by_key.is_empty() && !by_smtp.is_empty(), "both are used");
     }
     Ok(())

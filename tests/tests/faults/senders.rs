@@ -103,8 +103,9 @@ async fn all_claimed(client: &Client) -> Result<Vec<Claimed>> {
         .collect())
 }
 
-/// Stops a collector with something in its hands, and its sender too if that is wanted, until another collector has taken all
-/// of it over and handed it on. Then it goes on, with leases that are no longer there.
+/// Stops a collector with something in its hands, and its sender too if that is wanted, until
+/// another collector has taken all of it over and handed it on. Then it goes on, with leases that
+/// are no longer there.
 async fn thaw_after_the_lease(with_sender: bool) -> Result<()> {
     let (mut trial, mailer) = start().await?;
     trial.deadlines = NEAR;
@@ -137,14 +138,18 @@ async fn thaw_after_the_lease(with_sender: bool) -> Result<()> {
     assert_eq!((tally.tokens, tally.arrived), (tokens(), tokens()));
 
     for claimed in held {
-        let query = "SELECT attempt, outcome::text, holder FROM mailroom.delivery_attempts WHERE token = $1 ORDER BY attempt";
+        let query = "SELECT attempt, outcome::text, holder FROM mailroom.delivery_attempts WHERE \
+                     token = $1 ORDER BY attempt";
         let rows = trial.client.query(query, &[&claimed.token]).await?;
         let log: Vec<(i32, String, i64)> =
             rows.iter().map(|row| (row.get(0), row.get(1), row.get(2))).collect();
         let [(lapsed_at, lapsed, first), (sent_at, sent, second)] = log.as_slice() else {
             panic!("token {} has the log {log:?}", claimed.token);
         };
-        assert_eq!((lapsed.as_str(), *lapsed_at, *first), ("lapsed", claimed.attempt, claimed.holder));
+        assert_eq!(
+            (lapsed.as_str(), *lapsed_at, *first),
+            ("lapsed", claimed.attempt, claimed.holder)
+        );
         assert_eq!((sent.as_str(), *sent_at), ("sent", claimed.attempt + 1));
         assert_ne!(*second, claimed.holder, "who was frozen has settled what it had lost");
     }
@@ -157,7 +162,8 @@ async fn an_answer_that_comes_after_another_collector_took_over_changes_nothing(
 }
 
 #[tokio::test]
-async fn a_collector_and_its_sender_frozen_past_their_lease_settle_nothing_when_they_thaw() -> Result<()> {
+async fn a_collector_and_its_sender_frozen_past_their_lease_settle_nothing_when_they_thaw()
+-> Result<()> {
     thaw_after_the_lease(true).await
 }
 

@@ -38,7 +38,10 @@ async fn collectors_asked_to_end_under_load_end_in_order_and_leave_nothing_claim
     }
     let last = trial.collector("last", Pace::default())?;
     let tally = trial.end(vec![last]).await?;
-    assert_eq!((tally.tokens, tally.arrived, tally.duplicated), (stops * TOKENS, stops * TOKENS, 0));
+    assert_eq!(
+        (tally.tokens, tally.arrived, tally.duplicated),
+        (stops * TOKENS, stops * TOKENS, 0)
+    );
     Ok(())
 }
 
@@ -65,7 +68,8 @@ async fn collectors_asked_to_end_while_the_database_is_slow_settle_what_was_sent
         }
         sleep(trial.up_to(Duration::from_millis(400))).await;
         let slow = trial.database.connect().await?;
-        slow.batch_execute("BEGIN; LOCK TABLE mailroom.delivery_log IN ACCESS EXCLUSIVE MODE").await?;
+        slow.batch_execute("BEGIN; LOCK TABLE mailroom.delivery_log IN ACCESS EXCLUSIVE MODE")
+            .await?;
         // What was sent meets the lock, whenever that is; the end comes while it waits.
         let waits = "SELECT FROM pg_locks
             WHERE relation = 'mailroom.delivery_log'::regclass::oid AND NOT granted";

@@ -34,9 +34,11 @@ fn signing_and_verifying_bound_links_agree_with_the_vectors() -> Result<()> {
         };
         let variables = [(name, key.as_str()), ("MAILROOM_FURTHER_ACTIONS", FURTHER)];
         let tests = group["tests"].as_array().context("tests")?;
-        let genuine = tests.iter().find(|test| test["comment"] == "genuine").context("a genuine case")?;
+        let genuine =
+            tests.iter().find(|test| test["comment"] == "genuine").context("a genuine case")?;
         let binding = binding_of(text(&genuine["nonce"])?).context("its nonce")?;
-        let (format, expiry) = (format!("v{}", group["version"]), genuine["expires_at"].to_string());
+        let (format, expiry) =
+            (format!("v{}", group["version"]), genuine["expires_at"].to_string());
         let mut command = mailroom(&["sign", "--secret", "-", "--action", action], &variables)?;
         command.args(["--token-format", &format, "--expires-at", &expiry, "--binding", &binding]);
         // A v3 token does not depend on its code.
@@ -54,7 +56,8 @@ fn signing_and_verifying_bound_links_agree_with_the_vectors() -> Result<()> {
         signed += 1;
         for test in tests.iter().step_by(11) {
             let at = test["now"].to_string();
-            let mut command = mailroom(&["verify", "--json", "--action", action, "--at", &at], &variables)?;
+            let mut command =
+                mailroom(&["verify", "--json", "--action", action, "--at", &at], &variables)?;
             if let Some(code) = test["code"].as_str() {
                 command.arg(format!("--code={code}"));
             }
@@ -74,20 +77,33 @@ fn signing_and_verifying_bound_links_agree_with_the_vectors() -> Result<()> {
 #[test]
 fn a_bound_link_is_valid_in_its_browser_and_as_a_link_says_where_it_is() -> Result<()> {
     let variables = [("MAILROOM_SECRET_KEY", KEY)];
-    let signing =
-        &["sign", "--action", "recover", "--code", "04711", "--token-format", "v2", "--binding", BINDING];
+    let signing = &[
+        "sign",
+        "--action",
+        "recover",
+        "--code",
+        "04711",
+        "--token-format",
+        "v2",
+        "--binding",
+        BINDING,
+    ];
     let (_, token, _) = run(&mut mailroom(signing, &variables)?, "")?;
     let partly = "valid, apart from its code, which was not checked";
     for (arguments, verdict) in [
         (&["--code", "04711", "--binding", BINDING][..], "valid\n".to_owned()),
-        (&["--code", "04711", "--binding", OTHER], "not valid: ERR_TOKEN_OTHER_BROWSER: ".to_owned()),
+        (
+            &["--code", "04711", "--binding", OTHER],
+            "not valid: ERR_TOKEN_OTHER_BROWSER: ".to_owned(),
+        ),
         (&["--code", "04711"], "not valid: ERR_TOKEN_OTHER_BROWSER: ".to_owned()),
         (&["--code", "04712", "--binding", BINDING], "not valid: ERR_CODE_MISMATCH: ".to_owned()),
         (&["--link", "--binding", BINDING], format!("{partly}\n")),
         (&["--link", "--binding", OTHER], format!("{partly}, and bound to another browser\n")),
         (&["--link"], format!("{partly}, and bound to another browser\n")),
     ] {
-        let mut command = mailroom(&["verify", "--action", "recover", token.trim_end()], &variables)?;
+        let mut command =
+            mailroom(&["verify", "--action", "recover", token.trim_end()], &variables)?;
         let (status, output, errors) = run(command.args(arguments), "")?;
         assert!(output.starts_with(&verdict), "{arguments:?}: {output}{errors}");
         assert_eq!(status, Some(i32::from(verdict.starts_with("not"))));
@@ -110,7 +126,8 @@ fn v1_is_signed_for_no_browser_and_a_binding_has_one_length() -> Result<()> {
     for wrong in ["", "b9", &BINDING[1..], &format!("{BINDING}00"), &"g".repeat(32), nonce] {
         for command in ["sign", "verify"] {
             let binding = format!("--binding={wrong}");
-            let mut arguments = vec![command, "--action", "activate", "--token-format=v2", &binding];
+            let mut arguments =
+                vec![command, "--action", "activate", "--token-format=v2", &binding];
             if command == "verify" {
                 arguments[3] = "AAAA";
             }

@@ -26,7 +26,8 @@ fn run(command: &mut Command) -> Result<(Option<i32>, String, String)> {
 }
 
 fn run_with_input(command: &mut Command, input: &str) -> Result<(Option<i32>, String, String)> {
-    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+    let mut child =
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
     child.stdin.take().context("standard input is a pipe")?.write_all(input.as_bytes())?;
     let output = child.wait_with_output()?;
     let text = |bytes| String::from_utf8(bytes);
@@ -49,15 +50,18 @@ fn signing_agrees_with_the_vectors() -> Result<()> {
     for group in vectors["groups"].as_array().context("groups")? {
         let (key, action) = (&group["key"], group["action"].as_str().context("an action")?);
         let tests = group["tests"].as_array().context("tests")?;
-        for test in
-            tests.iter().filter(|test| test["result"] == "valid" && test["secret"].is_string()).take(4)
+        for test in tests
+            .iter()
+            .filter(|test| test["result"] == "valid" && test["secret"].is_string())
+            .take(4)
         {
             let mut command = mailroom(&["sign", "--secret", "-", "--action", action])?;
             if let Some(code) = test["code"].as_str() {
                 command.args(["--code", code]);
             }
             command.env("MAILROOM_SECRET_KEY", key.as_str().context("a key")?);
-            let output = run_with_input(&mut command, test["secret"].as_str().context("a secret")?)?;
+            let output =
+                run_with_input(&mut command, test["secret"].as_str().context("a secret")?)?;
             assert_eq!(output.1.trim_end(), test["token"], "tcId {}", test["tcId"]);
             signed += 1;
         }
@@ -76,10 +80,22 @@ fn verdict_and_exit_status_tell_genuine_from_forged() -> Result<()> {
         (vec![&*activation, "--action", "activate"], 0, "valid"),
         (vec!["--action", "recover", "--code", "01234", &*recovery], 0, "valid"),
         (vec!["--action", "activate", &*forged], 1, "not valid: ERR_TOKEN_SIGNATURE: "),
-        (vec!["--action", "recover", "--code", "01235", &*recovery], 1, "not valid: ERR_TOKEN_SIGNATURE: "),
+        (
+            vec!["--action", "recover", "--code", "01235", &*recovery],
+            1,
+            "not valid: ERR_TOKEN_SIGNATURE: ",
+        ),
         (vec!["--action", "recover", &*recovery], 1, "not valid: ERR_CODE_REQUIRED: "),
-        (vec!["--action", "recover", "--code", "1234", &*recovery], 1, "not valid: ERR_CODE_MALFORMED: "),
-        (vec!["--action", "recover", "--code", "", &*recovery], 1, "not valid: ERR_CODE_MALFORMED: "),
+        (
+            vec!["--action", "recover", "--code", "1234", &*recovery],
+            1,
+            "not valid: ERR_CODE_MALFORMED: ",
+        ),
+        (
+            vec!["--action", "recover", "--code", "", &*recovery],
+            1,
+            "not valid: ERR_CODE_MALFORMED: ",
+        ),
         (
             vec!["--action", "activate", "--code", "01234", &*activation],
             1,
@@ -90,7 +106,10 @@ fn verdict_and_exit_status_tell_genuine_from_forged() -> Result<()> {
     ] {
         let (status, output, errors) = run(mailroom(&["verify"])?.args(&arguments))?;
         assert_eq!(status, Some(code), "{arguments:?}: {output}{errors}");
-        assert!(output.starts_with(verdict) && output.lines().count() == 1, "{arguments:?}: {output}");
+        assert!(
+            output.starts_with(verdict) && output.lines().count() == 1,
+            "{arguments:?}: {output}"
+        );
         assert_eq!(errors, "");
     }
     Ok(())
@@ -148,7 +167,11 @@ fn further_actions_are_signed_and_verified_by_their_names() -> Result<()> {
             (&[INVITE, invite], "", "valid"),
             (&[invite], "change_email=3:/account/email:6,invite=4:/invite:0", "valid"),
             (&[CHANGE, INVITE, change.trim_end()], "", "not valid: ERR_TOKEN_ACTION"),
-            (&["--further-action", "invite=5:/invite:0", invite], "", "not valid: ERR_TOKEN_MALFORMED"),
+            (
+                &["--further-action", "invite=5:/invite:0", invite],
+                "",
+                "not valid: ERR_TOKEN_MALFORMED",
+            ),
         ];
         for (arguments, variable, verdict) in cases {
             let (_, output, errors) = run_with(&[&verify[..], arguments].concat(), variable)?;
@@ -168,7 +191,10 @@ fn a_further_action_that_breaks_a_rule_stops_the_command() -> Result<()> {
     for (arguments, said) in [
         (&["--action", "invite"][..], "an action is `activate` or `recover`"),
         (&["--action", "x", "--further-action", "invite=4:/invite:0"], "or `recover` or `invite`"),
-        (&["--action", "invite", "--further-action", "invite=4:/invite"], "NAME=NUMBER:PATH:DIGITS"),
+        (
+            &["--action", "invite", "--further-action", "invite=4:/invite"],
+            "NAME=NUMBER:PATH:DIGITS",
+        ),
         (&["--action", "invite", "--further-action", "invite=2:/invite:0"], "from 3 to 127"),
         (&["--action", "invite", "--further-action", "invite=4:/invite:4"], "5 to 8 digits"),
         (&["--action", "invite", "--further-action", "invite=4:/recover:0"], "have the same path"),
@@ -177,7 +203,14 @@ fn a_further_action_that_breaks_a_rule_stops_the_command() -> Result<()> {
             "v1 signs `activate` and `recover`",
         ),
         (
-            &["--action", "invite", "--further-action", "invite=4:/invite:6", "--token-format", "v2"],
+            &[
+                "--action",
+                "invite",
+                "--further-action",
+                "invite=4:/invite:6",
+                "--token-format",
+                "v2",
+            ],
             "its code of 6 digits",
         ),
     ] {
@@ -185,11 +218,13 @@ fn a_further_action_that_breaks_a_rule_stops_the_command() -> Result<()> {
         assert_eq!((status, output.as_str()), (Some(2), ""), "{arguments:?}: {errors}");
         assert!(errors.contains(said), "{arguments:?}: {errors}");
     }
-    let parts_missing = ["invite", "invite=4", "invite=:/invite:0", "invite=4:/invite:", "4=/invite:0"];
+    let parts_missing =
+        ["invite", "invite=4", "invite=:/invite:0", "invite=4:/invite:", "4=/invite:0"];
     let other_spellings = ["invite=4:/invite:0:0", "invite=+4:/invite:0", "invite=4:/invite:-0"];
     let no_numbers = ["invite=256:/invite:0", "invite=4 :/invite:0"];
     for text in parts_missing.iter().chain(&other_spellings).chain(&no_numbers) {
-        let arguments = ["sign", "--token-format", "v2", "--action", "invite", "--further-action", text];
+        let arguments =
+            ["sign", "--token-format", "v2", "--action", "invite", "--further-action", text];
         let (status, _, errors) = run(&mut mailroom(&arguments)?)?;
         assert_eq!(status, Some(2), "{text}");
         assert!(errors.contains("but must be NAME=NUMBER:PATH:DIGITS"), "{text}: {errors}");
@@ -200,7 +235,8 @@ fn a_further_action_that_breaks_a_rule_stops_the_command() -> Result<()> {
 #[test]
 fn a_secret_is_not_taken_as_an_argument() -> Result<()> {
     let secret = "a1".repeat(32);
-    let (status, _, errors) = run(&mut mailroom(&["sign", "--action", "activate", "--secret", &secret])?)?;
+    let (status, _, errors) =
+        run(&mut mailroom(&["sign", "--action", "activate", "--secret", &secret])?)?;
     assert_eq!(status, Some(2));
     assert!(errors.contains("`--secret -`") && !errors.contains(&secret), "{errors}");
     for input in ["", "a1", &"a1".repeat(33), &"g1".repeat(32), &format!("{secret}\n{secret}")] {
@@ -209,7 +245,8 @@ fn a_secret_is_not_taken_as_an_argument() -> Result<()> {
         assert_eq!(status, Some(2), "{input}");
         assert_eq!(
             errors,
-            "mailroom: standard input must hold one secret of 64 hexadecimal characters and nothing else\n"
+            "mailroom: standard input must hold one secret of 64 hexadecimal characters and \
+             nothing else\n"
         );
     }
     Ok(())
@@ -221,7 +258,10 @@ fn a_random_secret_is_a_new_one_each_time() -> Result<()> {
     for _ in 0..3 {
         let (status, output, _) = run(&mut mailroom(&["sign", "--action", "activate"])?)?;
         assert_eq!(status, Some(0));
-        assert_eq!(run(&mut mailroom(&["verify", "--action", "activate", output.trim_end()])?)?.0, Some(0));
+        assert_eq!(
+            run(&mut mailroom(&["verify", "--action", "activate", output.trim_end()])?)?.0,
+            Some(0)
+        );
         tokens.insert(output);
     }
     assert_eq!(tokens.len(), 3);
@@ -238,7 +278,8 @@ fn secret_beginning_with(first: u8, second: u8) -> String {
 fn a_token_is_verified_whatever_it_begins_with() -> Result<()> {
     for sextet in 0..64 {
         let token = sign(&["--action", "activate"], &secret_beginning_with(sextet, 27))?;
-        for arguments in [&["--action", "activate", &token][..], &[&token, "--action", "activate"]] {
+        for arguments in [&["--action", "activate", &token][..], &[&token, "--action", "activate"]]
+        {
             let (status, output, errors) = run(mailroom(&["verify"])?.args(arguments))?;
             assert_eq!((status, output.as_str()), (Some(0), "valid\n"), "{token}: {errors}");
         }
@@ -264,11 +305,20 @@ fn a_token_that_looks_like_a_flag_is_a_token() -> Result<()> {
         }
     }
     // Genuine tokens that spell flags cannot be had, but they are judged as tokens.
-    for start in
-        ["--action", "--action-", "--help", "--code", "--json", "--key-file", "-h", "-V", "--version"]
-    {
+    for start in [
+        "--action",
+        "--action-",
+        "--help",
+        "--code",
+        "--json",
+        "--key-file",
+        "-h",
+        "-V",
+        "--version",
+    ] {
         let token = format!("{start}{}", "A".repeat(86 - start.len()));
-        let (status, output, errors) = run(&mut mailroom(&["verify", "--action", "activate", &token])?)?;
+        let (status, output, errors) =
+            run(&mut mailroom(&["verify", "--action", "activate", &token])?)?;
         assert_eq!(status, Some(1), "{token}: {output}{errors}");
         assert!(output.starts_with("not valid: ERR_TOKEN_SIGNATURE"), "{token}: {output}{errors}");
     }
@@ -280,7 +330,8 @@ fn tokens_come_from_standard_input_one_a_line() -> Result<()> {
     let activation = sign(&["--action", "activate"], &"a1".repeat(32))?;
     let mut command = mailroom(&["verify", "--action", "activate", "-"])?;
     let long = "x".repeat(2_000);
-    let input = format!("{activation}\n{activation}\r\nnonsense\n\n {activation}\n{long}\n{activation}");
+    let input =
+        format!("{activation}\n{activation}\r\nnonsense\n\n {activation}\n{long}\n{activation}");
     let (status, output, errors) = run_with_input(&mut command, &input)?;
     assert_eq!(status, Some(1), "{errors}");
     let verdicts: Vec<_> = output.lines().map(|line| line.starts_with("valid")).collect();
@@ -291,7 +342,10 @@ fn tokens_come_from_standard_input_one_a_line() -> Result<()> {
     let two = sign(&["--action", "recover", "--code", "00002"], &"b2".repeat(32))?;
     let input = format!("{one} 00001\n{two} 00002\n");
     let mut command = mailroom(&["verify", "--action", "recover", "-"])?;
-    assert_eq!(run_with_input(&mut command, &input)?, (Some(0), "valid\nvalid\n".to_owned(), String::new()));
+    assert_eq!(
+        run_with_input(&mut command, &input)?,
+        (Some(0), "valid\nvalid\n".to_owned(), String::new())
+    );
     let mut command = mailroom(&["verify", "--action", "recover", "--code", "00001", "-"])?;
     let (status, output, _) = run_with_input(&mut command, &format!("{one}\n{two}\n"))?;
     assert_eq!(status, Some(1));
@@ -302,11 +356,15 @@ fn tokens_come_from_standard_input_one_a_line() -> Result<()> {
 #[test]
 fn verdicts_are_json_on_request() -> Result<()> {
     let token = sign(&["--action", "activate"], &"a1".repeat(32))?;
-    let (_, output, _) = run(&mut mailroom(&["verify", "--json", "--action", "activate", &token])?)?;
+    let (_, output, _) =
+        run(&mut mailroom(&["verify", "--json", "--action", "activate", &token])?)?;
     assert_eq!(output, "{\"valid\":true}\n");
     let (_, output, _) = run(&mut mailroom(&["verify", "--json", "--action", "activate", "x"])?)?;
     let verdict: serde_json::Value = serde_json::from_str(&output)?;
-    assert_eq!((&verdict["valid"], &verdict["reason"]), (&false.into(), &"ERR_TOKEN_MALFORMED".into()));
+    assert_eq!(
+        (&verdict["valid"], &verdict["reason"]),
+        (&false.into(), &"ERR_TOKEN_MALFORMED".into())
+    );
     assert!(verdict["message"].is_string());
     Ok(())
 }
@@ -324,17 +382,25 @@ fn every_key_of_a_file_verifies_and_the_first_one_signs() -> Result<()> {
     assert_eq!(with_file(&["verify", "--action", "activate", &old])?.0, Some(0));
     let (_, new, _) = with_file(&["sign", "--action", "activate"])?;
     assert_eq!(with_file(&["verify", "--action", "activate", new.trim_end()])?.0, Some(0));
-    assert_eq!(run(&mut mailroom(&["verify", "--action", "activate", new.trim_end()])?)?.0, Some(1));
+    assert_eq!(
+        run(&mut mailroom(&["verify", "--action", "activate", new.trim_end()])?)?.0,
+        Some(1)
+    );
     Ok(())
 }
 
 #[test]
 fn keygen_makes_keys_that_work_and_never_overwrites_one() -> Result<()> {
-    let keys: HashSet<_> = (0..3).map(|_| Ok(run(&mut mailroom(&["keygen"])?)?.1)).collect::<Result<_>>()?;
+    let keys: HashSet<_> =
+        (0..3).map(|_| Ok(run(&mut mailroom(&["keygen"])?)?.1)).collect::<Result<_>>()?;
     assert_eq!(keys.len(), 3);
     for key in &keys {
         assert_eq!(key.len(), 65);
-        assert!(key.trim_end().bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte)));
+        assert!(
+            key.trim_end()
+                .bytes()
+                .all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte))
+        );
         let mut command = mailroom(&["sign", "--action", "activate"])?;
         assert_eq!(run(command.env("MAILROOM_SECRET_KEY", key.trim_end()))?.0, Some(0));
     }
@@ -352,7 +418,10 @@ fn keygen_makes_keys_that_work_and_never_overwrites_one() -> Result<()> {
     assert!(errors.contains("exists already and is not overwritten"), "{errors}");
     assert_eq!(fs::read_to_string(&path)?, key);
     let mut command = program::mailroom()?;
-    assert_eq!(run(command.args(["sign", "--action", "activate", "--key-file", &shown]))?.0, Some(0));
+    assert_eq!(
+        run(command.args(["sign", "--action", "activate", "--key-file", &shown]))?.0,
+        Some(0)
+    );
     Ok(())
 }
 
@@ -376,7 +445,8 @@ fn keygen_public_ignores_the_variable_of_the_token_format() -> Result<()> {
 fn a_wrong_call_never_repeats_a_token_a_secret_or_a_code() -> Result<()> {
     let token = sign(&["--action", "activate"], &"a1".repeat(32))?;
     let secret = "a1".repeat(32);
-    let (code, attached, verified) = ("73912", format!("--code={secret}"), format!("--json={token}"));
+    let (code, attached, verified) =
+        ("73912", format!("--code={secret}"), format!("--json={token}"));
     let unknown = format!("--secret-key={secret}");
     for arguments in [
         &["verify", "--action", "activate", &token, &token][..],
@@ -419,8 +489,8 @@ fn a_wrong_call_never_repeats_a_token_a_secret_or_a_code() -> Result<()> {
 #[test]
 fn a_value_that_an_argument_cannot_have_is_told_with_those_that_it_can() -> Result<()> {
     let (_, _, errors) = run(&mut mailroom(&["sign", "--action", "Recover"])?)?;
-    let sentence =
-        "the value of --action <ACTION> is missing or cannot be used: an action is `activate` or `recover`";
+    let sentence = "the value of --action <ACTION> is missing or cannot be used: an action is \
+                    `activate` or `recover`";
     assert_eq!(errors, format!("mailroom: {sentence}\nFor more information, try `--help`.\n"));
     Ok(())
 }
@@ -458,11 +528,15 @@ fn help_names_every_variable_and_shows_the_value_of_none() -> Result<()> {
 #[test]
 fn a_flag_beats_its_variable_on_either_side_of_a_subcommand() -> Result<()> {
     for (arguments, sentence) in [
-        (&["migrate", "--migrations-table", "a", "status"][..], "MAILROOM_DATABASE_URL is not set; "),
+        (
+            &["migrate", "--migrations-table", "a", "status"][..],
+            "MAILROOM_DATABASE_URL is not set; ",
+        ),
         (&["migrate", "status", "--migrations-table=a"], "MAILROOM_DATABASE_URL is not set; "),
         (&["migrate", "status"], "MAILROOM_MIGRATIONS_TABLE is `a.b.c`, but must be "),
     ] {
-        let (status, _, errors) = run(mailroom(arguments)?.env("MAILROOM_MIGRATIONS_TABLE", "a.b.c"))?;
+        let (status, _, errors) =
+            run(mailroom(arguments)?.env("MAILROOM_MIGRATIONS_TABLE", "a.b.c"))?;
         assert_eq!(status, Some(2), "{arguments:?}: {errors}");
         assert!(errors.starts_with(&format!("mailroom: {sentence}")), "{arguments:?}: {errors}");
     }

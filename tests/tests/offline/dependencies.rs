@@ -1,8 +1,8 @@
 //! Every dependency keeps to `deny.toml`: its licence, where it comes from, how it is asked for.
 //!
-//! `cargo deny check` reads the same file, but has hundreds of dependencies of its own to compile first. What it knows
-//! besides, published vulnerabilities, comes from the network and changes by the day, so that it is no part of a suite
-//! that must be repeatable.
+//! `cargo deny check` reads the same file, but has hundreds of dependencies of its own to compile
+//! first. What it knows besides, published vulnerabilities, comes from the network and changes by
+//! the day, so that it is no part of a suite that must be repeatable.
 
 use std::process::Command;
 
@@ -55,7 +55,8 @@ fn every_licence_is_one_of_those_allowed() -> Result<()> {
     let policy = policy()?;
     let allowed = allowed(&policy)?;
     for package in packages(&policy)? {
-        let license = package["license"].as_str().with_context(|| format!("{} has none", package["id"]))?;
+        let license =
+            package["license"].as_str().with_context(|| format!("{} has none", package["id"]))?;
         assert!(is_allowed(license, &allowed)?, "{}: {license}", package["id"]);
     }
     Ok(())
@@ -64,10 +65,14 @@ fn every_licence_is_one_of_those_allowed() -> Result<()> {
 #[test]
 fn a_licence_needs_all_of_its_parts_or_one_of_its_choices() -> Result<()> {
     let allowed = allowed(&policy()?)?;
-    for license in ["MIT", "GPL-3.0-only OR MIT", "MIT/Apache-2.0", "(MIT OR GPL-2.0-only) AND Unicode-3.0"] {
+    for license in
+        ["MIT", "GPL-3.0-only OR MIT", "MIT/Apache-2.0", "(MIT OR GPL-2.0-only) AND Unicode-3.0"]
+    {
         assert!(is_allowed(license, &allowed)?, "{license}");
     }
-    for license in ["GPL-3.0-only", "MIT AND GPL-3.0-only", "MPL-2.0", "Apache-2.0 WITH LLVM-exception"] {
+    for license in
+        ["GPL-3.0-only", "MIT AND GPL-3.0-only", "MPL-2.0", "Apache-2.0 WITH LLVM-exception"]
+    {
         assert!(!is_allowed(license, &allowed)?, "{license}");
     }
     assert!(is_allowed("free", &allowed).is_err());

@@ -25,7 +25,8 @@ pub(crate) fn mailroom(arguments: &[&str], variables: &[(&str, &str)]) -> Result
 
 /// Exit status, standard output and standard error.
 pub(crate) fn run(command: &mut Command, input: &str) -> Result<(Option<i32>, String, String)> {
-    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+    let mut child =
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
     // A call that is refused does not read.
     child.stdin.take().context("standard input is a pipe")?.write_all(input.as_bytes()).ok();
     let output = child.wait_with_output()?;
@@ -50,7 +51,8 @@ fn write_keys(file: &Path, keys: &str) -> Result<()> {
     Ok(fs::set_permissions(file, fs::Permissions::from_mode(0o600))?)
 }
 
-/// Signs some genuine cases of a file of vectors, and has `mailroom verify` judge every seventh case of it.
+/// Signs some genuine cases of a file of vectors, and has `mailroom verify` judge every seventh
+/// case of it.
 fn agrees_with_the_vectors(format: &str) -> Result<()> {
     let file = mailroom_tests::tools::workspace().join(format!("tests/vectors/{format}.json"));
     let vectors: Value = serde_json::from_str(&fs::read_to_string(file)?)?;
@@ -65,7 +67,8 @@ fn agrees_with_the_vectors(format: &str) -> Result<()> {
         };
         let variables = [(variable, key.as_str())];
         let tests = group["tests"].as_array().context("tests")?;
-        let genuine = tests.iter().filter(|test| test["result"] == "valid" && test["secret"].is_string());
+        let genuine =
+            tests.iter().filter(|test| test["result"] == "valid" && test["secret"].is_string());
         for test in genuine.take(3) {
             let expiry = test["expires_at"].to_string();
             let mut command = mailroom(&["sign", "--secret", "-", "--action", action], &variables)?;
@@ -81,7 +84,8 @@ fn agrees_with_the_vectors(format: &str) -> Result<()> {
         }
         for test in tests.iter().step_by(7) {
             let at = test["now"].to_string();
-            let mut command = mailroom(&["verify", "--json", "--action", action, "--at", &at], &variables)?;
+            let mut command =
+                mailroom(&["verify", "--json", "--action", action, "--at", &at], &variables)?;
             if let Some(code) = test["code"].as_str() {
                 command.arg(format!("--code={code}"));
             }
@@ -115,7 +119,8 @@ fn signing_and_verifying_v3_agree_with_the_vectors() -> Result<()> {
 fn sign(format: &str, action: &str) -> Result<String> {
     let variables = [("MAILROOM_SECRET_KEY", KEY), ("MAILROOM_SIGNING_KEY", PRIVATE)];
     let expiry = EXPIRY.to_string();
-    let mut command = mailroom(&["sign", "--action", action, "--token-format", format], &variables)?;
+    let mut command =
+        mailroom(&["sign", "--action", action, "--token-format", format], &variables)?;
     if format != "v1" {
         command.args(["--expires-at", &expiry]);
     }
@@ -130,7 +135,11 @@ fn sign(format: &str, action: &str) -> Result<String> {
 #[test]
 fn the_format_decides_the_length_and_nothing_else_of_the_output() -> Result<()> {
     for (format, lengths) in [("v1", [86, 86]), ("v2", [104, 124]), ("v3", [147, 147])] {
-        assert_eq!([sign(format, "activate")?.len(), sign(format, "recover")?.len()], lengths, "{format}");
+        assert_eq!(
+            [sign(format, "activate")?.len(), sign(format, "recover")?.len()],
+            lengths,
+            "{format}"
+        );
     }
     let variables = [("MAILROOM_SECRET_KEY", KEY), ("MAILROOM_TOKEN_FORMAT", "v2")];
     let (_, output, _) = run(&mut mailroom(&["sign", "--action", "activate"], &variables)?, "")?;
@@ -151,7 +160,8 @@ fn a_link_is_valid_until_its_expiry_and_for_the_tolerance_after_it() -> Result<(
         ] {
             let (at, tolerance) = (at.to_string(), tolerance.to_string());
             let mut command = mailroom(&["verify", "--action", "activate", &token], &variables)?;
-            let (status, output, _) = run(command.args(["--at", &at, "--clock-tolerance", &tolerance]), "")?;
+            let (status, output, _) =
+                run(command.args(["--at", &at, "--clock-tolerance", &tolerance]), "")?;
             assert!(output.starts_with(verdict), "{format} at {at}: {output}");
             assert_eq!(status, Some(i32::from(verdict != "valid\n")));
         }
@@ -182,7 +192,8 @@ fn a_recovery_says_when_its_code_was_not_checked() -> Result<()> {
         ("v3", &["--link"], partly),
     ] {
         let token = sign(format, "recover")?;
-        let mut command = mailroom(&["verify", "--action", "recover", "--at", &at, &token], &variables)?;
+        let mut command =
+            mailroom(&["verify", "--action", "recover", "--at", &at, &token], &variables)?;
         let (_, output, errors) = run(command.args(arguments), "")?;
         assert!(output.starts_with(verdict), "{format} {arguments:?}: {output}{errors}");
     }
@@ -209,11 +220,14 @@ fn one_key_file_verifies_every_format() -> Result<()> {
         assert_eq!(run(&mut mailroom(verify, &[])?, "")?.1, "valid\n", "{format}");
     }
     // A key of another kind verifies nothing.
-    for (format, variable) in [("v3", ("MAILROOM_SECRET_KEY", KEY)), ("v2", ("MAILROOM_PUBLIC_KEY", PUBLIC))]
+    for (format, variable) in
+        [("v3", ("MAILROOM_SECRET_KEY", KEY)), ("v2", ("MAILROOM_PUBLIC_KEY", PUBLIC))]
     {
         let token = sign(format, "activate")?;
-        let (status, output, _) =
-            run(&mut mailroom(&["verify", "--action", "activate", "--at", &at, &token], &[variable])?, "")?;
+        let (status, output, _) = run(
+            &mut mailroom(&["verify", "--action", "activate", "--at", &at, &token], &[variable])?,
+            "",
+        )?;
         assert_eq!(status, Some(1));
         assert!(output.starts_with("not valid: ERR_TOKEN_SIGNATURE: "), "{output}");
     }
@@ -240,15 +254,16 @@ fn a_key_of_the_wrong_kind_is_one_sentence_and_not_shown() -> Result<()> {
     let file = folder.path().join("keys");
     write_keys(&file, &format!("# for verifiers\n{PUBLIC}\n{KEY}\n"))?;
     let file = file.to_string_lossy();
-    let kinds = "a private key begins with `mrsk_`, a public key with `mrpk_`, and a shared key is 64 hexadecimal \
-                 characters";
+    let kinds = "a private key begins with `mrsk_`, a public key with `mrpk_`, and a shared key is \
+                 64 hexadecimal characters";
     let sign = ["sign", "--action", "activate", "--token-format"];
     for (arguments, variables, sentence) in [
         (
             vec!["v3"],
             vec![("MAILROOM_SECRET_KEY", KEY)],
-            "MAILROOM_SIGNING_KEY is not set; v3 is signed with a private key: set it to one, `mrsk_…`, or \
-             MAILROOM_KEY_FILE to a file that begins with one; `mailroom keygen --token-format v3` makes one"
+            "MAILROOM_SIGNING_KEY is not set; v3 is signed with a private key: set it to one, \
+             `mrsk_…`, or MAILROOM_KEY_FILE to a file that begins with one; `mailroom keygen \
+             --token-format v3` makes one"
                 .to_owned(),
         ),
         (
@@ -265,15 +280,16 @@ fn a_key_of_the_wrong_kind_is_one_sentence_and_not_shown() -> Result<()> {
             vec!["v3", "--key-file", &file],
             vec![],
             format!(
-                "line 2 of the key file {file} is a public key, but v3 is signed with a private key, `mrsk_…`"
+                "line 2 of the key file {file} is a public key, but v3 is signed with a private \
+                 key, `mrsk_…`"
             ),
         ),
         (
             vec!["v2", "--key-file", &file],
             vec![],
             format!(
-                "line 2 of the key file {file} is a public key, but v2 is signed with a shared key of 64 hexadecimal \
-                 characters"
+                "line 2 of the key file {file} is a public key, but v2 is signed with a shared key \
+                 of 64 hexadecimal characters"
             ),
         ),
         (
@@ -284,7 +300,8 @@ fn a_key_of_the_wrong_kind_is_one_sentence_and_not_shown() -> Result<()> {
         (
             vec!["v1", "--expires-at", "1800000000"],
             vec![("MAILROOM_SECRET_KEY", KEY)],
-            "a v1 token carries no expiry; leave --expires-at out, or sign v2 or v3 with --token-format"
+            "a v1 token carries no expiry; leave --expires-at out, or sign v2 or v3 with \
+             --token-format"
                 .to_owned(),
         ),
     ] {
@@ -302,14 +319,19 @@ fn a_bad_key_file_is_refused_and_not_shown() -> Result<()> {
     let path = folder.path().join("keys");
     let file = path.to_string_lossy();
     for (content, fault) in [
-        ("# nothing\n\n".to_owned(), "the key file FILE has no key; write one with `mailroom keygen`"),
+        (
+            "# nothing\n\n".to_owned(),
+            "the key file FILE has no key; write one with `mailroom keygen`",
+        ),
         (
             format!("{KEY}\n\n{KEY}0"),
-            "line 3 of the key file FILE is no key: a shared key is 64 hexadecimal characters, not 65",
+            "line 3 of the key file FILE is no key: a shared key is 64 hexadecimal characters, not \
+             65",
         ),
         (
             "#".repeat(65_537),
-            "the key file FILE is longer than 65536 bytes; it must hold one key a line and nothing else",
+            "the key file FILE is longer than 65536 bytes; it must hold one key a line and nothing \
+             else",
         ),
     ] {
         write_keys(&path, &content)?;
@@ -324,7 +346,8 @@ fn a_bad_key_file_is_refused_and_not_shown() -> Result<()> {
 #[test]
 fn keygen_makes_the_keys_of_every_format_and_tells_public_ones() -> Result<()> {
     for (format, length) in [("v1", 64), ("v2", 64), ("v3", 48)] {
-        let (status, key, errors) = run(&mut mailroom(&["keygen", "--token-format", format], &[])?, "")?;
+        let (status, key, errors) =
+            run(&mut mailroom(&["keygen", "--token-format", format], &[])?, "")?;
         assert_eq!((status, key.trim_end().len(), errors.as_str()), (Some(0), length, ""));
         assert_eq!(key.starts_with("mrsk_"), format == "v3");
     }
@@ -344,9 +367,14 @@ fn keygen_makes_the_keys_of_every_format_and_tells_public_ones() -> Result<()> {
     assert_eq!(fs::read_to_string(&output)?, format!("{PUBLIC}\n"));
 
     let (status, output, errors) = public(&[], &[("MAILROOM_SECRET_KEY", KEY)])?;
-    assert_eq!((status, output.as_str()), (Some(2), ""), "a new key here would end up where public ones go");
+    assert_eq!(
+        (status, output.as_str()),
+        (Some(2), ""),
+        "a new key here would end up where public ones go"
+    );
     assert!(errors.starts_with("mailroom: MAILROOM_SIGNING_KEY is not set; "), "{errors}");
-    let (status, _, errors) = public(&["--token-format", "v2"], &[("MAILROOM_SIGNING_KEY", PRIVATE)])?;
+    let (status, _, errors) =
+        public(&["--token-format", "v2"], &[("MAILROOM_SIGNING_KEY", PRIVATE)])?;
     assert_eq!(status, Some(2));
     assert!(errors.contains("v2 has no public key"), "{errors}");
     Ok(())

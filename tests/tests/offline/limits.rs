@@ -1,4 +1,5 @@
-//! No test fails because the machine does something else for a while: what a test waits for may take a minute.
+//! No test fails because the machine does something else for a while: what a test waits for may
+//! take a minute.
 
 use std::fs;
 use std::path::Path;
@@ -34,7 +35,8 @@ fn short_limits(text: &str) -> Vec<&str> {
     let short = |line: &str| {
         // How long something goes on, or has to take.
         let is_limit = |before: &&(&str, u64)| {
-            let is_bound = !before.0.contains("elapsed() >") || line.trim_start().starts_with("if ");
+            let is_bound =
+                !before.0.contains("elapsed() >") || line.trim_start().starts_with("if ");
             is_bound && !line.trim_start().starts_with("while ")
         };
         LIMITS.iter().filter(is_limit).any(|(before, minute)| {
@@ -45,7 +47,8 @@ fn short_limits(text: &str) -> Vec<&str> {
         })
     };
     let has_reason = |number: usize| number > 0 && lines[number - 1].trim().starts_with(REASON);
-    let found = lines.iter().enumerate().filter(|(number, line)| short(line) && !has_reason(*number));
+    let found =
+        lines.iter().enumerate().filter(|(number, line)| short(line) && !has_reason(*number));
     found.map(|(_, line)| *line).collect()
 }
 
@@ -78,7 +81,11 @@ fn no_test_waits_for_less_than_a_minute_without_a_reason() -> Result<()> {
         let text = fs::read_to_string(file)?;
         found.extend(short_limits(&text).iter().map(|line| format!("{file}: {}", line.trim())));
     }
-    assert!(found.is_empty(), "a limit below a minute, which a busy machine exceeds:\n{}", found.join("\n"));
+    assert!(
+        found.is_empty(),
+        "a limit below a minute, which a busy machine exceeds:\n{}",
+        found.join("\n")
+    );
     Ok(())
 }
 

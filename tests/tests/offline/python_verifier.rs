@@ -22,6 +22,9 @@ fn a_python_verifier_written_from_the_document_judges_every_case_alike() -> Resu
         .output()?;
     let said = String::from_utf8_lossy(&output.stdout);
     let complaint = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success() && said.contains("2061 cases judged, 0 differ"), "{said}{complaint}");
+    ensure!(
+        output.status.success() && said.contains("2061 cases judged, 0 differ"),
+        "{said}{complaint}"
+    );
     Ok(())
 }

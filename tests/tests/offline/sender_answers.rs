@@ -1,4 +1,5 @@
-//! What the collector makes of a sender's answer before it looks at the batch. Which lines are answers: `tests/properties`.
+//! What the collector makes of a sender's answer before it looks at the batch. Which lines are
+//! answers: `tests/properties`.
 
 use mailroom::sink::parse_answer;
 use serde_json::json;
@@ -24,7 +25,10 @@ fn what_is_not_exactly_an_answer_is_described_without_its_text() {
     ] {
         let error = parse_answer(format!("{{\"batch\":\"{BATCH}\"{rest}").as_bytes()).unwrap_err();
         let expected = format!("it is no answer: {fault} at byte ");
-        assert!(error.starts_with(&expected) && error.len() < expected.len() + 7, "{error}: {rest:.80}");
+        assert!(
+            error.starts_with(&expected) && error.len() < expected.len() + 7,
+            "{error}: {rest:.80}"
+        );
     }
 }
 
@@ -36,7 +40,10 @@ fn invisible_characters_addresses_and_tokens_of_a_reason_are_replaced() {
         ("550 5.1.1 no such user", "550 5.1.1 no such user"),
         ("  a \t b\r\n", "a b"),
         (" \n", "no reason given"),
-        ("a\nINFO forged\u{1b}[2Jb\0c\u{202e}d\u{9b}e\u{2028}f\u{feff}", "a INFO forged [2Jb c d e f"),
+        (
+            "a\nINFO forged\u{1b}[2Jb\0c\u{202e}d\u{9b}e\u{2028}f\u{feff}",
+            "a INFO forged [2Jb c d e f",
+        ),
         ("550 <ada@example.test>: no such user", "550 [address] no such user"),
         ("ada%40example.test bounced", "[address] bounced"),
         (&link, "opened [secret]"),

@@ -43,7 +43,8 @@ fn the_unit_is_valid_starts_for_ever_and_is_exposed_to_3_0_at_most() -> Result<(
     Ok(())
 }
 
-/// The sender that the unit runs reads the configuration beside it, and its journal lies where the service may write.
+/// The sender that the unit runs reads the configuration beside it, and its journal lies where the
+/// service may write.
 fn the_sample_is_read(program: &str) -> Result<()> {
     let sample = fs::read_to_string(workspace().join("packaging/send.toml"))?;
     ensure!(
@@ -66,14 +67,16 @@ fn the_sample_is_read(program: &str) -> Result<()> {
     Ok(())
 }
 
-/// An outage does not end it, a wrong setting does, and a sender has the time that its default timeout gives it.
+/// An outage does not end it, a wrong setting does, and a sender has the time that its default
+/// timeout gives it.
 fn starts_for_ever(unit: &str) -> Result<()> {
     for line in [
         "Wants=network-online.target",
         "After=network-online.target",
         "StartLimitIntervalSec=0",
         "EnvironmentFile=/etc/mailroom/collector.env",
-        "ExecStart=/usr/local/bin/mailroom collect --sender \"/usr/local/bin/mailroom send --config /etc/mailroom/send.toml\"",
+        "ExecStart=/usr/local/bin/mailroom collect --sender \"/usr/local/bin/mailroom send \
+         --config /etc/mailroom/send.toml\"",
         "StateDirectory=mailroom",
         "Restart=always",
         "RestartPreventExitStatus=2",
@@ -96,5 +99,9 @@ fn analyze(arguments: &[&str], unit: &Path) -> Result<Option<Output>> {
 }
 
 fn said(output: &Output) -> String {
-    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+    format!(
+        "{}{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    )
 }

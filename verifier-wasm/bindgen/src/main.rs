@@ -1,5 +1,5 @@
-//! `mailroom-bindgen INPUT FOLDER NAME`: writes `NAME_bg.wasm` with the exports that JavaScript can call,
-//! and their types, to `FOLDER`.
+//! `mailroom-bindgen INPUT FOLDER NAME`: writes `NAME_bg.wasm` with the exports that JavaScript can
+//! call, and their types, to `FOLDER`.
 
 use std::env;
 use std::process::ExitCode;

@@ -1,6 +1,8 @@
-// `npm run build`: builds everything that the package contains. The same sources give the same bytes.
+// `npm run build`: builds everything that the package contains. The same sources give the same
+// bytes.
 //
-// The modules; then the TypeScript, which tsc checks and declares and esbuild bundles; then the reference.
+// The modules; then the TypeScript, which tsc checks and declares and esbuild bundles; then the
+// reference.
 
 import { copyFileSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -12,7 +14,10 @@ import { buildForJsr } from "./build_jsr.mjs";
 import { buildModules } from "./build_modules.mjs";
 import { ROOT, run } from "./run.mjs";
 
-/** The files of `src` that package.json names and that have a CommonJS form. All bundles lie in one folder. */
+/**
+ * The files of `src` that package.json names and that have a CommonJS form. All bundles lie in one
+ * folder.
+ */
 const ENTRIES = [
   "inline",
   "slim",
@@ -35,7 +40,8 @@ const MODULES_ONLY = ["workerd", "public_workerd", "cli"];
 
 process.chdir(fileURLToPath(new URL("..", import.meta.url)));
 buildModules();
-// Not by .bin, where the compiler has the same name as the older ones of the reference and of the tests.
+// Not by .bin, where the compiler has the same name as the older ones of the reference and of the
+// tests.
 run(process.execPath, ["node_modules/typescript-7/bin/tsc"]);
 await bundle([...ENTRIES, ...MODULES_ONLY], "esm", "dist");
 await bundle(ENTRIES, "cjs", "dist/cjs");
@@ -44,7 +50,8 @@ for (const [workerd, edge] of [
   ["workerd.js", "edge.js"],
   ["public_workerd.js", "public_edge.js"],
 ]) {
-  // What Nitro and Next.js import as a module, instead of instantiating it themselves, ends in `?module`.
+  // What Nitro and Next.js import as a module, instead of instantiating it themselves, ends in
+  // `?module`.
   const script = readFileSync(join("dist", workerd), "utf8");
   const imported = script.replaceAll('.wasm";', '.wasm?module";');
   if (imported === script) throw new Error(`dist/${workerd} imports no module`);
@@ -59,8 +66,8 @@ run("node_modules/.bin/typedoc", []);
 copyFileSync(join(ROOT, "LICENSE"), "LICENSE");
 
 /**
- * Bundles each entry into one file: Node takes a third of a millisecond for every further one. The errors stay apart,
- * because all entries share them.
+ * Bundles each entry into one file: Node takes a third of a millisecond for every further one. The
+ * errors stay apart, because all entries share them.
  */
 async function bundle(entries, format, outdir) {
   await build({
@@ -72,7 +79,9 @@ async function bundle(entries, format, outdir) {
     bundle: true,
     target: "es2022",
     entryNames: "[name]",
-    plugins: [{ name: "text", setup: (build) => build.onLoad({ filter: /\.(?:lua|sql)$/ }, textOf) }],
+    plugins: [
+      { name: "text", setup: (build) => build.onLoad({ filter: /\.(?:lua|sql)$/ }, textOf) },
+    ],
     external: ["./errors.js", "./*.wasm", "node:*"],
     logLevel: "warning",
   });
@@ -84,9 +93,9 @@ function textOf({ path }) {
 }
 
 /**
- * Makes `dist/cjs` a folder of CommonJS with declarations, for those that cannot `require` a module, such as Jest. Runtimes
- * and bundlers that can get one copy, by the conditions `module-sync`, `bun` and `module`: with two, an error of one is no
- * instance of the other's class.
+ * Makes `dist/cjs` a folder of CommonJS with declarations, for those that cannot `require` a
+ * module, such as Jest. Runtimes and bundlers that can get one copy, by the conditions
+ * `module-sync`, `bun` and `module`: with two, an error of one is no instance of the other's class.
  */
 function declareCommonJs() {
   for (const folder of ["stores", "handler"]) mkdirSync(`dist/cjs/${folder}`, { recursive: true });

@@ -1,5 +1,5 @@
-// Makes `dist/jsr`, which jsr.json publishes: the same modules, each naming its declarations, and declarations that name files
-// that exist. JSR maps no `.js` to a `.d.ts`, and knows no conditions.
+// Makes `dist/jsr`, which jsr.json publishes: the same modules, each naming its declarations, and
+// declarations that name files that exist. JSR maps no `.js` to a `.d.ts`, and knows no conditions.
 
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join, relative } from "node:path";
@@ -7,7 +7,10 @@ import { dirname, join, relative } from "node:path";
 const SOURCE = "dist";
 const TARGET = "dist/jsr";
 
-/** @param {readonly string[]} entries the files of `src` without their ending, each bundled into one file of `dist` */
+/**
+ * @param {readonly string[]} entries the files of `src` without their ending, each bundled into one
+ * file of `dist`
+ */
 export function buildForJsr(entries) {
   rmSync(TARGET, { recursive: true, force: true });
   mkdirSync(TARGET);

@@ -1,4 +1,5 @@
-// Builds the WebAssembly modules: cargo, wasm-bindgen, then wasm-opt, then the module's bytes as characters.
+// Builds the WebAssembly modules: cargo, wasm-bindgen, then wasm-opt, then the module's bytes as
+// characters.
 
 import { copyFileSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
@@ -19,7 +20,10 @@ const WASM_OPT = [
   "--strip-target-features",
 ];
 
-/** The feature of the crate that makes a module, the file in the package, the source that inlines it. */
+/**
+ * The feature of the crate that makes a module, the file in the package, the source that inlines
+ * it.
+ */
 const MODULES = [
   { feature: "shared", file: "verifier.wasm", source: "wasm.ts" },
   { feature: "public", file: "public.wasm", source: "public_wasm.ts" },
@@ -38,7 +42,10 @@ export function buildModules() {
     const module = join("dist", file);
     run("node_modules/.bin/wasm-opt", [...WASM_OPT, built, "-o", module]);
     const text = characters(readFileSync(module));
-    writeFileSync(join("src/generated", source), `const wasm: string = "${text}";\nexport default wasm;\n`);
+    writeFileSync(
+      join("src/generated", source),
+      `const wasm: string = "${text}";\nexport default wasm;\n`,
+    );
     // The exports of the module of public keys are some of those of the other one.
     if (feature === "shared") copyFileSync(`${built}.d.ts`, "src/generated/verifier_bg.wasm.d.ts");
   }
@@ -66,16 +73,22 @@ function compiled(feature) {
   return folder;
 }
 
-/** Runs the program of verifier-wasm/bindgen, in a folder of its own: it waits for no other command of cargo. */
+/**
+ * Runs the program of verifier-wasm/bindgen, in a folder of its own: it waits for no other command
+ * of cargo.
+ */
 function bindgen(arguments_) {
   const manifest = join(ROOT, "verifier-wasm/bindgen/Cargo.toml");
   const env = { ...process.env, CARGO_TARGET_DIR: join(target, "npm/tools") };
-  run("cargo", ["run", "--locked", "--manifest-path", manifest, "--", ...arguments_], { cwd: ROOT, env });
+  run("cargo", ["run", "--locked", "--manifest-path", manifest, "--", ...arguments_], {
+    cwd: ROOT,
+    env,
+  });
 }
 
 /**
- * A byte in one or two printable characters, as `src/start.ts` reads them. A tenth less of the module than hexadecimal
- * digits, and a quarter less than base64, once it is gzipped.
+ * A byte in one or two printable characters, as `src/start.ts` reads them. A tenth less of the
+ * module than hexadecimal digits, and a quarter less than base64, once it is gzipped.
  */
 function characters(bytes) {
   const FIRST = 246;
@@ -87,7 +100,9 @@ function characters(bytes) {
     const value = (byte - FIRST + 256) % 256;
     const rest = value - singles;
     if (rest < 0) text += alphabet[value];
-    else text += alphabet[singles + Math.floor(rest / alphabet.length)] + alphabet[rest % alphabet.length];
+    else
+      text +=
+        alphabet[singles + Math.floor(rest / alphabet.length)] + alphabet[rest % alphabet.length];
   }
   return text;
 }

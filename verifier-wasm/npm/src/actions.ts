@@ -66,13 +66,17 @@ export function readActions(given: unknown): Actions {
     throw fault(`actions is empty: leave it out, or give an object such as ${EXAMPLE}`);
   for (const [name, definition] of definitions) {
     if (!/^[a-z][a-z0-9_]{0,62}$/.test(name)) {
-      throw fault("actions has names of lower-case letters, digits and _, which begin with a letter");
+      throw fault(
+        "actions has names of lower-case letters, digits and _, which begin with a letter",
+      );
     }
     if (/^(activate|recover|activation|password_recovery)$/.test(name)) {
       throw fault(`actions cannot define ${name}, which every verifier has`);
     }
     const what = `actions.${name}`;
-    const values = new Map(plain(definition, 3, `${what} has number, path and digits: see ${EXAMPLE}`));
+    const values = new Map(
+      plain(definition, 3, `${what} has number, path and digits: see ${EXAMPLE}`),
+    );
     const [number, path, digits] = ["number", "path", "digits"].map((key) => values.get(key));
     if (values.size !== 3 || [number, path, digits].includes(undefined)) {
       throw fault(`${what} has number, path and digits, and nothing else: see ${EXAMPLE}`);
@@ -80,8 +84,14 @@ export function readActions(given: unknown): Actions {
     if (!Number.isInteger(number) || !((number as number) >= 3 && (number as number) <= 127)) {
       throw fault(`${what}.number is a whole number from 3 to 127, not ${described(number)}`);
     }
-    if (typeof path !== "string" || path.length > 255 || !/^(\/(?!\.{1,2}(\/|$))[\w.~-]+)+$/.test(path)) {
-      throw fault(`${what}.path must be a path of letters, digits, -, ., _ and ~, such as "/team/join"`);
+    if (
+      typeof path !== "string" ||
+      path.length > 255 ||
+      !/^(\/(?!\.{1,2}(\/|$))[\w.~-]+)+$/.test(path)
+    ) {
+      throw fault(
+        `${what}.path must be a path of letters, digits, -, ., _ and ~, such as "/team/join"`,
+      );
     }
     if (![0, 5, 6, 7, 8].includes(digits as number)) {
       throw fault(`${what}.digits is 0 for no code, or 5, 6, 7 or 8, not ${described(digits)}`);

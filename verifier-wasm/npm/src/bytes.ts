@@ -2,7 +2,10 @@ import { InvalidArgumentError } from "./errors.js";
 
 const typedArray = Object.getPrototypeOf(Uint8Array.prototype) as object;
 
-/** Whether this is a `Uint8Array` of so many bytes, of any realm; properties of the object itself are ignored. */
+/**
+ * Whether this is a `Uint8Array` of so many bytes, of any realm; properties of the object itself
+ * are ignored.
+ */
 export function isBytes(value: unknown, length: number): value is Uint8Array {
   const is = (name: string | symbol, found: unknown): boolean =>
     Reflect.get(typedArray, name, value) === found;
@@ -17,6 +20,8 @@ export function demandEntry(id: unknown, rememberUntil: unknown, owner: unknown)
     typeof rememberUntil !== "number" ||
     Number.isNaN(rememberUntil)
   ) {
-    throw new InvalidArgumentError("an id and an owner have 16 bytes each, rememberUntil is in seconds");
+    throw new InvalidArgumentError(
+      "an id and an owner have 16 bytes each, rememberUntil is in seconds",
+    );
   }
 }

@@ -6,8 +6,8 @@ interface Capturing {
 }
 
 /**
- * What `act` returns; the stack of an error of this package that it throws begins where the public function `above` was
- * called, where the engine can do that.
+ * What `act` returns; the stack of an error of this package that it throws begins where the public
+ * function `above` was called, where the engine can do that.
  */
 export function atCaller<Result>(above: unknown, act: () => Result): Result {
   try {

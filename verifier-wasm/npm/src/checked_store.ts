@@ -19,8 +19,9 @@ type Question<Value> = (id: Uint8Array, rememberUntil: number, owner: Uint8Array
 /**
  * Calls a store with a timeout, accepts only valid answers, and repeats calls without an answer.
  *
- * A call without an answer may have been carried out, or may still be. So a `consume` without an answer is repeated with the
- * same owner, and released unless the repeat answers `true`. The release is final for this owner.
+ * A call without an answer may have been carried out, or may still be. So a `consume` without an
+ * answer is repeated with the same owner, and released unless the repeat answers `true`. The
+ * release is final for this owner.
  */
 export interface CheckedStore {
   readonly consume: Question<Asked<boolean>>;
@@ -36,7 +37,9 @@ export function readStore(store: unknown, timeout: number): CheckedStore {
   const consume = readQuestion<boolean>(store, "consume", timeout, verdictFault);
   const attempt = readQuestion<number>(store, "attempt", timeout, ordinalFault);
   if (!consume) {
-    throw new InvalidArgumentError(`the option store has the method consume; it is ${described(store)}`);
+    throw new InvalidArgumentError(
+      `the option store has the method consume; it is ${described(store)}`,
+    );
   }
   const release = readEnding(store, "release", timeout);
   const withdraw = readEnding(store, "withdraw", timeout);
@@ -49,9 +52,13 @@ export function readStore(store: unknown, timeout: number): CheckedStore {
     const released = await release(id, rememberUntil, owner);
     if (released.ok || !isUnknown(answer)) return answer;
     const error = errorOf(answer);
-    return denied(StoreUnavailableError, `${error.message}; whether the token counts as used is not known`, {
-      cause: error.cause ?? error,
-    });
+    return denied(
+      StoreUnavailableError,
+      `${error.message}; whether the token counts as used is not known`,
+      {
+        cause: error.cause ?? error,
+      },
+    );
   };
 
   return {
@@ -60,7 +67,9 @@ export function readStore(store: unknown, timeout: number): CheckedStore {
       if (!(asked instanceof Promise)) {
         return isUnknown(asked) ? consumeAgain(id, rememberUntil, owner) : asked;
       }
-      return asked.then((answer) => (isUnknown(answer) ? consumeAgain(id, rememberUntil, owner) : answer));
+      return asked.then((answer) =>
+        isUnknown(answer) ? consumeAgain(id, rememberUntil, owner) : answer,
+      );
     },
     attempt:
       attempt &&
@@ -98,8 +107,14 @@ function readQuestion<Value>(
   );
 }
 
-/** `release` or `withdraw`, repeated once if it fails; nothing where the store has no such method. */
-function readEnding(store: unknown, name: string, timeout: number): Question<Promise<Answer<unknown>>> {
+/**
+ * `release` or `withdraw`, repeated once if it fails; nothing where the store has no such method.
+ */
+function readEnding(
+  store: unknown,
+  name: string,
+  timeout: number,
+): Question<Promise<Answer<unknown>>> {
   const end = readQuestion<unknown>(store, name, timeout, () => undefined);
   return async (id, rememberUntil, owner) => {
     if (!end) return { ok: true, answer: undefined };
@@ -128,7 +143,9 @@ function ordinalFault(answer: unknown): string | undefined {
 
 function judge<Value>(answer: unknown, fault: Fault): Answer<Value> {
   const found = fault(answer);
-  return found === undefined ? { ok: true, answer: answer as Value } : denied(StoreUnavailableError, found);
+  return found === undefined
+    ? { ok: true, answer: answer as Value }
+    : denied(StoreUnavailableError, found);
 }
 
 function isObject(value: unknown): value is object {
@@ -154,7 +171,10 @@ function wait(promise: object, timeout: number): Promise<unknown> {
     const timer = setTimeout(() => {
       reject(new StoreUnavailableError(`the store did not answer within ${timeout} s`));
     }, timeout * 1000);
-    // Resolving with a foreign thenable, instead of calling it, also catches one that throws or answers twice.
-    new Promise((answered) => answered(promise)).then(resolve, reject).finally(() => clearTimeout(timer));
+    // Resolving with a foreign thenable, instead of calling it, also catches one that throws or
+    // answers twice.
+    new Promise((answered) => answered(promise))
+      .then(resolve, reject)
+      .finally(() => clearTimeout(timer));
   });
 }

@@ -8,7 +8,9 @@ import { type Question, report } from "./cli/report.js";
 import { UsageError } from "./cli/usage_error.js";
 import { Engine, SHARED_KEY } from "./engine.js";
 
-/** The exit status: 0 if every token is genuine, 1 if one is not, 2 if there could be no verdict. */
+/**
+ * The exit status: 0 if every token is genuine, 1 if one is not, 2 if there could be no verdict.
+ */
 async function main(): Promise<0 | 1 | 2> {
   const command = parseArguments(process.argv.slice(2));
   if (command === "help") return print(HELP, 0);
@@ -42,11 +44,15 @@ function startEngine(): Engine {
   try {
     return new Engine(new WebAssembly.Instance(new WebAssembly.Module(bytes)), SHARED_KEY);
   } catch {
-    throw new UsageError("WebAssembly cannot be started; call Node without flags that switch it off");
+    throw new UsageError(
+      "WebAssembly cannot be started; call Node without flags that switch it off",
+    );
   }
 }
 
-async function* readable(stream: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array, void, undefined> {
+async function* readable(
+  stream: AsyncIterable<Uint8Array>,
+): AsyncGenerator<Uint8Array, void, undefined> {
   try {
     yield* stream;
   } catch (error) {
@@ -71,7 +77,9 @@ function version(): string {
   return `${name} ${version}\n`;
 }
 
-/** Waits until a slow reader has taken the text, so that a long input is not collected in memory. */
+/**
+ * Waits until a slow reader has taken the text, so that a long input is not collected in memory.
+ */
 function print<Status>(text: string, status: Status): Promise<Status> {
   return new Promise((resolve) => {
     if (stdout.write(text)) resolve(status);
@@ -95,6 +103,11 @@ stderr.on("error", () => {});
 try {
   process.exitCode = await main();
 } catch (error) {
-  // Left to Node, a fault of this program would end it with 1, which says that a token is not genuine.
-  end(error instanceof UsageError ? error.message : `this should not happen: ${(error as Error).stack}`);
+  // Left to Node, a fault of this program would end it with 1, which says that a token is not
+  // genuine.
+  end(
+    error instanceof UsageError
+      ? error.message
+      : `this should not happen: ${(error as Error).stack}`,
+  );
 }

@@ -18,9 +18,14 @@ export type { TokenStore } from "./token_store.js";
 
 /** What {@link checkStore} takes. Options of other names are refused. */
 export interface ConformanceOptions {
-  /** The store, on a backend that works. The checks use random ids, so that it need not be empty. */
+  /**
+   * The store, on a backend that works. The checks use random ids, so that it need not be empty.
+   */
   readonly store: TokenStore;
-  /** The same kind of store on a backend that does not answer or refuses: a port where nothing listens, for instance. */
+  /**
+   * The same kind of store on a backend that does not answer or refuses: a port where nothing
+   * listens, for instance.
+   */
   readonly unreachable?: TokenStore | undefined;
   /** The same kind of store on a backend with little room, which the checks fill. */
   readonly small?: TokenStore | undefined;
@@ -104,7 +109,8 @@ const CHECKS: Record<CheckName, Check> = {
 const TIMED: readonly CheckName[] = ["remembers", "forgets", "past", "extends"];
 
 /**
- * Runs every check on a store, most of them side by side, in five seconds and as long as it takes to fill `small`.
+ * Runs every check on a store, most of them side by side, in five seconds and as long as it takes
+ * to fill `small`.
  *
  * | check | what it demands |
  * |---|---|
@@ -124,14 +130,14 @@ const TIMED: readonly CheckName[] = ["remembers", "forgets", "past", "extends"];
  * | `errors` | a store that cannot be reached does not consent |
  * | `full` | a full store refuses, and forgets nothing that is not over |
  *
- * @throws InvalidArgumentError when the call is wrong; what is wrong with the store is in the report
- * @example
- * const { passed, checks } = await checkStore({ store, unreachable, small });
- * for (const { name, verdict, reason = "" } of checks) console.log(name, verdict, reason);
+ * @throws InvalidArgumentError when the call is wrong; what is wrong with the store is in the
+ * report @example const { passed, checks } = await checkStore({ store, unreachable, small }); for
+ * (const { name, verdict, reason = "" } of checks) console.log(name, verdict, reason);
  */
 export async function checkStore(options: ConformanceOptions): Promise<ConformanceReport> {
   const subject = readSubject(options);
-  const run = (names: readonly CheckName[]) => Promise.all(names.map((name) => judge(name, subject)));
+  const run = (names: readonly CheckName[]) =>
+    Promise.all(names.map((name) => judge(name, subject)));
   const names = Object.keys(CHECKS) as CheckName[];
   const isTimed = (name: CheckName) => TIMED.includes(name);
   // What depends on time comes when a slow store has nothing else to do.
@@ -160,13 +166,21 @@ async function judge(name: CheckName, subject: Subject): Promise<CheckResult> {
 }
 
 function readSubject(options: unknown): Subject {
-  const [store, unreachable, small, smallLimit = 100_000, concurrency = 200, clock, sleep] = readOptions(
-    options,
-    ["store", "unreachable", "small", "smallLimit", "concurrency", "clock", "sleep"],
-  );
+  const [store, unreachable, small, smallLimit = 100_000, concurrency = 200, clock, sleep] =
+    readOptions(options, [
+      "store",
+      "unreachable",
+      "small",
+      "smallLimit",
+      "concurrency",
+      "clock",
+      "sleep",
+    ]);
   for (const count of [smallLimit, concurrency]) {
     if (!Number.isSafeInteger(count) || (count as number) < 2) {
-      throw new InvalidArgumentError("the options smallLimit and concurrency are whole numbers from 2");
+      throw new InvalidArgumentError(
+        "the options smallLimit and concurrency are whole numbers from 2",
+      );
     }
   }
   if (sleep !== undefined && typeof sleep !== "function") {

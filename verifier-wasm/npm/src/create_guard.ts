@@ -16,14 +16,16 @@ export type { VerifiedToken } from "./token.js";
 export type { TokenStore } from "./token_store.js";
 
 /**
- * Puts a verifier and a store of used tokens together to a guard, which lets a link through once among all who share
- * the store. It keeps no state, so it can be made for each request.
+ * Puts a verifier and a store of used tokens together to a guard, which lets a link through once
+ * among all who share the store. It keeps no state, so it can be made for each request.
  *
  * @throws InvalidArgumentError
  * @example
  * const guard = createGuard({ verifier, store });
  * const redeemed = await guard.tryRedeem(form.get("token"), { action: "activate" });
  */
-export function createGuard<Further extends string = never>(options: GuardOptions<Further>): Guard<Further> {
+export function createGuard<Further extends string = never>(
+  options: GuardOptions<Further>,
+): Guard<Further> {
   return atCaller(createGuard, () => makeGuard(options));
 }

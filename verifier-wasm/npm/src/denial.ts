@@ -7,14 +7,20 @@ import {
   type VerificationReason,
 } from "./errors.js";
 
-/** What {@link Guard.tryRedeem} answers when the token is not let through: a plain object, as {@link Refused} is. */
+/**
+ * What {@link Guard.tryRedeem} answers when the token is not let through: a plain object, as {@link
+ * Refused} is.
+ */
 export interface RefusedRedemption {
   readonly ok: false;
   /** Why, in a word that never changes. */
   readonly reason: VerificationReason | RedemptionReason;
   /** Whose fault it is: tell the visitor "this link is not valid" only for `"visitor"`. */
   readonly kind: ErrorKind;
-  /** Why, in a sentence, for logs. It shows nothing of the token. What the store threw is the `cause` of what `errorOf` makes. */
+  /**
+   * Why, in a sentence, for logs. It shows nothing of the token. What the store threw is the
+   * `cause` of what `errorOf` makes.
+   */
   readonly message: string;
 }
 

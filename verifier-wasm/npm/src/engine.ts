@@ -30,20 +30,26 @@ const NO_CODE = -1;
 export const NOT_JUDGED = -1;
 type Nonce = string | typeof NOT_JUDGED;
 
-/** Who checks the signature of a v3 token: the module; the platform, which did not yet; the platform, which accepted it. */
+/**
+ * Who checks the signature of a v3 token: the module; the platform, which did not yet; the
+ * platform, which accepted it.
+ */
 export const BY_MODULE = 0;
 export const PENDING = 1;
 export const ACCEPTED = 2;
 export type Judgement = typeof BY_MODULE | typeof PENDING | typeof ACCEPTED;
 
-/** An export that judges a token. The module of shared keys ignores the judgement, which comes last. */
+/**
+ * An export that judges a token. The module of shared keys ignores the judgement, which comes last.
+ */
 type Judging = (...numbers: (number | undefined)[]) => number;
 
 /**
- * One instance of a WebAssembly module, and the buffers in its memory that it shares with JavaScript.
+ * One instance of a WebAssembly module, and the buffers in its memory that it shares with
+ * JavaScript.
  *
- * Every method reads its arguments, which are primitive or copied before, then fills the buffers and calls: no code of the
- * caller runs in between, so calls cannot interfere.
+ * Every method reads its arguments, which are primitive or copied before, then fills the buffers
+ * and calls: no code of the caller runs in between, so calls cannot interfere.
  */
 export class Engine {
   readonly #exports: typeof Exports;
@@ -81,7 +87,10 @@ export class Engine {
     this.#numbers = new DataView(buffer, this.#output.byteOffset);
   }
 
-  /** Prepares a key given as text, or as 32 bytes; `undefined` for what is no key of this module's kind. */
+  /**
+   * Prepares a key given as text, or as 32 bytes; `undefined` for what is no key of this module's
+   * kind.
+   */
   prepare(key: string | Uint8Array): PreparedKey | undefined {
     let length = -1;
     if (typeof key === "string") length = this.#write(key);
@@ -94,8 +103,9 @@ export class Engine {
   }
 
   /**
-   * Judges a token together with its code, with the keys, one after the other, until one of them made its signature; the
-   * number is one of `status.ts`. `now` and `tolerance` are in whole seconds.
+   * Judges a token together with its code, with the keys, one after the other, until one of them
+   * made its signature; the number is one of `status.ts`. `now` and `tolerance` are in whole
+   * seconds.
    *
    * Only `undefined` means no code. Any other value that is not a string is a malformed code.
    */
@@ -109,7 +119,8 @@ export class Engine {
     tolerance: number,
     signature?: Judgement,
   ): number {
-    const codeLength = code === undefined ? NO_CODE : typeof code === "string" ? write(code, this.#code) : 0;
+    const codeLength =
+      code === undefined ? NO_CODE : typeof code === "string" ? write(code, this.#code) : 0;
     const nonceLength = this.#writeNonce(token, nonce);
     const verify = this.#exports.verify as Judging;
     const { number } = action;
@@ -119,8 +130,8 @@ export class Engine {
   }
 
   /**
-   * Judges the link of a token without its code. The other arguments and the result are those of `verify`, but that
-   * `OTHER_BROWSER` says that the link is genuine and valid.
+   * Judges the link of a token without its code. The other arguments and the result are those of
+   * `verify`, but that `OTHER_BROWSER` says that the link is genuine and valid.
    */
   verifyLink(
     token: string,
@@ -156,7 +167,10 @@ export class Engine {
     return status;
   }
 
-  /** The last buffer that both modules have. What the module of public keys leaves for the platform follows it. */
+  /**
+   * The last buffer that both modules have. What the module of public keys leaves for the platform
+   * follows it.
+   */
   get key(): Bytes {
     return this.#key;
   }
@@ -170,7 +184,10 @@ export class Engine {
     return bound ? this.#output.slice() : undefined;
   }
 
-  /** When the token ends that the last call of `verify` or `verifyLink` accepted; 0 if it does not say. */
+  /**
+   * When the token ends that the last call of `verify` or `verifyLink` accepted; 0 if it does not
+   * say.
+   */
   get expiresAt(): number {
     return this.#numbers.getFloat64(0, true);
   }
@@ -200,7 +217,10 @@ export class Engine {
     this.#known = list;
   }
 
-  /** Writes what the browser of a token is compared with; of a token that is not bound nothing is, and hashing takes time. */
+  /**
+   * Writes what the browser of a token is compared with; of a token that is not bound nothing is,
+   * and hashing takes time.
+   */
   #writeNonce(token: string, nonce: Nonce): number {
     if (nonce === NOT_JUDGED) return nonce;
     return isBound(token) ? write(nonce, this.#nonce) : 0;

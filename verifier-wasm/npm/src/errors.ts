@@ -1,13 +1,15 @@
 /**
- * Every error of this package, one class for each stable `reason`. All entries share this module, so `instanceof` works
- * whichever of them threw. No message contains a token, a secret, a code or a key.
+ * Every error of this package, one class for each stable `reason`. All entries share this module,
+ * so `instanceof` works whichever of them threw. No message contains a token, a secret, a code or a
+ * key.
  *
  * @module
  */
 
 /**
- * Whose fault an error is. `"visitor"`: the token or the code is not valid; tell the visitor so. `"operator"`: the program,
- * its keys or its store are at fault; the link may be valid, so tell the visitor to try again later.
+ * Whose fault an error is. `"visitor"`: the token or the code is not valid; tell the visitor so.
+ * `"operator"`: the program, its keys or its store are at fault; the link may be valid, so tell the
+ * visitor to try again later.
  */
 export type ErrorKind = "visitor" | "operator";
 
@@ -37,7 +39,8 @@ export abstract class VerifierError extends Error {
       `https://github.com/mailroom/mailroom/blob/main/verifier-wasm/npm/errors.md#${reason}`.toLowerCase();
   }
 
-  // On the prototype, so that stack traces begin with it, and made of the reason, which minified programs keep.
+  // On the prototype, so that stack traces begin with it, and made of the reason, which minified
+  // programs keep.
   override get name(): string {
     const { reason = "ERR_VERIFIER" } = this.constructor as unknown as Partial<Reasoned>;
     return `${reason
@@ -60,22 +63,28 @@ export type VerificationReason =
   | "ERR_CODE_MISMATCH"
   | "ERR_LINK_UNCHECKABLE";
 
-/** The token, or the code typed beside it, is not good for what was expected. The visitor's fault, not the program's. */
+/**
+ * The token, or the code typed beside it, is not good for what was expected. The visitor's fault,
+ * not the program's.
+ */
 export abstract class VerificationError extends VerifierError {
   static override readonly kind = "visitor";
   declare readonly kind: "visitor";
   declare readonly reason: VerificationReason;
 }
 
-/** The string is no token: another length, a character outside base64url, padding, or another spelling of a token. */
+/**
+ * The string is no token: another length, a character outside base64url, padding, or another
+ * spelling of a token.
+ */
 export class TokenMalformedError extends VerificationError {
   static readonly reason = "ERR_TOKEN_MALFORMED";
   declare readonly reason: typeof TokenMalformedError.reason;
 }
 
 /**
- * No key of the ring signed this token for this action and code: forged, altered, signed by a dropped key, and in v1
- * also a link of another action or a wrong code.
+ * No key of the ring signed this token for this action and code: forged, altered, signed by a
+ * dropped key, and in v1 also a link of another action or a wrong code.
  */
 export class TokenSignatureError extends VerificationError {
   static readonly reason = "ERR_TOKEN_SIGNATURE";
@@ -89,15 +98,18 @@ export class TokenActionError extends VerificationError {
 }
 
 /**
- * A genuine link that is not valid any more; or, thrown by a store, one that would have to be remembered until a time
- * that is over, so that an earlier use may be forgotten.
+ * A genuine link that is not valid any more; or, thrown by a store, one that would have to be
+ * remembered until a time that is over, so that an earlier use may be forgotten.
  */
 export class TokenExpiredError extends VerificationError {
   static readonly reason = "ERR_TOKEN_EXPIRED";
   declare readonly reason: typeof TokenExpiredError.reason;
 }
 
-/** A genuine link that is bound to another browser than the visitor's: there the visitor has to type its code. */
+/**
+ * A genuine link that is bound to another browser than the visitor's: there the visitor has to type
+ * its code.
+ */
 export class TokenOtherBrowserError extends VerificationError {
   static readonly reason = "ERR_TOKEN_OTHER_BROWSER";
   declare readonly reason: typeof TokenOtherBrowserError.reason;
@@ -127,7 +139,10 @@ export class CodeMismatchError extends VerificationError {
   declare readonly reason: typeof CodeMismatchError.reason;
 }
 
-/** A v1 token cannot be judged as a link: it carries no expiry, and a recovery is signed together with its code. */
+/**
+ * A v1 token cannot be judged as a link: it carries no expiry, and a recovery is signed together
+ * with its code.
+ */
 export class LinkUncheckableError extends VerificationError {
   static readonly reason = "ERR_LINK_UNCHECKABLE";
   declare readonly reason: typeof LinkUncheckableError.reason;
@@ -160,15 +175,18 @@ export class TooManyAttemptsError extends RedemptionError {
   declare readonly reason: typeof TooManyAttemptsError.reason;
 }
 
-/** The store is full of tokens that may still be replayed. A store throws it instead of forgetting one of them. */
+/**
+ * The store is full of tokens that may still be replayed. A store throws it instead of forgetting
+ * one of them.
+ */
 export class StoreFullError extends RedemptionError {
   static readonly reason = "ERR_STORE_FULL";
   declare readonly reason: typeof StoreFullError.reason;
 }
 
 /**
- * The store threw, took too long, or gave a wrong answer; `cause` is what it threw. If the store could not release
- * the token either, the token may count as used; the message says so.
+ * The store threw, took too long, or gave a wrong answer; `cause` is what it threw. If the store
+ * could not release the token either, the token may count as used; the message says so.
  */
 export class StoreUnavailableError extends RedemptionError {
   static readonly reason = "ERR_STORE_UNAVAILABLE";
@@ -182,27 +200,36 @@ export class GuardUnsupportedError extends RedemptionError {
 }
 
 /**
- * A call that the program should not have made: an unknown action, a missing or misspelt option. Where reading an argument
- * threw, `cause` is what was thrown.
+ * A call that the program should not have made: an unknown action, a missing or misspelt option.
+ * Where reading an argument threw, `cause` is what was thrown.
  */
 export class InvalidArgumentError extends VerifierError {
   static readonly reason = "ERR_INVALID_ARGUMENT";
   declare readonly reason: typeof InvalidArgumentError.reason;
 }
 
-/** A key, or the list of keys, cannot be used: another form or kind, none, too many, or the function `keys` threw. */
+/**
+ * A key, or the list of keys, cannot be used: another form or kind, none, too many, or the function
+ * `keys` threw.
+ */
 export class KeyInvalidError extends VerifierError {
   static readonly reason = "ERR_KEY_INVALID";
   declare readonly reason: typeof KeyInvalidError.reason;
 }
 
-/** A shared key was given in a browser, in a page or a worker, where whoever opens the page could forge links with it. */
+/**
+ * A shared key was given in a browser, in a page or a worker, where whoever opens the page could
+ * forge links with it.
+ */
 export class SecretInBrowserError extends VerifierError {
   static readonly reason = "ERR_SECRET_IN_BROWSER";
   declare readonly reason: typeof SecretInBrowserError.reason;
 }
 
-/** The WebAssembly module cannot be started here, or is of another version; `cause` is the error of the runtime. */
+/**
+ * The WebAssembly module cannot be started here, or is of another version; `cause` is the error of
+ * the runtime.
+ */
 export class WasmUnavailableError extends VerifierError {
   static readonly reason = "ERR_WASM_UNAVAILABLE";
   declare readonly reason: typeof WasmUnavailableError.reason;
@@ -218,11 +245,12 @@ export interface Refusal<Reason> {
 const errors = /* @__PURE__ */ new WeakMap<object, VerificationError | RedemptionError>();
 
 /**
- * The error that the method without `try` throws where a `try…` method answers this refusal. The same refusal has the same
- * error, with its `cause` where there is one; the error of a copy has none.
+ * The error that the method without `try` throws where a `try…` method answers this refusal. The
+ * same refusal has the same error, with its `cause` where there is one; the error of a copy has
+ * none.
  *
- * Refusals are plain data, so that they can be serialised, compared and logged; the error and its stack are made only
- * here.
+ * Refusals are plain data, so that they can be serialised, compared and logged; the error and its
+ * stack are made only here.
  *
  * @throws InvalidArgumentError when it is given no refusal
  * @example
@@ -257,11 +285,14 @@ export function errorOf(refusal: unknown): VerificationError | RedemptionError {
   try {
     const { reason, message } = refusal as Refusal<unknown>;
     const Class = classes.find((Class) => Class.reason === reason);
-    if (Class && typeof message === "string") return keepError(refusal as object, new Class(message));
+    if (Class && typeof message === "string")
+      return keepError(refusal as object, new Class(message));
   } catch {
     // A value that cannot be read is no refusal.
   }
-  throw new InvalidArgumentError("errorOf takes what a method such as tryVerify answered when it refused");
+  throw new InvalidArgumentError(
+    "errorOf takes what a method such as tryVerify answered when it refused",
+  );
 }
 
 /** @internal Lets a refusal have this error. */

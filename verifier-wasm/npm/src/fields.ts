@@ -48,8 +48,8 @@ export function secretOf(token: string): Bytes {
 }
 
 /**
- * Some bytes of a token, from the start of four characters on. Not by `atob`, which takes forty times as long in Node: every
- * redemption reads a secret.
+ * Some bytes of a token, from the start of four characters on. Not by `atob`, which takes forty
+ * times as long in Node: every redemption reads a secret.
  */
 function decode(token: string, start: number, length: number): Bytes {
   const bytes = new Uint8Array(length);

@@ -22,14 +22,20 @@ import {
   refused,
 } from "./status.js";
 import type { Verification, VerifiedToken } from "./token.js";
-import type { Action, ExpectedActivation, ExpectedRecovery, Nonce, TriedRecovery } from "./types.js";
+import type {
+  Action,
+  ExpectedActivation,
+  ExpectedRecovery,
+  Nonce,
+  TriedRecovery,
+} from "./types.js";
 
 /** By how many seconds the clocks of those who share a store may differ. */
 const CLOCK_MARGIN = 300;
 
 /**
- * For how many seconds after its expiry a link is remembered: with the largest tolerance that a verifier may have, since
- * another guard of the same store may have a larger one.
+ * For how many seconds after its expiry a link is remembered: with the largest tolerance that a
+ * verifier may have, since another guard of the same store may have a larger one.
  */
 export const REMEMBERED_AFTER = MAX_CLOCK_TOLERANCE + CLOCK_MARGIN;
 
@@ -46,10 +52,11 @@ export type TriedRedemption<Further extends string = never> =
   | TriedRecovery<Further>;
 
 /** An activation, or another action without a code, that is redeemed. */
-export interface RedeemedActivation<Further extends string = never> extends ExpectedActivation<Further> {
+export interface RedeemedActivation<Further extends string = never>
+  extends ExpectedActivation<Further> {
   /**
-   * When the token's row expires, in seconds since the Unix epoch, as the caller knows it: a v1 activation carries no expiry.
-   * Tokens of other versions prove their own, and this is ignored.
+   * When the token's row expires, in seconds since the Unix epoch, as the caller knows it: a v1
+   * activation carries no expiry. Tokens of other versions prove their own, and this is ignored.
    */
   readonly expiresAt?: number | undefined;
 }
@@ -60,33 +67,37 @@ export type Redeemed<Result, Further extends string = never> =
   | RefusedRedemption;
 
 /**
- * A verifier together with a store of used tokens: lets a link through once. Its methods need no `this`.
+ * A verifier together with a store of used tokens: lets a link through once. Its methods need no
+ * `this`.
  *
- * It keeps forged, stale and replayed links away from the origin. The authority is the database: the origin still redeems
- * the token there, so an entry that a store forgets forges nothing.
+ * It keeps forged, stale and replayed links away from the origin. The authority is the database:
+ * the origin still redeems the token there, so an entry that a store forgets forges nothing.
  */
 export interface Guard<Further extends string = never> {
   /**
-   * Verifies a token and marks it as used, so that one redemption among all guards of the store succeeds.
+   * Verifies a token and marks it as used, so that one redemption among all guards of the store
+   * succeeds.
    *
-   * Redeem when a button is pressed, never when a page is opened: mail scanners open links. Tokens that are not
-   * genuine, valid and for this action and browser never reach the store. Each attempt at a code takes a number before the code is
-   * compared.
+   * Redeem when a button is pressed, never when a page is opened: mail scanners open links. Tokens
+   * that are not genuine, valid and for this action and browser never reach the store. Each attempt
+   * at a code takes a number before the code is compared.
    *
    * @throws VerificationError when the token or the code is not good
-   * @throws RedemptionError when the token was used, too many codes were tried, or the store does not consent
+   * @throws RedemptionError when the token was used, too many codes were tried, or the store does
+   * not consent
    * @throws InvalidArgumentError when the call is wrong
    */
   redeem(token: string, expected: Redemption<Further>): Promise<VerifiedToken<Action | Further>>;
 
   /**
-   * The same, and then the callback, the call to the origin; its result is returned. If it throws, the token is released
-   * and can be used again, and what it threw is thrown: the callback has to be one that may be repeated, as is a call to a
-   * database that decides. A call that timed out may still run at the origin, beside the next one: the database decides
-   * which of them uses the token. A callback that never ends keeps the token used.
+   * The same, and then the callback, the call to the origin; its result is returned. If it throws,
+   * the token is released and can be used again, and what it threw is thrown: the callback has to
+   * be one that may be repeated, as is a call to a database that decides. A call that timed out may
+   * still run at the origin, beside the next one: the database decides which of them uses the
+   * token. A callback that never ends keeps the token used.
    *
-   * @example
-   * await guard.redeem(token, { action: "recover", code }, (verified) => origin.recover(verified.secret, password));
+   * @example await guard.redeem(token, { action: "recover", code }, (verified) =>
+   * origin.recover(verified.secret, password));
    */
   redeem<Result>(
     token: string,
@@ -95,14 +106,17 @@ export interface Guard<Further extends string = never> {
   ): Promise<Result>;
 
   /**
-   * The same without an exception for whatever the visitor sent as a token and a code: what is no string is a malformed
-   * one. What the callback throws is thrown.
+   * The same without an exception for whatever the visitor sent as a token and a code: what is no
+   * string is a malformed one. What the callback throws is thrown.
    *
-   * @example
-   * const redeemed = await guard.tryRedeem(form.get("token"), { action: "activate" });
-   * if (!redeemed.ok) return new Response(redeemed.reason, { status: redeemed.kind === "visitor" ? 403 : 503 });
+   * @example const redeemed = await guard.tryRedeem(form.get("token"), { action: "activate" }); if
+   * (!redeemed.ok) return new Response(redeemed.reason, { status: redeemed.kind === "visitor" ? 403
+   * : 503 });
    */
-  tryRedeem(token: unknown, expected: TriedRedemption<Further>): Promise<Redeemed<undefined, Further>>;
+  tryRedeem(
+    token: unknown,
+    expected: TriedRedemption<Further>,
+  ): Promise<Redeemed<undefined, Further>>;
   tryRedeem<Result>(
     token: unknown,
     expected: TriedRedemption<Further>,
@@ -125,8 +139,8 @@ type Judged = Genuine | RefusedRedemption;
 const PROVEN: PropertyDescriptor = Object.assign(Object.create(null), { value: true });
 
 /**
- * A buffer of random bytes: to get 16 of them takes longer than the rest of a redemption. Copies of a running process, such
- * as snapshots of a virtual machine, have the same bytes (SECURITY.md).
+ * A buffer of random bytes: to get 16 of them takes longer than the rest of a redemption. Copies of
+ * a running process, such as snapshots of a virtual machine, have the same bytes (SECURITY.md).
  */
 let stock = new Uint8Array(0);
 let taken = 0;
@@ -141,8 +155,14 @@ export function newOwner(): Uint8Array {
   return stock.slice(taken - OWNER_LENGTH, taken);
 }
 
-function remembered(proven: Verification<string>, rememberUntil: number, owner?: Uint8Array): Judged {
-  return proven.ok ? { ok: true, token: proven.token, rememberUntil, owner: owner ?? newOwner() } : proven;
+function remembered(
+  proven: Verification<string>,
+  rememberUntil: number,
+  owner?: Uint8Array,
+): Judged {
+  return proven.ok
+    ? { ok: true, token: proven.token, rememberUntil, owner: owner ?? newOwner() }
+    : proven;
 }
 
 /** @internal What every entry calls `createGuard`. */
@@ -159,9 +179,12 @@ export function makeGuard<Further extends string>(given: GuardOptions<Further>):
   ): Judged | Promise<Judged> {
     const found = verifier.tryVerifyLink(token, { action, nonce });
     if (!found.ok)
-      return found.reason === "ERR_LINK_UNCHECKABLE" ? judgeV1(token, action, code, expiresAt) : found;
+      return found.reason === "ERR_LINK_UNCHECKABLE"
+        ? judgeV1(token, action, code, expiresAt)
+        : found;
     const { link } = found;
-    // Before a try is counted: tries from elsewhere would use up those of the one who asked for the link.
+    // Before a try is counted: tries from elsewhere would use up those of the one who asked for the
+    // link.
     if (link.browser === "other") return refused(OTHER_BROWSER);
     const rememberUntil = link.expiresAt + REMEMBERED_AFTER;
     if (link.codeDigits !== 0) return judgeCode(link, code, rememberUntil);
@@ -209,11 +232,13 @@ export function makeGuard<Further extends string>(given: GuardOptions<Further>):
     if (!store.attempt) {
       return denied(
         GuardUnsupportedError,
-        "the store counts no tries: give it a method attempt, or let the database redeem recoveries",
+        "the store counts no tries: give it a method attempt, or let the database redeem " +
+          "recoveries",
       );
     }
     const owner = newOwner();
-    // The number is taken before the comparison: otherwise simultaneous guesses would all get verdicts.
+    // The number is taken before the comparison: otherwise simultaneous guesses would all get
+    // verdicts.
     const taken = await store.attempt(link.consumedId, rememberUntil, owner);
     if (!taken.ok) return taken;
     if (taken.answer > maxCodeAttempts) {
@@ -231,7 +256,8 @@ export function makeGuard<Further extends string>(given: GuardOptions<Further>):
       throw error;
     }
     if (right === false) return refused(CODE_MISMATCH);
-    // The attempt stays counted: a comparison that returns no boolean for wrong codes has judged this one.
+    // The attempt stays counted: a comparison that returns no boolean for wrong codes has judged
+    // this one.
     if (right !== true) {
       throw new InvalidArgumentError(`checkCode answers true or false, not ${described(right)}`);
     }
@@ -246,17 +272,22 @@ export function makeGuard<Further extends string>(given: GuardOptions<Further>):
     expected: unknown,
     callback: unknown,
   ): Promise<
-    { readonly ok: true; readonly token: VerifiedToken<string>; readonly result: unknown } | RefusedRedemption
+    | { readonly ok: true; readonly token: VerifiedToken<string>; readonly result: unknown }
+    | RefusedRedemption
   > {
     const { action, code, expiresAt, nonce } = readExpectation(expected, OF_REDEMPTION);
     // The verifier knows which actions there are.
-    if (typeof action !== "string") throw new InvalidArgumentError("the option action must name an action");
+    if (typeof action !== "string")
+      throw new InvalidArgumentError("the option action must name an action");
     const until = expiresAt === undefined ? undefined : readTime(expiresAt, "the option expiresAt");
     if (callback !== undefined && typeof callback !== "function") {
       throw new InvalidArgumentError("the callback must be a function");
     }
     if (typeof globalThis.crypto?.getRandomValues !== "function") {
-      return denied(GuardUnsupportedError, "there is no crypto.getRandomValues here, which the guard needs");
+      return denied(
+        GuardUnsupportedError,
+        "there is no crypto.getRandomValues here, which the guard needs",
+      );
     }
 
     // A synchronous answer is not awaited.
@@ -287,7 +318,11 @@ export function makeGuard<Further extends string>(given: GuardOptions<Further>):
       if (!redeemed.ok) throw errorOf(redeemed);
       return (callback === undefined ? redeemed.token : redeemed.result) as never;
     },
-    tryRedeem(token: unknown, expected: TriedRedemption<Further>, callback?: unknown): Promise<never> {
+    tryRedeem(
+      token: unknown,
+      expected: TriedRedemption<Further>,
+      callback?: unknown,
+    ): Promise<never> {
       return redeem(token, expected, callback) as Promise<never>;
     },
   });

@@ -16,9 +16,15 @@ export type CodeCheck<Further extends string = never> = (
 
 /** The part of a verifier that a guard uses; the verifier of every entry has it. */
 export interface GuardedVerifier<Further extends string = never> {
-  tryVerifyLink(token: string, expected: LinkExpectation<Further>): LinkVerification<Action | Further>;
+  tryVerifyLink(
+    token: string,
+    expected: LinkExpectation<Further>,
+  ): LinkVerification<Action | Further>;
   // Every verifier takes more here, recoveries among them, which are no further actions.
-  tryVerify(token: string, expected: ExpectedActivation<NoInfer<Further>>): Verification<Action | Further>;
+  tryVerify(
+    token: string,
+    expected: ExpectedActivation<NoInfer<Further>>,
+  ): Verification<Action | Further>;
   readonly clockTolerance: number;
 }
 
@@ -36,24 +42,26 @@ export interface GuardOptions<Further extends string = never> {
    */
   readonly maxCodeAttempts?: number | undefined;
   /**
-   * Compares the code of a v3 recovery, which nothing in the token covers. It is called after the attempt was counted
-   * and before the token is used. If it returns `true`, `codeIsProven` holds for the token. Without it v3 recoveries are
-   * refused.
+   * Compares the code of a v3 recovery, which nothing in the token covers. It is called after the
+   * attempt was counted and before the token is used. If it returns `true`, `codeIsProven` holds
+   * for the token. Without it v3 recoveries are refused.
    *
-   * Throw only when the code could not be compared: `redeem` throws the same, and the attempt is withdrawn. A function
-   * that throws for wrong codes allows 100 attempts on a link, whatever `maxCodeAttempts` is.
+   * Throw only when the code could not be compared: `redeem` throws the same, and the attempt is
+   * withdrawn. A function that throws for wrong codes allows 100 attempts on a link, whatever
+   * `maxCodeAttempts` is.
    */
   readonly checkCode?: CodeCheck<NoInfer<Further>> | undefined;
   /**
-   * How many seconds to wait for an answer of the store. Without one, a `consume` is repeated once and then released, and an
-   * `attempt` is withdrawn, each at most twice: a redemption waits at most four times as long for a store that hangs.
+   * How many seconds to wait for an answer of the store. Without one, a `consume` is repeated once
+   * and then released, and an `attempt` is withdrawn, each at most twice: a redemption waits at
+   * most four times as long for a store that hangs.
    *
    * @default 5
    */
   readonly storeTimeout?: number | undefined;
   /**
-   * Accepts v1 activations whose expiry the caller does not know, and remembers each for so many seconds. Afterwards the
-   * link **can be replayed**: only the database stops it.
+   * Accepts v1 activations whose expiry the caller does not know, and remembers each for so many
+   * seconds. Afterwards the link **can be replayed**: only the database stops it.
    */
   readonly v1RememberFor?: number | undefined;
 }
@@ -72,10 +80,15 @@ const TEN_YEARS = { name: "v1RememberFor", least: 1, most: 315_576_000 };
 
 /** @internal */
 export function readGuardOptions(given: unknown): ReadOptions {
-  const [verifier, store, maxCodeAttempts = 5, checkCode, storeTimeout = 5, v1RememberFor] = readOptions(
-    given,
-    ["verifier", "store", "maxCodeAttempts", "checkCode", "storeTimeout", "v1RememberFor"],
-  );
+  const [verifier, store, maxCodeAttempts = 5, checkCode, storeTimeout = 5, v1RememberFor] =
+    readOptions(given, [
+      "verifier",
+      "store",
+      "maxCodeAttempts",
+      "checkCode",
+      "storeTimeout",
+      "v1RememberFor",
+    ]);
   if (
     !Number.isInteger(maxCodeAttempts) ||
     !((maxCodeAttempts as number) >= 1 && (maxCodeAttempts as number) <= 100)
@@ -85,7 +98,9 @@ export function readGuardOptions(given: unknown): ReadOptions {
     );
   }
   if (checkCode !== undefined && typeof checkCode !== "function") {
-    throw new InvalidArgumentError(`the option checkCode must be a function, not ${described(checkCode)}`);
+    throw new InvalidArgumentError(
+      `the option checkCode must be a function, not ${described(checkCode)}`,
+    );
   }
   return {
     verifier: readVerifier(verifier),

@@ -1,6 +1,6 @@
 /**
- * A ready handler for the pages that links of mails lead to: shows a button on GET, uses the link on POST. It takes a
- * `Request` and returns a `Response`, so it runs in every framework.
+ * A ready handler for the pages that links of mails lead to: shows a button on GET, uses the link
+ * on POST. It takes a `Request` and returns a `Response`, so it runs in every framework.
  *
  * @module
  */
@@ -30,10 +30,8 @@ export type { TokenStore } from "./token_store.js";
 /**
  * Makes a handler of all links of a site, or of one action. Make it once.
  *
- * @throws InvalidArgumentError
- * @example
- * const handler = createLinkHandler({ verifier, store, redeem: ({ secret }) => database.activate(secret) });
- * const response = await handler(request);
+ * @throws InvalidArgumentError @example const handler = createLinkHandler({ verifier, store,
+ * redeem: ({ secret }) => database.activate(secret) }); const response = await handler(request);
  */
 export function createLinkHandler<Further extends string = never>(
   options: HandlerOptions<Further>,
@@ -42,8 +40,8 @@ export function createLinkHandler<Further extends string = never>(
 }
 
 /**
- * The same handler for `node:http`, Express, Nest and Fastify. Mount it before whatever parses bodies; what a parser has left in
- * `request.body` or `request.rawBody` is used.
+ * The same handler for `node:http`, Express, Nest and Fastify. Mount it before whatever parses
+ * bodies; what a parser has left in `request.body` or `request.rawBody` is used.
  *
  * @throws InvalidArgumentError
  * @example
@@ -54,10 +52,12 @@ export function toNodeListener(handler: (request: Request) => Promise<Response>)
 }
 
 /**
- * The binding of the browser that asks for a link, which works in that one alone; elsewhere the handler asks for digits, so show
- * those of `mailroom.browser_code` where the link is asked for. Call it there, and never where links are opened.
+ * The binding of the browser that asks for a link, which works in that one alone; elsewhere the
+ * handler asks for digits, so show those of `mailroom.browser_code` where the link is asked for.
+ * Call it there, and never where links are opened.
  *
- * Nothing for a request that no page of this site has sent, by the rule of the handler: answer it with 403.
+ * Nothing for a request that no page of this site has sent, by the rule of the handler: answer it
+ * with 403.
  *
  * @param request of the Fetch API or of Node
  * @param options `origins`: as those of the handler

@@ -1,6 +1,6 @@
 /**
- * Verifies the links that activate an account or recover a password with a shared key, and lets each through once, on
- * every JavaScript runtime.
+ * Verifies the links that activate an account or recover a password with a shared key, and lets
+ * each through once, on every JavaScript runtime.
  *
  * @module
  */
@@ -31,7 +31,8 @@ export type { Verifier } from "./verifier.js";
 const started = startNow(SHARED_KEY, () => compile(wasm));
 
 /**
- * Makes a verifier of the shared key, or of a ring of keys. Make it once, and use it for every token.
+ * Makes a verifier of the shared key, or of a ring of keys. Make it once, and use it for every
+ * token.
  *
  * @throws KeyInvalidError, InvalidArgumentError, SecretInBrowserError, WasmUnavailableError
  * @example
@@ -45,7 +46,8 @@ export function createVerifier<const Further extends string = never>(
 }
 
 /**
- * Shows what a token consists of, without a key and **without any proof**: anybody can make a token that says anything.
+ * Shows what a token consists of, without a key and **without any proof**: anybody can make a token
+ * that says anything.
  *
  * @throws TokenMalformedError
  */
@@ -54,8 +56,8 @@ export function decodeUnverified(token: string): UnverifiedToken {
 }
 
 /**
- * What the database keeps of the browser that asks for a link, to bind the link to it: 16 bytes. Nothing for a value that is no
- * nonce, such as a cookie that is not there yet: set it then.
+ * What the database keeps of the browser that asks for a link, to bind the link to it: 16 bytes.
+ * Nothing for a value that is no nonce, such as a cookie that is not there yet: set it then.
  *
  * @example
  * const binding = bindingOf(cookie);
@@ -65,21 +67,24 @@ export function bindingOf(nonce: Nonce): Bytes | undefined {
 }
 
 /**
- * Puts a verifier and a store of used tokens together to a guard, which lets a link through once among all who share
- * the store. It keeps no state, so it can be made for each request.
+ * Puts a verifier and a store of used tokens together to a guard, which lets a link through once
+ * among all who share the store. It keeps no state, so it can be made for each request.
  *
  * @throws InvalidArgumentError
  * @example
  * const guard = createGuard({ verifier, store });
  * const redeemed = await guard.tryRedeem(form.get("token"), { action: "activate" });
  */
-export function createGuard<Further extends string = never>(options: GuardOptions<Further>): Guard<Further> {
+export function createGuard<Further extends string = never>(
+  options: GuardOptions<Further>,
+): Guard<Further> {
   return atCaller(createGuard, () => makeGuard(options));
 }
 
 /**
- * Makes a store of used tokens in the memory of this thread. **One thread only**: a worker thread, another process of a
- * cluster, a restart and a second isolate of the same Worker know nothing of what it remembers, so a link works once in each.
+ * Makes a store of used tokens in the memory of this thread. **One thread only**: a worker thread,
+ * another process of a cluster, a restart and a second isolate of the same Worker know nothing of
+ * what it remembers, so a link works once in each.
  *
  * @throws InvalidArgumentError, WasmUnavailableError
  * @example

@@ -23,7 +23,8 @@ const FAULTS: readonly (readonly [RegExp, string])[] = [
 /** What is wrong with this key, and what to do about it; shows nothing of the key. */
 export function keyFault(key: unknown, [form, other, advice]: KeyKind): string {
   let fault = "has another type or length";
-  if (key === undefined || key === null) fault = `is ${key}: set it, or give a function for the first use`;
+  if (key === undefined || key === null)
+    fault = `is ${key}: set it, or give a function for the first use`;
   else if (typeof key === "string") {
     // Looked at no further than any key is long.
     const start = key.slice(0, 100);

@@ -11,8 +11,8 @@ const LENGTH = 32;
 const MOST_KEYS = 1024;
 
 /**
- * The option `keys`. A function is called at the first use, so that a verifier can be made where its keys are not
- * available, and again at the next use if the keys were not valid.
+ * The option `keys`. A function is called at the first use, so that a verifier can be made where
+ * its keys are not available, and again at the next use if the keys were not valid.
  */
 export function readKeys(engine: Engine, keys: unknown, kind: KeyKind): () => KeyRing {
   let ring: KeyRing | undefined;
@@ -71,7 +71,8 @@ function read<Value>(attempt: () => Value): Value {
 }
 
 function prepare(engine: Engine, key: unknown, kind: KeyKind, which = ""): PreparedKey {
-  const prepared = typeof key === "string" || isBytes(key, LENGTH) ? engine.prepare(key) : undefined;
+  const prepared =
+    typeof key === "string" || isBytes(key, LENGTH) ? engine.prepare(key) : undefined;
   if (!prepared) throw new KeyInvalidError(which + keyFault(key, kind));
   return prepared;
 }

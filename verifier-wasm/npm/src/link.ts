@@ -20,7 +20,12 @@ export class VerifiedLink<Name extends string = Action> {
   readonly #judge: CodeJudge<Name>;
 
   /** @internal */
-  constructor(token: VerifiedToken<Name>, tolerance: number, digits: number, judge: CodeJudge<Name>) {
+  constructor(
+    token: VerifiedToken<Name>,
+    tolerance: number,
+    digits: number,
+    judge: CodeJudge<Name>,
+  ) {
     this.#token = token;
     this.#tolerance = tolerance;
     this.#digits = digits;
@@ -47,7 +52,10 @@ export class VerifiedLink<Name extends string = Action> {
     return this.#token.expiresAt as number;
   }
 
-  /** When this verifier stops accepting the link: its expiry and the clock tolerance, in seconds since the Unix epoch. */
+  /**
+   * When this verifier stops accepting the link: its expiry and the clock tolerance, in seconds
+   * since the Unix epoch.
+   */
   get acceptedUntil(): number {
     return this.expiresAt + this.#tolerance;
   }
@@ -58,8 +66,8 @@ export class VerifiedLink<Name extends string = Action> {
   }
 
   /**
-   * In which browser the link was opened. In `"other"` ask for the code, which alone proves the person there: `withUncountedCode`
-   * judges it in v2, the database in v3.
+   * In which browser the link was opened. In `"other"` ask for the code, which alone proves the
+   * person there: `withUncountedCode` judges it in v2, the database in v3.
    */
   get browser(): Browser {
     return this.#token.browser;
@@ -71,29 +79,32 @@ export class VerifiedLink<Name extends string = Action> {
   }
 
   /**
-   * The 16 bytes under which attempts and use of this link are remembered; a fresh copy each time. All tokens of one row
-   * have the same id. It reveals nothing about the secret, so it may be stored and logged.
+   * The 16 bytes under which attempts and use of this link are remembered; a fresh copy each time.
+   * All tokens of one row have the same id. It reveals nothing about the secret, so it may be
+   * stored and logged.
    */
   get consumedId(): Bytes {
     return this.#token.consumedId;
   }
 
   /**
-   * Compares the code that was typed beside this link **without counting the attempts**: with enough calls each of the
-   * 100,000 codes is found. Count them yourself before you call it, or use `guard.redeem`, which does.
+   * Compares the code that was typed beside this link **without counting the attempts**: with
+   * enough calls each of the 100,000 codes is found. Count them yourself before you call it, or use
+   * `guard.redeem`, which does.
    *
-   * The clock is read again: a link that has expired since it was verified is refused. In another browser a link is refused whose
-   * code no signature covers.
+   * The clock is read again: a link that has expired since it was verified is refused. In another
+   * browser a link is refused whose code no signature covers.
    *
-   * @throws VerificationError when the code is wrong, no signature covers one, or the link has expired
+   * @throws VerificationError when the code is wrong, no signature covers one, or the link has
+   * expired
    */
   withUncountedCode(code: string | undefined): VerifiedToken<Name> {
     return atCaller(this.withUncountedCode, () => orThrow(this.#judge(codeOf(code))));
   }
 
   /**
-   * The same, **without counting the attempts** either, and without an exception for any value that the visitor sent: one
-   * that is no string is a malformed code.
+   * The same, **without counting the attempts** either, and without an exception for any value that
+   * the visitor sent: one that is no string is a malformed code.
    */
   tryWithUncountedCode(code: unknown): Verification<Name> {
     return asResult(this.#judge(codeOf(code)));

@@ -9,13 +9,14 @@ import type { TokenStore } from "./token_store.js";
 /** What {@link createMemoryStore} takes. Options of other names are refused. */
 export interface MemoryStoreOptions {
   /**
-   * How many redemptions and attempts at codes it holds, 56 bytes each, which are allocated at once. Those within the
-   * lifetime of a link and 22 minutes have to fit.
+   * How many redemptions and attempts at codes it holds, 56 bytes each, which are allocated at
+   * once. Those within the lifetime of a link and 22 minutes have to fit.
    */
   readonly capacity: number;
   /**
-   * Tells the time in seconds since the Unix epoch; read at each call. Steps back of up to five minutes are ignored. After
-   * a clock was ahead, links are refused that end no later than one that was redeemed before; newer ones are not.
+   * Tells the time in seconds since the Unix epoch; read at each call. Steps back of up to five
+   * minutes are ignored. After a clock was ahead, links are refused that end no later than one that
+   * was redeemed before; newer ones are not.
    *
    * @default the system's clock
    */
@@ -40,11 +41,11 @@ const MOST = 19_173_961;
 const TOO_LATE = 2;
 
 /**
- * @internal What every entry calls `createMemoryStore`: the cache of the core, on an instance of the module of its own, because it
- * grows the memory, which moves the buffers.
+ * @internal What every entry calls `createMemoryStore`: the cache of the core, on an instance of
+ * the module of its own, because it grows the memory, which moves the buffers.
  *
- * If JavaScript's stack overflows in the middle of a call, what the store remembers may be half written: from then on it
- * answers that it is full.
+ * If JavaScript's stack overflows in the middle of a call, what the store remembers may be half
+ * written: from then on it answers that it is full.
  */
 export function makeMemoryStore(module: WebAssembly.Module, options: unknown): MemoryStore {
   const [capacity, clock] = readOptions(options, ["capacity", "clock"]);

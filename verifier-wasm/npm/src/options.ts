@@ -1,9 +1,9 @@
 import { InvalidArgumentError } from "./errors.js";
 
 /**
- * Reads own properties of a caller's object, each once and in this order: what a prototype has is no option, since some
- * programs let requests write to that of all objects. Names that are not among them are refused: a misspelt option must
- * not be ignored.
+ * Reads own properties of a caller's object, each once and in this order: what a prototype has is
+ * no option, since some programs let requests write to that of all objects. Names that are not
+ * among them are refused: a misspelt option must not be ignored.
  */
 export function readOptions<const Names extends readonly string[]>(
   options: unknown,
@@ -15,7 +15,9 @@ export function readOptions<const Names extends readonly string[]>(
   try {
     const given = Object.keys(options);
     for (const name of known) {
-      values.push(given.includes(name) ? (options as Readonly<Record<string, unknown>>)[name] : undefined);
+      values.push(
+        given.includes(name) ? (options as Readonly<Record<string, unknown>>)[name] : undefined,
+      );
     }
     stray = given.find((name) => !known.includes(name));
   } catch (cause) {
@@ -33,12 +35,18 @@ interface GivenExpectation {
   readonly nonce?: unknown;
 }
 
-/** The options of those who expect a link or an activation, a token with its code, or one that is redeemed. */
+/**
+ * The options of those who expect a link or an activation, a token with its code, or one that is
+ * redeemed.
+ */
 export const OF_LINK: readonly string[] = ["action", "nonce"];
 export const OF_TOKEN: readonly string[] = ["action", "code", "nonce"];
 export const OF_REDEMPTION: readonly string[] = ["action", "code", "expiresAt", "nonce"];
 
-/** The same for what every verification reads, by names that are known beforehand, which is much faster. */
+/**
+ * The same for what every verification reads, by names that are known beforehand, which is much
+ * faster.
+ */
 export function readExpectation(options: unknown, known: typeof OF_TOKEN): GivenExpectation {
   demandOptions(options, known);
   let action: unknown;
@@ -80,7 +88,10 @@ function strayOption(name: string, known: readonly string[]): InvalidArgumentErr
 }
 
 /** A method of a caller's object, bound to it; nothing where there is none. */
-export function readMethod(owner: unknown, name: string): ((...given: unknown[]) => unknown) | undefined {
+export function readMethod(
+  owner: unknown,
+  name: string,
+): ((...given: unknown[]) => unknown) | undefined {
   let found: unknown;
   try {
     found = (owner as Record<string, unknown> | null | undefined)?.[name];
@@ -88,7 +99,8 @@ export function readMethod(owner: unknown, name: string): ((...given: unknown[])
     throw unreadable(cause);
   }
   // A method may be inherited, but not from the prototype of all objects.
-  if (found === undefined || found === (Object.prototype as Record<string, unknown>)[name]) return undefined;
+  if (found === undefined || found === (Object.prototype as Record<string, unknown>)[name])
+    return undefined;
   if (typeof found !== "function") throw new InvalidArgumentError(`${name} is not a method`);
   return (...given) => Reflect.apply(found, owner, given);
 }
@@ -99,8 +111,9 @@ export function unreadable(cause: unknown): InvalidArgumentError {
 }
 
 /**
- * What a visitor sent for a token, a code or a nonce, as text: an address with two of them gives a list, a form without one
- * nothing. Whatever is no string becomes the empty one, which is none of them.
+ * What a visitor sent for a token, a code or a nonce, as text: an address with two of them gives a
+ * list, a form without one nothing. Whatever is no string becomes the empty one, which is none of
+ * them.
  */
 export function textOf(sent: unknown): string {
   return typeof sent === "string" ? sent : "";

@@ -13,7 +13,9 @@ import { isBound } from "./version.js";
 
 type Judging = Pick<Engine, "verify" | "verifyLink">;
 
-/** The lengths of a signature and of its message, of a link that is not bound and of one that is. */
+/**
+ * The lengths of a signature and of its message, of a link that is not bound and of one that is.
+ */
 const SIGNATURE_LENGTH = 64;
 const MESSAGE_LENGTH = 63;
 const BOUND_MESSAGE_LENGTH = 79;
@@ -21,8 +23,9 @@ const BOUND_MESSAGE_LENGTH = 79;
 /**
  * Judges tokens of v3 as the engine does, with the Ed25519 of the platform where there is one.
  *
- * Only what the platform accepts is believed; anything else the module judges alone. Once the platform was asked, the module gets
- * all arguments again, so it does not matter what was called in between.
+ * Only what the platform accepts is believed; anything else the module judges alone. Once the
+ * platform was asked, the module gets all arguments again, so it does not matter what was called in
+ * between.
  */
 export function withPlatform(engine: Engine, platform: Platform): Judging {
   function judge(

@@ -1,6 +1,6 @@
 /**
- * Verifies the links that activate an account or recover a password with a public key: in browsers and wherever else no
- * secret belongs.
+ * Verifies the links that activate an account or recover a password with a public key: in browsers
+ * and wherever else no secret belongs.
  *
  * @module
  */
@@ -42,7 +42,8 @@ export type {
 const started = startNow(PUBLIC_KEY, () => compile(wasm));
 
 /**
- * Makes a verifier of the public key, or of a ring of keys. Make it once, and use it for every token.
+ * Makes a verifier of the public key, or of a ring of keys. Make it once, and use it for every
+ * token.
  *
  * @throws KeyInvalidError, InvalidArgumentError, WasmUnavailableError
  * @example
@@ -52,11 +53,14 @@ const started = startNow(PUBLIC_KEY, () => compile(wasm));
 export function createVerifier<const Further extends string = never>(
   options: PublicVerifierOptions<Further>,
 ): PublicVerifier<Further> {
-  return atCaller(createVerifier, () => makePublicVerifier(readPublicOptions(started().engine, options)));
+  return atCaller(createVerifier, () =>
+    makePublicVerifier(readPublicOptions(started().engine, options)),
+  );
 }
 
 /**
- * Shows what a token consists of, without a key and **without any proof**: anybody can make a token that says anything.
+ * Shows what a token consists of, without a key and **without any proof**: anybody can make a token
+ * that says anything.
  *
  * @throws TokenMalformedError
  */
@@ -65,8 +69,8 @@ export function decodeUnverified(token: string): UnverifiedToken {
 }
 
 /**
- * What the database keeps of the browser that asks for a link, to bind the link to it: 16 bytes. Nothing for a value that is no
- * nonce, such as a cookie that is not there yet: set it then.
+ * What the database keeps of the browser that asks for a link, to bind the link to it: 16 bytes.
+ * Nothing for a value that is no nonce, such as a cookie that is not there yet: set it then.
  *
  * @example
  * const binding = bindingOf(cookie);
@@ -76,14 +80,17 @@ export function bindingOf(nonce: Nonce): Bytes | undefined {
 }
 
 /**
- * Puts a verifier and a store of used tokens together to a guard, which lets a link through once among all who share
- * the store. It keeps no state, so it can be made for each request. Recoveries need the option `checkCode`.
+ * Puts a verifier and a store of used tokens together to a guard, which lets a link through once
+ * among all who share the store. It keeps no state, so it can be made for each request. Recoveries
+ * need the option `checkCode`.
  *
  * @throws InvalidArgumentError
  * @example
  * const guard = createGuard({ verifier, store });
  * const redeemed = await guard.tryRedeem(form.get("token"), { action: "activate" });
  */
-export function createGuard<Further extends string = never>(options: GuardOptions<Further>): Guard<Further> {
+export function createGuard<Further extends string = never>(
+  options: GuardOptions<Further>,
+): Guard<Further> {
   return atCaller(createGuard, () => makeGuard(options));
 }

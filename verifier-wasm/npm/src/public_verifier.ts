@@ -6,13 +6,22 @@ import type { Verifier } from "./verifier.js";
 export type PublicKey = string | Uint8Array;
 
 /** What {@link createVerifier} takes. Options of other names are refused. */
-export interface PublicVerifierOptions<Further extends string = never> extends CommonOptions<"v3", Further> {
-  /** The public key, or a ring of them: the current one first, then earlier and upcoming ones. A function is called at the first use. */
-  readonly keys: PublicKey | readonly PublicKey[] | (() => PublicKey | readonly PublicKey[] | undefined);
+export interface PublicVerifierOptions<Further extends string = never>
+  extends CommonOptions<"v3", Further> {
   /**
-   * `"webassembly"`: the module of this package checks all signatures, even where the platform has an Ed25519 of its own.
+   * The public key, or a ring of them: the current one first, then earlier and upcoming ones. A
+   * function is called at the first use.
+   */
+  readonly keys:
+    | PublicKey
+    | readonly PublicKey[]
+    | (() => PublicKey | readonly PublicKey[] | undefined);
+  /**
+   * `"webassembly"`: the module of this package checks all signatures, even where the platform has
+   * an Ed25519 of its own.
    *
-   * @default the platform's, after 256 tokens, where there is a synchronous one (`node:crypto`) that proves to be as strict as the module
+   * @default the platform's, after 256 tokens, where there is a synchronous one (`node:crypto`)
+   * that proves to be as strict as the module
    */
   readonly signatures?: "webassembly" | undefined;
 }
@@ -24,12 +33,21 @@ export interface PublicVerifierOptions<Further extends string = never> extends C
  */
 export interface PublicVerifier<Further extends string = never>
   extends Pick<Verifier<Further>, "verifyLink" | "tryVerifyLink" | "clockTolerance"> {
-  /** What checks signatures: the platform's own Ed25519, or the module of this package. The verdicts are the same. To read it looks for the platform's. */
+  /**
+   * What checks signatures: the platform's own Ed25519, or the module of this package. The verdicts
+   * are the same. To read it looks for the platform's.
+   */
   readonly signatures: "platform" | "webassembly";
 
-  /** As `verifyLink`, but returns a token, and refuses a code and a link that is bound to another browser. */
+  /**
+   * As `verifyLink`, but returns a token, and refuses a code and a link that is bound to another
+   * browser.
+   */
   verify(token: string, expected: LinkExpectation<Further>): VerifiedToken<Action | Further>;
 
-  /** As `tryVerifyLink`, but returns a token, and refuses a code and a link that is bound to another browser. */
+  /**
+   * As `tryVerifyLink`, but returns a token, and refuses a code and a link that is bound to another
+   * browser.
+   */
   tryVerify(token: unknown, expected: LinkExpectation<Further>): Verification<Action | Further>;
 }

@@ -22,7 +22,9 @@ const started = startNow(PUBLIC_KEY, () => module);
 export function createVerifier<const Further extends string = never>(
   options: PublicVerifierOptions<Further>,
 ): PublicVerifier<Further> {
-  return atCaller(createVerifier, () => makePublicVerifier(readPublicOptions(started().engine, options)));
+  return atCaller(createVerifier, () =>
+    makePublicVerifier(readPublicOptions(started().engine, options)),
+  );
 }
 
 export function decodeUnverified(token: string) {

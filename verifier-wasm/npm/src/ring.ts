@@ -17,8 +17,8 @@ export class KeyRing {
   }
 
   /**
-   * The keys to try. A token of v1 names none, so all of them. For an id that the ring does not have, one key: it rejects
-   * the token, after the checks that come before the signature.
+   * The keys to try. A token of v1 names none, so all of them. For an id that the ring does not
+   * have, one key: it rejects the token, after the checks that come before the signature.
    */
   candidates(token: string): readonly PreparedKey[] {
     if (this.#keys.length === 1 || versionOf(token) === 1) return this.#keys;
@@ -32,8 +32,8 @@ export class KeyRing {
 }
 
 /**
- * The four characters that spell all but the first byte of the key's id in a token of v2 or v3. The module compares the
- * whole of it.
+ * The four characters that spell all but the first byte of the key's id in a token of v2 or v3. The
+ * module compares the whole of it.
  */
 function nameOf({ id }: PreparedKey): string {
   const bits = ((id[1] as number) << 16) | ((id[2] as number) << 8) | (id[3] as number);

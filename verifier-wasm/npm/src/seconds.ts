@@ -1,6 +1,9 @@
 import { InvalidArgumentError } from "./errors.js";
 
-/** The last second of the year 9999, the latest expiry of a token. Times in milliseconds are beyond it. */
+/**
+ * The last second of the year 9999, the latest expiry of a token. Times in milliseconds are beyond
+ * it.
+ */
 const LAST_SECOND = 253_402_300_799;
 
 /** The largest clock tolerance that a verifier may have, in seconds. */
@@ -19,7 +22,9 @@ interface Span {
 /** An option that is a span of time in seconds. */
 export function readSpan(value: unknown, { name, least, most }: Span): number {
   if (typeof value !== "number" || !(value >= least && value <= most)) {
-    throw new InvalidArgumentError(`the option ${name} must be a number of seconds from ${least} to ${most}`);
+    throw new InvalidArgumentError(
+      `the option ${name} must be a number of seconds from ${least} to ${most}`,
+    );
   }
   return value;
 }
@@ -37,7 +42,8 @@ export function readTime(value: unknown, name: string): number {
 /** The option `clock`; the time by it is read at each call, and judged each time. */
 export function readClock(clock: unknown): Clock {
   if (clock === undefined) return () => Date.now() / 1000;
-  if (typeof clock !== "function") throw new InvalidArgumentError("the option clock must be a function");
+  if (typeof clock !== "function")
+    throw new InvalidArgumentError("the option clock must be a function");
   return () => {
     let now: unknown;
     try {

@@ -1,6 +1,6 @@
 /**
- * The verifiers without their WebAssembly modules, for those who load `mailroom-verifier/verifier.wasm` or
- * `mailroom-verifier/public.wasm` themselves.
+ * The verifiers without their WebAssembly modules, for those who load
+ * `mailroom-verifier/verifier.wasm` or `mailroom-verifier/public.wasm` themselves.
  *
  * @module
  */
@@ -32,7 +32,9 @@ export type { Verifier } from "./verifier.js";
 
 /** What `mailroom-verifier` exports, on a module that the caller loaded. */
 export interface VerifierModule {
-  createVerifier<const Further extends string = never>(options: VerifierOptions<Further>): Verifier<Further>;
+  createVerifier<const Further extends string = never>(
+    options: VerifierOptions<Further>,
+  ): Verifier<Further>;
   decodeUnverified(token: string): UnverifiedToken;
   bindingOf(nonce: Nonce): Bytes | undefined;
   createGuard<Further extends string = never>(options: GuardOptions<Further>): Guard<Further>;
@@ -53,10 +55,9 @@ export interface PublicVerifierModule {
 /**
  * Puts the verifier on the module in `mailroom-verifier/verifier.wasm`.
  *
- * @throws InvalidArgumentError when it is another module
- * @example
- * const bytes = await readFile(fileURLToPath(import.meta.resolve("mailroom-verifier/verifier.wasm")));
- * const { createVerifier } = instantiate(await WebAssembly.compile(bytes));
+ * @throws InvalidArgumentError when it is another module @example const bytes = await
+ * readFile(fileURLToPath(import.meta.resolve("mailroom-verifier/verifier.wasm"))); const {
+ * createVerifier } = instantiate(await WebAssembly.compile(bytes));
  */
 export function instantiate(source: WebAssembly.Module | WebAssembly.Instance): VerifierModule {
   const { engine, module } = startLoaded(SHARED_KEY, source);
@@ -84,7 +85,9 @@ export function instantiate(source: WebAssembly.Module | WebAssembly.Instance): 
  * const module = await WebAssembly.compileStreaming(fetch("/public.wasm"));
  * const { createVerifier } = instantiatePublic(module);
  */
-export function instantiatePublic(source: WebAssembly.Module | WebAssembly.Instance): PublicVerifierModule {
+export function instantiatePublic(
+  source: WebAssembly.Module | WebAssembly.Instance,
+): PublicVerifierModule {
   const { engine } = startLoaded(PUBLIC_KEY, source);
   return Object.freeze<PublicVerifierModule>({
     createVerifier: (options) => makePublicVerifier(readPublicOptions(engine, options)),

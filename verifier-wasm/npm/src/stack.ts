@@ -4,8 +4,8 @@ interface StackedExports {
 }
 
 /**
- * The stack of a module. A call that does not return, because JavaScript's own stack overflowed in the
- * middle of it, does not free its part of the module's stack; the next call does.
+ * The stack of a module. A call that does not return, because JavaScript's own stack overflowed in
+ * the middle of it, does not free its part of the module's stack; the next call does.
  */
 export class Stack {
   readonly #pointer: WebAssembly.Global<"i32">;

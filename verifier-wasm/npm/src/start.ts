@@ -1,7 +1,8 @@
 import { Engine, type KeyLength, SHARED_KEY } from "./engine.js";
 import { InvalidArgumentError, WasmUnavailableError } from "./errors.js";
 
-// The entries import it from here: what they import first comes first in their bundles, which compress best with the module first.
+// The entries import it from here: what they import first comes first in their bundles, which
+// compress best with the module first.
 export { PUBLIC_KEY, SHARED_KEY } from "./engine.js";
 
 /** A module that has been started. */
@@ -15,16 +16,20 @@ interface StartedModule extends Started {
   readonly module: WebAssembly.Module;
 }
 
-/** Of the 91 characters, those that encode a byte; the other two encode an offset for the next one. */
+/**
+ * Of the 91 characters, those that encode a byte; the other two encode an offset for the next one.
+ */
 const BYTES = 89;
 const CHARACTERS = 91;
-/** The byte that the first character encodes, so that the most frequent bytes take one character. */
+/**
+ * The byte that the first character encodes, so that the most frequent bytes take one character.
+ */
 const FIRST = 246;
 
 /**
- * Compiles a module that is written in printable characters, of # to ~ all but the backslash: the more frequent bytes as one
- * of them, the others as two. Gzip finds the repetitions of the bytes in them, unlike in base64, and they are shorter than
- * hexadecimal digits.
+ * Compiles a module that is written in printable characters, of # to ~ all but the backslash: the
+ * more frequent bytes as one of them, the others as two. Gzip finds the repetitions of the bytes in
+ * them, unlike in base64, and they are shorter than hexadecimal digits.
  */
 export function compile(text: string): WebAssembly.Module {
   const bytes = new Uint8Array(text.length);
@@ -44,10 +49,13 @@ export function compile(text: string): WebAssembly.Module {
 }
 
 /**
- * Starts the module while the entry is being imported: some runtimes compile WebAssembly only then. Errors are
- * thrown by the first call, so that importing never fails.
+ * Starts the module while the entry is being imported: some runtimes compile WebAssembly only then.
+ * Errors are thrown by the first call, so that importing never fails.
  */
-export function startNow(keyLength: KeyLength, load: () => WebAssembly.Module): () => StartedModule {
+export function startNow(
+  keyLength: KeyLength,
+  load: () => WebAssembly.Module,
+): () => StartedModule {
   let started: StartedModule;
   try {
     const module = load();
@@ -65,8 +73,8 @@ export function startNow(keyLength: KeyLength, load: () => WebAssembly.Module): 
 }
 
 /**
- * The engine of each instance: two engines on one memory would use each other's key, so the module accepts one. Another
- * copy of this package does not find that engine here, and is refused.
+ * The engine of each instance: two engines on one memory would use each other's key, so the module
+ * accepts one. Another copy of this package does not find that engine here, and is refused.
  */
 const engines = new WeakMap<WebAssembly.Instance, Engine>();
 

@@ -39,11 +39,16 @@ export const OTHER_BROWSER = 14;
 /** The module has left the signature to the platform. */
 export const PENDING_SIGNATURE = 254;
 
-/** A token of v3 for a verifier of shared keys, and others for one of public keys. The modules do not return these numbers. */
+/**
+ * A token of v3 for a verifier of shared keys, and others for one of public keys. The modules do
+ * not return these numbers.
+ */
 const OF_PUBLIC_KEY = 15;
 const OF_SHARED_KEY = 16;
 
-/** The token names a key that the ring does not have. The modules do not return this number either. */
+/**
+ * The token names a key that the ring does not have. The modules do not return this number either.
+ */
 export const UNKNOWN_KEY = 17;
 
 /** The status of a version that is not among those that are accepted. */

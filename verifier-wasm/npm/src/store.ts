@@ -1,5 +1,6 @@
-// The base of this package's stores. They import the errors from here, as the handler does: the bundles of all entries are
-// in one folder, so only this path to the errors is right in each of them.
+// The base of this package's stores. They import the errors from here, as the handler does: the
+// bundles of all entries are in one folder, so only this path to the errors is right in each of
+// them.
 
 import { demandEntry } from "./bytes.js";
 import { described } from "./described.js";
@@ -19,7 +20,10 @@ export { readMethod, readOptions } from "./options.js";
 export { readClock } from "./seconds.js";
 export type { TokenStore } from "./token_store.js";
 
-/** The option `namespace`: keeps installations apart that share a store, since a copied database has the same ids. */
+/**
+ * The option `namespace`: keeps installations apart that share a store, since a copied database has
+ * the same ids.
+ */
 export function readNamespace(namespace: unknown): string {
   if (typeof namespace !== "string" || !/^[\w.-]{1,64}$/.test(namespace)) {
     throw new InvalidArgumentError(
@@ -58,7 +62,9 @@ export function tooLate(): TokenExpiredError {
 
 /** For one owner more than a store remembers. */
 export function tooManyOwners(): StoreFullError {
-  return new StoreFullError("100 redemptions of this link were given back: no further one is remembered");
+  return new StoreFullError(
+    "100 redemptions of this link were given back: no further one is remembered",
+  );
 }
 
 /** An id or an owner as text, for stores without binary values. */

@@ -6,10 +6,12 @@ import type { Action, Browser, Bytes, Refused } from "./types.js";
 import { isBound, type Version, versionOf } from "./version.js";
 
 /**
- * A token that a key of the ring signed for this action and, of a recovery of v1 or v2, for this code.
+ * A token that a key of the ring signed for this action and, of a recovery of v1 or v2, for this
+ * code.
  *
- * In v2 and v3 the link was also still valid; of v1 only the database knows. It may have been used before: a guard checks
- * that. Its values are getters, so that neither `console.log` nor `JSON.stringify` shows them.
+ * In v2 and v3 the link was also still valid; of v1 only the database knows. It may have been used
+ * before: a guard checks that. Its values are getters, so that neither `console.log` nor
+ * `JSON.stringify` shows them.
  */
 export class VerifiedToken<Name extends string = Action> {
   readonly #engine: Engine;
@@ -46,7 +48,10 @@ export class VerifiedToken<Name extends string = Action> {
     return this.#action.name as Name;
   }
 
-  /** When the token ends, in seconds since the Unix epoch; `undefined` in v1, where only the database knows. */
+  /**
+   * When the token ends, in seconds since the Unix epoch; `undefined` in v1, where only the
+   * database knows.
+   */
   get expiresAt(): number | undefined {
     return this.version === 1 ? undefined : this.#expiresAt;
   }
@@ -57,8 +62,8 @@ export class VerifiedToken<Name extends string = Action> {
   }
 
   /**
-   * In which browser the link was opened. Tell the database: a bound row needs its code unless this is `"same"`. It is
-   * `"other"` only if the code was proven there.
+   * In which browser the link was opened. Tell the database: a bound row needs its code unless this
+   * is `"same"`. It is `"other"` only if the code was proven there.
    */
   get browser(): Browser {
     if (!isBound(this.#token)) return "unbound";
@@ -66,7 +71,8 @@ export class VerifiedToken<Name extends string = Action> {
   }
 
   /**
-   * Whether a code was proven. It is not for an activation, which has none, nor in v3, which covers none, unless the `checkCode` of a guard accepted it.
+   * Whether a code was proven. It is not for an activation, which has none, nor in v3, which covers
+   * none, unless the `checkCode` of a guard accepted it.
    */
   get codeIsProven(): boolean {
     return this.#action.digits > 0 && this.version !== 3;
@@ -78,8 +84,9 @@ export class VerifiedToken<Name extends string = Action> {
   }
 
   /**
-   * The 16 bytes under which the use of this token is remembered; a fresh copy each time. All tokens of one row have the
-   * same id. It reveals nothing about the secret, so it may be stored and logged.
+   * The 16 bytes under which the use of this token is remembered; a fresh copy each time. All
+   * tokens of one row have the same id. It reveals nothing about the secret, so it may be stored
+   * and logged.
    */
   get consumedId(): Bytes {
     return this.#engine.id(this.#token);
@@ -100,7 +107,10 @@ export interface UnverifiedToken {
   readonly verified: false;
   /** The version of the signature format, which the length tells. */
   readonly version: Version;
-  /** The action that a token of v2 or v3 claims, if it is one of the two that every installation has. */
+  /**
+   * The action that a token of v2 or v3 claims, if it is one of the two that every installation
+   * has.
+   */
   readonly unverifiedAction: Action | undefined;
   /** Its number, from 1 to 127; of a further action this alone. */
   readonly unverifiedActionNumber: number | undefined;
@@ -108,7 +118,10 @@ export interface UnverifiedToken {
   readonly unverifiedExpiresAt: number | undefined;
   /** The four bytes by which a token of v2 or v3 names its key. */
   readonly unverifiedKeyId: Bytes | undefined;
-  /** The 16 bytes that claim to name the browser that a token is bound to; `undefined` for one that is not bound. */
+  /**
+   * The 16 bytes that claim to name the browser that a token is bound to; `undefined` for one that
+   * is not bound.
+   */
   readonly unverifiedBinding: Bytes | undefined;
   /** The 32 bytes that claim to be a row's secret. */
   readonly unverifiedSecret: Bytes;

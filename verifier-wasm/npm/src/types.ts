@@ -3,7 +3,10 @@ import type { VerificationReason } from "./errors.js";
 /** What a link does in every installation; others are in the option `actions`. */
 export type Action = "activate" | "recover";
 
-/** An action of your own. None of it may change once links were sent, and all verifiers and signers have the same. */
+/**
+ * An action of your own. None of it may change once links were sent, and all verifiers and signers
+ * have the same.
+ */
 export interface FurtherAction {
   /** Its number in tokens, from 3 to 127. */
   readonly number: number;
@@ -14,16 +17,21 @@ export interface FurtherAction {
 }
 
 /** Bytes that belong to the caller. */
-// `Uint8Array<ArrayBuffer>` in the words of TypeScript before 5.7, too, in which it has no parameter.
+// `Uint8Array<ArrayBuffer>` in the words of TypeScript before 5.7, too, in which it has no
+// parameter.
 export type Bytes = ReturnType<Uint8Array["slice"]>;
 
 /**
- * The value of the cookie that your application set in the browser that asked for a link, as the request has it: 43 characters, the
- * base64url of 32 random bytes. Whatever is no such text, such as the list of a cookie that came twice, counts as no cookie.
+ * The value of the cookie that your application set in the browser that asked for a link, as the
+ * request has it: 43 characters, the base64url of 32 random bytes. Whatever is no such text, such
+ * as the list of a cookie that came twice, counts as no cookie.
  */
 export type Nonce = string | readonly string[] | null | undefined;
 
-/** In which browser a link was opened: the one that asked for it, another one, or any at all of a link that is not bound. */
+/**
+ * In which browser a link was opened: the one that asked for it, another one, or any at all of a
+ * link that is not bound.
+ */
 export type Browser = "same" | "other" | "unbound";
 
 /** What is known of the browser that a request came from. */
@@ -38,7 +46,8 @@ export type SharedKey = string | Uint8Array;
 /** What the verifiers of all entries take. */
 export interface CommonOptions<Format extends string, Further extends string = never> {
   /**
-   * Further actions by name, which v2 and v3 carry. A token of an action that the verifier does not know is malformed.
+   * Further actions by name, which v2 and v3 carry. A token of an action that the verifier does not
+   * know is malformed.
    *
    * @default `activate` and `recover` alone, which are always known
    * @example
@@ -60,8 +69,8 @@ export interface CommonOptions<Format extends string, Further extends string = n
    */
   readonly clock?: (() => number) | undefined;
   /**
-   * By how many seconds this clock may be ahead of the database's: a link is accepted for so much longer. Whole seconds
-   * below 1000.
+   * By how many seconds this clock may be ahead of the database's: a link is accepted for so much
+   * longer. Whole seconds below 1000.
    *
    * @default 0
    */
@@ -69,29 +78,37 @@ export interface CommonOptions<Format extends string, Further extends string = n
 }
 
 /** What {@link createVerifier} takes. Options of other names are refused. */
-export interface VerifierOptions<Further extends string = never> extends CommonOptions<"v1" | "v2", Further> {
+export interface VerifierOptions<Further extends string = never>
+  extends CommonOptions<"v1" | "v2", Further> {
   /**
-   * The shared key, or a ring of at most 1024: the current one first, then earlier and upcoming ones. The bytes are copied.
-   * Rotate in this order: give every verifier the new key, let the signer use it, wait until the last old link has
-   * expired, take the old key from the ring.
+   * The shared key, or a ring of at most 1024: the current one first, then earlier and upcoming
+   * ones. The bytes are copied. Rotate in this order: give every verifier the new key, let the
+   * signer use it, wait until the last old link has expired, take the old key from the ring.
    *
-   * A function is called at the first use, and not again once it gave good keys: for a verifier that is made while the
-   * application is built, where the key is not there. What is wrong with the keys is thrown by that first use.
+   * A function is called at the first use, and not again once it gave good keys: for a verifier
+   * that is made while the application is built, where the key is not there. What is wrong with the
+   * keys is thrown by that first use.
    *
    * @example
    * const verifier = createVerifier({ keys: () => process.env["MAILROOM_SECRET_KEY"] });
    */
-  readonly keys: SharedKey | readonly SharedKey[] | (() => SharedKey | readonly SharedKey[] | undefined);
+  readonly keys:
+    | SharedKey
+    | readonly SharedKey[]
+    | (() => SharedKey | readonly SharedKey[] | undefined);
   /**
-   * Visitors of a page can read the key in it and in its workers, and forge links. `true` allows a key in a page all the
-   * same, for tests and for pages that nobody else can open.
+   * Visitors of a page can read the key in it and in its workers, and forge links. `true` allows a
+   * key in a page all the same, for tests and for pages that nobody else can open.
    *
    * @default false
    */
   readonly dangerouslyAllowSecretInBrowser?: boolean | undefined;
 }
 
-/** What `verify` expects of a token: an action without a code, such as an activation. Options of other names are refused. */
+/**
+ * What `verify` expects of a token: an action without a code, such as an activation. Options of
+ * other names are refused.
+ */
 export interface ExpectedActivation<Further extends string = never> extends Visitor {
   readonly action: "activate" | Further;
 }
@@ -109,14 +126,17 @@ export interface TriedRecovery<Further extends string = never> extends Visitor {
   readonly code: unknown;
 }
 
-/** The action that the caller expects of a link, before its code is typed. Options of other names are refused. */
+/**
+ * The action that the caller expects of a link, before its code is typed. Options of other names
+ * are refused.
+ */
 export interface LinkExpectation<Further extends string = never> extends Visitor {
   readonly action: Action | Further;
 }
 
 /**
- * The token or the code is not valid. A plain object: it can be logged, serialised, compared and returned from a server
- * action as it is.
+ * The token or the code is not valid. A plain object: it can be logged, serialised, compared and
+ * returned from a server action as it is.
  */
 export interface Refused {
   readonly ok: false;

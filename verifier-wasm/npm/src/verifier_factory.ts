@@ -46,7 +46,9 @@ export interface PublicParts extends Parts {
   readonly usesPlatform: boolean;
 }
 
-/** @internal What the entries of shared keys call `createVerifier`, once they have read its options. */
+/**
+ * @internal What the entries of shared keys call `createVerifier`, once they have read its options.
+ */
 export function makeVerifier<Further extends string>(parts: Parts): Verifier<Further> {
   const { judge, verifier } = makeJudge<Further>(parts);
   const shared: Verifier<Further> = {
@@ -58,8 +60,12 @@ export function makeVerifier<Further extends string>(parts: Parts): Verifier<Fur
   return Object.freeze(shared);
 }
 
-/** @internal The same for public keys. No v3 signature covers a code, so there is none to compare. */
-export function makePublicVerifier<Further extends string>(parts: PublicParts): PublicVerifier<Further> {
+/**
+ * @internal The same for public keys. No v3 signature covers a code, so there is none to compare.
+ */
+export function makePublicVerifier<Further extends string>(
+  parts: PublicParts,
+): PublicVerifier<Further> {
   const { engine, usesPlatform } = parts;
   const platform = usesPlatform ? platformOf(engine) : undefined;
   const judging = platform ? withPlatform(engine, platform) : engine;
@@ -100,14 +106,23 @@ function makeJudge<Further extends string>(
     const token = textOf(sent);
     const now = read();
     const keys = ring().candidates(token);
-    const status = judging.verify(token, action, codeOf(code), textOf(nonce), keys, now, clockTolerance);
+    const status = judging.verify(
+      token,
+      action,
+      codeOf(code),
+      textOf(nonce),
+      keys,
+      now,
+      clockTolerance,
+    );
     const version = versionOf(token);
     if (!accepts[version - 1]) {
       return isMalformed(status) || (version === 1 && isAboutCode(status))
         ? status
         : unaccepted(version, accepted);
     }
-    if (status === OK) return new VerifiedToken(engine, token, action, engine.expiresAt, now, false);
+    if (status === OK)
+      return new VerifiedToken(engine, token, action, engine.expiresAt, now, false);
     return explained(status, token, version);
   }
 
@@ -140,9 +155,11 @@ function makeJudge<Further extends string>(
   }
 
   const verifier: Omit<PublicVerifier<Further>, "signatures"> = {
-    verify: (token, expected) => atCaller(verifier.verify, () => orThrow(judge(token, expected, OF_LINK))),
+    verify: (token, expected) =>
+      atCaller(verifier.verify, () => orThrow(judge(token, expected, OF_LINK))),
     tryVerify: (token, expected) => asResult(judge(token, expected, OF_LINK)),
-    verifyLink: (token, expected) => atCaller(verifier.verifyLink, () => orThrow(judgeLink(token, expected))),
+    verifyLink: (token, expected) =>
+      atCaller(verifier.verifyLink, () => orThrow(judgeLink(token, expected))),
     tryVerifyLink(token, expected) {
       const verdict = judgeLink(token, expected);
       return typeof verdict === "number" ? refused(verdict) : { ok: true, link: verdict };

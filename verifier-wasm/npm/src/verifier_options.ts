@@ -21,13 +21,18 @@ export function readSharedOptions(engine: Engine, options: unknown): Parts {
     "dangerouslyAllowSecretInBrowser",
   ]);
   if (allowed !== undefined && typeof allowed !== "boolean") {
-    throw new InvalidArgumentError("the option dangerouslyAllowSecretInBrowser must be true or false");
+    throw new InvalidArgumentError(
+      "the option dangerouslyAllowSecretInBrowser must be true or false",
+    );
   }
   if (allowed !== true && inBrowser()) {
     throw new SecretInBrowserError(
-      "whoever opens a page could forge links with its shared key: use mailroom-verifier/public there. On a server, " +
-        "where jsdom or happy-dom makes a window, run this code without them (in Vitest and Jest by the comment " +
-        "@vitest-environment node, @jest-environment node), or give the option dangerouslyAllowSecretInBrowser",
+      "whoever opens a page could forge links with its shared key: use " +
+        "mailroom-verifier/public there. On a server, " +
+        "where jsdom or happy-dom makes a window, run this code without them (in Vitest " +
+        "and Jest by the comment " +
+        "@vitest-environment node, @jest-environment node), or give the option " +
+        "dangerouslyAllowSecretInBrowser",
     );
   }
   return readParts(engine, [1, 2], SHARED, keys, actions, accept, clock, clockTolerance);
@@ -86,12 +91,16 @@ function readAccepted(accept: unknown, versions: readonly Version[]): readonly V
   const accepted = versions.filter((_, place) => given.includes(names[place]));
   const strays = given.filter((name) => name !== undefined && !names.includes(name));
   if (accepted.length === 0 || strays.length > 0 || given[names.length] !== undefined) {
-    throw new InvalidArgumentError(`the option accept must list one or more of ${names.join(" and ")}`);
+    throw new InvalidArgumentError(
+      `the option accept must list one or more of ${names.join(" and ")}`,
+    );
   }
   return accepted;
 }
 
-/** Whether this is a page, or a worker of one: of all runtimes only browsers have `importScripts`. */
+/**
+ * Whether this is a page, or a worker of one: of all runtimes only browsers have `importScripts`.
+ */
 function inBrowser(): boolean {
   const { window, importScripts } = globalThis as {
     window?: { document?: unknown };

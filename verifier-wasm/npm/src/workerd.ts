@@ -1,6 +1,6 @@
 /**
- * The same as the inlined entry, whose declarations stand for both, for workerd, where some configurations forbid to
- * compile bytes, and a `.wasm` file is imported as a module.
+ * The same as the inlined entry, whose declarations stand for both, for workerd, where some
+ * configurations forbid to compile bytes, and a `.wasm` file is imported as a module.
  *
  * @module
  */

@@ -25,7 +25,10 @@ function signature(token) {
 
 /** A link of the activation's key whose token begins with `start`. */
 function activationThatBeginsWith(start) {
-  const secret = Buffer.concat([Buffer.from(start.padEnd(4, "A"), "base64url"), Buffer.alloc(29, 7)]);
+  const secret = Buffer.concat([
+    Buffer.from(start.padEnd(4, "A"), "base64url"),
+    Buffer.alloc(29, 7),
+  ]);
   const key = Buffer.from(activation.key, "hex");
   const tag = createHmac("sha256", key).update("/activate").update(secret).digest();
   const token = Buffer.concat([secret, tag]).toString("base64url");
@@ -110,14 +113,20 @@ test("what is malformed about a text that is no token is said", async () => {
   const { token } = activation;
   const alphabet = "and only A to Z, a to z, 0 to 9, - and _ stand in a token";
   for (const [text, fault] of [
-    ["", "it has 0 characters, and a token has 86 (version 1), 104, 124, 126 or 146 (2), or 147 or 168 (3)"],
+    [
+      "",
+      "it has 0 characters, and a token has 86 (version 1), 104, 124, 126 or 146 (2), or " +
+        "147 or 168 (3)",
+    ],
     [
       token.slice(1),
-      "it has 85 characters, and a token has 86 (version 1), 104, 124, 126 or 146 (2), or 147 or 168 (3)",
+      "it has 85 characters, and a token has 86 (version 1), 104, 124, 126 or 146 (2), or " +
+        "147 or 168 (3)",
     ],
     [
       `${token}==`,
-      "it has 88 characters, and a token has 86 (version 1), 104, 124, 126 or 146 (2), or 147 or 168 (3)",
+      "it has 88 characters, and a token has 86 (version 1), 104, 124, 126 or 146 (2), or " +
+        "147 or 168 (3)",
     ],
     [`${token.slice(0, 20)}+${token.slice(21)}`, `its character 21 is U+002B, ${alphabet}`],
     [`${token.slice(0, 84)}😀`, `its character 85 is U+1F600, ${alphabet}`],
@@ -164,7 +173,10 @@ test("standard input is judged line by line, and one bad line makes the status 1
 test("a line of standard input may carry its code", async () => {
   const { token, code, key } = recovery;
   const input = `${token} ${code}\n${token} 99999x\n${token}\n${token}  ${code}\n`;
-  const { status, stdout } = await verifier(["-", "--action", "recover", "--code", code], { key, input });
+  const { status, stdout } = await verifier(["-", "--action", "recover", "--code", code], {
+    key,
+    input,
+  });
   assert.deepEqual(verdicts(stdout), [true, false, true, false]);
   assert.equal(status, 1);
 });
@@ -236,7 +248,11 @@ test("a call that gives no verdict ends with 2, one sentence, and no key or toke
       {},
       "the key file has no shared key; write one a line",
     ],
-    [[...args, "--key-file", file("bad", `${key}\n\n${key}0\n`)], {}, `line 3 of the key file ${noKey}`],
+    [
+      [...args, "--key-file", file("bad", `${key}\n\n${key}0\n`)],
+      {},
+      `line 3 of the key file ${noKey}`,
+    ],
     [["-", "--action", "activate"], {}, "there is no token on standard input; write one a line"],
   ]) {
     const { status, stdout, stderr } = await verifier(given, options);
@@ -249,7 +265,9 @@ test("a call that gives no verdict ends with 2, one sentence, and no key or toke
 /** A link of v2, of an action without a code, that does not end in this century. */
 function linkOfAction(number) {
   const derived = (info, length) =>
-    Buffer.from(hkdfSync("sha256", Buffer.from(activation.key, "hex"), "", `mailroom/v2 ${info}`, length));
+    Buffer.from(
+      hkdfSync("sha256", Buffer.from(activation.key, "hex"), "", `mailroom/v2 ${info}`, length),
+    );
   const expiry = Buffer.alloc(8);
   expiry.writeBigUInt64BE(4_102_444_800n);
   const secret = Buffer.alloc(32, 7);
@@ -288,8 +306,13 @@ test("help and version are printed, whatever else is said", async () => {
 });
 
 test("bytes that are no text are lines that are no token", async () => {
-  const noise = Buffer.from(Array.from({ length: 70_000 }, (_, index) => (index * index + 7 * index) & 0xff));
-  const input = Buffer.concat([noise, Buffer.from(`\n\ufeff${activation.token}\n${activation.token}\0\n`)]);
+  const noise = Buffer.from(
+    Array.from({ length: 70_000 }, (_, index) => (index * index + 7 * index) & 0xff),
+  );
+  const input = Buffer.concat([
+    noise,
+    Buffer.from(`\n\ufeff${activation.token}\n${activation.token}\0\n`),
+  ]);
   const { status, stdout, stderr } = await verifier(["-", "--action", "activate"], { input });
   assert.equal(stderr, "");
   const found = verdicts(stdout);
@@ -303,7 +326,9 @@ test("bytes that are no text are lines that are no token", async () => {
 test("a line without an end needs no more memory than a short one", async () => {
   const input = `{ echo ${activation.token}; head -c 200000000 /dev/zero | tr '\\0' A; }`;
   const env = { MAILROOM_SECRET_KEY: activation.key, NODE_OPTIONS: "--max-old-space-size=32" };
-  const { status, stdout } = await run("sh", ["-c", `${input} | ${PROGRAM} - --action activate`], { env });
+  const { status, stdout } = await run("sh", ["-c", `${input} | ${PROGRAM} - --action activate`], {
+    env,
+  });
   assert.match(stdout, /it has 200000000 characters, /);
   assert.deepEqual(verdicts(stdout), [true, false]);
   assert.equal(status, 1);
@@ -335,19 +360,27 @@ test("streams that are closed, full or no streams end the program with a status 
             2,
             "mailroom-verifier: standard input cannot be read: EIO\n",
           ],
-          [`${judged} >/dev/full`, 2, "mailroom-verifier: standard output cannot be written: ENOSPC\n"],
+          [
+            `${judged} >/dev/full`,
+            2,
+            "mailroom-verifier: standard output cannot be written: ENOSPC\n",
+          ],
           [`${PROGRAM} 2>/dev/full`, 2, ""],
         ]
       : []),
   ]) {
-    const ended = await run("sh", ["-c", command], { env: { MAILROOM_SECRET_KEY: activation.key } });
+    const ended = await run("sh", ["-c", command], {
+      env: { MAILROOM_SECRET_KEY: activation.key },
+    });
     assert.deepEqual(ended, { status, stdout: "", stderr }, command);
   }
 });
 
 test("a reader that stops ends the program", async () => {
   const pipe = `{ yes ${activation.token} | ${PROGRAM} - --action activate; echo $? >status; } | head -n 1`;
-  const { stdout, stderr } = await run("sh", ["-c", pipe], { env: { MAILROOM_SECRET_KEY: activation.key } });
+  const { stdout, stderr } = await run("sh", ["-c", pipe], {
+    env: { MAILROOM_SECRET_KEY: activation.key },
+  });
   assert.equal(stderr, "");
   assert.equal(stdout, `secret      ${activation.secret}\n`);
   assert.equal(readFileSync(join(consumer, "status"), "utf8"), "2\n");
@@ -360,7 +393,10 @@ test("a key file that may not be read is said to be so", async () => {
   const forbidden = await verifier([...args, keys]);
   // The superuser may read every file.
   const permitted = process.getuid?.() === 0;
-  assert.equal(forbidden.stderr, permitted ? "" : "mailroom-verifier: the key file cannot be read: EACCES\n");
+  assert.equal(
+    forbidden.stderr,
+    permitted ? "" : "mailroom-verifier: the key file cannot be read: EACCES\n",
+  );
   assert.equal(forbidden.status, permitted ? 0 : 2);
 
   // Nobody can read the beginning of this one, though it can be opened.
@@ -374,13 +410,22 @@ test("a key file that may not be read is said to be so", async () => {
 test("keys of v3 in a key file are passed over, and are no keys elsewhere", async () => {
   const { key, token } = activation;
   const args = [token, "--action", "activate"];
-  const others = ["mrsk", "mrpk"].map((kind) => `${kind}_${Buffer.from(key, "hex").toString("base64url")}`);
-  const mixed = await verifier([...args, "--key-file", file("mixed", `${[...others, key].join("\n")}\n`)]);
+  const others = ["mrsk", "mrpk"].map(
+    (kind) => `${kind}_${Buffer.from(key, "hex").toString("base64url")}`,
+  );
+  const mixed = await verifier([
+    ...args,
+    "--key-file",
+    file("mixed", `${[...others, key].join("\n")}\n`),
+  ]);
   assert.match(mixed.stdout, /^verdict +valid$/m);
   assert.equal(mixed.status, 0);
   for (const other of others) {
     const inFile = await verifier([...args, "--key-file", file("v3", `${other}\n`)]);
-    assert.equal(inFile.stderr, "mailroom-verifier: the key file has no shared key; write one a line\n");
+    assert.equal(
+      inFile.stderr,
+      "mailroom-verifier: the key file has no shared key; write one a line\n",
+    );
     const { stderr, stdout, status } = await verifier(args, { key: other });
     assert.match(stderr, /^mailroom-verifier: MAILROOM_SECRET_KEY is no key: /);
     assert.ok(!stderr.includes(other.slice(5, 30)), stderr);
@@ -405,7 +450,10 @@ test("a key of another form is refused and not shown", async () => {
       await verifier(args, { key: form }),
       await verifier([...args, "--key-file", file("other-form", `${form}\n`)]),
     ]) {
-      assert.match(stderr, /^mailroom-verifier: (?:MAILROOM_SECRET_KEY|line 1 of the key file) is no key: /);
+      assert.match(
+        stderr,
+        /^mailroom-verifier: (?:MAILROOM_SECRET_KEY|line 1 of the key file) is no key: /,
+      );
       assert.ok(!stderr.includes(form.slice(5, 30)), stderr);
       assert.equal(stdout, "");
       assert.equal(status, 2);
@@ -425,7 +473,9 @@ test("where WebAssembly is switched off the status is 2, not that of a token tha
 
 test("npx finds the program", async () => {
   const args = ["--no-install", "mailroom-verifier", activation.token, "--action", "activate"];
-  const { status, stdout } = await run("npx", args, { env: { MAILROOM_SECRET_KEY: activation.key } });
+  const { status, stdout } = await run("npx", args, {
+    env: { MAILROOM_SECRET_KEY: activation.key },
+  });
   assert.deepEqual(verdicts(stdout), [true]);
   assert.equal(status, 0);
 });
@@ -454,11 +504,17 @@ test("a bound link is genuine for its browser alone, whatever its code", async (
   for (const [args, verdict] of [
     [[activate, "--action=activate", "--binding", hex], "valid"],
     [[activate, "--action=activate", `--binding=${hex.toUpperCase()}`], "valid"],
-    [[activate, "--action=activate", `--binding=${"b2".repeat(16)}`], "not valid: ERR_TOKEN_OTHER_BROWSER"],
+    [
+      [activate, "--action=activate", `--binding=${"b2".repeat(16)}`],
+      "not valid: ERR_TOKEN_OTHER_BROWSER",
+    ],
     [[activate, "--action=activate"], "not valid: ERR_TOKEN_OTHER_BROWSER"],
     [[activate, "--action=recover", "--binding", hex], "not valid: ERR_TOKEN_ACTION"],
     [[recover, "--action=recover", "--code=01234", "--binding", hex], "valid"],
-    [[recover, "--action=recover", "--code=01235", "--binding", hex], "not valid: ERR_CODE_MISMATCH"],
+    [
+      [recover, "--action=recover", "--code=01235", "--binding", hex],
+      "not valid: ERR_CODE_MISMATCH",
+    ],
     [[recover, "--action=recover", "--code=01234"], "not valid: ERR_TOKEN_OTHER_BROWSER"],
     [[recover, "--action=recover", "--code=x"], "not valid: ERR_TOKEN_OTHER_BROWSER"],
   ]) {
@@ -467,10 +523,19 @@ test("a bound link is genuine for its browser alone, whatever its code", async (
     assert.ok(stdout.includes(`binding     ${hex}\n`), stdout);
     assert.equal(status, verdict === "valid" ? 0 : 1);
   }
-  const { status, stdout } = await verifier([activation.token, "--action=activate", "--binding", hex]);
+  const { status, stdout } = await verifier([
+    activation.token,
+    "--action=activate",
+    "--binding",
+    hex,
+  ]);
   assert.deepEqual([status, stdout.includes("binding")], [0, false]);
   for (const wrong of ["", "b1", hex.slice(1), `${hex}b1`, "g".repeat(32)]) {
-    const { status, stdout, stderr } = await verifier([activate, "--action=activate", `--binding=${wrong}`]);
+    const { status, stdout, stderr } = await verifier([
+      activate,
+      "--action=activate",
+      `--binding=${wrong}`,
+    ]);
     assert.deepEqual([status, stdout], [2, ""]);
     assert.equal(stderr, "mailroom-verifier: --binding must be 32 hexadecimal characters\n");
   }

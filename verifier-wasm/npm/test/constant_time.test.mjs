@@ -1,5 +1,6 @@
-// How long a verification takes says nothing about the key: which way it goes through the module, and which memory it
-// touches, is the same for every key that did not sign the token, however much of its tag is right.
+// How long a verification takes says nothing about the key: which way it goes through the module,
+// and which memory it touches, is the same for every key that did not sign the token, however much
+// of its tag is right.
 
 import assert from "node:assert/strict";
 import { createHash, createHmac, hkdfSync, randomBytes } from "node:crypto";
@@ -65,7 +66,11 @@ function spell({ header, secret, tag, code }) {
 function header(key, action) {
   const expiresAt = Buffer.alloc(8);
   expiresAt.writeBigUInt64BE(BigInt(NOW + 900));
-  return Buffer.concat([Buffer.from([2, NUMBERS[action]]), derive(key, "mailroom/v2 key id", 4), expiresAt]);
+  return Buffer.concat([
+    Buffer.from([2, NUMBERS[action]]),
+    derive(key, "mailroom/v2 key id", 4),
+    expiresAt,
+  ]);
 }
 
 function derive(key, info, length = 32) {
@@ -98,7 +103,10 @@ for (const action of ["activate", "recover"]) {
       const events = verification(near, token, action, SIGNATURE);
       assert.ok(events.length > 500, `only ${events.length} events`);
       for (const other of far) {
-        assert.ok(verification(other, token, action, SIGNATURE).join() === events.join(), `byte ${byte}`);
+        assert.ok(
+          verification(other, token, action, SIGNATURE).join() === events.join(),
+          `byte ${byte}`,
+        );
       }
     }
   });
@@ -115,7 +123,8 @@ test("v2: one wrong byte anywhere in the code's tag goes the same way as 15 wron
     Buffer.from(CODE),
   ).subarray(0, 15);
   const prepared = prepare(key);
-  const ways = (code) => verification(prepared, spell({ ...parts, tag, code }), "recover", CODE_MISMATCH);
+  const ways = (code) =>
+    verification(prepared, spell({ ...parts, tag, code }), "recover", CODE_MISMATCH);
   // The characters themselves are looked up in a table: whoever sent them knows them.
   const decisions = (events) => events.filter((_, index) => index % 2 === 0).join();
   const expected = decisions(ways(randomBytes(15)));
@@ -143,7 +152,10 @@ for (const action of ["activate", "recover"]) {
         assert.ok(events.length > 500, `only ${events.length} events`);
         for (const other of far) {
           // Compared as text, because a difference need not be printed in full.
-          assert.ok(verification(other, token, action, SIGNATURE).join() === events.join(), `byte ${byte}`);
+          assert.ok(
+            verification(other, token, action, SIGNATURE).join() === events.join(),
+            `byte ${byte}`,
+          );
         }
       }
     }
@@ -180,7 +192,9 @@ test("bound: one wrong byte anywhere in the binding goes the same way as another
   start[1] |= 0x80;
   const ways = (binding, expected) => {
     const signed = Buffer.concat([start, binding, randomBytes(32)]);
-    const token = Buffer.concat([signed, mac(derive(key, "mailroom/v2 link"), signed)]).toString("base64url");
+    const token = Buffer.concat([signed, mac(derive(key, "mailroom/v2 link"), signed)]).toString(
+      "base64url",
+    );
     // The characters themselves are looked up in a table: whoever sent them knows them.
     return verification(prepared, token, "activate", expected, nonce)
       .filter((_, index) => index % 2 === 0)

@@ -29,7 +29,8 @@ export const genuine = vectors.groups.flatMap(({ key, action, tests }) =>
 );
 
 /**
- * Runs a program in the consumer, or where `cwd` says, with nothing in its environment but what is needed to find it, and `env`.
+ * Runs a program in the consumer, or where `cwd` says, with nothing in its environment but what is
+ * needed to find it, and `env`.
  *
  * @returns {Promise<{ status: number | null, stdout: string, stderr: string }>}
  */

@@ -5,7 +5,15 @@ import { test } from "node:test";
 
 import { genuine, load, run } from "./consumer.mjs";
 
-const REMOVED = ["TextEncoder", "TextDecoder", "atob", "btoa", "crypto", "WebAssembly", "setTimeout"];
+const REMOVED = [
+  "TextEncoder",
+  "TextDecoder",
+  "atob",
+  "btoa",
+  "crypto",
+  "WebAssembly",
+  "setTimeout",
+];
 const { token, key } = genuine.find(({ action }) => action === "activate");
 const entries = Object.keys(load("mailroom-verifier/package.json").exports)
   .filter((name) => !/\.(?:wasm|json)$/.test(name))
@@ -16,7 +24,11 @@ async function without(names, program) {
   const remove = names.map((name) => `delete globalThis.${name};`).join("");
   // No import is hoisted before the removal.
   const text = `${remove}const said = {};\n${program}\nconsole.log(JSON.stringify(said));`;
-  const { status, stdout, stderr } = await run(process.execPath, ["--input-type=module", "--eval", text]);
+  const { status, stdout, stderr } = await run(process.execPath, [
+    "--input-type=module",
+    "--eval",
+    text,
+  ]);
   assert.equal(status, 0, stderr);
   return JSON.parse(stdout);
 }
@@ -57,7 +69,11 @@ const WORKS = {
 /** Where something does not work, how it says so. */
 const REASONS = {
   WebAssembly: {
-    ...{ decode: "ERR_WASM_UNAVAILABLE", verify: "ERR_WASM_UNAVAILABLE", public: "ERR_WASM_UNAVAILABLE" },
+    ...{
+      decode: "ERR_WASM_UNAVAILABLE",
+      verify: "ERR_WASM_UNAVAILABLE",
+      public: "ERR_WASM_UNAVAILABLE",
+    },
     ...{ memory: "ERR_WASM_UNAVAILABLE", store: "ERR_WASM_UNAVAILABLE" },
   },
   crypto: { memory: "ERR_GUARD_UNSUPPORTED", store: "ERR_GUARD_UNSUPPORTED" },
@@ -76,7 +92,9 @@ for (const name of REMOVED) {
 }
 
 test("without any of them, every entry is imported", async () => {
-  const imports = entries.map((entry) => `said["${entry}"] = typeof (await import("${entry}"));`).join("\n");
+  const imports = entries
+    .map((entry) => `said["${entry}"] = typeof (await import("${entry}"));`)
+    .join("\n");
   assert.deepEqual(
     await without(REMOVED, imports),
     Object.fromEntries(entries.map((entry) => [entry, "object"])),

@@ -1,4 +1,5 @@
-// Tests the packed package: `node main.mjs TARBALL FOLDER`. FOLDER is made anew, and the package installed into it.
+// Tests the packed package: `node main.mjs TARBALL FOLDER`. FOLDER is made anew, and the package
+// installed into it.
 
 import { spawnSync } from "node:child_process";
 import { readdirSync } from "node:fs";
@@ -11,9 +12,13 @@ install(folder, tarball);
 
 const here = fileURLToPath(new URL(".", import.meta.url));
 const tests = readdirSync(here).filter((name) => name.endsWith(".test.mjs"));
-const { status } = spawnSync(process.execPath, ["--test", "--test-reporter=./reporter.mjs", ...tests], {
-  cwd: here,
-  env: { ...process.env, CONSUMER: folder, TARBALL: tarball },
-  stdio: "inherit",
-});
+const { status } = spawnSync(
+  process.execPath,
+  ["--test", "--test-reporter=./reporter.mjs", ...tests],
+  {
+    cwd: here,
+    env: { ...process.env, CONSUMER: folder, TARBALL: tarball },
+    stdio: "inherit",
+  },
+);
 process.exitCode = status ?? 1;

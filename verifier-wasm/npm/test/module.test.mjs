@@ -131,7 +131,12 @@ test("public.wasm has at most 13,000 bytes, gzipped", () => {
 test("whoever imports only the errors gets no module with them", async () => {
   const contents =
     'import "mailroom-verifier"; export { VerificationError } from "mailroom-verifier/errors";';
-  const options = { stdin: { contents, resolveDir: consumer }, bundle: true, minify: true, write: false };
+  const options = {
+    stdin: { contents, resolveDir: consumer },
+    bundle: true,
+    minify: true,
+    write: false,
+  };
   const { outputFiles } = await build({ ...options, format: "esm", logLevel: "error" });
   assert.ok(outputFiles[0].contents.length < 2_000);
 });

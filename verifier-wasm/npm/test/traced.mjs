@@ -26,8 +26,8 @@ export function packaged() {
 /**
  * Starts the module of that text in its changed form.
  *
- * @returns `exports`, the number of `places` that report, and `trace`, which runs something and returns what was
- * reported meanwhile: place, value, place, value…
+ * @returns `exports`, the number of `places` that report, and `trace`, which runs something and
+ * returns what was reported meanwhile: place, value, place, value…
  */
 export function start(text) {
   const module = parse(text);
@@ -48,7 +48,10 @@ export function start(text) {
       },
     },
   };
-  const { exports } = new WebAssembly.Instance(new WebAssembly.Module(readFileSync(binary)), imports);
+  const { exports } = new WebAssembly.Instance(
+    new WebAssembly.Module(readFileSync(binary)),
+    imports,
+  );
   const trace = (action) => {
     events = [];
     action();

@@ -43,10 +43,17 @@ const PROJECTS = {
     { module: "esnext", moduleResolution: "bundler", lib: ["es2022", "dom"] },
   ],
 };
-/** Settings under which a program that is right compiles too, though fewer mistakes are found in it. */
+/**
+ * Settings under which a program that is right compiles too, though fewer mistakes are found in it.
+ */
 const LOOSE = {
   "node16, not strict, without the web": { module: "node16", lib: ["es2022"], strict: false },
-  "nodenext, not strict, es2020": { module: "nodenext", lib: ["es2020"], strict: false, target: "es2020" },
+  "nodenext, not strict, es2020": {
+    module: "nodenext",
+    lib: ["es2020"],
+    strict: false,
+    target: "es2020",
+  },
   "bundler, strict, es2020 without the web": {
     ...{ module: "esnext", moduleResolution: "bundler", lib: ["es2020"], target: "es2020" },
   },
@@ -66,7 +73,10 @@ for (const name of [MAIN, GUARD, SLIM, HANDLER, "loose.ts"])
 
 // The same as CommonJS, for which the package declares its types apart.
 for (const name of [MAIN, "loose.ts"])
-  copyFileSync(new URL(`types/${name}`, import.meta.url), join(consumer, name.replace(/ts$/, "cts")));
+  copyFileSync(
+    new URL(`types/${name}`, import.meta.url),
+    join(consumer, name.replace(/ts$/, "cts")),
+  );
 
 async function compiles(folder, config, compilerOptions, files) {
   writeFileSync(join(consumer, config), JSON.stringify({ compilerOptions, files }));
@@ -86,12 +96,20 @@ for (const [compiler, folder] of Object.entries(COMPILERS)) {
   }
   for (const [index, [project, options]] of Object.entries(LOOSE).entries()) {
     test(`${compiler}, ${project}`, () =>
-      compiles(folder, `tsconfig.${folder}.loose${index}.json`, { ...LENIENT, ...options }, ["loose.ts"]));
+      compiles(folder, `tsconfig.${folder}.loose${index}.json`, { ...LENIENT, ...options }, [
+        "loose.ts",
+      ]));
   }
   for (const module of ["node16", "nodenext"]) {
-    const [options, file] = folder === OLDEST ? [LENIENT, "loose.cts"] : [STRICT, MAIN.replace(/ts$/, "cts")];
+    const [options, file] =
+      folder === OLDEST ? [LENIENT, "loose.cts"] : [STRICT, MAIN.replace(/ts$/, "cts")];
     test(`${compiler}, CommonJS, ${module}`, () =>
-      compiles(folder, `tsconfig.${folder}.${module}.json`, { ...options, module, lib: ["es2022"] }, [file]));
+      compiles(
+        folder,
+        `tsconfig.${folder}.${module}.json`,
+        { ...options, module, lib: ["es2022"] },
+        [file],
+      ));
   }
 }
 
@@ -125,7 +143,9 @@ declare function fileURLToPath(url: string): string;
 `;
 
 test("the examples of the documentation comments compile", async () => {
-  const declarations = readdirSync(join(installed, "dist")).filter((name) => name.endsWith(".d.ts"));
+  const declarations = readdirSync(join(installed, "dist")).filter((name) =>
+    name.endsWith(".d.ts"),
+  );
   const examples = declarations.flatMap((name) => {
     const text = readFileSync(join(installed, "dist", name), "utf8");
     const found = [...text.matchAll(/@example\n((?: *\* [^@\n].*\n)+)/g)];
@@ -140,19 +160,27 @@ test("the examples of the documentation comments compile", async () => {
     const own = `const ${names}, { createMemoryStore } = entry;`;
     return `export async () => { ${own} { return (async () => {\n${text}return; })(); } };\n`;
   });
-  const source = programs.map((program, at) => program.replace("export", `export const example${at} =`));
+  const source = programs.map((program, at) =>
+    program.replace("export", `export const example${at} =`),
+  );
   writeFileSync(join(consumer, "examples.ts"), AROUND + source.join(""));
   const options = { ...STRICT, module: "nodenext", lib: ["es2022", "dom", "dom.iterable"] };
   await compiles("typescript-7", "tsconfig.examples.json", options, ["examples.ts"]);
 });
 
 test("the programs in TypeScript that README and REFERENCE show compile in a strict project", async () => {
-  const pages = ["README.md", "REFERENCE.md"].map((name) => readFileSync(join(installed, name), "utf8"));
+  const pages = ["README.md", "REFERENCE.md"].map((name) =>
+    readFileSync(join(installed, name), "utf8"),
+  );
   const shown = files(pages.join("\n"));
   const programs = Object.keys(shown).filter((name) => name.endsWith(".ts"));
   assert.notEqual(programs.length, 0);
   for (const name of programs) writeFileSync(join(consumer, name), shown[name]);
-  const node = { types: ["node"], typeRoots: [join(sources, "node_modules/@types")], skipLibCheck: true };
+  const node = {
+    types: ["node"],
+    typeRoots: [join(sources, "node_modules/@types")],
+    skipLibCheck: true,
+  };
   for (const folder of Object.values(COMPILERS)) {
     const options = { ...STRICT, ...node, module: "nodenext", lib: ["es2022"] };
     await compiles(folder, `tsconfig.${folder}.readme.json`, options, programs);

@@ -12,7 +12,9 @@ const MEANING = {
 
 export function showAccount(account: Account | null): void {
   if (account === null) {
-    byId("account").replaceChildren(element("p", { class: "note" }, "The database has no such account yet."));
+    byId("account").replaceChildren(
+      element("p", { class: "note" }, "The database has no such account yet."),
+    );
     return;
   }
   const { login, email, status, activation, recovery } = account;
@@ -36,7 +38,8 @@ export function showInvitation(invitation: Invitation | null): void {
 }
 
 function drawn({ id, team, acceptedAt }: Invitation): HTMLElement {
-  const state = acceptedAt === null ? "not accepted yet" : `accepted at ${clock(acceptedAt * 1000)}`;
+  const state =
+    acceptedAt === null ? "not accepted yet" : `accepted at ${clock(acceptedAt * 1000)}`;
   const facts = element("dl", { class: "facts" });
   facts.append(element("dt", {}, "Row"), element("dd", {}, element("code", {}, id)));
   facts.append(element("dt", {}, "Team"), element("dd", {}, element("bdi", {}, team)));

@@ -1,5 +1,6 @@
-// The first thing on a page that a link leads to: takes the token out of the address, which is seen, copied and kept in
-// histories. Alone in a file of a few bytes, since it must not wait for anything; the page has the token in its form.
+// The first thing on a page that a link leads to: takes the token out of the address, which is
+// seen, copied and kept in histories. Alone in a file of a few bytes, since it must not wait for
+// anything; the page has the token in its form.
 
 const { search, hash } = location;
 const hidden = hash.replace(/^#(token=)?/, "");

@@ -56,7 +56,11 @@ export function drawBytes(token: string, before: string): void {
       const hex = (bytes[at] ?? 0).toString(16).padStart(2, "0");
       const what = changed ? `${name}, changed` : name;
       drawn.push(
-        element("span", { class: `byte tint-${tint}${changed ? " byte-changed" : ""}`, title: what }, hex),
+        element(
+          "span",
+          { class: `byte tint-${tint}${changed ? " byte-changed" : ""}`, title: what },
+          hex,
+        ),
       );
     }
   }
@@ -64,14 +68,18 @@ export function drawBytes(token: string, before: string): void {
 }
 
 export function drawFacts(token: string, { parts }: Judgement): void {
-  const facts: [name: string, value: string | HTMLElement][] = [["Characters", String(token.length)]];
+  const facts: [name: string, value: string | HTMLElement][] = [
+    ["Characters", String(token.length)],
+  ];
   if (parts !== undefined) {
     facts.unshift(["Format", `v${parts.version}`]);
     facts.push(["Action", actionIn(parts)]);
     const expiry = parts.unverifiedExpiresAt;
     facts.push([
       "Expires",
-      expiry === undefined ? "not in the token" : element("span", { id: "expiry" }, countdown(expiry)),
+      expiry === undefined
+        ? "not in the token"
+        : element("span", { id: "expiry" }, countdown(expiry)),
     ]);
     facts.push([
       "Key id",

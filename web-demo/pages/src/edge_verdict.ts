@@ -6,8 +6,14 @@ export interface EdgeVerdict {
   readonly milliseconds: number;
 }
 
-/** Opening a link uses nothing. The last question is the one that counts: earlier ones are given up. */
-export async function askEdge(token: string, action: string, signal: AbortSignal): Promise<EdgeVerdict> {
+/**
+ * Opening a link uses nothing. The last question is the one that counts: earlier ones are given up.
+ */
+export async function askEdge(
+  token: string,
+  action: string,
+  signal: AbortSignal,
+): Promise<EdgeVerdict> {
   const started = performance.now();
   // The token goes the way of every link; the address of this page never has it.
   const response = await fetch(`/${action}?${new URLSearchParams({ token })}`, { signal });

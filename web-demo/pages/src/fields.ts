@@ -35,7 +35,10 @@ export function fieldsOf(token: string): readonly Field[] | undefined {
   return LAYOUTS[token.length];
 }
 
-/** The bytes of base64url, read leniently, so that a token that is refused can be drawn all the same. */
+/**
+ * The bytes of base64url, read leniently, so that a token that is refused can be drawn all the
+ * same.
+ */
 export function bytesOf(token: string): Uint8Array {
   const letters = token
     .replace(/[^\w-]/g, "A")

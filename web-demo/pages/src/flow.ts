@@ -41,7 +41,13 @@ const STOPS: readonly Stop[] = [
     standing: true,
     of: ({ census }) => census.claimed,
   },
-  { id: "sent", list: "outward", name: "mails sent", by: "database", of: ({ census }) => census.sent },
+  {
+    id: "sent",
+    list: "outward",
+    name: "mails sent",
+    by: "database",
+    of: ({ census }) => census.sent,
+  },
   {
     id: "received",
     list: "outward",
@@ -49,7 +55,13 @@ const STOPS: readonly Stop[] = [
     by: "inbox",
     of: ({ inbox }) => inbox?.received,
   },
-  { id: "opened", list: "homeward", name: "opened, genuine", by: "edge", of: ({ edge }) => edge?.opened },
+  {
+    id: "opened",
+    list: "homeward",
+    name: "opened, genuine",
+    by: "edge",
+    of: ({ edge }) => edge?.opened,
+  },
   {
     id: "refused",
     list: undefined,
@@ -93,7 +105,9 @@ function rateOf({ of }: Stop): string {
   if (before === undefined || after === undefined) return "does not answer";
   // A part that was started again counts from the beginning.
   const rate = Math.max(0, (after - before) / ((last.at - first.at) / 1000));
-  return rate === 0 ? "" : `${rate < 10 ? rate.toFixed(1) : Math.round(rate).toLocaleString("en")} a second`;
+  return rate === 0
+    ? ""
+    : `${rate < 10 ? rate.toFixed(1) : Math.round(rate).toLocaleString("en")} a second`;
 }
 
 const cells = new Map<string, [count: HTMLElement, rate: HTMLElement]>();
@@ -117,7 +131,14 @@ function drawn({ id, name, by, look }: Stop, list: string): [HTMLElement, HTMLEl
   const rate = element("span", { class: "rate" });
   const source = element("span", { class: "by" }, `counted by the ${by}`);
   byId(list).append(
-    element("li", { class: look ?? "" }, element("span", { class: "name" }, name), count, rate, source),
+    element(
+      "li",
+      { class: look ?? "" },
+      element("span", { class: "name" }, name),
+      count,
+      rate,
+      source,
+    ),
   );
   return [count, rate];
 }
@@ -132,7 +153,12 @@ function showRefused(refused: Readonly<Record<string, number>>): void {
         "li",
         { "data-reason": reason },
         element("code", {}, reason),
-        element("meter", { min: "0", max: String(most), value: String(count), "aria-label": reason }),
+        element("meter", {
+          min: "0",
+          max: String(most),
+          value: String(count),
+          "aria-label": reason,
+        }),
         element("span", { class: "number" }, count.toLocaleString("en")),
       ),
     ),

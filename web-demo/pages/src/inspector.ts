@@ -9,8 +9,12 @@ import type { Mail } from "./messages.ts";
 
 const ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
-/** A v1 token of the test vectors, whose key everybody knows: something to look at before the first mail. */
-const SAMPLE = "ICEiIyQlJicoKSorLC0uLzAxMjM0NTY3ODk6Ozw9Pj8Yy3ZHbMkQ2XWGvJ8E_SkwT_9TE3jLsNfIndZoIyAPTQ";
+/**
+ * A v1 token of the test vectors, whose key everybody knows: something to look at before the first
+ * mail.
+ */
+const SAMPLE =
+  "ICEiIyQlJicoKSorLC0uLzAxMjM0NTY3ODk6Ozw9Pj8Yy3ZHbMkQ2XWGvJ8E_SkwT_9TE3jLsNfIndZoIyAPTQ";
 
 const input = byId<HTMLTextAreaElement>("token");
 const action = byId<HTMLSelectElement>("action");
@@ -42,13 +46,15 @@ try {
 } catch {
   say(
     byId("token-note"),
-    "The edge does not answer, so there is no public key to verify with. Load this page anew later.",
+    "The edge does not answer, so there is no public key to verify with. Load this page " +
+      "anew later.",
   );
 }
 await offer();
 setInterval(() => {
   const shown = document.getElementById("expiry");
-  const expiry = shown === null ? undefined : judge?.(input.value, chosen()).parts?.unverifiedExpiresAt;
+  const expiry =
+    shown === null ? undefined : judge?.(input.value, chosen()).parts?.unverifiedExpiresAt;
   if (shown === null || expiry === undefined) return;
   const text = countdown(expiry);
   // The second in which it expires changes the verdict.
@@ -70,7 +76,11 @@ async function offer(): Promise<void> {
     picked.append(element("option", { value: tokenIn(link), "data-action": action }, label));
   }
   picked.append(
-    element("option", { value: SAMPLE, "data-action": "activate" }, "activate, v1, of the test vectors"),
+    element(
+      "option",
+      { value: SAMPLE, "data-action": "activate" },
+      "activate, v1, of the test vectors",
+    ),
   );
   // What somebody pasted while the inbox was asked stays.
   if (input.value !== "") {

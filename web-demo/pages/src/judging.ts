@@ -1,5 +1,6 @@
-// The checks of docs/FORMAT.md in their order, and which of them a token fails. Done in this page: of v3 everything, with
-// the public key; of v1 and v2 the shape alone, since what is left needs the shared key, which no page may hold.
+// The checks of docs/FORMAT.md in their order, and which of them a token fails. Done in this page:
+// of v3 everything, with the public key; of v1 and v2 the shape alone, since what is left needs the
+// shared key, which no page may hold.
 
 import {
   createVerifier,
@@ -43,7 +44,9 @@ const NOTES: Readonly<Record<(typeof NAMES)[number], string>> = {
   expiry: "its last second is not over",
 };
 
-export function makeJudge(publicKeys: readonly string[]): (token: string, action: Action) => Judgement {
+export function makeJudge(
+  publicKeys: readonly string[],
+): (token: string, action: Action) => Judgement {
   const verifier = createVerifier({ keys: publicKeys, actions: FURTHER });
   return (token, action) => judge(verifier, token, action);
 }
@@ -77,14 +80,24 @@ function onlyShape(parts: UnverifiedToken, token: string): Judgement {
   const checks: Check[] = [
     { name: "shape", state: "passed", note: NOTES.shape },
     { name: "signature", state: "open", note: key },
-    { name: "action", state: "open", note: parts.version === 1 ? "part of what is signed" : NOTES.action },
+    {
+      name: "action",
+      state: "open",
+      note: parts.version === 1 ? "part of what is signed" : NOTES.action,
+    },
     {
       name: "expiry",
       state: "open",
       note: parts.version === 1 ? "v1 carries none: only the database knows" : NOTES.expiry,
     },
   ];
-  return { verdict: "open", words: "Well-formed; this page cannot say more", checks, parts, microseconds };
+  return {
+    verdict: "open",
+    words: "Well-formed; this page cannot say more",
+    checks,
+    parts,
+    microseconds,
+  };
 }
 
 function partsOf(token: string): UnverifiedToken | undefined {

@@ -1,5 +1,5 @@
-// The script of the pages to which a link leads. It judges the token once more, with nothing but public keys; the page
-// works without it.
+// The script of the pages to which a link leads. It judges the token once more, with nothing but
+// public keys; the page works without it.
 
 import { createVerifier } from "mailroom-verifier/public";
 
@@ -19,8 +19,8 @@ if (form !== null) {
     isPressed = true;
     for (const button of form.querySelectorAll("button")) button.disabled = true;
   });
-  // A browser that goes back shows the page as it was left. The first event of this kind comes once the page is
-  // complete, which may be after the press.
+  // A browser that goes back shows the page as it was left. The first event of this kind comes once
+  // the page is complete, which may be after the press.
   addEventListener("pageshow", ({ persisted }) => {
     if (isPressed && !persisted) return;
     isPressed = false;
@@ -56,7 +56,10 @@ function judge(token: string, publicKeys: string): Check {
 }
 
 function cannot(version: string | undefined): Check {
-  return { state: "cannot", text: `A v${version} link needs the shared key, which no page may hold.` };
+  return {
+    state: "cannot",
+    text: `A v${version} link needs the shared key, which no page may hold.`,
+  };
 }
 
 function check({ state, text }: Check): void {
@@ -86,7 +89,9 @@ function countDown(until: number): void {
   const show = () => {
     const remaining = left(until);
     note.textContent =
-      remaining === undefined ? "This link has expired. Ask for another one." : `Valid for ${remaining}.`;
+      remaining === undefined
+        ? "This link has expired. Ask for another one."
+        : `Valid for ${remaining}.`;
     if (remaining === undefined) clearInterval(timer);
   };
   const timer = setInterval(show, 1000);

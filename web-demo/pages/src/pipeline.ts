@@ -28,7 +28,9 @@ live
   .on("load-flood", (progress) => showProgress("flood", "Bad links", progress))
   .follow();
 
-press(byId<HTMLButtonElement>("registrations"), () => post("/demo/registrations", { count: 1_000 }));
+press(byId<HTMLButtonElement>("registrations"), () =>
+  post("/demo/registrations", { count: 1_000 }),
+);
 press(byId<HTMLButtonElement>("flood"), () => post("/demo/flood", { count: 10_000 }));
 press(collector, () => running.want(!(running.value ?? true)));
 press(rotate, () => live.ask("/demo/rotate", {}));

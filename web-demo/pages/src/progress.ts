@@ -24,7 +24,11 @@ export function showProgress(
   });
   const seconds = (elapsed / 1000).toFixed(1);
   const text = `${title}: ${done.toLocaleString("en")} of ${of.toLocaleString("en")} in ${seconds} s${answers.length > 0 ? ` (${answers.join(", ")})` : ""}`;
-  const bar = element("progress", { max: String(Math.max(of, 1)), value: String(done), "aria-label": title });
+  const bar = element("progress", {
+    max: String(Math.max(of, 1)),
+    value: String(done),
+    "aria-label": title,
+  });
   const shown = element(
     "div",
     { id: `progress-${id}`, "data-running": String(running) },

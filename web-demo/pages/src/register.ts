@@ -5,7 +5,18 @@ import { post } from "./post.ts";
 
 /** Somebody new, so that a look takes one press. */
 export function suggest(): void {
-  const names = ["ada", "grace", "joan", "barbara", "radia", "frances", "karen", "adele", "margaret", "hedy"];
+  const names = [
+    "ada",
+    "grace",
+    "joan",
+    "barbara",
+    "radia",
+    "frances",
+    "karen",
+    "adele",
+    "margaret",
+    "hedy",
+  ];
   const random = crypto.getRandomValues(new Uint16Array(2));
   const login = `${names[(random[0] ?? 0) % names.length]}-${((random[1] ?? 0) % 9000) + 1000}`;
   byId<HTMLInputElement>("login").value = login;
@@ -19,7 +30,9 @@ export function onRegistration(registered: (email: string) => void): void {
     event.preventDefault();
     const fields = new FormData(form);
     const [email, login] = [String(fields.get("email")), String(fields.get("login"))];
-    const { ok, message, field } = await whileBusy(form, () => post("/api/register", { email, login }));
+    const { ok, message, field } = await whileBusy(form, () =>
+      post("/api/register", { email, login }),
+    );
     note.classList.toggle("wrong", !ok);
     say(note, message);
     for (const name of ["email", "login"]) {
@@ -54,7 +67,9 @@ export function onRequest(email: () => string | null): void {
     note.classList.toggle("wrong", !ok);
     say(
       note,
-      ok ? `${message} At most one every five seconds, and only if the account's status allows it.` : message,
+      ok
+        ? `${message} At most one every five seconds, and only if the account's status allows it.`
+        : message,
     );
   });
 }
@@ -77,7 +92,10 @@ export function onInvitation(email: () => string | null): void {
 }
 
 /** Nothing is sent twice by a second press. */
-async function whileBusy<Result>(form: HTMLFormElement, work: () => Promise<Result>): Promise<Result> {
+async function whileBusy<Result>(
+  form: HTMLFormElement,
+  work: () => Promise<Result>,
+): Promise<Result> {
   const buttons = form.querySelectorAll("button");
   for (const button of buttons) button.disabled = true;
   try {

@@ -62,6 +62,7 @@ function markAbilities(format: string): void {
     (cell) => (cell as HTMLElement).dataset.format === format,
   );
   for (const row of table.rows) {
-    for (const [at, cell] of [...row.cells].entries()) cell.classList.toggle("chosen", at === column);
+    for (const [at, cell] of [...row.cells].entries())
+      cell.classList.toggle("chosen", at === column);
   }
 }

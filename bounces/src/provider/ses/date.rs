@@ -5,15 +5,17 @@ use mail_parser::DateTime;
 /// Seconds since the Unix epoch of a time such as `2012-05-02T00:54:06.655Z`.
 pub(super) fn seconds(text: &str) -> Option<u64> {
     let (head, fraction) = text.strip_suffix('Z')?.split_at_checked(19)?;
-    let is_fraction =
-        fraction.strip_prefix('.').is_some_and(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()));
+    let is_fraction = fraction
+        .strip_prefix('.')
+        .is_some_and(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()));
     let form = head.bytes().map(|byte| if byte.is_ascii_digit() { b'0' } else { byte });
     if !form.eq(*b"0000-00-00T00:00:00") || !(fraction.is_empty() || is_fraction) {
         return None;
     }
     let time = DateTime::parse_rfc3339(&format!("{head}Z"))?;
-    let is_day =
-        (1970..=9999).contains(&time.year) && (1..=12).contains(&time.month) && (1..=31).contains(&time.day);
+    let is_day = (1970..=9999).contains(&time.year)
+        && (1..=12).contains(&time.month)
+        && (1..=31).contains(&time.day);
     u64::try_from(time.to_timestamp())
         .ok()
         .filter(|_| is_day && time.hour <= 23 && time.minute <= 59 && time.second <= 60)

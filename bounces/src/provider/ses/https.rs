@@ -28,7 +28,8 @@ impl Https {
             found.iter().map(|found| Certificate::from_der(found.as_ref()).to_owned()).collect();
         if roots.is_empty() {
             return Err(Error(
-                "[ses] needs certificates of authorities on this machine, and there are none".to_owned(),
+                "[ses] needs certificates of authorities on this machine, and there are none"
+                    .to_owned(),
             ));
         }
         let tls = TlsConfig::builder()

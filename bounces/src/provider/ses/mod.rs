@@ -33,7 +33,8 @@ impl Ses {
         let known: Option<Vec<_>> = topics.iter().map(|topic| Topic::parse(topic)).collect();
         let topics = known.filter(|topics| !topics.is_empty()).ok_or_else(|| {
             Error(
-                "[ses] topics must list topics such as \"arn:aws:sns:eu-west-1:123456789012:bounces\""
+                "[ses] topics must list topics such as \
+                 \"arn:aws:sns:eu-west-1:123456789012:bounces\""
                     .to_owned(),
             )
         })?;
@@ -77,18 +78,25 @@ struct Recipient {
 }
 
 impl Bounce {
-    /// Whether a recipient is gone. SES calls a bounce `Permanent` by the first digit, and unknown users also `Transient` or
-    /// `Undetermined`; so what the next server said counts, except where SES itself sends nothing to the address.
+    /// Whether a recipient is gone. SES calls a bounce `Permanent` by the first digit, and unknown
+    /// users also `Transient` or `Undetermined`; so what the next server said counts, except where
+    /// SES itself sends nothing to the address.
     fn is_gone(&self, recipient: &Recipient) -> bool {
-        let said =
-            [&recipient.status, &recipient.diagnostic_code].map(|text| text.as_deref().unwrap_or_default());
+        let said = [&recipient.status, &recipient.diagnostic_code]
+            .map(|text| text.as_deref().unwrap_or_default());
         let ([status, answer], address) = (said, recipient.email_address.as_str());
         let sub_kind = self.sub_kind.as_deref().unwrap_or_default();
         match self.kind.as_str() {
-            "Permanent" if matches!(sub_kind, "Suppressed" | "OnAccountSuppressionList" | "NoEmail") => true,
+            "Permanent"
+                if matches!(sub_kind, "Suppressed" | "OnAccountSuppressionList" | "NoEmail") =>
+            {
+                true
+            }
             "Permanent" => !diagnosis::speaks_against(status, answer, address),
             // Others of `Transient` say what they are: a full mailbox, too large, refused content.
-            "Transient" if sub_kind == "General" => diagnosis::is_gone(status, answer, address, false),
+            "Transient" if sub_kind == "General" => {
+                diagnosis::is_gone(status, answer, address, false)
+            }
             "Undetermined" => diagnosis::is_gone(status, answer, address, false),
             _ => false,
         }
@@ -112,21 +120,24 @@ impl Event {
                         &said.map(|text| text.as_deref().unwrap_or_default()),
                     )
                 };
-                let gone = bounce.recipients.iter().filter(|Object(recipient)| bounce.is_gone(recipient));
+                let gone =
+                    bounce.recipients.iter().filter(|Object(recipient)| bounce.is_gone(recipient));
                 let notices: Result<Vec<_>, _> = gone.map(detail).collect();
                 Ok(notices?.into_iter().flatten().collect())
             }
             Some("Complaint") => {
                 let Object(complaint) = self.complaint.as_ref().ok_or(INCOMPLETE)?;
                 let feedback = complaint.feedback.as_deref().unwrap_or_default();
-                // The person says that it was none, or a machine reports something else. Of several recipients SES does not know who
-                // complained; mails of Mailroom have one.
-                if matches!(feedback, "not-spam" | "auth-failure" | "virus") || complaint.recipients.len() > 1
+                // The person says that it was none, or a machine reports something else. Of several
+                // recipients SES does not know who complained; mails of Mailroom have one.
+                if matches!(feedback, "not-spam" | "auth-failure" | "virus")
+                    || complaint.recipients.len() > 1
                 {
                     return Ok(Vec::new());
                 }
                 let recipients = complaint.recipients.iter();
-                let recipients = recipients.map(|Object(recipient)| recipient.email_address.as_str());
+                let recipients =
+                    recipients.map(|Object(recipient)| recipient.email_address.as_str());
                 Notice::all(recipients, Reason::Complaint, &[feedback])
             }
             Some(_) => Ok(Vec::new()),
@@ -153,7 +164,9 @@ impl Provider for Ses {
         self.signatures.prove(&message, topic, request.now)?;
         match message.kind {
             Kind::Notification => of(&message),
-            Kind::SubscriptionConfirmation => self.signatures.subscribe(&message, topic).map(|()| Vec::new()),
+            Kind::SubscriptionConfirmation => {
+                self.signatures.subscribe(&message, topic).map(|()| Vec::new())
+            }
             Kind::UnsubscribeConfirmation => {
                 tracing::warn!(
                     event = "unsubscribed",

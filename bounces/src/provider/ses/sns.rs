@@ -1,7 +1,7 @@
 //! Messages of Amazon SNS, and whether they are signed by it.
 //!
-//! The certificate is trusted because it comes by TLS from the one host that the configured topic determines; what a message says of
-//! hosts only has to agree.
+//! The certificate is trusted because it comes by TLS from the one host that the configured topic
+//! determines; what a message says of hosts only has to agree.
 //!
 //! <https://docs.aws.amazon.com/sns/latest/dg/sns-verify-signature-of-message.html>
 
@@ -30,7 +30,8 @@ const AHEAD: u64 = 300;
 /// Certificates that are kept; SNS changes them rarely.
 const CERTIFICATES: usize = 8;
 
-/// The partitions of AWS: their names in ARNs, how their regions begin, and the domain of their hosts.
+/// The partitions of AWS: their names in ARNs, how their regions begin, and the domain of their
+/// hosts.
 const PARTITIONS: [(&str, &str, &str); 4] = [
     ("aws", "", "amazonaws.com"),
     ("aws-cn", "cn-", "amazonaws.com.cn"),
@@ -48,21 +49,28 @@ pub(super) struct Topic {
 impl Topic {
     pub(super) fn parse(arn: &str) -> Option<Self> {
         let is_word = |text: &str| {
-            let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
+            let is_allowed =
+                |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
             !text.is_empty() && text.len() <= 256 && text.bytes().all(is_allowed)
         };
-        let ["arn", partition, "sns", region, account, name] = arn.split(':').collect::<Vec<_>>()[..] else {
+        let ["arn", partition, "sns", region, account, name] =
+            arn.split(':').collect::<Vec<_>>()[..]
+        else {
             return None;
         };
-        let (_, of_region, domain) = PARTITIONS.into_iter().find(|(name, ..)| *name == partition)?;
+        let (_, of_region, domain) =
+            PARTITIONS.into_iter().find(|(name, ..)| *name == partition)?;
         // A region belongs to one partition.
         let is_of_partition = match of_region {
-            "" => PARTITIONS.iter().all(|(_, other, _)| other.is_empty() || !region.starts_with(other)),
+            "" => PARTITIONS
+                .iter()
+                .all(|(_, other, _)| other.is_empty() || !region.starts_with(other)),
             prefix => region.starts_with(prefix),
         };
         let is_region = is_word(region) && !region.contains(['.', '_']) && is_of_partition;
         let is_topic = is_region && is_word(account) && is_word(name);
-        is_topic.then(|| Self { arn: arn.to_owned(), host: format!("https://sns.{region}.{domain}/") })
+        is_topic
+            .then(|| Self { arn: arn.to_owned(), host: format!("https://sns.{region}.{domain}/") })
     }
 
     pub(super) fn is_of(&self, message: &Message) -> bool {
@@ -124,7 +132,8 @@ impl Message {
             ("TopicArn", Some(&self.topic_arn)),
             ("Type", Some(kind)),
         ];
-        let lines = lines.into_iter().filter_map(|(name, value)| Some(format!("{name}\n{}\n", value?)));
+        let lines =
+            lines.into_iter().filter_map(|(name, value)| Some(format!("{name}\n{}\n", value?)));
         lines.collect()
     }
 }
@@ -145,24 +154,30 @@ impl Signatures {
     /// # Errors
     /// It is not signed by SNS, or was long ago; the certificate cannot be had.
     pub(super) fn prove(&self, message: &Message, topic: &Topic, now: u64) -> Result<(), Refusal> {
-        let algorithm: &dyn SignatureVerificationAlgorithm = match message.signature_version.as_str() {
-            "1" => &Sha1,
-            "2" => RSA_PKCS1_2048_8192_SHA256,
-            _ => return Err(Refusal::Unproven("its signature is of an unknown version")),
-        };
+        let algorithm: &dyn SignatureVerificationAlgorithm =
+            match message.signature_version.as_str() {
+                "1" => &Sha1,
+                "2" => RSA_PKCS1_2048_8192_SHA256,
+                _ => return Err(Refusal::Unproven("its signature is of an unknown version")),
+            };
         let signature = Base64::decode_vec(&message.signature);
         let signature = signature.map_err(|_| Refusal::Unproven("its signature is no base64"))?;
-        let certificate = CertificateDer::from(self.certificate(&message.certificate_url, topic)?.to_vec());
+        let certificate =
+            CertificateDer::from(self.certificate(&message.certificate_url, topic)?.to_vec());
         let certificate = EndEntityCert::try_from(&certificate);
         let certificate = certificate.map_err(|_| Refusal::Unproven("its certificate is none"))?;
         certificate
             .verify_signature(algorithm, message.signed_text().as_bytes(), &signature)
             .map_err(|_| Refusal::Unproven("its signature is not right"))?;
         match message.time() {
-            Some(time) if time <= now.saturating_add(AHEAD) && time.saturating_add(LONGEST_AGE) >= now => {
+            Some(time)
+                if time <= now.saturating_add(AHEAD) && time.saturating_add(LONGEST_AGE) >= now =>
+            {
                 Ok(())
             }
-            _ => Err(Refusal::Unproven("it was signed more than two hours ago, or the clock is wrong")),
+            _ => Err(Refusal::Unproven(
+                "it was signed more than two hours ago, or the clock is wrong",
+            )),
         }
     }
 
@@ -176,7 +191,9 @@ impl Signatures {
             .strip_prefix(&topic.host)
             .is_some_and(|rest| rest.starts_with("?Action=ConfirmSubscription&"));
         if !is_known || !url.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'#') {
-            return Err(Refusal::Unproven("its SubscribeURL is not one of SNS in the topic's region"));
+            return Err(Refusal::Unproven(
+                "its SubscribeURL is not one of SNS in the topic's region",
+            ));
         }
         match self.fetch.get(url) {
             Some((200, _)) => {
@@ -192,18 +209,23 @@ impl Signatures {
     }
 
     fn certificate(&self, url: &str, topic: &Topic) -> Result<Arc<[u8]>, Refusal> {
-        let name =
-            url.strip_prefix(&topic.host).and_then(|name| name.strip_prefix("SimpleNotificationService-"));
+        let name = url
+            .strip_prefix(&topic.host)
+            .and_then(|name| name.strip_prefix("SimpleNotificationService-"));
         let name = name.and_then(|name| name.strip_suffix(".pem"));
-        if !name.is_some_and(|name| name.len() <= 64 && name.bytes().all(|byte| byte.is_ascii_alphanumeric()))
-        {
-            return Err(Refusal::Unproven("its SigningCertURL is not one of SNS in the topic's region"));
+        if !name.is_some_and(|name| {
+            name.len() <= 64 && name.bytes().all(|byte| byte.is_ascii_alphanumeric())
+        }) {
+            return Err(Refusal::Unproven(
+                "its SigningCertURL is not one of SNS in the topic's region",
+            ));
         }
         let known = || self.certificates.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, certificate)) = known().iter().find(|(place, _)| place == url) {
             return Ok(Arc::clone(certificate));
         }
-        // One at a time, and nobody waits: whoever makes names up keeps no other message from being read.
+        // One at a time, and nobody waits: whoever makes names up keeps no other message from being
+        // read.
         let Ok(_fetching) = self.fetching.try_lock() else {
             return Err(Refusal::Unavailable("another certificate is being fetched"));
         };
@@ -211,7 +233,8 @@ impl Signatures {
             return Err(Refusal::Unavailable("the certificate cannot be had now"));
         };
         let certificate = CertificateDer::from_pem_slice(&pem);
-        let certificate = certificate.map_err(|_| Refusal::Unavailable("the certificate cannot be read"))?;
+        let certificate =
+            certificate.map_err(|_| Refusal::Unavailable("the certificate cannot be read"))?;
         let certificate: Arc<[u8]> = certificate.as_ref().into();
         let mut known = known();
         if known.len() >= CERTIFICATES {
@@ -222,12 +245,18 @@ impl Signatures {
     }
 }
 
-/// RSA with SHA-1, which SNS signs with unless the topic says otherwise (`SignatureVersion` 1). webpki does not have it.
+/// RSA with SHA-1, which SNS signs with unless the topic says otherwise (`SignatureVersion` 1).
+/// webpki does not have it.
 #[derive(Debug)]
 struct Sha1;
 
 impl SignatureVerificationAlgorithm for Sha1 {
-    fn verify_signature(&self, key: &[u8], message: &[u8], signature: &[u8]) -> Result<(), InvalidSignature> {
+    fn verify_signature(
+        &self,
+        key: &[u8],
+        message: &[u8],
+        signature: &[u8],
+    ) -> Result<(), InvalidSignature> {
         let key = UnparsedPublicKey::new(&RSA_PKCS1_2048_8192_SHA1_FOR_LEGACY_USE_ONLY, key);
         key.verify(message, signature).map_err(|_| InvalidSignature)
     }

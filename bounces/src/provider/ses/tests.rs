@@ -1,4 +1,5 @@
-//! Messages as SNS documents them, signed with a key of the test, whose certificate a stand-in for the network has.
+//! Messages as SNS documents them, signed with a key of the test, whose certificate a stand-in for
+//! the network has.
 
 use std::fs;
 use std::path::Path;
@@ -13,8 +14,7 @@ use tempfile::TempDir;
 use super::*;
 
 const TOPIC: &str = "arn:aws:sns:us-west-2:123456789012:MyTopic";
-const CERTIFICATE: &str =
-    "https://sns.us-west-2.amazonaws.com/SimpleNotificationService-f3ecfb7224c7233fe7bb5f59f96de52f.pem";
+const CERTIFICATE: &str = "https://sns.us-west-2.amazonaws.com/SimpleNotificationService-f3ecfb7224c7233fe7bb5f59f96de52f.pem";
 const CONFIRM: &str = "https://sns.us-west-2.amazonaws.com/?Action=ConfirmSubscription&TopicArn=arn:aws:sns:us-west-2:123456789012:MyTopic&Token=2336412f37";
 const TIME: &str = "2012-05-02T00:54:06.655Z";
 const NOW: u64 = 1_335_920_046;
@@ -43,8 +43,11 @@ struct Stage {
 }
 
 fn openssl(folder: &Path, arguments: &[&str]) -> Vec<u8> {
-    let output =
-        Command::new("openssl").args(arguments).current_dir(folder).output().expect("openssl is installed");
+    let output = Command::new("openssl")
+        .args(arguments)
+        .current_dir(folder)
+        .output()
+        .expect("openssl is installed");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     output.stdout
 }
@@ -83,7 +86,8 @@ impl Stage {
         } else {
             &["Message", "MessageId", "SubscribeURL", "Timestamp", "Token", "TopicArn", "Type"]
         };
-        let lines = names.iter().filter_map(|name| Some(format!("{name}\n{}\n", message[*name].as_str()?)));
+        let lines =
+            names.iter().filter_map(|name| Some(format!("{name}\n{}\n", message[*name].as_str()?)));
         fs::write(self.folder.path().join("text"), lines.collect::<String>()).unwrap();
         let digest = if message["SignatureVersion"] == "1" { "-sha1" } else { "-sha256" };
         let signature = openssl(self.folder.path(), &["dgst", digest, "-sign", "key", "text"]);
@@ -92,7 +96,11 @@ impl Stage {
     }
 
     fn read(&self, message: &Value, now: u64) -> Result<Vec<Notice>, Refusal> {
-        self.ses.read(&Request { headers: &HeaderMap::new(), body: message.to_string().as_bytes(), now })
+        self.ses.read(&Request {
+            headers: &HeaderMap::new(),
+            body: message.to_string().as_bytes(),
+            now,
+        })
     }
 
     fn asked(&self) -> Vec<String> {
@@ -139,7 +147,12 @@ fn what_the_next_server_said_counts_whatever_the_bounce_is_called() {
         said_of("Transient", "General", "5.3.0", "smtp; 550 5.3.0 <ada@x.test>: user unknown"),
         said_of("Undetermined", "Undetermined", "5.0.0", "smtp; 550 5.1.1 no such user"),
         said_of("Permanent", "General", "5.1.1", "smtp; 550 5.1.1 user unknown"),
-        said_of("Permanent", "General", "5.5.0", "smtp; 550 Requested action not taken: mailbox unavailable"),
+        said_of(
+            "Permanent",
+            "General",
+            "5.5.0",
+            "smtp; 550 Requested action not taken: mailbox unavailable",
+        ),
         said_of("Permanent", "General", "", ""),
         // SES itself sends nothing there, and says why.
         said_of(
@@ -148,7 +161,12 @@ fn what_the_next_server_said_counts_whatever_the_bounce_is_called() {
             "5.1.1",
             "Amazon SES has suppressed sending to this address: policy",
         ),
-        said_of("Permanent", "OnAccountSuppressionList", "5.1.1", "on the list of the account, sender"),
+        said_of(
+            "Permanent",
+            "OnAccountSuppressionList",
+            "5.1.1",
+            "on the list of the account, sender",
+        ),
     ] {
         let notices = stage.read(&stage.sign(notification("2", &event)), NOW).ok().unwrap();
         assert!(notices.len() == 1 && notices[0].addresses == ["ada@x.test"], "{event}");
@@ -175,7 +193,8 @@ fn both_versions_of_signatures_are_checked_with_a_certificate_that_is_fetched_on
                 (&["jane@example.com".to_owned()][..], &["joe@example.com".to_owned()][..])
             );
             assert!(
-                jane.reason == Reason::Bounce && jane.detail.starts_with("General: 5.1.1: smtp; 550"),
+                jane.reason == Reason::Bounce
+                    && jane.detail.starts_with("General: 5.1.1: smtp; 550"),
                 "{}",
                 jane.detail
             );
@@ -184,7 +203,11 @@ fn both_versions_of_signatures_are_checked_with_a_certificate_that_is_fetched_on
         let mut plain = notification(version, &complaint(Some("abuse")));
         plain.as_object_mut().unwrap().remove("Subject");
         let notices = stage.read(&stage.sign(plain), NOW).ok().unwrap();
-        assert!(notices.len() == 1 && notices[0].reason == Reason::Complaint && notices[0].detail == "abuse");
+        assert!(
+            notices.len() == 1
+                && notices[0].reason == Reason::Complaint
+                && notices[0].detail == "abuse"
+        );
     }
     assert_eq!(stage.asked(), [CERTIFICATE]);
 }
@@ -201,8 +224,18 @@ fn what_is_not_for_good_or_no_complaint_suppresses_nobody() {
         said_of("Transient", "ContentRejected", "5.1.1", "smtp; 550 5.1.1 user unknown"),
         said_of("Undetermined", "Undetermined", "5.0.0", "smtp; 550 rejected"),
         said_of("Undetermined", "Undetermined", "", ""),
-        said_of("Permanent", "General", "5.7.1", "smtp; 550 5.7.1 Service unavailable, client host blocked"),
-        said_of("Permanent", "General", "5.1.1", "smtp; 550 5.1.1 your IP has sent to too many recipients"),
+        said_of(
+            "Permanent",
+            "General",
+            "5.7.1",
+            "smtp; 550 5.7.1 Service unavailable, client host blocked",
+        ),
+        said_of(
+            "Permanent",
+            "General",
+            "5.1.1",
+            "smtp; 550 5.1.1 your IP has sent to too many recipients",
+        ),
         said_of("Permanent", "General", "5.2.2", "smtp; 552 5.2.2 over quota"),
         complaint(Some("not-spam")),
         complaint(Some("auth-failure")),
@@ -214,12 +247,15 @@ fn what_is_not_for_good_or_no_complaint_suppresses_nobody() {
         json!({"notificationType": "AmazonSnsSubscriptionSucceeded", "message": "You have subscribed"}),
     ] {
         assert!(
-            stage.read(&stage.sign(notification("2", &event)), NOW).is_ok_and(|notices| notices.is_empty()),
+            stage
+                .read(&stage.sign(notification("2", &event)), NOW)
+                .is_ok_and(|notices| notices.is_empty()),
             "{event}"
         );
     }
     let mut validated = notification("2", &json!({}));
-    validated["Message"] = "Successfully validated SNS topic for Amazon SES event publishing.".into();
+    validated["Message"] =
+        "Successfully validated SNS topic for Amazon SES event publishing.".into();
     assert!(stage.read(&stage.sign(validated), NOW).is_ok_and(|notices| notices.is_empty()));
     for event in [
         json!({}),
@@ -274,7 +310,10 @@ fn what_sns_has_not_signed_now_for_this_topic_is_refused() {
     for now in [NOW + 7_201, NOW - 301, 0, u64::MAX] {
         assert!(matches!(stage.read(&signed, now), Err(Refusal::Unproven(_))), "{now}");
     }
-    assert!(matches!(stage.read(&json!({"Type": "Notification"}), NOW), Err(Refusal::Unreadable(_))));
+    assert!(matches!(
+        stage.read(&json!({"Type": "Notification"}), NOW),
+        Err(Refusal::Unreadable(_))
+    ));
 }
 
 #[test]
@@ -374,13 +413,19 @@ fn the_partition_of_a_topic_determines_the_host_of_its_certificates() {
         let message = |host: &str| {
             let mut message = notification("2", &bounce("Permanent"));
             message["TopicArn"] = topic.into();
-            message["SigningCertURL"] = format!("https://{host}/SimpleNotificationService-0.pem").into();
+            message["SigningCertURL"] =
+                format!("https://{host}/SimpleNotificationService-0.pem").into();
             stage.sign(message)
         };
         assert!(stage.read(&message(host), NOW).is_ok_and(|notices| notices.len() == 2), "{topic}");
         let others = hosts.iter().map(|(_, other)| *other).filter(|other| *other != host);
-        for other in others.chain([&*format!("{host}.cn"), &host.replace("amazonaws.", "amazonaws.com.")]) {
-            assert!(matches!(stage.read(&message(other), NOW), Err(Refusal::Unproven(_))), "{topic} {other}");
+        for other in
+            others.chain([&*format!("{host}.cn"), &host.replace("amazonaws.", "amazonaws.com.")])
+        {
+            assert!(
+                matches!(stage.read(&message(other), NOW), Err(Refusal::Unproven(_))),
+                "{topic} {other}"
+            );
         }
     }
 }

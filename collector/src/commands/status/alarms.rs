@@ -1,4 +1,5 @@
-//! Which figures of `mailroom status` are an alarm: docs/OPERATIONS.md lists the same, and a test compares them.
+//! Which figures of `mailroom status` are an alarm: docs/OPERATIONS.md lists the same, and a test
+//! compares them.
 
 use std::time::Duration;
 
@@ -43,7 +44,8 @@ impl Level {
     }
 }
 
-/// A figure, by its path in the JSON, and the bounds above which it is an alarm; what is no number counts its elements.
+/// A figure, by its path in the JSON, and the bounds above which it is an alarm; what is no number
+/// counts its elements.
 pub(super) struct Watched {
     pub(super) place: &'static str,
     pub(super) unit: &'static str,
@@ -98,7 +100,8 @@ impl Watched {
     /// What kind of alarm the figure is, if it is one.
     fn level(&self, status: &Value, bounds: &Bounds) -> Option<Level> {
         let value = at(status, self.place)?;
-        let [warning, critical] = self.bounds(bounds).map(|bound| bound.is_some_and(|bound| value > bound));
+        let [warning, critical] =
+            self.bounds(bounds).map(|bound| bound.is_some_and(|bound| value > bound));
         if critical {
             return Some(Level::Critical);
         }
@@ -120,7 +123,8 @@ pub(super) fn alarms(status: &Value, bounds: &Bounds) -> Vec<Alarm> {
     WATCHED.iter().filter_map(alarm).collect()
 }
 
-/// The number at a place such as `leases.oldest_ms`, or how long the list there is; `None` for null.
+/// The number at a place such as `leases.oldest_ms`, or how long the list there is; `None` for
+/// null.
 pub(super) fn at(status: &Value, place: &str) -> Option<i64> {
     match status.pointer(&format!("/{}", place.replace('.', "/")))? {
         Value::Array(list) => i64::try_from(list.len()).ok(),

@@ -1,4 +1,5 @@
-//! One line for Nagios, Icinga and what reads their format: "Monitoring Plugins Development Guidelines", sections 2 and 2.6.
+//! One line for Nagios, Icinga and what reads their format: "Monitoring Plugins Development
+//! Guidelines", sections 2 and 2.6.
 
 use std::fmt::Display;
 
@@ -7,8 +8,14 @@ use serde_json::Value;
 use super::alarms::{Alarm, Bounds, Level, WATCHED, at};
 
 /// Figures that are no alarms.
-const OTHERS: [&str; 6] =
-    ["queue.depth", "leases.tokens", "deferred", "suppressed", "sent.last_hour", "collectors.alive"];
+const OTHERS: [&str; 6] = [
+    "queue.depth",
+    "leases.tokens",
+    "deferred",
+    "suppressed",
+    "sent.last_hour",
+    "collectors.alive",
+];
 
 pub(super) fn line(status: &Value, alarms: &[Alarm], bounds: &Bounds) -> String {
     let worst = alarms.iter().map(|alarm| alarm.level).max();
@@ -20,10 +27,14 @@ pub(super) fn line(status: &Value, alarms: &[Alarm], bounds: &Bounds) -> String 
     let mut said: Vec<_> = alarms.iter().map(|alarm| shown(status, alarm)).collect();
     if said.is_empty() {
         let depth = at(status, "queue.depth").unwrap_or_default();
-        said.push(format!("{depth} waiting, {} dead", at(status, "dead_letters").unwrap_or_default()));
+        said.push(format!(
+            "{depth} waiting, {} dead",
+            at(status, "dead_letters").unwrap_or_default()
+        ));
     }
     let watched = WATCHED.iter().map(|watched| {
-        let [warning, critical] = watched.bounds(bounds).map(|bound| bound.map(|bound| bound.to_string()));
+        let [warning, critical] =
+            watched.bounds(bounds).map(|bound| bound.map(|bound| bound.to_string()));
         let figure = figure(status, watched.place, watched.unit);
         format!("{figure};{};{}", warning.unwrap_or_default(), critical.unwrap_or_default())
     });
@@ -31,9 +42,11 @@ pub(super) fn line(status: &Value, alarms: &[Alarm], bounds: &Bounds) -> String 
     format!("MAILROOM {state}: {} | {}", said.join(", "), figures.collect::<Vec<_>>().join(" "))
 }
 
-/// What is said if nothing can be looked at. A bar would begin the figures, and a second line is long output.
+/// What is said if nothing can be looked at. A bar would begin the figures, and a second line is
+/// long output.
 pub(super) fn unknown(reason: impl Display) -> String {
-    let reason: String = reason.to_string().chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let reason: String =
+        reason.to_string().chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     format!("MAILROOM UNKNOWN: {}", reason.replace('|', "/"))
 }
 

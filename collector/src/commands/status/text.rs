@@ -21,7 +21,8 @@ pub(super) fn text(status: &Value, alarms: &[Alarm], schema: &Schema) -> String 
     };
     let (first, second, later) =
         (number("queue.first_due"), number("queue.second_due"), number("queue.later"));
-    let (leased, batches) = (tokens("leases.tokens"), counted("leases.batches", "batch", "batches"));
+    let (leased, batches) =
+        (tokens("leases.tokens"), counted("leases.batches", "batch", "batches"));
     let (claimed_since, lapsed) = (since("leases.oldest_ms", "claimed"), number("leases.lapsed"));
     let (expired, last_hour) = (tokens("expired.logged"), number("expired.last_hour"));
     let sent = if status["sent"].is_null() {
@@ -34,26 +35,42 @@ pub(super) fn text(status: &Value, alarms: &[Alarm], schema: &Schema) -> String 
     let suppressed = number("suppressed");
     let mut lines = vec![
         ("waiting", format!("{}{}", tokens("queue.depth"), since("queue.oldest_due_ms", "due"))),
-        ("", format!("{} due: {first} of priority 0, {second} of priority 1; {later} later", first + second)),
+        (
+            "",
+            format!(
+                "{} due: {first} of priority 0, {second} of priority 1; {later} later",
+                first + second
+            ),
+        ),
         (
             "deferred",
-            format!("{}, until their subject is eligible and their action can be signed", tokens("deferred")),
+            format!(
+                "{}, until their subject is eligible and their action can be signed",
+                tokens("deferred")
+            ),
         ),
         ("leased", format!("{leased} in {batches}{claimed_since}; {lapsed} lapsed")),
         (
             "dead",
             format!(
-                "{dead}, {dead_last_hour} of them within the last hour; {suppressed} to suppressed addresses"
+                "{dead}, {dead_last_hour} of them within the last hour; {suppressed} to suppressed \
+                 addresses"
             ),
         ),
         ("expired", format!("{expired} unsent, {last_hour} of them within the last hour")),
         ("sent", sent),
     ];
     let collectors = status["collectors"]["list"].as_array().map(Vec::as_slice).unwrap_or_default();
-    lines.extend(collectors.iter().take(LISTED).map(|collector| ("collector", described(collector))));
+    lines.extend(
+        collectors.iter().take(LISTED).map(|collector| ("collector", described(collector))),
+    );
     let warnings = status["warnings"].as_array().map(Vec::as_slice).unwrap_or_default();
-    lines.extend(warnings.iter().map(|warning| ("warning", warning.as_str().unwrap_or_default().to_owned())));
-    lines.extend(alarms.iter().map(|alarm| ("alarm", format!("{} ({})", alarm.place, alarm.level.name()))));
+    lines.extend(
+        warnings.iter().map(|warning| ("warning", warning.as_str().unwrap_or_default().to_owned())),
+    );
+    lines.extend(
+        alarms.iter().map(|alarm| ("alarm", format!("{} ({})", alarm.place, alarm.level.name()))),
+    );
     let lines: Vec<_> = lines.iter().map(|(name, text)| format!("{name:<10}{text}")).collect();
     lines.join("\n")
 }

@@ -1,5 +1,6 @@
-//! Random histories against one rule: every token that the cursor has passed was sent, or can be found by the next process.
-//! Time is the number of the step. Token n is made at step n, and every step is one transaction.
+//! Random histories against one rule: every token that the cursor has passed was sent, or can be
+//! found by the next process. Time is the number of the step. Token n is made at step n, and every
+//! step is one transaction.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
@@ -10,7 +11,8 @@ use super::session::Page;
 use super::state::CursorState;
 use crate::queue::{BatchId, Token};
 
-/// More than the steps of the longest history, so that there is something new to claim at every step.
+/// More than the steps of the longest history, so that there is something new to claim at every
+/// step.
 const TOKENS: i64 = 96;
 
 /// The longest time without reading what is deferred.
@@ -55,7 +57,8 @@ struct Model {
 
 impl Model {
     fn page(&self, ids: impl Iterator<Item = i64>, through: i64) -> Page {
-        let (ineligible, eligible): (Vec<_>, Vec<_>) = ids.partition(|id| self.ineligible.contains(id));
+        let (ineligible, eligible): (Vec<_>, Vec<_>) =
+            ids.partition(|id| self.ineligible.contains(id));
         let tokens = eligible.into_iter().map(|id| Token::example(id, b"")).collect();
         Page { tokens, ineligible, through, rows: 0 }
     }
@@ -128,7 +131,8 @@ impl Model {
         }
     }
 
-    /// A new session finds a cursor that somebody has moved. Lines that were sent before go on to the reader.
+    /// A new session finds a cursor that somebody has moved. Lines that were sent before go on to
+    /// the reader.
     fn set_back(&mut self, by: i64) {
         self.cursor = (self.cursor - by).max(0);
         if self.state.resume(self.cursor) {
@@ -155,7 +159,9 @@ impl Model {
             // The reader takes the oldest line.
             "take" => self.settle(self.in_flight.keys().next().copied()),
             // While earlier batches wait.
-            "settle without a line" => self.settle(self.in_flight.keys().rev().nth(some % 3).copied()),
+            "settle without a line" => {
+                self.settle(self.in_flight.keys().rev().nth(some % 3).copied())
+            }
             "cancel unsent" => self.cancel_unsent(some % 3),
             "record" => self.record(some % 2 == 0, other % 2 == 0),
             // An account gets the wrong status.
@@ -166,7 +172,8 @@ impl Model {
                 }
             }
             "restore" => {
-                let restored: Vec<_> = self.ineligible.iter().copied().skip(some).take(1 + other).collect();
+                let restored: Vec<_> =
+                    self.ineligible.iter().copied().skip(some).take(1 + other).collect();
                 self.ineligible.retain(|id| !restored.contains(id));
                 self.changed.extend(restored.into_iter().map(|id| (id, self.now)));
             }
@@ -187,7 +194,8 @@ proptest! {
         let mut model = Model { ineligible, ..Model::default() };
         for step in steps {
             model.act(step);
-            // What a kill at this point leaves to the next process: everything after the cursor, and what it recovers.
+            // What a kill at this point leaves to the next process: everything after the cursor,
+            // and what it recovers.
             for id in 1..=model.cursor {
                 prop_assert!(
                     model.done.contains(&id) || model.is_skipped(id),

@@ -13,7 +13,8 @@ use crate::queue::activity::Activity;
 use crate::queue::session::not_open;
 use crate::queue::{Batch, BatchId, Claim, ClaimRequest, Nack, Queue, QueueError, Settlement};
 
-/// The bounds of the rows read by one statement. A server that cannot read as many in time is asked for fewer.
+/// The bounds of the rows read by one statement. A server that cannot read as many in time is asked
+/// for fewer.
 const LARGEST_PAGE: usize = 4_096;
 const SMALLEST_PAGE: usize = 64;
 
@@ -22,7 +23,8 @@ const SMALLEST_PAGE: usize = 64;
 pub struct CursorQueue {
     connection: ConnectionSettings,
     name: String,
-    /// The longest time between two claims with [`ClaimRequest::rescan`]; the same in every collector of the queue.
+    /// The longest time between two claims with [`ClaimRequest::rescan`]; the same in every
+    /// collector of the queue.
     pub(super) poll_interval: Duration,
     /// How often all tokens beyond the cursor are read again.
     reread_interval: Duration,
@@ -75,7 +77,8 @@ impl CursorQueue {
         self.state.as_mut().ok_or_else(not_open)
     }
 
-    /// Runs `work` on the session, which is lost on an error: whatever state it is in, a new one is in a known state.
+    /// Runs `work` on the session, which is lost on an error: whatever state it is in, a new one is
+    /// in a known state.
     async fn on_session<T>(
         &mut self,
         work: impl AsyncFnOnce(&CursorSession) -> Result<T, QueueError>,
@@ -87,7 +90,8 @@ impl CursorQueue {
         outcome
     }
 
-    /// Reads a page. The next is a smaller one if the server could not read it in time, and a larger one if it could.
+    /// Reads a page. The next is a smaller one if the server could not read it in time, and a
+    /// larger one if it could.
     pub(super) async fn read_sized<T>(
         &mut self,
         read: impl AsyncFnOnce(&CursorSession) -> Result<T, QueueError>,
@@ -135,7 +139,8 @@ impl CursorQueue {
         }
     }
 
-    /// Reads a page; `None` if it is to be read in smaller ones, because of a text that has no UTF-8 form.
+    /// Reads a page; `None` if it is to be read in smaller ones, because of a text that has no
+    /// UTF-8 form.
     async fn read_page(
         &mut self,
         after: i64,
@@ -149,7 +154,8 @@ impl CursorQueue {
         Ok(page)
     }
 
-    /// Reads again what was passed, until `enough` tokens are there: deferred tokens, and those that were committed late.
+    /// Reads again what was passed, until `enough` tokens are there: deferred tokens, and those
+    /// that were committed late.
     async fn rescan(&mut self, enough: usize) -> Result<(), QueueError> {
         let everything = self.last_reread.elapsed() >= self.reread_interval;
         let state = self.state()?;
@@ -201,7 +207,8 @@ impl CursorQueue {
 
         let ids = BatchId::random(want.batches)?;
         let state = self.state.as_mut().ok_or_else(not_open)?;
-        // Nothing below waits or fails, so a call that was dropped or that failed has claimed nothing.
+        // Nothing below waits or fails, so a call that was dropped or that failed has claimed
+        // nothing.
         let mut claim = Claim::default();
         for id in ids {
             let Some(tokens) = state.claim(id, want.limit, want.partial) else { break };
@@ -231,7 +238,12 @@ impl Queue for CursorQueue {
         let found = session.begin().await?;
         if !std::mem::replace(&mut self.is_announced, true) {
             let server = &session.connection.server;
-            tracing::info!(event = "queue_opened", server, "this collector has the queue `{}`", self.name);
+            tracing::info!(
+                event = "queue_opened",
+                server,
+                "this collector has the queue `{}`",
+                self.name
+            );
         }
         self.session = Some(session);
         self.past_backend = None;
@@ -244,12 +256,14 @@ impl Queue for CursorQueue {
         settlements: Vec<Settlement>,
         want: Option<ClaimRequest>,
     ) -> Result<Claim, QueueError> {
-        // What can never be sent is passed. A batch of which anything may still be sent goes out again whole.
+        // What can never be sent is passed. A batch of which anything may still be sent goes out
+        // again whole.
         let (mut sent, mut unsent) = (Vec::new(), Vec::new());
         for Settlement { batch, nacks, .. } in settlements {
             // Senders, who have doubts and receipts, need the queue `deliveries`.
             let dead = nacks.iter().filter(|(_, nack)| matches!(nack, Nack::Dead { .. }));
-            let dead: Vec<_> = dead.map(|(id, nack)| (*id, nack.reason().unwrap_or_default())).collect();
+            let dead: Vec<_> =
+                dead.map(|(id, nack)| (*id, nack.reason().unwrap_or_default())).collect();
             self.activity.dead(dead.len(), 0);
             if !dead.is_empty() {
                 // The only record of them.

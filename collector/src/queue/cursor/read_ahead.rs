@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 use super::session::Page;
 use crate::queue::Token;
 
-/// Tokens that were read longer ago are read again before they go out: they may be consumed or expired by now.
+/// Tokens that were read longer ago are read again before they go out: they may be consumed or
+/// expired by now.
 const FRESH: Duration = Duration::from_secs(1);
 
 /// The most deferred tokens that are kept; some megabytes.
@@ -25,7 +26,8 @@ pub(super) struct ReadAhead {
     oldest_read_at: Option<Instant>,
     /// Unexpired, unconsumed tokens up to `read` whose account had the wrong status.
     deferred: BTreeSet<i64>,
-    /// Whether some of them may be eligible by now, so that none with a higher id may be claimed before they were read again.
+    /// Whether some of them may be eligible by now, so that none with a higher id may be claimed
+    /// before they were read again.
     pub(super) is_deferred_due: bool,
     /// Whether the log says that there are too many, and there still are about as many.
     is_full: bool,
@@ -112,7 +114,8 @@ impl ReadAhead {
         self.deferred.extend(ids);
         if self.deferred.len() > MAX_DEFERRED && !self.is_full {
             self.is_full = true;
-            let message = "too many tokens wait for the status they need; only the newest are read again";
+            let message =
+                "too many tokens wait for the status they need; only the newest are read again";
             tracing::warn!(event = "deferred_dropped", most = MAX_DEFERRED, "{message}");
         } else if self.deferred.len() < MAX_DEFERRED / 2 {
             self.is_full = false;

@@ -1,4 +1,5 @@
-//! Finds tokens before the cursor that an earlier process may have skipped unsent; the module's documentation says how.
+//! Finds tokens before the cursor that an earlier process may have skipped unsent; the module's
+//! documentation says how.
 
 use super::queue::CursorQueue;
 use super::read_ahead;
@@ -6,11 +7,13 @@ use super::session::{CursorSession, SLOWEST_TRANSACTION};
 use crate::queue::QueueError;
 use crate::queue::session::{column, count, unexpected};
 
-/// So many expired rows in succession end the search: tokens live equally long unless an application makes them otherwise, so what
-/// lies before has expired, too. There is no index on the expiry.
+/// So many expired rows in succession end the search: tokens live equally long unless an
+/// application makes them otherwise, so what lies before has expired, too. There is no index on the
+/// expiry.
 const EXPIRED_ENOUGH: usize = 50_000;
 
-/// The most rows that are read, in some seconds: those of 15 minutes at more than two thousand tokens a second.
+/// The most rows that are read, in some seconds: those of 15 minutes at more than two thousand
+/// tokens a second.
 const MAX_ROWS: usize = 2_000_000;
 
 impl CursorQueue {
@@ -40,14 +43,15 @@ impl CursorQueue {
                     event = "recovery_ended",
                     through,
                     count = read,
-                    "older tokens are not read again, because so many newer ones lie before the cursor; of those whose \
-                     account had the wrong status, some may get no mail"
+                    "older tokens are not read again, because so many newer ones lie before the \
+                     cursor; of those whose account had the wrong status, some may get no mail"
                 );
                 break;
             }
         }
         if !skipped.is_empty() {
-            let message = "tokens before the cursor go out when their account's status allows it; some may have been sent";
+            let message = "tokens before the cursor go out when their account's status allows it; \
+                           some may have been sent";
             tracing::info!(event = "tokens_recovered", count = skipped.len(), "{message}");
         }
         self.state()?.ahead.put_back(skipped);

@@ -1,8 +1,9 @@
--- Reads the page of at most $2 tokens that ends at id $1, and names those in it that may still have to be sent although
--- the cursor, which stands at $3, has passed them. Answers at least one row; the first three columns are the same in all.
--- Locks nothing.
+-- Reads the page of at most $2 tokens that ends at id $1, and names those in it that may still have
+-- to be sent although the cursor, which stands at $3, has passed them. Answers at least one row;
+-- the first three columns are the same in all. Locks nothing.
 WITH
--- The last rows up to $1, whatever their state; the limit keeps the price of a page the same everywhere.
+-- The last rows up to $1, whatever their state; the limit keeps the price of a page the same
+-- everywhere.
 page AS MATERIALIZED (
     SELECT
         id,
@@ -18,11 +19,12 @@ page AS MATERIALIZED (
 ),
 -- Where the next page ends, and whether this one was worth reading.
 reach AS (
-    SELECT coalesce(min(id) - 1, $1::bigint) AS before, count(*) AS rows, coalesce(bool_or(unexpired), false) AS unexpired
+    SELECT coalesce(min(id) - 1, $1::bigint) AS before, count(*)
+        AS rows, coalesce(bool_or(unexpired), false) AS unexpired
     FROM page
 ),
--- When the last token that the cursor has passed was made. Deferred tokens were read again before it was claimed, so every
--- change of status at least $4 seconds older was seen.
+-- When the last token that the cursor has passed was made. Deferred tokens were read again before
+-- it was claimed, so every change of status at least $4 seconds older was seen.
 witness AS (
     SELECT created_at
     FROM tokens
@@ -30,8 +32,9 @@ witness AS (
     ORDER BY id DESC
     LIMIT 1
 ),
--- A token was always eligible if its account got the right status before the token was made, with $5 seconds for
--- transactions that began before they could be seen. OFFSET 0 keeps this a look-up by primary key for each row.
+-- A token was always eligible if its account got the right status before the token was made, with
+-- $5 seconds for transactions that began before they could be seen. OFFSET 0 keeps this a look-up
+-- by primary key for each row.
 owed AS (
     SELECT page.id
     FROM page

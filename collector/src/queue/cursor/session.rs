@@ -10,7 +10,9 @@ use tokio_postgres::types::ToSql;
 use tokio_postgres::{Row, Statement};
 
 use crate::preflight;
-use crate::queue::session::{ANSWER, QueueSession, answer, answer_within, column, count, unexpected};
+use crate::queue::session::{
+    ANSWER, QueueSession, answer, answer_within, column, count, unexpected,
+};
 use crate::queue::{QueueError, Token};
 
 const INSPECT: &str = include_str!("inspect.sql");
@@ -29,7 +31,8 @@ const TERMINATION: Duration = Duration::from_secs(2);
 const UNTRANSLATABLE: [SqlState; 2] =
     [SqlState::UNTRANSLATABLE_CHARACTER, SqlState::CHARACTER_NOT_IN_REPERTOIRE];
 
-/// The columns whose texts are not read: none, then each alone, so that the reason for rejecting a row names the one at fault.
+/// The columns whose texts are not read: none, then each alone, so that the reason for rejecting a
+/// row names the one at fault.
 const UNREAD: [&[&str]; 5] = [&[], &["email"], &["login"], &["code"], &["email", "login", "code"]];
 
 /// A session on the queue, which holds its lock once it was taken.
@@ -66,8 +69,12 @@ impl Page {
             return Err(superseded());
         }
         let (through, read) = (column(first, 0)?, count::<i64, _>(first, 1)?);
-        let mut page =
-            Self { tokens: Vec::with_capacity(rows.len()), ineligible: Vec::new(), through, rows: read };
+        let mut page = Self {
+            tokens: Vec::with_capacity(rows.len()),
+            ineligible: Vec::new(),
+            through,
+            rows: read,
+        };
         for row in rows {
             let Some(id) = column::<Option<i64>>(row, 2)? else { continue };
             if !column::<bool>(row, 3)? {
@@ -95,7 +102,10 @@ impl Page {
 }
 
 impl CursorSession {
-    pub(super) async fn open(settings: &ConnectionSettings, queue: &str) -> Result<Self, QueueError> {
+    pub(super) async fn open(
+        settings: &ConnectionSettings,
+        queue: &str,
+    ) -> Result<Self, QueueError> {
         let connection = QueueSession::open(settings, ANSWER, true, preflight::OF_CURSORS).await?;
         let client = &connection.client.raw;
         let row = answer(client.query_one(INSPECT, &[&queue])).await?;
@@ -118,7 +128,8 @@ impl CursorSession {
 
     /// Takes the queue's lock, from an earlier session of this process if need be.
     ///
-    /// The lock is tried, not waited for: a statement that waits keeps a snapshot, which holds vacuum back.
+    /// The lock is tried, not waited for: a statement that waits keeps a snapshot, which holds
+    /// vacuum back.
     pub(super) async fn take_lock(&self, past: Option<&Backend>) -> Result<(), QueueError> {
         if self.try_lock().await? {
             return Ok(());
@@ -132,7 +143,8 @@ impl CursorSession {
         let pid: i32 = column(&holder, 0)?;
         if !column::<bool>(&holder, 1)? {
             return Err(QueueError::Locked(format!(
-                "another collector has the queue `{}`, by the server's process {pid}; waiting for it to end",
+                "another collector has the queue `{}`, by the server's process {pid}; waiting for \
+                 it to end",
                 self.queue
             )));
         }
@@ -145,7 +157,9 @@ impl CursorSession {
             Ok(())
         });
         freed.await.unwrap_or_else(|_| {
-            Err(QueueError::Unavailable("the earlier connection of this collector does not end".to_owned()))
+            Err(QueueError::Unavailable(
+                "the earlier connection of this collector does not end".to_owned(),
+            ))
         })
     }
 
@@ -167,15 +181,17 @@ impl CursorSession {
             return Ok(());
         }
         Err(QueueError::Unavailable(format!(
-            "the cursor is no longer at {from}, or this session no longer has the lock of the queue; if nobody set the \
-             cursor by hand, look for another collector and for a connection pool in between, which must keep sessions"
+            "the cursor is no longer at {from}, or this session no longer has the lock of the \
+             queue; if nobody set the cursor by hand, look for another collector and for a \
+             connection pool in between, which must keep sessions"
         )))
     }
 
     /// Reads the `limit` rows after the id `after`, and the rows with the ids `again`.
     ///
-    /// The server refuses a statement for one text that has no UTF-8 form. The page is `None` then, and a smaller one is to be
-    /// read. In a page of one row, such texts become bytes that are not UTF-8.
+    /// The server refuses a statement for one text that has no UTF-8 form. The page is `None` then,
+    /// and a smaller one is to be read. In a page of one row, such texts become bytes that are not
+    /// UTF-8.
     pub(super) async fn read(
         &self,
         after: i64,
@@ -186,7 +202,9 @@ impl CursorSession {
         let is_single = limit + again.len() <= 1;
         for unread in &UNREAD[..if is_single { UNREAD.len() } else { 1 }] {
             let parameters: [&(dyn ToSql + Sync); 4] = [&after, &rows, &again, unread];
-            match answer_within(ANSWER, self.connection.client.raw.query(&self.claim, &parameters)).await? {
+            match answer_within(ANSWER, self.connection.client.raw.query(&self.claim, &parameters))
+                .await?
+            {
                 Err(error) if error.code().is_some_and(|code| UNTRANSLATABLE.contains(code)) => {}
                 rows => return Page::of(&rows?).map(Some),
             }
@@ -194,7 +212,8 @@ impl CursorSession {
         if is_single { Err(unexpected("a row that it cannot convert to UTF-8")) } else { Ok(None) }
     }
 
-    /// Reads `limit` rows from the id `through` down. Statuses changed more than `slack` before the cursor's token were seen.
+    /// Reads `limit` rows from the id `through` down. Statuses changed more than `slack` before the
+    /// cursor's token were seen.
     pub(super) async fn skipped(
         &self,
         through: i64,
@@ -213,16 +232,17 @@ impl CursorSession {
 /// The schema has another queue, which sends the same tokens.
 fn superseded() -> QueueError {
     QueueError::Superseded(
-        "the tokens of this database are queued in Mailroom's table `queue`, and the queue `cursor` would send them a second \
-         time; set MAILROOM_QUEUE_KIND to `deliveries`, or unset it"
-            .to_owned(),
+        "the tokens of this database are queued in Mailroom's table `queue`, and the queue \
+         `cursor` would send them a second time; set MAILROOM_QUEUE_KIND to `deliveries`, or unset \
+         it"
+        .to_owned(),
     )
 }
 
 fn unknown_queue(queue: &str, others: &str) -> QueueError {
     let others = if others.is_empty() { "no row at all" } else { others };
     QueueError::Unusable(format!(
-        "there is no queue `{queue}`: MAILROOM_QUEUE_NAME or --queue-name must name a row of the table jobs, which has \
-         {others}"
+        "there is no queue `{queue}`: MAILROOM_QUEUE_NAME or --queue-name must name a row of the \
+         table jobs, which has {others}"
     ))
 }

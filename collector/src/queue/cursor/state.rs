@@ -7,7 +7,8 @@ use crate::queue::{BatchId, Token};
 
 /// The cursor, the batches that were claimed beyond it, and what was read beyond those.
 ///
-/// The cursor stands for all tokens up to an id, so it passes a batch only after every earlier one was settled too.
+/// The cursor stands for all tokens up to an id, so it passes a batch only after every earlier one
+/// was settled too.
 #[derive(Debug, Default)]
 pub(super) struct CursorState {
     /// What `jobs.last_seq` held when it was last read or written.
@@ -56,7 +57,8 @@ impl CursorState {
         Some(tokens)
     }
 
-    /// The reader has these batches. Those claimed before the cursor was set back are ignored, or would carry it forward again.
+    /// The reader has these batches. Those claimed before the cursor was set back are ignored, or
+    /// would carry it forward again.
     pub(super) fn settle(&mut self, batches: &[BatchId]) {
         for batch in batches {
             if let Some(claimed) = self.claimed.iter_mut().find(|claimed| claimed.id == *batch) {
@@ -69,8 +71,9 @@ impl CursorState {
         }
     }
 
-    /// Nothing was sent of these batches. They and all that were claimed after the first of them count as not claimed, settled or
-    /// not: reading goes on only forwards, so a later batch that stayed would hide the tokens before it.
+    /// Nothing was sent of these batches. They and all that were claimed after the first of them
+    /// count as not claimed, settled or not: reading goes on only forwards, so a later batch that
+    /// stayed would hide the tokens before it.
     pub(super) fn release(&mut self, batches: &[BatchId]) {
         if let Some(first) = self.claimed.iter().position(|claimed| batches.contains(&claimed.id)) {
             let released: Vec<_> = self.claimed.drain(first..).collect();
@@ -81,7 +84,8 @@ impl CursorState {
         }
     }
 
-    /// From where to where the cursor can be moved, if it can, by a statement that is about to be sent.
+    /// From where to where the cursor can be moved, if it can, by a statement that is about to be
+    /// sent.
     pub(super) fn begin_advance(&mut self) -> Option<(i64, i64)> {
         (self.settled > self.recorded).then(|| {
             self.attempted.push(self.settled);
@@ -101,7 +105,8 @@ impl CursorState {
         if found < from && !is_own {
             let message = "the cursor was set back; the tokens after it go out again";
             tracing::warn!(event = "cursor_set_back", from, to = found, "{message}");
-            // Not even what the reader is known to have is skipped: after a restore, the same ids can belong to other tokens.
+            // Not even what the reader is known to have is skipped: after a restore, the same ids
+            // can belong to other tokens.
             *self = Self::at(found);
             return true;
         }

@@ -16,7 +16,8 @@ const REREAD_PAUSE: Duration = Duration::from_secs(5);
 pub(super) struct SignableActions {
     format: Version,
     by_number: BTreeMap<i16, Action>,
-    /// Actions live as long as the process: each text is leaked once, however often the actions are read.
+    /// Actions live as long as the process: each text is leaked once, however often the actions are
+    /// read.
     texts: BTreeSet<&'static str>,
     read_at: Option<Instant>,
 }
@@ -71,8 +72,8 @@ impl SignableActions {
         self.format != Version::V1
     }
 
-    /// Why tokens are not claimed, and what helps. Under v1 that is nearly always the format; under the others only an
-    /// action can be the cause.
+    /// Why tokens are not claimed, and what helps. Under v1 that is nearly always the format; under
+    /// the others only an action can be the cause.
     pub(super) fn why_left(&self) -> &'static str {
         match self.format {
             Version::V1 => {
@@ -80,8 +81,8 @@ impl SignableActions {
                  set MAILROOM_TOKEN_FORMAT=v2 once the verifiers accept it"
             }
             _ => {
-                "new actions are read within seconds; if this goes on, no verifier takes the number, path \
-                 or digits of their action: retire it and insert another one"
+                "new actions are read within seconds; if this goes on, no verifier takes the \
+                 number, path or digits of their action: retire it and insert another one"
             }
         }
     }
@@ -91,7 +92,10 @@ impl SignableActions {
     }
 
     pub(super) fn numbered(&self, number: i16) -> Result<Action, QueueError> {
-        self.by_number.get(&number).copied().ok_or_else(|| unexpected("an action that is not signed here"))
+        self.by_number
+            .get(&number)
+            .copied()
+            .ok_or_else(|| unexpected("an action that is not signed here"))
     }
 }
 

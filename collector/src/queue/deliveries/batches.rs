@@ -6,19 +6,24 @@ use std::time::{Duration, Instant};
 use crate::queue::activity::Activity;
 use crate::queue::{Batch, BatchId, Nack, Receipt, Settlement};
 
-/// How long a statement without an answer may still reach the server: longer than the operating system retransmits it.
+/// How long a statement without an answer may still reach the server: longer than the operating
+/// system retransmits it.
 const IN_DOUBT_TIME: Duration = Duration::from_secs(30);
 
 /// Where a batch is between claim and settlement.
 ///
-/// No method of [`Batches`] awaits: a call that is dropped at an await leaves a state from which the next one goes on.
+/// No method of [`Batches`] awaits: a call that is dropped at an await leaves a state from which
+/// the next one goes on.
 #[derive(Debug)]
 enum State {
-    /// Named in a statement without an answer. If that call fails or is dropped, the next statement puts it in doubt.
+    /// Named in a statement without an answer. If that call fails or is dropped, the next statement
+    /// puts it in doubt.
     Claiming,
-    /// Claimed by an earlier statement without an answer, which may still be on its way to the server.
+    /// Claimed by an earlier statement without an answer, which may still be on its way to the
+    /// server.
     InDoubt { since: Instant },
-    /// Claimed by an unfinished call, not yet returned. If that call fails or is dropped, the next one releases it.
+    /// Claimed by an unfinished call, not yet returned. If that call fails or is dropped, the next
+    /// one releases it.
     Unreturned { tokens: usize },
     /// Returned to the caller.
     Held { tokens: usize },
@@ -67,7 +72,8 @@ impl Batches {
         for id in ids {
             self.0.remove(id);
         }
-        let unreturned = |batch: &Batch| (batch.id, State::Unreturned { tokens: batch.tokens.len() });
+        let unreturned =
+            |batch: &Batch| (batch.id, State::Unreturned { tokens: batch.tokens.len() });
         self.0.extend(claimed.iter().map(unreturned));
     }
 
@@ -138,7 +144,9 @@ impl Batches {
 
     pub(super) fn nack(&self, batch: BatchId, token: i64) -> Option<&Nack> {
         match self.0.get(&batch)? {
-            State::Settling { nacks, .. } => nacks.iter().find(|(id, _)| *id == token).map(|(_, nack)| nack),
+            State::Settling { nacks, .. } => {
+                nacks.iter().find(|(id, _)| *id == token).map(|(_, nack)| nack)
+            }
             _ => None,
         }
     }

@@ -1,4 +1,5 @@
-//! What the database's functions return: claimed tokens, counts, and the tokens that became dead letters.
+//! What the database's functions return: claimed tokens, counts, and the tokens that became dead
+//! letters.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant, SystemTime};
@@ -22,7 +23,8 @@ pub(super) struct Claimed {
     pub(super) cancelled: usize,
     /// Put off because their subject is not eligible.
     pub(super) deferred: usize,
-    /// Put off because they cannot be signed: another action than those requested, or bound to a browser under v1.
+    /// Put off because they cannot be signed: another action than those requested, or bound to a
+    /// browser under v1.
     pub(super) unsignable: usize,
     /// Given up because their address is suppressed.
     pub(super) suppressed: usize,
@@ -70,7 +72,8 @@ impl Claimed {
                 continue;
             }
             let number = |index| count::<i32, usize>(row, index);
-            (claimed.scanned, claimed.waiting, claimed.expired) = (number(13)?, number(14)?, number(15)?);
+            (claimed.scanned, claimed.waiting, claimed.expired) =
+                (number(13)?, number(14)?, number(15)?);
             (claimed.cancelled, claimed.deferred) = (number(16)?, number(17)?);
             (claimed.unsignable, claimed.suppressed) = (number(18)?, number(19)?);
             claimed.dead_in_doubt = number(20)?;
@@ -91,7 +94,8 @@ impl Claimed {
     pub(super) fn add(&mut self, other: Self) {
         let have_left = self.waiting + other.waiting > 0;
         for (since, other) in self.next_since.iter_mut().zip(other.next_since) {
-            // Each statement skipped the rows that the other one had locked, and read all others up to its `next_since`.
+            // Each statement skipped the rows that the other one had locked, and read all others up
+            // to its `next_since`.
             *since = if have_left { (*since).min(other) } else { (*since).max(other) };
         }
         self.batches.extend(other.batches);
@@ -112,11 +116,15 @@ impl Claimed {
         let alike = || self.passed_over.iter().filter(|alike| alike.verdict == verdict);
         let mut counts = BTreeMap::<&str, usize>::new();
         for alike in alike() {
-            *counts.entry(alike.reason.as_deref().unwrap_or("their subject is not eligible")).or_default() +=
-                alike.count;
+            *counts
+                .entry(alike.reason.as_deref().unwrap_or("their subject is not eligible"))
+                .or_default() += alike.count;
         }
-        let reasons: Vec<_> =
-            counts.iter().take(NAMED).map(|(reason, count)| format!("{reason} ({count})")).collect();
+        let reasons: Vec<_> = counts
+            .iter()
+            .take(NAMED)
+            .map(|(reason, count)| format!("{reason} ({count})"))
+            .collect();
         let ids = alike().flat_map(|alike| &alike.ids).take(NAMED).copied().collect();
         (reasons.join("; "), ids)
     }
@@ -142,7 +150,9 @@ fn tokens(row: &Row, actions: &SignableActions) -> Result<Vec<Token>, QueueError
             id,
             attempt: u32::try_from(attempt).map_err(|_| unexpected("an attempt below zero"))?,
             doubts: match &mut doubts {
-                Some(doubts) => u32::try_from(next(doubts)?).map_err(|_| unexpected("doubts below zero"))?,
+                Some(doubts) => {
+                    u32::try_from(next(doubts)?).map_err(|_| unexpected("doubts below zero"))?
+                }
                 None => 0,
             },
             action: actions.numbered(number)?,
@@ -173,14 +183,18 @@ impl DeadLetter {
     }
 }
 
-/// Logs one line for each batch just settled that has dead letters; the database has a record of each token.
+/// Logs one line for each batch just settled that has dead letters; the database has a record of
+/// each token.
 pub(super) fn log_dead_letters(dead: &[DeadLetter], settled: &Batches, limiter: &mut RateLimiter) {
     for dead in dead.chunk_by(|one, other| one.batch == other.batch) {
         let Some(others) = limiter.admit(Instant::now()) else { continue };
         let reason = |dead: &DeadLetter| {
             let nack = settled.nack(dead.batch, dead.token);
-            let doubtful =
-                if matches!(nack, Some(Nack::InDoubt { .. })) { "may have been delivered: " } else { "" };
+            let doubtful = if matches!(nack, Some(Nack::InDoubt { .. })) {
+                "may have been delivered: "
+            } else {
+                ""
+            };
             let reason = nack.and_then(Nack::reason).unwrap_or_default();
             let attempts = Counted(dead.attempts, "attempt", "attempts");
             (dead.token, format!("{doubtful}{reason} (after {attempts})"))

@@ -1,17 +1,22 @@
-//! The queue of leased rows: any number of collectors, each token in one place, and a log of delivery attempts.
+//! The queue of leased rows: any number of collectors, each token in one place, and a log of
+//! delivery attempts.
 //!
-//! All decisions about a token are made by the functions of the schema `mailroom`, in the database and by its clock. This side says
-//! what it settles, releases and claims, and keeps what the database may not have received (`batches`).
+//! All decisions about a token are made by the functions of the schema `mailroom`, in the database
+//! and by its clock. This side says what it settles, releases and claims, and keeps what the
+//! database may not have received (`batches`).
 //!
 //! # Lost answers
-//! - Settling, releasing and claiming are statements of their own. Each has an answer, and a commit, of its own.
-//! - The id of a batch is chosen here, before the statement that claims it is sent. If the answer does not come, the next
-//!   statement releases the batch: nothing of it was sent. If the connection is lost too, the statement may reach the server
-//!   after the next connection, so the id is released for a while longer. The release names ids: one of "whatever this
-//!   process does not hold" that arrives late would release batches that were claimed meanwhile.
-//! - A settlement is repeated until it was answered. A lease can be settled once, so a repetition changes nothing, and neither
-//!   does the settlement of a batch that another collector has taken over. It is repeated even if the lease is gone: the
-//!   answer names the dead letters, which are logged.
+//! - Settling, releasing and claiming are statements of their own. Each has an answer, and a
+//!   commit, of its own.
+//! - The id of a batch is chosen here, before the statement that claims it is sent. If the answer
+//!   does not come, the next statement releases the batch: nothing of it was sent. If the
+//!   connection is lost too, the statement may reach the server after the next connection, so the
+//!   id is released for a while longer. The release names ids: one of "whatever this process does
+//!   not hold" that arrives late would release batches that were claimed meanwhile.
+//! - A settlement is repeated until it was answered. A lease can be settled once, so a repetition
+//!   changes nothing, and neither does the settlement of a batch that another collector has taken
+//!   over. It is repeated even if the lease is gone: the answer names the dead letters, which are
+//!   logged.
 
 mod actions;
 mod batches;

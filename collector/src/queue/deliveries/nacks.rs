@@ -7,15 +7,18 @@ use crate::log::display::milliseconds;
 use crate::queue::{BatchId, Nack, Receipt};
 
 /// Batches, tokens, kinds, waits in milliseconds, and reasons.
-pub(super) type NackColumns = (Vec<Uuid>, Vec<i64>, Vec<&'static str>, Vec<Option<i64>>, Vec<Option<String>>);
+pub(super) type NackColumns =
+    (Vec<Uuid>, Vec<i64>, Vec<&'static str>, Vec<Option<i64>>, Vec<Option<String>>);
 
-/// Reasons are in ASCII where the database may have no other characters. Refusals count as failures only where they are bounded.
+/// Reasons are in ASCII where the database may have no other characters. Refusals count as failures
+/// only where they are bounded.
 pub(super) fn columns(
     settlements: &[(BatchId, &[(i64, Nack)])],
     settings: &DeliverySettings,
     is_unicode: bool,
 ) -> NackColumns {
-    let nacks = settlements.iter().flat_map(|(batch, nacks)| nacks.iter().map(move |nack| (batch.0, nack)));
+    let nacks =
+        settlements.iter().flat_map(|(batch, nacks)| nacks.iter().map(move |nack| (batch.0, nack)));
     let row = |(batch, (token, nack)): (Uuid, &(i64, Nack))| {
         let (kind, wait) = match nack {
             Nack::Unanswered => ("unanswered", None),
@@ -35,7 +38,8 @@ pub(super) fn columns(
 }
 
 /// Batches, tokens, providers, the providers' ids and answers.
-pub(super) type ReceiptColumns = (Vec<Uuid>, Vec<i64>, Vec<String>, Vec<Option<String>>, Vec<String>);
+pub(super) type ReceiptColumns =
+    (Vec<Uuid>, Vec<i64>, Vec<String>, Vec<Option<String>>, Vec<String>);
 
 /// Texts are in ASCII where the database may have no other characters.
 pub(super) fn receipt_columns<'a>(
@@ -60,7 +64,11 @@ fn storable(text: &str, is_unicode: bool) -> String {
         return text;
     }
     let ascii = |character: char| {
-        if character.is_ascii() { character.to_string() } else { character.escape_unicode().to_string() }
+        if character.is_ascii() {
+            character.to_string()
+        } else {
+            character.escape_unicode().to_string()
+        }
     };
     text.chars().map(ascii).collect()
 }

@@ -20,24 +20,30 @@ use crate::log::rate_limit::RateLimiter;
 use crate::preflight;
 use crate::queue::activity::Activity;
 use crate::queue::session::{QueueSession, answer, column, count, unexpected};
-use crate::queue::{BatchId, Claim, ClaimRequest, Peek, Queue, QueueError, SenderState, Settlement};
+use crate::queue::{
+    BatchId, Claim, ClaimRequest, Peek, Queue, QueueError, SenderState, Settlement,
+};
 
-/// The most rows that one statement reads: some tenths of a second's work. After a claim that finds few eligible tokens
-/// the next one reads `WIDENING` times more. One call goes on past ineligible tokens for at most `SCAN_TIME`.
+/// The most rows that one statement reads: some tenths of a second's work. After a claim that finds
+/// few eligible tokens the next one reads `WIDENING` times more. One call goes on past ineligible
+/// tokens for at most `SCAN_TIME`.
 const MAX_SCAN: usize = 10_000;
 const WIDENING: usize = 4;
 const SCAN_TIME: Duration = Duration::from_secs(2);
 
-/// The most batches that a statement claims after one that found less than it wanted: unused ids cost time, too.
+/// The most batches that a statement claims after one that found less than it wanted: unused ids
+/// cost time, too.
 const FEW_BATCHES: usize = 32;
 
-/// The shortest pause between claims from the low watermark, and the least ratio of that pause to a claim's duration.
+/// The shortest pause between claims from the low watermark, and the least ratio of that pause to a
+/// claim's duration.
 const RESCAN_PAUSE: Duration = Duration::from_millis(200);
 const RESCAN_PAUSE_FACTOR: u32 = 50;
 
 const WATERMARK_PAUSE: Duration = Duration::from_secs(1);
 
-/// The longest time without a statement. With the ping's timeout of five seconds, a dead connection is noticed within ten.
+/// The longest time without a statement. With the ping's timeout of five seconds, a dead connection
+/// is noticed within ten.
 const PING_PAUSE: Duration = Duration::from_secs(4);
 
 /// How long opening the second session may take. Without it, settling and claiming take turns.
@@ -46,7 +52,8 @@ const SECOND_SESSION: Duration = Duration::from_secs(5);
 /// How often leases are renewed and lapsed ones searched for, at least.
 const LONGEST_HEARTBEAT_PAUSE: Duration = Duration::from_secs(10);
 
-/// Every seventh token is one of the second priority; `mailroom.pick` and `mailroom.judge` use the same number.
+/// Every seventh token is one of the second priority; `mailroom.pick` and `mailroom.judge` use the
+/// same number.
 pub(super) const PRIORITY_CYCLE: usize = 7;
 
 const LIST_ACTIONS: &str = "SELECT number, name, path, code_digits FROM mailroom.list_actions()";
@@ -63,17 +70,20 @@ pub struct DeliveriesQueue {
     collector_name: String,
     sender: Option<SenderState>,
     pub(super) first_session: SessionSlot,
-    /// A second session on the same server, if there is room for it, which settles while the other one claims.
+    /// A second session on the same server, if there is room for it, which settles while the other
+    /// one claims.
     pub(super) second_session: SessionSlot,
     pub(super) batches: Batches,
-    /// Whether to claim beside settling: not after an error, when more would be handed over than can be recorded.
+    /// Whether to claim beside settling: not after an error, when more would be handed over than
+    /// can be recorded.
     pub(super) claims_beside: bool,
     /// Whether the last claim found as many rows as it looked for.
     pub(super) has_more: bool,
     /// Taken over by other collectors, and not reported yet.
     lost: Vec<BatchId>,
     pub(super) actions: SignableActions,
-    /// How many tokens were claimed since the last place of the second priority, modulo [`PRIORITY_CYCLE`].
+    /// How many tokens were claimed since the last place of the second priority, modulo
+    /// [`PRIORITY_CYCLE`].
     pub(super) turn: usize,
     /// Where the next claim begins, by priority.
     pub(super) since: [Option<SystemTime>; 2],
@@ -95,7 +105,8 @@ pub struct DeliveriesQueue {
 }
 
 impl DeliveriesQueue {
-    /// The queue of a database, with a random, unique collector id. Tokens that `format` cannot sign stay in it.
+    /// The queue of a database, with a random, unique collector id. Tokens that `format` cannot
+    /// sign stay in it.
     pub fn new(
         connection: ConnectionSettings,
         settings: DeliverySettings,
@@ -163,14 +174,16 @@ impl DeliveriesQueue {
         ];
         let rows = self.first_session.query(HEARTBEAT, &parameters).await?;
         let (last, kept) = rows.split_last().ok_or_else(|| unexpected("no row"))?;
-        let kept: Result<_, QueueError> = kept.iter().map(|row| column(row, 0).map(BatchId)).collect();
+        let kept: Result<_, QueueError> =
+            kept.iter().map(|row| column(row, 0).map(BatchId)).collect();
         self.watermark.resume(column(last, 1)?, Instant::now());
         self.lost.extend(self.batches.drop_lost(&kept?));
         self.renewed = Some(Instant::now());
         Ok(())
     }
 
-    /// Counts what is due, updates the low watermark, and returns lapsed leases to the queue if there are any.
+    /// Counts what is due, updates the low watermark, and returns lapsed leases to the queue if
+    /// there are any.
     async fn update_watermark(&mut self, enough: usize) -> Result<Peek, QueueError> {
         let parameters: [SqlParameter<'_>; 3] = [
             (&self.watermark.peek_since(Instant::now()), Type::TIMESTAMPTZ),
@@ -201,17 +214,21 @@ impl DeliveriesQueue {
 
     async fn claim(&mut self, want: ClaimRequest, claim: &mut Claim) -> Result<(), QueueError> {
         let began = Instant::now();
-        let rescans = want.rescan || self.rescanned.is_none_or(|at| at.elapsed() >= self.rescan_pause);
+        let rescans =
+            want.rescan || self.rescanned.is_none_or(|at| at.elapsed() >= self.rescan_pause);
         if rescans {
-            // Only where much waits or on a rescan: while the collector is idle, `peek` updates the watermark.
-            let is_old = self.watermark_updated.is_none_or(|updated| updated.elapsed() >= WATERMARK_PAUSE);
+            // Only where much waits or on a rescan: while the collector is idle, `peek` updates the
+            // watermark.
+            let is_old =
+                self.watermark_updated.is_none_or(|updated| updated.elapsed() >= WATERMARK_PAUSE);
             if is_old && (self.has_more || want.rescan) {
                 self.update_watermark(1).await?;
             }
             self.since = [self.watermark.since; 2];
         }
         // No more than the rate can ever allow at once: what is looked at is locked.
-        let most = self.settings.rate.map_or(want.batches, |rate| rate.burst().div_ceil(want.limit));
+        let most =
+            self.settings.rate.map_or(want.batches, |rate| rate.burst().div_ceil(want.limit));
         loop {
             let most = if self.has_more { most } else { most.min(FEW_BATCHES) };
             let left = (want.batches - claim.batches.len()).min(most);
@@ -250,8 +267,8 @@ impl DeliveriesQueue {
         if let (Some(rate), Some(other)) = (self.settings.rate, claimed.other_rate)
             && self.other_rate.replace(other) != Some(other)
         {
-            let message = "the queue was last claimed from at another rate; of different ones the highest counts: give all \
-                           collectors the same";
+            let message = "the queue was last claimed from at another rate; of different ones the \
+                           highest counts: give all collectors the same";
             tracing::warn!(event = "rates_differ", %rate, other_rate = format!("{other}/d"), "{message}");
         }
         self.since = claimed.next_since;
@@ -259,7 +276,8 @@ impl DeliveriesQueue {
         self.activity.expired += claimed.expired;
         if claimed.expired > 0 {
             let (count, (reason, ids)) = (claimed.expired, claimed.reasons("expired"));
-            tracing::warn!(event = "tokens_expired", %reason, count, ?ids, "tokens expired before they could be sent");
+            tracing::warn!(event = "tokens_expired", %reason, count, ?ids, "tokens expired before \
+                they could be sent");
         }
         self.activity.dead(claimed.suppressed + claimed.dead_in_doubt, 0);
         if claimed.dead_in_doubt > 0 {
@@ -271,7 +289,8 @@ impl DeliveriesQueue {
                 "tokens are given up"
             );
         }
-        let cancelled = "tokens were used, cancelled or deleted before they could be sent, or have another address than their subject";
+        let cancelled = "tokens were used, cancelled or deleted before they could be sent, or have \
+                         another address than their subject";
         let deferred = "tokens wait until their subject is eligible";
         let suppressed = "tokens are given up because their address is suppressed";
         for (count, verdict, event, message) in [
@@ -317,8 +336,10 @@ impl Queue for DeliveriesQueue {
         self.read_actions().await?;
         self.batches.begin_call();
         self.send(None).await?;
-        let beside = timeout(SECOND_SESSION, Box::pin(self.second_session.open(&self.connection))).await;
-        // If there is no second session on the same server, settling and claiming take turns on the first one.
+        let beside =
+            timeout(SECOND_SESSION, Box::pin(self.second_session.open(&self.connection))).await;
+        // If there is no second session on the same server, settling and claiming take turns on the
+        // first one.
         if !matches!(beside, Ok(Ok((_, other))) if other == started_at) {
             self.second_session = SessionSlot::new();
         }

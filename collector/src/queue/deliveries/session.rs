@@ -10,7 +10,8 @@ use crate::preflight;
 use crate::queue::QueueError;
 use crate::queue::session::{QueueSession, answer, answer_within, column, not_open};
 
-/// A statement gets less time than its answer, so that the server itself reports a timeout and the session goes on.
+/// A statement gets less time than its answer, so that the server itself reports a timeout and the
+/// session goes on.
 const STATEMENT: Duration = Duration::from_secs(8);
 
 const PING: Duration = Duration::from_secs(5);
@@ -22,8 +23,9 @@ const IS_CURRENT: &str = include_str!("is_current.sql");
 
 pub(super) type SqlParameter<'a> = (&'a (dyn ToSql + Sync), Type);
 
-/// The session, if there is one. Through a pooler, every statement may run in another server session, so nothing is
-/// prepared: the functions' own statements are planned once a server session anyhow.
+/// The session, if there is one. Through a pooler, every statement may run in another server
+/// session, so nothing is prepared: the functions' own statements are planned once a server session
+/// anyhow.
 #[derive(Debug)]
 pub(super) struct SessionSlot {
     session: Option<QueueSession>,
@@ -35,7 +37,8 @@ impl SessionSlot {
         Self { session: None, used: Instant::now() }
     }
 
-    /// Replaces the session; returns the server's name, and when it was started, which tells servers apart.
+    /// Replaces the session; returns the server's name, and when it was started, which tells
+    /// servers apart.
     pub(super) async fn open(
         &mut self,
         connection: &ConnectionSettings,
@@ -46,7 +49,8 @@ impl SessionSlot {
         let is_current = answer(session.client.query_typed_one(IS_CURRENT, &[])).await?;
         if !column::<bool>(&is_current, 0)? {
             return Err(QueueError::Unusable(
-                "the database has a schema from before migration 17; run `mailroom migrate up`".to_owned(),
+                "the database has a schema from before migration 17; run `mailroom migrate up`"
+                    .to_owned(),
             ));
         }
         let started_at = column(&is_current, 1)?;
@@ -61,7 +65,8 @@ impl SessionSlot {
         self.session.as_ref().is_some_and(|session| session.is_unicode)
     }
 
-    /// Runs `work`. The session is lost on an error: whatever state it is in, a new one is in a known state.
+    /// Runs `work`. The session is lost on an error: whatever state it is in, a new one is in a
+    /// known state.
     pub(super) async fn run<T>(
         &mut self,
         work: impl AsyncFnOnce(&QueueSession) -> Result<T, QueueError>,
@@ -70,7 +75,8 @@ impl SessionSlot {
         let outcome = if self.used.elapsed() < SILENCE {
             work(session).await
         } else {
-            // The ping shows sooner that the connection is dead. Both are sent at once, so that nothing waits for the ping.
+            // The ping shows sooner that the connection is dead. Both are sent at once, so that
+            // nothing waits for the ping.
             Box::pin(async { tokio::try_join!(biased; ping(session), work(session)) })
                 .await
                 .map(|((), done)| done)
@@ -98,7 +104,11 @@ pub(super) async fn rows_if(
     sql: &str,
     parameters: &[SqlParameter<'_>],
 ) -> Result<Vec<Row>, QueueError> {
-    if is_wanted { answer(session.client.query_typed(sql, parameters)).await } else { Ok(Vec::new()) }
+    if is_wanted {
+        answer(session.client.query_typed(sql, parameters)).await
+    } else {
+        Ok(Vec::new())
+    }
 }
 
 pub(super) async fn ping(session: &QueueSession) -> Result<(), QueueError> {

@@ -1,4 +1,5 @@
-//! What one call sends to the server: what is settled and released, and a claim, on two sessions at once where there are two.
+//! What one call sends to the server: what is settled and released, and a claim, on two sessions at
+//! once where there are two.
 
 use std::time::Instant;
 
@@ -15,7 +16,8 @@ use crate::log::display::milliseconds;
 use crate::queue::session::QueueSession;
 use crate::queue::{BatchId, ClaimRequest, Nack, Queue, QueueError};
 
-/// From this many tokens on, both sessions share a claim; for fewer, the second statement costs more than it saves.
+/// From this many tokens on, both sessions share a claim; for fewer, the second statement costs
+/// more than it saves.
 const MIN_SPLIT_TOKENS: usize = 200;
 
 const SETTLE: &str = include_str!("settle.sql");
@@ -23,12 +25,14 @@ const RELEASE: &str = include_str!("release.sql");
 const CLAIM: &str = include_str!("claim.sql");
 
 impl DeliveriesQueue {
-    /// Settles and releases whatever there is, and claims. With two sessions, the second settles while the first
-    /// claims; where much waits, the second claims a part, too. With one session, the statements follow each other.
-    /// A statement that was answered is done, whatever becomes of the others.
+    /// Settles and releases whatever there is, and claims. With two sessions, the second settles
+    /// while the first claims; where much waits, the second claims a part, too. With one session,
+    /// the statements follow each other. A statement that was answered is done, whatever becomes of
+    /// the others.
     #[allow(clippy::too_many_lines, reason = "each statement has its parameters in one list")]
     pub(super) async fn send(&mut self, want: Option<ClaimRequest>) -> Result<Claimed, QueueError> {
-        let ClaimRequest { batches, limit, partial, spares_doubtful, .. } = want.unwrap_or_default();
+        let ClaimRequest { batches, limit, partial, spares_doubtful, .. } =
+            want.unwrap_or_default();
         let ids = BatchId::random(batches)?;
         self.batches.begin_statements(&ids, Instant::now());
         self.finish_dropped_call().await?;
@@ -38,7 +42,8 @@ impl DeliveriesQueue {
         let rate = rate.map(|rate| rate.0.cast_signed());
         let (nacked, tokens, kinds, waits, reasons) =
             nacks::columns(&settling, &self.settings, self.first_session.is_unicode());
-        let receipts = nacks::receipt_columns(self.batches.receipts(), self.first_session.is_unicode());
+        let receipts =
+            nacks::receipt_columns(self.batches.receipts(), self.first_session.is_unicode());
         let min_lifetime = i64::try_from(min_lifetime.as_secs()).unwrap_or(i64::MAX);
         let settle: [SqlParameter<'_>; 14] = [
             (&settled, Type::UUID_ARRAY),
@@ -61,27 +66,29 @@ impl DeliveriesQueue {
             [(&self.collector_id, Type::INT8), (&released, Type::UUID_ARRAY)];
         let wanted: Vec<Uuid> = ids.iter().map(|batch| batch.0).collect();
         let (collector_id, since, turn) = (self.collector_id, self.since, self.turn);
-        let (lease, actions, signable) = (milliseconds(self.lease), &self.actions, self.actions.numbers());
-        let claim = async |session: &QueueSession, wanted: &[Uuid], scan_limit: usize, turn: usize| {
-            let claim: [SqlParameter<'_>; 14] = [
-                (&collector_id, Type::INT8),
-                (&wanted, Type::UUID_ARRAY),
-                (&integer(limit), Type::INT4),
-                (&partial, Type::BOOL),
-                (&integer(scan_limit), Type::INT4),
-                (&integer(turn), Type::INT4),
-                (&since[0], Type::TIMESTAMPTZ),
-                (&since[1], Type::TIMESTAMPTZ),
-                (&lease, Type::INT8),
-                (&min_lifetime, Type::INT8),
-                (&signable, Type::INT2_ARRAY),
-                (&actions.binds(), Type::BOOL),
-                (&rate, Type::INT8),
-                (&!spares_doubtful, Type::BOOL),
-            ];
-            let rows = rows_if(!wanted.is_empty(), session, CLAIM, &claim).await?;
-            Claimed::read(&rows, actions, since)
-        };
+        let (lease, actions, signable) =
+            (milliseconds(self.lease), &self.actions, self.actions.numbers());
+        let claim =
+            async |session: &QueueSession, wanted: &[Uuid], scan_limit: usize, turn: usize| {
+                let claim: [SqlParameter<'_>; 14] = [
+                    (&collector_id, Type::INT8),
+                    (&wanted, Type::UUID_ARRAY),
+                    (&integer(limit), Type::INT4),
+                    (&partial, Type::BOOL),
+                    (&integer(scan_limit), Type::INT4),
+                    (&integer(turn), Type::INT4),
+                    (&since[0], Type::TIMESTAMPTZ),
+                    (&since[1], Type::TIMESTAMPTZ),
+                    (&lease, Type::INT8),
+                    (&min_lifetime, Type::INT8),
+                    (&signable, Type::INT2_ARRAY),
+                    (&actions.binds(), Type::BOOL),
+                    (&rate, Type::INT8),
+                    (&!spares_doubtful, Type::BOOL),
+                ];
+                let rows = rows_if(!wanted.is_empty(), session, CLAIM, &claim).await?;
+                Claimed::read(&rows, actions, since)
+            };
         let is_split = self.splits(batches, limit);
         let uses_both = is_split || self.settles_beside() && batches > 0 && !settled.is_empty();
         // The second session gets two fifths: it also settles.
@@ -90,8 +97,9 @@ impl DeliveriesQueue {
         let scan_beside = self.scan_limit * beside / batches.max(1);
         let scan_limit = self.scan_limit - scan_beside;
         let turn_beside = (turn + own.len() * limit) % PRIORITY_CYCLE;
-        let settle =
-            async |session: &QueueSession| rows_if(!settled.is_empty(), session, SETTLE, &settle).await;
+        let settle = async |session: &QueueSession| {
+            rows_if(!settled.is_empty(), session, SETTLE, &settle).await
+        };
         let own_batches = &mut self.batches;
         let mut release_and_claim = async |session: &QueueSession| {
             let released = rows_if(!released.is_empty(), session, RELEASE, &release).await;
@@ -108,7 +116,8 @@ impl DeliveriesQueue {
                 claimed
             };
             let (first, second) = (&mut self.first_session, &mut self.second_session);
-            let both = async { tokio::join!(first.run(release_and_claim), second.run(settle_and_claim)) };
+            let both =
+                async { tokio::join!(first.run(release_and_claim), second.run(settle_and_claim)) };
             Box::pin(both).await
         } else {
             let in_turn = async |session: &QueueSession| {
@@ -136,9 +145,11 @@ impl DeliveriesQueue {
         Ok(claimed)
     }
 
-    /// Waits until the second session has done what a dropped call sent on it; the first one releases that then.
+    /// Waits until the second session has done what a dropped call sent on it; the first one
+    /// releases that then.
     async fn finish_dropped_call(&mut self) -> Result<(), QueueError> {
-        let is_waited_for = self.batches.releasing().next().is_some() && self.second_session.is_open();
+        let is_waited_for =
+            self.batches.releasing().next().is_some() && self.second_session.is_open();
         if is_waited_for { self.second_session.run(ping).await } else { Ok(()) }
     }
 

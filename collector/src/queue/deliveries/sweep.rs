@@ -1,4 +1,5 @@
-//! Calls `mailroom.sweep` in parts: it corrects due times after a clock was set back, and erases expired secrets.
+//! Calls `mailroom.sweep` in parts: it corrects due times after a clock was set back, and erases
+//! expired secrets.
 
 use std::time::{Duration, Instant, SystemTime};
 
@@ -39,12 +40,15 @@ impl Sweeper {
         // Whatever becomes of it: a failure is not repeated without a pause.
         self.next = Some(now + ROUND);
         let position = self.position;
-        let parameters: [SqlParameter<'_>; 2] = [(&position, Type::TIMESTAMPTZ), (&ROWS, Type::INT4)];
+        let parameters: [SqlParameter<'_>; 2] =
+            [(&position, Type::TIMESTAMPTZ), (&ROWS, Type::INT4)];
         let sweep = async |session: &QueueSession| {
             match answer_within(ANSWER, session.client.query_typed_one(SWEEP, &parameters)).await? {
                 Ok(row) => Ok(Ok(column(&row, 0)?)),
                 // The session goes on.
-                Err(error) if error.as_db_error().is_some() => Ok(Err(QueueError::from(error).to_string())),
+                Err(error) if error.as_db_error().is_some() => {
+                    Ok(Err(QueueError::from(error).to_string()))
+                }
                 Err(error) => Err(error.into()),
             }
         };

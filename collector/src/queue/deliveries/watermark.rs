@@ -1,18 +1,21 @@
-//! The low watermark: the time before which nothing in the queue can be due, where a rescan begins. Any other claim begins where
-//! the one before ended: while vacuum cannot run, because of a backup for instance, the index keeps entries of claimed rows.
+//! The low watermark: the time before which nothing in the queue can be due, where a rescan begins.
+//! Any other claim begins where the one before ended: while vacuum cannot run, because of a backup
+//! for instance, the index keeps entries of claimed rows.
 //!
-//! Pure policy over what `peek.sql` returns. A row enters the queue either with a time not before a clock that its
-//! transaction read after it got its xid, or at the place of a lease, which peeks see until then. An xid that is
-//! assigned after the clock was read is above those of all transactions that had one by then. Once they have all ended,
-//! no row can appear that is older than that time and than everything in view. Long *reading* transactions, such as
-//! backups, have no xid and do not delay the watermark.
+//! Pure policy over what `peek.sql` returns. A row enters the queue either with a time not before a
+//! clock that its transaction read after it got its xid, or at the place of a lease, which peeks
+//! see until then. An xid that is assigned after the clock was read is above those of all
+//! transactions that had one by then. Once they have all ended, no row can appear that is older
+//! than that time and than everything in view. Long *reading* transactions, such as backups, have
+//! no xid and do not delay the watermark.
 //!
-//! A snapshot's xmax is no such xid: it is the one after the highest transaction that has ended, and those above it that are
-//! open are as invisible as those that have not begun.
+//! A snapshot's xmax is no such xid: it is the one after the highest transaction that has ended,
+//! and those above it that are open are as invisible as those that have not begun.
 //!
-//! A clock that is set back breaks the first premise, and so can a row that is inserted by hand. So a peek begins at the
-//! very beginning once a minute, and the watermark goes back to what it finds; a clock seen to go back resets it. A
-//! reconnect or a restart does not: a full scan passes all deleted rows that vacuum could not remove yet.
+//! A clock that is set back breaks the first premise, and so can a row that is inserted by hand. So
+//! a peek begins at the very beginning once a minute, and the watermark goes back to what it finds;
+//! a clock seen to go back resets it. A reconnect or a restart does not: a full scan passes all
+//! deleted rows that vacuum could not remove yet.
 
 use std::time::{Duration, Instant, SystemTime};
 
@@ -39,7 +42,8 @@ pub(super) struct Snapshot {
 pub(super) struct LowWatermark {
     /// Where claims begin; `None` for the very beginning.
     pub(super) since: Option<SystemTime>,
-    /// The last xid that was assigned. Unless a transaction with a higher one has ended, another would tell nothing new.
+    /// The last xid that was assigned. Unless a transaction with a higher one has ended, another
+    /// would tell nothing new.
     pub(super) assigned_xid: i64,
     /// The clock of the last snapshot.
     clock: Option<SystemTime>,
@@ -49,14 +53,16 @@ pub(super) struct LowWatermark {
 }
 
 impl LowWatermark {
-    /// Takes over the other collectors' watermark unless one is known here; the first full scan is a minute later then.
+    /// Takes over the other collectors' watermark unless one is known here; the first full scan is
+    /// a minute later then.
     pub(super) fn resume(&mut self, low_watermark: Option<SystemTime>, now: Instant) {
         if self.scanned.is_none() && low_watermark.is_some() {
             (self.since, self.scanned) = (low_watermark, Some(now));
         }
     }
 
-    /// Where a peek begins: now and then at the very beginning. A scan that takes too long is not repeated at once.
+    /// Where a peek begins: now and then at the very beginning. A scan that takes too long is not
+    /// repeated at once.
     pub(super) fn peek_since(&mut self, now: Instant) -> Option<SystemTime> {
         if self.scanned.is_some_and(|scanned| now - scanned < FULL_SCAN) {
             return self.since;
@@ -75,7 +81,8 @@ impl LowWatermark {
             self.since = snapshot.oldest;
         }
         if snapshot.xmax <= self.assigned_xid {
-            // The xids are of another cluster: in this one, the transaction with `assigned_xid` has ended.
+            // The xids are of another cluster: in this one, the transaction with `assigned_xid` has
+            // ended.
             (self.assigned_xid, self.candidate) = (0, None);
         }
         if let Some((at, xid)) = self.candidate
@@ -116,20 +123,49 @@ mod tests {
         let first = with_xid(10, None, 7, 8);
         let cases: [(&str, &[Snapshot], Option<u64>); 14] = [
             ("after one snapshot a transaction may be open", &[with_xid(10, None, 8, 8)], None),
-            ("an earlier one is open", &[first, with_xid(20, None, 7, 9), with_xid(30, None, 7, 12)], None),
+            (
+                "an earlier one is open",
+                &[first, with_xid(20, None, 7, 9), with_xid(30, None, 7, 12)],
+                None,
+            ),
             ("the one with the highest xid is open", &[open, with_xid(20, None, 7, 9)], None),
-            ("it has ended", &[open, with_xid(20, None, 7, 9), with_xid(30, None, 10, 10)], Some(10)),
+            (
+                "it has ended",
+                &[open, with_xid(20, None, 7, 9), with_xid(30, None, 10, 10)],
+                Some(10),
+            ),
             ("to the earlier snapshot", &[first, with_xid(20, None, 9, 9)], Some(10)),
             ("and on", &[first, with_xid(20, None, 9, 9), with_xid(30, None, 10, 10)], Some(20)),
             ("without another xid", &[first, idle(20, None, 9, 9)], Some(10)),
-            ("idle", &[with_xid(10, None, 8, 8), idle(20, None, 9, 9), idle(30, None, 9, 9)], Some(10)),
-            ("not past what waits", &[with_xid(10, Some(3), 7, 8), with_xid(20, Some(3), 9, 9)], Some(3)),
-            ("the clock was set back", &[first, with_xid(20, None, 8, 9), with_xid(19, None, 10, 10)], None),
-            ("and idle", &[with_xid(10, None, 8, 8), idle(20, None, 9, 9), idle(19, None, 9, 9)], None),
+            (
+                "idle",
+                &[with_xid(10, None, 8, 8), idle(20, None, 9, 9), idle(30, None, 9, 9)],
+                Some(10),
+            ),
+            (
+                "not past what waits",
+                &[with_xid(10, Some(3), 7, 8), with_xid(20, Some(3), 9, 9)],
+                Some(3),
+            ),
+            (
+                "the clock was set back",
+                &[first, with_xid(20, None, 8, 9), with_xid(19, None, 10, 10)],
+                None,
+            ),
+            (
+                "and idle",
+                &[with_xid(10, None, 8, 8), idle(20, None, 9, 9), idle(19, None, 9, 9)],
+                None,
+            ),
             ("back", &[first, with_xid(20, None, 8, 9), with_xid(30, Some(4), 9, 10)], Some(4)),
             (
                 "forth again",
-                &[first, with_xid(20, None, 8, 9), with_xid(30, Some(4), 9, 10), with_xid(40, None, 11, 11)],
+                &[
+                    first,
+                    with_xid(20, None, 8, 9),
+                    with_xid(30, Some(4), 9, 10),
+                    with_xid(40, None, 11, 11),
+                ],
                 Some(30),
             ),
             (
@@ -166,7 +202,11 @@ mod tests {
         let mut watermark = LowWatermark::default();
         for seconds in 0..=200 {
             let begins = watermark.peek_since(start + Duration::from_secs(seconds));
-            assert_eq!(begins.is_none(), seconds < 2 || seconds % 60 == 0, "after {seconds} s: {begins:?}");
+            assert_eq!(
+                begins.is_none(),
+                seconds < 2 || seconds % 60 == 0,
+                "after {seconds} s: {begins:?}"
+            );
             let xid = i64::try_from(seconds + 1).unwrap();
             watermark.observe(with_xid(1_000 + seconds, None, xid, xid));
             let known = seconds.checked_sub(1).map(|before| at(1_000 + before));

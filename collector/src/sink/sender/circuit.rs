@@ -1,4 +1,5 @@
-//! Whether the sender can send at all: a circuit breaker (OPERATIONS.md, "Outages"). The caller passes the times in.
+//! Whether the sender can send at all: a circuit breaker (OPERATIONS.md, "Outages"). The caller
+//! passes the times in.
 
 use std::time::{Duration, Instant};
 
@@ -6,7 +7,8 @@ use super::protocol::Answer;
 use crate::queue::BatchId;
 use mailroom_pace::{Backoff, random_part};
 
-/// The longest pauses: after `unavailable`, and after the guess that a sender which refuses everything is unavailable.
+/// The longest pauses: after `unavailable`, and after the guess that a sender which refuses
+/// everything is unavailable.
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 const LONGEST_GUESS: Duration = Duration::from_secs(5);
 
@@ -15,21 +17,25 @@ const LONGEST_REQUESTED: Duration = Duration::from_secs(60);
 
 const REFUSALS: usize = 3;
 
-/// How long a token waits that was refused while the guess stands: longer than the pause before the next trial.
+/// How long a token waits that was refused while the guess stands: longer than the pause before the
+/// next trial.
 pub(super) const ROTATION: Duration = Duration::from_millis(7_500);
 
-/// The availability of a sender. It outlives the process: what is unavailable is a server behind it.
+/// The availability of a sender. It outlives the process: what is unavailable is a server behind
+/// it.
 pub(super) struct Circuit {
     pub(super) state: CircuitState,
-    /// Whether it is open or half-open because of a guess. A refusal in a batch that was just answered in full is then blamed
-    /// on the whole sender, not on the token, which waits for [`ROTATION`] at least.
+    /// Whether it is open or half-open because of a guess. A refusal in a batch that was just
+    /// answered in full is then blamed on the whole sender, not on the token, which waits for
+    /// [`ROTATION`] at least.
     pub(super) is_guess: bool,
     pauses: Backoff,
     guess_pauses: Backoff,
-    /// While the circuit is closed: refused tokens since the last verdict of another kind, at most one of each batch.
+    /// While the circuit is closed: refused tokens since the last verdict of another kind, at most
+    /// one of each batch.
     refused: Vec<(BatchId, i64)>,
-    /// Whether a trial of a batch failed as a whole: it may have been because of one of its tokens, which the next trials find out one
-    /// by one.
+    /// Whether a trial of a batch failed as a whole: it may have been because of one of its tokens,
+    /// which the next trials find out one by one.
     pub(super) tries_one: bool,
     /// Since when a batch may go on trial.
     pub(super) half_open_since: Option<Instant>,
@@ -67,12 +73,20 @@ impl Circuit {
         }
     }
 
-    /// The sender has given an answer with a new verdict; `is_available` if it could not have found that otherwise, `is_exact` if it
-    /// says itself when it is unavailable. A token in doubt proves nothing.
-    pub(super) fn apply(&mut self, answer: &Answer, is_available: bool, is_exact: bool, now: Instant) {
+    /// The sender has given an answer with a new verdict; `is_available` if it could not have found
+    /// that otherwise, `is_exact` if it says itself when it is unavailable. A token in doubt proves
+    /// nothing.
+    pub(super) fn apply(
+        &mut self,
+        answer: &Answer,
+        is_available: bool,
+        is_exact: bool,
+        now: Instant,
+    ) {
         let is_unavailable = self.state != CircuitState::Closed && !self.is_guess;
         if let Some(unavailable) = &answer.unavailable {
-            // A trial of which a part was sent did not fail: a limit of mails a second must not lead to the longest pauses.
+            // A trial of which a part was sent did not fail: a limit of mails a second must not
+            // lead to the longest pauses.
             if is_available && self.state == CircuitState::HalfOpen {
                 self.pauses.reset();
             }
@@ -80,7 +94,8 @@ impl Circuit {
             self.open(unavailable.after.unwrap_or_default(), now);
         } else if is_available {
             self.refused.clear();
-            // What was in flight when the sender answered `unavailable` does not prove the contrary.
+            // What was in flight when the sender answered `unavailable` does not prove the
+            // contrary.
             if !is_unavailable || self.state == CircuitState::HalfOpen {
                 self.close();
             }
@@ -182,7 +197,8 @@ mod tests {
     }
 
     #[test]
-    fn the_circuit_opens_for_growing_pauses_by_unavailable_or_three_refusals_and_closes_by_a_success() {
+    fn the_circuit_opens_for_growing_pauses_by_unavailable_or_three_refusals_and_closes_by_a_success()
+     {
         let (failed, two) = ((1, UNAVAILABLE), r#","retry":[{"id":10},{"id":40}]"#);
         let after_guess = |steps: &[(u128, &'static str)]| [&GUESS[..], steps].concat();
         let trials = |step, rest: &[_]| [&[step, WAIT].repeat(8), rest].concat();
@@ -214,7 +230,8 @@ mod tests {
             (vec![(1, FIRST), (2, SECOND), (3, DOUBT), (4, THIRD)], true, Some(100..=200)),
             (vec![failed, (2, DOUBT)], false, Some(100..=200)),
             (vec![failed, WAIT, (2, DOUBT), (3, UNAVAILABLE)], false, Some(200..=400)),
-            // A sender that says whose fault a refusal is is not guessed about, and refutes what was.
+            // A sender that says whose fault a refusal is is not guessed about, and refutes what
+            // was.
             (vec![(1, EXACT), (2, EXACT_TOO), (3, THIRD_EXACT)], false, None),
             (after_guess(&[(4, EXACT)]), false, None),
             (after_guess(&[WAIT, (4, EXACT)]), false, None),
@@ -230,7 +247,9 @@ mod tests {
             assert_eq!(circuit.is_guess, is_guess, "{steps:?}");
             match (circuit.due_at().map(|until| (until - now).as_millis()), pause) {
                 (None, None) => assert_eq!(circuit.state, CircuitState::Closed, "{steps:?}"),
-                (Some(found), Some(pause)) => assert!(pause.contains(&found), "{found} ms after {steps:?}"),
+                (Some(found), Some(pause)) => {
+                    assert!(pause.contains(&found), "{found} ms after {steps:?}")
+                }
                 (found, _) => panic!("{found:?} after {steps:?}"),
             }
         }

@@ -20,8 +20,9 @@ pub struct SenderCommand {
 }
 
 impl SenderCommand {
-    /// Splits a text into words as a shell does: at blanks, with quotes, backslashes and comments. Nothing else of a
-    /// shell happens: no variables, no patterns, no pipes. `None` if it is empty or a quote does not end.
+    /// Splits a text into words as a shell does: at blanks, with quotes, backslashes and comments.
+    /// Nothing else of a shell happens: no variables, no patterns, no pipes. `None` if it is empty
+    /// or a quote does not end.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let mut words = shlex::split(text)?.into_iter();
         let program = words.next().filter(|program| !program.is_empty())?;
@@ -31,28 +32,38 @@ impl SenderCommand {
     /// The program's name without folders, for the log.
     pub(crate) fn name(&self) -> String {
         let name = Path::new(&self.program).file_name().unwrap_or(OsStr::new(&self.program));
-        name.to_string_lossy().chars().filter(|character| !character.is_control()).take(64).collect()
+        name.to_string_lossy()
+            .chars()
+            .filter(|character| !character.is_control())
+            .take(64)
+            .collect()
     }
 
     /// Why the program could not be started: its path, and what a script names as its interpreter.
     pub(super) fn why_not_started(&self, error: &io::Error) -> String {
         let path = Path::new(&self.program);
-        let shown: String = self.program.chars().flat_map(char::escape_debug).take(LONGEST_PATH).collect();
+        let shown: String =
+            self.program.chars().flat_map(char::escape_debug).take(LONGEST_PATH).collect();
         // A missing interpreter leads to the same error as a missing script.
-        let interpreter = (error.kind() == io::ErrorKind::NotFound).then(|| interpreter(path)).flatten();
+        let interpreter =
+            (error.kind() == io::ErrorKind::NotFound).then(|| interpreter(path)).flatten();
         match interpreter {
-            Some(name) => format!("cannot be started: {shown} exists, but its interpreter {name} does not"),
+            Some(name) => {
+                format!("cannot be started: {shown} exists, but its interpreter {name} does not")
+            }
             None if path.components().count() > 1 => format!("cannot be started: {shown}: {error}"),
             None => format!("cannot be started: {shown}, looked for in PATH: {error}"),
         }
     }
 
-    /// Starts it in a process group of its own, so that a signal for the collector is not one for the sender.
+    /// Starts it in a process group of its own, so that a signal for the collector is not one for
+    /// the sender.
     pub(super) fn spawn(&self) -> io::Result<Child> {
         let mut command = Command::new(&self.program);
         command.args(&self.arguments).process_group(0);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        // Keys, the database's URL and its password: a sender that is tricked must not be able to give them away.
+        // Keys, the database's URL and its password: a sender that is tricked must not be able to
+        // give them away.
         for (name, _) in env::vars_os() {
             let text = name.to_string_lossy();
             if text.starts_with("MAILROOM_") || text.starts_with("PGPASS") {

@@ -1,7 +1,7 @@
 //! Lines to a program that the collector runs, which answers for every token: `--sender`.
 //!
-//! OPERATIONS.md specifies the protocol, and what becomes of lines when the sender ends; `pending_acks` decides what an answer
-//! counts for.
+//! OPERATIONS.md specifies the protocol, and what becomes of lines when the sender ends;
+//! `pending_acks` decides what an answer counts for.
 
 mod circuit;
 mod command;
@@ -35,11 +35,12 @@ use mailroom_pace::Backoff;
 use pending_acks::PendingAcks;
 use supervisor::{RunningSender, TERMINATION};
 
-/// The longest pause before a sender is started again. Long enough that one that always crashes uses up few tokens.
+/// The longest pause before a sender is started again. Long enough that one that always crashes
+/// uses up few tokens.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
-/// How long tokens that may have been delivered already are left to wait while a sender or the circuit is on trial. If no other token
-/// comes in that time, they are all there is to try.
+/// How long tokens that may have been delivered already are left to wait while a sender or the
+/// circuit is on trial. If no other token comes in that time, they are all there is to try.
 const SPARED: Duration = Duration::from_secs(60);
 
 /// A program that sends mails. Not `Debug`: lines hold addresses and tokens.
@@ -67,7 +68,8 @@ pub(crate) struct Sender {
 }
 
 impl Sender {
-    /// A sender that is started when [`Sink::changed`] is called first. It is hung when it answers nothing for `timeout`.
+    /// A sender that is started when [`Sink::changed`] is called first. It is hung when it answers
+    /// nothing for `timeout`.
     pub(crate) fn new(command: SenderCommand, timeout: Duration) -> Self {
         Self {
             command,
@@ -89,7 +91,8 @@ impl Sender {
         }
     }
 
-    /// Gives up what the sender may have read; the rest, behind the byte `read`, comes back unsent. Returns how many it gave up.
+    /// Gives up what the sender may have read; the rest, behind the byte `read`, comes back unsent.
+    /// Returns how many it gave up.
     fn give_up(&mut self, read: u64, nack: &Nack, now: Instant) -> usize {
         self.unsent.extend(self.pending.take_unread(|bytes| bytes.start >= read));
         self.cancel_unsent();
@@ -160,7 +163,9 @@ impl Sink for Sender {
     fn readiness(&self) -> Readiness {
         match (&self.running, self.circuit.state) {
             (None, _) | (_, CircuitState::Open(_)) => Readiness::Down,
-            (Some(running), _) if self.closing.is_some() || !running.takes_lines() => Readiness::Down,
+            (Some(running), _) if self.closing.is_some() || !running.takes_lines() => {
+                Readiness::Down
+            }
             (Some(running), _) if !running.has_answered => Readiness::OneToken,
             (_, CircuitState::HalfOpen) if self.circuit.tries_one => Readiness::OneToken,
             (_, CircuitState::HalfOpen) => Readiness::OneBatch,
@@ -182,8 +187,11 @@ impl Sink for Sender {
 
     fn spares_doubtful(&self) -> bool {
         let Some(running) = &self.running else { return true };
-        let since =
-            if running.has_answered { self.circuit.half_open_since } else { Some(running.started_at) };
+        let since = if running.has_answered {
+            self.circuit.half_open_since
+        } else {
+            Some(running.started_at)
+        };
         since.is_some_and(|since| since.elapsed() < SPARED)
     }
 

@@ -1,8 +1,10 @@
-//! The batches that the sender may have read, with the verdicts on their tokens so far. The caller passes the times in.
-//! The first verdict on a token counts, and of several in one answer the most careful one, which loses no mail. A batch is
-//! settled once each of its tokens has a verdict. It is given up if it still lacks some a timeout after a later one was
-//! settled. A sender counts as hung when batches are pending and the timeout has passed without a new verdict and without a
-//! sign of work on any of them; such a sign counts for a batch for eleven minutes after it was begun or had a verdict of its own.
+//! The batches that the sender may have read, with the verdicts on their tokens so far. The caller
+//! passes the times in. The first verdict on a token counts, and of several in one answer the most
+//! careful one, which loses no mail. A batch is settled once each of its tokens has a verdict. It
+//! is given up if it still lacks some a timeout after a later one was settled. A sender counts as
+//! hung when batches are pending and the timeout has passed without a new verdict and without a
+//! sign of work on any of them; such a sign counts for a batch for eleven minutes after it was
+//! begun or had a verdict of its own.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
@@ -12,8 +14,8 @@ use super::protocol::{Answer, DeadToken, SentTokens};
 use crate::queue::{BatchId, Nack, Receipt};
 use crate::sink::Ack;
 
-/// By how much signs of work can put off the silence of a batch: a provider may take ten minutes for its last answer (RFC 5321,
-/// 4.5.3.2.6).
+/// By how much signs of work can put off the silence of a batch: a provider may take ten minutes
+/// for its last answer (RFC 5321, 4.5.3.2.6).
 const LONGEST_WORK: Duration = Duration::from_secs(11 * 60);
 
 /// A batch with signs of work that takes longer than this is slow: it keeps no place from others.
@@ -67,7 +69,8 @@ pub(super) struct AppliedAnswer {
     /// How many of its ids are not in the batch.
     pub(super) foreign: usize,
     pub(super) repeated: usize,
-    /// Whether it brings a verdict that only an available sender finds: a token was sent, or never can be.
+    /// Whether it brings a verdict that only an available sender finds: a token was sent, or never
+    /// can be.
     pub(super) proves_available: bool,
     pub(super) ack: Option<Ack>,
 }
@@ -103,8 +106,13 @@ impl PendingAcks {
     }
 
     /// The error says why it is for no pending batch.
-    pub(super) fn apply(&mut self, answer: &Answer, now: Instant) -> Result<AppliedAnswer, &'static str> {
-        let Some(index) = self.batches.iter().position(|pending| pending.batch == answer.batch) else {
+    pub(super) fn apply(
+        &mut self,
+        answer: &Answer,
+        now: Instant,
+    ) -> Result<AppliedAnswer, &'static str> {
+        let Some(index) = self.batches.iter().position(|pending| pending.batch == answer.batch)
+        else {
             let removed = self.removed.iter().rev().find(|(batch, _)| *batch == answer.batch);
             return Err(removed.map_or(UNKNOWN, |(_, why)| *why));
         };
@@ -132,7 +140,8 @@ impl PendingAcks {
         }
     }
 
-    /// When the sender is taken for hung unless an answer brings a verdict before, or a sign of work on a pending batch.
+    /// When the sender is taken for hung unless an answer brings a verdict before, or a sign of
+    /// work on a pending batch.
     pub(super) fn silent_at(&self) -> Option<Instant> {
         let oldest = self.batches.first()?.begun_at;
         let worked = self.batches.iter().filter_map(PendingBatch::worked_until).max();
@@ -148,16 +157,19 @@ impl PendingAcks {
 
     /// How many batches take long although the sender works on them.
     pub(super) fn slow(&self, now: Instant) -> usize {
-        let is_slow =
-            |pending: &&PendingBatch| pending.worked_at.is_some() && pending.advanced_at + SLOW <= now;
+        let is_slow = |pending: &&PendingBatch| {
+            pending.worked_at.is_some() && pending.advanced_at + SLOW <= now
+        };
         self.batches.iter().filter(is_slow).count().min(MOST_SLOW)
     }
 
-    /// Removes the batches that are forgotten by now, with `nack` for their tokens without a verdict.
+    /// Removes the batches that are forgotten by now, with `nack` for their tokens without a
+    /// verdict.
     pub(super) fn give_up_forgotten(&mut self, now: Instant, nack: &Nack) -> Vec<Ack> {
         let timeout = self.timeout;
-        let forgotten = self
-            .remove(GIVEN_UP, |pending| pending.silent_since().is_some_and(|since| since + timeout <= now));
+        let forgotten = self.remove(GIVEN_UP, |pending| {
+            pending.silent_since().is_some_and(|since| since + timeout <= now)
+        });
         forgotten.into_iter().map(|pending| pending.ack(now, nack)).collect()
     }
 
@@ -167,10 +179,12 @@ impl PendingAcks {
         all.into_iter().map(|pending| pending.ack(now, nack)).collect()
     }
 
-    /// Removes the batches whose line the sender has not read and never will, by where that is among all bytes written.
+    /// Removes the batches whose line the sender has not read and never will, by where that is
+    /// among all bytes written.
     pub(super) fn take_unread(&mut self, is_unread: impl Fn(&Range<u64>) -> bool) -> Vec<BatchId> {
         let is_unanswered = |pending: &PendingBatch| pending.verdicts.values().all(Option::is_none);
-        let unread = self.remove(GIVEN_UP, |pending| is_unread(&pending.bytes) && is_unanswered(pending));
+        let unread =
+            self.remove(GIVEN_UP, |pending| is_unread(&pending.bytes) && is_unanswered(pending));
         unread.into_iter().map(|pending| pending.batch).collect()
     }
 
@@ -182,7 +196,11 @@ impl PendingAcks {
         matches!(&self.batches[..], [PendingBatch { verdicts, .. }] if verdicts.len() == 1)
     }
 
-    fn remove(&mut self, why: &'static str, condition: impl Fn(&PendingBatch) -> bool) -> Vec<PendingBatch> {
+    fn remove(
+        &mut self,
+        why: &'static str,
+        condition: impl Fn(&PendingBatch) -> bool,
+    ) -> Vec<PendingBatch> {
         let removed: Vec<_> = self.batches.extract_if(.., |pending| condition(pending)).collect();
         self.removed.extend(removed.iter().map(|pending| (pending.batch, why)));
         let excess = self.removed.len().saturating_sub(REMEMBERED);
@@ -215,9 +233,14 @@ impl PendingBatch {
         let in_doubt = |reason: &String| Some(Nack::InDoubt { reason: reason.clone() });
         let dead = |token: &DeadToken| {
             let reason = token.reason.clone();
-            Some(if token.unknown_address { Nack::UnknownAddress { reason } } else { Nack::Dead { reason } })
+            Some(if token.unknown_address {
+                Nack::UnknownAddress { reason }
+            } else {
+                Nack::Dead { reason }
+            })
         };
-        // The most careful verdict first: it counts. A doubt is repeated like a refusal, but not without end.
+        // The most careful verdict first: it counts. A doubt is repeated like a refusal, but not
+        // without end.
         let verdicts = (answer.in_doubt.iter().map(|token| (token.id, in_doubt(&token.reason))))
             .chain(answer.retry.iter().map(|token| (token.id, retry(token.after, &token.reason))))
             .chain(answer.dead.iter().map(|token| (token.id, dead(token))))
@@ -228,8 +251,10 @@ impl PendingBatch {
                 None => applied.foreign += 1,
                 Some(Some(_)) => applied.repeated += 1,
                 Some(missing) => {
-                    applied.proves_available |=
-                        matches!(verdict, None | Some(Nack::Dead { .. } | Nack::UnknownAddress { .. }));
+                    applied.proves_available |= matches!(
+                        verdict,
+                        None | Some(Nack::Dead { .. } | Nack::UnknownAddress { .. })
+                    );
                     *missing = Some(verdict);
                     applied.verdicts += 1;
                 }
@@ -237,8 +262,10 @@ impl PendingBatch {
         }
         let unavailable = answer.unavailable.as_ref();
         if is_all || unavailable.is_some() {
-            let nack = unavailable
-                .map(|unavailable| Nack::Unavailable { after: None, reason: unavailable.reason.clone() });
+            let nack = unavailable.map(|unavailable| Nack::Unavailable {
+                after: None,
+                reason: unavailable.reason.clone(),
+            });
             for missing in self.verdicts.values_mut().filter(|verdict| verdict.is_none()) {
                 *missing = Some(nack.clone());
                 applied.verdicts += 1;
@@ -256,7 +283,8 @@ impl PendingBatch {
 
     /// Its verdicts, with `missing` for every token without one.
     fn ack(self, now: Instant, missing: &Nack) -> Ack {
-        let nack = |(id, verdict): (_, Option<_>)| Some((id, verdict.unwrap_or(Some(missing.clone()))?));
+        let nack =
+            |(id, verdict): (_, Option<_>)| Some((id, verdict.unwrap_or(Some(missing.clone()))?));
         let nacks = self.verdicts.into_iter().filter_map(nack).collect();
         let receipts = self.receipts.into_iter().collect();
         Ack { batch: self.batch, nacks, receipts, after: now.duration_since(self.sent_at) }
@@ -270,7 +298,8 @@ mod tests {
 
     const TIMEOUT: Duration = Duration::from_secs(30);
 
-    /// Batches 1, 2, … with three tokens each (10, 11, 12; 20, …) and lines of 100 bytes, begun at `start`.
+    /// Batches 1, 2, … with three tokens each (10, 11, 12; 20, …) and lines of 100 bytes, begun at
+    /// `start`.
     fn pending_acks(batches: u32, start: Instant) -> PendingAcks {
         let mut pending = PendingAcks::new(TIMEOUT);
         for (batch, number) in (1..).zip(1..=batches) {
@@ -344,15 +373,20 @@ mod tests {
     }
 
     #[test]
-    fn signs_of_work_put_off_the_silence_of_a_batch_by_eleven_minutes_at_most_without_a_verdict_of_its_own() {
+    fn signs_of_work_put_off_the_silence_of_a_batch_by_eleven_minutes_at_most_without_a_verdict_of_its_own()
+     {
         let start = Instant::now();
-        let (mut pending, at) = (pending_acks(2, start), |seconds| start + Duration::from_secs(seconds));
+        let (mut pending, at) =
+            (pending_acks(2, start), |seconds| start + Duration::from_secs(seconds));
         let [first, second] = [1, 2].map(BatchId::from);
         // One that it never got, or that was settled, is of no use.
         pending.work(&[BatchId::from(9)], at(20));
         assert_eq!(pending.silent_at(), Some(at(30)));
         pending.work(&[first], at(20));
-        assert_eq!((pending.silent_at(), pending.slow(at(29)), pending.slow(at(30))), (Some(at(50)), 0, 1));
+        assert_eq!(
+            (pending.silent_at(), pending.slow(at(29)), pending.slow(at(30))),
+            (Some(at(50)), 0, 1)
+        );
         pending.work(&[first], at(659));
         assert_eq!(pending.silent_at(), Some(at(689)));
         pending.work(&[first], at(1_000));
@@ -362,7 +396,8 @@ mod tests {
         assert_eq!((pending.silent_at(), pending.slow(at(1_029))), (Some(at(1_030)), 0));
         pending.work(&[first, second], at(1_010));
         assert_eq!(pending.silent_at(), Some(at(1_040)));
-        // Batches before the one that is settled are forgotten unless there are signs of work on them.
+        // Batches before the one that is settled are forgotten unless there are signs of work on
+        // them.
         pending.apply(&all(2), at(1_020)).unwrap();
         assert_eq!(pending.forgotten_at(), Some(at(1_050)));
         pending.work(&[first], at(1_040));
@@ -378,8 +413,11 @@ mod tests {
     fn receipts_are_kept_of_tokens_that_were_sent_the_first_of_each() {
         let now = Instant::now();
         let mut pending = pending_acks(1, now);
-        let said = |id: i64, answer: &str| format!(r#"{{"id":{id},"provider":"SMTP","answer":"{answer}"}}"#);
-        let receipts = [said(10, "250 a"), said(10, "250 b"), said(11, "250 c"), said(77, "250 d")].join(",");
+        let said = |id: i64, answer: &str| {
+            format!(r#"{{"id":{id},"provider":"SMTP","answer":"{answer}"}}"#)
+        };
+        let receipts =
+            [said(10, "250 a"), said(10, "250 b"), said(11, "250 c"), said(77, "250 d")].join(",");
         let rest = format!(r#","ok":[10],"in_doubt":[{{"id":11}}],"receipts":[{receipts}]"#);
         assert_eq!(pending.apply(&answer(1, &rest), now).unwrap().ack, None);
         let rest = format!(r#","ok":"all","receipts":[{}]"#, said(12, "250 e"));
@@ -396,6 +434,9 @@ mod tests {
         let (now, count) = (Instant::now(), u32::try_from(REMEMBERED).unwrap() + 1);
         let mut pending = pending_acks(count, now);
         (1..=count.into()).for_each(|batch| _ = pending.apply(&all(batch), now).unwrap());
-        assert_eq!([1, 2].map(|batch| pending.apply(&all(batch), now)), [Err(UNKNOWN), Err(SETTLED)]);
+        assert_eq!(
+            [1, 2].map(|batch| pending.apply(&all(batch), now)),
+            [Err(UNKNOWN), Err(SETTLED)]
+        );
     }
 }

@@ -36,7 +36,8 @@ pub(super) enum ProcessEvent {
     Ended(ExitStatus),
 }
 
-/// The process group of the running sender, or 0: for an exit of this process without an orderly end.
+/// The process group of the running sender, or 0: for an exit of this process without an orderly
+/// end.
 static RUNNING: AtomicI32 = AtomicI32::new(0);
 
 pub(crate) fn kill_running_sender() {
@@ -131,14 +132,16 @@ impl Process {
             Some(_) => self.codec.decode(&mut self.output_buffer),
             None => self.codec.decode_eof(&mut self.output_buffer),
         };
-        let line = line.map_err(|_| format!("it is longer than {LONGEST_LINE} bytes")).transpose()?;
+        let line =
+            line.map_err(|_| format!("it is longer than {LONGEST_LINE} bytes")).transpose()?;
         Some(line.and_then(|line| parse_reply(&line)))
     }
 
     /// Waits for the next event. Cancellation-safe.
     pub(super) async fn event(&mut self) -> ProcessEvent {
         loop {
-            if let (Some((status, _)), None, None) = (self.ended, &self.output, &self.error_output) {
+            if let (Some((status, _)), None, None) = (self.ended, &self.output, &self.error_output)
+            {
                 return ProcessEvent::Ended(status);
             }
             tokio::select! {
@@ -163,7 +166,8 @@ impl Process {
                 status = self.child.wait(), if self.ended.is_none() => {
                     // A process whose status cannot be read counts as ended.
                     self.ended = Some((status.unwrap_or_default(), Instant::now() + READ_AFTER_END));
-                    // Nothing else ends the processes that it has started. No other group can have its number so soon.
+                    // Nothing else ends the processes that it has started. No other group can have
+                    // its number so soon.
                     self.kill();
                     return ProcessEvent::Progress;
                 }
@@ -217,7 +221,8 @@ async fn write(input: &mut Option<ChildStdin>, line: &mut Bytes) -> io::Result<u
     }
 }
 
-/// Takes the lines that end in what was read from standard error, redacted; leaves the bounded beginning of the next one.
+/// Takes the lines that end in what was read from standard error, redacted; leaves the bounded
+/// beginning of the next one.
 fn take_error_lines(buffer: &mut BytesMut) -> Vec<String> {
     let mut lines = Vec::new();
     while let Some(end) = buffer.iter().position(|byte| *byte == b'\n') {

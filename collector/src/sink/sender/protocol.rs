@@ -6,7 +6,8 @@
 //!
 //! `{"working":["batch","…"]}`
 //!
-//! Parsing is strict: guessing can lose a mail. Errors have our own words: serde's quote the line, which may hold addresses.
+//! Parsing is strict: guessing can lose a mail. Errors have our own words: serde's quote the line,
+//! which may hold addresses.
 
 use std::time::Duration;
 
@@ -26,7 +27,8 @@ const LONGEST_ANSWER: usize = 200;
 /// The longest name of a kind of provider.
 const LONGEST_PROVIDER: usize = 32;
 
-/// The longest pause that a sender can ask for; a longer one is this long. No token is valid so long.
+/// The longest pause that a sender can ask for; a longer one is this long. No token is valid so
+/// long.
 const LONGEST_PAUSE: Duration = Duration::from_secs(86_400);
 
 /// What a sender reports for a batch. Its reasons are redacted.
@@ -59,7 +61,8 @@ pub struct Answer {
 pub enum Reply {
     /// Verdicts on tokens of a batch.
     Answer(Answer),
-    /// It makes progress with these batches, or waits for a provider's last answer about one of their mails.
+    /// It makes progress with these batches, or waits for a provider's last answer about one of
+    /// their mails.
     Working(Vec<BatchId>),
 }
 
@@ -168,24 +171,30 @@ const FAULTS: [(&str, &str); 4] = [
 fn describe(error: &serde_json::Error) -> String {
     let text = error.to_string();
     let known = FAULTS.into_iter().find(|(beginning, _)| text.starts_with(beginning));
-    let fault = if error.is_data() { known.map_or(INVALID_VALUE, |(_, fault)| fault) } else { NOT_JSON };
+    let fault =
+        if error.is_data() { known.map_or(INVALID_VALUE, |(_, fault)| fault) } else { NOT_JSON };
     format!("it is no answer: {fault} at byte {}", error.column())
 }
 
 fn batch_id<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BatchId, D::Error> {
-    BatchId::parse(&String::deserialize(deserializer)?).ok_or_else(|| D::Error::custom(INVALID_BATCH))
+    BatchId::parse(&String::deserialize(deserializer)?)
+        .ok_or_else(|| D::Error::custom(INVALID_BATCH))
 }
 
 fn batch_ids<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<BatchId>, D::Error> {
     let texts = Vec::<String>::deserialize(deserializer)?;
-    let ids = texts.iter().map(|text| BatchId::parse(text).ok_or_else(|| D::Error::custom(INVALID_BATCH)));
+    let ids = texts
+        .iter()
+        .map(|text| BatchId::parse(text).ok_or_else(|| D::Error::custom(INVALID_BATCH)));
     ids.collect()
 }
 
 fn sent_tokens<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SentTokens, D::Error> {
     match Value::deserialize(deserializer)? {
         Value::String(text) if text == "all" => Ok(SentTokens::All),
-        ids => Vec::deserialize(ids).map(SentTokens::Ids).map_err(|_| D::Error::custom(INVALID_VALUE)),
+        ids => {
+            Vec::deserialize(ids).map(SentTokens::Ids).map_err(|_| D::Error::custom(INVALID_VALUE))
+        }
     }
 }
 
@@ -219,7 +228,10 @@ fn message_id<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Strin
 }
 
 fn provider_answer<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
-    Ok(redact_within(&Option::<String>::deserialize(deserializer)?.unwrap_or_default(), LONGEST_ANSWER))
+    Ok(redact_within(
+        &Option::<String>::deserialize(deserializer)?.unwrap_or_default(),
+        LONGEST_ANSWER,
+    ))
 }
 
 fn no_reason() -> String {

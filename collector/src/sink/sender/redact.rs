@@ -3,11 +3,12 @@
 /// The longest text that is kept, in bytes.
 const LONGEST: usize = 500;
 
-/// A word with this many characters of a token's alphabet in a row is taken for a token or a part of one.
+/// A word with this many characters of a token's alphabet in a row is taken for a token or a part
+/// of one.
 const SHORTEST_SECRET: usize = 32;
 
-/// Replaces invisible characters with blanks, words that contain an address with `[address]` and words that look like a
-/// token with `[secret]`; cuts after 500 bytes.
+/// Replaces invisible characters with blanks, words that contain an address with `[address]` and
+/// words that look like a token with `[secret]`; cuts after 500 bytes.
 pub(super) fn redact(text: &str) -> String {
     let redacted = redact_within(text, LONGEST);
     if redacted.is_empty() { "no reason given".to_owned() } else { redacted }
@@ -36,7 +37,8 @@ fn cleaned(text: &str, longest: usize, shown: impl Fn(&str) -> &str) -> String {
         }
         redacted.push_str(shown(word));
         if redacted.len() > longest {
-            let end = (0..=longest - '…'.len_utf8()).rev().find(|end| redacted.is_char_boundary(*end));
+            let end =
+                (0..=longest - '…'.len_utf8()).rev().find(|end| redacted.is_char_boundary(*end));
             redacted.truncate(end.unwrap_or_default());
             redacted.push('…');
             break;
@@ -57,6 +59,7 @@ fn is_invisible(character: char) -> bool {
 
 /// Whether there is a token in it, or most of one.
 pub(crate) fn looks_like_a_token(text: &str) -> bool {
-    let is_of_token = |character: char| character.is_ascii_alphanumeric() || matches!(character, '-' | '_');
+    let is_of_token =
+        |character: char| character.is_ascii_alphanumeric() || matches!(character, '-' | '_');
     text.split(|character| !is_of_token(character)).any(|part| part.len() >= SHORTEST_SECRET)
 }

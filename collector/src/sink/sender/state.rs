@@ -11,7 +11,8 @@ use crate::sink::Sink as _;
 /// It has had nothing to answer since it was started, or since an outage of long ago.
 pub(super) const NEW: &str = "new";
 
-/// For how long an outage counts without another attempt: where no mail waits, nothing shows that it is over.
+/// For how long an outage counts without another attempt: where no mail waits, nothing shows that
+/// it is over.
 const UNTRIED: Duration = Duration::from_secs(600);
 
 impl Sender {

@@ -27,10 +27,12 @@ pub(super) const TERMINATION: Duration = Duration::from_secs(2);
 /// How long a sender that closes a pipe may take to end by itself.
 const END_AFTER_CLOSING: Duration = Duration::from_millis(500);
 
-/// After this time a sender that has answered, and is not hung, is started again without a growing pause.
+/// After this time a sender that has answered, and is not hung, is started again without a growing
+/// pause.
 pub(super) const SOUND: Duration = Duration::from_secs(10);
 
-/// The longest pause before a token of a failed trial is retried; random, so that the next trial begins with another.
+/// The longest pause before a token of a failed trial is retried; random, so that the next trial
+/// begins with another.
 const SHUFFLE: Duration = Duration::from_secs(1);
 
 pub(super) struct RunningSender {
@@ -81,7 +83,8 @@ impl Sender {
         if is_due(self.pending.silent_at()) {
             self.end(Some(format!("is ended: it has answered nothing for {timeout}")), true, now);
         } else if is_due(self.pending.forgotten_at()) {
-            let reason = format!("the sender answered later batches, but not this one for {timeout}");
+            let reason =
+                format!("the sender answered later batches, but not this one for {timeout}");
             let given_up = self.pending.give_up_forgotten(now, &Nack::Failed { reason });
             let message = "the sender has forgotten batches; their tokens are tried again";
             tracing::warn!(event = "batches_forgotten", count = given_up.len(), "{message}");
@@ -97,17 +100,23 @@ impl Sender {
 
     /// When [`act`](Self::act) has something to do without an event.
     pub(super) fn due_at(&self) -> Option<Instant> {
-        let Some(running) = &self.running else { return self.closing.is_none().then_some(self.start_at) };
+        let Some(running) = &self.running else {
+            return self.closing.is_none().then_some(self.start_at);
+        };
         if let Some(ending) = &running.ending {
             return ending.kill_at;
         }
         let warm_at = (!running.is_warmed_up).then_some(running.started_at + WARM_UP);
         let (silent, forgotten) = (self.pending.silent_at(), self.pending.forgotten_at());
         let closed = self.closed_pipe().map(|(_, end_at)| end_at);
-        [warm_at, silent, forgotten, closed, self.closing, self.circuit.due_at()].into_iter().flatten().min()
+        [warm_at, silent, forgotten, closed, self.closing, self.circuit.due_at()]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
-    /// Reads what a silent sender has written meanwhile: after the collector was frozen, answers are in the pipe.
+    /// Reads what a silent sender has written meanwhile: after the collector was frozen, answers
+    /// are in the pipe.
     pub(super) async fn read_if_silent(&mut self) {
         let until = tokio::time::Instant::now() + LAST_READ;
         while self.pending.silent_at().is_some_and(|time| time <= Instant::now())
@@ -119,7 +128,8 @@ impl Sender {
         }
     }
 
-    /// A closed pipe for which the sender is to be ended, and when: its output, or its input once it has answered everything.
+    /// A closed pipe for which the sender is to be ended, and when: its output, or its input once
+    /// it has answered everything.
     fn closed_pipe(&self) -> Option<(&'static str, Instant)> {
         let running = self.running.as_ref().filter(|_| self.closing.is_none())?;
         let end_at = running.closed_at? + END_AFTER_CLOSING;
@@ -133,7 +143,12 @@ impl Sender {
         match Process::start(&self.command) {
             Ok(process) => {
                 let (id, sender) = (process.group.map(Pid::as_raw_pid), self.command.name());
-                tracing::debug!(event = "sender_started", process = id, sender, "the sender is started");
+                tracing::debug!(
+                    event = "sender_started",
+                    process = id,
+                    sender,
+                    "the sender is started"
+                );
                 self.running = Some(Box::new(RunningSender {
                     process,
                     started_at: now,
@@ -162,7 +177,8 @@ impl Sender {
         let cause = running.ending.and_then(|ending| ending.cause);
         let cause = cause.unwrap_or_else(|| format!("has ended ({status})"));
         let was_on_trial = !running.has_answered && self.closing.is_none();
-        // A hang is a failed attempt of the tokens; otherwise the sender would get them again and again.
+        // A hang is a failed attempt of the tokens; otherwise the sender would get them again and
+        // again.
         let nack = if is_hung || (was_on_trial && self.pending.is_single_token()) {
             Nack::Failed { reason: format!("the sender {cause}") }
         } else {
@@ -231,7 +247,8 @@ impl Sender {
             Ok(applied) => applied,
             Err(reason) => return self.log_ignored(reason, batch, None, now),
         };
-        let repeated = "it repeats verdicts; the first one counts, and within an answer the most careful one";
+        let repeated =
+            "it repeats verdicts; the first one counts, and within an answer the most careful one";
         let foreign = "it is for tokens that are not in the batch";
         for (count, reason) in [(applied.foreign, foreign), (applied.repeated, repeated)] {
             if count > 0 {
@@ -263,9 +280,14 @@ impl Sender {
             CircuitState::Open(_) => {
                 self.cancel_unsent();
                 let cause = match (&answer.unavailable, answer.retry.first()) {
-                    (Some(unavailable), _) => format!("the sender is unavailable: {}", unavailable.reason),
+                    (Some(unavailable), _) => {
+                        format!("the sender is unavailable: {}", unavailable.reason)
+                    }
                     (None, Some(token)) => {
-                        format!("the sender refuses everything, as if it were unavailable: {}", token.reason)
+                        format!(
+                            "the sender refuses everything, as if it were unavailable: {}",
+                            token.reason
+                        )
                     }
                     // For a batch that was in flight.
                     (None, None) => return,
@@ -276,7 +298,8 @@ impl Sender {
         }
     }
 
-    /// Converts nacks that are the whole sender's fault to `Unavailable`, which is no failed attempt of a token.
+    /// Converts nacks that are the whole sender's fault to `Unavailable`, which is no failed
+    /// attempt of a token.
     fn excuse_tokens(&self, ack: &mut Ack, was_on_trial: bool) {
         for (_, nack) in &mut ack.nacks {
             match nack {
@@ -285,14 +308,22 @@ impl Sender {
                     *nack = Nack::Unavailable { after, reason: std::mem::take(reason) };
                 }
                 // So that the next trial is of other tokens, or begins with another one.
-                Nack::Unavailable { after, .. } if was_on_trial => *after = Some(random_part(SHUFFLE)),
+                Nack::Unavailable { after, .. } if was_on_trial => {
+                    *after = Some(random_part(SHUFFLE))
+                }
                 _ => {}
             }
         }
     }
 
     /// Logs what is ignored: the whole line, or its verdicts on `count` tokens.
-    fn log_ignored(&mut self, reason: &str, batch: Option<BatchId>, count: Option<usize>, now: Instant) {
+    fn log_ignored(
+        &mut self,
+        reason: &str,
+        batch: Option<BatchId>,
+        count: Option<usize>,
+        now: Instant,
+    ) {
         if let Some(others) = self.ignored_answers.admit(now) {
             tracing::warn!(
                 event = "answer_ignored",
@@ -308,7 +339,8 @@ impl Sender {
     /// Logs the tokens of which nobody knows whether they were sent.
     fn log_doubtful(&mut self, ack: &Ack, now: Instant) {
         let doubtful = ack.nacks.iter().filter(|(_, nack)| matches!(nack, Nack::InDoubt { .. }));
-        let doubtful: Vec<_> = doubtful.filter_map(|(id, nack)| Some((*id, nack.reason()?))).collect();
+        let doubtful: Vec<_> =
+            doubtful.filter_map(|(id, nack)| Some((*id, nack.reason()?))).collect();
         if !doubtful.is_empty()
             && let Some(others) = self.doubtful_tokens.admit(now)
         {
@@ -323,10 +355,12 @@ impl Sender {
         }
     }
 
-    /// Logs the tokens that the sender refused for now. Dead letters are logged by the queue, which decides on them.
+    /// Logs the tokens that the sender refused for now. Dead letters are logged by the queue, which
+    /// decides on them.
     fn log_refused(&mut self, ack: &Ack, now: Instant) {
         let refused = ack.nacks.iter().filter(|(_, nack)| matches!(nack, Nack::Refused { .. }));
-        let refused: Vec<_> = refused.filter_map(|(id, nack)| Some((*id, nack.reason()?))).collect();
+        let refused: Vec<_> =
+            refused.filter_map(|(id, nack)| Some((*id, nack.reason()?))).collect();
         if !refused.is_empty()
             && let Some(others) = self.refused_tokens.admit(now)
         {

@@ -1,4 +1,5 @@
-//! A sender's process, its pipes and its end, as far as no database is needed; see `tests/tests/database/sender`.
+//! A sender's process, its pipes and its end, as far as no database is needed; see
+//! `tests/tests/database/sender`.
 
 use super::*;
 use tokio::time::timeout;
@@ -19,7 +20,8 @@ fn line(batch: u128, ids: &[i64]) -> Line {
 
 /// A sender that has been given its first batch, of token 5.
 async fn with_batch(script: &str, timeout: Duration) -> Sender {
-    let command = SenderCommand::parse(&format!("bash -c {}", shlex::try_quote(script).unwrap())).unwrap();
+    let command =
+        SenderCommand::parse(&format!("bash -c {}", shlex::try_quote(script).unwrap())).unwrap();
     let mut sender = Sender::new(command, timeout);
     until(&mut sender, |sender| sender.readiness() == Readiness::OneToken).await;
     sender.send(line(1, &[5]));
@@ -70,7 +72,8 @@ async fn a_new_sender_gets_nothing_but_one_token() {
 
 #[tokio::test]
 async fn answers_in_the_pipe_are_read_before_a_sender_is_taken_for_silent() {
-    let mut sender = past_trial(&format!("{ANSWER_ONE}; sleep 0.1; {ANSWER_ONE}; sleep 1000"), SHORT).await;
+    let mut sender =
+        past_trial(&format!("{ANSWER_ONE}; sleep 0.1; {ANSWER_ONE}; sleep 1000"), SHORT).await;
     sender.send(line(2, &[6]));
     while sender.pending.len() == 0 {
         timeout(Duration::from_millis(20), sender.changed()).await.ok();

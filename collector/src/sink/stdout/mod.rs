@@ -1,18 +1,21 @@
 //! Lines to standard output.
 //!
-//! A thread writes, because a write to a full pipe blocks until the reader reads. A line counts as taken:
-//! - on a pipe, when its last byte has left the kernel's buffer: `FIONREAD` is what is left there. What is in that buffer
-//!   when the reader ends is lost, and not taken;
+//! A thread writes, because a write to a full pipe blocks until the reader reads. A line counts as
+//! taken:
+//! - on a pipe, when its last byte has left the kernel's buffer: `FIONREAD` is what is left there.
+//!   What is in that buffer when the reader ends is lost, and not taken;
 //! - in a regular file, when it is on the disk;
-//! - on a terminal, socket or device, when it is written. A device that discards its input is refused.
+//! - on a terminal, socket or device, when it is written. A device that discards its input is
+//!   refused.
 //!
 //! # Lines that are cut short
-//! A pipe can outlive the process that writes to it. A part of a line and the next collector's first line must not become one,
-//! or a reader would lose both. So:
-//! - A line is written to a pipe in one piece, once there is room for all of it. The kernel does not interrupt a write
-//!   that need not wait, not even for `SIGKILL`. The pipe is enlarged for a line that is larger, up to a megabyte.
-//! - A line that is larger still is written in parts, and a full disk cuts any line to a file. So a line feed precedes the
-//!   first line if the pipe or file is not empty at the start.
+//! A pipe can outlive the process that writes to it. A part of a line and the next collector's
+//! first line must not become one, or a reader would lose both. So:
+//! - A line is written to a pipe in one piece, once there is room for all of it. The kernel does
+//!   not interrupt a write that need not wait, not even for `SIGKILL`. The pipe is enlarged for a
+//!   line that is larger, up to a megabyte.
+//! - A line that is larger still is written in parts, and a full disk cuts any line to a file. So a
+//!   line feed precedes the first line if the pipe or file is not empty at the start.
 
 mod writer;
 
@@ -33,12 +36,14 @@ use crate::line::Line;
 use crate::queue::{BatchId, Nack};
 use writer::{LineQueue, WriteProgress, Writer};
 
-/// How long the reader gets at the end. With the last settlement it is below the ten seconds after which containers are killed.
+/// How long the reader gets at the end. With the last settlement it is below the ten seconds after
+/// which containers are killed.
 const GRACE: Duration = Duration::from_secs(6);
 
 /// Standard output, or another file in its place. Not `Debug`: lines hold addresses and tokens.
 pub(crate) struct Stdout {
-    /// What was sent and neither taken nor cancelled, the oldest first, without bytes, and when it was sent.
+    /// What was sent and neither taken nor cancelled, the oldest first, without bytes, and when it
+    /// was sent.
     in_flight: VecDeque<(Line, Instant)>,
     abandoned: Vec<Ack>,
     unsent: Vec<BatchId>,
@@ -105,7 +110,8 @@ impl Sink for Stdout {
     }
 
     fn cancel_unsent(&mut self) {
-        // While the queue is locked no line is begun, so exactly the last ones of `in_flight` are cancelled.
+        // While the queue is locked no line is begun, so exactly the last ones of `in_flight` are
+        // cancelled.
         let count = mem::take(&mut self.queue.lock().lines).len();
         let first = self.in_flight.len().checked_sub(count).expect("every waiting line was sent");
         self.unsent.extend(self.in_flight.drain(first..).map(|(line, _)| line.batch));

@@ -17,7 +17,8 @@ use tokio_util::bytes::{Buf as _, Bytes};
 
 use crate::sink::SinkError;
 
-/// The pauses between two checks of what is left in a pipe. A fast reader empties a full one in less than the shortest.
+/// The pauses between two checks of what is left in a pipe. A fast reader empties a full one in
+/// less than the shortest.
 const SHORTEST_PAUSE: Duration = Duration::from_micros(200);
 pub(super) const LONGEST_PAUSE: Duration = Duration::from_millis(25);
 
@@ -31,8 +32,8 @@ const LARGEST_PIPE: usize = 1 << 20;
 pub(crate) enum StartError {
     /// A closed standard output too, in whose place Rust opens the null device before `main`.
     #[error(
-        "standard output is closed or discards what is written to it, and every mail would be lost; connect it to what \
-         sends the mails: `mailroom collect | send-mails`"
+        "standard output is closed or discards what is written to it, and every mail would be \
+         lost; connect it to what sends the mails: `mailroom collect | send-mails`"
     )]
     Discards,
     #[error("cannot start writing to standard output: {0}")]
@@ -68,7 +69,8 @@ impl LineQueue {
     }
 }
 
-/// What the thread reports: how many lines are taken, and why no more can be. It reports, too, when it begins a line.
+/// What the thread reports: how many lines are taken, and why no more can be. It reports, too, when
+/// it begins a line.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct WriteProgress {
     pub(super) taken: usize,
@@ -86,7 +88,8 @@ enum OutputKind {
 pub(super) struct Writer {
     output: OwnedFd,
     kind: OutputKind,
-    /// Whether a line feed precedes the first line, because the output may end in the middle of another line.
+    /// Whether a line feed precedes the first line, because the output may end in the middle of
+    /// another line.
     needs_line_feed: bool,
     queue: Arc<LineQueue>,
     progress: watch::Sender<WriteProgress>,
@@ -152,10 +155,12 @@ impl Writer {
         }
     }
 
-    /// Waits until the output can take more (if there is more), a line was sent, or `pause` is over; returns whether it can.
+    /// Waits until the output can take more (if there is more), a line was sent, or `pause` is
+    /// over; returns whether it can.
     fn wait(&self, has_more: bool, pause: Option<Duration>) -> Result<bool, SinkError> {
         let events = if has_more { PollFlags::OUT } else { PollFlags::empty() };
-        let mut files = [PollFd::new(&self.output, events), PollFd::new(&self.queue.wake, PollFlags::IN)];
+        let mut files =
+            [PollFd::new(&self.output, events), PollFd::new(&self.queue.wake, PollFlags::IN)];
         let pause = pause.map(|pause| Timespec::try_from(pause).expect("a pause is short"));
         match poll(&mut files, pause.as_ref()) {
             Ok(_) | Err(Errno::INTR) => {}
@@ -197,7 +202,8 @@ impl Writer {
         let mut waiting = self.queue.lock();
         let Some(length) = waiting.lines.front().map(Vec::len) else { return Ok(false) };
         let Some(part) = self.part(length)? else { return Ok(false) };
-        let mut line = waiting.lines.pop_front().expect("the queue is locked since its front was seen");
+        let mut line =
+            waiting.lines.pop_front().expect("the queue is locked since its front was seen");
         drop(waiting);
         if mem::take(&mut self.needs_line_feed) {
             line.insert(0, b'\n');
@@ -207,7 +213,8 @@ impl Writer {
         Ok(true)
     }
 
-    /// How much of a line can be written at once: all, if the pipe is or can be made large enough; `None` while it is too full.
+    /// How much of a line can be written at once: all, if the pipe is or can be made large enough;
+    /// `None` while it is too full.
     fn part(&self, length: usize) -> Result<Option<usize>, Errno> {
         let length = length + usize::from(self.needs_line_feed);
         // A writable pipe always takes this much in one piece.
@@ -227,8 +234,8 @@ impl Writer {
             return Ok(Some(PIPE_BUF));
         }
         let unread = usize::try_from(ioctl_fionread(&self.output)?).unwrap_or(usize::MAX);
-        // A write begins a new page where it does not fit into the last one, so two pages in a row hold more than one
-        // page of bytes, except that the first may have been read in part.
+        // A write begins a new page where it does not fit into the last one, so two pages in a row
+        // hold more than one page of bytes, except that the first may have been read in part.
         let used = if unread == 0 { 0 } else { 2 * (unread / page) + 2 };
         Ok((used + needed <= pages).then_some(usize::MAX))
     }
@@ -262,7 +269,8 @@ impl Writer {
     fn synced_bytes(&mut self, outcome: Result<(), Errno>) -> Result<u64, SinkError> {
         match outcome {
             Err(errno @ (Errno::IO | Errno::NOSPC | Errno::DQUOT)) => {
-                // The kernel reports once what it could not write, and drops it. So none of these lines may ever be counted.
+                // The kernel reports once what it could not write, and drops it. So none of these
+                // lines may ever be counted.
                 self.ends.clear();
                 Err(errno.into())
             }
@@ -285,7 +293,8 @@ mod tests {
             let queue = Arc::new(LineQueue::new().unwrap());
             queue.lock().lines.push_back(b"one\n".to_vec());
             let (progress, receiver) = watch::channel(WriteProgress::default());
-            let mut writer = Writer::new(tempfile::tempfile().unwrap().into(), queue, progress).unwrap();
+            let mut writer =
+                Writer::new(tempfile::tempfile().unwrap().into(), queue, progress).unwrap();
             writer.write().unwrap();
             assert_eq!((writer.written, writer.ends.len()), (4, 1));
             if let Some(errno) = failure {

@@ -19,8 +19,8 @@ fn accept(journal: &Journal, numbers: impl Iterator<Item = u128>, expires_at: i6
 /// The files of a folder and what is in them.
 fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap());
-    let named =
-        entries.map(|entry| (entry.file_name().into_string().unwrap(), fs::read(entry.path()).unwrap()));
+    let named = entries
+        .map(|entry| (entry.file_name().into_string().unwrap(), fs::read(entry.path()).unwrap()));
     named.filter(|(name, _)| name != "journal.lock").collect()
 }
 
@@ -41,7 +41,8 @@ fn memory_holds_recent_keys_alone_and_every_accepted_key_is_known_also_after_a_r
         assert!(tried(&journal, hashed(5_000)));
         let files = files(folder.path());
         assert_eq!(files.keys().collect::<Vec<_>>(), ["journal", "journal.table-20"]);
-        let mode = fs::metadata(folder.path().join("journal.table-20")).unwrap().permissions().mode();
+        let mode =
+            fs::metadata(folder.path().join("journal.table-20")).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
         assert!(files["journal"].len() < 100_000, "accepted keys are in one of the two files");
         drop(journal);
@@ -71,7 +72,10 @@ fn a_key_is_found_wherever_it_is_and_no_other_one() {
                 let key = place(number);
                 assert!(table.contains(Key::of_number(key)).unwrap(), "{number} of {count}");
                 for other in [key.wrapping_sub(1), key.wrapping_add(1)] {
-                    assert!(!table.contains(Key::of_number(other)).unwrap(), "beside {number} of {count}");
+                    assert!(
+                        !table.contains(Key::of_number(other)).unwrap(),
+                        "beside {number} of {count}"
+                    );
                 }
             }
             for edge in [0, u128::MAX] {
@@ -117,8 +121,10 @@ fn stop_the_writing_of_a_table(now: i64) {
     };
     // The new table is written, then the new journal under another name.
     unfinished(&before, "journal.table-2", &after["journal.table-2"]);
-    let with_table =
-        before.clone().into_iter().chain([("journal.table-2".to_owned(), after["journal.table-2"].clone())]);
+    let with_table = before
+        .clone()
+        .into_iter()
+        .chain([("journal.table-2".to_owned(), after["journal.table-2"].clone())]);
     unfinished(&with_table.collect(), "journal.new", &after["journal"]);
     // The journal has its name, and the old table is still there.
     unfinished(&after, "journal.table-1", &before["journal.table-1"]);
@@ -131,7 +137,10 @@ fn stop_the_writing_of_a_table(now: i64) {
             let journal = Journal::open_with(&folder.path().join("journal"), now, most).unwrap();
             let known_from = if now == NOW { 0 } else { 300 };
             assert!((known_from..700).all(|key| accepted(&journal, hashed(key))), "{number}");
-            assert!(tried(&journal, hashed(700)) && known(&journal, hashed(701)).is_none(), "{number}");
+            assert!(
+                tried(&journal, hashed(700)) && known(&journal, hashed(701)).is_none(),
+                "{number}"
+            );
             let has_table = now == NOW || most == 200 || state["journal"] == after["journal"];
             assert_eq!(files(folder.path()).len(), 1 + usize::from(has_table), "{number}");
         }

@@ -52,18 +52,24 @@ impl Rule {
                 first..=first + 99
             }
             [b'2'..=b'5', b'0'..=b'9', b'0'..=b'9'] => {
-                let status = bytes.iter().fold(0, |status, digit| status * 10 + u16::from(digit - b'0'));
+                let status =
+                    bytes.iter().fold(0, |status, digit| status * 10 + u16::from(digit - b'0'));
                 status..=status
             }
             _ => {
-                return Err("a status of answers must be like \"409\" or \"4xx\", from 200 to 599".to_owned());
+                return Err("a status of answers must be like \"409\" or \"4xx\", from 200 to 599"
+                    .to_owned());
             }
         };
         let value = match (&config.pointer, &config.equals) {
             (None, None) => None,
-            (Some(pointer), Some(value)) if is_pointer(pointer) => Some((pointer.clone(), value.clone())),
+            (Some(pointer), Some(value)) if is_pointer(pointer) => {
+                Some((pointer.clone(), value.clone()))
+            }
             (Some(_), Some(_)) => {
-                return Err("a pointer of answers must be like \"/error/code\" (RFC 6901)".to_owned());
+                return Err(
+                    "a pointer of answers must be like \"/error/code\" (RFC 6901)".to_owned()
+                );
             }
             _ => return Err("answers need both pointer and equals, or none of them".to_owned()),
         };

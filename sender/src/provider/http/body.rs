@@ -50,7 +50,8 @@ impl Body {
                 .map_err(|error| format!("cannot be filled in: {}", one_line(&error)))?;
             serde_json::from_str::<IgnoredAny>(&rendered).map_err(|error| {
                 format!(
-                    "makes no JSON, as line {} shows; an expression such as {{{{ to }}}} writes its own quotes",
+                    "makes no JSON, as line {} shows; an expression such as {{{{ to }}}} writes \
+                     its own quotes",
                     error.line()
                 )
             })?;
@@ -63,9 +64,11 @@ impl Body {
     /// # Errors
     /// If there is none: a template with conditions can fail for a mail that is like no sample.
     pub(super) fn render(&self, mail: &Mail) -> Result<String, String> {
-        let body = self.try_render(mail).map_err(|_| "the body of the request cannot be filled in")?;
+        let body =
+            self.try_render(mail).map_err(|_| "the body of the request cannot be filled in")?;
         // The words of the parser would repeat the mail.
-        serde_json::from_str::<IgnoredAny>(&body).map_err(|_| "the body of the request is no JSON")?;
+        serde_json::from_str::<IgnoredAny>(&body)
+            .map_err(|_| "the body of the request is no JSON")?;
         Ok(body)
     }
 
@@ -135,7 +138,8 @@ mod tests {
             format!("{{% autoescape 'html' %}}{GOOD}{{% endautoescape %}}"),
         ] {
             let mut mail = sample(Some("help@example.org"));
-            mail.text = "\", \"bcc\": \"victim@x.test\u{0}\u{7f}\u{2028}</script>{{ key }}".to_owned();
+            mail.text =
+                "\", \"bcc\": \"victim@x.test\u{0}\u{7f}\u{2028}</script>{{ key }}".to_owned();
             let found: serde_json::Value =
                 serde_json::from_str(&body(&text).unwrap().render(&mail).unwrap()).unwrap();
             let expected = json!({
@@ -149,7 +153,8 @@ mod tests {
 
     #[test]
     fn a_mail_that_makes_no_json_gets_no_body() {
-        let body = body(&format!("{{% if text|length > 100 %}}{{% else %}}{GOOD}{{% endif %}}")).unwrap();
+        let body =
+            body(&format!("{{% if text|length > 100 %}}{{% else %}}{GOOD}{{% endif %}}")).unwrap();
         let mut mail = sample(None);
         mail.text = "x".repeat(101);
         assert!(body.render(&mail).unwrap_err().contains("no JSON"));

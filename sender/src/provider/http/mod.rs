@@ -126,7 +126,8 @@ pub(super) fn of(config: &HttpConfig) -> Result<Client<Http>, Error> {
 /// Whether the headers can be sent together with those that every request has.
 fn check_headers(config: &HttpConfig) -> Result<(), String> {
     let mut seen = Vec::new();
-    let names = config.headers.keys().chain(config.secret_headers.keys()).chain(&config.idempotency_header);
+    let names =
+        config.headers.keys().chain(config.secret_headers.keys()).chain(&config.idempotency_header);
     for name in names {
         let parsed = HeaderName::from_bytes(name.as_bytes());
         let Ok(parsed) = parsed else {
@@ -151,9 +152,13 @@ fn check_headers(config: &HttpConfig) -> Result<(), String> {
         seen.push(parsed);
     }
     for name in config.headers.keys().map(|name| name.to_ascii_lowercase()) {
-        if ["authorization", "cookie", "secret", "token", "api-key"].iter().any(|part| name.contains(part)) {
+        if ["authorization", "cookie", "secret", "token", "api-key"]
+            .iter()
+            .any(|part| name.contains(part))
+        {
             return Err(format!(
-                "the header {name} holds a secret: put it into a file and name that in [http.secret_headers.{name}]"
+                "the header {name} holds a secret: put it into a file and name that in \
+                 [http.secret_headers.{name}]"
             ));
         }
     }

@@ -86,7 +86,8 @@ fn document() -> String {
         writeln!(text, "{}", line(row)).unwrap();
     }
     for words in known::ALL {
-        let list = words.list.iter().map(|word| word.replace('*', "…")).collect::<Vec<_>>().join("; ");
+        let list =
+            words.list.iter().map(|word| word.replace('*', "…")).collect::<Vec<_>>().join("; ");
         write!(text, "\n{}\n", wrapped(&format!("*{}*: {list}.", words.name))).unwrap();
     }
     text
@@ -103,6 +104,7 @@ fn the_documentation_has_the_rows_of_the_table() {
     } else {
         assert!(shown == document(), "run this test with UPDATE=1 to write the table anew");
     }
-    let used: BTreeSet<_> = ROWS.iter().filter_map(|row| row.words).map(|words| words.name).collect();
+    let used: BTreeSet<_> =
+        ROWS.iter().filter_map(|row| row.words).map(|words| words.name).collect();
     assert_eq!(used, known::ALL.iter().map(|words| words.name).collect());
 }

@@ -91,7 +91,8 @@ pub(super) const NO_DELIVERY: &Words = &Words {
     ],
 };
 
-/// The server has asked the recipient's server. What follows are the words of that one, which a stranger may have chosen.
+/// The server has asked the recipient's server. What follows are the words of that one, which a
+/// stranger may have chosen.
 pub(super) const SECOND_HAND: &Words = &Words {
     name: "second hand",
     list: &[
@@ -398,8 +399,10 @@ pub(super) const FULL: &Words = &Words {
 };
 
 /// The recipient does not want this sender.
-pub(super) const PERSONAL: &Words =
-    &Words { name: "own choice", list: &["resolver.rst", "recipient preferences", "recipient's list"] };
+pub(super) const PERSONAL: &Words = &Words {
+    name: "own choice",
+    list: &["resolver.rst", "recipient preferences", "recipient's list"],
+};
 
 /// All of them, in the order of the documentation.
 #[cfg(test)]

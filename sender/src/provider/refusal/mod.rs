@@ -1,8 +1,8 @@
 //! Whose fault a refusal is: the recipient's, the mail's, or ours.
 //!
-//! One table decides for mail servers and HTTP APIs alike (`table`): the step at which the refusal came,
-//! its code, its enhanced code and, where these are silent, known words. What the table cannot place is
-//! left to the guard, which compares refusals of several recipients.
+//! One table decides for mail servers and HTTP APIs alike (`table`): the step at which the refusal
+//! came, its code, its enhanced code and, where these are silent, known words. What the table
+//! cannot place is left to the guard, which compares refusals of several recipients.
 
 mod known;
 mod table;
@@ -77,7 +77,9 @@ pub(crate) struct Said<'a> {
 pub(crate) fn judge(said: &Said<'_>) -> Meaning {
     let text = words::simplify(said.text, said.recipient);
     let enhanced = words::enhanced_code(said.text);
-    ROWS.iter().find(|row| fits(row, said, enhanced, &text)).map_or(Meaning::Unplaced, |row| row.meaning)
+    ROWS.iter()
+        .find(|row| fits(row, said, enhanced, &text))
+        .map_or(Meaning::Unplaced, |row| row.meaning)
 }
 
 /// The verdict of a refusal, with a reason for people, and the pause that was asked for.
@@ -95,7 +97,8 @@ pub(crate) fn verdict(said: &Said<'_>, after: Option<Duration>, reason: String) 
 
 fn fits(row: &Row, said: &Said<'_>, enhanced: Option<(u16, u16)>, text: &str) -> bool {
     let is_code = |codes: &Codes| codes.contains(said.code);
-    let is_enhanced = |pattern: &&str| enhanced.is_some_and(|code| words::is_enhanced(pattern, code));
+    let is_enhanced =
+        |pattern: &&str| enhanced.is_some_and(|code| words::is_enhanced(pattern, code));
     row.steps.contains(&said.step)
         && row.codes.iter().any(is_code)
         && (row.names.is_empty() || row.names.contains(&said.name))

@@ -43,7 +43,8 @@ const MAIL: &[Step] = &[Step::Sender, Step::SenderUtf8];
 const RCPT: &[Step] = &[Step::Recipient];
 const CONTENT: &[Step] = &[Step::Data, Step::Content];
 const AFTER_MAIL: &[Step] = &[Step::Recipient, Step::Data, Step::Content];
-const DIALOGUE: &[Step] = &[Step::Sender, Step::SenderUtf8, Step::Recipient, Step::Data, Step::Content];
+const DIALOGUE: &[Step] =
+    &[Step::Sender, Step::SenderUtf8, Step::Recipient, Step::Data, Step::Content];
 /// Also the words that an HTTP API passes on.
 const EVERYWHERE: &[Step] = &[
     Step::Sender,
@@ -162,7 +163,11 @@ pub(crate) const ROWS: &[Row] = &[
     row(RESEND, &[one(401), one(403), one(429)], Ours),
     row(RESEND, &[one(409)], Mail).names(&["invalid_idempotent_request"]),
     row(RESEND, &[one(400), one(422), one(451)], Unplaced),
-    row(SES, &[one(400)], Unplaced).names(&["BadRequestException", "MessageRejected", "ValidationException"]),
+    row(SES, &[one(400)], Unplaced).names(&[
+        "BadRequestException",
+        "MessageRejected",
+        "ValidationException",
+    ]),
     row(SES, &[one(400)], Ours).names(&[
         "AccountSuspendedException",
         "LimitExceededException",

@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 /// The longest signature, in bytes.
 const LONGEST_SIGNATURE: usize = 200;
 
-/// The text in lower case, with single spaces and without addresses: what a stranger chose as his address
-/// must not decide whose fault a refusal is.
+/// The text in lower case, with single spaces and without addresses: what a stranger chose as his
+/// address must not decide whose fault a refusal is.
 pub(super) fn simplify(text: &str, recipient: &str) -> String {
     let mut text = without_brackets(&text.to_lowercase());
     let recipient = recipient.to_lowercase();
@@ -54,13 +54,15 @@ pub(super) fn has(text: &str, pattern: &str) -> bool {
     })
 }
 
-/// Subject and detail of the enhanced code (RFC 3463) in a text: at its beginning or after `#` or `(`, as
-/// qmail and others write it. Its class is not read: the basic code counts.
+/// Subject and detail of the enhanced code (RFC 3463) in a text: at its beginning or after `#` or
+/// `(`, as qmail and others write it. Its class is not read: the basic code counts.
 pub(super) fn enhanced_code(text: &str) -> Option<(u16, u16)> {
     let mut words = text.split_whitespace();
     let first = words.next().and_then(parse);
     first.or_else(|| {
-        words.take(40).find_map(|word| parse(word.strip_prefix('(').unwrap_or(word).strip_prefix('#')?))
+        words
+            .take(40)
+            .find_map(|word| parse(word.strip_prefix('(').unwrap_or(word).strip_prefix('#')?))
     })
 }
 
@@ -153,7 +155,9 @@ mod tests {
             assert_eq!(is_enhanced(pattern, code), fits, "{pattern}");
         }
         assert!(has("client host 1.2.3.4 blocked using x", "client host*blocked"));
-        assert!(!has("blocked client host", "client host*blocked") && has("a", "a") && !has("", "a"));
+        assert!(
+            !has("blocked client host", "client host*blocked") && has("a", "a") && !has("", "a")
+        );
     }
 
     #[test]

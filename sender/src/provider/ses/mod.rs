@@ -1,4 +1,5 @@
-//! Amazon SES, by `SendEmail` of its API v2. It has no idempotency keys: what is promised is what SMTP can promise.
+//! Amazon SES, by `SendEmail` of its API v2. It has no idempotency keys: what is promised is what
+//! SMTP can promise.
 
 mod signature;
 
@@ -52,8 +53,9 @@ pub(crate) struct SesConfig {
 
 impl SesConfig {
     pub(crate) fn make_paths_relative_to(&mut self, folder: &Path) {
-        for path in
-            [&mut self.ca_file, &mut self.key_file, &mut self.session_token_file].into_iter().flatten()
+        for path in [&mut self.ca_file, &mut self.key_file, &mut self.session_token_file]
+            .into_iter()
+            .flatten()
         {
             *path = folder.join(&*path);
         }
@@ -73,9 +75,11 @@ pub(super) fn of(config: &SesConfig) -> Result<Client<Ses>, Error> {
         (1..=128).contains(&text.len()) && text.bytes().all(is_plain)
     };
     let set = config.configuration_set.as_deref();
-    for (name, value) in
-        [("region", Some(&*config.region)), ("key_id", Some(&*config.key_id)), ("configuration_set", set)]
-    {
+    for (name, value) in [
+        ("region", Some(&*config.region)),
+        ("key_id", Some(&*config.key_id)),
+        ("configuration_set", set),
+    ] {
         if !value.is_none_or(is_name) {
             return Err(Error::configuration(format!(
                 "[ses] {name} must consist of 1 to 128 letters, digits, hyphens and underscores"
@@ -95,10 +99,11 @@ pub(super) fn of(config: &SesConfig) -> Result<Client<Ses>, Error> {
         rate: config.rate,
     };
     let secret = api::key(NAME, config.key_file.as_deref(), config.key_variable.as_deref())?;
-    let token = match (config.session_token_file.as_deref(), config.session_token_variable.as_deref()) {
-        (None, None) => None,
-        (file, variable) => Some(api::in_header("[ses] session_token", file, variable)?),
-    };
+    let token =
+        match (config.session_token_file.as_deref(), config.session_token_variable.as_deref()) {
+            (None, None) => None,
+            (file, variable) => Some(api::in_header("[ses] session_token", file, variable)?),
+        };
     let ses = Ses {
         credentials: Credentials { id: config.key_id.clone(), secret, token },
         region: config.region.clone(),
@@ -116,7 +121,8 @@ impl Api for Ses {
             content_type: Some(JSON),
             body: request.body.as_bytes(),
         };
-        let (date, authorization) = self.credentials.sign(&signed, &self.region, "ses", SystemTime::now());
+        let (date, authorization) =
+            self.credentials.sign(&signed, &self.region, "ses", SystemTime::now());
         let token = self.credentials.token.as_ref();
         [("Content-Type", JSON.to_owned()), ("X-Amz-Date", date), ("Authorization", authorization)]
             .into_iter()
@@ -125,7 +131,8 @@ impl Api for Ses {
             .collect()
     }
 
-    /// The whole mail as MIME, so that it is the one that a mail server would get. Message-ID and Date are those that SES gives it.
+    /// The whole mail as MIME, so that it is the one that a mail server would get. Message-ID and
+    /// Date are those that SES gives it.
     fn body(&self, mail: &Mail) -> Result<String, String> {
         let mut body = json!({
             "Destination": {"ToAddresses": [mail.to.address().to_string()]},
@@ -139,9 +146,12 @@ impl Api for Ses {
 
     fn judge(&self, answer: &Answer) -> Option<Verdict> {
         // `NAME`, `NAME:http://…` or `namespace#NAME`, in the header or in the body.
+        let kind = answer
+            .header("x-amzn-ErrorType")
+            .or_else(|| answer.body["__type"].as_str())
+            .unwrap_or_default();
         let kind =
-            answer.header("x-amzn-ErrorType").or_else(|| answer.body["__type"].as_str()).unwrap_or_default();
-        let kind = kind.split(':').next().unwrap_or_default().rsplit('#').next().unwrap_or_default();
+            kind.split(':').next().unwrap_or_default().rsplit('#').next().unwrap_or_default();
         let is_name = kind.len() <= 100 && kind.bytes().all(|byte| byte.is_ascii_alphanumeric());
         let kind = if is_name { kind } else { "" };
         if answer.status != 400 {
@@ -150,8 +160,11 @@ impl Api for Ses {
         let text = answer.body["message"].as_str().or_else(|| answer.body["Message"].as_str());
         let text = text.unwrap_or_default();
         let is_unverified = kind == "MessageRejected" && text.contains("not verified");
-        let words =
-            if is_unverified { format!("{kind}: an address is not verified") } else { kind.to_owned() };
+        let words = if is_unverified {
+            format!("{kind}: an address is not verified")
+        } else {
+            kind.to_owned()
+        };
         Some(answer.refused(Step::Ses, kind, text, &words))
     }
 }

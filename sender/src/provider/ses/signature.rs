@@ -47,10 +47,14 @@ impl Credentials {
             ("x-amz-date", Some(&now)),
             ("x-amz-security-token", token),
         ];
-        let headers: Vec<_> = headers.iter().filter_map(|(name, value)| Some((*name, (*value)?))).collect();
+        let headers: Vec<_> =
+            headers.iter().filter_map(|(name, value)| Some((*name, (*value)?))).collect();
         let names = headers.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(";");
-        let lines =
-            headers.iter().map(|(name, value)| format!("{name}:{value}\n")).collect::<Vec<_>>().concat();
+        let lines = headers
+            .iter()
+            .map(|(name, value)| format!("{name}:{value}\n"))
+            .collect::<Vec<_>>()
+            .concat();
         let canonical = format!("{method}\n{path}\n\n{lines}\n{names}\n{}", hash(body));
         let scope = format!("{day}/{region}/{service}/aws4_request");
         let to_sign = format!("AWS4-HMAC-SHA256\n{now}\n{scope}\n{}", hash(canonical.as_bytes()));
@@ -82,7 +86,8 @@ fn timestamp(time: SystemTime) -> String {
     let date = httpdate::HttpDate::from(time).to_string();
     // `Sun, 30 Aug 2015 12:36:00 GMT`
     let words: Vec<&str> = date.split([' ', ':']).collect();
-    let months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+    let months =
+        ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
     let month = months.iter().position(|month| *month == words[2]).unwrap_or_default() + 1;
     format!("{}{month:02}{}T{}{}{}Z", words[3], words[1], words[4], words[5], words[6])
 }
@@ -108,7 +113,8 @@ mod tests {
         UNIX_EPOCH + Duration::from_secs(1_440_938_160)
     }
 
-    /// `get-vanilla`, `post-vanilla` and `post-x-www-form-urlencoded` of the test suite that AWS publishes.
+    /// `get-vanilla`, `post-vanilla` and `post-x-www-form-urlencoded` of the test suite that AWS
+    /// publishes.
     #[test]
     fn signatures_are_those_that_aws_publishes() {
         let form = Some("application/x-www-form-urlencoded");
@@ -142,7 +148,8 @@ mod tests {
                 content_type,
                 body: body.as_bytes(),
             };
-            let (date, authorization) = credentials(None).sign(&request, "us-east-1", "service", at());
+            let (date, authorization) =
+                credentials(None).sign(&request, "us-east-1", "service", at());
             assert_eq!(date, "20150830T123600Z");
             let expected = format!(
                 "AWS4-HMAC-SHA256 Credential=AKIDEXAMPLE/20150830/us-east-1/service/aws4_request, \
@@ -173,7 +180,8 @@ mod tests {
             (
                 Some("AQoDYXdzEPT//////////wEXAMPLE+tc764bNrC9SA=="),
                 format!(
-                    "{names};x-amz-security-token, Signature=86f1b3ab83073cc61e17a3b6bd2af19d1ebcb728f7e5c6d8aa5a96dbc319f448"
+                    "{names};x-amz-security-token, \
+                     Signature=86f1b3ab83073cc61e17a3b6bd2af19d1ebcb728f7e5c6d8aa5a96dbc319f448"
                 ),
             ),
         ] {

@@ -44,9 +44,11 @@ enum Mechanism {
 }
 
 /// In the order in which they are tried: PLAIN takes one command.
-const SUPPORTED: [(Mechanism, &str); 2] = [(Mechanism::Plain, "PLAIN"), (Mechanism::Login, "LOGIN")];
+const SUPPORTED: [(Mechanism, &str); 2] =
+    [(Mechanism::Plain, "PLAIN"), (Mechanism::Login, "LOGIN")];
 
-/// Authenticates by one mechanism after the other: one that is offered may be broken, and another one work.
+/// Authenticates by one mechanism after the other: one that is offered may be broken, and another
+/// one work.
 ///
 /// `command` writes a line and reads the reply to it.
 ///
@@ -64,7 +66,9 @@ pub(super) fn authenticate(
         return Err(if offered.is_empty() {
             "the server offers no login (AUTH)".to_owned()
         } else {
-            format!("the server offers the login by {offered} only, and PLAIN and LOGIN are supported")
+            format!(
+                "the server offers the login by {offered} only, and PLAIN and LOGIN are supported"
+            )
         });
     }
     let mut refusals = String::new();
@@ -78,7 +82,8 @@ pub(super) fn authenticate(
         };
         let separator = if refusals.is_empty() { "" } else { "; " };
         let refusal = credentials.redact(&refusal);
-        write!(refusals, "{separator}{refusal} ({name})").expect("a string takes all that is written");
+        write!(refusals, "{separator}{refusal} ({name})")
+            .expect("a string takes all that is written");
         if refusal.starts_with("421") {
             break;
         }
@@ -96,13 +101,15 @@ fn attempt(
         Mechanism::Plain => {
             let plain = credentials.plain();
             let whole = format!("AUTH PLAIN {plain}");
-            // One server in some wants it after a prompt of its own, which is asked for with nothing.
+            // One server in some wants it after a prompt of its own, which is asked for with
+            // nothing.
             let line = if whole.len() > LONGEST_LINE { "AUTH PLAIN".to_owned() } else { whole };
             (line, vec![plain])
         }
         Mechanism::Login => {
             let encode = |text: &str| Base64::encode_string(text.as_bytes());
-            let answers = vec![encode(&credentials.username), encode(credentials.password.expose())];
+            let answers =
+                vec![encode(&credentials.username), encode(credentials.password.expose())];
             ("AUTH LOGIN".to_owned(), answers)
         }
     };
@@ -171,7 +178,10 @@ mod tests {
             assert!(said[1] == "AUTH LOGIN" && outcome.is_ok(), "{said:?} {outcome:?}");
         }
         let (_, outcome) = talk("LOGIN PLAIN", &["535 5.7.8 no", "334", "334", "535 never"]);
-        assert_eq!(outcome, Err("the login is refused: 535 5.7.8 no (PLAIN); 535 never (LOGIN)".into()));
+        assert_eq!(
+            outcome,
+            Err("the login is refused: 535 5.7.8 no (PLAIN); 535 never (LOGIN)".into())
+        );
         let (said, outcome) = talk("LOGIN PLAIN", &["535 no"]);
         assert_eq!((said.len(), outcome), (2, Err("the login is refused: 535 no (PLAIN)".into())));
         let (said, _) = talk("LOGIN PLAIN", &["421 closing", "235"]);
@@ -190,7 +200,9 @@ mod tests {
         let (said, outcome) = talk("CRAM-MD5 XOAUTH2", &[]);
         let reason = outcome.unwrap_err();
         assert!(
-            said.is_empty() && reason.contains("CRAM-MD5 XOAUTH2 only") && reason.contains("PLAIN and LOGIN")
+            said.is_empty()
+                && reason.contains("CRAM-MD5 XOAUTH2 only")
+                && reason.contains("PLAIN and LOGIN")
         );
         assert_eq!(talk("", &[]).1, Err("the server offers no login (AUTH)".into()));
     }
@@ -199,7 +211,11 @@ mod tests {
     fn no_secret_is_repeated() {
         for echo in [format!("500 what is AUTH PLAIN {PLAIN}"), "535 hunter2 is wrong".into()] {
             let reason = talk("PLAIN", &[&echo]).1.unwrap_err();
-            assert!(reason.contains("[secret]") && !reason.contains("hunter2") && !reason.contains(PLAIN));
+            assert!(
+                reason.contains("[secret]")
+                    && !reason.contains("hunter2")
+                    && !reason.contains(PLAIN)
+            );
         }
         let reason = talk("LOGIN", &["334", "334", "535 aHVudGVyMg=="]).1.unwrap_err();
         assert!(reason.contains("[secret]"), "{reason}");

@@ -37,7 +37,8 @@ pub(crate) struct SmtpConfig {
     /// Where bounces go, by an address for each recipient; to `from` unless given.
     return_path: Option<String>,
     return_path_secret_file: Option<PathBuf>,
-    /// The name that the server is greeted with; that of this machine, or its address, unless given.
+    /// The name that the server is greeted with; that of this machine, or its address, unless
+    /// given.
     pub(super) hello: Option<String>,
     /// How many mails it gets in a time; no limit unless given.
     pub(super) rate: Option<Rate>,
@@ -47,12 +48,12 @@ pub(crate) struct SmtpConfig {
     /// Mails until a connection is closed and opened anew, 1 to 10000.
     #[serde(default = "hundred")]
     pub(super) mails_per_connection: u32,
-    /// The time until the server asks for the content, from the look-up of its address on; in seconds, 1
-    /// to 300.
+    /// The time until the server asks for the content, from the look-up of its address on; in
+    /// seconds, 1 to 300.
     #[serde(default = "twenty")]
     timeout_seconds: u64,
-    /// The time for the answer to the final dot, in seconds, 1 to 3600. Whoever does not wait long enough
-    /// sends mails twice (RFC 5321, 4.5.3.2.6).
+    /// The time for the answer to the final dot, in seconds, 1 to 3600. Whoever does not wait long
+    /// enough sends mails twice (RFC 5321, 4.5.3.2.6).
     #[serde(default = "ten_minutes")]
     final_timeout_seconds: u64,
 }
@@ -73,8 +74,8 @@ const fn ten_minutes() -> u64 {
     600
 }
 
-/// How the connection is encrypted. By default from its first byte on (RFC 8314): nothing that is said in
-/// clear before can be changed by somebody on the way.
+/// How the connection is encrypted. By default from its first byte on (RFC 8314): nothing that is
+/// said in clear before can be changed by somebody on the way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum TlsMode {
@@ -107,12 +108,17 @@ impl SmtpConfig {
         ];
         for (name, value, most) in bounds {
             if !(1..=most).contains(&value) {
-                return Err(Error::configuration(format!("[smtp] {name} must be from 1 to {most}")));
+                return Err(Error::configuration(format!(
+                    "[smtp] {name} must be from 1 to {most}"
+                )));
             }
         }
-        let is_word = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic());
+        let is_word =
+            |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic());
         if !is_word(&self.server) || !self.hello.as_deref().is_none_or(is_word) {
-            return Err(Error::configuration("[smtp] server and hello must be names or addresses in ASCII"));
+            return Err(Error::configuration(
+                "[smtp] server and hello must be names or addresses in ASCII",
+            ));
         }
         Ok(())
     }
@@ -142,7 +148,8 @@ impl SmtpConfig {
         let password = Secret::read("[smtp] password", file, self.password_variable.as_deref())?;
         if self.tls == TlsMode::None && !is_loopback(&self.server) {
             return Err(Error::configuration(
-                "[smtp] sends no password without encryption: set tls to \"implicit\" or \"starttls\"",
+                "[smtp] sends no password without encryption: set tls to \"implicit\" or \
+                 \"starttls\"",
             ));
         }
         Ok(Some(Credentials { username: username.clone(), password }))

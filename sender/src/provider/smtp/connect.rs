@@ -37,13 +37,17 @@ impl Smtp {
         Ok(dialogue)
     }
 
-    /// Connects to the first of the addresses that answers. Each has its share of the time, so that a
-    /// silent one leaves some to the next.
-    pub(super) fn connect(&self, addresses: &[SocketAddr], deadline: Instant) -> Result<Dialogue, String> {
+    /// Connects to the first of the addresses that answers. Each has its share of the time, so that
+    /// a silent one leaves some to the next.
+    pub(super) fn connect(
+        &self,
+        addresses: &[SocketAddr],
+        deadline: Instant,
+    ) -> Result<Dialogue, String> {
         let mut fault = "no address".to_owned();
         for (address, left) in addresses.iter().zip((1..=addresses.len()).rev()) {
-            let share =
-                deadline.saturating_duration_since(Instant::now()) / u32::try_from(left).unwrap_or(u32::MAX);
+            let share = deadline.saturating_duration_since(Instant::now())
+                / u32::try_from(left).unwrap_or(u32::MAX);
             match self.greet(address, share.min(LONGEST_CONNECT), Instant::now() + share) {
                 Ok(dialogue) => return Ok(dialogue),
                 Err(reason) => fault = reason,
@@ -52,7 +56,12 @@ impl Smtp {
         Err(format!("no connection: {fault}"))
     }
 
-    fn greet(&self, address: &SocketAddr, patience: Duration, deadline: Instant) -> Result<Dialogue, String> {
+    fn greet(
+        &self,
+        address: &SocketAddr,
+        patience: Duration,
+        deadline: Instant,
+    ) -> Result<Dialogue, String> {
         let mut stream = Stream::connect(address, patience).map_err(|lost| match lost {
             Lost::Late => "no answer in time".to_owned(),
             lost => lost.to_string(),
@@ -73,8 +82,8 @@ impl Smtp {
         if !dialogue.offers.starttls {
             dialogue.quit();
             return Err(
-                "the server offers no STARTTLS, and nothing is sent without encryption; many servers \
-                        have implicit TLS on port 465, for which tls = \"implicit\" is"
+                "the server offers no STARTTLS, and nothing is sent without encryption; many \
+                 servers have implicit TLS on port 465, for which tls = \"implicit\" is"
                     .to_owned(),
             );
         }
@@ -98,9 +107,9 @@ impl Smtp {
 }
 
 /// Replies in clear would be taken for those of the encrypted session.
-const INJECTED: &str = "STARTTLS failed: something follows the server's reply without encryption; somebody on \
-                        the way may be trying to forge the server's answers, so nothing was sent; with tls = \
-                        \"implicit\" that is impossible";
+const INJECTED: &str = "STARTTLS failed: something follows the server's reply without encryption; \
+                        somebody on the way may be trying to forge the server's answers, so \
+                        nothing was sent; with tls = \"implicit\" that is impossible";
 
 /// The server's addresses. The look-up of the system has no limit, so it is left alone after one.
 fn look_up(server: &str, port: u16, deadline: Instant) -> Result<Vec<SocketAddr>, String> {

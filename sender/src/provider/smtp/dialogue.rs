@@ -1,5 +1,5 @@
-//! What is said to a mail server about a mail, command by command: what a reply means depends on the
-//! command.
+//! What is said to a mail server about a mail, command by command: what a reply means depends on
+//! the command.
 
 use std::time::{Duration, Instant};
 
@@ -37,7 +37,8 @@ pub(super) enum Outcome {
     Refused(Step, Reply),
     /// The server was not asked.
     Misfit(Misfit),
-    /// There was no reply at a step before the end of the content: the mail certainly was not accepted.
+    /// There was no reply at a step before the end of the content: the mail certainly was not
+    /// accepted.
     Lost(Step, Lost),
     /// It cannot be recorded that the mail may be accepted, so it was not ended.
     Unrecorded(String),
@@ -84,7 +85,8 @@ impl Dialogue {
     pub(super) fn hello(&mut self, name: &str, deadline: Instant) -> Result<(), String> {
         name.clone_into(&mut self.name);
         let failed = |lost: &Lost| format!("no answer to EHLO: {lost}");
-        let reply = self.command(&format!("EHLO {name}"), deadline).map_err(|lost| failed(&lost))?;
+        let reply =
+            self.command(&format!("EHLO {name}"), deadline).map_err(|lost| failed(&lost))?;
         if reply.is_positive() {
             self.offers = Extensions::of(&reply);
             return Ok(());
@@ -167,7 +169,9 @@ impl Dialogue {
         self.is_usable &= reply.is_whole && reply.code != 421 && !self.stream.has_unread();
         if reply.is_contradictory || !(reply.is_positive() || reply.is_refusal()) {
             self.is_usable = false;
-            return Outcome::InDoubt(format!("the answer to the content is none of that command: {reply}"));
+            return Outcome::InDoubt(format!(
+                "the answer to the content is none of that command: {reply}"
+            ));
         }
         if reply.is_positive() {
             return Outcome::Accepted(reply);
@@ -179,7 +183,8 @@ impl Dialogue {
     /// Gives sender and recipient.
     fn envelope(&mut self, letter: &Letter<'_>, deadline: Instant) -> Result<(), Outcome> {
         if std::mem::take(&mut self.needs_reset) {
-            let reply = self.command("RSET", deadline).map_err(|lost| Outcome::Lost(Step::Hello, lost))?;
+            let reply =
+                self.command("RSET", deadline).map_err(|lost| Outcome::Lost(Step::Hello, lost))?;
             if !reply.is_positive() {
                 self.is_usable = false;
                 return Err(Outcome::Lost(Step::Hello, Lost::OutOfStep));
@@ -191,8 +196,10 @@ impl Dialogue {
             (Step::Recipient, letter.rcpt(&self.offers)),
             (Step::Data, "DATA".to_owned()),
         ] {
-            let reply = self.command(&command, deadline).map_err(|lost| Outcome::Lost(step, lost))?;
-            let is_good = if step == Step::Data { reply.is_intermediate() } else { reply.is_positive() };
+            let reply =
+                self.command(&command, deadline).map_err(|lost| Outcome::Lost(step, lost))?;
+            let is_good =
+                if step == Step::Data { reply.is_intermediate() } else { reply.is_positive() };
             if is_good {
                 continue;
             }

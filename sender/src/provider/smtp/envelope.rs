@@ -24,7 +24,9 @@ impl Letter<'_> {
             return Some(Misfit::Address("its address cannot be written in SMTP"));
         }
         if self.needs_utf8() && !offers.smtputf8 {
-            return Some(Misfit::Address("its address is not ASCII, which the server does not take"));
+            return Some(Misfit::Address(
+                "its address is not ASCII, which the server does not take",
+            ));
         }
         let (size, most) = (self.content.len() as u64, offers.size?);
         (size > most).then_some(Misfit::Size { size, most })
@@ -46,13 +48,16 @@ impl Letter<'_> {
         command
     }
 
-    /// The command RCPT. A notice is asked for that repeats the address (RFC 3461), whatever the mail is
-    /// passed on to.
+    /// The command RCPT. A notice is asked for that repeats the address (RFC 3461), whatever the
+    /// mail is passed on to.
     pub(super) fn rcpt(&self, offers: &Extensions) -> String {
         let mut command = format!("RCPT TO:<{}>", self.to);
         if offers.dsn {
-            let (kind, address) =
-                if self.to.is_ascii() { ("rfc822", xtext(self.to)) } else { ("utf-8", utf8_xtext(self.to)) };
+            let (kind, address) = if self.to.is_ascii() {
+                ("rfc822", xtext(self.to))
+            } else {
+                ("utf-8", utf8_xtext(self.to))
+            };
             write!(command, " NOTIFY=FAILURE ORCPT={kind};{address}")
                 .expect("a string takes all that is written");
         }
@@ -67,7 +72,8 @@ pub(super) enum Misfit {
     Size { size: u64, most: u64 },
 }
 
-/// Whether an address can stand between angle brackets without ending them, the command or the line.
+/// Whether an address can stand between angle brackets without ending them, the command or the
+/// line.
 fn is_writable(address: &str) -> bool {
     let (mut is_quoted, mut is_escaped) = (false, false);
     for character in address.chars() {
@@ -88,7 +94,8 @@ fn is_writable(address: &str) -> bool {
     !is_quoted && !is_escaped && address.contains('@')
 }
 
-/// `xtext` of RFC 3461, 4: hexadecimal digits after a plus sign for what is not printable, `+` and `=`.
+/// `xtext` of RFC 3461, 4: hexadecimal digits after a plus sign for what is not printable, `+` and
+/// `=`.
 fn xtext(address: &str) -> String {
     let mut text = String::with_capacity(address.len());
     for byte in address.bytes() {
@@ -108,14 +115,16 @@ fn utf8_xtext(address: &str) -> String {
         if character.is_ascii_graphic() && !matches!(character, '+' | '=' | '\\') {
             text.push(character);
         } else {
-            write!(text, "\\x{{{:02X}}}", u32::from(character)).expect("a string takes all that is written");
+            write!(text, "\\x{{{:02X}}}", u32::from(character))
+                .expect("a string takes all that is written");
         }
     }
     text
 }
 
-/// The content as it is written (RFC 5321, 4.5.2), without the final dot: a dot at the beginning of a line
-/// gets another one. Every line ends with CR LF, since servers do not agree on what else ends one.
+/// The content as it is written (RFC 5321, 4.5.2), without the final dot: a dot at the beginning of
+/// a line gets another one. Every line ends with CR LF, since servers do not agree on what else
+/// ends one.
 pub(super) fn stuffed(content: &str) -> String {
     let mut text = String::with_capacity(content.len() + 64);
     let mut rest = content;
@@ -157,7 +166,8 @@ mod tests {
     fn parameters_are_given_where_they_are_offered_and_needed() {
         let letter = Letter { from: "us@x.test", to: "o'neil+a=b@x.test", content: "a\r\n" };
         let none = Extensions::default();
-        let all = Extensions { smtputf8: true, eight_bit: true, dsn: true, ..Extensions::default() };
+        let all =
+            Extensions { smtputf8: true, eight_bit: true, dsn: true, ..Extensions::default() };
         assert_eq!(letter.mail(&none), "MAIL FROM:<us@x.test>");
         assert_eq!(letter.rcpt(&none), "RCPT TO:<o'neil+a=b@x.test>");
         assert_eq!(letter.mail(&all), "MAIL FROM:<us@x.test> RET=HDRS");

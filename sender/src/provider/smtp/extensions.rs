@@ -76,7 +76,10 @@ mod tests {
         ] {
             assert_eq!(of(text), all);
         }
-        assert_eq!(of("250-AUTH PLAIN\r\n250-SIZE 0\r\n250-XDSN\r\n250 SIZE x\r\n"), Extensions::default());
+        assert_eq!(
+            of("250-AUTH PLAIN\r\n250-SIZE 0\r\n250-XDSN\r\n250 SIZE x\r\n"),
+            Extensions::default()
+        );
         assert_eq!(of("250 mx STARTTLS DSN\r\n"), Extensions::default());
         assert_eq!(of("250-mx\r\n250-AUTH=LOGIN\r\n250 AUTH\r\n").mechanisms, ["LOGIN"]);
     }

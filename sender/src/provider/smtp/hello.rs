@@ -21,7 +21,8 @@ fn is_qualified(name: &str) -> bool {
             && !label.ends_with('-')
     };
     let lower = name.to_ascii_lowercase();
-    let is_made_up = [".localdomain", ".localhost", ".local"].iter().any(|end| lower.ends_with(end));
+    let is_made_up =
+        [".localdomain", ".localhost", ".local"].iter().any(|end| lower.ends_with(end));
     name.contains('.')
         && name.len() <= 253
         && name.split('.').all(is_label)
@@ -37,7 +38,8 @@ fn literal(address: IpAddr) -> String {
     }
 }
 
-/// Whether a name says that it is of this machine itself, which a server elsewhere may take for spam.
+/// Whether a name says that it is of this machine itself, which a server elsewhere may take for
+/// spam.
 pub(super) fn is_loopback(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     let address = name.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
@@ -91,10 +93,14 @@ mod tests {
 
     #[test]
     fn what_is_of_this_machine_is_recognised() {
-        for name in ["[127.0.0.1]", "[IPv6:::1]", "localhost", "LocalHost.localdomain", "[127.1.2.3]"] {
+        for name in
+            ["[127.0.0.1]", "[IPv6:::1]", "localhost", "LocalHost.localdomain", "[127.1.2.3]"]
+        {
             assert!(is_loopback(name), "{name}");
         }
-        for name in ["[192.0.2.7]", "mail.example.org", "[IPv6:2001:db8::1]", "127.0.0.1.example.org"] {
+        for name in
+            ["[192.0.2.7]", "mail.example.org", "[IPv6:2001:db8::1]", "127.0.0.1.example.org"]
+        {
             assert!(!is_loopback(name), "{name}");
         }
     }

@@ -1,8 +1,8 @@
 //! Mail servers, by SMTP (RFC 5321).
 //!
-//! The client is our own, because mails are lost or doubled at its edges: what a server says is bounded in
-//! size and time, three digits decide whatever follows them, and nothing that was said in clear is
-//! believed once the connection is encrypted.
+//! The client is our own, because mails are lost or doubled at its edges: what a server says is
+//! bounded in size and time, three digits decide whatever follows them, and nothing that was said
+//! in clear is believed once the connection is encrypted.
 //!
 //! `connect` opens a connection (`hello`, `tls`, `auth`), `dialogue` gives a mail to the server
 //! (`envelope`, `extensions`), `stream` writes and reads (`reply`), and `receipt` is what remains.
@@ -40,11 +40,12 @@ use silence::Silence;
 use stream::Lost;
 use tls::Tls;
 
-/// How long a connection may be unused. Common servers wait for five minutes; some proxies wait for one.
+/// How long a connection may be unused. Common servers wait for five minutes; some proxies wait for
+/// one.
 const LONGEST_IDLE: Duration = Duration::from_secs(30);
 
-/// The pause of a mail over which the server fell silent: each attempt takes a connection for the whole
-/// timeout.
+/// The pause of a mail over which the server fell silent: each attempt takes a connection for the
+/// whole timeout.
 const SILENCE_PAUSE: Duration = Duration::from_secs(120);
 
 /// A mail server.
@@ -169,11 +170,12 @@ impl Provider for Smtp {
 
     fn check(&self) -> Result<Option<String>, String> {
         let dialogue = self.open(Instant::now() + self.timeout)?;
-        let is_elsewhere = dialogue.ends().is_ok_and(|(_, peer)| !peer.ip().to_canonical().is_loopback());
+        let is_elsewhere =
+            dialogue.ends().is_ok_and(|(_, peer)| !peer.ip().to_canonical().is_loopback());
         let warning = (is_elsewhere && hello::is_loopback(&dialogue.name)).then(|| {
             format!(
-                "the server is greeted as {}, which only this machine is; many servers refuse that: set hello in \
-                 [smtp] to this machine's name",
+                "the server is greeted as {}, which only this machine is; many servers refuse \
+                 that: set hello in [smtp] to this machine's name",
                 dialogue.name
             )
         });
@@ -245,11 +247,13 @@ impl Open {
     }
 }
 
-/// Whether the connection had ended before this mail, which no server has seen: another one may be tried
-/// at once.
+/// Whether the connection had ended before this mail, which no server has seen: another one may be
+/// tried at once.
 fn is_stale(outcome: &Outcome) -> bool {
     match outcome {
-        Outcome::Lost(Step::Hello | Step::Sender | Step::SenderUtf8, lost) => !matches!(lost, Lost::Late),
+        Outcome::Lost(Step::Hello | Step::Sender | Step::SenderUtf8, lost) => {
+            !matches!(lost, Lost::Late)
+        }
         Outcome::Refused(Step::Sender | Step::SenderUtf8, reply) => reply.code == 421,
         _ => false,
     }

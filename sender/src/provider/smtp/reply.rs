@@ -53,8 +53,8 @@ impl Reply {
         self.lines.iter().all(|line| std::str::from_utf8(line).is_ok())
     }
 
-    /// Its text in one line; replacement characters stand for bytes that are no UTF-8 and for control
-    /// characters.
+    /// Its text in one line; replacement characters stand for bytes that are no UTF-8 and for
+    /// control characters.
     pub(super) fn text(&self) -> String {
         let mut text = String::new();
         for line in &self.lines {
@@ -165,12 +165,14 @@ impl Reader {
         self.line.clear();
     }
 
-    /// A line that refuses decides, if the lines say different things: what is refused was not done.
+    /// A line that refuses decides, if the lines say different things: what is refused was not
+    /// done.
     fn reply(&mut self, is_whole: bool) -> Reply {
         let last = *self.codes.last().unwrap_or(&0);
         let refusal = self.codes.iter().rev().copied().find(|code| *code >= 400);
         let code = if last < 400 { refusal.unwrap_or(last) } else { last };
-        let is_contradictory = self.codes.iter().any(|other| (*other >= 400) != (code >= 400)) && last < 400;
+        let is_contradictory =
+            self.codes.iter().any(|other| (*other >= 400) != (code >= 400)) && last < 400;
         let lines = std::mem::take(&mut self.lines);
         *self = Self::default();
         Reply { code, is_contradictory, is_whole, lines }
@@ -239,9 +241,14 @@ mod tests {
 
     #[test]
     fn what_has_no_three_digits_is_no_reply() {
-        for bytes in
-            [&b"ok\r\n"[..], b"25 ok\r\n", b"2500 ok\r\n", b"150 ok\r\n", b"600 x\r\n", b"\x16\x03\x01\n"]
-        {
+        for bytes in [
+            &b"ok\r\n"[..],
+            b"25 ok\r\n",
+            b"2500 ok\r\n",
+            b"150 ok\r\n",
+            b"600 x\r\n",
+            b"\x16\x03\x01\n",
+        ] {
             assert_eq!(read(bytes), Err(Unreadable::NoCode), "{bytes:?}");
         }
     }

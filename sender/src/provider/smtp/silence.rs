@@ -1,7 +1,7 @@
 //! Mails over which a server falls silent: whether that is their own fault.
 //!
-//! Pure policy. A server that verifies recipients by a call to their servers answers late for a dead
-//! domain, and some filters close the connection over a mail: then the next mail fares better.
+//! Pure policy. A server that verifies recipients by a call to their servers answers late for a
+//! dead domain, and some filters close the connection over a mail: then the next mail fares better.
 
 /// Which mails got no answer, since one got one.
 #[derive(Debug, Default)]

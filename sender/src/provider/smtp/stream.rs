@@ -32,12 +32,15 @@ pub(super) enum Lost {
 impl From<io::Error> for Lost {
     fn from(error: io::Error) -> Self {
         use io::ErrorKind as E;
-        if let Some(error) = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
+        if let Some(error) = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>())
+        {
             return Self::Tls(tls::describe(error));
         }
         match error.kind() {
             E::TimedOut | E::WouldBlock => Self::Late,
-            E::UnexpectedEof | E::ConnectionReset | E::ConnectionAborted | E::BrokenPipe => Self::Closed,
+            E::UnexpectedEof | E::ConnectionReset | E::ConnectionAborted | E::BrokenPipe => {
+                Self::Closed
+            }
             _ => Self::Broken(error),
         }
     }
@@ -74,8 +77,8 @@ impl Stream {
     /// Encrypts what follows.
     ///
     /// # Errors
-    /// A server that has no certificate which is trusted; [`Lost::OutOfStep`] if something in clear is
-    /// left, which would be taken for a part of what is encrypted.
+    /// A server that has no certificate which is trusted; [`Lost::OutOfStep`] if something in clear
+    /// is left, which would be taken for a part of what is encrypted.
     pub(super) fn encrypt(mut self, tls: &Tls, deadline: Instant) -> Result<Self, Lost> {
         if !self.is_quiet()? {
             return Err(Lost::OutOfStep);
@@ -119,8 +122,8 @@ impl Stream {
         }
     }
 
-    /// Whether the server has sent nothing more than was read. What comes before its command was sent
-    /// is no reply to it.
+    /// Whether the server has sent nothing more than was read. What comes before its command was
+    /// sent is no reply to it.
     pub(super) fn is_quiet(&mut self) -> Result<bool, Lost> {
         if !self.unread.is_empty() {
             return Ok(false);
@@ -185,8 +188,8 @@ impl Stream {
     }
 }
 
-/// A socket whose every read and write ends at a deadline, however slowly bytes come: TLS asks for as
-/// many as a record has.
+/// A socket whose every read and write ends at a deadline, however slowly bytes come: TLS asks for
+/// as many as a record has.
 struct Socket {
     stream: TcpStream,
     deadline: Instant,

@@ -66,7 +66,10 @@ fn a_mail_is_not_ended_if_doubt_cannot_be_recorded() {
         other: None,
     };
     let verdict = smtp.connection().deliver(&sealed, &sealed.payload, &FullDisk);
-    assert_eq!(verdict, Verdict::Unavailable { after: None, reason: "the disk is full".to_owned() });
+    assert_eq!(
+        verdict,
+        Verdict::Unavailable { after: None, reason: "the disk is full".to_owned() }
+    );
     let heard = server.join().unwrap();
     assert_eq!(heard[3..], ["DATA", "Subject: a", "", "..a"]);
 }

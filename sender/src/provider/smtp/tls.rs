@@ -44,7 +44,8 @@ impl Tls {
             roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
             if roots.is_empty() {
                 return Err(Error::configuration(
-                    "[smtp] this system has no certificates to trust: install ca-certificates, or set ca_file",
+                    "[smtp] this system has no certificates to trust: install ca-certificates, or \
+                     set ca_file",
                 ));
             }
         }
@@ -58,7 +59,8 @@ impl Tls {
 }
 
 fn read(file: &Path) -> Result<Vec<CertificateDer<'static>>, Error> {
-    let wrong = |what: &str| Error::configuration(format!("[smtp] ca_file: {} {what}", file.display()));
+    let wrong =
+        |what: &str| Error::configuration(format!("[smtp] ca_file: {} {what}", file.display()));
     let pem = fs::read(file).map_err(|error| wrong(&format!("cannot be read: {error}")))?;
     let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&pem).collect();
     match certificates {
@@ -72,12 +74,12 @@ pub(super) fn describe(error: &rustls::Error) -> String {
     let advice = match error {
         rustls::Error::InvalidCertificate(error) => of_certificate(error),
         rustls::Error::AlertReceived(_) | rustls::Error::PeerIncompatible(_) => {
-            "server and client have no version of TLS, cipher or kind of key in common; TLS 1.2 and 1.3 with \
-             ECDHE are supported"
+            "server and client have no version of TLS, cipher or kind of key in common; TLS 1.2 \
+             and 1.3 with ECDHE are supported"
         }
         rustls::Error::InvalidMessage(_) => {
-            "the server does not speak TLS here; a port for STARTTLS, such as 587, needs tls = \"starttls\", \
-             and one for implicit TLS, such as 465, tls = \"implicit\""
+            "the server does not speak TLS here; a port for STARTTLS, such as 587, needs tls = \
+             \"starttls\", and one for implicit TLS, such as 465, tls = \"implicit\""
         }
         _ => return error.to_string(),
     };
@@ -87,9 +89,9 @@ pub(super) fn describe(error: &rustls::Error) -> String {
 fn of_certificate(error: &CertificateError) -> &'static str {
     match error {
         CertificateError::UnknownIssuer => {
-            "nobody whom this machine trusts has signed the server's certificate; set ca_file to the \
-             certificate of the authority that did or, if the server signed it itself, to that certificate; a \
-             server on the Internet has to send the certificates between, too"
+            "nobody whom this machine trusts has signed the server's certificate; set ca_file to \
+             the certificate of the authority that did or, if the server signed it itself, to that \
+             certificate; a server on the Internet has to send the certificates between, too"
         }
         CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
             "the server's certificate has expired, or the clock of this machine is wrong"
@@ -102,13 +104,14 @@ fn of_certificate(error: &CertificateError) -> &'static str {
              subjectAltName"
         }
         CertificateError::Other(other) if format!("{other:?}").contains("CaUsedAsEndEntity") => {
-            "the server's certificate is one of an authority (CA:TRUE), which no server may show as its own; \
-             make it one with CA:FALSE, or have an authority of your own sign one and set ca_file to that"
+            "the server's certificate is one of an authority (CA:TRUE), which no server may show \
+             as its own; make it one with CA:FALSE, or have an authority of your own sign one and \
+             set ca_file to that"
         }
         CertificateError::UnsupportedSignatureAlgorithmContext { .. }
         | CertificateError::UnsupportedSignatureAlgorithmForPublicKeyContext { .. } => {
-            "the certificate is signed in a way that is not supported; RSA from 2048 bits with SHA-256 or \
-             more, ECDSA with P-256 or P-384, and Ed25519 are"
+            "the certificate is signed in a way that is not supported; RSA from 2048 bits with \
+             SHA-256 or more, ECDSA with P-256 or P-384, and Ed25519 are"
         }
         CertificateError::BadEncoding => {
             "the certificate cannot be read; those of X.509 version 1 are not supported"

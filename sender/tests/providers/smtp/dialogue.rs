@@ -22,7 +22,11 @@ fn an_accepted_mail_is_sent_however_the_server_spells_it() {
     ] {
         let server = Server::start(script);
         let verdict = verdict(&server);
-        assert_eq!((verdict.kind.as_str(), server.heard().contents.len()), ("ok", 1), "{verdict:?}");
+        assert_eq!(
+            (verdict.kind.as_str(), server.heard().contents.len()),
+            ("ok", 1),
+            "{verdict:?}"
+        );
     }
 }
 
@@ -55,7 +59,11 @@ fn odd_answers_on_the_way_are_read() {
     ] {
         let server = Server::start(script);
         let verdict = verdict(&server);
-        assert_eq!((verdict.kind.as_str(), server.heard().contents.len()), ("ok", 1), "{verdict:?}");
+        assert_eq!(
+            (verdict.kind.as_str(), server.heard().contents.len()),
+            ("ok", 1),
+            "{verdict:?}"
+        );
     }
 }
 
@@ -96,14 +104,27 @@ fn a_login_is_tried_by_each_mechanism_that_is_offered_and_known() {
     ] {
         let server = Server::start(script);
         let verdict = verdict_with(&server, LOGIN, "ada@example.org");
-        assert_eq!((verdict.kind.as_str(), server.heard().contents.len()), ("ok", 1), "{verdict:?}");
+        assert_eq!(
+            (verdict.kind.as_str(), server.heard().contents.len()),
+            ("ok", 1),
+            "{verdict:?}"
+        );
     }
     for (script, expected) in [
-        (ehlo("AUTH CRAM-MD5 XOAUTH2"), "by CRAM-MD5 XOAUTH2 only, and PLAIN and LOGIN are supported"),
+        (
+            ehlo("AUTH CRAM-MD5 XOAUTH2"),
+            "by CRAM-MD5 XOAUTH2 only, and PLAIN and LOGIN are supported",
+        ),
         (ehlo("SIZE 1"), "offers no login"),
         (ehlo("AUTH LOGIN").login(Login::Endless), "the login is refused: 334"),
-        (ehlo("AUTH PLAIN").at("AUTH", Act::line("535 5.7.8 a-key is wrong")), "535 5.7.8 [secret] is wrong"),
-        (ehlo("AUTH PLAIN LOGIN").at("AUTH", Act::close("421 4.7.0 too many\r\n")), "421 4.7.0 too many"),
+        (
+            ehlo("AUTH PLAIN").at("AUTH", Act::line("535 5.7.8 a-key is wrong")),
+            "535 5.7.8 [secret] is wrong",
+        ),
+        (
+            ehlo("AUTH PLAIN LOGIN").at("AUTH", Act::close("421 4.7.0 too many\r\n")),
+            "421 4.7.0 too many",
+        ),
     ] {
         let server = Server::start(script);
         let verdict = verdict_with(&server, LOGIN, "ada@example.org");
@@ -127,10 +148,14 @@ fn a_notice_of_failure_is_asked_for_that_repeats_the_address() {
         ]
     );
     let mails = server.commands("MAIL");
-    assert!(mails[0].ends_with("> RET=HDRS") && mails[1].contains(" SMTPUTF8 RET=HDRS"), "{mails:?}");
+    assert!(
+        mails[0].ends_with("> RET=HDRS") && mails[1].contains(" SMTPUTF8 RET=HDRS"),
+        "{mails:?}"
+    );
     // A server that does not know what it offers.
     for (verb, part) in [("MAIL", "RET="), ("RCPT", "ORCPT=")] {
-        let server = Server::start(dsn().where_line_has(part, Act::line("501 5.5.4 what is that?")));
+        let server =
+            Server::start(dsn().where_line_has(part, Act::line("501 5.5.4 what is that?")));
         let verdict = verdict(&server);
         assert!(verdict.kind == "ok" && !server.commands(verb)[1].contains(part), "{verdict:?}");
     }
@@ -147,20 +172,28 @@ fn a_server_is_greeted_by_a_name_of_this_machine_or_of_the_connection() {
 
 #[test]
 fn a_connection_is_used_again_and_ends_with_quit() {
-    let server = Server::start(Script::new().where_line_has("bad@", Act::line("550 5.1.1 no such user")));
+    let server =
+        Server::start(Script::new().where_line_has("bad@", Act::line("550 5.1.1 no such user")));
     let (_folder, mut sending) = start(&server, "mails_per_connection = 3");
     for (id, email) in [(1, "a@x.test"), (2, "bad@x.test"), (3, "b@x.test"), (4, "c@x.test")] {
         let verdict = sending.verdict(id, email);
-        assert_eq!(verdict.kind, if email.starts_with("bad") { "dead" } else { "ok" }, "{verdict:?}");
+        assert_eq!(
+            verdict.kind,
+            if email.starts_with("bad") { "dead" } else { "ok" },
+            "{verdict:?}"
+        );
     }
     sending.finish();
     let heard = server.heard();
     let verbs: Vec<_> = heard.lines.iter().map(|(number, line)| (*number, &line[..4])).collect();
     let expected = [
-        "0 EHLO", "0 MAIL", "0 RCPT", "0 DATA", "0 MAIL", "0 RCPT", "0 RSET", "0 MAIL", "0 RCPT", "0 DATA",
-        "0 QUIT", "1 EHLO", "1 MAIL", "1 RCPT", "1 DATA", "1 QUIT",
+        "0 EHLO", "0 MAIL", "0 RCPT", "0 DATA", "0 MAIL", "0 RCPT", "0 RSET", "0 MAIL", "0 RCPT",
+        "0 DATA", "0 QUIT", "1 EHLO", "1 MAIL", "1 RCPT", "1 DATA", "1 QUIT",
     ];
-    assert_eq!(verbs.iter().map(|(number, verb)| format!("{number} {verb}")).collect::<Vec<_>>(), expected);
+    assert_eq!(
+        verbs.iter().map(|(number, verb)| format!("{number} {verb}")).collect::<Vec<_>>(),
+        expected
+    );
 }
 
 #[test]
@@ -168,7 +201,9 @@ fn a_connection_that_ended_between_two_mails_is_opened_anew() {
     for script in [
         Script::new().at("end", Act::close("250 2.0.0 queued\r\n")),
         Script::new().at("end", Act::close("250 2.0.0 queued\r\n421 idle\r\n")),
-        Script::new().at("end", Act::line("421-x\r\n250 no").clone()).at("end", Act::close("250 ok\r\n")),
+        Script::new()
+            .at("end", Act::line("421-x\r\n250 no").clone())
+            .at("end", Act::close("250 ok\r\n")),
     ] {
         let server = Server::start(script);
         let (_folder, mut sending) = start(&server, "");
@@ -192,6 +227,10 @@ fn no_line_of_the_content_ends_it() {
     let server = Server::start(Script::new());
     assert_eq!(verdict(&server).kind, "ok");
     let heard = server.heard();
-    assert!(heard.contents[0].contains("\nAuto-Submitted: auto-generated\n"), "{:?}", heard.contents);
+    assert!(
+        heard.contents[0].contains("\nAuto-Submitted: auto-generated\n"),
+        "{:?}",
+        heard.contents
+    );
     assert!(heard.lines.iter().all(|(_, line)| !line.is_empty()), "{:?}", heard.lines);
 }

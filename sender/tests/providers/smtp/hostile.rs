@@ -21,7 +21,9 @@ fn kibibytes() -> u64 {
 fn no_server_takes_the_memory() {
     let before = kibibytes();
     for verb in STEPS.into_iter().chain(["end"]) {
-        for bytes in [&b"220 aaaaaaaaaaaaaaaa"[..], b"220-a\r\n", b"\0\0\0\0", b"\r\n", b"250-X\r\n"] {
+        for bytes in
+            [&b"220 aaaaaaaaaaaaaaaa"[..], b"220-a\r\n", b"\0\0\0\0", b"\r\n", b"250-X\r\n"]
+        {
             let server = Server::start(Script::new().at(verb, Act::Flood(bytes.repeat(1_000))));
             let verdict = verdict_with(&server, SHORT, "ada@example.org");
             assert!(
@@ -49,7 +51,10 @@ fn no_server_takes_more_than_its_time() {
             let server = Server::start(Script::new().at(verb, act));
             let start = Instant::now();
             let verdict = verdict_with(&server, SHORT, "ada@example.org");
-            assert!(["unavailable", "retry", "ok"].contains(&verdict.kind.as_str()), "{verb}: {verdict:?}");
+            assert!(
+                ["unavailable", "retry", "ok"].contains(&verdict.kind.as_str()),
+                "{verb}: {verdict:?}"
+            );
             // The limit, once for the dialogue, and the content's.
             assert!(start.elapsed() < Duration::from_secs(60), "{verb}: {:?}", start.elapsed());
         }
@@ -125,7 +130,10 @@ fn a_lost_answer_to_the_final_dot_leaves_doubt() {
     ] {
         let server = Server::start(Script::new().at("end", act));
         let verdict = verdict_with(&server, SHORT, "ada@example.org");
-        assert!(verdict.kind == "in_doubt" && verdict.reason.contains("the content"), "{verdict:?}");
+        assert!(
+            verdict.kind == "in_doubt" && verdict.reason.contains("the content"),
+            "{verdict:?}"
+        );
         assert_eq!(server.heard().contents.len(), 1);
     }
 }

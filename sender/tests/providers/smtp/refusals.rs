@@ -55,7 +55,8 @@ fn what_is_about_one_recipient_is_that_ones_alone() {
     ] {
         let server = Server::start(Script::new().where_line_has("TO:<bad", act));
         let (_folder, mut sending) = start(&server, "timeout_seconds = 2");
-        let verdicts = sending.verdicts("b", &[(1, "bad@x.test"), (2, "ada@x.test"), (3, "bob@x.test")]);
+        let verdicts =
+            sending.verdicts("b", &[(1, "bad@x.test"), (2, "ada@x.test"), (3, "bob@x.test")]);
         let kinds: Vec<_> = verdicts.iter().map(|verdict| verdict.kind.as_str()).collect();
         assert_eq!(kinds, [expected, "ok", "ok"], "{verdicts:?}");
         sending.finish();
@@ -86,7 +87,11 @@ fn a_mail_that_a_server_cannot_take_harms_no_other() {
             "j\u{f6}s@x.test",
             "dead",
         ),
-        (Script::new().where_line_has("SMTPUTF8", Act::line("555 5.5.4 unsupported")), "ada@x.test", "ok"),
+        (
+            Script::new().where_line_has("SMTPUTF8", Act::line("555 5.5.4 unsupported")),
+            "ada@x.test",
+            "ok",
+        ),
         (
             Script::new().at("MAIL", Act::line("555 5.5.4 unsupported parameter SMTPUTF8")),
             "ada@x.test",
@@ -118,7 +123,10 @@ fn refusals_alike_for_three_domains_are_given_back_until_a_mail_is_accepted() {
     ] {
         let verdict = sending.verdict(id, email);
         assert_eq!(verdict.kind, expected, "{email}: {verdict:?}");
-        assert!(expected != "retry" || verdict.after.is_some_and(|after| after <= 15_000), "{verdict:?}");
+        assert!(
+            expected != "retry" || verdict.after.is_some_and(|after| after <= 15_000),
+            "{verdict:?}"
+        );
     }
     sending.finish();
 }
@@ -140,7 +148,8 @@ fn a_thousand_bad_addresses_delay_others_by_less_than_ten_seconds() {
         if verdicts.last().is_some_and(|verdict| verdict.kind == "ok") {
             break;
         }
-        let given_back = now.iter().zip(&verdicts).filter(|(_, verdict)| verdict.kind == "unavailable");
+        let given_back =
+            now.iter().zip(&verdicts).filter(|(_, verdict)| verdict.kind == "unavailable");
         waiting = given_back.map(|(item, _)| *item).chain(later.iter().copied()).collect();
         assert!(start.elapsed() < Duration::from_secs(120), "others wait too long");
     }

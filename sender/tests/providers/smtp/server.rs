@@ -85,7 +85,8 @@ impl Script {
 /// What a server has heard.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Heard {
-    /// Every line of a command, those of connections after each other, each with its connection's number.
+    /// Every line of a command, those of connections after each other, each with its connection's
+    /// number.
     pub(crate) lines: Vec<(usize, String)>,
     /// Contents that ended.
     pub(crate) contents: Vec<String>,
@@ -111,7 +112,11 @@ impl Server {
                 thread::spawn(move || {
                     stream.set_nodelay(true).ok();
                     let end = Session { stream, script, noted: &noted, number }.serve();
-                    noted.lock().unwrap_or_else(PoisonError::into_inner).ends.push(end.unwrap_or("closed"));
+                    noted
+                        .lock()
+                        .unwrap_or_else(PoisonError::into_inner)
+                        .ends
+                        .push(end.unwrap_or("closed"));
                 });
             }
         });
@@ -231,7 +236,9 @@ impl Session<'_> {
             Some(line)
         };
         match self.script.login {
-            Some(Login::Prompts(name, password)) if line.to_ascii_uppercase().starts_with("AUTH LOGIN") => {
+            Some(Login::Prompts(name, password))
+                if line.to_ascii_uppercase().starts_with("AUTH LOGIN") =>
+            {
                 prompt(self, name)?;
                 prompt(self, password)?;
                 self.say(b"235 ok\r\n")?;

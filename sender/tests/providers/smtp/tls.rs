@@ -129,14 +129,18 @@ fn what_somebody_on_the_way_adds_to_the_reply_to_starttls_is_not_believed() {
         assert!(heard.is_empty() && says_why, "{verdict:?} {heard:?}");
     }
     // Later it spoils the handshake.
-    let (verdict, heard) = verdict(Begin::StartTls(forged, Duration::from_millis(300)), &localhost(), TRUST);
+    let (verdict, heard) =
+        verdict(Begin::StartTls(forged, Duration::from_millis(300)), &localhost(), TRUST);
     assert!(verdict.kind == "unavailable" && heard.is_empty(), "{verdict:?} {heard:?}");
 }
 
 #[test]
 fn what_was_offered_before_the_encryption_is_forgotten() {
     let (verdict, heard) = verdict(Begin::StartTls("", Duration::ZERO), &localhost(), TRUST);
-    assert_eq!((verdict.kind.as_str(), verdict.reason.as_str()), ("dead", "550 5.1.1 no such user"));
+    assert_eq!(
+        (verdict.kind.as_str(), verdict.reason.as_str()),
+        ("dead", "550 5.1.1 no such user")
+    );
     assert!(heard[0].starts_with("EHLO ") && heard[2] == "RCPT TO:<ada@example.org>", "{heard:?}");
 }
 
@@ -154,7 +158,8 @@ fn encryption_is_implicit_unless_something_else_is_said() {
 #[test]
 fn a_certificate_that_is_refused_is_explained() {
     let mut expired = localhost();
-    (expired.not_before, expired.not_after) = (date_time_ymd(2020, 1, 1), date_time_ymd(2021, 1, 1));
+    (expired.not_before, expired.not_after) =
+        (date_time_ymd(2020, 1, 1), date_time_ymd(2021, 1, 1));
     let mut authority = localhost();
     authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     let other = CertificateParams::new(vec!["other.test".to_owned()]).unwrap();
@@ -166,7 +171,10 @@ fn a_certificate_that_is_refused_is_explained() {
     ] {
         for begin in [Begin::Encrypted, Begin::StartTls("", Duration::ZERO)] {
             let (verdict, heard) = verdict(begin, &certificate, trust);
-            assert!(verdict.kind == "unavailable" && verdict.reason.contains(expected), "{verdict:?}");
+            assert!(
+                verdict.kind == "unavailable" && verdict.reason.contains(expected),
+                "{verdict:?}"
+            );
             assert!(heard.is_empty(), "{heard:?}");
         }
     }

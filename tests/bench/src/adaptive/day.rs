@@ -1,4 +1,5 @@
-//! A day of a site: when mails become due, and how long its sender takes for a call. The same in every run.
+//! A day of a site: when mails become due, and how long its sender takes for a call. The same in
+//! every run.
 
 use std::time::Duration;
 
@@ -8,8 +9,8 @@ const SEED: u64 = 17;
 
 /// Mails an hour without the campaign.
 const BY_HOUR: [u32; 24] = [
-    100, 70, 50, 50, 60, 150, 600, 2_000, 4_000, 5_000, 5_000, 5_000, 5_000, 5_000, 5_000, 5_000, 5_000,
-    5_000, 6_000, 6_000, 5_000, 3_000, 1_000, 300,
+    100, 70, 50, 50, 60, 150, 600, 2_000, 4_000, 5_000, 5_000, 5_000, 5_000, 5_000, 5_000, 5_000,
+    5_000, 5_000, 6_000, 6_000, 5_000, 3_000, 1_000, 300,
 ];
 
 /// The minutes of a campaign, and its mails an hour.
@@ -19,7 +20,8 @@ const OF_THE_CAMPAIGN: u32 = 90_000;
 /// The minutes in which the sender takes ten times as long.
 const SLOW: (u32, u32) = (16 * 60, 17 * 60);
 
-/// What a call takes, as one of an HTTP API that accepts many mails at once, and what each of its mails adds.
+/// What a call takes, as one of an HTTP API that accepts many mails at once, and what each of its
+/// mails adds.
 const CALL: Duration = Duration::from_millis(150);
 const MAIL: Duration = Duration::from_millis(5);
 
@@ -37,10 +39,9 @@ pub(super) fn traffic() -> Vec<Duration> {
             let is_due = |rng: &mut Rng| rng.u32(..3_600 * MOST_A_SECOND) < rate;
             let count = (0..MOST_A_SECOND).filter(|_| is_due(&mut rng)).count();
             let start = due.len();
-            due.extend(
-                (0..count)
-                    .map(|_| Duration::from_micros(u64::from(second) * 1_000_000 + rng.u64(..1_000_000))),
-            );
+            due.extend((0..count).map(|_| {
+                Duration::from_micros(u64::from(second) * 1_000_000 + rng.u64(..1_000_000))
+            }));
             due[start..].sort_unstable();
         }
     }

@@ -1,4 +1,5 @@
-//! A simulated day: `--adaptive` beside fixed batch limits and timeouts. The same in every run, on every machine.
+//! A simulated day: `--adaptive` beside fixed batch limits and timeouts. The same in every run, on
+//! every machine.
 
 mod day;
 mod plot;
@@ -66,15 +67,20 @@ fn outcomes() -> Vec<Outcome> {
 pub(crate) fn simulate(Adaptive { plot }: &Adaptive) -> Result<Report> {
     let outcomes = outcomes();
     let path = plot.clone().unwrap_or_else(|| workspace().join("docs/adaptive.svg"));
-    fs::write(&path, plot::svg(&outcomes)).with_context(|| format!("cannot write {}", path.display()))?;
-    let title = format!("{} mails of a simulated day, by batch limit and timeout", outcomes[0].mails);
+    fs::write(&path, plot::svg(&outcomes))
+        .with_context(|| format!("cannot write {}", path.display()))?;
+    let title =
+        format!("{} mails of a simulated day, by batch limit and timeout", outcomes[0].mails);
     let mut table = Table::new(&title, &[&"calls", &"mails/call", &"median s", &"99% s"]);
     let mut json = serde_json::Map::new();
     for Outcome { name, calls, mails, median, slowest } in &outcomes {
         let calls = calls.len();
         let mean = format!("{}.{}", mails / calls, mails * 10 / calls % 10);
         table.row(name, &[&calls, &mean, &format!("{median:.2}"), &format!("{slowest:.1}")]);
-        json.insert((*name).to_owned(), json!({ "calls": calls, "median_s": median, "p99_s": slowest }));
+        json.insert(
+            (*name).to_owned(),
+            json!({ "calls": calls, "median_s": median, "p99_s": slowest }),
+        );
     }
     Ok(Report { table, json: json.into() })
 }
@@ -97,9 +103,14 @@ mod tests {
             assert!(sent == due, "{} does not send each mail once", outcome.name);
         }
         assert!(adaptive.calls.iter().all(|call| call.due.len() <= 100));
-        // What the document claims: sooner than with each of the others, by fewer calls than with single mails.
+        // What the document claims: sooner than with each of the others, by fewer calls than with
+        // single mails.
         for other in [single, default, unwaiting, full] {
-            assert!(adaptive.median < other.median && adaptive.slowest < other.slowest, "{}", other.name);
+            assert!(
+                adaptive.median < other.median && adaptive.slowest < other.slowest,
+                "{}",
+                other.name
+            );
         }
         assert!(adaptive.calls.len() < single.calls.len());
         let document = fs::read_to_string(workspace().join("docs/OPERATIONS.md")).unwrap();

@@ -1,4 +1,5 @@
-//! The day as a picture: the mails, when they were sent, and the calls of the sender, by the time of day.
+//! The day as a picture: the mails, when they were sent, and the calls of the sender, by the time
+//! of day.
 
 use std::fmt::Write as _;
 
@@ -28,20 +29,34 @@ const PANELS: [(&str, &[(f64, &str)]); 3] = [
     ),
     (
         "within how many seconds 99% of them were sent",
-        &[(0.1, "0.1"), (1.0, "1"), (10.0, "10"), (100.0, "100"), (1_000.0, "1000"), (10_000.0, "10000")],
+        &[
+            (0.1, "0.1"),
+            (1.0, "1"),
+            (10.0, "10"),
+            (100.0, "100"),
+            (1_000.0, "1000"),
+            (10_000.0, "10000"),
+        ],
     ),
-    ("calls of the sender, a minute", &[(1.0, "1"), (10.0, "10"), (100.0, "100"), (1_000.0, "1000")]),
+    (
+        "calls of the sender, a minute",
+        &[(1.0, "1"), (10.0, "10"), (100.0, "100"), (1_000.0, "1000")],
+    ),
 ];
 
 pub(super) fn svg(outcomes: &[Outcome]) -> String {
     let mut svg = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {}\" font-family=\"sans-serif\" font-size=\"13\">\n\
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {}\" \
+         font-family=\"sans-serif\" font-size=\"13\">\n\
          <rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n",
         TOP + 3.0 * PITCH
     );
     for (number, (outcome, colour)) in outcomes.iter().zip(COLOURS).enumerate() {
         let (y, name, figures) = (20 + 19 * number, outcome.name, outcome.figures());
-        line(&mut svg, &format!("<text x=\"{LEFT}\" y=\"{y}\" fill=\"{colour}\">&#9632; {name}</text>"));
+        line(
+            &mut svg,
+            &format!("<text x=\"{LEFT}\" y=\"{y}\" fill=\"{colour}\">&#9632; {name}</text>"),
+        );
         line(&mut svg, &format!("<text x=\"290\" y=\"{y}\">{figures}</text>"));
     }
     for (number, (title, ticks)) in (0_u8..).zip(PANELS) {
@@ -112,13 +127,20 @@ struct Panel {
 impl Panel {
     fn frame(&self, svg: &mut String, title: &str) {
         let (top, bottom) = (self.top, self.top + HEIGHT);
-        line(svg, &format!("<text x=\"{LEFT}\" y=\"{}\" font-weight=\"bold\">{title}</text>", top - 8.0));
+        line(
+            svg,
+            &format!("<text x=\"{LEFT}\" y=\"{}\" font-weight=\"bold\">{title}</text>", top - 8.0),
+        );
         for (value, name) in self.ticks {
             let y = self.y(*value);
             line(svg, &format!("<path d=\"M{LEFT} {y:.1}H{RIGHT}\" stroke=\"#ddd\"/>"));
             line(
                 svg,
-                &format!("<text x=\"{}\" y=\"{:.1}\" text-anchor=\"end\">{name}</text>", LEFT - 6.0, y + 4.0),
+                &format!(
+                    "<text x=\"{}\" y=\"{:.1}\" text-anchor=\"end\">{name}</text>",
+                    LEFT - 6.0,
+                    y + 4.0
+                ),
             );
         }
         for hour in (0..=24_u8).step_by(3) {
@@ -126,7 +148,10 @@ impl Panel {
             line(svg, &format!("<path d=\"M{x} {top}V{bottom}\" stroke=\"#ddd\"/>"));
             line(
                 svg,
-                &format!("<text x=\"{x}\" y=\"{}\" text-anchor=\"middle\">{hour}:00</text>", bottom + 17.0),
+                &format!(
+                    "<text x=\"{x}\" y=\"{}\" text-anchor=\"middle\">{hour}:00</text>",
+                    bottom + 17.0
+                ),
             );
         }
     }
@@ -136,14 +161,19 @@ impl Panel {
         for (index, value) in values.iter().enumerate() {
             let x = LEFT + (RIGHT - LEFT) * (number(index) + 0.5) / number(BINS);
             let begin = if path.is_empty() { 'M' } else { 'L' };
-            write!(path, "{begin}{x:.1} {:.1}", self.y(*value)).expect("a string takes all that is written");
+            write!(path, "{begin}{x:.1} {:.1}", self.y(*value))
+                .expect("a string takes all that is written");
         }
-        line(svg, &format!("<path d=\"{path}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"2\"/>"));
+        line(
+            svg,
+            &format!("<path d=\"{path}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"2\"/>"),
+        );
     }
 
     /// Where a value is; at the edge if it is beyond.
     fn y(&self, value: f64) -> f64 {
-        let [from, to] = [self.ticks[0], self.ticks[self.ticks.len() - 1]].map(|(value, _)| value.log10());
+        let [from, to] =
+            [self.ticks[0], self.ticks[self.ticks.len() - 1]].map(|(value, _)| value.log10());
         let part = (value.log10().max(from) - from) / (to - from);
         self.top + HEIGHT * (1.0 - part.min(1.0))
     }

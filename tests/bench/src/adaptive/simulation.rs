@@ -1,6 +1,8 @@
-//! The loop of `mailroom collect` in simulated time: its own decisions, a queue and a sender that are a few lines.
+//! The loop of `mailroom collect` in simulated time: its own decisions, a queue and a sender that
+//! are a few lines.
 //!
-//! The sender takes one line at a time. Every statement takes the same time, nothing fails, and no line is cancelled.
+//! The sender takes one line at a time. Every statement takes the same time, nothing fails, and no
+//! line is cancelled.
 
 use std::collections::VecDeque;
 use std::iter::Peekable;
@@ -51,7 +53,8 @@ struct Simulation {
     /// When each was sent; the sender begins the next when it has answered the one before.
     in_flight: VecDeque<(Instant, Call)>,
     answered: Vec<Call>,
-    /// As in the collector's loop: whether to claim again at once, when all was read last, and whether writers notify.
+    /// As in the collector's loop: whether to claim again at once, when all was read last, and
+    /// whether writers notify.
     more: bool,
     rescanned: Instant,
     is_idle: bool,
@@ -113,7 +116,8 @@ impl Simulation {
         true
     }
 
-    /// Goes on to `time`; what becomes due until then is in the queue, and notifies if writers are to.
+    /// Goes on to `time`; what becomes due until then is in the queue, and notifies if writers are
+    /// to.
     fn advance(&mut self, time: Instant, notifies: bool) {
         self.now = self.now.max(time);
         while let Some(due) = self.to_come.next_if(|due| self.midnight + *due <= self.now) {
@@ -145,7 +149,9 @@ impl Simulation {
             self.rescanned = self.now;
         }
         let mut batches: Vec<Vec<Duration>> = Vec::new();
-        while batches.len() < wanted && (self.queue.len() >= limit || is_partial && !self.queue.is_empty()) {
+        while batches.len() < wanted
+            && (self.queue.len() >= limit || is_partial && !self.queue.is_empty())
+        {
             batches.push(self.queue.drain(..self.queue.len().min(limit)).collect());
         }
         let waiting = self.queue.len();

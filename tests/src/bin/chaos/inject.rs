@@ -29,7 +29,8 @@ const FULL: Duration = Duration::from_secs(6);
 /// Longer than a lease.
 const SMALLEST_JUMP: Duration = Duration::from_secs(10);
 
-/// Longer than anything that has to be waited for otherwise, so that it would be noticed if that were made up for.
+/// Longer than anything that has to be waited for otherwise, so that it would be noticed if that
+/// were made up for.
 const LARGEST_JUMP: Duration = Duration::from_secs(600);
 
 const HOUR: i64 = 3_600;
@@ -52,7 +53,8 @@ impl Fault {
                 world.fill(place)
             }
             Self::StopCollector => {
-                // What it cannot settle in time, because its way to the server is disturbed, goes out again.
+                // What it cannot settle in time, because its way to the server is disturbed, goes
+                // out again.
                 watch(world, Duration::ZERO);
                 world.take(place)?.stop(ENDS_WITHIN)?;
                 world.fill(place)
@@ -170,7 +172,10 @@ async fn close_pipe(world: &mut World) -> Result<()> {
     let watch = Watch::start(&world.trial.database);
     let (status, log) = world.take(place)?.wait()?;
     world.trial.history.put_at_risk(watch.end().await?);
-    ensure!(!status.success(), "the collector ended with {status} when its reader went away:\n{log}");
+    ensure!(
+        !status.success(),
+        "the collector ended with {status} when its reader went away:\n{log}"
+    );
     world.fill(place)
 }
 
@@ -195,24 +200,29 @@ async fn fill_disk(world: &mut World) -> Result<()> {
     Ok(())
 }
 
-/// A collector whose lines find no room: it ends with an error, and since nothing of them came out, nothing may go out twice.
+/// A collector whose lines find no room: it ends with an error, and since nothing of them came out,
+/// nothing may go out twice.
 fn fill_output(world: &mut World) -> Result<()> {
     let place = 0;
     world.take(place)?.stop(ENDS_WITHIN)?;
     let mut command = world.command(place)?;
     let full = File::options().write(true).open("/dev/full")?;
     let (status, log) = Collector::start_writing_to(&mut command, full)?.wait()?;
-    ensure!(!status.success(), "the collector ended with {status} when its lines found no room:\n{log}");
+    ensure!(
+        !status.success(),
+        "the collector ended with {status} when its lines found no room:\n{log}"
+    );
     world.fill(place)
 }
 
-/// The server's clock jumps, and is put right a little later. Ahead, every lease lapses at once; back, new ones have lapsed as soon
-/// as it is right again.
+/// The server's clock jumps, and is put right a little later. Ahead, every lease lapses at once;
+/// back, new ones have lapsed as soon as it is right again.
 async fn turn_queue_clock(world: &mut World) -> Result<()> {
     let seconds = world.trial.random.u64(SMALLEST_JUMP.as_secs()..=LARGEST_JUMP.as_secs());
     let sign = if world.trial.random.bool() { '+' } else { '-' };
     let watch = Watch::start(&world.trial.database);
-    set_clock(&world.trial.client, &format!("clock_timestamp() {sign} interval '{seconds} s'")).await?;
+    set_clock(&world.trial.client, &format!("clock_timestamp() {sign} interval '{seconds} s'"))
+        .await?;
     sleep(world.trial.up_to(Duration::from_secs(3))).await;
     set_clock(&world.trial.client, "clock_timestamp()").await?;
     // What was found expired by the wrong clock is so by the right one before anything is checked.
@@ -225,7 +235,8 @@ async fn turn_queue_clock(world: &mut World) -> Result<()> {
 /// Only the owner of the schema can put another clock in the place of the queue's own.
 async fn set_clock(client: &Client, now: &str) -> Result<()> {
     let replace = format!(
-        "CREATE OR REPLACE FUNCTION mailroom.clock() RETURNS timestamptz LANGUAGE sql VOLATILE RETURN {now}"
+        "CREATE OR REPLACE FUNCTION mailroom.clock() RETURNS timestamptz LANGUAGE sql VOLATILE \
+         RETURN {now}"
     );
     Ok(client.batch_execute(&replace).await?)
 }

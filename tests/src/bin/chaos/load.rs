@@ -91,7 +91,8 @@ impl Writer {
         register(transaction.client(), &format!("{}{turn}-", self.prefix), count).await?;
         if self.random.u8(0..20) == 0 {
             let shorten = "INSERT INTO tokens (account, action, expires_at)
-                SELECT id, 'activation', extract(epoch FROM now())::bigint + $2 FROM accounts WHERE login LIKE $1 LIMIT 3";
+                SELECT id, 'activation', extract(epoch FROM now())::bigint + $2
+                    FROM accounts WHERE login LIKE $1 LIMIT 3";
             let lifetime = i64::try_from(SHORTEST_LIFE.as_secs())?;
             transaction.execute(shorten, &[&format!("{}{turn}-%", self.prefix), &lifetime]).await?;
         }

@@ -1,8 +1,10 @@
-//! Faults of every kind at random, on a queue that is collected from by three collectors, for as long as is wanted. Started by
-//! `cargo xtask test --chaos 30m`.
+//! Faults of every kind at random, on a queue that is collected from by three collectors, for as
+//! long as is wanted. Started by `cargo xtask test --chaos 30m`.
 //!
-//! A world of three collectors: one writes to a pipe, one to a pipe through a proxy to the server, one through the proxy to a
-//! sender that answers oddly all the time. What `fault` lists is injected into it by `inject`. Every minute or so everything is mended, the queue drained, the collectors ended, and the whole history checked.
+//! A world of three collectors: one writes to a pipe, one to a pipe through a proxy to the server,
+//! one through the proxy to a sender that answers oddly all the time. What `fault` lists is
+//! injected into it by `inject`. Every minute or so everything is mended, the queue drained, the
+//! collectors ended, and the whole history checked.
 
 mod fault;
 mod inject;
@@ -54,8 +56,8 @@ async fn main() -> ExitCode {
 struct Options {
     duration: Duration,
     seed: u64,
-    /// Whether to end when standard input does: the other end of that is held by somebody who cannot end this otherwise, if
-    /// killed alone.
+    /// Whether to end when standard input does: the other end of that is held by somebody who
+    /// cannot end this otherwise, if killed alone.
     until_input_ends: bool,
 }
 
@@ -87,9 +89,11 @@ async fn input_ends(is_waited_for: bool) {
     }
 }
 
-/// Collectors take a hang-up for something else, and those that write to a sender would not hear that this has ended.
+/// Collectors take a hang-up for something else, and those that write to a sender would not hear
+/// that this has ended.
 async fn signal_comes() -> Result<()> {
-    let mut signals = [SignalKind::hangup(), SignalKind::interrupt(), SignalKind::terminate()].map(signal);
+    let mut signals =
+        [SignalKind::hangup(), SignalKind::interrupt(), SignalKind::terminate()].map(signal);
     let [Ok(hangup), Ok(interrupt), Ok(terminate)] = &mut signals else {
         bail!("this system has no signals");
     };
@@ -114,7 +118,10 @@ async fn run(&Options { duration, seed, .. }: &Options) -> Result<()> {
             if fault == Fault::FillDisk && !world.has_disk {
                 continue;
             }
-            fault.inject(&mut world).await.with_context(|| format!("at the fault `{}`", fault.name()))?;
+            fault
+                .inject(&mut world)
+                .await
+                .with_context(|| format!("at the fault `{}`", fault.name()))?;
             world.pause().await?;
             if shown.elapsed() >= REFRESH {
                 shown = Instant::now();

@@ -5,7 +5,8 @@ DECLARE
 BEGIN
     FOR statement IN
         WITH queue AS (
-            SELECT unnest(ARRAY['mailroom.queue', 'mailroom.leases', 'mailroom.dead_letters', 'mailroom.delivery_log', 'mailroom.collectors']::regclass[]) AS relation
+            SELECT unnest(ARRAY['mailroom.queue', 'mailroom.leases', 'mailroom.dead_letters',
+                'mailroom.delivery_log', 'mailroom.collectors']::regclass[]) AS relation
         )
         SELECT format('ALTER TABLE %s SET TABLESPACE small', relation) FROM queue
         UNION ALL

@@ -88,18 +88,24 @@ impl World {
             trial.client.batch_execute(&create).await?;
             trial.client.batch_execute(include_str!("move_queue.sql")).await?;
         }
-        // Whatever is not sent in the end is to be found, so nothing may expire but what is meant to.
-        let outlive =
-            "ALTER TABLE tokens ALTER expires_at SET DEFAULT extract(epoch FROM now() + interval '1 day')";
+        // Whatever is not sent in the end is to be found, so nothing may expire but what is meant
+        // to.
+        let outlive = "ALTER TABLE tokens ALTER expires_at SET DEFAULT extract(epoch FROM now() + \
+                       interval '1 day')";
         trial.client.batch_execute(outlive).await?;
         let relay = env::current_exe()?.with_file_name("relay");
         ensure!(relay.is_file(), "{} is missing: build it", relay.display());
         let mailer = Mailer::start(&relay, &trial.recorder)?;
         let proxy = Proxy::start(cluster.port())?;
-        let place = |name, through_proxy, to_sender| Place { name, through_proxy, to_sender, member: None };
+        let place =
+            |name, through_proxy, to_sender| Place { name, through_proxy, to_sender, member: None };
         Ok(Self {
             database: Arc::clone(&trial.database),
-            places: [place("pipe", false, false), place("proxy", true, false), place("sender", true, true)],
+            places: [
+                place("pipe", false, false),
+                place("proxy", true, false),
+                place("sender", true, true),
+            ],
             trial,
             proxy,
             mailer,
@@ -140,7 +146,8 @@ impl World {
         Pace { pause: self.trial.up_to(Duration::from_millis(10)), ..Pace::default() }
     }
 
-    /// Starts a collector in a place whose reader takes lines at this pace and whose host's clock is so many seconds ahead.
+    /// Starts a collector in a place whose reader takes lines at this pace and whose host's clock
+    /// is so many seconds ahead.
     pub(crate) fn fill_with(&mut self, at: usize, pace: Pace, ahead: i64) -> Result<()> {
         let mut command = self.command(at)?;
         if ahead != 0 {
@@ -157,7 +164,11 @@ impl World {
     pub(crate) fn command(&self, at: usize) -> Result<Command> {
         let Place { name, through_proxy, to_sender, .. } = &self.places[at];
         let database = &self.trial.database;
-        let url = if *through_proxy { self.proxy.url(database.name()) } else { database.url().to_owned() };
+        let url = if *through_proxy {
+            self.proxy.url(database.name())
+        } else {
+            database.url().to_owned()
+        };
         let mut command = self.trial.command(&url)?;
         if *to_sender {
             command.args(["--sender", &self.mailer.command(name)]);
@@ -167,7 +178,8 @@ impl World {
         Ok(command)
     }
 
-    /// What came while the clock was behind waits until somebody looks back so far, and nothing for longer than that.
+    /// What came while the clock was behind waits until somebody looks back so far, and nothing for
+    /// longer than that.
     pub(crate) fn clock_was_wrong(&mut self) {
         self.patience = PATIENCE + LOOK_BACK;
     }
@@ -203,7 +215,8 @@ impl World {
     }
 
     async fn mend(&mut self, until: Instant) -> Result<()> {
-        let (due, later) = std::mem::take(&mut self.mends).into_iter().partition(|(at, _)| *at <= until);
+        let (due, later) =
+            std::mem::take(&mut self.mends).into_iter().partition(|(at, _)| *at <= until);
         self.mends = later;
         for (_, mend) in due {
             match mend {

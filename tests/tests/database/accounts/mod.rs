@@ -1,6 +1,8 @@
-//! What the database does by itself: tokens at registration, times and states of accounts, notifications.
+//! What the database does by itself: tokens at registration, times and states of accounts,
+//! notifications.
 //!
-//! Unless a test is about one of the base schema's faults, it holds for the base schema and for the newest one.
+//! Unless a test is about one of the base schema's faults, it holds for the base schema and for the
+//! newest one.
 
 mod notifications;
 mod registration;
@@ -16,7 +18,8 @@ fn databases() -> Result<[Database; 2]> {
 }
 
 async fn register(client: &Client, name: &str) -> Result<i64> {
-    let insert = "INSERT INTO accounts (email, login) VALUES ($1 || '@example.test', $1) RETURNING id";
+    let insert =
+        "INSERT INTO accounts (email, login) VALUES ($1 || '@example.test', $1) RETURNING id";
     Ok(client.query_one(insert, &[&name]).await?.get(0))
 }
 
@@ -27,6 +30,9 @@ async fn count(client: &Client, table: &str) -> Result<i64> {
 async fn consume(client: &Client, account: i64, action: &str) -> Result<()> {
     let update = "UPDATE tokens SET consumed_at = extract(epoch FROM now())
         WHERE account = $1 AND action = $2::text::token_action AND consumed_at IS NULL";
-    ensure!(client.execute(update, &[&account, &action]).await? == 1, "there is not one such token");
+    ensure!(
+        client.execute(update, &[&account, &action]).await? == 1,
+        "there is not one such token"
+    );
     Ok(())
 }

@@ -22,7 +22,8 @@ impl Listener {
         let (client, mut connection) = tokio_postgres::connect(database.url(), NoTls).await?;
         let (sender, heard) = unbounded_channel();
         tokio::spawn(async move {
-            while let Some(Ok(message)) = poll_fn(|context| connection.poll_message(context)).await {
+            while let Some(Ok(message)) = poll_fn(|context| connection.poll_message(context)).await
+            {
                 if let AsyncMessage::Notification(heard) = message {
                     // Nobody may be interested any more.
                     sender.send((heard.channel().to_owned(), heard.payload().to_owned())).ok();
@@ -39,7 +40,8 @@ impl Listener {
     }
 }
 
-/// Has transactions announce tokens, as a collector does before it sleeps. In the base schema they always do.
+/// Has transactions announce tokens, as a collector does before it sleeps. In the base schema they
+/// always do.
 async fn fall_asleep(client: &Client) -> Result<()> {
     let lock = "SELECT pg_advisory_lock(1835100524, to_regclass('mailroom.queue')::oid::integer)";
     client.batch_execute(lock).await?;

@@ -16,7 +16,9 @@ async fn registration_makes_an_activation_token_in_the_same_transaction() -> Res
         let observer = database.connect().await?;
 
         let transaction = client.transaction().await?;
-        transaction.execute("INSERT INTO accounts (email, login) VALUES ('a@b.test', 'a')", &[]).await?;
+        transaction
+            .execute("INSERT INTO accounts (email, login) VALUES ('a@b.test', 'a')", &[])
+            .await?;
         assert_eq!(transaction.query("SELECT FROM tokens", &[]).await?.len(), 1);
         assert_eq!(count(&observer, "tokens").await?, 0, "seen before the commit");
         transaction.rollback().await?;
@@ -25,7 +27,8 @@ async fn registration_makes_an_activation_token_in_the_same_transaction() -> Res
         let account = register(&client, "b").await?;
         let row = observer
             .query_one(
-                "SELECT action::text, length(secret), code, expires_at - created_at = 900, consumed_at IS NULL,
+                "SELECT action::text, length(secret), code, expires_at - created_at = 900,
+                    consumed_at IS NULL,
                     abs(created_at - extract(epoch FROM now())) < 60, account FROM tokens",
                 &[],
             )
@@ -43,8 +46,8 @@ async fn registration_makes_an_activation_token_in_the_same_transaction() -> Res
 async fn every_account_of_a_statement_gets_a_token_of_its_own() -> Result<()> {
     for database in databases()? {
         let client = database.connect().await?;
-        let insert =
-            "INSERT INTO accounts (email, login) SELECT n || '@b.test', n FROM generate_series(1, 500) n";
+        let insert = "INSERT INTO accounts (email, login) SELECT n || '@b.test', n FROM \
+                      generate_series(1, 500) n";
         client.execute(insert, &[]).await?;
         let query = "SELECT count(*), count(DISTINCT account), count(DISTINCT secret) FROM tokens";
         let row = client.query_one(query, &[]).await?;
@@ -58,7 +61,8 @@ async fn only_provisioned_accounts_get_a_token() -> Result<()> {
     for database in databases()? {
         let client = database.connect().await?;
         let insert = "INSERT INTO accounts (email, login, status)
-            VALUES ('a', 'a', 'active'), ('b', 'b', 'suspended'), ('c', 'c', 'provisioned') RETURNING id";
+            VALUES ('a', 'a', 'active'), ('b', 'b', 'suspended'), ('c', 'c', 'provisioned')
+                RETURNING id";
         let accounts = client.query(insert, &[]).await?;
         let tokens = client.query("SELECT account FROM tokens", &[]).await?;
         assert_eq!(tokens.len(), 1);
@@ -75,7 +79,8 @@ async fn a_failing_token_insert_rolls_the_account_back() -> Result<()> {
             .batch_execute(
                 "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql
                     AS $$ BEGIN RAISE EXCEPTION 'no tokens today'; END; $$;
-                CREATE TRIGGER refuse BEFORE INSERT ON tokens FOR EACH ROW EXECUTE FUNCTION refuse()",
+                CREATE TRIGGER refuse BEFORE INSERT ON tokens
+                    FOR EACH ROW EXECUTE FUNCTION refuse()",
             )
             .await?;
         let insert = "INSERT INTO accounts (email, login) VALUES ('a', 'a'), ('b', 'b')";
@@ -126,7 +131,10 @@ async fn a_token_may_precede_its_account_but_not_lack_it() -> Result<()> {
         let transaction = client.transaction().await?;
         transaction.execute(insert, &[]).await?;
         transaction
-            .execute("INSERT INTO accounts (id, email, login, status) VALUES (4711, 'a', 'a', 'active')", &[])
+            .execute(
+                "INSERT INTO accounts (id, email, login, status) VALUES (4711, 'a', 'a', 'active')",
+                &[],
+            )
             .await?;
         transaction.commit().await?;
         assert_eq!(count(&client, "tokens").await?, 1);
@@ -145,29 +153,44 @@ async fn tokens_have_the_language_of_their_account_where_the_view_shows_one_as_t
 -> Result<()> {
     let document = fs::read_to_string(tools::workspace().join("docs/DATABASE.md"))?;
     let mut codes = document.split('`');
-    let view = codes.find(|code| code.starts_with("CREATE OR REPLACE VIEW mailroom.adopted_accounts "));
+    let view =
+        codes.find(|code| code.starts_with("CREATE OR REPLACE VIEW mailroom.adopted_accounts "));
     let view = view.context("the document has the view")?;
     for up in [&["migrate", "up"][..], &["migrate", "up", "--drop-secrets"]] {
         let database = Database::create()?;
-        let output = program::mailroom()?.args(up).env("MAILROOM_DATABASE_URL", database.url()).output()?;
+        let output =
+            program::mailroom()?.args(up).env("MAILROOM_DATABASE_URL", database.url()).output()?;
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         let client = database.connect().await?;
-        client.batch_execute("INSERT INTO accounts (email, login) VALUES ('x0@x.test', 'x0')").await?;
-        client.batch_execute(&format!("ALTER TABLE accounts ADD COLUMN locale varchar; {view}")).await?;
+        client
+            .batch_execute("INSERT INTO accounts (email, login) VALUES ('x0@x.test', 'x0')")
+            .await?;
+        client
+            .batch_execute(&format!("ALTER TABLE accounts ADD COLUMN locale varchar; {view}"))
+            .await?;
         let insert =
-            "INSERT INTO accounts (email, login, locale) SELECT 'x' || n || '@x.test', 'x' || n, locale
+            "INSERT INTO accounts (email, login, locale) SELECT 'x' || n || '@x.test', 'x' || n,
+            locale
             FROM unnest($1::text[]) WITH ORDINALITY AS given (locale, n)";
         let long = "de-".repeat(100_000);
-        let locales =
-            [Some("de-CH"), None, Some(""), Some("de_DE.UTF-8"), Some("pt-BR\r\nBcc: x"), Some(&long)];
+        let locales = [
+            Some("de-CH"),
+            None,
+            Some(""),
+            Some("de_DE.UTF-8"),
+            Some("pt-BR\r\nBcc: x"),
+            Some(&long),
+        ];
         client.execute(insert, &[&&locales[..]]).await?;
         client.batch_execute("UPDATE accounts SET status = 'active' WHERE login = 'x1'").await?;
-        let ask = "INSERT INTO tokens (account, action) SELECT id, 'password_recovery' FROM accounts WHERE login = 'x1'";
+        let ask = "INSERT INTO tokens (account, action) SELECT id, 'password_recovery' FROM \
+                   accounts WHERE login = 'x1'";
         client.batch_execute(ask).await?;
 
         let query = "SELECT recipient_name, language FROM mailroom.issued_tokens ORDER BY id";
         let rows = client.query(query, &[]).await?;
-        let languages: Vec<(&str, Option<&str>)> = rows.iter().map(|row| (row.get(0), row.get(1))).collect();
+        let languages: Vec<(&str, Option<&str>)> =
+            rows.iter().map(|row| (row.get(0), row.get(1))).collect();
         let without = |name| (name, None);
         let expected = [
             without("x0"),

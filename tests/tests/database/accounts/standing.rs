@@ -9,7 +9,10 @@ use super::{consume, databases, register};
 
 async fn set_status(client: &Client, account: i64, status: &str) -> Result<()> {
     client
-        .execute("UPDATE accounts SET status = $2::text::account_status WHERE id = $1", &[&account, &status])
+        .execute(
+            "UPDATE accounts SET status = $2::text::account_status WHERE id = $1",
+            &[&account, &status],
+        )
         .await?;
     Ok(())
 }
@@ -25,7 +28,8 @@ struct Standing {
 }
 
 async fn standing(client: &Client, account: i64) -> Result<Standing> {
-    let query = "SELECT status::text, status_changed_at::bigint, activated_at::bigint, suspended_at::bigint,
+    let query = "SELECT status::text, status_changed_at::bigint, activated_at::bigint,
+        suspended_at::bigint,
         unsuspended_at::bigint FROM accounts WHERE id = $1";
     let row = client.query_one(query, &[&account]).await?;
     Ok(Standing {
@@ -37,9 +41,11 @@ async fn standing(client: &Client, account: i64) -> Result<Standing> {
     })
 }
 
-/// Sets the times of an account back, so that the next change is seen although it is of the same second.
+/// Sets the times of an account back, so that the next change is seen although it is of the same
+/// second.
 async fn make_older(client: &Client, account: i64) -> Result<()> {
-    let update = "UPDATE accounts SET status_changed_at = status_changed_at - 1000, activated_at = activated_at - 1000,
+    let update = "UPDATE accounts SET status_changed_at = status_changed_at - 1000, activated_at
+        = activated_at - 1000,
         suspended_at = suspended_at - 1000, unsuspended_at = unsuspended_at - 1000 WHERE id = $1";
     client.execute(update, &[&account]).await?;
     Ok(())
@@ -98,14 +104,19 @@ async fn suspending_and_unsuspending_an_active_account_keeps_its_times() -> Resu
         let now = now(&client).await?;
         let suspended = standing(&client, account).await?;
         assert_eq!(suspended.status, "suspended");
-        assert!(is_recent(suspended.suspended_at, now) && is_recent(suspended.status_changed_at, now));
+        assert!(
+            is_recent(suspended.suspended_at, now) && is_recent(suspended.status_changed_at, now)
+        );
         assert_eq!((suspended.activated_at, suspended.unsuspended_at), (active.activated_at, None));
 
         make_older(&client, account).await?;
         set_status(&client, account, "active").await?;
         let unsuspended = standing(&client, account).await?;
         assert_eq!(unsuspended.status, "active");
-        assert!(is_recent(unsuspended.unsuspended_at, now) && is_recent(unsuspended.status_changed_at, now));
+        assert!(
+            is_recent(unsuspended.unsuspended_at, now)
+                && is_recent(unsuspended.status_changed_at, now)
+        );
         assert_eq!(unsuspended.suspended_at, None);
         assert_eq!(unsuspended.activated_at, active.activated_at.map(|time| time - 1000));
 
@@ -118,7 +129,8 @@ async fn suspending_and_unsuspending_an_active_account_keeps_its_times() -> Resu
 }
 
 #[tokio::test]
-async fn an_account_that_was_never_activated_is_provisioned_again_after_a_suspension() -> Result<()> {
+async fn an_account_that_was_never_activated_is_provisioned_again_after_a_suspension() -> Result<()>
+{
     for database in databases()? {
         let client = database.connect().await?;
         let account = register(&client, "a").await?;
@@ -179,7 +191,11 @@ async fn recovery_tokens_are_made_on_request_and_change_no_status() -> Result<()
         let provisioned = register(&client, "b").await?;
         client.query_one(insert, &[&provisioned]).await?;
         consume(&client, provisioned, "password_recovery").await?;
-        assert_eq!(standing(&client, provisioned).await?.status, "provisioned", "a recovery activated");
+        assert_eq!(
+            standing(&client, provisioned).await?.status,
+            "provisioned",
+            "a recovery activated"
+        );
     }
     Ok(())
 }
@@ -189,8 +205,10 @@ async fn an_account_that_is_imported_as_active_stays_so_after_a_suspension() -> 
     let database = Database::create()?;
     let mut client = database.connect().await?;
     let import =
-        "INSERT INTO accounts (email, login, status, created_at, status_changed_at, activated_at) VALUES
-        ($1 || 'a', $1 || 'a', 'active', 5, NULL, NULL), ($1 || 'b', $1 || 'b', 'active', 5, 6, NULL),
+        "INSERT INTO accounts (email, login, status, created_at, status_changed_at, activated_at)
+        VALUES
+        ($1 || 'a', $1 || 'a', 'active', 5, NULL, NULL), ($1 || 'b', $1 || 'b', 'active', 5, 6,
+            NULL),
         ($1 || 'c', $1 || 'c', 'active', 5, 6, 7), ($1 || 'd', $1 || 'd', 'suspended', 5, 6, NULL)";
     migrate::up(&mut client, &MIGRATIONS[..17], &mut |_| {}).await?;
     client.execute(import, &[&"before"]).await?;
@@ -200,13 +218,15 @@ async fn an_account_that_is_imported_as_active_stays_so_after_a_suspension() -> 
         .into_iter()
         .flat_map(|when| (0..).zip(["a", "b", "c", "d"].map(|name| format!("{when}{name}"))))
     {
-        let account = client.query_one("SELECT id FROM accounts WHERE login = $1", &[&login]).await?.get(0);
+        let account =
+            client.query_one("SELECT id FROM accounts WHERE login = $1", &[&login]).await?.get(0);
         set_status(&client, account, "suspended").await?;
         set_status(&client, account, "active").await?;
         let after = standing(&client, account).await?;
         // Nobody knows whether one that is imported as suspended was ever active.
         let expected =
-            [("active", Some(5)), ("active", Some(6)), ("active", Some(7)), ("provisioned", None)][number];
+            [("active", Some(5)), ("active", Some(6)), ("active", Some(7)), ("provisioned", None)]
+                [number];
         assert_eq!((&*after.status, after.activated_at), expected, "{login}");
     }
     Ok(())

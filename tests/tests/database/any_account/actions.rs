@@ -17,25 +17,37 @@ async fn what_a_link_carries_of_an_action_can_be_changed_until_it_has_tokens() -
     let (_database, client) = product().await?;
     client.batch_execute(&format!("{ACTION} (100, 'vote', '/poll', 0)")).await?;
     client
-        .batch_execute("UPDATE mailroom.actions SET number = 101, name = 'poll', path = '/vote', code_digits = 6 WHERE number = 100")
+        .batch_execute(
+            "UPDATE mailroom.actions SET number = 101, name = 'poll', path = '/vote', \
+                        code_digits = 6 WHERE number = 100",
+        )
         .await?;
     enqueue(&client, "'poll', 'ada@example.test'").await?;
-    for change in
-        ["number = 102", "name = 'vote'", "path = '/poll'", "path = NULL, code_digits = 0", "code_digits = 5"]
-    {
+    for change in [
+        "number = 102",
+        "name = 'vote'",
+        "path = '/poll'",
+        "path = NULL, code_digits = 0",
+        "code_digits = 5",
+    ] {
         let (code, message) =
-            refused(&client, &format!("UPDATE mailroom.actions SET {change} WHERE number = 101")).await?;
+            refused(&client, &format!("UPDATE mailroom.actions SET {change} WHERE number = 101"))
+                .await?;
         assert_eq!(code, SqlState::INTEGRITY_CONSTRAINT_VIOLATION, "{change}");
         assert_eq!(
             message,
             "number, name, path and code_digits of the action poll cannot be changed: it has tokens"
         );
     }
-    let (code, message) = refused(&client, "DELETE FROM mailroom.actions WHERE number = 101").await?;
+    let (code, message) =
+        refused(&client, "DELETE FROM mailroom.actions WHERE number = 101").await?;
     assert_eq!(code, SqlState::INTEGRITY_CONSTRAINT_VIOLATION);
     assert_eq!(message, "the action poll cannot be deleted: it has tokens");
     client
-        .batch_execute("UPDATE mailroom.actions SET lifetime = '2 days', priority = 0, is_retired = true WHERE number = 101")
+        .batch_execute(
+            "UPDATE mailroom.actions SET lifetime = '2 days', priority = 0, is_retired \
+                        = true WHERE number = 101",
+        )
         .await?;
     Ok(())
 }
@@ -50,7 +62,8 @@ async fn an_action_without_tokens_can_be_deleted_unless_it_is_one_of_mailrooms_o
         "TRUNCATE mailroom.actions",
         "TRUNCATE mailroom.actions CASCADE",
         "BEGIN ISOLATION LEVEL REPEATABLE READ; DELETE FROM mailroom.actions WHERE number = 6",
-        "ROLLBACK; BEGIN ISOLATION LEVEL SERIALIZABLE; UPDATE mailroom.actions SET number = 100 WHERE number = 6",
+        "ROLLBACK; BEGIN ISOLATION LEVEL SERIALIZABLE; UPDATE mailroom.actions SET number = 100 \
+         WHERE number = 6",
     ] {
         let (code, message) = refused(&client, change).await?;
         assert_eq!(code, SqlState::INTEGRITY_CONSTRAINT_VIOLATION, "{change}: {message}");
@@ -75,7 +88,10 @@ async fn a_change_of_an_action_waits_for_a_token_that_is_being_made_and_is_refus
         // Writers queue behind whoever waits for the lock, so it waits for a second and no longer.
         let (code, message) = refused(&operator, &change).await?;
         assert_eq!(code, SqlState::LOCK_NOT_AVAILABLE, "{change}");
-        assert!(message.contains("has read mailroom.actions for longer than a second"), "{message}");
+        assert!(
+            message.contains("has read mailroom.actions for longer than a second"),
+            "{message}"
+        );
         let (changed, committed) = tokio::join!(refused(&operator, &change), async {
             sleep(Duration::from_millis(100)).await;
             making.commit().await
@@ -87,7 +103,8 @@ async fn a_change_of_an_action_waits_for_a_token_that_is_being_made_and_is_refus
 }
 
 #[tokio::test]
-async fn a_token_that_is_being_made_waits_for_a_change_of_its_action_and_is_refused() -> Result<()> {
+async fn a_token_that_is_being_made_waits_for_a_change_of_its_action_and_is_refused() -> Result<()>
+{
     for change in ["DELETE FROM mailroom.actions", "UPDATE mailroom.actions SET name = 'note'"] {
         let (database, mut client) = product().await?;
         let application = database.connect().await?;
@@ -106,15 +123,19 @@ async fn a_token_that_is_being_made_waits_for_a_change_of_its_action_and_is_refu
 }
 
 #[tokio::test]
-async fn a_token_that_is_being_made_waits_for_new_digits_of_its_action_and_has_as_many() -> Result<()> {
+async fn a_token_that_is_being_made_waits_for_new_digits_of_its_action_and_has_as_many()
+-> Result<()> {
     let (database, mut client) = product().await?;
     let application = database.connect().await?;
     let changing = client.transaction().await?;
-    changing.execute("UPDATE mailroom.actions SET code_digits = 8 WHERE name = 'invite'", &[]).await?;
-    let (enqueued, committed) = tokio::join!(enqueue(&application, "'invite', 'ada@example.test'"), async {
-        sleep(Duration::from_millis(300)).await;
-        changing.commit().await
-    });
+    changing
+        .execute("UPDATE mailroom.actions SET code_digits = 8 WHERE name = 'invite'", &[])
+        .await?;
+    let (enqueued, committed) =
+        tokio::join!(enqueue(&application, "'invite', 'ada@example.test'"), async {
+            sleep(Duration::from_millis(300)).await;
+            changing.commit().await
+        });
     committed?;
     enqueued?;
     assert_eq!(count(&application, "mailroom.queue WHERE length(code) = 8").await?, 1);
@@ -154,9 +175,12 @@ async fn an_action_that_no_token_can_carry_is_refused() -> Result<()> {
     ] {
         refused(&client, &format!("{ACTION} ({values})")).await?;
     }
-    for setting in
-        ["lifetime = '59 seconds'", "lifetime = '367 days'", "cooldown = '-1 second'", "priority = 2"]
-    {
+    for setting in [
+        "lifetime = '59 seconds'",
+        "lifetime = '367 days'",
+        "cooldown = '-1 second'",
+        "priority = 2",
+    ] {
         refused(&client, &format!("UPDATE mailroom.actions SET {setting}")).await?;
     }
     assert_eq!(count(&client, "mailroom.actions").await?, 6);
@@ -167,7 +191,9 @@ async fn an_action_that_no_token_can_carry_is_refused() -> Result<()> {
 async fn tokens_of_a_retired_action_are_sent_and_used() -> Result<()> {
     let (database, client) = product().await?;
     let token = enqueue(&client, "'invite', 'ada@example.test'").await?;
-    client.batch_execute("UPDATE mailroom.actions SET is_retired = true WHERE name = 'invite'").await?;
+    client
+        .batch_execute("UPDATE mailroom.actions SET is_retired = true WHERE name = 'invite'")
+        .await?;
     let sent = send(&mut queue(&database, Version::V2).await?).await?;
     assert_eq!(ids(&sent), [token]);
     assert_eq!(redeem(&client, &sent[0], "invite", None).await?, "ok");
@@ -210,11 +236,13 @@ async fn each_action_is_redeemed_by_its_link_and_its_code_and_a_notice_has_neith
 async fn codes_are_spread_over_all_their_digits() -> Result<()> {
     let (_database, client) = product().await?;
     for digits in 5..=8 {
-        let codes =
-            format!("SELECT count(DISTINCT mailroom.generate_code({digits})) FROM generate_series(1, 200)");
+        let codes = format!(
+            "SELECT count(DISTINCT mailroom.generate_code({digits})) FROM generate_series(1, 200)"
+        );
         assert!(number(&client, &codes).await? > 190, "{digits}");
         let sound = format!(
-            "SELECT count(*) FROM generate_series(1, 200), mailroom.generate_code({digits}) AS code WHERE code ~ '^[0-9]{{{digits}}}$'"
+            "SELECT count(*) FROM generate_series(1, 200), mailroom.generate_code({digits}) AS \
+             code WHERE code ~ '^[0-9]{{{digits}}}$'"
         );
         assert_eq!(number(&client, &sound).await?, 200, "{digits}");
     }
@@ -250,7 +278,8 @@ async fn no_column_has_a_type_that_keeps_pg_upgrade_from_upgrading() -> Result<(
         AND atttypid = ANY ('{regcollation,regconfig,regdictionary,regnamespace,regoper,regoperator,regproc,regprocedure}'::regtype[])";
     assert_eq!(count(&client, columns).await?, 0);
     assert_eq!(
-        count(&client, "pg_class WHERE relnamespace = 'mailroom'::regnamespace AND relkind = 'r'").await?,
+        count(&client, "pg_class WHERE relnamespace = 'mailroom'::regnamespace AND relkind = 'r'")
+            .await?,
         18
     );
     Ok(())

@@ -12,7 +12,8 @@ async fn a_cancelled_token_is_not_sent_and_its_link_is_no_longer_good() -> Resul
     let mut collector = queue(&database, Version::V2).await?;
     let waiting = enqueue(&client, "'invite', 'ada@example.test'").await?;
     let later =
-        enqueue(&client, "'invite', 'ada@example.test', deliver_at => now() + interval '1 day'").await?;
+        enqueue(&client, "'invite', 'ada@example.test', deliver_at => now() + interval '1 day'")
+            .await?;
     for token in [waiting, later] {
         assert_eq!(number(&client, &format!("SELECT mailroom.cancel({token})::int")).await?, 1);
         assert_eq!(number(&client, &format!("SELECT mailroom.cancel({token})::int")).await?, 0);
@@ -26,7 +27,11 @@ async fn a_cancelled_token_is_not_sent_and_its_link_is_no_longer_good() -> Resul
     assert_eq!(redeem(&client, &token, "invite", None).await?, "expired");
     assert_eq!(state(&client, sent).await?, "sent");
     for nobody in ["0", "-1", "9223372036854775807", "NULL"] {
-        assert_eq!(number(&client, &format!("SELECT mailroom.cancel({nobody})::int")).await?, 0, "{nobody}");
+        assert_eq!(
+            number(&client, &format!("SELECT mailroom.cancel({nobody})::int")).await?,
+            0,
+            "{nobody}"
+        );
     }
     Ok(())
 }
@@ -82,7 +87,8 @@ async fn cancelling_a_subject_ends_all_its_tokens_or_those_that_prove_its_addres
 #[tokio::test]
 async fn a_cancellation_that_is_rolled_back_cancels_nothing() -> Result<()> {
     let (database, client) = product().await?;
-    let token = enqueue(&client, "'invite', 'ada@example.test', subject_id => '7', payload => '1'").await?;
+    let token =
+        enqueue(&client, "'invite', 'ada@example.test', subject_id => '7', payload => '1'").await?;
     client.batch_execute("BEGIN; SELECT mailroom.cancel_subject('7'); ROLLBACK").await?;
     let sent = send(&mut queue(&database, Version::V2).await?).await?;
     assert_eq!((ids(&sent), sent[0].payload.is_some()), (vec![token], true));

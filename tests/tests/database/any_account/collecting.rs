@@ -13,8 +13,8 @@ use serde_json::{Value, json};
 use super::{enqueue, product, refused};
 
 const VOTE: Further = Further { number: 100, name: "vote", path: "/vote", digits: 6 };
-const ADD_VOTE: &str =
-    "INSERT INTO mailroom.actions (number, name, path, code_digits) VALUES (100, 'vote', '/vote', 6)";
+const ADD_VOTE: &str = "INSERT INTO mailroom.actions (number, name, path, code_digits) VALUES \
+                        (100, 'vote', '/vote', 6)";
 
 /// The private key whose seed is `00 01 … 1f`.
 const PRIVATE_KEY: &str = "mrsk_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8";
@@ -34,8 +34,8 @@ pub(super) fn only_item(line: &str) -> Result<Value> {
 }
 
 #[tokio::test]
-async fn an_action_that_is_added_is_sent_by_a_running_collector_and_used_by_its_link_and_code() -> Result<()>
-{
+async fn an_action_that_is_added_is_sent_by_a_running_collector_and_used_by_its_link_and_code()
+-> Result<()> {
     let (database, client) = product().await?;
     let mut collector = start(&database, "v2")?;
     let lines = collector.lines()?;
@@ -43,7 +43,8 @@ async fn an_action_that_is_added_is_sent_by_a_running_collector_and_used_by_its_
     client.batch_execute(ADD_VOTE).await?;
     let id = enqueue(
         &client,
-        "'vote', 'ada@example.test', 'Ada', 'member 7', '{\"poll\": \"ü\"}', 'de-CH', now() + interval '1 second'",
+        "'vote', 'ada@example.test', 'Ada', 'member 7', '{\"poll\": \"ü\"}', 'de-CH', now() + \
+         interval '1 second'",
     )
     .await?;
     let item = only_item(&lines.next_line()?)?;
@@ -61,8 +62,10 @@ async fn an_action_that_is_added_is_sent_by_a_running_collector_and_used_by_its_
     let key = SharedKey::from_hex(KEY).ok().context("the key of the tests is one")?;
     let actions = Actions::new([VOTE]).ok().context("it is sound")?;
     let ring = KeyRing::new([key.into()]).ok().context("one key is a ring")?.knowing(&actions);
-    let expected = Expected { action: Action::Further(VOTE), code: Some(code.as_bytes()), binding: None };
-    let verified = UntrustedToken::parse(token)?.verify(&ring, expected, Moment::at(1_700_000_000))?;
+    let expected =
+        Expected { action: Action::Further(VOTE), code: Some(code.as_bytes()), binding: None };
+    let verified =
+        UntrustedToken::parse(token)?.verify(&ring, expected, Moment::at(1_700_000_000))?;
     let secret = verified.secret().as_bytes().to_vec();
     let redeem = "SELECT verdict::text, subject_id FROM mailroom.redeem($1, 'vote', $2)";
     let row = client.query_one(redeem, &[&secret, &code]).await?;
@@ -71,10 +74,15 @@ async fn an_action_that_is_added_is_sent_by_a_running_collector_and_used_by_its_
     // A mail without a link, at once.
     enqueue(&client, "'notice', 'ada@example.test'").await?;
     let item = only_item(&lines.next_line()?)?;
-    assert_eq!((&item["action"], &item["path"], &item["token"]), (&json!("notice"), &json!(""), &json!("")));
+    assert_eq!(
+        (&item["action"], &item["path"], &item["token"]),
+        (&json!("notice"), &json!(""), &json!(""))
+    );
     collector.stop()?;
-    let waiting: i64 =
-        client.query_one("SELECT count(*) FROM mailroom.deliveries WHERE state <> 'sent'", &[]).await?.get(0);
+    let waiting: i64 = client
+        .query_one("SELECT count(*) FROM mailroom.deliveries WHERE state <> 'sent'", &[])
+        .await?
+        .get(0);
     assert_eq!(waiting, 0);
     Ok(())
 }
@@ -91,8 +99,10 @@ async fn a_collector_of_v1_warns_of_what_it_leaves_and_sends_the_rest() -> Resul
     assert_eq!(only_item(&lines.next_line()?)?["email"], "eve@example.test");
     lines.expect_none(Duration::from_secs(1))?;
     collector.stop()?;
-    let state: String =
-        client.query_one("SELECT state FROM mailroom.deliveries WHERE token = $1", &[&left]).await?.get(0);
+    let state: String = client
+        .query_one("SELECT state FROM mailroom.deliveries WHERE token = $1", &[&left])
+        .await?
+        .get(0);
     assert_eq!(state, "deferred");
     Ok(())
 }
@@ -103,9 +113,12 @@ async fn a_predicate_that_fails_is_in_the_log_without_what_it_says_of_people() -
     client
         .batch_execute(
             "CREATE FUNCTION nobody(subject_ids text[], is_redemption boolean)
-            RETURNS TABLE (subject_id text, email text, name text) LANGUAGE plpgsql SECURITY DEFINER AS
-                $$ BEGIN RAISE EXCEPTION 'no row for ada@example.test' USING ERRCODE = 'ZZ123'; END $$;
-            UPDATE mailroom.actions SET eligibility = 'public.nobody(text[], boolean)' WHERE name = 'invite'",
+            RETURNS TABLE (subject_id text, email text, name text)
+                LANGUAGE plpgsql SECURITY DEFINER AS
+                $$ BEGIN RAISE EXCEPTION 'no row for ada@example.test' USING ERRCODE = 'ZZ123';
+                    END $$;
+            UPDATE mailroom.actions SET eligibility = 'public.nobody(text[], boolean)'
+                WHERE name = 'invite'",
         )
         .await?;
     enqueue(&client, "'invite', 'ada@example.test', subject_id => '7'").await?;
@@ -115,7 +128,10 @@ async fn a_predicate_that_fails_is_in_the_log_without_what_it_says_of_people() -
     assert_eq!(only_item(&lines.next_line()?)?["email"], "eve@example.test");
     collector.wait_for_log("tokens wait because a predicate of eligibility fails", 1)?;
     client
-        .batch_execute("UPDATE mailroom.actions SET eligibility = NULL WHERE name = 'invite'; SELECT mailroom.recheck('7')")
+        .batch_execute(
+            "UPDATE mailroom.actions SET eligibility = NULL WHERE name = 'invite'; \
+                        SELECT mailroom.recheck('7')",
+        )
         .await?;
     assert_eq!(only_item(&lines.next_line()?)?["email"], "ada@example.test");
     let log = collector.stop()?;
@@ -131,22 +147,26 @@ async fn a_role_with_the_rights_of_the_document_collects_and_reads_no_table() ->
     client
         .batch_execute(&format!(
             "CREATE ROLE {role} LOGIN;
-            GRANT EXECUTE ON FUNCTION mailroom.settle, mailroom.release, mailroom.claim, mailroom.list_actions,
+            GRANT EXECUTE ON FUNCTION mailroom.settle, mailroom.release, mailroom.claim,
+                mailroom.list_actions,
                 mailroom.heartbeat, mailroom.sweep, mailroom.peek TO {role}"
         ))
         .await?;
     let url = database.url().replace("//postgres@", &format!("//{role}@"));
     let mut command = collector::command(&url)?;
-    let mut collector = Collector::start(command.args(["--token-format", "v2", "--batch-timeout", "0"]))?;
+    let mut collector =
+        Collector::start(command.args(["--token-format", "v2", "--batch-timeout", "0"]))?;
     let lines = collector.lines()?;
     enqueue(&client, "'invite', 'ada@example.test', 'Ada'").await?;
     assert_eq!(lines.next_batch()?[0].email, "ada@example.test");
     collector.stop()?;
     let stranger = database.connect().await?;
     stranger.batch_execute(&format!("SET ROLE {role}")).await?;
-    for statement in
-        ["SELECT FROM mailroom.queue", "SELECT FROM mailroom.issued_tokens", "SELECT mailroom.cancel(1)"]
-    {
+    for statement in [
+        "SELECT FROM mailroom.queue",
+        "SELECT FROM mailroom.issued_tokens",
+        "SELECT mailroom.cancel(1)",
+    ] {
         refused(&stranger, statement).await?;
     }
     drop(stranger);

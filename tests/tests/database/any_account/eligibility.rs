@@ -10,7 +10,8 @@ use super::{clock, count, enqueue, ids, number, product, queue, redeem, refused,
 
 /// People who may sign in unless they are blocked, with keys of letters.
 const PEOPLE: &str = "
-    CREATE TABLE people (id text PRIMARY KEY, email text NOT NULL, is_blocked boolean NOT NULL DEFAULT false);
+    CREATE TABLE people (id text PRIMARY KEY, email text NOT NULL, is_blocked boolean NOT NULL
+        DEFAULT false);
     CREATE FUNCTION may_sign_in(subject_ids text[], is_redemption boolean)
     RETURNS TABLE (subject_id text, email text, name text)
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp AS $$
@@ -18,22 +19,26 @@ const PEOPLE: &str = "
         IF is_redemption THEN
             PERFORM FROM people WHERE id = ANY (subject_ids) FOR NO KEY UPDATE;
         END IF;
-        RETURN QUERY SELECT id, people.email, NULL FROM people WHERE id = ANY (subject_ids) AND NOT is_blocked;
+        RETURN QUERY SELECT id, people.email, NULL FROM people WHERE id = ANY (subject_ids)
+            AND NOT is_blocked;
     END $$;
-    UPDATE mailroom.actions SET eligibility = 'public.may_sign_in(text[], boolean)' WHERE name = 'sign_in';
-    INSERT INTO people VALUES ('ada', 'ada@example.test', false), ('eve', 'eve@example.test', true)";
+    UPDATE mailroom.actions SET eligibility = 'public.may_sign_in(text[], boolean)'
+        WHERE name = 'sign_in';
+    INSERT INTO people VALUES ('ada', 'ada@example.test', false), ('eve', 'eve@example.test',
+        true)";
 
 async fn sign_in(client: &Client, who: &str) -> Result<i64> {
     Ok(enqueue(client, &format!("'sign_in', '{who}@example.test', subject_id => '{who}'")).await?)
 }
 
 async fn pause(client: &Client) -> Result<i64> {
-    number(client, "SELECT extract(epoch FROM due_at - put_off_at) * 1000 FROM mailroom.queue").await
+    number(client, "SELECT extract(epoch FROM due_at - put_off_at) * 1000 FROM mailroom.queue")
+        .await
 }
 
 #[tokio::test]
-async fn mails_of_ineligible_subjects_wait_and_are_looked_at_again_when_the_application_says_so() -> Result<()>
-{
+async fn mails_of_ineligible_subjects_wait_and_are_looked_at_again_when_the_application_says_so()
+-> Result<()> {
     let (database, client) = product().await?;
     client.batch_execute(PEOPLE).await?;
     clock::stop(&client).await?;
@@ -47,7 +52,11 @@ async fn mails_of_ineligible_subjects_wait_and_are_looked_at_again_when_the_appl
     client.batch_execute("UPDATE people SET is_blocked = false").await?;
     assert!(send(&mut collector).await?.is_empty());
     for subject in ["'nobody'", "NULL", "''", "'ada'", "repeat('e', 1000000)"] {
-        assert_eq!(number(&client, &format!("SELECT mailroom.recheck({subject})")).await?, 0, "{subject}");
+        assert_eq!(
+            number(&client, &format!("SELECT mailroom.recheck({subject})")).await?,
+            0,
+            "{subject}"
+        );
     }
     assert_eq!(number(&client, "SELECT mailroom.recheck('eve')").await?, 1);
     assert_eq!(ids(&send(&mut collector).await?), [eve]);
@@ -83,7 +92,8 @@ async fn a_subject_that_a_predicate_names_twice_gets_one_mail_and_one_that_was_n
             "CREATE OR REPLACE FUNCTION may_sign_in(subject_ids text[], is_redemption boolean)
             RETURNS TABLE (subject_id text, email text, name text)
             LANGUAGE sql SECURITY DEFINER SET search_path = public, pg_temp AS $$
-                SELECT id, email, NULL FROM people, generate_series(1, 2) UNION ALL SELECT NULL, 'eve@example.test', NULL
+                SELECT id, email, NULL FROM people, generate_series(1, 2)
+                    UNION ALL SELECT NULL, 'eve@example.test', NULL
             $$",
         )
         .await?;
@@ -100,15 +110,20 @@ async fn a_predicate_that_fails_defers_its_own_tokens_alone_ever_longer() -> Res
     let mut collector = queue(&database, Version::V2).await?;
     for fault in [
         "ALTER TABLE people RENAME COLUMN is_blocked TO blocked",
-        "ALTER TABLE people RENAME COLUMN blocked TO is_blocked; ALTER TABLE people RENAME TO persons",
+        "ALTER TABLE people RENAME COLUMN blocked TO is_blocked; ALTER TABLE people RENAME TO \
+         persons",
         "ALTER FUNCTION may_sign_in RENAME TO may_enter",
-        "CREATE FUNCTION may_sign_in(subject_ids text[], is_redemption boolean) RETURNS TABLE (subject_id text)
+        "CREATE FUNCTION may_sign_in(subject_ids text[], is_redemption boolean)
+            RETURNS TABLE (subject_id text)
             LANGUAGE sql SECURITY DEFINER AS 'SELECT $1[1]'",
-        "DROP FUNCTION may_sign_in; CREATE FUNCTION may_sign_in(subject_ids text[], is_redemption boolean)
-            RETURNS TABLE (subject_id text, email text, name text) LANGUAGE sql SECURITY DEFINER AS
+        "DROP FUNCTION may_sign_in; CREATE FUNCTION may_sign_in(subject_ids text[], is_redemption
+            boolean)
+            RETURNS TABLE (subject_id text, email text, name text)
+                LANGUAGE sql SECURITY DEFINER AS
             'SELECT id, (1 / 0)::text, NULL FROM unnest(subject_ids) AS id'",
         "CREATE OR REPLACE FUNCTION may_sign_in(subject_ids text[], is_redemption boolean)
-            RETURNS TABLE (subject_id text, email text, name text) LANGUAGE plpgsql SECURITY DEFINER AS
+            RETURNS TABLE (subject_id text, email text, name text)
+                LANGUAGE plpgsql SECURITY DEFINER AS
             'BEGIN ASSERT false; END'",
     ] {
         client.batch_execute(fault).await?;
@@ -140,7 +155,9 @@ async fn a_predicate_that_lost_its_own_rights_is_not_called() -> Result<()> {
     assert!(send(&mut collector).await?.is_empty());
     assert_eq!(state(&client, token).await?, "deferred");
     client
-        .batch_execute("ALTER FUNCTION may_sign_in SECURITY DEFINER; SELECT mailroom.recheck('ada')")
+        .batch_execute(
+            "ALTER FUNCTION may_sign_in SECURITY DEFINER; SELECT mailroom.recheck('ada')",
+        )
         .await?;
     let sent = send(&mut collector).await?;
     client.batch_execute("ALTER FUNCTION may_sign_in SECURITY INVOKER").await?;
@@ -154,10 +171,13 @@ async fn a_predicate_must_exist_return_rows_and_have_rights_of_its_own() -> Resu
     client.batch_execute(PEOPLE).await?;
     client
         .batch_execute(
-            "CREATE FUNCTION invoker(text[], boolean) RETURNS TABLE (subject_id text, email text, name text)
+            "CREATE FUNCTION invoker(text[], boolean) RETURNS TABLE (subject_id text, email text,
+                name text)
                 LANGUAGE sql AS 'SELECT $1[1], $1[1], $1[1]';
-            CREATE FUNCTION one_row(text[], boolean) RETURNS text LANGUAGE sql SECURITY DEFINER AS 'SELECT $1[1]';
-            CREATE FUNCTION other(text) RETURNS SETOF text LANGUAGE sql SECURITY DEFINER AS 'SELECT $1'",
+            CREATE FUNCTION one_row(text[], boolean) RETURNS text
+                LANGUAGE sql SECURITY DEFINER AS 'SELECT $1[1]';
+            CREATE FUNCTION other(text) RETURNS SETOF text LANGUAGE sql SECURITY DEFINER
+                AS 'SELECT $1'",
         )
         .await?;
     for name in [
@@ -167,8 +187,9 @@ async fn a_predicate_must_exist_return_rows_and_have_rights_of_its_own() -> Resu
         "missing(text[], boolean)",
         "may_sign_in",
     ] {
-        let update =
-            format!("UPDATE mailroom.actions SET eligibility = 'public.{name}' WHERE name = 'sign_in'");
+        let update = format!(
+            "UPDATE mailroom.actions SET eligibility = 'public.{name}' WHERE name = 'sign_in'"
+        );
         let (_, message) = refused(&client, &update).await?;
         assert!(
             message.starts_with("the eligibility of the action sign_in is not a SECURITY DEFINER"),
@@ -176,7 +197,8 @@ async fn a_predicate_must_exist_return_rows_and_have_rights_of_its_own() -> Resu
         );
     }
     assert_eq!(
-        count(&client, "mailroom.actions WHERE eligibility = 'public.may_sign_in(text[],boolean)'").await?,
+        count(&client, "mailroom.actions WHERE eligibility = 'public.may_sign_in(text[],boolean)'")
+            .await?,
         1
     );
     Ok(())
@@ -230,9 +252,11 @@ async fn a_predicate_that_waits_or_does_not_end_holds_up_nobody_else() -> Result
     client
         .batch_execute(
             "CREATE FUNCTION sleeps(subject_ids text[], is_redemption boolean)
-            RETURNS TABLE (subject_id text, email text, name text) LANGUAGE plpgsql SECURITY DEFINER AS
+            RETURNS TABLE (subject_id text, email text, name text)
+                LANGUAGE plpgsql SECURITY DEFINER AS
                 'BEGIN PERFORM pg_sleep(60); END';
-            UPDATE mailroom.actions SET eligibility = 'public.sleeps(text[], boolean)' WHERE name IN ('sign_in', 'recover');
+            UPDATE mailroom.actions SET eligibility = 'public.sleeps(text[], boolean)'
+                WHERE name IN ('sign_in', 'recover');
             SELECT mailroom.recheck('ada')",
         )
         .await?;

@@ -13,7 +13,8 @@ async fn a_mail_is_sent_if_the_callers_transaction_commits_and_only_then() -> Re
     client.batch_execute("CREATE TABLE teams (id uuid DEFAULT gen_random_uuid())").await?;
     let mut collector = queue(&database, Version::V2).await?;
     client.batch_execute("BEGIN; INSERT INTO teams DEFAULT VALUES").await?;
-    enqueue(&client, "'invite', 'ada@example.test', payload => '{}', idempotency_key => 'k'").await?;
+    enqueue(&client, "'invite', 'ada@example.test', payload => '{}', idempotency_key => 'k'")
+        .await?;
     client.batch_execute("ROLLBACK").await?;
     assert!(send(&mut collector).await?.is_empty());
     for table in ["issued_tokens", "queue", "payloads", "idempotency_keys", "delivery_attempts"] {
@@ -22,13 +23,17 @@ async fn a_mail_is_sent_if_the_callers_transaction_commits_and_only_then() -> Re
 
     client.batch_execute("BEGIN; INSERT INTO teams DEFAULT VALUES").await?;
     let subject = "subject_id => (SELECT id::text FROM teams)";
-    let token = enqueue(&client, &format!("'invite', 'ada@example.test', 'Ada', {subject}")).await?;
+    let token =
+        enqueue(&client, &format!("'invite', 'ada@example.test', 'Ada', {subject}")).await?;
     let other = database.connect().await?;
     assert_eq!(count(&other, "mailroom.queue").await?, 0);
     client.batch_execute("COMMIT").await?;
     assert_eq!(ids(&send(&mut collector).await?), [token]);
     assert_eq!(state(&client, token).await?, "sent");
-    assert_eq!(count(&client, "mailroom.issued_tokens JOIN teams ON subject_id = teams.id::text").await?, 1);
+    assert_eq!(
+        count(&client, "mailroom.issued_tokens JOIN teams ON subject_id = teams.id::text").await?,
+        1
+    );
     Ok(())
 }
 
@@ -72,7 +77,8 @@ async fn a_time_in_the_past_is_now_and_the_lifetime_begins_at_a_later_one() -> R
     for when in ["-100 years", "0", "1 day", "1 year"] {
         tokens.push(enqueue(&client, &at(when)).await?);
     }
-    tokens.push(enqueue(&client, "'sign_in', 'ada@example.test', deliver_at => '-infinity'").await?);
+    tokens
+        .push(enqueue(&client, "'sign_in', 'ada@example.test', deliver_at => '-infinity'").await?);
     let lifetimes =
         "SELECT array_agg(expires_at ORDER BY id) FROM mailroom.issued_tokens WHERE id <> ALL ($1)";
     let expiries: Vec<i64> = client.query_one(lifetimes, &[&vec![tokens[3]]]).await?.get(0);
@@ -99,8 +105,9 @@ async fn a_time_in_the_past_is_now_and_the_lifetime_begins_at_a_later_one() -> R
 async fn a_payload_has_8_kilobytes_at_most_and_is_gone_when_the_mail_is() -> Result<()> {
     let (database, client) = product().await?;
     // In its text form, with two quotes.
-    let payload =
-        |length: usize| format!("'notice', 'ada@example.test', payload => to_jsonb(repeat('x', {length}))");
+    let payload = |length: usize| {
+        format!("'notice', 'ada@example.test', payload => to_jsonb(repeat('x', {length}))")
+    };
     assert!(enqueue(&client, &payload(8_191)).await.is_err());
     assert!(enqueue(&client, &payload(1 << 20)).await.is_err());
     assert_eq!(count(&client, "mailroom.issued_tokens").await?, 0);
@@ -110,7 +117,10 @@ async fn a_payload_has_8_kilobytes_at_most_and_is_gone_when_the_mail_is() -> Res
     assert_eq!(count(&client, "mailroom.payloads").await?, 2);
     let mut collector = queue(&database, Version::V2).await?;
     let sent = send(&mut collector).await?;
-    assert_eq!(sent.iter().map(|token| token.payload.as_ref().map_or(0, Vec::len)).sum::<usize>(), 2 * 8_192);
+    assert_eq!(
+        sent.iter().map(|token| token.payload.as_ref().map_or(0, Vec::len)).sum::<usize>(),
+        2 * 8_192
+    );
     assert_eq!(count(&client, "mailroom.payloads").await?, 0);
     Ok(())
 }
@@ -139,7 +149,8 @@ async fn a_payload_stays_while_its_mail_may_be_sent_and_goes_when_it_cannot() ->
 }
 
 #[tokio::test]
-async fn a_dead_letter_that_has_expired_comes_back_as_a_new_token_unless_it_was_cancelled() -> Result<()> {
+async fn a_dead_letter_that_has_expired_comes_back_as_a_new_token_unless_it_was_cancelled()
+-> Result<()> {
     let (database, client) = product().await?;
     clock::stop(&client).await?;
     let arguments = "'invite', 'ada@example.test', 'Ada', 'member 7', '{\"team\": 1}', 'de',
@@ -163,8 +174,11 @@ async fn a_dead_letter_that_has_expired_comes_back_as_a_new_token_unless_it_was_
     assert_eq!(sent[0].binding, Some(vec![0xb1; 16]));
     for (token, state) in [(old, "expired"), (cancelled, "cancelled")] {
         assert_eq!(
-            count(&client, &format!("mailroom.deliveries WHERE token = {token} AND state = '{state}'"))
-                .await?,
+            count(
+                &client,
+                &format!("mailroom.deliveries WHERE token = {token} AND state = '{state}'")
+            )
+            .await?,
             1
         );
     }

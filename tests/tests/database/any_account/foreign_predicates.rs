@@ -72,7 +72,8 @@ async fn a_cast_of_the_owners_is_never_called() -> Result<()> {
     assert_eq!(error.code(), Some(&SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE));
     assert!(send(&mut queue(&database, Version::V2).await?).await?.is_empty());
     assert_eq!(state(&client, token).await?, "deferred");
-    let assign = "UPDATE mailroom.actions SET eligibility = 'shop.may(text[], boolean)' WHERE number = 5";
+    let assign =
+        "UPDATE mailroom.actions SET eligibility = 'shop.may(text[], boolean)' WHERE number = 5";
     let (_, message) = refused(&client, assign).await?;
     assert!(message.ends_with("(subject_id text, email text, name text)"), "{message}");
     assert_eq!(count(&client, "shop.loot").await?, 0);

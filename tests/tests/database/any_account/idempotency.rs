@@ -8,8 +8,8 @@ use tokio_postgres::error::SqlState;
 
 use super::{clock, count, enqueue, ids, product, queue, refused, send};
 
-const MAIL: &str =
-    "'notice', 'ada@example.test', 'Ada', '7', '{\"a\": [1, 2]}', 'de', '2026-01-01 12:00+00', 'key'";
+const MAIL: &str = "'notice', 'ada@example.test', 'Ada', '7', '{\"a\": [1, 2]}', 'de', '2026-01-01 \
+                    12:00+00', 'key'";
 
 #[tokio::test]
 async fn a_second_call_answers_the_first_token_and_sends_nothing() -> Result<()> {
@@ -21,10 +21,12 @@ async fn a_second_call_answers_the_first_token_and_sends_nothing() -> Result<()>
     // Whatever the session's settings say of how times and numbers are written.
     client
         .batch_execute(
-            "SET timezone = 'Asia/Kathmandu'; SET datestyle = 'German'; SET extra_float_digits = -5",
+            "SET timezone = 'Asia/Kathmandu'; SET datestyle = 'German'; SET extra_float_digits = \
+             -5",
         )
         .await?;
-    let same = MAIL.replace("12:00+00", "17:45+05:45").replace("{\"a\": [1, 2]}", "{ \"a\":[1,2] }");
+    let same =
+        MAIL.replace("12:00+00", "17:45+05:45").replace("{\"a\": [1, 2]}", "{ \"a\":[1,2] }");
     assert_eq!(enqueue(&client, &same).await?, first);
     assert!(send(&mut collector).await?.is_empty());
     assert_eq!(count(&client, "mailroom.issued_tokens").await?, 1);
@@ -47,12 +49,14 @@ async fn other_arguments_are_an_error_that_names_the_first_token() -> Result<()>
         ("'2026-01-01 12:00+00'", "NULL"),
     ] {
         let (code, message) =
-            refused(&client, &format!("SELECT mailroom.enqueue({})", MAIL.replace(old, new))).await?;
+            refused(&client, &format!("SELECT mailroom.enqueue({})", MAIL.replace(old, new)))
+                .await?;
         assert_eq!(code, SqlState::UNIQUE_VIOLATION, "{old}: {message}");
         assert_eq!(
             message,
             format!(
-                "mailroom.enqueue(): this idempotency_key was used with other arguments, for token {first}"
+                "mailroom.enqueue(): this idempotency_key was used with other arguments, for token \
+                 {first}"
             )
         );
     }
@@ -68,7 +72,9 @@ async fn of_calls_at_the_same_time_one_makes_the_token() -> Result<()> {
         client.batch_execute("BEGIN").await?;
         let first = enqueue(&client, MAIL).await?;
         let waiting = tokio::spawn(async move { enqueue(&other, MAIL).await });
-        while count(&client, "pg_locks WHERE NOT granted AND locktype = 'transactionid'").await? == 0 {
+        while count(&client, "pg_locks WHERE NOT granted AND locktype = 'transactionid'").await?
+            == 0
+        {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         client.batch_execute(end).await?;
@@ -76,7 +82,9 @@ async fn of_calls_at_the_same_time_one_makes_the_token() -> Result<()> {
         assert_eq!(second == first, made == 1);
         assert_eq!(count(&client, "mailroom.queue").await?, 1);
         if made == 0 {
-            client.batch_execute("DELETE FROM mailroom.idempotency_keys; DELETE FROM mailroom.queue").await?;
+            client
+                .batch_execute("DELETE FROM mailroom.idempotency_keys; DELETE FROM mailroom.queue")
+                .await?;
         }
     }
     Ok(())
@@ -88,7 +96,9 @@ async fn a_call_that_the_snapshot_cannot_see_is_a_serialization_failure() -> Res
     for level in ["REPEATABLE READ", "SERIALIZABLE"] {
         let mail = MAIL.replace("key", level);
         let other = database.connect().await?;
-        client.batch_execute(&format!("BEGIN ISOLATION LEVEL {level}; SELECT FROM mailroom.actions")).await?;
+        client
+            .batch_execute(&format!("BEGIN ISOLATION LEVEL {level}; SELECT FROM mailroom.actions"))
+            .await?;
         enqueue(&other, &mail).await?;
         let (code, _) = refused(&client, &format!("SELECT mailroom.enqueue({mail})")).await?;
         assert_eq!(code, SqlState::T_R_SERIALIZATION_FAILURE, "{level}");
@@ -103,8 +113,9 @@ async fn a_key_outlives_sending_cancelling_and_pruning_by_thirty_days() -> Resul
     const DAY: Duration = Duration::from_secs(86_400);
     let (database, client) = product().await?;
     clock::stop(&client).await?;
-    let mail =
-        |key: &str| format!("'notice', 'ada@example.test', payload => '1', idempotency_key => '{key}'");
+    let mail = |key: &str| {
+        format!("'notice', 'ada@example.test', payload => '1', idempotency_key => '{key}'")
+    };
     let sent = enqueue(&client, &mail("sent")).await?;
     send(&mut queue(&database, Version::V2).await?).await?;
     let cancelled = enqueue(&client, &mail("cancelled")).await?;

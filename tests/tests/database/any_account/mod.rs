@@ -43,7 +43,8 @@ async fn enqueue(client: &Client, arguments: &str) -> Result<i64, Error> {
 
 /// The error of a statement that must fail, as its code and message.
 async fn refused(client: &Client, statement: &str) -> Result<(SqlState, String)> {
-    let error = client.batch_execute(statement).await.err().with_context(|| statement.to_owned())?;
+    let error =
+        client.batch_execute(statement).await.err().with_context(|| statement.to_owned())?;
     let error = error.as_db_error().context("it comes from the server")?;
     Ok((error.code().clone(), error.message().to_owned()))
 }
@@ -61,7 +62,12 @@ async fn state(client: &Client, token: i64) -> Result<String> {
     Ok(client.query_one(query, &[&token]).await?.get(0))
 }
 
-async fn redeem(client: &Client, token: &Token, action: &str, code: Option<&str>) -> Result<String, Error> {
+async fn redeem(
+    client: &Client,
+    token: &Token,
+    action: &str,
+    code: Option<&str>,
+) -> Result<String, Error> {
     let query = "SELECT verdict::text FROM mailroom.redeem($1, $2, $3)";
     Ok(client.query_one(query, &[&token.secret, &action, &code]).await?.get(0))
 }
@@ -85,7 +91,13 @@ async fn queue(database: &Database, format: Version) -> Result<DeliveriesQueue> 
 
 /// Claims whatever is due in one batch at most.
 async fn claim(queue: &mut DeliveriesQueue) -> Result<Option<Batch>> {
-    let want = ClaimRequest { batches: 1, limit: 100, partial: true, rescan: true, spares_doubtful: false };
+    let want = ClaimRequest {
+        batches: 1,
+        limit: 100,
+        partial: true,
+        rescan: true,
+        spares_doubtful: false,
+    };
     Ok(queue.settle_and_claim(Vec::new(), Some(want)).await?.batches.pop())
 }
 

@@ -1,4 +1,5 @@
-//! What `enqueue` refuses: one error that says why and repeats nothing of what was given, and nothing half done.
+//! What `enqueue` refuses: one error that says why and repeats nothing of what was given, and
+//! nothing half done.
 
 use anyhow::Result;
 use tokio_postgres::error::SqlState;
@@ -8,7 +9,9 @@ use super::{count, enqueue, product, refused};
 #[tokio::test]
 async fn bad_arguments_are_refused_with_one_error_and_leave_nothing() -> Result<()> {
     let (_database, client) = product().await?;
-    client.batch_execute("UPDATE mailroom.actions SET is_retired = true WHERE name = 'notice'").await?;
+    client
+        .batch_execute("UPDATE mailroom.actions SET is_retired = true WHERE name = 'notice'")
+        .await?;
     let megabyte = "repeat('geheim', 200000)";
     for (arguments, said) in [
         ("'invitation', 'ada@example.test'", "there is no such action"),
@@ -50,32 +53,44 @@ async fn bad_arguments_are_refused_with_one_error_and_leave_nothing() -> Result<
             "payload has more than 8192",
         ),
         (
-            "'invite', 'ada@example.test', payload => (repeat('[', 101) || repeat(']', 101))::jsonb",
+            "'invite', 'ada@example.test', payload => (repeat('[', 101) || repeat(']', \
+             101))::jsonb",
             "payload is nested more than 100",
         ),
         (
-            "'invite', 'ada@example.test', payload => (repeat('{\"a\":', 101) || 1 || repeat('}', 101))::jsonb",
+            "'invite', 'ada@example.test', payload => (repeat('{\"a\":', 101) || 1 || repeat('}', \
+             101))::jsonb",
             "payload is nested more than 100",
         ),
         (
             "'invite', 'ada@example.test', payload => '{\"geheim\": [-1e308]}'",
             "payload has a number of 1e308 or more",
         ),
-        ("'invite', 'ada@example.test', payload => '1e400'", "payload has a number of 1e308 or more"),
+        (
+            "'invite', 'ada@example.test', payload => '1e400'",
+            "payload has a number of 1e308 or more",
+        ),
         (
             "'invite', 'ada@example.test', deliver_at => now() + interval '367 days'",
             "deliver_at is more than a year",
         ),
-        ("'invite', 'ada@example.test', deliver_at => 'infinity'", "deliver_at is more than a year"),
+        (
+            "'invite', 'ada@example.test', deliver_at => 'infinity'",
+            "deliver_at is more than a year",
+        ),
         ("'invite', 'ada@example.test', idempotency_key => ''", "idempotency_key is empty"),
         (
             &format!("'invite', 'ada@example.test', idempotency_key => {megabyte}"),
             "idempotency_key is empty or has",
         ),
     ] {
-        let (code, message) = refused(&client, &format!("SELECT mailroom.enqueue({arguments})")).await?;
+        let (code, message) =
+            refused(&client, &format!("SELECT mailroom.enqueue({arguments})")).await?;
         assert_eq!(code, SqlState::INVALID_PARAMETER_VALUE, "{arguments}: {message}");
-        assert!(message.starts_with(&format!("mailroom.enqueue(): {said}")), "{arguments}: {message}");
+        assert!(
+            message.starts_with(&format!("mailroom.enqueue(): {said}")),
+            "{arguments}: {message}"
+        );
         assert!(message.len() < 200 && !message.contains("geheim"), "{arguments}: {message}");
     }
     for table in ["issued_tokens", "queue", "payloads", "idempotency_keys"] {
@@ -129,16 +144,23 @@ async fn a_role_that_may_not_is_refused_and_one_that_may_needs_no_table() -> Res
     assert_eq!(count(&client, "mailroom.queue").await?, 0);
     client
         .batch_execute(&format!(
-            "GRANT EXECUTE ON FUNCTION mailroom.enqueue, mailroom.cancel, mailroom.cancel_subject, mailroom.recheck,
+            "GRANT EXECUTE ON FUNCTION mailroom.enqueue, mailroom.cancel,
+                mailroom.cancel_subject, mailroom.recheck,
                 mailroom.redeem TO {role}"
         ))
         .await?;
     for call in &calls[..5] {
         application.batch_execute(&format!("SELECT mailroom.{call}")).await?;
     }
-    for table in
-        ["queue", "leases", "dead_letters", "issued_tokens", "payloads", "idempotency_keys", "actions"]
-    {
+    for table in [
+        "queue",
+        "leases",
+        "dead_letters",
+        "issued_tokens",
+        "payloads",
+        "idempotency_keys",
+        "actions",
+    ] {
         let (code, _) = refused(&application, &format!("SELECT FROM mailroom.{table}")).await?;
         assert_eq!(code, SqlState::INSUFFICIENT_PRIVILEGE, "{table}");
     }

@@ -31,7 +31,9 @@ fn has_secret(dump: &str, token: &Token) -> bool {
 
 /// Whether a column of a dump is a code, or a list in one has it.
 fn has_code(dump: &str, token: &Token) -> bool {
-    let Some(code) = token.code.as_ref().map(|code| String::from_utf8_lossy(code)) else { return false };
+    let Some(code) = token.code.as_ref().map(|code| String::from_utf8_lossy(code)) else {
+        return false;
+    };
     dump.split(['\t', '\n', '{', '}', ',']).any(|field| field == code)
 }
 
@@ -46,7 +48,9 @@ async fn a_dump_holds_exactly_the_secrets_that_wait() -> Result<()> {
         for action in ALL {
             enqueue(
                 &client,
-                &format!("'{action}', 'ada@example.test', subject_id => '7', payload => '\"{action}\"'"),
+                &format!(
+                    "'{action}', 'ada@example.test', subject_id => '7', payload => '\"{action}\"'"
+                ),
             )
             .await?;
         }
@@ -69,7 +73,8 @@ async fn a_dump_holds_exactly_the_secrets_that_wait() -> Result<()> {
     let dumped = dump(&database, None)?;
     assert!(leased.iter().all(|token| has_secret(&dumped, token) && has_code(&dumped, token)));
     assert!(!sent.iter().any(|token| has_secret(&dumped, token)));
-    let secrets = "(SELECT secret FROM mailroom.queue UNION ALL SELECT unnest(secrets) FROM mailroom.leases) AS waiting";
+    let secrets = "(SELECT secret FROM mailroom.queue UNION ALL SELECT unnest(secrets) FROM \
+                   mailroom.leases) AS waiting";
     assert_eq!(count(&client, secrets).await?, 4);
     Ok(())
 }
@@ -81,7 +86,11 @@ async fn what_is_cancelled_used_or_expired_leaves_no_secret() -> Result<()> {
     let mut collector = queue(&database, Version::V2).await?;
     let mut gone = Vec::new();
     for _ in 0..4 {
-        enqueue(&client, "'sign_in', 'ada@example.test', subject_id => '7', payload => '\"hidden\"'").await?;
+        enqueue(
+            &client,
+            "'sign_in', 'ada@example.test', subject_id => '7', payload => '\"hidden\"'",
+        )
+        .await?;
     }
     gone.extend(give_up(&mut collector).await?);
     let dumped = dump(&database, None)?;
@@ -90,12 +99,15 @@ async fn what_is_cancelled_used_or_expired_leaves_no_secret() -> Result<()> {
     let code = String::from_utf8(gone[0].code.clone().context("it has one")?)?;
     assert_eq!(super::redeem(&client, &gone[0], "sign_in", Some(&code)).await?, "ok");
     assert_eq!(
-        count(&client, "mailroom.dead_letters WHERE secret IS NOT NULL OR code IS NOT NULL").await?,
+        count(&client, "mailroom.dead_letters WHERE secret IS NOT NULL OR code IS NOT NULL")
+            .await?,
         0
     );
 
-    enqueue(&client, "'sign_in', 'ada@example.test', subject_id => '7', payload => '\"hidden\"'").await?;
-    enqueue(&client, "'sign_in', 'ada@example.test', subject_id => '8', payload => '\"hidden\"'").await?;
+    enqueue(&client, "'sign_in', 'ada@example.test', subject_id => '7', payload => '\"hidden\"'")
+        .await?;
+    enqueue(&client, "'sign_in', 'ada@example.test', subject_id => '8', payload => '\"hidden\"'")
+        .await?;
     gone.extend(give_up(&mut collector).await?);
     client.batch_execute("SELECT mailroom.cancel_subject('7')").await?;
     assert_eq!(count(&client, "mailroom.dead_letters WHERE secret IS NOT NULL").await?, 1);
@@ -114,8 +126,10 @@ async fn with_accounts_the_table_that_their_application_redeems_by_is_the_only_o
     let client = database.connect().await?;
     client
         .batch_execute(
-            "INSERT INTO accounts (email, login) VALUES ('ada@example.test', 'ada'), ('eve@example.test', 'eve');
-            INSERT INTO accounts (email, login, status) VALUES ('bob@example.test', 'bob', 'active');
+            "INSERT INTO accounts (email, login) VALUES ('ada@example.test', 'ada'),
+            ('eve@example.test', 'eve');
+            INSERT INTO accounts (email, login, status)
+                VALUES ('bob@example.test', 'bob', 'active');
             SELECT mailroom.request('bob', 'recover')",
         )
         .await?;

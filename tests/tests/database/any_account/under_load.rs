@@ -21,10 +21,12 @@ async fn enqueueing_locks_no_row_of_an_action_and_so_makes_no_multixact() -> Res
     }
     assert_eq!(number(&operator, "SELECT max(xmax::text::bigint) FROM mailroom.actions").await?, 0);
     // What is in no link can be changed meanwhile: an action can be stopped under load.
-    let stop = "UPDATE mailroom.actions SET is_retired = true, lifetime = '1 day' WHERE name = 'invite'";
+    let stop =
+        "UPDATE mailroom.actions SET is_retired = true, lifetime = '1 day' WHERE name = 'invite'";
     operator.batch_execute(&format!("SET lock_timeout = '1ms'; {stop}")).await?;
     second.commit().await?;
-    let (_, message) = refused(&operator, "SELECT mailroom.enqueue('invite', 'ada@example.test')").await?;
+    let (_, message) =
+        refused(&operator, "SELECT mailroom.enqueue('invite', 'ada@example.test')").await?;
     assert!(message.ends_with("the action is retired"), "{message}");
     first.commit().await?;
     Ok(())
@@ -42,7 +44,8 @@ async fn an_old_snapshot_makes_no_token_of_an_action_that_has_changed_since() ->
             client.batch_execute(&format!("BEGIN ISOLATION LEVEL {level}; SELECT 1")).await?;
             assert_eq!(count(&client, "mailroom.queue").await?, 0);
             operator.batch_execute(change).await?;
-            let (code, _) = refused(&client, "SELECT mailroom.enqueue('invite', 'a@example.test')").await?;
+            let (code, _) =
+                refused(&client, "SELECT mailroom.enqueue('invite', 'a@example.test')").await?;
             assert_eq!(code, SqlState::T_R_SERIALIZATION_FAILURE, "{level}: {change}");
             client.batch_execute("ROLLBACK").await?;
             // What changes nothing that a link carries is no reason to fail.
@@ -57,8 +60,10 @@ async fn an_old_snapshot_makes_no_token_of_an_action_that_has_changed_since() ->
 
 #[tokio::test]
 async fn no_function_that_forbids_sequential_scans_is_compiled_by_jit() -> Result<()> {
-    // A forbidden scan has a cost of 10^10, which is above every threshold of JIT, up to PostgreSQL 17.
-    let database = mailroom_tests::postgres::Database::create()?.migrate_with(&["--drop-secrets"])?;
+    // A forbidden scan has a cost of 10^10, which is above every threshold of JIT, up to
+    // PostgreSQL 17.
+    let database =
+        mailroom_tests::postgres::Database::create()?.migrate_with(&["--drop-secrets"])?;
     let client = database.connect().await?;
     let compiled = "SELECT coalesce(string_agg(proname, ' '), '') FROM pg_proc
         WHERE 'enable_seqscan=off' = ANY (proconfig) AND NOT 'jit=off' = ANY (proconfig)";
@@ -77,9 +82,11 @@ async fn a_subject_that_a_predicate_fails_for_keeps_nobody_else_waiting() -> Res
             CREATE FUNCTION known(subject_ids text[], is_redemption boolean)
             RETURNS TABLE (subject_id text, email text, name text)
             LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-            AS $$ SELECT id::text, email, NULL FROM public.people WHERE id = ANY (subject_ids::integer[]) $$;
+            AS $$ SELECT id::text, email, NULL FROM public.people
+                WHERE id = ANY (subject_ids::integer[]) $$;
             INSERT INTO people SELECT id, id || '@example.test' FROM generate_series(1, 20) AS id;
-            UPDATE mailroom.actions SET eligibility = 'public.known(text[], boolean)' WHERE name = 'sign_in'",
+            UPDATE mailroom.actions SET eligibility = 'public.known(text[], boolean)'
+                WHERE name = 'sign_in'",
         )
         .await?;
     let mut good = Vec::new();
@@ -103,10 +110,13 @@ async fn a_subject_that_a_predicate_fails_for_keeps_nobody_else_waiting() -> Res
 }
 
 #[tokio::test]
-async fn calls_for_one_token_do_not_read_whole_tables_also_after_plans_for_empty_ones() -> Result<()> {
+async fn calls_for_one_token_do_not_read_whole_tables_also_after_plans_for_empty_ones() -> Result<()>
+{
     let (_database, client) = product().await?;
-    let calls = ["cancel(#)", "cancel_subject('#')", "recheck('#')", "lift_suppression('#@example.test')"];
-    let call = |call: &str, id: i64| format!("SELECT mailroom.{}", call.replace('#', &id.to_string()));
+    let calls =
+        ["cancel(#)", "cancel_subject('#')", "recheck('#')", "lift_suppression('#@example.test')"];
+    let call =
+        |call: &str, id: i64| format!("SELECT mailroom.{}", call.replace('#', &id.to_string()));
     for name in calls.iter().cycle().take(8 * calls.len()) {
         client.batch_execute(&call(name, 70_000)).await?;
     }
@@ -117,9 +127,11 @@ async fn calls_for_one_token_do_not_read_whole_tables_also_after_plans_for_empty
             SELECT id, 4, id::text, id || '@example.test', sha256(int8send(id)), 0, 9999999999
             FROM generate_series(1::bigint, 100000) AS id;
             INSERT INTO mailroom.queue (token, due_at, priority, secret, deferrals)
-            SELECT id, now(), 1, sha256(int8send(id)), 1 FROM generate_series(1::bigint, 100000) AS id;
+            SELECT id, now(), 1, sha256(int8send(id)), 1
+                FROM generate_series(1::bigint, 100000) AS id;
             INSERT INTO mailroom.suppressions
-            SELECT id || '@example.test', 'manual', NULL, NULL, now() FROM generate_series(1, 100000) AS id",
+            SELECT id || '@example.test', 'manual', NULL, NULL, now()
+                FROM generate_series(1, 100000) AS id",
         )
         .await?;
     for name in calls {
@@ -141,7 +153,8 @@ async fn a_step_of_pruning_reads_no_keys_and_browsers_that_are_still_good() -> R
             INSERT INTO mailroom.browser_codes
             SELECT substring(sha256(int8send(id)) FOR 16), '12345', 0, 9999999999
             FROM generate_series(1::bigint, 50000) AS id;
-            INSERT INTO mailroom.idempotency_keys SELECT 4, 'old ' || id, id, '', 1 FROM generate_series(1, 5) AS id;
+            INSERT INTO mailroom.idempotency_keys SELECT 4, 'old ' || id, id, '', 1
+                FROM generate_series(1, 5) AS id;
             ANALYZE",
         )
         .await?;

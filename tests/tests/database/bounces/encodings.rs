@@ -15,7 +15,8 @@ fn mailroom(url: &str, arguments: &[&str]) -> Result<Output> {
 }
 
 #[tokio::test]
-async fn addresses_beyond_ascii_are_sent_to_and_suppressed_in_a_database_of_single_bytes() -> Result<()> {
+async fn addresses_beyond_ascii_are_sent_to_and_suppressed_in_a_database_of_single_bytes()
+-> Result<()> {
     let Some(server) = MailServer::start(&[])? else { return Ok(()) };
     let database = Encoded::empty("LATIN1").await?;
     let (client, url) = (&database.client, &database.url);
@@ -38,20 +39,27 @@ async fn addresses_beyond_ascii_are_sent_to_and_suppressed_in_a_database_of_sing
         let answer = bounces.resend(&bounced("Permanent", &format!("{address:?}")))?;
         ensure!(answer.0 == 200, "{answer:?}\n{}", bounces.program.log());
     }
-    let addresses: Vec<_> = suppressed(client).await?.into_iter().map(|[address, ..]| address).collect();
+    let addresses: Vec<_> =
+        suppressed(client).await?.into_iter().map(|[address, ..]| address).collect();
     assert_eq!(addresses, ["ada@xn--bcher-kva.test", "eve@xn--hxajbheg2az3al.test"]);
     let by_hand = mailroom(url, &["suppress", "add", "eve@παράδειγμα.test"])?;
     let said = String::from_utf8(by_hand.stderr)?;
-    ensure!(by_hand.status.code() == Some(1) && said.contains("LATIN1"), "{:?} {said}", by_hand.status);
+    ensure!(
+        by_hand.status.code() == Some(1) && said.contains("LATIN1"),
+        "{:?} {said}",
+        by_hand.status
+    );
 
     client
         .batch_execute("INSERT INTO tokens (account, action) SELECT id, 'activation' FROM accounts")
         .await?;
     wait_for(client, WITHOUT_VERDICT, 0_i64).await?;
     let log = collector.stop()?;
-    let query = "SELECT login || ' ' || state::text || coalesce(': ' || reason, '') FROM mailroom.deliveries
+    let query = "SELECT login || ' ' || state::text || coalesce(': ' || reason, '')
+        FROM mailroom.deliveries
         JOIN tokens ON tokens.id = token JOIN accounts ON accounts.id = account ORDER BY token";
-    let states: Vec<String> = client.query(query, &[]).await?.iter().map(|row| row.get(0)).collect();
+    let states: Vec<String> =
+        client.query(query, &[]).await?.iter().map(|row| row.get(0)).collect();
     let expected = [
         "äda sent",
         "bob sent",
@@ -62,7 +70,10 @@ async fn addresses_beyond_ascii_are_sent_to_and_suppressed_in_a_database_of_sing
     ];
     ensure!(states == expected, "{states:#?}\n{log}");
     let mails: Vec<_> = server.mails().into_iter().map(|mail| mail.to).collect();
-    assert_eq!(mails, ["ada@xn--bcher-kva.test", "bob@xn--bcher-kva.test", "bob@xn--bcher-kva.test"]);
+    assert_eq!(
+        mails,
+        ["ada@xn--bcher-kva.test", "bob@xn--bcher-kva.test", "bob@xn--bcher-kva.test"]
+    );
     bounces.program.stop()?;
     database.drop().await
 }

@@ -32,16 +32,20 @@ fn pipe(folder: &Path, url: &str, mail: &[u8]) -> Result<Output> {
 
 fn notification(to: &str, recipient: &str, status: &str) -> String {
     format!(
-        "From: MAILER-DAEMON@mx.test\nTo: {to}\nMIME-Version: 1.0\nContent-Type: multipart/report; report-type=delivery-status; boundary=b\n\n\
-         --b\nContent-Type: text/plain\n\nIt could not be delivered.\n\n--b\nContent-Type: message/delivery-status\n\nReporting-MTA: dns; mx.test\n\n\
-         Final-Recipient: rfc822; {recipient}\nAction: failed\nStatus: {status}\nDiagnostic-Code: smtp; 550 <{recipient}> unknown\n\n--b--\n"
+        "From: MAILER-DAEMON@mx.test\nTo: {to}\nMIME-Version: 1.0\nContent-Type: multipart/report; \
+         report-type=delivery-status; boundary=b\n\n\
+         --b\nContent-Type: text/plain\n\nIt could not be delivered.\n\n--b\nContent-Type: \
+         message/delivery-status\n\nReporting-MTA: dns; mx.test\n\n\
+         Final-Recipient: rfc822; {recipient}\nAction: failed\nStatus: {status}\nDiagnostic-Code: \
+         smtp; 550 <{recipient}> unknown\n\n--b--\n"
     )
 }
 
 fn complaint(sender: &str) -> String {
     format!(
-        "From: feedback@isp.test\nTo: fbl@x.test\nMIME-Version: 1.0\nContent-Type: multipart/report; report-type=feedback-report; \
-         boundary=b\n\n--b\nContent-Type: message/feedback-report\n\nFeedback-Type: abuse\nUser-Agent: X/1\nVersion: 1\n\
+        "From: feedback@isp.test\nTo: fbl@x.test\nMIME-Version: 1.0\nContent-Type: \
+         multipart/report; report-type=feedback-report; boundary=b\n\n--b\nContent-Type: \
+         message/feedback-report\n\nFeedback-Type: abuse\nUser-Agent: X/1\nVersion: 1\n\
          Original-Mail-From: <{sender}>\nOriginal-Rcpt-To: <ada@x.test>\n\n--b--\n"
     )
 }
@@ -60,14 +64,18 @@ async fn the_return_address_of_a_sent_mail_proves_its_bounce_and_no_other() -> R
     sending.finish()?;
     let mails = server.mails();
     let sender = |to: &str| {
-        Ok::<_, anyhow::Error>(mails.iter().find(|mail| mail.to == to).context("a mail")?.sender.clone())
+        Ok::<_, anyhow::Error>(
+            mails.iter().find(|mail| mail.to == to).context("a mail")?.sender.clone(),
+        )
     };
     let (ada, bob) = (sender("Ada@x.test")?, sender("bob@x.test")?);
     assert!(
         ada != bob && ada.starts_with("bounces+") && ada.ends_with("@x.test") && ada.len() == 47,
         "{ada}"
     );
-    assert!(mails.iter().all(|mail| mail.header("From").is_some_and(|from| !from.contains("bounces"))));
+    assert!(
+        mails.iter().all(|mail| mail.header("From").is_some_and(|from| !from.contains("bounces")))
+    );
 
     let database = Database::migrated()?;
     let client = database.connect().await?;
@@ -76,13 +84,19 @@ async fn the_return_address_of_a_sent_mail_proves_its_bounce_and_no_other() -> R
     for (mail, code) in [
         (notification(&bob, "ada@x.test", "5.1.1"), 65),
         (notification("us@x.test", "ada@x.test", "5.1.1"), 65),
-        (notification("bounces+00000000000000000000000000000000@x.test", "ada@x.test", "5.1.1"), 65),
+        (
+            notification("bounces+00000000000000000000000000000000@x.test", "ada@x.test", "5.1.1"),
+            65,
+        ),
         (String::new(), 65),
         (format!("{mail}{}", "x".repeat(1 << 21)), 65),
         // Its author would get the refusal.
         (format!("From: ada@x.test\nTo: {ada}\nAuto-Submitted: auto-replied\n\nI am away.\n"), 0),
         (format!("From: ada@x.test\nTo: us@x.test\n\nHello{}\n", "x".repeat(1 << 21)), 0),
-        (mail.replace("rfc822; ada@x.test", "rfc822; a.l@elsewhere.test") + "\nTo: ada@x.test\n", 0),
+        (
+            mail.replace("rfc822; ada@x.test", "rfc822; a.l@elsewhere.test") + "\nTo: ada@x.test\n",
+            0,
+        ),
         (complaint("bounces+00000000000000000000000000000000@x.test"), 0),
         (notification(&ada, "ada@x.test", "4.4.1"), 0),
         (notification(&ada, "ada@x.test", "5.2.2"), 0),

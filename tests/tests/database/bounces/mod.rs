@@ -1,4 +1,5 @@
-//! `mailroom bounces`: notifications of providers become suppressed addresses, and nothing else does.
+//! `mailroom bounces`: notifications of providers become suppressed addresses, and nothing else
+//! does.
 
 mod encodings;
 mod mails;
@@ -42,7 +43,8 @@ impl Bounces {
             ("postmark", PASSWORD.to_owned()),
             (
                 "bounces.toml",
-                "[resend]\nsecret_file = \"resend\"\n[postmark]\nusername = \"postmark\"\npassword_file = \"postmark\"\n"
+                "[resend]\nsecret_file = \"resend\"\n[postmark]\nusername = \"postmark\"\n\
+                 password_file = \"postmark\"\n"
                     .to_owned(),
             ),
         ];
@@ -62,7 +64,8 @@ impl Bounces {
         Ok(Self { program, address, _folder: folder })
     }
 
-    /// Sends bytes and returns the answer's status and body. The server may answer and close before it has them all.
+    /// Sends bytes and returns the answer's status and body. The server may answer and close before
+    /// it has them all.
     fn exchange(&self, bytes: &[u8]) -> Result<(u16, String)> {
         let mut stream = TcpStream::connect(&self.address)?;
         stream.set_read_timeout(Some(Duration::from_secs(60)))?;
@@ -70,7 +73,8 @@ impl Bounces {
         let mut answer = Vec::new();
         stream.read_to_end(&mut answer).ok();
         let answer = String::from_utf8(answer)?;
-        let status = answer.split(' ').nth(1).with_context(|| format!("no answer: {answer}"))?.parse()?;
+        let status =
+            answer.split(' ').nth(1).with_context(|| format!("no answer: {answer}"))?.parse()?;
         Ok((status, answer.split_once("\r\n\r\n").context("no body")?.1.to_owned()))
     }
 
@@ -114,7 +118,8 @@ impl Bounces {
 /// A role that may do nothing else, and the URL for it.
 async fn role(database: &Database, client: &Client) -> Result<String> {
     let role = database.name();
-    let create = format!("CREATE ROLE {role} LOGIN; GRANT EXECUTE ON FUNCTION mailroom.suppress TO {role}");
+    let create =
+        format!("CREATE ROLE {role} LOGIN; GRANT EXECUTE ON FUNCTION mailroom.suppress TO {role}");
     client.batch_execute(&create).await?;
     Ok(database.url().replacen("postgres@", &format!("{role}@"), 1))
 }
@@ -126,7 +131,8 @@ async fn drop_role(database: &Database, client: &Client) -> Result<()> {
 
 /// Address, reason, provider and detail of what is suppressed.
 async fn suppressed(client: &Client) -> Result<Vec<[String; 4]>> {
-    let query = "SELECT address, reason, coalesce(provider, ''), coalesce(detail, '') FROM mailroom.suppressed_addresses ORDER BY 1";
+    let query = "SELECT address, reason, coalesce(provider, ''), coalesce(detail, '') FROM \
+                 mailroom.suppressed_addresses ORDER BY 1";
     let rows = client.query(query, &[]).await?;
     Ok(rows.iter().map(|row| [0, 1, 2, 3].map(|index| row.get(index))).collect())
 }

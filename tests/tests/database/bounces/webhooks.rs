@@ -47,7 +47,8 @@ async fn hard_bounces_and_complaints_suppress_once_and_soft_bounces_never() -> R
     assert_eq!(status(&bounces.resend(complained)?), OK);
     let hard = r#"{"RecordType":"Bounce","Type":"HardBounce","Email":"hard@x.test","Description":"no <hard@x.test> here","Details":null}"#;
     assert_eq!(status(&bounces.postmark(hard)?), OK);
-    let said = "Permanent: Suppressed: The recipient's email address is on the suppression list of [address]";
+    let said = "Permanent: Suppressed: The recipient's email address is on the suppression list of \
+                [address]";
     let expected = [
         ["ada@x.test", "bounce", "resend", said],
         ["bob@x.test", "complaint", "resend", ""],
@@ -61,15 +62,17 @@ async fn hard_bounces_and_complaints_suppress_once_and_soft_bounces_never() -> R
 }
 
 #[tokio::test]
-async fn bounces_are_suppressed_in_a_schema_of_another_name_and_refused_while_it_is_not_there() -> Result<()>
-{
+async fn bounces_are_suppressed_in_a_schema_of_another_name_and_refused_while_it_is_not_there()
+-> Result<()> {
     let database = Database::create()?;
     let client = database.connect().await?;
     let bounces = Bounces::listen_for(database.url(), "letters")?;
     let hard = r#"{"RecordType":"Bounce","Type":"HardBounce","Email":"hard@x.test"}"#;
     assert_eq!(bounces.postmark(hard)?.0, 503);
     let mut migrate = program::mailroom()?;
-    migrate.args(["migrate", "up", "--schema", "letters"]).env("MAILROOM_DATABASE_URL", database.url());
+    migrate
+        .args(["migrate", "up", "--schema", "letters"])
+        .env("MAILROOM_DATABASE_URL", database.url());
     assert!(migrate.output()?.status.success());
     assert_eq!(status(&bounces.postmark(hard)?), OK);
     let row = client.query_one("SELECT address FROM letters.suppressed_addresses", &[]).await?;
@@ -119,8 +122,15 @@ async fn what_is_not_proven_or_understood_is_refused_and_changes_nothing() -> Re
         assert_eq!(answer.0, code, "{answer:?}");
     }
     // Proven, but not what the provider documents.
-    let deep = format!(r#"{{"type":"email.bounced","data":{}{}}}"#, "[".repeat(100_000), "]".repeat(100_000));
-    let many = format!(r#"{{"type":"email.bounced","data":{{"to":"","{}":1}}}}"#, "a\":1,\"".repeat(20_000));
+    let deep = format!(
+        r#"{{"type":"email.bounced","data":{}{}}}"#,
+        "[".repeat(100_000),
+        "]".repeat(100_000)
+    );
+    let many = format!(
+        r#"{{"type":"email.bounced","data":{{"to":"","{}":1}}}}"#,
+        "a\":1,\"".repeat(20_000)
+    );
     for body in [
         "",
         "null",
@@ -156,12 +166,15 @@ async fn what_is_not_proven_or_understood_is_refused_and_changes_nothing() -> Re
     }
     // Too much, said at once, in chunks or without an end.
     assert_eq!(bounces.resend(&"x".repeat(1_048_576))?.0, 413);
-    let chunked = "POST /resend HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n";
+    let chunked = "POST /resend HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n\
+                   transfer-encoding: chunked\r\n\r\n";
     let chunks = format!("{chunked}{}", format!("8000\r\n{}\r\n", "x".repeat(0x8000)).repeat(32));
     assert_eq!(bounces.exchange(chunks.as_bytes())?.0, 413);
     assert!(
         bounces
-            .exchange(format!("POST /resend HTTP/1.1\r\n{}\r\n", "x: y\r\n".repeat(50_000)).as_bytes())
+            .exchange(
+                format!("POST /resend HTTP/1.1\r\n{}\r\n", "x: y\r\n".repeat(50_000)).as_bytes()
+            )
             .map_or(431, |answer| answer.0)
             == 431
     );
@@ -170,7 +183,10 @@ async fn what_is_not_proven_or_understood_is_refused_and_changes_nothing() -> Re
     assert_eq!(suppressed(&client).await?.len(), 1);
     let log = bounces.program.stop()?;
     assert!(log.contains("a notification was refused") && log.len() < 10_000, "{log}");
-    assert!(!log.contains("x.test") && !log.contains("hunter2") && !log.contains("panicked"), "{log}");
+    assert!(
+        !log.contains("x.test") && !log.contains("hunter2") && !log.contains("panicked"),
+        "{log}"
+    );
     Ok(())
 }
 
@@ -190,7 +206,9 @@ async fn a_notification_comes_again_while_the_database_is_away_or_refuses_it() -
     client.batch_execute(&end).await?;
     assert_eq!(bounces.resend(&hard("b"))?.0, 200);
     let role = database.name();
-    client.batch_execute(&format!("REVOKE EXECUTE ON FUNCTION mailroom.suppress FROM {role}")).await?;
+    client
+        .batch_execute(&format!("REVOKE EXECUTE ON FUNCTION mailroom.suppress FROM {role}"))
+        .await?;
     assert_eq!(status(&bounces.resend(&hard("c"))?), (503, "the database cannot be used now\n"));
     client.batch_execute(&format!("ALTER ROLE {role} NOLOGIN; {end}")).await?;
     assert_eq!(bounces.resend(&hard("c"))?.0, 503);
@@ -206,7 +224,8 @@ async fn a_notification_comes_again_while_the_database_is_away_or_refuses_it() -
     assert_eq!(bounces.resend(&hard("c"))?.0, 503);
     client.batch_execute("ROLLBACK").await?;
     assert_eq!(bounces.resend(&hard("c"))?.0, 200);
-    let addresses: Vec<_> = suppressed(&client).await?.into_iter().map(|[address, ..]| address).collect();
+    let addresses: Vec<_> =
+        suppressed(&client).await?.into_iter().map(|[address, ..]| address).collect();
     assert_eq!(addresses, ["a@x.test", "b@x.test", "c@x.test"]);
     let log = bounces.program.stop()?;
     assert!(log.contains("permission denied") && !log.contains("x.test"), "{log}");
@@ -218,10 +237,12 @@ async fn clients_that_say_nothing_keep_no_others_out() -> Result<()> {
     let database = Database::migrated()?;
     let client = database.connect().await?;
     let bounces = Bounces::listen(database.url())?;
-    let mut silent: Vec<_> =
-        (0..100).map(|_| std::net::TcpStream::connect(&bounces.address)).collect::<Result<_, _>>()?;
+    let mut silent: Vec<_> = (0..100)
+        .map(|_| std::net::TcpStream::connect(&bounces.address))
+        .collect::<Result<_, _>>()?;
     // Half of them begin a notification.
-    let head = "POST /resend HTTP/1.1\r\nHost: x.test\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n{";
+    let head = "POST /resend HTTP/1.1\r\nHost: x.test\r\nContent-Type: application/json\r\n\
+                Content-Length: 1000\r\n\r\n{";
     for stream in silent.iter_mut().step_by(2) {
         stream.write_all(head.as_bytes())?;
     }
@@ -241,7 +262,8 @@ async fn slow_clients_that_come_again_and_again_keep_no_notification_out() -> Re
     let database = Database::migrated()?;
     let client = database.connect().await?;
     let bounces = Bounces::listen(database.url())?;
-    let head = "POST /resend HTTP/1.1\r\nHost: x.test\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n{";
+    let head = "POST /resend HTTP/1.1\r\nHost: x.test\r\nContent-Type: application/json\r\n\
+                Content-Length: 1000\r\n\r\n{";
     let is_over = AtomicBool::new(false);
     let answers: Result<Vec<_>> = thread::scope(|scope| {
         for thread in 0..8 {
@@ -252,7 +274,11 @@ async fn slow_clients_that_come_again_and_again_keep_no_notification_out() -> Re
                     if let Ok(mut stream) = TcpStream::connect(address) {
                         // Of some the head has come, of others nothing.
                         stream
-                            .write_all(head.as_bytes().get(..head.len() * (thread % 2)).unwrap_or_default())
+                            .write_all(
+                                head.as_bytes()
+                                    .get(..head.len() * (thread % 2))
+                                    .unwrap_or_default(),
+                            )
                             .ok();
                         slow.push_back(stream);
                     }
@@ -269,7 +295,11 @@ async fn slow_clients_that_come_again_and_again_keep_no_notification_out() -> Re
             .map(|name| bounces.resend(&bounced("Permanent", &format!("\"{name}@x.test\""))))
             .collect();
         is_over.store(true, Ordering::Relaxed);
-        anyhow::ensure!(begun.elapsed() < Duration::from_secs(60), "they took {:?}", begun.elapsed());
+        anyhow::ensure!(
+            begun.elapsed() < Duration::from_secs(60),
+            "they took {:?}",
+            begun.elapsed()
+        );
         answers
     });
     for answer in answers? {
@@ -286,15 +316,18 @@ async fn a_load_balancer_is_told_that_the_program_listens_and_a_slash_at_the_end
     // No database is needed to say so.
     let bounces = Bounces::listen("postgresql://u:hunter2@127.0.0.1:1/x")?;
     for path in ["/healthz", "/healthz/", "/healthz?x=1"] {
-        let answer = bounces.exchange(format!("GET {path} HTTP/1.1\r\nhost: x\r\n\r\n").as_bytes())?;
+        let answer =
+            bounces.exchange(format!("GET {path} HTTP/1.1\r\nhost: x\r\n\r\n").as_bytes())?;
         assert_eq!(status(&answer), OK, "{path}");
-        let answer = bounces.exchange(format!("HEAD {path} HTTP/1.1\r\nhost: x\r\n\r\n").as_bytes())?;
+        let answer =
+            bounces.exchange(format!("HEAD {path} HTTP/1.1\r\nhost: x\r\n\r\n").as_bytes())?;
         assert_eq!(status(&answer), (200, ""), "{path}");
     }
     for path in ["/postmark", "/postmark/"] {
         let credentials = Base64::encode_string(format!("postmark:{PASSWORD}").as_bytes());
         let authorization = format!("Basic {credentials}");
-        let answer = bounces.post(path, &[("authorization", &authorization)], r#"{"RecordType":"Open"}"#)?;
+        let answer =
+            bounces.post(path, &[("authorization", &authorization)], r#"{"RecordType":"Open"}"#)?;
         assert_eq!(status(&answer), OK, "{path}");
     }
     bounces.program.stop()?;
@@ -311,7 +344,9 @@ fn what_cannot_be_configured_is_one_sentence() -> Result<()> {
         std::fs::write(&config, text)?;
         let mut command = mailroom_tests::program::mailroom()?;
         command.args(["bounces", "--listen", "127.0.0.1:0", "--config"]).arg(&config);
-        let output = command.env("MAILROOM_DATABASE_URL", "postgresql://u:hunter2@127.0.0.1:1/x").output()?;
+        let output = command
+            .env("MAILROOM_DATABASE_URL", "postgresql://u:hunter2@127.0.0.1:1/x")
+            .output()?;
         let errors = String::from_utf8(output.stderr)?;
         assert_eq!(output.status.code(), Some(2), "{errors}");
         assert!(errors.contains(sentence) && !errors.contains("hunter2"), "{errors}");

@@ -1,4 +1,5 @@
-//! Passwords: where they come from, what is said when they are wrong, and that they are never shown.
+//! Passwords: where they come from, what is said when they are wrong, and that they are never
+//! shown.
 
 use std::ffi::OsString;
 use std::io::{Read, Write};
@@ -22,14 +23,18 @@ fn escaped(text: &str) -> String {
 }
 
 async fn who(string: &str, environment: &TestEnvironment) -> String {
-    let client = served(session(string, environment).await.unwrap_or_else(|error| panic!("{error}")));
+    let client =
+        served(session(string, environment).await.unwrap_or_else(|error| panic!("{error}")));
     value(&client, "SELECT current_user::text").await
 }
 
 async fn refusal(string: &str, environment: &TestEnvironment) -> ConnectError {
     let error = session(string, environment).await.err().unwrap();
     let text = error.to_string();
-    assert!(["password", "pg_hba.conf", "channel_binding"].iter().any(|word| text.contains(word)), "{text}");
+    assert!(
+        ["password", "pg_hba.conf", "channel_binding"].iter().any(|word| text.contains(word)),
+        "{text}"
+    );
     error
 }
 
@@ -46,7 +51,8 @@ async fn the_password_comes_from_wherever_libpq_would_take_it() {
 
     let url = format!("postgresql://scram:{}@127.0.0.1:{port}/postgres", encoded(PASSWORD));
     assert_eq!(who(&url, &empty).await, "scram");
-    let parameter = format!("postgresql://scram@127.0.0.1:{port}/postgres?password={}", encoded(PASSWORD));
+    let parameter =
+        format!("postgresql://scram@127.0.0.1:{port}/postgres?password={}", encoded(PASSWORD));
     assert_eq!(who(&parameter, &empty).await, "scram");
     let quoted = PASSWORD.replace('\\', "\\\\").replace('\'', "\\'");
     let keywords = format!("{} password='{quoted}'", server.string("scram"));
@@ -56,7 +62,8 @@ async fn the_password_comes_from_wherever_libpq_would_take_it() {
     assert_eq!(who(&server.string("scram"), &variable).await, "scram");
 
     let file = TestEnvironment::new();
-    let lines = format!("localhost:1:*:*:wrong\nlocalhost:{port}:postgres:scram:{}\n", escaped(PASSWORD));
+    let lines =
+        format!("localhost:1:*:*:wrong\nlocalhost:{port}:postgres:scram:{}\n", escaped(PASSWORD));
     let path = file.file(".pgpass", &lines);
     assert_eq!(who(&server.string("scram"), &file).await, "scram");
     assert_eq!(who(&format!("{} passfile={path}", server.string("scram")), &empty).await, "scram");
@@ -135,7 +142,10 @@ async fn a_missing_database_and_a_missing_role_are_said_clearly() {
     let string = TLS_SERVER.string("either").replace("dbname=postgres", "dbname=missing");
     let error = session(&string, &TestEnvironment::new()).await.err().unwrap();
     let text = error.to_string();
-    assert!(text.starts_with("cannot connect to database \"missing\" as user \"either\" on "), "{text}");
+    assert!(
+        text.starts_with("cannot connect to database \"missing\" as user \"either\" on "),
+        "{text}"
+    );
     assert!(
         text.contains("database \"missing\" does not exist (SQLSTATE 3D000); create the database"),
         "{text}"

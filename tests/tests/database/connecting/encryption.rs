@@ -16,7 +16,8 @@ pub(crate) struct TlsServer {
     client: Identity,
 }
 
-/// The password of the users who need one; it has every character that separates parts of a connection string.
+/// The password of the users who need one; it has every character that separates parts of a
+/// connection string.
 pub(crate) const PASSWORD: &str = "p/w@?&=:% '\\#ä";
 
 pub(crate) static TLS_SERVER: LazyLock<TlsServer> = LazyLock::new(|| {
@@ -56,7 +57,10 @@ pub(crate) static TLS_SERVER: LazyLock<TlsServer> = LazyLock::new(|| {
 impl TlsServer {
     /// A keyword string for a user, by TCP.
     pub(crate) fn string(&self, user: &str) -> String {
-        format!("host=localhost hostaddr=127.0.0.1 port={} dbname=postgres user={user}", self.cluster.port())
+        format!(
+            "host=localhost hostaddr=127.0.0.1 port={} dbname=postgres user={user}",
+            self.cluster.port()
+        )
     }
 
     /// An environment in which the server's authority is trusted.
@@ -110,7 +114,10 @@ async fn every_mode_meets_every_kind_of_server_as_in_libpq() {
 async fn the_default_mode_prefers_encryption_and_variables_can_change_it() {
     let string = TLS_SERVER.string("either");
     assert_eq!(outcome(&string, &TestEnvironment::new()).await, "tls");
-    assert_eq!(outcome(&string, &TestEnvironment::new().set("PGSSLMODE", "disable")).await, "clear");
+    assert_eq!(
+        outcome(&string, &TestEnvironment::new().set("PGSSLMODE", "disable")).await,
+        "clear"
+    );
 }
 
 #[tokio::test]

@@ -48,7 +48,8 @@ impl TestEnvironment {
 
     /// Lets everybody read a file below the home folder.
     pub(crate) fn open_to_all(&self, name: &str) {
-        fs::set_permissions(self.home.path().join(name), fs::Permissions::from_mode(0o644)).unwrap();
+        fs::set_permissions(self.home.path().join(name), fs::Permissions::from_mode(0o644))
+            .unwrap();
     }
 }
 

@@ -17,13 +17,16 @@ use mailroom_connect::{ConnectError, ConnectionSettings, Session, SessionOptions
 use mailroom_tests::postgres::Cluster;
 use tokio_postgres::Client;
 
-const OPTIONS: SessionOptions<'static> =
-    SessionOptions { application_name: "connecting test", statement_timeout: None, needs_session: false };
+const OPTIONS: SessionOptions<'static> = SessionOptions {
+    application_name: "connecting test",
+    statement_timeout: None,
+    needs_session: false,
+};
 
 /// Resolves and connects.
 async fn session(string: &str, environment: &TestEnvironment) -> Result<Session, ConnectError> {
-    let settings =
-        ConnectionSettings::resolve(string, environment).unwrap_or_else(|error| panic!("{string}: {error}"));
+    let settings = ConnectionSettings::resolve(string, environment)
+        .unwrap_or_else(|error| panic!("{string}: {error}"));
     connect(&settings, &OPTIONS).await
 }
 
@@ -41,7 +44,8 @@ async fn value(client: &Client, query: &str) -> String {
 
 /// Executes statements as the superuser, by the socket.
 ///
-/// On a thread of its own, because the caller may be inside a runtime, where another cannot be started.
+/// On a thread of its own, because the caller may be inside a runtime, where another cannot be
+/// started.
 fn execute(cluster: &Cluster, statements: &str) {
     let executing = async {
         let session = session(&cluster.url("postgres"), &TestEnvironment::new()).await.unwrap();

@@ -8,7 +8,9 @@ use std::time::Duration;
 use mailroom_connect::ConnectionSettings;
 use mailroom_tests::postgres::Cluster;
 
-use super::certificates::{Authority, Identity, between, for_common_name, for_names, self_signed, version_1};
+use super::certificates::{
+    Authority, Identity, between, for_common_name, for_names, self_signed, version_1,
+};
 use super::environment::TestEnvironment;
 use super::{execute, served, session, value};
 
@@ -38,10 +40,12 @@ impl Showcase {
         execute(&self.cluster, &format!("ALTER SYSTEM SET ssl_cert_file = '{name}.crt'"));
         execute(&self.cluster, &format!("ALTER SYSTEM SET ssl_key_file = '{name}.key'"));
         execute(&self.cluster, "SELECT pg_reload_conf()");
-        // The server reads its settings again a little later, and new connections have what it has read.
+        // The server reads its settings again a little later, and new connections have what it has
+        // read.
         for _ in 0..500 {
-            let client =
-                served(session(&self.cluster.url("postgres"), &TestEnvironment::new()).await.unwrap());
+            let client = served(
+                session(&self.cluster.url("postgres"), &TestEnvironment::new()).await.unwrap(),
+            );
             if value(&client, "SHOW ssl_key_file").await == format!("{name}.key") {
                 return;
             }
@@ -120,9 +124,12 @@ async fn each_mode_accepts_the_certificates_that_it_should() {
         if !roots.is_empty() {
             environment.file(".postgresql/root.crt", roots);
         }
-        for (mode, expected) in
-            [("prefer", "ok"), ("require", require), ("verify-ca", verify_ca), ("verify-full", verify_full)]
-        {
+        for (mode, expected) in [
+            ("prefer", "ok"),
+            ("require", require),
+            ("verify-ca", verify_ca),
+            ("verify-full", verify_full),
+        ] {
             let string = showcase.string(host, mode);
             let outcome = match ConnectionSettings::resolve(&string, &environment) {
                 Err(fault) => fault.to_string(),
@@ -132,7 +139,8 @@ async fn each_mode_accepts_the_certificates_that_it_should() {
                 },
             };
             if (expected == "ok") != (outcome == "ok") || !outcome.contains(expected) {
-                writeln!(wrong, "{certificate} for {host} with {mode}: {outcome}, not {expected}").unwrap();
+                writeln!(wrong, "{certificate} for {host} with {mode}: {outcome}, not {expected}")
+                    .unwrap();
             }
         }
     }
@@ -145,8 +153,11 @@ async fn a_certificate_of_x509_version_1_is_refused_in_each_mode_that_encrypts()
     let environment = TestEnvironment::new();
     environment.file(".postgresql/root.crt", &Authority::new("authority").pem());
     for mode in ["prefer", "require", "verify-ca", "verify-full"] {
-        let error =
-            session(&showcase.string("localhost", mode), &environment).await.err().unwrap().to_string();
+        let error = session(&showcase.string("localhost", mode), &environment)
+            .await
+            .err()
+            .unwrap()
+            .to_string();
         assert!(error.contains("make one of version 3"), "{mode}: {error}");
     }
 }
@@ -156,11 +167,15 @@ fn a_revocation_list_is_refused_where_it_would_be_ignored() {
     let environment = TestEnvironment::new();
     environment.file(".postgresql/root.crt", &Authority::new("authority").pem());
     let refusal = |settings: &str| {
-        let resolved = ConnectionSettings::resolve(&format!("host=localhost {settings}"), &environment);
+        let resolved =
+            ConnectionSettings::resolve(&format!("host=localhost {settings}"), &environment);
         resolved.err().map(|error| error.to_string()).unwrap_or_default()
     };
     let named = refusal("sslcrl=/nowhere/list.pem");
-    assert!(named.starts_with("sslcrl cannot be honoured: revocation lists are not supported"), "{named}");
+    assert!(
+        named.starts_with("sslcrl cannot be honoured: revocation lists are not supported"),
+        "{named}"
+    );
 
     assert_eq!(refusal("sslmode=verify-full"), "");
     let default = environment.file(".postgresql/root.crl", "a list");
@@ -171,10 +186,14 @@ fn a_revocation_list_is_refused_where_it_would_be_ignored() {
     assert_eq!(refusal("sslmode=prefer"), "", "nothing is verified");
     std::fs::remove_file(&default).unwrap();
     std::os::unix::fs::symlink(&default, &default).unwrap();
-    assert!(refusal("sslmode=verify-full").starts_with(&default), "it cannot be read, but is there");
+    assert!(
+        refusal("sslmode=verify-full").starts_with(&default),
+        "it cannot be read, but is there"
+    );
 }
 
-/// Runs itself again in a process with other authorities, because variables are the same for all threads.
+/// Runs itself again in a process with other authorities, because variables are the same for all
+/// threads.
 #[tokio::test]
 async fn the_authorities_of_the_system_count_if_asked_for() {
     const ADDRESS: &str = "MAILROOM_TEST_SYSTEM_ROOTS";
@@ -203,7 +222,8 @@ async fn the_authorities_of_the_system_count_if_asked_for() {
         }
         return;
     };
-    let string = format!("host=localhost hostaddr=127.0.0.1 port={port} dbname=postgres sslrootcert=system");
+    let string =
+        format!("host=localhost hostaddr=127.0.0.1 port={port} dbname=postgres sslrootcert=system");
     match session(&string, &TestEnvironment::new()).await {
         Ok(_) => println!("outcome: ok"),
         Err(error) => println!("outcome: {error}"),

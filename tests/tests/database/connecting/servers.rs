@@ -36,7 +36,8 @@ async fn a_socket_is_found_by_url_by_keyword_by_variable_and_by_default() {
         (format!("dbname=postgres port={port}"), &by_default),
         (format!("postgresql://:{port}"), &by_default),
     ] {
-        let session = session(&string, environment).await.unwrap_or_else(|error| panic!("{string}: {error}"));
+        let session =
+            session(&string, environment).await.unwrap_or_else(|error| panic!("{string}: {error}"));
         assert_eq!(session.server, socket, "{string}");
         assert_eq!(value(&served(session), "SELECT current_database()::text").await, "postgres");
     }
@@ -70,8 +71,11 @@ async fn a_server_that_is_down_is_said_with_its_place() {
 #[tokio::test]
 async fn a_stopped_server_is_found_again_when_it_is_back() {
     let mut cluster = Cluster::builder().tcp().start().unwrap();
-    let string =
-        format!("host={},127.0.0.1 port={} dbname=postgres", cluster.socket_dir().display(), cluster.port());
+    let string = format!(
+        "host={},127.0.0.1 port={} dbname=postgres",
+        cluster.socket_dir().display(),
+        cluster.port()
+    );
     let environment = TestEnvironment::new();
     assert!(session(&string, &environment).await.is_ok());
     cluster.stop(mailroom_tests::postgres::Shutdown::Fast).unwrap();
@@ -83,8 +87,10 @@ async fn a_stopped_server_is_found_again_when_it_is_back() {
 
 #[tokio::test]
 async fn an_unknown_host_is_said() {
-    let error =
-        session("host=nowhere.invalid connect_timeout=5", &TestEnvironment::new()).await.err().unwrap();
+    let error = session("host=nowhere.invalid connect_timeout=5", &TestEnvironment::new())
+        .await
+        .err()
+        .unwrap();
     let text = error.to_string();
     assert!(text.contains("nowhere.invalid, port 5432: the host name"), "{text}");
 }
@@ -99,7 +105,8 @@ async fn the_next_host_is_tried_when_one_is_down_or_silent() {
          port={closed},1,{silent_port},{port} connect_timeout=1 user=either dbname=postgres"
     );
     let started = Instant::now();
-    let session = session(&string, &TestEnvironment::new()).await.unwrap_or_else(|error| panic!("{error}"));
+    let session =
+        session(&string, &TestEnvironment::new()).await.unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(session.server, format!("localhost (127.0.0.1), port {port}"));
     assert!(started.elapsed() >= Duration::from_secs(1), "the silent host was not waited for");
 }
@@ -119,10 +126,14 @@ async fn a_silent_server_is_given_up_after_the_time_that_was_set() {
 #[tokio::test]
 async fn a_refused_user_ends_the_search() {
     let port = TLS_SERVER.cluster.port();
-    let string = format!("host=127.0.0.1,127.0.0.1 port={port} user=scram password=wrong dbname=postgres");
+    let string =
+        format!("host=127.0.0.1,127.0.0.1 port={port} user=scram password=wrong dbname=postgres");
     let error = session(&string, &TestEnvironment::new()).await.err().unwrap();
     let error = error.to_string();
-    assert!(error.contains("password authentication failed") && !error.contains(", nor on"), "{error}");
+    assert!(
+        error.contains("password authentication failed") && !error.contains(", nor on"),
+        "{error}"
+    );
 }
 
 #[tokio::test]
@@ -158,7 +169,10 @@ async fn only_a_server_of_the_kind_that_was_asked_for_is_used() {
             Ok(_) => assert!(accepted, "{user} {kind}"),
             Err(error) => {
                 assert!(!accepted, "{error}");
-                assert!(error.to_string().contains(&format!("target_session_attrs={kind}")), "{error}");
+                assert!(
+                    error.to_string().contains(&format!("target_session_attrs={kind}")),
+                    "{error}"
+                );
             }
         }
     }
@@ -168,8 +182,9 @@ async fn only_a_server_of_the_kind_that_was_asked_for_is_used() {
 async fn hosts_can_be_tried_in_a_random_order() {
     let cluster = &TLS_SERVER.cluster;
     let (folder, port) = (cluster.socket_dir().display(), cluster.port());
-    let string =
-        format!("host={folder},127.0.0.1 port={port} user=either dbname=postgres load_balance_hosts=random");
+    let string = format!(
+        "host={folder},127.0.0.1 port={port} user=either dbname=postgres load_balance_hosts=random"
+    );
     let mut servers = Vec::new();
     for _ in 0..40 {
         servers.push(session(&string, &TestEnvironment::new()).await.unwrap().server);

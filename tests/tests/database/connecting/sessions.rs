@@ -23,7 +23,11 @@ async fn the_purpose_is_shown_unless_the_settings_name_the_application() {
             TestEnvironment::new().set("PGAPPNAME", "mine"),
             "named",
         ),
-        (format!("{string} fallback_application_name=fallback"), TestEnvironment::new(), "fallback"),
+        (
+            format!("{string} fallback_application_name=fallback"),
+            TestEnvironment::new(),
+            "fallback",
+        ),
     ] {
         let client = served(session(&string, &environment).await.unwrap());
         assert_eq!(value(&client, "SHOW application_name").await, expected);
@@ -32,7 +36,8 @@ async fn the_purpose_is_shown_unless_the_settings_name_the_application() {
 
 #[tokio::test]
 async fn statements_are_broken_off_after_the_time_that_the_caller_sets() {
-    let string = format!("{} options='-c statement_timeout=1h -c geqo=off'", TLS_SERVER.string("either"));
+    let string =
+        format!("{} options='-c statement_timeout=1h -c geqo=off'", TLS_SERVER.string("either"));
     let settings = ConnectionSettings::resolve(&string, &TestEnvironment::new()).unwrap();
     let options = SessionOptions {
         application_name: "test",
@@ -45,7 +50,8 @@ async fn statements_are_broken_off_after_the_time_that_the_caller_sets() {
     let error = client.batch_execute("SELECT pg_sleep(60)").await.err().unwrap();
     assert_eq!(error.code(), Some(&SqlState::QUERY_CANCELED));
 
-    let options = SessionOptions { application_name: "test", statement_timeout: None, needs_session: false };
+    let options =
+        SessionOptions { application_name: "test", statement_timeout: None, needs_session: false };
     let client = served(connect(&settings, &options).await.unwrap());
     assert_eq!(value(&client, "SHOW statement_timeout").await, "1h");
 }
@@ -71,7 +77,8 @@ async fn notifications_are_heard_while_queries_run_and_none_is_lost() {
                 }
                 () = tokio::time::sleep(Duration::from_millis(20)), if !sent => {
                     if listening.is_finished() {
-                        sender.batch_execute("NOTIFY news, 'a'; NOTIFY news, 'b'; NOTIFY news, 'c'").await.unwrap();
+                        sender.batch_execute("NOTIFY news, 'a'; NOTIFY news, 'b'; NOTIFY news, \
+                                              'c'").await.unwrap();
                         sent = true;
                     }
                 }
@@ -88,11 +95,12 @@ async fn the_end_of_a_session_is_an_error_on_both_halves() {
     let environment = TestEnvironment::new();
     let session_to_end = session(&TLS_SERVER.string("either"), &environment).await.unwrap();
     let running = tokio::spawn(session_to_end.connection.run());
-    // Without a prepared statement: the message that closes one could meet a server that has gone, whose reset of the
-    // connection would overtake the reason.
+    // Without a prepared statement: the message that closes one could meet a server that has gone,
+    // whose reset of the connection would overtake the reason.
     let process = session_to_end.client.simple_query("SELECT pg_backend_pid()").await.unwrap();
     let process: i32 = process.iter().find_map(process_of).unwrap();
-    let superuser = served(session(&TLS_SERVER.cluster.url("postgres"), &environment).await.unwrap());
+    let superuser =
+        served(session(&TLS_SERVER.cluster.url("postgres"), &environment).await.unwrap());
     superuser.execute("SELECT pg_terminate_backend($1)", &[&process]).await.unwrap();
 
     let error = running.await.unwrap().unwrap_err();
@@ -129,13 +137,15 @@ async fn what_the_server_remarks_is_logged_for_debugging() {
         .finish();
     let _guard = tracing::subscriber::set_default(subscriber);
 
-    let client = served(session(&TLS_SERVER.string("either"), &TestEnvironment::new()).await.unwrap());
+    let client =
+        served(session(&TLS_SERVER.string("either"), &TestEnvironment::new()).await.unwrap());
     client.batch_execute("DO $$ BEGIN RAISE NOTICE 'mind the gap'; END $$").await.unwrap();
     let log = String::from_utf8(captured.0.lock().unwrap().clone()).unwrap();
     assert!(
         log.contains("DEBUG")
             && log.contains(
-                "the server says event=\"notice\" severity=\"NOTICE\" code=\"00000\" reason=mind the gap"
+                "the server says event=\"notice\" severity=\"NOTICE\" code=\"00000\" reason=mind \
+                 the gap"
             ),
         "{log}"
     );

@@ -12,8 +12,9 @@ use super::encryption::TLS_SERVER;
 use super::environment::TestEnvironment;
 use super::session;
 
-/// Longer than the ten seconds that are promised, because the machine that runs the tests has other work: the settings that keep
-/// the promise are tested in `collector/connect`. Without them it takes a quarter of an hour.
+/// Longer than the ten seconds that are promised, because the machine that runs the tests has other
+/// work: the settings that keep the promise are tested in `collector/connect`. Without them it
+/// takes a quarter of an hour.
 const LONGEST: Duration = Duration::from_secs(120);
 
 /// Something on the way to the server that can swallow all packets from one moment on.
@@ -58,7 +59,8 @@ async fn a_server_that_vanished_is_noticed_long_before_the_kernel_would() {
     tokio::spawn(busy.connection.run());
     busy.client.batch_execute("SELECT 1").await.unwrap();
 
-    // What is not acknowledged when the packets are swallowed would be sent again, which is a sign of life.
+    // What is not acknowledged when the packets are swallowed would be sent again, which is a sign
+    // of life.
     tokio::time::sleep(Duration::from_millis(500)).await;
     path.swallow.send(true).unwrap();
     // Until the filter is in place, an answer may still come through.
@@ -68,9 +70,12 @@ async fn a_server_that_vanished_is_noticed_long_before_the_kernel_would() {
         let outcome = idle.connection.notification().await;
         (outcome.expect("the client is alive").is_err(), vanished.elapsed())
     };
-    let asking = async { (busy.client.batch_execute("SELECT 1").await.is_err(), vanished.elapsed()) };
-    let (listening, asking) =
-        tokio::join!(tokio::time::timeout(LONGEST, listening), tokio::time::timeout(LONGEST, asking));
+    let asking =
+        async { (busy.client.batch_execute("SELECT 1").await.is_err(), vanished.elapsed()) };
+    let (listening, asking) = tokio::join!(
+        tokio::time::timeout(LONGEST, listening),
+        tokio::time::timeout(LONGEST, asking)
+    );
 
     let (failed, time) = listening.expect("the idle connection was not given up");
     assert!(failed);

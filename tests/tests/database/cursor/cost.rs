@@ -19,7 +19,8 @@ use super::{eager, wait_for_cursor};
 async fn rows_read(client: &Client) -> Result<i64> {
     // Sessions tell their counts at most once a second.
     tokio::time::sleep(Duration::from_millis(1_500)).await;
-    let query = "SELECT coalesce(sum(idx_tup_fetch + seq_tup_read), 0)::bigint FROM pg_stat_user_tables
+    let query =
+        "SELECT coalesce(sum(idx_tup_fetch + seq_tup_read), 0)::bigint FROM pg_stat_user_tables
         WHERE relname = 'tokens'";
     Ok(client.query_one(query, &[]).await?.get(0))
 }
@@ -58,9 +59,10 @@ async fn draining_reads_every_row_about_once() -> Result<()> {
     register(&client, 1..=30_000).await?;
     client.batch_execute("VACUUM ANALYZE tokens").await?;
     let before = rows_read(&client).await?;
-    // A poll reads a page again, and lines that wait for a second for a reader, or for a disk, are taken back and their rows
-    // read again: how often depends on how busy the machine is.
-    let output = memory::folder_with(1 << 30).map_or_else(NamedTempFile::new, NamedTempFile::new_in)?;
+    // A poll reads a page again, and lines that wait for a second for a reader, or for a disk, are
+    // taken back and their rows read again: how often depends on how busy the machine is.
+    let output =
+        memory::folder_with(1 << 30).map_or_else(NamedTempFile::new, NamedTempFile::new_in)?;
     let mut command = collector::on_base_schema(database.url())?;
     command.args(["--batch-timeout", "0", "--poll-interval", "1h"]);
     let collector = Collector::start_writing_to(&mut command, output.reopen()?)?;
@@ -74,13 +76,16 @@ async fn draining_reads_every_row_about_once() -> Result<()> {
     Ok(())
 }
 
-/// Makes accounts with a waiting token each, quickly: without the triggers, which would make the tokens one by one.
+/// Makes accounts with a waiting token each, quickly: without the triggers, which would make the
+/// tokens one by one.
 async fn register_many(client: &Client, count: i32) -> Result<()> {
     client
         .batch_execute(&format!(
             "SET session_replication_role = replica;
-            INSERT INTO accounts (email, login) SELECT n || '@b.test', n FROM generate_series(1, {count}) AS n;
-            INSERT INTO tokens (action, account) SELECT 'activation', n FROM generate_series(1, {count}) AS n;
+            INSERT INTO accounts (email, login) SELECT n || '@b.test', n
+                FROM generate_series(1, {count}) AS n;
+            INSERT INTO tokens (action, account) SELECT 'activation', n
+                FROM generate_series(1, {count}) AS n;
             SET session_replication_role = origin"
         ))
         .await?;
@@ -113,7 +118,8 @@ async fn the_last_waiting_token_costs_a_claim_no_more_blocks_than_the_first() ->
     register_many(&client, tokens).await?;
     client.batch_execute(include_str!("../../../../collector/src/session_settings.sql")).await?;
     let claim = include_str!("../../../../collector/src/queue/cursor/claim.sql");
-    let recover_skipped = include_str!("../../../../collector/src/queue/cursor/recover_skipped.sql");
+    let recover_skipped =
+        include_str!("../../../../collector/src/queue/cursor/recover_skipped.sql");
     client
         .batch_execute(&format!(
             "PREPARE claim (bigint, bigint, bigint[], text[]) AS {claim};
@@ -132,7 +138,9 @@ async fn the_last_waiting_token_costs_a_claim_no_more_blocks_than_the_first() ->
         ] {
             let first = blocks(&client, &call(1..=100)).await?;
             let last = blocks(&client, &call(tokens - 99..=tokens)).await?;
-            println!("{what}, statistics {statistics}: {first} blocks at the start, {last} at the end");
+            println!(
+                "{what}, statistics {statistics}: {first} blocks at the start, {last} at the end"
+            );
             // A row costs its index's depth and itself, in both tables.
             assert!((100..1_500).contains(&first), "{what}: {first} blocks for 100 rows");
             assert!(last <= first + first / 4 + 20, "{what}: {last} blocks instead of {first}");

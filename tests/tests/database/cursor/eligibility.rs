@@ -15,15 +15,18 @@ async fn tokens_that_were_used_while_the_reader_slept_are_not_sent() -> Result<(
     let client = database.connect().await?;
     register(&client, 1..=20_000).await?;
     let mut collector = Collector::start(eager(&database)?.args(["--log-level", "debug"]))?;
-    // A fast reader gets much at a time. When it stops, most of that finds no room in the pipe, and is cancelled after a
-    // second. A reader on a slow machine gets little at a time, and there is less to cancel.
+    // A fast reader gets much at a time. When it stops, most of that finds no room in the pipe, and
+    // is cancelled after a second. A reader on a slow machine gets little at a time, and there is
+    // less to cancel.
     let mut output = collector.output()?;
     for _ in 0..1_000 {
         read_one_line(&mut output)?;
     }
     tokio::time::sleep(Duration::from_secs(5)).await;
     // The pipe holds not even a thousand of them.
-    client.execute("UPDATE tokens SET consumed_at = 1 WHERE id BETWEEN 11001 AND 19990", &[]).await?;
+    client
+        .execute("UPDATE tokens SET consumed_at = 1 WHERE id BETWEEN 11001 AND 19990", &[])
+        .await?;
     let lines = Lines::of(output.into());
     let mut seen = Vec::new();
     while !seen.contains(&"user20000".to_owned()) {
@@ -46,7 +49,8 @@ async fn only_eligible_tokens_are_sent() -> Result<()> {
              UPDATE accounts SET status = 'suspended' WHERE login = 'user3';
              UPDATE accounts SET status = 'active' WHERE login = 'user4';
              UPDATE accounts SET status = 'active' WHERE login = 'user5';
-             INSERT INTO tokens (account, action) SELECT id, 'password_recovery' FROM accounts WHERE id IN (3, 4, 5, 6);",
+             INSERT INTO tokens (account, action) SELECT id, 'password_recovery'
+                 FROM accounts WHERE id IN (3, 4, 5, 6);",
         )
         .await?;
     let mut collector = Collector::start(&mut eager(&database)?)?;
@@ -72,7 +76,8 @@ async fn a_token_goes_out_when_its_account_gets_the_right_status_again() -> Resu
     let mut collector = Collector::start(&mut command)?;
     let lines = collector.lines()?;
     assert_eq!(lines.next_batch()?[0].login, "user2");
-    // user1 lies before the cursor by now, user3 behind it. Neither was ever activated, so both return to provisioned.
+    // user1 lies before the cursor by now, user3 behind it. Neither was ever activated, so both
+    // return to provisioned.
     wait_for_cursor(&client, 2).await?;
     client.batch_execute("UPDATE accounts SET status = 'active' WHERE login = 'user1'").await?;
     assert_eq!(lines.next_batch()?[0].login, "user1");

@@ -1,4 +1,5 @@
-//! Tokens that the cursor has skipped because their account had the wrong status, after the collector that skipped them ended.
+//! Tokens that the cursor has skipped because their account had the wrong status, after the
+//! collector that skipped them ended.
 
 use std::time::Duration;
 
@@ -17,7 +18,9 @@ fn next_logins(lines: &Lines, count: usize) -> Result<Vec<String>> {
 
 async fn set_status(client: &Client, status: &str, logins: &str) -> Result<()> {
     client
-        .batch_execute(&format!("UPDATE accounts SET status = '{status}' WHERE login IN ({logins})"))
+        .batch_execute(&format!(
+            "UPDATE accounts SET status = '{status}' WHERE login IN ({logins})"
+        ))
         .await?;
     Ok(())
 }
@@ -33,7 +36,8 @@ async fn a_new_collector_sends_what_the_killed_one_had_passed() -> Result<()> {
             "UPDATE tokens SET expires_at = 1 WHERE id = 3;
              UPDATE tokens SET consumed_at = 1 WHERE id = 4;
              INSERT INTO accounts (email, login) VALUES ('r@b.test', 'recoverer');
-             INSERT INTO tokens (account, action) SELECT id, 'password_recovery' FROM accounts WHERE login = 'recoverer';
+             INSERT INTO tokens (account, action) SELECT id, 'password_recovery'
+                 FROM accounts WHERE login = 'recoverer';
              INSERT INTO accounts (email, login) VALUES ('l@b.test', 'last');",
         )
         .await?;
@@ -42,14 +46,16 @@ async fn a_new_collector_sends_what_the_killed_one_had_passed() -> Result<()> {
     wait_for_cursor(&client, 8).await?;
     first.kill()?;
 
-    // None of the four was ever activated, so they return to provisioned: one while nobody collects, one later.
+    // None of the four was ever activated, so they return to provisioned: one while nobody
+    // collects, one later.
     set_status(&client, "active", "'user1', 'user3', 'user4'").await?;
     // Opening the link of the activation makes the account one that can be recovered.
     client.batch_execute("UPDATE tokens SET consumed_at = 1 WHERE id = 6").await?;
     let mut second = Collector::start(&mut eager(&database)?)?;
     let lines = second.lines()?;
     let items = lines.next_items(2)?;
-    let sent: Vec<_> = items.iter().map(|item| (item.action.as_str(), item.login.as_str())).collect();
+    let sent: Vec<_> =
+        items.iter().map(|item| (item.action.as_str(), item.login.as_str())).collect();
     assert_eq!(sent, [("1", "user1"), ("2", "recoverer")]);
     set_status(&client, "active", "'user2'").await?;
     assert_eq!(next_logins(&lines, 1)?, ["user2"]);
@@ -60,14 +66,22 @@ async fn a_new_collector_sends_what_the_killed_one_had_passed() -> Result<()> {
 }
 
 /// An account with one token of a recovery; times are seconds before now.
-async fn past_token(client: &Client, login: &str, status: &str, changed: i32, made: i32) -> Result<()> {
+async fn past_token(
+    client: &Client,
+    login: &str,
+    status: &str,
+    changed: i32,
+    made: i32,
+) -> Result<()> {
     client.batch_execute("SET session_replication_role = replica").await?;
     let insert = "WITH account AS (
             INSERT INTO accounts (email, login, status, status_changed_at)
-            VALUES ($1 || '@b.test', $1, $2::text::account_status, extract(epoch FROM now()) - $3::int) RETURNING id
+            VALUES ($1 || '@b.test', $1, $2::text::account_status, extract(epoch
+                FROM now()) - $3::int) RETURNING id
         )
         INSERT INTO tokens (action, account, created_at, expires_at)
-        SELECT 'password_recovery', id, extract(epoch FROM now()) - $4::int, extract(epoch FROM now()) + 600 FROM account";
+        SELECT 'password_recovery', id, extract(epoch FROM now()) - $4::int, extract(epoch
+            FROM now()) + 600 FROM account";
     client.execute(insert, &[&login, &status, &changed, &made]).await?;
     client.batch_execute("SET session_replication_role = origin").await?;
     Ok(())
@@ -95,7 +109,10 @@ async fn what_was_sent_for_certain_is_not_sent_again_by_the_next_collector() -> 
         let sent = next_logins(&lines, 2)?;
         assert_eq!(
             sent,
-            ["activated just before the last token was made", "made while the change could not be seen"]
+            [
+                "activated just before the last token was made",
+                "made while the change could not be seen"
+            ]
         );
         lines.expect_none(Duration::from_secs(1))?;
         set_status(&client, "active", "'suspended'").await?;

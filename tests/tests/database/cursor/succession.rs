@@ -17,7 +17,8 @@ const SESSIONS: &str = "SELECT count(*) FROM pg_stat_activity
     WHERE application_name = 'mailroom collect' AND datname = current_database()";
 
 #[tokio::test]
-async fn killed_at_any_moment_it_loses_nothing_and_repeats_only_what_was_not_recorded() -> Result<()> {
+async fn killed_at_any_moment_it_loses_nothing_and_repeats_only_what_was_not_recorded() -> Result<()>
+{
     let tokens: i32 = if is_full() { 10_000 } else { 3_000 };
     let database = Database::with_base_schema()?;
     let client = database.connect().await?;
@@ -29,13 +30,15 @@ async fn killed_at_any_moment_it_loses_nothing_and_repeats_only_what_was_not_rec
         let mut collector = Collector::start(&mut eager(&database)?)?;
         let lines = collector.lines()?;
         collector.wait_until_it_collects()?;
-        // Another place of the work each time, and often just when a line has come, however slow the machine is.
+        // Another place of the work each time, and often just when a line has come, however slow
+        // the machine is.
         let mut items = if kills % 3 == 0 { Vec::new() } else { lines.next_batch()? };
         sleep(Duration::from_millis(if kills % 3 == 1 { 0 } else { kills * 37 % 90 }));
         collector.kill()?;
         kills += 1;
         items.extend(lines.rest()?);
-        // What the killed process has asked for is done, or never will be: otherwise there may be no line for the next one.
+        // What the killed process has asked for is done, or never will be: otherwise there may be
+        // no line for the next one.
         wait_for(&client, SESSIONS, 0_i64).await?;
         let mut last = 0;
         for item in items {
@@ -93,7 +96,8 @@ async fn a_collector_whose_session_was_taken_over_does_not_move_the_cursor() -> 
     let mut second = Collector::start(&mut eager(&database)?)?;
     let second_lines = second.lines()?;
     second.wait_for_log("another collector", 1)?;
-    // The first has written a line that nobody reads; then its session goes, and the second is quicker.
+    // The first has written a line that nobody reads; then its session goes, and the second is
+    // quicker.
     first.signal(rustix::process::Signal::STOP)?;
     end_sessions(&client, "mailroom collect").await?;
     assert_eq!(second_lines.next_items(10)?.len(), 10);
@@ -110,7 +114,11 @@ async fn a_collector_whose_session_was_taken_over_does_not_move_the_cursor() -> 
     let line = read_one_line(&mut first_output)?;
     assert_eq!(collector::items(&line)?[0].login, "user21");
     wait_for_cursor(&client, 30).await?;
-    assert!(first.log().contains("moved the cursor; going on from there from=0 to=20"), "{}", first.log());
+    assert!(
+        first.log().contains("moved the cursor; going on from there from=0 to=20"),
+        "{}",
+        first.log()
+    );
     Ok(())
 }
 

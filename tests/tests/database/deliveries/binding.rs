@@ -8,7 +8,8 @@ use mailroom_tests::program;
 use super::{all, at, ids, queue, state, token};
 
 /// As in a dump of another cluster.
-const ELSEWHERE: &str = "UPDATE mailroom.installation SET system_identifier = system_identifier + 1";
+const ELSEWHERE: &str =
+    "UPDATE mailroom.installation SET system_identifier = system_identifier + 1";
 
 #[tokio::test]
 async fn a_queue_that_was_restored_elsewhere_is_not_sent_until_it_is_bound_again() -> Result<()> {
@@ -16,8 +17,10 @@ async fn a_queue_that_was_restored_elsewhere_is_not_sent_until_it_is_bound_again
     let client = database.connect().await?;
     let waiting = token(&client, "password_recovery").await?;
     client.batch_execute(ELSEWHERE).await?;
-    let error =
-        queue(&database).await.expect_err("it belongs to another cluster").downcast::<QueueError>()?;
+    let error = queue(&database)
+        .await
+        .expect_err("it belongs to another cluster")
+        .downcast::<QueueError>()?;
     let said = error.to_string();
     assert!(said.contains("belongs to another PostgreSQL cluster"), "{said}");
     assert!(said.contains("`mailroom migrate bind`"), "{said}");

@@ -36,28 +36,41 @@ async fn batches_are_full_unless_one_may_be_short_and_what_is_left_is_counted() 
     let client = database.connect().await?;
     tokens(&client, "activation", 8).await?;
     let mut queue = queue(&database).await?;
-    let full = ClaimRequest { batches: 5, limit: 3, partial: false, rescan: false, spares_doubtful: false };
+    let full = ClaimRequest {
+        batches: 5,
+        limit: 3,
+        partial: false,
+        rescan: false,
+        spares_doubtful: false,
+    };
     let claim = queue.settle_and_claim(Vec::new(), Some(full)).await?;
     assert_eq!(claim.batches.iter().map(|batch| batch.tokens.len()).collect::<Vec<_>>(), [3, 3]);
     assert_eq!(claim.waiting, 2);
     let claim = queue.settle_and_claim(Vec::new(), Some(full)).await?;
     assert_eq!((claim.batches.len(), claim.waiting), (0, 2));
-    let claim = queue.settle_and_claim(Vec::new(), Some(ClaimRequest { partial: true, ..full })).await?;
+    let claim =
+        queue.settle_and_claim(Vec::new(), Some(ClaimRequest { partial: true, ..full })).await?;
     assert_eq!((ids(&claim.batches).len(), claim.waiting), (2, 0));
     Ok(())
 }
 
 #[tokio::test]
 async fn each_claim_of_a_backlog_brings_all_that_it_wants_until_nothing_is_left() -> Result<()> {
-    // On two sessions, of which each leaves places to the three of the second priority that the other one takes; one large batch each.
+    // On two sessions, of which each leaves places to the three of the second priority that the
+    // other one takes; one large batch each.
     for (batches, limit) in [(30, 10), (1, 300)] {
         let database = Database::migrated()?;
         let client = database.connect().await?;
         tokens(&client, "activation", 3_000).await?;
         client.batch_execute("UPDATE mailroom.queue SET priority = 0 WHERE token > 3").await?;
         let mut queue = queue(&database).await?;
-        let want =
-            Some(ClaimRequest { batches, limit, partial: false, rescan: false, spares_doubtful: false });
+        let want = Some(ClaimRequest {
+            batches,
+            limit,
+            partial: false,
+            rescan: false,
+            spares_doubtful: false,
+        });
         let mut settlements = Vec::new();
         for number in 1..=10 {
             let claim = queue.settle_and_claim(settlements, want).await?;
@@ -70,19 +83,22 @@ async fn each_claim_of_a_backlog_brings_all_that_it_wants_until_nothing_is_left(
 }
 
 #[tokio::test]
-async fn places_kept_for_what_another_collector_holds_are_filled_and_no_token_is_picked_twice() -> Result<()>
-{
+async fn places_kept_for_what_another_collector_holds_are_filled_and_no_token_is_picked_twice()
+-> Result<()> {
     let database = Database::migrated()?;
     let mut other = database.connect().await?;
     tokens(&other, "activation", 30).await?;
     // All fell due at the same time.
-    other.batch_execute("UPDATE mailroom.queue SET due_at = now(), priority = (token > 25)::integer").await?;
+    other
+        .batch_execute("UPDATE mailroom.queue SET due_at = now(), priority = (token > 25)::integer")
+        .await?;
     let transaction = other.transaction().await?;
     transaction.batch_execute("SELECT FROM mailroom.queue WHERE priority = 1 FOR UPDATE").await?;
     let client = database.connect().await?;
     for (looks, turn) in [(21, 0), (1, 6), (25, 3), (60, 0)] {
         let query = format!(
-            "SELECT cardinality(places), (SELECT count(DISTINCT place)::integer FROM unnest(places) AS place),
+            "SELECT cardinality(places), (SELECT count(DISTINCT place)::integer
+                FROM unnest(places) AS place),
                 first_through = (SELECT max(due_at) FROM mailroom.queue)
             FROM mailroom.pick({looks}, {turn}, '-infinity', '-infinity', now(), true)"
         );
@@ -109,7 +125,8 @@ async fn what_is_used_deleted_expired_or_about_to_is_logged_and_never_leased() -
             "UPDATE tokens SET consumed_at = 1 WHERE id = {used};
             DELETE FROM tokens WHERE id = {deleted};
             UPDATE mailroom.issued_tokens SET expires_at = 1 WHERE id = {expired};
-            UPDATE mailroom.issued_tokens SET expires_at = extract(epoch FROM now()) + 28 WHERE id = {dying}"
+            UPDATE mailroom.issued_tokens SET expires_at = extract(epoch FROM now()) + 28
+                WHERE id = {dying}"
         ))
         .await?;
     let mut queue = queue(&database).await?;
@@ -135,20 +152,32 @@ async fn of_any_hundred_contended_tokens_at_least_ten_are_of_each_action_and_mos
     client
         .batch_execute(
             "INSERT INTO accounts (email, login) SELECT n, n FROM generate_series(1, 1200) n;
-            INSERT INTO accounts (email, login, status) SELECT n, n, 'active' FROM generate_series(2001, 3200) n;
-            INSERT INTO tokens (account, action) SELECT id, 'password_recovery' FROM accounts WHERE status = 'active'",
+            INSERT INTO accounts (email, login, status) SELECT n, n, 'active'
+                FROM generate_series(2001, 3200) n;
+            INSERT INTO tokens (account, action) SELECT id, 'password_recovery'
+                FROM accounts WHERE status = 'active'",
         )
         .await?;
     // By two collectors that take turns, in single tokens and in hundreds.
     let mut queues = [queue(&database).await?, queue(&database).await?];
     let mut actions = Vec::new();
-    for (batches, limit) in [1, 3, 7, 10, 100].into_iter().flat_map(|limit| [(1, limit), (2, limit)]) {
+    for (batches, limit) in
+        [1, 3, 7, 10, 100].into_iter().flat_map(|limit| [(1, limit), (2, limit)])
+    {
         for queue in &mut queues {
-            let want = ClaimRequest { batches, limit, partial: false, rescan: false, spares_doubtful: false };
+            let want = ClaimRequest {
+                batches,
+                limit,
+                partial: false,
+                rescan: false,
+                spares_doubtful: false,
+            };
             let claim = queue.settle_and_claim(Vec::new(), Some(want)).await?;
             assert_eq!(claim.batches.len(), batches);
             let tokens = claim.batches.into_iter().flat_map(|batch| batch.tokens);
-            actions.extend(tokens.map(|token| token.action == mailroom_verifier_core::Action::Recover));
+            actions.extend(
+                tokens.map(|token| token.action == mailroom_verifier_core::Action::Recover),
+            );
         }
     }
     assert_eq!(actions.len(), 2 * 3 * 121);
@@ -160,7 +189,8 @@ async fn of_any_hundred_contended_tokens_at_least_ten_are_of_each_action_and_mos
 }
 
 #[tokio::test]
-async fn a_recovery_overtakes_the_activations_that_wait_and_nothing_is_kept_free_for_it() -> Result<()> {
+async fn a_recovery_overtakes_the_activations_that_wait_and_nothing_is_kept_free_for_it()
+-> Result<()> {
     let database = Database::migrated()?;
     let client = database.connect().await?;
     let activations = tokens(&client, "activation", 5).await?;
@@ -198,7 +228,10 @@ async fn a_claim_skips_what_another_one_has_not_finished_and_a_peek_does_not() -
     let (client, other) = (database.connect().await?, database.connect().await?);
     let ids_ = tokens(&client, "activation", 2).await?;
     other
-        .batch_execute(&format!("BEGIN; SELECT FROM mailroom.queue WHERE token = {} FOR UPDATE", ids_[0]))
+        .batch_execute(&format!(
+            "BEGIN; SELECT FROM mailroom.queue WHERE token = {} FOR UPDATE",
+            ids_[0]
+        ))
         .await?;
     let mut queue = queue(&database).await?;
     assert_eq!(ids(&queue.settle_and_claim(Vec::new(), all(10)).await?.batches), [ids_[1]]);
@@ -220,9 +253,16 @@ async fn what_cannot_be_sent_does_not_stand_in_the_way_however_much_it_is() -> R
         .await?;
     let good = token(&client, "activation").await?;
     let mut queue = queue(&database).await?;
-    let want = ClaimRequest { batches: 1, limit: 1, partial: false, rescan: false, spares_doubtful: false };
+    let want = ClaimRequest {
+        batches: 1,
+        limit: 1,
+        partial: false,
+        rescan: false,
+        spares_doubtful: false,
+    };
     assert_eq!(ids(&queue.settle_and_claim(Vec::new(), Some(want)).await?.batches), [good]);
-    let cancelled = states(&client).await?.into_values().filter(|(state, _)| state == "cancelled").count();
+    let cancelled =
+        states(&client).await?.into_values().filter(|(state, _)| state == "cancelled").count();
     assert_eq!(cancelled, 3_000);
     Ok(())
 }
@@ -250,7 +290,8 @@ async fn a_peek_says_when_the_next_token_is_due_and_reads_no_further_than_a_leas
     let id = token(&client, "activation").await?;
     client
         .batch_execute(&format!(
-            "UPDATE mailroom.queue SET attempts = 1, due_at = mailroom.clock() + interval '7 s' WHERE token = {id}"
+            "UPDATE mailroom.queue SET attempts = 1, due_at = mailroom.clock() + interval '7 s' \
+             WHERE token = {id}"
         ))
         .await?;
     let peek = queue.peek(10).await?;
@@ -270,13 +311,15 @@ async fn a_collector_needs_seven_functions_and_no_table() -> Result<()> {
         .client
         .batch_execute(&format!(
             "CREATE ROLE {role} LOGIN;
-            GRANT EXECUTE ON FUNCTION mailroom.settle, mailroom.release, mailroom.claim, mailroom.list_actions,
+            GRANT EXECUTE ON FUNCTION mailroom.settle, mailroom.release, mailroom.claim,
+                mailroom.list_actions,
                 mailroom.heartbeat, mailroom.sweep, mailroom.peek TO {role}"
         ))
         .await?;
     let url = database.url().replacen("postgres@", &format!("{role}@"), 1);
     let mut command = mailroom_tests::collector::command(&url)?;
-    let mut collector = mailroom_tests::collector::Collector::start(command.args(["--batch-timeout", "0"]))?;
+    let mut collector =
+        mailroom_tests::collector::Collector::start(command.args(["--batch-timeout", "0"]))?;
     assert_eq!(collector.lines()?.next_items(1)?.len(), 1);
     let log = collector.stop()?;
     assert!(!log.contains("sweeping"), "{log}");
@@ -297,6 +340,9 @@ async fn a_collector_needs_seven_functions_and_no_table() -> Result<()> {
         let read = owner.client.batch_execute(&format!("SELECT FROM {table}")).await;
         assert!(read.is_err(), "{table} can be read");
     }
-    owner.client.batch_execute(&format!("RESET ROLE; DROP OWNED BY {role}; DROP ROLE {role}")).await?;
+    owner
+        .client
+        .batch_execute(&format!("RESET ROLE; DROP OWNED BY {role}; DROP ROLE {role}"))
+        .await?;
     Ok(())
 }

@@ -39,7 +39,10 @@ async fn three_collectors_share_the_work_and_nothing_goes_out_twice() -> Result<
     }
     for _ in 0..20 {
         client
-            .batch_execute("INSERT INTO accounts (email, login) SELECT gen_random_uuid(), gen_random_uuid() FROM generate_series(1, 100)")
+            .batch_execute(
+                "INSERT INTO accounts (email, login) SELECT gen_random_uuid(), \
+                            gen_random_uuid() FROM generate_series(1, 100)",
+            )
             .await?;
     }
     let done = "SELECT count(*) FROM mailroom.delivery_attempts WHERE outcome = 'sent'";
@@ -108,15 +111,16 @@ async fn batches_are_kept_over_a_lost_connection() -> Result<()> {
 
 /// How many entries have been read of the index by which claims read, live ones and dead.
 async fn entries_read(client: &Client) -> Result<i64> {
-    let query =
-        "SELECT idx_tup_read FROM pg_stat_user_indexes WHERE indexrelname = 'queue_priority_due_at_idx'";
+    let query = "SELECT idx_tup_read FROM pg_stat_user_indexes WHERE indexrelname = \
+                 'queue_priority_due_at_idx'";
     Ok(client.query_one(query, &[]).await?.get(0))
 }
 
 #[tokio::test]
 async fn a_collector_that_reconnects_does_not_read_again_what_vacuum_may_not_clear() -> Result<()> {
     const TOKENS: i32 = 20_000;
-    // A server of its own: transactions of other databases keep the horizon of vacuum where it is, too.
+    // A server of its own: transactions of other databases keep the horizon of vacuum where it is,
+    // too.
     let cluster = Cluster::start()?;
     let database = Database::create_on(&cluster.url("postgres"))?.migrate()?;
     let (client, backup) = (database.connect().await?, database.connect().await?);
@@ -175,7 +179,13 @@ async fn a_claim_on_two_sessions_that_was_broken_off_leaves_nothing_behind() -> 
     register(&client, "p", 6_000).await?;
     let mut queue = queue(&database).await?;
     let want = |batches| {
-        Some(ClaimRequest { batches, limit: 100, partial: true, rescan: false, spares_doubtful: false })
+        Some(ClaimRequest {
+            batches,
+            limit: 100,
+            partial: true,
+            rescan: false,
+            spares_doubtful: false,
+        })
     };
     let first = queue.settle_and_claim(Vec::new(), want(20)).await?.batches;
     assert_eq!(first.len(), 20);
@@ -197,7 +207,11 @@ async fn a_claim_on_two_sessions_that_was_broken_off_leaves_nothing_behind() -> 
     wait_for(&client, busy, 0_i64).await?;
     let left = "SELECT count(*), (SELECT count(*) FROM mailroom.queue) FROM mailroom.leases";
     let left = client.query_one(left, &[]).await?;
-    assert_eq!((left.get::<_, i64>(0), left.get::<_, i64>(1)), (0, 4_000), "leases, and what waits");
+    assert_eq!(
+        (left.get::<_, i64>(0), left.get::<_, i64>(1)),
+        (0, 4_000),
+        "leases, and what waits"
+    );
     Ok(())
 }
 
@@ -209,7 +223,10 @@ async fn the_session_that_settles_is_opened_again_when_it_is_lost() -> Result<()
     let mut queue = queue(&database).await?;
     let batch = queue.settle_and_claim(Vec::new(), all(10)).await?.batches.remove(0);
     disconnect(&client, 1).await?;
-    assert!(queue.settle_and_claim(vec![sent(batch.id)], all(10)).await.is_err(), "it is not noticed");
+    assert!(
+        queue.settle_and_claim(vec![sent(batch.id)], all(10)).await.is_err(),
+        "it is not noticed"
+    );
     queue.open().await?;
     assert_eq!(state(&client, id).await?, at("sent", 1));
     assert!(queue.settles_beside());
@@ -217,7 +234,8 @@ async fn the_session_that_settles_is_opened_again_when_it_is_lost() -> Result<()
 }
 
 #[tokio::test]
-async fn a_renewal_that_reaches_the_server_late_takes_nothing_from_the_connection_after_it() -> Result<()> {
+async fn a_renewal_that_reaches_the_server_late_takes_nothing_from_the_connection_after_it()
+-> Result<()> {
     let database = Database::migrated()?;
     let client = database.connect().await?;
     let id = token(&client, "activation").await?;

@@ -54,15 +54,17 @@ async fn a_status_that_is_just_being_changed_is_not_waited_for() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_transaction_that_does_not_see_the_deferred_token_leaves_it_to_the_end_of_its_pause() -> Result<()>
-{
+async fn a_transaction_that_does_not_see_the_deferred_token_leaves_it_to_the_end_of_its_pause()
+-> Result<()> {
     let database = Database::migrated()?;
     let (client, application) = (database.connect().await?, database.connect().await?);
     clock::stop(&client).await?;
     let recovery = token(&client, "password_recovery").await?;
     set_status(&client, recovery, "suspended").await?;
     let mut queue = queue(&database).await?;
-    application.batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT FROM accounts").await?;
+    application
+        .batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT FROM accounts")
+        .await?;
     assert!(queue.settle_and_claim(Vec::new(), all(10)).await?.batches.is_empty());
     set_status(&application, recovery, "active").await?;
     application.batch_execute("COMMIT").await?;
@@ -93,7 +95,9 @@ async fn deferred_tokens_end_when_they_are_used_or_deleted_or_when_they_expire()
             deferred[0], deferred[1], deferred[2]
         ))
         .await?;
-    for (id, reason) in deferred.iter().zip(["it was used", "it was deleted", "its account was deleted"]) {
+    for (id, reason) in
+        deferred.iter().zip(["it was used", "it was deleted", "its account was deleted"])
+    {
         assert_eq!(log(&client, *id).await?, [ended("cancelled", reason)]);
     }
     assert_eq!(state(&client, deferred[3]).await?, at("deferred", 0));
@@ -115,7 +119,8 @@ async fn a_subject_that_stays_ineligible_is_asked_for_less_and_less_often() -> R
     let mut queue = queue(&database).await?;
     // Nor is it waited for.
     application.batch_execute("BEGIN; SELECT FROM accounts FOR UPDATE").await?;
-    let pause = "SELECT (extract(epoch FROM due_at - put_off_at) * 1000)::bigint FROM mailroom.queue";
+    let pause =
+        "SELECT (extract(epoch FROM due_at - put_off_at) * 1000)::bigint FROM mailroom.queue";
     for longest in [250, 500, 1_000, 2_000, 4_000, 8_000, 16_000, 32_000, 60_000, 60_000] {
         assert!(queue.settle_and_claim(Vec::new(), all(10)).await?.batches.is_empty());
         let pause: i64 = client.query_one(pause, &[]).await?.get(0);
@@ -127,7 +132,8 @@ async fn a_subject_that_stays_ineligible_is_asked_for_less_and_less_often() -> R
 }
 
 #[tokio::test]
-async fn what_waits_for_nobody_to_become_eligible_leaves_the_tokens_behind_it_their_turn() -> Result<()> {
+async fn what_waits_for_nobody_to_become_eligible_leaves_the_tokens_behind_it_their_turn()
+-> Result<()> {
     let database = Database::migrated()?;
     let client = database.connect().await?;
     client
@@ -138,7 +144,13 @@ async fn what_waits_for_nobody_to_become_eligible_leaves_the_tokens_behind_it_th
         .await?;
     let good = token(&client, "activation").await?;
     let mut queue = queue(&database).await?;
-    let want = ClaimRequest { batches: 1, limit: 1, partial: false, rescan: false, spares_doubtful: false };
+    let want = ClaimRequest {
+        batches: 1,
+        limit: 1,
+        partial: false,
+        rescan: false,
+        spares_doubtful: false,
+    };
     assert_eq!(ids(&queue.settle_and_claim(Vec::new(), Some(want)).await?.batches), [good]);
     Ok(())
 }
@@ -149,10 +161,12 @@ async fn a_token_for_an_address_that_its_account_no_longer_has_is_not_sent() -> 
     let (client, application) = (database.connect().await?, database.connect().await?);
     let (seen, unseen) =
         (token(&client, "password_recovery").await?, token(&client, "password_recovery").await?);
-    let change =
-        "UPDATE accounts SET email = 'new ' || id WHERE id = (SELECT account FROM tokens WHERE id = $1)";
+    let change = "UPDATE accounts SET email = 'new ' || id WHERE id = (SELECT account FROM tokens \
+                  WHERE id = $1)";
     client.execute(change, &[&seen]).await?;
-    application.batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT FROM accounts").await?;
+    application
+        .batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT FROM accounts")
+        .await?;
     let insert = "INSERT INTO tokens (account, action)
         SELECT account, action FROM tokens WHERE id = $1 RETURNING id";
     let newest: i64 = client.query_one(insert, &[&unseen]).await?.get(0);
@@ -173,13 +187,14 @@ async fn a_token_that_was_asked_for_later_waits_until_then() -> Result<()> {
     let database = Database::migrated()?;
     let client = database.connect().await?;
     let later = token(&client, "password_recovery").await?;
-    let put_off = "UPDATE mailroom.queue SET put_off_at = clock_timestamp(), due_at = clock_timestamp() + interval '1 hour'";
+    let put_off = "UPDATE mailroom.queue SET put_off_at = clock_timestamp(), due_at = \
+                   clock_timestamp() + interval '1 hour'";
     client.execute(put_off, &[]).await?;
     // A collector that comes makes due what lies in the future without a reason.
     let mut queue = queue(&database).await?;
     assert!(queue.settle_and_claim(Vec::new(), all(10)).await?.batches.is_empty());
-    let waits =
-        "SELECT due_at > clock_timestamp() + interval '59 minutes' FROM mailroom.queue WHERE token = $1";
+    let waits = "SELECT due_at > clock_timestamp() + interval '59 minutes' FROM mailroom.queue \
+                 WHERE token = $1";
     assert!(client.query_one(waits, &[&later]).await?.get::<_, bool>(0));
     Ok(())
 }

@@ -26,7 +26,8 @@ async fn enqueue(client: &Client, action: &str) -> Result<i64> {
 }
 
 async fn claim(queue: &mut DeliveriesQueue) -> Result<Option<Batch>> {
-    let want = ClaimRequest { batches: 1, limit: 10, partial: true, rescan: true, spares_doubtful: false };
+    let want =
+        ClaimRequest { batches: 1, limit: 10, partial: true, rescan: true, spares_doubtful: false };
     Ok(queue.settle_and_claim(Vec::new(), Some(want)).await?.batches.pop())
 }
 
@@ -50,7 +51,8 @@ async fn text(client: &Client, query: &str) -> Result<String> {
 }
 
 async fn dead(client: &Client) -> Result<String> {
-    let columns = "token || ' ' || attempts || ' ' || failures || ' ' || doubts || ' ' || is_in_doubt || ' ' || (secret IS NULL) || ' ' || reason";
+    let columns = "token || ' ' || attempts || ' ' || failures || ' ' || doubts || ' ' || \
+                   is_in_doubt || ' ' || (secret IS NULL) || ' ' || reason";
     text(client, &format!("SELECT string_agg({columns}, '; ') FROM mailroom.dead_letters")).await
 }
 
@@ -74,7 +76,8 @@ async fn a_token_in_doubt_is_repeated_after_one_and_five_minutes_and_then_listed
     clock::forward(&client, Duration::from_secs(59)).await?;
     assert_eq!(claim(&mut first).await?, None);
     clock::forward(&client, Duration::from_secs(1)).await?;
-    // Another collector knows the count, and so does one that takes over what a dead one had claimed.
+    // Another collector knows the count, and so does one that takes over what a dead one had
+    // claimed.
     let mut second = queue(&database).await?;
     assert_eq!(claim(&mut second).await?.context("it is due")?.tokens[0].doubts, 1);
     assert_eq!(text(&client, query).await?, "1");
@@ -118,8 +121,8 @@ async fn a_token_in_doubt_is_repeated_after_one_and_five_minutes_and_then_listed
             with_reason(7, "dead", &reason),
         ]
     );
-    let counts =
-        "SELECT (in_doubt, in_doubt_last_hour, dead_in_doubt, dead_letters, expired) FROM mailroom.status()";
+    let counts = "SELECT (in_doubt, in_doubt_last_hour, dead_in_doubt, dead_letters, expired) FROM \
+                  mailroom.status()";
     assert_eq!(text(&client, counts).await?, "(0,2,1,1,0)");
     Ok(())
 }
@@ -156,7 +159,9 @@ async fn what_was_used_or_cancelled_after_a_doubt_is_cancelled_and_no_dead_lette
         clock::forward(&client, Duration::from_secs(pause)).await?;
     }
     let batch = claim(&mut queue).await?.context("it is due")?;
-    client.batch_execute("SELECT mailroom.redeem(secrets[1], 'invite') FROM mailroom.leases").await?;
+    client
+        .batch_execute("SELECT mailroom.redeem(secrets[1], 'invite') FROM mailroom.leases")
+        .await?;
     settle(&mut queue, &batch, in_doubt()).await?;
     assert_eq!(state(&client, used).await?, at("cancelled", 3));
     assert_eq!(text(&client, "SELECT count(*) FROM mailroom.dead_letters").await?, "0");
@@ -165,8 +170,8 @@ async fn what_was_used_or_cancelled_after_a_doubt_is_cancelled_and_no_dead_lette
 }
 
 #[tokio::test]
-async fn a_dead_letter_in_doubt_is_put_back_only_on_demand_and_once_more_in_doubt_is_dead_again() -> Result<()>
-{
+async fn a_dead_letter_in_doubt_is_put_back_only_on_demand_and_once_more_in_doubt_is_dead_again()
+-> Result<()> {
     let (_database, client, mut queue) = stopped().await?;
     let doubtful = enqueue(&client, "invite").await?;
     for doubts in 0..3 {
@@ -205,11 +210,13 @@ async fn a_token_in_doubt_waits_since_it_was_due_first_until_it_is_known_or_list
     enqueue(&client, "invite").await?;
     clock::forward(&client, Duration::from_secs(10)).await?;
     doubt(&mut queue, 0).await?;
-    let shown = "SELECT (in_doubt_oldest_ms, oldest_due_ms, dead_in_doubt_last_hour) FROM mailroom.status()";
+    let shown = "SELECT (in_doubt_oldest_ms, oldest_due_ms, dead_in_doubt_last_hour) FROM \
+                 mailroom.status()";
     assert_eq!(text(&client, shown).await?, "(10000,,0)");
     clock::forward(&client, Duration::from_secs(60)).await?;
     assert_eq!(text(&client, shown).await?, "(70000,0,0)");
-    // Neither an outage nor a refusal between the attempts makes it anything new, and it is no outage itself.
+    // Neither an outage nor a refusal between the attempts makes it anything new, and it is no
+    // outage itself.
     for nack in [
         Nack::Unavailable { after: None, reason: "421".to_owned() },
         Nack::Refused { after: Some(Duration::from_secs(30)), reason: "451".to_owned() },

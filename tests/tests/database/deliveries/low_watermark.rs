@@ -1,4 +1,5 @@
-//! No token enters the queue below the low watermark, however long a statement waits after it has read the clock.
+//! No token enters the queue below the low watermark, however long a statement waits after it has
+//! read the clock.
 
 use std::time::Duration;
 
@@ -41,11 +42,13 @@ async fn what_is_queued_by_a_clock_that_was_read_long_before_is_found() -> Resul
         client.query_one("SELECT account FROM tokens WHERE id = $1", &[&deferred]).await?.get(0);
     client.execute("UPDATE accounts SET status = 'suspended' WHERE id = $1", &[&account]).await?;
     let batch = queue.settle_and_claim(Vec::new(), all(10)).await?.batches.remove(0);
-    let nacks = vec![(misplaced, Nack::Unanswered), (dead, Nack::Dead { reason: "550".to_owned() })];
+    let nacks =
+        vec![(misplaced, Nack::Unanswered), (dead, Nack::Dead { reason: "550".to_owned() })];
     queue.settle_and_claim(vec![Settlement::of(batch.id, nacks)], None).await?;
     client
         .batch_execute(&format!(
-            "UPDATE mailroom.queue SET due_at = due_at + interval '1 day' WHERE token IN ({misplaced}, {deferred});
+            "UPDATE mailroom.queue SET due_at = due_at + interval '1 day'
+            WHERE token IN ({misplaced}, {deferred});
             SET session_replication_role = replica;
             UPDATE accounts SET status = 'provisioned';
             SET session_replication_role = origin"
@@ -67,7 +70,8 @@ async fn what_is_queued_by_a_clock_that_was_read_long_before_is_found() -> Resul
         slow.batch_execute("SET test.is_slow = 'yes'").await?;
         let queued = statement.clone();
         let waiting = tokio::spawn(async move { slow.batch_execute(&queued).await });
-        let blocked = "SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted AND objid = 7
+        let blocked =
+            "SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted AND objid = 7
             AND database = (SELECT oid FROM pg_database WHERE datname = current_database())";
         while client.query_opt(blocked, &[]).await?.is_none() {
             tokio::time::sleep(Duration::from_millis(5)).await;
@@ -87,16 +91,21 @@ async fn what_is_queued_by_a_clock_that_was_read_long_before_is_found() -> Resul
 }
 
 #[tokio::test]
-async fn a_new_collector_begins_where_others_had_come_however_many_dead_rows_lie_before() -> Result<()> {
+async fn a_new_collector_begins_where_others_had_come_however_many_dead_rows_lie_before()
+-> Result<()> {
     const LEASE: Duration = Duration::from_secs(6);
     // A server of its own: the watermark waits for transactions of all databases.
     let cluster = Cluster::start()?;
     let database = Database::create_on(&cluster.url("postgres"))?.migrate()?;
     let (client, pinned) = (database.connect().await?, database.connect().await?);
     client
-        .batch_execute("SELECT mailroom.enqueue('notice', 'a@example.test') FROM generate_series(1, 10000)")
+        .batch_execute(
+            "SELECT mailroom.enqueue('notice', 'a@example.test') FROM generate_series(1, 10000)",
+        )
         .await?;
-    pinned.batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT FROM mailroom.queue LIMIT 1").await?;
+    pinned
+        .batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT FROM mailroom.queue LIMIT 1")
+        .await?;
     let connection = ConnectionSettings::resolve(database.url(), &Environment::of_process())?;
     let mut old = DeliveriesQueue::new(connection, SETTINGS, LEASE, Version::V2)?;
     old.open().await?;
@@ -108,10 +117,13 @@ async fn a_new_collector_begins_where_others_had_come_however_many_dead_rows_lie
         }
         settlements = batches.iter().map(|batch| sent(batch.id)).collect();
     }
-    let peek = async |since: &str| blocks(&client, &format!("SELECT * FROM mailroom.peek({since}, 1)")).await;
+    let peek = async |since: &str| {
+        blocks(&client, &format!("SELECT * FROM mailroom.peek({since}, 1)")).await
+    };
     peek("NULL").await?;
     let beginning = peek("NULL").await?;
-    let stored = "SELECT ('epoch'::timestamptz + interval '1 microsecond' * last_value)::text FROM mailroom.low_watermark";
+    let stored = "SELECT ('epoch'::timestamptz + interval '1 microsecond' * last_value)::text FROM \
+                  mailroom.low_watermark";
     let known = async {
         loop {
             client.execute("SELECT pg_current_xact_id()", &[]).await?;
@@ -128,7 +140,8 @@ async fn a_new_collector_begins_where_others_had_come_however_many_dead_rows_lie
 
     let beat = async |collector: i64, since: &str| -> Result<Option<String>> {
         let beat = format!(
-            "SELECT low_watermark::text FROM mailroom.heartbeat({collector}, 'c', '{{}}', 90000, {since}) WHERE batch IS NULL"
+            "SELECT low_watermark::text FROM mailroom.heartbeat({collector}, 'c', '{{}}', 90000, \
+             {since}) WHERE batch IS NULL"
         );
         Ok(client.query_one(&beat, &[]).await?.get(0))
     };
@@ -137,7 +150,8 @@ async fn a_new_collector_begins_where_others_had_come_however_many_dead_rows_lie
     let next = token(&client, "activation").await?;
     assert_eq!(ids(&new.settle_and_claim(Vec::new(), all(10)).await?.batches), [next]);
 
-    // What a collector takes back, because the clock was set back, and what lies in the future is not believed.
+    // What a collector takes back, because the clock was set back, and what lies in the future is
+    // not believed.
     for (collector, since) in [(2, "NULL"), (3, "now() + interval '1 hour'")] {
         beat(1, since).await?;
         assert_eq!(beat(collector, "NULL").await?, None, "{since}");
@@ -146,12 +160,15 @@ async fn a_new_collector_begins_where_others_had_come_however_many_dead_rows_lie
 }
 
 #[tokio::test]
-async fn a_collector_waits_for_no_transaction_that_redeems_or_cancels_what_it_is_sending() -> Result<()> {
+async fn a_collector_waits_for_no_transaction_that_redeems_or_cancels_what_it_is_sending()
+-> Result<()> {
     let database = Database::migrated()?;
     let (client, application) = (database.connect().await?, database.connect().await?);
     let mut queue = queue(&database).await?;
-    let enqueue = "SELECT mailroom.enqueue('sign_in', 'a@example.test', NULL, $1::text, '{\"a\": 1}')";
-    let account = "INSERT INTO accounts (email, login, status) VALUES ('a@example.test', 'a', 'active') RETURNING id::text";
+    let enqueue =
+        "SELECT mailroom.enqueue('sign_in', 'a@example.test', NULL, $1::text, '{\"a\": 1}')";
+    let account = "INSERT INTO accounts (email, login, status) VALUES ('a@example.test', 'a', \
+                   'active') RETURNING id::text";
     let account: String = client.query_one(account, &[]).await?.get(0);
     for end in ["COMMIT", "ROLLBACK"] {
         for nack in [None, Some(Nack::Unanswered), Some(Nack::Dead { reason: "550".to_owned() })] {

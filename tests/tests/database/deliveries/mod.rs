@@ -73,12 +73,16 @@ async fn queue_with(database: &Database, settings: DeliverySettings) -> Result<D
 async fn token(client: &Client, action: &str) -> Result<i64> {
     // An active account gets no activation token by itself.
     let insert = "INSERT INTO accounts (email, login, status)
-        SELECT name, name, 'active' FROM (SELECT gen_random_uuid()::text) AS random (name) RETURNING id";
+        SELECT name, name, 'active' FROM (SELECT gen_random_uuid()::text)
+            AS random (name) RETURNING id";
     let account: i64 = client.query_one(insert, &[]).await?.get(0);
     if action == "activation" {
-        client.execute("UPDATE accounts SET status = 'provisioned' WHERE id = $1", &[&account]).await?;
+        client
+            .execute("UPDATE accounts SET status = 'provisioned' WHERE id = $1", &[&account])
+            .await?;
     }
-    let insert = "INSERT INTO tokens (account, action) VALUES ($1, $2::text::token_action) RETURNING id";
+    let insert =
+        "INSERT INTO tokens (account, action) VALUES ($1, $2::text::token_action) RETURNING id";
     Ok(client.query_one(insert, &[&account, &action]).await?.get(0))
 }
 
@@ -106,7 +110,8 @@ async fn state(client: &Client, token: i64) -> Result<(String, Option<i32>)> {
 
 /// What the log says of a token: attempt, outcome and reason.
 async fn log(client: &Client, token: i64) -> Result<Vec<(i32, String, Option<String>)>> {
-    let query = "SELECT attempt, outcome::text, reason FROM mailroom.delivery_log WHERE $1 = ANY (tokens) ORDER BY happened_at, ctid";
+    let query = "SELECT attempt, outcome::text, reason FROM mailroom.delivery_log WHERE $1 = ANY \
+                 (tokens) ORDER BY happened_at, ctid";
     let rows = client.query(query, &[&token]).await?;
     Ok(rows.iter().map(|row| (row.get(0), row.get(1), row.get(2))).collect())
 }

@@ -1,4 +1,5 @@
-//! A rate that the claims of all collectors share. By a clock that the test turns, so that an hour takes seconds.
+//! A rate that the claims of all collectors share. By a clock that the test turns, so that an hour
+//! takes seconds.
 
 use std::time::Duration;
 
@@ -72,7 +73,8 @@ async fn backlog(client: &Client, count: i32) -> Result<()> {
     Ok(())
 }
 
-/// A collector as the loop of the program works: it claims, settles with the next claim, and sleeps for as long as it is told.
+/// A collector as the loop of the program works: it claims, settles with the next claim, and sleeps
+/// for as long as it is told.
 struct Simulated {
     queue: DeliveriesQueue,
     /// The next claim, in milliseconds since the beginning.
@@ -80,7 +82,8 @@ struct Simulated {
     unsettled: Vec<Settlement>,
 }
 
-/// Runs three collectors for so many seconds. Returns when how many tokens were claimed, and how many were lost with killed collectors.
+/// Runs three collectors for so many seconds. Returns when how many tokens were claimed, and how
+/// many were lost with killed collectors.
 async fn simulate(
     database: &Database,
     rates: [&str; 3],
@@ -88,7 +91,8 @@ async fn simulate(
     seconds: i64,
 ) -> Result<(Vec<(i64, usize)>, usize)> {
     let client = database.connect().await?;
-    let want = ClaimRequest { batches: 4, limit, partial: true, rescan: false, spares_doubtful: false };
+    let want =
+        ClaimRequest { batches: 4, limit, partial: true, rescan: false, spares_doubtful: false };
     let mut collectors = Vec::new();
     for (next, rate) in [0, 150, 4_000].into_iter().zip(rates) {
         let queue = queue_with(database, at_rate(rate)?).await?;
@@ -110,16 +114,19 @@ async fn simulate(
         now = next;
         round += 1;
         let one = &mut collectors[index];
-        let claim = one.queue.settle_and_claim(std::mem::take(&mut one.unsettled), Some(want)).await?;
+        let claim =
+            one.queue.settle_and_claim(std::mem::take(&mut one.unsettled), Some(want)).await?;
         let count = ids(&claim.batches).len();
         if count > 0 {
             claims.push((now, count));
         }
         one.unsettled = claim.batches.iter().map(|batch| sent(batch.id)).collect();
         // Machines are late by some milliseconds.
-        let pause = claim.wait.map_or(20, |wait| i64::try_from(wait.as_millis()).unwrap_or(i64::MAX));
+        let pause =
+            claim.wait.map_or(20, |wait| i64::try_from(wait.as_millis()).unwrap_or(i64::MAX));
         one.next = now + pause + round * 7_919 % 41;
-        // Each fortieth of the time another one goes, every fourth by a kill with a claim that nobody got.
+        // Each fortieth of the time another one goes, every fourth by a kill with a claim that
+        // nobody got.
         if now / (seconds * 25) > replaced && count > 0 {
             replaced += 1;
             let is_killed = replaced % 4 == 0;
@@ -150,7 +157,8 @@ fn assert_never_exceeded(claims: &[(i64, usize)], per_day: i64) {
 }
 
 #[tokio::test]
-async fn an_hour_of_backlog_has_no_more_than_the_rate_and_at_least_99_percent_of_it() -> Result<()> {
+async fn an_hour_of_backlog_has_no_more_than_the_rate_and_at_least_99_percent_of_it() -> Result<()>
+{
     for (rate, per_day, limit, seconds, all) in
         [("23/min", 33_120, 1, 3_600, 1_380), ("20/s", 1_728_000, 10, 60, 1_200)]
     {
@@ -201,17 +209,24 @@ async fn a_burst_is_what_a_second_allows_and_one_more_however_long_nobody_claime
     clock::stop(&client).await?;
     backlog(&client, 200).await?;
     let mut queue = queue_with(&database, at_rate("20/s")?).await?;
-    for (pause, expected) in [(0, 21), (0, 0), (49, 0), (1, 1), (999, 19), (1_000, 20), (3_600_000, 21)] {
+    for (pause, expected) in
+        [(0, 21), (0, 0), (49, 0), (1, 1), (999, 19), (1_000, 20), (3_600_000, 21)]
+    {
         clock::turn(&client, pause).await?;
         let (count, claim) = exhaust(&mut queue).await?;
         assert_eq!(count, expected, "after {pause} ms");
-        assert!(claim.wait.is_some_and(|wait| wait <= Duration::from_millis(200)), "{:?}", claim.wait);
+        assert!(
+            claim.wait.is_some_and(|wait| wait <= Duration::from_millis(200)),
+            "{:?}",
+            claim.wait
+        );
     }
     Ok(())
 }
 
 #[tokio::test]
-async fn a_clock_that_is_set_back_or_a_rate_that_is_raised_costs_the_time_of_one_token() -> Result<()> {
+async fn a_clock_that_is_set_back_or_a_rate_that_is_raised_costs_the_time_of_one_token()
+-> Result<()> {
     let database = Database::migrated()?;
     let client = database.connect().await?;
     clock::stop(&client).await?;
@@ -233,14 +248,17 @@ async fn a_clock_that_is_set_back_or_a_rate_that_is_raised_costs_the_time_of_one
 }
 
 #[tokio::test]
-async fn recoveries_go_first_and_every_seventh_place_of_a_collector_is_an_activations() -> Result<()> {
+async fn recoveries_go_first_and_every_seventh_place_of_a_collector_is_an_activations() -> Result<()>
+{
     let database = Database::migrated()?;
     let client = database.connect().await?;
     clock::stop(&client).await?;
     backlog(&client, 400).await?;
     for (rate, step) in [("1/s", 1_000), ("40/s", 110)] {
-        let mut queues =
-            [queue_with(&database, at_rate(rate)?).await?, queue_with(&database, at_rate(rate)?).await?];
+        let mut queues = [
+            queue_with(&database, at_rate(rate)?).await?,
+            queue_with(&database, at_rate(rate)?).await?,
+        ];
         let mut seconds = [Vec::new(), Vec::new()];
         for _ in 0..30 {
             for (queue, seconds) in queues.iter_mut().zip(&mut seconds) {
@@ -274,7 +292,8 @@ async fn what_cannot_be_sent_takes_no_place_and_what_does_not_fill_a_batch_neith
     }
     let good = token(&client, "activation").await?;
     let mut queue = queue_with(&database, at_rate("1/s")?).await?;
-    let pair = ClaimRequest { batches: 1, limit: 2, partial: false, rescan: true, spares_doubtful: false };
+    let pair =
+        ClaimRequest { batches: 1, limit: 2, partial: false, rescan: true, spares_doubtful: false };
     let claim = queue.settle_and_claim(Vec::new(), Some(pair)).await?;
     assert_eq!((claim.batches, claim.waiting, claim.wait), (vec![], 1, None));
     let claim = queue.settle_and_claim(Vec::new(), Some(ONE)).await?;
@@ -285,13 +304,15 @@ async fn what_cannot_be_sent_takes_no_place_and_what_does_not_fill_a_batch_neith
 const RESERVE: &str = "SELECT granted, wait FROM mailroom.reserve(86400, 10, 10)";
 
 #[tokio::test]
-async fn nobody_waits_for_the_claim_of_another_and_one_that_fails_gives_no_place_back() -> Result<()> {
+async fn nobody_waits_for_the_claim_of_another_and_one_that_fails_gives_no_place_back() -> Result<()>
+{
     let database = Database::migrated()?;
     let (one, two) = (database.connect().await?, database.connect().await?);
     clock::stop(&one).await?;
     one.batch_execute("BEGIN").await?;
     assert_eq!(one.query_one(RESERVE, &[]).await?.get::<_, i32>(0), 2);
-    let locks = "SELECT count(*) FROM pg_locks WHERE pid = pg_backend_pid() AND mode = 'ExclusiveLock'
+    let locks =
+        "SELECT count(*) FROM pg_locks WHERE pid = pg_backend_pid() AND mode = 'ExclusiveLock'
         AND (relation = 'mailroom.rate_lock'::regclass OR locktype = 'advisory')";
     assert_eq!(one.query_one(locks, &[]).await?.get::<_, i64>(0), 0);
     two.batch_execute("SET statement_timeout = '20s'").await?;
@@ -349,7 +370,8 @@ async fn nothing_grows_under_an_old_snapshot() -> Result<()> {
     let sizes = "SELECT sum(pg_total_relation_size(oid))::bigint FROM pg_class
         WHERE relnamespace = 'mailroom'::regnamespace AND relkind IN ('r', 'S')";
     let before: i64 = client.query_one(sizes, &[]).await?.get(0);
-    let reserve = "SELECT sum(granted) FROM generate_series(1, 100), mailroom.reserve(8640000000, 1, 1)";
+    let reserve =
+        "SELECT sum(granted) FROM generate_series(1, 100), mailroom.reserve(8640000000, 1, 1)";
     for _ in 0..50 {
         assert!(client.query_one(reserve, &[]).await?.get::<_, i64>(0) > 0);
     }

@@ -33,11 +33,13 @@ async fn record_claims(client: &Client) -> Result<()> {
     let record = "CREATE TABLE claims (began_at timestamptz, at timestamptz, tokens integer);
         CREATE FUNCTION record_claim() RETURNS trigger LANGUAGE plpgsql AS $$
         BEGIN
-            INSERT INTO public.claims VALUES (NEW.claimed_at, clock_timestamp(), cardinality(NEW.tokens));
+            INSERT INTO public.claims VALUES (NEW.claimed_at, clock_timestamp(),
+                cardinality(NEW.tokens));
             RETURN NULL;
         END;
         $$;
-        CREATE TRIGGER record_claim AFTER INSERT ON mailroom.leases FOR EACH ROW EXECUTE FUNCTION record_claim()";
+        CREATE TRIGGER record_claim AFTER INSERT ON mailroom.leases
+            FOR EACH ROW EXECUTE FUNCTION record_claim()";
     Ok(client.batch_execute(record).await?)
 }
 
@@ -46,13 +48,19 @@ async fn claims(client: &Client) -> Result<Vec<(i64, i64, i64)>> {
     let query = "SELECT floor(extract(epoch FROM began_at - min(at) OVER ()) * 1000)::bigint,
             ceil(extract(epoch FROM at - min(at) OVER ()) * 1000)::bigint, tokens::bigint
         FROM claims ORDER BY at";
-    Ok(client.query(query, &[]).await?.iter().map(|row| (row.get(0), row.get(1), row.get(2))).collect())
+    Ok(client
+        .query(query, &[])
+        .await?
+        .iter()
+        .map(|row| (row.get(0), row.get(1), row.get(2)))
+        .collect())
 }
 
 /// Two minutes where long tests are asked for.
 #[tokio::test]
 async fn collectors_that_come_and_go_and_are_killed_share_it_and_use_all_of_it() -> Result<()> {
-    let (rate, per_day, seconds, pause) = ("20/s", 1_728_000, if is_full() { 120 } else { 12 }, 1_500);
+    let (rate, per_day, seconds, pause) =
+        ("20/s", 1_728_000, if is_full() { 120 } else { 12 }, 1_500);
     let database = Database::migrated()?;
     let client = database.connect().await?;
     record_claims(&client).await?;
@@ -85,7 +93,10 @@ async fn collectors_that_come_and_go_and_are_killed_share_it_and_use_all_of_it()
     let seconds = i64::try_from(seconds)?;
     let count: i64 =
         claims.iter().filter(|(_, at, _)| *at < seconds * 1_000).map(|(.., tokens)| tokens).sum();
-    assert!(count * 86_400 * 100 >= per_day * seconds * 99, "{count} tokens in {seconds} s at {rate}");
+    assert!(
+        count * 86_400 * 100 >= per_day * seconds * 99,
+        "{count} tokens in {seconds} s at {rate}"
+    );
     Ok(())
 }
 
@@ -98,8 +109,10 @@ async fn a_collector_sleeps_until_the_rate_allows_the_next_token_and_ends_at_onc
     lines.next_line()?;
     // It neither claims again nor holds the lock by which writers know that a collector is idle.
     let last_claim = "SELECT query_start::text FROM pg_stat_activity
-        WHERE datname = current_database() AND query LIKE '%mailroom.claim%' AND pid <> pg_backend_pid()";
-    let idle_locks = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND classid = 1835100524
+        WHERE datname = current_database() AND query LIKE '%mailroom.claim%'
+            AND pid <> pg_backend_pid()";
+    let idle_locks =
+        "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND classid = 1835100524
             AND database = (SELECT oid FROM pg_database WHERE datname = current_database())";
     sleep(Duration::from_secs(1)).await;
     let mut seen = Vec::new();
@@ -119,15 +132,19 @@ async fn a_collector_sleeps_until_the_rate_allows_the_next_token_and_ends_at_onc
 }
 
 #[tokio::test]
-async fn a_role_without_rights_cannot_hold_the_lock_under_which_places_are_reserved() -> Result<()> {
+async fn a_role_without_rights_cannot_hold_the_lock_under_which_places_are_reserved() -> Result<()>
+{
     // A server of its own, because roles belong to the whole server.
     let cluster = Cluster::start()?;
     let database = Database::create_on(&cluster.url("postgres"))?.migrate()?;
     let (client, stranger) = (database.connect().await?, database.connect().await?);
     stranger
-        .batch_execute("CREATE ROLE stranger; GRANT USAGE ON SCHEMA mailroom TO stranger; SET ROLE stranger")
+        .batch_execute(
+            "CREATE ROLE stranger; GRANT USAGE ON SCHEMA mailroom TO stranger; SET ROLE stranger",
+        )
         .await?;
-    // Of the advisory locks that name something of the schema all that reserving might use; the idle lock has another number.
+    // Of the advisory locks that name something of the schema all that reserving might use; the
+    // idle lock has another number.
     let advisory = "SELECT count(pg_advisory_lock(1918989413, oid::integer)) FROM pg_class
         WHERE relnamespace = (SELECT oid FROM pg_namespace WHERE nspname = 'mailroom')";
     assert!(stranger.query_one(advisory, &[]).await?.get::<_, i64>(0) > 10);
@@ -154,7 +171,9 @@ async fn a_collector_with_another_rate_is_warned_of_by_those_that_notice() -> Re
     register(&client, 1..=300).await?;
     let mut collectors = [start(&database, "20/s")?, start(&database, "600/min")?];
     let both = |collectors: &[(Collector, Lines); 2]| {
-        collectors.iter().all(|(collector, _)| collector.log().contains("claimed from at another rate"))
+        collectors
+            .iter()
+            .all(|(collector, _)| collector.log().contains("claimed from at another rate"))
     };
     wait_until(|| both(&collectors))?;
     for (collector, _) in &mut collectors {

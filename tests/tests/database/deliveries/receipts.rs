@@ -30,7 +30,8 @@ fn receipt(answer: &str) -> Receipt {
 /// Everything that is known of an address, in a line each.
 async fn story(client: &Client, about: &str) -> Result<Vec<String>> {
     let query = format!(
-        "SELECT concat_ws(' ', token, event, attempt, action, provider, message_id, detail) FROM mailroom.trace({about})"
+        "SELECT concat_ws(' ', token, event, attempt, action, provider, message_id, detail) FROM \
+         mailroom.trace({about})"
     );
     Ok(client.query(&query, &[]).await?.iter().map(|row| row.get(0)).collect())
 }
@@ -46,7 +47,8 @@ async fn a_receipt_tells_the_story_of_a_mail_also_when_its_token_is_pruned() -> 
     clock::stop(&client).await?;
     client.batch_execute("UPDATE stopped_clock SET moment = '2030-01-01 00:00:00Z'").await?;
     let mut queue = queue(&database).await?;
-    let (ada, other) = (enqueue(&client, "Ada@X.test").await?, enqueue(&client, "other@x.test").await?);
+    let (ada, other) =
+        (enqueue(&client, "Ada@X.test").await?, enqueue(&client, "other@x.test").await?);
     let batch = claim(&mut queue).await?;
     let settlement = Settlement {
         nacks: vec![(ada, Nack::Refused { after: None, reason: "451 later".to_owned() })],
@@ -73,8 +75,8 @@ async fn a_receipt_tells_the_story_of_a_mail_also_when_its_token_is_pruned() -> 
     assert_eq!(story(&client, "address => 'nobody@x.test'").await?, [""; 0]);
 
     // Nobody reads or tries addresses by the receipts.
-    let hash =
-        "mailroom.receipts WHERE address_hash = substr(sha256(convert_to('ada@x.test', 'UTF8')), 1, 16)";
+    let hash = "mailroom.receipts WHERE address_hash = substr(sha256(convert_to('ada@x.test', \
+                'UTF8')), 1, 16)";
     assert_eq!(
         (
             count(&client, hash).await?,
@@ -110,15 +112,20 @@ async fn a_story_has_what_ended_a_mail_and_where_it_waits() -> Result<()> {
     let redeem = "SELECT mailroom.redeem(secret, 'invite') FROM mailroom.queue WHERE token = $1";
     client.execute(redeem, &[&used]).await?;
     client.execute("SELECT mailroom.cancel($1)", &[&cancelled]).await?;
-    client.execute("SELECT mailroom.suppress('b@x.test', 'bounce', 'ses', '550 gone')", &[]).await?;
-    let enqueued = |token: i64| format!("{token} enqueued invite its link ends at 2030-01-08T00:00:00Z");
-    let ended = |token: i64, reason: &str| vec![enqueued(token), format!("{token} cancelled 0 {reason}")];
+    client
+        .execute("SELECT mailroom.suppress('b@x.test', 'bounce', 'ses', '550 gone')", &[])
+        .await?;
+    let enqueued =
+        |token: i64| format!("{token} enqueued invite its link ends at 2030-01-08T00:00:00Z");
+    let ended =
+        |token: i64, reason: &str| vec![enqueued(token), format!("{token} cancelled 0 {reason}")];
     let mut first = ended(used, "it was used, or another link that proves the same address");
     first.push(format!("{used} redeemed its link was used"));
     first.extend(ended(cancelled, "the application cancelled it"));
     first.push(format!("{cancelled} ended its link was cancelled"));
     assert_eq!(story(&client, "address => 'a@x.test'").await?, first);
-    let suppressed = format!("{waiting} suppressed ses the address gets no mails (bounce): 550 gone");
+    let suppressed =
+        format!("{waiting} suppressed ses the address gets no mails (bounce): 550 gone");
     assert_eq!(
         story(&client, "address => 'b@x.test'").await?,
         [enqueued(waiting), suppressed.clone(), format!("{waiting} waiting 0 it is due")]
@@ -144,8 +151,10 @@ async fn a_settlement_of_another_collectors_batch_keeps_no_receipt() -> Result<(
     other = queue(&database).await?;
     let taken_over = claim(&mut other).await?;
     for (queue, batch, said) in [(&mut slow, batch, "A"), (&mut other, taken_over, "B")] {
-        let settlement =
-            Settlement { receipts: vec![(id, receipt(said))], ..Settlement::of(batch.id, Vec::new()) };
+        let settlement = Settlement {
+            receipts: vec![(id, receipt(said))],
+            ..Settlement::of(batch.id, Vec::new())
+        };
         queue.settle_and_claim(vec![settlement], None).await?;
     }
     let kept = client.query("SELECT attempt, answer FROM mailroom.receipts", &[]).await?;
@@ -155,7 +164,8 @@ async fn a_settlement_of_another_collectors_batch_keeps_no_receipt() -> Result<(
 }
 
 #[tokio::test]
-async fn an_unknown_address_is_suppressed_where_that_is_switched_on_and_the_role_may() -> Result<()> {
+async fn an_unknown_address_is_suppressed_where_that_is_switched_on_and_the_role_may() -> Result<()>
+{
     let database = Database::migrated()?;
     let client = database.connect().await?;
     let unknown = |id| (id, Nack::UnknownAddress { reason: "550 5.1.1 no such user".to_owned() });
@@ -167,8 +177,8 @@ async fn an_unknown_address_is_suppressed_where_that_is_switched_on_and_the_role
         queue.settle_and_claim(vec![settlement.clone(), settlement], None).await?;
         assert_eq!(state(&client, id).await?.0, "dead");
         let letter = format!("mailroom.dead_letters WHERE token = {id} AND is_suppressed");
-        let address =
-            "mailroom.suppressions WHERE address = 'gone@x.test' AND reason = 'bounce' AND provider = 'smtp'";
+        let address = "mailroom.suppressions WHERE address = 'gone@x.test' AND reason = 'bounce' \
+                       AND provider = 'smtp'";
         assert_eq!(
             (count(&client, &letter).await?, count(&client, address).await?),
             (suppressed, suppressed)
@@ -184,8 +194,10 @@ async fn an_unknown_address_is_suppressed_where_that_is_switched_on_and_the_role
         .await?;
     let id = enqueue(&client, "gone@x.test").await?;
     let url = database.url().replace("//postgres@", "//collects@");
-    let connection =
-        mailroom_connect::ConnectionSettings::resolve(&url, &mailroom_connect::Environment::of_process())?;
+    let connection = mailroom_connect::ConnectionSettings::resolve(
+        &url,
+        &mailroom_connect::Environment::of_process(),
+    )?;
     let version = mailroom_verifier_core::Version::V2;
     let mut queue = DeliveriesQueue::new(connection, on, super::LEASE, version)?;
     queue.open().await?;

@@ -14,7 +14,8 @@ use super::{SETTINGS, at, clock, ids, log, queue, queue_with, state, token, toke
 const UNBOUNDED: DeliverySettings = DeliverySettings { bounds_refusals: false, ..SETTINGS };
 
 async fn claim(queue: &mut DeliveriesQueue, limit: usize) -> Result<Vec<Batch>> {
-    let want = ClaimRequest { batches: 1, limit, partial: true, rescan: true, spares_doubtful: false };
+    let want =
+        ClaimRequest { batches: 1, limit, partial: true, rescan: true, spares_doubtful: false };
     Ok(queue.settle_and_claim(Vec::new(), Some(want)).await?.batches)
 }
 
@@ -46,17 +47,20 @@ fn unavailable(after: Option<Duration>) -> Nack {
 /// An activation that lives for so many seconds.
 async fn token_of(client: &Client, seconds: i64) -> Result<i64> {
     let account = "INSERT INTO accounts (email, login, status)
-        SELECT name, name, 'active' FROM (SELECT gen_random_uuid()::text) AS random (name) RETURNING id";
+        SELECT name, name, 'active' FROM (SELECT gen_random_uuid()::text)
+            AS random (name) RETURNING id";
     let account: i64 = client.query_one(account, &[]).await?.get(0);
     client.execute("UPDATE accounts SET status = 'provisioned' WHERE id = $1", &[&account]).await?;
     let insert = "INSERT INTO tokens (account, action, expires_at)
-        VALUES ($1, 'activation', floor(extract(epoch FROM mailroom.clock()))::bigint + $2) RETURNING id";
+        VALUES ($1, 'activation', floor(extract(epoch FROM mailroom.clock()))::bigint + $2)
+            RETURNING id";
     Ok(client.query_one(insert, &[&account, &seconds]).await?.get(0))
 }
 
 /// In how many milliseconds a waiting token is due, and how many failures it has.
 async fn due_in(client: &Client, token: i64) -> Result<(i64, i16)> {
-    let query = "SELECT round(extract(epoch FROM due_at - mailroom.clock()) * 1000)::bigint, failures
+    let query =
+        "SELECT round(extract(epoch FROM due_at - mailroom.clock()) * 1000)::bigint, failures
         FROM mailroom.queue WHERE token = $1";
     let row = client.query_one(query, &[&token]).await?;
     Ok((row.get(0), row.get(1)))
@@ -108,13 +112,15 @@ async fn a_token_of_days_is_tried_again_at_most_once_an_hour_in_the_end() -> Res
 }
 
 #[tokio::test]
-async fn what_ends_or_silences_the_sender_is_bounded_and_refusals_before_do_not_count() -> Result<()> {
+async fn what_ends_or_silences_the_sender_is_bounded_and_refusals_before_do_not_count() -> Result<()>
+{
     let database = Database::migrated()?;
     let client = database.connect().await?;
     clock::stop(&client).await?;
     let id = token(&client, "activation").await?;
     let mut queue = queue_with(&database, UNBOUNDED).await?;
-    let course = [refused(), refused(), refused(), refused(), failed(), refused(), failed(), failed()];
+    let course =
+        [refused(), refused(), refused(), refused(), failed(), refused(), failed(), failed()];
     for nack in course {
         assert_eq!(state(&client, id).await?.0, "queued");
         settle_next(&mut queue, nack).await?;
@@ -141,12 +147,16 @@ async fn what_comes_back_from_an_unavailable_sender_has_no_failure_and_its_place
     assert_eq!(state(&client, first[0]).await?, at("sent", 1));
     assert_eq!(state(&client, first[1]).await?, at("dead", 1));
     assert_eq!(due_in(&client, first[3]).await?, (-5_000, 0));
-    assert_eq!(log(&client, first[3]).await?, [(1, "unanswered".to_owned(), Some("421 away".to_owned()))]);
+    assert_eq!(
+        log(&client, first[3]).await?,
+        [(1, "unanswered".to_owned(), Some("421 away".to_owned()))]
+    );
     let again = claim(&mut queue, 4).await?;
     assert_eq!(ids(&again), [first[3], later]);
     assert_eq!(again[0].tokens[0].attempt, 2);
     // However often: that makes no dead letter.
-    settle(&mut queue, &again[0], vec![(first[3], unavailable(None)), (later, unavailable(None))]).await?;
+    settle(&mut queue, &again[0], vec![(first[3], unavailable(None)), (later, unavailable(None))])
+        .await?;
     for _ in 0..40 {
         settle_next(&mut queue, unavailable(None)).await?;
     }
@@ -189,7 +199,10 @@ async fn a_token_of_days_that_was_on_trial_comes_back_within_a_minute() -> Resul
         let id = token_of(&client, hours * 3_600).await?;
         settle_next(&mut queue, unavailable(Some(Duration::from_millis(7_500)))).await?;
         let (due, failures) = due_in(&client, id).await?;
-        assert!((pause - 2..=pause).contains(&due) && failures == 0, "{hours} hours: {due} ms, {failures}");
+        assert!(
+            (pause - 2..=pause).contains(&due) && failures == 0,
+            "{hours} hours: {due} ms, {failures}"
+        );
     }
     // As long as the sender wants it.
     let id = token_of(&client, 7 * 86_400).await?;
@@ -206,6 +219,12 @@ async fn a_schema_that_an_earlier_version_made_is_named() -> Result<()> {
     let error = queue(&database).await.expect_err("the function is missing");
     let error = error.downcast::<QueueError>()?;
     assert!(matches!(error, QueueError::Unusable(_)), "{error}");
-    assert!(error.to_string().contains("run `mailroom migrate up`, or set MAILROOM_QUEUE_KIND to `cursor` for a schema from before migration 17"), "{error}");
+    assert!(
+        error.to_string().contains(
+            "run `mailroom migrate up`, or set MAILROOM_QUEUE_KIND to \
+                                        `cursor` for a schema from before migration 17"
+        ),
+        "{error}"
+    );
     Ok(())
 }

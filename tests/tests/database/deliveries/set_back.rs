@@ -96,7 +96,8 @@ async fn a_collector_that_lives_keeps_its_lease_and_finds_what_comes() -> Result
 }
 
 #[tokio::test]
-async fn a_token_that_expires_while_it_waits_for_another_try_is_counted_when_it_does() -> Result<()> {
+async fn a_token_that_expires_while_it_waits_for_another_try_is_counted_when_it_does() -> Result<()>
+{
     let database = Database::migrated()?;
     let client = database.connect().await?;
     clock::stop(&client).await?;

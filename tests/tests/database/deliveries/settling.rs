@@ -29,21 +29,27 @@ fn with_reason(attempt: i32, outcome: &str, reason: &str) -> (i32, String, Optio
 
 /// In how many milliseconds a waiting token is due.
 async fn due_in(client: &Client, token: i64) -> Result<i64> {
-    let query = "SELECT round(extract(epoch FROM due_at - mailroom.clock()) * 1000)::bigint FROM mailroom.queue WHERE token = $1";
+    let query = "SELECT round(extract(epoch FROM due_at - mailroom.clock()) * 1000)::bigint FROM \
+                 mailroom.queue WHERE token = $1";
     Ok(client.query_one(query, &[&token]).await?.get(0))
 }
 
 #[tokio::test]
-async fn a_settled_token_is_sent_and_the_log_says_when_by_whom_and_at_which_attempt() -> Result<()> {
+async fn a_settled_token_is_sent_and_the_log_says_when_by_whom_and_at_which_attempt() -> Result<()>
+{
     let database = Database::migrated()?;
     let client = database.connect().await?;
     let id = token(&client, "activation").await?;
     let mut queue = queue(&database).await?;
     let batch = claim(&mut queue).await?.remove(0);
     settle(&mut queue, &batch, Vec::new()).await?;
-    let query = "SELECT state, attempts, since IS NOT NULL, collector, batch::text, reason FROM mailroom.deliveries WHERE token = $1";
+    let query = "SELECT state, attempts, since IS NOT NULL, collector, batch::text, reason FROM \
+                 mailroom.deliveries WHERE token = $1";
     let row = client.query_one(query, &[&id]).await?;
-    assert_eq!((row.get::<_, &str>(0), row.get::<_, i32>(1), row.get::<_, bool>(2)), ("sent", 1, true));
+    assert_eq!(
+        (row.get::<_, &str>(0), row.get::<_, i32>(1), row.get::<_, bool>(2)),
+        ("sent", 1, true)
+    );
     assert!(row.get::<_, &str>(3).ends_with(&format!(" process {}", std::process::id())));
     assert_eq!(row.get::<_, &str>(4), batch.id.to_string());
     assert_eq!(row.get::<_, Option<&str>>(5), None);
@@ -63,21 +69,27 @@ async fn tokens_that_were_sent_together_share_a_row_of_the_log_and_each_is_found
     let rows = "SELECT count(*), sum(cardinality(tokens))::bigint FROM mailroom.delivery_log";
     let rows = client.query_one(rows, &[]).await?;
     assert_eq!((rows.get::<_, i64>(0), rows.get::<_, i64>(1)), (3, 600));
-    let found = "SELECT count(*), count(DISTINCT token) FROM mailroom.delivery_attempts WHERE attempt = 1 AND outcome = 'sent'";
+    let found = "SELECT count(*), count(DISTINCT token) FROM mailroom.delivery_attempts WHERE \
+                 attempt = 1 AND outcome = 'sent'";
     let found = client.query_one(found, &[]).await?;
     assert_eq!((found.get::<_, i64>(0), found.get::<_, i64>(1)), (600, 600));
     assert!(states(&client).await?.values().all(|state| *state == at("sent", 1)));
     for token in [1_i64, 255, 256, 511, 512, 600] {
         let history = "SELECT attempt, outcome::text FROM mailroom.history($1)";
         let history = client.query(history, &[&token]).await?;
-        assert_eq!((history.len(), history[0].get(0), history[0].get(1)), (1, 1, "sent"), "{token}");
+        assert_eq!(
+            (history.len(), history[0].get(0), history[0].get(1)),
+            (1, 1, "sent"),
+            "{token}"
+        );
     }
     assert!(client.query("SELECT mailroom.history(601)", &[]).await?.is_empty());
     Ok(())
 }
 
 #[tokio::test]
-async fn a_refused_token_waits_longer_each_time_and_is_given_up_with_the_last_reason() -> Result<()> {
+async fn a_refused_token_waits_longer_each_time_and_is_given_up_with_the_last_reason() -> Result<()>
+{
     let database = Database::migrated()?;
     let client = database.connect().await?;
     clock::stop(&client).await?;
@@ -130,7 +142,11 @@ async fn exceptions_concern_their_tokens_alone() -> Result<()> {
     settle(
         &mut queue,
         &batch,
-        vec![(ids[1], dead), (ids[2], Nack::Unanswered), (ids[3], retry(Some(Duration::from_secs(60))))],
+        vec![
+            (ids[1], dead),
+            (ids[2], Nack::Unanswered),
+            (ids[3], retry(Some(Duration::from_secs(60)))),
+        ],
     )
     .await?;
     assert_eq!(state(&client, ids[0]).await?, at("sent", 1));
@@ -140,8 +156,12 @@ async fn exceptions_concern_their_tokens_alone() -> Result<()> {
     assert_eq!(log(&client, ids[2]).await?, [entry(1, "unanswered")]);
     // What nobody answered is due at once, and that was no refusal.
     let again = claim(&mut queue).await?.remove(0);
-    assert_eq!(again.tokens.iter().map(|token| (token.id, token.attempt)).collect::<Vec<_>>(), [(ids[2], 2)]);
-    let failures: i16 = client.query_one("SELECT failures[1] FROM mailroom.leases", &[]).await?.get(0);
+    assert_eq!(
+        again.tokens.iter().map(|token| (token.id, token.attempt)).collect::<Vec<_>>(),
+        [(ids[2], 2)]
+    );
+    let failures: i16 =
+        client.query_one("SELECT failures[1] FROM mailroom.leases", &[]).await?.get(0);
     assert_eq!(failures, 0);
     Ok(())
 }
@@ -178,7 +198,8 @@ async fn a_lapsed_lease_is_taken_over_logged_and_does_not_count_as_a_refusal() -
     let taken = claim(&mut other).await?.remove(0);
     assert_eq!((taken.tokens[0].id, taken.tokens[0].attempt), (id, 2));
     assert_eq!(log(&client, id).await?, [entry(1, "lapsed")]);
-    let failures: i16 = client.query_one("SELECT failures[1] FROM mailroom.leases", &[]).await?.get(0);
+    let failures: i16 =
+        client.query_one("SELECT failures[1] FROM mailroom.leases", &[]).await?.get(0);
     assert_eq!(failures, 0);
 
     // Whoever settles a batch that is gone settles nothing, and learns which ones are.
@@ -190,7 +211,8 @@ async fn a_lapsed_lease_is_taken_over_logged_and_does_not_count_as_a_refusal() -
 }
 
 #[tokio::test]
-async fn a_collector_that_runs_keeps_its_leases_and_one_that_was_frozen_learns_what_it_lost() -> Result<()> {
+async fn a_collector_that_runs_keeps_its_leases_and_one_that_was_frozen_learns_what_it_lost()
+-> Result<()> {
     let database = Database::migrated()?;
     let client = database.connect().await?;
     clock::stop(&client).await?;
@@ -222,8 +244,10 @@ async fn a_dead_token_is_put_back_once_however_many_ask_for_it() -> Result<()> {
     settle(&mut queue, &batch, vec![(id, Nack::Dead { reason: "no".to_owned() })]).await?;
     let put_back = "SELECT count(*) FROM mailroom.retry(ARRAY[$1]::bigint[])";
     let parameters: [&(dyn tokio_postgres::types::ToSql + Sync); 1] = [&id];
-    let (one, two) =
-        tokio::join!(client.query_one(put_back, &parameters), other.query_one(put_back, &parameters));
+    let (one, two) = tokio::join!(
+        client.query_one(put_back, &parameters),
+        other.query_one(put_back, &parameters)
+    );
     assert_eq!(one?.get::<_, i64>(0) + two?.get::<_, i64>(0), 1);
     let again = claim(&mut queue).await?;
     assert_eq!((ids(&again), again[0].tokens[0].attempt), (vec![id], 2));
@@ -231,11 +255,17 @@ async fn a_dead_token_is_put_back_once_however_many_ask_for_it() -> Result<()> {
 }
 
 #[tokio::test]
-async fn what_was_settled_is_on_disk_whether_a_claim_found_more_or_nothing_or_failed() -> Result<()> {
+async fn what_was_settled_is_on_disk_whether_a_claim_found_more_or_nothing_or_failed() -> Result<()>
+{
     let mut cluster = Cluster::builder().setting("wal_writer_delay", "10s").start()?;
     let database = Database::create_on(&cluster.url("postgres"))?.migrate()?;
-    let one =
-        Some(ClaimRequest { batches: 1, limit: 1, partial: true, rescan: true, spares_doubtful: false });
+    let one = Some(ClaimRequest {
+        batches: 1,
+        limit: 1,
+        partial: true,
+        rescan: true,
+        spares_doubtful: false,
+    });
     for (waiting, fails) in [(2, false), (1, false), (2, true)] {
         let client = database.connect().await?;
         // Or its commits would bring everything to the disk.
@@ -260,7 +290,11 @@ async fn what_was_settled_is_on_disk_whether_a_claim_found_more_or_nothing_or_fa
         cluster.stop(Shutdown::Immediate)?;
         cluster.start_again()?;
         let client = database.connect().await?;
-        assert_eq!(log(&client, batch.tokens[0].id).await?, [entry(1, "sent")], "{waiting} {fails}");
+        assert_eq!(
+            log(&client, batch.tokens[0].id).await?,
+            [entry(1, "sent")],
+            "{waiting} {fails}"
+        );
         client.batch_execute("DELETE FROM mailroom.queue; DELETE FROM mailroom.leases").await?;
     }
     Ok(())

@@ -61,7 +61,8 @@ async fn suppress(client: &Client, address: &str) -> Result<bool> {
 }
 
 #[tokio::test]
-async fn no_spelling_of_a_suppressed_address_is_mailed_whether_it_is_registered_or_enqueued() -> Result<()> {
+async fn no_spelling_of_a_suppressed_address_is_mailed_whether_it_is_registered_or_enqueued()
+-> Result<()> {
     let database = Database::migrated()?;
     let client = database.connect().await?;
     let mut queue = queue(&database).await?;
@@ -69,9 +70,12 @@ async fn no_spelling_of_a_suppressed_address_is_mailed_whether_it_is_registered_
         ensure!(suppress(&client, spellings[0]).await?, "{}", spellings[0]);
         for spelling in spellings {
             // Nobody's registration fails by it.
-            let register = "INSERT INTO accounts (email, login) VALUES ($1, gen_random_uuid()::text)";
+            let register =
+                "INSERT INTO accounts (email, login) VALUES ($1, gen_random_uuid()::text)";
             client.execute(register, &[spelling]).await?;
-            if let Err(error) = client.query("SELECT mailroom.enqueue('invite', $1)", &[spelling]).await {
+            if let Err(error) =
+                client.query("SELECT mailroom.enqueue('invite', $1)", &[spelling]).await
+            {
                 assert_eq!(error.code(), Some(&SqlState::INVALID_PARAMETER_VALUE), "{spelling:?}");
             }
         }
@@ -90,12 +94,15 @@ async fn no_spelling_of_a_suppressed_address_is_mailed_whether_it_is_registered_
 }
 
 #[tokio::test]
-async fn a_suppression_by_any_form_of_an_address_holds_for_all_and_any_form_lifts_it() -> Result<()> {
+async fn a_suppression_by_any_form_of_an_address_holds_for_all_and_any_form_lifts_it() -> Result<()>
+{
     let database = Database::migrated()?;
     let client = database.connect().await?;
     for spellings in SPELLINGS {
         let forms = spellings.iter().filter(|form| addressed(form).is_some());
-        for (form, other) in forms.clone().flat_map(|form| forms.clone().map(move |other| (form, other))) {
+        for (form, other) in
+            forms.clone().flat_map(|form| forms.clone().map(move |other| (form, other)))
+        {
             ensure!(suppress(&client, form).await?, "{form}");
             ensure!(!suppress(&client, other).await?, "{form} {other}");
             let lift = "SELECT mailroom.lift_suppression($1)";
@@ -117,7 +124,11 @@ fn ensure_agreement(addresses: &[String], judged: Vec<(bool, Option<String>)>) -
     let mut accepted = 0;
     for (address, (is_address, normal)) in addresses.iter().zip(judged) {
         let said = is_address.then_some(normal).flatten();
-        ensure!(said == addressed(address), "{address:?}: {said:?}, the sender: {:?}", addressed(address));
+        ensure!(
+            said == addressed(address),
+            "{address:?}: {said:?}, the sender: {:?}",
+            addressed(address)
+        );
         accepted += usize::from(is_address);
     }
     Ok(accepted)
@@ -171,10 +182,13 @@ async fn database_and_sender_agree_on_every_generated_address() -> Result<()> {
         "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
         "\u{fc}\u{fc}\u{fc}\u{fc}\u{fc}\u{fc}\u{fc}\u{fc}\u{fc}\u{fc}",
     ];
-    let part =
-        || prop::collection::vec(prop::sample::select(pieces.to_vec()), 0..5).prop_map(|part| part.concat());
+    let part = || {
+        prop::collection::vec(prop::sample::select(pieces.to_vec()), 0..5)
+            .prop_map(|part| part.concat())
+    };
     let plain = || {
-        prop::sample::select(vec!["a", "ada.l", "x.test", "\u{fc}.test", "B\u{dc}.x"]).prop_map(str::to_owned)
+        prop::sample::select(vec!["a", "ada.l", "x.test", "\u{fc}.test", "B\u{dc}.x"])
+            .prop_map(str::to_owned)
     };
     let either = || proptest::prop_oneof![part(), plain()];
     let address = (either(), either()).prop_map(|(local, domain)| format!("{local}@{domain}"));
@@ -196,19 +210,27 @@ async fn database_and_sender_agree_on_every_generated_address() -> Result<()> {
 async fn no_character_that_the_database_takes_is_replaced_by_the_sender() -> Result<()> {
     let database = Database::migrated()?;
     let client = database.connect().await?;
-    let characters =
-        (0x80..0x3200).chain((0x3200..0x1_0000).step_by(13)).chain((0x1_0000..0x3_2400).step_by(211));
-    let addresses: Vec<_> =
-        characters.filter_map(char::from_u32).map(|character| format!("a@a{character}a.test")).collect();
+    let characters = (0x80..0x3200)
+        .chain((0x3200..0x1_0000).step_by(13))
+        .chain((0x1_0000..0x3_2400).step_by(211));
+    let addresses: Vec<_> = characters
+        .filter_map(char::from_u32)
+        .map(|character| format!("a@a{character}a.test"))
+        .collect();
     let mut taken = 0;
-    for (address, (is_address, normal)) in addresses.iter().zip(judged(&client, &addresses).await?) {
+    for (address, (is_address, normal)) in addresses.iter().zip(judged(&client, &addresses).await?)
+    {
         // What Unicode has not assigned yet is nobody's; the sender refuses it.
         if let Some(addressed) = addressed(address).filter(|_| is_address) {
             assert_eq!(Some(addressed), normal, "{address:?}");
             taken += 1;
         }
-        let is_ignored = "\u{ad}\u{34f}\u{61c}\u{180b}\u{200b}\u{2060}\u{3164}\u{fe0f}\u{feff}".chars();
-        assert!(!is_address || !is_ignored.clone().any(|ignored| address.contains(ignored)), "{address:?}");
+        let is_ignored =
+            "\u{ad}\u{34f}\u{61c}\u{180b}\u{200b}\u{2060}\u{3164}\u{fe0f}\u{feff}".chars();
+        assert!(
+            !is_address || !is_ignored.clone().any(|ignored| address.contains(ignored)),
+            "{address:?}"
+        );
         let refused = addressed(address).is_none();
         let assigned = ["a\u{ff45}a", "a\u{2460}a"].iter().any(|mapped| address.contains(mapped));
         assert!(!(is_address && refused && assigned), "{address:?}");
@@ -218,13 +240,14 @@ async fn no_character_that_the_database_takes_is_replaced_by_the_sender() -> Res
 }
 
 #[tokio::test]
-async fn a_mail_for_another_address_than_its_subject_has_is_cancelled_with_a_reason_and_its_id() -> Result<()>
-{
+async fn a_mail_for_another_address_than_its_subject_has_is_cancelled_with_a_reason_and_its_id()
+-> Result<()> {
     let database = Database::migrated()?;
     let client = database.connect().await?;
     client
         .batch_execute(
-            "INSERT INTO accounts (email, login, status) VALUES ('Ada@B\u{fc}cher.test', 'ada', 'active')",
+            "INSERT INTO accounts (email, login, status) VALUES ('Ada@B\u{fc}cher.test', 'ada', \
+             'active')",
         )
         .await?;
     let enqueue = "SELECT mailroom.enqueue('recover', $1, 'ada', '1')";
@@ -241,7 +264,8 @@ async fn a_mail_for_another_address_than_its_subject_has_is_cancelled_with_a_rea
     assert_eq!(state(&client, other).await?, at("cancelled", 0));
     assert_eq!(log(&client, other).await?, [(0, "cancelled".to_owned(), Some(reason.to_owned()))]);
     // And the link is good.
-    let secret = "SELECT count(*) FROM mailroom.issued_tokens WHERE id = $1 AND cancelled_at IS NULL";
+    let secret =
+        "SELECT count(*) FROM mailroom.issued_tokens WHERE id = $1 AND cancelled_at IS NULL";
     assert_eq!(client.query_one(secret, &[&same]).await?.get::<_, i64>(0), 1);
     Ok(())
 }
@@ -250,7 +274,8 @@ async fn a_mail_for_another_address_than_its_subject_has_is_cancelled_with_a_rea
 async fn a_language_that_is_not_understood_fails_nothing() -> Result<()> {
     let database = Database::migrated()?;
     let client = database.connect().await?;
-    let view = "CREATE OR REPLACE VIEW mailroom.adopted_accounts AS SELECT id, email, login, status, login::text AS language FROM accounts";
+    let view = "CREATE OR REPLACE VIEW mailroom.adopted_accounts AS SELECT id, email, login, \
+                status, login::text AS language FROM accounts";
     client.batch_execute(view).await?;
     for (given, expected) in [
         ("pt-BR", Some("pt-BR")),
@@ -273,7 +298,13 @@ async fn a_language_that_is_not_understood_fails_nothing() -> Result<()> {
         let found: Option<String> = client.query_one(language, &[&id]).await?.get(0);
         assert_eq!(found.as_deref(), expected, "{given}");
         if given.len() < 200 {
-            client.execute("INSERT INTO accounts (email, login) VALUES ('ada' || gen_random_uuid() || '@x.test', $1)", &[&given]).await?;
+            client
+                .execute(
+                    "INSERT INTO accounts (email, login) VALUES ('ada' || gen_random_uuid() \
+                            || '@x.test', $1)",
+                    &[&given],
+                )
+                .await?;
             let newest = "SELECT language FROM mailroom.issued_tokens ORDER BY id DESC LIMIT 1";
             let found: Option<String> = client.query_one(newest, &[]).await?.get(0);
             assert_eq!(found.as_deref(), expected, "{given}");

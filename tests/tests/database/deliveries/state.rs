@@ -40,7 +40,9 @@ pub(super) struct Row {
 impl Standing {
     /// Whether the last entry of the log says so.
     pub(super) fn ended(&self) -> Option<&Entry> {
-        self.log.last().filter(|entry| ["sent", "expired", "cancelled"].contains(&entry.outcome.as_str()))
+        self.log
+            .last()
+            .filter(|entry| ["sent", "expired", "cancelled"].contains(&entry.outcome.as_str()))
     }
 
     /// Whether it was given up and cannot be used any more, so that its dead letter may be pruned.

@@ -14,7 +14,12 @@ async fn enqueue(client: &Client, address: &str) -> Result<i64> {
     Ok(client.query_one(enqueue, &[&address]).await?.get(0))
 }
 
-async fn suppress(client: &Client, address: &str, reason: &str, detail: Option<&str>) -> Result<bool> {
+async fn suppress(
+    client: &Client,
+    address: &str,
+    reason: &str,
+    detail: Option<&str>,
+) -> Result<bool> {
     let suppress = "SELECT mailroom.suppress($1, $2, 'resend', $3)";
     Ok(client.query_one(suppress, &[&address, &reason, &detail]).await?.get(0))
 }
@@ -72,7 +77,8 @@ async fn what_is_used_expired_or_not_eligible_is_not_called_suppressed() -> Resu
     let database = Database::migrated()?;
     let client = database.connect().await?;
     let mut queue = queue(&database).await?;
-    let register = "INSERT INTO accounts (email, login) SELECT n, n FROM (VALUES ('a@x.test'), ('b@x.test'), ('c@x.test')) AS n (n)";
+    let register = "INSERT INTO accounts (email, login) SELECT n, n FROM (VALUES ('a@x.test'), \
+                    ('b@x.test'), ('c@x.test')) AS n (n)";
     client.batch_execute(register).await?;
     for address in ["a@x.test", "b@x.test", "c@x.test"] {
         suppress(&client, address, "complaint", None).await?;
@@ -109,8 +115,11 @@ async fn many_suppressed_tokens_do_not_keep_others_waiting() -> Result<()> {
 async fn the_same_notification_twice_is_one_suppression_and_says_no_address() -> Result<()> {
     let database = Database::migrated()?;
     let client = database.connect().await?;
-    let said =
-        format!("550\r\n<Ada@x.test>: no ada%40x.test\u{7f}here {} {}", "A-_z".repeat(8), "é ".repeat(900));
+    let said = format!(
+        "550\r\n<Ada@x.test>: no ada%40x.test\u{7f}here {} {}",
+        "A-_z".repeat(8),
+        "é ".repeat(900)
+    );
     assert!(suppress(&client, "ADA@x.test", "bounce", Some(&said)).await?);
     assert!(!suppress(&client, "ada@x.test", "complaint", Some("later")).await?);
     let rows = client
@@ -140,7 +149,8 @@ async fn what_is_no_address_or_reason_is_refused_without_repeating_it() -> Resul
         ("ada@x.test", "soft"),
         ("ada@x.test", ""),
     ] {
-        let error = client.query_one("SELECT mailroom.suppress($1, $2)", &[&address, &reason]).await;
+        let error =
+            client.query_one("SELECT mailroom.suppress($1, $2)", &[&address, &reason]).await;
         let error = error.expect_err("it must be refused");
         let error = error.as_db_error().expect("by the server");
         assert_eq!(error.code(), &SqlState::INVALID_PARAMETER_VALUE, "{address:?}");
@@ -157,8 +167,9 @@ async fn a_role_for_bounces_can_do_nothing_else() -> Result<()> {
     let database = Database::migrated()?;
     let client = database.connect().await?;
     let name = format!("{}_bounces", database.name());
-    let grant =
-        format!("CREATE ROLE {name}; GRANT EXECUTE ON FUNCTION mailroom.suppress TO {name}; SET ROLE {name}");
+    let grant = format!(
+        "CREATE ROLE {name}; GRANT EXECUTE ON FUNCTION mailroom.suppress TO {name}; SET ROLE {name}"
+    );
     client.batch_execute(&grant).await?;
     assert!(suppress(&client, "ada@x.test", "bounce", None).await?);
     for statement in [
@@ -182,15 +193,18 @@ async fn a_claim_looks_suppressions_up_by_their_key() -> Result<()> {
     let database = Database::migrated()?;
     let client = database.connect().await?;
     drop(queue(&database).await?);
-    let enqueue =
-        format!("SELECT mailroom.enqueue('invite', n || '@y.test') FROM generate_series(1, {TOKENS}) n");
+    let enqueue = format!(
+        "SELECT mailroom.enqueue('invite', n || '@y.test') FROM generate_series(1, {TOKENS}) n"
+    );
     client.batch_execute(&enqueue).await?;
-    let claim = "SELECT mailroom.claim(2, ARRAY[gen_random_uuid()], 100, true, 100, 0, NULL, NULL, 90000, 30, '{4}', true)";
+    let claim = "SELECT mailroom.claim(2, ARRAY[gen_random_uuid()], 100, true, 100, 0, NULL, NULL, \
+                 90000, 30, '{4}', true)";
     let mut costs = Vec::new();
     for suppressed in [0, 50_000] {
         let insert = format!(
             "INSERT INTO mailroom.suppressions
-                SELECT n || '@x.test', 'bounce', NULL, NULL, now() FROM generate_series(1, {suppressed}) n"
+                SELECT n || '@x.test', 'bounce', NULL, NULL, now()
+                    FROM generate_series(1, {suppressed}) n"
         );
         client.batch_execute(&insert).await?;
         client.batch_execute("BEGIN").await?;

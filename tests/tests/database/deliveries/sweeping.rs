@@ -13,7 +13,8 @@ async fn defer(client: &Client, count: i32) -> Result<()> {
     let insert = format!(
         "SET session_replication_role = replica;
         INSERT INTO mailroom.queue (token, due_at, put_off_at, deferrals, priority, secret)
-            SELECT n, now() + interval '1 hour', now(), 9, 1, 'x' FROM generate_series(1000001, {}) AS n;
+            SELECT n, now() + interval '1 hour', now(), 9, 1, 'x'
+                FROM generate_series(1000001, {}) AS n;
         SET session_replication_role = origin",
         1_000_000 + count
     );
@@ -42,7 +43,8 @@ async fn renewing_leases_costs_the_same_however_many_tokens_are_deferred() -> Re
 }
 
 #[tokio::test]
-async fn parts_of_a_sweep_are_no_more_than_was_asked_for_and_see_every_row_together() -> Result<()> {
+async fn parts_of_a_sweep_are_no_more_than_was_asked_for_and_see_every_row_together() -> Result<()>
+{
     const MISPLACED: i64 = 20_000;
     const MOST: i64 = 5_000;
     let database = Database::migrated()?;
@@ -53,10 +55,12 @@ async fn parts_of_a_sweep_are_no_more_than_was_asked_for_and_see_every_row_toget
             "INSERT INTO mailroom.queue (token, due_at, put_off_at, priority, secret)
             SELECT n, moment + CASE WHEN n % 2 = 0 THEN interval '1 hour' ELSE interval '0' END,
                 CASE WHEN n % 2 = 0 THEN moment END, n % 3 % 2, 'x'
-            FROM (SELECT n, now() + interval '1 day' + n * interval '1 ms' AS moment FROM generate_series(1, {MISPLACED}) AS n) AS rows"
+            FROM (SELECT n, now() + interval '1 day' + n * interval '1 ms' AS moment
+                FROM generate_series(1, {MISPLACED}) AS n) AS rows"
         ))
         .await?;
-    let misplaced = "SELECT count(*) FROM mailroom.queue WHERE coalesce(put_off_at, due_at) > clock_timestamp() + interval '1 s'";
+    let misplaced = "SELECT count(*) FROM mailroom.queue WHERE coalesce(put_off_at, due_at) > \
+                     clock_timestamp() + interval '1 s'";
     let mut left: i64 = client.query_one(misplaced, &[]).await?.get(0);
     assert_eq!(left, MISPLACED);
     let mut place = "NULL".to_owned();
@@ -74,11 +78,16 @@ async fn parts_of_a_sweep_are_no_more_than_was_asked_for_and_see_every_row_toget
     assert_eq!(left, 0);
     let (due, later) = (
         "due_at <= clock_timestamp()",
-        "due_at BETWEEN clock_timestamp() + interval '50 minutes' AND clock_timestamp() + interval '1 hour'",
+        "due_at BETWEEN clock_timestamp() + interval '50 minutes' AND clock_timestamp() + interval \
+         '1 hour'",
     );
     for placed in [due, later] {
         let count = format!("SELECT count(*) FROM mailroom.queue WHERE {placed}");
-        assert_eq!(client.query_one(&count, &[]).await?.get::<_, i64>(0), MISPLACED / 2, "{placed}");
+        assert_eq!(
+            client.query_one(&count, &[]).await?.get::<_, i64>(0),
+            MISPLACED / 2,
+            "{placed}"
+        );
     }
     Ok(())
 }
@@ -103,7 +112,8 @@ async fn a_failed_sweep_costs_neither_the_session_nor_a_lease() -> Result<()> {
     assert_eq!(queue.heartbeat().await?, []);
     let ends: bool = client
         .query_one(
-            "SELECT ends_at > clock_timestamp() + interval '1 ms' * $1::bigint FROM mailroom.leases",
+            "SELECT ends_at > clock_timestamp() + interval '1 ms' * $1::bigint FROM \
+             mailroom.leases",
             &[&i64::try_from(LEASE.as_millis() - 10_000)?],
         )
         .await?

@@ -60,7 +60,9 @@ async fn what_the_cursor_has_not_sent_is_taken_over_and_what_it_has_is_not() -> 
 async fn an_insert_that_was_under_way_is_taken_over_too() -> Result<()> {
     let (database, mut client) = before_the_queue().await?;
     let writer = database.connect().await?;
-    writer.batch_execute("BEGIN; INSERT INTO accounts (email, login) VALUES ('late', 'late')").await?;
+    writer
+        .batch_execute("BEGIN; INSERT INTO accounts (email, login) VALUES ('late', 'late')")
+        .await?;
     let ended = tokio::spawn(async move {
         tokio::time::sleep(Duration::from_millis(500)).await;
         writer.batch_execute("COMMIT").await
@@ -72,7 +74,8 @@ async fn an_insert_that_was_under_way_is_taken_over_too() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_takeover_that_is_killed_goes_on_where_it_was_and_knows_what_was_used_meanwhile() -> Result<()> {
+async fn a_takeover_that_is_killed_goes_on_where_it_was_and_knows_what_was_used_meanwhile()
+-> Result<()> {
     for way_back in [false, true] {
         let (database, mut client) = before_the_queue().await?;
         register(&client, 1..=2500).await?;
@@ -93,10 +96,12 @@ async fn a_takeover_that_is_killed_goes_on_where_it_was_and_knows_what_was_used_
             anyhow::Ok(client.execute("SELECT pg_terminate_backend($1)", &[&pid]).await?)
         };
         let mut report = |_: &str| {};
-        let (outcome, _) = tokio::join!(migrate::up(&mut migrating, MIGRATIONS, &mut report), killer);
+        let (outcome, _) =
+            tokio::join!(migrate::up(&mut migrating, MIGRATIONS, &mut report), killer);
         let error = outcome.expect_err("its session is ended").to_string();
         assert!(error.contains("`mailroom migrate up` completes it"), "{error}");
-        user.batch_execute("COMMIT; UPDATE tokens SET consumed_at = 1 WHERE id IN (50, 500, 2000)").await?;
+        user.batch_execute("COMMIT; UPDATE tokens SET consumed_at = 1 WHERE id IN (50, 500, 2000)")
+            .await?;
         register(&client, 2501..=2510).await?;
 
         if way_back {
@@ -105,10 +110,13 @@ async fn a_takeover_that_is_killed_goes_on_where_it_was_and_knows_what_was_used_
             continue;
         }
         migrate::up(&mut client, MIGRATIONS, &mut |_| {}).await?;
-        // What the cursor had sent and was used needs no row, and what was used when it had been taken over is in the queue no more.
+        // What the cursor had sent and was used needs no row, and what was used when it had been
+        // taken over is in the queue no more.
         let misfits = "SELECT array_agg(tokens.id ORDER BY tokens.id)
-            FROM tokens FULL JOIN mailroom.issued_tokens AS known USING (id) LEFT JOIN mailroom.queue ON token = tokens.id
-            WHERE tokens.consumed_at IS DISTINCT FROM known.consumed_at OR (token IS NULL) <> (tokens.id <= 100)";
+            FROM tokens FULL JOIN mailroom.issued_tokens AS known USING (id) LEFT
+                JOIN mailroom.queue ON token = tokens.id
+            WHERE tokens.consumed_at IS DISTINCT FROM known.consumed_at OR (token IS NULL) <>
+                (tokens.id <= 100)";
         assert_eq!(client.query_one(misfits, &[]).await?.get::<_, Vec<i64>>(0), [50, 2000]);
     }
     Ok(())
@@ -131,8 +139,9 @@ async fn the_way_back_leaves_to_the_cursor_what_was_not_sent() -> Result<()> {
     queue.settle_and_claim(vec![sent(batch.id)], None).await?;
     down_from(MIGRATIONS.len() - 1, &mut client).await?;
     assert_eq!(cursor(&client).await?, 2);
-    let mut collector =
-        Collector::start(collector::on_base_schema(database.url())?.args(["--batch-timeout", "0"]))?;
+    let mut collector = Collector::start(
+        collector::on_base_schema(database.url())?.args(["--batch-timeout", "0"]),
+    )?;
     assert_eq!(collector.lines()?.next_items(1)?[0].login, "user3");
     collector.stop()?;
     // And up again: nothing is left to be sent.
@@ -167,11 +176,13 @@ async fn the_way_back_deletes_what_is_over_in_batches_and_waits_for_nobody() -> 
         migrate::down(&mut client, MIGRATIONS, DataLoss::Accepted, &mut |_| {}).await?;
     }
     // What can still be used, what was cancelled, and the two that are locked.
-    let misfits = "SELECT count(*) FROM tokens FULL JOIN mailroom.issued_tokens AS known USING (id) LEFT JOIN mailroom.queue ON token = id
+    let misfits = "SELECT count(*) FROM tokens FULL JOIN mailroom.issued_tokens
+        AS known USING (id) LEFT JOIN mailroom.queue ON token = id
         WHERE (known.id IS NOT NULL) <> (id % 2 = 1 AND id % 5 > 0 OR id IN (4, 5))
             OR (token IS NOT NULL) <> (id % 2 = 1 AND id % 5 > 0 AND id <> 3 OR id = 5)";
     assert_eq!(client.query_one(misfits, &[]).await?.get::<_, i64>(0), 0);
-    let expired = "SELECT count(DISTINCT token) FROM mailroom.delivery_attempts WHERE outcome = 'expired'";
+    let expired =
+        "SELECT count(DISTINCT token) FROM mailroom.delivery_attempts WHERE outcome = 'expired'";
     assert_eq!(client.query_one(expired, &[]).await?.get::<_, i64>(0), 249);
     user.batch_execute("ROLLBACK").await?;
     migrate::down(&mut client, MIGRATIONS, DataLoss::Accepted, &mut |_| {}).await?;
@@ -207,13 +218,15 @@ async fn a_cursor_that_is_at_work_gives_way_and_nothing_is_lost_or_sent_twice() 
     // It says what it would say at its start, and ends as it would then.
     let (status, log) = old.wait()?;
     assert_eq!(status.code(), Some(1), "{log}");
-    let sentence = "would send them a second time; set MAILROOM_QUEUE_KIND to `deliveries`, or unset it";
+    let sentence =
+        "would send them a second time; set MAILROOM_QUEUE_KIND to `deliveries`, or unset it";
     assert!(log.trim_end().ends_with(sentence), "{log}");
     let mut new = Collector::start(collector::command(database.url())?.args(eager))?;
     let new_lines = new.lines()?;
     register(&client, 141..=150).await?;
     // Claimed is not sent: at its end a collector gives back what it did not begin.
-    let done = "SELECT (SELECT count(*) FROM mailroom.queue) + (SELECT count(*) FROM mailroom.leases)";
+    let done =
+        "SELECT (SELECT count(*) FROM mailroom.queue) + (SELECT count(*) FROM mailroom.leases)";
     while client.query_one(done, &[]).await?.get::<_, i64>(0) > 0 {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
@@ -241,11 +254,13 @@ async fn the_queue_of_another_schema_is_refused_by_either_kind_with_what_to_do()
     assert!(log.contains("set MAILROOM_QUEUE_KIND to `deliveries`, or unset it"), "{log}");
 
     let database = Database::with_base_schema()?;
-    let collector = Collector::start(collector::command(database.url())?.args(["--missing-schema", "exit"]))?;
+    let collector =
+        Collector::start(collector::command(database.url())?.args(["--missing-schema", "exit"]))?;
     let (status, log) = collector.wait()?;
     assert_eq!(status.code(), Some(1));
     assert!(
-        log.contains("run `mailroom migrate up`") && log.contains("MAILROOM_QUEUE_KIND to `cursor`"),
+        log.contains("run `mailroom migrate up`")
+            && log.contains("MAILROOM_QUEUE_KIND to `cursor`"),
         "{log}"
     );
     Ok(())

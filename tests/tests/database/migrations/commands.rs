@@ -76,10 +76,15 @@ async fn what_a_migration_has_to_say_is_shown() -> Result<()> {
 async fn status_shows_each_migration_and_changes_nothing() -> Result<()> {
     let database = Database::create()?;
     let client = database.connect().await?;
-    let lines = |status: &str, state: &str| status.lines().filter(|line| line.starts_with(state)).count();
+    let lines =
+        |status: &str, state: &str| status.lines().filter(|line| line.starts_with(state)).count();
 
     let status = succeed(&database, &["status"])?;
-    assert_eq!((lines(&status, "pending "), lines(&status, "applied ")), (MIGRATIONS.len(), 0), "{status}");
+    assert_eq!(
+        (lines(&status, "pending "), lines(&status, "applied ")),
+        (MIGRATIONS.len(), 0),
+        "{status}"
+    );
     assert!(status.ends_with("schema public: nothing is applied\n"), "{status}");
     assert_eq!(count(&client, "pg_class WHERE relnamespace = 'public'::regnamespace").await?, 0);
 
@@ -91,7 +96,10 @@ async fn status_shows_each_migration_and_changes_nothing() -> Result<()> {
         (1, MIGRATIONS.len() - 1),
         "{status}"
     );
-    assert!(status.contains(&format!("pending  {}\n", MIGRATIONS[MIGRATIONS.len() - 1])), "{status}");
+    assert!(
+        status.contains(&format!("pending  {}\n", MIGRATIONS[MIGRATIONS.len() - 1])),
+        "{status}"
+    );
     assert!(status.ends_with(&format!("schema public: version {}\n", newest() - 1)), "{status}");
     Ok(())
 }
@@ -100,8 +108,12 @@ async fn status_shows_each_migration_and_changes_nothing() -> Result<()> {
 async fn down_goes_one_step_at_a_time_and_drops_accounts_only_with_yes() -> Result<()> {
     let database = Database::migrated()?;
     let client = database.connect().await?;
-    client.batch_execute("INSERT INTO accounts (email, login) VALUES ('a', 'a'), ('b', 'b')").await?;
-    client.batch_execute("INSERT INTO tokens (account, action) VALUES (1, 'password_recovery')").await?;
+    client
+        .batch_execute("INSERT INTO accounts (email, login) VALUES ('a', 'a'), ('b', 'b')")
+        .await?;
+    client
+        .batch_execute("INSERT INTO tokens (account, action) VALUES (1, 'password_recovery')")
+        .await?;
     for migration in MIGRATIONS[1..].iter().rev() {
         let drops_tables = migration.down.contains("DROP TABLE");
         let arguments = if drops_tables { &["down", "--yes"][..] } else { &["down"] };
@@ -161,9 +173,10 @@ fn without_a_usable_database_url_the_command_is_used_wrongly() -> Result<()> {
 #[test]
 fn a_database_that_is_not_there_is_a_failure_and_its_password_a_secret() -> Result<()> {
     let mut command = program::mailroom()?;
-    command
-        .args(["migrate", "up"])
-        .env("MAILROOM_DATABASE_URL", "postgresql://someone:hunter2@127.0.0.1:1/nowhere?sslmode=disable");
+    command.args(["migrate", "up"]).env(
+        "MAILROOM_DATABASE_URL",
+        "postgresql://someone:hunter2@127.0.0.1:1/nowhere?sslmode=disable",
+    );
     let output = command.output()?;
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{said}");
@@ -180,7 +193,8 @@ async fn a_role_without_rights_is_told_to_connect_as_the_owner() -> Result<()> {
     let url = database.url().replacen("postgres@", &format!("{role}@"), 1);
     for action in ["status", "up"] {
         let command = &mut program::mailroom()?;
-        let output = command.args(["migrate", action]).env("MAILROOM_DATABASE_URL", &url).output()?;
+        let output =
+            command.args(["migrate", action]).env("MAILROOM_DATABASE_URL", &url).output()?;
         let said = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(1), "{said}");
         assert!(said.contains("connect as the role that owns Mailroom's tables"), "{said}");

@@ -29,7 +29,10 @@ impl Running {
         let mut read = String::new();
         loop {
             let mut line = String::new();
-            ensure!(self.progress.read_line(&mut line)? > 0, "it ended without saying `{text}`: {read}");
+            ensure!(
+                self.progress.read_line(&mut line)? > 0,
+                "it ended without saying `{text}`: {read}"
+            );
             if line.contains(text) {
                 return Ok(line);
             }
@@ -44,7 +47,8 @@ impl Running {
     }
 }
 
-/// Computed by Python: `zlib.crc32(b"public\0schema_migrations\0/mailroom") * 1486364155 & 0xffffffff`.
+/// Computed by Python: `zlib.crc32(b"public\0schema_migrations\0/mailroom") * 1486364155 &
+/// 0xffffffff`.
 #[test]
 fn the_ids_of_the_locks_are_those_of_golang_migrate() {
     assert_eq!(lock_ids("mailroom", "public", "schema_migrations"), [11_723_333, 1_922_301_032]);
@@ -103,8 +107,9 @@ async fn two_that_go_down_take_two_steps() -> Result<()> {
     for running in running {
         said.push(running.finish()?.stdout);
     }
-    let mut newest_two =
-        MIGRATIONS[MIGRATIONS.len() - 2..].iter().map(|migration| format!("{migration} is taken back\n"));
+    let mut newest_two = MIGRATIONS[MIGRATIONS.len() - 2..]
+        .iter()
+        .map(|migration| format!("{migration} is taken back\n"));
     assert!(newest_two.all(|line| said.contains(&line)), "{said:?}");
     assert_eq!(recorded(&database.connect().await?).await?, Some(clean(newest() - 2)));
     Ok(())
@@ -149,11 +154,14 @@ async fn a_migration_that_waits_for_a_reader_lets_writers_pass_and_tries_again()
     transaction.query("SELECT FROM tokens", &[]).await?;
     let mut running = Running::start(&database, &["up", "--baseline", "0"])?;
     running.wait_for("1_generate_unguessable_codes: going up")?;
-    // Behind the migration, which waits for the reader, this one waits too: until the migration gives way.
+    // Behind the migration, which waits for the reader, this one waits too: until the migration
+    // gives way.
     for name in ["a", "b", "c"] {
         writer.execute("INSERT INTO accounts (email, login) VALUES ($1, $1)", &[&name]).await?;
     }
-    running.wait_for("1_generate_unguessable_codes: others hold a lock it needs; trying again in 1 s")?;
+    running.wait_for(
+        "1_generate_unguessable_codes: others hold a lock it needs; trying again in 1 s",
+    )?;
     transaction.commit().await?;
 
     let outcome = running.finish()?;

@@ -1,11 +1,13 @@
--- Everything that the schema of the base tables and the schema mailroom consist of, one line each, without the bookkeeping of
--- migrations.
+-- Everything that the schema of the base tables and the schema mailroom consist of, one line each,
+-- without the bookkeeping of migrations.
 WITH
 homes AS (
-    SELECT oid, nspname, nspowner, nspacl FROM pg_namespace WHERE nspname IN (current_schema(), 'mailroom')
+    SELECT oid, nspname, nspowner, nspacl FROM pg_namespace
+        WHERE nspname IN (current_schema(), 'mailroom')
 ),
 relations AS (
-    SELECT pg_class.oid, nspname || '.' || relname AS relname, relkind, relowner, relacl, reloptions, relpersistence, relreplident
+    SELECT pg_class.oid, nspname || '.' || relname
+        AS relname, relkind, relowner, relacl, reloptions, relpersistence, relreplident
     FROM pg_class JOIN homes ON homes.oid = relnamespace
     WHERE relkind IN ('r', 'p', 'v', 'm', 'S', 'i')
         AND relname NOT LIKE 'schema\_migrations%'
@@ -22,17 +24,21 @@ types AS (
     WHERE typnamespace IN (SELECT oid FROM homes) AND typtype IN ('e', 'd', 'r')
 ),
 lines (kind, name, description) AS (
-    SELECT 'schema', nspname::text, concat_ws(' ', nspowner::regrole, nspacl, obj_description(oid, 'pg_namespace'))
+    SELECT 'schema', nspname::text, concat_ws(' ', nspowner::regrole, nspacl,
+        obj_description(oid, 'pg_namespace'))
     FROM homes
     UNION ALL
     SELECT 'relation', relname, concat_ws(
-        ' ', relkind, relpersistence, relreplident, relowner::regrole, relacl, reloptions, obj_description(oid, 'pg_class')
+        ' ', relkind, relpersistence, relreplident, relowner::regrole, relacl, reloptions,
+        obj_description(oid, 'pg_class')
     )
     FROM relations
     UNION ALL
     SELECT 'column', relname || '.' || attname, concat_ws(
         -- Its place among the columns that there are: dropped ones keep their numbers.
-        ' ', row_number() OVER (PARTITION BY attrelid ORDER BY attnum), format_type(atttypid, atttypmod), attnotnull, attidentity, attgenerated, attcollation, attstorage,
+        ' ', row_number() OVER (PARTITION BY attrelid
+        ORDER BY attnum), format_type(atttypid, atttypmod), attnotnull, attidentity, attgenerated,
+        attcollation, attstorage,
         attacl, pg_get_expr(adbin, adrelid), col_description(attrelid, attnum)
     )
     FROM pg_attribute
@@ -46,11 +52,13 @@ lines (kind, name, description) AS (
     )
     FROM pg_constraint JOIN relations ON relations.oid = conrelid
     UNION ALL
-    SELECT 'index', relname, concat_ws(' ', pg_get_indexdef(indexrelid), indisvalid, indisready, indisclustered)
+    SELECT 'index', relname, concat_ws(' ', pg_get_indexdef(indexrelid), indisvalid, indisready,
+        indisclustered)
     FROM pg_index JOIN relations ON relations.oid = indexrelid
     UNION ALL
     SELECT 'sequence', relname, concat_ws(
-        ' ', format_type(seqtypid, NULL), seqstart, seqincrement, seqmax, seqmin, seqcache, seqcycle,
+        ' ', format_type(seqtypid, NULL), seqstart, seqincrement, seqmax, seqmin, seqcache,
+        seqcycle,
         (
             SELECT refobjid::regclass || '.' || refobjsubid FROM pg_depend
             WHERE objid = seqrelid AND classid = 'pg_class'::regclass AND deptype = 'a'
@@ -59,7 +67,8 @@ lines (kind, name, description) AS (
     FROM pg_sequence JOIN relations ON relations.oid = seqrelid
     UNION ALL
     SELECT 'trigger', relname || '.' || tgname, concat_ws(
-        ' ', pg_get_triggerdef(pg_trigger.oid), tgenabled, obj_description(pg_trigger.oid, 'pg_trigger')
+        ' ', pg_get_triggerdef(pg_trigger.oid), tgenabled,
+        obj_description(pg_trigger.oid, 'pg_trigger')
     )
     FROM pg_trigger JOIN relations ON relations.oid = tgrelid
     WHERE NOT tgisinternal
@@ -71,12 +80,14 @@ lines (kind, name, description) AS (
     UNION ALL
     SELECT 'type', oid::regtype::text, concat_ws(
         ' ', typowner::regrole,
-        (SELECT string_agg(enumlabel, ', ' ORDER BY enumsortorder) FROM pg_enum WHERE enumtypid = types.oid),
+        (SELECT string_agg(enumlabel, ', ' ORDER BY enumsortorder) FROM pg_enum
+            WHERE enumtypid = types.oid),
         obj_description(oid, 'pg_type')
     )
     FROM types
     UNION ALL
-    SELECT 'extension', extname::text, concat_ws(' ', extversion, extnamespace::regnamespace) FROM pg_extension
+    SELECT 'extension', extname::text, concat_ws(' ', extversion, extnamespace::regnamespace)
+        FROM pg_extension
     UNION ALL
     SELECT 'view', relname, pg_get_viewdef(oid) FROM relations WHERE relkind = 'v'
 )

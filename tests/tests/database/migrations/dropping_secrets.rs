@@ -1,4 +1,5 @@
-//! The step that takes the secrets out of the table of the accounts' tokens, when the operator asks for it.
+//! The step that takes the secrets out of the table of the accounts' tokens, when the operator asks
+//! for it.
 
 use anyhow::Result;
 use mailroom_tests::application::{Application, Redemption};
@@ -8,9 +9,11 @@ use mailroom_tests::postgres::Database;
 use super::schema::description;
 use super::{fail, newest, succeed};
 
-/// The secrets and codes that wait to be sent, with the actions' names in the base schema, in the order of the tokens.
+/// The secrets and codes that wait to be sent, with the actions' names in the base schema, in the
+/// order of the tokens.
 async fn waiting(application: &Application) -> Result<Vec<(String, Vec<u8>, Option<String>)>> {
-    let query = "SELECT CASE action WHEN 1 THEN 'activation' ELSE 'password_recovery' END, secret, code
+    let query =
+        "SELECT CASE action WHEN 1 THEN 'activation' ELSE 'password_recovery' END, secret, code
         FROM mailroom.queue JOIN mailroom.issued_tokens ON id = token ORDER BY id";
     let rows = application.client.query(query, &[]).await?;
     Ok(rows.iter().map(|row| (row.get(0), row.get(1), row.get(2))).collect())
@@ -53,24 +56,34 @@ async fn a_database_that_was_taken_over_and_an_empty_one_end_with_the_same_schem
 }
 
 #[tokio::test]
-async fn afterwards_accounts_are_registered_and_recovered_and_no_backup_has_what_was_sent() -> Result<()> {
+async fn afterwards_accounts_are_registered_and_recovered_and_no_backup_has_what_was_sent()
+-> Result<()> {
     let database = Database::create()?;
     succeed(&database, &["up", "--drop-secrets"])?;
     let application = Application::connect(&database).await?;
-    let insert = "INSERT INTO accounts (email, login, status) VALUES ('a@example.test', 'a', 'provisioned'),
+    let insert =
+        "INSERT INTO accounts (email, login, status) VALUES ('a@example.test', 'a', 'provisioned'),
         ('b@example.test', 'b', 'active')";
     application.client.batch_execute(insert).await?;
     application.request("b", "password_recovery").await?;
     let secrets = waiting(&application).await?;
     let backup = all_rows(&application).await?;
-    assert!(secrets.len() == 2 && secrets.iter().all(|(_, secret, _)| backup.contains(&hexadecimal(secret))));
-    let claim = "SELECT mailroom.claim(1, ARRAY[gen_random_uuid()], 10, true, 10, 0, NULL, NULL, 90000, 30, '{1,2}', true);
-        SELECT mailroom.settle(ARRAY(SELECT batch FROM mailroom.leases), '{}', '{}', '{}', '{}', '{}', 3, 1000, 30)";
+    assert!(
+        secrets.len() == 2
+            && secrets.iter().all(|(_, secret, _)| backup.contains(&hexadecimal(secret)))
+    );
+    let claim = "SELECT mailroom.claim(1, ARRAY[gen_random_uuid()], 10, true, 10, 0, NULL, NULL,
+        90000, 30, '{1,2}', true);
+        SELECT mailroom.settle(ARRAY(SELECT batch FROM mailroom.leases), '{}', '{}', '{}', '{}',
+            '{}', 3, 1000, 30)";
     application.client.batch_execute(claim).await?;
     let backup = all_rows(&application).await?;
     assert!(secrets.iter().all(|(_, secret, _)| !backup.contains(&hexadecimal(secret))));
     for (account, (action, secret, code)) in (1..).zip(secrets) {
-        assert_eq!(application.redeem(&secret, &action, code.as_deref()).await?, Redemption::ok(account));
+        assert_eq!(
+            application.redeem(&secret, &action, code.as_deref()).await?,
+            Redemption::ok(account)
+        );
     }
     let used = "SELECT count(*) FROM mailroom.issued_tokens WHERE consumed_at IS NOT NULL";
     assert_eq!(application.client.query_one(used, &[]).await?.get::<_, i64>(0), 2);
@@ -99,7 +112,8 @@ async fn it_waits_until_no_link_of_old_can_be_used() -> Result<()> {
 }
 
 #[tokio::test]
-async fn afterwards_a_registration_has_no_row_in_tokens_and_what_is_inserted_there_is_sent() -> Result<()> {
+async fn afterwards_a_registration_has_no_row_in_tokens_and_what_is_inserted_there_is_sent()
+-> Result<()> {
     let database = Database::create()?;
     succeed(&database, &["up", "--drop-secrets"])?;
     let application = Application::connect(&database).await?;
@@ -108,7 +122,8 @@ async fn afterwards_a_registration_has_no_row_in_tokens_and_what_is_inserted_the
         .batch_execute(
             "INSERT INTO accounts (email, login) VALUES ('a', 'a'), ('b', 'b'), ('c', 'c');
             INSERT INTO accounts (email, login, status) VALUES ('d', 'd', 'active');
-            SELECT mailroom.request('a', 'activate', cooldown => '0'), mailroom.request('d', 'recover');
+            SELECT mailroom.request('a', 'activate', cooldown => '0'), mailroom.request('d',
+                'recover');
             INSERT INTO tokens (account, action) VALUES (2, 'activation')",
         )
         .await?;
@@ -119,31 +134,40 @@ async fn afterwards_a_registration_has_no_row_in_tokens_and_what_is_inserted_the
     let secrets = waiting(&application).await?;
     assert_eq!(secrets.len(), 6);
 
-    // The row that the application inserted is marked as used with the token, and activates as those without one do.
+    // The row that the application inserted is marked as used with the token, and activates as
+    // those without one do.
     assert_eq!(application.redeem(&secrets[5].1, "activation", None).await?, Redemption::ok(2));
     assert_eq!(application.redeem(&secrets[0].1, "activation", None).await?, Redemption::ok(1));
-    let query = "SELECT (SELECT bool_and(consumed_at IS NOT NULL) FROM tokens WHERE account < 3), array_agg(id ORDER BY id) FROM accounts WHERE status = 'active'";
+    let query = "SELECT (SELECT bool_and(consumed_at IS NOT NULL) FROM tokens WHERE account < 3), \
+                 array_agg(id ORDER BY id) FROM accounts WHERE status = 'active'";
     let row = client.query_one(query, &[]).await?;
     assert_eq!((row.get(0), row.get::<_, Vec<i64>>(1)), (true, vec![1, 2, 4]));
     Ok(())
 }
 
 #[tokio::test]
-async fn afterwards_the_tokens_of_an_account_are_deleted_with_it_and_those_of_others_are_not() -> Result<()> {
+async fn afterwards_the_tokens_of_an_account_are_deleted_with_it_and_those_of_others_are_not()
+-> Result<()> {
     let database = Database::create()?;
     succeed(&database, &["up", "--drop-secrets"])?;
     let application = Application::connect(&database).await?;
     let client = &application.client;
     client
         .batch_execute(
-            "INSERT INTO accounts (email, login) SELECT name || '@x.test', name FROM unnest(ARRAY['a', 'b']) AS name;
-            SELECT mailroom.enqueue('sign_in', 'a@x.test', 'a', '1'), mailroom.enqueue('invite', 'x@x.test', 'x', '1');
+            "INSERT INTO accounts (email, login) SELECT name || '@x.test', name
+            FROM unnest(ARRAY['a', 'b']) AS name;
+            SELECT mailroom.enqueue('sign_in', 'a@x.test', 'a', '1'), mailroom.enqueue('invite',
+                'x@x.test', 'x', '1');
             DELETE FROM accounts WHERE login = 'a'",
         )
         .await?;
     let query = "SELECT string_agg(name || ' ' || recipient_email, ', ' ORDER BY id)
-        FROM mailroom.queue JOIN mailroom.issued_tokens ON id = token JOIN mailroom.actions ON number = action";
-    assert_eq!(client.query_one(query, &[]).await?.get::<_, &str>(0), "activate b@x.test, invite x@x.test");
+        FROM mailroom.queue JOIN mailroom.issued_tokens ON id = token JOIN mailroom.actions
+            ON number = action";
+    assert_eq!(
+        client.query_one(query, &[]).await?.get::<_, &str>(0),
+        "activate b@x.test, invite x@x.test"
+    );
     let query = "SELECT count(*) FROM mailroom.issued_tokens";
     assert_eq!(client.query_one(query, &[]).await?.get::<_, i64>(0), 2);
     Ok(())
@@ -174,7 +198,8 @@ async fn afterwards_links_are_good_for_as_long_as_the_default_of_tokens_said() -
         let change = "UPDATE mailroom.actions SET lifetime = '2 hours' WHERE number = 1;
             INSERT INTO accounts (email, login) VALUES ('b', 'b')";
         client.batch_execute(change).await?;
-        let lifetime: i32 = client.query_one(&format!("{query} WHERE subject_id = '2'"), &[]).await?.get(0);
+        let lifetime: i32 =
+            client.query_one(&format!("{query} WHERE subject_id = '2'"), &[]).await?.get(0);
         assert_eq!(lifetime, 7_200, "{default}");
     }
     Ok(())
@@ -186,7 +211,9 @@ async fn it_waits_for_nobody_who_has_enqueued() -> Result<()> {
     succeed(&database, &["up"])?;
     let mut client = database.connect().await?;
     let transaction = client.transaction().await?;
-    transaction.batch_execute("SELECT mailroom.enqueue('activate', 'a@x.test', subject_id => '1')").await?;
+    transaction
+        .batch_execute("SELECT mailroom.enqueue('activate', 'a@x.test', subject_id => '1')")
+        .await?;
     succeed(&database, &["up", "--drop-secrets"])?;
     transaction.commit().await?;
     Ok(())
@@ -200,9 +227,12 @@ async fn afterwards_a_product_may_have_its_own_accounts_for_activations() -> Res
     let client = &application.client;
     client
         .batch_execute(
-            "CREATE FUNCTION everybody(subject_ids text[], is_redemption boolean) RETURNS TABLE (subject_id text, email text, name text)
-                LANGUAGE sql SECURITY DEFINER AS 'SELECT id, ''other@x.test'', id FROM unnest($1) AS id';
-            UPDATE mailroom.actions SET eligibility = 'public.everybody(text[], boolean)' WHERE number = 1;
+            "CREATE FUNCTION everybody(subject_ids text[], is_redemption boolean)
+                RETURNS TABLE (subject_id text, email text, name text)
+                LANGUAGE sql SECURITY DEFINER AS
+                    'SELECT id, ''other@x.test'', id FROM unnest($1) AS id';
+            UPDATE mailroom.actions SET eligibility = 'public.everybody(text[], boolean)'
+                WHERE number = 1;
             INSERT INTO accounts (email, login) VALUES ('a@x.test', 'a'), ('b@x.test', 'b');
             DELETE FROM mailroom.queue;
             SELECT mailroom.enqueue('activate', 'other@x.test', 'x', '1')",
@@ -215,7 +245,10 @@ async fn afterwards_a_product_may_have_its_own_accounts_for_activations() -> Res
     assert_eq!(client.query_one(active, &[]).await?.get::<_, i64>(0), 0);
     client.batch_execute("DELETE FROM accounts").await?;
     assert_eq!(
-        client.query_one("SELECT count(*) FROM mailroom.issued_tokens", &[]).await?.get::<_, i64>(0),
+        client
+            .query_one("SELECT count(*) FROM mailroom.issued_tokens", &[])
+            .await?
+            .get::<_, i64>(0),
         0
     );
     Ok(())
@@ -231,7 +264,8 @@ async fn afterwards_dead_letters_that_expired_go_out_again_as_they_were() -> Res
         .batch_execute(
             "INSERT INTO accounts (email, login) VALUES ('no address', E'a\n'), ('b@x.test', 'b');
             SELECT mailroom.enqueue('activate', 'b@x.test', 'Dr B', '2', '{\"k\": 1}', 'de');
-            INSERT INTO mailroom.dead_letters (token, died_at, expires_at, attempts, failures, priority, reason)
+            INSERT INTO mailroom.dead_letters (token, died_at, expires_at, attempts, failures,
+                priority, reason)
                 SELECT token, now(), 1, 1, 1, priority, '' FROM mailroom.queue;
             DELETE FROM mailroom.queue;
             UPDATE mailroom.issued_tokens SET expires_at = 1",

@@ -15,7 +15,10 @@ async fn failure(client: &mut Client, script: &'static str) -> Result<Box<Failed
     let error = up(client, &with(script, "")).await.expect_err("the script is faulty");
     assert_eq!(description(client).await?, before);
     assert_eq!(recorded(client).await?, Some(clean(newest())));
-    assert_eq!(count(client, "pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()").await?, 0);
+    assert_eq!(
+        count(client, "pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()").await?,
+        0
+    );
     match error {
         MigrateError::Failed(failed) => Ok(failed),
         other => panic!("another error: {other}"),
@@ -31,38 +34,45 @@ async fn the_place_of_a_failure_is_named() -> Result<()> {
             "-- ü\nBEGIN;\n\nSELECT 'ä';\nSELECT\n  'ö',\n  nothing\n;\nCOMMIT;\n",
             "line 7 failed: the server says: column",
         ),
-        ("SELECT 1;\n\nSELEC 2;\n", "line 3 failed: the server says: syntax error at or near \"SELEC\""),
+        (
+            "SELECT 1;\n\nSELEC 2;\n",
+            "line 3 failed: the server says: syntax error at or near \"SELEC\"",
+        ),
         ("SELECT 1;\nSELECT 'never closed;\n", "line 2 failed: the server says: unterminated"),
         (
             "BEGIN;\nSELECT 1; SELECT 2;\nSELECT 1 / 0;\nCOMMIT;\n",
             "statement 3 failed: the server says: division by zero",
         ),
         (
-            "SELECT 1;\nDO $$\nBEGIN\n  RAISE 'no' USING DETAIL = 'a reason', HINT = 'Go\non.';\nEND $$;\n",
-            "statement 2, PL/pgSQL function inline_code_block line 3 at RAISE, failed: the server says: no (SQLSTATE P0001). \
-             a reason. Go; on",
+            "SELECT 1;\nDO $$\nBEGIN\n  RAISE 'no' USING DETAIL = 'a reason', HINT = 'Go\non.';\n\
+             END $$;\n",
+            "statement 2, PL/pgSQL function inline_code_block line 3 at RAISE, failed: the server \
+             says: no (SQLSTATE P0001). a reason. Go; on",
         ),
         (
-            "CREATE TABLE extra ();\nINSERT INTO tokens (account, action) VALUES (99, 'activation');\n",
+            "CREATE TABLE extra ();\nINSERT INTO tokens (account, action) VALUES (99, \
+             'activation');\n",
             "its transaction cannot be committed",
         ),
     ] {
         let text = failure(&mut client, script).await?.to_string();
         let start = format!("{}_try_something.up.sql: {place}", newest() + 2);
         assert!(
-            text.starts_with(&start) && text.ends_with(". The database is as it was before this migration"),
+            text.starts_with(&start)
+                && text.ends_with(". The database is as it was before this migration"),
             "{text}"
         );
     }
-    let script =
-        "CREATE TABLE extra ();\nALTER TABLE tokens ADD COLUMN extra int, ADD COLUMN expires_at int;";
+    let script = "CREATE TABLE extra ();\nALTER TABLE tokens ADD COLUMN extra int, ADD COLUMN \
+                  expires_at int;";
     let failed = failure(&mut client, script).await?;
     assert_eq!(failed.cause.code(), Some(&SqlState::DUPLICATE_COLUMN));
     assert_eq!(
         failed.to_string(),
         format!(
-            "{}_try_something.up.sql: statement 2 failed: the server says: column \"expires_at\" of relation \"tokens\" \
-             already exists (SQLSTATE 42701). The database is as it was before this migration",
+            "{}_try_something.up.sql: statement 2 failed: the server says: column \"expires_at\" \
+             of relation \"tokens\" already exists (SQLSTATE 42701). The database is as it was \
+             before this migration",
             newest() + 2
         )
     );
@@ -101,7 +111,8 @@ async fn bodies_of_functions_keep_their_own_begin_and_end() -> Result<()> {
 async fn earlier_migrations_of_the_same_run_stay_applied() -> Result<()> {
     let database = Database::create()?;
     let mut client = database.connect().await?;
-    let error = up(&mut client, &with("SELECT 1 / 0", "")).await.expect_err("the last one is faulty");
+    let error =
+        up(&mut client, &with("SELECT 1 / 0", "")).await.expect_err("the last one is faulty");
     assert!(error.to_string().contains("_try_something.up.sql: statement 1 failed"), "{error}");
     assert_eq!(recorded(&client).await?, Some(clean(newest())));
     let fresh = Database::migrated()?;
@@ -113,7 +124,12 @@ async fn earlier_migrations_of_the_same_run_stay_applied() -> Result<()> {
 async fn a_first_migration_that_fails_leaves_an_empty_database() -> Result<()> {
     let database = Database::create()?;
     let mut client = database.connect().await?;
-    let first = [Migration { version: 0, name: "fail", up: "CREATE TABLE one (); SELECT 1 / 0;", down: "" }];
+    let first = [Migration {
+        version: 0,
+        name: "fail",
+        up: "CREATE TABLE one (); SELECT 1 / 0;",
+        down: "",
+    }];
     up(&mut client, &first).await.expect_err("it divides by zero");
     assert_eq!(count(&client, "pg_class WHERE relnamespace = 'public'::regnamespace").await?, 0);
     Ok(())
@@ -149,7 +165,8 @@ async fn tables_of_another_role_are_not_dropped_unasked() -> Result<()> {
         ))
         .await?;
     let refused = migrate::down(&mut client, &*migrations, DataLoss::Refused, &mut |_| {}).await;
-    let is_left: bool = client.query_one("SELECT to_regclass('extra') IS NOT NULL", &[]).await?.get(0);
+    let is_left: bool =
+        client.query_one("SELECT to_regclass('extra') IS NOT NULL", &[]).await?.get(0);
     let accepted = down(&mut client, &migrations).await;
     client
         .batch_execute(&format!(
@@ -167,7 +184,8 @@ async fn tables_of_another_role_are_not_dropped_unasked() -> Result<()> {
 
 #[tokio::test]
 async fn a_file_that_ends_its_transaction_is_reported_and_not_recorded() -> Result<()> {
-    for end in ["ROLLBACK", "COMMIT", "COMMIT AND CHAIN", "BEGIN; ROLLBACK AND CHAIN", "END; BEGIN"] {
+    for end in ["ROLLBACK", "COMMIT", "COMMIT AND CHAIN", "BEGIN; ROLLBACK AND CHAIN", "END; BEGIN"]
+    {
         let database = Database::migrated()?;
         let mut client = database.connect().await?;
         let script = format!("CREATE TABLE extra (); {end}; SELECT 1;").leak();

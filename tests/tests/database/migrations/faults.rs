@@ -14,7 +14,8 @@ const IN_2040: i64 = 2_208_988_800;
 async fn codes_after_seeding(client: &Client) -> Result<Vec<String>> {
     client.batch_execute("SELECT setseed(0.25)").await?;
     let insert = "INSERT INTO tokens (account, action)
-        SELECT account, 'password_recovery' FROM tokens, generate_series(1, 8) WHERE tokens.id = 1 RETURNING code";
+        SELECT account, 'password_recovery' FROM tokens, generate_series(1, 8)
+            WHERE tokens.id = 1 RETURNING code";
     Ok(client.query(insert, &[]).await?.iter().map(|row| row.get(0)).collect())
 }
 
@@ -43,11 +44,12 @@ async fn codes_do_not_follow_from_the_state_of_random() -> Result<()> {
 
 /// Brings the session's random numbers to where the next one rounds up to 100,000.
 ///
-/// Which one that is depends on the server's version, but no chance is involved: the seed is the same each time.
+/// Which one that is depends on the server's version, but no chance is involved: the seed is the
+/// same each time.
 pub(super) async fn approach_the_code_that_does_not_fit(client: &Client) -> Result<()> {
     client.batch_execute("SELECT setseed(0.5)").await?;
-    let query =
-        "SELECT number FROM (SELECT number, random() AS value FROM generate_series(1, 8000000) number) drawn
+    let query = "SELECT number FROM (SELECT number, random() AS value
+        FROM generate_series(1, 8000000) number) drawn
         WHERE value >= 0.999996 LIMIT 1";
     let number: i32 = client.query_opt(query, &[]).await?.context("no number rounds up")?.get(0);
     client.batch_execute("SELECT setseed(0.5)").await?;
@@ -71,16 +73,17 @@ async fn codes_other_than_five_digits_are_refused() -> Result<()> {
     let database = Database::migrated()?;
     let client = database.connect().await?;
     register(&client, "a").await?;
-    for code in ["#####", "", "1234", "1234a", " 1234", "12 45", "1234\n", "-1234", "٠١٢٣٤", "１２３４５"]
+    for code in
+        ["#####", "", "1234", "1234a", " 1234", "12 45", "1234\n", "-1234", "٠١٢٣٤", "１２３４５"]
     {
-        let insert =
-            "INSERT INTO tokens (account, action, code) SELECT account, action, $1 FROM tokens LIMIT 1";
+        let insert = "INSERT INTO tokens (account, action, code) SELECT account, action, $1 FROM \
+                      tokens LIMIT 1";
         let error = client.execute(insert, &[&code]).await.expect_err(code);
         let error = error.as_db_error().context("by the server")?;
         assert_eq!(error.constraint(), Some("tokens_code_five_digits"), "{code:?}");
     }
-    let without =
-        "INSERT INTO tokens (account, action, code) SELECT account, action, NULL FROM tokens LIMIT 1";
+    let without = "INSERT INTO tokens (account, action, code) SELECT account, action, NULL FROM \
+                   tokens LIMIT 1";
     assert_eq!(client.execute(without, &[]).await?, 1);
     Ok(())
 }
@@ -107,7 +110,9 @@ async fn code_from_bytes(client: &Client, draws: &[&str]) -> Result<(String, i64
         )
         .await?;
     for draw in draws {
-        client.execute("INSERT INTO chosen.draws (bytes) VALUES (decode($1, 'hex'))", &[draw]).await?;
+        client
+            .execute("INSERT INTO chosen.draws (bytes) VALUES (decode($1, 'hex'))", &[draw])
+            .await?;
     }
     let code = client.query_one("SELECT generate_token_code()", &[]).await?.get(0);
     Ok((code, count(client, "chosen.draws").await?))
@@ -150,8 +155,8 @@ async fn a_million_codes_are_five_digits_and_evenly_spread() -> Result<()> {
     let row = client.query_one(query, &[]).await?;
     assert_eq!(row.get::<_, i64>(0), 0);
     let (seen, chi_square, leading_zero): (i64, f64, f64) = (row.get(1), row.get(2), row.get(3));
-    // Mean 99,999 and deviation 447: ten of them away are never met by chance, and if one code in ten came twice as often
-    // as the others, it would be 25 times as far away.
+    // Mean 99,999 and deviation 447: ten of them away are never met by chance, and if one code in
+    // ten came twice as often as the others, it would be 25 times as far away.
     assert!((chi_square - 99_999.0).abs() < 4_470.0, "chi-square is {chi_square}");
     // One in e^10 codes does not come.
     assert!(seen > 99_900, "only {seen} different codes came");
@@ -164,8 +169,10 @@ async fn move_to_2040(client: &Client) -> Result<()> {
     client
         .batch_execute(
             "CREATE SCHEMA clock;
-            CREATE FUNCTION clock.now() RETURNS timestamptz LANGUAGE sql AS $$ SELECT '2040-01-01 00:00:00+00'::timestamptz $$;
-            ALTER FUNCTION trg_before_account_status_change() SET search_path = clock, pg_catalog, public",
+            CREATE FUNCTION clock.now() RETURNS timestamptz LANGUAGE sql
+                AS $$ SELECT '2040-01-01 00:00:00+00'::timestamptz $$;
+            ALTER FUNCTION trg_before_account_status_change()
+                SET search_path = clock, pg_catalog, public",
         )
         .await?;
     Ok(())
@@ -173,7 +180,8 @@ async fn move_to_2040(client: &Client) -> Result<()> {
 
 /// Evaluates each default that the clock is in, and assigns it to its column's type.
 async fn defaults_in_2040(client: &Client) -> Result<Vec<Result<i64, SqlState>>> {
-    let query = "SELECT format('SELECT ((%s)::%s)::bigint', pg_get_expr(adbin, adrelid), format_type(atttypid, atttypmod))
+    let query = "SELECT format('SELECT ((%s)::%s)::bigint', pg_get_expr(adbin, adrelid),
+        format_type(atttypid, atttypmod))
         FROM pg_attrdef JOIN pg_attribute ON attrelid = adrelid AND attnum = adnum
         WHERE pg_get_expr(adbin, adrelid) LIKE '%now()%' ORDER BY attrelid::regclass::text, attnum";
     let defaults = client.query(query, &[]).await?;
@@ -195,9 +203,11 @@ async fn the_base_schema_ends_in_2038() -> Result<()> {
     let database = Database::with_base_schema()?;
     let client = database.connect().await?;
     register(&client, "a").await?;
-    for table in
-        ["UPDATE tokens SET expires_at", "UPDATE tokens SET consumed_at", "UPDATE accounts SET created_at"]
-    {
+    for table in [
+        "UPDATE tokens SET expires_at",
+        "UPDATE tokens SET consumed_at",
+        "UPDATE accounts SET created_at",
+    ] {
         client.batch_execute(&format!("{table} = 2147483647")).await?;
         let (code, _) = refusal(&client, &format!("{table} = 2147483648")).await?;
         assert_eq!(code, SqlState::NUMERIC_VALUE_OUT_OF_RANGE, "{table}");
@@ -220,7 +230,8 @@ async fn times_go_on_after_2038() -> Result<()> {
     let expected = [Ok(IN_2040), Ok(IN_2040 + 900), Ok(IN_2040)];
     assert_eq!(defaults_in_2040(&client).await?, expected);
 
-    let insert = "INSERT INTO tokens (account, action, expires_at) SELECT id, 'activation', $1 FROM accounts";
+    let insert = "INSERT INTO tokens (account, action, expires_at) SELECT id, 'activation', $1 \
+                  FROM accounts";
     client.execute(insert, &[&IN_2040]).await?;
     client.execute("UPDATE tokens SET consumed_at = $1", &[&IN_2040]).await?;
     client.batch_execute("UPDATE accounts SET status = 'suspended'").await?;
@@ -254,7 +265,8 @@ async fn inserting_an_account_unless_it_is_there_makes_one_token() -> Result<()>
         assert_eq!(client.execute(INSERT_UNLESS_THERE, &[]).await?, inserted);
         assert_eq!(count(&client, "tokens").await?, 1);
     }
-    let mixed = "INSERT INTO accounts (email, login) VALUES ('a', 'x'), ('b', 'b'), ('c', 'b') ON CONFLICT DO NOTHING";
+    let mixed = "INSERT INTO accounts (email, login) VALUES ('a', 'x'), ('b', 'b'), ('c', 'b') ON \
+                 CONFLICT DO NOTHING";
     assert_eq!(client.execute(mixed, &[]).await?, 1);
     assert_eq!(count(&client, "tokens").await?, 2);
     let update = "INSERT INTO accounts (email, login) VALUES ('a', 'other')

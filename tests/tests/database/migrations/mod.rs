@@ -40,7 +40,11 @@ struct Outcome {
 impl From<Output> for Outcome {
     fn from(output: Output) -> Self {
         let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
-        Self { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
+        Self {
+            code: output.status.code(),
+            stdout: text(output.stdout),
+            stderr: text(output.stderr),
+        }
     }
 }
 
@@ -84,7 +88,8 @@ fn with(up: &'static str, down: &'static str) -> Vec<Migration> {
 
 /// Ends the sessions that migrate this database: other tests migrate theirs on the same server.
 async fn terminate_migrations(client: &Client) -> Result<()> {
-    let terminate = "SELECT count(pg_terminate_backend(pid)) FROM pg_locks JOIN pg_database ON oid = database
+    let terminate =
+        "SELECT count(pg_terminate_backend(pid)) FROM pg_locks JOIN pg_database ON oid = database
         WHERE locktype = 'advisory' AND datname = current_database()";
     ensure!(client.query_one(terminate, &[]).await?.get::<_, i64>(0) > 0, "no migration runs");
     Ok(())
@@ -96,7 +101,8 @@ type Record = (i64, bool);
 async fn recorded(client: &Client) -> Result<Option<Record>> {
     // Also reads the table, and refuses what does not fit the schema.
     migrate::status(client, MIGRATIONS).await?;
-    let exists = client.query_one("SELECT to_regclass('schema_migrations') IS NOT NULL", &[]).await?;
+    let exists =
+        client.query_one("SELECT to_regclass('schema_migrations') IS NOT NULL", &[]).await?;
     if !exists.get::<_, bool>(0) {
         return Ok(None);
     }
@@ -119,7 +125,9 @@ async fn count(client: &Client, table: &str) -> Result<i64> {
 
 /// What the server says about statements that have to fail.
 async fn refusal(client: &Client, statements: &str) -> Result<(SqlState, String)> {
-    let Err(error) = client.batch_execute(statements).await else { bail!("this succeeded: {statements}") };
+    let Err(error) = client.batch_execute(statements).await else {
+        bail!("this succeeded: {statements}")
+    };
     let error: &DbError = error.as_db_error().context("the server did not answer")?;
     Ok((error.code().clone(), error.message().to_owned()))
 }

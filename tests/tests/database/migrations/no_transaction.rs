@@ -1,4 +1,5 @@
-//! Migrations outside a transaction: killed in the middle they are recorded as dirty, and the next run completes them.
+//! Migrations outside a transaction: killed in the middle they are recorded as dirty, and the next
+//! run completes them.
 
 use std::time::Duration;
 
@@ -18,8 +19,8 @@ const BUILD: &str = "-- no-transaction\n
 const DROP: &str = "-- no-transaction\nDROP INDEX CONCURRENTLY IF EXISTS tokens_by_time;\n";
 
 /// Whether the index is there and not valid, as a condition.
-const INVALID: &str =
-    "EXISTS (SELECT FROM pg_index WHERE indexrelid = to_regclass('tokens_by_time') AND NOT indisvalid)";
+const INVALID: &str = "EXISTS (SELECT FROM pg_index WHERE indexrelid = \
+                       to_regclass('tokens_by_time') AND NOT indisvalid)";
 const VALID: &str =
     "EXISTS (SELECT FROM pg_index WHERE indexrelid = to_regclass('tokens_by_time') AND indisvalid)";
 
@@ -55,7 +56,8 @@ async fn kill(
         assert_eq!(recorded(client).await?, Some(dirty()));
         terminate_migrations(client).await
     };
-    let (outcome, ()) = try_join!(async { anyhow::Ok(run(database, migrations, way).await) }, killer)?;
+    let (outcome, ()) =
+        try_join!(async { anyhow::Ok(run(database, migrations, way).await) }, killer)?;
     Ok(outcome.expect_err("its session is ended").to_string())
 }
 
@@ -65,7 +67,8 @@ fn dirty() -> Record {
 }
 
 #[tokio::test]
-async fn an_index_whose_building_or_dropping_is_killed_is_built_or_dropped_by_the_next_run() -> Result<()> {
+async fn an_index_whose_building_or_dropping_is_killed_is_built_or_dropped_by_the_next_run()
+-> Result<()> {
     let migrations = with(BUILD, DROP);
     for killed in [Way::Up, Way::Down] {
         for next in [Way::Up, Way::Down] {
@@ -74,13 +77,18 @@ async fn an_index_whose_building_or_dropping_is_killed_is_built_or_dropped_by_th
             let mut other = database.connect().await?;
             if killed == Way::Down {
                 run(&database, &migrations, Way::Up).await?;
-                ensure!(is(&client, VALID).await? && recorded(&client).await? == Some(clean(newest() + 2)));
+                ensure!(
+                    is(&client, VALID).await?
+                        && recorded(&client).await? == Some(clean(newest() + 2))
+                );
             }
             let writer = other.transaction().await?;
             writer.batch_execute("LOCK TABLE tokens IN ROW EXCLUSIVE MODE").await?;
             let error = kill(&database, &migrations, killed, &client, INVALID).await?;
             assert!(
-                error.ends_with("`mailroom migrate up` completes it, `mailroom migrate down` takes it back"),
+                error.ends_with(
+                    "`mailroom migrate up` completes it, `mailroom migrate down` takes it back"
+                ),
                 "{error}"
             );
             writer.rollback().await?;
@@ -88,20 +96,30 @@ async fn an_index_whose_building_or_dropping_is_killed_is_built_or_dropped_by_th
             assert!(is(&client, INVALID).await?);
             assert_eq!(recorded(&client).await?, Some(dirty()));
             let status = migrate::status(&client, &*migrations).await?;
-            assert!(status.contains(&format!("\ndirty    {}_try_something\n", newest() + 2)), "{status}");
-            assert!(status.contains("is unfinished; `mailroom migrate up` completes it"), "{status}");
+            assert!(
+                status.contains(&format!("\ndirty    {}_try_something\n", newest() + 2)),
+                "{status}"
+            );
+            assert!(
+                status.contains("is unfinished; `mailroom migrate up` completes it"),
+                "{status}"
+            );
 
             run(&database, &migrations, next).await?;
             let version = if next == Way::Up { newest() + 2 } else { newest() };
             assert_eq!(recorded(&client).await?, Some(clean(version)));
-            assert_eq!([is(&client, VALID).await?, is(&client, INVALID).await?], [next == Way::Up, false]);
+            assert_eq!(
+                [is(&client, VALID).await?, is(&client, INVALID).await?],
+                [next == Way::Up, false]
+            );
         }
     }
     Ok(())
 }
 
 #[tokio::test]
-async fn what_a_server_completes_after_its_client_is_gone_is_recorded_by_the_next_run() -> Result<()> {
+async fn what_a_server_completes_after_its_client_is_gone_is_recorded_by_the_next_run() -> Result<()>
+{
     let migrations = with(BUILD, DROP);
     let database = Database::migrated()?;
     let client = database.connect().await?;
@@ -160,10 +178,13 @@ async fn batches_that_are_killed_resume_where_they_stopped() -> Result<()> {
     let mut other = database.connect().await?;
     client
         .batch_execute(
-            "CREATE TABLE work AS SELECT id, 0 AS ups, 0 AS downs, false AS is_done FROM generate_series(1, 10) AS id",
+            "CREATE TABLE work AS SELECT id, 0 AS ups, 0 AS downs, false AS is_done FROM \
+             generate_series(1, 10) AS id",
         )
         .await?;
-    for (way, done, undone) in [(Way::Up, "is_done", "NOT is_done"), (Way::Down, "NOT is_done", "is_done")] {
+    for (way, done, undone) in
+        [(Way::Up, "is_done", "NOT is_done"), (Way::Down, "NOT is_done", "is_done")]
+    {
         let writer = other.transaction().await?;
         writer.execute("SELECT FROM work WHERE id = 6 FOR UPDATE", &[]).await?;
         let four = format!("count(*) = 4 FROM work WHERE {done}");
@@ -179,7 +200,11 @@ async fn batches_that_are_killed_resume_where_they_stopped() -> Result<()> {
         let version = if way == Way::Up { newest() + 2 } else { newest() };
         assert_eq!(recorded(&client).await?, Some(clean(version)));
     }
-    assert_eq!(count(&client, "work WHERE ups = 1 AND downs = 1").await?, 10, "a row was changed twice");
+    assert_eq!(
+        count(&client, "work WHERE ups = 1 AND downs = 1").await?,
+        10,
+        "a row was changed twice"
+    );
     Ok(())
 }
 
@@ -211,13 +236,15 @@ async fn an_index_that_does_not_get_its_lock_in_time_is_built_again() -> Result<
     };
     let (mut migrating, migrations) = (database.connect().await?, with(BUILD, DROP));
     let mut report = |line: &str| report.send(line.to_owned()).expect("it is received");
-    let migrating = async { anyhow::Ok(migrate::up(&mut migrating, &*migrations, &mut report).await?) };
+    let migrating =
+        async { anyhow::Ok(migrate::up(&mut migrating, &*migrations, &mut report).await?) };
     assert_eq!(try_join!(migrating, release)?, (1, ()));
     assert!(is(&client, VALID).await?);
     Ok(())
 }
 
-/// golang-migrate waits for the advisory lock in one statement, and the build of the index waits for that statement.
+/// golang-migrate waits for the advisory lock in one statement, and the build of the index waits
+/// for that statement.
 #[tokio::test]
 async fn an_index_for_which_golang_migrate_waits_is_built_once_that_is_ended() -> Result<()> {
     let database = Database::migrated()?;
@@ -235,13 +262,14 @@ async fn an_index_for_which_golang_migrate_waits_is_built_once_that_is_ended() -
     let others = async {
         wait_for(&client, &format!("SELECT {INVALID}"), true).await?;
         let lock = lock_ids(name, "public", "schema_migrations")[0];
-        let waiter =
-            async { anyhow::Ok(golang_migrate.execute("SELECT pg_advisory_lock($1)", &[&lock]).await) };
+        let waiter = async {
+            anyhow::Ok(golang_migrate.execute("SELECT pg_advisory_lock($1)", &[&lock]).await)
+        };
         let rest = async {
             wait_for(&client, &format!("SELECT {waiting}"), true).await?;
             writer.rollback().await?;
-            let expected =
-                "most likely golang-migrate, waits for this one to end; end that one; trying again in 1 s";
+            let expected = "most likely golang-migrate, waits for this one to end; end that one; \
+                            trying again in 1 s";
             while !reports.recv().await.context("it ended")?.ends_with(expected) {}
             let end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
                 WHERE datname = current_database() AND wait_event = 'advisory'";
@@ -254,7 +282,8 @@ async fn an_index_for_which_golang_migrate_waits_is_built_once_that_is_ended() -
     };
     let (mut migrating, migrations) = (database.connect().await?, with(BUILD, DROP));
     let mut report = |line: &str| report.send(line.to_owned()).expect("it is received");
-    let migrating = async { anyhow::Ok(migrate::up(&mut migrating, &*migrations, &mut report).await?) };
+    let migrating =
+        async { anyhow::Ok(migrate::up(&mut migrating, &*migrations, &mut report).await?) };
     assert_eq!(try_join!(migrating, others)?, (1, ()));
     assert!(is(&client, VALID).await?);
     Ok(())
@@ -263,16 +292,20 @@ async fn an_index_for_which_golang_migrate_waits_is_built_once_that_is_ended() -
 #[tokio::test]
 async fn a_failure_keeps_what_was_done_and_can_be_taken_back() -> Result<()> {
     let migrations = with(
-        "-- no-transaction\nCREATE UNIQUE INDEX CONCURRENTLY IF NOT EXISTS tokens_by_time ON tokens (expires_at);\n",
+        "-- no-transaction\nCREATE UNIQUE INDEX CONCURRENTLY IF NOT EXISTS tokens_by_time ON \
+         tokens (expires_at);\n",
         DROP,
     );
     let database = Database::migrated()?;
     let mut client = database.connect().await?;
-    client.batch_execute("INSERT INTO accounts (email, login) VALUES ('a', 'a'), ('b', 'b')").await?;
+    client
+        .batch_execute("INSERT INTO accounts (email, login) VALUES ('a', 'a'), ('b', 'b')")
+        .await?;
     for _ in 0..2 {
         let error = up(&mut client, &migrations).await.expect_err("two expire at once").to_string();
         assert!(
-            error.contains("could not create unique index") && error.contains(". What it did stays: "),
+            error.contains("could not create unique index")
+                && error.contains(". What it did stays: "),
             "{error}"
         );
         assert_eq!(recorded(&client).await?, Some(dirty()));
@@ -285,7 +318,8 @@ async fn a_failure_keeps_what_was_done_and_can_be_taken_back() -> Result<()> {
 }
 
 #[tokio::test]
-async fn an_invalid_index_is_found_by_its_name_in_the_statement_and_never_recorded_as_built() -> Result<()> {
+async fn an_invalid_index_is_found_by_its_name_in_the_statement_and_never_recorded_as_built()
+-> Result<()> {
     let migrations = with(
         "-- no-transaction
         -- Unlike CREATE INDEX CONCURRENTLY IF NOT EXISTS tokens_by_account it is used.
@@ -295,7 +329,9 @@ async fn an_invalid_index_is_found_by_its_name_in_the_statement_and_never_record
     );
     let database = Database::migrated()?;
     let mut client = database.connect().await?;
-    client.batch_execute("INSERT INTO accounts (email, login) VALUES ('a', 'a'), ('b', 'b')").await?;
+    client
+        .batch_execute("INSERT INTO accounts (email, login) VALUES ('a', 'a'), ('b', 'b')")
+        .await?;
     let duplicates = "CREATE UNIQUE INDEX CONCURRENTLY tokens_by_time ON tokens (expires_at)";
     client.batch_execute(duplicates).await.expect_err("two expire at once");
     assert!(is(&client, INVALID).await?);
@@ -308,7 +344,8 @@ async fn an_invalid_index_is_found_by_its_name_in_the_statement_and_never_record
         .batch_execute(
             "CREATE FUNCTION invalidate() RETURNS event_trigger LANGUAGE plpgsql AS $$
             BEGIN
-                UPDATE pg_index SET indisvalid = false WHERE indexrelid = to_regclass('tokens_by_time');
+                UPDATE pg_index SET indisvalid = false
+                    WHERE indexrelid = to_regclass('tokens_by_time');
             END;
             $$;
             CREATE EVENT TRIGGER invalidate ON ddl_command_end WHEN TAG IN ('CREATE INDEX')
@@ -331,11 +368,13 @@ async fn one_that_cannot_be_recorded_as_dirty_has_done_nothing() -> Result<()> {
     let mut client = database.connect().await?;
     client
         .batch_execute(
-            "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'full'; END; $$;
+            "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql
+            AS $$ BEGIN RAISE 'full'; END; $$;
             CREATE TRIGGER refuse BEFORE INSERT ON schema_migrations EXECUTE FUNCTION refuse()",
         )
         .await?;
-    let error = up(&mut client, &with(BUILD, DROP)).await.expect_err("no row can be inserted").to_string();
+    let error =
+        up(&mut client, &with(BUILD, DROP)).await.expect_err("no row can be inserted").to_string();
     assert!(error.contains("it cannot be recorded as dirty"), "{error}");
     assert!(error.ends_with(". The database is as it was before this migration"), "{error}");
     assert_eq!(recorded(&client).await?, Some(clean(newest())));
@@ -350,19 +389,30 @@ async fn only_what_is_known_to_resume_is_executed_again() -> Result<()> {
     let refused = "marked as dirty";
     // A program that does not know the migration.
     client
-        .batch_execute(&format!("UPDATE schema_migrations SET version = {}, dirty = true", newest() + 2))
+        .batch_execute(&format!(
+            "UPDATE schema_migrations SET version = {}, dirty = true",
+            newest() + 2
+        ))
         .await?;
     let error = up(&mut client, MIGRATIONS).await.expect_err("it is unknown").to_string();
     assert!(error.contains(refused), "{error}");
 
-    // golang-migrate did not take the newest one back, and records as dirty the one before, which could be executed again.
-    client.batch_execute(&format!("UPDATE schema_migrations SET version = {}", newest() - 1)).await?;
+    // golang-migrate did not take the newest one back, and records as dirty the one before, which
+    // could be executed again.
+    client
+        .batch_execute(&format!("UPDATE schema_migrations SET version = {}", newest() - 1))
+        .await?;
     let mut migrations = MIGRATIONS.to_vec();
     migrations[MIGRATIONS.len() - 2].up = "-- no-transaction\nSELECT 1 / 0;\n";
     migrations[MIGRATIONS.len() - 2].down = "-- no-transaction\nSELECT 1 / 0;\n";
     let status = migrate::status(&client, &*migrations).await?;
-    assert!(status.contains("was left dirty by golang-migrate") && !status.contains("completes"), "{status}");
-    for way in [up(&mut client, &migrations).await.map(|_| ()), down(&mut client, &migrations).await] {
+    assert!(
+        status.contains("was left dirty by golang-migrate") && !status.contains("completes"),
+        "{status}"
+    );
+    for way in
+        [up(&mut client, &migrations).await.map(|_| ()), down(&mut client, &migrations).await]
+    {
         let error = way.expect_err("the newest one is there").to_string();
         assert!(error.contains(refused), "{error}");
     }

@@ -18,7 +18,10 @@ async fn refused(client: &mut Client, sentences: &[&str]) -> Result<()> {
         assert!(error.contains(sentence), "{sentence} in {error}");
     }
     assert_eq!(description(client).await?, before);
-    assert_eq!(count(client, "pg_class WHERE relname IN ('accounts', 'schema_migrations')").await?, 0);
+    assert_eq!(
+        count(client, "pg_class WHERE relname IN ('accounts', 'schema_migrations')").await?,
+        0
+    );
     Ok(())
 }
 
@@ -31,7 +34,8 @@ async fn an_old_server_is_one_sentence() -> Result<()> {
         .batch_execute(
             "CREATE SCHEMA mail; SET search_path = mail, pg_catalog;
             CREATE FUNCTION current_setting(name text) RETURNS text LANGUAGE sql
-                AS $$ SELECT CASE name WHEN 'server_version_num' THEN '130023' ELSE pg_catalog.current_setting(name) END $$",
+                AS $$ SELECT CASE name WHEN 'server_version_num' THEN '130023' ELSE
+                    pg_catalog.current_setting(name) END $$",
         )
         .await?;
     refused(&mut client, &["the server is PostgreSQL 13, and Mailroom needs 14 or newer"]).await?;
@@ -44,7 +48,9 @@ async fn an_old_server_is_one_sentence() -> Result<()> {
 async fn an_extension_in_another_schema_has_to_be_on_the_path() -> Result<()> {
     let database = Database::create()?;
     let mut client = database.connect().await?;
-    client.batch_execute("CREATE SCHEMA extensions; CREATE EXTENSION pgcrypto SCHEMA extensions").await?;
+    client
+        .batch_execute("CREATE SCHEMA extensions; CREATE EXTENSION pgcrypto SCHEMA extensions")
+        .await?;
     refused(
         &mut client,
         &[
@@ -71,13 +77,18 @@ async fn rights_that_are_missing_are_named() -> Result<()> {
         .batch_execute("CREATE ROLE owner; CREATE SCHEMA mail; GRANT USAGE ON SCHEMA mail TO owner")
         .await?;
     client.batch_execute("SET search_path = mail; SET ROLE owner").await?;
-    refused(&mut client, &["role \"owner\"", "GRANT CREATE, USAGE ON SCHEMA mail TO \"owner\""]).await?;
-    client.batch_execute("RESET ROLE; GRANT CREATE ON SCHEMA mail TO owner; SET ROLE owner").await?;
+    refused(&mut client, &["role \"owner\"", "GRANT CREATE, USAGE ON SCHEMA mail TO \"owner\""])
+        .await?;
+    client
+        .batch_execute("RESET ROLE; GRANT CREATE ON SCHEMA mail TO owner; SET ROLE owner")
+        .await?;
     let (name, grant) =
         (database.name(), format!("GRANT CREATE ON DATABASE {} TO \"owner\"", database.name()));
     refused(&mut client, &["role \"owner\" may not create the schema mailroom", &grant]).await?;
     client
-        .batch_execute(&format!("RESET ROLE; GRANT CREATE ON DATABASE {name} TO owner; SET ROLE owner"))
+        .batch_execute(&format!(
+            "RESET ROLE; GRANT CREATE ON DATABASE {name} TO owner; SET ROLE owner"
+        ))
         .await?;
     assert_eq!(up(&mut client, MIGRATIONS).await?, MIGRATIONS.len());
     Ok(())
@@ -89,7 +100,8 @@ async fn with_record_of_a_product(version: i64, more: &str) -> Result<(Database,
     let client = database.connect().await?;
     client
         .batch_execute(&format!(
-            "CREATE TABLE schema_migrations (version bigint NOT NULL PRIMARY KEY, dirty boolean NOT NULL);
+            "CREATE TABLE schema_migrations (version bigint NOT NULL PRIMARY KEY, dirty boolean
+            NOT NULL);
             INSERT INTO schema_migrations VALUES ({version}, false); {more}"
         ))
         .await?;
@@ -99,10 +111,13 @@ async fn with_record_of_a_product(version: i64, more: &str) -> Result<(Database,
 #[tokio::test]
 async fn the_record_of_a_product_is_not_taken_for_ours() -> Result<()> {
     let accounts = "CREATE TABLE accounts (id bigserial PRIMARY KEY, email text)";
-    for (version, more) in [(0, ""), (5, accounts), (newest(), ""), (newest(), accounts), (4711, "")] {
+    for (version, more) in
+        [(0, ""), (5, accounts), (newest(), ""), (newest(), accounts), (4711, "")]
+    {
         let (database, client) = with_record_of_a_product(version, more).await?;
         let before = description(&client).await?;
-        for arguments in [&["up"][..], &["down", "--yes"], &["status"], &["up", "--baseline", "0"]] {
+        for arguments in [&["up"][..], &["down", "--yes"], &["status"], &["up", "--baseline", "0"]]
+        {
             let said = fail(&database, arguments)?;
             assert!(said.contains(&format!("records version {version}")), "{arguments:?}: {said}");
             assert!(said.contains("MAILROOM_MIGRATIONS_TABLE"), "{arguments:?}: {said}");
@@ -117,14 +132,22 @@ async fn a_table_of_its_own_records_the_migrations_beside_a_product() -> Result<
     let name = "mailroom_migrations";
     for table in [name, "tools.mailroom_migrations"] {
         let (database, client) = with_record_of_a_product(7, "CREATE SCHEMA tools").await?;
-        assert!(succeed(&database, &["up", "--migrations-table", table])?.contains("migrations applied"));
-        let recorded = client.query_one(&format!("SELECT version, dirty FROM {table}"), &[]).await?;
+        assert!(
+            succeed(&database, &["up", "--migrations-table", table])?
+                .contains("migrations applied")
+        );
+        let recorded =
+            client.query_one(&format!("SELECT version, dirty FROM {table}"), &[]).await?;
         assert_eq!((recorded.get(0), recorded.get(1)), (newest(), false));
         let mut command = mailroom_migrate(&database, &["status"])?;
         let said = command.env("MAILROOM_MIGRATIONS_TABLE", table).output()?;
-        assert!(String::from_utf8(said.stdout)?.ends_with(&format!("schema public: version {}\n", newest())));
         assert!(
-            succeed(&database, &["--migrations-table", table, "down", "--yes"])?.contains("is taken back")
+            String::from_utf8(said.stdout)?
+                .ends_with(&format!("schema public: version {}\n", newest()))
+        );
+        assert!(
+            succeed(&database, &["--migrations-table", table, "down", "--yes"])?
+                .contains("is taken back")
         );
         assert_eq!(count(&client, "schema_migrations WHERE version = 7 AND NOT dirty").await?, 1);
     }
@@ -138,7 +161,8 @@ async fn a_schema_that_was_loaded_by_hand_beside_a_product_is_taken_over_into_a_
     let client = database.connect().await?;
     client
         .batch_execute(
-            "CREATE TABLE schema_migrations (version bigint NOT NULL PRIMARY KEY, dirty boolean NOT NULL);
+            "CREATE TABLE schema_migrations (version bigint NOT NULL PRIMARY KEY, dirty boolean
+            NOT NULL);
             INSERT INTO schema_migrations VALUES (12, false)",
         )
         .await?;
@@ -170,7 +194,8 @@ async fn an_upgrade_by_a_superuser_leaves_the_owner_what_its_functions_call() ->
         let role = database.name();
         client
             .batch_execute(&format!(
-                "CREATE EXTENSION pgcrypto; CREATE ROLE {role}; GRANT CREATE ON SCHEMA public TO {role};
+                "CREATE EXTENSION pgcrypto; CREATE ROLE {role}; GRANT CREATE
+                ON SCHEMA public TO {role};
                 GRANT CREATE ON DATABASE {role} TO {role}; SET ROLE {role}"
             ))
             .await?;
@@ -182,13 +207,16 @@ async fn an_upgrade_by_a_superuser_leaves_the_owner_what_its_functions_call() ->
             assert_eq!(migrate::up(&mut client, last, &mut |_| {}).await?, 1);
         }
         client
-            .batch_execute("INSERT INTO accounts (email, login) VALUES ('a@b.test', 'a'), ('b@b.test', 'b')")
+            .batch_execute(
+                "INSERT INTO accounts (email, login) VALUES ('a@b.test', 'a'), ('b@b.test', 'b')",
+            )
             .await?;
         // Whoever calls them, they run with the rights of their owners.
         let claimed = client
             .query(
                 "SELECT secrets[1], reason FROM mailroom.claim(
-                    1, ARRAY[gen_random_uuid(), gen_random_uuid()], 1, true, 9, 0, NULL, NULL, 90000, 30, '{1,2}', true
+                    1, ARRAY[gen_random_uuid(), gen_random_uuid()], 1, true, 9, 0, NULL, NULL,
+                        90000, 30, '{1,2}', true
                 )",
                 &[],
             )
@@ -200,7 +228,8 @@ async fn an_upgrade_by_a_superuser_leaves_the_owner_what_its_functions_call() ->
         assert_eq!(verdict.get::<_, &str>(0), "ok", "{done}");
         client
             .batch_execute(
-                "SELECT mailroom.request('a', 'recover'); SELECT * FROM mailroom.status(); SELECT mailroom.retry_all();
+                "SELECT mailroom.request('a', 'recover'); SELECT *
+                FROM mailroom.status(); SELECT mailroom.retry_all();
                 SELECT mailroom.enqueue('notice', 'c@b.test'); DELETE FROM accounts",
             )
             .await?;
@@ -210,14 +239,16 @@ async fn an_upgrade_by_a_superuser_leaves_the_owner_what_its_functions_call() ->
 }
 
 #[tokio::test]
-async fn functions_find_the_base_schema_and_need_no_pgcrypto_wherever_both_are_moved_to() -> Result<()> {
+async fn functions_find_the_base_schema_and_need_no_pgcrypto_wherever_both_are_moved_to()
+-> Result<()> {
     let database = Database::create()?;
     let client = database.connect().await?;
     client.batch_execute("CREATE EXTENSION pgcrypto").await?;
     let database = database.migrate()?;
     client
         .batch_execute(
-            "CREATE SCHEMA elsewhere; ALTER EXTENSION pgcrypto SET SCHEMA elsewhere; ALTER SCHEMA public RENAME TO base;
+            "CREATE SCHEMA elsewhere; ALTER EXTENSION pgcrypto
+            SET SCHEMA elsewhere; ALTER SCHEMA public RENAME TO base;
             CREATE SCHEMA public; SET search_path = base",
         )
         .await?;
@@ -225,11 +256,15 @@ async fn functions_find_the_base_schema_and_need_no_pgcrypto_wherever_both_are_m
     let account = application.register_and_activate("a").await?;
     application.request("a", "password_recovery").await?;
     let token = application.newest_token(account, "password_recovery").await?;
-    let answer = application.redeem(&token.secret, "password_recovery", token.code.as_deref()).await?;
+    let answer =
+        application.redeem(&token.secret, "password_recovery", token.code.as_deref()).await?;
     assert_eq!(answer, Redemption::ok(account));
     // As applications of the base schema do it.
     let by_hand = application.register("b").await?;
-    application.client.batch_execute("UPDATE tokens SET consumed_at = 1 WHERE consumed_at IS NULL").await?;
+    application
+        .client
+        .batch_execute("UPDATE tokens SET consumed_at = 1 WHERE consumed_at IS NULL")
+        .await?;
     application.set_status(by_hand, "suspended").await?;
     application.set_status(by_hand, "active").await?;
     application.client.batch_execute("DELETE FROM accounts").await?;
@@ -238,7 +273,8 @@ async fn functions_find_the_base_schema_and_need_no_pgcrypto_wherever_both_are_m
 }
 
 #[tokio::test]
-async fn a_schema_that_was_made_for_the_owner_does_and_one_of_somebody_else_does_not() -> Result<()> {
+async fn a_schema_that_was_made_for_the_owner_does_and_one_of_somebody_else_does_not() -> Result<()>
+{
     let cluster = Cluster::start()?;
     let database = Database::create_on(&cluster.url("postgres"))?;
     let mut client = database.connect().await?;
@@ -251,7 +287,9 @@ async fn a_schema_that_was_made_for_the_owner_does_and_one_of_somebody_else_does
     let plan = || Plan::without_accounts(Schema::default());
     let error = migrate::up(&mut client, plan(), &mut |_| {}).await.expect_err("of another owner");
     assert!(error.to_string().contains("\"owner\""), "{error}");
-    client.batch_execute("RESET ROLE; ALTER SCHEMA mailroom OWNER TO owner; SET ROLE owner").await?;
+    client
+        .batch_execute("RESET ROLE; ALTER SCHEMA mailroom OWNER TO owner; SET ROLE owner")
+        .await?;
     assert_eq!(migrate::up(&mut client, plan(), &mut |_| {}).await?, plan().migrations.len());
     client.batch_execute("SELECT mailroom.enqueue('invite', 'ada@example.test')").await?;
     Ok(())
@@ -278,7 +316,8 @@ async fn settings_that_change_how_sql_is_read_change_nothing() -> Result<()> {
             )
             .await?;
         let claim = "SELECT mailroom.claim(
-            1, ARRAY[gen_random_uuid()], 2, true, 9, 0, NULL, NULL, 90000, 30, '{1,2,3,4,5,6}', true)";
+            1, ARRAY[gen_random_uuid()], 2, true, 9, 0, NULL, NULL, 90000, 30, '{1,2,3,4,5,6}',
+                true)";
         client.batch_execute(claim).await?;
         assert_eq!(count(&client, "mailroom.queue").await?, 0, "{setting}");
     }

@@ -12,12 +12,15 @@ use tokio_postgres::Client;
 
 use super::{clean, count, down, recorded, succeed, up};
 
-/// All that the schemas consist of, bookkeeping apart: columns, types, defaults, constraints, indexes, triggers,
-/// functions, comments, owners and rights, one line each; and the actions that there are.
+/// All that the schemas consist of, bookkeeping apart: columns, types, defaults, constraints,
+/// indexes, triggers, functions, comments, owners and rights, one line each; and the actions that
+/// there are.
 pub(super) async fn description(client: &Client) -> Result<Vec<String>> {
     let mut rows = client.query(include_str!("description.sql"), &[]).await?;
     if count(client, "pg_class WHERE oid = to_regclass('mailroom.actions')").await? == 1 {
-        rows.extend(client.query("SELECT actions::text FROM mailroom.actions ORDER BY number", &[]).await?);
+        rows.extend(
+            client.query("SELECT actions::text FROM mailroom.actions ORDER BY number", &[]).await?,
+        );
     }
     Ok(rows.iter().map(|row| row.get(0)).collect())
 }
@@ -56,7 +59,8 @@ async fn the_description_of_a_schema_tells_all_sorts_of_differences() -> Result<
         "ALTER FUNCTION mailroom.claim RESET enable_seqscan",
         "COMMENT ON SCHEMA mailroom IS NULL",
         "REVOKE USAGE ON SCHEMA mailroom FROM PUBLIC",
-        "CREATE OR REPLACE VIEW mailroom.adopted_accounts AS SELECT id, email, login, status, NULL::text AS language FROM accounts WHERE id > 0",
+        "CREATE OR REPLACE VIEW mailroom.adopted_accounts AS SELECT id, email, login, status, \
+         NULL::text AS language FROM accounts WHERE id > 0",
         "UPDATE mailroom.actions SET is_retired = true WHERE number = 6",
     ] {
         client.batch_execute(&format!("BEGIN; {change}")).await?;
@@ -75,13 +79,15 @@ fn all_files_of_the_folder_are_embedded() -> Result<()> {
     }
     files.retain(|name| name.starts_with(|first: char| first.is_ascii_digit()));
     let steps = all_steps();
-    let embedded = steps.iter().flat_map(|step| ["up", "down"].map(|way| format!("{step}.{way}.sql")));
+    let embedded =
+        steps.iter().flat_map(|step| ["up", "down"].map(|way| format!("{step}.{way}.sql")));
     assert_eq!(files, embedded.collect());
     assert!(steps.iter().zip(0..).all(|(step, version)| step.version == version));
     Ok(())
 }
 
-/// `mailroom` takes the brackets away, and drops what an interrupted CREATE INDEX CONCURRENTLY has left.
+/// `mailroom` takes the brackets away, and drops what an interrupted CREATE INDEX CONCURRENTLY has
+/// left.
 #[test]
 fn psql_and_golang_migrate_can_execute_every_file() {
     for (step, file) in all_steps().iter().flat_map(|step| [(step, step.up), (step, step.down)]) {
@@ -152,10 +158,12 @@ async fn rows_survive_the_way_down_to_the_base_schema_and_up_again() -> Result<(
     let mut client = database.connect().await?;
     client
         .batch_execute(
-            "INSERT INTO accounts (email, login) SELECT n || '@b.test', n FROM generate_series(1, 100) n;
+            "INSERT INTO accounts (email, login) SELECT n || '@b.test', n
+            FROM generate_series(1, 100) n;
             UPDATE tokens SET consumed_at = extract(epoch FROM now()) WHERE account % 2 = 0;
             UPDATE accounts SET status = 'suspended' WHERE id % 3 = 0;
-            INSERT INTO tokens (account, action, code) SELECT id, 'password_recovery', '00007' FROM accounts;
+            INSERT INTO tokens (account, action, code) SELECT id, 'password_recovery', '00007'
+                FROM accounts;
             UPDATE jobs SET last_seq = 42",
         )
         .await?;
@@ -184,7 +192,8 @@ async fn another_schema_of_the_search_path_is_migrated_all_the_same() -> Result<
     let client = database.connect().await?;
     client
         .batch_execute(&format!(
-            "CREATE EXTENSION pgcrypto SCHEMA public; CREATE SCHEMA \"Mail Room\"; CREATE TABLE public.accounts ();
+            "CREATE EXTENSION pgcrypto SCHEMA public; CREATE SCHEMA \"Mail Room\"; CREATE TABLE
+            public.accounts ();
             ALTER DATABASE {} SET search_path = \"Mail Room\", public",
             database.name()
         ))
@@ -199,7 +208,8 @@ async fn another_schema_of_the_search_path_is_migrated_all_the_same() -> Result<
             UPDATE \"Mail Room\".tokens SET consumed_at = 1",
         )
         .await?;
-    let active = client.query("SELECT FROM \"Mail Room\".accounts WHERE status = 'active'", &[]).await?;
+    let active =
+        client.query("SELECT FROM \"Mail Room\".accounts WHERE status = 'active'", &[]).await?;
     assert_eq!(active.len(), 1);
 
     let mut client = database.connect().await?;
@@ -207,7 +217,8 @@ async fn another_schema_of_the_search_path_is_migrated_all_the_same() -> Result<
         down(&mut client, MIGRATIONS).await?;
     }
     assert_eq!(count(&client, "public.accounts").await?, 0, "a table of somebody else is gone");
-    let left = "SELECT FROM pg_class WHERE relnamespace = '\"Mail Room\"'::regnamespace AND relname <> 'schema_migrations'
+    let left = "SELECT FROM pg_class WHERE relnamespace = '\"Mail Room\"'::regnamespace
+        AND relname <> 'schema_migrations'
         AND relkind = 'r'";
     assert!(client.query(left, &[]).await?.is_empty());
     Ok(())
@@ -217,15 +228,21 @@ async fn another_schema_of_the_search_path_is_migrated_all_the_same() -> Result<
 async fn every_column_and_index_says_what_it_is_for() -> Result<()> {
     let database = Database::migrated()?;
     let client = database.connect().await?;
-    let query = "SELECT attrelid::regclass || '.' || attname AS name, col_description(attrelid, attnum), atttypid::regtype::text
+    let query = "SELECT attrelid::regclass || '.' || attname AS name, col_description(attrelid,
+        attnum), atttypid::regtype::text
         FROM pg_attribute JOIN pg_class ON pg_class.oid = attrelid AND relkind = 'r'
-        WHERE attrelid IN (SELECT oid FROM pg_class WHERE relnamespace IN ('public'::regnamespace, 'mailroom'::regnamespace) AND relname <> 'schema_migrations') AND attnum > 0
+        WHERE attrelid IN (SELECT oid FROM pg_class WHERE relnamespace IN
+            ('public'::regnamespace, 'mailroom'::regnamespace)
+                AND relname <> 'schema_migrations') AND attnum > 0
             AND NOT attisdropped AND attname <> 'id'
         UNION ALL
         SELECT indexrelid::regclass::text,
-            coalesce(obj_description(indexrelid, 'pg_class'), obj_description(pg_constraint.oid, 'pg_constraint')), ''
+            coalesce(obj_description(indexrelid, 'pg_class'), obj_description(pg_constraint.oid,
+                'pg_constraint')), ''
         FROM pg_index LEFT JOIN pg_constraint ON conindid = indexrelid AND contype = 'u'
-        WHERE indrelid IN (SELECT oid FROM pg_class WHERE relnamespace IN ('public'::regnamespace, 'mailroom'::regnamespace) AND relname <> 'schema_migrations') AND NOT indisprimary";
+        WHERE indrelid IN (SELECT oid FROM pg_class WHERE relnamespace IN
+            ('public'::regnamespace, 'mailroom'::regnamespace)
+                AND relname <> 'schema_migrations') AND NOT indisprimary";
     let rows = client.query(query, &[]).await?;
     assert!(rows.len() > 80);
     for row in rows {
@@ -234,7 +251,10 @@ async fn every_column_and_index_says_what_it_is_for() -> Result<()> {
         let comment = comment.unwrap_or_default();
         assert!(!comment.is_empty(), "{name} says nothing");
         if name.ends_with("_at") && type_name == "bigint" {
-            assert!(comment.to_lowercase().contains("seconds since the unix epoch"), "{name}: {comment}");
+            assert!(
+                comment.to_lowercase().contains("seconds since the unix epoch"),
+                "{name}: {comment}"
+            );
         }
     }
     Ok(())

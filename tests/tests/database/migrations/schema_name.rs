@@ -1,4 +1,5 @@
-//! An installation whose schema has another name than `mailroom`, by `--schema` and `MAILROOM_SCHEMA`.
+//! An installation whose schema has another name than `mailroom`, by `--schema` and
+//! `MAILROOM_SCHEMA`.
 
 use std::fs;
 use std::process::Command;
@@ -24,7 +25,10 @@ const WITHOUT_ACCOUNTS: &[&str] = &["up", "--without-accounts", "--schema", "let
 /// A command in an environment with the schema's name.
 fn mailroom(database: &Database, arguments: &[&str]) -> Result<Outcome> {
     let mut command = program::mailroom()?;
-    command.args(arguments).env("MAILROOM_DATABASE_URL", database.url()).env("MAILROOM_SCHEMA", "letters");
+    command
+        .args(arguments)
+        .env("MAILROOM_DATABASE_URL", database.url())
+        .env("MAILROOM_SCHEMA", "letters");
     Ok(Outcome::from(command.output()?))
 }
 
@@ -51,14 +55,20 @@ async fn redeem(client: &Client, item: &Item, action: Action) -> Result<String> 
     let ring = KeyRing::new([key.into()]).ok().context("one key is a ring")?;
     let code = (action == Action::Recover).then_some(item.code.as_str());
     let expected = Expected { action, code: code.map(str::as_bytes), binding: None };
-    let token = UntrustedToken::parse(&item.token)?.verify(&ring, expected, Moment::at(1_700_000_000))?;
+    let token =
+        UntrustedToken::parse(&item.token)?.verify(&ring, expected, Moment::at(1_700_000_000))?;
     let query = "SELECT verdict::text FROM letters.redeem($1, $2, $3)";
     let secret = token.secret().as_bytes().to_vec();
     Ok(client.query_one(query, &[&secret, &action.to_string(), &code]).await?.get(0))
 }
 
 /// Takes everything back; then nothing is left but the record of that.
-async fn takes_all_back(database: &Database, client: &Client, before: &[String], steps: usize) -> Result<()> {
+async fn takes_all_back(
+    database: &Database,
+    client: &Client,
+    before: &[String],
+    steps: usize,
+) -> Result<()> {
     for _ in 0..steps {
         assert!(said(database, &["migrate", "down", "--yes"])?.contains("is taken back"));
     }
@@ -69,7 +79,8 @@ async fn takes_all_back(database: &Database, client: &Client, before: &[String],
 }
 
 #[tokio::test]
-async fn accounts_are_registered_mailed_and_redeemed_and_every_command_finds_its_schema() -> Result<()> {
+async fn accounts_are_registered_mailed_and_redeemed_and_every_command_finds_its_schema()
+-> Result<()> {
     let database = Database::create()?;
     let client = database.connect().await?;
     client.batch_execute("CREATE EXTENSION pgcrypto").await?;
@@ -78,7 +89,10 @@ async fn accounts_are_registered_mailed_and_redeemed_and_every_command_finds_its
     let status = said(&database, &["migrate", "status"])?;
     assert!(status.ends_with(&format!("version {}\n", MIGRATIONS.len() - 1)), "{status}");
     assert_eq!(succeed(&database, UP)?.trim(), "no migration is missing");
-    assert_eq!(said(&database, &["migrate", "bind"])?.trim(), "the queue is sent from this cluster");
+    assert_eq!(
+        said(&database, &["migrate", "bind"])?.trim(),
+        "the queue is sent from this cluster"
+    );
 
     let mut collector = collect(&database)?;
     let lines = collector.lines()?;
@@ -89,9 +103,13 @@ async fn accounts_are_registered_mailed_and_redeemed_and_every_command_finds_its
     client.batch_execute("SELECT letters.request('user1', 'recover')").await?;
     let recovery = lines.next_items(1)?.remove(0);
     assert_eq!(redeem(&client, &recovery, Action::Recover).await?, "ok");
-    wait_for(&client, "SELECT count(*) FROM letters.deliveries WHERE state = 'sent'", 2_i64).await?;
+    wait_for(&client, "SELECT count(*) FROM letters.deliveries WHERE state = 'sent'", 2_i64)
+        .await?;
     let log = collector.stop()?;
-    assert!(!log.contains("WARN") && !log.contains("ERROR") && log.contains("schema=letters"), "{log}");
+    assert!(
+        !log.contains("WARN") && !log.contains("ERROR") && log.contains("schema=letters"),
+        "{log}"
+    );
 
     client
         .batch_execute(
@@ -107,7 +125,10 @@ async fn accounts_are_registered_mailed_and_redeemed_and_every_command_finds_its
     let status: Value = serde_json::from_str(&outcome.stdout)?;
     assert_eq!((outcome.code, &status["dead_letters"]), (Some(1), &Value::from(1)), "{outcome:?}");
     assert_eq!(said(&database, &["retry", "--all-dead"])?, "1 token waits again\n");
-    assert_eq!(said(&database, &["suppress", "add", "ada@example.test"])?, "the address is now suppressed\n");
+    assert_eq!(
+        said(&database, &["suppress", "add", "ada@example.test"])?,
+        "the address is now suppressed\n"
+    );
     assert!(said(&database, &["suppress", "list"])?.contains("ada@example.test"));
     assert_eq!(
         said(&database, &["suppress", "remove", "ada@example.test"])?,
@@ -139,13 +160,19 @@ async fn without_accounts_it_works_and_is_taken_back_too() -> Result<()> {
 
     let mut collector = collect(&database)?;
     let lines = collector.lines()?;
-    client.batch_execute("SELECT letters.enqueue('recover', 'ada@example.test', 'Ada', '7')").await?;
+    client
+        .batch_execute("SELECT letters.enqueue('recover', 'ada@example.test', 'Ada', '7')")
+        .await?;
     let item = lines.next_items(1)?.remove(0);
     assert_eq!(redeem(&client, &item, Action::Recover).await?, "ok");
-    wait_for(&client, "SELECT count(*) FROM letters.deliveries WHERE state = 'sent'", 1_i64).await?;
+    wait_for(&client, "SELECT count(*) FROM letters.deliveries WHERE state = 'sent'", 1_i64)
+        .await?;
     collector.stop()?;
     assert_eq!(said(&database, &["retry", "--all-dead"])?, "0 tokens wait again\n");
-    assert!(said(&database, &["prune", "--older-than", "30d"])?.starts_with("pruned 0 delivery attempts"));
+    assert!(
+        said(&database, &["prune", "--older-than", "30d"])?
+            .starts_with("pruned 0 delivery attempts")
+    );
     assert!(said(&database, &["status"])?.contains("1 token within the last minute"));
     takes_all_back(&database, &client, &before, 6).await
 }
@@ -158,7 +185,11 @@ async fn a_wrong_name_is_refused_with_the_right_one_and_installs_nothing() -> Re
         succeed(&database, up)?;
         let objects = async || -> Result<_> {
             let described = description(&client).await?;
-            Ok((described, count(&client, "pg_class").await?, count(&client, "pg_namespace").await?))
+            Ok((
+                described,
+                count(&client, "pg_class").await?,
+                count(&client, "pg_namespace").await?,
+            ))
         };
         let before = objects().await?;
         for arguments in [
@@ -173,7 +204,9 @@ async fn a_wrong_name_is_refused_with_the_right_one_and_installs_nothing() -> Re
         ] {
             let complaint = fail(&database, arguments)?;
             let advice = "; name that schema by --schema or MAILROOM_SCHEMA\n";
-            assert!(complaint.contains("the database has Mailroom in the schema letters and not in "));
+            assert!(
+                complaint.contains("the database has Mailroom in the schema letters and not in ")
+            );
             assert!(complaint.ends_with(advice), "{complaint}");
         }
         let mut wrong = collector::command(database.url())?;
@@ -182,11 +215,15 @@ async fn a_wrong_name_is_refused_with_the_right_one_and_installs_nothing() -> Re
         assert!(output.status.code() == Some(1) && log.contains("MAILROOM_SCHEMA"), "{log}");
         for arguments in [&["status"][..], &["retry", "--all-dead"], &["migrate", "bind"]] {
             let mut command = program::mailroom()?;
-            let outcome = command.args(arguments).env("MAILROOM_DATABASE_URL", database.url()).output()?;
+            let outcome =
+                command.args(arguments).env("MAILROOM_DATABASE_URL", database.url()).output()?;
             let complaint = String::from_utf8(outcome.stderr)?;
             let words = "no schema of the database has the function mailroom.";
             let code = if arguments[0] == "status" { 3 } else { 1 };
-            assert!(outcome.status.code() == Some(code) && complaint.contains(words), "{complaint}");
+            assert!(
+                outcome.status.code() == Some(code) && complaint.contains(words),
+                "{complaint}"
+            );
             assert!(complaint.contains("the right schema in MAILROOM_SCHEMA"), "{complaint}");
         }
         assert_eq!(objects().await?, before);
@@ -213,9 +250,12 @@ async fn a_schema_with_tables_of_somebody_else_is_refused_and_left_as_it_is() ->
     }
     // Where the tables of accounts would be.
     for (home, up) in [("letters", UP), ("mailroom", &["up"])] {
-        client.batch_execute(&format!("ALTER DATABASE {} SET search_path = {home}", database.name())).await?;
+        client
+            .batch_execute(&format!("ALTER DATABASE {} SET search_path = {home}", database.name()))
+            .await?;
         let complaint = fail(&database, up)?;
-        let words = format!("the schema {home} would have the tables of accounts, too; name another one");
+        let words =
+            format!("the schema {home} would have the tables of accounts, too; name another one");
         assert!(complaint.contains(&words), "{complaint}");
     }
     assert_eq!(description(&client).await?, before);
@@ -278,7 +318,8 @@ fn no_statement_in_a_file_names_the_schema_in_a_way_that_stays() -> Result<()> {
 async fn a_name_that_postgresql_would_quote_is_refused_whatever_its_version() -> Result<()> {
     let database = Database::create()?;
     let client = database.connect().await?;
-    let rows = client.query("SELECT word, quote_ident(word) = word FROM pg_get_keywords()", &[]).await?;
+    let rows =
+        client.query("SELECT word, quote_ident(word) = word FROM pg_get_keywords()", &[]).await?;
     assert!(rows.len() > 400);
     for row in rows {
         let (word, is_plain): (&str, bool) = (row.get(0), row.get(1));
@@ -292,11 +333,24 @@ async fn a_name_that_postgresql_would_quote_is_refused_whatever_its_version() ->
 #[test]
 fn a_name_that_cannot_be_used_is_one_sentence_before_anything_is_done() -> Result<()> {
     let database = Database::create()?;
-    for name in
-        ["Letters", "pg_letters", "public", "accounts", "user", "a b", "a\";DROP", "ä", &"m".repeat(64)]
-    {
+    for name in [
+        "Letters",
+        "pg_letters",
+        "public",
+        "accounts",
+        "user",
+        "a b",
+        "a\";DROP",
+        "ä",
+        &"m".repeat(64),
+    ] {
         let outcome = run(&database, &["up", "--schema", name])?;
-        assert_eq!((outcome.code, outcome.stderr.matches('\n').count()), (Some(2), 1), "{}", outcome.stderr);
+        assert_eq!(
+            (outcome.code, outcome.stderr.matches('\n').count()),
+            (Some(2), 1),
+            "{}",
+            outcome.stderr
+        );
         assert!(outcome.stderr.starts_with("mailroom: --schema is "), "{}", outcome.stderr);
         for command in [
             &["migrate", "up"][..],
@@ -307,7 +361,10 @@ fn a_name_that_cannot_be_used_is_one_sentence_before_anything_is_done() -> Resul
             &["suppress", "list"],
         ] {
             let mut named = program::mailroom()?;
-            named.args(command).env("MAILROOM_DATABASE_URL", database.url()).env("MAILROOM_SCHEMA", name);
+            named
+                .args(command)
+                .env("MAILROOM_DATABASE_URL", database.url())
+                .env("MAILROOM_SCHEMA", name);
             let outcome = Outcome::from(named.env("MAILROOM_SECRET_KEY", KEY).output()?);
             let code = if command[0] == "status" { 3 } else { 2 };
             assert_eq!((outcome.code, &*outcome.stdout), (Some(code), ""), "{}", outcome.stderr);
@@ -318,7 +375,11 @@ fn a_name_that_cannot_be_used_is_one_sentence_before_anything_is_done() -> Resul
     // The flag wins; an empty variable is unset.
     for (variable, flag) in [("Wrong", &["--schema", "letters"][..]), ("", &[])] {
         let mut command = program::mailroom()?;
-        command.args(["migrate"]).args(flag).arg("status").env("MAILROOM_DATABASE_URL", database.url());
+        command
+            .args(["migrate"])
+            .args(flag)
+            .arg("status")
+            .env("MAILROOM_DATABASE_URL", database.url());
         assert_eq!(Outcome::from(command.env("MAILROOM_SCHEMA", variable).output()?).code, Some(0));
     }
     Ok(())
@@ -327,9 +388,14 @@ fn a_name_that_cannot_be_used_is_one_sentence_before_anything_is_done() -> Resul
 #[test]
 fn the_record_of_an_installation_without_accounts_is_no_table_for_one_with_them() -> Result<()> {
     let database = Database::create()?;
-    let outcome = run(&database, &["up", "--schema", "letters", "--migrations-table", "letters.migrations"])?;
+    let outcome =
+        run(&database, &["up", "--schema", "letters", "--migrations-table", "letters.migrations"])?;
     assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(2), ""));
-    assert!(outcome.stderr.starts_with("mailroom: letters.migrations is what"), "{}", outcome.stderr);
+    assert!(
+        outcome.stderr.starts_with("mailroom: letters.migrations is what"),
+        "{}",
+        outcome.stderr
+    );
     Ok(())
 }
 
@@ -354,7 +420,8 @@ async fn an_idle_collector_is_woken_by_each_registration() -> Result<()> {
 mod dumps {
     use super::*;
 
-    /// Everything that `pg_dump` writes but for rows with times, and the marks that differ from one dump to the next.
+    /// Everything that `pg_dump` writes but for rows with times, and the marks that differ from one
+    /// dump to the next.
     fn dump(database: &Database) -> Result<String> {
         let installation = Installation::find(&Wanted::from_environment()?)?;
         let mut command = Command::new(installation.programs.join("pg_dump"));
@@ -362,11 +429,13 @@ mod dumps {
         let output = command.output().context("pg_dump does not start")?;
         ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         let text = String::from_utf8(output.stdout)?;
-        let is_mark = |line: &&str| line.starts_with("\\restrict") || line.starts_with("\\unrestrict");
+        let is_mark =
+            |line: &&str| line.starts_with("\\restrict") || line.starts_with("\\unrestrict");
         Ok(text.lines().filter(|line| !is_mark(line)).collect::<Vec<_>>().join("\n"))
     }
 
-    /// The word stays in the type of a job, in what is hashed and signed with it, and in the program's name.
+    /// The word stays in the type of a job, in what is hashed and signed with it, and in the
+    /// program's name.
     #[tokio::test]
     async fn the_installation_is_the_same_but_for_the_name_which_is_nowhere_in_it() -> Result<()> {
         for up in [&["up"][..], &["up", "--drop-secrets"], &["up", "--without-accounts"]] {
@@ -374,12 +443,14 @@ mod dumps {
             succeed(&usual, up)?;
             said(&named, &[&["migrate"], up].concat())?;
             let client = named.connect().await?;
-            let namespaces = "pg_namespace WHERE nspname !~ '^(pg_|information_schema|public|letters)'";
+            let namespaces =
+                "pg_namespace WHERE nspname !~ '^(pg_|information_schema|public|letters)'";
             assert_eq!(count(&client, namespaces).await?, 0);
             let dumped = dump(&named)?;
             for (place, _) in dumped.match_indices("mailroom") {
                 let (before, after) = (&dumped[..place], &dumped[place + "mailroom".len()..]);
-                let is_word = after.starts_with(['\'', '/', ' ', '\t']) || before.ends_with("ailroom_test_");
+                let is_word =
+                    after.starts_with(['\'', '/', ' ', '\t']) || before.ends_with("ailroom_test_");
                 assert!(
                     is_word && !before.ends_with("SCHEMA "),
                     "{:.200}",

@@ -18,7 +18,8 @@ async fn record_as_golang_migrate(client: &Client, version: i64, dirty: bool) ->
             "CREATE TABLE IF NOT EXISTS \"public\".\"schema_migrations\"
                 (version bigint not null primary key, dirty boolean not null);
             TRUNCATE \"public\".\"schema_migrations\";
-            INSERT INTO \"public\".\"schema_migrations\" (version, dirty) VALUES ({version}, {dirty})"
+            INSERT INTO \"public\".\"schema_migrations\" (version, dirty)
+                VALUES ({version}, {dirty})"
         ))
         .await?;
     Ok(())
@@ -28,10 +29,12 @@ async fn record_as_golang_migrate(client: &Client, version: i64, dirty: bool) ->
 async fn live_through_some_years(client: &Client) -> Result<()> {
     client
         .batch_execute(
-            "INSERT INTO accounts (email, login) SELECT n || '@b.test', n FROM generate_series(1, 200) n;
+            "INSERT INTO accounts (email, login) SELECT n || '@b.test', n
+            FROM generate_series(1, 200) n;
             UPDATE tokens SET consumed_at = extract(epoch FROM now()) WHERE account % 2 = 0;
             UPDATE accounts SET status = 'suspended' WHERE id % 5 = 0;
-            INSERT INTO tokens (account, action) SELECT id, 'password_recovery' FROM accounts WHERE status = 'active';
+            INSERT INTO tokens (account, action) SELECT id, 'password_recovery'
+                FROM accounts WHERE status = 'active';
             INSERT INTO tokens (account, action, code) VALUES (1, 'password_recovery', NULL);
             UPDATE jobs SET last_seq = 150",
         )
@@ -52,7 +55,11 @@ async fn rows(client: &Client) -> Result<Vec<String>> {
     Ok(client.query(query, &[&damaged]).await?.iter().map(|row| row.get(0)).collect())
 }
 
-async fn is_upgraded_in_place(database: &Database, client: &Client, arguments: &[&str]) -> Result<()> {
+async fn is_upgraded_in_place(
+    database: &Database,
+    client: &Client,
+    arguments: &[&str],
+) -> Result<()> {
     live_through_some_years(client).await?;
     let before = rows(client).await?;
     let last = "SELECT code FROM tokens ORDER BY id DESC LIMIT 1";
@@ -160,10 +167,14 @@ async fn only_the_baseline_that_the_schema_looks_like_is_recorded() -> Result<()
     let client = database.connect().await?;
     for version in (0..MIGRATIONS.len()).rev() {
         client.batch_execute("DROP TABLE schema_migrations").await?;
-        let is_tried = |wrong: &usize| *wrong != version && (is_full() || wrong.abs_diff(version) == 1);
+        let is_tried =
+            |wrong: &usize| *wrong != version && (is_full() || wrong.abs_diff(version) == 1);
         for wrong in (0..MIGRATIONS.len()).filter(is_tried) {
             let said = fail(&database, &["up", "--baseline", &wrong.to_string()])?;
-            assert!(said.contains(&format!("run `mailroom migrate up --baseline {version}`")), "{said}");
+            assert!(
+                said.contains(&format!("run `mailroom migrate up --baseline {version}`")),
+                "{said}"
+            );
         }
         assert_eq!(recorded(&client).await?, None);
         record_as_golang_migrate(&client, i64::try_from(version)?, false).await?;
@@ -198,7 +209,8 @@ async fn a_baseline_that_does_not_exist_is_a_usage_error() -> Result<()> {
 async fn a_baseline_of_other_tables_is_refused() -> Result<()> {
     for (change, complaint) in [
         (
-            "ALTER TABLE tokens ALTER COLUMN secret DROP DEFAULT, ALTER COLUMN secret TYPE varchar(64) USING ''",
+            "ALTER TABLE tokens ALTER COLUMN secret DROP DEFAULT, ALTER COLUMN secret TYPE \
+             varchar(64) USING ''",
             "tokens.secret is character varying(64) instead of bytea",
         ),
         ("DROP TABLE jobs", "jobs.job_type is missing instead of job_type"),
@@ -264,7 +276,10 @@ async fn a_table_of_another_tool_with_the_same_name_is_left_alone() -> Result<()
         let before = count(&client, "pg_class").await?;
         for arguments in [&["up"][..], &["down"], &["status"]] {
             let said = fail(&database, arguments)?;
-            assert!(said.contains("schema_migrations in schema public is another tool's"), "{said}");
+            assert!(
+                said.contains("schema_migrations in schema public is another tool's"),
+                "{said}"
+            );
         }
         assert_eq!(count(&client, "pg_class").await?, before);
     }
@@ -316,7 +331,10 @@ async fn times_after_2038_stop_the_way_down_and_stay() -> Result<()> {
     for (version, change) in [
         (5, "UPDATE accounts SET suspended_at = 2147483648"),
         (5, "UPDATE accounts SET created_at = -2147483649"),
-        (4, "INSERT INTO tokens (account, action, expires_at) VALUES (1, 'activation', 2147483648)"),
+        (
+            4,
+            "INSERT INTO tokens (account, action, expires_at) VALUES (1, 'activation', 2147483648)",
+        ),
         (4, "UPDATE tokens SET consumed_at = 253402300799"),
     ] {
         let database = Database::migrated()?;
@@ -326,7 +344,8 @@ async fn times_after_2038_stop_the_way_down_and_stay() -> Result<()> {
         go_down_to(&mut client, version).await?;
         let before = (description(&client).await?, rows(&client).await?);
 
-        let error = down(&mut client, MIGRATIONS).await.expect_err("a time does not fit").to_string();
+        let error =
+            down(&mut client, MIGRATIONS).await.expect_err("a time does not fit").to_string();
         assert!(error.contains("former integer columns"), "{error}");
         assert!(error.contains("2038-01-19"), "{error}");
         assert_eq!((description(&client).await?, rows(&client).await?), before);
@@ -363,13 +382,17 @@ async fn a_role_that_does_not_own_the_tables_cannot_migrate_them() -> Result<()>
     let role = format!("{}_other", database.name());
     client
         .batch_execute(&format!(
-            "CREATE ROLE {role}; GRANT ALL ON ALL TABLES IN SCHEMA public TO {role}; SET ROLE {role}"
+            "CREATE ROLE {role}; GRANT ALL ON ALL TABLES IN SCHEMA public TO {role}; SET ROLE \
+             {role}"
         ))
         .await?;
     let error = up(&mut client, MIGRATIONS).await;
     client.batch_execute(&format!("RESET ROLE; DROP OWNED BY {role}; DROP ROLE {role}")).await?;
     let said = error.expect_err("the role may not").to_string();
-    assert!(said.contains(&format!("the role \"{role}\" does not own accounts, jobs, tokens")), "{said}");
+    assert!(
+        said.contains(&format!("the role \"{role}\" does not own accounts, jobs, tokens")),
+        "{said}"
+    );
     assert_eq!(recorded(&client).await?, Some(clean(0)));
     Ok(())
 }

@@ -18,7 +18,8 @@ use super::{clean, down, recorded, refusal, terminate_migrations, up};
 /// The steps, and the tables that they change.
 const STEPS: [(usize, &str); 2] = [(4, "tokens"), (5, "accounts")];
 
-/// A database at a version with 2,500 accounts and tokens. Whoever changes row 1,500 waits while somebody else locks the table `gate`.
+/// A database at a version with 2,500 accounts and tokens. Whoever changes row 1,500 waits while
+/// somebody else locks the table `gate`.
 async fn at(version: usize) -> Result<(Database, Client)> {
     let database = Database::create()?;
     let mut client = database.connect().await?;
@@ -26,14 +27,20 @@ async fn at(version: usize) -> Result<(Database, Client)> {
     register(&client, 1..=2_500).await?;
     client
         .batch_execute(
-            "UPDATE tokens SET consumed_at = id WHERE id % 3 = 0; UPDATE accounts SET status = 'suspended' WHERE id % 4 = 1;
-            ALTER TABLE tokens ALTER COLUMN expires_at SET DEFAULT extract(epoch FROM now() + interval '1 hour'),
-                ALTER COLUMN consumed_at SET STATISTICS 500, ALTER COLUMN created_at SET (n_distinct = -0.5);
+            "UPDATE tokens SET consumed_at = id WHERE id % 3 = 0; UPDATE accounts
+            SET status = 'suspended' WHERE id % 4 = 1;
+            ALTER TABLE tokens ALTER COLUMN expires_at SET DEFAULT extract(epoch
+                FROM now() + interval '1 hour'),
+                ALTER COLUMN consumed_at SET STATISTICS 500, ALTER COLUMN created_at
+                    SET (n_distinct = -0.5);
             COMMENT ON COLUMN tokens.consumed_at IS 'somebody''s own words';
             CREATE TABLE gate ();
-            CREATE FUNCTION pass_gate() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM FROM gate; RETURN NEW; END $$;
-            CREATE TRIGGER gate BEFORE UPDATE ON tokens FOR EACH ROW WHEN (NEW.id = 1500) EXECUTE FUNCTION pass_gate();
-            CREATE TRIGGER gate BEFORE UPDATE ON accounts FOR EACH ROW WHEN (NEW.id = 1500) EXECUTE FUNCTION pass_gate()",
+            CREATE FUNCTION pass_gate() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM
+                FROM gate; RETURN NEW; END $$;
+            CREATE TRIGGER gate BEFORE UPDATE ON tokens
+                FOR EACH ROW WHEN (NEW.id = 1500) EXECUTE FUNCTION pass_gate();
+            CREATE TRIGGER gate BEFORE UPDATE ON accounts
+                FOR EACH ROW WHEN (NEW.id = 1500) EXECUTE FUNCTION pass_gate()",
         )
         .await?;
     Ok((database, client))
@@ -43,15 +50,19 @@ async fn at(version: usize) -> Result<(Database, Client)> {
 async fn contents(client: &Client) -> Result<Vec<String>> {
     let mut lines = description(client).await?;
     let query = "SELECT attname || attstattarget || attoptions::text FROM pg_attribute
-            WHERE attrelid IN ('tokens'::regclass, 'accounts'::regclass) AND NOT attisdropped AND attnum > 0
+            WHERE attrelid IN ('tokens'::regclass, 'accounts'::regclass) AND NOT attisdropped
+                AND attnum > 0
         UNION ALL SELECT string_agg(tokens::text, ' ' ORDER BY id) FROM tokens
         UNION ALL SELECT string_agg(accounts::text, ' ' ORDER BY id) FROM accounts";
-    lines.extend(client.query(query, &[]).await?.iter().filter_map(|row| row.get::<_, Option<String>>(0)));
+    lines.extend(
+        client.query(query, &[]).await?.iter().filter_map(|row| row.get::<_, Option<String>>(0)),
+    );
     Ok(lines)
 }
 
 async fn type_of(client: &Client, table: &str) -> Result<String> {
-    let query = "SELECT format_type(atttypid, NULL) FROM pg_attribute WHERE attrelid = $1::text::regclass AND attname = 'created_at'";
+    let query = "SELECT format_type(atttypid, NULL) FROM pg_attribute WHERE attrelid = \
+                 $1::text::regclass AND attname = 'created_at'";
     Ok(client.query_one(query, &[&table]).await?.get(0))
 }
 
@@ -69,7 +80,8 @@ async fn go(client: &mut Client, version: usize, way: Way) -> Result<()> {
     Ok(())
 }
 
-/// Takes a step that stops half-way through the rows, and does something then; returns how the step ends.
+/// Takes a step that stops half-way through the rows, and does something then; returns how the step
+/// ends.
 async fn go_and_stop(
     database: &Database,
     version: usize,
@@ -81,17 +93,20 @@ async fn go_and_stop(
     let gate = keeper.transaction().await?;
     gate.batch_execute("LOCK TABLE gate").await?;
     let others = async {
-        let waits = "SELECT EXISTS (SELECT FROM pg_locks WHERE relation = 'gate'::regclass AND NOT granted)";
+        let waits = "SELECT EXISTS (SELECT FROM pg_locks WHERE relation = 'gate'::regclass AND NOT \
+                     granted)";
         wait_for(&observer, waits, true).await?;
         then(&observer).await?;
         Ok(gate.rollback().await?)
     };
-    let (outcome, ()) = try_join!(async { anyhow::Ok(go(&mut migrating, version, way).await) }, others)?;
+    let (outcome, ()) =
+        try_join!(async { anyhow::Ok(go(&mut migrating, version, way).await) }, others)?;
     Ok(outcome)
 }
 
 #[tokio::test]
-async fn one_that_is_killed_is_completed_by_the_same_command_and_taken_back_by_the_other() -> Result<()> {
+async fn one_that_is_killed_is_completed_by_the_same_command_and_taken_back_by_the_other()
+-> Result<()> {
     for (version, table) in STEPS {
         for (killed, next) in
             [(Way::Up, Way::Up), (Way::Up, Way::Down), (Way::Down, Way::Up), (Way::Down, Way::Down)]
@@ -109,8 +124,11 @@ async fn one_that_is_killed_is_completed_by_the_same_command_and_taken_back_by_t
             assert_eq!(client.query_one(&copied, &[]).await?.get::<_, i64>(0), 1_000);
 
             go(&mut client, version, next).await?;
-            let (number, expected) =
-                if next == Way::Up { (version_number, "bigint") } else { (version_number - 1, "integer") };
+            let (number, expected) = if next == Way::Up {
+                (version_number, "bigint")
+            } else {
+                (version_number - 1, "integer")
+            };
             assert_eq!(recorded(&client).await?, Some(clean(number)));
             assert_eq!(type_of(&client, table).await?, expected);
             if killed == next {
@@ -126,25 +144,36 @@ async fn one_that_is_killed_is_completed_by_the_same_command_and_taken_back_by_t
 async fn what_somebody_made_for_a_replaced_column_is_named_and_nothing_changes() -> Result<()> {
     let (database, mut client) = at(3).await?;
     let obstacles = [
-        ("CREATE VIEW waiting AS SELECT id, expires_at FROM tokens", "DROP VIEW waiting", "view waiting"),
-        ("CREATE INDEX by_expiry ON tokens (expires_at)", "DROP INDEX by_expiry", "index by_expiry"),
+        (
+            "CREATE VIEW waiting AS SELECT id, expires_at FROM tokens",
+            "DROP VIEW waiting",
+            "view waiting",
+        ),
+        (
+            "CREATE INDEX by_expiry ON tokens (expires_at)",
+            "DROP INDEX by_expiry",
+            "index by_expiry",
+        ),
         (
             "ALTER TABLE tokens ADD CONSTRAINT later CHECK (expires_at > created_at)",
             "ALTER TABLE tokens DROP CONSTRAINT later",
             "constraint later on table tokens",
         ),
         (
-            "ALTER TABLE tokens ADD COLUMN lifetime integer GENERATED ALWAYS AS (expires_at - created_at) STORED",
+            "ALTER TABLE tokens ADD COLUMN lifetime integer GENERATED ALWAYS AS (expires_at - \
+             created_at) STORED",
             "ALTER TABLE tokens DROP COLUMN lifetime",
             "column lifetime of table tokens",
         ),
         (
-            "CREATE TRIGGER watch AFTER UPDATE OF consumed_at ON tokens FOR EACH ROW EXECUTE FUNCTION pass_gate()",
+            "CREATE TRIGGER watch AFTER UPDATE OF consumed_at ON tokens FOR EACH ROW EXECUTE \
+             FUNCTION pass_gate()",
             "DROP TRIGGER watch ON tokens",
             "trigger watch on table tokens",
         ),
         (
-            "CREATE TRIGGER \"~~last\" BEFORE INSERT ON tokens FOR EACH ROW EXECUTE FUNCTION pass_gate()",
+            "CREATE TRIGGER \"~~last\" BEFORE INSERT ON tokens FOR EACH ROW EXECUTE FUNCTION \
+             pass_gate()",
             "DROP TRIGGER \"~~last\" ON tokens",
             "trigger ~~last on table tokens, which fires after ~copy_token_epochs",
         ),
@@ -179,7 +208,8 @@ async fn what_somebody_made_for_a_replaced_column_is_named_and_nothing_changes()
     // One that comes while rows are copied.
     let (grant, revoke, name) = obstacles[obstacles.len() - 1];
     let outcome =
-        go_and_stop(&database, 4, Way::Up, async |other| Ok(other.batch_execute(grant).await?)).await?;
+        go_and_stop(&database, 4, Way::Up, async |other| Ok(other.batch_execute(grant).await?))
+            .await?;
     let error = outcome.expect_err("somebody granted a privilege").to_string();
     assert!(error.contains(name), "{error}");
     assert_eq!(type_of(&client, "tokens").await?, "integer");
@@ -204,7 +234,8 @@ async fn a_time_that_does_not_fit_is_refused_as_soon_as_the_way_down_has_begun()
         go(&mut client, version, Way::Up).await?;
         client.batch_execute(&write).await?;
         let before = contents(&client).await?;
-        let error = go(&mut client, version, Way::Down).await.expect_err("a time does not fit").to_string();
+        let error =
+            go(&mut client, version, Way::Down).await.expect_err("a time does not fit").to_string();
         assert!(error.contains(&format!("rows of {table} with a time outside")), "{error}");
         assert_eq!(contents(&client).await?, before);
     }
@@ -253,8 +284,9 @@ async fn writers_and_a_collector_of_the_cursor_lose_nothing_and_see_no_error() -
     };
     let suspending = async {
         let client = database.connect().await?;
-        let update =
-            client.prepare("UPDATE accounts SET status = $1::text::account_status WHERE id = $2").await?;
+        let update = client
+            .prepare("UPDATE accounts SET status = $1::text::account_status WHERE id = $2")
+            .await?;
         let mut last = 0_i64;
         for round in (1..).take_while(|_| !is_over.get()) {
             last = 4 * (round % 625) + 1;
@@ -265,8 +297,9 @@ async fn writers_and_a_collector_of_the_cursor_lose_nothing_and_see_no_error() -
     };
     let counting = async {
         let client = database.connect().await?;
-        let count =
-            client.prepare("SELECT count(consumed_at) FROM tokens WHERE expires_at > created_at").await?;
+        let count = client
+            .prepare("SELECT count(consumed_at) FROM tokens WHERE expires_at > created_at")
+            .await?;
         let mut consumed: i64 = 0;
         while !is_over.get() {
             let now = client.query_one(&count, &[]).await?.get(0);
@@ -300,8 +333,9 @@ async fn writers_and_a_collector_of_the_cursor_lose_nothing_and_see_no_error() -
     let sent: Vec<_> = lines.rest()?.into_iter().map(|item| item.login).collect();
     let distinct: BTreeSet<_> = sent.iter().collect();
     assert_eq!(distinct.len(), sent.len(), "a token was sent twice");
-    let missing =
-        (2_501..=registered).map(|number| format!("user{number}")).find(|login| !distinct.contains(login));
+    let missing = (2_501..=registered)
+        .map(|number| format!("user{number}"))
+        .find(|login| !distinct.contains(login));
     assert_eq!(missing, None);
     Ok(())
 }

@@ -26,9 +26,12 @@ fn go_down(database: &Database, steps: usize) -> Result<()> {
 
 /// Enqueues, claims and redeems.
 async fn works(client: &Client) -> Result<()> {
-    client.batch_execute("SELECT mailroom.enqueue('invite', 'a@example.test', subject_id => '7')").await?;
+    client
+        .batch_execute("SELECT mailroom.enqueue('invite', 'a@example.test', subject_id => '7')")
+        .await?;
     let claim = "SELECT secrets[1], convert_from(emails[1], 'UTF8') FROM mailroom.claim(
-        1, ARRAY[gen_random_uuid()], 1, true, 9, 0, NULL, NULL, 90000, 30, '{1,2,3,4,5,6}', true) WHERE batch IS NOT NULL";
+        1, ARRAY[gen_random_uuid()], 1, true, 9, 0, NULL, NULL, 90000, 30, '{1,2,3,4,5,6}', true)
+            WHERE batch IS NOT NULL";
     let row = client.query_one(claim, &[]).await?;
     let (secret, email): (Vec<u8>, &str) = (row.get(0), row.get(1));
     assert_eq!(email, "a@example.test");
@@ -39,8 +42,8 @@ async fn works(client: &Client) -> Result<()> {
 }
 
 #[tokio::test]
-async fn an_empty_database_gets_the_schema_mailroom_and_nothing_else_and_loses_all_of_it_again() -> Result<()>
-{
+async fn an_empty_database_gets_the_schema_mailroom_and_nothing_else_and_loses_all_of_it_again()
+-> Result<()> {
     let database = Database::create()?;
     let client = database.connect().await?;
     let before = description(&client).await?;
@@ -51,7 +54,10 @@ async fn an_empty_database_gets_the_schema_mailroom_and_nothing_else_and_loses_a
         assert!(status.ends_with("schema mailroom: version 16\n"), "{status}");
         works(&client).await?;
         let elsewhere = "pg_class WHERE relnamespace = 'public'::regnamespace";
-        assert_eq!((count(&client, elsewhere).await?, count(&client, "pg_extension").await?), (0, 1));
+        assert_eq!(
+            (count(&client, elsewhere).await?, count(&client, "pg_extension").await?),
+            (0, 1)
+        );
         go_down(&database, 6)?;
         assert_eq!(description(&client).await?, before);
         assert_eq!(succeed(&database, &["down"])?.trim(), "no migration is applied");
@@ -67,7 +73,9 @@ async fn tables_of_a_product_are_neither_read_nor_changed_whatever_their_names()
     let before = description(&client).await?;
     assert_eq!(succeed(&database, UP)?.trim(), "6 migrations applied");
     let installed = description(&client).await?;
-    assert!(before.iter().filter(|line| line.contains("public.")).all(|line| installed.contains(line)));
+    assert!(
+        before.iter().filter(|line| line.contains("public.")).all(|line| installed.contains(line))
+    );
     works(&client).await?;
     go_down(&database, 6)?;
     assert_eq!(description(&client).await?, before);
@@ -80,7 +88,9 @@ async fn the_right_to_create_schemas_is_all_that_a_role_needs() -> Result<()> {
     let cluster = Cluster::start()?;
     let database = Database::create_on(&cluster.url("postgres"))?;
     let client = database.connect().await?;
-    client.batch_execute("CREATE ROLE product LOGIN; REVOKE ALL ON SCHEMA public FROM PUBLIC").await?;
+    client
+        .batch_execute("CREATE ROLE product LOGIN; REVOKE ALL ON SCHEMA public FROM PUBLIC")
+        .await?;
     let url = database.url().replacen("postgres@", "product@", 1);
     let migrate = || -> Result<_> {
         let mut command = super::mailroom_migrate(&database, UP)?;
@@ -98,9 +108,10 @@ async fn the_right_to_create_schemas_is_all_that_a_role_needs() -> Result<()> {
 #[tokio::test]
 async fn what_an_application_has_put_into_the_schema_outlives_it() -> Result<()> {
     for (up, steps) in [(UP, 6), (&["up"][..], MIGRATIONS.len())] {
-        for object in
-            ["TABLE mailroom.own ()", "FUNCTION mailroom.own() RETURNS integer LANGUAGE sql RETURN 1"]
-        {
+        for object in [
+            "TABLE mailroom.own ()",
+            "FUNCTION mailroom.own() RETURNS integer LANGUAGE sql RETURN 1",
+        ] {
             let database = Database::create()?;
             let client = database.connect().await?;
             succeed(&database, up)?;
@@ -109,7 +120,10 @@ async fn what_an_application_has_put_into_the_schema_outlives_it() -> Result<()>
             let kind = object.split(' ').next().unwrap_or_default();
             let parentheses = if kind == "FUNCTION" { "()" } else { "" };
             client.batch_execute(&format!("DROP {kind} mailroom.own{parentheses}")).await?;
-            assert_eq!(count(&client, "pg_class WHERE relnamespace = to_regnamespace('mailroom')").await?, 0);
+            assert_eq!(
+                count(&client, "pg_class WHERE relnamespace = to_regnamespace('mailroom')").await?,
+                0
+            );
             succeed(&database, up)?;
         }
     }
@@ -129,9 +143,14 @@ async fn a_database_with_one_kind_of_installation_is_refused_the_other() -> Resu
     let client = database.connect().await?;
     succeed(&database, UP)?;
     let before = description(&client).await?;
-    for arguments in [&["up"][..], &["up", "--baseline", "0"], &["up", "--migrations-table", "other"]] {
+    for arguments in
+        [&["up"][..], &["up", "--baseline", "0"], &["up", "--migrations-table", "other"]]
+    {
         let said = fail(&database, arguments)?;
-        assert!(said.contains("run `mailroom migrate up --without-accounts`"), "{arguments:?}: {said}");
+        assert!(
+            said.contains("run `mailroom migrate up --without-accounts`"),
+            "{arguments:?}: {said}"
+        );
     }
     // A part of it is as much of a kind as all of it.
     go_down(&database, 5)?;

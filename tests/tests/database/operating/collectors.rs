@@ -22,22 +22,31 @@ async fn on_a_site_with_three_mails_an_outage_of_the_mail_server_is_seen() -> Re
     let database = Database::migrated()?;
     let client = database.connect().await?;
     register(&client, 1..=3).await?;
-    client.batch_execute("UPDATE mailroom.queue SET due_at = now() - interval '70 seconds'").await?;
+    client
+        .batch_execute("UPDATE mailroom.queue SET due_at = now() - interval '70 seconds'")
+        .await?;
     let collector = Collector::start(
         collector::command(database.url())?
             .args(["--lease", "60s", "--batch-timeout", "0"])
             .args(["--sender", UNAVAILABLE]),
     )?;
     // Each of them was tried twice and was given another time.
-    let tried =
-        "SELECT bool_and(attempts >= 2 AND put_off_at IS NOT NULL) AND count(*) = 3 FROM mailroom.queue";
+    let tried = "SELECT bool_and(attempts >= 2 AND put_off_at IS NOT NULL) AND count(*) = 3 FROM \
+                 mailroom.queue";
     wait_for(&client, tried, true).await?;
     let outage = "SELECT count(*) FROM mailroom.collectors WHERE state IN ('open', 'half_open')";
     wait_for(&client, outage, 1_i64).await?;
     for _ in 0..20 {
         let (code, status) = status(&database)?;
-        assert_eq!((code, &status["alarms"][0]), (Some(1), &json!("queue.oldest_due_ms")), "{status}");
-        assert!(status["queue"]["oldest_due_ms"].as_i64().is_some_and(|oldest| oldest >= 70_000), "{status}");
+        assert_eq!(
+            (code, &status["alarms"][0]),
+            (Some(1), &json!("queue.oldest_due_ms")),
+            "{status}"
+        );
+        assert!(
+            status["queue"]["oldest_due_ms"].as_i64().is_some_and(|oldest| oldest >= 70_000),
+            "{status}"
+        );
     }
     let (_, shown) = status(&database)?;
     assert_eq!(shown["collectors"]["alive"], 1);
@@ -46,7 +55,8 @@ async fn on_a_site_with_three_mails_an_outage_of_the_mail_server_is_seen() -> Re
     assert!(shown["collectors"]["unavailable_ms"].is_i64(), "{shown}");
     let text = run(&database, &["status"])?.output;
     assert!(
-        text.contains(": the sender has been unavailable since 20") && text.contains(": 421 closed\n"),
+        text.contains(": the sender has been unavailable since 20")
+            && text.contains(": 421 closed\n"),
         "{text}"
     );
     collector.stop()?;
@@ -69,7 +79,9 @@ async fn a_sender_that_fails_or_does_not_answer_is_seen_and_one_that_works_or_ha
         ("sh -c 'read line'", true, "failing"),
     ] {
         client
-            .batch_execute("DELETE FROM mailroom.queue; DELETE FROM mailroom.leases; DELETE FROM accounts")
+            .batch_execute(
+                "DELETE FROM mailroom.queue; DELETE FROM mailroom.leases; DELETE FROM accounts",
+            )
             .await?;
         if has_work {
             register(&client, 1..=1).await?;
@@ -80,14 +92,23 @@ async fn a_sender_that_fails_or_does_not_answer_is_seen_and_one_that_works_or_ha
         wait_for(&client, &seen, 1_i64).await?;
         let (_, status) = status(&database)?;
         let is_unavailable = !["new", "ready"].contains(&state);
-        assert_eq!(status["collectors"]["unavailable_ms"].is_i64(), is_unavailable, "{sender}: {status}");
+        assert_eq!(
+            status["collectors"]["unavailable_ms"].is_i64(),
+            is_unavailable,
+            "{sender}: {status}"
+        );
         collector.stop()?;
-        assert_eq!(client.query_one(&seen, &[]).await?.get::<_, i64>(0), 0, "it has ended in order");
+        assert_eq!(
+            client.query_one(&seen, &[]).await?.get::<_, i64>(0),
+            0,
+            "it has ended in order"
+        );
     }
     Ok(())
 }
 
-/// Host, when it was started and seen last (in seconds ago), the state of its sender and since when.
+/// Host, when it was started and seen last (in seconds ago), the state of its sender and since
+/// when.
 type Row = (&'static str, i32, i32, &'static str, i32);
 
 #[tokio::test]
@@ -107,7 +128,11 @@ async fn collectors_that_are_missed_and_senders_that_are_unavailable_are_alarms(
         (&[ready, lost, ("c", 60, 5, "new", 60)], &["collectors.lost"], 1),
         // Forgotten, unless it was the last one.
         (&[ready, ("b", 9_000, 3_700, "ready", 8_000)], &[], 0),
-        (&[("b", 900_000, 370_000, "ready", 800_000)], &["collectors.lost", "collectors.all_lost"], 2),
+        (
+            &[("b", 900_000, 370_000, "ready", 800_000)],
+            &["collectors.lost", "collectors.all_lost"],
+            2,
+        ),
         (&[state("open", 20)], &[], 0),
         (&[state("open", 40)], &["collectors.unavailable_ms"], 1),
         (&[state("half_open", 310)], &["collectors.unavailable_ms"], 2),
@@ -122,8 +147,10 @@ async fn collectors_that_are_missed_and_senders_that_are_unavailable_are_alarms(
         client.batch_execute("DELETE FROM mailroom.collectors").await?;
         for (number, (host, started, seen, state, since)) in rows.iter().enumerate() {
             let insert = format!(
-                "INSERT INTO mailroom.collectors (holder, name, started_at, seen_at, state, state_since)
-                VALUES ({number}, '{host} process {number}', now() - interval '{started} s', now() - interval '{seen} s',
+                "INSERT INTO mailroom.collectors (holder, name, started_at, seen_at, state,
+                state_since)
+                VALUES ({number}, '{host} process {number}', now() - interval '{started} s',
+                    now() - interval '{seen} s',
                     '{state}', now() - interval '{since} s')"
             );
             client.batch_execute(&insert).await?;
@@ -135,7 +162,8 @@ async fn collectors_that_are_missed_and_senders_that_are_unavailable_are_alarms(
 }
 
 #[tokio::test]
-async fn one_line_for_monitors_has_the_state_the_alarms_and_the_figures_with_their_bounds() -> Result<()> {
+async fn one_line_for_monitors_has_the_state_the_alarms_and_the_figures_with_their_bounds()
+-> Result<()> {
     let database = Database::migrated()?;
     let client = database.connect().await?;
     let said = run(&database, &["status", "--nagios"])?.success()?;
@@ -145,23 +173,37 @@ async fn one_line_for_monitors_has_the_state_the_alarms_and_the_figures_with_the
     );
     client
         .batch_execute(
-            "INSERT INTO mailroom.queue (token, due_at, priority, secret) VALUES (1, now() - interval '70 s', 1, 'a');
-            INSERT INTO mailroom.delivery_log (tokens, happened_at, attempt, outcome) VALUES ('{2}', now(), 0, 'expired')",
+            "INSERT INTO mailroom.queue (token, due_at, priority, secret)
+            VALUES (1, now() - interval '70 s', 1, 'a');
+            INSERT INTO mailroom.delivery_log (tokens, happened_at, attempt, outcome)
+                VALUES ('{2}', now(), 0, 'expired')",
         )
         .await?;
     let said = run(&database, &["status", "--nagios", "--max-dead", "7"])?;
     assert_eq!((said.code, said.output.lines().count()), (Some(2), 1), "{}", said.output);
     let (text, figures) = said.output.split_once(" | ").expect("figures follow a bar");
-    assert_eq!(text, "MAILROOM CRITICAL: queue.oldest_due 70 s (warning), expired.last_hour 1 (critical)");
-    for figure in ["dead_letters=0;7; ", "expired.last_hour=1;;0 ", "queue.depth=1 ", "collectors.alive=0\n"]
+    assert_eq!(
+        text,
+        "MAILROOM CRITICAL: queue.oldest_due 70 s (warning), expired.last_hour 1 (critical)"
+    );
+    for figure in
+        ["dead_letters=0;7; ", "expired.last_hour=1;;0 ", "queue.depth=1 ", "collectors.alive=0\n"]
     {
         assert!(figures.contains(figure), "{figure:?} is not in {figures}");
     }
     let mut command = super::command("postgresql://127.0.0.1:1/x", &["status", "--nagios"])?;
     command.env("PGCONNECT_TIMEOUT", "5");
     let said = super::said(command)?;
-    assert!(said.code == Some(3) && said.output.starts_with("MAILROOM UNKNOWN: "), "{}", said.output);
+    assert!(
+        said.code == Some(3) && said.output.starts_with("MAILROOM UNKNOWN: "),
+        "{}",
+        said.output
+    );
     let said = run(&database, &["status", "--nagios", "--yaml"])?;
-    assert!(said.code == Some(3) && said.output.starts_with("MAILROOM UNKNOWN: "), "{}", said.output);
+    assert!(
+        said.code == Some(3) && said.output.starts_with("MAILROOM UNKNOWN: "),
+        "{}",
+        said.output
+    );
     Ok(())
 }

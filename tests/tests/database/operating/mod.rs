@@ -1,4 +1,5 @@
-//! What an operator does with the queue of deliveries: looks at it, puts dead letters back, prunes the log.
+//! What an operator does with the queue of deliveries: looks at it, puts dead letters back, prunes
+//! the log.
 
 mod collectors;
 mod discarding;
@@ -27,7 +28,13 @@ struct Said {
 impl Said {
     /// The output of a command that must succeed.
     fn success(self) -> Result<String> {
-        anyhow::ensure!(self.code == Some(0), "ended with {:?}: {}{}", self.code, self.output, self.errors);
+        anyhow::ensure!(
+            self.code == Some(0),
+            "ended with {:?}: {}{}",
+            self.code,
+            self.output,
+            self.errors
+        );
         Ok(self.output)
     }
 }
@@ -60,8 +67,10 @@ async fn give_up(client: &Client, people: i32) -> Result<()> {
     mailroom_tests::rows::register(client, 1..=people).await?;
     client
         .batch_execute(
-            "INSERT INTO mailroom.dead_letters (token, died_at, expires_at, attempts, failures, priority, secret, code, reason)
-                SELECT token, now() - interval '1 hour', expires_at, 8, 8, priority, secret, code, 'no such mailbox'
+            "INSERT INTO mailroom.dead_letters (token, died_at, expires_at, attempts, failures,
+                priority, secret, code, reason)
+                SELECT token, now() - interval '1 hour', expires_at, 8, 8, priority, secret,
+                    code, 'no such mailbox'
                 FROM mailroom.queue JOIN mailroom.issued_tokens ON id = token;
             DELETE FROM mailroom.queue",
         )

@@ -15,10 +15,13 @@ const OLD: &str = "mailroom.delivery_attempts WHERE happened_at < now() - interv
 /// A log of many steps: every other row is old.
 async fn write_log(client: &Client, rows: i32) -> Result<()> {
     let insert = "INSERT INTO mailroom.delivery_log (tokens, happened_at, attempt, outcome)
-        SELECT ARRAY[n], now() - interval '1 day' * (n % 2 * 40 + 1), 1, 'sent' FROM generate_series(1, $1::int) AS n";
+        SELECT ARRAY[n], now() - interval '1 day' * (n % 2 * 40 + 1), 1, 'sent'
+            FROM generate_series(1, $1::int) AS n";
     client.execute(insert, &[&rows]).await?;
     client
-        .batch_execute("UPDATE mailroom.installation SET log_complete_since = now() - interval '1 year'")
+        .batch_execute(
+            "UPDATE mailroom.installation SET log_complete_since = now() - interval '1 year'",
+        )
         .await?;
     Ok(())
 }
@@ -37,7 +40,8 @@ async fn what_is_old_goes_and_the_rest_stays() -> Result<()> {
         (count(&client, OLD).await?, count(&client, "mailroom.delivery_attempts").await?),
         (0, 30_000)
     );
-    let since = "SELECT log_complete_since BETWEEN now() - interval '31 days' AND now() - interval '30 days' FROM mailroom.installation";
+    let since = "SELECT log_complete_since BETWEEN now() - interval '31 days' AND now() - interval \
+                 '30 days' FROM mailroom.installation";
     assert!(client.query_one(since, &[]).await?.get::<_, bool>(0));
     // What took the place of pruned rows is found, too.
     client.batch_execute("VACUUM mailroom.delivery_log").await?;
@@ -48,7 +52,10 @@ async fn what_is_old_goes_and_the_rest_stays() -> Result<()> {
         "pruned 10000 delivery attempts, 0 dead letters and 0 expired tokens, all older than 30d\n"
     );
     let said = run(&database, &["prune", "--older-than", "30d"])?.success()?;
-    assert_eq!(said, "pruned 0 delivery attempts, 0 dead letters and 0 expired tokens, all older than 30d\n");
+    assert_eq!(
+        said,
+        "pruned 0 delivery attempts, 0 dead letters and 0 expired tokens, all older than 30d\n"
+    );
     Ok(())
 }
 
@@ -60,19 +67,27 @@ async fn dead_tokens_go_once_nobody_could_use_them() -> Result<()> {
     client
         .batch_execute(
             "INSERT INTO tokens (account, action, expires_at)
-                SELECT 1, 'password_recovery', extract(epoch FROM now()) + years FROM (VALUES (-1), (31536000)) AS v (years);
-            INSERT INTO mailroom.dead_letters (token, died_at, expires_at, attempts, failures, priority, secret, code, reason)
-                SELECT token, now() - interval '40 days', expires_at, 8, 8, priority, secret, code, ''
+                SELECT 1, 'password_recovery', extract(epoch FROM now()) + years
+                    FROM (VALUES (-1), (31536000)) AS v (years);
+            INSERT INTO mailroom.dead_letters (token, died_at, expires_at, attempts, failures,
+                priority, secret, code, reason)
+                SELECT token, now() - interval '40 days', expires_at, 8, 8, priority, secret,
+                    code, ''
                 FROM mailroom.queue JOIN mailroom.issued_tokens ON id = token;
-            INSERT INTO mailroom.dead_letters (token, died_at, expires_at, attempts, failures, priority, reason)
-                VALUES (1000, now() - interval '40 days', 0, 8, 8, 1, ''), (1001, now(), 0, 8, 8, 1, '');
+            INSERT INTO mailroom.dead_letters (token, died_at, expires_at, attempts, failures,
+                priority, reason)
+                VALUES (1000, now() - interval '40 days', 0, 8, 8, 1, ''), (1001, now(), 0, 8, 8,
+                    1, '');
             UPDATE tokens SET consumed_at = extract(epoch FROM now()) WHERE id = 1;
             DELETE FROM accounts WHERE id = 2",
         )
         .await?;
     // Used, deleted with its account, expired, never there.
     let said = run(&database, &["prune", "--older-than", "30d"])?.success()?;
-    assert_eq!(said, "pruned 0 delivery attempts, 4 dead letters and 0 expired tokens, all older than 30d\n");
+    assert_eq!(
+        said,
+        "pruned 0 delivery attempts, 4 dead letters and 0 expired tokens, all older than 30d\n"
+    );
     let left: Vec<i64> = client
         .query("SELECT token FROM mailroom.dead_letters ORDER BY token", &[])
         .await?
@@ -91,10 +106,13 @@ async fn steps_are_small_and_what_is_done_is_done() -> Result<()> {
     // Somebody has a row of the last step.
     let other = database.connect().await?;
     other
-        .batch_execute("BEGIN; SELECT FROM mailroom.delivery_log WHERE tokens = '{59999}' FOR UPDATE")
+        .batch_execute(
+            "BEGIN; SELECT FROM mailroom.delivery_log WHERE tokens = '{59999}' FOR UPDATE",
+        )
         .await?;
-    let mut pruning =
-        command(database.url(), &["prune", "--older-than", "30d"])?.stdout(Stdio::null()).spawn()?;
+    let mut pruning = command(database.url(), &["prune", "--older-than", "30d"])?
+        .stdout(Stdio::null())
+        .spawn()?;
     wait_for(&client, &format!("SELECT count(*) BETWEEN 1 AND 15000 FROM {OLD}"), true).await?;
     // Nobody waits meanwhile.
     client.batch_execute("SET lock_timeout = '1s'").await?;
@@ -139,7 +157,8 @@ async fn no_other_role_can_keep_anybody_from_pruning() -> Result<()> {
     let client = database.connect().await?;
     let role = database.name();
     client.batch_execute(&format!("CREATE ROLE {role}; SET ROLE {role}")).await?;
-    let lock = client.batch_execute("BEGIN; LOCK TABLE mailroom.prune_lock IN ACCESS SHARE MODE").await;
+    let lock =
+        client.batch_execute("BEGIN; LOCK TABLE mailroom.prune_lock IN ACCESS SHARE MODE").await;
     let error = lock.expect_err("it may not lock it");
     assert_eq!(error.code(), Some(&tokio_postgres::error::SqlState::INSUFFICIENT_PRIVILEGE));
     client.batch_execute(&format!("ROLLBACK; RESET ROLE; DROP ROLE {role}")).await?;
@@ -154,7 +173,8 @@ async fn each_function_is_named_that_a_role_may_not_execute() -> Result<()> {
     client.batch_execute(&format!("CREATE ROLE {role} LOGIN")).await?;
     let url = database.url().replacen("postgres@", &format!("{role}@"), 1);
     let said = super::said(command(&url, &["prune", "--older-than", "30d"])?)?;
-    for function in ["prune_attempts", "prune_dead_letters", "prune_tokens", "prune_account_tokens"] {
+    for function in ["prune_attempts", "prune_dead_letters", "prune_tokens", "prune_account_tokens"]
+    {
         assert!(said.errors.contains(&format!("mailroom.{function}")), "{}", said.errors);
     }
     client.batch_execute(&format!("DROP ROLE {role}")).await?;
@@ -193,7 +213,8 @@ async fn a_collector_that_may_not_prune_says_so_and_collects() -> Result<()> {
     client
         .batch_execute(&format!(
             "CREATE ROLE {role} LOGIN;
-            GRANT EXECUTE ON FUNCTION mailroom.settle, mailroom.release, mailroom.claim, mailroom.heartbeat, mailroom.sweep,
+            GRANT EXECUTE ON FUNCTION mailroom.settle, mailroom.release, mailroom.claim,
+                mailroom.heartbeat, mailroom.sweep,
                 mailroom.peek, mailroom.list_actions TO {role}"
         ))
         .await?;

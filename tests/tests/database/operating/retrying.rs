@@ -17,11 +17,14 @@ async fn named_tokens_go_out_again_with_all_their_attempts() -> Result<()> {
     assert_eq!(run(&database, &["retry", "5"])?.success()?, "1 token waits again\n");
     assert_eq!(count(&client, "mailroom.dead_letters").await?, 2);
     assert_eq!(
-        count(&client, "mailroom.queue WHERE failures = 0 AND attempts = 8 AND due_at <= now()").await?,
+        count(&client, "mailroom.queue WHERE failures = 0 AND attempts = 8 AND due_at <= now()")
+            .await?,
         3
     );
-    let mut collector = Collector::start(collector::command(database.url())?.args(["--batch-timeout", "0"]))?;
-    let came: BTreeSet<_> = collector.lines()?.next_items(3)?.into_iter().map(|item| item.login).collect();
+    let mut collector =
+        Collector::start(collector::command(database.url())?.args(["--batch-timeout", "0"]))?;
+    let came: BTreeSet<_> =
+        collector.lines()?.next_items(3)?.into_iter().map(|item| item.login).collect();
     assert_eq!(came, ["user2", "user4", "user5"].map(str::to_owned).into());
     collector.stop()?;
     Ok(())
@@ -71,12 +74,16 @@ async fn an_account_whose_dead_letter_has_expired_gets_a_new_token() -> Result<(
     client.batch_execute("UPDATE tokens SET consumed_at = 1 WHERE id = 2").await?;
     client.batch_execute("UPDATE mailroom.issued_tokens SET expires_at = 1").await?;
     assert_eq!(run(&database, &["retry", "--all-dead"])?.success()?, "2 tokens wait again\n");
-    let mut collector = Collector::start(collector::command(database.url())?.args(["--batch-timeout", "0"]))?;
+    let mut collector =
+        Collector::start(collector::command(database.url())?.args(["--batch-timeout", "0"]))?;
     let lines = collector.lines()?;
     assert_eq!(lines.next_items(1)?[0].login, "user1");
     lines.expect_none(Duration::from_secs(1))?;
     collector.stop()?;
-    assert_eq!(count(&client, "tokens WHERE id > 2 AND account = 1 AND consumed_at IS NULL").await?, 1);
+    assert_eq!(
+        count(&client, "tokens WHERE id > 2 AND account = 1 AND consumed_at IS NULL").await?,
+        1
+    );
     Ok(())
 }
 
@@ -86,7 +93,8 @@ async fn two_operators_at_once_put_each_token_back_once() -> Result<()> {
     let database = Database::migrated()?;
     let client = database.connect().await?;
     give_up(&client, i32::try_from(DEAD)?).await?;
-    let mut collector = Collector::start(collector::command(database.url())?.args(["--batch-timeout", "0"]))?;
+    let mut collector =
+        Collector::start(collector::command(database.url())?.args(["--batch-timeout", "0"]))?;
     let lines = collector.lines()?;
     collector.wait_until_it_collects()?;
     let mut operators = Vec::new();
@@ -114,11 +122,14 @@ async fn two_operators_at_once_put_each_token_back_once() -> Result<()> {
 }
 
 #[tokio::test]
-async fn what_may_have_been_delivered_is_put_back_only_on_demand_and_the_command_says_so() -> Result<()> {
+async fn what_may_have_been_delivered_is_put_back_only_on_demand_and_the_command_says_so()
+-> Result<()> {
     let database = Database::migrated()?;
     let client = database.connect().await?;
     give_up(&client, 4).await?;
-    client.execute("UPDATE mailroom.dead_letters SET doubts = 3 WHERE token IN (2, 3)", &[]).await?;
+    client
+        .execute("UPDATE mailroom.dead_letters SET doubts = 3 WHERE token IN (2, 3)", &[])
+        .await?;
     assert_eq!(run(&database, &["retry", "--all-dead"])?.success()?, "2 tokens wait again\n");
     assert_eq!(count(&client, "mailroom.dead_letters WHERE is_in_doubt").await?, 2);
     let said = run(&database, &["retry", "2"])?;

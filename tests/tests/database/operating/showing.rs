@@ -8,20 +8,27 @@ use super::run;
 /// Something of everything.
 const SCENE: &str = "
     UPDATE mailroom.queue SET due_at = now() - interval '90 seconds' WHERE token = 1;
-    UPDATE mailroom.queue SET due_at = now() + interval '1 hour', attempts = 1, failures = 1 WHERE token IN (2, 3);
+    UPDATE mailroom.queue SET due_at = now() + interval '1 hour', attempts = 1, failures = 1
+        WHERE token IN (2, 3);
     INSERT INTO tokens (account, action) VALUES (4, 'password_recovery');
     DELETE FROM mailroom.queue WHERE token BETWEEN 5 AND 10;
-    INSERT INTO mailroom.leases (batch, holder, claimed_at, renewed_at, ends_at, due_at, tokens, attempts, failures, priorities, secrets, codes) VALUES
-        (gen_random_uuid(), 7, now() - interval '6 minutes', now() - interval '2 minutes', now() - interval '1 minute', now(),
+    INSERT INTO mailroom.leases (batch, holder, claimed_at, renewed_at, ends_at, due_at, tokens,
+        attempts, failures, priorities, secrets, codes) VALUES
+        (gen_random_uuid(), 7, now() - interval '6 minutes', now() - interval '2 minutes', now()
+            - interval '1 minute', now(),
             '{5,6}', '{1,1}', '{0,0}', '{1,1}', '{a,b}', '{NULL,NULL}'),
-        (gen_random_uuid(), 8, now(), now(), now() + interval '1 minute', now(), '{7}', '{1}', '{0}', '{1}', '{a}', '{NULL}');
+        (gen_random_uuid(), 8, now(), now(), now() + interval '1 minute', now(), '{7}', '{1}',
+            '{0}', '{1}', '{a}', '{NULL}');
     INSERT INTO mailroom.queue (token, due_at, put_off_at, deferrals, priority, secret)
         VALUES (8, now() + interval '1 minute', now(), 3, 1, 'a');
-    INSERT INTO mailroom.dead_letters (token, died_at, expires_at, attempts, failures, priority, reason)
+    INSERT INTO mailroom.dead_letters (token, died_at, expires_at, attempts, failures, priority,
+        reason)
         VALUES (9, now(), extract(epoch FROM now()) + 600, 8, 8, 1, 'no such mailbox');
     INSERT INTO mailroom.delivery_log (tokens, happened_at, attempt, outcome) VALUES
-        ('{10}', now() - interval '2 hours', 0, 'expired'), ('{1000}', now(), 0, 'expired'), ('{1001}', now(), 1, 'sent'),
-        ('{1002}', now() - interval '30 minutes', 1, 'sent'), ('{1003}', now() - interval '61 minutes', 1, 'sent')";
+        ('{10}', now() - interval '2 hours', 0, 'expired'), ('{1000}', now(), 0, 'expired'),
+            ('{1001}', now(), 1, 'sent'),
+        ('{1002}', now() - interval '30 minutes', 1, 'sent'), ('{1003}', now() - interval
+            '61 minutes', 1, 'sent')";
 
 #[tokio::test]
 async fn an_empty_queue_is_all_zeros() -> Result<()> {
@@ -31,9 +38,13 @@ async fn an_empty_queue_is_all_zeros() -> Result<()> {
         status["queue"],
         json!({ "depth": 0, "first_due": 0, "second_due": 0, "later": 0, "oldest_due_ms": null })
     );
-    assert_eq!(status["leases"], json!({ "batches": 0, "tokens": 0, "lapsed": 0, "oldest_ms": null }));
+    assert_eq!(
+        status["leases"],
+        json!({ "batches": 0, "tokens": 0, "lapsed": 0, "oldest_ms": null })
+    );
     assert_eq!(status["expired"], json!({ "logged": 0, "last_hour": 0 }));
-    let [deferred, dead, suppressed] = ["deferred", "dead_letters", "suppressed"].map(|field| &status[field]);
+    let [deferred, dead, suppressed] =
+        ["deferred", "dead_letters", "suppressed"].map(|field| &status[field]);
     assert_eq!([deferred, dead, suppressed], [0; 3].map(|n| json!(n)).each_ref());
     let text = run(&database, &["status"])?.success()?;
     assert!(text.starts_with("waiting   0 tokens\n"), "{text}");
@@ -49,8 +60,13 @@ async fn depth_age_leases_dead_and_expired_are_shown() -> Result<()> {
 
     let said = run(&database, &["status", "--json"])?;
     let status: Value = serde_json::from_str(&said.output)?;
-    let alarms =
-        ["queue.oldest_due_ms", "leases.oldest_ms", "leases.lapsed", "dead.last_hour", "expired.last_hour"];
+    let alarms = [
+        "queue.oldest_due_ms",
+        "leases.oldest_ms",
+        "leases.lapsed",
+        "dead.last_hour",
+        "expired.last_hour",
+    ];
     assert_eq!((said.code, &status["alarms"]), (Some(2), &json!(alarms)));
     assert_eq!(
         [&status["levels"]["leases.lapsed"], &status["levels"]["expired.last_hour"]],
@@ -92,44 +108,52 @@ async fn depth_age_leases_dead_and_expired_are_shown() -> Result<()> {
 
 #[tokio::test]
 #[allow(clippy::too_many_lines, reason = "a row for each alarm")]
-async fn each_alarm_of_the_documents_ends_status_with_its_level_and_nothing_else_does() -> Result<()> {
+async fn each_alarm_of_the_documents_ends_status_with_its_level_and_nothing_else_does() -> Result<()>
+{
     let database = Database::migrated()?;
     let client = database.connect().await?;
     let lease = |claimed: &str, ends: &str| {
         format!(
-            "INSERT INTO mailroom.leases (batch, holder, claimed_at, renewed_at, ends_at, due_at, tokens, attempts, failures, \
-             priorities, secrets, codes) VALUES (gen_random_uuid(), 7, now() - interval '{claimed}', now(), now() + interval '{ends}', \
-             now(), '{{1}}', '{{1}}', '{{0}}', '{{1}}', '{{a}}', '{{NULL}}')"
+            "INSERT INTO mailroom.leases (batch, holder, claimed_at, renewed_at, ends_at, due_at, \
+             tokens, attempts, failures, priorities, secrets, codes) VALUES (gen_random_uuid(), 7, \
+             now() - interval '{claimed}', now(), now() + interval '{ends}', now(), '{{1}}', \
+             '{{1}}', '{{0}}', '{{1}}', '{{a}}', '{{NULL}}')"
         )
     };
     let due = |since: &str| {
         format!(
-            "INSERT INTO mailroom.queue (token, due_at, priority, secret) VALUES (1, now() - interval '{since}', 1, 'a')"
+            "INSERT INTO mailroom.queue (token, due_at, priority, secret) VALUES (1, now() - \
+             interval '{since}', 1, 'a')"
         )
     };
     let logged = |outcome: &str, since: &str| {
         format!(
-            "INSERT INTO mailroom.delivery_log (tokens, happened_at, attempt, outcome) VALUES (ARRAY[1], now() - interval '{since}', 0, '{outcome}')"
+            "INSERT INTO mailroom.delivery_log (tokens, happened_at, attempt, outcome) VALUES \
+             (ARRAY[1], now() - interval '{since}', 0, '{outcome}')"
         )
     };
     let died = |since: &str| {
         format!(
-            "INSERT INTO mailroom.dead_letters (token, died_at, expires_at, attempts, failures, priority, reason)
+            "INSERT INTO mailroom.dead_letters (token, died_at, expires_at, attempts, failures,
+                priority, reason)
                 VALUES (1, now() - interval '{since}', 0, 8, 8, 1, 'no')"
         )
     };
-    let suppressed = died("0").replace("reason)", "reason, is_suppressed)").replace("'no')", "'no', true)");
-    let waits =
-        "INSERT INTO mailroom.queue (token, due_at, put_off_at, attempts, priority, secret, waits_since)
+    let suppressed =
+        died("0").replace("reason)", "reason, is_suppressed)").replace("'no')", "'no', true)");
+    let waits = "INSERT INTO mailroom.queue (token, due_at, put_off_at, attempts, priority, secret,
+        waits_since)
         VALUES (1, now() + interval '5 seconds', now(), 3, 1, 'a', now() - interval '70 seconds')";
     let in_doubt = |since: &str| {
         format!(
-            "INSERT INTO mailroom.queue (token, due_at, attempts, doubts, priority, secret, waits_since)
+            "INSERT INTO mailroom.queue (token, due_at, attempts, doubts, priority, secret,
+                waits_since)
                 VALUES (1, now() + interval '1 minute', 1, 1, 1, 'a', now() - interval '{since}')"
         )
     };
-    let maybe_delivered =
-        |since: &str| died(since).replace("reason)", "reason, doubts)").replace("'no')", "'no', 3)");
+    let maybe_delivered = |since: &str| {
+        died(since).replace("reason)", "reason, doubts)").replace("'no')", "'no', 3)")
+    };
     let tried = lease("1 second", "1 minute");
     let again = tried
         .replace("codes)", "codes, waits_since)")
@@ -155,7 +179,10 @@ async fn each_alarm_of_the_documents_ends_status_with_its_level_and_nothing_else
         (in_doubt("9 minutes"), None),
         (in_doubt("11 minutes"), warning("in_doubt.oldest_ms")),
         (doubtful, warning("in_doubt.oldest_ms")),
-        (maybe_delivered("59 minutes"), Some((vec!["in_doubt.dead_last_hour", "dead.last_hour"], 1))),
+        (
+            maybe_delivered("59 minutes"),
+            Some((vec!["in_doubt.dead_last_hour", "dead.last_hour"], 1)),
+        ),
         (maybe_delivered("61 minutes"), None),
         (died("59 minutes"), warning("dead.last_hour")),
         (died("61 minutes"), None),
@@ -165,7 +192,10 @@ async fn each_alarm_of_the_documents_ends_status_with_its_level_and_nothing_else
         (logged("sent", "1 minute"), None),
     ] {
         client
-            .batch_execute("DELETE FROM mailroom.queue; DELETE FROM mailroom.leases; DELETE FROM mailroom.dead_letters; DELETE FROM mailroom.delivery_log")
+            .batch_execute(
+                "DELETE FROM mailroom.queue; DELETE FROM mailroom.leases; DELETE FROM \
+                            mailroom.dead_letters; DELETE FROM mailroom.delivery_log",
+            )
             .await?;
         client.batch_execute(&scene).await?;
         let said = run(&database, &["status", "--json"])?;
@@ -209,11 +239,15 @@ async fn the_sent_of_an_hour_are_counted_without_reading_the_log_of_a_month() ->
     client
         .batch_execute(
             "INSERT INTO mailroom.delivery_log (tokens, happened_at, attempt, outcome)
-                SELECT ARRAY[n], now() - n * interval '10 seconds', 1, 'sent' FROM generate_series(250000, 1, -1) AS n;
+                SELECT ARRAY[n], now() - n * interval '10 seconds', 1, 'sent'
+                    FROM generate_series(250000, 1, -1) AS n;
             ANALYZE mailroom.delivery_log",
         )
         .await?;
-    let query = concat!("EXPLAIN (COSTS OFF)\n", include_str!("../../../../collector/src/commands/sent.sql"));
+    let query = concat!(
+        "EXPLAIN (COSTS OFF)\n",
+        include_str!("../../../../collector/src/commands/sent.sql")
+    );
     let plan = client.query(query, &[]).await?;
     let plan: Vec<String> = plan.iter().map(|line| line.get(0)).collect();
     let plan = plan.join("\n");

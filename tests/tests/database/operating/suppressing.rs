@@ -19,16 +19,20 @@ async fn an_operator_suppresses_an_address_sees_it_and_lifts_it() -> Result<()> 
         "the address was already suppressed\n"
     );
     client
-        .batch_execute("SELECT mailroom.suppress('b@x.test', 'bounce', 'ses', '5.1.1 b@x.test unknown')")
+        .batch_execute(
+            "SELECT mailroom.suppress('b@x.test', 'bounce', 'ses', '5.1.1 b@x.test unknown')",
+        )
         .await?;
     client
         .batch_execute(
-            "UPDATE mailroom.suppressions SET suppressed_at = '2026-11-23 08:00+02' WHERE reason = 'bounce'",
+            "UPDATE mailroom.suppressions SET suppressed_at = '2026-11-23 08:00+02' WHERE reason = \
+             'bounce'",
         )
         .await?;
     let listed = run(&database, &["suppress", "list"])?.success()?;
     assert!(
-        listed.starts_with("2026-11-23T06:00:00Z  b@x.test  bounce (ses)  5.1.1 [address] unknown\n"),
+        listed
+            .starts_with("2026-11-23T06:00:00Z  b@x.test  bounce (ses)  5.1.1 [address] unknown\n"),
         "{listed}"
     );
     assert!(listed.ends_with("  user1@x.test  manual\n"), "{listed}");
@@ -36,10 +40,11 @@ async fn an_operator_suppresses_an_address_sees_it_and_lifts_it() -> Result<()> 
     let first: Value = serde_json::from_str(listed.lines().next().unwrap_or_default())?;
     assert_eq!((&first["address"], &first["reason"]), (&"b@x.test".into(), &"bounce".into()));
 
-    let register =
-        "INSERT INTO accounts (email, login) VALUES ('user1@x.test', 'one'), ('user2@x.test', 'two')";
+    let register = "INSERT INTO accounts (email, login) VALUES ('user1@x.test', 'one'), \
+                    ('user2@x.test', 'two')";
     client.batch_execute(register).await?;
-    let mut collector = Collector::start(collector::command(database.url())?.args(["--batch-timeout", "0"]))?;
+    let mut collector =
+        Collector::start(collector::command(database.url())?.args(["--batch-timeout", "0"]))?;
     let lines = collector.lines()?;
     assert_eq!(lines.next_items(1)?[0].login, "two");
     assert_eq!(count(&client, "mailroom.dead_letters WHERE reason LIKE '%(manual)'").await?, 1);
@@ -49,7 +54,9 @@ async fn an_operator_suppresses_an_address_sees_it_and_lifts_it() -> Result<()> 
     assert_eq!(counts, [&json!(0), &json!(1), &json!([])]);
     let text = run(&database, &["status"])?.success()?;
     assert!(
-        text.contains("dead      0 tokens, 0 of them within the last hour; 1 to suppressed addresses\n"),
+        text.contains(
+            "dead      0 tokens, 0 of them within the last hour; 1 to suppressed addresses\n"
+        ),
         "{text}"
     );
     assert_eq!(
@@ -59,7 +66,10 @@ async fn an_operator_suppresses_an_address_sees_it_and_lifts_it() -> Result<()> 
     run(&database, &["retry", "--all-dead"])?.success()?;
     assert_eq!(lines.next_items(1)?[0].login, "one");
     let log = collector.stop()?;
-    assert!(log.contains("given up because their address is suppressed") && !log.contains("user1"), "{log}");
+    assert!(
+        log.contains("given up because their address is suppressed") && !log.contains("user1"),
+        "{log}"
+    );
     Ok(())
 }
 

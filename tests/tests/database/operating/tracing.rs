@@ -13,7 +13,8 @@ async fn the_story_of_a_mail_is_told_by_its_id_and_its_address() -> Result<()> {
     client
         .batch_execute(
             "SELECT mailroom.enqueue('invite', 'Ada@X.test');
-            SELECT mailroom.claim(1, ARRAY[gen_random_uuid()], 10, true, 10, 0, NULL, NULL, 90000, 30, '{4}', true);
+            SELECT mailroom.claim(1, ARRAY[gen_random_uuid()], 10, true, 10, 0, NULL, NULL,
+                90000, 30, '{4}', true);
             SELECT mailroom.settle(
                 ARRAY[batch], '{}', '{}', '{}', '{}', '{}', 3, 1000, 30,
                 ARRAY[batch], tokens, ARRAY['ses'], ARRAY['0102-x'], ARRAY['200 accepted']
@@ -44,12 +45,14 @@ async fn the_story_of_a_mail_is_told_by_its_id_and_its_address() -> Result<()> {
     // A right of its own.
     let role = "CREATE ROLE support LOGIN";
     client.batch_execute(role).await?;
-    let mut command = super::command(&database.url().replace("//postgres@", "//support@"), &["trace", "1"])?;
+    let mut command =
+        super::command(&database.url().replace("//postgres@", "//support@"), &["trace", "1"])?;
     let told = said(std::mem::replace(&mut command, std::process::Command::new("true")))?;
     let granted = "GRANT EXECUTE ON FUNCTION mailroom.trace";
     assert_eq!((told.code, told.errors.contains(granted)), (Some(1), true), "{}", told.errors);
     client.batch_execute(&format!("{granted} TO support")).await?;
-    let command = super::command(&database.url().replace("//postgres@", "//support@"), &["trace", "1"])?;
+    let command =
+        super::command(&database.url().replace("//postgres@", "//support@"), &["trace", "1"])?;
     assert_eq!(said(command)?.success()?.lines().count(), 3);
     client.batch_execute("DROP OWNED BY support; DROP ROLE support").await?;
     Ok(())

@@ -51,7 +51,10 @@ async fn nonsense_is_refused_in_one_sentence_and_changes_nothing() -> Result<()>
         (&["discard", "0"], ID),
         (&["discard", "1", "--all-dead"], "cannot be given together with"),
         (&["discard", "1", "--older-than", "1d"], "cannot be given together with"),
-        (&["discard", "--all-dead", "--older-than", "-1d"], "a whole number with the unit m, h or d"),
+        (
+            &["discard", "--all-dead", "--older-than", "-1d"],
+            "a whole number with the unit m, h or d",
+        ),
         (&["status", "--json", "--nagios"], "cannot be given together with"),
         (&["status", "--max-dead", "-1"], "a whole number from 0"),
         (&["status", "--yaml"], "is not known to this command"),
@@ -72,7 +75,11 @@ async fn a_database_without_the_queue_is_told_to_be_migrated() -> Result<()> {
         for arguments in COMMANDS {
             let said = run(&database, arguments)?;
             assert_eq!(said.code, failure(arguments, false), "{arguments:?}");
-            assert!(said.errors.contains("run `mailroom migrate up`"), "{arguments:?}: {}", said.errors);
+            assert!(
+                said.errors.contains("run `mailroom migrate up`"),
+                "{arguments:?}: {}",
+                said.errors
+            );
         }
     }
     Ok(())
@@ -96,7 +103,8 @@ async fn a_role_needs_its_function_and_no_table() -> Result<()> {
         assert!(said.errors.contains(grant), "{}", said.errors);
     }
     // As the documents say it, and as they said it when the log could not be read.
-    let document = std::fs::read_to_string(mailroom_tests::tools::workspace().join("docs/OPERATIONS.md"))?;
+    let document =
+        std::fs::read_to_string(mailroom_tests::tools::workspace().join("docs/OPERATIONS.md"))?;
     let grants: Vec<_> = document.lines().filter(|line| line.ends_with(" TO operator;")).collect();
     assert_eq!(grants.len(), 3, "{grants:?}");
     let (first, second) = (grants[..2].concat(), grants[2].to_owned());
@@ -134,7 +142,8 @@ fn without_a_usable_database_url_the_commands_are_used_wrongly() -> Result<()> {
         let misspelt = super::said(misspelt)?.errors;
         assert!(
             misspelt.contains(
-                "MAILROOM_DATABASE_URI is set, which is no setting; did you mean MAILROOM_DATABASE_URL?"
+                "MAILROOM_DATABASE_URI is set, which is no setting; did you mean \
+                 MAILROOM_DATABASE_URL?"
             ),
             "{misspelt}"
         );

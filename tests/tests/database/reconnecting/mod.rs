@@ -50,8 +50,9 @@ async fn a_server_that_is_away_costs_nothing() -> Result<()> {
     let mut cluster = Cluster::start()?;
     let database = Database::create_on(&cluster.url("postgres"))?.load_base_schema()?;
     // A batch of less than ten waits for others, long enough for the server to go away meanwhile.
-    let mut collector =
-        Collector::start(collector::on_base_schema(database.url())?.args(["--batch-timeout", "1m"]))?;
+    let mut collector = Collector::start(
+        collector::on_base_schema(database.url())?.args(["--batch-timeout", "1m"]),
+    )?;
     let lines = collector.lines()?;
     // Longer than any answer is waited for, then as short as a restart can be.
     for (round, (how, seconds)) in (0..).zip([(Shutdown::Immediate, 12), (Shutdown::Fast, 0)]) {
@@ -73,8 +74,8 @@ async fn a_server_that_is_away_costs_nothing() -> Result<()> {
     }
     lines.expect_none(Duration::from_secs(1))?;
     let log = collector.stop()?;
-    // Said when it begins and when it ends, and once in between with the reason that replaced the first one; not at every
-    // attempt.
+    // Said when it begins and when it ends, and once in between with the reason that replaced the
+    // first one; not at every attempt.
     for activity in ["collecting", "listening"] {
         let logged = |text: &str| log.matches(&format!("{text}{activity}")).count();
         assert_eq!(logged("WARN not "), 2, "{log}");
@@ -122,7 +123,8 @@ async fn sessions_that_are_ended_again_and_again_lose_and_repeat_nothing() -> Re
 }
 
 #[tokio::test]
-async fn tokens_announced_while_nobody_listened_are_found_when_listening_begins_again() -> Result<()> {
+async fn tokens_announced_while_nobody_listened_are_found_when_listening_begins_again() -> Result<()>
+{
     let database = Database::with_base_schema()?;
     let client = database.connect().await?;
     let mut command = eager(database.url())?;
@@ -132,7 +134,8 @@ async fn tokens_announced_while_nobody_listened_are_found_when_listening_begins_
     collector.wait_for_log("listening on", 1)?;
     for number in 1..=3 {
         let query = "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity
-            WHERE application_name = 'mailroom collect (listener)' AND datname = current_database()";
+            WHERE application_name = 'mailroom collect (listener)'
+                AND datname = current_database()";
         client.execute(query, &[]).await?;
         register(&client, number..=number).await?;
         assert_eq!(next_logins(&lines, 1)?, logins(number..=number));
@@ -163,11 +166,13 @@ async fn connections_that_fall_silent_are_replaced() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_queue_connection_that_falls_silent_is_replaced_within_ten_seconds_at_any_moment() -> Result<()> {
+async fn a_queue_connection_that_falls_silent_is_replaced_within_ten_seconds_at_any_moment()
+-> Result<()> {
     let cluster = Cluster::builder().tcp().start()?;
     let database = Database::create_on(&cluster.url("postgres"))?.migrate()?;
     let proxy = Proxy::start(cluster.port())?;
-    // What it asks of the queue comes at any moments, and not from its connection that listens, which it has not.
+    // What it asks of the queue comes at any moments, and not from its connection that listens,
+    // which it has not.
     let mut command = collector::command(&proxy.url(database.name()))?;
     let collector = Collector::start(command.args(["--wake", "poll", "--poll-interval", "3s"]))?;
     collector.wait_until_it_collects()?;
@@ -175,8 +180,12 @@ async fn a_queue_connection_that_falls_silent_is_replaced_within_ten_seconds_at_
         sleep(Duration::from_millis(2_500) + Duration::from_millis(1_100) * round);
         let start = Stopwatch::start();
         proxy.silence();
-        collector.wait_for_log("this collector has the queue `deliveries` again", usize::try_from(round)?)?;
-        // Nine seconds, the pause before connecting, and what a busy machine takes; the kernel gives up after minutes.
+        collector.wait_for_log(
+            "this collector has the queue `deliveries` again",
+            usize::try_from(round)?,
+        )?;
+        // Nine seconds, the pause before connecting, and what a busy machine takes; the kernel
+        // gives up after minutes.
         assert!(start.elapsed() < Duration::from_secs(60), "round {round}: {:?}", start.elapsed());
         println!("replaced after {:?}", start.elapsed());
     }
@@ -192,9 +201,11 @@ async fn a_stop_while_the_database_stalls_takes_no_longer_than_any_other() -> Re
     register(&client, 1..=40).await?;
     let proxy = Proxy::start(cluster.port())?;
     let mut command = collector::command(&proxy.url(database.name()))?;
-    let mut collector = Collector::start(command.args(["--batch-timeout", "0", "--prefetch", "4"]))?;
+    let mut collector =
+        Collector::start(command.args(["--batch-timeout", "0", "--prefetch", "4"]))?;
     let mut output = collector.output()?;
-    let unread = |wanted: u64| wait_until(|| ioctl_fionread(&output).is_ok_and(|unread| unread >= wanted));
+    let unread =
+        |wanted: u64| wait_until(|| ioctl_fionread(&output).is_ok_and(|unread| unread >= wanted));
     unread(3_000)?;
     proxy.stall();
     // The settlement of this line, and whatever is asked then, gets no answer.
@@ -252,7 +263,8 @@ async fn what_the_reader_took_while_the_database_was_away_is_recorded_afterwards
     let mut collector = Collector::start(&mut eager(database.url())?)?;
     let mut output = collector.output()?;
     let first = collector::read_one_line(&mut output)?;
-    // What is not in the pipe when the database goes away is cancelled; logins of one digit make a line shorter.
+    // What is not in the pipe when the database goes away is cancelled; logins of one digit make a
+    // line shorter.
     let others = 3 * (first.len() as u64 - 100);
     wait_until(|| ioctl_fionread(&output).is_ok_and(|unread| unread >= others))?;
     cluster.stop(Shutdown::Fast)?;

@@ -50,7 +50,10 @@ async fn partial_answers_add_up_and_each_token_gets_its_verdict() -> Result<()> 
         &batch,
         "\"dead\":[{\"id\":4,\"reason\":\"550\\u0000 <ada@example.test>:\\nno such user\"}]",
     )?;
-    sender.answer(&batch, "\"ok\":[5],\"retry\":[{\"id\":2,\"after_ms\":100,\"reason\":\"451 busy\"}]")?;
+    sender.answer(
+        &batch,
+        "\"ok\":[5],\"retry\":[{\"id\":2,\"after_ms\":100,\"reason\":\"451 busy\"}]",
+    )?;
     tokio::time::sleep(Duration::from_millis(300)).await;
     // One of them has no verdict.
     assert_eq!(state(&client, 3).await?, "leased");
@@ -65,8 +68,8 @@ async fn partial_answers_add_up_and_each_token_gets_its_verdict() -> Result<()> 
     let log = collector.stop()?;
     assert!(
         log.contains(
-            "tokens are given up and get no mail: token 4: 550 [address] no such user (after 1 attempt) count=1 ids=[4] \
-             attempts=1 put_back=\"mailroom retry 4\""
+            "tokens are given up and get no mail: token 4: 550 [address] no such user (after 1 \
+             attempt) count=1 ids=[4] attempts=1 put_back=\"mailroom retry 4\""
         ),
         "{log}"
     );
@@ -112,7 +115,10 @@ async fn invalid_answers_are_ignored_and_logged_and_change_no_verdict() -> Resul
     collector.wait_for_log("is ignored: it is longer than 1000000 bytes", 1)?;
     assert_eq!(state(&client, 3).await?, "leased");
     // Two verdicts in one answer: the one that loses no mail counts.
-    sender.answer(&batch, "\"ok\":[3],\"dead\":[{\"id\":3}],\"retry\":[{\"id\":3,\"after_ms\":3600000}]")?;
+    sender.answer(
+        &batch,
+        "\"ok\":[3],\"dead\":[{\"id\":3}],\"retry\":[{\"id\":3,\"after_ms\":3600000}]",
+    )?;
     wait_for_state(&client, &[3], "queued").await?;
     assert_eq!([state(&client, 1).await?, state(&client, 2).await?], ["sent", "sent"]);
     let log = collector.stop()?;
@@ -138,7 +144,10 @@ async fn a_batch_that_is_forgotten_while_others_are_answered_is_tried_again() ->
     let other = sender.next_batch()?;
     assert_eq!(other.ids(), [22]);
     sender.answer(&other, "\"ok\":\"all\"")?;
-    collector.wait_for_log("the sender has forgotten batches; their tokens are tried again count=1", 1)?;
+    collector.wait_for_log(
+        "the sender has forgotten batches; their tokens are tried again count=1",
+        1,
+    )?;
     sender.answer(&forgotten, "\"dead\":[]")?;
     collector.wait_for_log("its batch was not waited for any longer", 1)?;
     // Each after a pause of its own.
@@ -158,7 +167,8 @@ async fn a_batch_that_is_forgotten_while_others_are_answered_is_tried_again() ->
 }
 
 #[tokio::test]
-async fn dead_letters_are_logged_once_also_if_the_response_to_the_settlement_is_lost() -> Result<()> {
+async fn dead_letters_are_logged_once_also_if_the_response_to_the_settlement_is_lost() -> Result<()>
+{
     let cluster = Cluster::builder().tcp().start()?;
     let database = Database::create_on(&cluster.url("postgres"))?.migrate()?;
     let client = database.connect().await?;

@@ -19,7 +19,8 @@ async fn number(client: &Client, query: &str) -> Result<i64> {
 
 /// Waits until the only token waits with so many doubts, and lets its pause be over.
 async fn end_pause(client: &Client, doubts: i64) -> Result<()> {
-    let end = "UPDATE mailroom.queue SET due_at = now(), put_off_at = NULL WHERE doubts = $1::bigint";
+    let end =
+        "UPDATE mailroom.queue SET due_at = now(), put_off_at = NULL WHERE doubts = $1::bigint";
     for _ in 0..6_000 {
         if client.execute(end, &[&doubts]).await? == 1 {
             return Ok(());
@@ -30,7 +31,8 @@ async fn end_pause(client: &Client, doubts: i64) -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_sender_that_leaves_a_mail_in_doubt_is_told_how_often_and_gets_it_three_times() -> Result<()> {
+async fn a_sender_that_leaves_a_mail_in_doubt_is_told_how_often_and_gets_it_three_times()
+-> Result<()> {
     let database = Database::migrated()?;
     let client = database.connect().await?;
     let mut sender = TestSender::new()?;
@@ -52,11 +54,13 @@ async fn a_sender_that_leaves_a_mail_in_doubt_is_told_how_often_and_gets_it_thre
     // That was no outage, and no trial: others went on all the time.
     register(&client, 3..=3).await?;
     let batch = sender.next_batch()?;
-    let receipt = "{\"id\":3,\"provider\":\"smtp\",\"message_id\":\"ABC\",\"answer\":\"250 to ada@x.test\"}";
+    let receipt =
+        "{\"id\":3,\"provider\":\"smtp\",\"message_id\":\"ABC\",\"answer\":\"250 to ada@x.test\"}";
     sender.answer(&batch, &format!("\"exact\":true,\"ok\":[3],\"receipts\":[{receipt}]"))?;
     wait_for_state(&client, &[3], "sent").await?;
-    let row =
-        client.query_one("SELECT token, provider, message_id, answer FROM mailroom.receipts", &[]).await?;
+    let row = client
+        .query_one("SELECT token, provider, message_id, answer FROM mailroom.receipts", &[])
+        .await?;
     assert_eq!((row.get::<_, i64>(0), row.get::<_, &str>(1)), (3, "smtp"));
     assert_eq!((row.get::<_, &str>(2), row.get::<_, &str>(3)), ("ABC", "250 to [address]"));
     let log = collector.stop()?;
@@ -67,7 +71,8 @@ async fn a_sender_that_leaves_a_mail_in_doubt_is_told_how_often_and_gets_it_thre
 
 /// On a site with a single mail nobody else shows whether a new sender works.
 #[tokio::test]
-async fn a_mail_in_doubt_that_waits_alone_reaches_a_sender_that_has_answered_nothing_yet() -> Result<()> {
+async fn a_mail_in_doubt_that_waits_alone_reaches_a_sender_that_has_answered_nothing_yet()
+-> Result<()> {
     let database = Database::migrated()?;
     let client = database.connect().await?;
     let mut sender = TestSender::new()?;
@@ -96,7 +101,8 @@ async fn signs_of_work_keep_a_slow_sender_alive_and_no_longer_than_a_stop_allows
     let mut sender = TestSender::new()?;
     register(&client, 1..=1).await?;
     let mut command = command(&database, &sender)?;
-    let mut collector = Collector::start(command.args(["--sender-timeout", "3s", "--lease", "6s"]))?;
+    let mut collector =
+        Collector::start(command.args(["--sender-timeout", "3s", "--lease", "6s"]))?;
     sender.pass_the_trial()?;
     register(&client, 2..=2).await?;
     let batch = sender.next_batch()?;
@@ -108,7 +114,8 @@ async fn signs_of_work_keep_a_slow_sender_alive_and_no_longer_than_a_stop_allows
     // Three times the timeout, and longer than the lease, which was renewed.
     assert_eq!((state(&client, 2).await?.as_str(), sender.processes().len()), ("leased", 1));
     assert_eq!(
-        number(&client, "SELECT count(*) FROM mailroom.delivery_log WHERE outcome = 'lapsed'").await?,
+        number(&client, "SELECT count(*) FROM mailroom.delivery_log WHERE outcome = 'lapsed'")
+            .await?,
         0
     );
     sender.answer(&batch, "\"ok\":\"all\"")?;
@@ -133,7 +140,8 @@ async fn signs_of_work_keep_a_slow_sender_alive_and_no_longer_than_a_stop_allows
 }
 
 #[tokio::test]
-async fn refusals_of_a_sender_that_says_whose_fault_they_are_are_those_of_the_tokens() -> Result<()> {
+async fn refusals_of_a_sender_that_says_whose_fault_they_are_are_those_of_the_tokens() -> Result<()>
+{
     let database = Database::migrated()?;
     let client = database.connect().await?;
     let mut sender = TestSender::new()?;
@@ -144,7 +152,10 @@ async fn refusals_of_a_sender_that_says_whose_fault_they_are_are_those_of_the_to
     for _ in 0..5 {
         let batch = sender.next_batch()?;
         let id = batch.ids()[0];
-        sender.answer(&batch, &format!("\"exact\":true,\"retry\":[{{\"id\":{id},\"after_ms\":3600000}}]"))?;
+        sender.answer(
+            &batch,
+            &format!("\"exact\":true,\"retry\":[{{\"id\":{id},\"after_ms\":3600000}}]"),
+        )?;
     }
     let refused = "SELECT count(*) FROM mailroom.delivery_log WHERE outcome = 'error'";
     for _ in 0..6_000 {
@@ -163,14 +174,19 @@ async fn a_payload_that_some_sender_cannot_read_costs_its_own_mail_alone() -> Re
     let database = Database::migrated()?;
     let client = database.connect().await?;
     let mut sender = TestSender::new()?;
-    // The first three are at the edge of what enqueue() takes; the others were never enqueued like that.
+    // The first three are at the edge of what enqueue() takes; the others were never enqueued like
+    // that.
     client
         .batch_execute(
-            "SELECT mailroom.enqueue('notice', 'a@x.test', payload => (repeat('[', 100) || repeat(']', 100))::jsonb);
-            SELECT mailroom.enqueue('notice', 'a@x.test', payload => ('[-' || repeat('9', 308) || ']')::jsonb);
+            "SELECT mailroom.enqueue('notice', 'a@x.test', payload => (repeat('[', 100) ||
+            repeat(']', 100))::jsonb);
+            SELECT mailroom.enqueue('notice', 'a@x.test', payload => ('[-' || repeat('9', 308) ||
+                ']')::jsonb);
             SELECT mailroom.enqueue('notice', 'a@x.test', payload => to_jsonb(repeat('x', 8190)));
-            SELECT mailroom.enqueue('notice', 'a@x.test', payload => '1') FROM generate_series(1, 3);
-            UPDATE mailroom.payloads SET payload = (repeat('[', 101) || repeat(']', 101))::jsonb WHERE token = 4;
+            SELECT mailroom.enqueue('notice', 'a@x.test', payload => '1')
+                FROM generate_series(1, 3);
+            UPDATE mailroom.payloads SET payload = (repeat('[', 101) || repeat(']', 101))::jsonb
+                WHERE token = 4;
             UPDATE mailroom.payloads SET payload = '[1e400]' WHERE token = 5;
             UPDATE mailroom.payloads SET payload = to_jsonb(repeat('x', 8191)) WHERE token = 6",
         )
@@ -184,9 +200,11 @@ async fn a_payload_that_some_sender_cannot_read_costs_its_own_mail_alone() -> Re
     }
     wait_for_state(&client, &[1, 2, 3], "sent").await?;
     wait_for_state(&client, &[4, 5, 6], "dead").await?;
-    for (token, contains) in
-        [(4, "more than 100 levels"), (5, "a number that is too large"), (6, "more than 8192 bytes")]
-    {
+    for (token, contains) in [
+        (4, "more than 100 levels"),
+        (5, "a number that is too large"),
+        (6, "more than 8192 bytes"),
+    ] {
         assert_eq!(reason(&client, token).await?, format!("its payload contains {contains}"));
     }
     collector.stop()?;

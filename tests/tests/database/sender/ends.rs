@@ -42,7 +42,8 @@ async fn a_sender_that_cannot_work_is_logged_and_costs_no_token_an_attempt() -> 
         assert!(!log.contains("hunter2"), "{log}");
         let query = "SELECT count(*) FROM mailroom.queue WHERE attempts = 0 AND failures = 0";
         assert_eq!(client.query_one(query, &[]).await?.get::<_, i64>(0), 20);
-        let handed_over = client.query_one("SELECT count(*) FROM mailroom.delivery_attempts", &[]).await?;
+        let handed_over =
+            client.query_one("SELECT count(*) FROM mailroom.delivery_attempts", &[]).await?;
         assert_eq!(handed_over.get::<_, i64>(0), 0);
     }
     Ok(())
@@ -58,7 +59,10 @@ fn a_script_without_its_interpreter_is_logged() -> Result<()> {
     let mut command = command(&database, &TestSender::new()?)?;
     let collector = Collector::start(command.arg("--sender").arg(&script))?;
     collector.wait_for_log(
-        &format!("{} exists, but its interpreter /opt/python9/bin/python does not", script.display()),
+        &format!(
+            "{} exists, but its interpreter /opt/python9/bin/python does not",
+            script.display()
+        ),
         1,
     )?;
     collector.stop()?;
@@ -97,7 +101,8 @@ async fn a_frozen_sender_is_ended_after_its_timeout_and_another_one_sends() -> R
     register(&client, 1..=3).await?;
     let mut sender = TestSender::new()?;
     let mut command = command(&database, &sender)?;
-    let collector = Collector::start(command.args(["--sender-timeout", "1s", "--backoff", "100ms"]))?;
+    let collector =
+        Collector::start(command.args(["--sender-timeout", "1s", "--backoff", "100ms"]))?;
     sender.pass_the_trial()?;
     let batch = sender.next_batch()?;
     sender.signal(Signal::STOP)?;
@@ -117,20 +122,26 @@ async fn a_frozen_sender_is_ended_after_its_timeout_and_another_one_sends() -> R
 }
 
 #[tokio::test]
-async fn a_row_that_every_sender_hangs_on_becomes_a_dead_letter_and_the_others_go_out() -> Result<()> {
+async fn a_row_that_every_sender_hangs_on_becomes_a_dead_letter_and_the_others_go_out() -> Result<()>
+{
     let database = Database::migrated()?;
     let client = database.connect().await?;
     register(&client, 1..=3).await?;
     let mut command = command(&database, &TestSender::new()?)?;
     let children = tempfile::NamedTempFile::new()?;
-    // It reads everything, and says nothing more once it has read of that one. Neither it nor its child ends by SIGTERM.
+    // It reads everything, and says nothing more once it has read of that one. Neither it nor its
+    // child ends by SIGTERM.
     let script = format!("trap \"\" TERM; sleep 600 & echo $! >> {}; ", children.path().display())
         + "while read -r line; do case $line in *user3@*) while read -r line; do :; done;; esac; \
-        name=${line#*batch\\\":\\\"}; echo \"{\\\"batch\\\":\\\"${name:0:36}\\\",\\\"ok\\\":\\\"all\\\"}\"; done";
+           name=${line#*batch\\\":\\\"}; echo \
+           \"{\\\"batch\\\":\\\"${name:0:36}\\\",\\\"ok\\\":\\\"all\\\"}\"; done";
     command.args(["--sender", &format!("bash -c '{script}'"), "--sender-timeout", "1s"]);
     let collector = Collector::start(command.args(["--max-attempts", "2", "--backoff", "100ms"]))?;
     wait_for_state(&client, &[3], "dead").await?;
-    assert_eq!(super::reason(&client, 3).await?, "the sender is ended: it has answered nothing for 1s");
+    assert_eq!(
+        super::reason(&client, 3).await?,
+        "the sender is ended: it has answered nothing for 1s"
+    );
     // Every hang counted, also the one over a whole batch.
     let attempts = "SELECT count(*), max(attempt) FROM mailroom.delivery_attempts WHERE token = 3";
     let row = client.query_one(attempts, &[]).await?;
@@ -147,22 +158,26 @@ async fn a_row_that_every_sender_hangs_on_becomes_a_dead_letter_and_the_others_g
 }
 
 #[tokio::test]
-async fn a_row_that_ends_every_sender_is_tried_after_growing_pauses_and_the_others_go_out() -> Result<()> {
+async fn a_row_that_ends_every_sender_is_tried_after_growing_pauses_and_the_others_go_out()
+-> Result<()> {
     let database = Database::migrated()?;
     let client = database.connect().await?;
     register(&client, 1..=40).await?;
     let mut command = command(&database, &TestSender::new()?)?;
     let script = "while read -r line; do case $line in *user3@*) exit 9;; esac; \
-        name=${line#*batch\\\":\\\"}; echo \"{\\\"batch\\\":\\\"${name:0:36}\\\",\\\"ok\\\":\\\"all\\\"}\"; done";
-    // Long enough that it does not come back among the last of the others, each of which would then wait for a sender of its own.
+                  name=${line#*batch\\\":\\\"}; echo \
+                  \"{\\\"batch\\\":\\\"${name:0:36}\\\",\\\"ok\\\":\\\"all\\\"}\"; done";
+    // Long enough that it does not come back among the last of the others, each of which would then
+    // wait for a sender of its own.
     command.args(["--backoff", "30s"]);
     let collector = Collector::start(command.args(["--sender", &format!("bash -c '{script}'")]))?;
     let others: Vec<i64> = (1..=40).filter(|id| *id != 3).collect();
     wait_for_state(&client, &others, "sent").await?;
-    let query = "SELECT count(*) FROM mailroom.delivery_attempts WHERE token = 3 AND outcome::text = 'error'";
+    let query = "SELECT count(*) FROM mailroom.delivery_attempts WHERE token = 3 AND outcome::text \
+                 = 'error'";
     assert!(client.query_one(query, &[]).await?.get::<_, i64>(0) >= 1);
-    let query =
-        "SELECT count(*) FROM mailroom.delivery_attempts WHERE token <> 3 AND outcome::text = 'error'";
+    let query = "SELECT count(*) FROM mailroom.delivery_attempts WHERE token <> 3 AND \
+                 outcome::text = 'error'";
     assert_eq!(client.query_one(query, &[]).await?.get::<_, i64>(0), 0);
     let log = collector.stop()?;
     assert!(log.contains("the sender `bash` has ended (exit status: 9)"), "{log}");
@@ -175,7 +190,8 @@ async fn a_sender_that_closes_a_pipe_is_replaced() -> Result<()> {
     let client = database.connect().await?;
     for (redirection, logged) in [
         ("exec >&-", "is ended: it has closed its standard output"),
-        // What was written before it closed the pipe is lost without a sign; then the sender's timeout is what notices.
+        // What was written before it closed the pipe is lost without a sign; then the sender's
+        // timeout is what notices.
         ("exec <&-", "is ended: it has "),
     ] {
         register(&client, 1..=3).await?;
@@ -185,10 +201,12 @@ async fn a_sender_that_closes_a_pipe_is_replaced() -> Result<()> {
         // The first one closes a pipe and stays; the second one works.
         let script = format!(
             "if mkdir {mark}; then {redirection}; sleep 1000; fi; while read -r line; do \
-             name=${{line#*batch\\\":\\\"}}; echo \"{{\\\"batch\\\":\\\"${{name:0:36}}\\\",\\\"ok\\\":\\\"all\\\"}}\"; done"
+             name=${{line#*batch\\\":\\\"}}; echo \
+             \"{{\\\"batch\\\":\\\"${{name:0:36}}\\\",\\\"ok\\\":\\\"all\\\"}}\"; done"
         );
         let mut command = command(&database, &TestSender::new()?)?;
-        let collector = Collector::start(command.args(["--sender", &format!("bash -c '{script}'")]))?;
+        let collector =
+            Collector::start(command.args(["--sender", &format!("bash -c '{script}'")]))?;
         collector.wait_for_log(logged, 1)?;
         let query = "SELECT id FROM tokens";
         let ids: Vec<i64> = client.query(query, &[]).await?.iter().map(|row| row.get(0)).collect();
@@ -200,7 +218,8 @@ async fn a_sender_that_closes_a_pipe_is_replaced() -> Result<()> {
 }
 
 #[tokio::test]
-async fn at_sigterm_the_sender_finishes_what_it_has_and_the_rest_stays_in_the_queue() -> Result<()> {
+async fn at_sigterm_the_sender_finishes_what_it_has_and_the_rest_stays_in_the_queue() -> Result<()>
+{
     let database = Database::migrated()?;
     let client = database.connect().await?;
     register(&client, 1..=100).await?;
@@ -235,8 +254,10 @@ async fn a_sender_ends_with_its_collector_however_that_ends() -> Result<()> {
     let client = database.connect().await?;
     register(&client, 1..=3).await?;
     let mut sender = TestSender::new()?;
-    let script =
-        format!("bash -c 'cat > /dev/null; touch \"$0/over\"' {}", tempfile::tempdir()?.keep().display());
+    let script = format!(
+        "bash -c 'cat > /dev/null; touch \"$0/over\"' {}",
+        tempfile::tempdir()?.keep().display()
+    );
     let over = script.rsplit(' ').next().unwrap_or_default().to_owned() + "/over";
     let collector = Collector::start(command(&database, &sender)?.args(["--sender", &script]))?;
     wait_for_state(&client, &[1], "leased").await?;
@@ -260,7 +281,8 @@ async fn a_sender_gets_neither_the_keys_nor_the_database() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let file = folder.path().join("environment");
     let mut command = command(&database, &TestSender::new()?)?;
-    let script = format!("bash -c 'env > {0}.part; mv {0}.part {0}; cat > /dev/null'", file.display());
+    let script =
+        format!("bash -c 'env > {0}.part; mv {0}.part {0}; cat > /dev/null'", file.display());
     command
         .args(["--sender", &script])
         .env("PGPASSWORD", "topsecret")

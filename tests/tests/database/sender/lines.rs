@@ -16,10 +16,11 @@ const LOGIN: &str = "o'neill, \"x\"\n1,victim@x.test\u{2028}\\ü😀";
 /// An activation, and a recovery whose account has a name that could forge a csv line.
 async fn fill(client: &Client) -> Result<()> {
     client.execute("INSERT INTO accounts (email, login) VALUES ('ada@x.test', 'ada')", &[]).await?;
-    let statement = "INSERT INTO accounts (email, login, status) VALUES ('bob@x.test', $1, 'active')";
-    client.execute(statement, &[&LOGIN]).await?;
     let statement =
-        "INSERT INTO tokens (account, action) SELECT id, 'password_recovery' FROM accounts WHERE login = $1";
+        "INSERT INTO accounts (email, login, status) VALUES ('bob@x.test', $1, 'active')";
+    client.execute(statement, &[&LOGIN]).await?;
+    let statement = "INSERT INTO tokens (account, action) SELECT id, 'password_recovery' FROM \
+                     accounts WHERE login = $1";
     client.execute(statement, &[&LOGIN]).await?;
     Ok(())
 }
@@ -31,7 +32,8 @@ async fn check(client: &Client, items: &[Value]) -> Result<()> {
     let mut logins = Vec::new();
     for item in items {
         let query = "SELECT action::text, code, expires_at, email, login,
-            left(encode(sha256('mailroom/consumed\\000'::bytea || secret), 'hex'), 32) AS key FROM tokens JOIN accounts ON accounts.id = account
+            left(encode(sha256('mailroom/consumed\\000'::bytea || secret), 'hex'), 32)
+                AS key FROM tokens JOIN accounts ON accounts.id = account
             WHERE tokens.id = $1";
         let row = client.query_one(query, &[&item["id"].as_i64()]).await?;
         let (action, name) = match row.get("action") {
@@ -70,7 +72,8 @@ async fn a_line_carries_what_csv_cannot_and_its_tokens_are_genuine() -> Result<(
     let line = lines.next_line()?;
     assert!(line.is_ascii(), "{line}");
     let batch: Value = serde_json::from_str(&line)?;
-    let fields: Vec<_> = batch.as_object().context("it is an object")?.keys().map(String::as_str).collect();
+    let fields: Vec<_> =
+        batch.as_object().context("it is an object")?.keys().map(String::as_str).collect();
     assert_eq!((fields, &batch["v"]), (vec!["batch", "items", "v"], &json!(1)));
     assert!(line.starts_with("{\"v\":1,\"batch\":\""), "{line}");
     check(&client, batch["items"].as_array().context("items are a list")?).await?;
@@ -86,7 +89,8 @@ async fn a_sender_gets_ndjson_whatever_the_line_format_says() -> Result<()> {
     fill(&client).await?;
     let mut sender = TestSender::new()?;
     let mut command = super::command(&database, &sender)?;
-    let collector = Collector::start(command.args(["--line-format", "csv", "--token-format", "v2"]))?;
+    let collector =
+        Collector::start(command.args(["--line-format", "csv", "--token-format", "v2"]))?;
     let mut items = sender.pass_the_trial()?.items;
     // In either order: every seventh place is an activation's, and the first one can be that.
     let rest = sender.next_batch()?;
@@ -103,18 +107,21 @@ async fn without_encoding() -> Result<Database> {
     let admin = other.connect().await?;
     let name = database.name();
     admin.batch_execute(&format!("DROP DATABASE {name}")).await?;
-    let create = format!("CREATE DATABASE {name} ENCODING 'SQL_ASCII' LOCALE 'C' TEMPLATE template0");
+    let create =
+        format!("CREATE DATABASE {name} ENCODING 'SQL_ASCII' LOCALE 'C' TEMPLATE template0");
     admin.batch_execute(&create).await?;
     database.migrate()
 }
 
 #[tokio::test]
-async fn a_row_that_no_line_can_carry_is_dead_with_the_reason_and_the_others_go_out() -> Result<()> {
+async fn a_row_that_no_line_can_carry_is_dead_with_the_reason_and_the_others_go_out() -> Result<()>
+{
     let database = without_encoding().await?;
     let client = database.connect().await?;
     client
         .batch_execute(
-            "INSERT INTO accounts (email, login) VALUES ('ada@x.test', 'ada'), ('bob@x.test', convert_from('\\xff41', 'SQL_ASCII')),
+            "INSERT INTO accounts (email, login) VALUES ('ada@x.test', 'ada'), ('bob@x.test',
+                convert_from('\\xff41', 'SQL_ASCII')),
                 ('eve@x.test', 'eve')",
         )
         .await?;

@@ -18,10 +18,18 @@ use mailroom_tests::postgres::Database;
 use test_sender::TestSender;
 use tokio_postgres::Client;
 
-/// A collector of the deliveries queue that claims without waiting, and runs the test's sender unless `--sender` is given.
+/// A collector of the deliveries queue that claims without waiting, and runs the test's sender
+/// unless `--sender` is given.
 fn command(database: &Database, sender: &TestSender) -> Result<Command> {
     let mut command = collector::command(database.url())?;
-    command.args(["--queue-kind", "deliveries", "--batch-timeout", "0", "--poll-interval", "200ms"]);
+    command.args([
+        "--queue-kind",
+        "deliveries",
+        "--batch-timeout",
+        "0",
+        "--poll-interval",
+        "200ms",
+    ]);
     command.env("MAILROOM_SENDER", sender.command());
     Ok(command)
 }

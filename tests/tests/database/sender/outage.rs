@@ -1,4 +1,5 @@
-//! Mail servers that are away: nothing is lost, nothing is given up, and everything goes out when they are back.
+//! Mail servers that are away: nothing is lost, nothing is given up, and everything goes out when
+//! they are back.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -16,7 +17,8 @@ use tokio_postgres::Client;
 use super::test_sender::TestSender;
 use super::{command, leased, reason, state, wait_for_state};
 
-/// Sends mails, refuses each of them or is unavailable, as the file `mode` says; refuses those whose ids are in `poison` always.
+/// Sends mails, refuses each of them or is unavailable, as the file `mode` says; refuses those
+/// whose ids are in `poison` always.
 const SCRIPT: &str = r#"
 echo $$ > "$1/process"
 while read -r line; do
@@ -74,10 +76,12 @@ impl MailServer {
 async fn recover(client: &Client, count: i32) -> Result<BTreeSet<i64>> {
     let insert = "WITH people AS (
             INSERT INTO accounts (email, login, status, activated_at)
-            SELECT 'lost' || n || '@example.test', 'lost' || n, 'active', 1 FROM generate_series(1, $1::int) AS n
+            SELECT 'lost' || n || '@example.test', 'lost' || n, 'active', 1
+                FROM generate_series(1, $1::int) AS n
             RETURNING id
         )
-        INSERT INTO tokens (account, action) SELECT id, 'password_recovery' FROM people RETURNING id";
+        INSERT INTO tokens (account, action) SELECT id, 'password_recovery' FROM people
+            RETURNING id";
     Ok(client.query(insert, &[&count]).await?.iter().map(|row| row.get(0)).collect())
 }
 
@@ -85,8 +89,8 @@ async fn count(client: &Client, query: &str) -> Result<i64> {
     Ok(client.query_one(query, &[]).await?.get(0))
 }
 
-const FAILED: &str =
-    "SELECT count(*) FROM mailroom.delivery_attempts WHERE outcome::text IN ('error', 'dead', 'lapsed')";
+const FAILED: &str = "SELECT count(*) FROM mailroom.delivery_attempts WHERE outcome::text IN \
+                      ('error', 'dead', 'lapsed')";
 const HANDED_OVER: &str = "SELECT count(*) FROM mailroom.delivery_attempts";
 const ALL: &str = "SELECT id FROM tokens ORDER BY id";
 
@@ -108,7 +112,8 @@ async fn a_sender_that_is_unavailable_costs_no_token_an_attempt_and_recoveries_g
     register(&client, 1..=60).await?;
     let server = MailServer::new("away")?;
     let mut command = server.command(&database)?;
-    let collector = Collector::start(command.args(["--max-attempts", "1", "--log-format", "json"]))?;
+    let collector =
+        Collector::start(command.args(["--max-attempts", "1", "--log-format", "json"]))?;
     collector.wait_for_log("the sender is unavailable: 421 closed", 1)?;
     let recoveries = recover(&client, 5).await?;
     tokio::time::sleep(Duration::from_secs(4)).await;
@@ -134,7 +139,10 @@ async fn a_sender_that_answers_only_retry_to_everything_is_taken_for_unavailable
     let server = MailServer::new("refuse")?;
     let mut command = server.command(&database)?;
     let collector = Collector::start(command.args(["--max-attempts", "4", "--backoff", "100ms"]))?;
-    collector.wait_for_log("the sender refuses everything, as if it were unavailable: 429 slow down", 1)?;
+    collector.wait_for_log(
+        "the sender refuses everything, as if it were unavailable: 429 slow down",
+        1,
+    )?;
     tokio::time::sleep(Duration::from_secs(6)).await;
     // The first of them counted, and no more.
     let failed = count(&client, FAILED).await?;
@@ -187,8 +195,8 @@ async fn refusals_are_bounded_and_logged_where_a_maximum_is_set() -> Result<()> 
         while count(&client, HANDED_OVER).await? < 3 {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
-        let given_up = "WARN tokens are given up and get no mail: token 1: no reason given (after 3 attempts) count=1 \
-            ids=[1] attempts=3 put_back=\"mailroom retry 1\"";
+        let given_up = "WARN tokens are given up and get no mail: token 1: no reason given (after \
+                        3 attempts) count=1 ids=[1] attempts=3 put_back=\"mailroom retry 1\"";
         if expected == "dead" {
             wait_for_state(&client, &[1], "dead").await?;
             collector.wait_for_log(given_up, 1)?;
@@ -213,15 +221,20 @@ async fn an_answer_can_hold_all_verdicts_and_its_batch_is_settled_at_once() -> R
     assert_eq!(batch.ids(), [2, 3, 4, 5, 6]);
     sender.answer(
         &batch,
-        "\"ok\":[2],\"retry\":[{\"id\":3,\"after_ms\":60000}],\"dead\":[{\"id\":4,\"reason\":\"550\"}],\
-         \"unavailable\":{\"after_ms\":2000,\"reason\":\"421 <ada@example.test> later\"}",
+        "\"ok\":[2],\"retry\":[{\"id\":3,\"after_ms\":60000}],\"dead\":[{\"id\":4,\"reason\":\"550\"}],\"unavailable\":{\"after_ms\":2000,\"reason\":\"421 \
+         <ada@example.test> later\"}",
     )?;
     wait_for_state(&client, &[2], "sent").await?;
-    assert_eq!((state(&client, 3).await?, state(&client, 4).await?), ("queued".into(), "dead".into()));
+    assert_eq!(
+        (state(&client, 3).await?, state(&client, 4).await?),
+        ("queued".into(), "dead".into())
+    );
     assert_eq!(reason(&client, 4).await?, "550");
-    let query = "SELECT token, attempts, failures FROM mailroom.queue WHERE due_at <= mailroom.clock() ORDER BY token";
+    let query = "SELECT token, attempts, failures FROM mailroom.queue WHERE due_at <= \
+                 mailroom.clock() ORDER BY token";
     let rows = client.query(query, &[]).await?;
-    let waiting: Vec<(i64, i32, i16)> = rows.iter().map(|row| (row.get(0), row.get(1), row.get(2))).collect();
+    let waiting: Vec<(i64, i32, i16)> =
+        rows.iter().map(|row| (row.get(0), row.get(1), row.get(2))).collect();
     assert_eq!(waiting, [(5, 1, 0), (6, 1, 0)]);
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert_eq!(sender.unseen()?, 0);
@@ -242,7 +255,14 @@ async fn kills_during_an_outage_lose_nothing_and_send_nothing_twice() -> Result<
     let servers = [MailServer::new("away")?, MailServer::new("refuse")?];
     let start = |server: &MailServer| {
         let mut command = server.command(&database)?;
-        Collector::start(command.args(["--lease", "8s", "--sender-timeout", "4s", "--backoff", "100ms"]))
+        Collector::start(command.args([
+            "--lease",
+            "8s",
+            "--sender-timeout",
+            "4s",
+            "--backoff",
+            "100ms",
+        ]))
     };
     let mut collectors = [start(&servers[0])?, start(&servers[1])?];
     for round in 0..4 {
@@ -268,7 +288,8 @@ async fn kills_during_an_outage_lose_nothing_and_send_nothing_twice() -> Result<
 }
 
 #[tokio::test]
-async fn a_collector_that_is_stopped_during_an_outage_leaves_everything_in_the_queue() -> Result<()> {
+async fn a_collector_that_is_stopped_during_an_outage_leaves_everything_in_the_queue() -> Result<()>
+{
     let database = Database::migrated()?;
     let client = database.connect().await?;
     register(&client, 1..=30).await?;
@@ -285,8 +306,8 @@ async fn a_collector_that_is_stopped_during_an_outage_leaves_everything_in_the_q
 }
 
 #[tokio::test]
-async fn a_batch_for_which_a_sender_always_calls_itself_unavailable_is_no_outage_for_the_others() -> Result<()>
-{
+async fn a_batch_for_which_a_sender_always_calls_itself_unavailable_is_no_outage_for_the_others()
+-> Result<()> {
     let database = Database::migrated()?;
     let client = database.connect().await?;
     register(&client, 1..=60).await?;

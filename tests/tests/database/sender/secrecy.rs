@@ -26,7 +26,8 @@ async fn a_sender_reads_neither_the_environment_nor_the_memory_of_its_parent() -
     // Of itself it reads the first, so that a folder without them is no proof.
     let text = format!(
         "#!/bin/sh\nfor process in $$ $PPID; do for file in environ mem auxv maps; do\n\
-         if (exec 3< /proc/$process/$file) 2> /dev/null; then echo $file; fi\ndone; done > {loot:?}.new\n\
+         if (exec 3< /proc/$process/$file) 2> /dev/null; then echo $file; fi\ndone; done > \
+         {loot:?}.new\n\
          ulimit -c >> {loot:?}.new\nmv {loot:?}.new {loot:?}\nexec cat > /dev/null\n"
     );
     fs::write(&script, text)?;
@@ -39,7 +40,11 @@ async fn a_sender_reads_neither_the_environment_nor_the_memory_of_its_parent() -
     let collector = Collector::start(&mut command)?;
     let stopwatch = Stopwatch::start();
     while !loot.exists() {
-        ensure!(stopwatch.elapsed().as_secs() < 120, "the sender was not started: {}", collector.log());
+        ensure!(
+            stopwatch.elapsed().as_secs() < 120,
+            "the sender was not started: {}",
+            collector.log()
+        );
         tokio::time::sleep(std::time::Duration::from_millis(50)).await;
     }
     assert_eq!(fs::read_to_string(&loot)?, "environ\nmem\nauxv\nmaps\n0\n");

@@ -12,8 +12,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 /// Appends its process id and its input to files, and copies a named pipe to its output.
-const SCRIPT: &str =
-    r#"echo $$ >> "$0/started"; exec 3<&0; cat <&3 >> "$0/lines" & exec 3<&-; exec cat "$0/answers""#;
+const SCRIPT: &str = r#"echo $$ >> "$0/started"; exec 3<&0; cat <&3 >> "$0/lines" & exec 3<&-; exec cat "$0/answers""#;
 
 /// The files and the pipe of such a sender.
 pub(crate) struct TestSender {
@@ -81,7 +80,11 @@ impl TestSender {
         let batch: Value = serde_json::from_str(line)?;
         let name = batch["batch"].as_str().context("a batch has a name")?.to_owned();
         let knows = batch["knows"].as_array().cloned().unwrap_or_default();
-        Ok(Batch { name, knows, items: batch["items"].as_array().context("a batch has items")?.clone() })
+        Ok(Batch {
+            name,
+            knows,
+            items: batch["items"].as_array().context("a batch has items")?.clone(),
+        })
     }
 
     /// Writes a line.

@@ -28,7 +28,8 @@ impl Participant {
     async fn start(database: &Database) -> Result<Self> {
         let connection = ConnectionSettings::resolve(database.url(), &Environment::of_process())?;
         let (idle_lock, holder) = idle_lock::pair(true);
-        let listener = Listener::start(connection, "token_insert", Duration::from_secs(3_600), holder);
+        let listener =
+            Listener::start(connection, "token_insert", Duration::from_secs(3_600), holder);
         let mut wakeups = listener.wakeups.clone();
         // That it listens.
         timeout(SOON, wakeups.wait_for(|count| *count > 0)).await??;
@@ -107,7 +108,8 @@ async fn writers_notify_an_idle_collector_once_and_no_busy_one() -> Result<()> {
 async fn requests_are_refused_while_a_writer_has_not_committed() -> Result<()> {
     let database = Database::migrated()?;
     let client = database.connect().await?;
-    let mut participants = [Participant::start(&database).await?, Participant::start(&database).await?];
+    let mut participants =
+        [Participant::start(&database).await?, Participant::start(&database).await?];
     client.batch_execute("BEGIN").await?;
     client.batch_execute(WRITE).await?;
     for participant in &mut participants {
@@ -135,7 +137,8 @@ async fn a_follower_takes_over() -> Result<()> {
     assert!(write(&client).await?);
     second.expect_wakeup().await?;
     first.expect_wakeup().await?;
-    // Of a process that is gone, too. The second must have released the lock, or the first would follow it.
+    // Of a process that is gone, too. The second must have released the lock, or the first would
+    // follow it.
     timeout(SOON, wait_for(&client, IS_LOCK_FREE, true)).await??;
     first.become_idle().await?;
     second.become_idle().await?;
@@ -181,7 +184,8 @@ async fn a_request_is_refused_when_the_session_ends_and_granted_on_the_next() ->
     for _ in 0..3 {
         participant.become_idle().await?;
         let end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
-            WHERE application_name = 'mailroom collect (listener)' AND datname = current_database()";
+            WHERE application_name = 'mailroom collect (listener)'
+                AND datname = current_database()";
         client.execute(end, &[]).await?;
         assert_eq!(participant.reply().await?, IdleReply::Refused);
         participant.expect_wakeup().await?;
@@ -199,8 +203,8 @@ async fn an_idle_session_holds_no_snapshot_and_no_statement() -> Result<()> {
         participants.push(Participant::start(&database).await?);
         participants.last_mut().context("one was added")?.become_idle().await?;
     }
-    let query =
-        "SELECT count(*), count(backend_xmin), count(*) FILTER (WHERE state <> 'idle') FROM pg_stat_activity
+    let query = "SELECT count(*), count(backend_xmin), count(*) FILTER (WHERE state <> 'idle')
+        FROM pg_stat_activity
         WHERE application_name = 'mailroom collect (listener)' AND datname = current_database()";
     let end = Instant::now() + MOMENT;
     let (mut samples, mut busy) = (0, 0);

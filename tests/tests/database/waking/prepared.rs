@@ -14,7 +14,10 @@ async fn registrations_can_be_prepared_where_no_collector_is_to_be_notified() ->
     let database = Database::create_on(&cluster.url("postgres"))?.migrate()?;
     let application = Application::connect(&database).await?;
     // As DATABASE.md says.
-    application.client.batch_execute("ALTER TABLE mailroom.queue DISABLE TRIGGER after_queue_insert").await?;
+    application
+        .client
+        .batch_execute("ALTER TABLE mailroom.queue DISABLE TRIGGER after_queue_insert")
+        .await?;
     let mut command = collector::command(database.url())?;
     let mut collector = Collector::start(command.args([
         "--wake",

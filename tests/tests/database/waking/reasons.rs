@@ -10,7 +10,14 @@ use mailroom_tests::postgres::{Cluster, Database};
 /// A collector without a poll; settings can be added.
 fn idle_collector(database: &Database, settings: &[&str]) -> Result<(Collector, Lines)> {
     let mut command = collector::command(database.url())?;
-    command.args(["--batch-timeout", "0", "--poll-interval", "24h", "--healthcheck-interval", "24h"]);
+    command.args([
+        "--batch-timeout",
+        "0",
+        "--poll-interval",
+        "24h",
+        "--healthcheck-interval",
+        "24h",
+    ]);
     let mut collector = Collector::start(command.args(settings))?;
     let lines = collector.lines()?;
     collector.wait_until_it_collects()?;
@@ -56,7 +63,8 @@ async fn a_commit_wakes_that_was_open_while_the_collector_woke_for_another_and_b
 -> Result<()> {
     let cluster = Cluster::start()?;
     let database = Database::create_on(&cluster.url("postgres"))?.migrate()?;
-    let (first, second) = (Application::connect(&database).await?, Application::connect(&database).await?);
+    let (first, second) =
+        (Application::connect(&database).await?, Application::connect(&database).await?);
     let (collector, lines) = idle_collector(&database, &[])?;
     for round in 0..3 {
         // Longer than between two times at which it asks where to begin.
@@ -90,7 +98,8 @@ async fn an_idle_collector_polls_when_a_token_falls_due() -> Result<()> {
         application.register(&login).await?;
         // As after a refusal.
         let put_off =
-            "UPDATE mailroom.queue SET due_at = clock_timestamp() + interval '1500 ms', attempts = 1, failures = 1,
+            "UPDATE mailroom.queue SET due_at = clock_timestamp() + interval '1500 ms', attempts
+                = 1, failures = 1,
                 put_off_at = clock_timestamp()";
         application.client.batch_execute(put_off).await?;
         application.client.batch_execute("COMMIT").await?;
@@ -138,7 +147,14 @@ async fn leases_of_a_killed_collector_are_taken_over_by_an_idle_one() -> Result<
 
 fn short_leased(database: &Database) -> Result<std::process::Command> {
     let mut command = collector::command(database.url())?;
-    command.args(["--batch-timeout", "0", "--poll-interval", "24h", "--healthcheck-interval", "24h"]);
+    command.args([
+        "--batch-timeout",
+        "0",
+        "--poll-interval",
+        "24h",
+        "--healthcheck-interval",
+        "24h",
+    ]);
     command.args(["--lease", "5s", "--prefetch", "50"]).env("MAILROOM_SENDER_TIMEOUT", "1s");
     Ok(command)
 }
@@ -155,7 +171,8 @@ async fn a_storm_of_notifications_about_nothing_costs_few_polls_and_hides_nothin
     while start.elapsed() < Duration::from_secs(4) {
         stranger.batch_execute("NOTIFY token_insert").await?;
     }
-    // The collector's session reports its counts at the next statement; it is pinged every four seconds.
+    // The collector's session reports its counts at the next statement; it is pinged every four
+    // seconds.
     tokio::time::sleep(Duration::from_secs(6)).await;
     let polls = "SELECT coalesce(sum(calls), 0)::bigint FROM pg_stat_user_functions
         WHERE funcname IN ('claim', 'peek')";
@@ -180,7 +197,14 @@ async fn output_that_nobody_takes_keeps_no_notifications_on_the_server() -> Resu
     let database = Database::migrated()?;
     let application = Application::connect(&database).await?;
     let mut command = collector::command(database.url())?;
-    command.args(["--batch-timeout", "0", "--poll-interval", "24h", "--healthcheck-interval", "24h"]);
+    command.args([
+        "--batch-timeout",
+        "0",
+        "--poll-interval",
+        "24h",
+        "--healthcheck-interval",
+        "24h",
+    ]);
     // Nobody reads its lines.
     let collector = Collector::start(&mut command)?;
     collector.wait_until_it_collects()?;
@@ -196,7 +220,8 @@ async fn output_that_nobody_takes_keeps_no_notifications_on_the_server() -> Resu
     for _ in 0..100 {
         // The server looks for what all have read when somebody notifies.
         application.client.batch_execute("NOTIFY token_insert").await?;
-        usage = application.client.query_one("SELECT pg_notification_queue_usage()", &[]).await?.get(0);
+        usage =
+            application.client.query_one("SELECT pg_notification_queue_usage()", &[]).await?.get(0);
         if usage == 0.0 {
             break;
         }

@@ -1,8 +1,9 @@
-//! Writers that begin, wait, commit and roll back at any moment while a collector becomes idle, and then are silent.
+//! Writers that begin, wait, commit and roll back at any moment while a collector becomes idle, and
+//! then are silent.
 //!
-//! A missed token is found as soon as anything else is announced. So a round is a few transactions and then
-//! silence until all of its tokens have come: nothing else helps the last one, because the poll is off, and a collector that
-//! is idle polls by itself no sooner than a lease lasts.
+//! A missed token is found as soon as anything else is announced. So a round is a few transactions
+//! and then silence until all of its tokens have come: nothing else helps the last one, because the
+//! poll is off, and a collector that is idle polls by itself no sooner than a lease lasts.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -32,7 +33,14 @@ impl Collectors {
         let mut running = Vec::new();
         for _ in 0..count {
             let mut command = collector::command(database.url())?;
-            command.args(["--batch-timeout", "0", "--poll-interval", "24h", "--healthcheck-interval", "24h"]);
+            command.args([
+                "--batch-timeout",
+                "0",
+                "--poll-interval",
+                "24h",
+                "--healthcheck-interval",
+                "24h",
+            ]);
             let mut collector = Collector::start(command.args(settings))?;
             let lines = collector.lines()?;
             let sender = sender.clone();
@@ -52,12 +60,14 @@ impl Collectors {
         Ok(Self { running, items })
     }
 
-    /// Waits until the tokens of exactly these logins have come; returns how long the last one took.
+    /// Waits until the tokens of exactly these logins have come; returns how long the last one
+    /// took.
     async fn expect(&mut self, mut logins: BTreeSet<String>, what: &str) -> Result<Duration> {
         let start = Instant::now();
         while !logins.is_empty() {
             let came = timeout(PATIENCE, self.items.recv()).await;
-            let item = came.with_context(|| format!("{what}: {logins:?} wait while all are idle"))?;
+            let item =
+                came.with_context(|| format!("{what}: {logins:?} wait while all are idle"))?;
             let item = item.context("the collectors have ended")?;
             ensure!(logins.remove(&item.login), "{what}: {} came and was not expected", item.login);
         }
@@ -128,7 +138,10 @@ async fn write(client: &Client, name: String, mut random: Random) -> Result<Vec<
         3 => {
             // All of them ineligible, and eligible again, in the same transaction or a later one.
             client
-                .execute("UPDATE accounts SET status = 'suspended' WHERE login = ANY ($1)", &[&expected])
+                .execute(
+                    "UPDATE accounts SET status = 'suspended' WHERE login = ANY ($1)",
+                    &[&expected],
+                )
                 .await?;
             if random.below(2) == 0 {
                 client.batch_execute("COMMIT").await?;
@@ -136,7 +149,10 @@ async fn write(client: &Client, name: String, mut random: Random) -> Result<Vec<
                 client.batch_execute("BEGIN").await?;
             }
             client
-                .execute("UPDATE accounts SET status = 'provisioned' WHERE login = ANY ($1)", &[&expected])
+                .execute(
+                    "UPDATE accounts SET status = 'provisioned' WHERE login = ANY ($1)",
+                    &[&expected],
+                )
                 .await?;
         }
         _ => {}

@@ -1,4 +1,5 @@
-//! Providers with an HTTP API, against a stand-in that does what they document. No account was at hand.
+//! Providers with an HTTP API, against a stand-in that does what they document. No account was at
+//! hand.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,8 +15,9 @@ use serde_json::{Value, json};
 use super::answer_for;
 
 fn configuration(provider: &str, url: &str, further: &str) -> Result<Configuration> {
-    let configuration =
-        Configuration::new(&format!("[{provider}]\nkey_file = \"key\"\nurl = \"{url}\"\n{further}"))?;
+    let configuration = Configuration::new(&format!(
+        "[{provider}]\nkey_file = \"key\"\nurl = \"{url}\"\n{further}"
+    ))?;
     fs::write(configuration.path("key"), "re_test\n")?;
     Ok(configuration)
 }
@@ -90,8 +92,11 @@ fn answers_of_the_providers_are_verdicts_on_the_mail_or_on_the_provider() -> Res
         assert_eq!(found, expected, "{email}: {answer}");
         assert!(!reason.is_empty() && !answer.to_string().contains("@x.test"), "{answer}");
     }
-    // Of a gateway nobody knows whether it has passed the mail on, which says nothing against the pause.
-    for (configuration, status) in [(&resend, 429), (&resend, 503), (&postmark, 429), (&postmark, 503)] {
+    // Of a gateway nobody knows whether it has passed the mail on, which says nothing against the
+    // pause.
+    for (configuration, status) in
+        [(&resend, 429), (&resend, 503), (&postmark, 429), (&postmark, 503)]
+    {
         let mut sending = Sending::start(configuration, &[])?;
         sending.write(&batch("b", &[(status, &format!("status-{status}@x.test"))]))?;
         let answer = sending.answer()?;
@@ -109,7 +114,8 @@ fn a_lost_answer_doubles_no_mail_where_the_provider_keeps_keys() -> Result<()> {
         let email = format!("lost-{provider}@x.test");
         let (found, reason) = verdict(&answer_for(&configuration, &email)?);
         assert!(found == "retry" && reason.contains("no answer"), "{found} {reason}");
-        // Another token of the row, as after a rotation of the signing key: the mail is the one of the first attempt.
+        // Another token of the row, as after a rotation of the signing key: the mail is the one of
+        // the first attempt.
         let mut again = item(1, &email);
         again["token"] = json!("a-token-of-another-signing-key");
         let is_counted = provider == "postmark";
@@ -148,10 +154,17 @@ fn after_the_time_for_which_resend_keeps_keys_a_mail_is_not_lost_and_may_be_doub
         let is_said = errors.contains(
             "token 2 is tried again 25 hours after its first attempt, and resend keeps keys for 24",
         );
-        assert_eq!((is_said, errors.lines().count()), (hours >= 24, usize::from(hours >= 24)), "{errors}");
+        assert_eq!(
+            (is_said, errors.lines().count()),
+            (hours >= 24, usize::from(hours >= 24)),
+            "{errors}"
+        );
         let mails: Vec<_> = server.mails().into_iter().filter(|mail| mail.to == email).collect();
         assert_eq!(mails.len(), count);
-        assert!(mails.iter().all(|mail| *mail == mails[0]), "what is sent under a key never changes");
+        assert!(
+            mails.iter().all(|mail| *mail == mails[0]),
+            "what is sent under a key never changes"
+        );
     }
     Ok(())
 }
@@ -196,15 +209,18 @@ fn a_key_goes_only_to_a_server_that_proves_who_it_is() -> Result<()> {
     fs::write(path("ca.pem"), authority.pem())?;
     for (name, expected) in [("localhost", "ok"), ("other.test", "unavailable")] {
         let key = KeyPair::generate()?;
-        let certificate = CertificateParams::new(vec![name.to_owned()])?.signed_by(&key, &authority)?;
+        let certificate =
+            CertificateParams::new(vec![name.to_owned()])?.signed_by(&key, &authority)?;
         fs::write(path(name), certificate.pem())?;
         fs::write(path("key"), key.serialize_pem())?;
-        let Some(server) = MailServer::start_api(&["--certificate", &path(name), "--key", &path("key")])?
+        let Some(server) =
+            MailServer::start_api(&["--certificate", &path(name), "--key", &path("key")])?
         else {
             return Ok(());
         };
         let url = format!("https://localhost:{}", server.port);
-        let configuration = configuration("resend", &url, &format!("ca_file = \"{}\"", path("ca.pem")))?;
+        let configuration =
+            configuration("resend", &url, &format!("ca_file = \"{}\"", path("ca.pem")))?;
         let answer = answer_for(&configuration, "ada@x.test")?;
         assert_eq!(verdict(&answer).0, expected, "{answer}");
         let check = super::run(&configuration, &["--check"])?;
@@ -232,7 +248,8 @@ fn with_a_provider_that_keeps_keys_kills_double_nothing() -> Result<()> {
         random.shuffle(&mut owed);
         for ids in owed.chunks(10) {
             let items: Vec<_> = ids.iter().map(|id| item(*id, &format!("p{id}@x.test"))).collect();
-            sending.write(&json!({"v": 1, "batch": ids[0].to_string(), "items": items}).to_string())?;
+            sending
+                .write(&json!({"v": 1, "batch": ids[0].to_string(), "items": items}).to_string())?;
         }
         let given = owed.len();
         let wanted = if killed < kills {
@@ -243,7 +260,10 @@ fn with_a_provider_that_keeps_keys_kills_double_nothing() -> Result<()> {
         let mut answered = 0;
         while answered < wanted {
             let answer = sending.answer()?;
-            assert!(answer.get("unavailable").is_none() && answer.get("dead").is_none(), "{answer}");
+            assert!(
+                answer.get("unavailable").is_none() && answer.get("dead").is_none(),
+                "{answer}"
+            );
             let ok = answer["ok"].as_array().cloned().unwrap_or_default();
             answered += ok.len() + answer["retry"].as_array().map_or(0, Vec::len);
             if random.u8(0..10) > 0 {

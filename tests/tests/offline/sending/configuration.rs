@@ -61,7 +61,11 @@ fn what_is_wrong_is_said_at_the_start_in_one_sentence() -> Result<()> {
     configuration.write(&with_templates)?;
     for (name, text, expected) in [
         ("en/activate.txt", "{% if %}", "en/activate.txt"),
-        ("en/recover.html", "{{ tokn }}", "en/recover.html cannot be filled in: there is no variable tokn"),
+        (
+            "en/recover.html",
+            "{{ tokn }}",
+            "en/recover.html cannot be filled in: there is no variable tokn",
+        ),
         ("en/recover.subject.txt", "a\nb", "more than one line"),
         ("de/recover.txt", "x", "de/activate.subject.txt is missing"),
     ] {
@@ -85,12 +89,15 @@ fn a_check_connects_and_sends_nothing() -> Result<()> {
     let (code, output, errors) = run(&configuration, &["--check"])?;
     assert_eq!((code, output.lines().count()), (Some(0), 4), "{output}{errors}");
     assert!(
-        output.contains("6 mails can be written") && output.contains("the provider smtp answers and accepts"),
+        output.contains("6 mails can be written")
+            && output.contains("the provider smtp answers and accepts"),
         "{output}"
     );
     assert_eq!(server.mails(), []);
     assert!(output.contains("timeout_seconds = 20 is below MAILROOM_SENDER_TIMEOUT"), "{output}");
-    assert!(!configuration.path("journal").exists() && !configuration.path("journal.lock").exists());
+    assert!(
+        !configuration.path("journal").exists() && !configuration.path("journal.lock").exists()
+    );
     // A journal with which no start would go on.
     fs::write(configuration.path("journal"), "mailroom send journal 3\nx\nsynced 26\n")?;
     for arguments in [&["--check"][..], &[]] {

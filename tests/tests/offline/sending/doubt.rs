@@ -1,4 +1,5 @@
-//! Attempts of which nobody knows how they ended, for collectors that understand the answer and for older ones.
+//! Attempts of which nobody knows how they ended, for collectors that understand the answer and for
+//! older ones.
 
 use std::time::Duration;
 
@@ -11,16 +12,22 @@ use serde_json::json;
 use super::{answer_for, answer_to};
 
 #[test]
-fn a_lost_answer_is_in_doubt_and_is_counted_by_the_collector_before_the_mail_goes_out_again() -> Result<()> {
+fn a_lost_answer_is_in_doubt_and_is_counted_by_the_collector_before_the_mail_goes_out_again()
+-> Result<()> {
     let Some(server) = MailServer::start(&[])? else { return Ok(()) };
     let configuration = Configuration::smtp(server.port, "timeout_seconds = 2")?;
     let people = [(1, "cut@x.test")];
     let line = |doubts| batch_knowing("b", &KNOWS, &people, doubts);
     let answer = answer_to(&configuration, &line(0))?;
-    assert_eq!((&answer["exact"], &answer["in_doubt"][0]["id"]), (&json!(true), &json!(1)), "{answer}");
+    assert_eq!(
+        (&answer["exact"], &answer["in_doubt"][0]["id"]),
+        (&json!(true), &json!(1)),
+        "{answer}"
+    );
     let reason = answer["in_doubt"][0]["reason"].as_str().context("a reason")?;
     assert!(reason.starts_with("no answer to the content"), "{reason}");
-    // Its answer may have been lost: it is given again, by later processes, too, and nothing is sent.
+    // Its answer may have been lost: it is given again, by later processes, too, and nothing is
+    // sent.
     for _ in 0..2 {
         let answer = answer_to(&configuration, &line(0))?;
         assert_eq!(answer["in_doubt"][0]["id"], json!(1), "{answer}");
@@ -29,7 +36,10 @@ fn a_lost_answer_is_in_doubt_and_is_counted_by_the_collector_before_the_mail_goe
     let answer = answer_to(&configuration, &line(1))?;
     assert_eq!(answer["ok"], json!([1]), "{answer}");
     assert_eq!(answer["receipts"][0]["provider"], json!("smtp"), "{answer}");
-    assert!(answer["receipts"][0]["answer"].as_str().is_some_and(|said| said.starts_with("250")), "{answer}");
+    assert!(
+        answer["receipts"][0]["answer"].as_str().is_some_and(|said| said.starts_with("250")),
+        "{answer}"
+    );
     assert_eq!(server.mails().len(), 2);
     Ok(())
 }
@@ -63,7 +73,9 @@ fn what_a_kill_leaves_is_in_doubt_only_where_the_content_had_begun() -> Result<(
     let (mut in_doubt, mut ok) = (Vec::new(), Vec::new());
     while in_doubt.len() + ok.len() < 2 {
         let answer = sending.answer()?;
-        in_doubt.extend(answer["in_doubt"].as_array().into_iter().flatten().map(|found| found["id"].clone()));
+        in_doubt.extend(
+            answer["in_doubt"].as_array().into_iter().flatten().map(|found| found["id"].clone()),
+        );
         ok.extend(answer["ok"].as_array().into_iter().flatten().cloned());
     }
     assert_eq!((in_doubt, ok), (vec![json!(1)], vec![json!(3)]));
@@ -71,7 +83,8 @@ fn what_a_kill_leaves_is_in_doubt_only_where_the_content_had_begun() -> Result<(
 }
 
 #[test]
-fn while_an_answer_is_waited_for_the_batch_is_said_to_be_worked_on_where_that_is_understood() -> Result<()> {
+fn while_an_answer_is_waited_for_the_batch_is_said_to_be_worked_on_where_that_is_understood()
+-> Result<()> {
     let Some(server) = MailServer::start(&["--delay", "4"])? else { return Ok(()) };
     let configuration = Configuration::smtp(server.port, "")?;
     let mut sending = Sending::start(&configuration, &[])?;
@@ -112,17 +125,26 @@ fn what_cannot_be_read_of_a_batch_costs_no_other_mail() -> Result<()> {
     let deep = format!("{}{}", "[".repeat(50_000), "]".repeat(50_000));
     for (number, payload) in (1..).zip(["1e400", &deep, r#""\ud800""#, "NaN", "{\"a\":}"]) {
         let people = [(10 * number, "ada@x.test"), (10 * number + 1, "bob@x.test")];
-        let line =
-            batch("b", &people).replacen("\"token\":", &format!("\"payload\":{payload},\"token\":"), 1);
+        let line = batch("b", &people).replacen(
+            "\"token\":",
+            &format!("\"payload\":{payload},\"token\":"),
+            1,
+        );
         sending.write(&line)?;
         let (mut dead, mut ok) = (Vec::new(), Vec::new());
         while dead.len() + ok.len() < 2 {
             let answer = sending.answer()?;
             assert!(answer.get("unavailable").is_none(), "{answer}");
-            dead.extend(answer["dead"].as_array().into_iter().flatten().map(|found| found["id"].clone()));
+            dead.extend(
+                answer["dead"].as_array().into_iter().flatten().map(|found| found["id"].clone()),
+            );
             ok.extend(answer["ok"].as_array().into_iter().flatten().cloned());
         }
-        assert_eq!((dead, ok), (vec![json!(10 * number)], vec![json!(10 * number + 1)]), "{payload:.80}");
+        assert_eq!(
+            (dead, ok),
+            (vec![json!(10 * number)], vec![json!(10 * number + 1)]),
+            "{payload:.80}"
+        );
     }
     // Neither is a line that is no batch an outage.
     for line in ["{\"v\":1,\"batch\":\"b\"}", "{\"v\":1", "[]", "\u{0}"] {

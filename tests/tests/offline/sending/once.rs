@@ -13,13 +13,17 @@ use serde_json::json;
 use super::{answer_after_a_doubt, answer_for};
 
 #[test]
-fn another_key_other_templates_and_another_sender_do_not_change_a_mail_that_was_tried() -> Result<()> {
+fn another_key_other_templates_and_another_sender_do_not_change_a_mail_that_was_tried() -> Result<()>
+{
     let Some(server) = MailServer::start(&[])? else { return Ok(()) };
     let configuration = Configuration::smtp(server.port, "")?;
     let answer = answer_for(&configuration, "cut@x.test")?;
     assert!(answer.get("retry").is_some(), "{answer}");
     configuration.write(
-        &configuration.text()?.replace("us@x.test", "them@x.test").replace("\"Example\"", "\"Other\""),
+        &configuration
+            .text()?
+            .replace("us@x.test", "them@x.test")
+            .replace("\"Example\"", "\"Other\""),
     )?;
     let mut sending = Sending::start(&configuration, &[])?;
     let mut again = item(1, "cut@x.test");
@@ -38,8 +42,9 @@ fn another_key_other_templates_and_another_sender_do_not_change_a_mail_that_was_
 fn the_sender_of_the_envelope_is_that_of_the_first_attempt_whatever_the_configuration_says_later()
 -> Result<()> {
     let Some(server) = MailServer::start(&[])? else { return Ok(()) };
-    let setting =
-        |address: &str| format!("return_path = \"{address}\"\nreturn_path_secret_file = \"secret\"");
+    let setting = |address: &str| {
+        format!("return_path = \"{address}\"\nreturn_path_secret_file = \"secret\"")
+    };
     let (before, after) = (setting("bounces@x.test"), setting("other@y.test"));
     for (number, (before, after, has_path)) in
         [(before.as_str(), after.as_str(), true), (&before, "", true), ("", &after, false)]
@@ -55,18 +60,19 @@ fn the_sender_of_the_envelope_is_that_of_the_first_attempt_whatever_the_configur
             let answer = answer_for(&configuration, &email)?;
             assert!(answer.get("retry").is_some(), "{answer}");
             let text = configuration.text()?.replace(before, "");
-            configuration.write(&format!("{}\n{after}", text.replace("us@x.test", "them@x.test")))?;
+            configuration
+                .write(&format!("{}\n{after}", text.replace("us@x.test", "them@x.test")))?;
             assert_eq!(answer_after_a_doubt(&configuration, &email)?["ok"], json!([1]));
             let expected = if has_path { "bounces+" } else { "us" };
-            let is_first = |sender: &str| sender.starts_with(expected) && sender.ends_with("@x.test");
-            let mails: Vec<_> = server.mails().into_iter().filter(|mail| mail.to == email).collect();
+            let is_first =
+                |sender: &str| sender.starts_with(expected) && sender.ends_with("@x.test");
+            let mails: Vec<_> =
+                server.mails().into_iter().filter(|mail| mail.to == email).collect();
             assert_eq!(mails.len(), attempts, "{email}");
             assert!(mails.iter().all(|mail| is_first(&mail.sender)), "{before} {after} {mails:?}");
-            assert!(
-                mails
-                    .iter()
-                    .all(|mail| mail.content == mails[0].content && mail.content.contains("<us@x.test>"))
-            );
+            assert!(mails.iter().all(
+                |mail| mail.content == mails[0].content && mail.content.contains("<us@x.test>")
+            ));
         }
     }
     Ok(())
@@ -82,7 +88,10 @@ fn a_token_that_comes_again_is_answered_and_not_sent_again() -> Result<()> {
     sending.write(&batch("two", &[(1, "ada@x.test")]))?;
     let mut answers = [sending.answer()?, sending.answer()?];
     answers.sort_by_key(|answer| answer["batch"].as_str().map(str::to_owned));
-    assert_eq!(answers, [json!({"batch": "one", "ok": [1, 1]}), json!({"batch": "two", "ok": [1]})]);
+    assert_eq!(
+        answers,
+        [json!({"batch": "one", "ok": [1, 1]}), json!({"batch": "two", "ok": [1]})]
+    );
     sending.write(&batch("three", &[(1, "ada@x.test")]))?;
     assert_eq!(sending.answer()?, json!({"batch": "three", "ok": [1]}));
     sending.kill()?;
@@ -101,8 +110,11 @@ fn the_journal_is_for_its_owner_and_holds_no_token_that_was_sent_or_given_up() -
     let mut settled = 0;
     while settled < 2 {
         let answer = sending.answer()?;
-        settled +=
-            ["ok", "dead"].iter().filter_map(|name| answer[name].as_array()).map(Vec::len).sum::<usize>();
+        settled += ["ok", "dead"]
+            .iter()
+            .filter_map(|name| answer[name].as_array())
+            .map(Vec::len)
+            .sum::<usize>();
     }
     let journal = configuration.path("journal");
     assert_eq!(fs::metadata(&journal)?.permissions().mode() & 0o777, 0o600);
@@ -112,7 +124,10 @@ fn the_journal_is_for_its_owner_and_holds_no_token_that_was_sent_or_given_up() -
     let mails: Vec<_> =
         text.lines().filter_map(|line| line.strip_prefix("tried ")?.split(' ').nth(2)).collect();
     assert_eq!(mails.len(), 2);
-    assert!(mails.iter().all(|mail| mail.len() > 1_000 && mail.bytes().all(|byte| byte == b'.')), "{text}");
+    assert!(
+        mails.iter().all(|mail| mail.len() > 1_000 && mail.bytes().all(|byte| byte == b'.')),
+        "{text}"
+    );
     assert!(!text.contains(&token(1)));
     Ok(())
 }
@@ -134,7 +149,11 @@ fn where_the_journal_cannot_grow_no_mail_is_sent_and_none_is_lost() -> Result<()
     assert!(sent > 2, "{refusal}");
     let reason = refusal["unavailable"]["reason"].as_str().with_context(|| refusal.to_string())?;
     assert!(reason.starts_with("the journal ") && reason.contains("cannot be used: "), "{reason}");
-    assert_eq!(i64::try_from(server.mails().len())?, sent, "what is not in the journal is not sent");
+    assert_eq!(
+        i64::try_from(server.mails().len())?,
+        sent,
+        "what is not in the journal is not sent"
+    );
     sending.kill()?;
     // With space again: what was sent is known, and what was not is sent.
     let mut sending = Sending::start(&configuration, &[])?;
@@ -175,7 +194,8 @@ fn kills_of_the_sender_lose_no_mail_and_repeat_only_what_was_on_its_way() -> Res
                     item
                 })
                 .collect();
-            let line = json!({"v": 1, "batch": ids[0].to_string(), "knows": ["in_doubt"], "items": items});
+            let line =
+                json!({"v": 1, "batch": ids[0].to_string(), "knows": ["in_doubt"], "items": items});
             sending.write(&line.to_string())?;
         }
         let given = owed.len();

@@ -55,7 +55,10 @@ fn a_server_is_greeted_by_the_configured_name() -> Result<()> {
     for hello in ["", "a b", "a\\r\\nMAIL FROM:<>", "\u{fc}.test"] {
         let configuration = Configuration::smtp(server.port, &format!("hello = \"{hello}\""))?;
         let (code, _, errors) = run(&configuration, &[])?;
-        assert!(code == Some(2) && errors.contains("server and hello must be names"), "{hello}: {errors}");
+        assert!(
+            code == Some(2) && errors.contains("server and hello must be names"),
+            "{hello}: {errors}"
+        );
     }
     Ok(())
 }
@@ -94,7 +97,11 @@ fn a_refusal_of_the_mail_is_the_mails_alone() -> Result<()> {
     let names: Vec<String> = ["rcpt", "data", "content"]
         .iter()
         .flat_map(|phase| {
-            [format!("{phase}-451@x.test"), format!("{phase}-550@x.test"), format!("fine-{phase}@x.test")]
+            [
+                format!("{phase}-451@x.test"),
+                format!("{phase}-550@x.test"),
+                format!("fine-{phase}@x.test"),
+            ]
         })
         .collect();
     for name in &names {
@@ -117,11 +124,14 @@ fn a_refusal_of_the_mail_is_the_mails_alone() -> Result<()> {
     assert_eq!(ids(&retry), [1, 4, 7], "{retry:?}");
     assert_eq!(ids(&dead), [2, 5, 8], "{dead:?}");
     assert!(
-        retry.iter().all(|item| item["reason"].as_str().is_some_and(|reason| reason.starts_with("451 "))),
+        retry
+            .iter()
+            .all(|item| item["reason"].as_str().is_some_and(|reason| reason.starts_with("451 "))),
         "{retry:?}"
     );
     assert!(
-        dead.iter().all(|item| item["reason"].as_str().is_some_and(|reason| reason.starts_with("550 "))),
+        dead.iter()
+            .all(|item| item["reason"].as_str().is_some_and(|reason| reason.starts_with("550 "))),
         "{dead:?}"
     );
     assert_eq!(server.mails().len(), 3);
@@ -144,8 +154,9 @@ fn what_is_about_the_server_gives_the_whole_batch_back() -> Result<()> {
     ] {
         let Some(server) = MailServer::start(options)? else { return Ok(()) };
         let answer = answer_for(&Configuration::smtp(server.port, "")?, email)?;
-        let reason =
-            answer["unavailable"]["reason"].as_str().with_context(|| format!("{options:?} {answer}"))?;
+        let reason = answer["unavailable"]["reason"]
+            .as_str()
+            .with_context(|| format!("{options:?} {answer}"))?;
         assert!(reason.contains(expected), "{options:?} {email}: {reason}");
         assert_eq!(
             (answer.get("ok"), answer.get("retry"), answer.get("dead")),
@@ -172,7 +183,9 @@ fn no_server_is_no_fault_of_the_tokens() -> Result<()> {
     let configuration = Configuration::smtp(silent.local_addr()?.port(), "timeout_seconds = 1")?;
     let answer = answer_for(&configuration, "ada@x.test")?;
     assert!(
-        answer["unavailable"]["reason"].as_str().is_some_and(|reason| reason.contains("no answer in time")),
+        answer["unavailable"]["reason"]
+            .as_str()
+            .is_some_and(|reason| reason.contains("no answer in time")),
         "{answer}"
     );
     Ok(())
@@ -218,7 +231,8 @@ fn a_server_that_takes_few_mails_a_connection_gets_them_all() -> Result<()> {
 }
 
 #[test]
-fn passwords_go_to_servers_that_prove_who_they_are_and_wrong_ones_are_no_fault_of_the_tokens() -> Result<()> {
+fn passwords_go_to_servers_that_prove_who_they_are_and_wrong_ones_are_no_fault_of_the_tokens()
+-> Result<()> {
     let mut parameters = CertificateParams::new(Vec::new())?;
     parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     let authority = CertifiedIssuer::self_signed(parameters, KeyPair::generate()?)?;
@@ -227,7 +241,8 @@ fn passwords_go_to_servers_that_prove_who_they_are_and_wrong_ones_are_no_fault_o
     fs::write(path("ca.pem"), authority.pem())?;
     for name in ["localhost", "other.test"] {
         let key = KeyPair::generate()?;
-        let certificate = CertificateParams::new(vec![name.to_owned()])?.signed_by(&key, &authority)?;
+        let certificate =
+            CertificateParams::new(vec![name.to_owned()])?.signed_by(&key, &authority)?;
         fs::write(path(name), certificate.pem())?;
         fs::write(path(&format!("{name}.key")), key.serialize_pem())?;
     }
@@ -239,19 +254,34 @@ fn passwords_go_to_servers_that_prove_who_they_are_and_wrong_ones_are_no_fault_o
             ("localhost", "ca.pem", "wrong", "HELP=502", Some("the login is refused: 535 ")),
             ("localhost", "ca.pem", "password", "AUTH=454", Some("the login is refused: 454 ")),
             ("localhost", "ca.pem", "password", "STARTTLS=454", Some("STARTTLS failed: 454 ")),
-            ("other.test", "ca.pem", "password", "HELP=502", Some("certificate not valid for name")),
+            (
+                "other.test",
+                "ca.pem",
+                "password",
+                "HELP=502",
+                Some("certificate not valid for name"),
+            ),
             ("localhost", "other.test", "password", "HELP=502", Some("invalid peer certificate")),
         ] {
             if mode == "implicit" && refused.starts_with("STARTTLS") {
                 continue;
             }
             let (certificate, key) = (path(name), path(&format!("{name}.key")));
-            let options =
-                ["--tls", mode, "--certificate", &certificate, "--key", &key, "--login", "us:hunter2"];
+            let options = [
+                "--tls",
+                mode,
+                "--certificate",
+                &certificate,
+                "--key",
+                &key,
+                "--login",
+                "us:hunter2",
+            ];
             let options = [&options[..], &["--refuse", refused]].concat();
             let Some(server) = MailServer::start(&options)? else { return Ok(()) };
             let configuration = Configuration::new(&format!(
-                "[smtp]\nserver = \"localhost\"\nport = {}\ntls = \"{mode}\"\nca_file = \"{}\"\nusername = \"us\"\n\
+                "[smtp]\nserver = \"localhost\"\nport = {}\ntls = \"{mode}\"\nca_file = \"{}\"\n\
+                 username = \"us\"\n\
                  password_file = \"{}\"",
                 server.port,
                 path(ca),
@@ -274,13 +304,16 @@ fn passwords_go_to_servers_that_prove_who_they_are_and_wrong_ones_are_no_fault_o
     // A server that offers no encryption gets no password.
     let Some(server) = MailServer::start(&["--login", "us:hunter2"])? else { return Ok(()) };
     let configuration = Configuration::new(&format!(
-        "[smtp]\nserver = \"localhost\"\nport = {}\ntls = \"starttls\"\nusername = \"us\"\npassword_file = \"{}\"",
+        "[smtp]\nserver = \"localhost\"\nport = {}\ntls = \"starttls\"\nusername = \"us\"\n\
+         password_file = \"{}\"",
         server.port,
         path("password")
     ))?;
     let answer = answer_for(&configuration, "ada@x.test")?;
     assert!(
-        answer["unavailable"]["reason"].as_str().is_some_and(|reason| reason.contains("no STARTTLS")),
+        answer["unavailable"]["reason"]
+            .as_str()
+            .is_some_and(|reason| reason.contains("no STARTTLS")),
         "{answer}"
     );
     Ok(())

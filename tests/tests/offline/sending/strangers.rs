@@ -101,7 +101,10 @@ fn an_answer_that_nobody_reads_ends_the_program_and_the_mail_is_not_sent_again()
     let output = child.wait_with_output()?;
     let errors = String::from_utf8(output.stderr)?;
     assert_eq!(output.status.code(), Some(1), "{errors}");
-    assert!(errors.contains("an answer cannot be written") && errors.lines().count() == 1, "{errors}");
+    assert!(
+        errors.contains("an answer cannot be written") && errors.lines().count() == 1,
+        "{errors}"
+    );
     drop(input);
     let sent = server.mails().len();
     assert!(sent > 0);

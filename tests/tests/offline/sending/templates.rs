@@ -16,7 +16,9 @@ fn a_preview_shows_every_mail_in_all_its_forms() -> Result<()> {
     let output = command.output()?;
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let page = fs::read_to_string(folder.join("index.html"))?;
-    for name in ["en-activate", "en-change_email", "en-invite", "en-notice", "en-recover", "en-sign_in"] {
+    for name in
+        ["en-activate", "en-change_email", "en-invite", "en-notice", "en-recover", "en-sign_in"]
+    {
         for ending in ["eml", "html", "txt"] {
             assert!(!fs::read(folder.join(format!("{name}.{ending}")))?.is_empty());
         }

@@ -44,7 +44,10 @@ export interface Command {
 const OPTIONS = ["--action", "--code", "--binding", "--key-file", "--further-action"] as const;
 type Option = (typeof OPTIONS)[number];
 
-/** One token in 64 begins with a dash, one in 4,096 with two; every argument that is that long is a token. */
+/**
+ * One token in 64 begins with a dash, one in 4,096 with two; every argument that is that long is a
+ * token.
+ */
 const LONGEST_OPTION = 40;
 
 /** Reads the arguments behind the program's name. */
@@ -83,7 +86,8 @@ export function parseArguments(given: readonly string[]): Command | "help" | "ve
 /** The bytes of a binding, which is no secret. */
 function bindingOf(text: string | undefined): Uint8Array | undefined {
   if (text === undefined) return undefined;
-  if (!/^[0-9a-f]{32}$/i.test(text)) throw new UsageError("--binding must be 32 hexadecimal characters");
+  if (!/^[0-9a-f]{32}$/i.test(text))
+    throw new UsageError("--binding must be 32 hexadecimal characters");
   return Buffer.from(text, "hex");
 }
 
@@ -94,7 +98,9 @@ function known(name: string | undefined, further: readonly string[]): KnownActio
   for (const text of further) {
     const [, own, number, path, digits] = /^(\w+)=(\d{1,3}):([^:]*):(\d{1,3})$/.exec(text) ?? [];
     if (own === undefined) {
-      throw new UsageError("--further-action must be NAME=NUMBER:PATH:DIGITS, such as invite=4:/invite:0");
+      throw new UsageError(
+        "--further-action must be NAME=NUMBER:PATH:DIGITS, such as invite=4:/invite:0",
+      );
     }
     if (own in definitions) throw new UsageError(`--further-action defines ${own} twice`);
     definitions[own] = { number: Number(number), path, digits: Number(digits) };

@@ -38,7 +38,8 @@ function loadFile(engine: Engine, file: string): readonly PreparedKey[] {
 
 function prepare(engine: Engine, text: string, what: string): PreparedKey {
   const prepared = engine.prepare(text);
-  if (!prepared) throw new UsageError(`${what} is no key: a shared key is 64 hexadecimal characters`);
+  if (!prepared)
+    throw new UsageError(`${what} is no key: a shared key is 64 hexadecimal characters`);
   return prepared;
 }
 

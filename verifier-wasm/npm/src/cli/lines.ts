@@ -9,7 +9,9 @@ export interface Line {
 const LONGEST = 1024;
 
 /** The lines of a stream, as they come. Of one that is too long, only the beginning is kept. */
-export async function* lines(stream: AsyncIterable<Uint8Array>): AsyncGenerator<Line, void, undefined> {
+export async function* lines(
+  stream: AsyncIterable<Uint8Array>,
+): AsyncGenerator<Line, void, undefined> {
   // A byte order mark is part of a line that is no token.
   const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
   let text = "";

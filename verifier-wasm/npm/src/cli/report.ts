@@ -37,7 +37,8 @@ export function report(engine: Engine, keys: readonly PreparedKey[], question: Q
   const parts: Part[] = [["secret", hexadecimal(secret)]];
   if (bound) parts.unshift(["binding", hexadecimal(bound)]);
   if (expiresAt !== undefined) parts.unshift(["expires", new Date(expiresAt * 1000).toISOString()]);
-  // Never what it should be: whoever is shown the report of a forged token would hold a genuine one.
+  // Never what it should be: whoever is shown the report of a forged token would hold a genuine
+  // one.
   if (version !== 3 && (status === OK || status === SIGNATURE)) {
     parts.push(["signature", status === OK ? "matches" : "differs"]);
   }
@@ -46,7 +47,10 @@ export function report(engine: Engine, keys: readonly PreparedKey[], question: Q
   return { ...answer([...parts, ["verdict", "valid"]]), genuine: true };
 }
 
-/** Whether a link is genuine and valid, which is judged before its browser, and bound to another one. */
+/**
+ * Whether a link is genuine and valid, which is judged before its browser, and bound to another
+ * one.
+ */
 function isElsewhere(token: string, binding: Uint8Array | undefined, status: number): boolean {
   if (status !== OK && status !== CODE_MISMATCH && !isAboutCode(status)) return false;
   const { binding: bound } = fieldsOf(token);
@@ -61,7 +65,10 @@ interface Answer {
 type Part = readonly [name: string, value: string];
 
 function answer(parts: readonly Part[]): Answer {
-  return { text: parts.map(([name, value]) => `${name.padEnd(12)}${value}\n`).join(""), genuine: false };
+  return {
+    text: parts.map(([name, value]) => `${name.padEnd(12)}${value}\n`).join(""),
+    genuine: false,
+  };
 }
 
 function notValid({ reason }: VerificationError, message: string): string {

@@ -23,7 +23,10 @@ export const errors: Check = async (subject) => {
   demand(used !== true, "a store that cannot be reached lets a token through");
   if (!store.attempt) return undefined;
   const number = await inTime(attempt(store, freshId(), until));
-  demand(!isOrdinal(number), `a store that cannot be reached gives a try the number ${shown(number)}`);
+  demand(
+    !isOrdinal(number),
+    `a store that cannot be reached gives a try the number ${shown(number)}`,
+  );
   return undefined;
 };
 
@@ -38,7 +41,10 @@ async function inTime(answer: Promise<unknown>): Promise<unknown> {
 /** How many entries of a full store are asked for again. */
 const LOOKED_AT = 1000;
 
-/** How often in a row a full store refuses; one that measures its memory may have room for one more at times. */
+/**
+ * How often in a row a full store refuses; one that measures its memory may have room for one more
+ * at times.
+ */
 const REFUSALS = 25;
 
 export const full: Check = async (subject) => {

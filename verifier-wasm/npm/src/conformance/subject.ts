@@ -49,7 +49,10 @@ export function later({ now }: Subject, seconds = 600): number {
 /** An owner that nobody was before. */
 export const freshOwner = freshId;
 
-/** A method of the store, called with things that are made useless afterwards, since they are only lent. */
+/**
+ * A method of the store, called with things that are made useless afterwards, since they are only
+ * lent.
+ */
 async function call(
   method: "consume" | "release" | "attempt" | "withdraw",
   store: TokenStore,
@@ -68,12 +71,25 @@ async function call(
   }
 }
 
-/** Answers of the store, or what it threw. Without an owner it is asked for one that nobody was before. */
-export async function consume(store: TokenStore, id: Uint8Array, until: number, owner = freshOwner()) {
+/**
+ * Answers of the store, or what it threw. Without an owner it is asked for one that nobody was
+ * before.
+ */
+export async function consume(
+  store: TokenStore,
+  id: Uint8Array,
+  until: number,
+  owner = freshOwner(),
+) {
   return call("consume", store, id, until, owner);
 }
 
-export async function attempt(store: TokenStore, id: Uint8Array, until: number, owner = freshOwner()) {
+export async function attempt(
+  store: TokenStore,
+  id: Uint8Array,
+  until: number,
+  owner = freshOwner(),
+) {
   return call("attempt", store, id, until, owner);
 }
 
@@ -82,7 +98,12 @@ export async function release(store: TokenStore, id: Uint8Array, until: number, 
   return thrown(await call("release", store, id, until, owner));
 }
 
-export async function withdraw(store: TokenStore, id: Uint8Array, until: number, owner: Uint8Array) {
+export async function withdraw(
+  store: TokenStore,
+  id: Uint8Array,
+  until: number,
+  owner: Uint8Array,
+) {
   return thrown(await call("withdraw", store, id, until, owner));
 }
 

@@ -1,4 +1,5 @@
-// What a store remembers until its time is over, and no longer. These checks take some seconds each, side by side.
+// What a store remembers until its time is over, and no longer. These checks take some seconds
+// each, side by side.
 
 import {
   attempt,
@@ -35,7 +36,10 @@ export const remembers: Check = async (subject) => {
     demand(answer === false, `${left} an entry is not denied, but ${shown(answer)}`);
     if (store.release) {
       const revived = await consume(store, ended, until, released);
-      demand(revived === false, `${left} an owner that was released is not denied, but ${shown(revived)}`);
+      demand(
+        revived === false,
+        `${left} an owner that was released is not denied, but ${shown(revived)}`,
+      );
     }
     if (store.attempt && store.withdraw) {
       const number = await attempt(store, tried, until, withdrawn);
@@ -56,10 +60,16 @@ export const forgets: Check = async (subject) => {
   await attempt(store, tried, until);
   await sleepUntil(subject, until + GRACE);
   const again = await consume(store, id, later(subject));
-  demand(again === true, `${GRACE} s after its time an entry is still there, so the store grows without end`);
+  demand(
+    again === true,
+    `${GRACE} s after its time an entry is still there, so the store grows without end`,
+  );
   if (!store.attempt) return undefined;
   const number = await attempt(store, tried, later(subject));
-  demand(number === 1, `${GRACE} s after their time tries are still counted: the next is ${shown(number)}`);
+  demand(
+    number === 1,
+    `${GRACE} s after their time tries are still counted: the next is ${shown(number)}`,
+  );
   return undefined;
 };
 
@@ -90,10 +100,19 @@ export const extending: Check = async (subject) => {
   const { store } = subject;
   const [short, long] = [later(subject, SHORT), later(subject)];
   const [extended, shortened, tried] = [freshId(), freshId(), freshId()];
-  demand((await consume(store, extended, short)) === true, "an id that nobody had before is denied");
+  demand(
+    (await consume(store, extended, short)) === true,
+    "an id that nobody had before is denied",
+  );
   demand((await consume(store, extended, long)) === false, "an id that was consumed is not denied");
-  demand((await consume(store, shortened, long)) === true, "an id that nobody had before is denied");
-  demand((await consume(store, shortened, short)) === false, "an id that was consumed is not denied");
+  demand(
+    (await consume(store, shortened, long)) === true,
+    "an id that nobody had before is denied",
+  );
+  demand(
+    (await consume(store, shortened, short)) === false,
+    "an id that was consumed is not denied",
+  );
   await attempt(store, tried, short);
   await attempt(store, tried, long);
   await sleepUntil(subject, short + GRACE);

@@ -23,7 +23,9 @@ export const numbers: Check = async (subject) => {
   if (!store.attempt) return NONE;
   const until = later(subject);
   const id = freshId();
-  const taken = await Promise.all(Array.from({ length: concurrency }, () => attempt(store, id, until)));
+  const taken = await Promise.all(
+    Array.from({ length: concurrency }, () => attempt(store, id, until)),
+  );
   const other = taken.find((answer) => !isOrdinal(answer));
   demand(other === undefined, `attempt answered ${shown(other)} instead of a whole number from 1`);
   const counted = Math.min(concurrency, MOST);
@@ -45,7 +47,8 @@ export const numbers: Check = async (subject) => {
 export const withdrawing: Check = async (subject) => {
   const { store } = subject;
   if (!store.attempt) return NONE;
-  if (!store.withdraw) return new Skipped("the store has no withdraw; a try without a verdict stays counted");
+  if (!store.withdraw)
+    return new Skipped("the store has no withdraw; a try without a verdict stays counted");
   const until = later(subject);
   const id = freshId();
   const [first, second, third] = [freshOwner(), freshOwner(), freshOwner()];
@@ -65,7 +68,10 @@ export const withdrawing: Check = async (subject) => {
   await demandDone("a withdraw that comes before its attempt", withdraw(store, id, until, early));
   await number(early, MOST + 1, "a try that was taken back before it came");
   await number(freshOwner(), 3, "the try after that");
-  demand((await consume(store, id, until, first)) === true, "a try that was taken back used the token");
+  demand(
+    (await consume(store, id, until, first)) === true,
+    "a try that was taken back used the token",
+  );
   return undefined;
 };
 
@@ -80,7 +86,9 @@ export const triesAreBounded: Check = async (subject) => {
   demand(other === undefined, `of ${MOST} tries at once one has the number ${shown(other)}`);
   // Most are taken back: they count for the bound all the same.
   const withdrawn = store.withdraw ? owners.slice(10) : [];
-  await Promise.all(withdrawn.map((owner) => demandDone("withdraw", withdraw(store, id, until, owner))));
+  await Promise.all(
+    withdrawn.map((owner) => demandDone("withdraw", withdraw(store, id, until, owner))),
+  );
   for (let round = 0; round < 3; round++) {
     const owner = freshOwner();
     const answer = await attempt(store, id, until, owner);
@@ -107,9 +115,15 @@ export const triesAreNoUses: Check = async (subject) => {
   const until = later(subject);
   const id = freshId();
   await attempt(store, id, until);
-  demand((await consume(store, id, until)) === true, "an id of which only codes were tried is denied");
+  demand(
+    (await consume(store, id, until)) === true,
+    "an id of which only codes were tried is denied",
+  );
   const second = await attempt(store, id, until);
   demand(second === 2, `the second try, after the use, has the number ${shown(second)}`);
-  demand((await consume(store, id, until)) === false, "an id is not denied after a code was tried again");
+  demand(
+    (await consume(store, id, until)) === false,
+    "an id is not denied after a code was tried again",
+  );
   return undefined;
 };

@@ -21,17 +21,28 @@ export const oneWinner: Check = async (subject) => {
   const until = later(subject);
   for (let round = 0; round < ROUNDS; round++) {
     const id = freshId();
-    const answers = await Promise.all(Array.from({ length: concurrency }, () => consume(store, id, until)));
+    const answers = await Promise.all(
+      Array.from({ length: concurrency }, () => consume(store, id, until)),
+    );
     const winners = answers.filter((answer) => answer === true).length;
-    demand(winners === 1, `of ${concurrency} who consumed one id at once, ${winners} were told true`);
+    demand(
+      winners === 1,
+      `of ${concurrency} who consumed one id at once, ${winners} were told true`,
+    );
     const other = answers.find((answer) => typeof answer !== "boolean");
     demand(other === undefined, `consume answered ${shown(other)} instead of true or false`);
-    demand((await consume(store, id, until)) === false, "an id that was consumed is not denied afterwards");
+    demand(
+      (await consume(store, id, until)) === false,
+      "an id that was consumed is not denied afterwards",
+    );
   }
   return undefined;
 };
 
-/** Ids that some way to write bytes as text takes for one: lost case, lost zeros, bytes that are no UTF-8, cut at NUL. */
+/**
+ * Ids that some way to write bytes as text takes for one: lost case, lost zeros, bytes that are no
+ * UTF-8, cut at NUL.
+ */
 const LOOKALIKES: readonly (readonly number[])[] = [
   [0x41],
   [0x61],
@@ -82,7 +93,9 @@ export const repeats: Check = async (subject) => {
   const until = later(subject);
   for (let round = 0; round < ROUNDS; round++) {
     const [id, owner] = [freshId(), freshOwner()];
-    const many = Array.from({ length: Math.min(concurrency, 20) }, () => consume(store, id, until, owner));
+    const many = Array.from({ length: Math.min(concurrency, 20) }, () =>
+      consume(store, id, until, owner),
+    );
     for (const answer of [...(await Promise.all(many)), await consume(store, id, until, owner)]) {
       demand(answer === true, `a consume that the same owner repeats is answered ${shown(answer)}`);
     }
@@ -103,17 +116,24 @@ export const repeats: Check = async (subject) => {
     const answers = await Promise.all([1, 2, 3].map(() => attempt(store, id, until, owner)));
     const expected = (place % owners.length) + 1;
     const other = answers.find((answer) => answer !== expected);
-    demand(other === undefined, `try ${expected} has the number ${shown(other)} when it is repeated`);
+    demand(
+      other === undefined,
+      `try ${expected} has the number ${shown(other)} when it is repeated`,
+    );
   }
   return undefined;
 };
 
 export const releasing: Check = async (subject) => {
   const { store } = subject;
-  if (!store.release) return new Skipped("the store has no release; what a callback could not do stays used");
+  if (!store.release)
+    return new Skipped("the store has no release; what a callback could not do stays used");
   const until = later(subject);
   const [id, other, holder] = [freshId(), freshId(), freshOwner()];
-  demand((await consume(store, other, until, holder)) === true, "an id that nobody had before is denied");
+  demand(
+    (await consume(store, other, until, holder)) === true,
+    "an id that nobody had before is denied",
+  );
   const before: Uint8Array[] = [];
   for (let round = 0; round < 3; round++) {
     const owner = freshOwner();
@@ -121,7 +141,10 @@ export const releasing: Check = async (subject) => {
     for (const earlier of before) {
       await demandDone("a release that is repeated", release(store, id, until, earlier));
     }
-    await demandDone("a release by an owner without the use", release(store, id, until, freshOwner()));
+    await demandDone(
+      "a release by an owner without the use",
+      release(store, id, until, freshOwner()),
+    );
     demand(
       (await consume(store, id, until)) === false,
       "a use is ended by the release of another owner, so that a repeated release revives a link",
@@ -139,10 +162,16 @@ export const releasing: Check = async (subject) => {
   demand((await consume(store, id, until)) === true, "an id that was released is denied");
 
   const [overtaken, late] = [freshId(), freshOwner()];
-  await demandDone("a release that comes before its consume", release(store, overtaken, until, late));
+  await demandDone(
+    "a release that comes before its consume",
+    release(store, overtaken, until, late),
+  );
   const answer = await consume(store, overtaken, until, late);
   demand(answer === false, `a consume that comes after its release is answered ${shown(answer)}`);
-  demand((await consume(store, overtaken, until)) === true, "after that the id is denied to others");
+  demand(
+    (await consume(store, overtaken, until)) === true,
+    "after that the id is denied to others",
+  );
 
   demand((await consume(store, other, until)) === false, "to release one id released another one");
   if (!store.attempt) return undefined;
@@ -164,13 +193,17 @@ export const bounds: Check = async (subject) => {
   if (!store.release) return new Skipped("the store has no release");
   const until = later(subject);
   const id = freshId();
-  // One that refuses sooner forgets nothing either, but takes a link away from people while an origin is down for a moment.
+  // One that refuses sooner forgets nothing either, but takes a link away from people while an
+  // origin is down for a moment.
   const owners = Array.from({ length: MOST - 1 }, freshOwner);
   const released = owners.map((owner) => release(store, id, until, owner));
   await Promise.all(released.map((one) => demandDone(`a release of ${MOST - 1} at once`, one)));
   const last = freshOwner();
   const answer = await consume(store, id, until, last);
-  demand(answer === true, `after ${owners.length} owners were released the next gets ${shown(answer)}`);
+  demand(
+    answer === true,
+    `after ${owners.length} owners were released the next gets ${shown(answer)}`,
+  );
   await demandDone(`release ${MOST}`, release(store, id, until, last));
   owners.push(last);
   // Whichever of the two refuses.

@@ -5,11 +5,16 @@ import { newOwner } from "../guard.js";
 import type { Reason } from "./asking.js";
 import { type Outcome, outcomeOf } from "./judgement.js";
 
-/** The number of a count: tries of other browsers are counted under 0, and by visitor under 1 and 2. */
+/**
+ * The number of a count: tries of other browsers are counted under 0, and by visitor under 1 and 2.
+ */
 const GATE = 9;
 const AGAIN = 10;
 
-/** How often the application may take back an attempt of a link, by saying that a field is not right. */
+/**
+ * How often the application may take back an attempt of a link, by saying that a field is not
+ * right.
+ */
 const MOST_AGAIN = 20;
 
 /** An id that no row has. */
@@ -18,8 +23,8 @@ export function apart(id: Uint8Array, count: number): Uint8Array {
 }
 
 /**
- * Lets one use of a bound link begin at a time where that may end as none: the use of another browser, whose digits the database
- * judges, looks like any other to the browser that asked.
+ * Lets one use of a bound link begin at a time where that may end as none: the use of another
+ * browser, whose digits the database judges, looks like any other to the browser that asked.
  */
 export async function alone(
   { consume, release }: CheckedStore,

@@ -89,12 +89,14 @@ export async function asked(
     // One that failed or was read before cannot be passed on.
     if (answer instanceof Response && answer.status >= 200 && !answer.bodyUsed) {
       const outcome: Outcome = { page: "response", status: answer.status, response: answer };
-      // An error of the application's is not what the link was for. The attempt stays: it may be about the code.
+      // An error of the application's is not what the link was for. The attempt stays: it may be
+      // about the code.
       return { reason: answer.status >= 400 ? "wrong_code" : undefined, outcome };
     }
     if (isAgain(answer)) return { reason: "again", outcome: againWith(answer) };
     throw new InvalidArgumentError(
-      "the option redeem must return a verdict of mailroom.redeem, 'away', { again: 'a message' }, or a Response whose body is unread",
+      "the option redeem must return a verdict of mailroom.redeem, 'away', { again: 'a " +
+        "message' }, or a Response whose body is unread",
     );
   } catch (error) {
     report(error);

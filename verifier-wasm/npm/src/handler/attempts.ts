@@ -6,9 +6,9 @@ import { NOT_WRONG, type Reason } from "./asking.js";
 type Attempt = Parameters<Required<TokenStore>["attempt"]>;
 
 /**
- * Remembers the attempt of one request, to withdraw it where nobody has called its code wrong. The guard does that only
- * where there was no verdict at all; here it is known that a right code met a database that is away, which must lock
- * nobody out.
+ * Remembers the attempt of one request, to withdraw it where nobody has called its code wrong. The
+ * guard does that only where there was no verdict at all; here it is known that a right code met a
+ * database that is away, which must lock nobody out.
  */
 export class Attempts {
   /** What the guard is given. */
@@ -33,7 +33,10 @@ export class Attempts {
       : store;
   }
 
-  /** Withdraws the attempt if nobody has called its code wrong. One that cannot be withdrawn stays counted. */
+  /**
+   * Withdraws the attempt if nobody has called its code wrong. One that cannot be withdrawn stays
+   * counted.
+   */
   async settle(reason: Reason | undefined): Promise<void> {
     if (!this.#taken || reason === undefined) return;
     const isWrong = !NOT_WRONG.includes(reason);

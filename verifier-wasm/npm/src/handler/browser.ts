@@ -9,7 +9,10 @@ import { newNonce } from "./policy.js";
 /** The cookie by which a browser is known again (FORMAT.md, "Bound form"). */
 const BROWSER = "__Host-mailroom-browser";
 
-/** For how many seconds it is kept after the last link that was asked for: longer than links are valid. */
+/**
+ * For how many seconds it is kept after the last link that was asked for: longer than links are
+ * valid.
+ */
 const BROWSER_LIFE = 30 * 86_400;
 
 /** The cookie that tells browsers apart in which links of others are opened. */
@@ -30,14 +33,19 @@ export interface AskingRequest {
 }
 
 /** @internal What the entry calls `bindBrowser`. */
-export async function bindingFor(request: unknown, options: unknown): Promise<BrowserBinding | undefined> {
+export async function bindingFor(
+  request: unknown,
+  options: unknown,
+): Promise<BrowserBinding | undefined> {
   const [origins] = options === undefined ? [] : readOptions(options, ["origins"]);
   const { url, headers } = readAsking(request);
-  // Browsers send no cookie with the form of another site, so the nonce of whoever it is for would be replaced.
+  // Browsers send no cookie with the form of another site, so the nonce of whoever it is for would
+  // be replaced.
   if (!isFromSite(headers, url, readOrigins(origins))) return undefined;
   const cookies = headers.get("Cookie");
   const sent = nonceOf(cookies);
-  // Of the 43rd character two bits stand for nothing: those of 32 bytes end in one of sixteen characters.
+  // Of the 43rd character two bits stand for nothing: those of 32 bytes end in one of sixteen
+  // characters.
   const nonce =
     sent !== undefined && /^[\w-]{42}[AEIMQUYcgkosw048]$/.test(sent)
       ? sent
@@ -53,7 +61,11 @@ export async function bindingFor(request: unknown, options: unknown): Promise<Br
 /** The address and the headers of a request; of Node's own the address is what its headers say. */
 function readAsking(request: unknown): { readonly url: URL; readonly headers: HeaderReader } {
   try {
-    const { url = "", headers, socket } = request as AskingRequest & { socket?: { encrypted?: boolean } };
+    const {
+      url = "",
+      headers,
+      socket,
+    } = request as AskingRequest & { socket?: { encrypted?: boolean } };
     // Of a text or a number every member is missing, as those of a request without headers are.
     if (typeof headers !== "object") throw new TypeError("no headers");
     const read = (name: string): string | null => {
@@ -63,7 +75,9 @@ function readAsking(request: unknown): { readonly url: URL; readonly headers: He
         : (headers as { readonly [name: string]: unknown })[name.toLowerCase()];
       return typeof value === "string" ? value : null;
     };
-    const found = new Map(["Origin", "Sec-Fetch-Site", "Host", "Cookie"].map((name) => [name, read(name)]));
+    const found = new Map(
+      ["Origin", "Sec-Fetch-Site", "Host", "Cookie"].map((name) => [name, read(name)]),
+    );
     const site = `${socket?.encrypted ? "https" : "http"}://${found.get("Host")}`;
     const address = new URL(/^https?:/i.test(url) ? url : site);
     return { url: address, headers: { get: (name) => found.get(name) ?? null } };

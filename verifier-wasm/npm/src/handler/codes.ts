@@ -1,6 +1,7 @@
 /**
- * A code as digits from 0 to 9: people type and paste it with blanks and hyphens, in full width, or in the digits of their own
- * script. Nothing else is taken out, so that a slip is not judged as another code.
+ * A code as digits from 0 to 9: people type and paste it with blanks and hyphens, in full width, or
+ * in the digits of their own script. Nothing else is taken out, so that a slip is not judged as
+ * another code.
  */
 export function digitsOf(typed: string): string {
   // No code is that long with whatever is between its digits.

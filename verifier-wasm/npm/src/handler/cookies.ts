@@ -9,8 +9,9 @@ export function cookiesOf(header: string | null | undefined, name: string): stri
 }
 
 /**
- * A header `Set-Cookie`. `life`: in seconds; without it until the browser ends. It is for https alone, unless the browser is known
- * to be on http: a program behind a proxy that ends TLS, and that may be asked as `localhost`, sees no https.
+ * A header `Set-Cookie`. `life`: in seconds; without it until the browser ends. It is for https
+ * alone, unless the browser is known to be on http: a program behind a proxy that ends TLS, and
+ * that may be asked as `localhost`, sees no https.
  */
 export function cookie(
   { url, headers }: Pick<Request, "url" | "headers">,

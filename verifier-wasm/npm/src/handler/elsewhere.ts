@@ -1,6 +1,7 @@
-// A bound link in another browser than that which asked for it. Only the digits that the first browser shows prove the person there,
-// beside the code of the action where it has one. The database judges both together. Whatever is tried there costs the browser that
-// asked none of its tries; while it is judged, the link is in use.
+// A bound link in another browser than that which asked for it. Only the digits that the first
+// browser shows prove the person there, beside the code of the action where it has one. The
+// database judges both together. Whatever is tried there costs the browser that asked none of its
+// tries; while it is judged, the link is in use.
 
 import type { CheckedStore } from "../checked_store.js";
 import type { RefusedRedemption } from "../denial.js";
@@ -8,7 +9,15 @@ import { newOwner, REMEMBERED_AFTER } from "../guard.js";
 import type { VerifiedLink } from "../link.js";
 import { errorOf, GuardUnsupportedError } from "../store.js";
 import { alone, apart, isTakenBack } from "./apart.js";
-import { asked, linkOf, NOT_USED, NOT_WRONG, type Press, type Reason, type Redeem } from "./asking.js";
+import {
+  asked,
+  linkOf,
+  NOT_USED,
+  NOT_WRONG,
+  type Press,
+  type Reason,
+  type Redeem,
+} from "./asking.js";
 import { visitorOf } from "./browser.js";
 import { type Outcome, outcomeOf } from "./judgement.js";
 
@@ -16,8 +25,9 @@ import { type Outcome, outcomeOf } from "./judgement.js";
 const DIGITS = 5;
 
 /**
- * How many codes the first visitor of a link may try, how many the second: five in all, of which a scanner that guesses leaves
- * two to the person. Visitors are told apart by a cookie that anybody may drop, so more of them get no more tries.
+ * How many codes the first visitor of a link may try, how many the second: five in all, of which a
+ * scanner that guesses leaves two to the person. Visitors are told apart by a cookie that anybody
+ * may drop, so more of them get no more tries.
  */
 const TRIES: readonly number[] = [3, 2];
 
@@ -49,7 +59,8 @@ export async function redeemElsewhere(
   for (const [digits, length] of typed) {
     // The form of another browser was not shown yet.
     if (digits === undefined) return { page: "form", status: 422, reason: "ERR_CODE_REQUIRED" };
-    if (digits.length !== length || !/^[0-9]+$/.test(digits)) return outcomeOf("ERR_CODE_MALFORMED");
+    if (digits.length !== length || !/^[0-9]+$/.test(digits))
+      return outcomeOf("ERR_CODE_MALFORMED");
   }
   if (!store.attempt) {
     report(new GuardUnsupportedError("the store counts no tries: give it a method attempt"));
@@ -58,7 +69,8 @@ export async function redeemElsewhere(
   const id = link.consumedId;
   const until = link.expiresAt + REMEMBERED_AFTER;
   const owner = newOwner();
-  // The same visitor has the same place. This owner uses nothing, so it may be of a request: it proves no more than that.
+  // The same visitor has the same place. This owner uses nothing, so it may be of a request: it
+  // proves no more than that.
   const visitor = visitorOf(request.headers.get("Cookie")) ?? new Uint8Array(16);
   const place = await store.attempt(apart(id, 0), until, visitor);
   // Its place was withdrawn, which is final for this visitor.
@@ -78,7 +90,8 @@ export async function redeemElsewhere(
   );
   const { reason } = outcome;
   if (reason === undefined) return outcome;
-  const isRight = NOT_WRONG.includes(reason) || (await isTakenBack(store, id, until, owner, reason));
+  const isRight =
+    NOT_WRONG.includes(reason) || (await isTakenBack(store, id, until, owner, reason));
   if (isRight) await store.withdraw(counter, until, owner);
   return reason === "too_many_attempts" ? locked(reason) : outcome;
 }

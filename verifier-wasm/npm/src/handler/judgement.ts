@@ -2,7 +2,10 @@ import type { RedemptionReason, VerificationReason } from "../errors.js";
 import { InvalidArgumentError } from "../store.js";
 import type { Action, Browser } from "../types.js";
 
-/** What the database said of a link, as `mailroom.redeem` answers, or `away`: nothing was done, since it cannot be asked. */
+/**
+ * What the database said of a link, as `mailroom.redeem` answers, or `away`: nothing was done,
+ * since it cannot be asked.
+ */
 export type Verdict =
   | "ok"
   | "unknown"
@@ -48,9 +51,15 @@ export interface Judgement<Further extends string = never> {
   readonly token: string | undefined;
   /** How many digits the form's field `code` takes; 0 without one. */
   readonly codeDigits: number;
-  /** How many digits the form's field `browser_code` takes, which the browser shows that asked for the link; 0 without one. */
+  /**
+   * How many digits the form's field `browser_code` takes, which the browser shows that asked for
+   * the link; 0 without one.
+   */
   readonly browserCodeDigits: number;
-  /** In which browser the link was opened, where there is a form: in another one than that which asked for it a code is needed. */
+  /**
+   * In which browser the link was opened, where there is a form: in another one than that which
+   * asked for it a code is needed.
+   */
   readonly browser: Browser | undefined;
   /** When the link ends, in seconds since the Unix epoch, where that is known. */
   readonly expiresAt: number | undefined;
@@ -127,7 +136,8 @@ const AGAIN_FORM: Outcome = { page: "form", status: 422, problem: "again" };
 const UNKNOWN: Outcome = { page: "form", status: 503, problem: "unknown", headers: AGAIN };
 const FAILURE: Outcome = { page: "failure", status: 500 };
 
-// One answer for all that a forger could learn from: whether a token was signed, by which key, for what, and of whom.
+// One answer for all that a forger could learn from: whether a token was signed, by which key, for
+// what, and of whom.
 const OUTCOMES: { readonly [Reason in NonNullable<Judgement["reason"]>]: Outcome } = {
   ERR_TOKEN_MALFORMED: INVALID,
   ERR_TOKEN_SIGNATURE: INVALID,

@@ -1,6 +1,7 @@
-// Where a page keeps its link, so that a reload and the way back find it: in the state of the history entry, which is in no request
-// and in no address. It is stored there as the sum with a pad that is in the tab's session storage, so that neither place tells the
-// token to a program that collects it, and so that every entry forgets the link when the pad is removed.
+// Where a page keeps its link, so that a reload and the way back find it: in the state of the
+// history entry, which is in no request and in no address. It is stored there as the sum with a pad
+// that is in the tab's session storage, so that neither place tells the token to a program that
+// collects it, and so that every entry forgets the link when the pad is removed.
 
 /** The functions that the scripts of the pages share. */
 export const KEEPING = `
@@ -72,7 +73,9 @@ export type Memory =
   | { readonly does: "forget" }
   | { readonly does: "nothing" };
 
-/** The first script of a page: the token leaves the address before all else. One form is sent once. */
+/**
+ * The first script of a page: the token leaves the address before all else. One form is sent once.
+ */
 export function scriptOf(memory: Memory, hears: boolean): string {
   return `{${KEEPING}
   ${actionOf(memory)}

@@ -4,9 +4,10 @@ import { VerifierError } from "../store.js";
 const LONGEST = 200;
 
 /**
- * What `onError` is by default. Of errors of this package the message is shown, of those of the application its name, its code, where
- * it was thrown, and its message without what may be a secret: what the visitor sent, and what looks like a token, a key, a code,
- * an address or a value in quotation marks.
+ * What `onError` is by default. Of errors of this package the message is shown, of those of the
+ * application its name, its code, where it was thrown, and its message without what may be a
+ * secret: what the visitor sent, and what looks like a token, a key, a code, an address or a value
+ * in quotation marks.
  */
 export function log(error: unknown, hidden: readonly string[] = []): void {
   console.error(`mailroom-verifier/handler: ${shown(error, hidden)}`);
@@ -19,12 +20,14 @@ function shown(error: unknown, hidden: readonly string[], depth = 0): string {
     const isOwn = error instanceof VerifierError;
     const parts = [isOwn ? error.reason : named(name)];
     const { code } = error as { readonly code?: unknown };
-    if (typeof code === "string" && /^[A-Z][A-Z\d_]{1,63}$|^\d[\dA-Z]{4}$/.test(code)) parts.push(` ${code}`);
+    if (typeof code === "string" && /^[A-Z][A-Z\d_]{1,63}$|^\d[\dA-Z]{4}$/.test(code))
+      parts.push(` ${code}`);
     const said = isOwn ? message : masked(String(message), hidden);
     if (said !== "") parts.push(`: ${said}`);
     const place = isOwn ? undefined : placeOf(error);
     if (place !== undefined) parts.push(` (${place})`);
-    if (cause !== undefined && depth < 3) parts.push(`, caused by ${shown(cause, hidden, depth + 1)}`);
+    if (cause !== undefined && depth < 3)
+      parts.push(`, caused by ${shown(cause, hidden, depth + 1)}`);
     return parts.join("");
   } catch {
     // What throws when it is read says nothing.
@@ -52,7 +55,8 @@ function placeOf({ stack }: Error): string | undefined {
   const lines = typeof stack === "string" ? stack.split("\n") : [];
   for (const line of lines) {
     // V8 and others write `at f (file:1:2)`, Safari and Firefox `f@file:1:2`.
-    const [, file, at] = /^\s*(?:at .*?\(?|[^@\s]*@)([^\s()@]+?)((?::\d+){1,2})\)?$/.exec(line) ?? [];
+    const [, file, at] =
+      /^\s*(?:at .*?\(?|[^@\s]*@)([^\s()@]+?)((?::\d+){1,2})\)?$/.exec(line) ?? [];
     if (file !== undefined) return `at ${file.replace(/[?#].*$/, "").slice(-120)}${at}`;
   }
   return undefined;

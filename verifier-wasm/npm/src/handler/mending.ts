@@ -1,5 +1,6 @@
-// Links as mail programs, gateways and people leave them. Only text that is no token is mended, and only the handler mends: what
-// it makes is judged by the verifier, which accepts one spelling of a token (FORMAT.md, "One token, one spelling").
+// Links as mail programs, gateways and people leave them. Only text that is no token is mended, and
+// only the handler mends: what it makes is judged by the verifier, which accepts one spelling of a
+// token (FORMAT.md, "One token, one spelling").
 
 /** The lengths of tokens (FORMAT.md). */
 const LENGTHS: readonly number[] = [86, 104, 124, 126, 146, 147, 168];
@@ -16,8 +17,9 @@ export function isToken(text: string): boolean {
 }
 
 /**
- * What a text may have been before a mail program changed it, the likeliest first: tokens, or the text itself where it is one or
- * where nothing can be made of it. `isForm`: whether `+` has become a blank, as it does in a form.
+ * What a text may have been before a mail program changed it, the likeliest first: tokens, or the
+ * text itself where it is one or where nothing can be made of it. `isForm`: whether `+` has become
+ * a blank, as it does in a form.
  */
 export function candidatesOf(text: string, isForm = false): readonly string[] {
   if (isToken(text) || text.length > LONGEST) return [text];
@@ -29,7 +31,9 @@ export function candidatesOf(text: string, isForm = false): readonly string[] {
     .replaceAll("/", "_");
   const printed = plain
     .replace(/=[ \t]*(?:\r\n?|\n)/g, "")
-    .replace(/=([\dA-F]{2})/gi, (_, code: string) => String.fromCharCode(Number.parseInt(code, 16)));
+    .replace(/=([\dA-F]{2})/gi, (_, code: string) =>
+      String.fromCharCode(Number.parseInt(code, 16)),
+    );
   const found = new Set<string>();
   for (const form of [plain, converted, printed]) {
     for (const made of [form.replace(/[^\w-]+/g, ""), startOf(form)]) {
@@ -43,12 +47,14 @@ export function candidatesOf(text: string, isForm = false): readonly string[] {
 }
 
 /**
- * The tokens of an address, each as the texts that it may have been. Its name may have been spelt otherwise, and its separators
- * encoded once more, by a rewriter of links.
+ * The tokens of an address, each as the texts that it may have been. Its name may have been spelt
+ * otherwise, and its separators encoded once more, by a rewriter of links.
  */
 export function tokensOf(url: URL): (readonly string[])[] {
   const [, inPath] = /%3f(.*)$/i.exec(url.pathname) ?? [];
-  const pairs = [...(inPath === undefined ? [] : [decoded(inPath, 1)]), url.search.slice(1)].join("&");
+  const pairs = [...(inPath === undefined ? [] : [decoded(inPath, 1)]), url.search.slice(1)].join(
+    "&",
+  );
   return pairs.split("&").flatMap((pair) => {
     const value = tokenIn(pair);
     return value === undefined ? [] : [candidatesOf(value)];

@@ -1,4 +1,5 @@
-// Node's own requests, of which Express and Fastify have theirs: by their shape, since nothing of Node is imported here.
+// Node's own requests, of which Express and Fastify have theirs: by their shape, since nothing of
+// Node is imported here.
 
 import { InvalidArgumentError } from "../store.js";
 
@@ -76,8 +77,11 @@ function requestOf(given: NodeRequest): Request | undefined {
   const { method = "GET", originalUrl, url = originalUrl, headers, socket } = given;
   const { ":authority": authority, host = authority } = headers;
   const path = pathOf(originalUrl ?? url ?? "");
-  if (!path.startsWith("/") || typeof host !== "string" || !/^[\w.:[\]-]+$/.test(host)) return undefined;
-  const scheme = (socket as { encrypted?: boolean } | null | undefined)?.encrypted ? "https" : "http";
+  if (!path.startsWith("/") || typeof host !== "string" || !/^[\w.:[\]-]+$/.test(host))
+    return undefined;
+  const scheme = (socket as { encrypted?: boolean } | null | undefined)?.encrypted
+    ? "https"
+    : "http";
   const all = new Headers();
   for (const [name, values] of Object.entries(headers)) {
     if (name.startsWith(":")) continue;
@@ -85,7 +89,8 @@ function requestOf(given: NodeRequest): Request | undefined {
   }
   try {
     const address = `${scheme}://${host}${path}`;
-    if (method === "GET" || method === "HEAD") return new Request(address, { method, headers: all });
+    if (method === "GET" || method === "HEAD")
+      return new Request(address, { method, headers: all });
     // Methods that `Request` forbids are refused as others are.
     const known = /^(CONNECT|TRACE|TRACK)$/.test(method) ? "OPTIONS" : method;
     const body = bodyFor(given);
@@ -103,7 +108,10 @@ function requestOf(given: NodeRequest): Request | undefined {
   }
 }
 
-/** The path of a target in absolute form (RFC 9112, section 3.2.2); its host is in the header `Host`, too. */
+/**
+ * The path of a target in absolute form (RFC 9112, section 3.2.2); its host is in the header
+ * `Host`, too.
+ */
 function pathOf(target: string): string {
   const [, path] = /^https?:\/\/[^/?#]*(.*)$/i.exec(target) ?? [];
   if (path === undefined) return target;
@@ -114,7 +122,8 @@ function pathOf(target: string): string {
 function bodyFor(given: NodeRequest): ReadableStream<Uint8Array> | string | undefined {
   const own = [given, given.raw, given.req].find(isReadable);
   // Requests that imitate Node's have no stream, or one that does not say whether it was read.
-  const wasRead = own === undefined || (own.readableDidRead ?? hasFields(given.rawBody ?? given.body));
+  const wasRead =
+    own === undefined || (own.readableDidRead ?? hasFields(given.rawBody ?? given.body));
   if (!wasRead) return streamOf(own);
   return textOf(given.rawBody) ?? textOf(own?.rawBody) ?? textOf(given.body) ?? textOf(own?.body);
 }
@@ -137,7 +146,9 @@ function textOf(body: unknown): string | undefined {
   return fields.toString();
 }
 
-/** Lists are fields that came more than once, objects in objects what some parsers make of `a[b]`. */
+/**
+ * Lists are fields that came more than once, objects in objects what some parsers make of `a[b]`.
+ */
 function append(fields: URLSearchParams, name: string, value: unknown, depth: number): void {
   if (Array.isArray(value)) for (const one of value) append(fields, name, one, depth + 1);
   else if (typeof value !== "object" || value === null) {
@@ -161,7 +172,8 @@ function streamOf(request: Readable): ReadableStream<Uint8Array> {
       };
       request.on("data", (chunk: Uint8Array) => {
         if (over) {
-          // A client that never ends is not listened to for ever; one that ends soon reads the answer.
+          // A client that never ends is not listened to for ever; one that ends soon reads the
+          // answer.
           thrownAway += chunk.length;
           if (thrownAway > MOST_THROWN_AWAY) request.destroy?.();
           return;

@@ -7,8 +7,9 @@ import type { Texts } from "./texts.js";
 const KEY = /^mrpk_[\w-]{43}$/;
 
 /**
- * Of links whose token is behind `#`, which is in no request: takes it out of the address, checks the signature of v3 (FORMAT.md),
- * and sends it in a body, to be shown the form. A browser that cannot check leaves it to the server, as all else about the token.
+ * Of links whose token is behind `#`, which is in no request: takes it out of the address, checks
+ * the signature of v3 (FORMAT.md), and sends it in a body, to be shown the form. A browser that
+ * cannot check leaves it to the server, as all else about the token.
  */
 const SCRIPT = `{${KEEPING}
   const token = location.hash.replace(/^#(token=)?|&.*/g, "") || recall();
@@ -60,7 +61,8 @@ export function openingHead({ nonce }: Judgement<string>, keys: readonly string[
 
 /** What is in the page: nothing, until the script has decided; without script what to do. */
 export function openingBody(texts: Texts, escaped: (text: string) => string): string {
-  const said = ({ title, text }: Texts["error"]) => `<h1>${escaped(title)}</h1>\n<p>${escaped(text)}</p>`;
+  const said = ({ title, text }: Texts["error"]) =>
+    `<h1>${escaped(title)}</h1>\n<p>${escaped(text)}</p>`;
   return `<noscript>${said(texts.scripts)}</noscript>
 <div id="error" hidden>${said(texts.error)}</div>
 <div id="invalid" hidden>${said(texts.invalid)}</div>`;

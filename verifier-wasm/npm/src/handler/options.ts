@@ -1,5 +1,10 @@
 import { described } from "../described.js";
-import { type GuardedVerifier, type GuardOptions, readGuardOptions, readVerifier } from "../guard_options.js";
+import {
+  type GuardedVerifier,
+  type GuardOptions,
+  readGuardOptions,
+  readVerifier,
+} from "../guard_options.js";
 import { readMethod, readOptions, unreadable } from "../options.js";
 import { InvalidArgumentError } from "../store.js";
 import type { Action } from "../types.js";
@@ -9,10 +14,16 @@ import { readOrigins } from "./origin.js";
 import { type Languages, languagesWith, type OwnTexts } from "./texts.js";
 import { combined } from "./verifiers.js";
 
-/** For how many seconds the use of a v1 activation is remembered: afterwards the database alone refuses it. */
+/**
+ * For how many seconds the use of a v1 activation is remembered: afterwards the database alone
+ * refuses it.
+ */
 const DAY = 86_400;
 
-/** A link that the guard has let through, with what was sent beside it. None of its values is shown by `console.log`. */
+/**
+ * A link that the guard has let through, with what was sent beside it. None of its values is shown
+ * by `console.log`.
+ */
 export interface RedeemableLink<Further extends string = never> {
   readonly action: Action | Further;
   /** The 32 bytes by which the database finds the token's row; a fresh copy each time. */
@@ -24,24 +35,31 @@ export interface RedeemableLink<Further extends string = never> {
   /** What was typed, for the database to judge as well. */
   readonly code: string | undefined;
   /**
-   * The digits that the browser shows that asked for the link, as they were typed in another one. Tell the database, which alone knows
-   * them, with the code. `undefined` in the browser that asked, and of a link that is not bound.
+   * The digits that the browser shows that asked for the link, as they were typed in another one.
+   * Tell the database, which alone knows them, with the code. `undefined` in the browser that
+   * asked, and of a link that is not bound.
    */
   readonly browserCode: string | undefined;
   /**
-   * Whether this is the browser that asked for the link. Tell the database, which refuses a bound link without this or
-   * `browserCode`; `false` for a link that is not bound, too.
+   * Whether this is the browser that asked for the link. Tell the database, which refuses a bound
+   * link without this or `browserCode`; `false` for a link that is not bound, too.
    */
   readonly bindingIsProven: boolean;
   /** Whether the code was found to be the right one; if not, the database has to judge it. */
   readonly codeIsProven: boolean;
-  /** All fields of the form, those of a page of one's own included. Nothing but the guard's work is proven of them. */
+  /**
+   * All fields of the form, those of a page of one's own included. Nothing but the guard's work is
+   * proven of them.
+   */
   readonly fields: URLSearchParams;
   /** The request, whose body is read. */
   readonly request: Request;
 }
 
-/** Says what is not right about a field of the form, such as a password that is too short. The form is shown again with it. */
+/**
+ * Says what is not right about a field of the form, such as a password that is too short. The form
+ * is shown again with it.
+ */
 export interface Again {
   /** A text of at most 1,000 characters, for the visitor. */
   readonly again: string;
@@ -54,42 +72,50 @@ export interface CheckedForm<Further extends string = never> {
   readonly request: Request;
 }
 
-/** A page of one's own: the whole document, in which `{{form}}`, `{{title}}` and others are replaced, or what makes it. */
+/**
+ * A page of one's own: the whole document, in which `{{form}}`, `{{title}}` and others are
+ * replaced, or what makes it.
+ */
 export type Page<Further extends string = never> =
   | string
   | ((judgement: Judgement<Further>, form: string) => string | PromiseLike<string>);
 
-/** What {@link createLinkHandler} takes: what a guard takes, and what the pages need. Options of other names are refused. */
+/**
+ * What {@link createLinkHandler} takes: what a guard takes, and what the pages need. Options of
+ * other names are refused.
+ */
 export interface HandlerOptions<Further extends string = never>
   extends Omit<GuardOptions<Further>, "verifier"> {
   /**
-   * Judges the links; or several do, each those that it has keys for: one of `mailroom-verifier` for v1 and v2, one of
-   * `mailroom-verifier/public` for v3.
+   * Judges the links; or several do, each those that it has keys for: one of `mailroom-verifier`
+   * for v1 and v2, one of `mailroom-verifier/public` for v3.
    */
   readonly verifier: GuardedVerifier<Further> | readonly GuardedVerifier<Further>[];
   /**
-   * Uses the link in the database, which decides, and answers its verdict; or a `Response`, such as a redirect with a
-   * cookie, once it was used. After `wrong_code`, `too_many_attempts`, `not_eligible`, `away`, `{ again }` and a `Response` of 400 or
-   * above the link works again, as after an exception: the visitor reads that it is not known whether it worked, and the next press
-   * tells. `{ again: "Choose a longer password." }` shows the form with that text, and takes the attempt at a code back, up to twenty
-   * times a link: it must not depend on the code.
+   * Uses the link in the database, which decides, and answers its verdict; or a `Response`, such as
+   * a redirect with a cookie, once it was used. After `wrong_code`, `too_many_attempts`,
+   * `not_eligible`, `away`, `{ again }` and a `Response` of 400 or above the link works again, as
+   * after an exception: the visitor reads that it is not known whether it worked, and the next
+   * press tells. `{ again: "Choose a longer password." }` shows the form with that text, and takes
+   * the attempt at a code back, up to twenty times a link: it must not depend on the code.
    */
   readonly redeem: (
     link: RedeemableLink<NoInfer<Further>>,
   ) => Verdict | Again | Response | PromiseLike<Verdict | Again | Response>;
   /**
-   * Checks the fields of a form of one's own before the code is compared and `redeem` is called. `{ again: "…" }` shows the form with
-   * that text; nothing is used or counted.
+   * Checks the fields of a form of one's own before the code is compared and `redeem` is called. `{
+   * again: "…" }` shows the form with that text; nothing is used or counted.
    *
-   * @example
-   * check: ({ fields }) => ((fields.get("password") ?? "").length < 10 ? { again: "Choose a longer password." } : undefined)
+   * @example check: ({ fields }) => ((fields.get("password") ?? "").length < 10 ? { again: "Choose
+   * a longer password." } : undefined)
    */
   readonly check?:
     | ((form: CheckedForm<NoInfer<Further>>) => Again | undefined | PromiseLike<Again | undefined>)
     | undefined;
   /**
-   * Whether `redeem` counts the codes that are tried, as `mailroom.redeem` does. Recoveries of v1 need that: nothing but the
-   * database can judge them. A property `countsAttempts` of `redeem` says the same.
+   * Whether `redeem` counts the codes that are tried, as `mailroom.redeem` does. Recoveries of v1
+   * need that: nothing but the database can judge them. A property `countsAttempts` of `redeem`
+   * says the same.
    *
    * @default false
    */
@@ -101,9 +127,9 @@ export interface HandlerOptions<Further extends string = never>
    */
   readonly action?: Action | NoInfer<Further> | undefined;
   /**
-   * Takes links whose token is behind `#`, such as `/activate#token`, where no log and no other site gets it. They need script.
-   * With these keys, `mrpk_…`, the page checks the signature of v3 before it sends the token in the body of a form. A function is
-   * called for each such page.
+   * Takes links whose token is behind `#`, such as `/activate#token`, where no log and no other
+   * site gets it. They need script. With these keys, `mrpk_…`, the page checks the signature of v3
+   * before it sends the token in the body of a form. A function is called for each such page.
    */
   readonly publicKeys?:
     | string
@@ -116,14 +142,17 @@ export interface HandlerOptions<Further extends string = never>
   readonly texts?: { readonly [language: string]: OwnTexts } | undefined;
   /** What pages of one's own may load, by directive, such as `{ "style-src": "'self'" }`. */
   readonly policy?: { readonly [Name in Directive]?: string | undefined } | undefined;
-  /** Further origins whose pages may send the form, for proxies that change the name of the host. */
+  /**
+   * Further origins whose pages may send the form, for proxies that change the name of the host.
+   */
   readonly origins?: readonly string[] | undefined;
   /**
-   * Gets what went wrong here: what `redeem` or a page of one's own threw, refusals whose kind is `operator`, and, once each, what
-   * only the operator can mend: a key that is missing, forms that are refused behind a proxy.
+   * Gets what went wrong here: what `redeem` or a page of one's own threw, refusals whose kind is
+   * `operator`, and, once each, what only the operator can mend: a key that is missing, forms that
+   * are refused behind a proxy.
    *
-   * @default `console.error` gets the message of an error of this package; of others the name, the place and the message without what
-   *   may be a secret
+   * @default `console.error` gets the message of an error of this package; of others the name, the
+   * place and the message without what may be a secret
    */
   readonly onError?: ((error: unknown) => void) | undefined;
 }
@@ -216,7 +245,9 @@ export function readHandlerOptions(given: unknown): ReadHandlerOptions {
   const guard = { verifier, store, maxCodeAttempts, checkCode, storeTimeout, v1RememberFor };
   readGuardOptions(guard);
   if (typeof redeem !== "function") {
-    throw new InvalidArgumentError(`the option redeem must be a function, not ${described(redeem)}`);
+    throw new InvalidArgumentError(
+      `the option redeem must be a function, not ${described(redeem)}`,
+    );
   }
   if (check !== undefined && typeof check !== "function") {
     throw new InvalidArgumentError(`the option check must be a function, not ${described(check)}`);
@@ -228,7 +259,9 @@ export function readHandlerOptions(given: unknown): ReadHandlerOptions {
     throw new InvalidArgumentError("the option action must name an action");
   }
   if (onError !== undefined && typeof onError !== "function") {
-    throw new InvalidArgumentError(`the option onError must be a function, not ${described(onError)}`);
+    throw new InvalidArgumentError(
+      `the option onError must be a function, not ${described(onError)}`,
+    );
   }
   return {
     guard: { ...guard, store: boundStore(store) } as ReadHandlerOptions["guard"],
@@ -318,7 +351,9 @@ function readPages(given: unknown): ReadonlyMap<string, Page<string>> {
     if (!PAGES.includes(name))
       throw new InvalidArgumentError(`the option pages takes only the names ${PAGES.join(", ")}`);
     if (typeof page !== "string" && typeof page !== "function") {
-      throw new InvalidArgumentError(`pages.${name} must be a string or a function, not ${described(page)}`);
+      throw new InvalidArgumentError(
+        `pages.${name} must be a string or a function, not ${described(page)}`,
+      );
     }
     if (name === "form" && typeof page === "string" && !page.includes("{{form}}")) {
       throw new InvalidArgumentError("pages.form has {{form}} where the form is to be");
@@ -332,7 +367,9 @@ function readPolicy(given: unknown): ReadonlyMap<string, string> {
   const policy = new Map<string, string>();
   for (const [directive, sources] of readRecord(given, "policy")) {
     if (!DIRECTIVES.includes(directive)) {
-      throw new InvalidArgumentError(`the option policy takes only the directives ${DIRECTIVES.join(", ")}`);
+      throw new InvalidArgumentError(
+        `the option policy takes only the directives ${DIRECTIVES.join(", ")}`,
+      );
     }
     if (typeof sources !== "string" || !/^[\w'*:/. -]+$/.test(sources)) {
       throw new InvalidArgumentError(`policy.${directive} is a list of sources, such as "'self'"`);

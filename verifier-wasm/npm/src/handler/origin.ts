@@ -1,10 +1,11 @@
 import { InvalidArgumentError } from "../store.js";
 
 /**
- * Whether a page of this site has sent the request. Where the browser says it (`Sec-Fetch-Site`, which no script can set), that
- * decides: proxies that change the host and policies that hide the origin change nothing. Only listed origins may be of another
- * site. Otherwise the host of `Origin` counts: behind a proxy that ends TLS the program knows no scheme. The header `Host` is what
- * the browser has called; some frameworks put another name into the address.
+ * Whether a page of this site has sent the request. Where the browser says it (`Sec-Fetch-Site`,
+ * which no script can set), that decides: proxies that change the host and policies that hide the
+ * origin change nothing. Only listed origins may be of another site. Otherwise the host of `Origin`
+ * counts: behind a proxy that ends TLS the program knows no scheme. The header `Host` is what the
+ * browser has called; some frameworks put another name into the address.
  */
 export function isFromSite(headers: HeaderReader, url: URL, origins: readonly string[]): boolean {
   const origin = headers.get("Origin");
@@ -14,7 +15,8 @@ export function isFromSite(headers: HeaderReader, url: URL, origins: readonly st
   if (origin === null) return false;
   try {
     const { protocol, host } = new URL(origin);
-    // A request that is known to be of https is sent by no page of http, which others may have changed.
+    // A request that is known to be of https is sent by no page of http, which others may have
+    // changed.
     const isScheme = protocol === "https:" || (protocol === "http:" && url.protocol === "http:");
     return isScheme && [url.host, headers.get("Host")?.toLowerCase()].includes(host);
   } catch {
@@ -28,12 +30,14 @@ export interface HeaderReader {
 }
 
 /**
- * Tells the operator why forms are refused. Whoever sent the form may have chosen its origin, so this names only the host.
+ * Tells the operator why forms are refused. Whoever sent the form may have chosen its origin, so
+ * this names only the host.
  */
 export function originDiffers(url: URL): string {
   return (
     `the form of a genuine link was refused: its origin is not the host that the handler is called by (${url.host}). ` +
-    "If a proxy changes the host, let it pass the header Host on, or list the addresses of this site, and no others, " +
+    "If a proxy changes the host, let it pass the header Host on, or list the addresses of " +
+    "this site, and no others, " +
     "in the option origins"
   );
 }
@@ -44,10 +48,13 @@ export function readOrigins(given: unknown): readonly string[] {
   try {
     if (Array.isArray(given)) {
       const origins: unknown[] = [...given];
-      if (origins.every((origin) => new URL(origin as string).origin === origin)) return origins as string[];
+      if (origins.every((origin) => new URL(origin as string).origin === origin))
+        return origins as string[];
     }
   } catch {
     // No address, or a list that cannot be read.
   }
-  throw new InvalidArgumentError('the option origins must be a list such as ["https://app.example"]');
+  throw new InvalidArgumentError(
+    'the option origins must be a list such as ["https://app.example"]',
+  );
 }

@@ -40,13 +40,19 @@ export async function documentOf(
 ): Promise<string> {
   const form = judgement.page === "form" ? formOf(judgement, setting.url) : "";
   if (own === undefined) return standard(judgement, form, headOf(judgement, setting));
-  const made: unknown = typeof own === "string" ? filled(own, judgement, form) : await own(judgement, form);
-  if (typeof made !== "string") throw new TypeError("a function in the option pages must return a string");
+  const made: unknown =
+    typeof own === "string" ? filled(own, judgement, form) : await own(judgement, form);
+  if (typeof made !== "string")
+    throw new TypeError("a function in the option pages must return a string");
   return withHead(made, headOf(judgement, setting));
 }
 
 /** The document that reads a token behind `#`. */
-export function openingDocument(judgement: Judgement<string>, texts: Texts, keys: readonly string[]): string {
+export function openingDocument(
+  judgement: Judgement<string>,
+  texts: Texts,
+  keys: readonly string[],
+): string {
   return framed(judgement, openingHead(judgement, keys), openingBody(texts, escaped));
 }
 
@@ -59,7 +65,8 @@ function headOf({ nonce }: Judgement<string>, { url, leaving, memory, hears }: S
 }
 
 function formOf(judgement: Judgement<string>, url: URL): string {
-  const { token, codeDigits, codeLabel, browserCodeDigits, browserCodeLabel, button, problem } = judgement;
+  const { token, codeDigits, codeLabel, browserCodeDigits, browserCodeLabel, button, problem } =
+    judgement;
   const isWrong = problem === "wrongCode" || problem === "missingCode";
   const code = fieldOf("code", codeLabel, codeDigits, isWrong);
   const browserCode = fieldOf("browser_code", browserCodeLabel, browserCodeDigits, isWrong);
@@ -83,7 +90,11 @@ function fieldOf(name: string, label: string, digits: number, isWrong: boolean):
 function standard(judgement: Judgement<string>, form: string, head: string): string {
   const { title, text, problem } = judgement;
   const role = problem === undefined ? "" : ` role="alert"`;
-  return framed(judgement, head, `<h1>${escaped(title)}</h1>\n<p${role}>${escaped(text)}</p>\n${form}`);
+  return framed(
+    judgement,
+    head,
+    `<h1>${escaped(title)}</h1>\n<p${role}>${escaped(text)}</p>\n${form}`,
+  );
 }
 
 function framed({ language, title, nonce }: Judgement<string>, head: string, body: string): string {
@@ -115,7 +126,8 @@ function filled(page: string, judgement: Judgement<string>, form: string): strin
 
 /** After the start of the head, or where a document without tags begins. */
 function withHead(page: string, head: string): string {
-  const [start = ""] = /^\s*(?:<!doctype[^>]*>)?\s*(?:<html[^>]*>)?\s*(?:<head[^>]*>)?/i.exec(page) ?? [];
+  const [start = ""] =
+    /^\s*(?:<!doctype[^>]*>)?\s*(?:<html[^>]*>)?\s*(?:<head[^>]*>)?/i.exec(page) ?? [];
   return start + head + page.slice(start.length);
 }
 

@@ -3,7 +3,8 @@ import type { ReadHandlerOptions } from "./options.js";
 /** A value that no page before had. */
 export function newNonce(): string {
   let nonce = "";
-  for (const byte of crypto.getRandomValues(new Uint8Array(16))) nonce += byte.toString(16).padStart(2, "0");
+  for (const byte of crypto.getRandomValues(new Uint8Array(16)))
+    nonce += byte.toString(16).padStart(2, "0");
   return nonce;
 }
 
@@ -43,7 +44,8 @@ export function headersOf(
 /** An answer of the application's, kept nowhere either. */
 export function withHeaders(response: Response, headers: Headers): Response {
   const all = new Headers(response.headers);
-  for (const name of ["Cache-Control", "Referrer-Policy"]) all.set(name, headers.get(name) as string);
+  for (const name of ["Cache-Control", "Referrer-Policy"])
+    all.set(name, headers.get(name) as string);
   for (const cookie of headers.getSetCookie()) all.append("Set-Cookie", cookie);
   return new Response(response.body, {
     status: response.status,

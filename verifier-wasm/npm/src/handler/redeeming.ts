@@ -16,7 +16,10 @@ class Released {
   constructor(readonly answer: Answer) {}
 }
 
-/** Redeems a link by a guard of its own, and asks the application. `link`: what was found of it; of v1 nothing. */
+/**
+ * Redeems a link by a guard of its own, and asks the application. `link`: what was found of it; of
+ * v1 nothing.
+ */
 export async function redeemLink(
   press: Press,
   link: VerifiedLink<string> | undefined,
@@ -31,7 +34,9 @@ export async function redeemLink(
   // What another browser has begun may end as no use.
   if (link?.browser !== "same" || outcome.reason !== "ERR_TOKEN_USED") return outcome;
   const until = link.expiresAt + REMEMBERED_AFTER;
-  return alone(store, link.consumedId, until, () => redeemHere(press, options, store, redeem, report));
+  return alone(store, link.consumedId, until, () =>
+    redeemHere(press, options, store, redeem, report),
+  );
 }
 
 async function redeemHere(
@@ -72,7 +77,8 @@ async function redeemed(
     return { reason: found.reason, outcome: outcomeOf(found.reason) };
   } catch (error) {
     if (released === undefined) throw error;
-    // Whether it was released is not known, if it is not that which was thrown: the next press shows it.
+    // Whether it was released is not known, if it is not that which was thrown: the next press
+    // shows it.
     if (error !== released) report(error);
     return released.answer;
   }

@@ -4,7 +4,10 @@ import { cookie, cookiesOf } from "./cookies.js";
 import { candidatesOf, common, isTokenName, tokensOf } from "./mending.js";
 import { isFromSite } from "./origin.js";
 
-/** What a request asks for. `tokens`: what the token may be, the likeliest first, where a mail program has changed it. */
+/**
+ * What a request asks for. `tokens`: what the token may be, the likeliest first, where a mail
+ * program has changed it.
+ */
 export type Asked =
   /** A link is opened. */
   | {
@@ -28,13 +31,20 @@ export type Asked =
   /** A form that no page of this site has sent, as far as is known. */
   | { readonly kind: "foreign"; readonly url: URL }
   /** Something else. */
-  | { readonly kind: "refused"; readonly status: number; readonly headers?: Record<string, string> };
+  | {
+      readonly kind: "refused";
+      readonly status: number;
+      readonly headers?: Record<string, string>;
+    };
 
 const COOKIE = "mailroom-link-";
 const TOKEN = "token";
 const CODE = "code";
 const BROWSER_CODE = "browser_code";
-/** Says that the link is opened by the form, not used: its token is behind `#` or in the state of the page. */
+/**
+ * Says that the link is opened by the form, not used: its token is behind `#` or in the state of
+ * the page.
+ */
 const SHOW = "show";
 /** In the address instead of the token: names the cookie that has it. */
 const OPEN = "open";
@@ -74,20 +84,26 @@ export async function readPress(
   if (tokens === undefined || codes.some((given) => given.length > 1))
     return { kind: "refused", status: 400 };
   if (fields.has(SHOW)) return { kind: "show", tokens, from: "body", url };
-  const [code, browserCode] = codes.map(([given]) => (given === undefined ? undefined : digitsOf(given)));
+  const [code, browserCode] = codes.map(([given]) =>
+    given === undefined ? undefined : digitsOf(given),
+  );
   return { kind: "use", tokens, code, browserCode, fields };
 }
 
 function opened(request: Request, url: URL, given: readonly (readonly string[])[]): Asked {
   if (given.length > 0) {
     const tokens = common(given);
-    return tokens ? { kind: "show", tokens, from: "address", url } : { kind: "refused", status: 400 };
+    return tokens
+      ? { kind: "show", tokens, from: "address", url }
+      : { kind: "refused", status: 400 };
   }
   const id = url.searchParams.get(OPEN);
   if (id === null) return { kind: "empty" };
   if (!/^[0-9a-f]{32}$/.test(id)) return { kind: "refused", status: 400 };
   const [kept] = cookiesOf(request.headers.get("Cookie"), COOKIE + id);
-  return kept === undefined ? { kind: "blocked" } : { kind: "show", tokens: [kept], from: "cookie", url };
+  return kept === undefined
+    ? { kind: "blocked" }
+    : { kind: "show", tokens: [kept], from: "cookie", url };
 }
 
 /** Whether the page says that it runs without script. */
@@ -103,13 +119,21 @@ export function withoutScript(url: URL, token: string): string {
   return `${nameIn(url)}?${query}`;
 }
 
-/** The address without what this module has put there. Relative, since only the browser knows the whole of it. */
+/**
+ * The address without what this module has put there. Relative, since only the browser knows the
+ * whole of it.
+ */
 export function cleanAddress(url: URL): string {
   return `${nameIn(url)}?${queryWithout(url)}`;
 }
 
 /** The headers that move a token from the address to a cookie of a minute. */
-export function moved(request: Request, url: URL, token: string, id: string): Record<string, string> {
+export function moved(
+  request: Request,
+  url: URL,
+  token: string,
+  id: string,
+): Record<string, string> {
   const query = queryWithout(url);
   query.set(OPEN, id);
   return {

@@ -21,8 +21,9 @@ export interface ActionTexts extends Message {
 }
 
 /**
- * The texts of the pages in one language. `{digits}` stands for the number of digits of the action's code; in another browser than
- * that which asked for the link, of those that the first one shows.
+ * The texts of the pages in one language. `{digits}` stands for the number of digits of the
+ * action's code; in another browser than that which asked for the link, of those that the first one
+ * shows.
  */
 export interface Texts {
   /** By action; `other` is for actions that are not listed. */
@@ -47,7 +48,10 @@ export interface Texts {
   readonly lockedElsewhere: string;
   /** The account cannot use the link now. */
   readonly ineligible: Message;
-  /** The request is none that a page of the handler makes, or the address has no token: what was done before is not known. */
+  /**
+   * The request is none that a page of the handler makes, or the address has no token: what was
+   * done before is not known.
+   */
   readonly error: Message;
   /** The site is not set up. */
   readonly failure: Message;
@@ -57,7 +61,9 @@ export interface Texts {
   readonly scripts: Message;
   readonly wrongCode: Message;
   readonly missingCode: Message;
-  /** The same of a form with a code and the digits of the other browser, which are judged together. */
+  /**
+   * The same of a form with a code and the digits of the other browser, which are judged together.
+   */
   readonly wrongCodes: Message;
   readonly missingCodes: Message;
   /** Nothing was done, since something is away. */
@@ -66,7 +72,10 @@ export interface Texts {
   readonly unknown: Message;
 }
 
-/** Texts of one's own: of a language that is built in, those that are to differ; of another one, English for the rest. */
+/**
+ * Texts of one's own: of a language that is built in, those that are to differ; of another one,
+ * English for the rest.
+ */
 export type OwnTexts = {
   readonly [Name in Exclude<keyof Texts, "actions">]?:
     | (Texts[Name] extends string ? string : Partial<Message>)
@@ -107,7 +116,10 @@ function merged(base: Texts, own: OwnTexts): Texts {
   return texts as unknown as Texts;
 }
 
-/** @internal The language of the header `Accept-Language` that there are texts of (RFC 9110, section 12.5.4). */
+/**
+ * @internal The language of the header `Accept-Language` that there are texts of (RFC 9110,
+ * section 12.5.4).
+ */
 export function languageFor(header: string | null, languages: Languages): string {
   let best = FIRST;
   let weight = 0;
@@ -115,7 +127,8 @@ export function languageFor(header: string | null, languages: Languages): string
   for (const range of (header ?? "").slice(0, 512).split(",")) {
     const [tag = "", ...parameters] = range.split(";").map((part) => part.trim().toLowerCase());
     const quality = parameters.find((parameter) => parameter.startsWith("q="))?.slice(2) ?? "1";
-    if (!/^(?:0(?:\.\d{0,3})?|1(?:\.0{0,3})?)$/.test(quality) || Number(quality) <= weight) continue;
+    if (!/^(?:0(?:\.\d{0,3})?|1(?:\.0{0,3})?)$/.test(quality) || Number(quality) <= weight)
+      continue;
     const found = [tag, tag.split("-", 1)[0] as string].find((name) => languages.has(name));
     if (found === undefined) continue;
     best = found;

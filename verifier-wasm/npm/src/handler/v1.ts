@@ -1,5 +1,6 @@
-// Recoveries of v1. What a signature would say of one shows whether the code was right, and nothing can be counted before it: so the
-// handler checks none, and stores nothing. The database judges link and code, and counts.
+// Recoveries of v1. What a signature would say of one shows whether the code was right, and nothing
+// can be counted before it: so the handler checks none, and stores nothing. The database judges
+// link and code, and counts.
 
 import type { VerifiedToken } from "../token.js";
 import { asked, linkOf, type Press, type Redeem } from "./asking.js";
@@ -10,7 +11,8 @@ export const V1_DIGITS = 5;
 
 /** What is asked of the operator where nobody counts. */
 export const UNCOUNTED =
-  "a recovery of v1 came, whose codes only the database can count: if redeem asks mailroom.redeem, which counts them, say " +
+  "a recovery of v1 came, whose codes only the database can count: if redeem asks " +
+  "mailroom.redeem, which counts them, say " +
   "countsAttempts: true; or let the collector sign v2";
 
 /** Asks the application about a recovery of v1, of which nothing is proven. */

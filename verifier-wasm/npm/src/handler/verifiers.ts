@@ -12,21 +12,24 @@ export interface VerifierRefusal {
 const CURES: ReadonlyMap<string, string> = new Map([
   [
     FOR_PUBLIC_KEY,
-    "a link of v3 came, and no verifier has public keys: give the option verifier a list, with one of mailroom-verifier/public",
+    "a link of v3 came, and no verifier has public keys: give the option verifier a list, " +
+      "with one of mailroom-verifier/public",
   ],
   [
     FOR_SHARED_KEY,
-    "a link of v1 or v2 came, and no verifier has shared keys: give the option verifier a list, with one of mailroom-verifier",
+    "a link of v1 or v2 came, and no verifier has shared keys: give the option verifier a " +
+      "list, with one of mailroom-verifier",
   ],
   [
     KEY_UNKNOWN,
-    "a link came that names a key that no verifier has: give the verifiers the key that the collector signs with, beside the others",
+    "a link came that names a key that no verifier has: give the verifiers the key that " +
+      "the collector signs with, beside the others",
   ],
 ]);
 
 /**
- * What only the operator can mend, such as a key that is missing: a visitor must not read that the link is not valid. Nothing is
- * proven of such a link, so anybody can cause this.
+ * What only the operator can mend, such as a key that is missing: a visitor must not read that the
+ * link is not valid. Nothing is proven of such a link, so anybody can cause this.
  */
 export function cureOf({ message }: VerifierRefusal): string | undefined {
   return CURES.get(message);
@@ -43,12 +46,14 @@ export function combined(verifiers: readonly GuardedVerifier<string>[]): Guarded
       if (found.ok || cureOf(found) === undefined) break;
       const next = judge(verifier);
       // Of two that have no key, the one that knows the format says more.
-      if (next.ok || (next.message !== FOR_PUBLIC_KEY && next.message !== FOR_SHARED_KEY)) found = next;
+      if (next.ok || (next.message !== FOR_PUBLIC_KEY && next.message !== FOR_SHARED_KEY))
+        found = next;
     }
     return found;
   }
   return {
-    tryVerifyLink: (token, expected) => judged((verifier) => verifier.tryVerifyLink(token, expected)),
+    tryVerifyLink: (token, expected) =>
+      judged((verifier) => verifier.tryVerifyLink(token, expected)),
     tryVerify: (token, expected) => judged((verifier) => verifier.tryVerify(token, expected)),
     clockTolerance: Math.max(...verifiers.map(({ clockTolerance }) => clockTolerance)),
   };
@@ -58,7 +63,10 @@ export function combined(verifiers: readonly GuardedVerifier<string>[]): Guarded
 export function hasExpired(token: string): boolean {
   try {
     const text = atob(token.slice(0, 20).replaceAll("-", "+").replaceAll("_", "/"));
-    const expiresAt = [...text.slice(6, 14)].reduce((time, byte) => time * 256 + byte.charCodeAt(0), 0);
+    const expiresAt = [...text.slice(6, 14)].reduce(
+      (time, byte) => time * 256 + byte.charCodeAt(0),
+      0,
+    );
     return expiresAt < Date.now() / 1000;
   } catch {
     return false;

@@ -37,20 +37,27 @@ export interface D1Binding {
 /** What {@link createD1Store} takes. Options of other names are refused. */
 export interface D1StoreOptions {
   readonly database: D1Binding;
-  /** Kept with every entry: 1 to 64 letters, digits, dots, hyphens and underscores. One for each installation. */
+  /**
+   * Kept with every entry: 1 to 64 letters, digits, dots, hyphens and underscores. One for each
+   * installation.
+   */
   readonly namespace: string;
 }
 
-/** Statements that make the table, one on each line, for a migration or `database.exec`; running them again changes nothing. */
+/**
+ * Statements that make the table, one on each line, for a migration or `database.exec`; running
+ * them again changes nothing.
+ */
 export const TABLE: string = tableDefinition;
 
 /**
- * Remembers used tokens in the table that {@link TABLE} makes, each in one row, by one batch for each operation, and by the
- * database's clock: while that reads the future, links that are still valid are refused. Of a link 400 operations are
- * remembered; then those that would change something are refused. Rows whose time is over are deleted by later uses.
+ * Remembers used tokens in the table that {@link TABLE} makes, each in one row, by one batch for
+ * each operation, and by the database's clock: while that reads the future, links that are still
+ * valid are refused. Of a link 400 operations are remembered; then those that would change
+ * something are refused. Rows whose time is over are deleted by later uses.
  *
- * Every operation is a write, which D1 does one after the other in its primary database, whatever replicas there are; a
- * database that was restored to an earlier time forgets what came after it.
+ * Every operation is a write, which D1 does one after the other in its primary database, whatever
+ * replicas there are; a database that was restored to an earlier time forgets what came after it.
  *
  * @throws InvalidArgumentError
  * @example
@@ -71,10 +78,14 @@ export function createD1Store(options: D1StoreOptions): Required<TokenStore> {
     const values = [namespace, hexadecimal(id), rememberUntil, event, MOST_EVENTS * EVENT_LENGTH];
     const append = (prepare(appendStatement) as D1Statement).bind(...values);
     const statements = what === "consume" ? [append, prepare(forgetStatement)] : [append];
-    const [found] = await explained(async () => batch(statements) as ReturnType<D1Binding["batch"]>);
+    const [found] = await explained(
+      async () => batch(statements) as ReturnType<D1Binding["batch"]>,
+    );
     const rows = found?.results;
     if (!Array.isArray(rows)) {
-      throw new StoreUnavailableError(`the database answered with ${described(rows)}, not with rows`);
+      throw new StoreUnavailableError(
+        `the database answered with ${described(rows)}, not with rows`,
+      );
     }
     return rows.length === 0 ? TOO_LATE : answerOf(eventsOf(rows[0]?.history), event);
   });
@@ -82,7 +93,9 @@ export function createD1Store(options: D1StoreOptions): Required<TokenStore> {
 
 function eventsOf(history: unknown): readonly string[] {
   if (typeof history === "string") return history.match(/.{1,33}/gs) ?? [];
-  throw new StoreUnavailableError(`the database keeps ${described(history)} as the history of a link`);
+  throw new StoreUnavailableError(
+    `the database keeps ${described(history)} as the history of a link`,
+  );
 }
 
 /** Adds a hint to known errors, of which D1 has no codes but texts. */

@@ -29,29 +29,38 @@ export interface DenoKv {
 export interface DenoKvStoreOptions {
   /** What `Deno.openKv` returns. */
   readonly kv: DenoKv;
-  /** Begins every key: 1 to 64 letters, digits, dots, hyphens and underscores. One for each installation. */
+  /**
+   * Begins every key: 1 to 64 letters, digits, dots, hyphens and underscores. One for each
+   * installation.
+   */
   readonly namespace: string;
   /**
-   * Tells the time in seconds since the Unix epoch, from which it follows for how long an entry is remembered.
+   * Tells the time in seconds since the Unix epoch, from which it follows for how long an entry is
+   * remembered.
    *
    * @default the system's clock
    */
   readonly clock?: (() => number) | undefined;
 }
 
-/** How often an operation is tried, of which the entry was changed by another process in between. */
+/**
+ * How often an operation is tried, of which the entry was changed by another process in between.
+ */
 const ROUNDS = 20;
 
 /**
- * Remembers used tokens in Deno KV, each in one entry, by the clock of whoever asks: one that has read the future lets
- * entries end sooner, or refuses links that are still valid, only as long as it does. Entries end by themselves.
+ * Remembers used tokens in Deno KV, each in one entry, by the clock of whoever asks: one that has
+ * read the future lets entries end sooner, or refuses links that are still valid, only as long as
+ * it does. Entries end by themselves.
  *
- * The first operation on a link is one round trip, a later one three: Deno KV can compare and write in one step, but cannot
- * answer with what was there. Operations of one process on one link wait for each other.
+ * The first operation on a link is one round trip, a later one three: Deno KV can compare and write
+ * in one step, but cannot answer with what was there. Operations of one process on one link wait
+ * for each other.
  *
- * An operation is a strongly consistent transaction of the primary region, so that of all processes and regions one gets a
- * link; a database that was restored from a backup forgets what came after it. Processes that share a database in a file
- * get the error "database is locked" while another one writes, and the guard denies.
+ * An operation is a strongly consistent transaction of the primary region, so that of all processes
+ * and regions one gets a link; a database that was restored from a backup forgets what came after
+ * it. Processes that share a database in a file get the error "database is locked" while another
+ * one writes, and the guard denies.
  *
  * @throws InvalidArgumentError
  * @example
@@ -61,7 +70,9 @@ export function createDenoKvStore(options: DenoKvStoreOptions): Required<TokenSt
   const [kv, given, clock] = readOptions(options, ["kv", "namespace", "clock"]);
   const [get, atomic] = [readMethod(kv, "get"), readMethod(kv, "atomic")];
   if (!get || !atomic) {
-    throw new InvalidArgumentError(`the option kv is what Deno.openKv returns, not ${described(kv)}`);
+    throw new InvalidArgumentError(
+      `the option kv is what Deno.openKv returns, not ${described(kv)}`,
+    );
   }
   const namespace = readNamespace(given);
   const now = readClock(clock);
@@ -69,7 +80,12 @@ export function createDenoKvStore(options: DenoKvStoreOptions): Required<TokenSt
   const read = async (key: readonly string[]) => (await get(key)) as Found;
   const begin = () => atomic() as Transaction;
 
-  async function ask(what: Operation, id: string, rememberUntil: number, owner: string): Promise<string> {
+  async function ask(
+    what: Operation,
+    id: string,
+    rememberUntil: number,
+    owner: string,
+  ): Promise<string> {
     const key = ["mailroom", namespace, id];
     // Mostly nothing is there, which the commit finds out. What is to be ended is there.
     let found: Found = isEnd(what) ? await read(key) : { key, value: null, versionstamp: null };
@@ -104,7 +120,10 @@ interface Transaction {
   commit(): Promise<{ readonly ok: boolean }>;
 }
 
-/** Lets those with the same id go one after the other, since at once they would only disturb each other. */
+/**
+ * Lets those with the same id go one after the other, since at once they would only disturb each
+ * other.
+ */
 function turns(): <T>(id: string, doing: () => Promise<T>) => Promise<T> {
   const last = new Map<string, Promise<unknown>>();
   return (id, doing) => {

@@ -1,8 +1,9 @@
 /**
- * A store of used tokens in Durable Objects of Cloudflare, one for each token, so that they spread by themselves.
+ * A store of used tokens in Durable Objects of Cloudflare, one for each token, so that they spread
+ * by themselves.
  *
- * Workers KV cannot be such a store: a write is seen elsewhere up to a minute later, and until then the token works
- * again.
+ * Workers KV cannot be such a store: a write is seen elsewhere up to a minute later, and until then
+ * the token works again.
  *
  * @module
  */
@@ -17,7 +18,15 @@ import {
   StoreUnavailableError,
 } from "../store.js";
 import type { TokenStore } from "../token_store.js";
-import { answering, change, type Entry, FULL, OPERATIONS, type Operation, TOO_LATE } from "./entry.js";
+import {
+  answering,
+  change,
+  type Entry,
+  FULL,
+  OPERATIONS,
+  type Operation,
+  TOO_LATE,
+} from "./entry.js";
 
 /** The part of a `Response` that is looked at. */
 export interface ObjectResponse {
@@ -38,13 +47,17 @@ export interface DurableObjectBinding {
 /** What {@link createDurableObjectStore} takes. Options of other names are refused. */
 export interface DurableObjectStoreOptions {
   readonly binding: DurableObjectBinding;
-  /** Begins every object's name: 1 to 64 letters, digits, dots, hyphens and underscores. One for each installation. */
+  /**
+   * Begins every object's name: 1 to 64 letters, digits, dots, hyphens and underscores. One for
+   * each installation.
+   */
   readonly namespace: string;
 }
 
 /**
- * Remembers used tokens in Durable Objects of the class {@link UsedToken}, by the clock of the object: while that reads the
- * future, links that are still valid are refused. A request that arrives again, or late, changes nothing by that.
+ * Remembers used tokens in Durable Objects of the class {@link UsedToken}, by the clock of the
+ * object: while that reads the future, links that are still valid are refused. A request that
+ * arrives again, or late, changes nothing by that.
  *
  * @throws InvalidArgumentError
  * @example
@@ -76,7 +89,10 @@ export function createDurableObjectStore(options: DurableObjectStoreOptions): Re
   return answering(ask, ": is the Durable Object of the class UsedToken?");
 }
 
-/** At most so far ahead an alarm is set, in milliseconds; the runtime takes none after the year 2255. */
+/**
+ * At most so far ahead an alarm is set, in milliseconds; the runtime takes none after the
+ * year 2255.
+ */
 const ALARM_AHEAD = 10 * 365 * 24 * 60 * 60 * 1000;
 
 /** The part of an object's storage that is used. */
@@ -89,14 +105,17 @@ interface Storage {
 }
 
 /**
- * The Durable Object that remembers one token. A Worker exports it under this name and binds it; its only client is
- * {@link createDurableObjectStore}.
+ * The Durable Object that remembers one token. A Worker exports it under this name and binds it;
+ * its only client is {@link createDurableObjectStore}.
  *
- * While it waits for its storage, the runtime gives an object no other request, and it sends no answer before what was
- * written is safe: reading and then writing is one step.
+ * While it waits for its storage, the runtime gives an object no other request, and it sends no
+ * answer before what was written is safe: reading and then writing is one step.
  */
 export class UsedToken {
-  /** What the types of Cloudflare know classes of Durable Objects by, as in `DurableObjectNamespace<UsedToken>`. */
+  /**
+   * What the types of Cloudflare know classes of Durable Objects by, as in
+   * `DurableObjectNamespace<UsedToken>`.
+   */
   declare readonly __DURABLE_OBJECT_BRAND: never;
 
   readonly #storage: Storage;
@@ -127,7 +146,8 @@ export class UsedToken {
   async #change(what: Operation, rememberUntil: number, owner: string): Promise<Response> {
     const found = await this.#storage.get("entry");
     const { answer, entry } = change(found, what, rememberUntil, owner, now());
-    if (entry === undefined) return new Response(answer, { status: answer === TOO_LATE ? 410 : 200 });
+    if (entry === undefined)
+      return new Response(answer, { status: answer === TOO_LATE ? 410 : 200 });
     await this.#storage.put("entry", entry);
     // The alarm checks the entry, so one that comes too early is set again.
     if ((await this.#storage.getAlarm()) === null) await this.#setAlarm(entry);
@@ -135,7 +155,9 @@ export class UsedToken {
   }
 
   async #setAlarm({ rememberUntil }: Entry): Promise<void> {
-    await this.#storage.setAlarm(Math.min(Math.ceil(rememberUntil * 1000), Date.now() + ALARM_AHEAD));
+    await this.#storage.setAlarm(
+      Math.min(Math.ceil(rememberUntil * 1000), Date.now() + ALARM_AHEAD),
+    );
   }
 }
 

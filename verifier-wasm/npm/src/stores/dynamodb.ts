@@ -18,7 +18,9 @@ import type { TokenStore } from "../token_store.js";
 import { answering, isEnd, TOO_LATE } from "./entry.js";
 import { answerOf, eventOf, MOST_EVENTS } from "./history.js";
 
-/** A client of the class `DynamoDB` of `@aws-sdk/client-dynamodb`, or what has the same two methods. */
+/**
+ * A client of the class `DynamoDB` of `@aws-sdk/client-dynamodb`, or what has the same two methods.
+ */
 export interface DynamoDbClient {
   // biome-ignore lint/suspicious/noExplicitAny: the client types what it is given more narrowly than is known here
   updateItem(input: any): Promise<object>;
@@ -30,11 +32,14 @@ export interface DynamoDbClient {
 export interface DynamoDbStoreOptions {
   readonly client: DynamoDbClient;
   /**
-   * The name of the table. Its partition key is `id`, a string, and it has no sort key; `rememberUntil` is the attribute to
-   * turn its Time to Live on for.
+   * The name of the table. Its partition key is `id`, a string, and it has no sort key;
+   * `rememberUntil` is the attribute to turn its Time to Live on for.
    */
   readonly table: string;
-  /** Begins every id: 1 to 64 letters, digits, dots, hyphens and underscores. One for each installation. */
+  /**
+   * Begins every id: 1 to 64 letters, digits, dots, hyphens and underscores. One for each
+   * installation.
+   */
   readonly namespace: string;
   /**
    * Tells the time in seconds since the Unix epoch, by which an entry is over.
@@ -48,14 +53,15 @@ export interface DynamoDbStoreOptions {
 const ROUNDS = 10;
 
 /**
- * Remembers used tokens in a table of DynamoDB, each in one item, by one conditional update for each operation, and by the
- * clock of whoever asks: one that has read the future lets entries end sooner, or refuses links that are still valid, only
- * as long as it does. An update that runs again, as clients do when an answer is lost, changes nothing by that. It takes two
- * more requests if the item is to be remembered for less long than before, is over but not deleted yet, or has 400
- * operations; then those that would change something are refused.
+ * Remembers used tokens in a table of DynamoDB, each in one item, by one conditional update for
+ * each operation, and by the clock of whoever asks: one that has read the future lets entries end
+ * sooner, or refuses links that are still valid, only as long as it does. An update that runs
+ * again, as clients do when an answer is lost, changes nothing by that. It takes two more requests
+ * if the item is to be remembered for less long than before, is over but not deleted yet, or has
+ * 400 operations; then those that would change something are refused.
  *
- * Updates of an item are done one after the other in its Region; in a global table of eventual consistency every Region lets
- * a link through once, so give all edges a client of one Region.
+ * Updates of an item are done one after the other in its Region; in a global table of eventual
+ * consistency every Region lets a link through once, so give all edges a client of one Region.
  *
  * @throws InvalidArgumentError
  * @example
@@ -63,7 +69,12 @@ const ROUNDS = 10;
  * const store = createDynamoDbStore({ client, table: "used_tokens", namespace: "mailroom" });
  */
 export function createDynamoDbStore(options: DynamoDbStoreOptions): Required<TokenStore> {
-  const [client, table, given, clock] = readOptions(options, ["client", "table", "namespace", "clock"]);
+  const [client, table, given, clock] = readOptions(options, [
+    "client",
+    "table",
+    "namespace",
+    "clock",
+  ]);
   const [updateItem, getItem] = [readMethod(client, "updateItem"), readMethod(client, "getItem")];
   if (!updateItem || !getItem) {
     throw new InvalidArgumentError(
@@ -96,7 +107,8 @@ export function createDynamoDbStore(options: DynamoDbStoreOptions): Required<Tok
       const { history } = readItem((changed as { Attributes?: unknown } | undefined)?.Attributes);
       return answerOf(history, event.S);
     } catch (error) {
-      if ((error as Error | undefined)?.name === "ConditionalCheckFailedException") return undefined;
+      if ((error as Error | undefined)?.name === "ConditionalCheckFailedException")
+        return undefined;
       throw explained(error);
     }
   }
@@ -106,7 +118,8 @@ export function createDynamoDbStore(options: DynamoDbStoreOptions): Required<Tok
       id,
       event,
       "SET history = list_append(if_not_exists(history, :none), :event), rememberUntil = :until",
-      "attribute_not_exists(id) OR (rememberUntil > :now AND rememberUntil <= :until AND size(history) < :most)",
+      "attribute_not_exists(id) OR (rememberUntil > :now AND rememberUntil <= :until AND " +
+        "size(history) < :most)",
       {
         ":none": { L: [] },
         ":until": { N: String(until) },
@@ -116,7 +129,10 @@ export function createDynamoDbStore(options: DynamoDbStoreOptions): Required<Tok
     );
   }
 
-  /** What `append` cannot do: to an item that is over, full, or to be remembered for longer than this. */
+  /**
+   * What `append` cannot do: to an item that is over, full, or to be remembered for longer than
+   * this.
+   */
   async function appendToFound(id: string, event: Text, until: number) {
     const input = { TableName: table, Key: { id: { S: id } }, ConsistentRead: true };
     const { Item } = ((await getItem?.(input)) ?? {}) as { Item?: unknown };
@@ -124,27 +140,40 @@ export function createDynamoDbStore(options: DynamoDbStoreOptions): Required<Tok
     if (found === undefined || found.rememberUntil <= now()) {
       if (until <= now()) return "over";
       if (found === undefined) return undefined;
-      return update(id, event, "SET history = :event, rememberUntil = :until", "rememberUntil = :seen", {
-        ":until": { N: String(until) },
-        ":seen": { N: String(found.rememberUntil) },
-      });
+      return update(
+        id,
+        event,
+        "SET history = :event, rememberUntil = :until",
+        "rememberUntil = :seen",
+        {
+          ":until": { N: String(until) },
+          ":seen": { N: String(found.rememberUntil) },
+        },
+      );
     }
     if (found.history.length >= MOST_EVENTS) return answerOf(found.history, event.S);
     if (found.rememberUntil <= until) return undefined;
-    const values = { ":seen": { N: String(found.rememberUntil) }, ":most": { N: String(MOST_EVENTS) } };
+    const values = {
+      ":seen": { N: String(found.rememberUntil) },
+      ":most": { N: String(MOST_EVENTS) },
+    };
     const condition = "rememberUntil = :seen AND size(history) < :most";
     return update(id, event, "SET history = list_append(history, :event)", condition, values);
   }
 
   return answering(async (what, token, rememberUntil, owner) => {
-    const [id, event] = [`${namespace}/${hexadecimal(token)}`, { S: eventOf(what, hexadecimal(owner)) }];
+    const [id, event] = [
+      `${namespace}/${hexadecimal(token)}`,
+      { S: eventOf(what, hexadecimal(owner)) },
+    ];
     // Time to Live takes whole seconds.
     const until = Math.ceil(rememberUntil);
     for (let round = 0; round < ROUNDS; round += 1) {
       const isOver = rememberUntil <= now();
       if (isOver && !isEnd(what)) return TOO_LATE;
       const answer =
-        (isOver ? undefined : await append(id, event, until)) ?? (await appendToFound(id, event, until));
+        (isOver ? undefined : await append(id, event, until)) ??
+        (await appendToFound(id, event, until));
       if (answer !== undefined) return answer;
     }
     throw new StoreUnavailableError("others change the entry of this link all the time");
@@ -167,7 +196,10 @@ function readItem(item: unknown): Item {
   };
   const [list, until] = [history?.L, Number(rememberUntil?.N ?? Number.NaN)];
   if (Array.isArray(list) && Number.isFinite(until))
-    return { history: list.map((event) => (event as { S?: unknown } | null)?.S), rememberUntil: until };
+    return {
+      history: list.map((event) => (event as { S?: unknown } | null)?.S),
+      rememberUntil: until,
+    };
   throw new StoreUnavailableError(
     `the client answered with ${described(item)}, not with an item of this store`,
   );

@@ -73,7 +73,10 @@ export function isEnd(what: Operation): boolean {
   return what === "release" || what === "withdraw";
 }
 
-/** What an operation on the entry that was found answers, and the entry that is to replace it, if any. */
+/**
+ * What an operation on the entry that was found answers, and the entry that is to replace it, if
+ * any.
+ */
 export function change(
   found: Entry | undefined,
   what: Operation,
@@ -92,9 +95,16 @@ export function change(
   return { answer: OPERATIONS[what](entry, owner), entry };
 }
 
-/** The store whose operations are answered as by {@link OPERATIONS}; the hint is for other answers. */
+/**
+ * The store whose operations are answered as by {@link OPERATIONS}; the hint is for other answers.
+ */
 export function answering(
-  ask: (what: Operation, id: Uint8Array, rememberUntil: number, owner: Uint8Array) => Promise<string>,
+  ask: (
+    what: Operation,
+    id: Uint8Array,
+    rememberUntil: number,
+    owner: Uint8Array,
+  ) => Promise<string>,
   hint = "",
 ): Required<TokenStore> {
   async function asked(...given: Parameters<typeof ask>): Promise<string> {

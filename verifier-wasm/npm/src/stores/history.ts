@@ -1,5 +1,5 @@
-// What a token's entry is, told by the operations on it in their order: for databases that can append to a list and return it
-// in one step, but cannot run the rules.
+// What a token's entry is, told by the operations on it in their order: for databases that can
+// append to a list and return it in one step, but cannot run the rules.
 
 import { described, StoreFullError, StoreUnavailableError } from "../store.js";
 import { type Entry, freshEntry, isSame, OPERATIONS, type Operation } from "./entry.js";
@@ -23,8 +23,8 @@ export function eventOf(what: Operation, owner: string): string {
 }
 
 /**
- * The answer to the event that was to be appended. Of a history that is full it is not the last one, and is answered if it
- * changes nothing.
+ * The answer to the event that was to be appended. Of a history that is full it is not the last
+ * one, and is answered if it changes nothing.
  */
 export function answerOf(history: readonly unknown[], event: string): string {
   const entry = freshEntry(0);
@@ -40,8 +40,11 @@ export function answerOf(history: readonly unknown[], event: string): string {
 }
 
 function apply(entry: Entry, event: unknown): string {
-  const [, kind, owner] = /^([craw])([0-9a-f]{32})$/.exec(typeof event === "string" ? event : "") ?? [];
+  const [, kind, owner] =
+    /^([craw])([0-9a-f]{32})$/.exec(typeof event === "string" ? event : "") ?? [];
   const what = KINDS[kind ?? ""];
   if (what && owner) return OPERATIONS[what](entry, owner);
-  throw new StoreUnavailableError(`the database keeps ${described(event)} as an operation on a link`);
+  throw new StoreUnavailableError(
+    `the database keeps ${described(event)} as an operation on a link`,
+  );
 }

@@ -1,9 +1,9 @@
 /**
- * A store of used tokens in a table of PostgreSQL, for any number of processes, through the client that you have: a pool
- * of pg, postgres.js, or whatever else has the method `query` of pg.
+ * A store of used tokens in a table of PostgreSQL, for any number of processes, through the client
+ * that you have: a pool of pg, postgres.js, or whatever else has the method `query` of pg.
  *
- * For edges that have a database, but not the one of the accounts: where the schema of Mailroom is, its function that
- * redeems is the store, and nothing else consumes.
+ * For edges that have a database, but not the one of the accounts: where the schema of Mailroom is,
+ * its function that redeems is the store, and nothing else consumes.
  *
  * @module
  */
@@ -29,8 +29,8 @@ import tableDefinition from "./postgres/table.sql";
 import withdrawStatement from "./postgres/withdraw.sql";
 
 /**
- * A pool or client of pg (which has `query`), or the function of postgres.js (which has `unsafe`). None that is inside of
- * a transaction: what is rolled back was never remembered.
+ * A pool or client of pg (which has `query`), or the function of postgres.js (which has `unsafe`).
+ * None that is inside of a transaction: what is rolled back was never remembered.
  */
 export type PostgresClient =
   | { query(text: string, values: unknown[]): Promise<{ readonly rows: readonly unknown[] }> }
@@ -40,23 +40,28 @@ export type PostgresClient =
 /** What {@link createPostgresStore} takes. Options of other names are refused. */
 export interface PostgresStoreOptions {
   readonly client: PostgresClient;
-  /** Kept with every entry: 1 to 64 letters, digits, dots, hyphens and underscores. One for each installation. */
+  /**
+   * Kept with every entry: 1 to 64 letters, digits, dots, hyphens and underscores. One for each
+   * installation.
+   */
   readonly namespace: string;
 }
 
 /**
- * Statements that make the table, to be run once by whoever owns the schema; running them again changes nothing. The role
- * of the store needs SELECT, INSERT, UPDATE and DELETE on `mailroom_used_tokens`, which is looked for along its search
- * path.
+ * Statements that make the table, to be run once by whoever owns the schema; running them again
+ * changes nothing. The role of the store needs SELECT, INSERT, UPDATE and DELETE on
+ * `mailroom_used_tokens`, which is looked for along its search path.
  */
 export const TABLE: string = tableDefinition;
 
 /**
- * Remembers used tokens in the table that {@link TABLE} makes, each in one row, by one statement for each operation, and
- * by the server's clock: while that reads the future, links that are still valid are refused. A statement that runs again,
- * or late, changes nothing by that. Rows whose time is over are deleted by later operations.
+ * Remembers used tokens in the table that {@link TABLE} makes, each in one row, by one statement
+ * for each operation, and by the server's clock: while that reads the future, links that are still
+ * valid are refused. A statement that runs again, or late, changes nothing by that. Rows whose time
+ * is over are deleted by later operations.
  *
- * A replica that is promoted before it has caught up forgets the last entries. The database of the accounts still decides.
+ * A replica that is promoted before it has caught up forgets the last entries. The database of the
+ * accounts still decides.
  *
  * @throws InvalidArgumentError
  * @example
@@ -71,7 +76,12 @@ export function createPostgresStore(options: PostgresStoreOptions): Required<Tok
     return query(statement, [namespace, hexadecimal(id), rememberUntil, hexadecimal(owner)]);
   }
 
-  async function remember(statement: string, id: Uint8Array, rememberUntil: number, owner: Uint8Array) {
+  async function remember(
+    statement: string,
+    id: Uint8Array,
+    rememberUntil: number,
+    owner: Uint8Array,
+  ) {
     const rows = await run(statement, id, rememberUntil, owner);
     if (rows.length === 0) throw tooLate();
     return rows[0] as Record<string, unknown>;
@@ -82,7 +92,9 @@ export function createPostgresStore(options: PostgresStoreOptions): Required<Tok
       const { first, full } = await remember(consumeStatement, id, rememberUntil, owner);
       if (full === true) throw tooManyOwners();
       if (typeof first === "boolean") return first;
-      throw new StoreUnavailableError(`the client answered with ${described(first)}, not with a boolean`);
+      throw new StoreUnavailableError(
+        `the client answered with ${described(first)}, not with a boolean`,
+      );
     },
     async release(id, rememberUntil, owner) {
       await run(releaseStatement, id, rememberUntil, owner);
@@ -117,12 +129,24 @@ function rowsOf(found: unknown): readonly unknown[] {
 }
 
 const UNAVAILABLE = new Map([
-  ["42P01", "there is no table mailroom_used_tokens along the search path: run the statements of TABLE"],
-  ["42703", "the table mailroom_used_tokens is of another version: drop it, and run the statements of TABLE"],
-  ["42501", "the role may not use mailroom_used_tokens: grant it SELECT, INSERT, UPDATE and DELETE"],
+  [
+    "42P01",
+    "there is no table mailroom_used_tokens along the search path: run the statements of TABLE",
+  ],
+  [
+    "42703",
+    "the table mailroom_used_tokens is of another version: drop it, and run the statements " +
+      "of TABLE",
+  ],
+  [
+    "42501",
+    "the role may not use mailroom_used_tokens: grant it SELECT, INSERT, UPDATE and DELETE",
+  ],
 ]);
 
-/** What PostgreSQL says of a disk that is full; this and the keys above are codes of its appendix A. */
+/**
+ * What PostgreSQL says of a disk that is full; this and the keys above are codes of its appendix A.
+ */
 const DISK_FULL = "53100";
 
 /** Adds a hint to known errors. */
@@ -133,7 +157,9 @@ function explained(query: Query): Query {
     } catch (cause) {
       const { code } = (cause ?? {}) as { code?: unknown };
       if (code === DISK_FULL)
-        throw new StoreFullError("the PostgreSQL server has no room left for used tokens", { cause });
+        throw new StoreFullError("the PostgreSQL server has no room left for used tokens", {
+          cause,
+        });
       const reason = UNAVAILABLE.get(code as string);
       throw reason === undefined ? cause : new StoreUnavailableError(reason, { cause });
     }

@@ -1,17 +1,24 @@
 /**
- * A store of used tokens in Redis or Valkey, for any number of processes, through the client that you have: node-redis,
- * ioredis, or whatever else sends a command.
+ * A store of used tokens in Redis or Valkey, for any number of processes, through the client that
+ * you have: node-redis, ioredis, or whatever else sends a command.
  *
  * @module
  */
 
-import { described, InvalidArgumentError, readMethod, readOptions, StoreUnavailableError } from "../store.js";
+import {
+  described,
+  InvalidArgumentError,
+  readMethod,
+  readOptions,
+  StoreUnavailableError,
+} from "../store.js";
 import type { TokenStore } from "../token_store.js";
 import { INFO, POLICY_HOLDS, refuseEviction, scripted } from "./redis/scripted.js";
 
 /**
- * A connected client: one of node-redis (which has `sendCommand`) or of ioredis (which has `call`), of a server or of a
- * cluster, or a function that sends a command, given as its words, and returns the reply.
+ * A connected client: one of node-redis (which has `sendCommand`) or of ioredis (which has `call`),
+ * of a server or of a cluster, or a function that sends a command, given as its words, and returns
+ * the reply.
  */
 export type RedisClient =
   | { sendCommand(words: string[]): Promise<unknown> }
@@ -30,10 +37,14 @@ export interface RedisCluster {
 /** What {@link createRedisStore} takes. Options of other names are refused. */
 export interface RedisStoreOptions {
   readonly client: RedisClient;
-  /** Begins the name of every key: 1 to 64 letters, digits, dots, hyphens and underscores. One for each installation. */
+  /**
+   * Begins the name of every key: 1 to 64 letters, digits, dots, hyphens and underscores. One for
+   * each installation.
+   */
   readonly namespace: string;
   /**
-   * Tells the time in seconds since the Unix epoch, from which it follows for how long an entry is remembered.
+   * Tells the time in seconds since the Unix epoch, from which it follows for how long an entry is
+   * remembered.
    *
    * @default the system's clock
    */
@@ -41,22 +52,22 @@ export interface RedisStoreOptions {
 }
 
 /**
- * Remembers used tokens in Redis or Valkey, each in one key, by one script for each operation: a client that sends a
- * command again whose reply was lost, as ioredis does, changes nothing by that.
+ * Remembers used tokens in Redis or Valkey, each in one key, by one script for each operation: a
+ * client that sends a command again whose reply was lost, as ioredis does, changes nothing by that.
  *
- * An entry ends by itself. The server must not evict entries (`maxmemory-policy noeviction`): this is looked up before
- * the first use and again every minute, of a cluster on every master, and a server that evicts is refused. A function
- * that sends to a cluster is asked once, so look at the other nodes yourself. A server that is full refuses to remember,
- * and the guard denies with `ERR_STORE_FULL`.
+ * An entry ends by itself. The server must not evict entries (`maxmemory-policy noeviction`): this
+ * is looked up before the first use and again every minute, of a cluster on every master, and a
+ * server that evicts is refused. A function that sends to a cluster is asked once, so look at the
+ * other nodes yourself. A server that is full refuses to remember, and the guard denies with
+ * `ERR_STORE_FULL`.
  *
- * A failover to a replica that lags behind forgets the last entries; so does a restart without persistence. The database
- * still decides. Entries end after so many seconds as were left by the clock of whoever asked: one that is behind makes
- * them live longer, one that has read the future has them end sooner, or refuses links that are still valid, only as long
- * as it does.
+ * A failover to a replica that lags behind forgets the last entries; so does a restart without
+ * persistence. The database still decides. Entries end after so many seconds as were left by the
+ * clock of whoever asked: one that is behind makes them live longer, one that has read the future
+ * has them end sooner, or refuses links that are still valid, only as long as it does.
  *
- * @throws InvalidArgumentError
- * @example
- * const store = createRedisStore({ client: await createClient().connect(), namespace: "mailroom" });
+ * @throws InvalidArgumentError @example const store = createRedisStore({ client: await
+ * createClient().connect(), namespace: "mailroom" });
  */
 export function createRedisStore(options: RedisStoreOptions): Required<TokenStore> {
   const [client, namespace, clock] = readOptions(options, ["client", "namespace", "clock"]);
@@ -95,7 +106,9 @@ function readClient(client: unknown): ReadClient {
       send: async (key, words) => sendCommand(key, false, words),
       nodes: () =>
         (client as RedisCluster).masters.map((master) => async (words) => {
-          const node = (await nodeClient(master)) as { sendCommand(words: string[]): Promise<unknown> };
+          const node = (await nodeClient(master)) as {
+            sendCommand(words: string[]): Promise<unknown>;
+          };
           return node.sendCommand(words);
         }),
     };
@@ -108,7 +121,8 @@ function readClient(client: unknown): ReadClient {
     if (!masters) return ofNode((words) => send("", words));
     return {
       send,
-      nodes: () => (masters("master") as unknown[]).map((master) => readClient(master).nodes()[0] as Node),
+      nodes: () =>
+        (masters("master") as unknown[]).map((master) => readClient(master).nodes()[0] as Node),
     };
   }
   if (sendCommand) return ofNode(async (words) => sendCommand(words));
@@ -142,6 +156,8 @@ function watchPolicy(nodes: ReadClient["nodes"]): () => Promise<void> {
 async function askAll(nodes: ReadClient["nodes"]): Promise<void> {
   const all: unknown = nodes();
   if (!Array.isArray(all) || all.length === 0)
-    throw new StoreUnavailableError("the Redis client knows no master of its cluster: connect it first");
+    throw new StoreUnavailableError(
+      "the Redis client knows no master of its cluster: connect it first",
+    );
   await Promise.all(all.map(async (node: Node) => refuseEviction(await node([...INFO]))));
 }

@@ -1,5 +1,6 @@
 /**
- * A store of used tokens in Redis over HTTP, by the REST protocol of Upstash, for edges that open no connections.
+ * A store of used tokens in Redis over HTTP, by the REST protocol of Upstash, for edges that open
+ * no connections.
  *
  * @module
  */
@@ -10,14 +11,20 @@ import { INFO, POLICY_HOLDS, refuseEviction, scripted } from "./redis/scripted.j
 
 /** What {@link createUpstashStore} takes. Options of other names are refused. */
 export interface UpstashStoreOptions {
-  /** The address of the database, `UPSTASH_REDIS_REST_URL`: `https:`, or `http:` on this machine. */
+  /**
+   * The address of the database, `UPSTASH_REDIS_REST_URL`: `https:`, or `http:` on this machine.
+   */
   readonly url: string;
   /** The token that may write to it, `UPSTASH_REDIS_REST_TOKEN`. */
   readonly token: string;
-  /** Begins the name of every key: 1 to 64 letters, digits, dots, hyphens and underscores. One for each installation. */
+  /**
+   * Begins the name of every key: 1 to 64 letters, digits, dots, hyphens and underscores. One for
+   * each installation.
+   */
   readonly namespace: string;
   /**
-   * Tells the time in seconds since the Unix epoch, from which it follows for how long an entry is remembered.
+   * Tells the time in seconds since the Unix epoch, from which it follows for how long an entry is
+   * remembered.
    *
    * @default the system's clock
    */
@@ -38,12 +45,14 @@ export interface HttpResponse {
 }
 
 /**
- * Remembers used tokens in Redis, each in one key, by one script in one HTTP request for each operation. As with
- * `createRedisStore`, entries end by themselves, and a database that may evict them is refused: the first request says so,
- * and every minute another one, each asking for the policy beside what it does.
+ * Remembers used tokens in Redis, each in one key, by one script in one HTTP request for each
+ * operation. As with `createRedisStore`, entries end by themselves, and a database that may evict
+ * them is refused: the first request says so, and every minute another one, each asking for the
+ * policy beside what it does.
  *
- * Scripts run one after the other in the primary database, whatever read regions there are; a failover to a replica that
- * lags behind forgets the last entries, and the database of the accounts still decides.
+ * Scripts run one after the other in the primary database, whatever read regions there are; a
+ * failover to a replica that lags behind forgets the last entries, and the database of the accounts
+ * still decides.
  *
  * @throws InvalidArgumentError
  * @example
@@ -59,7 +68,9 @@ export function createUpstashStore(options: UpstashStoreOptions): Required<Token
   const send = (given ?? ((address, init) => fetch(address, init))) as Send;
   // What a header cannot carry would be in the message of an error that fetch throws.
   if (typeof token !== "string" || !/^[\x21-\x7e]{1,1024}$/.test(token)) {
-    throw new InvalidArgumentError("the option token must be the token of a database, without spaces");
+    throw new InvalidArgumentError(
+      "the option token must be the token of a database, without spaces",
+    );
   }
   let holdsUntil = Number.NEGATIVE_INFINITY;
 
@@ -85,9 +96,11 @@ function readPipeline(given: unknown): string {
   try {
     url = new URL(typeof given === "string" ? given : "");
   } catch {
-    // The message below says what it should be, and not what it is, which may be the token by mistake.
+    // The message below says what it should be, and not what it is, which may be the token by
+    // mistake.
   }
-  const isHere = url?.protocol === "http:" && /^(?:localhost|127\.0\.0\.1|\[::1\])$/.test(url.hostname);
+  const isHere =
+    url?.protocol === "http:" && /^(?:localhost|127\.0\.0\.1|\[::1\])$/.test(url.hostname);
   if (
     url &&
     (url.protocol === "https:" || isHere) &&
@@ -104,7 +117,10 @@ function readPipeline(given: unknown): string {
 
 type Send = (url: string, init: RequestInit) => Promise<HttpResponse>;
 
-/** No two requests of different redemptions are alike, so a framework whose fetch caches them gives no wrong answer. */
+/**
+ * No two requests of different redemptions are alike, so a framework whose fetch caches them gives
+ * no wrong answer.
+ */
 async function post(
   send: Send,
   url: string,
@@ -120,7 +136,9 @@ async function post(
   });
   const text = await response.text();
   if (response.status === 401 || response.status === 403)
-    throw new StoreUnavailableError("the database refuses the token: is it the one that may write?");
+    throw new StoreUnavailableError(
+      "the database refuses the token: is it the one that may write?",
+    );
   if (response.status !== 200)
     throw new StoreUnavailableError(`the database answered with status ${response.status}`);
   let replies: unknown;
@@ -130,7 +148,9 @@ async function post(
     // The message of the parser repeats what was sent.
   }
   if (Array.isArray(replies) && replies.length === commands.length) return replies;
-  throw new StoreUnavailableError("the address does not answer as a database does: look at the option url");
+  throw new StoreUnavailableError(
+    "the address does not answer as a database does: look at the option url",
+  );
 }
 
 function resultOf(reply: unknown): unknown {

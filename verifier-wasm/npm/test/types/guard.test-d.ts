@@ -29,7 +29,8 @@ import { createPostgresStore, type TABLE } from "mailroom-verifier/stores/postgr
 import { createRedisStore } from "mailroom-verifier/stores/redis";
 import { createUpstashStore } from "mailroom-verifier/stores/upstash";
 
-type Same<A, B> = (<T>() => T extends A ? 1 : 2) extends <T>() => T extends B ? 1 : 2 ? true : false;
+type Same<A, B> =
+  (<T>() => T extends A ? 1 : 2) extends <T>() => T extends B ? 1 : 2 ? true : false;
 declare function same<A, B>(proof: Same<A, B>): void;
 
 declare const token: string;
@@ -105,7 +106,9 @@ const inviting = createVerifier({
   keys: token,
   actions: { invite: { number: 4, path: "/invite", digits: 0 } },
 });
-const invited = await createGuard({ verifier: inviting, store }).redeem(token, { action: "invite" });
+const invited = await createGuard({ verifier: inviting, store }).redeem(token, {
+  action: "invite",
+});
 same<typeof invited.action, Action | "invite">(true);
 // @ts-expect-error an action that the verifier of the guard does not know
 createGuard({ verifier: inviting, store }).redeem(token, { action: "sign_in" });

@@ -13,7 +13,8 @@ import {
 } from "mailroom-verifier/handler";
 import { createVerifier as createPublicVerifier } from "mailroom-verifier/public";
 
-type Same<A, B> = (<T>() => T extends A ? 1 : 2) extends <T>() => T extends B ? 1 : 2 ? true : false;
+type Same<A, B> =
+  (<T>() => T extends A ? 1 : 2) extends <T>() => T extends B ? 1 : 2 ? true : false;
 declare function same<A, B>(proof: Same<A, B>): void;
 
 declare const request: Request;
@@ -50,7 +51,9 @@ same<typeof handler, LinkHandler<"invite">>(true);
 const answers: (request: Request, context?: object) => Promise<Response> = handler;
 answers(request, { params: {} });
 const judged: Promise<Judgement<"invite">> = handler.judge(request);
-const bound: Promise<BrowserBinding | undefined> = bindBrowser(request, { origins: ["https://app.example"] });
+const bound: Promise<BrowserBinding | undefined> = bindBrowser(request, {
+  origins: ["https://app.example"],
+});
 bound.then((found) => found && found.binding.length + found.setCookie.length);
 bindBrowser({ url: "/ask", headers: { host: "app.example" } });
 // @ts-expect-error the request, not the header

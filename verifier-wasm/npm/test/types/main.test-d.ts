@@ -27,7 +27,8 @@ import {
   VerifierError,
 } from "mailroom-verifier/errors";
 
-type Same<A, B> = (<T>() => T extends A ? 1 : 2) extends <T>() => T extends B ? 1 : 2 ? true : false;
+type Same<A, B> =
+  (<T>() => T extends A ? 1 : 2) extends <T>() => T extends B ? 1 : 2 ? true : false;
 declare function same<A, B>(proof: Same<A, B>): void;
 
 declare const bytes: Uint8Array;
@@ -182,7 +183,12 @@ shown.secret;
 // @ts-expect-error what is not verified does not pass for what is
 const forged: VerifiedToken = shown;
 // @ts-expect-error nor does anything that only looks like it
-const imitation: VerifiedToken = { version: 1, action: "activate", secret: bytes, consumedId: bytes };
+const imitation: VerifiedToken = {
+  version: 1,
+  action: "activate",
+  secret: bytes,
+  consumedId: bytes,
+};
 // @ts-expect-error a verified token is made by a verifier only
 const made: VerifiedToken = new (verified.constructor as new () => VerifiedToken)("x");
 void [forged, imitation, made];

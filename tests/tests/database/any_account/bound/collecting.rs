@@ -6,14 +6,15 @@ use anyhow::{Context, Result};
 use mailroom::queue::{DeliveriesQueue, Nack, Queue, Settlement, Token};
 use mailroom_tests::collector::KEY;
 use mailroom_verifier_core::{
-    Action, Binding, Browser, Expected, KeyRing, Moment, UntrustedToken, VerifyError, VerifyingKey, Version,
+    Action, Binding, Browser, Expected, KeyRing, Moment, UntrustedToken, VerifyError, VerifyingKey,
+    Version,
 };
 use serde_json::Value;
 use tokio_postgres::Client;
 
 use super::{
-    NONCE, OTHER_NONCE, binding, claim, clock, enqueue, enqueue_bound, give_up, literal, only_item, product,
-    queue, redeem, send, start, state,
+    NONCE, OTHER_NONCE, binding, claim, clock, enqueue, enqueue_bound, give_up, literal, only_item,
+    product, queue, redeem, send, start, state,
 };
 
 /// That of the collector's private key.
@@ -41,7 +42,11 @@ async fn a_bound_mail_is_verified_with_the_nonce_alone_and_redeemed_as_proven() 
             let item = only_item(&lines.next_line()?)?;
             let token = UntrustedToken::parse(text(&item, "token")?)?;
             let code = text(&item, "code")?;
-            assert_eq!(code.len(), if name == "recover" { 5 } else { 0 }, "no digits that a browser shows");
+            assert_eq!(
+                code.len(),
+                if name == "recover" { 5 } else { 0 },
+                "no digits that a browser shows"
+            );
             let ring = ring(key)?;
             let link = token.verify_link(&ring, action, NOW)?;
             let (here, elsewhere) = (Binding::of_nonce(NONCE), Binding::of_nonce(OTHER_NONCE));
@@ -60,7 +65,11 @@ async fn a_bound_mail_is_verified_with_the_nonce_alone_and_redeemed_as_proven() 
             let secret = verified.secret().as_bytes();
             let code = (name == "recover").then_some(code);
             assert_eq!(redeem(&client, secret, name, None, None).await?, "wrong_code");
-            assert_eq!(redeem(&client, secret, name, code, Some(true)).await?, "ok", "{format} {name}");
+            assert_eq!(
+                redeem(&client, secret, name, code, Some(true)).await?,
+                "ok",
+                "{format} {name}"
+            );
         }
         collector.stop()?;
     }
@@ -118,7 +127,9 @@ async fn come_back(client: &Client, queue: &mut DeliveriesQueue, how: &str) -> R
             client.batch_execute("SELECT mailroom.return_lapsed_leases('-infinity')").await?;
             return Ok(());
         }
-        "refused" => Nack::Refused { after: Some(Duration::from_secs(1)), reason: "busy".to_owned() },
+        "refused" => {
+            Nack::Refused { after: Some(Duration::from_secs(1)), reason: "busy".to_owned() }
+        }
         _ => Nack::Unanswered,
     };
     let nacks = batch.tokens.iter().map(|token| (token.id, nack.clone())).collect();

@@ -1,4 +1,5 @@
-//! Codes that are entered in another browser are counted apart, and lock nobody out of the bound one.
+//! Codes that are entered in another browser are counted apart, and lock nobody out of the bound
+//! one.
 
 use std::collections::BTreeMap;
 
@@ -7,12 +8,18 @@ use mailroom_tests::application::at_once;
 use tokio_postgres::Client;
 
 use super::{
-    NONCE, binding, elsewhere, enqueue, enqueue_bound, literal, mailed, number, other_than, product, redeem,
-    shown,
+    NONCE, binding, elsewhere, enqueue, enqueue_bound, literal, mailed, number, other_than,
+    product, redeem, shown,
 };
 
 /// Enters what an action needs, in the bound browser or in another one.
-async fn enter(client: &Client, secret: &[u8], action: &str, code: &str, is_proven: bool) -> Result<String> {
+async fn enter(
+    client: &Client,
+    secret: &[u8],
+    action: &str,
+    code: &str,
+    is_proven: bool,
+) -> Result<String> {
     Ok(match (action, is_proven) {
         (_, true) => redeem(client, secret, action, Some(code), Some(true)).await?,
         ("sign_in", false) => elsewhere(client, secret, action, Some(code), Some(code)).await?,
@@ -20,7 +27,8 @@ async fn enter(client: &Client, secret: &[u8], action: &str, code: &str, is_prov
     })
 }
 
-/// Enters a code until it is answered otherwise than as a wrong one; how often it was, and with what.
+/// Enters a code until it is answered otherwise than as a wrong one; how often it was, and with
+/// what.
 async fn guess(
     client: &Client,
     secret: &[u8],
@@ -44,7 +52,8 @@ fn five() -> (usize, String) {
 }
 
 #[tokio::test]
-async fn after_five_wrong_digits_the_bound_browser_gets_in_and_another_one_by_new_digits() -> Result<()> {
+async fn after_five_wrong_digits_the_bound_browser_gets_in_and_another_one_by_new_digits()
+-> Result<()> {
     let (_database, client) = product().await?;
     for (subject, is_proven) in [("7", true), ("8", false)] {
         let (_, secret) = enqueue_bound(&client, "invite", subject).await?;
@@ -119,16 +128,26 @@ async fn of_many_guesses_at_the_same_time_five_are_looked_at() -> Result<()> {
             *tally.entry(verdict).or_default() += 1;
         }
         let expected = [("too_many_attempts", 15), ("wrong_code", FIVE)];
-        assert_eq!(tally, expected.map(|(verdict, times)| (verdict.to_owned(), times)).into(), "{action}");
+        assert_eq!(
+            tally,
+            expected.map(|(verdict, times)| (verdict.to_owned(), times)).into(),
+            "{action}"
+        );
         let in_the_bound_one = (action == "sign_in").then_some(&*code);
         assert_eq!(redeem(&client, &secret, action, in_the_bound_one, Some(true)).await?, "ok");
     }
     Ok(())
 }
 
-/// What a subject's bound links are answered after a hundred wrong codes on one side: a right code there, and whatever is needed here.
-async fn after_a_hundred_wrong_codes(client: &Client, subject: &str, is_proven: bool) -> Result<()> {
-    let set = "INSERT INTO mailroom.code_failures (subject, is_other_browser, failures, rests_until) VALUES ($1, $2, 99, 0)";
+/// What a subject's bound links are answered after a hundred wrong codes on one side: a right code
+/// there, and whatever is needed here.
+async fn after_a_hundred_wrong_codes(
+    client: &Client,
+    subject: &str,
+    is_proven: bool,
+) -> Result<()> {
+    let set = "INSERT INTO mailroom.code_failures (subject, is_other_browser, failures, \
+               rests_until) VALUES ($1, $2, 99, 0)";
     client.execute(set, &[&subject, &!is_proven]).await?;
     let (token, secret) = enqueue_bound(client, "sign_in", subject).await?;
     let code = mailed(client, token).await?;
@@ -149,8 +168,13 @@ async fn after_a_hundred_wrong_codes(client: &Client, subject: &str, is_proven: 
         redeem(client, &secret, "sign_in", Some(&code), Some(true)).await?
     };
     assert_eq!(verdict, "ok");
-    let failures = format!("SELECT failures FROM mailroom.code_failures WHERE subject = '{subject}'");
-    assert_eq!(number(client, &failures).await?, 100, "a right code of one side ends no rest of the other");
+    let failures =
+        format!("SELECT failures FROM mailroom.code_failures WHERE subject = '{subject}'");
+    assert_eq!(
+        number(client, &failures).await?,
+        100,
+        "a right code of one side ends no rest of the other"
+    );
     Ok(())
 }
 
@@ -170,10 +194,13 @@ async fn a_scanner_uses_up_nothing_and_locks_nobody_out() -> Result<()> {
     let mut secrets = Vec::new();
     for person in 0..PEOPLE {
         let bound = literal(&browser(person));
-        let mail =
-            format!("'activate', 'p{person}@example.test', subject_id => '{person}', binding => {bound}");
+        let mail = format!(
+            "'activate', 'p{person}@example.test', subject_id => '{person}', binding => {bound}"
+        );
         let token = enqueue(&client, &mail).await?;
-        let row = client.query_one("SELECT secret FROM mailroom.queue WHERE token = $1", &[&token]).await?;
+        let row = client
+            .query_one("SELECT secret FROM mailroom.queue WHERE token = $1", &[&token])
+            .await?;
         secrets.push(row.get::<_, Vec<u8>>(0));
     }
     for (person, secret) in (0..PEOPLE).zip(&secrets) {

@@ -8,8 +8,8 @@ use tokio_postgres::Client;
 use tokio_postgres::error::SqlState;
 
 use super::{
-    NONCE, OTHER_NONCE, binding, clock, count, enqueue, enqueue_bound, literal, number, product, refused,
-    shown,
+    NONCE, OTHER_NONCE, binding, clock, count, enqueue, enqueue_bound, literal, number, product,
+    refused, shown,
 };
 
 /// The bindings of all tokens, in the order in which they were made.
@@ -43,9 +43,14 @@ async fn what_a_link_carries_never_changes() -> Result<()> {
         let update = format!("UPDATE mailroom.issued_tokens SET {change} WHERE id = {token}");
         let (code, message) = refused(&client, &update).await?;
         assert_eq!(code, SqlState::INTEGRITY_CONSTRAINT_VIOLATION, "{change}");
-        assert_eq!(message, format!("action, secret, code and binding of token {token} cannot be changed"));
+        assert_eq!(
+            message,
+            format!("action, secret, code and binding of token {token} cannot be changed")
+        );
     }
-    client.batch_execute("UPDATE mailroom.issued_tokens SET binding = binding, consumed_at = 1").await?;
+    client
+        .batch_execute("UPDATE mailroom.issued_tokens SET binding = binding, consumed_at = 1")
+        .await?;
     assert_eq!(bindings(&client).await?, [Some(binding(NONCE)), None]);
     Ok(())
 }
@@ -54,11 +59,15 @@ async fn what_a_link_carries_never_changes() -> Result<()> {
 async fn a_binding_of_another_length_is_refused_and_leaves_nothing() -> Result<()> {
     let database = Database::migrated()?;
     let client = database.connect().await?;
-    client.batch_execute("INSERT INTO accounts (email, login, status) VALUES ('a', 'ada', 'active')").await?;
+    client
+        .batch_execute("INSERT INTO accounts (email, login, status) VALUES ('a', 'ada', 'active')")
+        .await?;
     for length in [0, 1, 15, 17, 32, 43, 1 << 20] {
         let bytes = format!("decode(repeat('ab', {length}), 'hex')");
         for call in [
-            format!("enqueue('activate', 'ada@example.test', subject_id => '1', binding => {bytes})"),
+            format!(
+                "enqueue('activate', 'ada@example.test', subject_id => '1', binding => {bytes})"
+            ),
             format!("request('ada', 'recover', binding => {bytes})"),
             format!("request('nobody', 'recover', binding => {bytes})"),
             format!("browser_code({bytes})"),
@@ -91,7 +100,8 @@ async fn the_binding_is_one_of_the_arguments_that_an_idempotency_key_stands_for(
             if again == first {
                 assert_eq!(enqueue(&client, &arguments).await?, token);
             } else {
-                let (code, _) = refused(&client, &format!("SELECT mailroom.enqueue({arguments})")).await?;
+                let (code, _) =
+                    refused(&client, &format!("SELECT mailroom.enqueue({arguments})")).await?;
                 assert_eq!(code, SqlState::UNIQUE_VIOLATION, "{arguments}");
             }
         }
@@ -101,7 +111,8 @@ async fn the_binding_is_one_of_the_arguments_that_an_idempotency_key_stands_for(
 }
 
 #[tokio::test]
-async fn a_registration_is_bound_by_a_setting_of_its_transaction_and_the_next_one_is_not() -> Result<()> {
+async fn a_registration_is_bound_by_a_setting_of_its_transaction_and_the_next_one_is_not()
+-> Result<()> {
     let mut database = Database::migrated()?;
     for (drops_secrets, bound) in [(false, binding(NONCE)), (true, binding(OTHER_NONCE))] {
         if drops_secrets {
@@ -116,7 +127,9 @@ async fn a_registration_is_bound_by_a_setting_of_its_transaction_and_the_next_on
         ] {
             client.batch_execute(&registration(&setting, login)).await?;
         }
-        client.batch_execute("INSERT INTO accounts (email, login) VALUES ('x', 'x'), ('y', 'y')").await?;
+        client
+            .batch_execute("INSERT INTO accounts (email, login) VALUES ('x', 'x'), ('y', 'y')")
+            .await?;
         assert_eq!(bindings(&client).await?, [Some(bound.clone()), None, Some(bound), None, None]);
     }
     Ok(())
@@ -156,7 +169,9 @@ async fn a_request_binds_its_token_and_no_other() -> Result<()> {
     let application = Application::connect(&database).await?;
     let client = &application.client;
     client
-        .batch_execute("INSERT INTO accounts (email, login, status) VALUES ('a@b.test', 'ada', 'active')")
+        .batch_execute(
+            "INSERT INTO accounts (email, login, status) VALUES ('a@b.test', 'ada', 'active')",
+        )
         .await?;
     clock::stop(client).await?;
     let request = async |who: &str, action: &str, nonce: &str| -> Result<()> {
@@ -204,7 +219,11 @@ async fn a_browser_shows_the_same_digits_for_a_day_and_others_afterwards() -> Re
     }
     let prune = "(mailroom.prune_tokens(mailroom.clock() - interval '1 day', 0, 1000)).pruned";
     number(&client, prune).await?;
-    assert_eq!(count(&client, "mailroom.browser_codes").await?, 1, "that which was not shown is pruned");
+    assert_eq!(
+        count(&client, "mailroom.browser_codes").await?,
+        1,
+        "that which was not shown is pruned"
+    );
     // Digits that are drawn anew may be the same by chance, but not five times in a row.
     let mut codes = vec![code.clone()];
     for _ in 0..5 {

@@ -29,9 +29,11 @@ fn literal(binding: &[u8]) -> String {
 /// Enqueues a mail for the browser with `NONCE`; answers the token's id and its secret.
 async fn enqueue_bound(client: &Client, action: &str, subject: &str) -> Result<(i64, Vec<u8>)> {
     let bound = literal(&binding(NONCE));
-    let arguments = format!("'{action}', 'ada@example.test', subject_id => '{subject}', binding => {bound}");
+    let arguments =
+        format!("'{action}', 'ada@example.test', subject_id => '{subject}', binding => {bound}");
     let token = enqueue(client, &arguments).await?;
-    let row = client.query_one("SELECT secret FROM mailroom.queue WHERE token = $1", &[&token]).await?;
+    let row =
+        client.query_one("SELECT secret FROM mailroom.queue WHERE token = $1", &[&token]).await?;
     Ok((token, row.get(0)))
 }
 
@@ -42,7 +44,10 @@ async fn shown(client: &Client, binding: &[u8]) -> Result<String, Error> {
 
 /// The code in the mail.
 async fn mailed(client: &Client, token: i64) -> Result<String> {
-    Ok(client.query_one("SELECT code FROM mailroom.queue WHERE token = $1", &[&token]).await?.get(0))
+    Ok(client
+        .query_one("SELECT code FROM mailroom.queue WHERE token = $1", &[&token])
+        .await?
+        .get(0))
 }
 
 /// As many digits, and others.
@@ -61,7 +66,8 @@ async fn redeem(
     Ok(client.query_one(query, &[&secret, &action, &code, &is_proven]).await?.get(0))
 }
 
-/// Redeems in a browser that the link is not bound to, by the mail's code and what the bound one shows.
+/// Redeems in a browser that the link is not bound to, by the mail's code and what the bound one
+/// shows.
 async fn elsewhere(
     client: &Client,
     secret: &[u8],

@@ -6,8 +6,8 @@ use mailroom_tests::hex::hexadecimal;
 use mailroom_tests::postgres::Database;
 
 use super::{
-    NONCE, OTHER_NONCE, binding, count, elsewhere, enqueue, enqueue_bound, mailed, other_than, product,
-    redeem, refused, shown,
+    NONCE, OTHER_NONCE, binding, count, elsewhere, enqueue, enqueue_bound, mailed, other_than,
+    product, redeem, refused, shown,
 };
 
 #[tokio::test]
@@ -32,13 +32,20 @@ async fn in_another_browser_only_the_digits_of_the_bound_one_help() -> Result<()
     let query = "SELECT verdict::text FROM mailroom.redeem($1, 'invite')";
     assert_eq!(client.query_one(query, &[&secret]).await?.get::<_, &str>(0), "wrong_code");
     // The browser shows none yet, so that none can be right.
-    assert_eq!(elsewhere(&client, &secret, "invite", None, Some("00000")).await?, "too_many_attempts");
+    assert_eq!(
+        elsewhere(&client, &secret, "invite", None, Some("00000")).await?,
+        "too_many_attempts"
+    );
 
     let code = shown(&client, &binding(NONCE)).await?;
     let others = shown(&client, &binding(OTHER_NONCE)).await?;
     let wrong = if others == code { other_than(&code) } else { others };
     for wrong in [&*wrong, "", &code[1..], &format!("{code}0")] {
-        assert_eq!(elsewhere(&client, &secret, "invite", None, Some(wrong)).await?, "wrong_code", "{wrong}");
+        assert_eq!(
+            elsewhere(&client, &secret, "invite", None, Some(wrong)).await?,
+            "wrong_code",
+            "{wrong}"
+        );
     }
     // As a code of the mail, which has none, they are not looked at.
     assert_eq!(redeem(&client, &secret, "invite", Some(&code), None).await?, "wrong_code");
@@ -54,7 +61,8 @@ async fn the_digits_are_in_no_row_of_the_queue() -> Result<()> {
     let (token, _) = enqueue_bound(&client, "invite", "7").await?;
     shown(&client, &binding(NONCE)).await?;
     let without_code = format!(
-        "mailroom.queue JOIN mailroom.issued_tokens ON id = token WHERE token = {token} AND code IS NULL AND code_hash IS NULL"
+        "mailroom.queue JOIN mailroom.issued_tokens ON id = token WHERE token = {token} AND code \
+         IS NULL AND code_hash IS NULL"
     );
     assert_eq!(count(&client, &without_code).await?, 1);
     Ok(())
@@ -76,7 +84,8 @@ async fn an_action_with_a_code_needs_that_of_its_mail_in_its_browser() -> Result
 
 /// Who reads the mail has the link and its code, and must not get in with these alone.
 #[tokio::test]
-async fn in_another_browser_an_action_with_a_code_needs_that_and_the_digits_of_the_bound_one() -> Result<()> {
+async fn in_another_browser_an_action_with_a_code_needs_that_and_the_digits_of_the_bound_one()
+-> Result<()> {
     let (_database, client) = product().await?;
     let (token, secret) = enqueue_bound(&client, "recover", "7").await?;
     let code = mailed(&client, token).await?;
@@ -89,9 +98,13 @@ async fn in_another_browser_an_action_with_a_code_needs_that_and_the_digits_of_t
     assert_eq!(count(&client, &attempts).await?, 0);
     // One verdict and one try for both: nobody learns which of them was wrong.
     let (no_code, no_digits) = (other_than(&code), other_than(&digits));
-    for (code, digits) in [(&code, &no_digits), (&no_code, &digits), (&no_code, &no_digits), (&digits, &code)]
+    for (code, digits) in
+        [(&code, &no_digits), (&no_code, &digits), (&no_code, &no_digits), (&digits, &code)]
     {
-        assert_eq!(elsewhere(&client, &secret, "recover", Some(code), Some(digits)).await?, "wrong_code");
+        assert_eq!(
+            elsewhere(&client, &secret, "recover", Some(code), Some(digits)).await?,
+            "wrong_code"
+        );
     }
     assert_eq!(count(&client, &attempts).await?, 4);
     assert_eq!(elsewhere(&client, &secret, "recover", Some(&code), Some(&digits)).await?, "ok");
@@ -104,16 +117,22 @@ async fn a_link_that_is_not_bound_takes_no_notice_of_the_browser() -> Result<()>
     let (_database, client) = product().await?;
     for is_proven in [None, Some(false), Some(true)] {
         let token = enqueue(&client, "'invite', 'ada@example.test'").await?;
-        let row = client.query_one("SELECT secret FROM mailroom.queue WHERE token = $1", &[&token]).await?;
+        let row = client
+            .query_one("SELECT secret FROM mailroom.queue WHERE token = $1", &[&token])
+            .await?;
         let secret: Vec<u8> = row.get(0);
-        assert_eq!(redeem(&client, &secret, "invite", Some("12345"), is_proven).await?, "wrong_code");
+        assert_eq!(
+            redeem(&client, &secret, "invite", Some("12345"), is_proven).await?,
+            "wrong_code"
+        );
         assert_eq!(redeem(&client, &secret, "invite", None, is_proven).await?, "ok");
     }
     Ok(())
 }
 
 #[tokio::test]
-async fn a_bound_registration_is_activated_by_redeeming_and_by_no_update_of_an_application() -> Result<()> {
+async fn a_bound_registration_is_activated_by_redeeming_and_by_no_update_of_an_application()
+-> Result<()> {
     let database = Database::migrated()?;
     let application = Application::connect(&database).await?;
     let client = &application.client;
@@ -144,7 +163,9 @@ async fn an_application_needs_no_right_on_what_a_browser_shows() -> Result<()> {
     client.batch_execute(&format!("CREATE ROLE {role}")).await?;
     application.batch_execute(&format!("SET ROLE {role}")).await?;
     assert!(shown(&application, &binding(NONCE)).await.is_err(), "it was not granted");
-    client.batch_execute(&format!("GRANT EXECUTE ON FUNCTION mailroom.browser_code TO {role}")).await?;
+    client
+        .batch_execute(&format!("GRANT EXECUTE ON FUNCTION mailroom.browser_code TO {role}"))
+        .await?;
     shown(&application, &binding(NONCE)).await?;
     refused(&application, "SELECT code FROM mailroom.browser_codes").await?;
     drop(application);

@@ -23,13 +23,16 @@ impl Model<'_> {
             let ended = standings[id].ended().map(|entry| entry.outcome.as_str());
             ensure!(ended == Some("sent"), "token {id} was sent, and its log says {ended:?}");
         }
-        // A lease that a collector holds is there, or has lapsed; there is no other without a collector that holds it.
+        // A lease that a collector holds is there, or has lapsed; there is no other without a
+        // collector that holds it.
         for (id, attempt) in &self.expected_entries {
             let standing = &standings[id];
-            let is_logged = standing.log.iter().any(|entry| u32::try_from(entry.attempt) == Ok(*attempt));
+            let is_logged =
+                standing.log.iter().any(|entry| u32::try_from(entry.attempt) == Ok(*attempt));
             ensure!(
                 is_logged || standing.places == ["leased"],
-                "nothing says what became of attempt {attempt} of token {id}: {standing:?}, leases {leases:?}"
+                "nothing says what became of attempt {attempt} of token {id}: {standing:?}, leases \
+                 {leases:?}"
             );
         }
         Ok(())
@@ -44,7 +47,8 @@ impl Model<'_> {
         if std::mem::take(&mut self.is_status_open) {
             self.status.batch_execute("COMMIT").await?;
         }
-        // The others are gone. This one goes on with its low watermark; one that may be wrong is forgotten, as a peek from the beginning would.
+        // The others are gone. This one goes on with its low watermark; one that may be wrong is
+        // forgotten, as a peek from the beginning would.
         self.collectors.truncate(1);
         self.held.truncate(1);
         if self.was_set_back {
@@ -60,7 +64,13 @@ impl Model<'_> {
             self.peek(0).await?;
             self.claim(
                 0,
-                ClaimRequest { batches: 100, limit: 2, partial: true, rescan: true, spares_doubtful: false },
+                ClaimRequest {
+                    batches: 100,
+                    limit: 2,
+                    partial: true,
+                    rescan: true,
+                    spares_doubtful: false,
+                },
             )
             .await?;
             while !self.held[0].is_empty() {
@@ -70,13 +80,16 @@ impl Model<'_> {
         }
         let now = clock::now(&self.client).await?;
         for (id, standing) in state::read(&self.client).await? {
-            let is_waiting_for_its_account =
-                standing.places == ["deferred"] && standing.row.as_ref().is_some_and(|row| !row.is_eligible);
-            let is_done =
-                standing.places.is_empty() && (standing.ended().is_some() || standing.is_over_and_dead(now));
+            let is_waiting_for_its_account = standing.places == ["deferred"]
+                && standing.row.as_ref().is_some_and(|row| !row.is_eligible);
+            let is_done = standing.places.is_empty()
+                && (standing.ended().is_some() || standing.is_over_and_dead(now));
             let is_dead = standing.places == ["dead"]
                 && standing.log.last().is_some_and(|entry| entry.outcome == "dead");
-            ensure!(is_waiting_for_its_account || is_done || is_dead, "token {id} is lost: {standing:?}");
+            ensure!(
+                is_waiting_for_its_account || is_done || is_dead,
+                "token {id} is lost: {standing:?}"
+            );
         }
         Ok(())
     }
@@ -87,7 +100,10 @@ fn check_place(standing: &Standing, now: i64) -> Result<()> {
     let ended = standing.ended();
     match standing.places.as_slice() {
         [] => {
-            ensure!(ended.is_some() || standing.is_over_and_dead(now), "it is nowhere, and nothing says why");
+            ensure!(
+                ended.is_some() || standing.is_over_and_dead(now),
+                "it is nowhere, and nothing says why"
+            );
         }
         [place] => {
             ensure!(ended.is_none(), "it has ended and is {place}");
@@ -109,13 +125,18 @@ fn check_place(standing: &Standing, now: i64) -> Result<()> {
         last = entry.attempt;
         match (entry.outcome.as_str(), &standing.row) {
             ("expired", Some(row)) => {
-                ensure!(row.expires_at - entry.at < 30, "it had {} s left", row.expires_at - entry.at);
+                ensure!(
+                    row.expires_at - entry.at < 30,
+                    "it had {} s left",
+                    row.expires_at - entry.at
+                );
             }
             ("cancelled", Some(row)) => ensure!(row.is_void, "it was cancelled for no reason"),
             _ => {}
         }
     }
-    // What may have been delivered is listed as that, and not called expired; each doubt is counted, wherever the token went.
+    // What may have been delivered is listed as that, and not called expired; each doubt is
+    // counted, wherever the token went.
     let doubts = standing.log.iter().filter(|entry| entry.outcome == "in_doubt").count();
     let last = standing.log.last().map(|entry| entry.outcome.as_str());
     ensure!(doubts == 0 || last != Some("expired"), "it is called expired after {doubts} doubts");

@@ -57,7 +57,8 @@ impl Model<'_> {
     /// Counts what is due, from its low watermark on, and compares that with what is.
     pub(super) async fn peek(&mut self, collector: usize) -> Result<()> {
         let due = "SELECT (SELECT count(*) FROM mailroom.queue WHERE due_at <= mailroom.clock())
-            + (SELECT coalesce(sum(cardinality(tokens)), 0)::bigint FROM mailroom.leases WHERE ends_at <= mailroom.clock())";
+            + (SELECT coalesce(sum(cardinality(tokens)), 0)::bigint FROM mailroom.leases
+                WHERE ends_at <= mailroom.clock())";
         let due: i64 = self.client.query_one(due, &[]).await?.get(0);
         let queue = &mut self.collectors[collector];
         let Ok(peek) = queue.peek(10).await else { return Ok(queue.open().await?) };
@@ -73,7 +74,8 @@ impl Model<'_> {
     pub(super) fn lose(&mut self, collector: usize, lost: &[BatchId]) {
         for batch in &self.held[collector] {
             if lost.contains(&batch.id) {
-                self.expected_entries.extend(batch.tokens.iter().map(|token| (token.id, token.attempt)));
+                self.expected_entries
+                    .extend(batch.tokens.iter().map(|token| (token.id, token.attempt)));
             }
         }
         self.held[collector].retain(|batch| !lost.contains(&batch.id));
@@ -98,14 +100,20 @@ impl Model<'_> {
                 token.attempt
             );
             self.expected_entries.insert((token.id, token.attempt));
-            // Those that are enqueued have a language, and are bound to a browser of their account's; the others are not.
+            // Those that are enqueued have a language, and are bound to a browser of their
+            // account's; the others are not.
             let binding = token.language.is_some().then(|| vec![token.email[0] - b'0'; 16]);
             assert_eq!(token.binding, binding, "token {}", token.id);
         }
         self.held[collector].extend(batches);
     }
 
-    pub(super) async fn settle(&mut self, collector: usize, nth: usize, outcomes: &[u8]) -> Result<()> {
+    pub(super) async fn settle(
+        &mut self,
+        collector: usize,
+        nth: usize,
+        outcomes: &[u8],
+    ) -> Result<()> {
         let Some(batch) = self.pick(collector, nth) else { return Ok(()) };
         let is_there = state::leases(&self.client).await?.contains(&batch.id);
         let settlement = settlement(&batch, outcomes);
@@ -114,7 +122,10 @@ impl Model<'_> {
         }
         // Said twice, as after an answer that was lost.
         self.settle_and_claim(collector, vec![settlement.clone(), settlement], None).await?;
-        ensure!(!state::leases(&self.client).await?.contains(&batch.id), "a settled lease is still there");
+        ensure!(
+            !state::leases(&self.client).await?.contains(&batch.id),
+            "a settled lease is still there"
+        );
         Ok(())
     }
 }
@@ -124,16 +135,22 @@ pub(super) fn settlement(batch: &Batch, outcomes: &[u8]) -> Settlement {
     let exception = |outcome| match outcome {
         0 => Some(Nack::Unanswered),
         1 => Some(Nack::Refused { after: None, reason: "busy".to_owned() }),
-        2 => Some(Nack::Refused { after: Some(Duration::from_secs(7)), reason: "läuft".to_owned() }),
+        2 => {
+            Some(Nack::Refused { after: Some(Duration::from_secs(7)), reason: "läuft".to_owned() })
+        }
         6 => Some(Nack::Failed { reason: "ended".to_owned() }),
         7 => Some(Nack::Unavailable { after: None, reason: "421".to_owned() }),
-        8 => Some(Nack::Unavailable { after: Some(Duration::from_secs(7)), reason: "421".to_owned() }),
+        8 => Some(Nack::Unavailable {
+            after: Some(Duration::from_secs(7)),
+            reason: "421".to_owned(),
+        }),
         3 => Some(Nack::Dead { reason: "no such box".to_owned() }),
         9 => Some(Nack::InDoubt { reason: "lost after the dot".to_owned() }),
         _ => None,
     };
     let judged = batch.tokens.iter().zip(outcomes.iter().cycle());
-    let nacks = judged.filter_map(|(token, outcome)| Some((token.id, exception(*outcome)?))).collect();
+    let nacks =
+        judged.filter_map(|(token, outcome)| Some((token.id, exception(*outcome)?))).collect();
     Settlement::of(batch.id, nacks)
 }
 
@@ -154,15 +171,21 @@ pub(super) fn check_claim(
     moments: &[&Standings],
 ) -> Result<()> {
     ensure!(batches.len() <= want.batches, "more batches than wanted");
-    // A statement that meets tokens that are not eligible may end with a short batch before another statement goes on.
-    let mut standings =
-        moments.iter().flat_map(|moment| moment.values()).filter(|standing| !standing.places.is_empty());
-    let takes_one_statement =
-        standings.all(|standing| standing.row.as_ref().is_some_and(|row| refusal(row, now).is_none()));
+    // A statement that meets tokens that are not eligible may end with a short batch before another
+    // statement goes on.
+    let mut standings = moments
+        .iter()
+        .flat_map(|moment| moment.values())
+        .filter(|standing| !standing.places.is_empty());
+    let takes_one_statement = standings
+        .all(|standing| standing.row.as_ref().is_some_and(|row| refusal(row, now).is_none()));
     for (nth, batch) in batches.iter().enumerate() {
         let size = batch.tokens.len();
         let may_be_short = want.partial && (!takes_one_statement || nth + 1 == batches.len());
-        ensure!(size == want.limit || may_be_short && (1..want.limit).contains(&size), "a batch of {size}");
+        ensure!(
+            size == want.limit || may_be_short && (1..want.limit).contains(&size),
+            "a batch of {size}"
+        );
         for token in &batch.tokens {
             let rows = moments.iter().filter_map(|moment| moment.get(&token.id)?.row.as_ref());
             let refusals: Vec<_> = rows.map(|row| refusal(row, now)).collect();

@@ -77,7 +77,9 @@ impl Model<'_> {
                 self.heartbeat(*collector).await?;
                 self.settle_and_claim(*collector, Vec::new(), None).await?;
             }
-            Step::Settle { collector, nth, outcomes } => self.settle(*collector, *nth, outcomes).await?,
+            Step::Settle { collector, nth, outcomes } => {
+                self.settle(*collector, *nth, outcomes).await?
+            }
             Step::Release { collector, nth } => {
                 if let Some(batch) = self.pick(*collector, *nth) {
                     self.collectors[*collector].release(&[batch.id]);
@@ -99,7 +101,8 @@ impl Model<'_> {
             }
             Step::Crash { collector } => {
                 for batch in std::mem::take(&mut self.held[*collector]) {
-                    self.expected_entries.extend(batch.tokens.iter().map(|token| (token.id, token.attempt)));
+                    self.expected_entries
+                        .extend(batch.tokens.iter().map(|token| (token.id, token.attempt)));
                 }
                 self.collectors[*collector] = queue(self.database).await?;
             }
@@ -124,28 +127,39 @@ impl Model<'_> {
         match work {
             Work::Insert { account, recovery } => format!(
                 "INSERT INTO tokens (account, action, expires_at)
-                VALUES ({account}, '{}', floor(extract(epoch FROM mailroom.clock()))::bigint + 100000) RETURNING id AS made",
+                VALUES ({account}, '{}', floor(extract(epoch
+                    FROM mailroom.clock()))::bigint + 100000) RETURNING id AS made",
                 if *recovery { "password_recovery" } else { "activation" }
             ),
             Work::Enqueue { account, action, later } => format!(
-                "SELECT mailroom.enqueue('{action}', '{account}@example.test', NULL, '{account}', '{{\"name\": \"a\"}}', 'de',
-                    mailroom.clock() + interval '{later} s', binding => decode(repeat('0{account}', 16), 'hex')) AS made"
+                "SELECT mailroom.enqueue('{action}', '{account}@example.test', NULL, '{account}',
+                    '{{\"name\": \"a\"}}', 'de',
+                    mailroom.clock() + interval '{later} s', binding =>
+                        decode(repeat('0{account}', 16), 'hex')) AS made"
             ),
             Work::Consume { nth: number } => {
-                format!("UPDATE tokens SET consumed_at = 1 WHERE id = {} AND consumed_at IS NULL", nth(*number))
+                format!(
+                    "UPDATE tokens SET consumed_at = 1 WHERE id = {} AND consumed_at IS NULL",
+                    nth(*number)
+                )
             }
             Work::Redeem { nth: number } => format!(
-                "SELECT verdict FROM (SELECT *, action::text = 'activation' AS is_activation FROM tokens) AS tokens
+                "SELECT verdict FROM (SELECT *, action::text = 'activation' AS is_activation
+                FROM tokens) AS tokens
                 CROSS JOIN mailroom.redeem(
-                    secret, CASE WHEN is_activation THEN 'activate' ELSE 'recover' END, CASE WHEN NOT is_activation THEN code::text END
+                    secret, CASE WHEN is_activation THEN 'activate' ELSE 'recover' END, CASE WHEN
+                        NOT is_activation THEN code::text END
                 )
                 WHERE id = {}",
                 nth(*number)
             ),
             Work::Cancel { nth: number } => format!("SELECT mailroom.cancel({})", nth(*number)),
-            Work::Delete { nth: number } => format!("DELETE FROM tokens WHERE id = {}", nth(*number)),
+            Work::Delete { nth: number } => {
+                format!("DELETE FROM tokens WHERE id = {}", nth(*number))
+            }
             Work::Retry { in_doubt } => format!("SELECT mailroom.retry_all({in_doubt})"),
-            Work::Prune => "SELECT mailroom.prune_tokens(before, 0, 1000), mailroom.prune_account_tokens(before, 0, 1000),
+            Work::Prune => "SELECT mailroom.prune_tokens(before, 0, 1000),
+                    mailroom.prune_account_tokens(before, 0, 1000),
                     mailroom.prune_dead_letters(before, 1000)
                 FROM (SELECT mailroom.clock() - interval '1 day' AS before) AS bound"
                 .to_owned(),
@@ -157,7 +171,8 @@ pub(super) fn set_status(account: i64, status: &str) -> String {
     format!("UPDATE accounts SET status = '{status}' WHERE id = {account}")
 }
 
-/// Runs a statement of an application; answers which tokens it made, or nothing if another open transaction is in its way.
+/// Runs a statement of an application; answers which tokens it made, or nothing if another open
+/// transaction is in its way.
 pub(super) async fn apply(client: &Client, statement: &str) -> Result<Option<Vec<i64>>> {
     let messages = match client.simple_query(statement).await {
         Err(error) if error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE) => return Ok(None),

@@ -1,10 +1,11 @@
 //! Random histories against a model in memory.
 //!
-//! Three collectors, which are real queues with connections of their own, work on one database, while accounts change, tokens are
-//! made, redeemed, cancelled, put back and pruned by transactions that stay open for a while, and the clock is turned. The model records what each collector was
-//! given and what it said; after each step the whole of the queue's tables is read and compared. In some steps two collectors
-//! and an application send their statements at the same time; whatever comes of it must be what it could be if they had come one
-//! after the other.
+//! Three collectors, which are real queues with connections of their own, work on one database,
+//! while accounts change, tokens are made, redeemed, cancelled, put back and pruned by transactions
+//! that stay open for a while, and the clock is turned. The model records what each collector was
+//! given and what it said; after each step the whole of the queue's tables is read and compared. In
+//! some steps two collectors and an application send their statements at the same time; whatever
+//! comes of it must be what it could be if they had come one after the other.
 
 mod checks;
 mod collecting;
@@ -32,7 +33,8 @@ const ACCOUNTS: i64 = 6;
 struct Model<'a> {
     database: &'a Database,
     client: Client,
-    /// A transaction of an application or operator, which may do anything, and one that changes a status, if they are open.
+    /// A transaction of an application or operator, which may do anything, and one that changes a
+    /// status, if they are open.
     late: Client,
     late_tokens: Option<Vec<i64>>,
     status: Client,
@@ -85,7 +87,8 @@ impl<'a> Model<'a> {
     }
 }
 
-/// A connection that does not wait for locks, which only the end of another open transaction would release.
+/// A connection that does not wait for locks, which only the end of another open transaction would
+/// release.
 async fn impatient(database: &Database) -> Result<Client> {
     let client = database.connect().await?;
     client.batch_execute("SET lock_timeout = '20ms'").await?;
@@ -111,7 +114,8 @@ fn in_any_history_each_token_is_in_one_place_and_none_is_lost() -> Result<()> {
     runtime.block_on(async { clock::stop(&database.connect().await?).await })?;
     let cases = std::env::var("MAILROOM_TEST_HISTORIES").ok().and_then(|cases| cases.parse().ok());
     let cases = cases.unwrap_or(if is_full() { 72 } else { 24 });
-    let mut runner = TestRunner::new(Config { cases, failure_persistence: None, ..Config::default() });
+    let mut runner =
+        TestRunner::new(Config { cases, failure_persistence: None, ..Config::default() });
     let outcome = runner.run(&steps(), |steps| {
         let lived = runtime.block_on(live_through(&database, &steps));
         lived.map_err(|error| TestCaseError::fail(format!("{error:#}")))

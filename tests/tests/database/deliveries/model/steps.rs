@@ -137,9 +137,15 @@ fn outcomes() -> impl Strategy<Value = Vec<u8>> {
 }
 
 fn want() -> impl Strategy<Value = ClaimRequest> {
-    (1..4_usize, 1..5_usize, any::<bool>(), any::<bool>()).prop_map(|(batches, limit, partial, rescan)| {
-        ClaimRequest { batches, limit, partial, rescan, spares_doubtful: false }
-    })
+    (1..4_usize, 1..5_usize, any::<bool>(), any::<bool>()).prop_map(
+        |(batches, limit, partial, rescan)| ClaimRequest {
+            batches,
+            limit,
+            partial,
+            rescan,
+            spares_doubtful: false,
+        },
+    )
 }
 
 fn act() -> impl Strategy<Value = Act> {
@@ -182,9 +188,13 @@ fn together() -> impl Strategy<Value = Step> {
         2 => (1..=ACCOUNTS, status()).prop_map(|(account, status)| Beside::SetStatus { account, status }),
         4 => ending().prop_map(Beside::Apply),
     ];
-    (0..COLLECTORS, 1..COLLECTORS, act(), act(), beside).prop_map(|(one, apart, first, second, beside)| {
-        Step::Together { first: (one, first), second: ((one + apart) % COLLECTORS, second), beside }
-    })
+    (0..COLLECTORS, 1..COLLECTORS, act(), act(), beside).prop_map(
+        |(one, apart, first, second, beside)| Step::Together {
+            first: (one, first),
+            second: ((one + apart) % COLLECTORS, second),
+            beside,
+        },
+    )
 }
 
 pub(super) fn steps() -> impl Strategy<Value = Vec<Step>> {

@@ -1,11 +1,14 @@
 //! Steps in which several connections send their statements at the same time.
 //!
-//! Which of them the database takes first is not known. So what comes of it is compared with what was so before and what is so
-//! afterwards: a token may be claimed if it was eligible at one of these moments, and a lease that had not lapsed is settled by
-//! whoever holds it, whatever the others do.
+//! Which of them the database takes first is not known. So what comes of it is compared with what
+//! was so before and what is so afterwards: a token may be claimed if it was eligible at one of
+//! these moments, and a lease that had not lapsed is settled by whoever holds it, whatever the
+//! others do.
 
 use anyhow::{Context, Result, ensure};
-use mailroom::queue::{Batch, BatchId, ClaimRequest, DeliveriesQueue, Queue, QueueError, Settlement};
+use mailroom::queue::{
+    Batch, BatchId, ClaimRequest, DeliveriesQueue, Queue, QueueError, Settlement,
+};
 
 use super::super::{clock, state};
 use super::Model;
@@ -59,7 +62,8 @@ impl Model<'_> {
         });
         let statement = self.beside(beside);
 
-        let client = if matches!(beside, Beside::EndLate { .. }) { &self.late } else { &self.client };
+        let client =
+            if matches!(beside, Beside::EndLate { .. }) { &self.late } else { &self.client };
         let [one, two] = self.collectors.get_disjoint_mut([*first, *second])?;
         let (one, two, changed) =
             tokio::join!(ask(one, first_call), ask(two, second_call), apply(client, &statement));
@@ -76,10 +80,11 @@ impl Model<'_> {
         for (batch, settlement) in settled {
             ensure!(!leases.contains(&batch.id), "a settled lease is still there");
             for (id, attempt) in handed_on(&batch, &settlement) {
-                let log = after.get(&id).map(|standing| standing.log.as_slice()).unwrap_or_default();
-                let is_recorded = log
-                    .iter()
-                    .any(|entry| u32::try_from(entry.attempt) == Ok(attempt) && entry.outcome == "sent");
+                let log =
+                    after.get(&id).map(|standing| standing.log.as_slice()).unwrap_or_default();
+                let is_recorded = log.iter().any(|entry| {
+                    u32::try_from(entry.attempt) == Ok(attempt) && entry.outcome == "sent"
+                });
                 ensure!(
                     is_recorded || !live.contains(&batch.id),
                     "token {id} was sent under a lease that had not lapsed, and the log is {log:?}"
@@ -103,7 +108,12 @@ impl Model<'_> {
     }
 
     /// Makes a call of what a collector is to do, and records what it settles of which batch.
-    fn prepare(&mut self, collector: usize, act: &Act, settled: &mut Vec<(Batch, Settlement)>) -> Call {
+    fn prepare(
+        &mut self,
+        collector: usize,
+        act: &Act,
+        settled: &mut Vec<(Batch, Settlement)>,
+    ) -> Call {
         match act {
             Act::SettleAndClaim { settles, want } => {
                 let mut settlements = Vec::new();

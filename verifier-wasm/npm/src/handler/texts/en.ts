@@ -23,18 +23,25 @@ export const en: Texts = {
   },
   code: "Code ({digits} digits)",
   browserCode: "Digits that the other browser shows ({digits})",
-  elsewhere: "You asked for this link in another browser. Type the {digits} digits that you see there.",
+  elsewhere:
+    "You asked for this link in another browser. Type the {digits} digits that you see there.",
   elsewhereWithCode:
-    "You asked for this link in another browser. Type the code, and the {digits} digits that you see there.",
+    "You asked for this link in another browser. Type the code, and the {digits} digits " +
+    "that you see there.",
   close: "You can close this page. The link does not work any more.",
   invalid: {
     title: "This link is not valid",
-    text: "Part of it may be missing. Open it from the newest mail, or copy all of it into the address bar, from https:// to its last character, also what is on a second line. If that does not help, ask for a new link.",
+    text:
+      "Part of it may be missing. Open it from the newest mail, or copy all of it into the " +
+      "address bar, from https:// to its last character, also what is on a second line. If " +
+      "that does not help, ask for a new link.",
   },
   expired: { title: "This link has expired", text: "Ask for a new link." },
   used: {
     title: "This link was already used",
-    text: "A link works once. If it was you, there is nothing left to do. If not, ask for a new link.",
+    text:
+      "A link works once. If it was you, there is nothing left to do. If not, ask for a new " +
+      "link.",
   },
   locked: {
     title: "Too many codes were tried",
@@ -47,7 +54,9 @@ export const en: Texts = {
   },
   error: {
     title: "Open the link again",
-    text: "This page does not know which link you opened. Open the link from the mail, and press its button. If you have pressed it before, the page then says whether it has worked.",
+    text:
+      "This page does not know which link you opened. Open the link from the mail, and press " +
+      "its button. If you have pressed it before, the page then says whether it has worked.",
   },
   failure: {
     title: "This site has a problem",
@@ -55,13 +64,20 @@ export const en: Texts = {
   },
   blocked: {
     title: "Open the link again",
-    text: "Open the link from the mail once more. If you see this page again, allow cookies for this site.",
+    text:
+      "Open the link from the mail once more. If you see this page again, allow cookies for " +
+      "this site.",
   },
   scripts: {
     title: "Allow scripts for this page",
-    text: "Without scripts this link cannot be read. Allow JavaScript for this site, then open the link from the mail again.",
+    text:
+      "Without scripts this link cannot be read. Allow JavaScript for this site, then open " +
+      "the link from the mail again.",
   },
-  wrongCode: { title: "That is not the code", text: "Compare the {digits} digits, and type them again." },
+  wrongCode: {
+    title: "That is not the code",
+    text: "Compare the {digits} digits, and type them again.",
+  },
   missingCode: { title: "Type the whole code", text: "Type all {digits} digits of the code." },
   wrongCodes: {
     title: "These are not the right digits",
@@ -77,6 +93,8 @@ export const en: Texts = {
   },
   unknown: {
     title: "Try again in a moment",
-    text: "It is not known whether this worked. If the link is then said to be used, it has worked.",
+    text:
+      "It is not known whether this worked. If the link is then said to be used, it has " +
+      "worked.",
   },
 };

@@ -4,7 +4,9 @@ export const fr: Texts = {
   actions: {
     activate: {
       title: "Activer votre compte",
-      text: "Appuyez sur le bouton pour activer votre compte. L’ouverture de cette page n’a rien changé.",
+      text:
+        "Appuyez sur le bouton pour activer votre compte. L’ouverture de cette page n’a rien " +
+        "changé.",
       button: "Activer mon compte",
       done: "Votre compte est actif",
     },
@@ -24,31 +26,42 @@ export const fr: Texts = {
   code: "Code ({digits} chiffres)",
   browserCode: "Chiffres affichés dans l’autre navigateur ({digits})",
   elsewhere:
-    "Vous avez demandé ce lien dans un autre navigateur. Saisissez les {digits} chiffres qui y sont affichés.",
+    "Vous avez demandé ce lien dans un autre navigateur. Saisissez les {digits} chiffres " +
+    "qui y sont affichés.",
   elsewhereWithCode:
-    "Vous avez demandé ce lien dans un autre navigateur. Saisissez le code et les {digits} chiffres qui y sont affichés.",
+    "Vous avez demandé ce lien dans un autre navigateur. Saisissez le code et les {digits} " +
+    "chiffres qui y sont affichés.",
   close: "Vous pouvez fermer cette page. Le lien ne fonctionne plus.",
   invalid: {
     title: "Ce lien n’est pas valide",
-    text: "Il en manque peut-être une partie. Ouvrez-le depuis le message le plus récent, ou copiez-le en entier dans la barre d’adresse, de https:// au dernier caractère, y compris ce qui se trouve sur une deuxième ligne. Si cela n’aide pas, demandez un nouveau lien.",
+    text:
+      "Il en manque peut-être une partie. Ouvrez-le depuis le message le plus récent, ou " +
+      "copiez-le en entier dans la barre d’adresse, de https:// au dernier caractère, y " +
+      "compris ce qui se trouve sur une deuxième ligne. Si cela n’aide pas, demandez un " +
+      "nouveau lien.",
   },
   expired: { title: "Ce lien a expiré", text: "Demandez un nouveau lien." },
   used: {
     title: "Ce lien a déjà été utilisé",
-    text: "Un lien sert une seule fois. Si c’était vous, il n’y a plus rien à faire. Sinon, demandez un nouveau lien.",
+    text:
+      "Un lien sert une seule fois. Si c’était vous, il n’y a plus rien à faire. Sinon, " +
+      "demandez un nouveau lien.",
   },
   locked: {
     title: "Trop de codes ont été essayés",
     text: "Même le bon code n’ouvre plus ce lien. Demandez un nouveau lien.",
   },
-  lockedElsewhere: "Ouvrez le lien dans le navigateur où vous l’avez demandé. Il y fonctionne toujours.",
+  lockedElsewhere:
+    "Ouvrez le lien dans le navigateur où vous l’avez demandé. Il y fonctionne toujours.",
   ineligible: {
     title: "Le compte ne peut pas utiliser ce lien pour le moment",
     text: "Il est peut-être déjà actif ou bloqué. Le lien reste tel quel.",
   },
   error: {
     title: "Ouvrez de nouveau le lien",
-    text: "Cette page ne sait pas quel lien vous avez ouvert. Ouvrez le lien du message et appuyez sur le bouton. Si vous l’avez déjà fait, la page dira alors si cela a réussi.",
+    text:
+      "Cette page ne sait pas quel lien vous avez ouvert. Ouvrez le lien du message et " +
+      "appuyez sur le bouton. Si vous l’avez déjà fait, la page dira alors si cela a réussi.",
   },
   failure: {
     title: "Ce site a un problème",
@@ -56,17 +69,24 @@ export const fr: Texts = {
   },
   blocked: {
     title: "Ouvrez de nouveau le lien",
-    text: "Ouvrez encore une fois le lien du message. Si cette page revient, autorisez les cookies de ce site.",
+    text:
+      "Ouvrez encore une fois le lien du message. Si cette page revient, autorisez les " +
+      "cookies de ce site.",
   },
   scripts: {
     title: "Autorisez les scripts pour cette page",
-    text: "Sans scripts, ce lien ne peut pas être lu. Autorisez JavaScript pour ce site, puis ouvrez de nouveau le lien du message.",
+    text:
+      "Sans scripts, ce lien ne peut pas être lu. Autorisez JavaScript pour ce site, puis " +
+      "ouvrez de nouveau le lien du message.",
   },
   wrongCode: {
     title: "Ce n’est pas le bon code",
     text: "Vérifiez les {digits} chiffres et saisissez-les de nouveau.",
   },
-  missingCode: { title: "Saisissez le code entier", text: "Saisissez les {digits} chiffres du code." },
+  missingCode: {
+    title: "Saisissez le code entier",
+    text: "Saisissez les {digits} chiffres du code.",
+  },
   wrongCodes: {
     title: "Ce ne sont pas les bons chiffres",
     text: "Vérifiez le code et les chiffres de l’autre navigateur, puis saisissez-les de nouveau.",
@@ -77,10 +97,14 @@ export const fr: Texts = {
   },
   away: {
     title: "Réessayez dans un instant",
-    text: "Nous ne pouvons pas répondre actuellement. Rien n’a été fait et votre lien fonctionne toujours.",
+    text:
+      "Nous ne pouvons pas répondre actuellement. Rien n’a été fait et votre lien fonctionne " +
+      "toujours.",
   },
   unknown: {
     title: "Réessayez dans un instant",
-    text: "Nous ne savons pas si cela a réussi. Si le lien est ensuite signalé comme utilisé, c’est le cas.",
+    text:
+      "Nous ne savons pas si cela a réussi. Si le lien est ensuite signalé comme utilisé, " +
+      "c’est le cas.",
   },
 };

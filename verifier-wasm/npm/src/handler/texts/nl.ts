@@ -4,7 +4,9 @@ export const nl: Texts = {
   actions: {
     activate: {
       title: "Uw account activeren",
-      text: "Druk op de knop om uw account te activeren. Het openen van deze pagina heeft niets veranderd.",
+      text:
+        "Druk op de knop om uw account te activeren. Het openen van deze pagina heeft niets " +
+        "veranderd.",
       button: "Mijn account activeren",
       done: "Uw account is actief",
     },
@@ -23,18 +25,25 @@ export const nl: Texts = {
   },
   code: "Code ({digits} cijfers)",
   browserCode: "Cijfers die de andere browser toont ({digits})",
-  elsewhere: "U hebt deze link in een andere browser aangevraagd. Typ de {digits} cijfers die u daar ziet.",
+  elsewhere:
+    "U hebt deze link in een andere browser aangevraagd. Typ de {digits} cijfers die u daar ziet.",
   elsewhereWithCode:
-    "U hebt deze link in een andere browser aangevraagd. Typ de code en de {digits} cijfers die u daar ziet.",
+    "U hebt deze link in een andere browser aangevraagd. Typ de code en de {digits} " +
+    "cijfers die u daar ziet.",
   close: "U kunt deze pagina sluiten. De link werkt niet meer.",
   invalid: {
     title: "Deze link is ongeldig",
-    text: "Misschien ontbreekt er een deel. Open de link uit de nieuwste mail, of kopieer hem helemaal naar de adresbalk, van https:// tot het laatste teken, ook wat op een tweede regel staat. Helpt dat niet, vraag dan een nieuwe link aan.",
+    text:
+      "Misschien ontbreekt er een deel. Open de link uit de nieuwste mail, of kopieer hem " +
+      "helemaal naar de adresbalk, van https:// tot het laatste teken, ook wat op een tweede " +
+      "regel staat. Helpt dat niet, vraag dan een nieuwe link aan.",
   },
   expired: { title: "Deze link is verlopen", text: "Vraag een nieuwe link aan." },
   used: {
     title: "Deze link is al gebruikt",
-    text: "Een link werkt één keer. Was u het zelf, dan hoeft u niets meer te doen. Zo niet, vraag een nieuwe link aan.",
+    text:
+      "Een link werkt één keer. Was u het zelf, dan hoeft u niets meer te doen. Zo niet, " +
+      "vraag een nieuwe link aan.",
   },
   locked: {
     title: "Er zijn te veel codes geprobeerd",
@@ -47,7 +56,9 @@ export const nl: Texts = {
   },
   error: {
     title: "Open de link opnieuw",
-    text: "Deze pagina weet niet welke link u hebt geopend. Open de link uit de mail en druk op de knop. Hebt u dat al gedaan, dan zegt de pagina of het is gelukt.",
+    text:
+      "Deze pagina weet niet welke link u hebt geopend. Open de link uit de mail en druk op " +
+      "de knop. Hebt u dat al gedaan, dan zegt de pagina of het is gelukt.",
   },
   failure: {
     title: "Deze site heeft een probleem",
@@ -55,11 +66,15 @@ export const nl: Texts = {
   },
   blocked: {
     title: "Open de link opnieuw",
-    text: "Open de link nog eens uit de mail. Ziet u deze pagina weer, sta dan cookies voor deze site toe.",
+    text:
+      "Open de link nog eens uit de mail. Ziet u deze pagina weer, sta dan cookies voor deze " +
+      "site toe.",
   },
   scripts: {
     title: "Sta scripts toe voor deze pagina",
-    text: "Zonder scripts kan deze link niet worden gelezen. Sta JavaScript voor deze site toe en open dan de link uit de mail opnieuw.",
+    text:
+      "Zonder scripts kan deze link niet worden gelezen. Sta JavaScript voor deze site toe " +
+      "en open dan de link uit de mail opnieuw.",
   },
   wrongCode: {
     title: "Dat is niet de code",
@@ -80,6 +95,8 @@ export const nl: Texts = {
   },
   unknown: {
     title: "Probeer het zo meteen opnieuw",
-    text: "Het is niet bekend of het is gelukt. Staat er daarna dat de link gebruikt is, dan is het gelukt.",
+    text:
+      "Het is niet bekend of het is gelukt. Staat er daarna dat de link gebruikt is, dan is " +
+      "het gelukt.",
   },
 };

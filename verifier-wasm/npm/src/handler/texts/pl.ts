@@ -23,18 +23,25 @@ export const pl: Texts = {
   },
   code: "Kod (liczba cyfr: {digits})",
   browserCode: "Cyfry z drugiej przeglądarki ({digits})",
-  elsewhere: "Ten link został zamówiony w innej przeglądarce. Wpisz {digits} cyfr, które są tam widoczne.",
+  elsewhere:
+    "Ten link został zamówiony w innej przeglądarce. Wpisz {digits} cyfr, które są tam widoczne.",
   elsewhereWithCode:
-    "Ten link został zamówiony w innej przeglądarce. Wpisz kod oraz {digits} cyfr, które są tam widoczne.",
+    "Ten link został zamówiony w innej przeglądarce. Wpisz kod oraz {digits} cyfr, które " +
+    "są tam widoczne.",
   close: "Możesz zamknąć tę stronę. Link już nie działa.",
   invalid: {
     title: "Ten link jest nieprawidłowy",
-    text: "Może brakować jego części. Otwórz go z najnowszej wiadomości lub skopiuj go w całości do paska adresu, od https:// do ostatniego znaku, także to, co jest w drugim wierszu. Jeśli to nie pomoże, poproś o nowy link.",
+    text:
+      "Może brakować jego części. Otwórz go z najnowszej wiadomości lub skopiuj go w całości " +
+      "do paska adresu, od https:// do ostatniego znaku, także to, co jest w drugim wierszu. " +
+      "Jeśli to nie pomoże, poproś o nowy link.",
   },
   expired: { title: "Ten link wygasł", text: "Poproś o nowy link." },
   used: {
     title: "Ten link został już użyty",
-    text: "Link działa tylko raz. Jeśli to Ty, nie trzeba nic więcej robić. Jeśli nie, poproś o nowy link.",
+    text:
+      "Link działa tylko raz. Jeśli to Ty, nie trzeba nic więcej robić. Jeśli nie, poproś o " +
+      "nowy link.",
   },
   locked: {
     title: "Wypróbowano zbyt wiele kodów",
@@ -47,7 +54,9 @@ export const pl: Texts = {
   },
   error: {
     title: "Otwórz link ponownie",
-    text: "Ta strona nie wie, który link został otwarty. Otwórz link z wiadomości i naciśnij przycisk. Jeśli był już naciśnięty, strona powie, czy się udało.",
+    text:
+      "Ta strona nie wie, który link został otwarty. Otwórz link z wiadomości i naciśnij " +
+      "przycisk. Jeśli był już naciśnięty, strona powie, czy się udało.",
   },
   failure: {
     title: "Ta strona ma problem",
@@ -55,11 +64,15 @@ export const pl: Texts = {
   },
   blocked: {
     title: "Otwórz link ponownie",
-    text: "Otwórz jeszcze raz link z wiadomości. Jeśli znów zobaczysz tę stronę, zezwól jej na pliki cookie.",
+    text:
+      "Otwórz jeszcze raz link z wiadomości. Jeśli znów zobaczysz tę stronę, zezwól jej na " +
+      "pliki cookie.",
   },
   scripts: {
     title: "Zezwól na skrypty na tej stronie",
-    text: "Bez skryptów nie można odczytać tego linku. Zezwól tej stronie na JavaScript i otwórz ponownie link z wiadomości.",
+    text:
+      "Bez skryptów nie można odczytać tego linku. Zezwól tej stronie na JavaScript i otwórz " +
+      "ponownie link z wiadomości.",
   },
   wrongCode: {
     title: "To nie jest ten kod",

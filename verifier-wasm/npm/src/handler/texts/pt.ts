@@ -29,12 +29,17 @@ export const pt: Texts = {
   close: "Pode fechar esta página. O link já não funciona.",
   invalid: {
     title: "Este link não é válido",
-    text: "Pode faltar uma parte. Abra-o a partir do e-mail mais recente ou copie-o inteiro para a barra de endereço, de https:// até ao último carácter, incluindo o que está numa segunda linha. Se isso não ajudar, peça um novo link.",
+    text:
+      "Pode faltar uma parte. Abra-o a partir do e-mail mais recente ou copie-o inteiro para " +
+      "a barra de endereço, de https:// até ao último carácter, incluindo o que está numa " +
+      "segunda linha. Se isso não ajudar, peça um novo link.",
   },
   expired: { title: "Este link expirou", text: "Peça um novo link." },
   used: {
     title: "Este link já foi usado",
-    text: "Um link funciona uma só vez. Se foi você, não há mais nada a fazer. Caso contrário, peça um novo link.",
+    text:
+      "Um link funciona uma só vez. Se foi você, não há mais nada a fazer. Caso contrário, " +
+      "peça um novo link.",
   },
   locked: {
     title: "Foram tentados demasiados códigos",
@@ -47,7 +52,9 @@ export const pt: Texts = {
   },
   error: {
     title: "Abra o link outra vez",
-    text: "Esta página não sabe que link abriu. Abra o link do e-mail e prima o botão. Se já o tinha premido, a página dirá então se funcionou.",
+    text:
+      "Esta página não sabe que link abriu. Abra o link do e-mail e prima o botão. Se já o " +
+      "tinha premido, a página dirá então se funcionou.",
   },
   failure: {
     title: "Este site tem um problema",
@@ -55,17 +62,24 @@ export const pt: Texts = {
   },
   blocked: {
     title: "Abra o link outra vez",
-    text: "Abra novamente o link do e-mail. Se voltar a ver esta página, permita os cookies deste site.",
+    text:
+      "Abra novamente o link do e-mail. Se voltar a ver esta página, permita os cookies " +
+      "deste site.",
   },
   scripts: {
     title: "Permita scripts nesta página",
-    text: "Sem scripts não é possível ler este link. Permita JavaScript neste site e abra de novo o link da mensagem.",
+    text:
+      "Sem scripts não é possível ler este link. Permita JavaScript neste site e abra de " +
+      "novo o link da mensagem.",
   },
   wrongCode: {
     title: "Esse não é o código",
     text: "Confira os {digits} dígitos e escreva-os novamente.",
   },
-  missingCode: { title: "Escreva o código inteiro", text: "Escreva todos os {digits} dígitos do código." },
+  missingCode: {
+    title: "Escreva o código inteiro",
+    text: "Escreva todos os {digits} dígitos do código.",
+  },
   wrongCodes: {
     title: "Esses não são os dígitos certos",
     text: "Confira o código e os dígitos do outro navegador, e escreva-os novamente.",

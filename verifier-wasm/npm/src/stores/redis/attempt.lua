@@ -1,6 +1,7 @@
--- The same arguments as of consume. Answers the number of this owner's try: how many stand, this one included, when it is
--- first taken, and the same again. 101 stands for too many: 100 owners have tried, or this one took its try back.
--- The try of an owner is a field with its number, or 0 once it is taken back.
+-- The same arguments as of consume. Answers the number of this owner's try: how many stand, this
+-- one included, when it is first taken, and the same again. 101 stands for too many: 100 owners
+-- have tried, or this one took its try back. The try of an owner is a field with its number, or 0
+-- once it is taken back.
 local key, field = KEYS[1], 'try:' .. ARGV[1]
 local number = tonumber(redis.call('HGET', key, field) or -1)
 if number == -1 then

@@ -1,7 +1,8 @@
--- KEYS[1] a hash with what is remembered of one link; ARGV[1] the owner of this redemption; ARGV[2] for how many milliseconds
--- from now it is remembered. Answers 1 if this owner has the first use, 0 if not, -1 if no owner more can be remembered.
--- Every owner that has or had the use is a field, the one that has it the value of `holder`: one that gave the use back is
--- known by its field, so that a repeat of its command gets nothing.
+-- KEYS[1] a hash with what is remembered of one link; ARGV[1] the owner of this redemption; ARGV[2]
+-- for how many milliseconds from now it is remembered. Answers 1 if this owner has the first use, 0
+-- if not, -1 if no owner more can be remembered. Every owner that has or had the use is a field,
+-- the one that has it the value of `holder`: one that gave the use back is known by its field, so
+-- that a repeat of its command gets nothing.
 local key, owner = KEYS[1], ARGV[1]
 local holder = redis.call('HGET', key, 'holder')
 local answer = 0

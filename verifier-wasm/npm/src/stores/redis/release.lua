@@ -1,6 +1,7 @@
--- The same arguments as of consume. Ends the use of this owner and no other; one that comes before its consume leaves the
--- owner's field, so that this consume gets nothing. Where no owner more can be remembered, a consume gets nothing either.
--- Deleting a field needs no memory, so the use can be given back on a full server, too.
+-- The same arguments as of consume. Ends the use of this owner and no other; one that comes before
+-- its consume leaves the owner's field, so that this consume gets nothing. Where no owner more can
+-- be remembered, a consume gets nothing either. Deleting a field needs no memory, so the use can be
+-- given back on a full server, too.
 local key, owner = KEYS[1], ARGV[1]
 if redis.call('HGET', key, 'holder') == owner then
   redis.call('HDEL', key, 'holder')

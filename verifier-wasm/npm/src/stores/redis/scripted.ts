@@ -51,13 +51,20 @@ export function scripted(
     // Some clients read integers as bigint.
     const number = typeof reply === "bigint" ? Number(reply) : reply;
     if (typeof number === "number" && Number.isInteger(number)) return number;
-    throw new StoreUnavailableError(`the client answered EVAL with ${described(reply)}, not with an integer`);
+    throw new StoreUnavailableError(
+      `the client answered EVAL with ${described(reply)}, not with an integer`,
+    );
   }
 
   /** Relative, so that the server's clock need not agree with anybody's. */
   const left = (rememberUntil: number) => Math.ceil((rememberUntil - now()) * 1000);
 
-  async function remember(script: string, id: Uint8Array, rememberUntil: number, owner: Uint8Array) {
+  async function remember(
+    script: string,
+    id: Uint8Array,
+    rememberUntil: number,
+    owner: Uint8Array,
+  ) {
     const milliseconds = left(rememberUntil);
     if (!(milliseconds > 0)) throw tooLate();
     return run(script, id, milliseconds, owner);
@@ -86,7 +93,8 @@ export function refuseEviction(info: unknown): void {
   if (policy === "noeviction") return;
   throw new StoreUnavailableError(
     policy === undefined
-      ? "the Redis server does not say that it evicts nothing: its INFO memory has no maxmemory_policy"
+      ? "the Redis server does not say that it evicts nothing: its INFO memory has no " +
+          "maxmemory_policy"
       : `the Redis server may evict used tokens, which lets them be replayed: set maxmemory-policy to noeviction, not ${policy}`,
   );
 }

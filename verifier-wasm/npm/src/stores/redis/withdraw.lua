@@ -1,5 +1,5 @@
--- The same arguments as of consume. Takes the try of this owner back; one that comes before its attempt keeps that from
--- counting. Where 100 owners have tried, no attempt counts any more.
+-- The same arguments as of consume. Takes the try of this owner back; one that comes before its
+-- attempt keeps that from counting. Where 100 owners have tried, no attempt counts any more.
 local key, field = KEYS[1], 'try:' .. ARGV[1]
 local all = 0
 for _, other in ipairs(redis.call('HKEYS', key)) do

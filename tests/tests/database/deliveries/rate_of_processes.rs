@@ -28,13 +28,16 @@ fn start(database: &Database, rate: &str) -> Result<(Collector, Lines)> {
     Ok((collector, lines))
 }
 
-/// Writes down when each claim began, and when it had its places, by the database's clock.
+/// Writes down when each claim began, and when it had its places, by the database's clock. As many
+/// tokens as it took are enqueued, so that there are some however long the test takes.
 async fn record_claims(client: &Client) -> Result<()> {
     let record = "CREATE TABLE claims (began_at timestamptz, at timestamptz, tokens integer);
         CREATE FUNCTION record_claim() RETURNS trigger LANGUAGE plpgsql AS $$
         BEGIN
             INSERT INTO public.claims VALUES (NEW.claimed_at, clock_timestamp(),
                 cardinality(NEW.tokens));
+            PERFORM mailroom.enqueue('invite', 'a@x.test')
+                FROM generate_series(1, cardinality(NEW.tokens));
             RETURN NULL;
         END;
         $$;
@@ -56,27 +59,28 @@ async fn claims(client: &Client) -> Result<Vec<(i64, i64, i64)>> {
         .collect())
 }
 
-/// Two minutes where long tests are asked for.
+/// That nothing of the rate is left unused is shown by a clock that a test turns: a machine may be
+/// too busy to use all of it.
 #[tokio::test]
-async fn collectors_that_come_and_go_and_are_killed_share_it_and_use_all_of_it() -> Result<()> {
-    let (rate, per_day, seconds, pause) =
-        ("20/s", 1_728_000, if is_full() { 120 } else { 12 }, 1_500);
+async fn collectors_that_come_and_go_and_are_killed_share_it_and_never_exceed_it() -> Result<()> {
+    let (rate, per_day, rounds) = ("20/s", 1_728_000, if is_full() { 80 } else { 8 });
     let database = Database::migrated()?;
     let client = database.connect().await?;
     record_claims(&client).await?;
-    let backlog = "SELECT mailroom.enqueue('invite', 'a@x.test') FROM generate_series(1, 3000)";
-    client.execute(backlog, &[]).await?;
+    client
+        .execute("SELECT mailroom.enqueue('invite', 'a@x.test') FROM generate_series(1, 200)", &[])
+        .await?;
     let mut collectors = VecDeque::new();
     for _ in 0..3 {
         collectors.push_back(start(&database, rate)?);
     }
-    let begin = Instant::now();
-    for round in 0.. {
-        if begin.elapsed() > Duration::from_secs(seconds + 1) {
-            break;
+    for round in 0..rounds {
+        let (newest, lines) = start(&database, rate)?;
+        // More claims than a second has, so that it shares the rate with the others.
+        for _ in 0..6 {
+            lines.next_line()?;
         }
-        sleep(Duration::from_millis(pause)).await;
-        collectors.push_back(start(&database, rate)?);
+        collectors.push_back((newest, lines));
         let (leaving, _lines) = collectors.pop_front().context("there are three")?;
         let _log = if round % 2 == 0 { leaving.kill()? } else { leaving.stop()? };
     }
@@ -90,13 +94,6 @@ async fn collectors_that_come_and_go_and_are_killed_share_it_and_use_all_of_it()
             assert!(count <= most, "{count} tokens from {begin} to {end} ms, not {most}");
         }
     }
-    let seconds = i64::try_from(seconds)?;
-    let count: i64 =
-        claims.iter().filter(|(_, at, _)| *at < seconds * 1_000).map(|(.., tokens)| tokens).sum();
-    assert!(
-        count * 86_400 * 100 >= per_day * seconds * 99,
-        "{count} tokens in {seconds} s at {rate}"
-    );
     Ok(())
 }
 

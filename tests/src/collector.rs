@@ -312,19 +312,33 @@ fn wait_for_bytes(pipe: &impl AsFd, end: Instant) -> Result<u64> {
 /// Waits until something is so. The error names the line that waited, which says for what.
 #[track_caller]
 pub fn wait_until(mut condition: impl FnMut() -> bool) -> Result<()> {
-    let caller = Location::caller();
-    let end = Instant::now() + PATIENCE;
+    let (caller, begin) = (Location::caller(), Instant::now());
     while !condition() {
-        ensure!(Instant::now() < end, "{caller}: it is not so after {} s", PATIENCE.as_secs());
-        sleep(Duration::from_millis(5));
+        let waited = begin.elapsed();
+        ensure!(waited < PATIENCE, "{caller}: it is not so after {} s", PATIENCE.as_secs());
+        sleep(pause_after(waited));
     }
     Ok(())
+}
+
+/// How long to wait before it is asked again whether something is so: a twentieth of the wait so
+/// far. What comes soon is seen soon, and what takes seconds is not asked for a hundred times a
+/// second by each of many tests.
+pub(crate) fn pause_after(waited: Duration) -> Duration {
+    (waited / 20).clamp(Duration::from_millis(5), Duration::from_millis(200))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::io::{Write, pipe};
+
+    #[test]
+    fn pauses_are_a_twentieth_of_the_wait_within_bounds() {
+        for (waited, pause) in [(0, 5), (100, 5), (1_000, 50), (4_000, 200), (60_000, 200)] {
+            assert_eq!(pause_after(Duration::from_millis(waited)), Duration::from_millis(pause));
+        }
+    }
 
     #[test]
     fn one_line_is_taken_and_what_follows_is_left() {

@@ -2,14 +2,14 @@
 
 use std::fmt::Debug;
 use std::ops::RangeInclusive;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::{Result, ensure};
 use tokio::time::sleep;
 use tokio_postgres::Client;
 use tokio_postgres::types::FromSqlOwned;
 
-use crate::collector::PATIENCE;
+use crate::collector::{PATIENCE, pause_after};
 
 /// How many tokens have no verdict yet, but for the one of `bob` that stays deferred.
 pub const WITHOUT_VERDICT: &str = "SELECT count(*) FROM mailroom.deliveries JOIN tokens
@@ -24,17 +24,15 @@ pub async fn wait_for<T: FromSqlOwned + PartialEq + Debug>(
     query: &str,
     wanted: T,
 ) -> Result<()> {
-    let end = Instant::now() + PATIENCE;
+    let begin = Instant::now();
     loop {
         let found: T = client.query_one(query, &[]).await?.get(0);
         if found == wanted {
             return Ok(());
         }
-        ensure!(
-            Instant::now() < end,
-            "{found:?} instead of {wanted:?} after {PATIENCE:?}: {query}"
-        );
-        sleep(Duration::from_millis(10)).await;
+        let waited = begin.elapsed();
+        ensure!(waited < PATIENCE, "{found:?} instead of {wanted:?} after {PATIENCE:?}: {query}");
+        sleep(pause_after(waited)).await;
     }
 }
 

@@ -84,14 +84,7 @@ class Held {
 }
 
 /** A change by somebody else. */
-async function elsewhere(demo, name, body) {
-  const response = await fetch(`${demo.address}/demo/${name}`, {
-    method: "POST",
-    headers: { "Content-Type": "application/json" },
-    body: JSON.stringify(body),
-  });
-  return (await response.json()).settings;
-}
+const elsewhere = async (demo, name, body) => (await demo.change(name, body)).settings;
 
 export async function answeredLate({ visitor, demo }) {
   const checks = new Checks();

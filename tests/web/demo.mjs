@@ -89,6 +89,18 @@ export class Demo {
     return `http://${/name = "STAGE", external = \(address = "([^"]+)"/.exec(configuration)[1]}`;
   }
 
+  /** Changes what a page can change, by what its buttons call. Returns what is so then. */
+  async change(name, body) {
+    const answer = await fetch(`${this.address}/demo/${name}`, {
+      method: "POST",
+      headers: { "Content-Type": "application/json" },
+      body: JSON.stringify(body),
+    });
+    if (!answer.ok)
+      throw new Error(`/demo/${name} was answered ${answer.status}: ${await answer.text()}`);
+    return answer.json();
+  }
+
   async query(text, values) {
     return (await this.database.pool.query(text, values)).rows;
   }

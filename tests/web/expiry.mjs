@@ -3,13 +3,11 @@
 import { Checks } from "./checks.mjs";
 import { PATIENCE } from "../waiting.mjs";
 
-export async function openShortLived({ visitor }) {
-  const settings = await visitor.open("/");
-  await visitor.set(settings, "lifetime", "60");
+export async function openShortLived({ visitor, demo }) {
+  await demo.change("lifetime", { seconds: 60 });
   const page = await visitor.register("too-late");
-  await visitor.set(settings, "lifetime", "900");
+  await demo.change("lifetime", { seconds: 900 });
   const link = await visitor.follow(page, "activate");
-  await settings.close();
   return { page, link };
 }
 

@@ -16,7 +16,7 @@ export async function invitations({ visitor, demo }) {
 
 async function invitedBy(format, { checks, visitor, demo }) {
   const login = `invited-${format}`;
-  const page = await prepared(visitor, format, login);
+  const page = await prepared({ visitor, demo }, format, login);
   await page.fill("#team", TEAM);
   await page.click("#invite button");
   await page.waitForSelector('#mails [data-action="invite"]');
@@ -82,7 +82,7 @@ async function invitedBy(format, { checks, visitor, demo }) {
 
 /** v1 signs no such link: the mail waits until something does. */
 async function waitsForAFormat({ checks, visitor, demo }) {
-  const page = await prepared(visitor, "v1", "invited-v1");
+  const page = await prepared({ visitor, demo }, "v1", "invited-v1");
   await page.click("#invite button");
   const state = "SELECT state::text FROM mailroom.deliveries ORDER BY token DESC LIMIT 1";
   await until("the deferral", async () => (await demo.query(state))[0].state === "deferred");
@@ -129,9 +129,7 @@ async function refusals({ checks, demo }) {
   checks.same("neither a row nor a token is left of them", await counts(), before);
 }
 
-async function prepared(visitor, format, login) {
-  const settings = await visitor.open("/");
-  await visitor.set(settings, "format", format);
-  await settings.close();
+async function prepared({ visitor, demo }, format, login) {
+  await demo.change("format", { format });
   return visitor.register(login);
 }

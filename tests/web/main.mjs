@@ -57,7 +57,7 @@ async function withDemonstration() {
   const demo = await Demo.start(program);
   console.log(`${demo.address}, in Chromium ${version(browser)}`);
   await withChromium(browser, async (context) => {
-    const visitor = new Visitor(context, demo.address);
+    const visitor = new Visitor(context, demo);
     // What a group that failed has left behind fails no other one.
     process.on("unhandledRejection", (error) =>
       visitor.complaints.push(`nobody waited for: ${error?.stack ?? error}`),

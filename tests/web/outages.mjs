@@ -189,9 +189,7 @@ export async function recoveringInAnOutage({ visitor, demo }) {
   const checks = new Checks();
   for (const format of ["v3", "v2", "v1"]) {
     const login = `locked-out-${format}`;
-    const settings = await visitor.open("/");
-    await visitor.set(settings, "format", format);
-    await settings.close();
+    await demo.change("format", { format });
     const page = await visitor.register(login);
     await visitor.press(await visitor.follow(page, "activate"));
     await page.waitForSelector("#status.badge-active");

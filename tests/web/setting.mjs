@@ -56,22 +56,14 @@ export class Setting {
     visitor.complaints.splice(0);
     visitor.outage = outage;
     demo.goOn();
-    const change = async (name, body) => {
-      const answer = await fetch(`${demo.address}/demo/${name}`, {
-        method: "POST",
-        headers: { "Content-Type": "application/json" },
-        body: JSON.stringify(body),
-      });
-      return answer.ok ? answer.json() : undefined;
-    };
     await until("every part running, with the settings of the start", async () => {
       try {
-        await change("collector", { run: true });
-        await change("format", { format: "v3" });
-        const state = await change("lifetime", { seconds: 900 });
-        const states = Object.values(state?.parts ?? {});
+        await demo.change("collector", { run: true });
+        await demo.change("format", { format: "v3" });
+        const state = await demo.change("lifetime", { seconds: 900 });
+        const states = Object.values(state.parts);
         return (
-          state?.settings.format === "v3" &&
+          state.settings.format === "v3" &&
           states.length === 5 &&
           states.every((part) => part === "up")
         );

@@ -5,6 +5,7 @@ import { until } from "../waiting.mjs";
 
 export class Visitor {
   #context;
+  #demo;
   #base;
   /** Everything that no page may do. */
   complaints = [];
@@ -14,9 +15,10 @@ export class Visitor {
   #unanswered = new Map();
 
   /** @param {import("playwright-core").BrowserContext} context */
-  constructor(context, base) {
+  constructor(context, demo) {
     this.#context = context;
-    this.#base = base;
+    this.#demo = demo;
+    this.#base = demo.address;
     context.on("page", (page) => this.#watch(page));
     context.on("request", (request) => this.#watchRequest(request));
     for (const end of ["requestfinished", "requestfailed"]) {
@@ -143,15 +145,34 @@ export class Visitor {
 
   /** Asks for a recovery, and returns the code of the mail. */
   async recover(page) {
-    const mails = page.locator('#mails li[data-action="recover"]');
-    const before = await mails.count();
-    // The application sends one every five seconds at most.
-    await until("a mail with a code", async () => {
+    const before = await this.#recoveries(page);
+    // The application grants one every five seconds at most, and answers all alike. Asked for one
+    // more, two mails would come, and whoever reads a code before the second is there would press
+    // the second one's link.
+    await until("a recovery that the application grants", async () => {
+      const answered = page.waitForResponse("**/api/request");
       await page.click('#request button[value="recover"]');
-      await page.waitForTimeout(1_500);
-      return (await mails.count()) > before;
+      await answered;
+      if ((await this.#recoveries(page)) > before) return true;
+      await page.waitForTimeout(500);
+      return false;
     });
+    await page
+      .locator('#mails li[data-action="recover"]')
+      .nth(before)
+      .waitFor({ state: "attached" });
     return this.code(page);
+  }
+
+  /** How many the database has of the account that a page shows. */
+  async #recoveries(page) {
+    const login = await page.locator("#account dd").first().textContent();
+    const [{ count }] = await this.#demo.query(
+      `SELECT count(*)::int AS count FROM tokens JOIN accounts ON accounts.id = account
+      WHERE login = $1 AND action = 'password_recovery'`,
+      [login],
+    );
+    return count;
   }
 
   /** The code in the newest mail of a recovery. */

@@ -120,6 +120,39 @@ export function keptByPages(context, site) {
   );
 }
 
+/** Damaged links leave the address as whole ones do, and the application's own parameters stay. */
+export function damaged(context, site) {
+  return onSite(context, { site }, async ({ checks, database, page, press, heading, address }) => {
+    for (const [link, rest] of [
+      ["/activate?TOKEN=TOKEN.&from=mail", "/activate?from=mail"],
+      ["/activate%3Ftoken%3DTOKEN", "/activate"],
+      ["/activate%253Ftoken%253DTOKEN", "/activate"],
+      ["/activate%23TOKEN", "/activate"],
+      ["/activate&token=TOKEN", "/activate"],
+      ["/activate?x=1;token=TOKEN", "/activate"],
+      ["/activate?next=/a?token=z&token=TOKENThank%20you", "/activate?next=%2Fa%3Ftoken%3Dz"],
+      ["/activate?a=1&amp%3Btoken=TOKEN", "/activate?a=1"],
+      ["/activate?token%5Cu003dTOKEN", "/activate"],
+    ]) {
+      const { token, secret } = newLink("activate");
+      await page.goto(address + link.replace(/TOKEN(?!=)/, token));
+      await page.waitForSelector("button");
+      const shown = page.url().slice(address.length);
+      checks.same(
+        `${link} leaves the address`,
+        decodeURIComponent(shown),
+        decodeURIComponent(rest),
+      );
+      await press();
+      checks.same(
+        "its button activates",
+        `${await heading()} ${database.used.at(-1)}`,
+        `Your account is active ${secret}`,
+      );
+    }
+  });
+}
+
 /** The same of tokens behind `#`, which may come into a page that is open. */
 export function keptBehindHash(context, site) {
   return fragmentSite(
@@ -151,6 +184,15 @@ export function keptBehindHash(context, site) {
         ACTIVATE,
       );
       checks.same("and has left the address", page.url(), `${address}/activate`);
+      for (const link of ["Token=TOKEN", "token%3DTOKEN.", "TOKEN%20", "token=TOKEN&from=mail"]) {
+        const { token } = newPublicLink();
+        await open(`#${link.replace("TOKEN", token)}`, "button");
+        checks.same(
+          `#${link} is opened`,
+          `${await heading()} ${page.url()}`,
+          `${ACTIVATE} ${address}/activate`,
+        );
+      }
       const third = newPublicLink();
       await paste(third.token);
       await page.waitForURL(`${address}/activate`);

@@ -21,9 +21,9 @@ import {
   withoutEd25519,
 } from "./fragment.mjs";
 import { lines, sites } from "./frameworks.mjs";
-import { keptBehindHash, keptByPages } from "./keeping.mjs";
+import { damaged, keptBehindHash, keptByPages } from "./keeping.mjs";
 import { nodeRequests } from "./node.mjs";
-import { scanners } from "./scanner.mjs";
+import { askedByAnotherSite, scanners } from "./scanner.mjs";
 import { key } from "./server.mjs";
 
 const [tarball, folder, only = ""] = process.argv.slice(2);
@@ -76,6 +76,8 @@ if (browser === undefined) {
     const run = runIn(context);
     await run("with script", () => wholeFlow(context, site, true));
     await run("what script adds", () => withScript(context, site));
+    await run("another site that asks for a link", () => askedByAnotherSite(context, site));
+    await run("damaged links", () => damaged(context, site));
     await run("what pages keep", () => keptByPages(context, site));
     await run("what pages keep behind #", () => keptBehindHash(context, site));
     await run("tokens behind #", () => fragments(context, site));

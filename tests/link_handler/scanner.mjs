@@ -222,3 +222,36 @@ export async function scanners(browser, site) {
   });
   return checks.results;
 }
+
+/** A page of another site asks for a link in the name of the visitor, by a form that it submits. */
+export async function askedByAnotherSite(context, site) {
+  const checks = new Checks();
+  await onSite(site, async ({ rows, address }) => {
+    const page = await context.newPage();
+    await page.goto(address);
+    const asking = () =>
+      fetch("/", { method: "POST", body: new FormData() }).then((answer) => answer.text());
+    const [code] = /[0-9]{5}/.exec(await page.evaluate(asking));
+    const nonces = async () => (await context.cookies(address)).map(({ value }) => value).join();
+    const before = await nonces();
+    const field = `<input name="email" value="mallory@evil.example">`;
+    const form = `<!doctype html><form method="post" action="${address}/">${field}`;
+    const other = (_, response) =>
+      response
+        .writeHead(200, { "Content-Type": "text/html" })
+        .end(`${form}</form><script>document.forms[0].submit()</script>`);
+    await listening(other, async (elsewhere) => {
+      const answered = page.waitForResponse((response) => response.request().method() === "POST");
+      await page.goto(elsewhere.replace("127.0.0.1", "localhost"));
+      checks.same("the form of another site is refused", (await answered).status(), 403);
+    });
+    await page.waitForURL(`${address}/`);
+    checks.same("it makes no link", rows.all.length, 1);
+    checks.same("the visitor's cookie stays", await nonces(), before);
+    await page.goto(`${address}/activate?token=${rows.ofCode(code).token}`);
+    await press(page);
+    checks.same("so does the waiting link", await page.textContent("h1"), "Your account is active");
+    await page.close();
+  });
+  return checks.results;
+}

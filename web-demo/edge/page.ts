@@ -1,5 +1,5 @@
-// The pages that a link leads to. Each works without its scripts: the first takes the token out of
-// the address, before anything else is loaded, the second checks it once more.
+// The pages that a link leads to. Each works without its scripts: the first takes the token out of the address, before
+// anything else is loaded, the second checks it once more.
 
 import type { Action } from "./actions.ts";
 import { type Html, html } from "./html.ts";
@@ -10,9 +10,7 @@ const TYPE = { "Content-Type": "text/html; charset=utf-8" };
 const WORDS = {
   activate: {
     title: "Activate your account",
-    lead:
-      "Press the button, and the account is active. Nothing has happened yet: opening a link " +
-      "changes nothing.",
+    lead: "Press the button, and the account is active. Nothing has happened yet: opening a link changes nothing.",
     button: "Activate my account",
     done: "Your account is active",
   },
@@ -24,9 +22,7 @@ const WORDS = {
   },
   invite: {
     title: "Join the team",
-    lead:
-      "Press the button, and you are in the team. Nothing has happened yet: opening a link " +
-      "changes nothing.",
+    lead: "Press the button, and you are in the team. Nothing has happened yet: opening a link changes nothing.",
     button: "Join the team",
     done: "You have joined the team",
   },
@@ -68,8 +64,8 @@ export function formPage(form: Form, checks: readonly Check[], refusal?: Refusal
 const CODE = html`
   <p class="field">
     <label for="code">Code</label>
-    <input id="code" name="code" inputmode="numeric" autocomplete="one-time-code" pattern="[0-9]{5}" maxlength="5"
-      size="5" required title="five digits">
+    <input id="code" name="code" inputmode="numeric" autocomplete="one-time-code" size="9" required
+      title="five digits">
   </p>`;
 
 /** It worked. */

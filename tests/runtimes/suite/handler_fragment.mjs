@@ -33,7 +33,7 @@ export function* handlerFragment(subject) {
       holds(
         page.text.includes(
           `<head>\n<meta charset="utf-8">\n<script nonce="${nonce}" data-cfasync="false">{`,
-        ) && page.text.includes("location.hash.replace(/^#(token=)?"),
+        ) && page.text.includes("location.hash.replace(/^#("),
         page.text,
       );
       same([...page.text.matchAll(/<script/g)].length, 1, "scripts");

@@ -40,6 +40,31 @@ function mangled(token) {
     "a tag behind it": `${token}%3Cbr%3E`,
     "another query behind it": `${token}?utm_source=x`,
     "a bracket and text behind it": `${token})%20and%20more`,
+    "a letter joined to it": `${token}A`,
+    "text joined to it": `${token}Thank%20you`,
+    "the whole link joined to it": `${token}https://app.example/activate?token=${token}`,
+    "the same, encoded": `${token}https%3A%2F%2Fapp.example%2Factivate%3Ftoken%3D${token}`,
+    "a link of Markdown": `${token}](https://app.example/activate?token=${token})`,
+    "the end of a link that Proofpoint has rewritten": `${token}__;!!NEt6yMaO-gk!abc$`,
+    "text after a break inside": `${middle("%0D%0A")}%20Thank%20you`,
+    "bold in Markdown": `__${token}__`,
+    "signs that underline a heading": `${token}---`,
+    "a hyphen at the end of a line": middle("-%0D%0A"),
+    "a tag of a line break inside": middle("%3Cbr%20/%3E%0A"),
+    "a tag of a word break inside": middle("%3Cwbr%3E"),
+    "a no-break space of Latin-1 inside": middle("%A0"),
+    "hyphens as dashes": token.replaceAll("-", "%E2%80%93"),
+    "hyphens that do not break": token.replaceAll("-", "%E2%80%91"),
+    "two hyphens as one dash": token.replaceAll("--", "%E2%80%94"),
+    "full width": encodeURIComponent(
+      token.replace(/[^\n]/g, (sign) => String.fromCharCode(sign.charCodeAt(0) + 0xfee0)),
+    ),
+    "signs escaped as in HTML": encodeURIComponent(
+      token.replaceAll("_", "&#95;").replaceAll("-", "&#x2D;"),
+    ),
+    "signs escaped as in JSON": encodeURIComponent(token.replaceAll("_", "\\u005f")),
+    "parameters behind an encoded ampersand": `${token}%26utm_source%3Dx`,
+    "a parameter behind a semicolon": `${token};jsessionid=1`,
   }).map(([what, text]) => [what, `token=${text}`]);
 }
 
@@ -58,6 +83,24 @@ function addresses(token) {
     "an encoded question mark": `/activate%3Ftoken=${token}`,
     both: `/activate%3Ftoken%3D${token}`,
     "both, in a path with a prefix": `/app/de/activate%3ftoken%3d${token}`,
+    "both, encoded twice": `/activate%253Ftoken%253D${token}`,
+    "an ampersand in place of the question mark": `/activate&token=${token}`,
+    "an encoded # before its name": `/activate%23token=${token}`,
+    "an encoded # before it": `/activate%23${token}`,
+    "a semicolon in place of the ampersand": `/activate?x=1;token=${token}`,
+    "a parameter with a question mark before it": `/activate?utm_source=x?token=${token}`,
+    "an encoded end of an escaped ampersand": `/activate?x=1&amp%3Btoken=${token}`,
+    "an ampersand escaped by its number": `/activate?x=1&%2338;token=${token}`,
+    "an ampersand escaped as in JSON": `/activate?x=1%5Cu0026token=${token}`,
+    "an equals sign escaped as in JSON": `/activate?token%5Cu003d${token}`,
+    "a blank before its name": `/activate?%20token=${token}`,
+    "a blank behind its name": `/activate?token%20=${token}`,
+    "a zero width space before its name": `/activate?%E2%80%8Btoken=${token}`,
+    "its name a second time, without a value": `/activate?token=&token=${token}`,
+    "a zero width space behind the path": `/activate%E2%80%8B?token=${token}`,
+    "a full stop behind the path": `/activate.?token=${token}`,
+    "a line break behind the path": `/activate%0D?token=${token}`,
+    "a blank before the path": `/%20activate?token=${token}`,
   });
 }
 
@@ -77,7 +120,7 @@ export function* handlerMended(subject) {
         const page = await read(await handle(new Request(SITE + address)));
         same(`${page.status} ${shownIn(page.text)}`, `200 ${token}`, what);
         const [, action] = /<form method="post" action="([^"]*)"/.exec(page.text);
-        holds(!/token|Ag/i.test(action) && !/%3f/i.test(action), `${what}: ${action}`);
+        holds(!/token|Ag|%(25)*3f|%23/i.test(action), `${what}: ${action}`);
         // Without script the cookie has it as well.
         const query = `${address}${address.includes("?") ? "&" : "?"}script=no`;
         const moved = await handle(new Request(SITE + query));
@@ -105,6 +148,30 @@ export function* handlerMended(subject) {
         same((await handle(press({ token }))).status, 409, "the same link");
       }
       same(asked.length, 5, "calls of redeem");
+    },
+  ];
+  yield [
+    "text of the application's own that looks like a name of the token is none",
+    async () => {
+      const { make, activation } = scene(subject);
+      const { token } = activation;
+      const handle = make({ store: untouchedStore() });
+      const others = [
+        "csrf_token=x",
+        "x-token=y",
+        "next=/a?token=z",
+        "next=/a;token=z",
+        "tokens=1",
+      ];
+      for (const own of [...others, "a=token"]) {
+        const address = `${SITE}/activate?${own}&token=${token}`;
+        const page = await read(await handle(new Request(address)));
+        same(`${page.status} ${shownIn(page.text)}`, `200 ${token}`, own);
+        const [, action] = /<form method="post" action="([^"]*)"/.exec(page.text);
+        same(action.replaceAll("&#38;", "&"), `?${new URLSearchParams(own)}`, own);
+      }
+      const two = `${SITE}/activate?token=${token}&amp;token=${altered(token)}`;
+      same((await handle(new Request(two))).status, 400, "two different tokens by two names");
     },
   ];
   yield [
@@ -181,6 +248,14 @@ export function* handlerMended(subject) {
         "&amp;",
         "%25",
         "\\",
+        "%E2%80%94",
+        "%E2%80%93",
+        "%3Cbr%3E",
+        "-%0A",
+        "&#95;",
+        "%A0",
+        "Ag",
+        "https://app.example/activate?token=",
         token,
       ];
       let shown = 0;

@@ -88,7 +88,7 @@ function* policy(subject) {
       for (const request of [
         open("x"),
         open(altered(activation.token)),
-        open(`${activation.token}A`),
+        open(`A${activation.token}`),
         open(recovery.token),
         press({ token: "x" }),
         press({ token: altered(activation.token) }),

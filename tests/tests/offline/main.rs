@@ -1,5 +1,4 @@
-//! Everything that needs no database: the commands, the formats, what is delivered beside the
-//! program.
+//! Everything that needs no database: the commands, the formats, what is delivered beside the program.
 
 mod bare_metal;
 mod browsers;
@@ -11,3 +10,4 @@ mod python_verifier;
 mod sender_answers;
 mod sending;
 mod service;
+mod sql_documents;

@@ -21,18 +21,12 @@ export function readSharedOptions(engine: Engine, options: unknown): Parts {
     "dangerouslyAllowSecretInBrowser",
   ]);
   if (allowed !== undefined && typeof allowed !== "boolean") {
-    throw new InvalidArgumentError(
-      "the option dangerouslyAllowSecretInBrowser must be true or false",
-    );
+    throw new InvalidArgumentError("the option dangerouslyAllowSecretInBrowser must be true or false");
   }
   if (allowed !== true && inBrowser()) {
     throw new SecretInBrowserError(
-      "whoever opens a page could forge links with its shared key: use " +
-        "mailroom-verifier/public there. On a server, " +
-        "where jsdom or happy-dom makes a window, run this code without them (in Vitest " +
-        "and Jest by the comment " +
-        "@vitest-environment node, @jest-environment node), or give the option " +
-        "dangerouslyAllowSecretInBrowser",
+      "whoever opens a page could forge links with its shared key: use mailroom-verifier/public " +
+        "there, or give the option dangerouslyAllowSecretInBrowser where nobody else can open it",
     );
   }
   return readParts(engine, [1, 2], SHARED, keys, actions, accept, clock, clockTolerance);
@@ -91,20 +85,29 @@ function readAccepted(accept: unknown, versions: readonly Version[]): readonly V
   const accepted = versions.filter((_, place) => given.includes(names[place]));
   const strays = given.filter((name) => name !== undefined && !names.includes(name));
   if (accepted.length === 0 || strays.length > 0 || given[names.length] !== undefined) {
-    throw new InvalidArgumentError(
-      `the option accept must list one or more of ${names.join(" and ")}`,
-    );
+    throw new InvalidArgumentError(`the option accept must list one or more of ${names.join(" and ")}`);
   }
   return accepted;
 }
 
-/**
- * Whether this is a page, or a worker of one: of all runtimes only browsers have `importScripts`.
- */
+/** Whether this is a page, or a worker of one: of all runtimes only browsers have `importScripts`. */
 function inBrowser(): boolean {
-  const { window, importScripts } = globalThis as {
+  const { window, importScripts, process } = globalThis as {
     window?: { document?: unknown };
     importScripts?: unknown;
+    process?: unknown;
   };
-  return typeof window?.document === "object" || typeof importScripts === "function";
+  const isLikePage = typeof window?.document === "object" || typeof importScripts === "function";
+  return isLikePage && !isOfNode(process);
+}
+
+/**
+ * Whether a process is that of Node, where jsdom, happy-dom or domino may have made a window.
+ * Bundlers give pages an object of that name, which is of no such class and has no version; the pages
+ * of Electron and NW.js have one that says whose it is.
+ */
+function isOfNode(process: unknown): boolean {
+  if (Object.prototype.toString.call(process) !== "[object process]") return false;
+  const { node, electron, nw } = (process as { versions?: Record<string, unknown> }).versions ?? {};
+  return typeof node === "string" && electron === undefined && nw === undefined;
 }

@@ -97,7 +97,7 @@ for (const [file, most] of [
 for (const [entry, most] of [
   ["mailroom-verifier", 16_900],
   ["mailroom-verifier/public", 23_800],
-  ["mailroom-verifier/handler", 27_000],
+  ["mailroom-verifier/handler", 28_000],
   ["mailroom-verifier/stores/redis", 3_150],
   ["mailroom-verifier/stores/postgres", 3_300],
   ["mailroom-verifier/stores/durable-object", 2_550],

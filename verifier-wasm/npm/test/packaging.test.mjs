@@ -1,7 +1,7 @@
 // The tarball as npm and its users' tools see it.
 
 import assert from "node:assert/strict";
-import { readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 
@@ -34,10 +34,7 @@ test("the tarball holds what is used, and no sources, tests or tools", () => {
   // What is declared for modules is declared for CommonJS, too.
   const required = others.filter((name) => name.startsWith("dist/cjs/"));
   const declared = others.filter((name) => /^dist\/(?!cjs\/).*\.d\.ts$/.test(name));
-  const expected = [
-    "dist/cjs/package.json",
-    ...declared.map((name) => name.replace("dist", "dist/cjs")),
-  ];
+  const expected = ["dist/cjs/package.json", ...declared.map((name) => name.replace("dist", "dist/cjs"))];
   assert.deepEqual(required.toSorted(), expected.toSorted());
   assert.deepEqual(others.filter((name) => !required.includes(name)).toSorted(), [
     "LICENSE",
@@ -109,24 +106,14 @@ test("npm would publish it as it is, with provenance, and warns of nothing", asy
 });
 
 test("Deno would publish it on JSR as it is, without a network", async () => {
-  const { name, version, license, exports } = JSON.parse(
-    readFileSync(join(sources, "jsr.json"), "utf8"),
-  );
+  const { name, version, license, exports } = JSON.parse(readFileSync(join(sources, "jsr.json"), "utf8"));
   const own = load("mailroom-verifier/package.json");
   assert.deepEqual([name, version, license], ["@mailroom/verifier", own.version, own.license]);
   const entries = Object.entries(own.exports).filter(([, file]) => file["module-sync"]);
-  const expected = entries.map(([entry, file]) => [
-    entry,
-    file["module-sync"].replace("dist", "dist/jsr"),
-  ]);
+  const expected = entries.map(([entry, file]) => [entry, file["module-sync"].replace("dist", "dist/jsr")]);
   assert.deepEqual(exports, Object.fromEntries(expected.filter(([entry]) => entry !== "./slim")));
   const nowhere = "http://127.0.0.1:9";
-  const env = {
-    DENO_DIR: join(consumer, "deno"),
-    HTTPS_PROXY: nowhere,
-    HTTP_PROXY: nowhere,
-    NO_COLOR: "1",
-  };
+  const env = { DENO_DIR: join(consumer, "deno"), HTTPS_PROXY: nowhere, HTTP_PROXY: nowhere, NO_COLOR: "1" };
   const asked = ["publish", "--dry-run", "--allow-dirty"];
   const { status, stderr } = await run(deno(), asked, { cwd: sources, env });
   assert.equal(status, 0, stderr);
@@ -152,39 +139,76 @@ console.log(token.consumedId.length);
 `,
   );
   const env = { DENO_DIR: join(consumer, "deno") };
-  const { status, stdout, stderr } = await run(deno(), ["run", "--check", "--no-config", program], {
-    env,
-  });
+  const { status, stdout, stderr } = await run(deno(), ["run", "--check", "--no-config", program], { env });
   assert.equal(`${status} ${stdout}`, "0 16\n", stderr);
 });
 
-test("the workflow that publishes pins what it runs, and has no right but to its identity", () => {
-  const workflow = readFileSync(join(repository, ".github/workflows/publish.yml"), "utf8");
-  const uses = [...workflow.matchAll(/uses: (.+)/g)].map(([, action]) => action);
-  assert.ok(uses.length > 0);
-  for (const action of uses) assert.match(action, /^[\w-]+\/[\w-]+@[\da-f]{40} # v\d+\.\d+\.\d+$/);
-  const rights = [...workflow.matchAll(/^ +([\w-]+: (?:read|write))$/gm)].map(([right]) =>
-    right.trim(),
+const workflows = join(repository, ".github/workflows");
+const workflowOf = (name) => readFileSync(join(workflows, name), "utf8");
+/** The jobs of a workflow, by name. */
+const jobsOf = (workflow) =>
+  new Map(
+    workflow
+      .slice(workflow.indexOf("\njobs:\n") + 7)
+      .split(/^(?= {2}\w)/m)
+      .filter((job) => job.trim() !== "")
+      .map((job) => [/\w+/.exec(job)[0], job]),
   );
-  assert.deepEqual(rights, ["contents: read", "id-token: write"]);
-  assert.doesNotMatch(workflow, /secrets\./);
-  const { devDependencies } = JSON.parse(
-    readFileSync(join(repository, "tests/package.json"), "utf8"),
-  );
+
+test("every workflow pins what it runs, has no secret, and no right but those of its jobs", () => {
+  for (const name of readdirSync(workflows)) {
+    const workflow = workflowOf(name);
+    for (const [, action] of workflow.matchAll(/uses: (.+)/g)) {
+      assert.match(action, /^[\w-]+\/[\w-]+@[\da-f]{40} # v\d+\.\d+\.\d+$/);
+    }
+    assert.doesNotMatch(workflow, /secrets\.|pull_request_target/);
+    assert.match(workflow, /^permissions: \{\}$/m);
+    const rights = [...workflow.matchAll(/([\w-]+: (?:read|write)(?:-all)?)\b/g)].map(([, right]) => right);
+    assert.ok(rights.every((right) => right === "contents: read" || right === "id-token: write"));
+  }
+});
+
+test("a job that can publish runs nothing of a dependency, and those that do cannot publish", () => {
+  const workflow = workflowOf("publish.yml");
+  const jobs = jobsOf(workflow);
+  assert.deepEqual([...jobs.keys()], ["build", "npm", "jsr"]);
+  assert.doesNotMatch(jobs.get("build"), /id-token|environment/);
+  for (const name of ["npm", "jsr"]) {
+    const job = jobs.get(name);
+    assert.match(job, /needs: build\n/);
+    assert.match(job, /environment: publish\n/);
+    assert.doesNotMatch(job, /checkout|cargo|npm (?:ci|install|run|exec)|npx/);
+    const commands = [...job.matchAll(/run: (.+)/g)].map(([, command]) => command);
+    assert.deepEqual(commands, [
+      name === "jsr"
+        ? "deno publish"
+        : "npm publish --ignore-scripts --provenance --access public ./mailroom-verifier-*.tgz",
+    ]);
+  }
+  const { devDependencies } = JSON.parse(readFileSync(join(repository, "tests/package.json"), "utf8"));
   assert.equal(/deno-version: (.+)/.exec(workflow)[1], devDependencies.deno);
+});
+
+test("what that workflow hands over is all that JSR needs", async () => {
+  const [, command] = /( +node --print[^]*?jsr\.json)\n/.exec(workflowOf("publish.yml"));
+  const folder = join(consumer, "jsr-handed-over");
+  rmSync(folder, { recursive: true, force: true });
+  mkdirSync(folder);
+  const collect = command.replace("../../jsr", folder);
+  const collected = await run("bash", ["-e", "-c", collect], { cwd: sources });
+  assert.equal(collected.status, 0, collected.stderr);
+  const nowhere = "http://127.0.0.1:9";
+  const env = { DENO_DIR: join(consumer, "deno"), HTTPS_PROXY: nowhere, HTTP_PROXY: nowhere };
+  const { status, stderr } = await run(deno(), ["publish", "--dry-run"], { cwd: folder, env });
+  assert.equal(status, 0, stderr);
+  for (const file of ["REFERENCE.md", "LICENSE", "dist/jsr/handler.js"]) {
+    assert.ok(stderr.includes(`/${file} `), stderr);
+  }
 });
 
 test("the reference has a page for each entry, and TypeDoc warns of nothing", async () => {
   const pages = readdirSync(join(installed, "docs"), { recursive: true });
-  for (const page of [
-    "inline",
-    "public",
-    "create_guard",
-    "handler",
-    "errors",
-    "slim",
-    "conformance",
-  ]) {
+  for (const page of ["inline", "public", "create_guard", "handler", "errors", "slim", "conformance"]) {
     assert.ok(pages.includes(`${page}.md`), pages.join());
   }
   const options = [
@@ -208,27 +232,18 @@ test("the package depends on nothing and runs nothing when it is installed", () 
     optionalDependencies,
     scripts = {},
   } = load("mailroom-verifier/package.json");
-  assert.deepEqual(
-    [dependencies, peerDependencies, optionalDependencies],
-    [undefined, undefined, undefined],
-  );
+  assert.deepEqual([dependencies, peerDependencies, optionalDependencies], [undefined, undefined, undefined]);
   assert.ok(!Object.keys(scripts).some((name) => /install|prepare|publish/.test(name)));
 });
 
-test(
-  "each class of errors is defined once in the package, and once more for what cannot " +
-    "require modules",
-  () => {
-    for (const folder of ["dist", "dist/cjs"]) {
-      for (const name of readdirSync(join(installed, folder)).filter((file) =>
-        file.endsWith(".js"),
-      )) {
-        const text = readFileSync(join(installed, folder, name), "utf8");
-        assert.equal(text.includes('reason = "ERR_'), name === "errors.js", name);
-      }
+test("each class of errors is defined once in the package, and once more for what cannot require modules", () => {
+  for (const folder of ["dist", "dist/cjs"]) {
+    for (const name of readdirSync(join(installed, folder)).filter((file) => file.endsWith(".js"))) {
+      const text = readFileSync(join(installed, folder, name), "utf8");
+      assert.equal(text.includes('reason = "ERR_'), name === "errors.js", name);
     }
-  },
-);
+  }
+});
 
 test("of what a program requires and imports, there is one copy", async () => {
   const names = Object.keys(load("mailroom-verifier/package.json").exports).filter(
@@ -244,11 +259,7 @@ test("of what a program requires and imports, there is one copy", async () => {
     .map((name) => name.replace(".", "mailroom-verifier"))
     .map((name) => `"${name}": await import("${name}")`);
   const program = `(async () => { const imported = {${imports}}; console.log(String([${pairs}])); })();`;
-  const { stdout, stderr } = await run(process.execPath, [
-    "--input-type=commonjs",
-    "--eval",
-    program,
-  ]);
+  const { stdout, stderr } = await run(process.execPath, ["--input-type=commonjs", "--eval", program]);
   assert.equal(stdout.trim(), names.map(() => "true").join(), stderr);
 });
 
@@ -256,6 +267,5 @@ test("the lock file names versions and no registry", () => {
   const lock = readFileSync(join(sources, "package-lock.json"), "utf8");
   assert.doesNotMatch(lock, /"resolved"/);
   const { devDependencies } = JSON.parse(readFileSync(join(sources, "package.json"), "utf8"));
-  for (const version of Object.values(devDependencies))
-    assert.match(version, /^(?:npm:\w+@)?\d+\.\d+\.\d+$/);
+  for (const version of Object.values(devDependencies)) assert.match(version, /^(?:npm:\w+@)?\d+\.\d+\.\d+$/);
 });

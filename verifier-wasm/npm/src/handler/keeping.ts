@@ -6,10 +6,14 @@
 /** The functions that the scripts of the pages share. */
 export const KEEPING = `
   const url = new URL(location.href);
-  url.pathname = url.pathname.split(/%3f/i)[0];
-  for (const name of [...url.searchParams.keys()]) {
-    if (/^(?:[?]|%3f|amp;|%26|\\s)*token(?:=|$)|^open$|^script$/i.test(name)) url.searchParams.delete(name);
-  }
+  const inPath = /(?:%(?:25)*(?:3f|23|26|3b)|[&;])[^/]*(?:token|[\\w-]{80}).*$/i;
+  url.pathname = url.pathname.replace(inPath, "");
+  const has = (text) => /(?:^|[^\\w-])token[^\\w-]*(?:=|$)/i.test(text);
+  const pairs = [...url.searchParams];
+  const named = pairs.filter(([name]) => has(name));
+  const others = pairs.filter((pair) => has(pair.join("=")) || /[\\w-]{80}/.test(pair[0]));
+  const gone = named.length > 0 ? named : others;
+  for (const [name] of [...gone, ["open"], ["script"]]) url.searchParams.delete(name);
   url.hash = "";
   const sum = (codes, pad) => codes.map((code, place) => code ^ pad.charCodeAt(place));
   const padOf = () => {

@@ -5,6 +5,18 @@
 /** The lengths of tokens (FORMAT.md). */
 const LENGTHS: readonly number[] = [86, 104, 124, 126, 146, 147, 168];
 
+/**
+ * The lengths by how a token begins: of v2 and v3 the first two bytes tell version and binding. A
+ * token of v1 begins with any text.
+ */
+const BEGINNINGS: readonly (readonly [RegExp, readonly number[]])[] = [
+  [/^A[g-n]/, [104, 124]],
+  [/^A[o-v]/, [126, 146]],
+  [/^A[w-z0-3]/, [147]],
+  [/^A[4-9_-]/, [168]],
+  [/^/, [86]],
+];
+
 /** How many texts are judged at most in place of one that is no token. */
 const MOST = 4;
 
@@ -23,7 +35,7 @@ export function isToken(text: string): boolean {
  */
 export function candidatesOf(text: string, isForm = false): readonly string[] {
   if (isToken(text) || text.length > LONGEST) return [text];
-  const plain = decoded(text);
+  const plain = plainOf(text);
   // Base64 of the other alphabet. Before blanks are taken out, which `+` may look like.
   const converted = plain
     .trim()
@@ -31,19 +43,46 @@ export function candidatesOf(text: string, isForm = false): readonly string[] {
     .replaceAll("/", "_");
   const printed = plain
     .replace(/=[ \t]*(?:\r\n?|\n)/g, "")
-    .replace(/=([\dA-F]{2})/gi, (_, code: string) =>
-      String.fromCharCode(Number.parseInt(code, 16)),
-    );
+    .replace(/=([\dA-F]{2})/gi, (_, code: string) => character(code, 16));
+  // A word that was divided at the end of a line.
+  const joined = plain.replace(/-[ \t]*[\r\n]+/g, "");
+  const made = [plain, converted, printed, joined].flatMap((form) => [
+    form.replace(/[^\w-]+/g, ""),
+    startOf(form),
+  ]);
   const found = new Set<string>();
-  for (const form of [plain, converted, printed]) {
-    for (const made of [form.replace(/[^\w-]+/g, ""), startOf(form)]) {
-      // Quoted-printable writes the equals sign in front of a token so.
-      for (const candidate of [made, made.replace(/^3D/i, ""), made.replace(/^[_-]+|[_-]$/g, "")]) {
-        if (isToken(candidate)) found.add(candidate);
-      }
-    }
+  // Whole texts come before parts of them, to which something was joined without a sign between.
+  for (const candidates of [wholes, parts]) {
+    for (const one of made) for (const candidate of candidates(one)) found.add(candidate);
   }
   return found.size === 0 ? [text] : [...found].slice(0, MOST);
+}
+
+/** A token with nothing but signs around it, which may be some of its own. */
+function wholes(made: string): string[] {
+  // Quoted-printable writes the equals sign in front of a token so.
+  return [made, made.replace(/^3D/i, "")].flatMap((text) => {
+    const [, before = "", behind = ""] = /^([_-]*).*?([_-]*)$/.exec(text) ?? [];
+    return LENGTHS.flatMap((length) => {
+      const over = text.length - length;
+      // Signs of emphasis come in pairs.
+      const cuts = [over / 2, 0, over].filter(
+        (cut) =>
+          Number.isInteger(cut) && cut >= 0 && cut <= before.length && over - cut <= behind.length,
+      );
+      return cuts.map((cut) => text.slice(cut, cut + length));
+    });
+  });
+}
+
+/** A token at the beginning of a longer text, by the length that its first bytes tell. */
+function parts(made: string): string[] {
+  return [made, made.replace(/^[_-]+|^3D/i, "")].flatMap((text) =>
+    BEGINNINGS.filter(([beginning]) => beginning.test(text))
+      .flatMap(([, lengths]) => lengths)
+      .filter((length) => length < text.length)
+      .map((length) => text.slice(0, length)),
+  );
 }
 
 /**
@@ -51,19 +90,65 @@ export function candidatesOf(text: string, isForm = false): readonly string[] {
  * otherwise, and its separators encoded once more, by a rewriter of links.
  */
 export function tokensOf(url: URL): (readonly string[])[] {
-  const [, inPath] = /%3f(.*)$/i.exec(url.pathname) ?? [];
-  const pairs = [...(inPath === undefined ? [] : [decoded(inPath, 1)]), url.search.slice(1)].join(
-    "&",
-  );
-  return pairs.split("&").flatMap((pair) => {
-    const value = tokenIn(pair);
-    return value === undefined ? [] : [candidatesOf(value)];
-  });
+  const values = partsOf(url).ofToken.map(valueIn);
+  const given = values.filter((value) => value !== "");
+  return (given.length > 0 ? given : values).map((value) => candidatesOf(value));
 }
 
-/** Whether a name of the query is one under which the token comes. */
-export function isTokenName(name: string): boolean {
-  return tokenIn(name.includes("=") ? name : `${name}=`) !== undefined;
+/** The path and the query of an address without what has a token. */
+export function withoutTokens(url: URL): {
+  readonly path: string;
+  readonly query: URLSearchParams;
+} {
+  const { path, ofToken } = partsOf(url);
+  const others = url.search
+    .slice(1)
+    .split("&")
+    .filter((pair) => !ofToken.includes(pair));
+  return { path, query: new URLSearchParams(others.join("&")) };
+}
+
+/** The path of an address, decoded, without a query in it. */
+export function pathOf(url: URL): string {
+  return decoded(partsOf(url).path);
+}
+
+/** From where a path has the query, whose separators were encoded once more, or are others. */
+const QUERY_IN_PATH = /(?:%(?:25)*(?:3f|23|26|3b)|[&;]).*$/is;
+
+/** A name of the token, as mail programs leave that, and its value. */
+const NAMED = /^(?:[^=]*[^\w=-])?token[^\w=-]*=(.*)$/is;
+
+/** The same somewhere in a text, before what is as long as a token. */
+const WITHIN = /(?:^|[^\w-])token[^\w-]*=(.{80,})$/is;
+
+/** A token without a name, as it is behind `#`. */
+const BARE = /^[\w-]{80,}/;
+
+/** What an address is made of. */
+interface Parts {
+  /** The path without a query in it. */
+  readonly path: string;
+  /** The pairs of the query that have a token: by their name, or else in their value. */
+  readonly ofToken: readonly string[];
+}
+
+function partsOf({ pathname, search }: URL): Parts {
+  const [inPath = ""] = QUERY_IN_PATH.exec(pathname) ?? [];
+  const [, ...texts] = decoded(inPath).split(/[?#&;]/);
+  const isQuery = texts.some((text) => NAMED.test(text) || BARE.test(text));
+  const pairs = [...(isQuery ? texts : []), ...search.slice(1).split("&")];
+  const named = pairs.filter((pair) => NAMED.test(decoded(pair)));
+  const has = (pair: string) => WITHIN.test(decoded(pair)) || BARE.test(pair);
+  return {
+    path: isQuery ? pathname.slice(0, -inPath.length) : pathname,
+    ofToken: named.length > 0 ? named : pairs.filter(has),
+  };
+}
+
+function valueIn(pair: string): string {
+  const text = decoded(pair);
+  return (NAMED.exec(text) ?? WITHIN.exec(text))?.[1] ?? text;
 }
 
 /** The texts that all lists have; nothing where two of them are of different tokens. */
@@ -73,28 +158,37 @@ export function common(lists: readonly (readonly string[])[]): readonly string[]
   return shared.length === 0 ? undefined : shared;
 }
 
-/** The value of the pair, if it is that of the token. */
-function tokenIn(pair: string): string | undefined {
-  const text = /^[^=]*%3d/i.test(pair) ? decoded(pair, 1) : pair;
-  const [, value] = /^(?:\?|%3f|amp;|%26|\s)*token=(.*)$/is.exec(text) ?? [];
-  return value === undefined ? undefined : decoded(value, 1);
+/** Without tags of line breaks, and with the plain letters and hyphens that programs replace. */
+function plainOf(text: string): string {
+  return decoded(text)
+    .replace(/<\/?[a-z]{1,9}\s*\/?>/gi, "")
+    .normalize("NFKC")
+    .replaceAll("\u2014", "--")
+    .replace(/[\p{Pd}\u2212]/gu, "-");
 }
 
-/** Without percent signs before two digits; those that are encoded more than once, too. */
-function decoded(text: string, times = 3): string {
+/**
+ * Decodes percent signs, also of what was encoded up to three times, and escapes of HTML and JSON.
+ */
+function decoded(text: string): string {
   let plain = text;
-  for (let time = 0; time < times && /%[\da-f]{2}/i.test(plain); time += 1) {
+  for (let time = 0; time < 3 && /%[\da-f]{2}/i.test(plain); time += 1) {
     plain = plain.replace(/(?:%[\da-f]{2})+/gi, (codes) => {
       try {
         return decodeURIComponent(codes);
       } catch {
-        return codes;
+        // Bytes that are no UTF-8, such as a no-break space of Latin-1.
+        return codes.replace(/%(..)/g, (_, code: string) => character(code, 16));
       }
     });
-    // Bytes that are no UTF-8 stay as they are.
-    if (plain === text) break;
   }
-  return plain;
+  return plain
+    .replace(/(?:&#x|\\u)([\da-f]{1,4});?/gi, (_, code: string) => character(code, 16))
+    .replace(/&#(\d{1,5});?/g, (_, code: string) => character(code, 10));
+}
+
+function character(code: string, base: number): string {
+  return String.fromCharCode(Number.parseInt(code, base));
 }
 
 /** The characters before the first that no token has, without those in front. */

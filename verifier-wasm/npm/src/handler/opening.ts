@@ -12,7 +12,7 @@ const KEY = /^mrpk_[\w-]{43}$/;
  * cannot check leaves it to the server, as all else about the token.
  */
 const SCRIPT = `{${KEEPING}
-  const token = location.hash.replace(/^#(token=)?|&.*/g, "") || recall();
+  const token = location.hash.replace(/^#(\\W*token(?:=|%3d))?|&(?!#).*/gi, "") || recall();
   if (/^[\\w-]{86,168}$/.test(token)) keep(token);
   else history.replaceState(null, "", url);${HEARING}
   const bytes = (text) =>

@@ -3,7 +3,7 @@ import { makeGuard, REMEMBERED_AFTER } from "../guard.js";
 import type { GuardOptions } from "../guard_options.js";
 import type { VerifiedLink } from "../link.js";
 import { errorOf } from "../store.js";
-import { alone } from "./apart.js";
+import { alone, mayLook } from "./apart.js";
 import { type Answer, asked, linkOf, NOT_USED, type Press, type Redeem } from "./asking.js";
 import { Attempts } from "./attempts.js";
 import { redeemElsewhere } from "./elsewhere.js";
@@ -16,39 +16,60 @@ class Released {
   constructor(readonly answer: Answer) {}
 }
 
-/**
- * Redeems a link by a guard of its own, and asks the application. `link`: what was found of it; of
- * v1 nothing.
- */
+/** The links whose use has begun in this process, and what becomes of it is not known. */
+export type Begun = Set<string>;
+
+/** After how many milliseconds it is looked again whether a use has ended. */
+const PAUSE = 50;
+
+/** Redeems a link by a guard of its own, and asks the application. `link`: what was found of it; of v1 nothing. */
 export async function redeemLink(
   press: Press,
   link: VerifiedLink<string> | undefined,
   options: Options,
+  begun: Begun,
   redeem: Redeem,
   report: (error: unknown) => void,
 ): Promise<Outcome> {
   const store = readStore(options.store, options.storeTimeout);
   // Before the guard has counted anything.
   if (link?.browser === "other") return redeemElsewhere(press, link, store, redeem, report);
-  const outcome = await redeemHere(press, options, store, redeem, report);
-  // What another browser has begun may end as no use.
-  if (link?.browser !== "same" || outcome.reason !== "ERR_TOKEN_USED") return outcome;
+  const here = () => redeemHere(press, options, store, begun, redeem, report);
+  const outcome = await here();
+  if (outcome.reason !== "ERR_TOKEN_USED") return outcome;
+  // A press that is sent twice, as by a double click without script: the first one may end as no
+  // use.
+  const isOver = await ended(begun, press.token, options.storeTimeout * 1_000);
+  if (isOver !== undefined) return isOver ? here() : outcomeOf("in_progress");
+  if (link?.browser !== "same") return outcome;
+  // So may what another browser has begun.
   const until = link.expiresAt + REMEMBERED_AFTER;
-  return alone(store, link.consumedId, until, () =>
-    redeemHere(press, options, store, redeem, report),
-  );
+  if (!(await mayLook(store, link.consumedId, until))) return outcome;
+  return alone(store, link.consumedId, until, here);
+}
+
+/** Whether a use has ended within so many milliseconds; nothing if none was going on. */
+async function ended(begun: Begun, token: string, patience: number): Promise<boolean | undefined> {
+  if (!begun.has(token)) return undefined;
+  // Some runtimes let no request wait for what another one does.
+  for (let waited = 0; begun.has(token); waited += PAUSE) {
+    if (waited >= patience) return false;
+    await new Promise((resolve) => setTimeout(resolve, PAUSE));
+  }
+  return true;
 }
 
 async function redeemHere(
   press: Press,
   options: Options,
   store: CheckedStore,
+  begun: Begun,
   redeem: Redeem,
   report: (error: unknown) => void,
 ): Promise<Outcome> {
   const attempts = new Attempts(options.store, store);
   const guard = makeGuard<string>({ ...options, store: attempts.store });
-  const { reason, outcome } = await redeemed(guard, press, redeem, report);
+  const { reason, outcome } = await redeemed(guard, press, begun, redeem, report);
   await attempts.settle(reason);
   return outcome;
 }
@@ -56,16 +77,20 @@ async function redeemHere(
 async function redeemed(
   guard: ReturnType<typeof makeGuard<string>>,
   press: Press,
+  begun: Begun,
   redeem: Redeem,
   report: (error: unknown) => void,
 ): Promise<Answer> {
   const { token, action, code, nonce } = press;
   let released: Released | undefined;
+  let isOwn = false;
   try {
     const found = await guard.tryRedeem(
       token,
       { action, code, nonce } as { action: string },
       async (verified) => {
+        begun.add(token);
+        isOwn = true;
         const answer = await asked(redeem, linkOf(press, verified, verified.codeIsProven), report);
         if (answer.reason === undefined || !NOT_USED.includes(answer.reason)) return answer;
         released = new Released(answer);
@@ -77,9 +102,10 @@ async function redeemed(
     return { reason: found.reason, outcome: outcomeOf(found.reason) };
   } catch (error) {
     if (released === undefined) throw error;
-    // Whether it was released is not known, if it is not that which was thrown: the next press
-    // shows it.
+    // Whether it was released is not known, if it is not that which was thrown: the next press shows it.
     if (error !== released) report(error);
     return released.answer;
+  } finally {
+    if (isOwn) begun.delete(token);
   }
 }

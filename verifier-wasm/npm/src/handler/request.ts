@@ -1,7 +1,7 @@
 import { readForm } from "./body.js";
 import { digitsOf } from "./codes.js";
 import { cookie, cookiesOf } from "./cookies.js";
-import { candidatesOf, common, isTokenName, tokensOf } from "./mending.js";
+import { candidatesOf, common, tokensOf, withoutTokens } from "./mending.js";
 import { isFromSite } from "./origin.js";
 
 /**
@@ -152,14 +152,13 @@ export function cleared(request: Request, token: string): string[] {
 }
 
 /** The end of the path, where that has a query in it; else the path stays as it is. */
-function nameIn({ pathname }: URL): string {
-  const [, name] = /([^/]*)%3f/i.exec(pathname) ?? [];
-  return name ?? "";
+function nameIn(url: URL): string {
+  const { path } = withoutTokens(url);
+  return path === url.pathname ? "" : path.slice(path.lastIndexOf("/") + 1);
 }
 
 function queryWithout(url: URL): URLSearchParams {
-  const query = new URLSearchParams(url.search);
-  for (const name of [...query.keys()]) if (isTokenName(name)) query.delete(name);
+  const { query } = withoutTokens(url);
   for (const name of [OPEN, SCRIPT]) query.delete(name);
   return query;
 }

@@ -1,4 +1,5 @@
-// What the application says about the fields of its own form, and codes as people type them: nobody loses the link by it.
+// What the application says about the fields of its own form, and codes as people type them: nobody
+// loses the link by it.
 
 import { holds, same } from "./expect.mjs";
 import { read, scene } from "./handler_scene.mjs";
@@ -9,7 +10,8 @@ const SHORT = { again: "Choose a longer <password>." };
 
 export function* handlerAgain(subject) {
   yield [
-    "a check of the form's fields comes before the code and the database, and uses and counts nothing",
+    "a check of the form's fields comes before the code and the database, and uses and " +
+      "counts nothing",
     async () => {
       const { make, press, recovery, asked } = scene(subject);
       const seen = [];
@@ -20,15 +22,27 @@ export function* handlerAgain(subject) {
       const strict = make({ check, store: untouchedStore() });
       const fields = (code, password) => ({ token: recovery.token, code, password });
       const texts = new Set();
-      for (const code of [recovery.code, recovery.wrongCode, "", ...Array.from({ length: 30 }, () => recovery.code)]) {
+      for (const code of [
+        recovery.code,
+        recovery.wrongCode,
+        "",
+        ...Array.from({ length: 30 }, () => recovery.code),
+      ]) {
         const page = await read(await strict(press(fields(code, "short"), { path })));
         same(page.status, 422, "status");
         holds(page.text.includes('role="alert">Choose a longer &#60;password&#62;.'), page.text);
-        holds(page.text.includes('name="code"') && page.text.includes("<h1>Recover your account"), page.text);
+        holds(
+          page.text.includes('name="code"') && page.text.includes("<h1>Recover your account"),
+          page.text,
+        );
         texts.add(page.text.replace(/nonce="\w+"/g, ""));
       }
       same(texts.size, 1, "it is no answer to a code");
-      same(`${seen[0]} ${asked.length}`, "recover POST  0", "what the check gets, and calls of redeem");
+      same(
+        `${seen[0]} ${asked.length}`,
+        "recover POST  0",
+        "what the check gets, and calls of redeem",
+      );
       same(
         (await strict(press({ ...fields("12345", "short"), token: "x" }, { path }))).status,
         403,
@@ -36,8 +50,13 @@ export function* handlerAgain(subject) {
       );
       same(seen.length, 33, "which is not checked");
       const handle = make({ check });
-      for (let time = 0; time < 30; time += 1) await handle(press(fields(recovery.code, "short"), { path }));
-      same((await handle(press(fields(recovery.code, "long enough"), { path }))).status, 200, "afterwards");
+      for (let time = 0; time < 30; time += 1)
+        await handle(press(fields(recovery.code, "short"), { path }));
+      same(
+        (await handle(press(fields(recovery.code, "long enough"), { path }))).status,
+        200,
+        "afterwards",
+      );
     },
   ];
   yield [
@@ -53,7 +72,9 @@ export function* handlerAgain(subject) {
         async () => ({ again: 1 }),
       ]) {
         const handle = make({ check, store: untouchedStore() });
-        const page = await read(await handle(press({ token: recovery.token, code: recovery.code }, { path })));
+        const page = await read(
+          await handle(press({ token: recovery.token, code: recovery.code }, { path })),
+        );
         same(page.status, 503, "status");
         holds(page.text.includes("Nothing was done, and your link still works"), page.text);
       }
@@ -71,13 +92,22 @@ export function* handlerAgain(subject) {
           const page = await read(await handle(recover(recovery.code)));
           same(page.status, 422, `time ${time}`);
           holds(page.text.includes("Choose a longer &#60;password&#62;."), page.text);
-          same((await handle(press({ token: activation.token }))).status, 422, "an action without a code");
+          same(
+            (await handle(press({ token: activation.token }))).status,
+            422,
+            "an action without a code",
+          );
         }
         answers.now = "ok";
-        same((await handle(press({ token: activation.token }))).status, 200, "the link without a code afterwards");
+        same(
+          (await handle(press({ token: activation.token }))).status,
+          200,
+          "the link without a code afterwards",
+        );
         answers.now = SHORT;
         const statuses = [];
-        for (let time = 0; time < 7; time += 1) statuses.push((await handle(recover(recovery.code))).status);
+        for (let time = 0; time < 7; time += 1)
+          statuses.push((await handle(recover(recovery.code))).status);
         same(statuses.join(), "422,422,422,422,422,429,429", "after twenty they count");
       }
       const { make, recover, recovery, answers } = scene(subject);
@@ -111,13 +141,18 @@ export function* handlerAgain(subject) {
       for (const status of [400, 422, 500]) {
         answers.now = new Response("Choose a longer password.", { status });
         const answer = await read(await handle(press({ token: activation.token })));
-        same(`${answer.status} ${answer.text}`, `${status} Choose a longer password.`, "the answer");
+        same(
+          `${answer.status} ${answer.text}`,
+          `${status} Choose a longer password.`,
+          "the answer",
+        );
       }
       answers.now = "ok";
       same((await handle(press({ token: activation.token }))).status, 200, "afterwards");
       answers.judge = () => new Response("", { status: 422 });
       const statuses = [];
-      for (let time = 0; time < 6; time += 1) statuses.push((await handle(recover(recovery.code))).status);
+      for (let time = 0; time < 6; time += 1)
+        statuses.push((await handle(recover(recovery.code))).status);
       same(statuses.join(), "422,422,422,422,422,429", "attempts");
     },
   ];
@@ -161,7 +196,8 @@ export function* handlerAgain(subject) {
     async () => {
       const { make, recover, recovery, asked } = scene(subject);
       const [first, ...rest] = recovery.code;
-      const inScript = (zero) => [...recovery.code].map((digit) => String.fromCodePoint(zero + Number(digit))).join("");
+      const inScript = (zero) =>
+        [...recovery.code].map((digit) => String.fromCodePoint(zero + Number(digit))).join("");
       const typed = [
         ` ${recovery.code}`,
         `${recovery.code}\r\n`,
@@ -177,8 +213,13 @@ export function* handlerAgain(subject) {
         inScript(0x1d7ce),
         inScript(0x1d7ec),
       ];
-      for (const code of typed) same((await make()(recover(code))).status, 200, JSON.stringify(code));
-      same(asked.map(({ code }) => code).join(), typed.map(() => recovery.code).join(), "what is passed on");
+      for (const code of typed)
+        same((await make()(recover(code))).status, 200, JSON.stringify(code));
+      same(
+        asked.map(({ code }) => code).join(),
+        typed.map(() => recovery.code).join(),
+        "what is passed on",
+      );
       const page = await read(await make()(recover("1234")));
       holds(page.text.includes("Type the whole code") && !page.text.includes("missing"), page.text);
     },

@@ -25,7 +25,11 @@ function sceneOfBound(subject, action = "activate", version = 2, more = {}) {
       return "ok";
     };
   };
-  const cookies = { same: `${BROWSER}=${link.nonce}`, other: `a=b; ${BROWSER}=${link.other}`, none: "a=b" };
+  const cookies = {
+    same: `${BROWSER}=${link.nonce}`,
+    other: `a=b; ${BROWSER}=${link.other}`,
+    none: "a=b",
+  };
   const visitor = (number) => `mailroom-visitor=${String(number).padStart(32, "0")}`;
   const openAs = (cookie) => handle(open(link.token, { headers: { Cookie: cookie } }));
   const pressAs = (cookie, browserCode, code) =>
@@ -50,15 +54,23 @@ export function* handlerBound(subject) {
 
 function* theSameBrowser(subject) {
   yield [
-    "the browser that asked for a link needs one press, and the application learns that it is that one",
+    "the browser that asked for a link needs one press, and the application learns that it " +
+      "is that one",
     async () => {
       const { openAs, pressAs, cookies, asked } = sceneOfBound(subject);
       const page = await read(await openAs(cookies.same));
       same(page.status, 200, "open");
-      holds(!page.text.includes('name="code"') && page.headers.get("Set-Cookie") === null, page.text);
+      holds(
+        !page.text.includes('name="code"') && page.headers.get("Set-Cookie") === null,
+        page.text,
+      );
       same((await pressAs(cookies.same)).status, 200, "press");
       const [{ bindingIsProven, codeIsProven, code }] = asked;
-      same(`${bindingIsProven} ${codeIsProven} ${code}`, "true false undefined", "what is passed on");
+      same(
+        `${bindingIsProven} ${codeIsProven} ${code}`,
+        "true false undefined",
+        "what is passed on",
+      );
     },
   ];
   yield [
@@ -68,7 +80,11 @@ function* theSameBrowser(subject) {
       holds((await read(await openAs(cookies.same))).text.includes('name="code"'), "the field");
       same((await pressAs(cookies.same)).status, 422, "without the code");
       same((await pressAs(cookies.same, undefined, code)).status, 200, "with it");
-      same(`${asked[0].bindingIsProven} ${asked[0].codeIsProven}`, "true true", "what is passed on");
+      same(
+        `${asked[0].bindingIsProven} ${asked[0].codeIsProven}`,
+        "true true",
+        "what is passed on",
+      );
     },
   ];
   yield [
@@ -88,12 +104,14 @@ function* theSameBrowser(subject) {
 function* otherBrowsers(subject) {
   const { publicEntry } = subject;
   yield [
-    "whatever is no nonce is another browser: the page asks for the code, and pressing uses nothing",
+    "whatever is no nonce is another browser: the page asks for the code, and pressing " +
+      "uses nothing",
     async () => {
       const { nonce } = sceneOfBrowsers(subject, "activate");
       const texts = noNonces(nonce).filter(
         ([what, value]) =>
-          typeof value === "string" && !/NUL|two bytes|42 characters|surrogate|script|megabyte/.test(what),
+          typeof value === "string" &&
+          !/NUL|two bytes|42 characters|surrogate|script|megabyte/.test(what),
       );
       const headers = [
         "",
@@ -104,7 +122,9 @@ function* otherBrowsers(subject) {
         `${BROWSER}\t=${nonce}`,
         `${BROWSER.toLowerCase()}=${nonce}`,
         `a="; ${BROWSER}=${nonce}x"`,
-        ...texts.filter(([what]) => what !== "a space behind it").map(([, text]) => `${BROWSER}=${text}`),
+        ...texts
+          .filter(([what]) => what !== "a space behind it")
+          .map(([, text]) => `${BROWSER}=${text}`),
       ];
       for (const header of headers) {
         const { openAs, pressAs, asked } = sceneOfBound(subject);
@@ -132,10 +152,17 @@ function* otherBrowsers(subject) {
       same(asked.length, 0, "calls of redeem for what is no code");
       const wrong = await read(await pressAs(cookies.other, "00000"));
       same(wrong.status, 422, "a wrong code");
-      holds(wrong.text.includes("That is not the code") && wrong.text.includes('name="browser_code"'), wrong.text);
+      holds(
+        wrong.text.includes("That is not the code") && wrong.text.includes('name="browser_code"'),
+        wrong.text,
+      );
       same((await pressAs(cookies.none, CODE)).status, 200, "the right one");
       const [, { code, browserCode, bindingIsProven, codeIsProven }] = asked;
-      same(`${code} ${browserCode} ${bindingIsProven} ${codeIsProven}`, `undefined ${CODE} false false`, "passed on");
+      same(
+        `${code} ${browserCode} ${bindingIsProven} ${codeIsProven}`,
+        `undefined ${CODE} false false`,
+        "passed on",
+      );
       same((await pressAs(cookies.same)).status, 409, "in the right browser after that");
       same((await pressAs(cookies.other, CODE)).status, 409, "elsewhere after that");
       same(asked.length, 2, "calls of redeem");
@@ -143,7 +170,8 @@ function* otherBrowsers(subject) {
     },
   ];
   yield [
-    "an action with a code needs that and the digits of the other browser: one verdict, and one attempt",
+    "an action with a code needs that and the digits of the other browser: one verdict, " +
+      "and one attempt",
     async () => {
       for (const version of publicEntry === undefined ? [2] : [2, 3]) {
         const {
@@ -159,7 +187,10 @@ function* otherBrowsers(subject) {
         const wrong = code === "00000" ? "11111" : "00000";
         judged(code);
         const page = await read(await openAs(cookies.other));
-        holds(page.text.includes('name="code"') && page.text.includes('name="browser_code"'), page.text);
+        holds(
+          page.text.includes('name="code"') && page.text.includes('name="browser_code"'),
+          page.text,
+        );
         holds(page.text.includes("Type the code, and the 5 digits that you see there"), page.text);
         for (const given of [
           [undefined, code],
@@ -178,7 +209,10 @@ function* otherBrowsers(subject) {
         ]) {
           const answer = await read(await pressAs(visitor(1), ...given));
           same(answer.status, 422, "one of them is wrong");
-          holds(answer.text.includes("Compare the code and the digits of the other browser"), answer.text);
+          holds(
+            answer.text.includes("Compare the code and the digits of the other browser"),
+            answer.text,
+          );
           texts.push(answer.text.replace(/nonce="[^"]+"|mailroom-visitor=\w+/g, ""));
         }
         same(texts[0], texts[1], "which of them is not said");
@@ -186,7 +220,11 @@ function* otherBrowsers(subject) {
         same((await pressAs(visitor(1), CODE, code)).status, 429, "the fourth");
         same((await pressAs(visitor(2), CODE, code)).status, 200, "both, of another visitor");
         const { code: given, browserCode, bindingIsProven, codeIsProven } = asked.at(-1);
-        same(`${given} ${browserCode} ${bindingIsProven}`, `${code} ${CODE} false`, "what is passed on");
+        same(
+          `${given} ${browserCode} ${bindingIsProven}`,
+          `${code} ${CODE} false`,
+          "what is passed on",
+        );
         same(codeIsProven, version === 2, "whether the link covers the code");
       }
     },
@@ -195,7 +233,11 @@ function* otherBrowsers(subject) {
     "a code that the link covers is judged before the database is asked",
     async () => {
       const { pressAs, cookies, code, asked } = sceneOfBound(subject, "recover");
-      same((await pressAs(cookies.other, CODE, code === "00000" ? "11111" : "00000")).status, 422, "a wrong code");
+      same(
+        (await pressAs(cookies.other, CODE, code === "00000" ? "11111" : "00000")).status,
+        422,
+        "a wrong code",
+      );
       same(asked.length, 0, "calls of redeem");
     },
   ];
@@ -259,10 +301,16 @@ function* otherBrowsers(subject) {
   yield [
     "fifty guesses at once, with cookies or without, are five",
     async () => {
-      for (const as of [() => "a=b", (visitor, guess) => visitor(guess), (visitor, guess) => visitor(guess % 2)]) {
+      for (const as of [
+        () => "a=b",
+        (visitor, guess) => visitor(guess),
+        (visitor, guess) => visitor(guess % 2),
+      ]) {
         const { pressAs, cookies, visitor, asked, judged } = sceneOfBound(subject);
         judged();
-        const guesses = Array.from({ length: 50 }, (_, guess) => pressAs(as(visitor, guess), `000${guess + 10}`));
+        const guesses = Array.from({ length: 50 }, (_, guess) =>
+          pressAs(as(visitor, guess), `000${guess + 10}`),
+        );
         const statuses = (await Promise.all(guesses)).map(({ status }) => status);
         holds(asked.length <= 5 && asked.length > 0, `${asked.length} were judged`);
         same(statuses.filter((status) => status === 422).length, asked.length, "verdicts");
@@ -271,7 +319,8 @@ function* otherBrowsers(subject) {
     },
   ];
   yield [
-    "while the database judges a guess, the browser that asked reads try again, never that the link was used",
+    "while the database judges a guess, the browser that asked reads try again, never that " +
+      "the link was used",
     async () => {
       for (const [verdict, status, after] of [
         ["wrong_code", 422, 200],
@@ -289,7 +338,8 @@ function* otherBrowsers(subject) {
           const meanwhile = await read(await pressAs(cookies.same));
           same(meanwhile.status, 503, "the right browser");
           holds(
-            /Try again/.test(meanwhile.text) && !/already used|Nothing was done/.test(meanwhile.text),
+            /Try again/.test(meanwhile.text) &&
+              !/already used|Nothing was done/.test(meanwhile.text),
             meanwhile.text,
           );
         }
@@ -319,7 +369,11 @@ function* otherBrowsers(subject) {
           [240, 409],
         ]) {
           later = seconds * 1000;
-          same((await pressAs(cookies.same)).status, status, `the right browser after ${seconds} s`);
+          same(
+            (await pressAs(cookies.same)).status,
+            status,
+            `the right browser after ${seconds} s`,
+          );
         }
         for (let time = 0; time < 120; time += 1) {
           later += 30_000;
@@ -343,7 +397,8 @@ function* otherBrowsers(subject) {
         };
         for (let time = 0; time < 7; time += 1) await pressAs(cookies.other, CODE);
       }
-      for (let time = 0; time < 7; time += 1) await handle(press({ token: "x", browser_code: CODE }));
+      for (let time = 0; time < 7; time += 1)
+        await handle(press({ token: "x", browser_code: CODE }));
       judged();
       same((await pressAs(cookies.other, CODE)).status, 200, "afterwards");
     },
@@ -375,12 +430,18 @@ function* otherBrowsers(subject) {
   yield [
     "a store that is away or counts no tries lets no guess through",
     async () => {
-      const failing = { consume: () => true, attempt: () => Promise.reject(new Error("no connection")) };
+      const failing = {
+        consume: () => true,
+        attempt: () => Promise.reject(new Error("no connection")),
+      };
       for (const [store, status, reason] of [
         [failing, 503, "ERR_STORE_UNAVAILABLE"],
         [{ consume: () => true }, 500, "ERR_GUARD_UNSUPPORTED"],
       ]) {
-        const { pressAs, cookies, asked, errors } = sceneOfBound(subject, "activate", 2, { store, storeTimeout: 0.05 });
+        const { pressAs, cookies, asked, errors } = sceneOfBound(subject, "activate", 2, {
+          store,
+          storeTimeout: 0.05,
+        });
         same((await pressAs(cookies.other, CODE)).status, status, reason);
         same(errors[0].reason, reason, "what is reported");
         same(asked.length, 0, "calls of redeem");
@@ -389,14 +450,19 @@ function* otherBrowsers(subject) {
     },
   ];
   yield [
-    "a visitor gets a cookie of its own, never the one that binds, and what is no such cookie is replaced",
+    "a visitor gets a cookie of its own, never the one that binds, and what is no such " +
+      "cookie is replaced",
     async () => {
       const { openAs, pressAs, cookies, visitor } = sceneOfBound(subject);
       for (const answer of [await openAs(cookies.other), await pressAs("mailroom-visitor=x", "")]) {
         const set = answer.headers.get("Set-Cookie");
         holds(/^mailroom-visitor=[0-9a-f]{32}; HttpOnly; SameSite=Lax; Secure$/.test(set), set);
       }
-      same((await openAs(`${cookies.other}; ${visitor(1)}`)).headers.get("Set-Cookie"), null, "one that is there");
+      same(
+        (await openAs(`${cookies.other}; ${visitor(1)}`)).headers.get("Set-Cookie"),
+        null,
+        "one that is there",
+      );
     },
   ];
   yield [
@@ -410,7 +476,10 @@ function* otherBrowsers(subject) {
         headers: { Cookie: `${cookie}; ${cookies.other}` },
       });
       const page = await read(await handle(there.clone()));
-      holds(page.text.includes('name="browser_code"') && page.text.includes("in another browser"), page.text);
+      holds(
+        page.text.includes('name="browser_code"') && page.text.includes("in another browser"),
+        page.text,
+      );
       const set = page.headers.getSetCookie();
       same(set.map((text) => text.split("=")[0]).join(), "mailroom-visitor", "cookies");
       const judged = await handle.judge(there);
@@ -423,9 +492,12 @@ function* otherBrowsers(subject) {
 function* binding(subject) {
   const { handlerEntry, bindingOf } = subject;
   const nonceOf = (setCookie) =>
-    /^__Host-mailroom-browser=([\w-]{43}); Max-Age=\d+; Path=\/; Secure; HttpOnly; SameSite=Lax$/.exec(setCookie)?.[1];
+    /^__Host-mailroom-browser=([\w-]{43}); Max-Age=\d+; Path=\/; Secure; HttpOnly; SameSite=Lax$/.exec(
+      setCookie,
+    )?.[1];
   yield [
-    "a browser that asks for a link gets a cookie, keeps one that it has, and its binding is that of the verifier",
+    "a browser that asks for a link gets a cookie, keeps one that it has, and its binding " +
+      "is that of the verifier",
     async () => {
       const bind = (cookies) => handlerEntry.bindBrowser(asking({ Origin: SITE }, cookies));
       const seen = new Set();
@@ -436,7 +508,11 @@ function* binding(subject) {
         seen.add(nonce);
         if (bindingOf) same(hex(binding), hex(bindingOf(nonce)), "binding");
         const kept = await bind(`a=b; ${BROWSER}=${nonce}; c=d`);
-        same(`${nonceOf(kept.setCookie)} ${hex(kept.binding)}`, `${nonce} ${hex(binding)}`, "one that is there");
+        same(
+          `${nonceOf(kept.setCookie)} ${hex(kept.binding)}`,
+          `${nonce} ${hex(binding)}`,
+          "one that is there",
+        );
       }
       const { nonce } = sceneOfBrowsers(subject, "activate");
       for (const [what, text] of noNonces(nonce).filter(([, value]) => typeof value === "string")) {
@@ -448,7 +524,8 @@ function* binding(subject) {
     },
   ];
   yield [
-    "a request of another site, or of none that is said, gets no binding and no cookie, by the rule of the handler",
+    "a request of another site, or of none that is said, gets no binding and no cookie, by " +
+      "the rule of the handler",
     async () => {
       const { bindBrowser } = handlerEntry;
       for (const [headers, isTaken] of [
@@ -473,28 +550,49 @@ function* binding(subject) {
   yield [
     "what is no request is refused",
     async () => {
-      for (const wrong of [undefined, null, 1, {}, "a=b", ["a=b"], new Headers(), () => "", Symbol("a")]) {
+      for (const wrong of [
+        undefined,
+        null,
+        1,
+        {},
+        "a=b",
+        ["a=b"],
+        new Headers(),
+        () => "",
+        Symbol("a"),
+      ]) {
         let reason = "none";
         await handlerEntry.bindBrowser(wrong).catch((error) => (reason = error.reason));
         same(reason, "ERR_INVALID_ARGUMENT", typeof wrong);
       }
       for (const origins of ["x", [1], ["https://a.example/"]]) {
         let reason = "none";
-        await handlerEntry.bindBrowser(asking({}), { origins }).catch((error) => (reason = error.reason));
+        await handlerEntry
+          .bindBrowser(asking({}), { origins })
+          .catch((error) => (reason = error.reason));
         same(reason, "ERR_INVALID_ARGUMENT", String(origins));
       }
     },
   ];
 }
 
-/** A request for a link, as a `Request` has it; in the window of a browser that could not say where it is from. */
+/**
+ * A request for a link, as a `Request` has it; in the window of a browser that could not say where
+ * it is from.
+ */
 function asking(headers, cookies) {
-  const all = new Map(Object.entries({ ...headers, ...(cookies !== undefined && { Cookie: cookies }) }));
+  const all = new Map(
+    Object.entries({ ...headers, ...(cookies !== undefined && { Cookie: cookies }) }),
+  );
   return { method: "POST", url: `${SITE}/ask`, headers: { get: (name) => all.get(name) ?? null } };
 }
 
 /** The same as Node has it. */
 function nodes(headers) {
   const all = Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]);
-  return { url: "/ask", socket: { encrypted: true }, headers: { host: "app.example", ...Object.fromEntries(all) } };
+  return {
+    url: "/ask",
+    socket: { encrypted: true },
+    headers: { host: "app.example", ...Object.fromEntries(all) },
+  };
 }

@@ -5,18 +5,23 @@ import { newOwner } from "../guard.js";
 import type { Reason } from "./asking.js";
 import { type Outcome, outcomeOf } from "./judgement.js";
 
-/** The number of a count: tries of other browsers are counted under 0, and by visitor under 1 and 2. */
+/**
+ * The number of a count: tries of other browsers are counted under 0, and by visitor under 1 and 2.
+ */
 const GATE = 9;
 const AGAIN = 10;
 const LOOK = 11;
 
-/** How often the application may take back an attempt of a link, by saying that a field is not right. */
+/**
+ * How often the application may take back an attempt of a link, by saying that a field is not
+ * right.
+ */
 const MOST_AGAIN = 20;
 
 /**
- * For how many seconds at least a gate stays closed that nobody opens, as after the end of a process:
- * longer than an application takes to answer, and not so long that a visitor gives up. At most it
- * stays closed for twice as long.
+ * For how many seconds at least a gate stays closed that nobody opens, as after the end of a
+ * process: longer than an application takes to answer, and not so long that a visitor gives up. At
+ * most it stays closed for twice as long.
  */
 const GATE_PERIOD = 60;
 
@@ -34,8 +39,8 @@ function gateOf(id: Uint8Array, period: number): Uint8Array {
 }
 
 /**
- * Lets one use of a bound link begin at a time where that may end as none: the use of another browser, whose digits the database
- * judges, looks like any other to the browser that asked.
+ * Lets one use of a bound link begin at a time where that may end as none: the use of another
+ * browser, whose digits the database judges, looks like any other to the browser that asked.
  */
 export async function alone(
   { consume, release }: CheckedStore,
@@ -62,7 +67,11 @@ export async function alone(
 }
 
 /** Whether a used link may be looked at once more, whether it is in use: each look takes room. */
-export async function mayLook({ attempt }: CheckedStore, id: Uint8Array, until: number): Promise<boolean> {
+export async function mayLook(
+  { attempt }: CheckedStore,
+  id: Uint8Array,
+  until: number,
+): Promise<boolean> {
   const looked = await attempt?.(apart(id, LOOK), until, newOwner());
   return looked !== undefined && (!looked.ok || looked.answer <= MOST_LOOKS);
 }

@@ -22,7 +22,10 @@ export type Begun = Set<string>;
 /** After how many milliseconds it is looked again whether a use has ended. */
 const PAUSE = 50;
 
-/** Redeems a link by a guard of its own, and asks the application. `link`: what was found of it; of v1 nothing. */
+/**
+ * Redeems a link by a guard of its own, and asks the application. `link`: what was found of it; of
+ * v1 nothing.
+ */
 export async function redeemLink(
   press: Press,
   link: VerifiedLink<string> | undefined,
@@ -102,7 +105,8 @@ async function redeemed(
     return { reason: found.reason, outcome: outcomeOf(found.reason) };
   } catch (error) {
     if (released === undefined) throw error;
-    // Whether it was released is not known, if it is not that which was thrown: the next press shows it.
+    // Whether it was released is not known, if it is not that which was thrown: the next press
+    // shows it.
     if (error !== released) report(error);
     return released.answer;
   } finally {

@@ -21,14 +21,14 @@ import { words } from "./words.js";
 /** What {@link createLinkHandler} returns. It needs no `this`. */
 export interface LinkHandler<Further extends string = never> {
   /**
-   * Answers a request, whatever it asks for. `context` is what the runtime gives beside it: if it has a method `waitUntil`,
-   * what a press has begun goes on when the visitor leaves.
+   * Answers a request, whatever it asks for. `context` is what the runtime gives beside it: if it
+   * has a method `waitUntil`, what a press has begun goes on when the visitor leaves.
    */
   (request: Request, context?: object): Promise<Response>;
   /**
-   * The same as data, for frameworks that render pages themselves: a POST uses the link as well. A token in the address
-   * is answered by `moved`, a redirect after which a cookie of a minute has it, so pages of a framework never have one in their
-   * address.
+   * The same as data, for frameworks that render pages themselves: a POST uses the link as well. A
+   * token in the address is answered by `moved`, a redirect after which a cookie of a minute has
+   * it, so pages of a framework never have one in their address.
    */
   judge(request: Request, context?: object): Promise<Judgement<Further>>;
 }
@@ -45,7 +45,9 @@ interface Judged {
 const ENDS: readonly Outcome["page"][] = ["done", "invalid", "expired", "used", "locked"];
 
 /** @internal What the entry calls `createLinkHandler`. */
-export function makeHandler<Further extends string>(given: HandlerOptions<Further>): LinkHandler<Further> {
+export function makeHandler<Further extends string>(
+  given: HandlerOptions<Further>,
+): LinkHandler<Further> {
   const options = readHandlerOptions(given);
   const { verifier } = options.guard;
   const told = new Set<string>();
@@ -75,7 +77,8 @@ export function makeHandler<Further extends string>(given: HandlerOptions<Furthe
     if (token !== undefined && memory.does === "forget") {
       outcome = { ...outcome, cookies: cleared(request, token) };
     }
-    const isInAddress = asked?.kind === "show" && asked.from === "address" && outcome.page === "form";
+    const isInAddress =
+      asked?.kind === "show" && asked.from === "address" && outcome.page === "form";
     return {
       judgement: judgementOf(outcome, action, request),
       memory,
@@ -105,13 +108,19 @@ export function makeHandler<Further extends string>(given: HandlerOptions<Furthe
     const shown = show(token, action, nonceIn(request));
     // Nothing is used or counted by the redirect.
     const isMoved = from === "address" && shown.page === "form" && (asData || isWithoutScript(url));
-    return isMoved ? { page: "moved", status: 303, headers: moved(request, url, token, newNonce()) } : shown;
+    return isMoved
+      ? { page: "moved", status: 303, headers: moved(request, url, token, newNonce()) }
+      : shown;
   }
 
-  /** A form that is not of this site. If it was, the operator has to know: that of a genuine link, not sent by another site. */
+  /**
+   * A form that is not of this site. If it was, the operator has to know: that of a genuine link,
+   * not sent by another site.
+   */
   async function foreign(url: URL, action: string, request: Request): Promise<Outcome> {
     const refused: Outcome = { page: "error", status: 403 };
-    if (told.has("origin") || request.headers.get("Sec-Fetch-Site") === "cross-site") return refused;
+    if (told.has("origin") || request.headers.get("Sec-Fetch-Site") === "cross-site")
+      return refused;
     const asked = await readPress(request, url);
     if (asked.kind !== "use" && asked.kind !== "show") return refused;
     const token = meant(asked.tokens, action, undefined);
@@ -165,7 +174,9 @@ export function makeHandler<Further extends string>(given: HandlerOptions<Furthe
       try {
         said = await options.check({ action: action as "activate", fields, request });
         if (said !== undefined && !isAgain(said)) {
-          throw new InvalidArgumentError('the option check must return { again: "a message" } or undefined');
+          throw new InvalidArgumentError(
+            'the option check must return { again: "a message" } or undefined',
+          );
         }
       } catch (error) {
         report(error);
@@ -234,7 +245,11 @@ export function makeHandler<Further extends string>(given: HandlerOptions<Furthe
     return outcomeOf("ERR_GUARD_UNSUPPORTED");
   }
 
-  function judgementOf(outcome: Outcome, action: string | undefined, request: Request): Judgement<string> {
+  function judgementOf(
+    outcome: Outcome,
+    action: string | undefined,
+    request: Request,
+  ): Judgement<string> {
     const { page, status, problem, reason, response } = outcome;
     const {
       token,
@@ -247,7 +262,8 @@ export function makeHandler<Further extends string>(given: HandlerOptions<Furthe
     const texts = options.languages.get(language) as Texts;
     const nonce = newNonce();
     const headers = headersOf(nonce, options, outcome.headers);
-    const isVisitor = !outcome.renewsVisitor && visitorOf(request.headers.get("Cookie")) !== undefined;
+    const isVisitor =
+      !outcome.renewsVisitor && visitorOf(request.headers.get("Cookie")) !== undefined;
     if (browser === "other" && !isVisitor) headers.append("Set-Cookie", newVisitor(request));
     for (const cookie of outcome.cookies ?? []) headers.append("Set-Cookie", cookie);
     const judgement: Judgement<string> = {
@@ -270,7 +286,10 @@ export function makeHandler<Further extends string>(given: HandlerOptions<Furthe
     // Of what is inherited from all objects nothing is a key.
     if (!(Object.hasOwn(outcome, "publicKeys") && outcome.publicKeys)) return judgement;
     const document = openingDocument(judgement, texts, outcome.publicKeys);
-    return { ...judgement, response: new Response(document, { status, headers: asPage(headers, language) }) };
+    return {
+      ...judgement,
+      response: new Response(document, { status, headers: asPage(headers, language) }),
+    };
   }
 
   async function answer(request: Request, context: unknown): Promise<Response> {
@@ -285,7 +304,12 @@ export function makeHandler<Further extends string>(given: HandlerOptions<Furthe
     if (response) return withHeaders(response, headers);
     if (page === "moved") return new Response(null, { status, headers });
     asPage(headers, judgement.language);
-    const setting = { url: new URL(request.url), memory, leaving, hears: options.publicKeys !== undefined };
+    const setting = {
+      url: new URL(request.url),
+      memory,
+      leaving,
+      hears: options.publicKeys !== undefined,
+    };
     let document: string;
     try {
       document = await documentOf(judgement, options.pages.get(page), setting);
@@ -314,7 +338,8 @@ export function makeHandler<Further extends string>(given: HandlerOptions<Furthe
 
   return Object.freeze(
     Object.assign((request: Request, context?: unknown) => answer(request, context), {
-      judge: async (request: Request, context?: unknown) => (await judge(request, context, true)).judgement,
+      judge: async (request: Request, context?: unknown) =>
+        (await judge(request, context, true)).judgement,
     }),
   ) as LinkHandler<Further>;
 }
@@ -325,7 +350,8 @@ function memoryOf(outcome: Outcome, asked: Asked | undefined, token: string | un
   const shown = link?.token ?? (page === "failure" ? token : undefined);
   if (shown !== undefined) return { does: "keep", token: shown };
   if (asked?.kind === "empty") return { does: "recall" };
-  // In another browser a link may be locked that works in the one that asked for it: here it has come to its end as well.
+  // In another browser a link may be locked that works in the one that asked for it: here it has
+  // come to its end as well.
   const isUsed = page === "response" && outcome.status < 400 && outcome.publicKeys === undefined;
   return { does: ENDS.includes(page) || isUsed ? "forget" : "nothing" };
 }

@@ -1,4 +1,5 @@
-// What is true of the package in Jest, whatever loaded it. `load` has a promise of each entry, by its name.
+// What is true of the package in Jest, whatever loaded it. `load` has a promise of each entry, by
+// its name.
 
 module.exports = function checks(load, { key, token }) {
   // In jsdom, too: its window is no page.
@@ -34,7 +35,9 @@ module.exports = function checks(load, { key, token }) {
     const { TokenMalformedError, KeyInvalidError } = await load("mailroom-verifier/errors");
     const { createVerifier } = await load("mailroom-verifier");
     const publicEntry = await load("mailroom-verifier/public");
-    expect(() => createVerifier(options).verify("", { action: "activate" })).toThrow(TokenMalformedError);
+    expect(() => createVerifier(options).verify("", { action: "activate" })).toThrow(
+      TokenMalformedError,
+    );
     expect(() => publicEntry.createVerifier({ keys: "mrpk_" })).toThrow(KeyInvalidError);
   });
 };

@@ -21,7 +21,9 @@ export function readSharedOptions(engine: Engine, options: unknown): Parts {
     "dangerouslyAllowSecretInBrowser",
   ]);
   if (allowed !== undefined && typeof allowed !== "boolean") {
-    throw new InvalidArgumentError("the option dangerouslyAllowSecretInBrowser must be true or false");
+    throw new InvalidArgumentError(
+      "the option dangerouslyAllowSecretInBrowser must be true or false",
+    );
   }
   if (allowed !== true && inBrowser()) {
     throw new SecretInBrowserError(
@@ -85,12 +87,16 @@ function readAccepted(accept: unknown, versions: readonly Version[]): readonly V
   const accepted = versions.filter((_, place) => given.includes(names[place]));
   const strays = given.filter((name) => name !== undefined && !names.includes(name));
   if (accepted.length === 0 || strays.length > 0 || given[names.length] !== undefined) {
-    throw new InvalidArgumentError(`the option accept must list one or more of ${names.join(" and ")}`);
+    throw new InvalidArgumentError(
+      `the option accept must list one or more of ${names.join(" and ")}`,
+    );
   }
   return accepted;
 }
 
-/** Whether this is a page, or a worker of one: of all runtimes only browsers have `importScripts`. */
+/**
+ * Whether this is a page, or a worker of one: of all runtimes only browsers have `importScripts`.
+ */
 function inBrowser(): boolean {
   const { window, importScripts, process } = globalThis as {
     window?: { document?: unknown };
@@ -103,8 +109,8 @@ function inBrowser(): boolean {
 
 /**
  * Whether a process is that of Node, where jsdom, happy-dom or domino may have made a window.
- * Bundlers give pages an object of that name, which is of no such class and has no version; the pages
- * of Electron and NW.js have one that says whose it is.
+ * Bundlers give pages an object of that name, which is of no such class and has no version; the
+ * pages of Electron and NW.js have one that says whose it is.
  */
 function isOfNode(process: unknown): boolean {
   if (Object.prototype.toString.call(process) !== "[object process]") return false;

@@ -9,20 +9,32 @@ import { consumer, genuine, installed, load, repository, run } from "./consumer.
 
 const { exports: entries } = load("mailroom-verifier/package.json");
 const text = (entry) => readFileSync(join(installed, entry), "utf8");
-const compiled = (entry) => new WebAssembly.Module(readFileSync(load.resolve(`mailroom-verifier/${entry}`)));
+const compiled = (entry) =>
+  new WebAssembly.Module(readFileSync(load.resolve(`mailroom-verifier/${entry}`)));
 
-test("the guard of its own entry redeems what a verifier of another entry proves, and carries no module", async () => {
-  const { createGuard, ...others } = load("mailroom-verifier/guard");
-  assert.deepEqual(others, {});
-  const bundle = text(entries["./guard"].default);
-  assert.ok(!/WebAssembly|aagbhdgn/.test(bundle) && bundle.length < 40_000, String(bundle.length));
-  const { createVerifier, createMemoryStore } = load("mailroom-verifier");
-  const { token, key } = genuine.find(({ action }) => action === "activate");
-  const store = createMemoryStore({ capacity: 10 });
-  const guard = createGuard({ verifier: createVerifier({ keys: key }), store, v1RememberFor: 900 });
-  assert.equal((await guard.tryRedeem(token, { action: "activate" })).ok, true);
-  assert.equal((await guard.tryRedeem(token, { action: "activate" })).reason, "ERR_TOKEN_USED");
-});
+test(
+  "the guard of its own entry redeems what a verifier of another entry proves, and carries " +
+    "no module",
+  async () => {
+    const { createGuard, ...others } = load("mailroom-verifier/guard");
+    assert.deepEqual(others, {});
+    const bundle = text(entries["./guard"].default);
+    assert.ok(
+      !/WebAssembly|aagbhdgn/.test(bundle) && bundle.length < 40_000,
+      String(bundle.length),
+    );
+    const { createVerifier, createMemoryStore } = load("mailroom-verifier");
+    const { token, key } = genuine.find(({ action }) => action === "activate");
+    const store = createMemoryStore({ capacity: 10 });
+    const guard = createGuard({
+      verifier: createVerifier({ keys: key }),
+      store,
+      v1RememberFor: 900,
+    });
+    assert.equal((await guard.tryRedeem(token, { action: "activate" })).ok, true);
+    assert.equal((await guard.tryRedeem(token, { action: "activate" })).reason, "ERR_TOKEN_USED");
+  },
+);
 
 test("each kind of verifier starts on its own module, and not on the other one", () => {
   const { instantiate, instantiatePublic } = load("mailroom-verifier/slim");
@@ -45,7 +57,7 @@ test("each kind of verifier starts on its own module, and not on the other one",
   assert.throws(() => instantiatePublic(instance), { reason: "ERR_INVALID_ARGUMENT" });
 });
 
-test("a window that a library has made on a server is no page, that of Electron is one", async () => {
+test("a window that a library has made on a server is no page, that of Electron is", async () => {
   const { key } = genuine.find(({ action }) => action === "activate");
   const page = "globalThis.window = globalThis; globalThis.document = {};";
   const worker = "globalThis.importScripts = () => {};";
@@ -80,7 +92,12 @@ test("where frameworks import modules, no bytes are compiled", () => {
     ["./public", "public"],
   ]) {
     // The first condition that holds counts, and Nitro sets all of them.
-    assert.deepEqual(Object.keys(entries[entry]).slice(0, 4), ["types", "unwasm", "edge-light", "workerd"]);
+    assert.deepEqual(Object.keys(entries[entry]).slice(0, 4), [
+      "types",
+      "unwasm",
+      "edge-light",
+      "workerd",
+    ]);
     const { unwasm, "edge-light": edge, workerd } = entries[entry];
     assert.equal(unwasm, edge);
     assert.match(text(edge), new RegExp(`from "\\./${module}\\.wasm\\?module";`));

@@ -1,7 +1,8 @@
-//! Functions in the SQL of the documents that run with their owner's rights search `pg_catalog` alone.
+//! Functions in the SQL of the documents that run with their owner's rights search `pg_catalog`
+//! alone.
 //!
-//! Whoever may create something in a schema that they search has a better operator there, which then
-//! runs with these rights.
+//! Whoever may create something in a schema that they search has a better operator there, which
+//! then runs with these rights.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -90,8 +91,8 @@ fn functions_of_the_documents_search_nothing_that_others_can_write_to() -> Resul
 
 #[test]
 fn a_function_is_found_that_searches_anything_else() {
-    let safe = "CREATE FUNCTION a() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = \
-                pg_catalog, pg_temp AS $$ BEGIN RETURN NULL; END $$;";
+    let safe = "CREATE FUNCTION a() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET \
+                search_path = pg_catalog, pg_temp AS $$ BEGIN RETURN NULL; END $$;";
     let invoker = "CREATE FUNCTION b() RETURNS int LANGUAGE sql AS $x$ SELECT 1; $x$;";
     assert_eq!(open_functions(&format!("{safe}\n{invoker}")), Vec::<&str>::new());
     for open in [
@@ -103,6 +104,7 @@ fn a_function_is_found_that_searches_anything_else() {
     ] {
         assert_eq!(open_functions(&format!("{invoker}\n{open}\n{safe}")).len(), 1, "{open}");
     }
-    let prose = format!("text\n```sql\n{safe}\n```\nCREATE FUNCTION x SECURITY DEFINER\n```sh\nx\n```\n");
+    let prose =
+        format!("text\n```sql\n{safe}\n```\nCREATE FUNCTION x SECURITY DEFINER\n```sh\nx\n```\n");
     assert_eq!(sql_of(&prose, false).trim(), safe);
 }

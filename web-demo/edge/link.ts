@@ -36,12 +36,20 @@ export async function link(
     );
   }
   if (!isOfType(request, FORM)) {
-    return errorPage(415, "This is no form of ours", `A link is used by the button of its page, as ${FORM}.`);
+    return errorPage(
+      415,
+      "This is no form of ours",
+      `A link is used by the button of its page, as ${FORM}.`,
+    );
   }
   const body = await readBody(request, MOST);
   if (body === undefined) {
     countRefusal("too long");
-    return errorPage(413, "That is no link", "It is far longer than any link. Copy it from the mail again.");
+    return errorPage(
+      413,
+      "That is no link",
+      "It is far longer than any link. Copy it from the mail again.",
+    );
   }
   const fields = new URLSearchParams(body);
   // Of a link whose token is behind `#`, which `pages/src/address.ts` sends.
@@ -57,7 +65,11 @@ function show(env: Environment, action: Action, parameters: URLSearchParams): Re
   if (!judged.ok) {
     countRefusal(judged.reason);
     return refusalPage(refusalByEdge(judged.reason), judged.reason, [
-      { by: "edge", passed: false, text: "The edge has stopped this link; the origin was not asked." },
+      {
+        by: "edge",
+        passed: false,
+        text: "The edge has stopped this link; the origin was not asked.",
+      },
     ]);
   }
   tally.opened += 1;
@@ -82,13 +94,18 @@ async function use(
     tally.verified += 1;
     return donePage(action, [
       { by: "edge", passed: true, text: "The edge has let the link through, once." },
-      { by: "origin", passed: true, text: "The database has used it, in one transaction with its effect." },
+      {
+        by: "origin",
+        passed: true,
+        text: "The database has used it, in one transaction with its effect.",
+      },
     ]);
   }
   if (outcome.by === "edge") countRefusal(outcome.reason);
   const refusal = refusalOf(outcome, action);
   // Here another code, or another moment, can still help.
-  const helps = refusal.status === 422 || refusal.status === 503 || outcome.reason === "not_eligible";
+  const helps =
+    refusal.status === 422 || refusal.status === 503 || outcome.reason === "not_eligible";
   return helps
     ? again(env, action, token, refusal, checksOf(outcome))
     : refusalPage(refusal, outcome.reason, checksOf(outcome));
@@ -100,7 +117,11 @@ function checksOf({ by, reason, stuck, judged }: Outcome): Check[] {
   }
   const edge: Check =
     judged === false
-      ? { by: "edge", passed: undefined, text: "The edge has passed this on, since it cannot judge it." }
+      ? {
+          by: "edge",
+          passed: undefined,
+          text: "The edge has passed this on, since it cannot judge it.",
+        }
       : stuck
         ? {
             by: "edge",
@@ -108,20 +129,35 @@ function checksOf({ by, reason, stuck, judged }: Outcome): Check[] {
             text: "The edge has let the link through, and could not take it back.",
           }
         : { by: "edge", passed: true, text: "The edge has checked the link." };
-  if (reason === "away") return [edge, { by, passed: false, text: "The origin or its database is away." }];
+  if (reason === "away")
+    return [edge, { by, passed: false, text: "The origin or its database is away." }];
   if (reason === "silent") {
-    return [edge, { by, passed: undefined, text: "The origin or its database did not answer in time." }];
+    return [
+      edge,
+      { by, passed: undefined, text: "The origin or its database did not answer in time." },
+    ];
   }
   return [edge, { by, passed: false, text: "The database said no." }];
 }
 
-function again(env: Environment, action: Action, token: string, refusal: Refusal, checks: Check[]): Response {
+function again(
+  env: Environment,
+  action: Action,
+  token: string,
+  refusal: Refusal,
+  checks: Check[],
+): Response {
   const judged = judgeLink(env, token, action);
   if (!judged.ok) return refusalPage(refusalByEdge(judged.reason), judged.reason, checks);
   return formPage(form(env, action, token, judged), checks, refusal);
 }
 
-function form(env: Environment, action: Action, token: string, { version, expiresAt }: Judged): Form {
+function form(
+  env: Environment,
+  action: Action,
+  token: string,
+  { version, expiresAt }: Judged,
+): Form {
   return { action, token, version, expiresAt, publicKeys: settingsOf(env).publicKeys.join(" ") };
 }
 
@@ -140,7 +176,11 @@ function found(action: Action, { version, proven }: Judged): Check[] {
       ];
   checks.push(
     version === 1
-      ? { by: "edge", passed: undefined, text: "A v1 link carries no expiry: only the database knows it." }
+      ? {
+          by: "edge",
+          passed: undefined,
+          text: "A v1 link carries no expiry: only the database knows it.",
+        }
       : { by: "edge", passed: true, text: "It has not expired." },
   );
   if (action === "recover") {
@@ -166,7 +206,8 @@ function onlyToken(parameters: URLSearchParams): string | Response {
     return errorPage(
       400,
       "There is no link here",
-      "The address has no token. Open the link as it stands in the mail; one with a # needs script.",
+      "The address has no token. Open the link as it stands in the mail; one with a # " +
+        "needs script.",
     );
   }
   if (another !== undefined) {

@@ -1,5 +1,5 @@
-// The pages that a link leads to. Each works without its scripts: the first takes the token out of the address, before
-// anything else is loaded, the second checks it once more.
+// The pages that a link leads to. Each works without its scripts: the first takes the token out of
+// the address, before anything else is loaded, the second checks it once more.
 
 import type { Action } from "./actions.ts";
 import { type Html, html } from "./html.ts";
@@ -10,7 +10,9 @@ const TYPE = { "Content-Type": "text/html; charset=utf-8" };
 const WORDS = {
   activate: {
     title: "Activate your account",
-    lead: "Press the button, and the account is active. Nothing has happened yet: opening a link changes nothing.",
+    lead:
+      "Press the button, and the account is active. Nothing has happened yet: opening a link " +
+      "changes nothing.",
     button: "Activate my account",
     done: "Your account is active",
   },
@@ -22,7 +24,9 @@ const WORDS = {
   },
   invite: {
     title: "Join the team",
-    lead: "Press the button, and you are in the team. Nothing has happened yet: opening a link changes nothing.",
+    lead:
+      "Press the button, and you are in the team. Nothing has happened yet: opening a link " +
+      "changes nothing.",
     button: "Join the team",
     done: "You have joined the team",
   },

@@ -113,25 +113,55 @@ async fn a_subject_that_a_predicate_fails_for_keeps_nobody_else_waiting() -> Res
 async fn calls_for_one_token_do_not_read_whole_tables_also_after_plans_for_empty_ones() -> Result<()>
 {
     let (_database, client) = product().await?;
-    let calls =
-        ["cancel(#)", "cancel_subject('#')", "recheck('#')", "lift_suppression('#@example.test')"];
+    let calls = [
+        "cancel(#)",
+        "cancel_subject('#')",
+        "recheck('#')",
+        "lift_suppression('#@example.test')",
+        "retry(ARRAY[#]::bigint[])",
+        "redeem(sha256(int8send(#)), 'invite')",
+        "browser_code(substring(sha256(int8send(#)) FOR 16))",
+        "history(#)",
+    ];
     let call =
         |call: &str, id: i64| format!("SELECT mailroom.{}", call.replace('#', &id.to_string()));
+    // So that they are known to be empty.
+    client.batch_execute("VACUUM").await?;
     for name in calls.iter().cycle().take(8 * calls.len()) {
         client.batch_execute(&call(name, 70_000)).await?;
+        // Of one that there is, too, so that everything is planned.
+        client
+            .batch_execute("SELECT mailroom.cancel(mailroom.enqueue('invite', 'ada@example.test'))")
+            .await?;
     }
     client
         .batch_execute(
             "INSERT INTO mailroom.issued_tokens
                 (id, action, subject_id, recipient_email, consumed_id, created_at, expires_at)
             SELECT id, 4, id::text, id || '@example.test', sha256(int8send(id)), 0, 9999999999
-            FROM generate_series(1::bigint, 100000) AS id;
+            FROM generate_series(1001::bigint, 100000) AS id;
             INSERT INTO mailroom.queue (token, due_at, priority, secret, deferrals)
             SELECT id, now(), 1, sha256(int8send(id)), 1
-                FROM generate_series(1::bigint, 100000) AS id;
+            FROM generate_series(1001::bigint, 100000) AS id;
             INSERT INTO mailroom.suppressions
             SELECT id || '@example.test', 'manual', NULL, NULL, now()
-                FROM generate_series(1, 100000) AS id",
+            FROM generate_series(1001, 100000) AS id;
+            INSERT INTO mailroom.dead_letters
+                (token, died_at, expires_at, attempts, failures, priority, secret, reason)
+            SELECT id, now(), 9999999999, 1, 1, 1, sha256(int8send(id)), 'no such user'
+            FROM generate_series(100001::bigint, 200000) AS id;
+            INSERT INTO mailroom.payloads
+            SELECT id, '{}' FROM generate_series(1001::bigint, 100000) AS id;
+            INSERT INTO mailroom.code_attempts
+            SELECT id, 1, 1, false FROM generate_series(1001, 100000) AS id;
+            INSERT INTO mailroom.code_failures
+            SELECT id::text, 1, 0, false FROM generate_series(1001, 100000) AS id;
+            INSERT INTO mailroom.browser_codes
+            SELECT substring(sha256(int8send(id)) FOR 16), '12345', 0, 9999999999
+            FROM generate_series(1001::bigint, 100000) AS id
+            ON CONFLICT DO NOTHING;
+            INSERT INTO mailroom.delivery_log (tokens, happened_at, attempt, outcome)
+            SELECT ARRAY[id], now(), 1, 'sent' FROM generate_series(1001::bigint, 100000) AS id",
         )
         .await?;
     for name in calls {

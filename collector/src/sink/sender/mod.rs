@@ -91,13 +91,13 @@ impl Sender {
         }
     }
 
-    /// Gives up what the sender may have read; the rest, behind the byte `read`, comes back unsent.
-    /// Returns how many it gave up.
-    fn give_up(&mut self, read: u64, nack: &Nack, now: Instant) -> usize {
+    /// Gives up what the sender may have read, a trial with `of_trial`; the rest, behind the byte
+    /// `read`, comes back unsent. Returns how many it gave up.
+    fn give_up(&mut self, read: u64, nack: &Nack, of_trial: &Nack, now: Instant) -> usize {
         self.unsent.extend(self.pending.take_unread(|bytes| bytes.start >= read));
         self.cancel_unsent();
         let before = self.acks.len();
-        self.acks.extend(self.pending.give_up_all(now, nack));
+        self.acks.extend(self.pending.give_up_all(now, nack, of_trial));
         self.acks.len() - before
     }
 
@@ -117,7 +117,7 @@ impl Sender {
             && let Some((Line { batch, ids, bytes, .. }, sent_at)) = self.waiting.pop_front()
         {
             let bytes = running.process.begin(bytes);
-            self.pending.begin(batch, ids, (sent_at, now), bytes);
+            self.pending.begin(batch, ids, (sent_at, now), bytes, !running.has_answered);
         }
     }
 }
@@ -182,7 +182,8 @@ impl Sink for Sender {
     }
 
     fn occupied(&self) -> usize {
-        self.in_flight() - self.pending.slow(Instant::now())
+        let has_answered = self.running.as_ref().is_some_and(|running| running.has_answered);
+        self.in_flight() - self.pending.slow(Instant::now(), has_answered)
     }
 
     fn spares_doubtful(&self) -> bool {
@@ -231,7 +232,7 @@ impl Sink for Sender {
             running.process.signal(Signal::KILL);
             running.process.read_by_sender()
         });
-        self.give_up(read, &Nack::Unanswered, Instant::now());
+        self.give_up(read, &Nack::Unanswered, &Nack::Unanswered, Instant::now());
     }
 
     fn is_closed(&self) -> bool {

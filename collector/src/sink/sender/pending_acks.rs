@@ -21,6 +21,10 @@ const LONGEST_WORK: Duration = Duration::from_secs(11 * 60);
 /// A batch with signs of work that takes longer than this is slow: it keeps no place from others.
 const SLOW: Duration = Duration::from_secs(30);
 
+/// The same of a sender that has answered nothing yet: it reads and works, and may just have got
+/// the one recipient whose server is slow, so another token shows whether it sends.
+const SLOW_ON_TRIAL: Duration = Duration::from_secs(1);
+
 /// The most slow batches: what a sender can hold beyond what is claimed for its pace.
 const MOST_SLOW: usize = 32;
 
@@ -61,6 +65,9 @@ struct PendingBatch {
     receipts: BTreeMap<i64, Receipt>,
     /// Where its line is among all bytes written to this sender.
     bytes: Range<u64>,
+    /// Whether the sender had answered nothing when its line was begun. If it ends, this batch may
+    /// be why.
+    is_trial: bool,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -90,6 +97,7 @@ impl PendingAcks {
         ids: Vec<i64>,
         (sent_at, begun_at): (Instant, Instant),
         bytes: Range<u64>,
+        is_trial: bool,
     ) {
         let verdicts = ids.into_iter().map(|id| (id, None)).collect();
         self.batches.push(PendingBatch {
@@ -102,6 +110,7 @@ impl PendingAcks {
             worked_at: None,
             receipts: BTreeMap::new(),
             bytes,
+            is_trial,
         });
     }
 
@@ -156,9 +165,10 @@ impl PendingAcks {
     }
 
     /// How many batches take long although the sender works on them.
-    pub(super) fn slow(&self, now: Instant) -> usize {
+    pub(super) fn slow(&self, now: Instant, has_answered: bool) -> usize {
+        let limit = if has_answered { SLOW } else { SLOW_ON_TRIAL };
         let is_slow = |pending: &&PendingBatch| {
-            pending.worked_at.is_some() && pending.advanced_at + SLOW <= now
+            pending.worked_at.is_some() && pending.advanced_at + limit <= now
         };
         self.batches.iter().filter(is_slow).count().min(MOST_SLOW)
     }
@@ -173,10 +183,15 @@ impl PendingAcks {
         forgotten.into_iter().map(|pending| pending.ack(now, nack)).collect()
     }
 
-    /// Removes all batches, with `nack` for their tokens without a verdict.
-    pub(super) fn give_up_all(&mut self, now: Instant, nack: &Nack) -> Vec<Ack> {
+    /// Removes all batches, with `nack` for their tokens without a verdict; of those that were a
+    /// trial with `of_trial`.
+    pub(super) fn give_up_all(&mut self, now: Instant, nack: &Nack, of_trial: &Nack) -> Vec<Ack> {
         let all = self.remove(GIVEN_UP, |_| true);
-        all.into_iter().map(|pending| pending.ack(now, nack)).collect()
+        let ack = |pending: PendingBatch| {
+            let nack = if pending.is_trial { of_trial } else { nack };
+            pending.ack(now, nack)
+        };
+        all.into_iter().map(ack).collect()
     }
 
     /// Removes the batches whose line the sender has not read and never will, by where that is
@@ -190,10 +205,6 @@ impl PendingAcks {
 
     pub(super) fn drop_lost(&mut self, batches: &[BatchId]) {
         self.remove(LOST, |pending| batches.contains(&pending.batch));
-    }
-
-    pub(super) fn is_single_token(&self) -> bool {
-        matches!(&self.batches[..], [PendingBatch { verdicts, .. }] if verdicts.len() == 1)
     }
 
     fn remove(
@@ -309,6 +320,7 @@ mod tests {
                 vec![first + 2, first, first + 1],
                 (start, start),
                 end - 100..end,
+                false,
             );
         }
         pending
@@ -368,7 +380,7 @@ mod tests {
         // Time without a pending batch does not count.
         (1..=3).for_each(|batch| _ = pending.apply(&all(batch), start + seconds(45)).unwrap());
         let later = start + seconds(1_000);
-        pending.begin(BatchId::from(4), vec![40], (later, later), 300..400);
+        pending.begin(BatchId::from(4), vec![40], (later, later), 300..400, false);
         assert_eq!(pending.silent_at(), Some(later + TIMEOUT));
     }
 
@@ -383,17 +395,17 @@ mod tests {
         pending.work(&[BatchId::from(9)], at(20));
         assert_eq!(pending.silent_at(), Some(at(30)));
         pending.work(&[first], at(20));
-        assert_eq!(
-            (pending.silent_at(), pending.slow(at(29)), pending.slow(at(30))),
-            (Some(at(50)), 0, 1)
-        );
+        assert_eq!(pending.silent_at(), Some(at(50)));
+        assert_eq!([29, 30].map(|seconds| pending.slow(at(seconds), true)), [0, 1]);
+        // Another token shows whether a new sender sends.
+        assert_eq!([0, 1].map(|seconds| pending.slow(at(seconds), false)), [0, 1]);
         pending.work(&[first], at(659));
         assert_eq!(pending.silent_at(), Some(at(689)));
         pending.work(&[first], at(1_000));
         assert_eq!(pending.silent_at(), Some(at(660 + 30)));
         // A verdict of its own begins a new time, and another batch has a time of its own.
         pending.apply(&answer(1, r#","ok":[10]"#), at(1_000)).unwrap();
-        assert_eq!((pending.silent_at(), pending.slow(at(1_029))), (Some(at(1_030)), 0));
+        assert_eq!((pending.silent_at(), pending.slow(at(1_029), true)), (Some(at(1_030)), 0));
         pending.work(&[first, second], at(1_010));
         assert_eq!(pending.silent_at(), Some(at(1_040)));
         // Batches before the one that is settled are forgotten unless there are signs of work on

@@ -176,18 +176,15 @@ impl Sender {
         let is_hung = running.ending.as_ref().is_some_and(|ending| ending.is_hung);
         let cause = running.ending.and_then(|ending| ending.cause);
         let cause = cause.unwrap_or_else(|| format!("has ended ({status})"));
-        let was_on_trial = !running.has_answered && self.closing.is_none();
-        // A hang is a failed attempt of the tokens; otherwise the sender would get them again and
-        // again.
-        let nack = if is_hung || (was_on_trial && self.pending.is_single_token()) {
-            Nack::Failed { reason: format!("the sender {cause}") }
-        } else {
-            Nack::Unanswered
-        };
+        // A hang is a failed attempt of the tokens, and an end one of those of the trial; otherwise
+        // the sender would get them again and again.
+        let failed = Nack::Failed { reason: format!("the sender {cause}") };
+        let nack = if is_hung { failed.clone() } else { Nack::Unanswered };
+        let of_trial = if self.closing.is_none() { failed } else { nack.clone() };
         if running.has_answered && !is_hung && now.duration_since(running.started_at) >= SOUND {
             self.start_pauses.reset();
         }
-        let cause = match self.give_up(running.process.read_by_sender(), &nack, now) {
+        let cause = match self.give_up(running.process.read_by_sender(), &nack, &of_trial, now) {
             0 => cause,
             count => {
                 let batches = Counted(count, "batch, which goes", "batches, which go");

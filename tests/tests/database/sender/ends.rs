@@ -95,6 +95,42 @@ async fn unanswered_tokens_of_a_killed_sender_go_out_again_with_a_higher_attempt
 }
 
 #[tokio::test]
+async fn a_token_that_takes_long_keeps_no_others_from_a_new_sender_and_is_to_blame_if_that_ends()
+-> Result<()> {
+    let database = Database::migrated()?;
+    let client = database.connect().await?;
+    register(&client, 1..=4).await?;
+    let mut sender = TestSender::new()?;
+    let collector = Collector::start(&mut command(&database, &sender)?)?;
+    let slow = sender.next_batch()?;
+    let working = format!("{{\"working\":[\"{}\"]}}", slow.name);
+    for _ in 0..600 {
+        if sender.unseen()? > 0 {
+            break;
+        }
+        sender.write_line(&working)?;
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    let next = sender.pass_the_trial()?;
+    let rest = sender.next_batch()?;
+    assert_eq!([slow.ids(), next.ids(), rest.ids()], [vec![1], vec![2], vec![3, 4]]);
+    sender.signal(Signal::KILL)?;
+    let mut again = sender.pass_the_trial()?.ids();
+    while again.len() < 3 {
+        let batch = sender.next_batch()?;
+        sender.answer(&batch, "\"ok\":\"all\"")?;
+        again.extend(batch.ids());
+    }
+    wait_for_state(&client, &[1, 2, 3, 4], "sent").await?;
+    let first =
+        "SELECT outcome::text FROM mailroom.delivery_attempts WHERE attempt = 1 ORDER BY token";
+    let first: Vec<String> = client.query(first, &[]).await?.iter().map(|row| row.get(0)).collect();
+    assert_eq!(first, ["error", "sent", "unanswered", "unanswered"]);
+    collector.stop()?;
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_frozen_sender_is_ended_after_its_timeout_and_another_one_sends() -> Result<()> {
     let database = Database::migrated()?;
     let client = database.connect().await?;

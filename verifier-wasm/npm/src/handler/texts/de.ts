@@ -10,7 +10,7 @@ export const de: Texts = {
     },
     recover: {
       title: "Konto wiederherstellen",
-      text: "Geben Sie die {digits} Ziffern Ihres Codes ein.",
+      text: "Geben Sie die {digits} Ziffern des Codes aus der E-Mail ein.",
       button: "Mein Konto wiederherstellen",
       done: "Ihr Konto ist wiederhergestellt",
     },

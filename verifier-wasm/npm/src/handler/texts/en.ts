@@ -10,7 +10,7 @@ export const en: Texts = {
     },
     recover: {
       title: "Recover your account",
-      text: "Type the {digits} digits of your code.",
+      text: "Type the {digits} digits of the code in the mail.",
       button: "Recover my account",
       done: "Your account is recovered",
     },
@@ -22,7 +22,7 @@ export const en: Texts = {
     },
   },
   code: "Code ({digits} digits)",
-  browserCode: "Digits that the other browser shows ({digits})",
+  browserCode: "The {digits} digits that the other browser shows",
   elsewhere:
     "You asked for this link in another browser. Type the {digits} digits that you see there.",
   elsewhereWithCode:

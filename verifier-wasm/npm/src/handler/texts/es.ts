@@ -10,7 +10,7 @@ export const es: Texts = {
     },
     recover: {
       title: "Recuperar su cuenta",
-      text: "Escriba los {digits} dígitos de su código.",
+      text: "Escriba los {digits} dígitos del código que está en el correo.",
       button: "Recuperar mi cuenta",
       done: "Su cuenta está recuperada",
     },

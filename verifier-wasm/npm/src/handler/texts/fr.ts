@@ -12,7 +12,7 @@ export const fr: Texts = {
     },
     recover: {
       title: "Récupérer votre compte",
-      text: "Saisissez les {digits} chiffres de votre code.",
+      text: "Saisissez les {digits} chiffres du code qui est dans l’e-mail.",
       button: "Récupérer mon compte",
       done: "Votre compte est récupéré",
     },

@@ -12,7 +12,7 @@ export const it: Texts = {
     },
     recover: {
       title: "Recupera il tuo account",
-      text: "Scrivi le {digits} cifre del tuo codice.",
+      text: "Scrivi le {digits} cifre del codice che è nell’e-mail.",
       button: "Recupera il mio account",
       done: "Il tuo account è stato recuperato",
     },

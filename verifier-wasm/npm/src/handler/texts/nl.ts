@@ -12,7 +12,7 @@ export const nl: Texts = {
     },
     recover: {
       title: "Uw account herstellen",
-      text: "Typ de {digits} cijfers van uw code.",
+      text: "Typ de {digits} cijfers van de code in de mail.",
       button: "Mijn account herstellen",
       done: "Uw account is hersteld",
     },

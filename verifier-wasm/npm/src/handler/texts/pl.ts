@@ -10,7 +10,7 @@ export const pl: Texts = {
     },
     recover: {
       title: "Odzyskaj swoje konto",
-      text: "Wpisz swój kod (liczba cyfr: {digits}).",
+      text: "Wpisz kod z wiadomości e-mail (liczba cyfr: {digits}).",
       button: "Odzyskaj moje konto",
       done: "Twoje konto zostało odzyskane",
     },

@@ -10,7 +10,7 @@ export const pt: Texts = {
     },
     recover: {
       title: "Recuperar a sua conta",
-      text: "Escreva os {digits} dígitos do seu código.",
+      text: "Escreva os {digits} dígitos do código que está no e-mail.",
       button: "Recuperar a minha conta",
       done: "A sua conta foi recuperada",
     },

@@ -49,8 +49,8 @@ BEGIN
 END;
 $$;
 
--- Made anew, because rights that were revoked and granted again are recorded otherwise than those
--- never touched.
+-- Made anew, because rights that were revoked and granted again are recorded otherwise
+-- than those never touched.
 DROP TRIGGER after_account_insert ON accounts;
 DROP FUNCTION trg_after_account_insert();
 

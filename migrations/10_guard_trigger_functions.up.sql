@@ -99,8 +99,7 @@ $$;
 REVOKE ALL ON FUNCTION trg_after_account_insert() FROM PUBLIC;
 
 COMMENT ON FUNCTION trg_after_account_insert() IS
-    'Gives a provisioned account its activation token, in the same transaction and with the '
-    'rights of this function''s'
-    ' owner.';
+    'Gives a provisioned account its activation token, in the same transaction and with the rights '
+    'of this function''s owner.';
 
 COMMIT;

@@ -31,12 +31,10 @@ CREATE TYPE mailroom.outcome AS ENUM ('sent', 'error', 'unanswered', 'lapsed', '
 
 COMMENT ON TYPE mailroom.outcome IS
     'How a delivery attempt ended: sent; error (refused for now); unanswered (no verdict, or the '
-    'sender was unavailable); lapsed (the lease'
-    ' ended); in_doubt (nobody knows whether the provider accepted it); dead (refused for ever, '
-    'too many failures or doubts, or no line can'
-    ' carry it). Or why there was none: expired; cancelled (used, cancelled or deleted before); '
-    'dead (its address is suppressed, or it'
-    ' expired and may have been delivered).';
+    'sender was unavailable); lapsed (the lease ended); in_doubt (nobody knows whether the '
+    'provider accepted it); dead (refused for ever, too many failures or doubts, or no line can '
+    'carry it). Or why there was none: expired; cancelled (used, cancelled or deleted before); '
+    'dead (its address is suppressed, or it expired and may have been delivered).';
 
 CREATE TABLE mailroom.actions (
     number smallint NOT NULL,
@@ -82,10 +80,9 @@ COMMENT ON COLUMN mailroom.actions.proves_address IS
     'when the address changes.';
 COMMENT ON COLUMN mailroom.actions.eligibility IS
     'Who may get and use its mails: a SECURITY DEFINER function of (subject_ids text[], '
-    'is_redemption boolean) that returns rows'
-    ' (subject_id text, email text, name text) for those who may, with what they are called now. '
-    'For a redemption it locks them.'
-    ' Null: everybody may. Its name, since pg_upgrade refuses columns with its oid.';
+    'is_redemption boolean) that returns rows (subject_id text, email text, name text) for those '
+    'who may, with what they are called now. For a redemption it locks them. Null: everybody may. '
+    'Its name, since pg_upgrade refuses columns with its oid.';
 COMMENT ON COLUMN mailroom.actions.is_retired IS
     'Whether no more tokens of it are made; those that exist stay good.';
 COMMENT ON CONSTRAINT actions_name_key ON mailroom.actions IS 'Serves enqueue() and redeem().';
@@ -135,14 +132,14 @@ COMMENT ON COLUMN mailroom.issued_tokens.action IS
 COMMENT ON COLUMN mailroom.issued_tokens.subject_id IS
     'Whose it is in the application''s own table, as text; null if nobody''s.';
 COMMENT ON COLUMN mailroom.issued_tokens.recipient_email IS
-    'Address that the mail goes to, as it was when the token was made. Null only where the '
-    'account was made after its token.';
+    'Address that the mail goes to, as it was when the token was made. Null only where the account '
+    'was made after its token.';
 COMMENT ON COLUMN mailroom.issued_tokens.recipient_name IS 'What the mail calls the recipient.';
 COMMENT ON COLUMN mailroom.issued_tokens.language IS
     'Language of the mail, as in BCP 47; null for the sender''s own choice.';
 COMMENT ON COLUMN mailroom.issued_tokens.consumed_id IS
-    'The first 16 bytes of SHA-256("mailroom/consumed", a zero byte, secret); tells nothing about '
-    'the secret.';
+    'The first 16 bytes of SHA-256("mailroom/consumed", a zero byte, secret); '
+    'tells nothing about the secret.';
 COMMENT ON COLUMN mailroom.issued_tokens.code_hash IS
     'SHA-256("mailroom/code", a zero byte, secret, code), which nobody can try without the link; '
     'null where there is no code.';
@@ -170,8 +167,8 @@ CREATE TABLE mailroom.payloads (
 );
 
 COMMENT ON TABLE mailroom.payloads IS
-    'What the application says for the mail''s template, until the mail is sent or has become '
-    'void.';
+    'What the application says for the mail''s template, '
+    'until the mail is sent or has become void.';
 COMMENT ON COLUMN mailroom.payloads.token IS 'As in queue.';
 COMMENT ON COLUMN mailroom.payloads.payload IS 'JSON, as payload_fault() allows it.';
 
@@ -213,16 +210,16 @@ CREATE TABLE mailroom.code_attempts (
 );
 
 COMMENT ON TABLE mailroom.code_attempts IS
-    'Tries of the codes of tokens, right and wrong ones; rows are never changed, and go with '
-    'their token.';
+    'Tries of the codes of tokens, right and wrong ones; rows are never changed, '
+    'and go with their token.';
 COMMENT ON COLUMN mailroom.code_attempts.token IS 'Token whose code was tried.';
 COMMENT ON COLUMN mailroom.code_attempts.ordinal IS
     '1 for the first try of a token''s code; at most 5.';
 COMMENT ON COLUMN mailroom.code_attempts.attempted_at IS 'Seconds since the Unix epoch.';
 COMMENT ON COLUMN mailroom.code_attempts.is_other_browser IS
     'Whether it came from a browser that the link is not bound to. Such tries have numbers of '
-    'their own, so that whoever has only the link'
-    ' takes none of those away that the bound browser has.';
+    'their own, so that whoever has only the link takes none of those away '
+    'that the bound browser has.';
 COMMENT ON CONSTRAINT code_attempts_pkey ON mailroom.code_attempts IS
     'Serves redeeming: how often the code of a token was tried; no two tries have the same number.';
 
@@ -239,19 +236,18 @@ CREATE INDEX code_failures_rests_until_idx ON mailroom.code_failures (rests_unti
 
 COMMENT ON TABLE mailroom.code_failures IS
     'How many wrong codes were entered in a row for a subject, over all of its tokens (NIST SP '
-    '800-63B allows a hundred). A right'
-    ' code deletes the row; deleting tokens does not.';
+    '800-63B allows a hundred). A right code deletes the row; deleting tokens does not.';
 COMMENT ON COLUMN mailroom.code_failures.subject IS
     'Subject id; the address where a token has none.';
 COMMENT ON COLUMN mailroom.code_failures.failures IS 'Wrong codes since the last right one.';
 COMMENT ON COLUMN mailroom.code_failures.rests_until IS
     'Until then redeem() accepts no code for the subject and request() makes no token for it, of '
-    'any action; in seconds since the Unix epoch. Before the hundredth wrong code the time of the '
-    'last one.';
+    'any action; in seconds since the Unix epoch. '
+    'Before the hundredth wrong code the time of the last one.';
 COMMENT ON INDEX mailroom.code_failures_rests_until_idx IS 'Serves pruning.';
 COMMENT ON COLUMN mailroom.code_failures.is_other_browser IS
-    'As in code_attempts: wrong codes entered in other browsers block only codes entered in other '
-    'browsers.';
+    'As in code_attempts: wrong codes entered in other browsers block only codes entered '
+    'in other browsers.';
 
 CREATE TABLE mailroom.browser_codes (
     binding bytea NOT NULL,
@@ -268,8 +264,7 @@ CREATE INDEX browser_codes_expires_at_idx ON mailroom.browser_codes (expires_at)
 
 COMMENT ON TABLE mailroom.browser_codes IS
     'Digits that a browser shows, for using the links that are bound to it in another one. They '
-    'are in no mail and in no token, and'
-    ' worth nothing without the link.';
+    'are in no mail and in no token, and worth nothing without the link.';
 COMMENT ON COLUMN mailroom.browser_codes.binding IS
     'The browser, as in issued_tokens; it need not have a token.';
 COMMENT ON COLUMN mailroom.browser_codes.code IS 'Five digits.';
@@ -312,24 +307,21 @@ COMMENT ON TABLE mailroom.queue IS
     'deleted when it is claimed.';
 COMMENT ON COLUMN mailroom.queue.token IS
     'The token. Not a foreign key, whose check would lock the token''s row; a row whose token is '
-    'gone is cancelled when it is'
-    ' claimed.';
+    'gone is cancelled when it is claimed.';
 COMMENT ON COLUMN mailroom.queue.due_at IS
-    'When it may be claimed: at once for a new token, later after a refusal. The oldest goes '
-    'first.';
+    'When it may be claimed: at once for a new token, later after a refusal. '
+    'The oldest goes first.';
 COMMENT ON COLUMN mailroom.queue.put_off_at IS
     'When it was put off until due_at: by a refusal, an outage, a subject who is not eligible, or '
-    'a time that was asked for.'
-    ' Null for all others, which nothing but a clock that was set back keeps waiting.';
+    'a time that was asked for. Null for all others, '
+    'which nothing but a clock that was set back keeps waiting.';
 COMMENT ON COLUMN mailroom.queue.attempts IS 'How often it has been handed over.';
 COMMENT ON COLUMN mailroom.queue.failures IS
     'How many of these count towards the most that there may be: those that ended or silenced the '
-    'sender, and refusals where'
-    ' they are bounded.';
+    'sender, and refusals where they are bounded.';
 COMMENT ON COLUMN mailroom.queue.deferrals IS
     'How often in a row it was put off because its subject was not eligible, or its action cannot '
-    'be signed. It is deferred while'
-    ' this is not 0.';
+    'be signed. It is deferred while this is not 0.';
 COMMENT ON COLUMN mailroom.queue.priority IS 'As in actions.';
 COMMENT ON COLUMN mailroom.queue.secret IS
     '32 random bytes, which the signed link carries; whoever knows them has the token.';
@@ -337,22 +329,19 @@ COMMENT ON COLUMN mailroom.queue.code IS
     'Digits that the mail shows and the person types; null for none.';
 COMMENT ON COLUMN mailroom.queue.waits_since IS
     'When it fell due first, if it came back since without a refusal of its own, because the '
-    'sender was unavailable or failed, or if it'
-    ' is in doubt. Null: due_at.';
+    'sender was unavailable or failed, or if it is in doubt. Null: due_at.';
 COMMENT ON COLUMN mailroom.queue.doubts IS
     'How many attempts ended in doubt: nobody knows whether the provider accepted the mail. While '
-    'this is not 0, it may have been'
-    ' delivered, and is never ended as expired.';
+    'this is not 0, it may have been delivered, and is never ended as expired.';
 COMMENT ON CONSTRAINT queue_pkey ON mailroom.queue IS
     'Serves coming back: a token waits once, however often it is put back.';
 COMMENT ON INDEX mailroom.queue_priority_due_at_idx IS
-    'Serves claiming: the oldest of each priority, from the time on before which nothing waits '
-    'any more. What is due later'
-    ' lies behind, where no claim gets.';
+    'Serves claiming: the oldest of each priority, from the time on before which nothing waits any '
+    'more. What is due later lies behind, where no claim gets.';
 
 -- Its arrays have as many elements as there are tokens. A constraint that says so would be read and
--- compiled by every claim, which takes a tenth of a small one; claim() makes them by one
--- aggregation.
+-- compiled by every claim, which takes a tenth of a small one;
+-- claim() makes them by one aggregation.
 CREATE TABLE mailroom.leases (
     batch uuid NOT NULL,
     holder bigint NOT NULL,
@@ -384,8 +373,7 @@ CREATE INDEX leases_ends_at_idx ON mailroom.leases (ends_at);
 
 COMMENT ON TABLE mailroom.leases IS
     'Batches that were claimed and of which nothing is known yet. Whoever settles one deletes its '
-    'row, and nobody can settle a'
-    ' batch whose row is gone.';
+    'row, and nobody can settle a batch whose row is gone.';
 COMMENT ON COLUMN mailroom.leases.batch IS
     'The batch''s name, chosen at random by the collector before it claims.';
 COMMENT ON COLUMN mailroom.leases.holder IS 'The collector, as in collectors.';
@@ -395,8 +383,7 @@ COMMENT ON COLUMN mailroom.leases.ends_at IS
     'When anybody may take it over. Put off as long as the collector lives.';
 COMMENT ON COLUMN mailroom.leases.due_at IS
     'When the one of its tokens fell due that has waited longest. Tokens that come back unsent '
-    'come back to this place in the'
-    ' queue, not to its end.';
+    'come back to this place in the queue, not to its end.';
 COMMENT ON COLUMN mailroom.leases.tokens IS 'The tokens, in the order of the line.';
 COMMENT ON COLUMN mailroom.leases.attempts IS
     'Of each token, the number of this delivery attempt, from 1.';
@@ -432,8 +419,8 @@ CREATE INDEX dead_letters_expires_at_idx ON mailroom.dead_letters (expires_at)
     WHERE secret IS NOT NULL;
 
 COMMENT ON TABLE mailroom.dead_letters IS
-    'Tokens that were given up. Putting one back deletes its row, so that it goes out once '
-    'however many do.';
+    'Tokens that were given up. Putting one back deletes its row, '
+    'so that it goes out once however many do.';
 COMMENT ON COLUMN mailroom.dead_letters.token IS 'As in queue.';
 COMMENT ON COLUMN mailroom.dead_letters.died_at IS 'When it was given up.';
 COMMENT ON COLUMN mailroom.dead_letters.expires_at IS
@@ -445,8 +432,8 @@ COMMENT ON COLUMN mailroom.dead_letters.secret IS
     'As in queue; null once the token has expired, or was used or cancelled.';
 COMMENT ON COLUMN mailroom.dead_letters.code IS 'As in queue; null with the secret.';
 COMMENT ON COLUMN mailroom.dead_letters.reason IS
-    'What the sender said last, why the row could not be written on a line, or why its address is '
-    'suppressed.';
+    'What the sender said last, why the row could not be written on a line, '
+    'or why its address is suppressed.';
 COMMENT ON COLUMN mailroom.dead_letters.is_suppressed IS
     'Whether it was given up because its address is suppressed: an expected end, of which no '
     'operator is alarmed.';
@@ -475,8 +462,8 @@ CREATE TABLE mailroom.delivery_log (
     autovacuum_analyze_scale_factor = 0.1
 );
 
--- Rows have no key, and pruning deletes some: a publication of all tables would make that fail
--- otherwise.
+-- Rows have no key, and pruning deletes some: a publication of all tables would make
+-- that fail otherwise.
 ALTER TABLE mailroom.delivery_log REPLICA IDENTITY FULL;
 
 CREATE INDEX delivery_log_tokens_idx ON mailroom.delivery_log ((tokens[1] / 256));
@@ -491,14 +478,13 @@ CREATE INDEX delivery_log_in_doubt_idx ON mailroom.delivery_log (happened_at)
 
 COMMENT ON TABLE mailroom.delivery_log IS
     'What became of delivery attempts: rows are appended and pruned, never changed. Tokens of a '
-    'batch that were sent at the same attempt share'
-    ' a row if their ids divided by 256 are the same; the view delivery_attempts has one row a '
-    'token.';
+    'batch that were sent at the same attempt share a row if their ids divided by 256 are the '
+    'same; the view delivery_attempts has one row a token.';
 COMMENT ON COLUMN mailroom.delivery_log.tokens IS 'The tokens, which may have been deleted since.';
 COMMENT ON COLUMN mailroom.delivery_log.happened_at IS 'When that was known.';
 COMMENT ON COLUMN mailroom.delivery_log.holder IS
-    'The collector that had the batch or, where there was none, that came to the token; null '
-    'where the application ended it.';
+    'The collector that had the batch or, where there was none, that came to the token; null where '
+    'the application ended it.';
 COMMENT ON COLUMN mailroom.delivery_log.batch IS
     'The batch; null for a token that was not handed over.';
 COMMENT ON COLUMN mailroom.delivery_log.attempt IS
@@ -575,8 +561,8 @@ CREATE TABLE mailroom.suppressions (
 );
 
 COMMENT ON TABLE mailroom.suppressions IS
-    'Addresses that get no mails, until somebody lifts it. A token for one is given up when it is '
-    'claimed.';
+    'Addresses that get no mails, until somebody lifts it. '
+    'A token for one is given up when it is claimed.';
 COMMENT ON COLUMN mailroom.suppressions.address IS 'As normal_address() has it.';
 COMMENT ON COLUMN mailroom.suppressions.reason IS
     'bounce: a provider or mail server says that it cannot be reached for good; complaint: a mail '
@@ -610,9 +596,8 @@ COMMENT ON COLUMN mailroom.collectors.seen_at IS
     'When it said last that it lives, to within half a minute.';
 COMMENT ON COLUMN mailroom.collectors.state IS
     'Of its sender: new (has had nothing to answer), ready, unanswered (has not answered yet what '
-    'it was given), failing (ends or does not'
-    ' start), open (is unavailable) or half_open (is being tried again); or ended, if the '
-    'collector ended in order. Null without a sender.';
+    'it was given), failing (ends or does not start), open (is unavailable) or half_open (is being '
+    'tried again); or ended, if the collector ended in order. Null without a sender.';
 COMMENT ON COLUMN mailroom.collectors.state_since IS
     'Since when; of open, half_open and failing, since the outage began.';
 COMMENT ON COLUMN mailroom.collectors.state_reason IS
@@ -632,8 +617,8 @@ $$;
 REVOKE ALL ON FUNCTION mailroom.cluster_identifier() FROM PUBLIC;
 
 COMMENT ON FUNCTION mailroom.cluster_identifier() IS
-    'What tells this cluster from others, but not from its physical copies; null if its owner may '
-    'not know.';
+    'What tells this cluster from others, but not from its physical copies; '
+    'null if its owner may not know.';
 
 CREATE TABLE mailroom.installation (
     is_only boolean NOT NULL DEFAULT true,
@@ -653,15 +638,15 @@ COMMENT ON TABLE mailroom.installation IS
     'One row: what this installation of Mailroom keeps about itself.';
 COMMENT ON COLUMN mailroom.installation.is_only IS 'True; its key allows no second row.';
 COMMENT ON COLUMN mailroom.installation.log_complete_since IS
-    'From then on every delivery attempt is in delivery_log; what was done before did not exist '
-    'or was pruned.';
+    'From then on every delivery attempt is in delivery_log; '
+    'what was done before did not exist or was pruned.';
 COMMENT ON COLUMN mailroom.installation.system_identifier IS
     'The cluster that the queue is sent from. In a dump that was restored into another one it is '
     'another''s, and nothing is sent.';
 
 COMMENT ON COLUMN mailroom.installation.address_key IS
-    'Key of the hashes of addresses in receipts. Whoever has it can try which addresses they are '
-    'of.';
+    'Key of the hashes of addresses in receipts. '
+    'Whoever has it can try which addresses they are of.';
 
 CREATE TABLE mailroom.rate_lock ();
 

@@ -1,5 +1,5 @@
--- Feature: an application enqueues a mail in its own transaction, for anybody, from any table with
--- any key.
+-- Feature: an application enqueues a mail in its own transaction, for anybody,
+-- from any table with any key.
 --
 -- Functions that others may call run with the rights of their owner, so that nobody needs rights on
 -- the tables. Nothing on a caller's search path can step in for a name in them: it is set to
@@ -17,8 +17,7 @@ RETURN substring(sha256('mailroom/consumed\000'::bytea || secret) FROM 1 FOR 16)
 
 COMMENT ON FUNCTION mailroom.consumed_id(bytea) IS
     'Consumed id of a token: the first 16 bytes of SHA-256("mailroom/consumed", a zero byte, '
-    'secret). Tells nothing about'
-    ' the secret.';
+    'secret). Tells nothing about the secret.';
 
 -- In a database with another encoding than UTF-8 the digits have the same bytes.
 CREATE FUNCTION mailroom.code_hash(secret bytea, code text) RETURNS bytea
@@ -26,8 +25,8 @@ LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
 RETURN sha256('mailroom/code\000'::bytea || secret || decode(replace(code, '\', '\\'), 'escape'));
 
 COMMENT ON FUNCTION mailroom.code_hash(bytea, text) IS
-    'SHA-256("mailroom/code", a zero byte, secret, code). Five digits are found by trying, but '
-    'not without the 32 bytes of the secret.';
+    'SHA-256("mailroom/code", a zero byte, secret, code). Five digits are found by trying, but not '
+    'without the 32 bytes of the secret.';
 
 -- A random UUID has 122 bits of the server's cryptographic generator; two have 244, more than
 -- anybody can try. The hash spreads them over all bytes. A third UUID would cost a registration as
@@ -59,8 +58,8 @@ $$;
 COMMENT ON FUNCTION mailroom.generate_code(integer) IS
     'Decimal digits from a cryptographic generator, uniformly distributed; 5 to 8.';
 
--- Without a search path of its own, which would take as long as all the rest: every name has its
--- schema.
+-- Without a search path of its own, which would take as long as all the rest:
+-- every name has its schema.
 CREATE FUNCTION mailroom.trg_after_queue_insert() RETURNS trigger
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -107,8 +106,8 @@ RETURN EXISTS (
 REVOKE ALL ON FUNCTION mailroom.is_predicate(oid) FROM PUBLIC;
 
 COMMENT ON FUNCTION mailroom.is_predicate(oid) IS
-    'Whether a function can be asked who is eligible: SECURITY DEFINER, of (text[], boolean), '
-    'with rows of three texts.';
+    'Whether a function can be asked who is eligible: SECURITY DEFINER, of (text[], boolean), with '
+    'rows of three texts.';
 
 -- Whoever waits behind its lock waits no longer than a second.
 CREATE FUNCTION mailroom.trg_before_action_change() RETURNS trigger
@@ -182,9 +181,9 @@ BEGIN
             ' (subject_id text, email text, name text)', NEW.name
             USING ERRCODE = 'invalid_parameter_value',
                 HINT = 'CREATE FUNCTION ...(subject_ids text[], is_redemption boolean) RETURNS '
-                    'TABLE (subject_id text, email text, name text)'
-                    ' ... SECURITY DEFINER. It then runs with the rights of its own owner. Name '
-                    'it with its schema and the types of its arguments.';
+                    'TABLE (subject_id text, email text, name text) ... SECURITY DEFINER. It then '
+                    'runs with the rights of its own owner. Name it with its schema and the types '
+                    'of its arguments.';
     END IF;
 
     -- With its schema, wherever that is found.
@@ -197,8 +196,7 @@ REVOKE ALL ON FUNCTION mailroom.trg_before_action_change() FROM PUBLIC;
 
 COMMENT ON FUNCTION mailroom.trg_before_action_change() IS
     'Keeps what links and verifiers know of an action, actions that have tokens, and functions of '
-    'eligibility from running with the'
-    ' rights of Mailroom''s owner.';
+    'eligibility from running with the rights of Mailroom''s owner.';
 
 CREATE TRIGGER before_action_change
     BEFORE INSERT OR UPDATE OR DELETE ON mailroom.actions
@@ -407,11 +405,10 @@ $$;
 COMMENT ON FUNCTION mailroom.enqueue(text, text, text, text, jsonb, text, timestamptz, text,
     bytea) IS
     'Makes a token and queues its mail in the caller''s transaction; answers the token''s id. The '
-    'same idempotency_key with the same'
-    ' arguments answers the id of the first call and sends nothing again, until 30 days after '
-    'that token''s expiry. deliver_at is at'
-    ' most a year away, and the lifetime begins there. binding names the browser that the link is '
-    'for, as in issued_tokens.';
+    'same idempotency_key with the same arguments answers the id of the first call and sends '
+    'nothing again, until 30 days after that token''s expiry. deliver_at is at most a year away, '
+    'and the lifetime begins there. binding names the browser that the link is for, '
+    'as in issued_tokens.';
 
 -- Alike for every browser, whether it has a token or not, so that nobody learns by it who exists.
 CREATE FUNCTION mailroom.browser_code(binding bytea) RETURNS text
@@ -443,9 +440,8 @@ $$;
 
 COMMENT ON FUNCTION mailroom.browser_code(bytea) IS
     'Digits for that browser to show, and for no mail: whoever enters them may use the links that '
-    'are bound to it in another browser, for'
-    ' actions without a code. The same for a day from the last call, or until five codes were '
-    'entered: then others.';
+    'are bound to it in another browser, for actions without a code. The same for a day from the '
+    'last call, or until five codes were entered: then others.';
 
 -- In a database with another encoding than UTF-8 a text may have no UTF-8 form; the row is sent as
 -- a byte that is none, which no line takes, so that the token is given up and the others of its
@@ -667,23 +663,11 @@ LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     stable constant int4multirange :=
-        '{[183,184),[192,304),[305,306),[308,319),[321,329),[330,383),[417,418),[432,433),'
-        '[461,497),[501,502),[504,544),[545,564),[592,672),[768,832),[891,894),[902,903),'
-        '[904,975),[1024,1216),[1217,1367),[1369,1415),[1416,1419),[1421,1525),[1542,1564),'
-        '[1565,1653),[1657,1757),[1758,1792),[1872,1920),[2208,2274),[2275,2392),[2400,2520),'
-        '[2528,2611),[2613,2614),[2616,2642),[2652,2653),[2662,2904),[2911,3635),[3636,3763),'
-        '[3764,3802),[3806,3852),[3853,3907),[3908,3917),[3918,3922),[3923,3927),[3928,3932),'
-        '[3933,3945),[3946,3955),[3956,3957),[3962,3969),[3970,3987),[3988,3997),[3998,4002),'
-        '[4003,4007),[4008,4012),[4013,4025),[4026,4256),[4304,4348),[4349,4352),[4608,5018),'
-        '[6016,6068),[6070,6138),[6400,6688),[6912,7296),[7376,7419),[7680,7834),[7836,7838),'
-        '[7839,7936),[9728,10240),[12293,12336),[12353,12443),[12445,12447),[12448,12543),'
-        '[12549,12592),[13312,42183),[43136,43823),[43968,55204),[127744,129787),[131072,192094),'
-        '[196608,205824)}';
-    -- PostgreSQL composes characters in UTF-8 alone. Of these none is composed of others that stand
-    -- here, too.
+        '{[183,184),[192,304),[305,306),[308,319),[321,329),[330,383),[417,418),[432,433),[461,497),[501,502),[504,544),[545,564),[592,672),[768,832),[891,894),[902,903),[904,975),[1024,1216),[1217,1367),[1369,1415),[1416,1419),[1421,1525),[1542,1564),[1565,1653),[1657,1757),[1758,1792),[1872,1920),[2208,2274),[2275,2392),[2400,2520),[2528,2611),[2613,2614),[2616,2642),[2652,2653),[2662,2904),[2911,3635),[3636,3763),[3764,3802),[3806,3852),[3853,3907),[3908,3917),[3918,3922),[3923,3927),[3928,3932),[3933,3945),[3946,3955),[3956,3957),[3962,3969),[3970,3987),[3988,3997),[3998,4002),[4003,4007),[4008,4012),[4013,4025),[4026,4256),[4304,4348),[4349,4352),[4608,5018),[6016,6068),[6070,6138),[6400,6688),[6912,7296),[7376,7419),[7680,7834),[7836,7838),[7839,7936),[9728,10240),[12293,12336),[12353,12443),[12445,12447),[12448,12543),[12549,12592),[13312,42183),[43136,43823),[43968,55204),[127744,129787),[131072,192094),[196608,205824)}';
+    -- PostgreSQL composes characters in UTF-8 alone.
+    -- Of these none is composed of others that stand here, too.
     without_marks constant int4multirange :=
-        '{[183,184),[192,768),[880,1155),[1162,1424),[1488,1515),[1569,1611),[3585,3633),[3634,3636),'
-        '[3648,3655),[12353,12441),[12445,12544),[13312,40960),[44032,55204)}';
+        '{[183,184),[192,768),[880,1155),[1162,1424),[1488,1515),[1569,1611),[3585,3633),[3634,3636),[3648,3655),[12353,12441),[12445,12544),[13312,40960),[44032,55204)}';
     of_local_part constant int4multirange :=
         '{[33,34),[35,40),[42,44),[45,58),[61,62),[63,64),[65,91),[94,127)}';
     of_domain constant int4multirange := '{[45,47),[48,58),[95,96),[97,123)}';
@@ -785,8 +769,7 @@ END;
 
 COMMENT ON FUNCTION mailroom.normal_address(text) IS
     'The form of an address by which suppressions are kept and looked up: small letters, and the '
-    'domain in'
-    ' ASCII. Null for some of what is no address.';
+    'domain in ASCII. Null for some of what is no address.';
 
 -- Strict enough that no sender takes it for another one; whether it can be reached is for its mail
 -- server to say. In a short one no part can be too long.
@@ -812,8 +795,7 @@ RETURN email NOT LIKE '%@%' OR mailroom.is_address(email);
 
 COMMENT ON FUNCTION mailroom.is_addressable(text) IS
     'Whether an account''s token may be handed to a sender: its email is an address, or none that '
-    'could be'
-    ' taken for somebody else''s.';
+    'could be taken for somebody else''s.';
 
 CREATE FUNCTION mailroom.is_language(tag text) RETURNS boolean
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -836,8 +818,7 @@ END;
 
 COMMENT ON FUNCTION mailroom.language_tag(text) IS
     'The language''s tag in this, without what follows it: pt-BR of pt_BR.UTF-8 or '
-    'pt-BR-u-nu-latn; null if'
-    ' it does not begin with one.';
+    'pt-BR-u-nu-latn; null if it does not begin with one.';
 
 -- The secrets of tokens that are used or void go with their rows; those of leases go when the batch
 -- is settled, in a moment. Nothing is waited for: a row that a collector is just claiming, or an
@@ -881,8 +862,8 @@ $$;
 REVOKE ALL ON FUNCTION mailroom.withdraw(bigint[], text) FROM PUBLIC;
 
 COMMENT ON FUNCTION mailroom.withdraw(bigint[], text) IS
-    'Takes tokens out of the queue, with their secrets and payloads, and logs why, if a reason is '
-    'given.';
+    'Takes tokens out of the queue, with their secrets and payloads, and logs why, '
+    'if a reason is given.';
 
 CREATE FUNCTION mailroom.cancel(token bigint) RETURNS boolean
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
@@ -906,8 +887,8 @@ END;
 $$;
 
 COMMENT ON FUNCTION mailroom.cancel(bigint) IS
-    'Ends a token that can still be used: its mail is not sent any more, and its link is no '
-    'longer good. Answers whether it could.';
+    'Ends a token that can still be used: its mail is not sent any more, and its link is no longer '
+    'good. Answers whether it could.';
 
 CREATE FUNCTION mailroom.cancel_subject(subject_id text, only_proofs boolean DEFAULT false)
     RETURNS integer
@@ -943,8 +924,7 @@ $$;
 
 COMMENT ON FUNCTION mailroom.cancel_subject(text, boolean) IS
     'Ends the tokens of a subject that can still be used; with only_proofs those that prove its '
-    'address, for when that changes. Answers'
-    ' how many.';
+    'address, for when that changes. Answers how many.';
 
 CREATE FUNCTION mailroom.recheck(subject_id text) RETURNS integer
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
@@ -956,8 +936,8 @@ DECLARE
     rechecked integer;
 BEGIN
     -- As new rows: a claim in between, which deletes them, is waited for, and a collector that
-    -- sleeps is woken. By a clock that is read when the transaction has its number, as peek() needs
-    -- it.
+    -- sleeps is woken. By a clock that is read when the transaction has its number,
+    -- as peek() needs it.
     WITH deferred AS (
         -- By an array: a join could read the whole queue.
         DELETE FROM mailroom.queue

@@ -33,8 +33,8 @@ $$;
 REVOKE ALL ON FUNCTION mailroom.predicate_name(text) FROM PUBLIC;
 
 COMMENT ON FUNCTION mailroom.predicate_name(text) IS
-    'The name, to be called by, of a function of eligibility that runs with the rights of its own '
-    'owner.';
+    'The name, to be called by, of a function of eligibility that runs '
+    'with the rights of its own owner.';
 
 -- The type is looked at beside the value: a function that was made anew just now could return
 -- another one, with a cast of its owner's that would run with the rights of Mailroom's owner.
@@ -87,8 +87,8 @@ BEGIN
     END IF;
 
     -- In a transaction of its own that is taken back: a claim keeps nothing of what the function
-    -- did to the session, such as another search path. One answer a subject, however many there
-    -- are.
+    -- did to the session, such as another search path. One answer a subject,
+    -- however many there are.
     BEGIN
         EXECUTE format(
             'SELECT array_agg(subject_id), array_agg(email), array_agg(name)
@@ -135,8 +135,7 @@ REVOKE ALL ON FUNCTION mailroom.ask_eligibility(text, text[]) FROM PUBLIC;
 
 COMMENT ON FUNCTION mailroom.ask_eligibility(text, text[]) IS
     'Which of the subjects may get an action''s mails, by its eligibility function. Those whom it '
-    'fails for are among them, each with'
-    ' the fault.';
+    'fails for are among them, each with the fault.';
 
 -- Both kinds of digits are judged together, as one try with one verdict: whoever has only one of
 -- them does not learn whether it is right.
@@ -169,8 +168,8 @@ BEGIN
         RETURN 'too_many_attempts';
     END IF;
 
-    -- Not in constant time: to learn from how long bytes take to compare one needs far more than
-    -- five tries.
+    -- Not in constant time: to learn from how long bytes take to compare one needs far
+    -- more than five tries.
     IF has_code THEN
         -- The next number, if one is left. In REPEATABLE READ and above a number that the
         -- transaction does not see taken fails as a serialization error.
@@ -284,8 +283,8 @@ BEGIN
         )
         INTO present_email USING ARRAY[candidate.subject_id];
 
-        -- The function may have changed it, and what follows must not find operators of its
-        -- owner's.
+        -- The function may have changed it, and what follows must not find
+        -- operators of its owner's.
         PERFORM pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
         is_eligible := present_email IS NOT NULL;
     END IF;
@@ -413,11 +412,9 @@ $$;
 
 COMMENT ON FUNCTION mailroom.redeem(bytea, text, text, boolean, text) IS
     'Uses a token up, if it is genuine, unused, unexpired, its subject is eligible and, where '
-    'there is one, the code is right; answers why'
-    ' not otherwise, and the token and its subject on ok. Commit whatever it answers: a rollback '
-    'takes the counted try back. Unless'
-    ' binding_proven a bound token needs the digits of browser_code(), beside its code if it has '
-    'one.';
+    'there is one, the code is right; answers why not otherwise, and the token and its subject on '
+    'ok. Commit whatever it answers: a rollback takes the counted try back. Unless binding_proven '
+    'a bound token needs the digits of browser_code(), beside its code if it has one.';
 
 -- It is the application's to call, not everybody's.
 REVOKE ALL ON FUNCTION mailroom.redeem(bytea, text, text, boolean, text) FROM PUBLIC;

@@ -1,5 +1,5 @@
--- Feature: collectors claim batches of what is due, and settle or release them, by three
--- statements.
+-- Feature: collectors claim batches of what is due, and settle or release them,
+-- by three statements.
 --
 -- The functions that collectors call run with the rights of their owner, so that whoever has a
 -- collector's password reads what is due and nothing else: neither addresses nor secrets of used
@@ -14,8 +14,8 @@
 BEGIN;
 
 -- How long a refused token waits. Doubling from the first pause up to a minute, or to a part of its
--- life, up to an hour; between half and all of that, so that what failed together does not come
--- back together.
+-- life, up to an hour; between half and all of that,
+-- so that what failed together does not come back together.
 CREATE FUNCTION mailroom.pause_after(refusals bigint, first_pause bigint, lifetime double precision)
     RETURNS double precision
 LANGUAGE sql VOLATILE PARALLEL SAFE
@@ -104,12 +104,12 @@ BEGIN
             known.is_void,
             coalesce(item.all_doubts, 0::smallint)
                 + CASE WHEN exceptions.kind = 'in_doubt' THEN 1 ELSE 0 END AS doubts,
-            -- In seconds. What expires before its pause is over waits until then, so that it is
-            -- counted then.
+            -- In seconds. What expires before its pause is over waits until then,
+            -- so that it is counted then.
             greatest(known.expires_at::double precision - too_late::double precision,
                 0::double precision) AS lifetime,
-            -- Not the failures, which a refusal need not be. A pause stops growing long before
-            -- twenty.
+            -- Not the failures, which a refusal need not be.
+            -- A pause stops growing long before twenty.
             (
                 SELECT count(*)
                 FROM (
@@ -326,8 +326,8 @@ COMMENT ON FUNCTION mailroom.settle(
     uuid[], bigint[], text[], text[], text[]
 ) IS
     'For collectors: records what became of batches, and what providers said of accepted mails; '
-    'answers which tokens were given up by'
-    ' that. Spans are milliseconds, but for min_lifetime, in seconds.';
+    'answers which tokens were given up by that. Spans are milliseconds, '
+    'but for min_lifetime, in seconds.';
 
 CREATE FUNCTION mailroom.too_late(epoch timestamptz, min_lifetime bigint) RETURNS bigint
 LANGUAGE sql STABLE PARALLEL SAFE
@@ -448,8 +448,8 @@ REVOKE ALL ON FUNCTION mailroom.pick(
 COMMENT ON FUNCTION mailroom.pick(integer, integer, timestamptz, timestamptz, timestamptz,
     boolean) IS
     'Locks rows of the queue, the oldest of each priority first, and only on demand such as may '
-    'have been delivered already; answers where'
-    ' they lie, in the order in which they go out, and the latest due time of each priority.';
+    'have been delivered already; answers where they lie, in the order in which they go out, and '
+    'the latest due time of each priority.';
 
 -- Addresses are kept as a hash with a key that only the owner reads: whoever reads a receipt can
 -- neither read the address nor try addresses.
@@ -462,8 +462,8 @@ REVOKE ALL ON FUNCTION mailroom.address_hash(text, bytea) FROM PUBLIC;
 COMMENT ON FUNCTION mailroom.address_hash(text, bytea) IS
     'By which receipts know an address: 16 bytes, with the key of the installation.';
 
--- The leases are locked, so that a settlement that is repeated while the first one commits keeps
--- nothing twice.
+-- The leases are locked, so that a settlement that is repeated while the first one commits
+-- keeps nothing twice.
 CREATE FUNCTION mailroom.keep_receipts(
     receipt_batches uuid[],
     receipt_tokens bigint[],
@@ -613,8 +613,8 @@ BEGIN ATOMIC
             coalesce((candidate).recipient_email, present_email) AS email,
             coalesce((candidate).recipient_name, present_name) AS name,
             -- It was enqueued for another address, or the subject's changed in a transaction that
-            -- did not see this token and so did not cancel it. Another spelling of one address is
-            -- none.
+            -- did not see this token and so did not cancel it.
+            -- Another spelling of one address is none.
             (
                 (candidate).eligibility IS NOT NULL
                 AND (candidate).proves_address
@@ -627,8 +627,8 @@ BEGIN ATOMIC
                 OR mailroom.is_addressable(present_email) AS is_address
     ) AS recipient
     LEFT JOIN LATERAL (
-        -- The second condition is evaluated once: where no address is suppressed, none is looked
-        -- up.
+        -- The second condition is evaluated once:
+        -- where no address is suppressed, none is looked up.
         SELECT reason FROM mailroom.suppressions
         WHERE address = mailroom.normal_address(recipient.email)
             AND (SELECT EXISTS (SELECT FROM mailroom.suppressions))
@@ -697,8 +697,8 @@ COMMENT ON FUNCTION mailroom.judge_without_calls(tid[], bigint, smallint[], bool
     'ineligible, its fault ''must be asked''.';
 
 -- Most tokens need no call of a function of eligibility. If one does, or accounts cannot be read or
--- are locked, judge() judges all, where an error is that of one action's tokens alone, which are
--- deferred.
+-- are locked, judge() judges all, where an error is that of one action's tokens alone,
+-- which are deferred.
 CREATE FUNCTION mailroom.judge_all(
     places tid[], too_late bigint, signable smallint[], binds boolean,
         OUT judged mailroom.judgement[], OUT eligible integer
@@ -830,8 +830,8 @@ REVOKE ALL ON FUNCTION mailroom.pass_over(bigint, timestamptz, bigint, bigint[],
 
 COMMENT ON FUNCTION mailroom.pass_over(bigint, timestamptz, bigint, bigint[], bigint[], text[],
     bigint[], bigint[], text[]) IS
-    'Defers tokens that may not be sent yet, and takes those out of the queue that may not be '
-    'sent at all: suppressed ones become dead letters.';
+    'Defers tokens that may not be sent yet, and takes those out of the queue that may not be sent '
+    'at all: suppressed ones become dead letters.';
 
 -- A rate is shared by what these sequences say, which are never counted up. Sequences have no
 -- versions: what is set is seen at once and not taken back with the transaction, and nothing grows
@@ -908,9 +908,8 @@ REVOKE ALL ON FUNCTION mailroom.reserve(bigint, integer, integer) FROM PUBLIC;
 
 COMMENT ON FUNCTION mailroom.reserve(bigint, integer, integer) IS
     'Reserves places of a rate: how many of those wanted may be claimed now; if there are fewer, '
-    'or none where none is wanted yet, in how'
-    ' many milliseconds to come again, with capacity for so many; and the rate at which others '
-    'claim, if it is another.';
+    'or none where none is wanted yet, in how many milliseconds to come again, with capacity for '
+    'so many; and the rate at which others claim, if it is another.';
 
 -- What is eligible is deleted and leased by one statement, which returns a row for each batch, its
 -- tokens in arrays: a loop over tokens, and arrays cut into batches, took half of a claim's time.
@@ -1064,8 +1063,8 @@ BEGIN
             NULL::integer, NULL::integer, NULL::integer, NULL::integer, NULL::integer,
                 NULL::integer, NULL::integer, NULL::integer, NULL::text,
             NULL::timestamptz, NULL::timestamptz, NULL::bigint, NULL::bigint, NULL::text
-        -- In the order of their ordinals, by which the aggregation sorts where enable_hashagg is
-        -- off.
+        -- In the order of their ordinals, by which the aggregation sorts
+        -- where enable_hashagg is off.
         FROM batches;
     END IF;
 
@@ -1125,11 +1124,10 @@ COMMENT ON FUNCTION mailroom.claim(
         smallint[], boolean, bigint, boolean
 ) IS
     'For collectors: claims batches of what is due, of actions that can be signed; bound links '
-    'only if it can bind; and what may have been'
-    ' delivered already only on demand, since that is no trial of a sender. The last row has no '
-    'batch, and says what was found:'
-    ' passed_over is JSON, of what was not claimed by verdict and reason the count and some ids.'
-    ' The span of the lease is milliseconds, min_lifetime seconds; the rate, if there is one, '
+    'only if it can bind; and what may have been delivered already only on demand, since that is '
+    'no trial of a sender. The last row has no batch, and says what was found: passed_over is '
+    'JSON, of what was not claimed by verdict and reason the count and some ids. The span of the '
+    'lease is milliseconds, min_lifetime seconds; the rate, if there is one, '
     'tokens a day for all collectors.';
 
 CREATE FUNCTION mailroom.list_actions() RETURNS TABLE (number smallint, name text, path text,

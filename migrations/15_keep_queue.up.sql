@@ -62,8 +62,8 @@ CREATE SEQUENCE mailroom.low_watermark MINVALUE 0 START 0;
 
 COMMENT ON SEQUENCE mailroom.low_watermark IS
     'Not counted up: the time before which nothing in the queue was due when a collector looked '
-    'last, in microseconds since the Unix epoch; 0 if'
-    ' that is not known. A new collector begins there.';
+    'last, in microseconds since the Unix epoch; 0 if that is not known. '
+    'A new collector begins there.';
 
 -- What a collector does every few seconds: says that it lives and what it holds, and gives back
 -- what nobody holds any more. A call that comes late, when its collector has long had another
@@ -164,10 +164,9 @@ $$;
 COMMENT ON FUNCTION mailroom.heartbeat(bigint, text, uuid[], bigint, timestamptz, text, bigint,
     text) IS
     'For collectors: renews the leases held, answers which of them still are, and returns to the '
-    'queue what others left behind.'
-    ' Records the sender''s state, as in collectors, for how long it has been, and why. The last '
-    'row has no batch, and the time before'
-    ' which nothing in the queue is due, as far as it is known. Spans are milliseconds.';
+    'queue what others left behind. Records the sender''s state, as in collectors, for how long it '
+    'has been, and why. The last row has no batch, and the time before which nothing in the queue '
+    'is due, as far as it is known. Spans are milliseconds.';
 
 CREATE FUNCTION mailroom.bind() RETURNS void
 LANGUAGE sql VOLATILE
@@ -177,8 +176,8 @@ BEGIN ATOMIC
 END;
 
 COMMENT ON FUNCTION mailroom.bind() IS
-    'For owners: from now on the queue is sent from this cluster, whichever it was sent from '
-    'before.';
+    'For owners: from now on the queue is sent from this cluster, '
+    'whichever it was sent from before.';
 
 -- What a collector does now and then when it is otherwise fine. Nobody needs it soon, so it goes
 -- round in small parts.
@@ -255,9 +254,8 @@ $$;
 
 COMMENT ON FUNCTION mailroom.sweep(timestamptz, integer) IS
     'For collectors: makes due what lies in the future for no other reason than a clock that was '
-    'set back, somewhat more than most'
-    ' after a time, and erases the secrets of dead letters that have expired; answers how far it '
-    'came, null at the end.';
+    'set back, somewhat more than most after a time, and erases the secrets of dead letters that '
+    'have expired; answers how far it came, null at the end.';
 
 -- Asked by a collector before it sleeps, and now and then. Sees rows that others are just claiming,
 -- which may fail to, and such as turn out to be ineligible, which a claim clears away.
@@ -330,9 +328,8 @@ $$;
 
 COMMENT ON FUNCTION mailroom.peek(timestamptz, integer) IS
     'For collectors: how many tokens are due, counted to somewhere above enough, and how many of '
-    'them are in leases that have'
-    ' lapsed; in how many milliseconds the next thing is, null if nothing waits; and from what '
-    'time on to look.';
+    'them are in leases that have lapsed; in how many milliseconds the next thing is, null if '
+    'nothing waits; and from what time on to look.';
 
 DO $$
 DECLARE

@@ -114,9 +114,9 @@ $$;
 
 COMMENT ON FUNCTION mailroom.retry(bigint[]) IS
     'Puts dead letters back, with all their attempts left; answers which, and whether they may '
-    'have been delivered before. What has expired meanwhile, and was neither used nor cancelled,'
-    ' is logged as expired, or again as a dead letter that may have been delivered, and gets a '
-    'new token.';
+    'have been delivered before. What has expired meanwhile, and was neither used nor cancelled, '
+    'is logged as expired, or again as a dead letter that may have been delivered, '
+    'and gets a new token.';
 
 -- A function of its own: an array that is null by mistake must not put everything back.
 CREATE FUNCTION mailroom.retry_all(in_doubt boolean DEFAULT false)
@@ -135,8 +135,8 @@ COMMENT ON FUNCTION mailroom.retry_all(boolean) IS
     'Puts all dead letters back, with all their attempts left; answers which. Those that may have '
     'been delivered only with in_doubt.';
 
--- The token stays as it is: if an earlier attempt delivered the mail after all, its link goes on
--- working.
+-- The token stays as it is: if an earlier attempt delivered the mail after all,
+-- its link goes on working.
 CREATE FUNCTION mailroom.discard(tokens bigint[]) RETURNS SETOF bigint
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -329,10 +329,9 @@ LEFT JOIN mailroom.collectors ON collectors.holder = place.holder;
 
 COMMENT ON VIEW mailroom.deliveries IS
     'Where each token stands: queued, deferred, leased or dead; or how it ended: sent, expired or '
-    'cancelled; or unrecorded, if'
-    ' that was before the log began. With the number of delivery attempts, since when, by whom '
-    'and why, and, until it has ended, how many'
-    ' attempts ended in doubt: nobody knows whether the mail was accepted.';
+    'cancelled; or unrecorded, if that was before the log began. With the number of delivery '
+    'attempts, since when, by whom and why, and, until it has ended, how many attempts ended in '
+    'doubt: nobody knows whether the mail was accepted.';
 
 -- What is known of a token, each by a look-up, also where its row is pruned. Within a second, which
 -- is what the token's own times have, things come in the order in which they can happen.
@@ -458,10 +457,9 @@ $$;
 
 COMMENT ON FUNCTION mailroom.trace(bigint[], text) IS
     'For support, a right of its own: the story of tokens, or of all tokens for an address, each '
-    'in order of time: enqueued; attempts, as in'
-    ' delivery_log; accepted, by which provider, with its id and answer; suppressed; redeemed; '
-    'ended; waiting or claimed. Also of tokens'
-    ' that were deleted, as far as log and receipts reach. By address it reads all tokens.';
+    'in order of time: enqueued; attempts, as in delivery_log; accepted, by which provider, with '
+    'its id and answer; suppressed; redeemed; ended; waiting or claimed. Also of tokens that were '
+    'deleted, as far as log and receipts reach. By address it reads all tokens.';
 
 -- One that was started on the same host after another one was seen last has replaced it. Who ended
 -- without a word an hour ago is forgotten, unless nobody has come after it.
@@ -671,21 +669,16 @@ $$;
 
 COMMENT ON FUNCTION mailroom.status() IS
     'For operators: how many tokens are due, by priority, how many will be later, since how many '
-    'milliseconds the oldest'
-    ' is due; batches that are claimed, their tokens, those whose lease has lapsed, since how '
-    'many milliseconds the oldest is'
-    ' claimed; deferred tokens; dead letters, in all and of the last hour, those whose address is '
-    'suppressed apart; tokens that expired unsent, in all of the log and within the last hour; '
-    'and since'
-    ' when, in seconds of the Unix epoch, the log is complete; collectors that are alive and that '
-    'are missed, since how many milliseconds'
-    ' a sender has been unavailable, and each collector with the state of its sender. A token '
-    'that the sender gave back because it was'
-    ' unavailable is due since it was due first. Tokens that wait or are claimed after an attempt '
-    'in doubt,'
-    ' attempts that ended in doubt within the last hour, and dead letters that may have been '
-    'delivered; since how many milliseconds'
-    ' the first of those tokens was due, and those dead letters of the last hour.';
+    'milliseconds the oldest is due; batches that are claimed, their tokens, those whose lease has '
+    'lapsed, since how many milliseconds the oldest is claimed; deferred tokens; dead letters, in '
+    'all and of the last hour, those whose address is suppressed apart; tokens that expired '
+    'unsent, in all of the log and within the last hour; and since when, in seconds of the Unix '
+    'epoch, the log is complete; collectors that are alive and that are missed, since how many '
+    'milliseconds a sender has been unavailable, and each collector with the state of its sender. '
+    'A token that the sender gave back because it was unavailable is due since it was due first. '
+    'Tokens that wait or are claimed after an attempt in doubt, attempts that ended in doubt '
+    'within the last hour, and dead letters that may have been delivered; since how many '
+    'milliseconds the first of those tokens was due, and those dead letters of the last hour.';
 
 CREATE FUNCTION mailroom.begin_step(before timestamptz) RETURNS void
 LANGUAGE plpgsql VOLATILE
@@ -702,8 +695,8 @@ END;
 $$;
 
 COMMENT ON FUNCTION mailroom.begin_step(timestamptz) IS
-    'Begins a transaction that prunes: fails unless the time is at least a day ago, and if '
-    'another one prunes (SQLSTATE 55P03).';
+    'Begins a transaction that prunes: fails unless the time is at least a day ago, and if another '
+    'one prunes (SQLSTATE 55P03).';
 
 -- Where the log is read it is read in the order of its blocks, so that every block is read once,
 -- however many rows are dead by then. New rows fill the blocks of pruned ones, so any block can
@@ -745,9 +738,9 @@ END;
 $$;
 
 COMMENT ON FUNCTION mailroom.prune_attempts(timestamptz, bigint, integer) IS
-    'Deletes delivery attempts and receipts from before a time, at least a day ago, in some '
-    'blocks of the log and of the receipts; answers'
-    ' how many attempts, and how many blocks the larger of the two has.';
+    'Deletes delivery attempts and receipts from before a time, at least a day ago, in some blocks '
+    'of the log and of the receipts; answers how many attempts, '
+    'and how many blocks the larger of the two has.';
 
 CREATE FUNCTION mailroom.prune_dead_letters(before timestamptz, most integer) RETURNS bigint
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
@@ -778,8 +771,8 @@ END;
 $$;
 
 COMMENT ON FUNCTION mailroom.prune_dead_letters(timestamptz, integer) IS
-    'Deletes dead letters that were given up before a time, at least a day ago, and cannot be '
-    'sent any more; answers how many.';
+    'Deletes dead letters that were given up before a time, at least a day ago, and cannot be sent '
+    'any more; answers how many.';
 
 -- By id, which is nearly the order in which they were made: where none of the tokens of a step is
 -- so old, the steps that follow find none either. What still waits is left for a claim.
@@ -854,9 +847,8 @@ $$;
 
 COMMENT ON FUNCTION mailroom.prune_tokens(timestamptz, bigint, integer) IS
     'Deletes tokens that expired before a time, at least a day ago, among the next ones after an '
-    'id, and idempotency keys and'
-    ' browsers'' codes whose time is over; answers how many tokens, and the id to go on after, '
-    'null at the end.';
+    'id, and idempotency keys and browsers'' codes whose time is over; answers how many tokens, '
+    'and the id to go on after, null at the end.';
 
 DO $$
 DECLARE

@@ -147,8 +147,8 @@ ALTER TABLE tokens RESET (fillfactor);
 ALTER TABLE accounts RESET (fillfactor);
 
 COMMENT ON INDEX accounts_id_status_idx IS
-    'Serves the collector: whether a token''s account has the status that its action needs, by '
-    'index alone.';
+    'Serves the collector: whether a token''s account has the status '
+    'that its action needs, by index alone.';
 COMMENT ON COLUMN jobs.last_seq IS 'Id of the last token that was handed over; 0 before the first.';
 
 CREATE FUNCTION trg_after_account_insert() RETURNS trigger
@@ -202,9 +202,8 @@ $$;
 REVOKE ALL ON FUNCTION trg_after_account_insert() FROM PUBLIC;
 
 COMMENT ON FUNCTION trg_after_account_insert() IS
-    'Gives a provisioned account its activation token, in the same transaction and with the '
-    'rights of this function''s'
-    ' owner.';
+    'Gives a provisioned account its activation token, in the same transaction and with the rights '
+    'of this function''s owner.';
 COMMENT ON FUNCTION trg_after_token_inserted() IS
     'Notifies token_insert, with an empty payload so that a transaction sends one notification.';
 COMMENT ON FUNCTION trg_after_token_consumed() IS

@@ -9,8 +9,8 @@
 -- both tables by views, which follow them when they or their schema are renamed.
 --
 -- The cursor goes to the end of all ids, where collectors that know nothing of the queue find
--- nothing to send; `mailroom` refuses to collect by it. What it still owes is taken over by the
--- next migration.
+-- nothing to send; `mailroom` refuses to collect by it.
+-- What it still owes is taken over by the next migration.
 --
 -- Locks: nobody writes to accounts and tokens for some milliseconds, however large they are.
 -- Collectors that move the cursor wait meanwhile.
@@ -156,8 +156,8 @@ DROP FUNCTION trg_after_account_insert();
 
 -- An account that was inserted as active has no time of activation, so that a suspension and its
 -- end made it provisioned, and it got no recovery any more. Of those that are suspended already
--- nobody knows whether they were active before; where an installation knows, it sets `activated_at`
--- itself.
+-- nobody knows whether they were active before; where an installation knows,
+-- it sets `activated_at` itself.
 CREATE FUNCTION mailroom.trg_before_account_suspended() RETURNS trigger
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp AS $$
@@ -168,9 +168,8 @@ END;
 $$;
 
 COMMENT ON FUNCTION mailroom.trg_before_account_suspended() IS
-    'Sets activated_at of an active account that has none when it is suspended: to when its '
-    'status last changed or, if it never did, to when it'
-    ' was made.';
+    'Sets activated_at of an active account that has none when it is suspended: to when its status '
+    'last changed or, if it never did, to when it was made.';
 
 CREATE TRIGGER before_account_suspended
     BEFORE UPDATE OF status ON accounts
@@ -304,8 +303,8 @@ BEGIN
                     AND mailroom.normal_address(tokens.recipient_email) IS DISTINCT
                         FROM mailroom.normal_address(accounts.email::text)
                 )
-                -- Only redeem(), which has set this already, knows whether the browser is the right
-                -- one.
+                -- Only redeem(), which has set this already,
+                -- knows whether the browser is the right one.
                 OR (tokens.binding IS NOT NULL AND tokens.consumed_at IS NULL)
             )
     ) THEN
@@ -505,8 +504,8 @@ END;
 $$;
 
 COMMENT ON FUNCTION mailroom.trg_after_accounts_delete() IS
-    'Takes the tokens of accounts that are gone out of the queue, and forgets how many wrong '
-    'codes were entered for them.';
+    'Takes the tokens of accounts that are gone out of the queue, and forgets how many wrong codes '
+    'were entered for them.';
 
 CREATE TRIGGER after_accounts_deleted
     AFTER DELETE ON accounts
@@ -650,11 +649,9 @@ $$;
 
 COMMENT ON FUNCTION mailroom.request(text, text, interval, integer, interval, bytea) IS
     'Makes a token for the account with this email or, if there is none, this login, if the '
-    'account is eligible for'
-    ' the action, got none of this action for the time of cooldown, and fewer than at_most within '
-    'per. Answers'
-    ' nothing and takes the same steps whether it did or not. binding names the browser that '
-    'asks, as in issued_tokens.';
+    'account is eligible for the action, got none of this action for the time of cooldown, and '
+    'fewer than at_most within per. Answers nothing and takes the same steps whether it did or '
+    'not. binding names the browser that asks, as in issued_tokens.';
 
 -- Those from before this step have no row in tokens.
 CREATE FUNCTION mailroom.prune_account_tokens(
@@ -749,8 +746,8 @@ COMMENT ON INDEX accounts_id_status_idx IS NULL;
 ALTER TABLE tokens SET (fillfactor = 90);
 ALTER TABLE accounts SET (fillfactor = 90);
 
--- Which tokens were sent, and which are still to be looked at; until the next migration has taken
--- them over.
+-- Which tokens were sent, and which are still to be looked at;
+-- until the next migration has taken them over.
 ALTER TABLE mailroom.installation ADD COLUMN adopted_after bigint, ADD COLUMN adopts_through bigint;
 
 UPDATE mailroom.installation
@@ -760,8 +757,8 @@ SET adopted_after = coalesce((SELECT min(coalesce(last_seq, 0))
 UPDATE jobs SET last_seq = 9223372036854775807;
 
 COMMENT ON COLUMN jobs.last_seq IS
-    'Id up to which tokens were read by a cursor; the greatest number since tokens are queued in '
-    'mailroom.queue.';
+    'Id up to which tokens were read by a cursor; the greatest number since tokens are queued '
+    'in mailroom.queue.';
 
 SELECT mailroom.revoke_default_privileges();
 

@@ -8,8 +8,8 @@
 BEGIN;
 
 -- Only five ASCII digits can be signed. Codes of the application's own making are not ours to
--- replace, and the constraint below would refuse the next one: better to stop before anything is
--- changed.
+-- replace, and the constraint below would refuse the next one:
+-- better to stop before anything is changed.
 DO $$
 DECLARE
     foreign_code bigint;
@@ -20,15 +20,14 @@ BEGIN
         RAISE EXCEPTION 'the code of token % is not five digits', foreign_code
             USING ERRCODE = 'check_violation',
                 HINT = 'Mailroom signs codes of exactly five ASCII digits. Let the application '
-                    'insert such codes or'
-                    ' none at all, delete these tokens or set their code to NULL, and migrate '
-                    'again.';
+                    'insert such codes or none at all, delete these tokens or set their code to '
+                    'NULL, and migrate again.';
     END IF;
 END;
 $$;
 
--- Without a search path of its own, which every insert of a token would set: all names have their
--- schema.
+-- Without a search path of its own, which every insert of a token would set:
+-- all names have their schema.
 CREATE FUNCTION generate_token_code() RETURNS text
 LANGUAGE plpgsql VOLATILE PARALLEL SAFE AS $$
 DECLARE
@@ -49,8 +48,8 @@ $$;
 -- right of its own.
 GRANT EXECUTE ON FUNCTION generate_token_code() TO PUBLIC;
 
--- NOT VALID spares the table a scan under the exclusive lock; the next migration looks at the rows
--- already there.
+-- NOT VALID spares the table a scan under the exclusive lock;
+-- the next migration looks at the rows already there.
 ALTER TABLE tokens
     ALTER COLUMN code SET DEFAULT generate_token_code(),
     ADD CONSTRAINT tokens_code_five_digits CHECK (code ~ '^[0-9]{5}$') NOT VALID;

@@ -1,5 +1,5 @@
--- Fault: the secrets and codes of accounts' tokens stood in their table in clear for as long as a
--- row lived.
+-- Fault: the secrets and codes of accounts' tokens stood in their table in clear for
+-- as long as a row lived.
 --
 -- From here on they are made for the queue alone, and are gone when a mail is sent. An application
 -- redeems by mailroom.redeem(); its own UPDATE by secret finds nothing any more. So this step is
@@ -16,8 +16,8 @@
 BEGIN;
 
 -- The lifetime of activations is taken over from the column's default, as far as an action can have
--- it. Before the table is locked: this waits for transactions that have called enqueue() for that
--- action.
+-- it. Before the table is locked: this waits for transactions
+-- that have called enqueue() for that action.
 DO $$
 DECLARE
     expiry text := (
@@ -87,13 +87,12 @@ COMMENT ON VIEW mailroom.adopted_tokens IS 'The table of the accounts'' tokens, 
 
 COMMENT ON TABLE tokens IS
     'One-time tokens that were requested; those of registrations are in mailroom.issued_tokens '
-    'alone. Action and expiry of a row never change: more'
-    ' time means a new row. TRUNCATE takes all accounts'' tokens away, also those of '
-    'registrations.';
+    'alone. Action and expiry of a row never change: more time means a new row. TRUNCATE takes all '
+    'accounts'' tokens away, also those of registrations.';
 
 -- A registration has the lifetime of its token from a function, which is a constant in its plan: to
--- look it up takes a twentieth of a registration. Plans are made anew when the function is
--- replaced.
+-- look it up takes a twentieth of a registration.
+-- Plans are made anew when the function is replaced.
 CREATE FUNCTION mailroom.trg_after_activation_lifetime_change() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp AS $$

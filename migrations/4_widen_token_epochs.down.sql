@@ -78,8 +78,7 @@ BEGIN
                 relation, too_late
                 USING ERRCODE = 'numeric_value_out_of_range',
                     HINT = 'Integer seconds end on 2038-01-19 at 03:14:07 UTC. Give these rows '
-                        'earlier times, or delete them, and'
-                        ' migrate again.';
+                        'earlier times, or delete them, and migrate again.';
         END IF;
     END IF;
 
@@ -140,8 +139,8 @@ BEGIN
                 )
             );
             EXECUTE format(
-                'CREATE TRIGGER %I BEFORE INSERT OR UPDATE ON %s FOR EACH ROW EXECUTE FUNCTION '
-                '%I()',
+                'CREATE TRIGGER %I BEFORE INSERT OR UPDATE ON %s FOR EACH ROW '
+                'EXECUTE FUNCTION %I()',
                 copy_trigger, relation, copy_function
             );
             -- Also for what a subscription applies.

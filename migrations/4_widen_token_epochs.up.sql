@@ -1,7 +1,7 @@
 -- no-transaction
 --
--- Fault: integer seconds end on 2038-01-19 at 03:14:07 UTC; from then on no token could be
--- inserted.
+-- Fault: integer seconds end on 2038-01-19 at 03:14:07 UTC;
+-- from then on no token could be inserted.
 --
 -- To change a column's type rewrites the table, which nobody can read meanwhile: 10 s with two
 -- million tokens. So the columns are replaced:
@@ -16,8 +16,8 @@
 --
 -- Locks, with two million tokens: nobody reads or writes tokens for some milliseconds, in 1 and in
 -- 3; in 2 the thousand rows at hand cannot be changed for less than 0.1 s. Rows that others have
--- locked are passed over and waited for alone, so that nobody who locks several waits for this in a
--- circle.
+-- locked are passed over and waited for alone, so that nobody who locks several waits
+-- for this in a circle.
 
 DO $migration$
 DECLARE
@@ -93,8 +93,7 @@ BEGIN
                 relation, too_late
                 USING ERRCODE = 'numeric_value_out_of_range',
                     HINT = 'Integer seconds end on 2038-01-19 at 03:14:07 UTC. Give these rows '
-                        'earlier times, or delete them, and'
-                        ' migrate again.';
+                        'earlier times, or delete them, and migrate again.';
         END IF;
     END IF;
 
@@ -155,8 +154,8 @@ BEGIN
                 )
             );
             EXECUTE format(
-                'CREATE TRIGGER %I BEFORE INSERT OR UPDATE ON %s FOR EACH ROW EXECUTE FUNCTION '
-                '%I()',
+                'CREATE TRIGGER %I BEFORE INSERT OR UPDATE ON %s FOR EACH ROW '
+                'EXECUTE FUNCTION %I()',
                 copy_trigger, relation, copy_function
             );
             -- Also for what a subscription applies.

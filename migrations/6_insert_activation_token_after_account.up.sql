@@ -1,7 +1,7 @@
 -- Fault: the activation token was made before the account's row, so INSERT ... ON CONFLICT DO
 -- NOTHING left a token without an account and failed at commit. The token is now made right after
--- the row, by the same statement and so in the same transaction: if the token fails, so does the
--- account.
+-- the row, by the same statement and so in the same transaction:
+-- if the token fails, so does the account.
 --
 -- Locks: nobody reads or writes accounts for some milliseconds, however large it is.
 

@@ -12,8 +12,8 @@ CREATE TYPE account_status AS ENUM ('provisioned', 'active', 'suspended');
 CREATE TYPE token_action AS ENUM ('activation', 'password_recovery');
 CREATE TYPE job_type AS ENUM ('mailroom');
 
--- Without a search path of its own, which every insert of a token would set: all names have their
--- schema.
+-- Without a search path of its own, which every insert of a token would set:
+-- all names have their schema.
 CREATE FUNCTION generate_token_code() RETURNS text
 LANGUAGE plpgsql VOLATILE PARALLEL SAFE AS $$
 DECLARE
@@ -86,8 +86,8 @@ INSERT INTO jobs (job_type, last_seq) VALUES ('mailroom', 0);
 COMMENT ON TABLE accounts IS 'People who registered, and where each of them stands.';
 COMMENT ON COLUMN accounts.email IS 'Address that mails go to; unique as written, case included.';
 COMMENT ON COLUMN accounts.status IS
-    'provisioned: registered, address not confirmed; active: confirmed; suspended: barred until '
-    'unsuspended.';
+    'provisioned: registered, address not confirmed; active: confirmed; suspended: '
+    'barred until unsuspended.';
 COMMENT ON COLUMN accounts.login IS 'Name shown in mails; unique as written, case included.';
 COMMENT ON COLUMN accounts.created_at IS 'Seconds since the Unix epoch.';
 COMMENT ON COLUMN accounts.status_changed_at IS
@@ -95,31 +95,31 @@ COMMENT ON COLUMN accounts.status_changed_at IS
 COMMENT ON COLUMN accounts.activated_at IS
     'First activation, in seconds since the Unix epoch; null until then; kept by trigger.';
 COMMENT ON COLUMN accounts.suspended_at IS
-    'Start of the present suspension, in seconds since the Unix epoch; null if there is none; '
-    'kept by trigger.';
+    'Start of the present suspension, in seconds since the Unix epoch; '
+    'null if there is none; kept by trigger.';
 COMMENT ON COLUMN accounts.unsuspended_at IS
-    'End of the last suspension, in seconds since the Unix epoch; null during one; kept by '
-    'trigger.';
+    'End of the last suspension, in seconds since the Unix epoch; '
+    'null during one; kept by trigger.';
 
 COMMENT ON CONSTRAINT accounts_email_key ON accounts IS
     'Serves ON CONFLICT (email) and finding an account by address.';
 COMMENT ON CONSTRAINT accounts_login_key ON accounts IS
     'Serves ON CONFLICT (login) and finding an account by name.';
 COMMENT ON INDEX accounts_id_status_idx IS
-    'Serves the collector: whether a token''s account has the status that its action needs, by '
-    'index alone.';
+    'Serves the collector: whether a token''s account has the status '
+    'that its action needs, by index alone.';
 
 COMMENT ON TABLE tokens IS
-    'One-time tokens. Secret, code, action and expiry of a row never change: more time means a '
-    'new row.';
+    'One-time tokens. Secret, code, action and expiry of a row never change: '
+    'more time means a new row.';
 COMMENT ON COLUMN tokens.action IS
-    'activation: confirms the address of a provisioned account; password_recovery: for an active '
-    'account.';
+    'activation: confirms the address of a provisioned account; password_recovery: '
+    'for an active account.';
 COMMENT ON COLUMN tokens.secret IS
     '32 random bytes, which the signed link carries; whoever knows them has the token.';
 COMMENT ON COLUMN tokens.code IS
-    'Five ASCII digits, leading zeros included, each code equally likely; the mail shows it, the '
-    'person types it.';
+    'Five ASCII digits, leading zeros included, each code equally likely; the mail shows it, '
+    'the person types it.';
 COMMENT ON COLUMN tokens.account IS 'Account the token belongs to; it is deleted with it.';
 COMMENT ON COLUMN tokens.expires_at IS
     'First second at which the token is no longer valid, in seconds since the Unix epoch; 15 '
@@ -257,9 +257,8 @@ COMMENT ON FUNCTION trg_after_token_inserted() IS
     'Notifies token_insert, with an empty payload so that a transaction sends one notification.';
 
 COMMENT ON FUNCTION trg_after_account_insert() IS
-    'Gives a provisioned account its activation token, in the same transaction and with the '
-    'rights of this function''s'
-    ' owner.';
+    'Gives a provisioned account its activation token, in the same transaction and with the rights '
+    'of this function''s owner.';
 COMMENT ON FUNCTION trg_after_token_changed() IS
     'Refuses every change of a token but its use, which is consumed_at going from null to a time.';
 

@@ -35,8 +35,8 @@ END;
 $$;
 
 -- It tells addresses, so that nobody else may call it. Its caller is the owner of Mailroom's
--- functions: where that is another role than this one, GRANT EXECUTE, and USAGE ON SCHEMA shop, to
--- that role.
+-- functions: where that is another role than this one, GRANT EXECUTE,
+-- and USAGE ON SCHEMA shop, to that role.
 REVOKE ALL ON FUNCTION shop.unblocked_users FROM PUBLIC;
 
 UPDATE mailroom.actions SET eligibility = 'shop.unblocked_users(text[], boolean)'

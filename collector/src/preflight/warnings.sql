@@ -87,9 +87,8 @@ silent AS (
 )
 SELECT format(
     'row-level security binds the role %I, with whose rights the table %s is read: tokens whose '
-    'rows a policy hides are'
-    ' never sent; ALTER ROLE %I BYPASSRLS, or ALTER TABLE %s NO FORCE ROW LEVEL SECURITY as its '
-    'owner',
+    'rows a policy hides are never sent; ALTER ROLE %I BYPASSRLS, or ALTER TABLE %s NO FORCE ROW '
+    'LEVEL SECURITY as its owner',
     rolname, tables.oid::regclass, rolname, tables.oid::regclass
 )
 FROM tables CROSS JOIN reader
@@ -107,8 +106,8 @@ FROM silent
 HAVING count(*) > 0
 UNION ALL
 SELECT format(
-    '%s has rights on %s that no document gives, perhaps by default privileges or a restored '
-    'dump; %s',
+    '%s has rights on %s that no document gives, '
+    'perhaps by default privileges or a restored dump; %s',
     holder, string_agg(DISTINCT place, ', '), string_agg(DISTINCT mend, '; ')
 )
 FROM excess

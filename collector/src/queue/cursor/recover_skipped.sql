@@ -2,8 +2,8 @@
 -- to be sent although the cursor, which stands at $3, has passed them. Answers at least one row;
 -- the first three columns are the same in all. Locks nothing.
 WITH
--- The last rows up to $1, whatever their state; the limit keeps the price of a page the same
--- everywhere.
+-- The last rows up to $1, whatever their state;
+-- the limit keeps the price of a page the same everywhere.
 page AS MATERIALIZED (
     SELECT
         id,

@@ -21,7 +21,7 @@ COMMENT ON COLUMN mailroom_used_tokens.remember_until IS
 COMMENT ON COLUMN mailroom_used_tokens.holder IS
     'The redemption that has the use: 32 hexadecimal digits; null: not used, or given back';
 COMMENT ON COLUMN mailroom_used_tokens.owners IS
-    'Every redemption that has or had the use, at most 100: a repeat of its statement gets no '
-    'second one';
+    'Every redemption that has or had the use, at most 100: '
+    'a repeat of its statement gets no second one';
 COMMENT ON COLUMN mailroom_used_tokens.tries IS
     'The number of each redemption that tried a code, at most 100; 0: taken back';

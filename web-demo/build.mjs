@@ -49,8 +49,8 @@ if (tarball !== undefined) {
   execFileSync("tar", ["-xzf", tarball, "--strip-components=1", "-C", installed], {
     stdio: "inherit",
   });
-  // As Cloudflare's tools bundle a Worker: by its conditions, with `.wasm` files as modules beside
-  // the script.
+  // As Cloudflare's tools bundle a Worker: by its conditions,
+  // with `.wasm` files as modules beside the script.
   await bundle({
     ...esm,
     entryPoints: ["edge/worker.ts"],

@@ -1,5 +1,5 @@
-// Checks the types of everything: what runs on Node, at the edge and in pages has different
-// globals.
+// Checks the types of everything: what runs on Node,
+// at the edge and in pages has different globals.
 
 import { spawnSync } from "node:child_process";
 import { fileURLToPath } from "node:url";

@@ -1,5 +1,5 @@
-//! The configuration: one file in TOML. Relative paths in it start from its folder. It holds no
-//! secret.
+//! The configuration: one file in TOML. Relative paths in it start from its folder.
+//! It holds no secret.
 
 use std::fs;
 use std::path::{Path, PathBuf};

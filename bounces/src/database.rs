@@ -28,8 +28,8 @@ impl Database {
         Self { settings, client: Mutex::new(None) }
     }
 
-    /// Suppresses what a notification of a provider names; returns how many addresses were not
-    /// before.
+    /// Suppresses what a notification of a provider names;
+    /// returns how many addresses were not before.
     ///
     /// # Errors
     /// The database cannot be reached, refuses it or takes too long. What is written by then stays,
@@ -101,8 +101,8 @@ async fn write(
             match client.query_typed("SELECT mailroom.suppress($1, $2, $3, $4)", &parameters).await
             {
                 Ok(rows) => count += usize::from(rows.first().is_some_and(|row| row.get(0))),
-                // No account of a database in another encoding than UTF-8 has this form of the
-                // address.
+                // No account of a database in another encoding
+                // than UTF-8 has this form of the address.
                 Err(error) if error.code() == Some(&SqlState::UNTRANSLATABLE_CHARACTER) => {}
                 Err(error) => return Err(error),
             }

@@ -8,8 +8,8 @@
 /// What a status code of RFC 3463 says of an address.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Meaning {
-    /// No such mailbox, system or form of address; moved; no mail is taken there (RFC 3463, RFC
-    /// 7505).
+    /// No such mailbox, system or form of address; moved;
+    /// no mail is taken there (RFC 3463, RFC 7505).
     Gone,
     /// A permanent failure without a reason, or one that servers use for several: the words decide.
     Open,
@@ -271,8 +271,8 @@ pub(crate) fn is_gone(status: &str, answer: &str, address: &str, is_after_conten
     let words = plain(said);
     let names_access = words.contains(" recipient address rejected access denied ");
     let is_tenant = [stated, answered].contains(&Some([5, 4, 1])) && names_access;
-    // Directory-based edge blocking of Microsoft 365 has no other words for an address that nobody
-    // has.
+    // Directory-based edge blocking of Microsoft 365 has no other words
+    // for an address that nobody has.
     if is_tenant {
         return !has_other_words(&words.replace(" access denied ", " "));
     }
@@ -287,8 +287,8 @@ pub(crate) fn is_gone(status: &str, answer: &str, address: &str, is_after_conten
     }
 }
 
-/// Whether a status or an answer says that a bounce is for now, or about something else than the
-/// address.
+/// Whether a status or an answer says that a bounce is for now,
+/// or about something else than the address.
 pub(crate) fn speaks_against(status: &str, answer: &str, address: &str) -> bool {
     let said = answer.split_once(';').map_or(answer, |(_, said)| said);
     let mut codes = codes(status).next().into_iter().chain(codes(said).last());
@@ -337,8 +337,8 @@ fn names_nobody(said: &str) -> bool {
         .any(|(at, _)| basic_codes(said).any(|code| said[..at].ends_with(code)))
 }
 
-/// Whether the first address that an answer names is another one: the sender, or where the mail was
-/// passed on.
+/// Whether the first address that an answer names is another one:
+/// the sender, or where the mail was passed on.
 fn is_about_another(said: &str, address: &str) -> bool {
     let Some((_, rest)) = said.split_once('<') else { return false };
     let Some((named, _)) = rest.split_once('>') else { return false };
@@ -368,8 +368,8 @@ fn codes(text: &str) -> impl Iterator<Item = [u16; 3]> {
     })
 }
 
-/// The basic codes (RFC 5321) in an answer: three digits at its start or behind what begins a
-/// quotation.
+/// The basic codes (RFC 5321) in an answer: three digits at its start
+/// or behind what begins a quotation.
 fn basic_codes(said: &str) -> impl Iterator<Item = &str> {
     said.match_indices(['2', '4', '5']).filter_map(|(at, _)| {
         let code =
@@ -383,8 +383,8 @@ fn basic_codes(said: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// The words of a text in lower case, each between blanks; without addresses, and of URLs their
-/// words.
+/// The words of a text in lower case, each between blanks;
+/// without addresses, and of URLs their words.
 fn plain(text: &str) -> String {
     let mut plain = String::from(" ");
     for token in

@@ -26,8 +26,8 @@ fn an_address_is_gone_where_status_and_answer_agree() {
         ("5.1.1", "smtp;550 5.1.1 RESOLVER.ADR.RecipNotFound; not found"),
         (
             "5.1.10",
-            "smtp;550 5.1.10 RESOLVER.ADR.RecipientNotFound; Recipient not found by SMTP address \
-             lookup",
+            "smtp;550 5.1.10 RESOLVER.ADR.RecipientNotFound; \
+             Recipient not found by SMTP address lookup",
         ),
         ("5.1.1", "smtp; 550 5.1.1 <ada@x.test>: inactive email address"),
         ("5.1.2", "SMTP; 550 Host unknown (Name server: x.test: host not found)"),
@@ -53,19 +53,19 @@ fn an_address_is_gone_where_status_and_answer_agree() {
         ("5.5.0", "SMTP; 550 5.5.0 Invalid recipient. EX_416"),
         (
             "5.0.0",
-            "smtp;554 delivery error: dd This user doesn't have a x.test account (ada@x.test) [0] \
-             - mta1.x.test",
+            "smtp;554 delivery error: \
+             dd This user doesn't have a x.test account (ada@x.test) [0] - mta1.x.test",
         ),
         (
             "5.0.0",
-            "smtp; 5.1.0 - Unknown address error 550-'5.1.1 <ada@x.test>... no such user' \
-             (delivery attempts: 0)",
+            "smtp; 5.1.0 - Unknown address error 550-'5.1.1 <ada@x.test>... \
+             no such user' (delivery attempts: 0)",
         ),
         ("5.0.0", "smtp; 550 #5.1.0 Address rejected."),
         (
             "5.4.1",
-            "smtp; 550 5.4.1 Recipient address rejected: Access denied. AS(201806281) [XX1.x.test \
-             2026-11-23T12:00:00]",
+            "smtp; 550 5.4.1 Recipient address rejected: Access denied. \
+             AS(201806281) [XX1.x.test 2026-11-23T12:00:00]",
         ),
         (
             "5.4.1",
@@ -133,8 +133,8 @@ fn answers_about_something_else_than_the_address_say_that_nobody_is_gone_whateve
         "smtp; 550 5.1.1 relaying denied",
         "smtp; 550 5.7.54 SMTP; Unable to relay recipient in non-accepted domain",
         "smtp; 550 5.1.1 <us@example.org>: Sender address rejected: User unknown",
-        "smtp; 553 5.1.8 <us@example.org>... Domain of sender address us@example.org does not \
-         exist",
+        "smtp; 553 5.1.8 <us@example.org>... \
+         Domain of sender address us@example.org does not exist",
         "smtp; 550 5.1.1 <us@example.org>: user unknown",
         "smtp; 550 5.1.1 HELO does not exist",
         "smtp; 550 5.1.1 SPF check failed: no such domain",
@@ -181,8 +181,8 @@ fn another_status_than_that_of_an_address_says_that_nobody_is_gone_whatever_the_
         ("5.4.4", ""),
         (
             "5.4.4",
-            "X-Postfix; Name service error for name=x.test type=MX: Malformed or unexpected name \
-             server reply",
+            "X-Postfix; Name service error for name=x.test type=MX: \
+             Malformed or unexpected name server reply",
         ),
         ("5.0.0", "smtp; 550 : User unknown"),
         ("", ""),

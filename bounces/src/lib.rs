@@ -2,8 +2,8 @@
 //! bounces and complaints.
 //!
 //! It listens for webhooks, or reads one mail. What is not proven to come from where it says
-//! changes nothing; what is proven is written to the database or refused for now, so that it comes
-//! again.
+//! changes nothing; what is proven is written to the database or refused for now,
+//! so that it comes again.
 //!
 //! The feature `unproven` makes the parsers public, for tests that try them with any input; the
 //! program is built without it.
@@ -42,13 +42,13 @@ pub struct Arguments {
     #[arg(long, value_name = "FILE")]
     config: PathBuf,
 
-    /// Take webhooks by HTTP at this address until SIGTERM or SIGINT; for a reverse proxy, which
-    /// adds TLS
+    /// Take webhooks by HTTP at this address until SIGTERM or SIGINT;
+    /// for a reverse proxy, which adds TLS
     #[arg(long, value_name = "ADDRESS:PORT", required_unless_present = "mail")]
     listen: Option<SocketAddr>,
 
-    /// Read one mail from standard input: a delivery status notification of a mail server, or a
-    /// complaint
+    /// Read one mail from standard input: a delivery status notification
+    /// of a mail server, or a complaint
     ///
     /// Ends with 0 if it is done with or reports nothing, with 65 if it is a notification that is
     /// not proven or damaged, and with 75 if it is to come again, as mail servers know it.

@@ -76,8 +76,8 @@ impl Notice {
     }
 }
 
-/// The address, which may have a name before it, in the one form that the database keeps of all its
-/// spellings.
+/// The address, which may have a name before it, in the one form that the database keeps
+/// of all its spellings.
 fn forms(text: &str) -> Option<Vec<String>> {
     let address = match text.trim_end().strip_suffix('>') {
         Some(text) => text.rsplit_once('<')?.1,

@@ -1,5 +1,5 @@
-//! The HTTP server: `POST /NAME` is a notification of that provider, `GET /healthz` says that the
-//! program listens.
+//! The HTTP server: `POST /NAME` is a notification of that provider,
+//! `GET /healthz` says that the program listens.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;

@@ -2,8 +2,8 @@
 //! if that fails.
 //!
 //! Some arguments are tokens and codes, others may be secrets. So nothing of what was written is
-//! repeated, except for what can only be a misspelt name, and for values of settings that look like
-//! no key.
+//! repeated, except for what can only be a misspelt name,
+//! and for values of settings that look like no key.
 
 use std::env;
 use std::error::Error as _;
@@ -30,8 +30,8 @@ const LONGEST_NAME: usize = 24;
 #[derive(Parser)]
 #[command(version)]
 pub(crate) enum Command {
-    /// Sign the tokens of new accounts and recoveries and write them to standard output, batch by
-    /// batch
+    /// Sign the tokens of new accounts and recoveries and write them
+    /// to standard output, batch by batch
     ///
     /// Standard output carries lines `action,email,username,token,code`, repeated for every token
     /// of a batch; log lines go to standard error. The database is that of `MAILROOM_DATABASE_URL`,
@@ -111,8 +111,8 @@ pub(crate) enum Command {
     Keygen(keygen::KeygenArguments),
 }
 
-/// Reads the arguments and the environment of this process. Help that was asked for is an error,
-/// too.
+/// Reads the arguments and the environment of this process.
+/// Help that was asked for is an error, too.
 pub(crate) fn parse() -> Result<Command, Error> {
     let command = Command::command()
         .mut_subcommands(|command| command.mut_args(|arg| arg.hide_env_values(true)));

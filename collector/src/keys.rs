@@ -1,5 +1,5 @@
-//! The keys that sign and verify: their kinds, where they come from, and which of them signs which
-//! format.
+//! The keys that sign and verify: their kinds, where they come from,
+//! and which of them signs which format.
 //!
 //! None is ever shown: errors name the variable, or the file and the line.
 
@@ -60,8 +60,8 @@ impl KeyUse {
 pub(crate) enum KeySource {
     /// Variables with a key each, at least one.
     Environment(Vec<&'static str>),
-    /// A file: one key a line, the first one signs; blank lines and lines that begin with `#` do
-    /// not count.
+    /// A file: one key a line, the first one signs;
+    /// blank lines and lines that begin with `#` do not count.
     File(PathBuf),
 }
 
@@ -75,8 +75,8 @@ impl KeySource {
         let set: Vec<_> = names.iter().copied().filter(|name| variable(name).is_some()).collect();
         match (set.first(), variable(KEY_FILE)) {
             (Some(name), Some(_)) => Err(KeyError(format!(
-                "{name} and {KEY_FILE} are both set; unset one, so that it is clear which keys are \
-                 meant"
+                "{name} and {KEY_FILE} are both set; unset one, \
+                 so that it is clear which keys are meant"
             ))),
             (Some(_), None) => Ok(Self::Environment(set)),
             (None, Some(path)) => Ok(Self::File(path.into())),
@@ -226,8 +226,8 @@ fn load_file(path: &Path) -> Result<Keys, KeyError> {
     Ok(Keys { keys, origin })
 }
 
-/// What a file holds, up to a byte more than may be, and whether every user of this machine can
-/// read it.
+/// What a file holds, up to a byte more than may be,
+/// and whether every user of this machine can read it.
 fn read_file(path: &Path) -> io::Result<(Zeroizing<Vec<u8>>, bool)> {
     let file = File::open(path)?;
     let metadata = file.metadata()?;

@@ -1,5 +1,5 @@
-//! The parts of the program `mailroom`. Public are the program itself and what the tests of the
-//! workspace use.
+//! The parts of the program `mailroom`. Public are the program itself and what the tests
+//! of the workspace use.
 //!
 //! Data flows one way: `wake` → `queue` → `collect` → `line` → `sink`; acks go back to the `queue`.
 

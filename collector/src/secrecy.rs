@@ -3,8 +3,8 @@
 //! A sender may run as the same user: the kernel would let it read keys and the password of the
 //! database from `/proc`, or attach to this process.
 
-/// Refuses other processes of the user, and writes no core dumps. Root reads everything all the
-/// same.
+/// Refuses other processes of the user, and writes no core dumps.
+/// Root reads everything all the same.
 ///
 /// Where the system knows neither, or forbids it, nothing changes.
 pub(crate) fn keep() {

@@ -60,13 +60,13 @@ fn compare(provider: &dyn Provider, setting: Option<&str>) -> Result<Option<Stri
         return Err(Error::configuration(format!(
             "[{name}] timeout_seconds = {seconds} is not below {SENDER_TIMEOUT}, which is \
              {milliseconds} ms ({origin}): the collector would end the sender while it waits for \
-             the server; lower the one or raise the other, and give this command the collector's \
-             {SENDER_TIMEOUT}"
+             the server; lower the one or raise the other, \
+             and give this command the collector's {SENDER_TIMEOUT}"
         )));
     }
     Ok(Some(format!(
-        "[{name}] timeout_seconds = {seconds} is below {SENDER_TIMEOUT}, which is {milliseconds} \
-         ms ({origin})"
+        "[{name}] timeout_seconds = {seconds} is below {SENDER_TIMEOUT}, \
+         which is {milliseconds} ms ({origin})"
     )))
 }
 

@@ -35,8 +35,8 @@ pub(crate) fn html(html: &str) -> Body {
 fn encode(plain: Option<String>, original: &str) -> Body {
     let is_plain = |text: &String| {
         let is_allowed = |byte: u8| byte == b'\t' || byte == b' ' || byte.is_ascii_graphic();
-        // Some servers put a sign before a line that begins with "From ", which breaks signatures,
-        // too.
+        // Some servers put a sign before a line that begins with "From ",
+        // which breaks signatures, too.
         let is_line = |line: &str| line.len() <= LONGEST_LINE && !line.starts_with("From ");
         text.split("\r\n").all(|line| is_line(line) && line.bytes().all(is_allowed))
     };
@@ -61,8 +61,8 @@ fn wrap(line: &str) -> Option<String> {
     Some(wrapped + rest)
 }
 
-/// HTML in ASCII, lines broken where nobody sees it; `None` if a reference would mean something
-/// else somewhere.
+/// HTML in ASCII, lines broken where nobody sees it;
+/// `None` if a reference would mean something else somewhere.
 fn plain_html(html: &str) -> Option<String> {
     let mut plain = String::with_capacity(html.len() + html.len() / 8);
     let mut line = Line::default();

@@ -1,7 +1,7 @@
 //! Why the program cannot work.
 
-/// A sentence that says what is wrong and where. It never holds a secret, a token or an address of
-/// a person.
+/// A sentence that says what is wrong and where. It never holds a secret,
+/// a token or an address of a person.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// The configuration, a template or a file of a secret has to be changed.

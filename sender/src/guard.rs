@@ -191,8 +191,8 @@ impl Guard {
         Verdict::Unavailable {
             after: None,
             reason: format!(
-                "recipients of {DOMAINS} domains are refused alike, as if it were our fault: \
-                 {reason}"
+                "recipients of {DOMAINS} domains are refused alike, \
+                 as if it were our fault: {reason}"
             ),
         }
     }

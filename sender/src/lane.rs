@@ -1,5 +1,5 @@
-//! The mails that wait for a provider and those on their way to it, shared by the threads that send
-//! by it.
+//! The mails that wait for a provider and those on their way to it,
+//! shared by the threads that send by it.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -71,8 +71,8 @@ pub(crate) enum Refusal {
 pub(crate) enum Job {
     /// Send this.
     Send(Queued, Ticket),
-    /// Find out whether the provider works again: all that waits is in doubt, and must not be what
-    /// is tried.
+    /// Find out whether the provider works again: all that waits is in doubt,
+    /// and must not be what is tried.
     Probe(Ticket),
     /// Nothing has come for some time.
     Nothing,
@@ -168,8 +168,8 @@ impl Lane {
             }
             let wait = match state.take(&self.domains, now) {
                 Ok(mail) => {
-                    // This thread waited for the turn of the next one, too, perhaps as the only
-                    // one.
+                    // This thread waited for the turn of the next one, too,
+                    // perhaps as the only one.
                     if !state.waiting.is_empty() {
                         self.changed.notify_one();
                     }
@@ -217,8 +217,8 @@ impl Lane {
         if ended.is_aside {
             state.breaker.take_back();
         }
-        // Wakes no thread: the caller comes for the next mail, and wakes another one if there are
-        // more.
+        // Wakes no thread: the caller comes for the next mail,
+        // and wakes another one if there are more.
         state.breaker.end(ended.attempt, verdict, Instant::now());
         let is_over = match verdict {
             Verdict::Unavailable { .. } | Verdict::Overloaded { .. } => true,

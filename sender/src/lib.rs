@@ -1,8 +1,8 @@
 //! The program `mailroom send`: a sender for `mailroom collect --sender`.
 //!
 //! It reads tokens as OPERATIONS.md describes ("Senders"), writes a mail for each, hands it to one
-//! provider, and answers when the provider has accepted it. It has neither the signing keys nor the
-//! database.
+//! provider, and answers when the provider has accepted it.
+//! It has neither the signing keys nor the database.
 //!
 //! `protocol` → `writer` (`link`, `templates`, `mail`) → `journal` → `provider` → `protocol`.
 //! `serve`, `desk` and the threads of `pool` move it; a `lane` is the `queue` of a provider, with
@@ -80,8 +80,8 @@ use writer::Writer;
 /// With a folder, mails become files there, and the journal is one of that folder.
 ///
 /// # Errors
-/// A configuration that cannot be used, a journal that cannot be opened, standard streams that are
-/// broken.
+/// A configuration that cannot be used, a journal that cannot be opened,
+/// standard streams that are broken.
 pub fn send(config: &Path, dry_run: Option<&Path>) -> Result<(), Error> {
     send_between(config, dry_run, io::BufReader::new(io::stdin()), io::stdout())
 }

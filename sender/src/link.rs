@@ -27,8 +27,8 @@ impl Links {
         })
     }
 
-    /// The link of a token; `None` if path or token have characters that would change what the link
-    /// means.
+    /// The link of a token; `None` if path or token have characters
+    /// that would change what the link means.
     pub(crate) fn link(&self, action: &str, path: &str, token: &str) -> Option<String> {
         let is_unreserved =
             |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'~');
@@ -60,8 +60,8 @@ fn base(text: &str) -> Result<String, Error> {
         Ok(text.trim_end_matches('/').to_owned())
     } else {
         Err(Error::configuration(
-            "a base of links must begin with https:// or http://, be ASCII and have no user, query \
-             or fragment",
+            "a base of links must begin with https:// or http://, be ASCII and have no user, \
+             query or fragment",
         ))
     }
 }

@@ -1,5 +1,5 @@
-//! A mail before it is encoded: addresses, a subject and two bodies, each of a type that can hold
-//! nothing worse.
+//! A mail before it is encoded: addresses, a subject and two bodies,
+//! each of a type that can hold nothing worse.
 
 use std::fmt;
 use std::time::SystemTime;

@@ -14,8 +14,8 @@ use crate::mail::Mail;
 /// its parts, follows from the key.
 pub(crate) fn encode(mail: &Mail) -> String {
     let to = Mailbox::new(None, mail.to.address().clone());
-    // Given, because it would otherwise be read from the headers, by a parser that knows fewer
-    // addresses.
+    // Given, because it would otherwise be read from the headers,
+    // by a parser that knows fewer addresses.
     let envelope = Envelope::new(Some(mail.from.email.clone()), vec![mail.to.address().clone()]);
     let envelope = envelope.expect("there is a recipient");
     let mut builder =

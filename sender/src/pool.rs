@@ -1,5 +1,5 @@
-//! The threads that send: one for each connection, and others in place of those that wait long for
-//! an answer.
+//! The threads that send: one for each connection,
+//! and others in place of those that wait long for an answer.
 
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
@@ -56,8 +56,8 @@ impl Pool {
                 let name = self.shared.providers[index].name();
                 report(&format!(
                     "{name} took the content of {waiting} mails and has not answered for half a \
-                     minute; further connections are opened meanwhile, at most three times as many \
-                     as configured"
+                     minute; further connections are opened meanwhile, \
+                     at most three times as many as configured"
                 ));
             }
             (0..new).for_each(|_| self.add(index));

@@ -8,8 +8,8 @@ use std::path::Path;
 
 use crate::error::Error;
 
-/// The longest secret, in bytes. Session tokens of AWS have about a thousand, but no documented
-/// limit.
+/// The longest secret, in bytes. Session tokens of AWS have about a thousand,
+/// but no documented limit.
 const LONGEST: usize = 8_192;
 
 /// A password or a key. It is shown nowhere.
@@ -57,8 +57,8 @@ impl Secret {
             }
             _ => {
                 return Err(Error::configuration(format!(
-                    "set either {name}_file to a file that holds the secret or {name}_variable to \
-                     the name of a variable"
+                    "set either {name}_file to a file that holds the secret or {name}_variable \
+                     to the name of a variable"
                 )));
             }
         };

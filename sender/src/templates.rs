@@ -72,8 +72,8 @@ pub(crate) struct Variables<'a> {
     pub(crate) email: &'a str,
     /// The account's name, on one line. A stranger may have chosen it.
     pub(crate) login: &'a str,
-    /// Until when the link works: `2026-11-22 14:35 UTC`, or nothing if it carries no time that can
-    /// be written.
+    /// Until when the link works: `2026-11-22 14:35 UTC`,
+    /// or nothing if it carries no time that can be written.
     pub(crate) expires: &'a str,
     /// What the application says for this mail.
     pub(crate) payload: &'a serde_json::Value,
@@ -133,8 +133,8 @@ pub(crate) struct Rendered {
 pub(crate) struct Templates {
     /// For subjects and texts, which escape nothing.
     plain: Environment<'static>,
-    /// For HTML bodies, which escape everything, whatever the names of the templates are that they
-    /// include.
+    /// For HTML bodies, which escape everything, whatever the names
+    /// of the templates are that they include.
     html: Environment<'static>,
     /// Each language and action for which there are templates.
     mails: BTreeSet<(String, String)>,
@@ -146,8 +146,8 @@ impl Templates {
     /// Reads the templates of a folder, or takes those that are shipped.
     ///
     /// # Errors
-    /// A file that cannot be read or parsed, a language that lacks an action or one of its three
-    /// files.
+    /// A file that cannot be read or parsed, a language that lacks an action or one
+    /// of its three files.
     pub(crate) fn read(folder: Option<&Path>) -> Result<Self, Error> {
         match folder {
             Some(folder) => Self::parse(files(folder)?, &folder.display().to_string()),
@@ -240,8 +240,8 @@ impl Templates {
     /// Fills in the templates of the variables' language and action.
     ///
     /// # Errors
-    /// No such templates, an undefined variable, another error of a template; never with a value of
-    /// a variable.
+    /// No such templates, an undefined variable, another error of a template;
+    /// never with a value of a variable.
     pub(crate) fn render(&self, variables: &Variables<'_>) -> Result<Rendered, String> {
         let context = Arc::new(variables.context());
         let render = |part: Part| {
@@ -328,8 +328,8 @@ fn environment(escape: AutoEscape) -> Environment<'static> {
     environment
 }
 
-/// Checks that a template asks for members of the payload alone: other variables are texts, and
-/// have none.
+/// Checks that a template asks for members of the payload alone:
+/// other variables are texts, and have none.
 fn check_members(environment: &Environment<'_>, name: &str) -> Result<(), Error> {
     let template = environment.get_template(name).expect("it was added");
     let asked: BTreeSet<_> = template.undeclared_variables(true).into_iter().collect();

@@ -33,8 +33,8 @@ impl Table {
     }
 }
 
-/// Reads a configuration that has these tables, the first of which is what stands before the
-/// others.
+/// Reads a configuration that has these tables,
+/// the first of which is what stands before the others.
 ///
 /// # Errors
 /// What is wrong with it, in a sentence.

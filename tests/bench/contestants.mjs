@@ -1,5 +1,5 @@
-// Five ways to find out whether a link is genuine, each with its key prepared as its documentation
-// advises.
+// Five ways to find out whether a link is genuine,
+// each with its key prepared as its documentation advises.
 //
 // A contestant has `tokens`, of which every `ALTERED_EVERY`th is `forged`, and `count(texts)`,
 // which says how many of those it is given it accepts.

@@ -1,5 +1,5 @@
-// The Rust core in a process of its own, which measures itself, so that no time of the pipe is
-// counted.
+// The Rust core in a process of its own, which measures itself,
+// so that no time of the pipe is counted.
 
 import { spawn } from "node:child_process";
 import { createInterface } from "node:readline";
@@ -16,8 +16,8 @@ const ARGUMENTS = [
 ];
 
 /**
- * A contestant that does its rounds elsewhere; the key goes through a pipe, not through the
- * arguments.
+ * A contestant that does its rounds elsewhere; the key goes through a pipe,
+ * not through the arguments.
  */
 export function native(key, tokens) {
   const child = spawn("cargo", ARGUMENTS, { cwd: WORKSPACE, stdio: ["pipe", "pipe", "inherit"] });

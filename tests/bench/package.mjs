@@ -1,5 +1,5 @@
-// The bytes of the package: `node package.mjs --tarball=FILE --folder=FOLDER [--json]`. FOLDER is
-// made anew.
+// The bytes of the package: `node package.mjs --tarball=FILE --folder=FOLDER [--json]`.
+// FOLDER is made anew.
 
 import { prepare } from "./command_line.mjs";
 import { sizes } from "./size.mjs";

@@ -8,8 +8,8 @@ import { SignJWT, importSPKI, jwtVerify } from "jose";
 import { median } from "./median.mjs";
 
 /**
- * In a round: about a millisecond of the slowest, so that most rounds are not interrupted on a busy
- * machine either.
+ * In a round: about a millisecond of the slowest, so that most rounds are not interrupted
+ * on a busy machine either.
  */
 const LINKS = 8;
 const ROUNDS = 1000;

@@ -7,8 +7,8 @@ import { sign } from "../stores/links.mjs";
 import { median } from "./median.mjs";
 
 /**
- * In a round: about a millisecond of the slowest, so that most rounds are not interrupted on a busy
- * machine either.
+ * In a round: about a millisecond of the slowest, so that most rounds are not interrupted
+ * on a busy machine either.
  */
 const LINKS = 256;
 const ROUNDS = 1000;

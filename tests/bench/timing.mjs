@@ -1,6 +1,6 @@
 // Whether the time of a verification in WebAssembly says anything about a tag, by the method of
-// dudect (Reparaz, Balasch and Verbauwhede, "Dude, is my code constant time?", 2017): `node
-// timing.mjs --tarball=FILE --folder=FOLDER [--json]`. FOLDER is made anew.
+// dudect (Reparaz, Balasch and Verbauwhede, "Dude, is my code constant time?", 2017):
+// `node timing.mjs --tarball=FILE --folder=FOLDER [--json]`. FOLDER is made anew.
 //
 // One token is verified with two keys in random order: one that made all of its tag but the last
 // bit, and one that made nothing of it, so that the first byte is wrong. Both classes have the same

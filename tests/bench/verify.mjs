@@ -15,8 +15,8 @@ import { redeeming } from "./redeeming.mjs";
 
 const ROUNDS = 1000;
 /**
- * Verifications in a round: about a millisecond, so that most rounds are not interrupted on a busy
- * machine either.
+ * Verifications in a round: about a millisecond, so that most rounds are not interrupted
+ * on a busy machine either.
  */
 const VERIFICATIONS = { mailroom: 2048, node_crypto: 512, webcrypto: 32, jose: 16, native: 8192 };
 

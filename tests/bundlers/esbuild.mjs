@@ -19,8 +19,8 @@ export async function bundle({ source, entry, output, target }) {
 }
 
 /**
- * Builds a Worker as Cloudflare's tools do: with their conditions, `.wasm` files beside the script
- * as modules.
+ * Builds a Worker as Cloudflare's tools do: with their conditions,
+ * `.wasm` files beside the script as modules.
  */
 export async function bundleWorker({ source, entry, output }) {
   await build({

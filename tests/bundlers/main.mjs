@@ -1,5 +1,5 @@
-// Bundlers build programs that use the package, and the programs run: `node main.mjs TARBALL
-// FOLDER`. FOLDER is made anew.
+// Bundlers build programs that use the package, and the programs run:
+// `node main.mjs TARBALL FOLDER`. FOLDER is made anew.
 
 import { cpSync, mkdirSync, readFileSync, readdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
@@ -107,8 +107,8 @@ async function onWorkerd() {
 }
 
 /**
- * Whoever only catches errors does not pay for the module, which begins with `aagbhdgn` in its
- * letters.
+ * Whoever only catches errors does not pay for the module,
+ * which begins with `aagbhdgn` in its letters.
  */
 async function leavesTheModuleOut(output) {
   const name = "a program that imports ./errors has the errors and no module";

@@ -1,6 +1,6 @@
-// Applications of real frameworks that use the package, built for production and run: `node
-// main.mjs TARBALL FOLDER`. FOLDER is made anew. The frameworks are those of tests/handlers, and
-// some of them need a newer Node than this one may be.
+// Applications of real frameworks that use the package, built for production and run:
+// `node main.mjs TARBALL FOLDER`. FOLDER is made anew. The frameworks are those of tests/handlers,
+// and some of them need a newer Node than this one may be.
 
 import { spawn } from "node:child_process";
 import { cpSync, readFileSync, readdirSync } from "node:fs";

@@ -1,5 +1,5 @@
-// The configuration with which web-demo/README.md deploys its edge function: `node main.mjs TARBALL
-// FOLDER`. FOLDER is made anew.
+// The configuration with which web-demo/README.md deploys its edge function:
+// `node main.mjs TARBALL FOLDER`. FOLDER is made anew.
 
 import { spawnSync } from "node:child_process";
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, symlinkSync } from "node:fs";

@@ -1,5 +1,5 @@
-// What is true of the package in Jest, whatever loaded it. `load` has a promise of each entry, by
-// its name.
+// What is true of the package in Jest, whatever loaded it.
+// `load` has a promise of each entry, by its name.
 
 module.exports = function checks(load, { key, token }) {
   // In jsdom, too: its window is no page.

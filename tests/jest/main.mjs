@@ -1,5 +1,5 @@
-// The packed package in a fresh project with Jest, without any configuration: `node main.mjs
-// TARBALL FOLDER`. FOLDER is made anew.
+// The packed package in a fresh project with Jest, without any configuration:
+// `node main.mjs TARBALL FOLDER`. FOLDER is made anew.
 
 import { execFile } from "node:child_process";
 import { copyFileSync, readFileSync, symlinkSync } from "node:fs";

@@ -19,8 +19,8 @@ const GUESSES = ["00000", "11111", "12345", "54321", "99999"];
 const LANES = 2;
 
 /**
- * Rows with a code and a binding, judged as `mailroom.redeem` judges those of an action without a
- * code.
+ * Rows with a code and a binding, judged as `mailroom.redeem` judges those
+ * of an action without a code.
  */
 class Rows {
   #rows = new Map();
@@ -47,8 +47,8 @@ class Rows {
   };
 
   /**
-   * No two rows have the same code here, so that the page that shows it tells which row it is
-   * about.
+   * No two rows have the same code here, so that the page that shows it tells
+   * which row it is about.
    */
   ofCode(code) {
     return this.#codes.get(code);
@@ -94,8 +94,8 @@ async function onSite({ entry, handlerEntry, verifier, document, folder }, use) 
  *
  * @param {string} what is done
  * @param {object} settings of the browsers
- * @param {(open: (cookies?: object[]) => Promise<import("playwright-core").Page>, item, index:
- * number) => Promise<void>} work
+ * @param {(open: (cookies?: object[]) => Promise<import("playwright-core").Page>, item,
+ *   index: number) => Promise<void>} work
  */
 async function inBrowsers(browser, what, settings, items, work) {
   const waiting = items.entries();

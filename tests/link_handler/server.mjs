@@ -1,5 +1,5 @@
-// A site on node:http whose pages are the handler's, its database a list, and its tokens of its own
-// key.
+// A site on node:http whose pages are the handler's, its database a list,
+// and its tokens of its own key.
 
 import { createHmac, hkdfSync, randomBytes } from "node:crypto";
 import { once } from "node:events";

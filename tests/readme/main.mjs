@@ -126,8 +126,8 @@ async function tried() {
 }
 
 /**
- * Every block of commands, in one shell, as whoever reads on has the variables of the blocks
- * before.
+ * Every block of commands, in one shell, as whoever reads on has the variables
+ * of the blocks before.
  */
 function printed() {
   const all = commands(document);

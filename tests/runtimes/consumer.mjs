@@ -11,8 +11,8 @@ const SUITE = fileURLToPath(new URL("suite", import.meta.url));
 const VECTORS = fileURLToPath(new URL("../vectors", import.meta.url));
 
 /**
- * Makes `folder` anew with nothing in it but a `package.json` and what `npm install <tarball>` puts
- * there.
+ * Makes `folder` anew with nothing in it but a `package.json`
+ * and what `npm install <tarball>` puts there.
  *
  * @returns the folder of the installed package
  */

@@ -10,8 +10,8 @@ const MODULES = fileURLToPath(new URL("../node_modules", import.meta.url));
 const { platform, arch } = process;
 
 /**
- * The Node versions: the oldest that the package supports, the one that runs this, the newest that
- * npm had.
+ * The Node versions: the oldest that the package supports, the one that runs this,
+ * the newest that npm had.
  */
 export const NODES = [
   {

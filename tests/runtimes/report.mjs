@@ -1,5 +1,5 @@
-// What a step prints: a line for each run, every failure, and the result line that `cargo xtask
-// test` adds up.
+// What a step prints: a line for each run, every failure, and the result line that
+// `cargo xtask test` adds up.
 
 const REQUIRED = Boolean(process.env.CI) && process.env.CI !== "false";
 
@@ -10,8 +10,8 @@ export class Report {
    * Does one run and counts its results.
    *
    * @param {string} title
-   * @param {() => Promise<{ name: string, error?: string }[]>} run a run that throws counts as one
-   * failure
+   * @param {() => Promise<{ name: string, error?: string }[]>} run
+   * a run that throws counts as one failure
    */
   async run(title, run) {
     console.log(`${title} ...`);
@@ -36,8 +36,8 @@ export class Report {
   }
 
   /**
-   * A run that cannot happen here, because something is not installed. Where `CI` is set, that is a
-   * failure.
+   * A run that cannot happen here, because something is not installed.
+   * Where `CI` is set, that is a failure.
    */
   missing(title, reason) {
     if (REQUIRED) this.#counts.failed += 1;

@@ -5,14 +5,14 @@
 export const FULL = Boolean(process.env.MAILROOM_TEST_FULL);
 
 /**
- * How long an engine may take for all that it is asked, in milliseconds: the whole surface takes
- * minutes.
+ * How long an engine may take for all that it is asked, in milliseconds:
+ * the whole surface takes minutes.
  */
 export const ANSWER_TIMEOUT = FULL ? 3_600_000 : 600_000;
 
 /**
- * The topics that a way to load the package can change; the others are the same code once it is
- * loaded.
+ * The topics that a way to load the package can change;
+ * the others are the same code once it is loaded.
  */
 const LOADING = [
   ...["vectors", "v2", "v3", "actions", "bound", "links", "publicKeys", "keys"],

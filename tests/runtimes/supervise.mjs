@@ -1,5 +1,5 @@
-// The server ends with the process that started it, however that one ends: its end of the pipe
-// closes.
+// The server ends with the process that started it, however that one ends:
+// its end of the pipe closes.
 export const SUPERVISE = `
 exec 4<&0
 "$@" </dev/null 4<&- & server=$!

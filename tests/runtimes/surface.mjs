@@ -24,7 +24,7 @@ const DEPTH = 3;
 /**
  * @param {string} installed the folder of the package
  * @returns {{ entry: string, owner: string, name: string, kind: "function" | "class" | "value",
- * parameters?: object[] }[]} owner: the type whose member it is, or "" for what the entry itself
+ *   parameters?: object[] }[]} owner: the type whose member it is, or "" for what the entry itself
  * exports; parameters of all overloads, each with its `name` and the `members` of its type, as far
  * as the package declares it
  */
@@ -113,8 +113,8 @@ class Walk {
   }
 
   #members(type) {
-    // What is private is not there for callers; what begins with underscores is there for compilers
-    // alone.
+    // What is private is not there for callers; what begins with underscores is there
+    // for compilers alone.
     return this.#checker
       .getPropertiesOfType(type)
       .filter(({ name, declarations }) => !/#|^__/.test(name) && declarations?.some(this.#isOurs));

@@ -19,12 +19,12 @@ const START_TIMEOUT = 60_000;
  * Serves `main` of `folder` while `use` asks it, then stops.
  *
  * @param {{ program: string, folder: string, main: string, date: string, flags?: string[],
- * aliases?: object, bindings?: object, objects?: object, log?: (text: string) => void }} worker
- * aliases: names under which files can be imported, such as `{ "mailroom-verifier":
- * "node_modules/…/index.js" }`; bindings: what the Worker finds in its environment: `texts`, and
- * `servers` by their address; objects: classes of Durable Objects that `main` exports, kept until
- * it stops, by the names that they are bound to; log: gets what workerd has printed, once it has
- * ended
+ *   aliases?: object, bindings?: object, objects?: object, log?: (text: string) => void }} worker
+ * aliases: names under which files can be imported, such as
+ * `{ "mailroom-verifier": "node_modules/…/index.js" }`; bindings: what the Worker finds in its
+ * environment: `texts`, and `servers` by their address; objects: classes of Durable Objects that
+ * `main` exports, kept until it stops, by the names that they are bound to; log: gets what workerd
+ * has printed, once it has ended
  * @param {(url: string) => Promise<T>} use
  * @returns {Promise<T>}
  */

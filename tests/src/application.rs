@@ -1,5 +1,5 @@
-//! What an application does with Mailroom's database: it registers people, asks for tokens and
-//! redeems them.
+//! What an application does with Mailroom's database: it registers people,
+//! asks for tokens and redeems them.
 
 use std::future::Future;
 

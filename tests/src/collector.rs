@@ -20,8 +20,8 @@ use crate::program;
 /// The key that collectors of tests sign with, in hexadecimal.
 pub const KEY: &str = "f0862c4759ca9b15561201f52e295c592b2a985d6459589ae61d3e68eb137814";
 
-/// How long anything is waited for that is to happen soon: above what a busy machine needs, below a
-/// lease.
+/// How long anything is waited for that is to happen soon:
+/// above what a busy machine needs, below a lease.
 pub const PATIENCE: Duration = Duration::from_secs(80);
 
 /// A collector that is running, killed when this is dropped.
@@ -229,8 +229,8 @@ impl Lines {
         Ok(all)
     }
 
-    /// Everything that comes until the collector has ended. A last line without its line feed is
-    /// left out.
+    /// Everything that comes until the collector has ended.
+    /// A last line without its line feed is left out.
     pub fn rest(&self) -> Result<Vec<Item>> {
         let mut all = Vec::new();
         loop {
@@ -295,8 +295,8 @@ fn read_one_line_within(pipe: &mut (impl Read + AsFd), patience: Duration) -> Re
     Ok(String::from_utf8(line)?)
 }
 
-/// How many bytes can be read without waiting; one at the end of the output, too, which a read then
-/// finds.
+/// How many bytes can be read without waiting; one at the end of the output, too,
+/// which a read then finds.
 fn wait_for_bytes(pipe: &impl AsFd, end: Instant) -> Result<u64> {
     loop {
         let left = Timespec::try_from(end.saturating_duration_since(Instant::now()))?;

@@ -48,8 +48,8 @@ impl Member {
     /// Asks it to end, and waits until it did so in order, at most for `patience`.
     pub fn stop(self, patience: Duration) -> Result<String> {
         let name = self.name.clone();
-        // What it logs first comes after it has begun to hear signals, which end any program
-        // before.
+        // What it logs first comes after it has begun to hear signals,
+        // which end any program before.
         collector::wait_until(|| !self.collector.log().is_empty())?;
         self.collector.signal(Signal::TERM)?;
         let started = Stopwatch::start();

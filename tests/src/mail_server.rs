@@ -59,8 +59,8 @@ impl Mail {
 }
 
 impl MailServer {
-    /// Starts one; nothing if this machine lacks what it needs, and then the calling test is
-    /// skipped.
+    /// Starts one; nothing if this machine lacks what it needs,
+    /// and then the calling test is skipped.
     pub fn start(options: &[&str]) -> Result<Option<Self>> {
         if !has_python()? {
             return Ok(None);
@@ -136,8 +136,8 @@ impl MailServer {
         self.tell(if refuses { "refuse\n" } else { "accept\n" });
     }
 
-    /// Has the stand-in forget every key, as at the end of the time for which a provider keeps
-    /// them.
+    /// Has the stand-in forget every key, as at the end of the time for
+    /// which a provider keeps them.
     ///
     /// # Panics
     /// If it has ended.

@@ -8,8 +8,8 @@ use rustix::fs::{Access, access, statvfs};
 /// Memory as a file system, where the operating system has it.
 const SHARED_MEMORY: &str = "/dev/shm";
 
-/// A folder in memory that this process can make files in, if that many bytes fit in it and are to
-/// be had.
+/// A folder in memory that this process can make files in,
+/// if that many bytes fit in it and are to be had.
 pub fn folder_with(bytes: u64) -> Option<&'static Path> {
     let fits = statvfs(SHARED_MEMORY).is_ok_and(|found| found.f_bavail * found.f_frsize >= bytes);
     let takes_files = access(SHARED_MEMORY, Access::WRITE_OK | Access::EXEC_OK).is_ok();

@@ -10,8 +10,8 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::tools;
 
-/// A command that runs the freshly built `mailroom`, without any `MAILROOM_*` or `PG*` variable of
-/// this process.
+/// A command that runs the freshly built `mailroom`,
+/// without any `MAILROOM_*` or `PG*` variable of this process.
 ///
 /// The first call in a process builds it, in the profile of the calling test;
 /// `MAILROOM_TEST_PROGRAM` names one that is built already.
@@ -87,8 +87,8 @@ impl BuildFolder {
         arguments
     }
 
-    /// Cargo's target folder, and the target if that was named to cargo, which then has a folder in
-    /// between.
+    /// Cargo's target folder, and the target if that was named to cargo,
+    /// which then has a folder in between.
     fn target(&self) -> Result<(PathBuf, Option<OsString>)> {
         let is_target_folder = |folder: &Path| folder.join("CACHEDIR.TAG").is_file();
         let parent = self.path.parent().context("a build folder has a parent")?;

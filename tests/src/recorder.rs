@@ -30,8 +30,8 @@ pub struct Handover {
     pub attempt: Option<i64>,
 }
 
-/// All lines of all collectors of a test, in the order of their arrival. Clones share what they
-/// remember.
+/// All lines of all collectors of a test, in the order of their arrival.
+/// Clones share what they remember.
 #[derive(Clone, Debug)]
 pub struct Recorder {
     keys: Arc<KeyRing>,
@@ -45,8 +45,8 @@ pub struct Seen {
     pub tokens: HashMap<SecretBytes, Vec<Handover>>,
     /// How many tokens came, repetitions included.
     pub handovers: usize,
-    /// How often a reader did not say of a token, by its id, that it was sent: so often it may come
-    /// again.
+    /// How often a reader did not say of a token, by its id, that it was sent:
+    /// so often it may come again.
     pub refused: HashMap<i64, usize>,
     /// What a reader said of, by its id, that it will never be sent.
     pub given_up: HashSet<i64>,

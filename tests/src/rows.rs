@@ -36,8 +36,8 @@ pub async fn wait_for<T: FromSqlOwned + PartialEq + Debug>(
     }
 }
 
-/// Registers the accounts `user1`, `user2`, … in one transaction; the database makes a token for
-/// each.
+/// Registers the accounts `user1`, `user2`, … in one transaction;
+/// the database makes a token for each.
 pub async fn register(client: &Client, numbers: RangeInclusive<i32>) -> Result<()> {
     let statement = "INSERT INTO accounts (email, login)
         SELECT 'user' || number || '@example.test', 'user' || number
@@ -56,8 +56,8 @@ pub async fn cursor(client: &Client) -> Result<i64> {
 
 /// The ids of all tokens whose account's login is one of these, in order.
 pub async fn token_ids(client: &Client, logins: &[String]) -> Result<Vec<i64>> {
-    let query = "SELECT tokens.id FROM tokens JOIN accounts ON accounts.id = account WHERE login = \
-                 ANY ($1) ORDER BY 1";
+    let query = "SELECT tokens.id FROM tokens JOIN accounts ON accounts.id = account \
+                 WHERE login = ANY ($1) ORDER BY 1";
     Ok(client.query(query, &[&logins]).await?.iter().map(|row| row.get(0)).collect())
 }
 

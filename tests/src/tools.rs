@@ -21,8 +21,8 @@ pub fn workspace() -> &'static Path {
 /// Cargo's target folder: `CARGO_TARGET_DIR`, else `target` in the workspace.
 pub fn target_folder() -> PathBuf {
     match env::var_os("CARGO_TARGET_DIR") {
-        // Cargo takes a relative folder from where it is called, which for a test is a folder of
-        // the workspace.
+        // Cargo takes a relative folder from where it is called,
+        // which for a test is a folder of the workspace.
         Some(folder) => workspace().join(folder),
         None => workspace().join("target"),
     }

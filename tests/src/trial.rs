@@ -1,5 +1,5 @@
-//! What every test under fault begins with: a queue, connections to it, and what is to be
-//! remembered.
+//! What every test under fault begins with: a queue, connections to it,
+//! and what is to be remembered.
 
 use std::env;
 use std::process::Command;
@@ -88,8 +88,8 @@ pub struct Trial {
 }
 
 impl Trial {
-    /// An empty queue, with [`FAR`] deadlines. `MAILROOM_TEST_SEED` repeats what a seed has decided
-    /// before.
+    /// An empty queue, with [`FAR`] deadlines. `MAILROOM_TEST_SEED` repeats what a seed
+    /// has decided before.
     pub async fn start(database: Database) -> Result<Self> {
         let seed = match env::var("MAILROOM_TEST_SEED") {
             Ok(seed) => seed.parse().context("MAILROOM_TEST_SEED is no number")?,

@@ -99,8 +99,8 @@ impl Change {
             }
             Self::DeleteToken => "DELETE FROM tokens WHERE id = ANY ($1)",
             Self::Consume => {
-                "UPDATE tokens SET consumed_at = extract(epoch FROM now()) WHERE id = ANY ($1) AND \
-                 consumed_at IS NULL"
+                "UPDATE tokens SET consumed_at = extract(epoch FROM now()) WHERE id = ANY ($1) \
+                 AND consumed_at IS NULL"
             }
             Self::Suspend => {
                 "UPDATE accounts SET status = 'suspended'

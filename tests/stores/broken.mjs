@@ -10,8 +10,8 @@ const hex = (id) => Buffer.from(id).toString("hex");
 const MOST = 100;
 
 /**
- * Whether a check looks at this time: mistakes with it must not show in checks that merely take
- * long.
+ * Whether a check looks at this time: mistakes with it must not show in checks
+ * that merely take long.
  */
 const isShort = (rememberUntil) => rememberUntil < now() + 60;
 
@@ -324,8 +324,8 @@ class BoundsStandingTries extends Correct {
 }
 
 /**
- * Name, store, and the checks that must fail. A mistake shows where `away` or `small` is asked,
- * too.
+ * Name, store, and the checks that must fail. A mistake shows where `away`
+ * or `small` is asked, too.
  */
 export const BROKEN = [
   { name: "check-then-set", Store: CheckThenSet, failing: ["one-winner"] },

@@ -1,5 +1,5 @@
-// What Deno runs: the conformance kit and the guard on Deno KV. The links come by the standard
-// input.
+// What Deno runs: the conformance kit and the guard on Deno KV.
+// The links come by the standard input.
 
 import * as verifierPackage from "mailroom-verifier";
 import * as handlerEntry from "mailroom-verifier/handler";

@@ -12,8 +12,8 @@ const COMMANDS = { redeem: 3, release: 4, guess: 6, withdraw: 3 };
 /**
  * @param {object} verifierPackage the namespace of the package
  * @param {() => { key: string, code: string, activation: string, recovery: string }} freshLinks
- * @param {{ cut(number: number, moment: string): void, cuts: number }} proxy in front of
- * `interrupted`
+ * @param {{ cut(number: number, moment: string): void, cuts: number }} proxy
+ * in front of `interrupted`
  * @param {object} interrupted a store through the proxy
  * @param {object} steady a store on the same backend, directly
  */
@@ -166,8 +166,8 @@ export function* threeEffects(
         new Uint8Array(16),
       );
       const ofRelease = proxy.commands;
-      // A consumes, its callback fails, its release is done, the answer is lost and the connection
-      // stays down.
+      // A consumes, its callback fails, its release is done,
+      // the answer is lost and the connection stays down.
       const a = guardOf(interrupted)
         .redeem(activation, activate, () => {
           ran.push("A");

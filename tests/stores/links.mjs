@@ -5,8 +5,8 @@ import { createHash, createHmac, hkdfSync, randomBytes } from "node:crypto";
 const LIFETIME = 900;
 
 /**
- * A link of each action under one fresh key, and one that is bound to a browser: `{ key, code,
- * activation, recovery, bound, nonce }`.
+ * A link of each action under one fresh key, and one that is bound to a browser:
+ * `{ key, code, activation, recovery, bound, nonce }`.
  */
 export function freshLinks() {
   const key = randomBytes(32);

@@ -1,5 +1,5 @@
-// One of several processes that share a store: reads from its standard input which, and prints what
-// it got.
+// One of several processes that share a store: reads from its standard input which,
+// and prints what it got.
 
 import { createRequire } from "node:module";
 import { join } from "node:path";

@@ -19,10 +19,10 @@ export class CuttingProxy {
 
   /**
    * @param {import("node:net").NetConnectOpts} target the server
-   * @param {(bytes: Buffer) => boolean} isCommand whether what a client sent at once is one that
-   * counts
-   * @param {{ resets?: boolean }} options whether a connection is reset when it is cut, instead of
-   * being closed
+   * @param {(bytes: Buffer) => boolean} isCommand whether what a client sent
+   * at once is one that counts
+   * @param {{ resets?: boolean }} options whether a connection is reset when it is cut,
+   * instead of being closed
    */
   static async start(target, isCommand, { resets = true } = {}) {
     const proxy = new CuttingProxy();
@@ -39,8 +39,8 @@ export class CuttingProxy {
   }
 
   /**
-   * Cuts at the command of this number, from 1: "before" it arrives, or "after" the server has
-   * answered it.
+   * Cuts at the command of this number, from 1: "before" it arrives,
+   * or "after" the server has answered it.
    */
   cut(number, moment, { refuseAfterwards = false } = {}) {
     this.#fault = { number, moment, refuseAfterwards };

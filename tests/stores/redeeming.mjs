@@ -6,8 +6,8 @@ const activate = { action: "activate" };
 
 /**
  * @param {object} verifierPackage the namespaces of the package and its handler as one
- * @param {{ key: string, code: string, activation: string, recovery: string, bound: string, nonce:
- * string }} links
+ * @param {{ key: string, code: string, activation: string, recovery: string, bound: string,
+ *   nonce: string }} links
  * @param {() => object} makeStore a store on the same backend each time
  * @param {number} most how many codes are guessed at once; fewer for backends that keep a history
  * of them in one row

@@ -48,8 +48,8 @@ const CLIENTS = {
 const owner = (number) => new Uint8Array(16).fill(number);
 
 /**
- * Clients as they are by default, which connect again, and of which ioredis sends again what was
- * not answered.
+ * Clients as they are by default, which connect again,
+ * and of which ioredis sends again what was not answered.
  */
 const RESENDING = {
   "node-redis": async (port) => {

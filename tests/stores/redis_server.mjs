@@ -1,5 +1,5 @@
-// A server of Redis or Valkey of its own for a test, on a socket in a folder, without anything on
-// disk.
+// A server of Redis or Valkey of its own for a test, on a socket in a folder,
+// without anything on disk.
 
 import { spawn } from "node:child_process";
 import { once } from "node:events";

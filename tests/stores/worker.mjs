@@ -1,5 +1,5 @@
-// What workerd runs: the conformance kit and the guard on Durable Objects. The links come with the
-// request.
+// What workerd runs: the conformance kit and the guard on Durable Objects.
+// The links come with the request.
 
 import { createDurableObjectStore, UsedToken } from "mailroom-verifier/stores/durable-object";
 import { checkStore } from "mailroom-verifier/conformance";

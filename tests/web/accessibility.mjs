@@ -51,8 +51,8 @@ export async function everyPage({ visitor, demo, pictures }) {
           path: join(pictures, `${name}-${width}-${colorScheme}.png`),
           fullPage: true,
         });
-        // Colours are those of the scheme and sizes those of the width, so each of both once is
-        // enough.
+        // Colours are those of the scheme and sizes those of the width,
+        // so each of both once is enough.
         if ((width === 360) === (colorScheme === "dark")) {
           checks.none(
             `${name}, ${width} px, ${colorScheme}: axe finds nothing`,

@@ -240,8 +240,8 @@ export async function buttonsAnsweredLate({ visitor, demo }) {
 }
 
 /**
- * People are told once, and on a new stream after news that are older than what the one before it
- * had told.
+ * People are told once, and on a new stream after news that are older than what the one
+ * before it had told.
  */
 export async function oneAfterTheOther({ visitor, demo }) {
   const checks = new Checks();

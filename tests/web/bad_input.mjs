@@ -118,8 +118,8 @@ export async function badRegistrations({ visitor, demo }) {
   );
   checks.same("an address that gets no mails is refused", quoted.status, 422);
 
-  // Whether an address is taken is not told; whose it is gets a mail, at most one every five
-  // seconds.
+  // Whether an address is taken is not told; whose it is gets a mail,
+  // at most one every five seconds.
   await new Promise((resolve) => setTimeout(resolve, 5_500));
   await page.fill("#email", "taken@example.test");
   await page.fill("#login", "other");

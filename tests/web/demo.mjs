@@ -22,8 +22,8 @@ export class Demo {
   folders;
 
   /**
-   * @param {string} program the script `stage.js`, which finds what it needs by the variables of
-   * this process
+   * @param {string} program the script `stage.js`,
+   * which finds what it needs by the variables of this process
    */
   static async start(program) {
     const demo = new Demo();

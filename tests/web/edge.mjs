@@ -150,8 +150,8 @@ async function triesOfAnOutage({ checks, signer, origin, edge }) {
 }
 
 /**
- * The secret stands in clear in a token, and fits into one of v1, which only the database can
- * judge.
+ * The secret stands in clear in a token, and fits into one of v1,
+ * which only the database can judge.
  */
 async function oneRowInAnotherFormat({ checks, signer, origin, edge }) {
   for (const format of ["v2", "v3"]) {

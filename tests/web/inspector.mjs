@@ -32,8 +32,8 @@ export async function inspecting({ visitor }) {
   checks.same("used for something else, the action fails", await state("action"), "failed");
   await page.selectOption("#action", "activate");
 
-  // Every character, one after the other, as if it was typed: nothing in a token is without
-  // meaning.
+  // Every character, one after the other, as if it was typed:
+  // nothing in a token is without meaning.
   const faults = await page.evaluate((genuine) => {
     const input = document.querySelector("#token");
     const found = [];

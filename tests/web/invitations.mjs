@@ -1,5 +1,5 @@
-// Invitations of a product whose table has uuid keys: made with their mail or not at all, and
-// accepted once.
+// Invitations of a product whose table has uuid keys:
+// made with their mail or not at all, and accepted once.
 
 import { Checks } from "./checks.mjs";
 import { until } from "../waiting.mjs";

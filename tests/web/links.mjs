@@ -1,5 +1,5 @@
-// One link's way in each format: activated, replayed, recovered, locked; the database is looked at
-// afterwards.
+// One link's way in each format: activated, replayed, recovered, locked;
+// the database is looked at afterwards.
 
 import { Checks } from "./checks.mjs";
 

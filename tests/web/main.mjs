@@ -2,8 +2,8 @@
 // gets the pictures; WORDS choose groups by their titles, such as `expires|outage`; ORDER is
 // `reverse`, or a number that a random order follows from.
 //
-// No group needs another one, or the state in which another one leaves the demonstration: see
-// `Setting`.
+// No group needs another one, or the state in which another one leaves
+// the demonstration: see `Setting`.
 
 import { join } from "node:path";
 

@@ -1,5 +1,5 @@
-// A part dies, or stands still: it is reported by name, the pages say what is true, and nothing is
-// lost.
+// A part dies, or stands still: it is reported by name, the pages say what is true,
+// and nothing is lost.
 
 import { Checks } from "./checks.mjs";
 import { until } from "../waiting.mjs";
@@ -182,8 +182,8 @@ export async function rowThatIsHeld({ visitor, demo }) {
 }
 
 /**
- * Presses during an outage lock nobody out, in whichever format; the database has counted none of
- * them.
+ * Presses during an outage lock nobody out, in whichever format;
+ * the database has counted none of them.
  */
 export async function recoveringInAnOutage({ visitor, demo }) {
   const checks = new Checks();

@@ -1,5 +1,5 @@
-// The pipeline: a thousand registrations, ten thousand bad links, a killed collector, a new key
-// under load.
+// The pipeline: a thousand registrations, ten thousand bad links, a killed collector,
+// a new key under load.
 
 import { Checks } from "./checks.mjs";
 import { PATIENCE, until } from "../waiting.mjs";

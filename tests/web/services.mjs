@@ -256,8 +256,8 @@ async function questionsOfTheOrigin(checks, site, database) {
       await within("a connection to the database", connecting);
       leaving.abort();
       await left;
-      // Until the origin has seen that, before the database greets it; and until it could have
-      // asked.
+      // Until the origin has seen that, before the database greets it;
+      // and until it could have asked.
       await sleep(300);
       greet();
       await sleep(1_500);

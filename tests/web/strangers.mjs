@@ -1,5 +1,5 @@
-// Links that are genuine and of no use: of an account that was suspended, and on the page of the
-// other action.
+// Links that are genuine and of no use: of an account that was suspended,
+// and on the page of the other action.
 
 import { Checks } from "./checks.mjs";
 

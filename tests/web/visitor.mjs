@@ -1,5 +1,5 @@
-// Somebody at a browser, watched: what the pages complain of, what they ask for, and where tokens
-// appear.
+// Somebody at a browser, watched: what the pages complain of, what they ask for,
+// and where tokens appear.
 
 import { until } from "../waiting.mjs";
 
@@ -29,8 +29,8 @@ export class Visitor {
   #watch(page) {
     page.on("pageerror", (error) => this.complaints.push(`${page.url()}: ${error.stack ?? error}`));
     page.on("console", (message) => {
-      // Refusals are answered with their own status, which Chromium reports as an error of the
-      // page.
+      // Refusals are answered with their own status,
+      // which Chromium reports as an error of the page.
       const isRefusal =
         /^Failed to load resource: the server responded with a status of (4\d\d|503)/.test(
           message.text(),
@@ -133,8 +133,8 @@ export class Visitor {
   }
 
   /**
-   * Presses the button of a link's page, with a code if it wants one, and returns the title of what
-   * comes.
+   * Presses the button of a link's page, with a code if it wants one,
+   * and returns the title of what comes.
    */
   async press(link, code) {
     if (code !== undefined) await link.fill("#code", code);

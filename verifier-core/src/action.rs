@@ -42,8 +42,8 @@ impl Action {
     /// The actions of every installation, in the order of their numbers.
     pub const BUILT_IN: [Self; 2] = [Self::Activate, Self::Recover];
 
-    /// The number in batch lines and in the action byte of a token: 1, 2, or that of a further
-    /// action.
+    /// The number in batch lines and in the action byte of a token:
+    /// 1, 2, or that of a further action.
     pub const fn number(self) -> u8 {
         match self {
             Self::Activate => 1,
@@ -70,8 +70,8 @@ impl Action {
         }
     }
 
-    /// The name on command lines and in interfaces: `activate`, `recover`, or that of a further
-    /// action.
+    /// The name on command lines and in interfaces: `activate`, `recover`,
+    /// or that of a further action.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Activate => "activate",

@@ -24,8 +24,8 @@ impl<A: AsRef<[Further]>> Actions<A> {
     ///
     /// # Errors
     /// [`InvalidAction`] names an action that breaks a rule, by its number, and the rule. No two
-    /// actions may have the same number, name or path, and those of `activate` and `recover` are
-    /// taken.
+    /// actions may have the same number, name or path,
+    /// and those of `activate` and `recover` are taken.
     pub fn new(further: A) -> Result<Self, InvalidAction> {
         let mut rest = further.as_ref();
         while let Some((last, before)) = rest.split_last() {
@@ -212,8 +212,8 @@ impl KnownActions {
     };
 
     /// Adds a further action, for callers that keep names and paths elsewhere. A number outside 3
-    /// to 127 and a number of digits that no code has are ignored, so that tokens of such an action
-    /// are refused.
+    /// to 127 and a number of digits that no code has are ignored,
+    /// so that tokens of such an action are refused.
     pub fn add(&mut self, number: u8, digits: u8) {
         if let Some(place) = self.lengths.get_mut(usize::from(number))
             && has_valid_number(number)

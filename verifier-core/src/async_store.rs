@@ -7,8 +7,8 @@ use crate::{
     owner::Owner,
 };
 
-/// [`ConsumedTokens`](crate::ConsumedTokens) for stores behind a network; each operation means the
-/// same.
+/// [`ConsumedTokens`](crate::ConsumedTokens) for stores behind a network;
+/// each operation means the same.
 ///
 /// Implement it with `async fn`. The guard sets no timeout: a store that has one
 /// returns [`Unavailable`](StoreError::Unavailable) after it.

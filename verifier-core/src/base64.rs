@@ -28,8 +28,8 @@ pub(crate) fn decode<const N: usize>(text: &[u8]) -> Result<[u8; N], Malformed> 
     if fill(&mut bytes, text) { Ok(bytes) } else { Err(Malformed::Encoding) }
 }
 
-/// Decodes the text of a secret into exactly `N` bytes, without a branch or a table that depends on
-/// its characters.
+/// Decodes the text of a secret into exactly `N` bytes,
+/// without a branch or a table that depends on its characters.
 ///
 /// # Errors
 /// Those of [`decode`].
@@ -56,8 +56,8 @@ pub(crate) fn fill(bytes: &mut [u8], text: &[u8]) -> bool {
     let value = |character: &u8| VALUES[usize::from(*character)];
     let (groups, rest) = text.as_chunks::<4>();
     let (triples, last) = bytes.as_chunks_mut::<3>();
-    // All values or'ed together: no value of the alphabet has the bits that `OUTSIDE` has beside
-    // theirs.
+    // All values or'ed together: no value of the alphabet has the bits
+    // that `OUTSIDE` has beside theirs.
     let mut seen = 0;
     for (group, triple) in groups.iter().zip(triples) {
         let [a, b, c, d] = group.each_ref().map(value);

@@ -110,8 +110,8 @@ struct Seen {
 }
 
 impl<S: AsMut<[Slot]>> MemoryCache<S> {
-    /// A cache with as many slots as `slots` has; what they held is overwritten. Slots past 2³² − 2
-    /// stay unused.
+    /// A cache with as many slots as `slots` has; what they held is overwritten.
+    /// Slots past 2³² − 2 stay unused.
     pub fn new(mut slots: S) -> Self {
         let mut free = NONE;
         for (index, slot) in (0..NONE).zip(slots.as_mut()) {
@@ -232,8 +232,8 @@ impl<S: AsMut<[Slot]>> MemoryCache<S> {
             if slot.id != *id.as_bytes() {
                 continue;
             }
-            // An entry whose time is extended stays on its list, which is emptied no later than it
-            // should be.
+            // An entry whose time is extended stays on its list,
+            // which is emptied no later than it should be.
             slot.until = slot.until.max(remember_until);
             until = slot.until;
             owners += u32::from(slot.number != 0);
@@ -271,8 +271,8 @@ impl<S: AsMut<[Slot]>> MemoryCache<S> {
     /// Moves the clock and forgets what is over.
     fn advance(&mut self, now: u64) {
         let last = if now > self.now {
-            // Whatever differs from the former clock only below the bit that has now become one is
-            // before it.
+            // Whatever differs from the former clock only below the bit
+            // that has now become one is before it.
             list_of(now, self.now)
         } else if self.now - now > CLOCK_MARGIN {
             LISTS - 1
@@ -357,8 +357,8 @@ impl<S: AsMut<[Slot]>> MemoryCache<S> {
         self.home(id.as_bytes()).and_then(|home| self.slot(home)).map_or(NONE, |slot| slot.chain)
     }
 
-    /// The slot that holds the head of an id's chain. Ids are digests, so any bits of them are a
-    /// hash.
+    /// The slot that holds the head of an id's chain.
+    /// Ids are digests, so any bits of them are a hash.
     fn home(&mut self, id: &[u8; ConsumedId::LENGTH]) -> Option<u32> {
         let [b0, b1, b2, b3, ..] = *id;
         let slots = u32::try_from(self.slots.as_mut().len()).unwrap_or(NONE);

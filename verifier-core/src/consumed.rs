@@ -52,8 +52,8 @@ pub enum Consumption {
     FirstUse,
     /// Another owner has the use, or this one has released it.
     AlreadyUsed,
-    /// The time until which the use would have to be remembered is over, so that an earlier use may
-    /// be forgotten.
+    /// The time until which the use would have to be remembered is over,
+    /// so that an earlier use may be forgotten.
     TooLate,
 }
 
@@ -223,8 +223,8 @@ pub struct Full;
 impl fmt::Display for Full {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(
-            "the store of used tokens is full, and needs a larger capacity, or one link was \
-             released too often",
+            "the store of used tokens is full, and needs a larger capacity, \
+             or one link was released too often",
         )
     }
 }

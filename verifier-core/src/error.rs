@@ -27,8 +27,8 @@ pub enum VerifyError {
         /// When the token ended.
         expires_at: Expiry,
     },
-    /// A genuine and valid link that was bound to another browser. Only its code proves the person
-    /// here.
+    /// A genuine and valid link that was bound to another browser.
+    /// Only its code proves the person here.
     OtherBrowser,
     /// A code was given where nothing that this key checks covers one.
     CodeUncheckable,
@@ -134,8 +134,8 @@ impl core::error::Error for VerifyError {
 pub enum Kind {
     /// The visitor's, who followed the link: ask for the right code, or offer a new link.
     Visitor,
-    /// The operator's, who runs the service: ask visitors to try again later, and alert the
-    /// operator.
+    /// The operator's, who runs the service: ask visitors to try again later,
+    /// and alert the operator.
     Operator,
 }
 
@@ -164,8 +164,8 @@ pub enum Malformed {
         /// The length that was given, in bytes of UTF-8.
         found: usize,
     },
-    /// A character outside the URL-safe alphabet, padding, white space, or trailing bits that are
-    /// not zero.
+    /// A character outside the URL-safe alphabet, padding, white space,
+    /// or trailing bits that are not zero.
     Encoding,
     /// A version byte that does not belong to this length.
     Version {

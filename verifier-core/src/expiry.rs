@@ -8,14 +8,14 @@ pub const MAX_CLOCK_TOLERANCE: u64 = 999;
 /// By how many seconds the clocks of those who share a store of used tokens may differ.
 pub(crate) const CLOCK_MARGIN: u64 = 300;
 
-/// The time at which a link ends, in seconds since the Unix epoch, at most the end of the
-/// year 9999.
+/// The time at which a link ends, in seconds since the Unix epoch,
+/// at most the end of the year 9999.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Expiry(u64);
 
 impl Expiry {
-    /// The last second of the year 9999 (UTC). A later one is a mistake, such as milliseconds for
-    /// seconds.
+    /// The last second of the year 9999 (UTC). A later one is a mistake,
+    /// such as milliseconds for seconds.
     pub const MAX: Self = Self(253_402_300_799);
 
     /// The expiry at `seconds` since the Unix epoch.

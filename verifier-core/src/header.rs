@@ -1,5 +1,5 @@
-//! The first bytes of a v2 or v3 token: version, action, key id, expiry and, of a bound one, the
-//! browser.
+//! The first bytes of a v2 or v3 token: version, action, key id, expiry and,
+//! of a bound one, the browser.
 
 use crate::{binding::Binding, error::Malformed, expiry::Expiry, secret::Secret, version::Version};
 
@@ -34,8 +34,8 @@ impl Header {
     /// The number of bytes that are signed of a bound link.
     pub(crate) const LONGEST_SIGNED: usize = Self::LENGTH + Binding::LENGTH + Secret::LENGTH;
 
-    /// Writes what is signed of a link: header, binding if there is one, and secret. Returns its
-    /// length.
+    /// Writes what is signed of a link: header, binding if there is one, and secret.
+    /// Returns its length.
     pub(crate) fn write(
         self,
         version: Version,

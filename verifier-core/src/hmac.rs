@@ -65,8 +65,8 @@ impl MacKey {
     }
 
     /// The tag of a message.
-    // Its two compressions take much longer than a call, and every copy of it half a kilobyte of
-    // WebAssembly.
+    // Its two compressions take much longer than a call,
+    // and every copy of it half a kilobyte of WebAssembly.
     #[inline(never)]
     pub(crate) fn tag(&self, message: &[[u8; BLOCK]]) -> [u8; 32] {
         #[cfg(test)]
@@ -89,8 +89,8 @@ impl MacKey {
         self.tag(end_with(&mut blocks, length, code))
     }
 
-    /// The states, inner before outer, every word little-endian, which is how most machines keep
-    /// it.
+    /// The states, inner before outer, every word little-endian,
+    /// which is how most machines keep it.
     pub(crate) fn to_bytes(&self) -> [u8; Self::LENGTH] {
         let mut bytes = [0; Self::LENGTH];
         let words = self.inner.iter().chain(&self.outer);
@@ -100,8 +100,8 @@ impl MacKey {
         bytes
     }
 
-    /// The key whose [`to_bytes`](Self::to_bytes) is `bytes`; 64 bytes of other origin are not
-    /// detected.
+    /// The key whose [`to_bytes`](Self::to_bytes) is `bytes`;
+    /// 64 bytes of other origin are not detected.
     pub(crate) fn from_bytes(bytes: &[u8; Self::LENGTH]) -> Self {
         let (words, _) = bytes.as_chunks::<4>();
         let mut key = Self { inner: [0; 8], outer: [0; 8] };
@@ -151,8 +151,8 @@ impl Drop for MacKey {
 /// section 5); decided in constant time.
 pub(crate) fn same_tag<const N: usize>(tag: &[u8; 32], given: &[u8; N]) -> bool {
     const { assert!(0 < N && N <= 32, "a tag has 1 to 32 bytes") };
-    // By words, because `subtle` hides each comparison from the optimiser, which costs more than
-    // the comparison.
+    // By words, because `subtle` hides each comparison from the optimiser,
+    // which costs more than the comparison.
     let words_of = |bytes: &[u8]| -> [u64; 4] {
         let mut whole = [0; 32];
         whole[..N].copy_from_slice(&bytes[..N]);

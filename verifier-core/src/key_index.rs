@@ -4,8 +4,8 @@ use crate::header::KeyId;
 
 /// A hash table of places in a ring: ids are digests, so their first byte is a hash.
 ///
-/// It takes half a kibibyte, whatever the ring, and covers the first [`CAPACITY`](Self::CAPACITY)
-/// keys.
+/// It takes half a kibibyte, whatever the ring,
+/// and covers the first [`CAPACITY`](Self::CAPACITY) keys.
 #[derive(Clone)]
 pub(crate) struct KeyIndex {
     /// The first place for each hash.

@@ -22,8 +22,8 @@
 //! - No allocator and no panic: the crate is `no_std`, and a test links it for a bare machine and
 //!   looks for both.
 //! - One spelling per token: a string that decodes leniently to the same bytes is refused.
-//! - Tags are compared in constant time; no error, `Debug` or `Display` shows a key, secret, code
-//!   or token.
+//! - Tags are compared in constant time; no error, `Debug` or `Display` shows a key,
+//!   secret, code or token.
 //! - It reads no clock, no environment and no randomness; whatever it needs is an argument.
 //!
 //! # Features
@@ -38,8 +38,8 @@
 //! # What may grow
 //! Errors that say why something is refused, versions, and the kinds of keys and signers may get
 //! new variants, so they are `#[non_exhaustive]`. What a caller has to decide on completely is not:
-//! actions, the answers of a store, whose fault an error is. A new variant of those is a new major
-//! version.
+//! actions, the answers of a store, whose fault an error is.
+//! A new variant of those is a new major version.
 
 #![no_std]
 #![cfg_attr(docsrs, feature(doc_cfg))]

@@ -31,8 +31,8 @@ pub enum RedeemError<S, E> {
     CodeCheck(E),
     /// What the token was used for failed; the token was released.
     Callback(E),
-    /// What the token was used for failed, and the store could not release the token, which stays
-    /// used.
+    /// What the token was used for failed, and the store could not release
+    /// the token, which stays used.
     NotReleased {
         /// The error of the callback.
         callback: E,
@@ -94,18 +94,17 @@ impl<S: fmt::Display, E: fmt::Display> fmt::Display for RedeemError<S, E> {
         match self {
             Self::Token(error) => error.fmt(f),
             Self::Used => f.write_str("the token was used"),
-            Self::TooManyAttempts => f.write_str(
-                "too many codes were tried on this link; ask for \
-                                                  a new one",
-            ),
+            Self::TooManyAttempts => {
+                f.write_str("too many codes were tried on this link; ask for a new one")
+            }
             Self::TooLate => f.write_str("the token ended longer ago than its use is remembered"),
             Self::UncheckedRecovery => f.write_str(
-                "this recovery cannot be judged here: let the database compare its code, through \
-                 `redeem_with` for v3",
+                "this recovery cannot be judged here: let the database compare its code, \
+                 through `redeem_with` for v3",
             ),
             Self::NoExpiry => f.write_str(
                 "a v1 token carries no expiry: say with \
-                                           `remember_v1_for` how long it is remembered",
+                 `remember_v1_for` how long it is remembered",
             ),
             Self::StoreFull => Full.fmt(f),
             Self::Store(_) => f.write_str("the store of used tokens could not answer"),
@@ -115,7 +114,7 @@ impl<S: fmt::Display, E: fmt::Display> fmt::Display for RedeemError<S, E> {
                 write!(
                     f,
                     "the callback failed ({callback}), and the store could not release the \
-                           token, which stays used"
+                     token, which stays used"
                 )
             }
         }

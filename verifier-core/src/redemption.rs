@@ -41,8 +41,8 @@ impl<K: AsRef<[VerifyingKey]>, S> Redemption<'_, K, S> {
     }
 }
 
-/// The steps that call the store or the caller, for synchronous or asynchronous stores and
-/// callbacks.
+/// The steps that call the store or the caller,
+/// for synchronous or asynchronous stores and callbacks.
 //
 // Both kinds differ only in `await`. Polling the future once would do for synchronous stores, but a
 // future that is polled after its end panics.
@@ -129,8 +129,8 @@ macro_rules! redemption {
                 }
             }
 
-            /// Repeats a consumption without an answer, and releases it if the repeat has none
-            /// either.
+            /// Repeats a consumption without an answer,
+            /// and releases it if the repeat has none either.
             $($async)? fn $consume(&self, id: ConsumedId, until: u64) -> Result<Consumption, StoreError<S::Error>> {
                 let (Self { store, owner, .. }, now) = (self, self.moment.now);
                 let first = store.consume(id, *owner, until, now)$($wait)*;

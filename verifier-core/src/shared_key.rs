@@ -59,8 +59,8 @@ impl SharedKey {
         self.id
     }
 
-    /// Everything derived from the key, for callers that keep it outside of Rust; as secret as the
-    /// key itself.
+    /// Everything derived from the key, for callers that keep it outside of Rust;
+    /// as secret as the key itself.
     pub fn to_prepared(&self) -> [u8; Self::PREPARED_LENGTH] {
         let mut bytes = [0; Self::PREPARED_LENGTH];
         let (macs, id) = bytes.split_at_mut(3 * MacKey::LENGTH);
@@ -152,30 +152,24 @@ impl fmt::Display for InvalidKey {
                 "a private key begins with `mrsk_`, a public key with `mrpk_`, and a shared key is \
                  64 hexadecimal characters",
             ),
-            Self::Length { found } => write!(
-                f,
-                "a shared key is 64 hexadecimal characters, not \
-                                                 {found}"
-            ),
+            Self::Length { found } => {
+                write!(f, "a shared key is 64 hexadecimal characters, not {found}")
+            }
             Self::Ed25519Length { found } => {
                 write!(
                     f,
-                    "an Ed25519 key has 48 characters, of which its prefix is five, not \
-                           {found}"
+                    "an Ed25519 key has 48 characters, of which its prefix is five, not {found}"
                 )
             }
-            Self::NotHexadecimal => f.write_str(
-                "a shared key consists of hexadecimal characters \
-                                                 only",
-            ),
-            Self::NotBase64 => f.write_str(
-                "an Ed25519 key is base64url without padding behind its \
-                                            prefix",
-            ),
-            Self::NotAPoint => f.write_str(
-                "the public key is no point of the curve in its only \
-                                            encoding",
-            ),
+            Self::NotHexadecimal => {
+                f.write_str("a shared key consists of hexadecimal characters only")
+            }
+            Self::NotBase64 => {
+                f.write_str("an Ed25519 key is base64url without padding behind its prefix")
+            }
+            Self::NotAPoint => {
+                f.write_str("the public key is no point of the curve in its only encoding")
+            }
             Self::SmallOrder => {
                 f.write_str("the public key is of small order, so that anybody could sign for it")
             }

@@ -87,8 +87,8 @@ impl UntrustedToken {
         }
     }
 
-    /// The secret that the token claims to carry. **Nothing proves it**: for display and for tests
-    /// only.
+    /// The secret that the token claims to carry. **Nothing proves it**:
+    /// for display and for tests only.
     pub const fn unauthenticated_secret(&self) -> &Secret {
         &self.fields.secret
     }
@@ -172,13 +172,13 @@ impl UntrustedToken {
         self.signed_link(ring, action, moment, &External(judge)).map(|(_, expires_at)| expires_at)
     }
 
-    /// Proves that a key of `ring` signed this token for what is `expected`, and that it is still
-    /// valid.
+    /// Proves that a key of `ring` signed this token for what is `expected`,
+    /// and that it is still valid.
     ///
     /// Of a recovery **it does not count the attempt**: there are only 100,000 codes, so redeem
     /// through a [`Guard`](crate::Guard), or count before you call it. It does not prove that the
-    /// link was not used before, and of v1 not that it is still valid, since a v1 token carries no
-    /// expiry.
+    /// link was not used before, and of v1 not that it is still valid,
+    /// since a v1 token carries no expiry.
     ///
     /// # Errors
     /// v2 and v3: those of [`verify_link`](Self::verify_link), then
@@ -342,8 +342,8 @@ impl VerifiedLink<'_> {
     /// attempt**: there are only 100,000 codes, so use a [`Guard`](crate::Guard), or count before
     /// you call it.
     ///
-    /// In [another](Browser::Other) browser the code proves the person, where a signature covers
-    /// it.
+    /// In [another](Browser::Other) browser the code proves the person,
+    /// where a signature covers it.
     ///
     /// # Errors
     /// [`OtherBrowser`](VerifyError::OtherBrowser) in another browser for an action without a code

@@ -76,8 +76,8 @@ pub(crate) fn verify<'k>(
     action: Action,
     code: Option<&[u8]>,
 ) -> Result<(), VerifyError> {
-    // The code is part of what is signed, so its presence and shape are judged before any key is
-    // used.
+    // The code is part of what is signed, so its presence and shape are judged
+    // before any key is used.
     let code = match (action, code) {
         (Action::Activate, None) => None,
         (Action::Activate, Some(_)) => return Err(VerifyError::CodeUncheckable),

@@ -44,8 +44,8 @@ pub fn sign_activation(key: &SharedKey, secret: &Secret, expires_at: Expiry) -> 
     sign_header(key, &header(key, Action::Activate, None, expires_at), secret, None)
 }
 
-/// Signs the link that does `action`, together with the code that belongs to it, until
-/// `expires_at`.
+/// Signs the link that does `action`, together with the code that belongs to it,
+/// until `expires_at`.
 ///
 /// # Errors
 /// [`Unsignable`]: an invalid further action; a code that is missing, of another length, or given

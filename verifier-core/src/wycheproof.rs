@@ -1,5 +1,5 @@
-//! Project Wycheproof's cases of HMAC-SHA-256 and Ed25519, through the primitives that the formats
-//! use.
+//! Project Wycheproof's cases of HMAC-SHA-256 and Ed25519,
+//! through the primitives that the formats use.
 
 extern crate std;
 
@@ -49,8 +49,8 @@ mod ed25519 {
         for group in &set.test_groups {
             let key = PublicKey::from_bytes(group.key.pk[..].try_into().unwrap()).unwrap();
             for case in &group.tests {
-                // A token has room for 64 bytes, so a signature of another length never comes this
-                // far.
+                // A token has room for 64 bytes, so a signature
+                // of another length never comes this far.
                 let signature = <&[u8; 64]>::try_from(&case.sig[..]);
                 let accepted = signature.is_ok_and(|signature| key.verifies(&case.msg, signature));
                 assert_eq!(

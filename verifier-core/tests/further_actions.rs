@@ -86,8 +86,8 @@ fn the_ring_decides_what_an_action_is() {
         assert!(malformed(verify(&token, &ring(&[]), INVITE, None)));
         let other = verify(&token, &ring(&[INVITE, CHANGE]), CHANGE, None);
         assert_eq!(other, Err(VerifyError::Action { found: 4 }));
-        // A caller that takes the action for one with a code does not have the one that the ring
-        // knows.
+        // A caller that takes the action for one with a code does not have the one
+        // that the ring knows.
         let with_code = Further { digits: 6, ..INVITE };
         let found = verify(&token, &ring(&[INVITE]), with_code, Some("012345"));
         assert_eq!(found, Err(VerifyError::Action { found: 4 }));

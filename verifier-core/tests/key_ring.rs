@@ -9,8 +9,8 @@ use mailroom_verifier_core::{
 const NOW: u64 = 1_800_000_000;
 const CODE: &str = "04711";
 
-/// Pairs of numbers whose keys have the same id; found by making a key of every number until two
-/// agreed.
+/// Pairs of numbers whose keys have the same id;
+/// found by making a key of every number until two agreed.
 const SHARED: [u32; 2] = [22_616, 28_638];
 const PUBLIC: [u32; 2] = [44_663, 128_211];
 /// A shared key, and a private key whose public one has the same id.
@@ -66,8 +66,8 @@ const ACCEPTED: [Result<(), VerifyError>; 2] = [Ok(()), Ok(())];
 const REFUSED: [Result<(), VerifyError>; 2] =
     [Err(VerifyError::Signature), Err(VerifyError::Signature)];
 
-/// Both keys in either order verify what each of them signed; one alone does not verify what the
-/// other signed.
+/// Both keys in either order verify what each of them signed;
+/// one alone does not verify what the other signed.
 fn assert_told_apart(signers: &[Signer; 2]) {
     let keys = signers.each_ref().map(verifying);
     let mut reversed = keys.clone();

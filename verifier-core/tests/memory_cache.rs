@@ -1,5 +1,5 @@
-//! What the memory cache remembers, forgets and refuses. `tests/properties` compares it with plain
-//! maps.
+//! What the memory cache remembers, forgets and refuses.
+//! `tests/properties` compares it with plain maps.
 #![allow(clippy::unwrap_used, reason = "a test that cannot set up fails")]
 
 use std::{sync::Mutex, thread};

@@ -28,8 +28,8 @@ fn prime() -> BigUint {
     (BigUint::from(1_u8) << 255) - 19_u8
 }
 
-/// The order of the base point, 2²⁵² + 27742317777372353535851937790883648493 (RFC 8032,
-/// section 5.1).
+/// The order of the base point, 2²⁵² + 27742317777372353535851937790883648493
+/// (RFC 8032, section 5.1).
 fn order() -> BigUint {
     (BigUint::from(1_u8) << 252) + 27_742_317_777_372_353_535_851_937_790_883_648_493_u128
 }
@@ -135,8 +135,8 @@ fn a_signature_whose_s_is_not_reduced_is_refused() {
     assert_eq!(verdict(&genuine), Ok(()));
     let s = BigUint::from_bytes_le(&genuine[78..]);
     assert!(s < order());
-    // Once the order still leaves the highest three bits clear, which is all that old verifiers
-    // look at.
+    // Once the order still leaves the highest three bits clear,
+    // which is all that old verifiers look at.
     for times in 1_u8..15 {
         let mut altered = genuine.clone();
         parts(&mut altered).2.copy_from_slice(&little_endian(&(&s + order() * times)));

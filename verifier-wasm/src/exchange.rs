@@ -16,8 +16,8 @@ use crate::{buffers::BUFFERS, single_thread::SingleThread, status};
 /// The key that was loaded, as a ring.
 pub(crate) static RING: Loaded = Loaded(SingleThread(UnsafeCell::new(None)));
 
-/// A key that stays from one call to the next, since to load it takes longer than to decode a
-/// token.
+/// A key that stays from one call to the next, since to load it takes longer
+/// than to decode a token.
 pub(crate) struct Loaded(SingleThread<UnsafeCell<Option<KeyRing>>>);
 
 #[expect(unsafe_code, reason = "a flag that guards the key would stay set where a call is cut off")]
@@ -51,8 +51,8 @@ impl Loaded {
 /// the built-in ones alone.
 ///
 /// The byte at the place of a number is the number of digits of the action's code, 0 for an action
-/// without a code; 255 where no action has the number. The places of `activate` and `recover` are
-/// not read.
+/// without a code; 255 where no action has the number.
+/// The places of `activate` and `recover` are not read.
 #[wasm_bindgen]
 pub fn load_actions() {
     let mut known = KnownActions::BUILT_IN;
@@ -62,8 +62,8 @@ pub fn load_actions() {
     RING.change(|ring| ring.know(known));
 }
 
-/// The action of a number, if the ring knows it. Of a further one nothing but number and digits
-/// matters here.
+/// The action of a number, if the ring knows it.
+/// Of a further one nothing but number and digits matters here.
 pub(crate) fn action(number: u8, ring: &KeyRing) -> Option<Action> {
     let further = |digits| Action::Further(Further { number, name: "", path: "", digits });
     Action::from_number(number).or_else(|| ring.actions().digits(number).map(further))
@@ -155,8 +155,8 @@ pub(crate) fn token(length: usize) -> Result<UntrustedToken, VerifyError> {
     UntrustedToken::parse(first(unsafe { BUFFERS.text.borrow() }, length))
 }
 
-/// The first `length` bytes; all of them, which are more than any format has, for a length that is
-/// beyond them.
+/// The first `length` bytes; all of them, which are more than any format has,
+/// for a length that is beyond them.
 pub(crate) fn first(bytes: &[u8], length: usize) -> &[u8] {
     bytes.get(..length).unwrap_or(bytes)
 }

@@ -1,5 +1,5 @@
-//! The store of used tokens: the core's cache, in memory that the instance grows by when the store
-//! is made.
+//! The store of used tokens: the core's cache, in memory that the instance grows
+//! by when the store is made.
 //!
 //! An instance holds one store, and one that holds a store verifies nothing: growing moves the
 //! buffers that JavaScript has looked up.
@@ -36,8 +36,8 @@ pub fn open_store(capacity: u32) -> bool {
         reason = "without an allocator nothing else gives out memory whose size is known late"
     )]
     // SAFETY: these pages were just added and nothing else uses them: there is no allocator. They
-    // are zeros, which every field of a slot may be, aligned by far, and stay for as long as the
-    // instance.
+    // are zeros, which every field of a slot may be, aligned by far,
+    // and stay for as long as the instance.
     let slots = unsafe { slice::from_raw_parts_mut(start, bytes / size_of::<Slot>()) };
     *store = Some(MemoryCache::new(slots));
     true

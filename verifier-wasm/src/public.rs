@@ -11,8 +11,8 @@ use crate::{
     status,
 };
 
-/// Judges the key in the text buffer, leaves its 32 bytes in the key buffer and its id (4) in the
-/// output buffer.
+/// Judges the key in the text buffer, leaves its 32 bytes in the key buffer and its id (4)
+/// in the output buffer.
 ///
 /// The key is the first `length` bytes as text, or, if `length` is negative, the first 32 bytes.
 /// Returns a number of `status.rs` for keys.
@@ -41,8 +41,8 @@ pub fn load_key() {
 }
 
 /// Verifies the link of the token in the first `length` bytes of the text buffer with the key that
-/// was loaded, and leaves its expiry (a number of 64 bits as JavaScript has them) in the output
-/// buffer.
+/// was loaded, and leaves its expiry (a number of 64 bits as JavaScript has them)
+/// in the output buffer.
 ///
 /// `nonce_length` is the length of the visitor's nonce in the nonce buffer; a link that was
 /// accepted, but bound to another browser, has the status of [`VerifyError::OtherBrowser`].

@@ -82,8 +82,8 @@ enum Asked<'a> {
     Token { code: Option<&'a [u8]> },
 }
 
-/// Judges the token in the text buffer and leaves the expiry of an accepted one in the output
-/// buffer.
+/// Judges the token in the text buffer and leaves the expiry of an accepted one
+/// in the output buffer.
 // Not inlined: the code of a verification would be linked twice.
 #[inline(never)]
 fn judge(length: usize, action: u8, nonce_length: i32, asked: Asked<'_>, moment: Moment) -> u32 {

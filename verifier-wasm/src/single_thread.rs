@@ -4,8 +4,8 @@ use core::ops::Deref;
 
 #[cfg(target_feature = "atomics")]
 compile_error!(
-    "this module keeps its state without locks, so it must be compiled without the target feature \
-     `atomics`"
+    "this module keeps its state without locks, \
+     so it must be compiled without the target feature `atomics`"
 );
 
 /// A cell that only the one thread of the module reaches.
@@ -25,6 +25,6 @@ impl<T> Deref for SingleThread<T> {
     reason = "a static has to be shareable, and this module has nobody to share it with"
 )]
 // SAFETY: the crate is compiled for WebAssembly without the atomics that threads would need (this
-// file for nothing else, which the compile error above sees to), so no two threads ever run in a
-// module.
+// file for nothing else, which the compile error above sees to),
+// so no two threads ever run in a module.
 unsafe impl<T> Sync for SingleThread<T> {}

@@ -5,8 +5,8 @@ import type { UsedToken } from "mailroom-verifier/stores/durable-object";
 
 export interface Environment {
   /**
-   * The shared keys of v1 and v2, separated by blanks: the current one first, then earlier and
-   * upcoming ones.
+   * The shared keys of v1 and v2, separated by blanks: the current one first,
+   * then earlier and upcoming ones.
    */
   readonly MAILROOM_SECRET_KEYS: string;
   /** The public keys of v3, likewise. */
@@ -14,8 +14,8 @@ export interface Environment {
   /** By which the origin knows that a call comes from here. */
   readonly ORIGIN_PASSWORD: string;
   /**
-   * `allow` or, by default, `refuse`: anything of the length of a v1 recovery goes on to the
-   * database.
+   * `allow` or, by default, `refuse`: anything of the length of a v1 recovery goes
+   * on to the database.
    */
   readonly V1_RECOVERIES: string | undefined;
   readonly ORIGIN: Fetcher;

@@ -25,8 +25,8 @@ const VERDICTS: readonly string[] = [
 ] satisfies Verdict[];
 
 /**
- * Above all that the origin waits for (origin/main.ts), so that whatever it has begun is over when
- * this is.
+ * Above all that the origin waits for (origin/main.ts),
+ * so that whatever it has begun is over when this is.
  */
 const TIMEOUT = 5_000;
 

@@ -24,8 +24,8 @@ export function guarded(response: Response): Response {
   headers.set("Cross-Origin-Resource-Policy", "same-origin");
   headers.set("Permissions-Policy", "camera=(), geolocation=(), microphone=()");
   // A token is in the address for as long as its page loads; other sites are told no more than the
-  // name of this one. Under `no-referrer` browsers send forms with `Origin: null`, which frameworks
-  // refuse.
+  // name of this one. Under `no-referrer` browsers send forms with `Origin: null`,
+  // which frameworks refuse.
   headers.set("Referrer-Policy", "strict-origin");
   headers.set("X-Content-Type-Options", "nosniff");
   if (!headers.has("Cache-Control")) headers.set("Cache-Control", "no-store");

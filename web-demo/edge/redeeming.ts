@@ -32,8 +32,8 @@ export type Outcome = (
   /** The link was to be given back, and the store did not say that it was. */
   readonly stuck?: boolean;
   /**
-   * Whether a code counts that nobody has called wrong: no, or perhaps, where only the database
-   * knows.
+   * Whether a code counts that nobody has called wrong:
+   * no, or perhaps, where only the database knows.
    */
   readonly counted?: "no" | "perhaps";
   /** A v1 recovery, which goes on to the database as it is. */
@@ -49,8 +49,8 @@ const V1_REMEMBER_FOR = 15 * 60;
 const NAMESPACE = "web-demo";
 
 /**
- * Of a v1 recovery nobody but the database knows the expiry; by then it says so. To that, what the
- * guard adds.
+ * Of a v1 recovery nobody but the database knows the expiry; by then it says so.
+ * To that, what the guard adds.
  */
 const V1_TRIES_FOR = V1_REMEMBER_FOR + 1_299;
 
@@ -137,8 +137,8 @@ async function redeemJudged(
   action: Action,
   code: string | undefined,
 ): Promise<Outcome> {
-  // The type forbids an activation's code, which a visitor may send all the same: the guard refuses
-  // it.
+  // The type forbids an activation's code, which a visitor may send all the same:
+  // the guard refuses it.
   const expected = { action, code } as TriedRedemption<Further>;
   try {
     const redeemed = await guard.tryRedeem(token, expected, async ({ secret }) => {
@@ -190,8 +190,8 @@ async function redeemUnjudged(
 }
 
 /**
- * An origin that is away is an answer, too: in a callback it has to be told from what is wrong with
- * this program.
+ * An origin that is away is an answer, too: in a callback it has to be told
+ * from what is wrong with this program.
  */
 async function reasonOf(
   env: Environment,
@@ -208,8 +208,8 @@ async function reasonOf(
 }
 
 /**
- * Of v2 it gets right codes alone; of the others every one, and it counts also if its answer was
- * lost.
+ * Of v2 it gets right codes alone; of the others every one,
+ * and it counts also if its answer was lost.
  */
 function databaseMayCount(version: 1 | 2 | 3, { reason }: Outcome): boolean {
   return version !== 2 && reason === "silent";

@@ -1,5 +1,5 @@
-// What a person reads when a link is not let through, for every reason that the edge and the origin
-// have.
+// What a person reads when a link is not let through,
+// for every reason that the edge and the origin have.
 
 import type { Action } from "./actions.ts";
 import type { EdgeReason, OriginReason, Outcome } from "./redeeming.ts";

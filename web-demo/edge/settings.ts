@@ -1,5 +1,5 @@
-// What the Worker was given, read once: keys are told apart strictly, so that a broken list is no
-// shorter list.
+// What the Worker was given, read once: keys are told apart strictly,
+// so that a broken list is no shorter list.
 
 import type { Environment } from "./environment.ts";
 

@@ -33,8 +33,8 @@ export class Tries {
   }
 
   /**
-   * Takes the try back. Returns whether it does not count; one of which that is not known in time
-   * may.
+   * Takes the try back. Returns whether it does not count;
+   * one of which that is not known in time may.
    */
   async takeBack(): Promise<boolean> {
     if (this.#taken === undefined) return true;

@@ -1,5 +1,5 @@
-// One verifier for each kind of key, and what each can say of a link before anybody presses a
-// button.
+// One verifier for each kind of key, and what each can say of a link
+// before anybody presses a button.
 
 import { createVerifier, decodeUnverified, type Verifier } from "mailroom-verifier";
 import {
@@ -86,8 +86,8 @@ export function judgeLink(env: Environment, token: string, action: Action): Judg
   const version = versionOf(token);
   if (version === undefined) return { ok: false, reason: TokenMalformedError.reason };
   if (version === 1) {
-    // Whoever answers v1 codes on a public route is an oracle, so of a recovery only the shape is
-    // looked at.
+    // Whoever answers v1 codes on a public route is an oracle,
+    // so of a recovery only the shape is looked at.
     if (action === "recover") {
       return settingsOf(env).v1Recoveries
         ? { ok: true, version, expiresAt: undefined, proven: false }

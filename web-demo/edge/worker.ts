@@ -54,8 +54,8 @@ async function route(request: Request, env: Environment, keepAlive: KeepAlive): 
     // Public keys may be known to everybody; this is how the pages get them.
     return Response.json({ publicKeys: settingsOf(env).publicKeys });
   }
-  // By another name than this machine's, somebody else's page could have a browser press the
-  // buttons.
+  // By another name than this machine's, somebody else's page could have
+  // a browser press the buttons.
   if (env.STAGE !== undefined && LOCAL.includes(hostname) && pathname.startsWith("/demo/")) {
     return pathname === "/demo/edge"
       ? Response.json(tally)

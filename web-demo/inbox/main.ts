@@ -27,8 +27,8 @@ await run({
 
   "GET /counts": async () => ({ body: mailbox.counts }),
 
-  // A reader that was away says what it got last, and misses nothing; one that never read begins
-  // now.
+  // A reader that was away says what it got last, and misses nothing;
+  // one that never read begins now.
   "GET /events": async (request, response) => {
     const stream: EventStream = new EventStream(response, () => stop());
     const last = request.headers["last-event-id"];

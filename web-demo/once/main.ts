@@ -167,8 +167,8 @@ async function receive(line: string, application: Pool): Promise<void> {
 }
 
 /**
- * Compares what came with what the database has made, and shows that the verifiers do not accept
- * everything.
+ * Compares what came with what the database has made,
+ * and shows that the verifiers do not accept everything.
  */
 async function compare(owner: Pool): Promise<void> {
   const made = await madeTokens(owner);

@@ -1,5 +1,5 @@
-// What the application does with the accounts of the base schema: it inserts them, requests and
-// redeems.
+// What the application does with the accounts of the base schema:
+// it inserts them, requests and redeems.
 
 import type { Database, StillWanted } from "./database.ts";
 import type { Registration } from "./registration.ts";
@@ -7,8 +7,8 @@ import type { Registration } from "./registration.ts";
 export type Action = "activate" | "recover";
 
 /**
- * Between two mails to one account; short, since whoever tries a demonstration waits for the next
- * one.
+ * Between two mails to one account; short, since whoever tries a demonstration
+ * waits for the next one.
  */
 export const COOLDOWN = "5 seconds";
 const AT_MOST = 30;
@@ -22,8 +22,8 @@ export class Accounts {
 
   /**
    * Whether the login was free. Whether the email was is not told, because that would tell who has
-   * an account; nor is somebody told apart who knows both, because that would tell whose login it
-   * is.
+   * an account; nor is somebody told apart who knows both,
+   * because that would tell whose login it is.
    */
   async register({ email, login }: Registration): Promise<boolean> {
     const inserted = await this.#database.query(
@@ -32,8 +32,8 @@ export class Accounts {
     );
     if (inserted.rowCount === 1) return true;
     const taken = await this.#database.query("SELECT 1 FROM accounts WHERE login = $1", [login]);
-    // What somebody who registers a second time probably wants; at most one of the two makes a
-    // token.
+    // What somebody who registers a second time probably wants;
+    // at most one of the two makes a token.
     await this.request(email, "activate");
     await this.request(email, "recover");
     return taken.rowCount === 0;

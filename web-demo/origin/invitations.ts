@@ -1,5 +1,5 @@
-// Another product than the accounts: invitations to a team, in a table of its own whose keys are
-// uuids.
+// Another product than the accounts: invitations to a team,
+// in a table of its own whose keys are uuids.
 //
 // Each statement is a transaction. So an invitation and its mail are made together or not at all,
 // and so are used the link and accepted the invitation.

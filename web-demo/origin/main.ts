@@ -16,8 +16,8 @@ const LEAST = 16;
 
 // Where and who is in the variables PGHOST, PGUSER and so on. The server itself ends what takes too
 // long, so that a question is over before anybody stops waiting for it: together these times are
-// below the five seconds of the edge (edge/origin.ts). `query_timeout` is for a server that says
-// nothing.
+// below the five seconds of the edge (edge/origin.ts).
+// `query_timeout` is for a server that says nothing.
 const pool = new Pool({
   max: 16,
   connectionTimeoutMillis: 1_500,
@@ -105,8 +105,8 @@ await run(
 );
 
 /**
- * Nobody else has business here. The database would not believe them either, but they would cost it
- * time.
+ * Nobody else has business here. The database would not believe them either,
+ * but they would cost it time.
  */
 function forEdge(
   answer: (body: Record<string, unknown>, stillWanted: StillWanted) => Promise<Answer>,

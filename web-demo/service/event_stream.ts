@@ -22,8 +22,8 @@ export class EventStream {
   }
 
   /**
-   * @param mark where the reader is after it; a reader that comes again sends that as
-   * `Last-Event-ID`
+   * @param mark where the reader is after it; a reader that comes again sends
+   * that as `Last-Event-ID`
    */
   send(event: string, data: unknown, mark?: string): void {
     // JSON has no line breaks of its own.

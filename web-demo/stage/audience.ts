@@ -20,8 +20,8 @@ export class Audience {
   /** The newest of each kind, for whoever joins. */
   readonly #newest = new Map<string, { readonly data: unknown; readonly revision: number }>();
   /**
-   * Counts what was told. Of a stage that was started again it goes on above that of the one
-   * before.
+   * Counts what was told. Of a stage that was started again it goes on above
+   * that of the one before.
    */
   #revision = Date.now();
 
@@ -30,8 +30,8 @@ export class Audience {
   }
 
   /**
-   * @param earlier what has arrived before, which takes a moment to ask for; whoever joins hears of
-   * everything after
+   * @param earlier what has arrived before, which takes a moment to ask for;
+   * whoever joins hears of everything after
    */
   join(
     response: ServerResponse,

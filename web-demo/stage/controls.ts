@@ -133,8 +133,8 @@ export function settings({ signing, observer, keys, audience }: Stage): unknown 
 }
 
 /**
- * Lets one change be made after the other: of two at once, each would find the other one's half
- * done.
+ * Lets one change be made after the other: of two at once,
+ * each would find the other one's half done.
  */
 function turns(): <Result>(change: () => Promise<Result>) => Promise<Result> {
   let last: Promise<unknown> = Promise.resolve();

@@ -18,8 +18,8 @@ const COMPATIBILITY_DATE = "2026-10-01";
 const OBJECTS = { USED_TOKENS: "UsedToken" };
 
 /**
- * Writes the configuration of the Worker in `site/edge`, which listens on `port`, or any if that
- * is 0.
+ * Writes the configuration of the Worker in `site/edge`, which listens on `port`,
+ * or any if that is 0.
  */
 export function writeEdgeConfiguration(
   { folder, site, objects }: Setting,

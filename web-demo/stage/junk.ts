@@ -25,8 +25,8 @@ export class Junk {
     header.set(format === "v3" ? this.#keys.publicKeyId : this.#keys.sharedKeyId, 2);
     header.writeBigUInt64BE(BigInt(Math.floor(Date.now() / 1000) + 900), 6);
     const signature = randomBytes(format === "v3" ? 64 : action === "recover" ? 47 : 32);
-    // Below the order of the curve, so that it is refused for being wrong and not for how it is
-    // written.
+    // Below the order of the curve, so that it is refused for being wrong and not
+    // for how it is written.
     if (format === "v3") signature[63] = (signature[63] ?? 0) & 0x0f;
     return Buffer.concat([header, randomBytes(32), signature]).toString("base64url");
   }

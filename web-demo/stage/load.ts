@@ -1,5 +1,5 @@
-// The two buttons that make traffic: a thousand registrations, and ten thousand links that must not
-// get through.
+// The two buttons that make traffic: a thousand registrations,
+// and ten thousand links that must not get through.
 
 import { randomBytes } from "node:crypto";
 import { setTimeout as pause } from "node:timers/promises";

@@ -9,8 +9,8 @@ import type { Mail } from "../inbox/mail.ts";
 import type { Part } from "./part.ts";
 
 /**
- * Calls for each mail that arrives, for ever; also for those that arrive while nobody listens in
- * between.
+ * Calls for each mail that arrives, for ever; also for those that arrive
+ * while nobody listens in between.
  */
 export async function followMails(
   inbox: Part,

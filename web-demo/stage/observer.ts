@@ -1,5 +1,5 @@
-// Looks at the database as its owner can, for those who watch the demonstration. No part of the
-// flow.
+// Looks at the database as its owner can, for those who watch the demonstration.
+// No part of the flow.
 
 import { Pool } from "pg";
 
@@ -63,8 +63,8 @@ export class Observer {
   }
 
   /**
-   * Sets the default of the column: what makes tokens leaves the time to the table. False for times
-   * not offered.
+   * Sets the default of the column: what makes tokens leaves the time to the table.
+   * False for times not offered.
    */
   async setLifetime(seconds: unknown): Promise<boolean> {
     const wanted = LIFETIMES.find((lifetime) => lifetime === seconds);

@@ -1,5 +1,5 @@
-// A process of the demonstration: started, watched, and started again when it dies, as a service
-// manager does.
+// A process of the demonstration: started, watched, and started again when it dies,
+// as a service manager does.
 
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
@@ -56,8 +56,8 @@ export class Part {
   #restart: NodeJS.Timeout | undefined;
   #lastWords = "";
   /**
-   * Where it listens, if it does: its ports by the names that it announces. They stay when it
-   * starts again.
+   * Where it listens, if it does: its ports by the names that it announces.
+   * They stay when it starts again.
    */
   readonly ports: Record<string, number> = {};
 
@@ -95,8 +95,8 @@ export class Part {
     this.#become("starting");
     const plan = this.#plan();
     const started = Date.now();
-    // In a process group of its own it does not get the Ctrl-C that is meant for all, and is ended
-    // in order.
+    // In a process group of its own it does not get the Ctrl-C that is meant for all,
+    // and is ended in order.
     const child = spawn("/bin/sh", [SUPERVISE, plan.program, ...plan.arguments], {
       detached: true,
       env: { ...inherited(), PORT: String(this.port ?? 0), ...plan.variables },

@@ -95,8 +95,8 @@ function collectorPlan(setting: Setting, keys: Keys, { format }: Signing, sender
       // A mail is there within a second, and of a thousand registrations fifty go out at once.
       MAILROOM_BATCH_TIMEOUT: "1000ms",
       MAILROOM_BATCH_LIMIT: "50",
-      // What a killed collector had claimed is free again after the lease: soon, since somebody
-      // watches.
+      // What a killed collector had claimed is free again after the lease:
+      // soon, since somebody watches.
       MAILROOM_SENDER_TIMEOUT: "5s",
       MAILROOM_LEASE: "10s",
     },

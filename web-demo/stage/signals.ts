@@ -1,5 +1,5 @@
-// Signals that end a demonstration. Importing this keeps them from ending the process by
-// themselves.
+// Signals that end a demonstration. Importing this keeps them
+// from ending the process by themselves.
 
 /** Aborted by the first signal: everything ends in order. */
 export const ending = new AbortController();

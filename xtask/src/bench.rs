@@ -17,8 +17,8 @@ const OF_THE_COLLECTOR: [&str; 9] =
 #[derive(clap::Args)]
 #[command(
     after_help = "drain, pinned, memory, latency, wake, migrations, requests, send: on a throwaway \
-                  PostgreSQL; adaptive: a simulated day; `cargo xtask bench drain --help` lists \
-                  their options"
+                  PostgreSQL; adaptive: a simulated day; \
+                  `cargo xtask bench drain --help` lists their options"
 )]
 pub(crate) struct Options {
     #[command(subcommand)]
@@ -31,14 +31,14 @@ pub(crate) struct Options {
 
 #[derive(clap::Subcommand)]
 enum Benchmark {
-    /// The bytes of the npm package: its module, its inlined entry minified and gzipped, the
-    /// tarball
+    /// The bytes of the npm package: its module, its inlined entry minified
+    /// and gzipped, the tarball
     Package,
     /// The start of a Node process that imports the npm package and verifies a first token, beside
     /// an empty one
     Start,
-    /// Whether the time of a verification in the npm package's module depends on the tag (Welch's
-    /// t-test)
+    /// Whether the time of a verification in the npm package's module depends
+    /// on the tag (Welch's t-test)
     Timing,
     /// One verification by the npm package in Node, beside other ways to do it and the native core
     Verify,
@@ -72,8 +72,8 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     Ok(ExitCode::from(u8::from(!status.success())))
 }
 
-/// The program `tests/bench/NAME.mjs`, which is given the packed package and a folder to install it
-/// into.
+/// The program `tests/bench/NAME.mjs`, which is given the packed package and a folder
+/// to install it into.
 fn program(name: &str) -> Result<Command> {
     let tarball = npm::tarball()?;
     node::install("tests")?;

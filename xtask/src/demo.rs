@@ -22,8 +22,8 @@ const SITE: &str = "pages of the web demonstration";
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// In the terminal: 25 accounts and 10 recoveries; exit 0 only if every token came and was
-    /// verified twice
+    /// In the terminal: 25 accounts and 10 recoveries;
+    /// exit 0 only if every token came and was verified twice
     #[arg(long)]
     once: bool,
 

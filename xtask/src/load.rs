@@ -20,8 +20,8 @@ impl Load {
         let mut load = Self(Vec::new());
         for _ in 0..per_core * cores {
             let mut command = Command::new(&program);
-            // This process alone has the other end of the pipe: however it ends, the input ends,
-            // too.
+            // This process alone has the other end of the pipe:
+            // however it ends, the input ends, too.
             command.arg("busy").stdin(Stdio::piped());
             load.0.push(command.spawn().context("cannot start a busy process")?);
         }

@@ -1,5 +1,5 @@
-//! The automation of this repository: `cargo xtask bench`, `demo`, `fuzz`, `npm`, `postgres`,
-//! `test`.
+//! The automation of this repository: `cargo xtask bench`, `demo`, `fuzz`, `npm`,
+//! `postgres`, `test`.
 
 mod bench;
 mod consumers;
@@ -31,8 +31,8 @@ use mailroom_tests::postgres::Cluster;
 enum Task {
     /// Measures the npm package and the collector
     Bench(bench::Options),
-    /// Shows the whole way of a link on web pages: register, receive, click, and see the edge
-    /// decide
+    /// Shows the whole way of a link on web pages: register, receive, click,
+    /// and see the edge decide
     Demo(demo::Options),
     /// Fuzzes every parser and redeeming
     Fuzz(fuzz::Options),

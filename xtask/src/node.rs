@@ -35,8 +35,8 @@ pub(crate) fn program(folder: &str, package: &str, x64: &str, name: &str) -> Res
     Ok(program)
 }
 
-/// Installs what the `package-lock.json` of a folder lists, unless that very list is installed
-/// already.
+/// Installs what the `package-lock.json` of a folder lists,
+/// unless that very list is installed already.
 pub(crate) fn install(folder: &str) -> Result<()> {
     let path = workspace().join(folder);
     let wanted = fs::read_to_string(path.join("package-lock.json"))

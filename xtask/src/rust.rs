@@ -14,8 +14,8 @@ use crate::extent::Extent;
 use crate::step::Steps;
 use crate::{npm, tools};
 
-/// What the core compiles for besides this machine: a browser, and a processor without an operating
-/// system.
+/// What the core compiles for besides this machine:
+/// a browser, and a processor without an operating system.
 const TARGETS: [&str; 2] = [npm::WASM, "thumbv7em-none-eabi"];
 
 /// The step that compiles everything.
@@ -75,8 +75,8 @@ pub(crate) fn clippy(steps: &mut Steps) {
             Ok(command)
         });
     };
-    // After the build and the tests that wait for it: cargo lets one command at a time into the
-    // target folder.
+    // After the build and the tests that wait for it:
+    // cargo lets one command at a time into the target folder.
     add(CLIPPY, &[BUILD], &["--workspace", "--all-targets"]);
     for feature in ["shared", "public"] {
         let packages =
@@ -175,8 +175,8 @@ pub(crate) fn chaos(duration: Duration, seed: u64, wanted: &Wanted) -> Result<Co
     Ok(command)
 }
 
-/// A test program; of the whole workspace, as it was built: one package alone would choose other
-/// features.
+/// A test program; of the whole workspace, as it was built:
+/// one package alone would choose other features.
 fn tests(extent: Extent, program: &str) -> Result<Command> {
     let mut command = tools::cargo(["test", "--workspace", "--no-fail-fast", "--test", program]);
     // They wait more than they work.

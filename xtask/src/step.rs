@@ -18,8 +18,8 @@ use crate::tools::is_continuous_integration;
 /// a fourth beside them makes all slower than what they wait for expects.
 const LANES: usize = 3;
 
-/// What a step does once it is prepared: nothing more, or a command, with a server that runs as
-/// long.
+/// What a step does once it is prepared: nothing more, or a command,
+/// with a server that runs as long.
 pub(crate) struct Prepared(Option<Command>, Option<Cluster>);
 
 impl From<()> for Prepared {
@@ -177,8 +177,8 @@ impl Steps {
     pub(crate) fn summary(&self) -> ExitCode {
         println!("\nsummary\n{}", self.summary.join("\n"));
         println!("  in {} altogether", seconds(self.started.elapsed()));
-        // Continuous integration installs everything, so that nothing has a reason to be skipped
-        // there.
+        // Continuous integration installs everything,
+        // so that nothing has a reason to be skipped there.
         let incomplete = self.total.skipped > 0 && is_continuous_integration();
         if incomplete {
             println!("  FAILED: tests were skipped, which continuous integration does not allow");

@@ -33,8 +33,8 @@ enum Part {
     Npm,
     /// every fault there is, on the first PostgreSQL version
     Faults,
-    /// the stores of used tokens, against Redis, PostgreSQL, workerd, Deno and an emulator of
-    /// `DynamoDB`
+    /// the stores of used tokens, against Redis, PostgreSQL, workerd,
+    /// Deno and an emulator of `DynamoDB`
     Stores,
     /// the packed npm package in Chromium
     Browser,

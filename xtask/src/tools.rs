@@ -1,5 +1,5 @@
-//! Cargo, parts of Rust that are installed if they are missing, and what this program asks of its
-//! surroundings.
+//! Cargo, parts of Rust that are installed if they are missing,
+//! and what this program asks of its surroundings.
 
 use std::env;
 use std::fs;

@@ -1,5 +1,5 @@
-//! Complaints: reports of people who called a mail unwanted, as their providers pass them on (RFC
-//! 5965).
+//! Complaints: reports of people who called a mail unwanted,
+//! as their providers pass them on (RFC 5965).
 
 use mail_parser::{Message, PartType};
 use mailroom_sender::ReturnPath;

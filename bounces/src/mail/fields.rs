@@ -1,5 +1,5 @@
-//! Fields of a delivery status notification (RFC 3464), read as leniently as mail servers write
-//! them.
+//! Fields of a delivery status notification (RFC 3464),
+//! read as leniently as mail servers write them.
 
 /// The most groups that are looked at.
 const MOST_GROUPS: usize = 64;

@@ -2,8 +2,8 @@
 //!
 //! Nobody signs them. What proves one is a return address that only mails to its recipient carried:
 //! the one that a notification came to, or the one that a complaint names. A mail that reports
-//! nothing, such as a note of absence, is done with: a mail server would send a refusal of it to
-//! its author.
+//! nothing, such as a note of absence, is done with:
+//! a mail server would send a refusal of it to its author.
 //!
 //! `mod` → `fields` or `people` (what is reported) → `proof` (of whom) → `crate::diagnosis`
 //! (whether the address is gone).
@@ -145,8 +145,8 @@ fn is_elsewhere(actual: &str, address: &str) -> bool {
     !local.eq_ignore_ascii_case(known) || !is_within(&domain, &of) && !is_within(&of, &domain)
 }
 
-/// The parts that are reports by their type, or else by what is in them: some gateways change the
-/// type.
+/// The parts that are reports by their type, or else by what is in them:
+/// some gateways change the type.
 fn status_parts<'a>(message: &'a Message<'a>) -> Vec<&'a MessagePart<'a>> {
     let by_type = ["delivery-status", "global-delivery-status", "x-delivery-status"];
     let parts: Vec<_> = by_type.iter().flat_map(|subtype| parts_of(message, subtype)).collect();

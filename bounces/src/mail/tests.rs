@@ -111,8 +111,8 @@ fn what_did_not_come_to_the_recipients_return_address_is_refused() {
             assert!(matches!(refusal, Refusal::Unproven(_)), "{to}: {refusal:?}");
         }
     }
-    // Of two recipients the one that is proven counts alone; and an address in the text proves
-    // nothing.
+    // Of two recipients the one that is proven counts alone;
+    // and an address in the text proves nothing.
     let to = path().of("ada@x.test");
     let two = mail(&to, "ada@x.test", "failed", "5.1.1").replace(
         "Final-Recipient: rfc822; ada",

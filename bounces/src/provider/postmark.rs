@@ -1,5 +1,5 @@
-//! Postmark: webhooks that authenticate by HTTP Basic, with what stands in their URL. They are not
-//! signed.
+//! Postmark: webhooks that authenticate by HTTP Basic, with what stands in their URL.
+//! They are not signed.
 //!
 //! <https://postmarkapp.com/developer/webhooks/bounce-webhook>,
 //! <https://postmarkapp.com/developer/webhooks/spam-complaint-webhook>
@@ -30,8 +30,8 @@ impl Postmark {
         }
         if password.len() < SHORTEST_PASSWORD {
             let fault = format!(
-                "[postmark] password_file must hold at least {SHORTEST_PASSWORD} bytes, made at \
-                 random"
+                "[postmark] password_file must hold at least {SHORTEST_PASSWORD} bytes, \
+                 made at random"
             );
             return Err(Error(fault));
         }

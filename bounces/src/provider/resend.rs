@@ -198,8 +198,8 @@ mod tests {
     #[test]
     fn the_documented_signature_is_right_for_five_minutes_and_beside_others() {
         let others = format!(
-            "v1a,{SIGNATURE} v1,AAAA v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OF= v2,x \
-             {SIGNATURE}"
+            "v1a,{SIGNATURE} v1,AAAA v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OF= \
+             v2,x {SIGNATURE}"
         );
         for signature in [SIGNATURE, &others] {
             for now in [NOW, NOW - 300, NOW + 300] {

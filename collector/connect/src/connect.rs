@@ -1,5 +1,5 @@
-//! Trying the servers in turn: addresses, encryption, authentication, and the first query of a
-//! session.
+//! Trying the servers in turn: addresses, encryption, authentication,
+//! and the first query of a session.
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
@@ -228,8 +228,8 @@ impl<'a> Attempt<'a> {
         let mut connection = Connection(connection);
         let announced =
             pooler::announced_process(&client.cancel_token()).await.unwrap_or_default().to_string();
-        // Reads the server's state and, unless through a pooler, sets the statement timeout; in one
-        // round trip.
+        // Reads the server's state and, unless through a pooler,
+        // sets the statement timeout; in one round trip.
         let mut statements = "SELECT pg_catalog.pg_backend_pid(), pg_catalog.pg_is_in_recovery(), \
              pg_catalog.current_setting('transaction_read_only')"
             .to_owned();

@@ -26,8 +26,8 @@ impl Environment {
             home: std::env::home_dir()
                 .filter(|home| !home.as_os_str().is_empty())
                 .unwrap_or("/nonexistent".into()),
-            // Debian and Red Hat build PostgreSQL with a folder under /run, the original sources
-            // with /tmp.
+            // Debian and Red Hat build PostgreSQL with a folder under /run,
+            // the original sources with /tmp.
             socket_folders: ["/var/run/postgresql", "/run/postgresql", "/tmp"]
                 .map(PathBuf::from)
                 .to_vec(),

@@ -1,5 +1,5 @@
-//! Errors of settings, of connecting and of statements, in words for the person who runs the
-//! program.
+//! Errors of settings, of connecting and of statements,
+//! in words for the person who runs the program.
 
 use std::borrow::Cow;
 use std::error::Error as _;
@@ -39,8 +39,8 @@ impl SettingsError {
         Self::new(format!("{origin} cannot be honoured: {because}"))
     }
 
-    /// An unknown parameter, whose name is shown if it looks like one and cannot be a piece of a
-    /// password.
+    /// An unknown parameter, whose name is shown if it looks like one
+    /// and cannot be a piece of a password.
     pub(crate) fn unknown_parameter(name: &str, may_be_secret: bool) -> Self {
         let is_word = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
         Self::new(if is_word && (1..=40).contains(&name.len()) && !may_be_secret {
@@ -183,8 +183,8 @@ impl AttemptContext {
                 "no server listens there; is PostgreSQL running?"
             }
             (ConnectionRefused, false) => {
-                "no server listens there; is PostgreSQL running, and are listen_addresses and port \
-                 right?"
+                "no server listens there; is PostgreSQL running, \
+                 and are listen_addresses and port right?"
             }
             (PermissionDenied, true) => {
                 "this process may not use the socket; see unix_socket_permissions of the server"
@@ -217,8 +217,8 @@ impl AttemptContext {
             ),
             PeerIncompatible(fault) => {
                 format!(
-                    "the server has no version or algorithm of TLS in common with this program \
-                     ({fault:?})"
+                    "the server has no version or algorithm of TLS in common \
+                     with this program ({fault:?})"
                 )
             }
             error => self.quoted(&error.to_string()),

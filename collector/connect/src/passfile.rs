@@ -8,8 +8,8 @@ use std::io::{ErrorKind, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// The first matching password of the file, none if there is no such file, or why the file is
-/// ignored.
+/// The first matching password of the file, none if there is no such file,
+/// or why the file is ignored.
 ///
 /// The fields are host, port, database and user. The host is a name, an address, a socket folder,
 /// or `localhost` for the usual socket folders.

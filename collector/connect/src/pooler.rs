@@ -27,8 +27,8 @@ pub(crate) fn hint(refusal: &DbError) -> String {
     if [&SqlState::INVALID_SQL_STATEMENT_NAME, &SqlState::DUPLICATE_PSTATEMENT]
         .contains(&refusal.code())
     {
-        let cause = "a pooler in between gives each transaction another session, which loses \
-                     prepared statements";
+        let cause = "a pooler in between gives each transaction another session, \
+                     which loses prepared statements";
         return format!("; {cause}: {REMEDY}");
     }
     if refusal.message().starts_with("unsupported startup parameter") {

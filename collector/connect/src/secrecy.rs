@@ -6,8 +6,8 @@ use proptest::prelude::*;
 use super::ConnectionSettings;
 use super::fixture::TestEnvironment;
 
-/// Passwords whose every fragment can be recognised, with the characters between that split
-/// strings.
+/// Passwords whose every fragment can be recognised,
+/// with the characters between that split strings.
 fn treacherous_password() -> impl Strategy<Value = String> {
     let separator = prop::sample::select(vec![
         "/", "?", "&", "=", "@", ":", "%", "%4", "'", "\\", " ", "#", "[", "]", ",", "//", "=x&",

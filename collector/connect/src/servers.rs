@@ -66,8 +66,8 @@ pub(crate) fn list(
             && (given > 1 || one_for_all.is_empty())
         {
             return Err(SettingsError::new(format!(
-                "{origin} lists {given} entries for {count} hosts; give one for each \
-                 host{one_for_all}"
+                "{origin} lists {given} entries for {count} hosts; \
+                 give one for each host{one_for_all}"
             )));
         }
     }

@@ -35,8 +35,8 @@ pub(crate) fn apply(values: &mut Values, environment: &Environment) -> Result<()
     Err(match searched {
         Some(file) => fault(&file, &format!("does not define the service that {origin} names")),
         None => SettingsError::new(format!(
-            "{origin} names a service, but there is no service file; make ~/.pg_service.conf or \
-             set PGSERVICEFILE"
+            "{origin} names a service, but there is no service file; \
+             make ~/.pg_service.conf or set PGSERVICEFILE"
         )),
     })
 }

@@ -19,8 +19,8 @@ pub struct SessionOptions<'a> {
     /// not through a pooler, unless the session is kept.
     pub statement_timeout: Option<Duration>,
     /// Whether statements rely on session state: a lock, a prepared statement, LISTEN. Then
-    /// [`connect`](crate::connect) fails through a pooler that gives each transaction another
-    /// session.
+    /// [`connect`](crate::connect) fails through a pooler
+    /// that gives each transaction another session.
     pub needs_session: bool,
 }
 
@@ -59,8 +59,8 @@ impl Connection {
     ///
     /// # Errors
     ///
-    /// The connection was lost: the server went away, ended the session, or did not answer for too
-    /// long.
+    /// The connection was lost: the server went away, ended the session,
+    /// or did not answer for too long.
     pub async fn run(mut self) -> Result<(), Error> {
         self.drive(log).await
     }
@@ -73,8 +73,8 @@ impl Connection {
     /// Drives the connection until a notification arrives; `None` when the client was dropped and
     /// all is sent.
     ///
-    /// Nothing is lost when the returned future is dropped. After `None` or an error it must not be
-    /// called again.
+    /// Nothing is lost when the returned future is dropped.
+    /// After `None` or an error it must not be called again.
     pub async fn notification(&mut self) -> Option<Result<Notification, Error>> {
         loop {
             match self.message().await? {

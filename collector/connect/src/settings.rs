@@ -69,8 +69,8 @@ impl ConnectionSettings {
         let mut config = Config::new();
         let user =
             values.string("user")?.or_else(environment.user_name).ok_or(SettingsError::new(
-                "this process's user has no name in the operating system; name the database user \
-             (user=…, PGUSER)",
+                "this process's user has no name in the operating system; \
+                 name the database user (user=…, PGUSER)",
             ))?;
         let database = values.string("dbname")?.unwrap_or_else(|| user.clone());
         if url::without_scheme(&database).is_some() {
@@ -115,8 +115,8 @@ impl ConnectionSettings {
             {
                 tracing::warn!(
                     event = "setting_without_effect",
-                    "{origin} has no effect with sslmode={mode}: to verify the server, set \
-                     sslmode=verify-full"
+                    "{origin} has no effect with sslmode={mode}: \
+                     to verify the server, set sslmode=verify-full"
                 );
             }
         }
@@ -131,8 +131,8 @@ impl ConnectionSettings {
         self.config.get_user().unwrap_or_default()
     }
 
-    /// For looking up a name; for one address, from the first packet to the answer of the first
-    /// query.
+    /// For looking up a name; for one address, from the first packet to the answer
+    /// of the first query.
     pub(crate) fn connect_timeout(&self) -> Duration {
         self.config.get_connect_timeout().copied().unwrap_or(Duration::MAX)
     }
@@ -150,8 +150,8 @@ fn parse(connection_string: &str) -> Result<Values, SettingsError> {
     let text = connection_string.trim();
     if text.is_empty() {
         return Err(SettingsError::new(
-            "the connection string is empty; give a URL (postgresql://host/dbname) or keywords \
-             (dbname=mailroom)",
+            "the connection string is empty; \
+             give a URL (postgresql://host/dbname) or keywords (dbname=mailroom)",
         ));
     }
     if text.contains('\0') {

@@ -71,8 +71,8 @@ fn split_server(server: &str) -> Result<(&str, &str), SettingsError> {
         Some((host, "")) if !host.is_empty() => Ok((host, "")),
         Some((host, rest)) if !host.is_empty() && rest.starts_with(':') => Ok((host, &rest[1..])),
         _ => Err(SettingsError::new(
-            "the brackets in the URL are wrong; an IPv6 address is written [address] or \
-             [address]:port",
+            "the brackets in the URL are wrong; \
+             an IPv6 address is written [address] or [address]:port",
         )),
     }
 }
@@ -115,8 +115,8 @@ fn set_parameters(values: &mut Values, query: &str) -> Result<(), SettingsError>
 fn decode(text: &str, part: &str) -> Result<Vec<u8>, SettingsError> {
     let fault = || {
         SettingsError::new(format!(
-            "the {part} in the URL has a \"%\" without two hexadecimal digits after it; write \
-             \"%\" itself as %25"
+            "the {part} in the URL has a \"%\" without two hexadecimal digits after it; \
+             write \"%\" itself as %25"
         ))
     };
     let mut parts = text.split('%');

@@ -16,8 +16,8 @@ use rustls::{CertificateError, DigitallySignedStruct, Error, SignatureScheme};
 /// A [`ServerCertVerifier`] that verifies as much as the settings require.
 #[derive(Debug)]
 pub(crate) struct Verifier {
-    /// Without them the certificate is not verified; the connection is encrypted for whoever
-    /// answers.
+    /// Without them the certificate is not verified;
+    /// the connection is encrypted for whoever answers.
     pub(crate) roots: Option<TrustedRoots>,
     pub(crate) algorithms: WebPkiSupportedAlgorithms,
 }
@@ -48,8 +48,8 @@ impl TrustedRoots {
             {
                 Ok(())
             }
-            // webpki checks the period of validity before it refuses an authority's own
-            // certificate.
+            // webpki checks the period of validity before it refuses
+            // an authority's own certificate.
             Err(error)
                 if webpki_error(&error) == Some(&webpki::Error::CaUsedAsEndEntity)
                     && self.certificates.contains(certificate) =>

@@ -49,8 +49,8 @@ impl Adaptive {
         self.answer_time = (self.answer_time * 3 + after.min(self.timeout)) / 4;
     }
 
-    /// The batch limit and timeout, while `in_flight` batches are in flight and `waiting` tokens
-    /// wait.
+    /// The batch limit and timeout, while `in_flight` batches are in flight
+    /// and `waiting` tokens wait.
     pub fn limits(&self, in_flight: usize, waiting: usize) -> (usize, Duration) {
         if !self.is_on {
             return (self.limit, self.timeout);

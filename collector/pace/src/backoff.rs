@@ -33,8 +33,8 @@ impl Backoff {
     }
 }
 
-/// Between half and all of `longest`, so that many collectors do not come back to the server at the
-/// same moment.
+/// Between half and all of `longest`, so that many collectors do not come back to the server
+/// at the same moment.
 pub fn jittered(longest: Duration) -> Duration {
     longest / 2 + random_part(longest / 2)
 }

@@ -26,8 +26,8 @@ pub struct Batcher {
     timeout: Duration,
     /// Whether writers notify only while the collector is idle.
     is_idle_lock_enabled: bool,
-    /// Eligible tokens that the last poll left because they do not fill a batch, and when the first
-    /// was noticed.
+    /// Eligible tokens that the last poll left because they do not fill a batch,
+    /// and when the first was noticed.
     waiting: usize,
     noticed_at: Option<Instant>,
     /// Wake-ups since the last poll, and when the first came.
@@ -38,8 +38,8 @@ pub struct Batcher {
     poll_again: Option<Instant>,
     /// When the next token falls due, as the last peek has found.
     next_due: Option<Instant>,
-    /// How often in a row the database was found to be busy, a poll claimed nothing, or it only
-    /// deferred tokens.
+    /// How often in a row the database was found to be busy, a poll claimed nothing,
+    /// or it only deferred tokens.
     busy_polls: u32,
     empty_polls: u32,
     deferring_polls: u32,

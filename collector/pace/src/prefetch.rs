@@ -24,8 +24,8 @@ pub struct Prefetch {
     batches: usize,
     least: usize,
     most: usize,
-    /// How many there may be until the reader goes on: what is sent beyond that would be cancelled
-    /// again.
+    /// How many there may be until the reader goes on:
+    /// what is sent beyond that would be cancelled again.
     held_back_to: Option<usize>,
     /// How many acks must come before the number may shrink again: batches sent before a change do
     /// not show its effect.

@@ -1,5 +1,5 @@
-//! The schema of Mailroom's objects, and statements for a database in which it has another name
-//! than `mailroom`.
+//! The schema of Mailroom's objects, and statements for a database
+//! in which it has another name than `mailroom`.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -9,8 +9,8 @@ use tokio_postgres::{Client, Error, Row};
 
 const DEFAULT: &str = "mailroom";
 
-/// In a statement, the default name is the schema's before a dot and behind one of these, and
-/// nowhere else.
+/// In a statement, the default name is the schema's before a dot and behind one
+/// of these, and nowhere else.
 const BEFORE: [&str; 3] = ["SCHEMA ", "IF NOT EXISTS ", "nspname = '"];
 
 /// The longest name that PostgreSQL does not cut.
@@ -54,8 +54,8 @@ impl Schema {
     /// What a name must be, for messages.
     pub const ALLOWED: &str = "a schema of Mailroom's own: 1 to 63 small letters, digits and \
                                underscores, no digit first, no reserved word of SQL, and neither a \
-                               name of PostgreSQL's (`public`, `pg_…`) nor `accounts`, `tokens` or \
-                               `jobs`";
+                               name of PostgreSQL's (`public`, `pg_…`) nor `accounts`, \
+                               `tokens` or `jobs`";
 
     /// Reads a name; `None` if it is not [`ALLOWED`](Self::ALLOWED).
     pub fn parse(text: &str) -> Option<Self> {

@@ -27,14 +27,14 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
         if self.connection.opened_at.is_some() {
             let end = tokio::time::Instant::now() + self.in_flight.sink.time_to_record();
             if matches!(timeout_at(end, self.settle_finally()).await, Ok(Ok(()))) {
-                // If that fails, `mailroom status` misses this collector until another one replaces
-                // it.
+                // If that fails, `mailroom status` misses this collector
+                // until another one replaces it.
                 timeout_at(end, self.queue.leave()).await.ok();
             } else {
                 tracing::warn!(
                     event = "settlement_lost",
-                    "the database could not record the last lines that the reader took; their \
-                     tokens go out again"
+                    "the database could not record the last lines that the reader took; \
+                     their tokens go out again"
                 );
             }
         }

@@ -1,5 +1,5 @@
-//! The in-flight window: lines on their way to the reader, and acks that the queue has not settled
-//! yet.
+//! The in-flight window: lines on their way to the reader,
+//! and acks that the queue has not settled yet.
 
 use std::collections::{HashMap, VecDeque};
 use std::future::Future;
@@ -21,8 +21,8 @@ use crate::queue::{Batch, BatchId, ClaimRequest, Nack, QueueError, Settlement};
 use crate::sink::{Ack, Readiness, Sink, SinkError};
 use crate::timer::sleep_until_opt;
 
-/// How long an ack waits for others, since each settlement is a commit, unless it goes out beside a
-/// claim.
+/// How long an ack waits for others, since each settlement is a commit,
+/// unless it goes out beside a claim.
 pub(super) const SETTLE_PAUSE: Duration = Duration::from_millis(20);
 
 /// A line that is unsent for this long is cancelled, so that its tokens are checked again.
@@ -158,8 +158,8 @@ impl<S: Sink> InFlight<S> {
         loop {
             tokio::select! {
                 biased;
-                // Before the stop: the queue gets the settlements passed to it only when the call
-                // is polled.
+                // Before the stop: the queue gets the settlements passed to it only
+                // when the call is polled.
                 done = &mut call => return Ok(done?),
                 () = stop.cancelled(), if end.is_none() && !self.is_ending => {
                     let now = *self.stop_noticed.get_or_insert_with(Instant::now);

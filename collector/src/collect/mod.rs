@@ -5,12 +5,12 @@
 //!   pipe may reach the reader. A sender can finish what it has; its answers, also those for a part
 //!   of a batch, are lost.
 //! - Ack, not settled: goes out again. This is the only duplicate that is not the fault of the
-//!   reader or sender: at most what was acknowledged within `SETTLE_PAUSE` and the time of a
-//!   commit.
+//!   reader or sender: at most what was acknowledged within `SETTLE_PAUSE`
+//!   and the time of a commit.
 //! - Settled: the database has recorded it, and the reader had it before.
 //!
-//! What a sender has not answered when it ends comes back by [`Sink::ended`], as abandoned or as
-//! not sent.
+//! What a sender has not answered when it ends comes back by [`Sink::ended`],
+//! as abandoned or as not sent.
 
 mod drain;
 mod in_flight;
@@ -72,8 +72,8 @@ pub(crate) struct Collector<Q, S> {
 }
 
 impl<Q: Queue, S: Sink> Collector<Q, S> {
-    /// Signs with the key that `signer` has at the time, which is replaced when the keys are read
-    /// again.
+    /// Signs with the key that `signer` has at the time,
+    /// which is replaced when the keys are read again.
     pub(crate) fn new(
         queue: Q,
         sink: S,

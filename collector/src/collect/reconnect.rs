@@ -42,8 +42,8 @@ impl ConnectionState {
         (self.is_open, self.opened_at) = (true, Some(now));
     }
 
-    /// A claim succeeded. That ends an outage at once, unless the connection before this one did
-    /// not last.
+    /// A claim succeeded. That ends an outage at once,
+    /// unless the connection before this one did not last.
     pub(super) fn worked(&mut self, now: Instant) {
         if !self.is_failing || self.has_lasted(now) {
             self.outage.over(now);

@@ -31,8 +31,8 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
             tokio::select! {
                 biased;
                 () = self.inputs.stop.cancelled() => return Err(CollectError::Stopped),
-                // Before the sink, which a fast reader keeps changing: acks must be settled
-                // meanwhile.
+                // Before the sink, which a fast reader keeps changing:
+                // acks must be settled meanwhile.
                 () = sleep_until_opt(Some(next)) => self.act(None).await?,
                 acked = self.in_flight.changed() => if acked? { self.paused_until = None },
                 Ok(()) = self.inputs.wakeups.changed() => self.note_wakeups(),
@@ -130,8 +130,8 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
         if is_due(self.poll_at(now), now) {
             return self.poll(settles || self.queue.settles_beside()).await;
         }
-        // What was cancelled goes to another collector at once, also if there is no capacity for a
-        // poll here.
+        // What was cancelled goes to another collector at once,
+        // also if there is no capacity for a poll here.
         if settles || cancels { self.settle().await } else { Ok(()) }
     }
 

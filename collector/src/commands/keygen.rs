@@ -40,8 +40,8 @@ pub(crate) fn run(arguments: &KeygenArguments) -> Outcome {
         (true, None | Some(Version::V3)) => public_key(arguments.key_file.as_deref())?,
         (true, Some(format)) => {
             return Err(CommandError::Usage(format!(
-                "{format} has no public key, whoever verifies it must hold the shared one; v3 has \
-                 public keys"
+                "{format} has no public key, whoever verifies it must hold the shared one; \
+                 v3 has public keys"
             )));
         }
         (false, Some(format)) => new_key(format)?,
@@ -54,8 +54,8 @@ pub(crate) fn run(arguments: &KeygenArguments) -> Outcome {
     if let Some(path) = &arguments.output {
         write_private(path, &text).map_err(|error| match error.kind() {
             io::ErrorKind::AlreadyExists => CommandError::Failure(format!(
-                "{} exists already and is not overwritten, because it may hold a key in use; name \
-                 another file",
+                "{} exists already and is not overwritten, because it may hold a key in use; \
+                 name another file",
                 path.display()
             )),
             _ => CommandError::Failure(format!("{} cannot be written: {error}", path.display())),

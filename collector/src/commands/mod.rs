@@ -177,9 +177,8 @@ fn connection_settings(schema: SchemaSetting) -> Result<ConnectionSettings, Comm
     };
     let settings = setting_of_variable(DATABASE_URL, resolve).map_err(CommandError::Usage)?;
     let mut settings = settings.ok_or_else(|| {
-        let advice =
-            "set it to a URL (postgresql://user@host/database) or a keyword string (host=… \
-             dbname=…)";
+        let advice = "set it to a URL (postgresql://user@host/database) or a keyword string \
+             (host=… dbname=…)";
         CommandError::Usage(format!("{DATABASE_URL} is not set; {advice}"))
     })?;
     settings.schema = schema;

@@ -52,8 +52,8 @@ pub(crate) async fn run(arguments: RetryArguments) -> Outcome {
         if row.try_get(1)? {
             let id: i64 = row.try_get(0)?;
             report(format_args!(
-                "mailroom: token {id} may have been delivered: its recipient may get the mail a \
-                 second time"
+                "mailroom: token {id} may have been delivered: \
+                 its recipient may get the mail a second time"
             ));
         }
     }

@@ -11,8 +11,8 @@ pub(crate) struct SendArguments {
     #[arg(long, value_name = "FILE", required_unless_present = "init")]
     config: Option<PathBuf>,
 
-    /// Send nothing: write a mail of every template, connect and authenticate, and say what is
-    /// wrong
+    /// Send nothing: write a mail of every template, connect and authenticate,
+    /// and say what is wrong
     #[arg(long, requires = "config")]
     check: bool,
 
@@ -21,8 +21,8 @@ pub(crate) struct SendArguments {
     #[arg(long, value_name = "FOLDER", requires = "config", conflicts_with = "check")]
     preview: Option<PathBuf>,
 
-    /// Write the mails of all tokens to this folder instead of sending them, and answer that they
-    /// were sent
+    /// Write the mails of all tokens to this folder instead of sending them,
+    /// and answer that they were sent
     #[arg(long, value_name = "FOLDER", requires = "config", conflicts_with_all = ["check", "preview"])]
     dry_run: Option<PathBuf>,
 

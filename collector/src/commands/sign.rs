@@ -28,8 +28,8 @@ pub(crate) struct SignArguments {
     #[arg(long, value_name = "DIGITS", value_parser = |text: &str| Code::parse(text))]
     code: Option<Code>,
 
-    /// `-` reads the 64 hexadecimal characters of a row's secret from standard input; a random
-    /// secret otherwise
+    /// `-` reads the 64 hexadecimal characters of a row's secret from standard input;
+    /// a random secret otherwise
     #[arg(long, value_name = "-", allow_hyphen_values = true)]
     secret: Option<OsString>,
 
@@ -62,8 +62,8 @@ pub(crate) fn run(arguments: &SignArguments) -> Outcome {
         None => Secret::from(*random_bytes()?),
         Some(dash) if dash == "-" => secret_of_standard_input()?,
         Some(_) => {
-            let reason = "a secret is not taken as an argument, because everybody on the machine \
-                          can read those";
+            let reason = "a secret is not taken as an argument, \
+                          because everybody on the machine can read those";
             return Err(CommandError::Usage(format!(
                 "{reason}; pipe it in and write `--secret -`"
             )));
@@ -87,15 +87,13 @@ fn advice(action: Action, error: Unsignable) -> String {
         Unsignable::SurplusCode => format!("`{action}` is signed without a code; leave --code out"),
         Unsignable::Code { digits } => {
             format!(
-                "`{action}` is signed together with its code of {digits} digits; give it with \
-                     --code"
+                "`{action}` is signed together with its code of {digits} digits; \
+                 give it with --code"
             )
         }
-        Unsignable::BoundInV1 => {
-            "v1 cannot bind a link to a browser; leave --binding out, or sign v2 or v3 with \
-             --token-format"
-                .to_owned()
-        }
+        Unsignable::BoundInV1 => "v1 cannot bind a link to a browser; leave --binding out, \
+             or sign v2 or v3 with --token-format"
+            .to_owned(),
         Unsignable::FurtherInV1 => {
             "v1 signs `activate` and `recover` only; sign v2 or v3 with --token-format".to_owned()
         }

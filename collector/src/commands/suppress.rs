@@ -68,11 +68,11 @@ pub(crate) async fn run(SuppressArguments { action, schema }: SuppressArguments)
 
 fn why_not_changed(error: Error) -> CommandError {
     match error.code() {
-        // The functions refuse nothing else. The server's sentence names a function, not the
-        // argument.
+        // The functions refuse nothing else. The server's sentence names
+        // a function, not the argument.
         Some(&SqlState::INVALID_PARAMETER_VALUE) => CommandError::Failure(
-            "that is no address to which mails are sent: NAME@DOMAIN, without a display name and \
-             brackets"
+            "that is no address to which mails are sent: \
+             NAME@DOMAIN, without a display name and brackets"
                 .to_owned(),
         ),
         _ => error.into(),
@@ -83,8 +83,8 @@ fn why_not_listed(error: Error, schema: &Schema) -> CommandError {
     let fault = match error.code() {
         Some(&SqlState::INSUFFICIENT_PRIVILEGE) => {
             format!(
-                "a right is missing; GRANT SELECT ON {schema}.suppressed_addresses to this role, \
-                 as its owner"
+                "a right is missing; \
+                 GRANT SELECT ON {schema}.suppressed_addresses to this role, as its owner"
             )
         }
         Some(&SqlState::UNDEFINED_TABLE) => {

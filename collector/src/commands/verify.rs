@@ -1,5 +1,5 @@
-//! `mailroom verify`: checks whether a token was signed by one of the keys and, in v2 and v3, is
-//! still valid.
+//! `mailroom verify`: checks whether a token was signed by one of the keys and,
+//! in v2 and v3, is still valid.
 
 use std::io::{self, BufRead, Read as _};
 use std::path::PathBuf;
@@ -121,8 +121,8 @@ fn next_line(input: &mut impl BufRead) -> io::Result<Option<Result<Vec<u8>, Malf
     Ok((length > 0).then_some(Ok(line)))
 }
 
-/// Of a genuine token: whether the code that belongs to it is proven, too, and in which browser it
-/// is.
+/// Of a genuine token: whether the code that belongs to it is proven, too,
+/// and in which browser it is.
 type Genuine = (bool, Browser);
 
 fn judge(

@@ -35,13 +35,13 @@ pub enum LineFormat {
     Ndjson,
 }
 
-// Aliases, because clap's derive takes a field that is written `Option<T>` for an argument without
-// a default.
+// Aliases, because clap's derive takes a field that is written `Option<T>`
+// for an argument without a default.
 
 /// How many batches may be on their way to the reader at once; `None` for as many as it takes
 /// within about a second.
 pub(crate) type PrefetchLimit = Option<usize>;
 
-/// The age from which delivery attempts, dead letters and expired tokens are pruned; `None` if they
-/// never are.
+/// The age from which delivery attempts, dead letters and expired tokens are pruned;
+/// `None` if they never are.
 pub(crate) type Retention = Option<Duration>;

@@ -57,8 +57,8 @@ pub struct CollectSettings {
     pub lease: Duration,
 
     /// How often all tokens beyond the cursor are read again, 100ms to 24h, not below the batch
-    /// timeout; also the longest time between two polls, and between two checks of the listening
-    /// connection
+    /// timeout; also the longest time between two polls,
+    /// and between two checks of the listening connection
     // The lower end keeps an idle collector from asking the database without a pause.
     #[arg(long, value_name = "MS", value_parser = Setting(duration(100..=DAY)))]
     #[arg(
@@ -98,8 +98,8 @@ pub struct CollectSettings {
     #[arg(env = "MAILROOM_MISSING_SCHEMA", default_value = "wait")]
     pub missing_schema: MissingSchema,
 
-    /// Age from which delivery attempts, dead letters and expired tokens are deleted, at least 1d,
-    /// or `off`
+    /// Age from which delivery attempts, dead letters and expired tokens are deleted,
+    /// at least 1d, or `off`
     #[arg(long, value_name = "AGE", value_parser = Setting(retention_or_off))]
     #[arg(env = "MAILROOM_RETENTION", default_value = "30d")]
     pub retention: Retention,
@@ -152,8 +152,8 @@ pub struct DeliverySettings {
     #[arg(env = "MAILROOM_BACKOFF", default_value = "1s", allow_negative_numbers = true)]
     pub backoff: Duration,
 
-    /// Tokens that live no longer than this are not sent any more, 0 to 24h; whole seconds, rounded
-    /// up
+    /// Tokens that live no longer than this are not sent any more, 0 to 24h;
+    /// whole seconds, rounded up
     #[arg(long, value_name = "MS", value_parser = Setting(duration(0..=DAY)))]
     #[arg(env = "MAILROOM_MIN_LIFETIME", default_value = "30s", allow_negative_numbers = true)]
     pub min_lifetime: Duration,
@@ -164,8 +164,8 @@ pub struct DeliverySettings {
     #[arg(env = "MAILROOM_RATE", default_value = "off", allow_negative_numbers = true)]
     pub rate: RateLimit,
 
-    /// Whether an address is suppressed when the provider says for sure that it does not exist: on
-    /// or off
+    /// Whether an address is suppressed when the provider says for sure
+    /// that it does not exist: on or off
     #[arg(long, value_name = "WHETHER", value_parser = Setting(switch), action = ArgAction::Set)]
     #[arg(env = "MAILROOM_SUPPRESS_UNKNOWN", default_value = "off", num_args = 0..=1, default_missing_value = "on")]
     pub suppress_unknown: bool,
@@ -186,8 +186,8 @@ pub struct TimeoutSettings {
 }
 
 impl CollectSettings {
-    /// Checks the settings against each other and completes what follows from where they were
-    /// given.
+    /// Checks the settings against each other and completes what follows from
+    /// where they were given.
     pub fn check(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
         let given = |name: &str| match matches.value_source(name) {
             Some(ValueSource::CommandLine) => format!("--{}", name.replace('_', "-")),
@@ -211,8 +211,8 @@ impl CollectSettings {
             );
         }
         if self.queue_kind == QueueKind::Deliveries {
-            // Settings of the queue `cursor` are refused here: this queue would get no wake-ups, or
-            // ignore them.
+            // Settings of the queue `cursor` are refused here:
+            // this queue would get no wake-ups, or ignore them.
             let advice = "; unset it or, on a schema from before migration 17, set \
                           MAILROOM_QUEUE_KIND to `cursor`";
             if self.wake == Wake::Listen && self.channel_name != DEFAULT_CHANNEL {

@@ -45,8 +45,8 @@ pub(crate) fn variable(name: &str) -> Option<OsString> {
     env::var_os(name).filter(|value| !value.is_empty())
 }
 
-/// The names in the environment that begin as settings do and are none, each with the most similar
-/// setting.
+/// The names in the environment that begin as settings do and are none,
+/// each with the most similar setting.
 pub(crate) fn unknown_variables() -> Vec<(String, Option<String>)> {
     let command = <CollectSettings as clap::Args>::augment_args(clap::Command::new("collect"));
     let flags =

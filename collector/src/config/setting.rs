@@ -147,8 +147,8 @@ pub(crate) fn whole_number(
     }
 }
 
-/// A whole number of milliseconds, or one with the unit `ms`, `s`, `m` or `h`; the range is in
-/// milliseconds.
+/// A whole number of milliseconds, or one with the unit `ms`, `s`, `m` or `h`;
+/// the range is in milliseconds.
 pub(super) fn duration(
     range: RangeInclusive<u64>,
 ) -> impl Fn(&str) -> Result<Duration, String> + Clone + Send + Sync {
@@ -194,8 +194,8 @@ pub(super) fn name(text: &str) -> Result<String, String> {
 
 /// The text is not shown: it may hold a password.
 pub(super) fn sender(text: &str) -> Result<SenderCommand, String> {
-    let fault = "is no command; it must be a program with its arguments, separated by blanks, and \
-                 quoted as in a shell";
+    let fault = "is no command; it must be a program with its arguments, separated by blanks, \
+                 and quoted as in a shell";
     SenderCommand::parse(text).ok_or_else(|| fault.to_owned())
 }
 

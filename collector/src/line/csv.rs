@@ -8,8 +8,8 @@ use mailroom_verifier_core::SignedToken;
 use crate::line::sign::{InvalidRow, text};
 use crate::queue::Token;
 
-/// Appends one token, with a comma before it if it is not the first. Nothing is appended in case of
-/// an error.
+/// Appends one token, with a comma before it if it is not the first.
+/// Nothing is appended in case of an error.
 pub(super) fn append(
     line: &mut Vec<u8>,
     token: &Token,

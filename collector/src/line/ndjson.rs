@@ -46,8 +46,8 @@ pub(super) fn begin(line: &mut Vec<u8>, batch: BatchId, is_for_sender: bool) {
     line.extend_from_slice(format!(r#"{{"v":1,"batch":"{batch}",{knows}"items":["#).as_bytes());
 }
 
-/// Appends one token, with a comma before it if it is not the first. Nothing is appended in case of
-/// an error.
+/// Appends one token, with a comma before it if it is not the first.
+/// Nothing is appended in case of an error.
 pub(super) fn append<'a>(
     line: &mut Vec<u8>,
     is_first: bool,
@@ -98,8 +98,8 @@ impl Formatter for Ascii {
         writer: &mut W,
         fragment: &str,
     ) -> io::Result<()> {
-        // Runs of printable ASCII, of which almost every text is one, each with the character that
-        // ends it.
+        // Runs of printable ASCII, of which almost every text is one,
+        // each with the character that ends it.
         for run in fragment.split_inclusive(|character| !matches!(character, ' '..='~')) {
             let plain = run.trim_end_matches(|character| !matches!(character, ' '..='~'));
             writer.write_all(plain.as_bytes())?;

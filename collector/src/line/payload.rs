@@ -1,8 +1,8 @@
 //! Whether every reader of a line can read a payload. A reader that cannot loses the whole line,
 //! with the other tokens of its batch.
 //!
-//! `mailroom.payload_fault` allows no more, so that only a row which was inserted by hand is beyond
-//! these limits.
+//! `mailroom.payload_fault` allows no more, so that only a row which was inserted
+//! by hand is beyond these limits.
 
 use std::cell::Cell;
 use std::fmt;

@@ -140,8 +140,8 @@ impl<'a> MigrationStep<'a> {
             if !dropped.is_empty() {
                 transaction.rollback().await?;
                 return Err(MigrateError::Refused(format!(
-                    "taking back {} drops {}, and nothing brings that back; repeat with --yes if \
-                     it is meant",
+                    "taking back {} drops {}, and nothing brings that back; \
+                     repeat with --yes if it is meant",
                     self.migration,
                     sizes(client, &dropped).await?
                 )));

@@ -30,8 +30,8 @@ pub enum MigrateError {
 
     /// The connection was lost when the server was to commit.
     #[error(
-        "{0}: the connection was lost during a commit: {cause}; `mailroom migrate status` shows \
-         what is applied",
+        "{0}: the connection was lost during a commit: {cause}; \
+         `mailroom migrate status` shows what is applied",
         cause = describe(.1)
     )]
     UnknownOutcome(String, tokio_postgres::Error),

@@ -134,8 +134,8 @@ impl History {
             let misfit = misfit(client, &mailroom, current).await?;
             if has_schema || misfit.is_none() {
                 return refused(
-                    "the database has Mailroom with accounts; run `mailroom migrate up` without \
-                     --without-accounts",
+                    "the database has Mailroom with accounts; \
+                     run `mailroom migrate up` without --without-accounts",
                 );
             }
         }
@@ -242,16 +242,16 @@ impl History {
             format!(
                 "golang-migrate or a newer mailroom left version {version} marked as dirty, \
                  because that migration failed or was stopped; find out by `mailroom migrate \
-                 status` and the files which version the schema really has, and record it: UPDATE \
-                 {table} SET version = …, dirty = false"
+                 status` and the files which version the schema really has, and record it: \
+                 UPDATE {table} SET version = …, dirty = false"
             )
         } else {
             let newest = migrations.last().map_or(0, |migration| migration.version);
             format!(
                 "the database is at version {version}, which this mailroom does not know; its \
                  newest is {newest}. Either a newer mailroom migrated it: use that one. Or the \
-                 table {table} is another product's: give Mailroom a schema of its own, first on \
-                 the search path"
+                 table {table} is another product's: give Mailroom a schema of its own, \
+                 first on the search path"
             )
         }))
     }
@@ -298,8 +298,8 @@ impl History {
         let table = &self.quoted;
         if self.is_standalone && version.is_none() {
             // What an application has put into the schema stays, and so does the schema then.
-            let drop = "DO $$ BEGIN DROP SCHEMA mailroom; EXCEPTION WHEN \
-                        dependent_objects_still_exist THEN END $$";
+            let drop = "DO $$ BEGIN DROP SCHEMA mailroom; \
+                        EXCEPTION WHEN dependent_objects_still_exist THEN END $$";
             return client
                 .batch_execute(&format!("DROP TABLE {table}; {}", self.mailroom.sql(drop)))
                 .await;

@@ -46,30 +46,30 @@ pub(super) async fn check(
     let row = client.query_one(include_str!("prerequisites.sql"), &parameters).await?;
     if next <= CREATES_SCHEMA && history.mailroom != Schema::default() && row.get("is_used") {
         return refused(format!(
-            "the schema {mailroom} has tables already; name one of Mailroom's own by --schema or \
-             MAILROOM_SCHEMA"
+            "the schema {mailroom} has tables already; \
+             name one of Mailroom's own by --schema or MAILROOM_SCHEMA"
         ));
     }
     let (role, schema): (&str, _) = (row.get("role"), &history.schema);
     let refused = |fault: String| refused(format!("the role \"{role}\" {fault}"));
     if let Some(tables) = row.get::<_, Option<&str>>("foreign_tables") {
         return refused(format!(
-            "does not own {tables} in schema {schema}; connect as the role that owns Mailroom's \
-             tables"
+            "does not own {tables} in schema {schema}; \
+             connect as the role that owns Mailroom's tables"
         ));
     }
     if !row.get::<_, bool>("creates") {
         return refused(format!(
-            "may not create anything in schema {schema}; GRANT CREATE, USAGE ON SCHEMA {schema} TO \
-             \"{role}\""
+            "may not create anything in schema {schema}; \
+             GRANT CREATE, USAGE ON SCHEMA {schema} TO \"{role}\""
         ));
     }
     if next <= CREATES_SCHEMA && !row.get::<_, bool>("creates_schemas") {
         let database: &str = row.get("database");
         return refused(format!(
             "may not create the schema {mailroom}; GRANT CREATE ON DATABASE {database} TO \
-             \"{role}\", or CREATE SCHEMA {mailroom} AUTHORIZATION \"{role}\"; a schema of another \
-             owner does not do"
+             \"{role}\", or CREATE SCHEMA {mailroom} AUTHORIZATION \"{role}\"; \
+             a schema of another owner does not do"
         ));
     }
     if next > USES_PGCRYPTO {
@@ -85,13 +85,13 @@ pub(super) async fn check(
         )),
         (None, _, false, _) => refused(
             "needs the extension pgcrypto, which the server does not have; install \
-                     PostgreSQL's contrib modules there"
+             PostgreSQL's contrib modules there"
                 .to_owned(),
         ),
         (None, _, true, false) => refused(format!(
             "may not create the extension pgcrypto; let a superuser run CREATE EXTENSION pgcrypto \
-             SCHEMA {schema} in this database, or GRANT CREATE ON DATABASE where the extension is \
-             trusted"
+             SCHEMA {schema} in this database, or \
+             GRANT CREATE ON DATABASE where the extension is trusted"
         )),
     }
 }

@@ -110,14 +110,15 @@ fn fault(rows: &[Row], requirements: Requirements<'_>, role: &str) -> Option<Str
     if !may_use_schema {
         let on_path = if kind == "table" { ", and name that schema in search_path" } else { "" };
         return Some(format!(
-            "{place}, on which the right USAGE is missing; GRANT USAGE ON SCHEMA {home} TO \
-             \"{role}\"{on_path}"
+            "{place}, on which the right USAGE is missing; \
+             GRANT USAGE ON SCHEMA {home} TO \"{role}\"{on_path}"
         ));
     }
     if !is_on_path {
         return Some(format!(
-            "{place}, which is not on the search path; ALTER ROLE \"{role}\" SET search_path = \
-             {home}, or name it in MAILROOM_DATABASE_URL (options=-csearch_path={home})"
+            "{place}, which is not on the search path; \
+             ALTER ROLE \"{role}\" SET search_path = {home}, or name it in \
+             MAILROOM_DATABASE_URL (options=-csearch_path={home})"
         ));
     }
     let mut here: Vec<_> = rows.iter().filter(|row| schema(row).as_ref() == Some(&home)).collect();

@@ -40,8 +40,8 @@ impl Activity {
         }
     }
 
-    /// Tokens became dead letters. So many of them were settled as refused or failed, but are not
-    /// retried.
+    /// Tokens became dead letters. So many of them were settled as refused or failed,
+    /// but are not retried.
     pub(super) fn dead(&mut self, tokens: usize, refused: usize) {
         self.dead += tokens;
         self.retried = self.retried.saturating_sub(refused);

@@ -21,8 +21,8 @@ pub use deliveries::DeliveriesQueue;
 
 /// A token's row with what the mail needs of its recipient.
 ///
-/// Texts are bytes, because a database without an encoding may hold any; nothing here is checked
-/// yet.
+/// Texts are bytes, because a database without an encoding may hold any;
+/// nothing here is checked yet.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Token {
     /// The row's id.
@@ -129,8 +129,8 @@ pub enum Nack {
         /// The sender's reason, without control characters and of bounded length.
         reason: String,
     },
-    /// The sender ended or hung, perhaps because of it: a failed attempt, and the number of those
-    /// is bounded.
+    /// The sender ended or hung, perhaps because of it:
+    /// a failed attempt, and the number of those is bounded.
     Failed {
         /// What became of the sender.
         reason: String,
@@ -209,8 +209,8 @@ pub struct Claim {
     pub batches: Vec<Batch>,
     /// How many eligible tokens were left because they do not fill a batch.
     pub waiting: usize,
-    /// How many tokens were put off because their subject is not eligible, or their action cannot
-    /// be signed.
+    /// How many tokens were put off because their subject is not eligible,
+    /// or their action cannot be signed.
     pub deferred: usize,
     /// When to claim again, if the rate keeps tokens back until then.
     pub wait: Option<Duration>,
@@ -220,8 +220,8 @@ pub struct Claim {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Peek {
     /// How many tokens are due, counted no further than asked. Some may turn out not to be
-    /// eligible, and some may be claimed by another collector that has not committed yet and can
-    /// still fail.
+    /// eligible, and some may be claimed by another collector that has not committed yet
+    /// and can still fail.
     pub due: usize,
     /// When the next one is due, or a lease ends, unless a notification comes earlier; `None` if
     /// only a notification can bring any. At most the length of a lease, because the leases that
@@ -231,11 +231,11 @@ pub struct Peek {
 
 /// A source of batches.
 ///
-/// The futures can be dropped at any point without losing a token: what a dropped call has claimed
-/// is released.
+/// The futures can be dropped at any point without losing a token:
+/// what a dropped call has claimed is released.
 pub trait Queue {
-    /// Connects, after the start and after an error. Claimed batches stay claimed if the queue can
-    /// keep them.
+    /// Connects, after the start and after an error.
+    /// Claimed batches stay claimed if the queue can keep them.
     fn open(&mut self) -> impl Future<Output = Result<(), QueueError>>;
 
     /// Records what became of batches, so that no later process sends again what the reader has,
@@ -287,8 +287,8 @@ pub trait Queue {
 /// Why a call failed.
 #[derive(Debug, thiserror::Error)]
 pub enum QueueError {
-    /// The database cannot be reached, or gives a wrong answer for now; to be tried again after
-    /// [`Queue::open`].
+    /// The database cannot be reached, or gives a wrong answer for now;
+    /// to be tried again after [`Queue::open`].
     #[error("{0}")]
     Unavailable(String),
     /// Another collector has this queue; to be tried again until that one ends.

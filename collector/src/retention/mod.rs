@@ -16,8 +16,8 @@ use mailroom_pace::{Backoff, jittered};
 const BLOCKS: i32 = 128;
 const ROWS: i32 = 10_000;
 
-/// When a collector prunes. The first time is soon after the start, for collectors that never run
-/// long.
+/// When a collector prunes. The first time is soon after the start,
+/// for collectors that never run long.
 const FIRST: Duration = Duration::from_secs(5);
 const INTERVAL: Duration = Duration::from_secs(3_600);
 
@@ -50,15 +50,15 @@ pub(crate) struct Pruned {
     pub(crate) all_blocks: i64,
 }
 
-/// Whether a step failed because another process prunes: each step locks a table as long as it
-/// lasts.
+/// Whether a step failed because another process prunes:
+/// each step locks a table as long as it lasts.
 pub(crate) fn is_locked(error: &Error) -> bool {
     error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE)
 }
 
 /// Deletes what is older than `age`. Awaits `report` after each step with what was deleted and how
-/// long the step took. Awaits `wait` where another process prunes, which answers whether to try
-/// again.
+/// long the step took. Awaits `wait` where another process prunes,
+/// which answers whether to try again.
 pub(crate) async fn prune(
     client: &SchemaClient,
     age: Duration,

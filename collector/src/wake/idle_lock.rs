@@ -14,18 +14,18 @@
 //!
 //! # Several collectors
 //! One holds the lock. Another tries the shared mode as a writer would. If that fails too, writers
-//! notify every listening session, and this collector is a follower, which tries again every
-//! [`RECHECK`].
+//! notify every listening session, and this collector is a follower,
+//! which tries again every [`RECHECK`].
 //!
 //! # Why no row is missed
 //! Let a transaction T make a row due.
-//! - T found the lock held: every session is notified after the commit of T, and its collector
-//!   polls.
+//! - T found the lock held: every session is notified after the commit of T,
+//!   and its collector polls.
 //! - T got the lock in shared mode: no session holds it exclusively before T has committed. The
 //!   next holder peeks after that, and sees the row. A follower tries again within [`RECHECK`]: it
 //!   becomes the holder and peeks, is refused and polls, or finds a holder that came after T, has
-//!   seen the row and polls. In case that holder freezes, it peeks every [`PEEK_RECHECKS`]
-//!   rechecks.
+//!   seen the row and polls. In case that holder freezes,
+//!   it peeks every [`PEEK_RECHECKS`] rechecks.
 //!
 //! A notification releases the lock at once: writers are to announce the first token after an idle
 //! time, not the next hundred.
@@ -49,8 +49,8 @@ const TRY_IDLE_LOCK: &str = include_str!("try_idle_lock.sql");
 const PATIENCE: Duration = Duration::from_millis(20);
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
 
-/// How often a follower tries the lock again, and after how many times it has the queue peeked
-/// again.
+/// How often a follower tries the lock again, and after how many times it has
+/// the queue peeked again.
 const RECHECK: Duration = Duration::from_millis(200);
 const PEEK_RECHECKS: u32 = 20;
 

@@ -23,8 +23,8 @@ const SETTINGS: &str = include_str!("../session_settings.sql");
 /// How long the session waits for the response to any of its statements.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The longest interval of the ping that, with the timeout of its response, detects half-open
-/// connections.
+/// The longest interval of the ping that, with the timeout of its response,
+/// detects half-open connections.
 const PING_INTERVAL: Duration = Duration::from_secs(4);
 
 /// A connection that lasted this long was a success.

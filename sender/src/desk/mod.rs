@@ -1,5 +1,5 @@
-//! What is decided of every token: which provider gets its mail, when it is tried again, what the
-//! collector hears.
+//! What is decided of every token: which provider gets its mail, when it is tried again,
+//! what the collector hears.
 
 mod batches;
 
@@ -22,8 +22,8 @@ use crate::serve::{Event, report, seconds};
 use crate::writer::Writer;
 use batches::Batches;
 
-/// How often it is looked for mails that wait for their answers, and said that batches are being
-/// worked on.
+/// How often it is looked for mails that wait for their answers,
+/// and said that batches are being worked on.
 const BEAT: Duration = Duration::from_secs(1);
 
 /// How long after the end of the input what is on its way is waited for.
@@ -52,8 +52,8 @@ struct Waiting {
     lane: usize,
     /// How many of its attempts the database counts as in doubt.
     known: u32,
-    /// Whether its provider may have accepted it at an earlier attempt, which no refusal of a later
-    /// one disproves.
+    /// Whether its provider may have accepted it at an earlier attempt,
+    /// which no refusal of a later one disproves.
     is_bound: bool,
     is_moved: bool,
 }
@@ -501,8 +501,8 @@ impl<'a, W: Write> Desk<'a, W> {
         }
     }
 
-    /// Records that the next attempt may be by any provider, unless one may have accepted the mail
-    /// before.
+    /// Records that the next attempt may be by any provider,
+    /// unless one may have accepted the mail before.
     fn free(&mut self, key: Key) {
         let is_bound = self.waiting.get(&key).is_none_or(|waiting| waiting.is_bound);
         if self.shared.providers.len() == 1 || is_bound {

@@ -28,8 +28,8 @@ pub(super) fn lock(path: &Path) -> Result<File, Error> {
     while flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
         if Instant::now() > end {
             return Err(Error::failure(format!(
-                "the journal {} is in use by another process; each collector's sender needs one of \
-                 its own",
+                "the journal {} is in use by another process; \
+                 each collector's sender needs one of its own",
                 path.display()
             )));
         }

@@ -217,8 +217,8 @@ impl Journal {
         Ok(())
     }
 
-    /// Records that the mail of a key was accepted. The next [`sync`](Self::sync) overwrites its
-    /// text.
+    /// Records that the mail of a key was accepted.
+    /// The next [`sync`](Self::sync) overwrites its text.
     ///
     /// # Errors
     /// If it cannot be recorded. This process remembers it nevertheless.

@@ -40,8 +40,8 @@ pub(super) enum Record {
     Table(Name),
     /// So many attempts are in doubt, the last one since this time.
     Doubt { key: Key, doubt: Doubt },
-    /// So many bytes of the file are on the disk, so that no kill and no crash has damaged a line
-    /// of them.
+    /// So many bytes of the file are on the disk,
+    /// so that no kill and no crash has damaged a line of them.
     Synced(u64),
 }
 

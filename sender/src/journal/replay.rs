@@ -26,8 +26,8 @@ impl Contents {
     /// Reads a journal from its beginning.
     ///
     /// # Errors
-    /// A file that is no journal or cannot be read, a damaged line that was relied upon, a damaged
-    /// table.
+    /// A file that is no journal or cannot be read,
+    /// a damaged line that was relied upon, a damaged table.
     pub(super) fn read(path: &Path, file: &File) -> Result<Self, Error> {
         let failed = |error| unusable(path, &error);
         let Self { mut tried, mut accepted, mut table } = Self::default();

@@ -127,8 +127,8 @@ impl State {
         Ok(offset)
     }
 
-    /// What is to be synced, if anything is, how far it goes, and how many mails may be overwritten
-    /// then.
+    /// What is to be synced, if anything is, how far it goes,
+    /// and how many mails may be overwritten then.
     pub(super) fn begin_sync(
         &mut self,
         path: &Path,

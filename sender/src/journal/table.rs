@@ -1,5 +1,5 @@
-//! The sorted file of accepted keys that are not recent, so that memory holds a limited number of
-//! them.
+//! The sorted file of accepted keys that are not recent,
+//! so that memory holds a limited number of them.
 //!
 //! It consists of pages of 4096 bytes: up to 170 keys in ascending order (16 bytes, big-endian),
 //! each with the time when it expires (8 bytes, big-endian, seconds since 1970); zeros; a CRC-32 (4
@@ -185,8 +185,8 @@ impl Table {
         io::Error::new(
             io::ErrorKind::InvalidData,
             format!(
-                "its file {ENDING}{number} is damaged; without it, mails that were accepted may be \
-                 sent again"
+                "its file {ENDING}{number} is damaged; \
+                 without it, mails that were accepted may be sent again"
             ),
         )
     }

@@ -185,8 +185,8 @@ fn cut(text: &str, most: usize) -> String {
     text[..end.unwrap_or_default()].to_owned()
 }
 
-/// An id that a provider gave to a mail, if it is one: a word in ASCII. `<…@…>` is written without
-/// its brackets.
+/// An id that a provider gave to a mail, if it is one: a word in ASCII.
+/// `<…@…>` is written without its brackets.
 fn name(id: &str) -> Option<String> {
     let id = id.trim().trim_start_matches('<').trim_end_matches('>');
     let is_name =

@@ -83,8 +83,8 @@ fn item(text: &str, is_utf8: bool) -> Result<Item, Unreadable> {
         let fault = if error.is_data() {
             "a field is missing, twice there or of the wrong type"
         } else {
-            "it is no JSON that can be read: a number is too large, a text no Unicode, or it is \
-             nested too deep"
+            "it is no JSON that can be read: a number is too large, a text no Unicode, \
+             or it is nested too deep"
         };
         Unreadable { id: id(text), reason: format!("its line cannot be used: {fault}") }
     })

@@ -1,7 +1,7 @@
 //! The sender protocol of OPERATIONS.md: the lines that are read, and the answers that are written.
 //!
-//! The collector writes the former and parses the latter; a test lets each side read what the other
-//! one wrote.
+//! The collector writes the former and parses the latter;
+//! a test lets each side read what the other one wrote.
 
 mod answer;
 mod line;
@@ -32,8 +32,8 @@ pub struct Batch {
     pub unreadable: Vec<Unreadable>,
 }
 
-/// The answers that a collector has announced in a line. One that is older than this announces
-/// nothing.
+/// The answers that a collector has announced in a line.
+/// One that is older than this announces nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a word of the protocol")]
 pub struct Knows {

@@ -292,8 +292,8 @@ pub(crate) fn of(config: &crate::config::Config) -> Result<Vec<Box<dyn Provider>
         named.push(last);
     } else if named.len() != 1 {
         return Err(Error::configuration(
-            "the configuration must have exactly one table of a provider, such as [smtp], or two \
-             and `fallback`",
+            "the configuration must have exactly one table of a provider, such as [smtp], \
+             or two and `fallback`",
         ));
     }
     Ok(named)

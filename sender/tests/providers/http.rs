@@ -1,5 +1,5 @@
-//! A provider that the configuration describes, against a stand-in of an API that is like none of
-//! the others.
+//! A provider that the configuration describes,
+//! against a stand-in of an API that is like none of the others.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -38,8 +38,8 @@ equals = "maintenance"
 means = "unavailable"
 "#;
 
-/// An API that wants PUT, two secrets and a key for each mail, of which it says when it has it
-/// already.
+/// An API that wants PUT, two secrets and a key for each mail,
+/// of which it says when it has it already.
 fn start() -> StandIn {
     let taken = Mutex::new(BTreeSet::new());
     StandIn::start(move |request| {

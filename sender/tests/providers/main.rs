@@ -1,5 +1,5 @@
-//! Providers of mail, against stand-ins that do what the providers document. No live account was
-//! used.
+//! Providers of mail, against stand-ins that do what the providers document.
+//! No live account was used.
 
 #![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
 

@@ -16,8 +16,8 @@ use tempfile::TempDir;
 /// How long a test waits for what must come, on a machine that is busy.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
-/// A variable that cargo sets for every test, and what it holds: a process cannot safely set one of
-/// its own.
+/// A variable that cargo sets for every test, and what it holds:
+/// a process cannot safely set one of its own.
 pub(crate) const VARIABLE: (&str, &str) = ("CARGO_PKG_NAME", env!("CARGO_PKG_NAME"));
 
 /// What a collector of this version understands.

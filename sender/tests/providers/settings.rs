@@ -1,5 +1,5 @@
-//! Settings that every provider has in a form of its own: where its secret is, and where answers
-//! go.
+//! Settings that every provider has in a form of its own: where its secret is,
+//! and where answers go.
 
 use std::fs;
 

@@ -2,8 +2,8 @@
 //! operating system.
 //!
 //! `tests/tests/offline/bare_metal.rs` builds this for `thumbv7em-none-eabi` and reads the
-//! program's symbols. On any other target it is an empty program, so that the workspace builds
-//! everywhere.
+//! program's symbols. On any other target it is an empty program,
+//! so that the workspace builds everywhere.
 
 #![cfg_attr(target_os = "none", no_std, no_main)]
 

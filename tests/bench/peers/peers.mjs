@@ -70,8 +70,8 @@ async function sql(statement, parameters) {
 }
 
 /**
- * Waits until every job is completed. A worker that is stopped before gives up what it has not yet
- * completed.
+ * Waits until every job is completed. A worker that is stopped
+ * before gives up what it has not yet completed.
  */
 async function untilEmpty(count) {
   const end = performance.now() + TIMEOUT_MS;
@@ -116,8 +116,8 @@ async function graphileWorker(worker) {
     events: new EventEmitter(),
     taskList: { noop: async (payload) => ran(payload.number) },
     preset: {
-      // One connection a job and one to listen with; the default of ten would make jobs wait for
-      // connections.
+      // One connection a job and one to listen with;
+      // the default of ten would make jobs wait for connections.
       worker: { connectionString, concurrentJobs: AT_ONCE, maxPoolSize: AT_ONCE + 1, ...worker },
     },
   });
@@ -140,8 +140,8 @@ async function pgBoss() {
   await sql("CHECKPOINT");
   const { finished, ran } = counter();
   const started = performance.now();
-  // In its default settings it takes one job every two seconds; these are the ones that it offers
-  // for speed.
+  // In its default settings it takes one job every two seconds;
+  // these are the ones that it offers for speed.
   await boss.work(
     "noop",
     { batchSize: 100, burstWhenBatchFull: true, localConcurrency: 4, pollingIntervalSeconds: 0.5 },

@@ -9,8 +9,8 @@ use mailroom_verifier_core::{Expected, KeyRing, Moment, SharedKey, UntrustedToke
 /// Tokens of v1 carry no expiry that it could be compared with.
 const NOW: Moment = Moment::at(0);
 
-/// Compares what was printed with the secrets of all tokens: each once, and in their order if that
-/// `is_ordered`.
+/// Compares what was printed with the secrets of all tokens:
+/// each once, and in their order if that `is_ordered`.
 pub(crate) fn check(output: &[u8], expected: &[[u8; 32]], is_ordered: bool) -> Result<()> {
     let keys = KeyRing::of(SharedKey::from_hex(KEY)?);
     let mut secrets = Vec::with_capacity(expected.len());

@@ -1,10 +1,10 @@
-//! How fast `mailroom collect` drains waiting tokens, and with how much memory, beside other
-//! queues.
+//! How fast `mailroom collect` drains waiting tokens, and with how much memory,
+//! beside other queues.
 //!
 //! Each round is a new collector on a refilled queue, from its start to the last line. The
 //! contestants take turns, so that other load on the machine slows all of them. Every round is
-//! checked: each token was printed once with a genuine signature; each job of another queue ran
-//! once.
+//! checked: each token was printed once with a genuine signature;
+//! each job of another queue ran once.
 
 use std::fmt;
 use std::time::Instant;
@@ -132,8 +132,8 @@ pub(crate) async fn pinned(server: &Cluster, &Alone { tokens, rounds }: &Alone) 
     let [free, pinned] = [0, 1].map(|index: usize| median(&figures[index].rates));
     let share = rounded(f64::from(pinned) / f64::from(free), 3);
     let title = format!(
-        "{tokens} tokens drained in batches of {limit} on PostgreSQL {version}, median of {rounds} \
-         rounds"
+        "{tokens} tokens drained in batches of {limit} on PostgreSQL {version}, \
+         median of {rounds} rounds"
     );
     let mut table = Table::new(&title, &[&"tokens/s"]);
     table.row("no snapshot held", &[&free]);

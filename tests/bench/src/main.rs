@@ -1,5 +1,5 @@
-//! Benchmarks of `mailroom` and its database on a throwaway PostgreSQL. `cargo xtask bench` starts
-//! them.
+//! Benchmarks of `mailroom` and its database on a throwaway PostgreSQL.
+//! `cargo xtask bench` starts them.
 
 mod adaptive;
 mod check;
@@ -45,11 +45,11 @@ enum Benchmark {
     /// The waiting tokens that `mailroom collect` signs and prints in a second, beside other queues
     /// that do nothing with their jobs
     Drain(drain::Drain),
-    /// The same with the queue of deliveries alone, with and without a snapshot that is held open
-    /// elsewhere
+    /// The same with the queue of deliveries alone,
+    /// with and without a snapshot that is held open elsewhere
     Pinned(drain::Alone),
-    /// The most memory that a collector of the queue of deliveries has while it drains, by its
-    /// batch limit
+    /// The most memory that a collector of the queue of deliveries has
+    /// while it drains, by its batch limit
     Memory(drain::Alone),
     /// From the commit of a registration to its line, of a collector that waits for notifications
     Latency(wake::Latency),

@@ -159,8 +159,8 @@ async fn run(database: &Database, client: &Client, server: u32, script: &str) ->
 /// What a connection's process has used so far, and those that the server has seen end, such as the
 /// ones that help to build an index.
 fn processor_seconds(server: u32, backend: u32) -> Result<f64> {
-    // The columns of proc_pid_stat(5), counted after the name in parentheses: own time, then that
-    // of children.
+    // The columns of proc_pid_stat(5), counted after the name in parentheses:
+    // own time, then that of children.
     let ticks = |process: u32, columns: RangeInclusive<usize>| -> Result<u64> {
         let stat = fs::read_to_string(format!("/proc/{process}/stat"))?;
         let (_, columns_after_name) = stat.rsplit_once(')').context("the process has a name")?;

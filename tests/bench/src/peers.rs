@@ -41,8 +41,8 @@ impl Peer {
         }
     }
 
-    /// How many jobs it gets where the others get so many: the slow ones fewer, for a bearable run
-    /// time.
+    /// How many jobs it gets where the others get so many: the slow ones fewer,
+    /// for a bearable run time.
     pub(crate) fn jobs(self, tokens: u32) -> u32 {
         match self {
             Self::Textbook | Self::GraphileWorker => tokens / 5,

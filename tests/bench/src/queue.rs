@@ -41,8 +41,8 @@ impl Queue {
             Kind::Cursor => database.load_base_schema()?,
         };
         let client = database.connect().await?;
-        // Without the triggers, which would make the tokens one by one. They outlive the longest
-        // run.
+        // Without the triggers, which would make the tokens one by one.
+        // They outlive the longest run.
         client
             .batch_execute(&format!(
                 "SET session_replication_role = replica;
@@ -123,8 +123,8 @@ impl Queue {
         Ok(u32::try_from(self.client.query_one(query, &[]).await?.get::<_, i64>(0))?)
     }
 
-    /// Holds a snapshot open, as a backup or a report does, until the connection that is returned
-    /// is dropped.
+    /// Holds a snapshot open, as a backup or a report does,
+    /// until the connection that is returned is dropped.
     pub(crate) async fn hold_snapshot(&self) -> Result<Client> {
         let client = self.database.connect().await?;
         client.batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ").await?;

@@ -1,5 +1,5 @@
-//! How long `mailroom.request` takes for people who exist and for those who do not, call and
-//! commit.
+//! How long `mailroom.request` takes for people who exist and for those
+//! who do not, call and commit.
 //!
 //! Each round asks once for each sort of person, one after the other, so that other load on the
 //! machine slows all of them.

@@ -1,5 +1,5 @@
-//! A queue as textbooks have it: each worker claims one job in a statement, and completes it in
-//! another.
+//! A queue as textbooks have it: each worker claims one job in a statement,
+//! and completes it in another.
 
 use std::time::{Duration, Instant};
 
@@ -25,13 +25,13 @@ const CLAIM: &str = "
 
 const COMPLETE: &str = "UPDATE jobs SET status = 'done' WHERE id = $1";
 
-/// Drains `jobs` jobs, and returns how long that took after all had connected and prepared their
-/// statements.
+/// Drains `jobs` jobs, and returns how long that took after all had connected
+/// and prepared their statements.
 pub(crate) async fn drain(database: &Database, jobs: u32) -> Result<Duration> {
     let client = database.connect().await?;
     client.batch_execute(SCHEMA).await?;
-    let insert = "INSERT INTO jobs (id, payload) SELECT n, jsonb_build_object('number', n) FROM \
-                  generate_series(1, $1::bigint) AS n";
+    let insert = "INSERT INTO jobs (id, payload) SELECT n, jsonb_build_object('number', n) \
+                  FROM generate_series(1, $1::bigint) AS n";
     client.execute(insert, &[&i64::from(jobs)]).await?;
     client.batch_execute("VACUUM ANALYZE jobs").await?;
     client.batch_execute("CHECKPOINT").await?;

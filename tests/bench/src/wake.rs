@@ -1,5 +1,5 @@
-//! Registrations while a collector collects: their rate by how it learns of them, and how soon each
-//! is printed.
+//! Registrations while a collector collects: their rate by how it learns of them,
+//! and how soon each is printed.
 
 use std::time::{Duration, Instant};
 
@@ -17,8 +17,8 @@ use crate::run::Run;
 /// How many connections register at once.
 const WRITERS: [u32; 2] = [1, 16];
 
-const REGISTER: &str = "INSERT INTO accounts (email, login) VALUES ('user' || $1::bigint || \
-                        '@example.test', 'user' || $1)";
+const REGISTER: &str = "INSERT INTO accounts (email, login) \
+                        VALUES ('user' || $1::bigint || '@example.test', 'user' || $1)";
 
 /// The first registrations connect, plan and fill caches.
 const WARM_UP: u32 = 20;
@@ -113,8 +113,8 @@ pub(crate) async fn wake(server: &Cluster, &Wake { rounds, seconds }: &Wake) -> 
     }
     let version = server.installation().major;
     let title = format!(
-        "registrations/s while a collector collects, PostgreSQL {version}, median of {rounds} \
-         rounds, by writers"
+        "registrations/s while a collector collects, PostgreSQL {version}, \
+         median of {rounds} rounds, by writers"
     );
     let mut table = Table::new(&title, &[&WRITERS[0], &WRITERS[1]]);
     for (index, (_, _, name)) in CONTESTANTS.into_iter().enumerate() {

@@ -9,8 +9,8 @@ use serde_json::{Map, Value};
 ///
 /// # Panics
 /// If it is taken for something that it does not say, or a text in it is kept as nobody may have it
-/// in a log; if the same answer in the parser's own spelling is judged in another way than by the
-/// table.
+/// in a log; if the same answer in the parser's own spelling is judged
+/// in another way than by the table.
 pub fn sender_answer(data: &[u8]) {
     let written: Option<Value> = serde_json::from_slice(data).ok();
     if written.as_ref().is_some_and(has_list_for_object) {

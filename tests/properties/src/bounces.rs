@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 /// Resend, `s` for a message of Amazon SNS, `e` for an event of Amazon SES in one.
 ///
 /// # Panics
-/// If an address is suppressed that was not reported, or one that was certainly is left out of what
-/// is understood.
+/// If an address is suppressed that was not reported, or one that was certainly is left out
+/// of what is understood.
 pub fn bounce_webhook(data: &[u8]) {
     let Some((of, body)) = data.split_first() else { return };
     let message;
@@ -172,8 +172,8 @@ fn check(notice: &Notice) {
     );
 }
 
-/// Whose return addresses can be written as `bounces+NAME@example.org`, since nobody can make up
-/// their proofs.
+/// Whose return addresses can be written as `bounces+NAME@example.org`,
+/// since nobody can make up their proofs.
 const PEOPLE: [(&str, &str); 2] = [("ada", "ada@x.test"), ("bob", "bob@xn--bcher-kva.test")];
 
 /// Reads a mail as a delivery status notification.

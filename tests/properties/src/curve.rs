@@ -1,5 +1,5 @@
-//! Which 32 bytes are a public key, by the equation of the curve (RFC 8032, sections 5.1
-//! and 5.1.3).
+//! Which 32 bytes are a public key, by the equation of the curve (RFC 8032,
+//! sections 5.1 and 5.1.3).
 
 use mailroom_verifier_core::InvalidKey;
 use num_bigint::BigUint;

@@ -112,8 +112,8 @@ fn digits(number: u32, action: Action) -> Vec<u8> {
     format!("{:0width$}", number % 10_u32.pow(length.into()), width = length.into()).into_bytes()
 }
 
-/// The token, which the core and the oracle make alike; nothing for what v1 has not, which the core
-/// refuses.
+/// The token, which the core and the oracle make alike; nothing for what v1 has not,
+/// which the core refuses.
 fn sign(
     case: &Case,
     action: Action,

@@ -109,8 +109,8 @@ fn secret(row: usize) -> [u8; 32] {
 ///
 /// # Panics
 /// If a verdict differs from the guard's rules as [`judge`] has them, if an effect runs without
-/// consent, if a link of v2 or v3 has its effect twice, or if more codes get a verdict than are
-/// allowed.
+/// consent, if a link of v2 or v3 has its effect twice,
+/// or if more codes get a verdict than are allowed.
 pub fn redeem(data: &[u8]) {
     let Ok(mut scene) = Scene::arbitrary_take_rest(Unstructured::new(data)) else { return };
     scene.events.truncate(64);

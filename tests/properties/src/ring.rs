@@ -8,8 +8,8 @@ use mailroom_verifier_core::{
 
 use crate::oracle::{Key, Private, Shared};
 
-/// Shared keys: those of the vectors, two that have the same id, and one that has the id of a
-/// public key.
+/// Shared keys: those of the vectors, two that have the same id,
+/// and one that has the id of a public key.
 const SHARED: [[u8; 32]; 7] = [
     bytes("f0862c4759ca9b15561201f52e295c592b2a985d6459589ae61d3e68eb137814"),
     bytes("7669e7b5ca4cf79d832ed722028d0c524f7a3473532468a3eff9af7301032d09"),

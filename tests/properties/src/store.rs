@@ -47,8 +47,8 @@ impl Model {
         Self { capacity, now: 0, forgotten: 0, ids: BTreeMap::new() }
     }
 
-    /// Moves the clock, forgets what is over and extends what is not; returns whether `until` is
-    /// over.
+    /// Moves the clock, forgets what is over and extends what is not;
+    /// returns whether `until` is over.
     fn moves_past(&mut self, id: ConsumedId, until: u64, now: u64) -> bool {
         if now > self.now || self.now - now > IGNORED {
             self.now = now;

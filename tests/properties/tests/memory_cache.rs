@@ -3,8 +3,8 @@
 use fastrand::Rng;
 use mailroom_properties::store::{Clock, Operation, Question, assert_agrees_with_plain_maps};
 
-/// Mostly uses of a few more ids than there is room for, by a few owners and a clock that mostly
-/// moves on.
+/// Mostly uses of a few more ids than there is room for,
+/// by a few owners and a clock that mostly moves on.
 fn operation(rng: &mut Rng, ids: u16, owners: u8) -> Operation {
     let now = match rng.u32(0..1000) {
         0 => Clock::Set(rng.u64(..) >> rng.u32(0..64)),

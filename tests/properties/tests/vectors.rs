@@ -1,5 +1,5 @@
-//! The oracle that the verifier is compared with gives every case of the shared vectors its
-//! verdict.
+//! The oracle that the verifier is compared with gives every case
+//! of the shared vectors its verdict.
 #![allow(clippy::unwrap_used, reason = "a test that cannot read its vectors fails")]
 
 use mailroom_properties::oracle::{self, Key, Private, Question, Shared};

@@ -1,6 +1,6 @@
 // The Ed25519 of the platform, where there is none, where it is something else, and where it fails:
-// on Node, Deno and Bun. Each instance of the module finds what `process` has at that time, and
-// keeps it.
+// on Node, Deno and Bun. Each instance of the module finds what `process` has at
+// that time, and keeps it.
 
 import crypto from "node:crypto";
 import { readFileSync } from "node:fs";
@@ -25,8 +25,8 @@ const NOW = 1_800_000_000;
 const WAIT = 256;
 
 /**
- * The entry on an instance of its own, and what it finds where the modules of Node come from
- * `given`.
+ * The entry on an instance of its own, and what it finds where the modules
+ * of Node come from `given`.
  */
 function entryWith(given) {
   return entryIn(Object.create(process, { getBuiltinModule: { value: given } }));

@@ -1,5 +1,5 @@
-// The few assertions that the suite needs, in plain JavaScript, because no runtime brings the
-// others' modules.
+// The few assertions that the suite needs, in plain JavaScript,
+// because no runtime brings the others' modules.
 
 /** Values are compared as `Object.is` does. */
 export function same(actual, expected, what) {
@@ -15,8 +15,8 @@ export function holds(condition, what) {
 }
 
 /**
- * The error that `action` throws, which must be of exactly one of the exported classes and have
- * this reason.
+ * The error that `action` throws, which must be of exactly one of the exported classes
+ * and have this reason.
  *
  * @param {string | string[]} reason the one allowed reason, or several
  */

@@ -1,5 +1,5 @@
-// The handler of `./handler`, asked by requests as a person, a mail scanner and an attacker send
-// them.
+// The handler of `./handler`, asked by requests as a person,
+// a mail scanner and an attacker send them.
 
 import { handlerAgain } from "./handler_again.mjs";
 import { handlerBadInput } from "./handler_bad_input.mjs";

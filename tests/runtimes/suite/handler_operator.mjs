@@ -1,5 +1,5 @@
-// What only the operator can mend: it is told him in a line, and no visitor reads that the link is
-// not valid.
+// What only the operator can mend: it is told him in a line,
+// and no visitor reads that the link is not valid.
 
 import { holds, same } from "./expect.mjs";
 import { text } from "./formats.mjs";

@@ -1,5 +1,5 @@
-// What the handler's pages are: their policy, their languages, without script, and pages of one's
-// own.
+// What the handler's pages are: their policy, their languages, without script,
+// and pages of one's own.
 
 import { holds, same } from "./expect.mjs";
 import { FORM, SITE, read, scene, withoutNonce } from "./handler_scene.mjs";

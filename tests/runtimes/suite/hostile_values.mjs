@@ -6,8 +6,8 @@ import { notStrings, thrower, throwingProxy } from "./hostile.mjs";
 /** The numbers that mean something inside of the package; each is tried with its neighbours. */
 const CONSTANTS = [
   ...[0, 5, 8, 16, 32, 86, 104, 124, 147, 160, 196, 256, 1000, 1024, 65_536],
-  // The tries and marks of a store, the formats' ends of time, the longest spans, the largest
-  // capacity.
+  // The tries and marks of a store, the formats' ends of time, the longest spans,
+  // the largest capacity.
   ...[100, 300, 600, 999, 253_402_300_799, 315_576_000, 26_843_545, 2 ** 31, 2 ** 32, 2 ** 53],
 ];
 

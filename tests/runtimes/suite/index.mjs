@@ -54,8 +54,8 @@ const TOPICS = {
 
 /**
  * @param {object} loaded
- * @param {string} [loaded.topics] the names of those to run, with commas in between; all unless it
- * is given
+ * @param {string} [loaded.topics] the names of those to run, with commas in between;
+ * all unless it is given
  * @param {object} loaded.verifierPackage the namespace of an entry that has `createVerifier`
  * @param {object} loaded.errors the namespace of `./errors`
  * @param {object} [loaded.slimEntry] the namespace of `./slim`
@@ -66,8 +66,8 @@ const TOPICS = {
  * @param {object} loaded.vectors what `tests/vectors/v1.json` holds
  * @param {Record<string, object>} [loaded.others] the same things loaded in another way; their
  * classes are the same
- * @param {WebAssembly.Memory[]} loaded.memories the list of `memories.mjs`, imported before the
- * package
+ * @param {WebAssembly.Memory[]} loaded.memories the list of `memories.mjs`,
+ * imported before the package
  * @param {object} [loaded.otherRealm] the global object of another realm
  * @param {boolean} loaded.inWindow whether this is the window of a browser
  * @param {() => number | Promise<number>} [loaded.heapUsed] bytes in use after a garbage collection

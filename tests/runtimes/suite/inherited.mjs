@@ -1,5 +1,5 @@
-// What a program, or a stranger through it, has written to the prototype of all objects is no
-// option.
+// What a program, or a stranger through it, has written to the prototype
+// of all objects is no option.
 
 import { refusal, same } from "./expect.mjs";
 import { recordingStore } from "./stores.mjs";

@@ -1,8 +1,8 @@
 // Waits for promises that may never come to anything, with one timer for all: workerd gives a
 // request 10,000 of them, and those of a guard do not keep a program running.
 
-// Short: counted in turns of the event loop, in which a promise settles that does not wait for
-// another process.
+// Short: counted in turns of the event loop, in which a promise settles that does not wait
+// for another process.
 const PATIENCE = 300;
 const TURN = 50;
 
@@ -10,8 +10,8 @@ const TURN = 50;
 export const HANGS = Symbol("hangs");
 
 /**
- * @param {(within: <T>(promise: T) => Promise<T | typeof HANGS>) => Promise<R>} use @returns
- * {Promise<R>}
+ * @param {(within: <T>(promise: T) => Promise<T | typeof HANGS>) => Promise<R>} use
+ * @returns {Promise<R>}
  */
 export async function withPatience(use) {
   const waiting = new Set();

@@ -366,8 +366,8 @@ function everyCharacter(verifier, token, at) {
 }
 
 /**
- * The argument of `createVerifier` with the permission that a window needs, unless it is beyond
- * saving.
+ * The argument of `createVerifier` with the permission that a window needs,
+ * unless it is beyond saving.
  */
 function permitted(argument, options) {
   try {

@@ -25,8 +25,8 @@ export function* randomCalls(subject) {
       const faults = [];
       for (let call = 0; call < CALLS; call += 1) {
         const { entry, fixture, values, called, places } = one(subjects);
-        // What is right of one place says nothing of it together with another, so the last one
-        // counts.
+        // What is right of one place says nothing of it together with another,
+        // so the last one counts.
         const chosen = Array.from({ length: 1 + Math.floor(random() * MOST_PLACES) }, () => [
           one(places),
           one(values),
@@ -73,8 +73,8 @@ async function severalAtOnce(subject, fixture, called, chosen) {
   const strict = chosen.filter(
     ([{ path }, [name, value]]) => called.recipe.places[path]?.(value, name) === undefined,
   );
-  // One value that is to be refused is enough for the call to be refused, unless a later one took
-  // its place.
+  // One value that is to be refused is enough for the call to be refused,
+  // unless a later one took its place.
   const place = {
     path: chosen.map(([{ path }]) => path).join(" "),
     put: (args) => chosen.reduce((given, [{ put }, [, value]]) => put(given, value), args),

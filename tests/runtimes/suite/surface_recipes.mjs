@@ -72,8 +72,8 @@ export function fixtureOf(subject, entry) {
 }
 
 /**
- * What `api` makes with shared keys or public ones; `maker` is its type, or nothing if it is the
- * entry itself.
+ * What `api` makes with shared keys or public ones; `maker` is its type,
+ * or nothing if it is the entry itself.
  */
 function fixtureOfKeys(subject, _entry, api, maker, isPublic) {
   const { entries } = subject;

@@ -234,8 +234,8 @@ function durableObject({ UsedToken }) {
   };
   const owner = "07".repeat(16);
   const url = () => `https://used-token/consume?until=${Date.now() / 1000 + 1000}&owner=${owner}`;
-  // Its only client is the store, and it has no errors of the package's to throw: it must only not
-  // consent.
+  // Its only client is the store, and it has no errors of the package's to throw:
+  // it must only not consent.
   const consents = async (response) => response.ok && (await response.text()) === "true";
   return {
     name: "createDurableObjectStore",

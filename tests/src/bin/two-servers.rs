@@ -1,5 +1,5 @@
-//! Starts a server of its own and the shared one, says where they are, and waits for a line on
-//! standard input.
+//! Starts a server of its own and the shared one, says where they are,
+//! and waits for a line on standard input.
 //!
 //! The tests of the harness end this program in several ways and look for what it leaves.
 

@@ -24,8 +24,8 @@ pub struct History {
     recorder: Recorder,
     /// Every token that ever was, also those that are deleted.
     ids: HashMap<SecretBytes, i64>,
-    /// How often a token was on its way to a reader when something failed: so often it may go out
-    /// again.
+    /// How often a token was on its way to a reader when something failed:
+    /// so often it may go out again.
     at_risk: HashMap<i64, usize>,
     faults: BTreeMap<&'static str, usize>,
     /// How many faults were looked at as they came, and how many of them met work in flight.
@@ -117,8 +117,8 @@ impl History {
         Ok(self.is_work(&claimed(client).await?))
     }
 
-    /// Whether something of this is no leftover of an earlier fault, which keeps its lease for a
-    /// while.
+    /// Whether something of this is no leftover of an earlier fault,
+    /// which keeps its lease for a while.
     fn is_work(&self, claimed: &HashSet<i64>) -> bool {
         claimed.iter().any(|token| !self.at_risk.contains_key(token))
     }
@@ -130,8 +130,8 @@ impl History {
         }
     }
 
-    /// Waits until nothing waits and nothing is claimed, as long as it gets less every now and
-    /// then.
+    /// Waits until nothing waits and nothing is claimed,
+    /// as long as it gets less every now and then.
     pub async fn drained(&self, client: &Client, patience: Duration) -> Result<()> {
         let (mut least, mut end) = (i64::MAX, Instant::now() + patience);
         loop {
@@ -145,8 +145,8 @@ impl History {
             }
             if Instant::now() > end {
                 bail!(
-                    "{waiting} tokens wait and {claimed} batches are claimed, not less for \
-                     {patience:?}"
+                    "{waiting} tokens wait and {claimed} batches are claimed, \
+                     not less for {patience:?}"
                 );
             }
             sleep(Duration::from_millis(20)).await;
@@ -214,8 +214,8 @@ impl History {
 
     /// Tokens that somebody waits for and that never arrived, or that the queue gave up while no
     /// sender had refused them: whatever a sender took and did not answer for may not have been
-    /// sent. What a sender left in doubt is not lost: it is listed as something that may have been
-    /// delivered.
+    /// sent. What a sender left in doubt is not lost:
+    /// it is listed as something that may have been delivered.
     async fn lost(&self, client: &Client) -> Result<HashSet<i64>> {
         let owed = client.query(include_str!("owed.sql"), &[]).await?;
         let given_up =
@@ -238,8 +238,8 @@ impl History {
         Ok(lost)
     }
 
-    /// Compares the log with what arrived, where the lines carry attempts. Returns the log and what
-    /// is wrong.
+    /// Compares the log with what arrived, where the lines carry attempts.
+    /// Returns the log and what is wrong.
     async fn attempts(&self, client: &Client) -> Result<(Log, Vec<String>)> {
         let mut log = Log::new();
         for row in client.query(include_str!("attempts.sql"), &[]).await? {

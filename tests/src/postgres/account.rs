@@ -20,8 +20,8 @@ pub(super) struct Account {
 }
 
 impl Account {
-    /// The account to change to, or `None` when `owned`, a file made by this process, is not
-    /// root's.
+    /// The account to change to, or `None` when `owned`,
+    /// a file made by this process, is not root's.
     pub(super) fn to_change_to(owned: &Path) -> Result<Option<Self>> {
         if fs::metadata(owned)?.uid() != 0 {
             return Ok(None);

@@ -31,8 +31,8 @@ const SETTINGS: [(&str, &str); 6] = [
     ("max_wal_size", "2GB"),
 ];
 
-/// The port in the socket's name where nothing listens on TCP; every server has a folder of its
-/// own.
+/// The port in the socket's name where nothing listens on TCP;
+/// every server has a folder of its own.
 const SOCKET_PORT: u16 = 5432;
 
 /// How a server is stopped.
@@ -84,8 +84,8 @@ impl Cluster {
         }
     }
 
-    /// The URL of a database of this server by its socket, for the superuser. The database need not
-    /// exist.
+    /// The URL of a database of this server by its socket, for the superuser.
+    /// The database need not exist.
     pub fn url(&self, database: &str) -> String {
         let socket = self.folder.to_string_lossy().replace('/', "%2F");
         format!("postgresql://postgres@{socket}:{}/{database}", self.port)
@@ -190,16 +190,16 @@ impl Builder {
         self
     }
 
-    /// With a disk of so many megabytes for tablespaces, at [`Cluster::disk`]. Only root can make
-    /// one.
+    /// With a disk of so many megabytes for tablespaces, at [`Cluster::disk`].
+    /// Only root can make one.
     #[must_use]
     pub fn disk(mut self, megabytes: u32) -> Self {
         self.disk = Some(megabytes);
         self
     }
 
-    /// With its data on the disk and all of it safe there, as installations have it, for what is
-    /// measured.
+    /// With its data on the disk and all of it safe there, as installations have it,
+    /// for what is measured.
     #[must_use]
     pub fn durable(mut self) -> Self {
         self.durable = true;

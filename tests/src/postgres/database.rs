@@ -20,8 +20,8 @@ use crate::{program, tools};
 /// A static is never dropped: the server ends with the process.
 static SHARED: Mutex<Option<Cluster>> = Mutex::new(None);
 
-/// What [`Database::migrated`] copies, as long as there is a copy: to migrate takes as long as to
-/// create.
+/// What [`Database::migrated`] copies, as long as there is a copy:
+/// to migrate takes as long as to create.
 static MIGRATED: Mutex<Weak<Database>> = Mutex::new(Weak::new());
 
 /// A database with a name of its own, dropped with this value.
@@ -35,11 +35,11 @@ pub struct Database {
 }
 
 impl Database {
-    /// Makes an empty database in the server of `MAILROOM_TEST_DATABASE_URL`, else in one that this
-    /// process shares.
+    /// Makes an empty database in the server of `MAILROOM_TEST_DATABASE_URL`,
+    /// else in one that this process shares.
     ///
-    /// Callable from asynchronous tests, which it blocks for the few hundredths of a second that it
-    /// takes.
+    /// Callable from asynchronous tests, which it blocks for the few hundredths
+    /// of a second that it takes.
     pub fn create() -> Result<Self> {
         Self::create_on(&shared_server_url()?)
     }
@@ -74,8 +74,8 @@ impl Database {
         Ok(original)
     }
 
-    /// [`Database::create`], then the base schema alone, loaded as by psql: nothing records that it
-    /// was.
+    /// [`Database::create`], then the base schema alone, loaded as by psql:
+    /// nothing records that it was.
     pub fn with_base_schema() -> Result<Self> {
         Self::create()?.load_base_schema()
     }

@@ -15,8 +15,8 @@ pub fn can_be_made() -> bool {
     command.output().is_ok_and(|output| output.status.success())
 }
 
-/// Fills the disk in `folder` to its last page, with a file that the server writes for its
-/// superuser.
+/// Fills the disk in `folder` to its last page,
+/// with a file that the server writes for its superuser.
 pub async fn fill(client: &Client, folder: &Path) -> Result<()> {
     let rows = "SELECT repeat('x', 1000000) FROM generate_series(1, 1000000)";
     let full = client.batch_execute(&copy(rows, folder)).await;

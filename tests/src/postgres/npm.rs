@@ -53,8 +53,8 @@ fn fetch_into(folder: &Path) -> Result<()> {
         .output()
         .context("cannot run npm")?;
     check(&install, &format!("npm cannot install {name}"))?;
-    // The package has no symbolic links; its own script makes them. npm may be told not to run such
-    // scripts.
+    // The package has no symbolic links; its own script makes them.
+    // npm may be told not to run such scripts.
     let link = Command::new("node")
         .arg("scripts/hydrate-symlinks.js")
         .current_dir(&package)

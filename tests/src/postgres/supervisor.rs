@@ -62,8 +62,8 @@ impl Supervisor {
         Ok(Self { shell, commands: Some(commands), answers })
     }
 
-    /// Has one command carried out: `init`, `start` or `stop MODE`. The error holds what the
-    /// program printed.
+    /// Has one command carried out: `init`, `start` or `stop MODE`.
+    /// The error holds what the program printed.
     pub(super) fn run(&mut self, command: &str) -> Result<()> {
         let commands = self.commands.as_mut().expect("commands end with this value");
         writeln!(commands, "{command}").context("the shell that runs the server has ended")?;

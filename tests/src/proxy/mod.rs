@@ -42,8 +42,8 @@ struct Connections {
 }
 
 impl Proxy {
-    /// Listens on a free port and forwards to `server_port` on this machine, on a thread of its
-    /// own.
+    /// Listens on a free port and forwards to `server_port` on this machine,
+    /// on a thread of its own.
     pub fn start(server_port: u16) -> Result<Self> {
         let listener = std::net::TcpListener::bind(("127.0.0.1", 0))?;
         listener.set_nonblocking(true)?;
@@ -121,8 +121,8 @@ impl Proxy {
     /// Of the next `times` transactions that contain one of `statements`, the server hears
     /// everything to the end, and commits; the connection is cut before its answer arrives.
     ///
-    /// A statement is one if its text contains the given one. Takes the place of what was asked for
-    /// before.
+    /// A statement is one if its text contains the given one.
+    /// Takes the place of what was asked for before.
     pub fn cut_after(&self, statements: &[&str], times: usize) {
         self.shared.trap.set(statements, times);
     }

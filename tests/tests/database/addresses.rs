@@ -10,8 +10,8 @@ const ACTIVATION: &str = "activation";
 const RECOVERY: &str = "password_recovery";
 
 /// How applications of the base schema use a token.
-const CONSUME: &str = "UPDATE tokens SET consumed_at = extract(epoch FROM now()) WHERE id = $1 AND \
-                       consumed_at IS NULL";
+const CONSUME: &str = "UPDATE tokens SET consumed_at = extract(epoch FROM now()) WHERE id = $1 \
+                       AND consumed_at IS NULL";
 
 async fn change_email(application: &Application, account: i64, email: &str) -> Result<()> {
     application
@@ -76,8 +76,8 @@ async fn a_change_that_does_not_see_a_new_link_ends_it_all_the_same() -> Result<
     let token = application.insert_token(account, RECOVERY).await?;
     change_email(&other, account, "b@example.test").await?;
     other.client.batch_execute("COMMIT").await?;
-    let usable = "SELECT FROM mailroom.issued_tokens WHERE id = $1 AND consumed_at IS NULL AND \
-                  cancelled_at IS NULL";
+    let usable = "SELECT FROM mailroom.issued_tokens WHERE id = $1 AND consumed_at IS NULL \
+                  AND cancelled_at IS NULL";
     assert_eq!(application.client.query(usable, &[&token.id]).await?.len(), 1);
     let answer = application.redeem(&token.secret, RECOVERY, token.code.as_deref()).await?;
     assert_eq!(answer, Redemption::refused("expired"));

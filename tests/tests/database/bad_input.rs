@@ -67,13 +67,13 @@ fn a_missing_or_wrong_key_is_named_and_not_shown() -> Result<()> {
     )?;
     assert_refused(
         collect()?.env("MAILROOM_SECRET_KEY", format!("{}x", &KEY[1..])),
-        "MAILROOM_SECRET_KEY is no shared key: a shared key consists of hexadecimal characters \
-         only",
+        "MAILROOM_SECRET_KEY is no shared key: \
+         a shared key consists of hexadecimal characters only",
     )?;
     assert_refused(
         collect()?.env("MAILROOM_KEY_FILE", "/nowhere/keys"),
-        "MAILROOM_SECRET_KEY and MAILROOM_KEY_FILE are both set; unset one, so that it is clear \
-         which keys are meant",
+        "MAILROOM_SECRET_KEY and MAILROOM_KEY_FILE are both set; unset one, \
+         so that it is clear which keys are meant",
     )?;
     assert_refused(
         collect()?.args(["--key-file", "/nowhere/keys"]),
@@ -153,8 +153,8 @@ fn every_invalid_value_is_one_sentence_that_names_its_flag() -> Result<()> {
             "but names a row of the table jobs, which the queue `deliveries` does not read",
         ),
     ] {
-        let advice = "unset it or, on a schema from before migration 17, set MAILROOM_QUEUE_KIND \
-                      to `cursor`";
+        let advice = "unset it or, on a schema from before migration 17, \
+                      set MAILROOM_QUEUE_KIND to `cursor`";
         assert_refused(
             collect()?.args(["--queue-kind", "deliveries", &format!("--{flag}=letters")]),
             &format!("--{flag} is `letters`, {fault}; {advice}"),
@@ -278,8 +278,8 @@ fn a_key_is_never_taken_from_the_arguments() -> Result<()> {
     Ok(())
 }
 
-/// The last message in the log of a collector that is told not to wait, and ends because of its
-/// database.
+/// The last message in the log of a collector that is told not to wait,
+/// and ends because of its database.
 fn database_failure(command: &mut Command) -> Result<String> {
     let (code, text) = failure(command.env("MAILROOM_MISSING_SCHEMA", "exit"))?;
     assert_eq!(code, Some(1), "{text}");

@@ -13,8 +13,8 @@ use mailroom_tests::rows::{cursor, logins, register};
 use sha2::Sha256;
 use tokio_postgres::Client;
 
-/// The token that the row of an item must lead to, made by code that shares nothing with the
-/// collector's.
+/// The token that the row of an item must lead to,
+/// made by code that shares nothing with the collector's.
 async fn expected_token(client: &Client, item: &Item) -> Result<String> {
     let query = "SELECT secret, tokens.code FROM tokens JOIN accounts ON accounts.id = account
         WHERE email = $1 AND login = $2 AND action = $3::text::token_action";
@@ -42,8 +42,8 @@ fn base16(text: &str) -> Result<Vec<u8>> {
         .collect()
 }
 
-/// Two activations and a recovery with known secrets and codes, one of which only a faulty schema
-/// makes.
+/// Two activations and a recovery with known secrets and codes,
+/// one of which only a faulty schema makes.
 const KNOWN_ROWS: &str = "
     BEGIN;
     INSERT INTO accounts (email, login) VALUES ('user@example.test', 'user'), ('o''neill+x@bücher.test', 'jörg');

@@ -35,8 +35,8 @@ fn fenced(document: &str, language: &str) -> Vec<String> {
     blocks
 }
 
-/// Runs the shell blocks of one document one after the other, as a reader would, against a new
-/// database.
+/// Runs the shell blocks of one document one after the other, as a reader would,
+/// against a new database.
 fn follow(document: &Path) -> Result<usize> {
     let blocks = fenced(&std::fs::read_to_string(document)?, "sh");
     if blocks.is_empty() {

@@ -200,8 +200,8 @@ fn the_program_runs_without_the_settings_of_the_tests() -> Result<()> {
     Ok(())
 }
 
-/// Ends a process that runs two servers, by a signal or by letting it end, and looks for what it
-/// leaves.
+/// Ends a process that runs two servers, by a signal or by letting it end,
+/// and looks for what it leaves.
 fn leaves_nothing(signal: Option<Signal>) -> Result<()> {
     let mut child = two_servers()?;
     let lines = BufReader::new(child.stdout.take().context("the output is piped")?).lines();
@@ -244,8 +244,8 @@ fn pid(process: u32) -> Result<Pid> {
 
 /// A process that has ended and that nobody has waited for does not count.
 fn is_running(process: u32) -> bool {
-    // Not by `ps`, which small machines lack. The state stands behind the program's name, which may
-    // hold anything.
+    // Not by `ps`, which small machines lack. The state stands behind the program's name,
+    // which may hold anything.
     if let Ok(state) = fs::read_to_string(format!("/proc/{process}/stat")) {
         return state.rsplit(')').next().is_some_and(|state| !state.trim_start().starts_with('Z'));
     }

@@ -92,8 +92,8 @@ async fn a_token_that_was_given_up_is_lost_unless_its_sender_refused_it() -> Res
     )
     .await?;
     assert!(fault(&mut trial).await.starts_with("1 tokens are lost"));
-    // A sender that took it may have died of it: it did not say that it sends it, nor that it does
-    // not.
+    // A sender that took it may have died of it: it did not say that it sends it,
+    // nor that it does not.
     trial.recorder.take("one", &second.line(1)?);
     assert!(fault(&mut trial).await.starts_with("1 tokens are lost"));
     trial.recorder.seen().given_up.insert(second.id);
@@ -111,8 +111,8 @@ async fn a_token_that_comes_again_without_a_fault_is_doubled() -> Result<()> {
         found.contains("was handed over 2 times") && found.contains("went out again after"),
         "{found}"
     );
-    // A fault while it was on its way accounts for the one, and not for coming after it was
-    // recorded.
+    // A fault while it was on its way accounts for the one,
+    // and not for coming after it was recorded.
     trial.history.put_at_risk([second.id].into());
     let found = fault(&mut trial).await;
     assert!(
@@ -142,8 +142,8 @@ async fn a_token_in_two_places_or_in_none_is_a_fault() -> Result<()> {
             "is at once dead, queued",
         ),
         (
-            "INSERT INTO mailroom.delivery_log (tokens, happened_at, attempt, outcome) VALUES \
-             (ARRAY[$1::bigint], now(), 1, 'sent')",
+            "INSERT INTO mailroom.delivery_log (tokens, happened_at, attempt, outcome) \
+             VALUES (ARRAY[$1::bigint], now(), 1, 'sent')",
             "is queued after it was sent",
         ),
         (

@@ -223,8 +223,8 @@ async fn a_connection_that_works_while_nothing_else_does_is_logged_once() -> Res
     // Connecting and preparing go on to work; claiming does not.
     client
         .batch_execute(
-            "ALTER TABLE mailroom.delivery_log RENAME TO gone; ALTER TABLE mailroom.queue RENAME \
-             TO gone_too",
+            "ALTER TABLE mailroom.delivery_log RENAME TO gone; \
+             ALTER TABLE mailroom.queue RENAME TO gone_too",
         )
         .await?;
     collector.wait_for_log("not collecting", 1)?;
@@ -234,8 +234,8 @@ async fn a_connection_that_works_while_nothing_else_does_is_logged_once() -> Res
     assert!(connected(&collector.log()) <= 2, "{}", collector.log());
     client
         .batch_execute(
-            "ALTER TABLE mailroom.gone RENAME TO delivery_log; ALTER TABLE mailroom.gone_too \
-             RENAME TO queue",
+            "ALTER TABLE mailroom.gone RENAME TO delivery_log; \
+             ALTER TABLE mailroom.gone_too RENAME TO queue",
         )
         .await?;
     collector.wait_for_log("collecting again", 1)?;

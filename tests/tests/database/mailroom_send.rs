@@ -81,8 +81,8 @@ async fn an_outage_of_the_mail_server_costs_no_token_an_attempt() -> Result<()> 
     let client = database.connect().await?;
     client
         .batch_execute(
-            "INSERT INTO accounts (email, login) SELECT 'p' || n || '@x.test', 'p' || \
-                          n FROM generate_series(1, 40) AS n",
+            "INSERT INTO accounts (email, login) SELECT 'p' || n || '@x.test', 'p' || n \
+             FROM generate_series(1, 40) AS n",
         )
         .await?;
     let configuration = Configuration::smtp(server.port, "")?;

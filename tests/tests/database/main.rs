@@ -1,5 +1,5 @@
-//! Everything that needs a PostgreSQL server: one program, so that its tests fill each other's
-//! pauses.
+//! Everything that needs a PostgreSQL server: one program,
+//! so that its tests fill each other's pauses.
 
 mod accounts;
 mod addresses;

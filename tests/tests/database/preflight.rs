@@ -27,8 +27,8 @@ impl Place {
         let name = database.name();
         superuser
             .batch_execute(&format!(
-                "CREATE ROLE owner LOGIN; GRANT CREATE ON DATABASE {name} TO owner; CREATE SCHEMA \
-                 mail AUTHORIZATION owner"
+                "CREATE ROLE owner LOGIN; GRANT CREATE ON DATABASE {name} TO owner; \
+                 CREATE SCHEMA mail AUTHORIZATION owner"
             ))
             .await?;
         Ok(Self { _cluster: cluster, database, superuser })
@@ -345,8 +345,8 @@ async fn accounts_that_come_by_logical_replication_are_said_to_get_no_token() ->
     let text = String::from_utf8(run(copy.url(), &["status"])?.stdout)?;
     assert!(!text.contains("replication"), "{text}");
     here.batch_execute(
-        "ALTER SUBSCRIPTION people DISABLE; ALTER SUBSCRIPTION people SET \
-                        (slot_name = NONE); DROP SUBSCRIPTION people",
+        "ALTER SUBSCRIPTION people DISABLE; ALTER SUBSCRIPTION people SET (slot_name = NONE); \
+         DROP SUBSCRIPTION people",
     )
     .await?;
     there.query("SELECT pg_drop_replication_slot('people')", &[]).await.ok();

@@ -17,8 +17,8 @@ fn wrong_code(token: &Token) -> String {
 /// Sets the clock by which tokens are judged.
 async fn set_clock(application: &Application, epoch: &str) -> Result<()> {
     let clock = format!(
-        "CREATE OR REPLACE FUNCTION mailroom.clock() RETURNS timestamptz LANGUAGE sql RETURN \
-         to_timestamp({epoch})"
+        "CREATE OR REPLACE FUNCTION mailroom.clock() RETURNS timestamptz LANGUAGE sql \
+         RETURN to_timestamp({epoch})"
     );
     Ok(application.client.batch_execute(&clock).await?)
 }
@@ -204,8 +204,8 @@ async fn spoil(application: &Application, account: i64, how: &str) -> Result<Tok
     application.client.execute(insert, &[&account, &expiry]).await?;
     let token = application.newest_token(account, RECOVERY).await?;
     if how.contains("exhausted") {
-        let insert = "INSERT INTO mailroom.code_attempts SELECT $1, ordinal, 0 FROM \
-                      generate_series(1, 5) AS ordinal";
+        let insert = "INSERT INTO mailroom.code_attempts SELECT $1, ordinal, 0 \
+                      FROM generate_series(1, 5) AS ordinal";
         application.client.execute(insert, &[&token.id]).await?;
     }
     if how.contains("used") {

@@ -277,8 +277,8 @@ async fn requests_for_a_hundred_people_at_once_make_a_hundred_tokens() -> Result
     let _race = RACE.lock().await;
     let database = Database::migrated()?;
     let application = Application::connect(&database).await?;
-    let insert = "INSERT INTO accounts (email, login, status) SELECT n, n, 'active' FROM \
-                  generate_series(0, 99) n";
+    let insert = "INSERT INTO accounts (email, login, status) SELECT n, n, 'active' \
+                  FROM generate_series(0, 99) n";
     application.client.execute(insert, &[]).await?;
     at_once(&database, 100, |index, application| async move {
         Ok(application.request(&index.to_string(), RECOVERY).await?)
@@ -301,8 +301,8 @@ async fn a_request_waits_for_nobody() -> Result<()> {
     let insert = "INSERT INTO tokens (account, action) VALUES ($1, 'password_recovery')";
     let at_once = Duration::from_secs(60);
 
-    // Somebody else's request that is not committed is a cooldown; once it is rolled back it is
-    // none.
+    // Somebody else's request that is not committed is a cooldown;
+    // once it is rolled back it is none.
     other.client.batch_execute("BEGIN").await?;
     other.request("a", RECOVERY).await?;
     timeout(at_once, application.request("a@example.test", RECOVERY)).await??;

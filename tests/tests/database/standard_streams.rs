@@ -124,8 +124,8 @@ async fn a_killed_collector_leaves_whole_lines_in_a_pipe_that_outlives_it() -> R
     let client = database.connect().await?;
     register(&client, 1..=3_000).await?;
     let (mut reader, writer) = pipe()?;
-    // A line of about 25,000 bytes, so that the four that are sent at first do not fit into the
-    // pipe.
+    // A line of about 25,000 bytes, so that the four that are sent
+    // at first do not fit into the pipe.
     let start = || -> Result<Collector> {
         let mut command = collector::on_base_schema(database.url())?;
         command.args(["--batch-limit", "200", "--batch-timeout", "0"]);

@@ -56,8 +56,8 @@ async fn collectors_whose_clocks_are_an_hour_off_lose_and_repeat_nothing() -> Re
     let tally = trial.end(vec![behind]).await?;
     assert_eq!((tally.tokens, tally.arrived), (tokens(), tokens()));
     // Nothing is recorded by the clock of a collector.
-    let odd = "SELECT count(*) FROM mailroom.delivery_attempts WHERE abs(extract(epoch FROM \
-               clock_timestamp() - happened_at)) > 300";
+    let odd = "SELECT count(*) FROM mailroom.delivery_attempts \
+               WHERE abs(extract(epoch FROM clock_timestamp() - happened_at)) > 300";
     assert_eq!(trial.client.query_one(odd, &[]).await?.get::<_, i64>(0), 0);
     Ok(())
 }

@@ -46,8 +46,8 @@ async fn a_disk_that_is_full_for_a_while_loses_nothing() -> Result<()> {
     disk::fill(&administrator, &cluster.disk()).await?;
     trial.history.note_at_risk("full disks", &trial.client).await?;
     ensure!(trial.register(tokens()).await.is_err(), "the disk is not full");
-    // Rows that are deleted make room, so that something is claimed at any time and cannot be
-    // settled.
+    // Rows that are deleted make room, so that something is claimed at any time
+    // and cannot be settled.
     let watch = Watch::start(&trial.database);
     for collector in &mut collectors {
         collector.collector().signal(Signal::CONT)?;

@@ -9,8 +9,8 @@ use mailroom_tests::trial::{NEAR, Trial, faults};
 
 const TOKENS: usize = 200;
 
-/// Kills one of so many collectors at a random moment, again and again, and starts another in its
-/// place.
+/// Kills one of so many collectors at a random moment, again and again,
+/// and starts another in its place.
 async fn kill_again_and_again(number: usize) -> Result<()> {
     let kills = faults(100);
     let mut trial = Trial::start(Database::migrated()?).await?;

@@ -2,8 +2,8 @@
 //!
 //! Each test has 20,000 tokens or more with `cargo xtask test --full`; otherwise about a tenth of
 //! the tokens and of the faults. It ends with all invariants of `mailroom_tests::history`. The
-//! tests mostly wait, for leases and servers, so they run beside each other: `cargo test --test
-//! faults -- --test-threads 8`.
+//! tests mostly wait, for leases and servers, so they run beside each other:
+//! `cargo test --test faults -- --test-threads 8`.
 
 mod changes;
 mod clocks;

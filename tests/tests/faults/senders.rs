@@ -138,8 +138,8 @@ async fn thaw_after_the_lease(with_sender: bool) -> Result<()> {
     assert_eq!((tally.tokens, tally.arrived), (tokens(), tokens()));
 
     for claimed in held {
-        let query = "SELECT attempt, outcome::text, holder FROM mailroom.delivery_attempts WHERE \
-                     token = $1 ORDER BY attempt";
+        let query = "SELECT attempt, outcome::text, holder FROM mailroom.delivery_attempts \
+                     WHERE token = $1 ORDER BY attempt";
         let rows = trial.client.query(query, &[&claimed.token]).await?;
         let log: Vec<(i32, String, i64)> =
             rows.iter().map(|row| (row.get(0), row.get(1), row.get(2))).collect();

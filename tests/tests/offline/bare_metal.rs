@@ -6,8 +6,8 @@ use object::{Object, ObjectSymbol};
 
 const TARGET: &str = "thumbv7em-none-eabi";
 
-/// Builds the program of `tests/bare-metal` and gives the symbols that were linked in, or what the
-/// compiler said.
+/// Builds the program of `tests/bare-metal` and gives the symbols that were linked in,
+/// or what the compiler said.
 fn link(feature: Option<&str>) -> Result<Vec<String>, String> {
     // A folder of its own: the build that runs this test may hold the lock of the ordinary one.
     let target_dir = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("bare-metal");

@@ -280,8 +280,8 @@ fn a_key_of_the_wrong_kind_is_one_sentence_and_not_shown() -> Result<()> {
             vec!["v3", "--key-file", &file],
             vec![],
             format!(
-                "line 2 of the key file {file} is a public key, but v3 is signed with a private \
-                 key, `mrsk_…`"
+                "line 2 of the key file {file} is a public key, \
+                 but v3 is signed with a private key, `mrsk_…`"
             ),
         ),
         (
@@ -300,8 +300,8 @@ fn a_key_of_the_wrong_kind_is_one_sentence_and_not_shown() -> Result<()> {
         (
             vec!["v1", "--expires-at", "1800000000"],
             vec![("MAILROOM_SECRET_KEY", KEY)],
-            "a v1 token carries no expiry; leave --expires-at out, or sign v2 or v3 with \
-             --token-format"
+            "a v1 token carries no expiry; leave --expires-at out, \
+             or sign v2 or v3 with --token-format"
                 .to_owned(),
         ),
     ] {
@@ -325,13 +325,13 @@ fn a_bad_key_file_is_refused_and_not_shown() -> Result<()> {
         ),
         (
             format!("{KEY}\n\n{KEY}0"),
-            "line 3 of the key file FILE is no key: a shared key is 64 hexadecimal characters, not \
-             65",
+            "line 3 of the key file FILE is no key: \
+             a shared key is 64 hexadecimal characters, not 65",
         ),
         (
             "#".repeat(65_537),
-            "the key file FILE is longer than 65536 bytes; it must hold one key a line and nothing \
-             else",
+            "the key file FILE is longer than 65536 bytes; \
+             it must hold one key a line and nothing else",
         ),
     ] {
         write_keys(&path, &content)?;

@@ -1,5 +1,5 @@
-//! Everything that needs no database: the commands, the formats, what is delivered beside the
-//! program.
+//! Everything that needs no database: the commands, the formats,
+//! what is delivered beside the program.
 
 mod bare_metal;
 mod browsers;

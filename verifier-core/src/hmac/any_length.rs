@@ -1,6 +1,6 @@
 //! Keys and messages longer than any of the formats, so that published test cases can be tried on
-//! what the formats use: the states that a key is absorbed into, the last block of a message, and
-//! its padding.
+//! what the formats use: the states that a key is absorbed into,
+//! the last block of a message, and its padding.
 
 extern crate std;
 
@@ -20,8 +20,8 @@ pub(crate) fn tag(key: &[u8], message: &[u8]) -> [u8; 32] {
     Message::<1>::starting_at(BLOCK, &inner).hash(key.outer)
 }
 
-/// SHA-256 from the state after `before` bytes. The message is padded here as far as one block does
-/// not do.
+/// SHA-256 from the state after `before` bytes.
+/// The message is padded here as far as one block does not do.
 fn digest(mut state: [u32; 8], before: usize, message: &[u8]) -> [u8; 32] {
     let (blocks, rest) = message.as_chunks::<BLOCK>();
     for block in blocks {

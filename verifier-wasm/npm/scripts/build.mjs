@@ -1,8 +1,8 @@
-// `npm run build`: builds everything that the package contains. The same sources give the same
-// bytes.
+// `npm run build`: builds everything that the package contains.
+// The same sources give the same bytes.
 //
-// The modules; then the TypeScript, which tsc checks and declares and esbuild bundles; then the
-// reference.
+// The modules; then the TypeScript, which tsc checks and declares and esbuild bundles;
+// then the reference.
 
 import { copyFileSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -15,8 +15,8 @@ import { buildModules } from "./build_modules.mjs";
 import { ROOT, run } from "./run.mjs";
 
 /**
- * The files of `src` that package.json names and that have a CommonJS form. All bundles lie in one
- * folder.
+ * The files of `src` that package.json names and that have a CommonJS form.
+ * All bundles lie in one folder.
  */
 const ENTRIES = [
   "inline",
@@ -40,8 +40,8 @@ const MODULES_ONLY = ["workerd", "public_workerd", "cli"];
 
 process.chdir(fileURLToPath(new URL("..", import.meta.url)));
 buildModules();
-// Not by .bin, where the compiler has the same name as the older ones of the reference and of the
-// tests.
+// Not by .bin, where the compiler has the same name as the older ones
+// of the reference and of the tests.
 run(process.execPath, ["node_modules/typescript-7/bin/tsc"]);
 await bundle([...ENTRIES, ...MODULES_ONLY], "esm", "dist");
 await bundle(ENTRIES, "cjs", "dist/cjs");
@@ -50,8 +50,8 @@ for (const [workerd, edge] of [
   ["workerd.js", "edge.js"],
   ["public_workerd.js", "public_edge.js"],
 ]) {
-  // What Nitro and Next.js import as a module, instead of instantiating it themselves, ends in
-  // `?module`.
+  // What Nitro and Next.js import as a module, instead
+  // of instantiating it themselves, ends in `?module`.
   const script = readFileSync(join("dist", workerd), "utf8");
   const imported = script.replaceAll('.wasm";', '.wasm?module";');
   if (imported === script) throw new Error(`dist/${workerd} imports no module`);

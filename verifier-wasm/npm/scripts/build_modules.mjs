@@ -1,5 +1,5 @@
-// Builds the WebAssembly modules: cargo, wasm-bindgen, then wasm-opt, then the module's bytes as
-// characters.
+// Builds the WebAssembly modules: cargo, wasm-bindgen, then wasm-opt,
+// then the module's bytes as characters.
 
 import { copyFileSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
@@ -21,8 +21,8 @@ const WASM_OPT = [
 ];
 
 /**
- * The feature of the crate that makes a module, the file in the package, the source that inlines
- * it.
+ * The feature of the crate that makes a module, the file in the package,
+ * the source that inlines it.
  */
 const MODULES = [
   { feature: "shared", file: "verifier.wasm", source: "wasm.ts" },
@@ -74,8 +74,8 @@ function compiled(feature) {
 }
 
 /**
- * Runs the program of verifier-wasm/bindgen, in a folder of its own: it waits for no other command
- * of cargo.
+ * Runs the program of verifier-wasm/bindgen, in a folder of its own:
+ * it waits for no other command of cargo.
  */
 function bindgen(arguments_) {
   const manifest = join(ROOT, "verifier-wasm/bindgen/Cargo.toml");

@@ -171,8 +171,8 @@ function wait(promise: object, timeout: number): Promise<unknown> {
     const timer = setTimeout(() => {
       reject(new StoreUnavailableError(`the store did not answer within ${timeout} s`));
     }, timeout * 1000);
-    // Resolving with a foreign thenable, instead of calling it, also catches one that throws or
-    // answers twice.
+    // Resolving with a foreign thenable, instead of calling it,
+    // also catches one that throws or answers twice.
     new Promise((answered) => answered(promise))
       .then(resolve, reject)
       .finally(() => clearTimeout(timer));

@@ -103,8 +103,8 @@ stderr.on("error", () => {});
 try {
   process.exitCode = await main();
 } catch (error) {
-  // Left to Node, a fault of this program would end it with 1, which says that a token is not
-  // genuine.
+  // Left to Node, a fault of this program would end it with 1,
+  // which says that a token is not genuine.
   end(
     error instanceof UsageError
       ? error.message

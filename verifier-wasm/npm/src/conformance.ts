@@ -130,9 +130,11 @@ const TIMED: readonly CheckName[] = ["remembers", "forgets", "past", "extends"];
  * | `errors` | a store that cannot be reached does not consent |
  * | `full` | a full store refuses, and forgets nothing that is not over |
  *
- * @throws InvalidArgumentError when the call is wrong; what is wrong with the store is in the
- * report @example const { passed, checks } = await checkStore({ store, unreachable, small }); for
- * (const { name, verdict, reason = "" } of checks) console.log(name, verdict, reason);
+ * @throws InvalidArgumentError when the call is wrong;
+ * what is wrong with the store is in the report
+ * @example
+ * const { passed, checks } = await checkStore({ store, unreachable, small });
+ * for (const { name, verdict, reason = "" } of checks) console.log(name, verdict, reason);
  */
 export async function checkStore(options: ConformanceOptions): Promise<ConformanceReport> {
   const subject = readSubject(options);

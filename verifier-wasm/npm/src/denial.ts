@@ -8,8 +8,8 @@ import {
 } from "./errors.js";
 
 /**
- * What {@link Guard.tryRedeem} answers when the token is not let through: a plain object, as {@link
- * Refused} is.
+ * What {@link Guard.tryRedeem} answers when the token is not let through:
+ * a plain object, as {@link Refused} is.
  */
 export interface RefusedRedemption {
   readonly ok: false;

@@ -45,8 +45,8 @@ export type Judgement = typeof BY_MODULE | typeof PENDING | typeof ACCEPTED;
 type Judging = (...numbers: (number | undefined)[]) => number;
 
 /**
- * One instance of a WebAssembly module, and the buffers in its memory that it shares with
- * JavaScript.
+ * One instance of a WebAssembly module, and the buffers in its memory
+ * that it shares with JavaScript.
  *
  * Every method reads its arguments, which are primitive or copied before, then fills the buffers
  * and calls: no code of the caller runs in between, so calls cannot interfere.
@@ -88,8 +88,8 @@ export class Engine {
   }
 
   /**
-   * Prepares a key given as text, or as 32 bytes; `undefined` for what is no key of this module's
-   * kind.
+   * Prepares a key given as text, or as 32 bytes;
+   * `undefined` for what is no key of this module's kind.
    */
   prepare(key: string | Uint8Array): PreparedKey | undefined {
     let length = -1;
@@ -104,8 +104,8 @@ export class Engine {
 
   /**
    * Judges a token together with its code, with the keys, one after the other, until one of them
-   * made its signature; the number is one of `status.ts`. `now` and `tolerance` are in whole
-   * seconds.
+   * made its signature; the number is one of `status.ts`.
+   * `now` and `tolerance` are in whole seconds.
    *
    * Only `undefined` means no code. Any other value that is not a string is a malformed code.
    */
@@ -168,8 +168,8 @@ export class Engine {
   }
 
   /**
-   * The last buffer that both modules have. What the module of public keys leaves for the platform
-   * follows it.
+   * The last buffer that both modules have. What the module of public keys leaves
+   * for the platform follows it.
    */
   get key(): Bytes {
     return this.#key;
@@ -185,8 +185,8 @@ export class Engine {
   }
 
   /**
-   * When the token ends that the last call of `verify` or `verifyLink` accepted; 0 if it does not
-   * say.
+   * When the token ends that the last call of `verify` or `verifyLink` accepted;
+   * 0 if it does not say.
    */
   get expiresAt(): number {
     return this.#numbers.getFloat64(0, true);

@@ -1,7 +1,7 @@
 /**
  * Every error of this package, one class for each stable `reason`. All entries share this module,
- * so `instanceof` works whichever of them threw. No message contains a token, a secret, a code or a
- * key.
+ * so `instanceof` works whichever of them threw. No message contains a token,
+ * a secret, a code or a key.
  *
  * @module
  */
@@ -39,8 +39,8 @@ export abstract class VerifierError extends Error {
       `https://github.com/mailroom/mailroom/blob/main/verifier-wasm/npm/errors.md#${reason}`.toLowerCase();
   }
 
-  // On the prototype, so that stack traces begin with it, and made of the reason, which minified
-  // programs keep.
+  // On the prototype, so that stack traces begin with it, and made of the reason,
+  // which minified programs keep.
   override get name(): string {
     const { reason = "ERR_VERIFIER" } = this.constructor as unknown as Partial<Reasoned>;
     return `${reason
@@ -107,8 +107,8 @@ export class TokenExpiredError extends VerificationError {
 }
 
 /**
- * A genuine link that is bound to another browser than the visitor's: there the visitor has to type
- * its code.
+ * A genuine link that is bound to another browser than the visitor's:
+ * there the visitor has to type its code.
  */
 export class TokenOtherBrowserError extends VerificationError {
   static readonly reason = "ERR_TOKEN_OTHER_BROWSER";
@@ -209,8 +209,8 @@ export class InvalidArgumentError extends VerifierError {
 }
 
 /**
- * A key, or the list of keys, cannot be used: another form or kind, none, too many, or the function
- * `keys` threw.
+ * A key, or the list of keys, cannot be used: another form or kind, none, too many,
+ * or the function `keys` threw.
  */
 export class KeyInvalidError extends VerifierError {
   static readonly reason = "ERR_KEY_INVALID";
@@ -227,8 +227,8 @@ export class SecretInBrowserError extends VerifierError {
 }
 
 /**
- * The WebAssembly module cannot be started here, or is of another version; `cause` is the error of
- * the runtime.
+ * The WebAssembly module cannot be started here, or is of another version;
+ * `cause` is the error of the runtime.
  */
 export class WasmUnavailableError extends VerifierError {
   static readonly reason = "ERR_WASM_UNAVAILABLE";
@@ -246,8 +246,8 @@ const errors = /* @__PURE__ */ new WeakMap<object, VerificationError | Redemptio
 
 /**
  * The error that the method without `try` throws where a `try…` method answers this refusal. The
- * same refusal has the same error, with its `cause` where there is one; the error of a copy has
- * none.
+ * same refusal has the same error, with its `cause` where there is one;
+ * the error of a copy has none.
  *
  * Refusals are plain data, so that they can be serialised, compared and logged; the error and its
  * stack are made only here.

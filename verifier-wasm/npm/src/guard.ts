@@ -96,8 +96,10 @@ export interface Guard<Further extends string = never> {
    * still run at the origin, beside the next one: the database decides which of them uses the
    * token. A callback that never ends keeps the token used.
    *
-   * @example await guard.redeem(token, { action: "recover", code }, (verified) =>
-   * origin.recover(verified.secret, password));
+   * @example
+   * await guard.redeem(token, { action: "recover", code }, (verified) =>
+   *   origin.recover(verified.secret, password),
+   * );
    */
   redeem<Result>(
     token: string,
@@ -109,9 +111,12 @@ export interface Guard<Further extends string = never> {
    * The same without an exception for whatever the visitor sent as a token and a code: what is no
    * string is a malformed one. What the callback throws is thrown.
    *
-   * @example const redeemed = await guard.tryRedeem(form.get("token"), { action: "activate" }); if
-   * (!redeemed.ok) return new Response(redeemed.reason, { status: redeemed.kind === "visitor" ? 403
-   * : 503 });
+   * @example
+   * const redeemed = await guard.tryRedeem(form.get("token"), { action: "activate" });
+   * if (!redeemed.ok) {
+   *   const status = redeemed.kind === "visitor" ? 403 : 503;
+   *   return new Response(redeemed.reason, { status });
+   * }
    */
   tryRedeem(
     token: unknown,

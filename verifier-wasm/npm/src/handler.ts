@@ -30,8 +30,11 @@ export type { TokenStore } from "./token_store.js";
 /**
  * Makes a handler of all links of a site, or of one action. Make it once.
  *
- * @throws InvalidArgumentError @example const handler = createLinkHandler({ verifier, store,
- * redeem: ({ secret }) => database.activate(secret) }); const response = await handler(request);
+ * @throws InvalidArgumentError
+ * @example
+ * const redeem = ({ secret }) => database.activate(secret);
+ * const handler = createLinkHandler({ verifier, store, redeem });
+ * const response = await handler(request);
  */
 export function createLinkHandler<Further extends string = never>(
   options: HandlerOptions<Further>,

@@ -31,8 +31,8 @@ export type { Verifier } from "./verifier.js";
 const started = startNow(SHARED_KEY, () => compile(wasm));
 
 /**
- * Makes a verifier of the shared key, or of a ring of keys. Make it once, and use it for every
- * token.
+ * Makes a verifier of the shared key, or of a ring of keys.
+ * Make it once, and use it for every token.
  *
  * @throws KeyInvalidError, InvalidArgumentError, SecretInBrowserError, WasmUnavailableError
  * @example

@@ -95,8 +95,8 @@ export class VerifiedLink<Name extends string = Action> {
    * The clock is read again: a link that has expired since it was verified is refused. In another
    * browser a link is refused whose code no signature covers.
    *
-   * @throws VerificationError when the code is wrong, no signature covers one, or the link has
-   * expired
+   * @throws VerificationError when the code is wrong, no signature covers one,
+   * or the link has expired
    */
   withUncountedCode(code: string | undefined): VerifiedToken<Name> {
     return atCaller(this.withUncountedCode, () => orThrow(this.#judge(codeOf(code))));

@@ -36,16 +36,16 @@ interface GivenExpectation {
 }
 
 /**
- * The options of those who expect a link or an activation, a token with its code, or one that is
- * redeemed.
+ * The options of those who expect a link or an activation, a token with its code,
+ * or one that is redeemed.
  */
 export const OF_LINK: readonly string[] = ["action", "nonce"];
 export const OF_TOKEN: readonly string[] = ["action", "code", "nonce"];
 export const OF_REDEMPTION: readonly string[] = ["action", "code", "expiresAt", "nonce"];
 
 /**
- * The same for what every verification reads, by names that are known beforehand, which is much
- * faster.
+ * The same for what every verification reads, by names that are known beforehand,
+ * which is much faster.
  */
 export function readExpectation(options: unknown, known: typeof OF_TOKEN): GivenExpectation {
   demandOptions(options, known);
@@ -112,8 +112,8 @@ export function unreadable(cause: unknown): InvalidArgumentError {
 
 /**
  * What a visitor sent for a token, a code or a nonce, as text: an address with two of them gives a
- * list, a form without one nothing. Whatever is no string becomes the empty one, which is none of
- * them.
+ * list, a form without one nothing. Whatever is no string becomes the empty one,
+ * which is none of them.
  */
 export function textOf(sent: unknown): string {
   return typeof sent === "string" ? sent : "";

@@ -14,8 +14,8 @@ interface Crypto {
 export type Ed25519 = (key: PreparedKey, signature: Bytes, message: Bytes) => boolean;
 
 /**
- * What precedes the 32 bytes of a public key in the encoding that every platform reads (RFC 8410,
- * section 4).
+ * What precedes the 32 bytes of a public key in the encoding that every platform reads
+ * (RFC 8410, section 4).
  */
 const SPKI = "302a300506032b6570032100";
 
@@ -43,8 +43,8 @@ export class Platform {
   #waited = 0;
 
   /**
-   * Its Ed25519, if it has one that is synchronous and as strict as FORMAT.md. It is looked for
-   * once.
+   * Its Ed25519, if it has one that is synchronous and as strict as FORMAT.md.
+   * It is looked for once.
    */
   get ed25519(): Ed25519 | null {
     if (this.#found === undefined) {

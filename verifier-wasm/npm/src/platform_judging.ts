@@ -24,8 +24,8 @@ const BOUND_MESSAGE_LENGTH = 79;
  * Judges tokens of v3 as the engine does, with the Ed25519 of the platform where there is one.
  *
  * Only what the platform accepts is believed; anything else the module judges alone. Once the
- * platform was asked, the module gets all arguments again, so it does not matter what was called in
- * between.
+ * platform was asked, the module gets all arguments again,
+ * so it does not matter what was called in between.
  */
 export function withPlatform(engine: Engine, platform: Platform): Judging {
   function judge(

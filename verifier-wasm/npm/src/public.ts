@@ -42,8 +42,8 @@ export type {
 const started = startNow(PUBLIC_KEY, () => compile(wasm));
 
 /**
- * Makes a verifier of the public key, or of a ring of keys. Make it once, and use it for every
- * token.
+ * Makes a verifier of the public key, or of a ring of keys.
+ * Make it once, and use it for every token.
  *
  * @throws KeyInvalidError, InvalidArgumentError, WasmUnavailableError
  * @example

@@ -40,14 +40,14 @@ export interface PublicVerifier<Further extends string = never>
   readonly signatures: "platform" | "webassembly";
 
   /**
-   * As `verifyLink`, but returns a token, and refuses a code and a link that is bound to another
-   * browser.
+   * As `verifyLink`, but returns a token, and refuses a code and a link that is bound
+   * to another browser.
    */
   verify(token: string, expected: LinkExpectation<Further>): VerifiedToken<Action | Further>;
 
   /**
-   * As `tryVerifyLink`, but returns a token, and refuses a code and a link that is bound to another
-   * browser.
+   * As `tryVerifyLink`, but returns a token, and refuses a code and a link that is bound
+   * to another browser.
    */
   tryVerify(token: unknown, expected: LinkExpectation<Further>): Verification<Action | Further>;
 }

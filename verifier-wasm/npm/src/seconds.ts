@@ -1,8 +1,8 @@
 import { InvalidArgumentError } from "./errors.js";
 
 /**
- * The last second of the year 9999, the latest expiry of a token. Times in milliseconds are beyond
- * it.
+ * The last second of the year 9999, the latest expiry of a token.
+ * Times in milliseconds are beyond it.
  */
 const LAST_SECOND = 253_402_300_799;
 

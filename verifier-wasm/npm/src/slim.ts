@@ -55,9 +55,11 @@ export interface PublicVerifierModule {
 /**
  * Puts the verifier on the module in `mailroom-verifier/verifier.wasm`.
  *
- * @throws InvalidArgumentError when it is another module @example const bytes = await
- * readFile(fileURLToPath(import.meta.resolve("mailroom-verifier/verifier.wasm"))); const {
- * createVerifier } = instantiate(await WebAssembly.compile(bytes));
+ * @throws InvalidArgumentError when it is another module
+ * @example
+ * const address = import.meta.resolve("mailroom-verifier/verifier.wasm");
+ * const bytes = await readFile(fileURLToPath(address));
+ * const { createVerifier } = instantiate(await WebAssembly.compile(bytes));
  */
 export function instantiate(source: WebAssembly.Module | WebAssembly.Instance): VerifierModule {
   const { engine, module } = startLoaded(SHARED_KEY, source);

@@ -1,6 +1,6 @@
 // The base of this package's stores. They import the errors from here, as the handler does: the
-// bundles of all entries are in one folder, so only this path to the errors is right in each of
-// them.
+// bundles of all entries are in one folder, so only this path
+// to the errors is right in each of them.
 
 import { demandEntry } from "./bytes.js";
 import { described } from "./described.js";

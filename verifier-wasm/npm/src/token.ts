@@ -6,8 +6,8 @@ import type { Action, Browser, Bytes, Refused } from "./types.js";
 import { isBound, type Version, versionOf } from "./version.js";
 
 /**
- * A token that a key of the ring signed for this action and, of a recovery of v1 or v2, for this
- * code.
+ * A token that a key of the ring signed for this action and,
+ * of a recovery of v1 or v2, for this code.
  *
  * In v2 and v3 the link was also still valid; of v1 only the database knows. It may have been used
  * before: a guard checks that. Its values are getters, so that neither `console.log` nor
@@ -49,8 +49,8 @@ export class VerifiedToken<Name extends string = Action> {
   }
 
   /**
-   * When the token ends, in seconds since the Unix epoch; `undefined` in v1, where only the
-   * database knows.
+   * When the token ends, in seconds since the Unix epoch;
+   * `undefined` in v1, where only the database knows.
    */
   get expiresAt(): number | undefined {
     return this.version === 1 ? undefined : this.#expiresAt;
@@ -85,8 +85,8 @@ export class VerifiedToken<Name extends string = Action> {
 
   /**
    * The 16 bytes under which the use of this token is remembered; a fresh copy each time. All
-   * tokens of one row have the same id. It reveals nothing about the secret, so it may be stored
-   * and logged.
+   * tokens of one row have the same id. It reveals nothing about the secret,
+   * so it may be stored and logged.
    */
   get consumedId(): Bytes {
     return this.#engine.id(this.#token);
@@ -108,8 +108,8 @@ export interface UnverifiedToken {
   /** The version of the signature format, which the length tells. */
   readonly version: Version;
   /**
-   * The action that a token of v2 or v3 claims, if it is one of the two that every installation
-   * has.
+   * The action that a token of v2 or v3 claims,
+   * if it is one of the two that every installation has.
    */
   readonly unverifiedAction: Action | undefined;
   /** Its number, from 1 to 127; of a further action this alone. */

@@ -17,8 +17,8 @@ export interface FurtherAction {
 }
 
 /** Bytes that belong to the caller. */
-// `Uint8Array<ArrayBuffer>` in the words of TypeScript before 5.7, too, in which it has no
-// parameter.
+// `Uint8Array<ArrayBuffer>` in the words of TypeScript before 5.7, too,
+// in which it has no parameter.
 export type Bytes = ReturnType<Uint8Array["slice"]>;
 
 /**
@@ -127,8 +127,8 @@ export interface TriedRecovery<Further extends string = never> extends Visitor {
 }
 
 /**
- * The action that the caller expects of a link, before its code is typed. Options of other names
- * are refused.
+ * The action that the caller expects of a link, before its code is typed.
+ * Options of other names are refused.
  */
 export interface LinkExpectation<Further extends string = never> extends Visitor {
   readonly action: Action | Further;

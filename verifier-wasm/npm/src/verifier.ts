@@ -13,13 +13,14 @@ export interface Verifier<Further extends string = never> {
   /**
    * Verifies the token of an activation or of another action without a code: proves that a key of
    * the ring signed it for this action, and of v2 that it is still valid. It may have been used
-   * before: a guard checks that. It takes no code: recoveries are for `guard.redeem`, which counts
-   * the attempts.
+   * before: a guard checks that. It takes no code: recoveries are for `guard.redeem`,
+   * which counts the attempts.
    *
    * @throws VerificationError when the token is not good
-   * @throws InvalidArgumentError when the call is wrong, for instance because it names another
-   * action @example const token = verifier.verify(url.searchParams.get("token") ?? "", { action:
-   * "activate" });
+   * @throws InvalidArgumentError when the call is wrong,
+   * for instance because it names another action
+   * @example
+   * const token = verifier.verify(url.searchParams.get("token") ?? "", { action: "activate" });
    */
   verify(token: string, expected: ExpectedActivation<Further>): VerifiedToken<Action | Further>;
 
@@ -27,9 +28,11 @@ export interface Verifier<Further extends string = never> {
    * The same without an exception for any value that the visitor sent as a token: one that is no
    * string is malformed.
    *
-   * @throws InvalidArgumentError when the call is wrong, for instance because it names another
-   * action @example const result = verifier.tryVerify(token, { action: "activate" }); if
-   * (!result.ok) return new Response(result.reason, { status: 403 });
+   * @throws InvalidArgumentError when the call is wrong,
+   * for instance because it names another action
+   * @example
+   * const result = verifier.tryVerify(token, { action: "activate" });
+   * if (!result.ok) return new Response(result.reason, { status: 403 });
    */
   tryVerify(token: unknown, expected: ExpectedActivation<Further>): Verification<Action | Further>;
 

@@ -1,8 +1,8 @@
 // A setting of the demonstration that this page may change, and others as well.
 //
 // What somebody asks for is shown at once and until it is answered, whatever is heard meanwhile: an
-// event of before says how it was. Once it is answered, the page shows what is so: also if it
-// failed.
+// event of before says how it was. Once it is answered,
+// the page shows what is so: also if it failed.
 
 import type { Reply } from "./post.ts";
 
@@ -17,8 +17,8 @@ export class Asked<Value> {
 
   /**
    * @param show draws the value
-   * @param ask asks for the value. What its answer says of the settings has been heard when it is
-   * over
+   * @param ask asks for the value. What its answer says of the settings has been
+   * heard when it is over
    */
   constructor(show: (value: Value) => void, ask: (value: Value) => Promise<Reply>) {
     this.#show = show;

@@ -36,8 +36,8 @@ export function fieldsOf(token: string): readonly Field[] | undefined {
 }
 
 /**
- * The bytes of base64url, read leniently, so that a token that is refused can be drawn all the
- * same.
+ * The bytes of base64url, read leniently, so that a token
+ * that is refused can be drawn all the same.
  */
 export function bytesOf(token: string): Uint8Array {
   const letters = token

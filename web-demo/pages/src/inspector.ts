@@ -10,8 +10,8 @@ import type { Mail } from "./messages.ts";
 const ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
 /**
- * A v1 token of the test vectors, whose key everybody knows: something to look at before the first
- * mail.
+ * A v1 token of the test vectors, whose key everybody knows:
+ * something to look at before the first mail.
  */
 const SAMPLE =
   "ICEiIyQlJicoKSorLC0uLzAxMjM0NTY3ODk6Ozw9Pj8Yy3ZHbMkQ2XWGvJ8E_SkwT_9TE3jLsNfIndZoIyAPTQ";

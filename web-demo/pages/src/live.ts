@@ -1,5 +1,5 @@
-// Follows what happens, by server-sent events. One stream a page: browsers open no more than six to
-// one host.
+// Follows what happens, by server-sent events. One stream a page:
+// browsers open no more than six to one host.
 
 import type { Answer, Messages } from "./messages.ts";
 import { post, type Reply } from "./post.ts";
@@ -20,8 +20,8 @@ export class Live {
   /** @param connection is told whether the demonstration answers */
   constructor(connection: (connected: boolean) => void) {
     this.#connection = connection;
-    // Of many open tabs those that nobody sees would take up every connection that the browser
-    // allows.
+    // Of many open tabs those that nobody sees would take up every connection
+    // that the browser allows.
     document.addEventListener("visibilitychange", () => {
       if (document.hidden) this.#source?.close();
       else this.follow(this.#email);
@@ -68,8 +68,8 @@ export class Live {
 
   /**
    * An answer and an event come on connections of their own, each at its own pace: what is older
-   * than what is known already is of no use. What no answer has comes by the stream alone, in
-   * order.
+   * than what is known already is of no use. What no answer has comes
+   * by the stream alone, in order.
    */
   #hear(name: string, message: never, revision: number | undefined): void {
     if (revision !== undefined) {

@@ -12,7 +12,9 @@ export function clock(milliseconds: number): string {
 }
 
 /**
- * How long until then: `12:07`, or nothing if it is over. @param until seconds since the Unix epoch
+ * How long until then: `12:07`, or nothing if it is over.
+ *
+ * @param until seconds since the Unix epoch
  */
 export function left(until: number): string | undefined {
   const seconds = Math.ceil(until - Date.now() / 1000);

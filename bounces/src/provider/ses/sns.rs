@@ -30,8 +30,8 @@ const AHEAD: u64 = 300;
 /// Certificates that are kept; SNS changes them rarely.
 const CERTIFICATES: usize = 8;
 
-/// The partitions of AWS: their names in ARNs, how their regions begin, and the domain of their
-/// hosts.
+/// The partitions of AWS: their names in ARNs, how their regions begin,
+/// and the domain of their hosts.
 const PARTITIONS: [(&str, &str, &str); 4] = [
     ("aws", "", "amazonaws.com"),
     ("aws-cn", "cn-", "amazonaws.com.cn"),
@@ -224,8 +224,8 @@ impl Signatures {
         if let Some((_, certificate)) = known().iter().find(|(place, _)| place == url) {
             return Ok(Arc::clone(certificate));
         }
-        // One at a time, and nobody waits: whoever makes names up keeps no other message from being
-        // read.
+        // One at a time, and nobody waits: whoever makes names up keeps no other
+        // message from being read.
         let Ok(_fetching) = self.fetching.try_lock() else {
             return Err(Refusal::Unavailable("another certificate is being fetched"));
         };

@@ -53,8 +53,8 @@ pub(super) fn text(status: &Value, alarms: &[Alarm], schema: &Schema) -> String 
         (
             "dead",
             format!(
-                "{dead}, {dead_last_hour} of them within the last hour; {suppressed} to suppressed \
-                 addresses"
+                "{dead}, {dead_last_hour} of them within the last hour; \
+                 {suppressed} to suppressed addresses"
             ),
         ),
         ("expired", format!("{expired} unsent, {last_hour} of them within the last hour")),

@@ -11,8 +11,8 @@ use super::session::Page;
 use super::state::CursorState;
 use crate::queue::{BatchId, Token};
 
-/// More than the steps of the longest history, so that there is something new to claim at every
-/// step.
+/// More than the steps of the longest history, so that there is something new
+/// to claim at every step.
 const TOKENS: i64 = 96;
 
 /// The longest time without reading what is deferred.
@@ -131,8 +131,8 @@ impl Model {
         }
     }
 
-    /// A new session finds a cursor that somebody has moved. Lines that were sent before go on to
-    /// the reader.
+    /// A new session finds a cursor that somebody has moved.
+    /// Lines that were sent before go on to the reader.
     fn set_back(&mut self, by: i64) {
         self.cursor = (self.cursor - by).max(0);
         if self.state.resume(self.cursor) {

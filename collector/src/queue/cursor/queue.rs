@@ -13,8 +13,8 @@ use crate::queue::activity::Activity;
 use crate::queue::session::not_open;
 use crate::queue::{Batch, BatchId, Claim, ClaimRequest, Nack, Queue, QueueError, Settlement};
 
-/// The bounds of the rows read by one statement. A server that cannot read as many in time is asked
-/// for fewer.
+/// The bounds of the rows read by one statement.
+/// A server that cannot read as many in time is asked for fewer.
 const LARGEST_PAGE: usize = 4_096;
 const SMALLEST_PAGE: usize = 64;
 
@@ -139,8 +139,8 @@ impl CursorQueue {
         }
     }
 
-    /// Reads a page; `None` if it is to be read in smaller ones, because of a text that has no
-    /// UTF-8 form.
+    /// Reads a page; `None` if it is to be read in smaller ones,
+    /// because of a text that has no UTF-8 form.
     async fn read_page(
         &mut self,
         after: i64,
@@ -207,8 +207,8 @@ impl CursorQueue {
 
         let ids = BatchId::random(want.batches)?;
         let state = self.state.as_mut().ok_or_else(not_open)?;
-        // Nothing below waits or fails, so a call that was dropped or that failed has claimed
-        // nothing.
+        // Nothing below waits or fails, so a call that was dropped or
+        // that failed has claimed nothing.
         let mut claim = Claim::default();
         for id in ids {
             let Some(tokens) = state.claim(id, want.limit, want.partial) else { break };
@@ -256,8 +256,8 @@ impl Queue for CursorQueue {
         settlements: Vec<Settlement>,
         want: Option<ClaimRequest>,
     ) -> Result<Claim, QueueError> {
-        // What can never be sent is passed. A batch of which anything may still be sent goes out
-        // again whole.
+        // What can never be sent is passed. A batch of which anything may still be sent
+        // goes out again whole.
         let (mut sent, mut unsent) = (Vec::new(), Vec::new());
         for Settlement { batch, nacks, .. } in settlements {
             // Senders, who have doubts and receipts, need the queue `deliveries`.

@@ -8,8 +8,8 @@ use crate::queue::QueueError;
 use crate::queue::session::{column, count, unexpected};
 
 /// So many expired rows in succession end the search: tokens live equally long unless an
-/// application makes them otherwise, so what lies before has expired, too. There is no index on the
-/// expiry.
+/// application makes them otherwise, so what lies before has expired, too.
+/// There is no index on the expiry.
 const EXPIRED_ENOUGH: usize = 50_000;
 
 /// The most rows that are read, in some seconds: those of 15 minutes at more than two thousand

@@ -128,8 +128,8 @@ impl CursorSession {
 
     /// Takes the queue's lock, from an earlier session of this process if need be.
     ///
-    /// The lock is tried, not waited for: a statement that waits keeps a snapshot, which holds
-    /// vacuum back.
+    /// The lock is tried, not waited for: a statement that waits keeps a snapshot,
+    /// which holds vacuum back.
     pub(super) async fn take_lock(&self, past: Option<&Backend>) -> Result<(), QueueError> {
         if self.try_lock().await? {
             return Ok(());
@@ -143,8 +143,8 @@ impl CursorSession {
         let pid: i32 = column(&holder, 0)?;
         if !column::<bool>(&holder, 1)? {
             return Err(QueueError::Locked(format!(
-                "another collector has the queue `{}`, by the server's process {pid}; waiting for \
-                 it to end",
+                "another collector has the queue `{}`, by the server's process {pid}; \
+                 waiting for it to end",
                 self.queue
             )));
         }
@@ -190,8 +190,8 @@ impl CursorSession {
     /// Reads the `limit` rows after the id `after`, and the rows with the ids `again`.
     ///
     /// The server refuses a statement for one text that has no UTF-8 form. The page is `None` then,
-    /// and a smaller one is to be read. In a page of one row, such texts become bytes that are not
-    /// UTF-8.
+    /// and a smaller one is to be read. In a page of one row,
+    /// such texts become bytes that are not UTF-8.
     pub(super) async fn read(
         &self,
         after: i64,
@@ -233,9 +233,9 @@ impl CursorSession {
 fn superseded() -> QueueError {
     QueueError::Superseded(
         "the tokens of this database are queued in Mailroom's table `queue`, and the queue \
-         `cursor` would send them a second time; set MAILROOM_QUEUE_KIND to `deliveries`, or unset \
-         it"
-        .to_owned(),
+         `cursor` would send them a second time; \
+         set MAILROOM_QUEUE_KIND to `deliveries`, or unset it"
+            .to_owned(),
     )
 }
 

@@ -84,8 +84,8 @@ impl CursorState {
         }
     }
 
-    /// From where to where the cursor can be moved, if it can, by a statement that is about to be
-    /// sent.
+    /// From where to where the cursor can be moved, if it can,
+    /// by a statement that is about to be sent.
     pub(super) fn begin_advance(&mut self) -> Option<(i64, i64)> {
         (self.settled > self.recorded).then(|| {
             self.attempted.push(self.settled);

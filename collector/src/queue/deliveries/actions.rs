@@ -16,8 +16,8 @@ const REREAD_PAUSE: Duration = Duration::from_secs(5);
 pub(super) struct SignableActions {
     format: Version,
     by_number: BTreeMap<i16, Action>,
-    /// Actions live as long as the process: each text is leaked once, however often the actions are
-    /// read.
+    /// Actions live as long as the process: each text is leaked once,
+    /// however often the actions are read.
     texts: BTreeSet<&'static str>,
     read_at: Option<Instant>,
 }

@@ -19,8 +19,8 @@ enum State {
     /// Named in a statement without an answer. If that call fails or is dropped, the next statement
     /// puts it in doubt.
     Claiming,
-    /// Claimed by an earlier statement without an answer, which may still be on its way to the
-    /// server.
+    /// Claimed by an earlier statement without an answer,
+    /// which may still be on its way to the server.
     InDoubt { since: Instant },
     /// Claimed by an unfinished call, not yet returned. If that call fails or is dropped, the next
     /// one releases it.

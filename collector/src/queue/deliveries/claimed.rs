@@ -1,5 +1,5 @@
-//! What the database's functions return: claimed tokens, counts, and the tokens that became dead
-//! letters.
+//! What the database's functions return: claimed tokens, counts,
+//! and the tokens that became dead letters.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant, SystemTime};
@@ -183,8 +183,8 @@ impl DeadLetter {
     }
 }
 
-/// Logs one line for each batch just settled that has dead letters; the database has a record of
-/// each token.
+/// Logs one line for each batch just settled that has dead letters;
+/// the database has a record of each token.
 pub(super) fn log_dead_letters(dead: &[DeadLetter], settled: &Batches, limiter: &mut RateLimiter) {
     for dead in dead.chunk_by(|one, other| one.batch == other.batch) {
         let Some(others) = limiter.admit(Instant::now()) else { continue };

@@ -15,8 +15,8 @@
 //!   not hold" that arrives late would release batches that were claimed meanwhile.
 //! - A settlement is repeated until it was answered. A lease can be settled once, so a repetition
 //!   changes nothing, and neither does the settlement of a batch that another collector has taken
-//!   over. It is repeated even if the lease is gone: the answer names the dead letters, which are
-//!   logged.
+//!   over. It is repeated even if the lease is gone:
+//!   the answer names the dead letters, which are logged.
 
 mod actions;
 mod batches;

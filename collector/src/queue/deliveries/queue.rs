@@ -52,8 +52,8 @@ const SECOND_SESSION: Duration = Duration::from_secs(5);
 /// How often leases are renewed and lapsed ones searched for, at least.
 const LONGEST_HEARTBEAT_PAUSE: Duration = Duration::from_secs(10);
 
-/// Every seventh token is one of the second priority; `mailroom.pick` and `mailroom.judge` use the
-/// same number.
+/// Every seventh token is one of the second priority;
+/// `mailroom.pick` and `mailroom.judge` use the same number.
 pub(super) const PRIORITY_CYCLE: usize = 7;
 
 const LIST_ACTIONS: &str = "SELECT number, name, path, code_digits FROM mailroom.list_actions()";
@@ -70,8 +70,8 @@ pub struct DeliveriesQueue {
     collector_name: String,
     sender: Option<SenderState>,
     pub(super) first_session: SessionSlot,
-    /// A second session on the same server, if there is room for it, which settles while the other
-    /// one claims.
+    /// A second session on the same server, if there is room for it,
+    /// which settles while the other one claims.
     pub(super) second_session: SessionSlot,
     pub(super) batches: Batches,
     /// Whether to claim beside settling: not after an error, when more would be handed over than
@@ -217,8 +217,8 @@ impl DeliveriesQueue {
         let rescans =
             want.rescan || self.rescanned.is_none_or(|at| at.elapsed() >= self.rescan_pause);
         if rescans {
-            // Only where much waits or on a rescan: while the collector is idle, `peek` updates the
-            // watermark.
+            // Only where much waits or on a rescan: while the collector is idle,
+            // `peek` updates the watermark.
             let is_old =
                 self.watermark_updated.is_none_or(|updated| updated.elapsed() >= WATERMARK_PAUSE);
             if is_old && (self.has_more || want.rescan) {
@@ -338,8 +338,8 @@ impl Queue for DeliveriesQueue {
         self.send(None).await?;
         let beside =
             timeout(SECOND_SESSION, Box::pin(self.second_session.open(&self.connection))).await;
-        // If there is no second session on the same server, settling and claiming take turns on the
-        // first one.
+        // If there is no second session on the same server,
+        // settling and claiming take turns on the first one.
         if !matches!(beside, Ok(Ok((_, other))) if other == started_at) {
             self.second_session = SessionSlot::new();
         }

@@ -24,8 +24,8 @@ const IS_CURRENT: &str = include_str!("is_current.sql");
 pub(super) type SqlParameter<'a> = (&'a (dyn ToSql + Sync), Type);
 
 /// The session, if there is one. Through a pooler, every statement may run in another server
-/// session, so nothing is prepared: the functions' own statements are planned once a server session
-/// anyhow.
+/// session, so nothing is prepared: the functions' own statements are planned once
+/// a server session anyhow.
 #[derive(Debug)]
 pub(super) struct SessionSlot {
     session: Option<QueueSession>,
@@ -37,8 +37,8 @@ impl SessionSlot {
         Self { session: None, used: Instant::now() }
     }
 
-    /// Replaces the session; returns the server's name, and when it was started, which tells
-    /// servers apart.
+    /// Replaces the session; returns the server's name, and when it was started,
+    /// which tells servers apart.
     pub(super) async fn open(
         &mut self,
         connection: &ConnectionSettings,
@@ -65,8 +65,8 @@ impl SessionSlot {
         self.session.as_ref().is_some_and(|session| session.is_unicode)
     }
 
-    /// Runs `work`. The session is lost on an error: whatever state it is in, a new one is in a
-    /// known state.
+    /// Runs `work`. The session is lost on an error: whatever state it is in,
+    /// a new one is in a known state.
     pub(super) async fn run<T>(
         &mut self,
         work: impl AsyncFnOnce(&QueueSession) -> Result<T, QueueError>,

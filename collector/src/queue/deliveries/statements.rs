@@ -27,8 +27,8 @@ const CLAIM: &str = include_str!("claim.sql");
 impl DeliveriesQueue {
     /// Settles and releases whatever there is, and claims. With two sessions, the second settles
     /// while the first claims; where much waits, the second claims a part, too. With one session,
-    /// the statements follow each other. A statement that was answered is done, whatever becomes of
-    /// the others.
+    /// the statements follow each other. A statement that was answered is done,
+    /// whatever becomes of the others.
     #[allow(clippy::too_many_lines, reason = "each statement has its parameters in one list")]
     pub(super) async fn send(&mut self, want: Option<ClaimRequest>) -> Result<Claimed, QueueError> {
         let ClaimRequest { batches, limit, partial, spares_doubtful, .. } =

@@ -1,5 +1,5 @@
-//! Calls `mailroom.sweep` in parts: it corrects due times after a clock was set back, and erases
-//! expired secrets.
+//! Calls `mailroom.sweep` in parts: it corrects due times after a clock was set back,
+//! and erases expired secrets.
 
 use std::time::{Duration, Instant, SystemTime};
 

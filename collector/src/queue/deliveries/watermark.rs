@@ -81,8 +81,8 @@ impl LowWatermark {
             self.since = snapshot.oldest;
         }
         if snapshot.xmax <= self.assigned_xid {
-            // The xids are of another cluster: in this one, the transaction with `assigned_xid` has
-            // ended.
+            // The xids are of another cluster: in this one,
+            // the transaction with `assigned_xid` has ended.
             (self.assigned_xid, self.candidate) = (0, None);
         }
         if let Some((at, xid)) = self.candidate

@@ -17,12 +17,12 @@ const LONGEST_REQUESTED: Duration = Duration::from_secs(60);
 
 const REFUSALS: usize = 3;
 
-/// How long a token waits that was refused while the guess stands: longer than the pause before the
-/// next trial.
+/// How long a token waits that was refused while the guess stands:
+/// longer than the pause before the next trial.
 pub(super) const ROTATION: Duration = Duration::from_millis(7_500);
 
-/// The availability of a sender. It outlives the process: what is unavailable is a server behind
-/// it.
+/// The availability of a sender. It outlives the process:
+/// what is unavailable is a server behind it.
 pub(super) struct Circuit {
     pub(super) state: CircuitState,
     /// Whether it is open or half-open because of a guess. A refusal in a batch that was just
@@ -74,8 +74,8 @@ impl Circuit {
     }
 
     /// The sender has given an answer with a new verdict; `is_available` if it could not have found
-    /// that otherwise, `is_exact` if it says itself when it is unavailable. A token in doubt proves
-    /// nothing.
+    /// that otherwise, `is_exact` if it says itself when it is unavailable.
+    /// A token in doubt proves nothing.
     pub(super) fn apply(
         &mut self,
         answer: &Answer,
@@ -94,8 +94,8 @@ impl Circuit {
             self.open(unavailable.after.unwrap_or_default(), now);
         } else if is_available {
             self.refused.clear();
-            // What was in flight when the sender answered `unavailable` does not prove the
-            // contrary.
+            // What was in flight when the sender answered `unavailable` does not
+            // prove the contrary.
             if !is_unavailable || self.state == CircuitState::HalfOpen {
                 self.close();
             }
@@ -230,8 +230,8 @@ mod tests {
             (vec![(1, FIRST), (2, SECOND), (3, DOUBT), (4, THIRD)], true, Some(100..=200)),
             (vec![failed, (2, DOUBT)], false, Some(100..=200)),
             (vec![failed, WAIT, (2, DOUBT), (3, UNAVAILABLE)], false, Some(200..=400)),
-            // A sender that says whose fault a refusal is is not guessed about, and refutes what
-            // was.
+            // A sender that says whose fault a refusal is is not guessed about,
+            // and refutes what was.
             (vec![(1, EXACT), (2, EXACT_TOO), (3, THIRD_EXACT)], false, None),
             (after_guess(&[(4, EXACT)]), false, None),
             (after_guess(&[WAIT, (4, EXACT)]), false, None),

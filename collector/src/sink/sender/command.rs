@@ -56,8 +56,8 @@ impl SenderCommand {
         }
     }
 
-    /// Starts it in a process group of its own, so that a signal for the collector is not one for
-    /// the sender.
+    /// Starts it in a process group of its own, so that a signal for the collector is not
+    /// one for the sender.
     pub(super) fn spawn(&self) -> io::Result<Child> {
         let mut command = Command::new(&self.program);
         command.args(&self.arguments).process_group(0);

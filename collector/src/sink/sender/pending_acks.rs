@@ -76,8 +76,8 @@ pub(super) struct AppliedAnswer {
     /// How many of its ids are not in the batch.
     pub(super) foreign: usize,
     pub(super) repeated: usize,
-    /// Whether it brings a verdict that only an available sender finds: a token was sent, or never
-    /// can be.
+    /// Whether it brings a verdict that only an available sender finds:
+    /// a token was sent, or never can be.
     pub(super) proves_available: bool,
     pub(super) ack: Option<Ack>,
 }
@@ -173,8 +173,8 @@ impl PendingAcks {
         self.batches.iter().filter(is_slow).count().min(MOST_SLOW)
     }
 
-    /// Removes the batches that are forgotten by now, with `nack` for their tokens without a
-    /// verdict.
+    /// Removes the batches that are forgotten by now,
+    /// with `nack` for their tokens without a verdict.
     pub(super) fn give_up_forgotten(&mut self, now: Instant, nack: &Nack) -> Vec<Ack> {
         let timeout = self.timeout;
         let forgotten = self.remove(GIVEN_UP, |pending| {
@@ -250,8 +250,8 @@ impl PendingBatch {
                 Nack::Dead { reason }
             })
         };
-        // The most careful verdict first: it counts. A doubt is repeated like a refusal, but not
-        // without end.
+        // The most careful verdict first: it counts. A doubt is repeated like a refusal,
+        // but not without end.
         let verdicts = (answer.in_doubt.iter().map(|token| (token.id, in_doubt(&token.reason))))
             .chain(answer.retry.iter().map(|token| (token.id, retry(token.after, &token.reason))))
             .chain(answer.dead.iter().map(|token| (token.id, dead(token))))
@@ -309,8 +309,8 @@ mod tests {
 
     const TIMEOUT: Duration = Duration::from_secs(30);
 
-    /// Batches 1, 2, … with three tokens each (10, 11, 12; 20, …) and lines of 100 bytes, begun at
-    /// `start`.
+    /// Batches 1, 2, … with three tokens each (10, 11, 12;
+    /// 20, …) and lines of 100 bytes, begun at `start`.
     fn pending_acks(batches: u32, start: Instant) -> PendingAcks {
         let mut pending = PendingAcks::new(TIMEOUT);
         for (batch, number) in (1..).zip(1..=batches) {
@@ -408,8 +408,8 @@ mod tests {
         assert_eq!((pending.silent_at(), pending.slow(at(1_029), true)), (Some(at(1_030)), 0));
         pending.work(&[first, second], at(1_010));
         assert_eq!(pending.silent_at(), Some(at(1_040)));
-        // Batches before the one that is settled are forgotten unless there are signs of work on
-        // them.
+        // Batches before the one that is settled are forgotten
+        // unless there are signs of work on them.
         pending.apply(&all(2), at(1_020)).unwrap();
         assert_eq!(pending.forgotten_at(), Some(at(1_050)));
         pending.work(&[first], at(1_040));

@@ -36,8 +36,8 @@ pub(super) enum ProcessEvent {
     Ended(ExitStatus),
 }
 
-/// The process group of the running sender, or 0: for an exit of this process without an orderly
-/// end.
+/// The process group of the running sender, or 0:
+/// for an exit of this process without an orderly end.
 static RUNNING: AtomicI32 = AtomicI32::new(0);
 
 pub(crate) fn kill_running_sender() {

@@ -27,8 +27,8 @@ const LONGEST_ANSWER: usize = 200;
 /// The longest name of a kind of provider.
 const LONGEST_PROVIDER: usize = 32;
 
-/// The longest pause that a sender can ask for; a longer one is this long. No token is valid so
-/// long.
+/// The longest pause that a sender can ask for; a longer one is this long.
+/// No token is valid so long.
 const LONGEST_PAUSE: Duration = Duration::from_secs(86_400);
 
 /// What a sender reports for a batch. Its reasons are redacted.
@@ -61,8 +61,8 @@ pub struct Answer {
 pub enum Reply {
     /// Verdicts on tokens of a batch.
     Answer(Answer),
-    /// It makes progress with these batches, or waits for a provider's last answer about one of
-    /// their mails.
+    /// It makes progress with these batches, or waits for a provider's last answer about
+    /// one of their mails.
     Working(Vec<BatchId>),
 }
 

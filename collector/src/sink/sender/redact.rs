@@ -3,8 +3,8 @@
 /// The longest text that is kept, in bytes.
 const LONGEST: usize = 500;
 
-/// A word with this many characters of a token's alphabet in a row is taken for a token or a part
-/// of one.
+/// A word with this many characters of a token's alphabet in a row is taken
+/// for a token or a part of one.
 const SHORTEST_SECRET: usize = 32;
 
 /// Replaces invisible characters with blanks, words that contain an address with `[address]` and

@@ -27,8 +27,8 @@ pub(super) const TERMINATION: Duration = Duration::from_secs(2);
 /// How long a sender that closes a pipe may take to end by itself.
 const END_AFTER_CLOSING: Duration = Duration::from_millis(500);
 
-/// After this time a sender that has answered, and is not hung, is started again without a growing
-/// pause.
+/// After this time a sender that has answered, and is not hung,
+/// is started again without a growing pause.
 pub(super) const SOUND: Duration = Duration::from_secs(10);
 
 /// The longest pause before a token of a failed trial is retried; random, so that the next trial

@@ -1,12 +1,12 @@
 //! Lines to standard output.
 //!
-//! A thread writes, because a write to a full pipe blocks until the reader reads. A line counts as
-//! taken:
+//! A thread writes, because a write to a full pipe blocks until the reader reads.
+//! A line counts as taken:
 //! - on a pipe, when its last byte has left the kernel's buffer: `FIONREAD` is what is left there.
 //!   What is in that buffer when the reader ends is lost, and not taken;
 //! - in a regular file, when it is on the disk;
-//! - on a terminal, socket or device, when it is written. A device that discards its input is
-//!   refused.
+//! - on a terminal, socket or device, when it is written.
+//!   A device that discards its input is refused.
 //!
 //! # Lines that are cut short
 //! A pipe can outlive the process that writes to it. A part of a line and the next collector's
@@ -42,8 +42,8 @@ const GRACE: Duration = Duration::from_secs(6);
 
 /// Standard output, or another file in its place. Not `Debug`: lines hold addresses and tokens.
 pub(crate) struct Stdout {
-    /// What was sent and neither taken nor cancelled, the oldest first, without bytes, and when it
-    /// was sent.
+    /// What was sent and neither taken nor cancelled, the oldest first, without bytes,
+    /// and when it was sent.
     in_flight: VecDeque<(Line, Instant)>,
     abandoned: Vec<Ack>,
     unsent: Vec<BatchId>,
@@ -110,8 +110,8 @@ impl Sink for Stdout {
     }
 
     fn cancel_unsent(&mut self) {
-        // While the queue is locked no line is begun, so exactly the last ones of `in_flight` are
-        // cancelled.
+        // While the queue is locked no line is begun,
+        // so exactly the last ones of `in_flight` are cancelled.
         let count = mem::take(&mut self.queue.lock().lines).len();
         let first = self.in_flight.len().checked_sub(count).expect("every waiting line was sent");
         self.unsent.extend(self.in_flight.drain(first..).map(|(line, _)| line.batch));

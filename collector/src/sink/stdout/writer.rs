@@ -88,8 +88,8 @@ enum OutputKind {
 pub(super) struct Writer {
     output: OwnedFd,
     kind: OutputKind,
-    /// Whether a line feed precedes the first line, because the output may end in the middle of
-    /// another line.
+    /// Whether a line feed precedes the first line,
+    /// because the output may end in the middle of another line.
     needs_line_feed: bool,
     queue: Arc<LineQueue>,
     progress: watch::Sender<WriteProgress>,

@@ -50,8 +50,8 @@ impl Body {
                 .map_err(|error| format!("cannot be filled in: {}", one_line(&error)))?;
             serde_json::from_str::<IgnoredAny>(&rendered).map_err(|error| {
                 format!(
-                    "makes no JSON, as line {} shows; an expression such as {{{{ to }}}} writes \
-                     its own quotes",
+                    "makes no JSON, as line {} shows; \
+                     an expression such as {{{{ to }}}} writes its own quotes",
                     error.line()
                 )
             })?;

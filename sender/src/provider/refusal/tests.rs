@@ -89,10 +89,10 @@ fn refusals_of_a_recipient_that_are_about_us_are_ours() {
             "550 5.1.90 Your message can't be sent because you've reached your daily limit",
             "550 5.7.511 Access denied, banned sender[192.0.2.1]",
             "550 5.7.606 Access denied, banned sending IP [192.0.2.1]",
-            "451 4.7.650 The mail server [192.0.2.1] has been temporarily rate limited due to IP \
-             reputation",
-            "550 5.7.750 Service unavailable. Client blocked from sending from unregistered \
-             domains",
+            "451 4.7.650 The mail server [192.0.2.1] has been temporarily rate limited due \
+             to IP reputation",
+            "550 5.7.750 Service unavailable. \
+             Client blocked from sending from unregistered domains",
             "432 4.3.2 STOREDRV.ClientSubmit; sender thread limit exceeded",
             // Gmail.
             "550 5.4.5 Daily user sending limit exceeded. - gsmtp",
@@ -100,13 +100,13 @@ fn refusals_of_a_recipient_that_are_about_us_are_ours() {
             "530 5.7.0 Authentication Required. For more information, go to",
             "550 5.7.25 The IP address sending this message does not have a PTR record setup",
             // Others.
-            "550 5.1.1 <ada@example.org>  - IP 192.0.2.1 has been blocked, your IP address is \
-             listed",
+            "550 5.1.1 <ada@example.org>  - IP 192.0.2.1 has been blocked, \
+             your IP address is listed",
             "554 Message limit exceeded, try again later",
             "550 Ip frequency limited",
             "550 Connection frequency limited",
-            "550 5.7.1 Connections not accepted from servers without a valid sender domain. Fix \
-             reverse DNS",
+            "550 5.7.1 Connections not accepted from servers without a valid sender domain. \
+             Fix reverse DNS",
             "421 4.7.0 [TSS04] Messages from 192.0.2.1 temporarily deferred",
             "550 5.7.1 Email rejected per DMARC policy for example.org",
             "452 4.5.3 too many recipients this hour",
@@ -125,8 +125,8 @@ fn refusals_of_a_recipient_that_are_about_the_recipient_are_the_recipients() {
         Step::Recipient,
         Meaning::Unknown,
         &[
-            "550 5.1.1 <ada@example.org>: Recipient address rejected: User unknown in virtual \
-             mailbox table",
+            "550 5.1.1 <ada@example.org>: Recipient address rejected: \
+             User unknown in virtual mailbox table",
             "550 5.1.1 <ada@example.org>... User unknown",
             "550 5.1.1 The email account that you tried to reach does not exist. Please try",
             "550 5.1.10 RESOLVER.ADR.RecipientNotFound; Recipient not found by SMTP address lookup",
@@ -158,13 +158,13 @@ fn refusals_of_a_recipient_that_are_about_the_recipient_are_the_recipients() {
             "550 5.2.1 The email account that you tried to reach is disabled. Learn more at",
             "550 5.4.1 Recipient address rejected: Access denied. [AM6EUR05FT062.eop-eur05]",
             "541 5.4.1 Mail rejected by destination domain",
-            "550 5.7.1 <ada@example.org>: Recipient address rejected: User temporary locked. \
-             Please wait!",
+            "550 5.7.1 <ada@example.org>: Recipient address rejected: \
+             User temporary locked. Please wait!",
             "550 5.7.1 RESOLVER.RST.AuthRequired; authentication required",
-            "550 5.1.1 RCP-P2 http://postmaster.example/codes#rcp Refused due to recipient \
-             preferences",
-            "554 delivery error: dd This user doesn't have a example.com account (ada@example.org) \
-             [0]",
+            "550 5.1.1 RCP-P2 http://postmaster.example/codes#rcp Refused due \
+             to recipient preferences",
+            "554 delivery error: dd This user doesn't have a example.com account \
+             (ada@example.org) [0]",
             "571 blocked",
             "571 5.7.1 blocked",
             "542 ada@example.org Rejected",
@@ -186,13 +186,13 @@ fn refusals_of_a_recipient_that_are_about_the_recipient_are_the_recipients() {
             "552 5.2.2 mailbox full",
             "550 5.2.2 <ada@example.org>... Mailbox Full",
             "450 4.1.1 <ada@example.org>: Recipient address rejected: unverified address: host \
-             mx.example.org[192.0.2.1] said: 450 4.7.1 rate limit, relay access denied, your IP is \
-             blocked",
+             mx.example.org[192.0.2.1] said: 450 4.7.1 rate limit, relay access denied, \
+             your IP is blocked",
             "552 5.2.2 The recipient's inbox is out of storage space",
             "452 4.2.2 Over quota",
             "552",
-            "450 4.2.1 The user you are trying to contact is receiving mail at a rate that \
-             prevents",
+            "450 4.2.1 The user you are trying to contact is receiving mail at \
+             a rate that prevents",
             "451 Could not load DRD for domain (example.org) rcpt",
         ],
     );
@@ -221,8 +221,8 @@ fn refusals_of_the_content_are_ours_or_the_mails_or_nobody_knows() {
             Meaning::Ours,
             &[
                 "554 5.2.252 SendAsDenied; app@x.test not allowed to send as us@example.org",
-                "554 Message rejected: Email address is not verified. The following identities \
-                 failed",
+                "554 Message rejected: Email address is not verified. \
+                 The following identities failed",
                 "550 5.4.5 Daily user sending limit exceeded. - gsmtp",
                 "550 5.7.60 no",
                 "554 5.7.1 Relay access denied",

@@ -148,8 +148,8 @@ impl SmtpConfig {
         let password = Secret::read("[smtp] password", file, self.password_variable.as_deref())?;
         if self.tls == TlsMode::None && !is_loopback(&self.server) {
             return Err(Error::configuration(
-                "[smtp] sends no password without encryption: set tls to \"implicit\" or \
-                 \"starttls\"",
+                "[smtp] sends no password without encryption: \
+                 set tls to \"implicit\" or \"starttls\"",
             ));
         }
         Ok(Some(Credentials { username: username.clone(), password }))

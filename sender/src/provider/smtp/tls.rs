@@ -44,8 +44,8 @@ impl Tls {
             roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
             if roots.is_empty() {
                 return Err(Error::configuration(
-                    "[smtp] this system has no certificates to trust: install ca-certificates, or \
-                     set ca_file",
+                    "[smtp] this system has no certificates to trust: install ca-certificates, \
+                     or set ca_file",
                 ));
             }
         }
@@ -100,13 +100,13 @@ fn of_certificate(error: &CertificateError) -> &'static str {
             "the server's certificate is not valid yet, or the clock of this machine is wrong"
         }
         CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
-            "the server's certificate is for another name; set server to a name that it has as a \
-             subjectAltName"
+            "the server's certificate is for another name; \
+             set server to a name that it has as a subjectAltName"
         }
         CertificateError::Other(other) if format!("{other:?}").contains("CaUsedAsEndEntity") => {
             "the server's certificate is one of an authority (CA:TRUE), which no server may show \
-             as its own; make it one with CA:FALSE, or have an authority of your own sign one and \
-             set ca_file to that"
+             as its own; make it one with CA:FALSE, \
+             or have an authority of your own sign one and set ca_file to that"
         }
         CertificateError::UnsupportedSignatureAlgorithmContext { .. }
         | CertificateError::UnsupportedSignatureAlgorithmForPublicKeyContext { .. } => {

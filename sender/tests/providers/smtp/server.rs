@@ -85,8 +85,8 @@ impl Script {
 /// What a server has heard.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Heard {
-    /// Every line of a command, those of connections after each other, each with its connection's
-    /// number.
+    /// Every line of a command, those of connections after each other,
+    /// each with its connection's number.
     pub(crate) lines: Vec<(usize, String)>,
     /// Contents that ended.
     pub(crate) contents: Vec<String>,

@@ -1,5 +1,5 @@
-//! A day of a site: when mails become due, and how long its sender takes for a call. The same in
-//! every run.
+//! A day of a site: when mails become due, and how long its sender takes for a call.
+//! The same in every run.
 
 use std::time::Duration;
 
@@ -20,8 +20,8 @@ const OF_THE_CAMPAIGN: u32 = 90_000;
 /// The minutes in which the sender takes ten times as long.
 const SLOW: (u32, u32) = (16 * 60, 17 * 60);
 
-/// What a call takes, as one of an HTTP API that accepts many mails at once, and what each of its
-/// mails adds.
+/// What a call takes, as one of an HTTP API that accepts many mails at once,
+/// and what each of its mails adds.
 const CALL: Duration = Duration::from_millis(150);
 const MAIL: Duration = Duration::from_millis(5);
 

@@ -1,5 +1,5 @@
-//! A simulated day: `--adaptive` beside fixed batch limits and timeouts. The same in every run, on
-//! every machine.
+//! A simulated day: `--adaptive` beside fixed batch limits and timeouts.
+//! The same in every run, on every machine.
 
 mod day;
 mod plot;
@@ -103,8 +103,8 @@ mod tests {
             assert!(sent == due, "{} does not send each mail once", outcome.name);
         }
         assert!(adaptive.calls.iter().all(|call| call.due.len() <= 100));
-        // What the document claims: sooner than with each of the others, by fewer calls than with
-        // single mails.
+        // What the document claims: sooner than with each of the others,
+        // by fewer calls than with single mails.
         for other in [single, default, unwaiting, full] {
             assert!(
                 adaptive.median < other.median && adaptive.slowest < other.slowest,

@@ -1,5 +1,5 @@
-//! The day as a picture: the mails, when they were sent, and the calls of the sender, by the time
-//! of day.
+//! The day as a picture: the mails, when they were sent, and the calls of the sender,
+//! by the time of day.
 
 use std::fmt::Write as _;
 

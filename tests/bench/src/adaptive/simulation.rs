@@ -116,8 +116,8 @@ impl Simulation {
         true
     }
 
-    /// Goes on to `time`; what becomes due until then is in the queue, and notifies if writers are
-    /// to.
+    /// Goes on to `time`; what becomes due until then is in the queue,
+    /// and notifies if writers are to.
     fn advance(&mut self, time: Instant, notifies: bool) {
         self.now = self.now.max(time);
         while let Some(due) = self.to_come.next_if(|due| self.midnight + *due <= self.now) {

@@ -53,8 +53,8 @@ impl Fault {
                 world.fill(place)
             }
             Self::StopCollector => {
-                // What it cannot settle in time, because its way to the server is disturbed, goes
-                // out again.
+                // What it cannot settle in time, because its way
+                // to the server is disturbed, goes out again.
                 watch(world, Duration::ZERO);
                 world.take(place)?.stop(ENDS_WITHIN)?;
                 world.fill(place)
@@ -235,8 +235,8 @@ async fn turn_queue_clock(world: &mut World) -> Result<()> {
 /// Only the owner of the schema can put another clock in the place of the queue's own.
 async fn set_clock(client: &Client, now: &str) -> Result<()> {
     let replace = format!(
-        "CREATE OR REPLACE FUNCTION mailroom.clock() RETURNS timestamptz LANGUAGE sql VOLATILE \
-         RETURN {now}"
+        "CREATE OR REPLACE FUNCTION mailroom.clock() RETURNS timestamptz \
+         LANGUAGE sql VOLATILE RETURN {now}"
     );
     Ok(client.batch_execute(&replace).await?)
 }

@@ -88,10 +88,10 @@ impl World {
             trial.client.batch_execute(&create).await?;
             trial.client.batch_execute(include_str!("move_queue.sql")).await?;
         }
-        // Whatever is not sent in the end is to be found, so nothing may expire but what is meant
-        // to.
-        let outlive = "ALTER TABLE tokens ALTER expires_at SET DEFAULT extract(epoch FROM now() + \
-                       interval '1 day')";
+        // Whatever is not sent in the end is to be found,
+        // so nothing may expire but what is meant to.
+        let outlive = "ALTER TABLE tokens ALTER expires_at SET DEFAULT \
+                       extract(epoch FROM now() + interval '1 day')";
         trial.client.batch_execute(outlive).await?;
         let relay = env::current_exe()?.with_file_name("relay");
         ensure!(relay.is_file(), "{} is missing: build it", relay.display());

@@ -1,8 +1,8 @@
-//! What the database does by itself: tokens at registration, times and states of accounts,
-//! notifications.
+//! What the database does by itself: tokens at registration,
+//! times and states of accounts, notifications.
 //!
-//! Unless a test is about one of the base schema's faults, it holds for the base schema and for the
-//! newest one.
+//! Unless a test is about one of the base schema's faults,
+//! it holds for the base schema and for the newest one.
 
 mod notifications;
 mod registration;

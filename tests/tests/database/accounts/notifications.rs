@@ -40,8 +40,8 @@ impl Listener {
     }
 }
 
-/// Has transactions announce tokens, as a collector does before it sleeps. In the base schema they
-/// always do.
+/// Has transactions announce tokens, as a collector does before it sleeps.
+/// In the base schema they always do.
 async fn fall_asleep(client: &Client) -> Result<()> {
     let lock = "SELECT pg_advisory_lock(1835100524, to_regclass('mailroom.queue')::oid::integer)";
     client.batch_execute(lock).await?;

@@ -46,8 +46,8 @@ async fn registration_makes_an_activation_token_in_the_same_transaction() -> Res
 async fn every_account_of_a_statement_gets_a_token_of_its_own() -> Result<()> {
     for database in databases()? {
         let client = database.connect().await?;
-        let insert = "INSERT INTO accounts (email, login) SELECT n || '@b.test', n FROM \
-                      generate_series(1, 500) n";
+        let insert = "INSERT INTO accounts (email, login) SELECT n || '@b.test', n \
+                      FROM generate_series(1, 500) n";
         client.execute(insert, &[]).await?;
         let query = "SELECT count(*), count(DISTINCT account), count(DISTINCT secret) FROM tokens";
         let row = client.query_one(query, &[]).await?;
@@ -183,8 +183,8 @@ async fn tokens_have_the_language_of_their_account_where_the_view_shows_one_as_t
         ];
         client.execute(insert, &[&&locales[..]]).await?;
         client.batch_execute("UPDATE accounts SET status = 'active' WHERE login = 'x1'").await?;
-        let ask = "INSERT INTO tokens (account, action) SELECT id, 'password_recovery' FROM \
-                   accounts WHERE login = 'x1'";
+        let ask = "INSERT INTO tokens (account, action) SELECT id, 'password_recovery' \
+                   FROM accounts WHERE login = 'x1'";
         client.batch_execute(ask).await?;
 
         let query = "SELECT recipient_name, language FROM mailroom.issued_tokens ORDER BY id";

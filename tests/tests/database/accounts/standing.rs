@@ -41,8 +41,8 @@ async fn standing(client: &Client, account: i64) -> Result<Standing> {
     })
 }
 
-/// Sets the times of an account back, so that the next change is seen although it is of the same
-/// second.
+/// Sets the times of an account back, so that the next change is seen although it
+/// is of the same second.
 async fn make_older(client: &Client, account: i64) -> Result<()> {
     let update = "UPDATE accounts SET status_changed_at = status_changed_at - 1000, activated_at
         = activated_at - 1000,

@@ -19,7 +19,7 @@ async fn what_a_link_carries_of_an_action_can_be_changed_until_it_has_tokens() -
     client
         .batch_execute(
             "UPDATE mailroom.actions SET number = 101, name = 'poll', path = '/vote', \
-                        code_digits = 6 WHERE number = 100",
+             code_digits = 6 WHERE number = 100",
         )
         .await?;
     enqueue(&client, "'poll', 'ada@example.test'").await?;
@@ -45,8 +45,8 @@ async fn what_a_link_carries_of_an_action_can_be_changed_until_it_has_tokens() -
     assert_eq!(message, "the action poll cannot be deleted: it has tokens");
     client
         .batch_execute(
-            "UPDATE mailroom.actions SET lifetime = '2 days', priority = 0, is_retired \
-                        = true WHERE number = 101",
+            "UPDATE mailroom.actions SET lifetime = '2 days', priority = 0, is_retired = true \
+             WHERE number = 101",
         )
         .await?;
     Ok(())
@@ -62,8 +62,8 @@ async fn an_action_without_tokens_can_be_deleted_unless_it_is_one_of_mailrooms_o
         "TRUNCATE mailroom.actions",
         "TRUNCATE mailroom.actions CASCADE",
         "BEGIN ISOLATION LEVEL REPEATABLE READ; DELETE FROM mailroom.actions WHERE number = 6",
-        "ROLLBACK; BEGIN ISOLATION LEVEL SERIALIZABLE; UPDATE mailroom.actions SET number = 100 \
-         WHERE number = 6",
+        "ROLLBACK; BEGIN ISOLATION LEVEL SERIALIZABLE; \
+         UPDATE mailroom.actions SET number = 100 WHERE number = 6",
     ] {
         let (code, message) = refused(&client, change).await?;
         assert_eq!(code, SqlState::INTEGRITY_CONSTRAINT_VIOLATION, "{change}: {message}");
@@ -241,8 +241,8 @@ async fn codes_are_spread_over_all_their_digits() -> Result<()> {
         );
         assert!(number(&client, &codes).await? > 190, "{digits}");
         let sound = format!(
-            "SELECT count(*) FROM generate_series(1, 200), mailroom.generate_code({digits}) AS \
-             code WHERE code ~ '^[0-9]{{{digits}}}$'"
+            "SELECT count(*) FROM generate_series(1, 200), \
+             mailroom.generate_code({digits}) AS code WHERE code ~ '^[0-9]{{{digits}}}$'"
         );
         assert_eq!(number(&client, &sound).await?, 200, "{digits}");
     }

@@ -13,8 +13,8 @@ use serde_json::{Value, json};
 use super::{enqueue, product, refused};
 
 const VOTE: Further = Further { number: 100, name: "vote", path: "/vote", digits: 6 };
-const ADD_VOTE: &str = "INSERT INTO mailroom.actions (number, name, path, code_digits) VALUES \
-                        (100, 'vote', '/vote', 6)";
+const ADD_VOTE: &str = "INSERT INTO mailroom.actions (number, name, path, code_digits) \
+                        VALUES (100, 'vote', '/vote', 6)";
 
 /// The private key whose seed is `00 01 … 1f`.
 const PRIVATE_KEY: &str = "mrsk_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8";
@@ -43,8 +43,8 @@ async fn an_action_that_is_added_is_sent_by_a_running_collector_and_used_by_its_
     client.batch_execute(ADD_VOTE).await?;
     let id = enqueue(
         &client,
-        "'vote', 'ada@example.test', 'Ada', 'member 7', '{\"poll\": \"ü\"}', 'de-CH', now() + \
-         interval '1 second'",
+        "'vote', 'ada@example.test', 'Ada', 'member 7', '{\"poll\": \"ü\"}', 'de-CH', \
+         now() + interval '1 second'",
     )
     .await?;
     let item = only_item(&lines.next_line()?)?;
@@ -130,7 +130,7 @@ async fn a_predicate_that_fails_is_in_the_log_without_what_it_says_of_people() -
     client
         .batch_execute(
             "UPDATE mailroom.actions SET eligibility = NULL WHERE name = 'invite'; \
-                        SELECT mailroom.recheck('7')",
+             SELECT mailroom.recheck('7')",
         )
         .await?;
     assert_eq!(only_item(&lines.next_line()?)?["email"], "ada@example.test");

@@ -110,8 +110,8 @@ async fn a_predicate_that_fails_defers_its_own_tokens_alone_ever_longer() -> Res
     let mut collector = queue(&database, Version::V2).await?;
     for fault in [
         "ALTER TABLE people RENAME COLUMN is_blocked TO blocked",
-        "ALTER TABLE people RENAME COLUMN blocked TO is_blocked; ALTER TABLE people RENAME TO \
-         persons",
+        "ALTER TABLE people RENAME COLUMN blocked TO is_blocked; \
+         ALTER TABLE people RENAME TO persons",
         "ALTER FUNCTION may_sign_in RENAME TO may_enter",
         "CREATE FUNCTION may_sign_in(subject_ids text[], is_redemption boolean)
             RETURNS TABLE (subject_id text)

@@ -8,8 +8,8 @@ use tokio_postgres::error::SqlState;
 
 use super::{clock, count, enqueue, ids, product, queue, refused, send};
 
-const MAIL: &str = "'notice', 'ada@example.test', 'Ada', '7', '{\"a\": [1, 2]}', 'de', '2026-01-01 \
-                    12:00+00', 'key'";
+const MAIL: &str = "'notice', 'ada@example.test', 'Ada', '7', '{\"a\": [1, 2]}', \
+                    'de', '2026-01-01 12:00+00', 'key'";
 
 #[tokio::test]
 async fn a_second_call_answers_the_first_token_and_sends_nothing() -> Result<()> {
@@ -21,8 +21,8 @@ async fn a_second_call_answers_the_first_token_and_sends_nothing() -> Result<()>
     // Whatever the session's settings say of how times and numbers are written.
     client
         .batch_execute(
-            "SET timezone = 'Asia/Kathmandu'; SET datestyle = 'German'; SET extra_float_digits = \
-             -5",
+            "SET timezone = 'Asia/Kathmandu'; SET datestyle = 'German'; \
+             SET extra_float_digits = -5",
         )
         .await?;
     let same =
@@ -55,8 +55,8 @@ async fn other_arguments_are_an_error_that_names_the_first_token() -> Result<()>
         assert_eq!(
             message,
             format!(
-                "mailroom.enqueue(): this idempotency_key was used with other arguments, for token \
-                 {first}"
+                "mailroom.enqueue(): this idempotency_key was used with other arguments, \
+                 for token {first}"
             )
         );
     }

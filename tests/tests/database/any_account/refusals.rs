@@ -53,13 +53,13 @@ async fn bad_arguments_are_refused_with_one_error_and_leave_nothing() -> Result<
             "payload has more than 8192",
         ),
         (
-            "'invite', 'ada@example.test', payload => (repeat('[', 101) || repeat(']', \
-             101))::jsonb",
+            "'invite', 'ada@example.test', \
+             payload => (repeat('[', 101) || repeat(']', 101))::jsonb",
             "payload is nested more than 100",
         ),
         (
-            "'invite', 'ada@example.test', payload => (repeat('{\"a\":', 101) || 1 || repeat('}', \
-             101))::jsonb",
+            "'invite', 'ada@example.test', \
+             payload => (repeat('{\"a\":', 101) || 1 || repeat('}', 101))::jsonb",
             "payload is nested more than 100",
         ),
         (

@@ -73,8 +73,8 @@ async fn a_dump_holds_exactly_the_secrets_that_wait() -> Result<()> {
     let dumped = dump(&database, None)?;
     assert!(leased.iter().all(|token| has_secret(&dumped, token) && has_code(&dumped, token)));
     assert!(!sent.iter().any(|token| has_secret(&dumped, token)));
-    let secrets = "(SELECT secret FROM mailroom.queue UNION ALL SELECT unnest(secrets) FROM \
-                   mailroom.leases) AS waiting";
+    let secrets = "(SELECT secret FROM mailroom.queue UNION ALL SELECT unnest(secrets) \
+                   FROM mailroom.leases) AS waiting";
     assert_eq!(count(&client, secrets).await?, 4);
     Ok(())
 }

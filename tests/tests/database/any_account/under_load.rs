@@ -60,8 +60,8 @@ async fn an_old_snapshot_makes_no_token_of_an_action_that_has_changed_since() ->
 
 #[tokio::test]
 async fn no_function_that_forbids_sequential_scans_is_compiled_by_jit() -> Result<()> {
-    // A forbidden scan has a cost of 10^10, which is above every threshold of JIT, up to
-    // PostgreSQL 17.
+    // A forbidden scan has a cost of 10^10, which is above every threshold of JIT,
+    // up to PostgreSQL 17.
     let database =
         mailroom_tests::postgres::Database::create()?.migrate_with(&["--drop-secrets"])?;
     let client = database.connect().await?;

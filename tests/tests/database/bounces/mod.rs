@@ -1,5 +1,5 @@
-//! `mailroom bounces`: notifications of providers become suppressed addresses, and nothing else
-//! does.
+//! `mailroom bounces`: notifications of providers become suppressed addresses,
+//! and nothing else does.
 
 mod encodings;
 mod mails;
@@ -131,8 +131,8 @@ async fn drop_role(database: &Database, client: &Client) -> Result<()> {
 
 /// Address, reason, provider and detail of what is suppressed.
 async fn suppressed(client: &Client) -> Result<Vec<[String; 4]>> {
-    let query = "SELECT address, reason, coalesce(provider, ''), coalesce(detail, '') FROM \
-                 mailroom.suppressed_addresses ORDER BY 1";
+    let query = "SELECT address, reason, coalesce(provider, ''), coalesce(detail, '') \
+                 FROM mailroom.suppressed_addresses ORDER BY 1";
     let rows = client.query(query, &[]).await?;
     Ok(rows.iter().map(|row| [0, 1, 2, 3].map(|index| row.get(index))).collect())
 }

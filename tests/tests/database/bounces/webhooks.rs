@@ -47,8 +47,8 @@ async fn hard_bounces_and_complaints_suppress_once_and_soft_bounces_never() -> R
     assert_eq!(status(&bounces.resend(complained)?), OK);
     let hard = r#"{"RecordType":"Bounce","Type":"HardBounce","Email":"hard@x.test","Description":"no <hard@x.test> here","Details":null}"#;
     assert_eq!(status(&bounces.postmark(hard)?), OK);
-    let said = "Permanent: Suppressed: The recipient's email address is on the suppression list of \
-                [address]";
+    let said = "Permanent: Suppressed: The recipient's email address is on the suppression \
+                list of [address]";
     let expected = [
         ["ada@x.test", "bounce", "resend", said],
         ["bob@x.test", "complaint", "resend", ""],

@@ -1,5 +1,5 @@
-//! Passwords: where they come from, what is said when they are wrong, and that they are never
-//! shown.
+//! Passwords: where they come from, what is said when they are wrong,
+//! and that they are never shown.
 
 use std::ffi::OsString;
 use std::io::{Read, Write};

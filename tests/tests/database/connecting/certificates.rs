@@ -63,8 +63,8 @@ pub(crate) fn between(years: (i32, i32), mut parameters: CertificateParams) -> C
     parameters
 }
 
-/// A self-signed certificate of X.509 version 1, which OpenSSL before 3.2 makes by `openssl
-/// x509 -req`.
+/// A self-signed certificate of X.509 version 1, which OpenSSL before 3.2 makes by
+/// `openssl x509 -req`.
 pub(crate) fn version_1() -> Identity {
     let (certificate, key) = (include_str!("version_1.crt"), include_str!("version_1.key"));
     Identity { certificate: certificate.to_owned(), key: key.to_owned() }

@@ -47,8 +47,8 @@ pub(crate) static TLS_SERVER: LazyLock<TlsServer> = LazyLock::new(|| {
          CREATE ROLE by_certificate LOGIN; CREATE ROLE limited LOGIN CONNECTION LIMIT 0; \
          CREATE ROLE reader LOGIN; ALTER ROLE reader SET default_transaction_read_only = on; \
          CREATE ROLE scram LOGIN PASSWORD '{password}'; \
-         CREATE ROLE cleartext LOGIN PASSWORD '{password}'; \
-         SET password_encryption = 'md5'; CREATE ROLE md5 LOGIN PASSWORD '{password}'"
+         CREATE ROLE cleartext LOGIN PASSWORD '{password}'; SET password_encryption = 'md5'; \
+         CREATE ROLE md5 LOGIN PASSWORD '{password}'"
     );
     execute(&cluster, &statements);
     TlsServer { cluster, authority, client }

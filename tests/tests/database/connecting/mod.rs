@@ -44,8 +44,8 @@ async fn value(client: &Client, query: &str) -> String {
 
 /// Executes statements as the superuser, by the socket.
 ///
-/// On a thread of its own, because the caller may be inside a runtime, where another cannot be
-/// started.
+/// On a thread of its own, because the caller may be inside a runtime,
+/// where another cannot be started.
 fn execute(cluster: &Cluster, statements: &str) {
     let executing = async {
         let session = session(&cluster.url("postgres"), &TestEnvironment::new()).await.unwrap();

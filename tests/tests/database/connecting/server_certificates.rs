@@ -40,8 +40,8 @@ impl Showcase {
         execute(&self.cluster, &format!("ALTER SYSTEM SET ssl_cert_file = '{name}.crt'"));
         execute(&self.cluster, &format!("ALTER SYSTEM SET ssl_key_file = '{name}.key'"));
         execute(&self.cluster, "SELECT pg_reload_conf()");
-        // The server reads its settings again a little later, and new connections have what it has
-        // read.
+        // The server reads its settings again a little later,
+        // and new connections have what it has read.
         for _ in 0..500 {
             let client = served(
                 session(&self.cluster.url("postgres"), &TestEnvironment::new()).await.unwrap(),
@@ -192,8 +192,8 @@ fn a_revocation_list_is_refused_where_it_would_be_ignored() {
     );
 }
 
-/// Runs itself again in a process with other authorities, because variables are the same for all
-/// threads.
+/// Runs itself again in a process with other authorities,
+/// because variables are the same for all threads.
 #[tokio::test]
 async fn the_authorities_of_the_system_count_if_asked_for() {
     const ADDRESS: &str = "MAILROOM_TEST_SYSTEM_ROOTS";

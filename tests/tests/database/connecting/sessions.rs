@@ -77,8 +77,8 @@ async fn notifications_are_heard_while_queries_run_and_none_is_lost() {
                 }
                 () = tokio::time::sleep(Duration::from_millis(20)), if !sent => {
                     if listening.is_finished() {
-                        sender.batch_execute("NOTIFY news, 'a'; NOTIFY news, 'b'; NOTIFY news, \
-                                              'c'").await.unwrap();
+                        sender.batch_execute("NOTIFY news, 'a'; NOTIFY news, 'b'; \
+                                              NOTIFY news, 'c'").await.unwrap();
                         sent = true;
                     }
                 }
@@ -144,8 +144,8 @@ async fn what_the_server_remarks_is_logged_for_debugging() {
     assert!(
         log.contains("DEBUG")
             && log.contains(
-                "the server says event=\"notice\" severity=\"NOTICE\" code=\"00000\" reason=mind \
-                 the gap"
+                "the server says event=\"notice\" severity=\"NOTICE\" code=\"00000\" \
+                 reason=mind the gap"
             ),
         "{log}"
     );

@@ -59,8 +59,8 @@ async fn a_server_that_vanished_is_noticed_long_before_the_kernel_would() {
     tokio::spawn(busy.connection.run());
     busy.client.batch_execute("SELECT 1").await.unwrap();
 
-    // What is not acknowledged when the packets are swallowed would be sent again, which is a sign
-    // of life.
+    // What is not acknowledged when the packets are swallowed would be sent again,
+    // which is a sign of life.
     tokio::time::sleep(Duration::from_millis(500)).await;
     path.swallow.send(true).unwrap();
     // Until the filter is in place, an answer may still come through.

@@ -62,8 +62,8 @@ async fn a_batch_without_a_line_behind_a_full_pipe_does_not_carry_the_cursor_ove
     let mut command = eager(&database)?;
     let mut collector =
         Collector::start(command.args(["--batch-limit", "1000", "--log-level", "debug"]))?;
-    // Nobody reads: the first line fills the pipe, and the second and fourth are cancelled after a
-    // second.
+    // Nobody reads: the first line fills the pipe,
+    // and the second and fourth are cancelled after a second.
     collector.wait_for_log("were cancelled", 1)?;
     let lines = collector.lines()?;
     wait_for_cursor(&client, 4_000).await?;
@@ -98,8 +98,8 @@ async fn notifications_are_read_while_the_output_is_blocked() -> Result<()> {
     // Nobody reads: the first line does not fit into the pipe.
     collector.wait_for_log("listening on", 1)?;
     // Far more than the sockets' buffers hold; the server keeps what a listener does not read.
-    let notify = "SELECT pg_notify('token_insert', repeat('x', 7900) || number) FROM \
-                  generate_series(1, 2000) AS number";
+    let notify = "SELECT pg_notify('token_insert', repeat('x', 7900) || number) \
+                  FROM generate_series(1, 2000) AS number";
     client.execute(notify, &[]).await?;
     let mut is_empty = false;
     for _ in 0..500 {

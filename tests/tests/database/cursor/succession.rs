@@ -96,8 +96,8 @@ async fn a_collector_whose_session_was_taken_over_does_not_move_the_cursor() -> 
     let mut second = Collector::start(&mut eager(&database)?)?;
     let second_lines = second.lines()?;
     second.wait_for_log("another collector", 1)?;
-    // The first has written a line that nobody reads; then its session goes, and the second is
-    // quicker.
+    // The first has written a line that nobody reads; then its session goes,
+    // and the second is quicker.
     first.signal(rustix::process::Signal::STOP)?;
     end_sessions(&client, "mailroom collect").await?;
     assert_eq!(second_lines.next_items(10)?.len(), 10);

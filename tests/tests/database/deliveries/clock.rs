@@ -1,5 +1,5 @@
-//! A clock that tests turn. Only the owner of the schema can put one in the place of the queue's
-//! own.
+//! A clock that tests turn. Only the owner of the schema can put one in the place
+//! of the queue's own.
 
 use std::time::Duration;
 

@@ -40,8 +40,8 @@ async fn three_collectors_share_the_work_and_nothing_goes_out_twice() -> Result<
     for _ in 0..20 {
         client
             .batch_execute(
-                "INSERT INTO accounts (email, login) SELECT gen_random_uuid(), \
-                            gen_random_uuid() FROM generate_series(1, 100)",
+                "INSERT INTO accounts (email, login) SELECT gen_random_uuid(), gen_random_uuid() \
+                 FROM generate_series(1, 100)",
             )
             .await?;
     }
@@ -111,16 +111,16 @@ async fn batches_are_kept_over_a_lost_connection() -> Result<()> {
 
 /// How many entries have been read of the index by which claims read, live ones and dead.
 async fn entries_read(client: &Client) -> Result<i64> {
-    let query = "SELECT idx_tup_read FROM pg_stat_user_indexes WHERE indexrelname = \
-                 'queue_priority_due_at_idx'";
+    let query = "SELECT idx_tup_read FROM pg_stat_user_indexes \
+                 WHERE indexrelname = 'queue_priority_due_at_idx'";
     Ok(client.query_one(query, &[]).await?.get(0))
 }
 
 #[tokio::test]
 async fn a_collector_that_reconnects_does_not_read_again_what_vacuum_may_not_clear() -> Result<()> {
     const TOKENS: i32 = 20_000;
-    // A server of its own: transactions of other databases keep the horizon of vacuum where it is,
-    // too.
+    // A server of its own: transactions of other databases keep the horizon
+    // of vacuum where it is, too.
     let cluster = Cluster::start()?;
     let database = Database::create_on(&cluster.url("postgres"))?.migrate()?;
     let (client, backup) = (database.connect().await?, database.connect().await?);

@@ -187,8 +187,8 @@ async fn a_token_that_was_asked_for_later_waits_until_then() -> Result<()> {
     let database = Database::migrated()?;
     let client = database.connect().await?;
     let later = token(&client, "password_recovery").await?;
-    let put_off = "UPDATE mailroom.queue SET put_off_at = clock_timestamp(), due_at = \
-                   clock_timestamp() + interval '1 hour'";
+    let put_off = "UPDATE mailroom.queue SET put_off_at = clock_timestamp(), \
+                   due_at = clock_timestamp() + interval '1 hour'";
     client.execute(put_off, &[]).await?;
     // A collector that comes makes due what lies in the future without a reason.
     let mut queue = queue(&database).await?;

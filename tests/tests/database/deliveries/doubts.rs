@@ -76,8 +76,8 @@ async fn a_token_in_doubt_is_repeated_after_one_and_five_minutes_and_then_listed
     clock::forward(&client, Duration::from_secs(59)).await?;
     assert_eq!(claim(&mut first).await?, None);
     clock::forward(&client, Duration::from_secs(1)).await?;
-    // Another collector knows the count, and so does one that takes over what a dead one had
-    // claimed.
+    // Another collector knows the count, and so does one
+    // that takes over what a dead one had claimed.
     let mut second = queue(&database).await?;
     assert_eq!(claim(&mut second).await?.context("it is due")?.tokens[0].doubts, 1);
     assert_eq!(text(&client, query).await?, "1");
@@ -121,8 +121,8 @@ async fn a_token_in_doubt_is_repeated_after_one_and_five_minutes_and_then_listed
             with_reason(7, "dead", &reason),
         ]
     );
-    let counts = "SELECT (in_doubt, in_doubt_last_hour, dead_in_doubt, dead_letters, expired) FROM \
-                  mailroom.status()";
+    let counts = "SELECT (in_doubt, in_doubt_last_hour, dead_in_doubt, dead_letters, expired) \
+                  FROM mailroom.status()";
     assert_eq!(text(&client, counts).await?, "(0,2,1,1,0)");
     Ok(())
 }
@@ -210,13 +210,13 @@ async fn a_token_in_doubt_waits_since_it_was_due_first_until_it_is_known_or_list
     enqueue(&client, "invite").await?;
     clock::forward(&client, Duration::from_secs(10)).await?;
     doubt(&mut queue, 0).await?;
-    let shown = "SELECT (in_doubt_oldest_ms, oldest_due_ms, dead_in_doubt_last_hour) FROM \
-                 mailroom.status()";
+    let shown = "SELECT (in_doubt_oldest_ms, oldest_due_ms, dead_in_doubt_last_hour) \
+                 FROM mailroom.status()";
     assert_eq!(text(&client, shown).await?, "(10000,,0)");
     clock::forward(&client, Duration::from_secs(60)).await?;
     assert_eq!(text(&client, shown).await?, "(70000,0,0)");
-    // Neither an outage nor a refusal between the attempts makes it anything new, and it is no
-    // outage itself.
+    // Neither an outage nor a refusal between the attempts makes it anything new,
+    // and it is no outage itself.
     for nack in [
         Nack::Unavailable { after: None, reason: "421".to_owned() },
         Nack::Refused { after: Some(Duration::from_secs(30)), reason: "451".to_owned() },

@@ -122,8 +122,8 @@ async fn a_new_collector_begins_where_others_had_come_however_many_dead_rows_lie
     };
     peek("NULL").await?;
     let beginning = peek("NULL").await?;
-    let stored = "SELECT ('epoch'::timestamptz + interval '1 microsecond' * last_value)::text FROM \
-                  mailroom.low_watermark";
+    let stored = "SELECT ('epoch'::timestamptz + interval '1 microsecond' * last_value)::text \
+                  FROM mailroom.low_watermark";
     let known = async {
         loop {
             client.execute("SELECT pg_current_xact_id()", &[]).await?;
@@ -150,8 +150,8 @@ async fn a_new_collector_begins_where_others_had_come_however_many_dead_rows_lie
     let next = token(&client, "activation").await?;
     assert_eq!(ids(&new.settle_and_claim(Vec::new(), all(10)).await?.batches), [next]);
 
-    // What a collector takes back, because the clock was set back, and what lies in the future is
-    // not believed.
+    // What a collector takes back, because the clock was set back,
+    // and what lies in the future is not believed.
     for (collector, since) in [(2, "NULL"), (3, "now() + interval '1 hour'")] {
         beat(1, since).await?;
         assert_eq!(beat(collector, "NULL").await?, None, "{since}");

@@ -110,8 +110,8 @@ async fn state(client: &Client, token: i64) -> Result<(String, Option<i32>)> {
 
 /// What the log says of a token: attempt, outcome and reason.
 async fn log(client: &Client, token: i64) -> Result<Vec<(i32, String, Option<String>)>> {
-    let query = "SELECT attempt, outcome::text, reason FROM mailroom.delivery_log WHERE $1 = ANY \
-                 (tokens) ORDER BY happened_at, ctid";
+    let query = "SELECT attempt, outcome::text, reason FROM mailroom.delivery_log \
+                 WHERE $1 = ANY (tokens) ORDER BY happened_at, ctid";
     let rows = client.query(query, &[&token]).await?;
     Ok(rows.iter().map(|row| (row.get(0), row.get(1), row.get(2))).collect())
 }

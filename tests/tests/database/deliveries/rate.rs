@@ -1,5 +1,5 @@
-//! A rate that the claims of all collectors share. By a clock that the test turns, so that an hour
-//! takes seconds.
+//! A rate that the claims of all collectors share. By a clock that the test turns,
+//! so that an hour takes seconds.
 
 use std::time::Duration;
 
@@ -125,8 +125,8 @@ async fn simulate(
         let pause =
             claim.wait.map_or(20, |wait| i64::try_from(wait.as_millis()).unwrap_or(i64::MAX));
         one.next = now + pause + round * 7_919 % 41;
-        // Each fortieth of the time another one goes, every fourth by a kill with a claim that
-        // nobody got.
+        // Each fortieth of the time another one goes,
+        // every fourth by a kill with a claim that nobody got.
         if now / (seconds * 25) > replaced && count > 0 {
             replaced += 1;
             let is_killed = replaced % 4 == 0;

@@ -30,8 +30,8 @@ fn receipt(answer: &str) -> Receipt {
 /// Everything that is known of an address, in a line each.
 async fn story(client: &Client, about: &str) -> Result<Vec<String>> {
     let query = format!(
-        "SELECT concat_ws(' ', token, event, attempt, action, provider, message_id, detail) FROM \
-         mailroom.trace({about})"
+        "SELECT concat_ws(' ', token, event, attempt, action, provider, message_id, detail) \
+         FROM mailroom.trace({about})"
     );
     Ok(client.query(&query, &[]).await?.iter().map(|row| row.get(0)).collect())
 }

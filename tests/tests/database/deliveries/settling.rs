@@ -29,8 +29,8 @@ fn with_reason(attempt: i32, outcome: &str, reason: &str) -> (i32, String, Optio
 
 /// In how many milliseconds a waiting token is due.
 async fn due_in(client: &Client, token: i64) -> Result<i64> {
-    let query = "SELECT round(extract(epoch FROM due_at - mailroom.clock()) * 1000)::bigint FROM \
-                 mailroom.queue WHERE token = $1";
+    let query = "SELECT round(extract(epoch FROM due_at - mailroom.clock()) * 1000)::bigint \
+                 FROM mailroom.queue WHERE token = $1";
     Ok(client.query_one(query, &[&token]).await?.get(0))
 }
 
@@ -43,8 +43,8 @@ async fn a_settled_token_is_sent_and_the_log_says_when_by_whom_and_at_which_atte
     let mut queue = queue(&database).await?;
     let batch = claim(&mut queue).await?.remove(0);
     settle(&mut queue, &batch, Vec::new()).await?;
-    let query = "SELECT state, attempts, since IS NOT NULL, collector, batch::text, reason FROM \
-                 mailroom.deliveries WHERE token = $1";
+    let query = "SELECT state, attempts, since IS NOT NULL, collector, batch::text, reason \
+                 FROM mailroom.deliveries WHERE token = $1";
     let row = client.query_one(query, &[&id]).await?;
     assert_eq!(
         (row.get::<_, &str>(0), row.get::<_, i32>(1), row.get::<_, bool>(2)),
@@ -69,8 +69,8 @@ async fn tokens_that_were_sent_together_share_a_row_of_the_log_and_each_is_found
     let rows = "SELECT count(*), sum(cardinality(tokens))::bigint FROM mailroom.delivery_log";
     let rows = client.query_one(rows, &[]).await?;
     assert_eq!((rows.get::<_, i64>(0), rows.get::<_, i64>(1)), (3, 600));
-    let found = "SELECT count(*), count(DISTINCT token) FROM mailroom.delivery_attempts WHERE \
-                 attempt = 1 AND outcome = 'sent'";
+    let found = "SELECT count(*), count(DISTINCT token) FROM mailroom.delivery_attempts \
+                 WHERE attempt = 1 AND outcome = 'sent'";
     let found = client.query_one(found, &[]).await?;
     assert_eq!((found.get::<_, i64>(0), found.get::<_, i64>(1)), (600, 600));
     assert!(states(&client).await?.values().all(|state| *state == at("sent", 1)));

@@ -14,8 +14,8 @@ use tokio_postgres::error::SqlState;
 
 use super::{all, at, log, queue, state};
 
-/// Spellings of three mailboxes, by what a sender may make of them; each mailbox in its normal form
-/// first.
+/// Spellings of three mailboxes, by what a sender may make of them;
+/// each mailbox in its normal form first.
 const SPELLINGS: [&[&str]; 3] = [
     &[
         "ada@example.org",
@@ -204,8 +204,8 @@ async fn database_and_sender_agree_on_every_generated_address() -> Result<()> {
     Ok(())
 }
 
-/// Characters of which the database knows less are refused; none that it takes is another one for
-/// the sender.
+/// Characters of which the database knows less are refused;
+/// none that it takes is another one for the sender.
 #[tokio::test]
 async fn no_character_that_the_database_takes_is_replaced_by_the_sender() -> Result<()> {
     let database = Database::migrated()?;
@@ -246,8 +246,8 @@ async fn a_mail_for_another_address_than_its_subject_has_is_cancelled_with_a_rea
     let client = database.connect().await?;
     client
         .batch_execute(
-            "INSERT INTO accounts (email, login, status) VALUES ('Ada@B\u{fc}cher.test', 'ada', \
-             'active')",
+            "INSERT INTO accounts (email, login, status) VALUES ('Ada@B\u{fc}cher.test', \
+             'ada', 'active')",
         )
         .await?;
     let enqueue = "SELECT mailroom.enqueue('recover', $1, 'ada', '1')";
@@ -300,8 +300,8 @@ async fn a_language_that_is_not_understood_fails_nothing() -> Result<()> {
         if given.len() < 200 {
             client
                 .execute(
-                    "INSERT INTO accounts (email, login) VALUES ('ada' || gen_random_uuid() \
-                            || '@x.test', $1)",
+                    "INSERT INTO accounts (email, login) \
+                     VALUES ('ada' || gen_random_uuid() || '@x.test', $1)",
                     &[&given],
                 )
                 .await?;

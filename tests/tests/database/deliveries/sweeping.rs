@@ -59,8 +59,8 @@ async fn parts_of_a_sweep_are_no_more_than_was_asked_for_and_see_every_row_toget
                 FROM generate_series(1, {MISPLACED}) AS n) AS rows"
         ))
         .await?;
-    let misplaced = "SELECT count(*) FROM mailroom.queue WHERE coalesce(put_off_at, due_at) > \
-                     clock_timestamp() + interval '1 s'";
+    let misplaced = "SELECT count(*) FROM mailroom.queue \
+                     WHERE coalesce(put_off_at, due_at) > clock_timestamp() + interval '1 s'";
     let mut left: i64 = client.query_one(misplaced, &[]).await?.get(0);
     assert_eq!(left, MISPLACED);
     let mut place = "NULL".to_owned();
@@ -78,8 +78,8 @@ async fn parts_of_a_sweep_are_no_more_than_was_asked_for_and_see_every_row_toget
     assert_eq!(left, 0);
     let (due, later) = (
         "due_at <= clock_timestamp()",
-        "due_at BETWEEN clock_timestamp() + interval '50 minutes' AND clock_timestamp() + interval \
-         '1 hour'",
+        "due_at BETWEEN clock_timestamp() + interval '50 minutes' AND clock_timestamp() + \
+         interval '1 hour'",
     );
     for placed in [due, later] {
         let count = format!("SELECT count(*) FROM mailroom.queue WHERE {placed}");
@@ -112,8 +112,8 @@ async fn a_failed_sweep_costs_neither_the_session_nor_a_lease() -> Result<()> {
     assert_eq!(queue.heartbeat().await?, []);
     let ends: bool = client
         .query_one(
-            "SELECT ends_at > clock_timestamp() + interval '1 ms' * $1::bigint FROM \
-             mailroom.leases",
+            "SELECT ends_at > clock_timestamp() + interval '1 ms' * $1::bigint \
+             FROM mailroom.leases",
             &[&i64::try_from(LEASE.as_millis() - 10_000)?],
         )
         .await?

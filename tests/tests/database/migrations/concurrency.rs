@@ -47,8 +47,8 @@ impl Running {
     }
 }
 
-/// Computed by Python: `zlib.crc32(b"public\0schema_migrations\0/mailroom") * 1486364155 &
-/// 0xffffffff`.
+/// Computed by Python: `zlib.crc32(b"public\0schema_migrations\0/mailroom") *
+/// 1486364155 & 0xffffffff`.
 #[test]
 fn the_ids_of_the_locks_are_those_of_golang_migrate() {
     assert_eq!(lock_ids("mailroom", "public", "schema_migrations"), [11_723_333, 1_922_301_032]);
@@ -154,8 +154,8 @@ async fn a_migration_that_waits_for_a_reader_lets_writers_pass_and_tries_again()
     transaction.query("SELECT FROM tokens", &[]).await?;
     let mut running = Running::start(&database, &["up", "--baseline", "0"])?;
     running.wait_for("1_generate_unguessable_codes: going up")?;
-    // Behind the migration, which waits for the reader, this one waits too: until the migration
-    // gives way.
+    // Behind the migration, which waits for the reader, this one waits too:
+    // until the migration gives way.
     for name in ["a", "b", "c"] {
         writer.execute("INSERT INTO accounts (email, login) VALUES ($1, $1)", &[&name]).await?;
     }

@@ -1,5 +1,5 @@
-//! The step that takes the secrets out of the table of the accounts' tokens, when the operator asks
-//! for it.
+//! The step that takes the secrets out of the table of the accounts' tokens,
+//! when the operator asks for it.
 
 use anyhow::Result;
 use mailroom_tests::application::{Application, Redemption};

@@ -71,8 +71,8 @@ async fn the_place_of_a_failure_is_named() -> Result<()> {
         failed.to_string(),
         format!(
             "{}_try_something.up.sql: statement 2 failed: the server says: column \"expires_at\" \
-             of relation \"tokens\" already exists (SQLSTATE 42701). The database is as it was \
-             before this migration",
+             of relation \"tokens\" already exists (SQLSTATE 42701). \
+             The database is as it was before this migration",
             newest() + 2
         )
     );

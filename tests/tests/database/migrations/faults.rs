@@ -76,14 +76,14 @@ async fn codes_other_than_five_digits_are_refused() -> Result<()> {
     for code in
         ["#####", "", "1234", "1234a", " 1234", "12 45", "1234\n", "-1234", "٠١٢٣٤", "１２３４５"]
     {
-        let insert = "INSERT INTO tokens (account, action, code) SELECT account, action, $1 FROM \
-                      tokens LIMIT 1";
+        let insert = "INSERT INTO tokens (account, action, code) SELECT account, action, $1 \
+                      FROM tokens LIMIT 1";
         let error = client.execute(insert, &[&code]).await.expect_err(code);
         let error = error.as_db_error().context("by the server")?;
         assert_eq!(error.constraint(), Some("tokens_code_five_digits"), "{code:?}");
     }
-    let without = "INSERT INTO tokens (account, action, code) SELECT account, action, NULL FROM \
-                   tokens LIMIT 1";
+    let without = "INSERT INTO tokens (account, action, code) SELECT account, action, NULL \
+                   FROM tokens LIMIT 1";
     assert_eq!(client.execute(without, &[]).await?, 1);
     Ok(())
 }
@@ -230,8 +230,8 @@ async fn times_go_on_after_2038() -> Result<()> {
     let expected = [Ok(IN_2040), Ok(IN_2040 + 900), Ok(IN_2040)];
     assert_eq!(defaults_in_2040(&client).await?, expected);
 
-    let insert = "INSERT INTO tokens (account, action, expires_at) SELECT id, 'activation', $1 \
-                  FROM accounts";
+    let insert = "INSERT INTO tokens (account, action, expires_at) \
+                  SELECT id, 'activation', $1 FROM accounts";
     client.execute(insert, &[&IN_2040]).await?;
     client.execute("UPDATE tokens SET consumed_at = $1", &[&IN_2040]).await?;
     client.batch_execute("UPDATE accounts SET status = 'suspended'").await?;
@@ -265,8 +265,8 @@ async fn inserting_an_account_unless_it_is_there_makes_one_token() -> Result<()>
         assert_eq!(client.execute(INSERT_UNLESS_THERE, &[]).await?, inserted);
         assert_eq!(count(&client, "tokens").await?, 1);
     }
-    let mixed = "INSERT INTO accounts (email, login) VALUES ('a', 'x'), ('b', 'b'), ('c', 'b') ON \
-                 CONFLICT DO NOTHING";
+    let mixed = "INSERT INTO accounts (email, login) \
+                 VALUES ('a', 'x'), ('b', 'b'), ('c', 'b') ON CONFLICT DO NOTHING";
     assert_eq!(client.execute(mixed, &[]).await?, 1);
     assert_eq!(count(&client, "tokens").await?, 2);
     let update = "INSERT INTO accounts (email, login) VALUES ('a', 'other')

@@ -19,8 +19,8 @@ const BUILD: &str = "-- no-transaction\n
 const DROP: &str = "-- no-transaction\nDROP INDEX CONCURRENTLY IF EXISTS tokens_by_time;\n";
 
 /// Whether the index is there and not valid, as a condition.
-const INVALID: &str = "EXISTS (SELECT FROM pg_index WHERE indexrelid = \
-                       to_regclass('tokens_by_time') AND NOT indisvalid)";
+const INVALID: &str = "EXISTS (SELECT FROM pg_index \
+                       WHERE indexrelid = to_regclass('tokens_by_time') AND NOT indisvalid)";
 const VALID: &str =
     "EXISTS (SELECT FROM pg_index WHERE indexrelid = to_regclass('tokens_by_time') AND indisvalid)";
 
@@ -178,8 +178,8 @@ async fn batches_that_are_killed_resume_where_they_stopped() -> Result<()> {
     let mut other = database.connect().await?;
     client
         .batch_execute(
-            "CREATE TABLE work AS SELECT id, 0 AS ups, 0 AS downs, false AS is_done FROM \
-             generate_series(1, 10) AS id",
+            "CREATE TABLE work AS SELECT id, 0 AS ups, 0 AS downs, false AS is_done \
+             FROM generate_series(1, 10) AS id",
         )
         .await?;
     for (way, done, undone) in

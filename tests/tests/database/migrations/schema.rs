@@ -13,8 +13,8 @@ use tokio_postgres::Client;
 use super::{clean, count, down, recorded, succeed, up};
 
 /// All that the schemas consist of, bookkeeping apart: columns, types, defaults, constraints,
-/// indexes, triggers, functions, comments, owners and rights, one line each; and the actions that
-/// there are.
+/// indexes, triggers, functions, comments, owners and rights, one line each;
+/// and the actions that there are.
 pub(super) async fn description(client: &Client) -> Result<Vec<String>> {
     let mut rows = client.query(include_str!("description.sql"), &[]).await?;
     if count(client, "pg_class WHERE oid = to_regclass('mailroom.actions')").await? == 1 {
@@ -86,8 +86,8 @@ fn all_files_of_the_folder_are_embedded() -> Result<()> {
     Ok(())
 }
 
-/// `mailroom` takes the brackets away, and drops what an interrupted CREATE INDEX CONCURRENTLY has
-/// left.
+/// `mailroom` takes the brackets away, and drops what an interrupted CREATE INDEX
+/// CONCURRENTLY has left.
 #[test]
 fn psql_and_golang_migrate_can_execute_every_file() {
     for (step, file) in all_steps().iter().flat_map(|step| [(step, step.up), (step, step.down)]) {

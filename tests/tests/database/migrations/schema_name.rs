@@ -434,8 +434,8 @@ mod dumps {
         Ok(text.lines().filter(|line| !is_mark(line)).collect::<Vec<_>>().join("\n"))
     }
 
-    /// The word stays in the type of a job, in what is hashed and signed with it, and in the
-    /// program's name.
+    /// The word stays in the type of a job, in what is hashed and signed with it,
+    /// and in the program's name.
     #[tokio::test]
     async fn the_installation_is_the_same_but_for_the_name_which_is_nowhere_in_it() -> Result<()> {
         for up in [&["up"][..], &["up", "--drop-secrets"], &["up", "--without-accounts"]] {

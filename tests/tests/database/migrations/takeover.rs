@@ -209,8 +209,8 @@ async fn a_baseline_that_does_not_exist_is_a_usage_error() -> Result<()> {
 async fn a_baseline_of_other_tables_is_refused() -> Result<()> {
     for (change, complaint) in [
         (
-            "ALTER TABLE tokens ALTER COLUMN secret DROP DEFAULT, ALTER COLUMN secret TYPE \
-             varchar(64) USING ''",
+            "ALTER TABLE tokens ALTER COLUMN secret DROP DEFAULT, \
+             ALTER COLUMN secret TYPE varchar(64) USING ''",
             "tokens.secret is character varying(64) instead of bytea",
         ),
         ("DROP TABLE jobs", "jobs.job_type is missing instead of job_type"),
@@ -382,8 +382,8 @@ async fn a_role_that_does_not_own_the_tables_cannot_migrate_them() -> Result<()>
     let role = format!("{}_other", database.name());
     client
         .batch_execute(&format!(
-            "CREATE ROLE {role}; GRANT ALL ON ALL TABLES IN SCHEMA public TO {role}; SET ROLE \
-             {role}"
+            "CREATE ROLE {role}; GRANT ALL ON ALL TABLES IN SCHEMA public TO {role}; \
+             SET ROLE {role}"
         ))
         .await?;
     let error = up(&mut client, MIGRATIONS).await;

@@ -61,8 +61,8 @@ async fn contents(client: &Client) -> Result<Vec<String>> {
 }
 
 async fn type_of(client: &Client, table: &str) -> Result<String> {
-    let query = "SELECT format_type(atttypid, NULL) FROM pg_attribute WHERE attrelid = \
-                 $1::text::regclass AND attname = 'created_at'";
+    let query = "SELECT format_type(atttypid, NULL) FROM pg_attribute \
+                 WHERE attrelid = $1::text::regclass AND attname = 'created_at'";
     Ok(client.query_one(query, &[&table]).await?.get(0))
 }
 
@@ -80,8 +80,8 @@ async fn go(client: &mut Client, version: usize, way: Way) -> Result<()> {
     Ok(())
 }
 
-/// Takes a step that stops half-way through the rows, and does something then; returns how the step
-/// ends.
+/// Takes a step that stops half-way through the rows, and does something then;
+/// returns how the step ends.
 async fn go_and_stop(
     database: &Database,
     version: usize,
@@ -93,8 +93,8 @@ async fn go_and_stop(
     let gate = keeper.transaction().await?;
     gate.batch_execute("LOCK TABLE gate").await?;
     let others = async {
-        let waits = "SELECT EXISTS (SELECT FROM pg_locks WHERE relation = 'gate'::regclass AND NOT \
-                     granted)";
+        let waits = "SELECT EXISTS (SELECT FROM pg_locks WHERE relation = 'gate'::regclass \
+                     AND NOT granted)";
         wait_for(&observer, waits, true).await?;
         then(&observer).await?;
         Ok(gate.rollback().await?)
@@ -166,14 +166,14 @@ async fn what_somebody_made_for_a_replaced_column_is_named_and_nothing_changes()
             "column lifetime of table tokens",
         ),
         (
-            "CREATE TRIGGER watch AFTER UPDATE OF consumed_at ON tokens FOR EACH ROW EXECUTE \
-             FUNCTION pass_gate()",
+            "CREATE TRIGGER watch AFTER UPDATE OF consumed_at ON tokens \
+             FOR EACH ROW EXECUTE FUNCTION pass_gate()",
             "DROP TRIGGER watch ON tokens",
             "trigger watch on table tokens",
         ),
         (
-            "CREATE TRIGGER \"~~last\" BEFORE INSERT ON tokens FOR EACH ROW EXECUTE FUNCTION \
-             pass_gate()",
+            "CREATE TRIGGER \"~~last\" BEFORE INSERT ON tokens \
+             FOR EACH ROW EXECUTE FUNCTION pass_gate()",
             "DROP TRIGGER \"~~last\" ON tokens",
             "trigger ~~last on table tokens, which fires after ~copy_token_epochs",
         ),

@@ -31,8 +31,8 @@ async fn on_a_site_with_three_mails_an_outage_of_the_mail_server_is_seen() -> Re
             .args(["--sender", UNAVAILABLE]),
     )?;
     // Each of them was tried twice and was given another time.
-    let tried = "SELECT bool_and(attempts >= 2 AND put_off_at IS NOT NULL) AND count(*) = 3 FROM \
-                 mailroom.queue";
+    let tried = "SELECT bool_and(attempts >= 2 AND put_off_at IS NOT NULL) AND count(*) = 3 \
+                 FROM mailroom.queue";
     wait_for(&client, tried, true).await?;
     let outage = "SELECT count(*) FROM mailroom.collectors WHERE state IN ('open', 'half_open')";
     wait_for(&client, outage, 1_i64).await?;
@@ -107,8 +107,8 @@ async fn a_sender_that_fails_or_does_not_answer_is_seen_and_one_that_works_or_ha
     Ok(())
 }
 
-/// Host, when it was started and seen last (in seconds ago), the state of its sender and since
-/// when.
+/// Host, when it was started and seen last (in seconds ago),
+/// the state of its sender and since when.
 type Row = (&'static str, i32, i32, &'static str, i32);
 
 #[tokio::test]

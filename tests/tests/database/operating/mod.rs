@@ -1,5 +1,5 @@
-//! What an operator does with the queue of deliveries: looks at it, puts dead letters back, prunes
-//! the log.
+//! What an operator does with the queue of deliveries:
+//! looks at it, puts dead letters back, prunes the log.
 
 mod collectors;
 mod discarding;

@@ -40,8 +40,8 @@ async fn what_is_old_goes_and_the_rest_stays() -> Result<()> {
         (count(&client, OLD).await?, count(&client, "mailroom.delivery_attempts").await?),
         (0, 30_000)
     );
-    let since = "SELECT log_complete_since BETWEEN now() - interval '31 days' AND now() - interval \
-                 '30 days' FROM mailroom.installation";
+    let since = "SELECT log_complete_since BETWEEN now() - interval '31 days' \
+                 AND now() - interval '30 days' FROM mailroom.installation";
     assert!(client.query_one(since, &[]).await?.get::<_, bool>(0));
     // What took the place of pruned rows is found, too.
     client.batch_execute("VACUUM mailroom.delivery_log").await?;

@@ -122,14 +122,14 @@ async fn each_alarm_of_the_documents_ends_status_with_its_level_and_nothing_else
     };
     let due = |since: &str| {
         format!(
-            "INSERT INTO mailroom.queue (token, due_at, priority, secret) VALUES (1, now() - \
-             interval '{since}', 1, 'a')"
+            "INSERT INTO mailroom.queue (token, due_at, priority, secret) \
+             VALUES (1, now() - interval '{since}', 1, 'a')"
         )
     };
     let logged = |outcome: &str, since: &str| {
         format!(
-            "INSERT INTO mailroom.delivery_log (tokens, happened_at, attempt, outcome) VALUES \
-             (ARRAY[1], now() - interval '{since}', 0, '{outcome}')"
+            "INSERT INTO mailroom.delivery_log (tokens, happened_at, attempt, outcome) \
+             VALUES (ARRAY[1], now() - interval '{since}', 0, '{outcome}')"
         )
     };
     let died = |since: &str| {
@@ -193,8 +193,8 @@ async fn each_alarm_of_the_documents_ends_status_with_its_level_and_nothing_else
     ] {
         client
             .batch_execute(
-                "DELETE FROM mailroom.queue; DELETE FROM mailroom.leases; DELETE FROM \
-                            mailroom.dead_letters; DELETE FROM mailroom.delivery_log",
+                "DELETE FROM mailroom.queue; DELETE FROM mailroom.leases; \
+                 DELETE FROM mailroom.dead_letters; DELETE FROM mailroom.delivery_log",
             )
             .await?;
         client.batch_execute(&scene).await?;

@@ -25,8 +25,8 @@ async fn an_operator_suppresses_an_address_sees_it_and_lifts_it() -> Result<()> 
         .await?;
     client
         .batch_execute(
-            "UPDATE mailroom.suppressions SET suppressed_at = '2026-11-23 08:00+02' WHERE reason = \
-             'bounce'",
+            "UPDATE mailroom.suppressions SET suppressed_at = '2026-11-23 08:00+02' \
+             WHERE reason = 'bounce'",
         )
         .await?;
     let listed = run(&database, &["suppress", "list"])?.success()?;

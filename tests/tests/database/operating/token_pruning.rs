@@ -9,8 +9,8 @@ use super::{count, run};
 async fn tokens_that_expired_long_ago_go_and_all_others_stay() -> Result<()> {
     let database = Database::migrated()?;
     let client = database.connect().await?;
-    // Used ones, unused ones, and such as live for a year; every fourth still waits for a
-    // collector.
+    // Used ones, unused ones, and such as live for a year;
+    // every fourth still waits for a collector.
     client
         .batch_execute(
             "INSERT INTO accounts (email, login, status) SELECT n, n, 'active'

@@ -142,8 +142,8 @@ fn without_a_usable_database_url_the_commands_are_used_wrongly() -> Result<()> {
         let misspelt = super::said(misspelt)?.errors;
         assert!(
             misspelt.contains(
-                "MAILROOM_DATABASE_URI is set, which is no setting; did you mean \
-                 MAILROOM_DATABASE_URL?"
+                "MAILROOM_DATABASE_URI is set, which is no setting; \
+                 did you mean MAILROOM_DATABASE_URL?"
             ),
             "{misspelt}"
         );

@@ -263,8 +263,8 @@ async fn what_the_reader_took_while_the_database_was_away_is_recorded_afterwards
     let mut collector = Collector::start(&mut eager(database.url())?)?;
     let mut output = collector.output()?;
     let first = collector::read_one_line(&mut output)?;
-    // What is not in the pipe when the database goes away is cancelled; logins of one digit make a
-    // line shorter.
+    // What is not in the pipe when the database goes away is cancelled;
+    // logins of one digit make a line shorter.
     let others = 3 * (first.len() as u64 - 100);
     wait_until(|| ioctl_fionread(&output).is_ok_and(|unread| unread >= others))?;
     cluster.stop(Shutdown::Fast)?;

@@ -174,8 +174,8 @@ async fn a_payload_that_some_sender_cannot_read_costs_its_own_mail_alone() -> Re
     let database = Database::migrated()?;
     let client = database.connect().await?;
     let mut sender = TestSender::new()?;
-    // The first three are at the edge of what enqueue() takes; the others were never enqueued like
-    // that.
+    // The first three are at the edge of what enqueue() takes;
+    // the others were never enqueued like that.
     client
         .batch_execute(
             "SELECT mailroom.enqueue('notice', 'a@x.test', payload => (repeat('[', 100) ||

@@ -209,11 +209,11 @@ async fn a_row_that_ends_every_sender_is_tried_after_growing_pauses_and_the_othe
     let collector = Collector::start(command.args(["--sender", &format!("bash -c '{script}'")]))?;
     let others: Vec<i64> = (1..=40).filter(|id| *id != 3).collect();
     wait_for_state(&client, &others, "sent").await?;
-    let query = "SELECT count(*) FROM mailroom.delivery_attempts WHERE token = 3 AND outcome::text \
-                 = 'error'";
+    let query = "SELECT count(*) FROM mailroom.delivery_attempts WHERE token = 3 \
+                 AND outcome::text = 'error'";
     assert!(client.query_one(query, &[]).await?.get::<_, i64>(0) >= 1);
-    let query = "SELECT count(*) FROM mailroom.delivery_attempts WHERE token <> 3 AND \
-                 outcome::text = 'error'";
+    let query = "SELECT count(*) FROM mailroom.delivery_attempts WHERE token <> 3 \
+                 AND outcome::text = 'error'";
     assert_eq!(client.query_one(query, &[]).await?.get::<_, i64>(0), 0);
     let log = collector.stop()?;
     assert!(log.contains("the sender `bash` has ended (exit status: 9)"), "{log}");

@@ -19,8 +19,8 @@ async fn fill(client: &Client) -> Result<()> {
     let statement =
         "INSERT INTO accounts (email, login, status) VALUES ('bob@x.test', $1, 'active')";
     client.execute(statement, &[&LOGIN]).await?;
-    let statement = "INSERT INTO tokens (account, action) SELECT id, 'password_recovery' FROM \
-                     accounts WHERE login = $1";
+    let statement = "INSERT INTO tokens (account, action) SELECT id, 'password_recovery' \
+                     FROM accounts WHERE login = $1";
     client.execute(statement, &[&LOGIN]).await?;
     Ok(())
 }

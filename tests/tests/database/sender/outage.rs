@@ -89,8 +89,8 @@ async fn count(client: &Client, query: &str) -> Result<i64> {
     Ok(client.query_one(query, &[]).await?.get(0))
 }
 
-const FAILED: &str = "SELECT count(*) FROM mailroom.delivery_attempts WHERE outcome::text IN \
-                      ('error', 'dead', 'lapsed')";
+const FAILED: &str = "SELECT count(*) FROM mailroom.delivery_attempts \
+                      WHERE outcome::text IN ('error', 'dead', 'lapsed')";
 const HANDED_OVER: &str = "SELECT count(*) FROM mailroom.delivery_attempts";
 const ALL: &str = "SELECT id FROM tokens ORDER BY id";
 
@@ -230,8 +230,8 @@ async fn an_answer_can_hold_all_verdicts_and_its_batch_is_settled_at_once() -> R
         ("queued".into(), "dead".into())
     );
     assert_eq!(reason(&client, 4).await?, "550");
-    let query = "SELECT token, attempts, failures FROM mailroom.queue WHERE due_at <= \
-                 mailroom.clock() ORDER BY token";
+    let query = "SELECT token, attempts, failures FROM mailroom.queue \
+                 WHERE due_at <= mailroom.clock() ORDER BY token";
     let rows = client.query(query, &[]).await?;
     let waiting: Vec<(i64, i32, i16)> =
         rows.iter().map(|row| (row.get(0), row.get(1), row.get(2))).collect();

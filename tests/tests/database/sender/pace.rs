@@ -64,8 +64,8 @@ async fn a_slow_sender_gets_few_batches_so_that_a_recovery_overtakes_many_activa
     }
     client
         .batch_execute(
-            "INSERT INTO tokens (account, action) SELECT id, 'password_recovery' FROM \
-                        accounts WHERE login = 'ada'",
+            "INSERT INTO tokens (account, action) SELECT id, 'password_recovery' FROM accounts \
+             WHERE login = 'ada'",
         )
         .await?;
     // What was claimed or on its way before goes first: a batch or two of the twenty.
@@ -120,16 +120,16 @@ async fn claims_are_renewed_while_a_slow_sender_works() -> Result<()> {
     sender.pass_the_trial()?;
     let batch = sender.next_batch()?;
     assert_eq!(batch.ids(), (2..=9).collect::<Vec<_>>());
-    // An answer now and then keeps the sender from being ended; together they take longer than two
-    // leases.
+    // An answer now and then keeps the sender from being ended;
+    // together they take longer than two leases.
     for id in batch.ids() {
         tokio::time::sleep(Duration::from_millis(700)).await;
         assert_eq!(sender.unseen()?, 0, "the batch was claimed again");
         sender.answer(&batch, &format!("\"ok\":[{id}]"))?;
     }
     wait_for_state(&client, &batch.ids(), "sent").await?;
-    let query = "SELECT count(*) FROM mailroom.delivery_attempts WHERE attempt > 1 OR \
-                 outcome::text <> 'sent'";
+    let query = "SELECT count(*) FROM mailroom.delivery_attempts WHERE attempt > 1 \
+                 OR outcome::text <> 'sent'";
     assert_eq!(client.query_one(query, &[]).await?.get::<_, i64>(0), 0);
     collector.stop()?;
     Ok(())

@@ -137,8 +137,8 @@ async fn a_follower_takes_over() -> Result<()> {
     assert!(write(&client).await?);
     second.expect_wakeup().await?;
     first.expect_wakeup().await?;
-    // Of a process that is gone, too. The second must have released the lock, or the first would
-    // follow it.
+    // Of a process that is gone, too. The second must have released the lock,
+    // or the first would follow it.
     timeout(SOON, wait_for(&client, IS_LOCK_FREE, true)).await??;
     first.become_idle().await?;
     second.become_idle().await?;

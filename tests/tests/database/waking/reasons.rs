@@ -171,8 +171,8 @@ async fn a_storm_of_notifications_about_nothing_costs_few_polls_and_hides_nothin
     while start.elapsed() < Duration::from_secs(4) {
         stranger.batch_execute("NOTIFY token_insert").await?;
     }
-    // The collector's session reports its counts at the next statement; it is pinged every four
-    // seconds.
+    // The collector's session reports its counts at the next statement;
+    // it is pinged every four seconds.
     tokio::time::sleep(Duration::from_secs(6)).await;
     let polls = "SELECT coalesce(sum(calls), 0)::bigint FROM pg_stat_user_functions
         WHERE funcname IN ('claim', 'peek')";

@@ -60,8 +60,8 @@ impl Collectors {
         Ok(Self { running, items })
     }
 
-    /// Waits until the tokens of exactly these logins have come; returns how long the last one
-    /// took.
+    /// Waits until the tokens of exactly these logins have come;
+    /// returns how long the last one took.
     async fn expect(&mut self, mut logins: BTreeSet<String>, what: &str) -> Result<Duration> {
         let start = Instant::now();
         while !logins.is_empty() {

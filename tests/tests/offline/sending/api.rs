@@ -1,5 +1,5 @@
-//! Providers with an HTTP API, against a stand-in that does what they document. No account was at
-//! hand.
+//! Providers with an HTTP API, against a stand-in that does what they document.
+//! No account was at hand.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -92,8 +92,8 @@ fn answers_of_the_providers_are_verdicts_on_the_mail_or_on_the_provider() -> Res
         assert_eq!(found, expected, "{email}: {answer}");
         assert!(!reason.is_empty() && !answer.to_string().contains("@x.test"), "{answer}");
     }
-    // Of a gateway nobody knows whether it has passed the mail on, which says nothing against the
-    // pause.
+    // Of a gateway nobody knows whether it has passed the mail on,
+    // which says nothing against the pause.
     for (configuration, status) in
         [(&resend, 429), (&resend, 503), (&postmark, 429), (&postmark, 503)]
     {

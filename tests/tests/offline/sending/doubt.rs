@@ -1,5 +1,5 @@
-//! Attempts of which nobody knows how they ended, for collectors that understand the answer and for
-//! older ones.
+//! Attempts of which nobody knows how they ended, for collectors that understand the answer
+//! and for older ones.
 
 use std::time::Duration;
 
@@ -26,8 +26,8 @@ fn a_lost_answer_is_in_doubt_and_is_counted_by_the_collector_before_the_mail_goe
     );
     let reason = answer["in_doubt"][0]["reason"].as_str().context("a reason")?;
     assert!(reason.starts_with("no answer to the content"), "{reason}");
-    // Its answer may have been lost: it is given again, by later processes, too, and nothing is
-    // sent.
+    // Its answer may have been lost: it is given again, by later processes, too,
+    // and nothing is sent.
     for _ in 0..2 {
         let answer = answer_to(&configuration, &line(0))?;
         assert_eq!(answer["in_doubt"][0]["id"], json!(1), "{answer}");

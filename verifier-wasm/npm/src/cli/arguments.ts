@@ -45,8 +45,8 @@ const OPTIONS = ["--action", "--code", "--binding", "--key-file", "--further-act
 type Option = (typeof OPTIONS)[number];
 
 /**
- * One token in 64 begins with a dash, one in 4,096 with two; every argument that is that long is a
- * token.
+ * One token in 64 begins with a dash, one in 4,096 with two;
+ * every argument that is that long is a token.
  */
 const LONGEST_OPTION = 40;
 

@@ -37,8 +37,8 @@ export function report(engine: Engine, keys: readonly PreparedKey[], question: Q
   const parts: Part[] = [["secret", hexadecimal(secret)]];
   if (bound) parts.unshift(["binding", hexadecimal(bound)]);
   if (expiresAt !== undefined) parts.unshift(["expires", new Date(expiresAt * 1000).toISOString()]);
-  // Never what it should be: whoever is shown the report of a forged token would hold a genuine
-  // one.
+  // Never what it should be: whoever is shown the report
+  // of a forged token would hold a genuine one.
   if (version !== 3 && (status === OK || status === SIGNATURE)) {
     parts.push(["signature", status === OK ? "matches" : "differs"]);
   }
@@ -48,8 +48,8 @@ export function report(engine: Engine, keys: readonly PreparedKey[], question: Q
 }
 
 /**
- * Whether a link is genuine and valid, which is judged before its browser, and bound to another
- * one.
+ * Whether a link is genuine and valid, which is judged before its browser,
+ * and bound to another one.
  */
 function isElsewhere(token: string, binding: Uint8Array | undefined, status: number): boolean {
   if (status !== OK && status !== CODE_MISMATCH && !isAboutCode(status)) return false;

@@ -42,8 +42,8 @@ async function inTime(answer: Promise<unknown>): Promise<unknown> {
 const LOOKED_AT = 1000;
 
 /**
- * How often in a row a full store refuses; one that measures its memory may have room for one more
- * at times.
+ * How often in a row a full store refuses; one that measures its memory may have room
+ * for one more at times.
  */
 const REFUSALS = 25;
 

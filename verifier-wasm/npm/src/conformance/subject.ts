@@ -50,8 +50,8 @@ export function later({ now }: Subject, seconds = 600): number {
 export const freshOwner = freshId;
 
 /**
- * A method of the store, called with things that are made useless afterwards, since they are only
- * lent.
+ * A method of the store, called with things that are made useless afterwards,
+ * since they are only lent.
  */
 async function call(
   method: "consume" | "release" | "attempt" | "withdraw",
@@ -72,8 +72,8 @@ async function call(
 }
 
 /**
- * Answers of the store, or what it threw. Without an owner it is asked for one that nobody was
- * before.
+ * Answers of the store, or what it threw. Without an owner it is asked for one
+ * that nobody was before.
  */
 export async function consume(
   store: TokenStore,

@@ -103,11 +103,14 @@ export interface HandlerOptions<Further extends string = never>
     link: RedeemableLink<NoInfer<Further>>,
   ) => Verdict | Again | Response | PromiseLike<Verdict | Again | Response>;
   /**
-   * Checks the fields of a form of one's own before the code is compared and `redeem` is called. `{
-   * again: "…" }` shows the form with that text; nothing is used or counted.
+   * Checks the fields of a form of one's own before the code is compared and `redeem` is called.
+   * `{ again: "…" }` shows the form with that text; nothing is used or counted.
    *
-   * @example check: ({ fields }) => ((fields.get("password") ?? "").length < 10 ? { again: "Choose
-   * a longer password." } : undefined)
+   * @example
+   * check: ({ fields }) =>
+   *   (fields.get("password") ?? "").length < 10
+   *     ? { again: "Choose a longer password." }
+   *     : undefined
    */
   readonly check?:
     | ((form: CheckedForm<NoInfer<Further>>) => Again | undefined | PromiseLike<Again | undefined>)

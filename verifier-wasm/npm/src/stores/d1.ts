@@ -38,8 +38,8 @@ export interface D1Binding {
 export interface D1StoreOptions {
   readonly database: D1Binding;
   /**
-   * Kept with every entry: 1 to 64 letters, digits, dots, hyphens and underscores. One for each
-   * installation.
+   * Kept with every entry: 1 to 64 letters, digits, dots, hyphens and underscores.
+   * One for each installation.
    */
   readonly namespace: string;
 }

@@ -30,13 +30,13 @@ export interface DenoKvStoreOptions {
   /** What `Deno.openKv` returns. */
   readonly kv: DenoKv;
   /**
-   * Begins every key: 1 to 64 letters, digits, dots, hyphens and underscores. One for each
-   * installation.
+   * Begins every key: 1 to 64 letters, digits, dots, hyphens and underscores.
+   * One for each installation.
    */
   readonly namespace: string;
   /**
-   * Tells the time in seconds since the Unix epoch, from which it follows for how long an entry is
-   * remembered.
+   * Tells the time in seconds since the Unix epoch,
+   * from which it follows for how long an entry is remembered.
    *
    * @default the system's clock
    */
@@ -121,8 +121,8 @@ interface Transaction {
 }
 
 /**
- * Lets those with the same id go one after the other, since at once they would only disturb each
- * other.
+ * Lets those with the same id go one after the other,
+ * since at once they would only disturb each other.
  */
 function turns(): <T>(id: string, doing: () => Promise<T>) => Promise<T> {
   const last = new Map<string, Promise<unknown>>();

@@ -1,6 +1,6 @@
 /**
- * A store of used tokens in Durable Objects of Cloudflare, one for each token, so that they spread
- * by themselves.
+ * A store of used tokens in Durable Objects of Cloudflare, one for each token,
+ * so that they spread by themselves.
  *
  * Workers KV cannot be such a store: a write is seen elsewhere up to a minute later, and until then
  * the token works again.
@@ -90,8 +90,8 @@ export function createDurableObjectStore(options: DurableObjectStoreOptions): Re
 }
 
 /**
- * At most so far ahead an alarm is set, in milliseconds; the runtime takes none after the
- * year 2255.
+ * At most so far ahead an alarm is set, in milliseconds;
+ * the runtime takes none after the year 2255.
  */
 const ALARM_AHEAD = 10 * 365 * 24 * 60 * 60 * 1000;
 

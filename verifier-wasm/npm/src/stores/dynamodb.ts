@@ -37,8 +37,8 @@ export interface DynamoDbStoreOptions {
    */
   readonly table: string;
   /**
-   * Begins every id: 1 to 64 letters, digits, dots, hyphens and underscores. One for each
-   * installation.
+   * Begins every id: 1 to 64 letters, digits, dots, hyphens and underscores.
+   * One for each installation.
    */
   readonly namespace: string;
   /**
@@ -130,8 +130,8 @@ export function createDynamoDbStore(options: DynamoDbStoreOptions): Required<Tok
   }
 
   /**
-   * What `append` cannot do: to an item that is over, full, or to be remembered for longer than
-   * this.
+   * What `append` cannot do: to an item that is over, full,
+   * or to be remembered for longer than this.
    */
   async function appendToFound(id: string, event: Text, until: number) {
     const input = { TableName: table, Key: { id: { S: id } }, ConsistentRead: true };

@@ -74,8 +74,8 @@ export function isEnd(what: Operation): boolean {
 }
 
 /**
- * What an operation on the entry that was found answers, and the entry that is to replace it, if
- * any.
+ * What an operation on the entry that was found answers,
+ * and the entry that is to replace it, if any.
  */
 export function change(
   found: Entry | undefined,

@@ -41,8 +41,8 @@ export type PostgresClient =
 export interface PostgresStoreOptions {
   readonly client: PostgresClient;
   /**
-   * Kept with every entry: 1 to 64 letters, digits, dots, hyphens and underscores. One for each
-   * installation.
+   * Kept with every entry: 1 to 64 letters, digits, dots, hyphens and underscores.
+   * One for each installation.
    */
   readonly namespace: string;
 }

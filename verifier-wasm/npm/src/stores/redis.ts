@@ -17,8 +17,8 @@ import { INFO, POLICY_HOLDS, refuseEviction, scripted } from "./redis/scripted.j
 
 /**
  * A connected client: one of node-redis (which has `sendCommand`) or of ioredis (which has `call`),
- * of a server or of a cluster, or a function that sends a command, given as its words, and returns
- * the reply.
+ * of a server or of a cluster, or a function that sends a command, given as its words,
+ * and returns the reply.
  */
 export type RedisClient =
   | { sendCommand(words: string[]): Promise<unknown> }
@@ -43,8 +43,8 @@ export interface RedisStoreOptions {
    */
   readonly namespace: string;
   /**
-   * Tells the time in seconds since the Unix epoch, from which it follows for how long an entry is
-   * remembered.
+   * Tells the time in seconds since the Unix epoch,
+   * from which it follows for how long an entry is remembered.
    *
    * @default the system's clock
    */
@@ -66,8 +66,10 @@ export interface RedisStoreOptions {
  * clock of whoever asked: one that is behind makes them live longer, one that has read the future
  * has them end sooner, or refuses links that are still valid, only as long as it does.
  *
- * @throws InvalidArgumentError @example const store = createRedisStore({ client: await
- * createClient().connect(), namespace: "mailroom" });
+ * @throws InvalidArgumentError
+ * @example
+ * const client = await createClient().connect();
+ * const store = createRedisStore({ client, namespace: "mailroom" });
  */
 export function createRedisStore(options: RedisStoreOptions): Required<TokenStore> {
   const [client, namespace, clock] = readOptions(options, ["client", "namespace", "clock"]);

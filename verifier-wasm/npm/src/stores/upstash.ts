@@ -1,6 +1,6 @@
 /**
- * A store of used tokens in Redis over HTTP, by the REST protocol of Upstash, for edges that open
- * no connections.
+ * A store of used tokens in Redis over HTTP, by the REST protocol of Upstash,
+ * for edges that open no connections.
  *
  * @module
  */
@@ -23,8 +23,8 @@ export interface UpstashStoreOptions {
    */
   readonly namespace: string;
   /**
-   * Tells the time in seconds since the Unix epoch, from which it follows for how long an entry is
-   * remembered.
+   * Tells the time in seconds since the Unix epoch,
+   * from which it follows for how long an entry is remembered.
    *
    * @default the system's clock
    */
@@ -51,8 +51,8 @@ export interface HttpResponse {
  * policy beside what it does.
  *
  * Scripts run one after the other in the primary database, whatever read regions there are; a
- * failover to a replica that lags behind forgets the last entries, and the database of the accounts
- * still decides.
+ * failover to a replica that lags behind forgets the last entries,
+ * and the database of the accounts still decides.
  *
  * @throws InvalidArgumentError
  * @example
@@ -96,8 +96,8 @@ function readPipeline(given: unknown): string {
   try {
     url = new URL(typeof given === "string" ? given : "");
   } catch {
-    // The message below says what it should be, and not what it is, which may be the token by
-    // mistake.
+    // The message below says what it should be, and not what it is,
+    // which may be the token by mistake.
   }
   const isHere =
     url?.protocol === "http:" && /^(?:localhost|127\.0\.0\.1|\[::1\])$/.test(url.hostname);

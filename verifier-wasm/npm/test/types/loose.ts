@@ -1,5 +1,5 @@
-// A program that is right, for projects that are not strict or have no types but those of an older
-// language.
+// A program that is right, for projects that are not strict or have no types but those
+// of an older language.
 
 import { createMemoryStore, createVerifier } from "mailroom-verifier";
 import { checkStore } from "mailroom-verifier/conformance";

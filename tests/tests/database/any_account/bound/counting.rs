@@ -1,5 +1,5 @@
-//! Codes that are entered in another browser are counted apart, and lock nobody out of the bound
-//! one.
+//! Codes that are entered in another browser are counted apart,
+//! and lock nobody out of the bound one.
 
 use std::collections::BTreeMap;
 
@@ -27,8 +27,8 @@ async fn enter(
     })
 }
 
-/// Enters a code until it is answered otherwise than as a wrong one; how often it was, and with
-/// what.
+/// Enters a code until it is answered otherwise than as a wrong one;
+/// how often it was, and with what.
 async fn guess(
     client: &Client,
     secret: &[u8],

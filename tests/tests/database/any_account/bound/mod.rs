@@ -66,8 +66,8 @@ async fn redeem(
     Ok(client.query_one(query, &[&secret, &action, &code, &is_proven]).await?.get(0))
 }
 
-/// Redeems in a browser that the link is not bound to, by the mail's code and what the bound one
-/// shows.
+/// Redeems in a browser that the link is not bound to,
+/// by the mail's code and what the bound one shows.
 async fn elsewhere(
     client: &Client,
     secret: &[u8],

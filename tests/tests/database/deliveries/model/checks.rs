@@ -31,8 +31,8 @@ impl Model<'_> {
                 standing.log.iter().any(|entry| u32::try_from(entry.attempt) == Ok(*attempt));
             ensure!(
                 is_logged || standing.places == ["leased"],
-                "nothing says what became of attempt {attempt} of token {id}: {standing:?}, leases \
-                 {leases:?}"
+                "nothing says what became of attempt {attempt} of token {id}: \
+                 {standing:?}, leases {leases:?}"
             );
         }
         Ok(())

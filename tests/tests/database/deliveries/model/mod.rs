@@ -87,8 +87,8 @@ impl<'a> Model<'a> {
     }
 }
 
-/// A connection that does not wait for locks, which only the end of another open transaction would
-/// release.
+/// A connection that does not wait for locks, which only the end
+/// of another open transaction would release.
 async fn impatient(database: &Database) -> Result<Client> {
     let client = database.connect().await?;
     client.batch_execute("SET lock_timeout = '20ms'").await?;

@@ -2,8 +2,8 @@
 //!
 //! Which of them the database takes first is not known. So what comes of it is compared with what
 //! was so before and what is so afterwards: a token may be claimed if it was eligible at one of
-//! these moments, and a lease that had not lapsed is settled by whoever holds it, whatever the
-//! others do.
+//! these moments, and a lease that had not lapsed is settled by whoever holds it,
+//! whatever the others do.
 
 use anyhow::{Context, Result, ensure};
 use mailroom::queue::{

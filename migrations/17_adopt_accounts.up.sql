@@ -493,7 +493,9 @@ DECLARE
         FROM mailroom.issued_tokens AS tokens
         JOIN mailroom.actions ON number = action
         WHERE subject_id = ANY (subjects)
-            AND (action IN (1, 2) OR eligibility IN ('mailroom.provisioned_accounts(text[],boolean)', 'mailroom.active_accounts(text[],boolean)'))
+            AND (action IN (1, 2) OR eligibility IN (
+                'mailroom.provisioned_accounts(text[],boolean)',
+                'mailroom.active_accounts(text[],boolean)'))
     );
 BEGIN
     PERFORM mailroom.withdraw(ids, 'its account was deleted');

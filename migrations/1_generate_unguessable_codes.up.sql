@@ -35,7 +35,8 @@ DECLARE
 BEGIN
     LOOP
         -- The first 32 bits of a random UUID are all random.
-        number := ('x' OPERATOR(pg_catalog.||) pg_catalog.left(pg_catalog.gen_random_uuid()::pg_catalog.text, 8))::bit(32)::bigint;
+        number := ('x' OPERATOR(pg_catalog.||)
+            pg_catalog.left(pg_catalog.gen_random_uuid()::pg_catalog.text, 8))::bit(32)::bigint;
         -- What lies above the largest multiple of 100,000 below 2^32 would favour the lower codes.
         EXIT WHEN number OPERATOR(pg_catalog.<) 4294900000;
     END LOOP;

@@ -190,15 +190,20 @@ BEGIN
         EXECUTE format(
             'WITH
             page AS MATERIALIZED (
-                SELECT id, (%2$s) IS DISTINCT FROM (%3$s) AS is_wanted FROM %1$s WHERE id > $1 ORDER BY id LIMIT $2
+                SELECT id, (%2$s) IS DISTINCT FROM (%3$s) AS is_wanted
+                FROM %1$s WHERE id > $1 ORDER BY id LIMIT $2
             ),
             locked AS MATERIALIZED (
-                SELECT id FROM %1$s WHERE id IN (SELECT id FROM page WHERE is_wanted) FOR NO KEY UPDATE SKIP LOCKED
+                SELECT id FROM %1$s
+                WHERE id IN (SELECT id FROM page WHERE is_wanted)
+                FOR NO KEY UPDATE SKIP LOCKED
             ),
             copied AS (
-                UPDATE %1$s AS changed SET (%2$s) = ROW (%3$s) FROM locked WHERE changed.id = locked.id
+                UPDATE %1$s AS changed SET (%2$s) = ROW (%3$s)
+                FROM locked WHERE changed.id = locked.id
             )
-            SELECT max(id), min(id) FILTER (WHERE is_wanted AND id NOT IN (SELECT id FROM locked)) FROM page',
+            SELECT max(id), min(id) FILTER (WHERE is_wanted AND id NOT IN (SELECT id FROM locked))
+            FROM page',
             relation, copy_list, epoch_list
         ) INTO upper, missed USING lower, batch;
 

@@ -35,7 +35,9 @@ await bundle({
   loader: { ".sql": "text" },
   // pg is no module, and asks for its parts by `require`.
   banner: {
-    js: 'import { createRequire } from "node:module"; const require = createRequire(import.meta.url);',
+    js:
+      'import { createRequire } from "node:module";\n' +
+      "const require = createRequire(import.meta.url);",
   },
   external: ["pg-native"],
 });

@@ -60,10 +60,10 @@ if (json) {
   console.log(JSON.stringify({ ms, over_empty, trivial_over_empty }));
 } else {
   console.log(`a new process, median of ${ROUNDS} on Node ${process.versions.node}`);
-  const line = (what, time, over) =>
-    console.log(
-      `  ${what.padEnd(44)} ${time.toFixed(2).padStart(7)} ms${over === undefined ? "" : `   ${over.toFixed(2)} more`}`,
-    );
+  const line = (what, time, over) => {
+    const more = over === undefined ? "" : `   ${over.toFixed(2)} more`;
+    console.log(`  ${what.padEnd(44)} ${time.toFixed(2).padStart(7)} ms${more}`);
+  };
   line("empty script", ms.empty);
   line("import of a package that does nothing", ms.trivial_package, trivial_over_empty);
   line("import and first verification", ms.first_verification, over_empty);

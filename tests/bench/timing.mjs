@@ -71,9 +71,8 @@ const results = tests.map(([name, ...test]) => ({ name, ...measure(...test) }));
 if (json) {
   console.log(JSON.stringify(results));
 } else {
-  console.log(
-    `${"".padEnd(32)}${["times", "median ns", "difference", "max |t|"].map((word) => word.padStart(12)).join("")}`,
-  );
+  const heads = ["times", "median ns", "difference", "max |t|"].map((word) => word.padStart(12));
+  console.log(`${"".padEnd(32)}${heads.join("")}`);
   for (const { name, times, median_ns, difference_ns, t } of results) {
     const numbers = [
       times.toLocaleString("en"),

@@ -21,7 +21,8 @@ import * as webpack from "./webpack.mjs";
 const BUNDLERS = [esbuild, rollup, vite, webpack];
 const ENTRIES = fileURLToPath(new URL("../runtimes/entry", import.meta.url));
 const PAGE =
-  '<!doctype html><meta charset="utf-8"><title>suite</title><script type="module" src="/SCRIPT"></script>';
+  '<!doctype html><meta charset="utf-8"><title>suite</title>' +
+  '<script type="module" src="/SCRIPT"></script>';
 
 const [tarball, folder] = process.argv.slice(2);
 const source = join(folder, "source");

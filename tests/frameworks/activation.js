@@ -8,10 +8,12 @@ let made;
 function parts() {
   if (made === undefined) {
     const verifier = createVerifier({ keys: process.env.SHARED_KEY });
-    made = { verifier, guard: createGuard({ verifier, store: createMemoryStore({ capacity: 100 }) }) };
+    const store = createMemoryStore({ capacity: 100 });
+    made = { verifier, guard: createGuard({ verifier, store }) };
   }
   return made;
 }
 
-export const isGenuine = (token) => parts().verifier.tryVerify(token, { action: "activate" }).ok;
-export const redeem = async (token) => (await parts().guard.tryRedeem(token, { action: "activate" })).ok;
+const activation = { action: "activate" };
+export const isGenuine = (token) => parts().verifier.tryVerify(token, activation).ok;
+export const redeem = async (token) => (await parts().guard.tryRedeem(token, activation)).ok;

@@ -32,7 +32,9 @@ for (const [name, head] of Object.entries(ENVIRONMENTS)) {
     `${name}.test.cjs`,
     `${head}require("./checks.cjs")(async (name) => require(name), ${given});\n`,
   );
-  const imported = `import checks from "./checks.cjs";\nchecks((name) => import(name), ${given});\n`;
+  const imported = `import checks from "./checks.cjs";
+checks((name) => import(name), ${given});
+`;
   write(folder, `${name}.test.mjs`, head + imported);
 }
 

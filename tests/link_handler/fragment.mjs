@@ -40,10 +40,20 @@ const forged = (token) =>
 
 /** What a script for statistics tells its own server of the page that it is in. */
 const ANALYTICS = `
-const told = [location.href, document.URL, document.referrer, document.title, history.state, document.cookie,
-  globalThis.navigation?.currentEntry?.url, ...(globalThis.navigation?.entries() ?? []).map(({ url }) => url),
-  ...performance.getEntries().map(({ name }) => name)];
-fetch(new URL("/collect", document.currentScript.src), { method: "POST", mode: "no-cors", body: JSON.stringify(told) });
+const entries = globalThis.navigation?.entries() ?? [];
+const told = [
+  location.href,
+  document.URL,
+  document.referrer,
+  document.title,
+  history.state,
+  document.cookie,
+  globalThis.navigation?.currentEntry?.url,
+  ...entries.map(({ url }) => url),
+  ...performance.getEntries().map(({ name }) => name),
+];
+const body = JSON.stringify(told);
+fetch(new URL("/collect", document.currentScript.src), { method: "POST", mode: "no-cors", body });
 `;
 
 /**
@@ -64,7 +74,8 @@ export async function fragmentSite(context, site, use) {
       .end(request.method === "GET" ? ANALYTICS : "");
   };
   await listening(analytics, async (elsewhere) => {
-    const own = `<!doctype html><html lang="en"><head><script src="${elsewhere}/a.js"></script><title>{{title}}</title></head>
+    const own = `<!doctype html><html lang="en">
+<head><script src="${elsewhere}/a.js"></script><title>{{title}}</title></head>
 <main><h1>{{title}}</h1><p>{{text}}</p>{{form}}</main>`;
     const handler = createLinkHandler({
       verifier: site.publicEntry.createVerifier({ keys: KEY }),

@@ -42,7 +42,8 @@ export async function nodeRequests({ entry, handlerEntry, verifier }) {
     checks.same("another site's form is refused", elsewhere.status, 403);
 
     const start = (length, path = "/activate") =>
-      `POST ${path} HTTP/1.1\r\nHost: ${host}\r\nOrigin: ${address}\r\nContent-Type: ${FORM}\r\nContent-Length: ${length}\r\n\r\n`;
+      `POST ${path} HTTP/1.1\r\nHost: ${host}\r\nOrigin: ${address}\r\n` +
+      `Content-Type: ${FORM}\r\nContent-Length: ${length}\r\n\r\n`;
     const slow = await raw(host, `${start(200)}token=${token}`);
     checks.same("a slow body is given up", slow.said, /^HTTP\/1\.1 408 /);
     checks.same("not before ten seconds", slow.seconds > 9.9, true);
@@ -57,7 +58,8 @@ export async function nodeRequests({ entry, handlerEntry, verifier }) {
       ["one without a path", `GET http://${host}?x HTTP/1.1\r\nHost: ${host}\r\n\r\n`, 404],
       [
         "an absolute target whose host is another one",
-        `POST http://evil.example/activate HTTP/1.1\r\nHost: ${host}\r\nOrigin: http://evil.example\r\nContent-Length: 0\r\n\r\n`,
+        `POST http://evil.example/activate HTTP/1.1\r\nHost: ${host}\r\n` +
+          "Origin: http://evil.example\r\nContent-Length: 0\r\n\r\n",
         403,
       ],
       ["no host", "GET /activate HTTP/1.0\r\n\r\n", 400],
@@ -217,7 +219,9 @@ async function bodiesThatWereRead(checks, listener, database, errors) {
   );
   await listening(listener, async (address) => {
     const { host } = new URL(address);
-    const start = `POST /activate HTTP/1.1\r\nHost: ${host}\r\nOrigin: ${address}\r\nContent-Type: ${FORM}\r\n`;
+    const start =
+      `POST /activate HTTP/1.1\r\nHost: ${host}\r\nOrigin: ${address}\r\n` +
+      `Content-Type: ${FORM}\r\n`;
     const taken = await endless(host, `${start}Transfer-Encoding: chunked\r\n\r\n`);
     checks.same(
       "of a body without end only some megabytes are taken",

@@ -195,7 +195,8 @@ export async function scanners(browser, site) {
           if (isElsewhere) await page.fill("#browser_code", row.code);
           await Promise.all([page.waitForEvent("load"), page.click("button")]);
         }
-        const how = `${isElsewhere ? "elsewhere" : "same"} ${fields} ${await page.textContent("h1")}`;
+        const browser = isElsewhere ? "elsewhere" : "same";
+        const how = `${browser} ${fields} ${await page.textContent("h1")}`;
         found.set(how, (found.get(how) ?? 0) + 1);
       };
     const some = 2 * Math.ceil(LINKS / 10);

@@ -3,6 +3,11 @@
 
 import { bun, deno } from "../runtimes/programs.mjs";
 
+/** The callback of a server that listens, which says where. */
+const SAYS_PORT = `function () {
+  console.log("Listening on http://127.0.0.1:" + this.address().port);
+}`;
+
 const node = (text) => ({ files: { "main.js": text }, start: ["main.js"] });
 
 /** By the first words of a row of the README's table. */
@@ -12,7 +17,7 @@ export const SITES = {
 import { toNodeListener } from "mailroom-verifier/handler";
 import { links } from "./links.js";
 
-${code.replace(".listen(8000);", "\n  .listen(0, '127.0.0.1', function () { console.log('Listening on http://127.0.0.1:' + " + "this.address().port); });")}
+${code.replace(".listen(8000);", `\n  .listen(0, "127.0.0.1", ${SAYS_PORT});`)}
 `),
   Express: (code) =>
     node(`import express from "express";
@@ -22,7 +27,7 @@ import { links } from "./links.js";
 const app = express();
 ${code}
 app.use(express.urlencoded());
-app.listen(0, "127.0.0.1", function () { console.log(\`Listening on http://127.0.0.1:\${this.address().port}\`); });
+app.listen(0, "127.0.0.1", ${SAYS_PORT});
 `),
   Fastify: (code) =>
     node(`import fastify from "fastify";
@@ -32,7 +37,8 @@ import { links } from "./links.js";
 const app = fastify();
 // The application has forms of its own, which it parses.
 const form = "application/x-www-form-urlencoded";
-app.addContentTypeParser(form, { parseAs: "string" }, (_, body, done) => done(null, new URLSearchParams(body)));
+const parse = (_, body, done) => done(null, new URLSearchParams(body));
+app.addContentTypeParser(form, { parseAs: "string" }, parse);
 ${code}
 console.log("Listening on", await app.listen({ host: "127.0.0.1", port: 0 }));
 `),
@@ -58,7 +64,10 @@ export default app;
   }),
   Deno: (code) => ({
     files: {
-      "main.js": `import { links } from "./links.js";\n\n${code.replace("serve(", 'serve({ hostname: "127.0.0.1", port: 0 }, ')}\n`,
+      "main.js": `import { links } from "./links.js";
+
+${code.replace("serve(", 'serve({ hostname: "127.0.0.1", port: 0 }, ')}
+`,
     },
     program: deno,
     start: [
@@ -83,8 +92,14 @@ console.log(\`Listening on \${server.url}\`);
   }),
   SvelteKit: (code) => ({
     files: {
-      "svelte.config.js": `import adapter from "@sveltejs/adapter-node";\n\nexport default { kit: { adapter: adapter() } };\n`,
-      "vite.config.js": `import { sveltekit } from "@sveltejs/kit/vite";\n\nexport default { plugins: [sveltekit()] };\n`,
+      "svelte.config.js": `import adapter from "@sveltejs/adapter-node";
+
+export default { kit: { adapter: adapter() } };
+`,
+      "vite.config.js": `import { sveltekit } from "@sveltejs/kit/vite";
+
+export default { plugins: [sveltekit()] };
+`,
       "src/app.html":
         "<!doctype html><html><head>%sveltekit.head%</head><body>%sveltekit.body%</body></html>\n",
       "src/routes/activate/+server.js": `import { links } from "../../links.js";\n\n${code}\n`,
@@ -98,7 +113,11 @@ console.log(\`Listening on \${server.url}\`);
       "astro.config.mjs": `import node from "@astrojs/node";
 
 // Another framework beside it has another version of "cookie".
-export default { output: "server", adapter: node({ mode: "standalone" }), vite: { ssr: { noExternal: ["cookie"] } } };
+export default {
+  output: "server",
+  adapter: node({ mode: "standalone" }),
+  vite: { ssr: { noExternal: ["cookie"] } },
+};
 `,
       "src/pages/activate.js": `import { links } from "../links.js";\n\n${code}\n`,
     },
@@ -109,8 +128,14 @@ export default { output: "server", adapter: node({ mode: "standalone" }), vite: 
   "React Router": (code) => ({
     files: {
       "react-router.config.js": "export default { ssr: true };\n",
-      "vite.config.js": `import { reactRouter } from "@react-router/dev/vite";\n\nexport default { plugins: [reactRouter()] };\n`,
-      "app/routes.js": `import { route } from "@react-router/dev/routes";\n\nexport default [route("activate", "activate.js")];\n`,
+      "vite.config.js": `import { reactRouter } from "@react-router/dev/vite";
+
+export default { plugins: [reactRouter()] };
+`,
+      "app/routes.js": `import { route } from "@react-router/dev/routes";
+
+export default [route("activate", "activate.js")];
+`,
       "app/root.jsx": `import { Outlet, Scripts } from "react-router";
 
 export default function Root() {

@@ -1,4 +1,4 @@
-"""Verifies tokens of every version, written from docs/FORMAT.md with Python's standard library alone.
+"""Verifies tokens of every version, by docs/FORMAT.md and Python's standard library alone.
 
     python3 verify.py VECTORS.json...    judges every case and exits with 1 if a verdict differs
 """
@@ -46,10 +46,12 @@ def decode(token):
         raise Refused("ERR_TOKEN_MALFORMED")
     return LENGTHS[len(token)], raw
 
+NONCE = r"[A-Za-z0-9_-]{42}[AEIMQUYcgkosw048]"
+
 
 def binding_of(nonce):
     """What names the browser whose cookie has this value; None for what is no nonce."""
-    if not isinstance(nonce, str) or not re.fullmatch(r"[A-Za-z0-9_-]{42}[AEIMQUYcgkosw048]", nonce, re.ASCII):
+    if not isinstance(nonce, str) or not re.fullmatch(NONCE, nonce, re.ASCII):
         return None
     return hashlib.sha256(b"mailroom/browser\0" + nonce.encode()).digest()[:16]
 
@@ -82,7 +84,7 @@ def verify_v1(raw, keys, action, code):
 
 
 def read_header(raw, version, has_code_tag, is_bound, actions):
-    """Number of the action, key id and expiry, once the verifier knows the action in this length."""
+    """Reads action number, key id and expiry, if an action of this length has that number."""
     number, key_id, expires_at = raw[1] & 0x7F, raw[2:6], int.from_bytes(raw[6:14], "big")
     digits = {known: digits for known, digits in actions.values()}.get(number)
     fits = digits is not None and (version == 3 or has_code_tag == (digits > 0))
@@ -101,7 +103,8 @@ def check_link(number, expires_at, action, actions, now, tolerance):
 def verify_v2(raw, has_code_tag, is_bound, keys, action, code, nonce, now, tolerance, actions):
     number, key_id, expires_at = read_header(raw, 2, has_code_tag, is_bound, actions)
     end = 62 if is_bound else 46
-    signed, secret, tag, code_tag = raw[:end], raw[end - 32 : end], raw[end : end + 32], raw[end + 32 :]
+    signed, secret = raw[:end], raw[end - 32 : end]
+    tag, code_tag = raw[end : end + 32], raw[end + 32 :]
     for key in keys:
         named = derive(key, b"mailroom/v2 key id")[:4] == key_id
         if named and hmac.compare_digest(mac(derive(key, b"mailroom/v2 link"), signed), tag):
@@ -176,29 +179,36 @@ BASE = point(BASE_Y.to_bytes(32, "little"))
 
 
 def is_signed(key, message, signature):
-    s, public, commitment = int.from_bytes(signature[32:], "little"), point(key), point(signature[:32])
+    s = int.from_bytes(signature[32:], "little")
+    public, commitment = point(key), point(signature[:32])
     if s >= ORDER or public is None or commitment is None:
         return False
-    challenge = int.from_bytes(hashlib.sha512(signature[:32] + key + message).digest(), "little") % ORDER
+    hashed = hashlib.sha512(signature[:32] + key + message).digest()
+    challenge = int.from_bytes(hashed, "little") % ORDER
     return multiply(s, BASE) == add(commitment, multiply(challenge, public))
 
 
 def verify(token, keys, action, code=None, nonce=None, now=0, tolerance=0, actions=ACTIONS):
-    """The secret of the token's row, or Refused. The keys are shared ones for v1 and v2, public ones for v3."""
+    """Returns the secret of the token's row or raises Refused.
+
+    The keys are shared ones for v1 and v2, public ones for v3.
+    """
     (version, has_code_tag, is_bound), raw = decode(token)
     if version == 1:
         return verify_v1(raw, keys, action, code)
     if version == 2:
-        return verify_v2(raw, has_code_tag, is_bound, keys, action, code, nonce, now, tolerance, actions)
+        given = (keys, action, code, nonce, now, tolerance, actions)
+        return verify_v2(raw, has_code_tag, is_bound, *given)
     return verify_v3(raw, is_bound, keys, action, code, nonce, now, tolerance, actions)
 
 
 def judge(case, group):
     try:
         key = bytes.fromhex(group.get("key") or group["public_key"])
-        known = {name: (known["number"], known["digits"]) for name, known in group.get("actions", {}).items()}
-        code, nonce, now = case["code"], case.get("nonce"), case.get("now", 0)
+        further = group.get("actions", {}).items()
+        known = {name: (action["number"], action["digits"]) for name, action in further}
         known = {**ACTIONS, **known}
+        code, nonce, now = case["code"], case.get("nonce"), case.get("now", 0)
         secret = verify(case["token"], [key], group["action"], code, nonce, now, actions=known)
     except Refused as refused:
         return str(refused)
@@ -217,7 +227,8 @@ def main(paths):
                 judged += 1
                 if verdict != expected:
                     wrong += 1
-                    print(f"tcId {case['tcId']} ({case['comment']}): expected {expected}, got {verdict}")
+                    name = f"tcId {case['tcId']} ({case['comment']})"
+                    print(f"{name}: expected {expected}, got {verdict}")
     print(f"{judged} cases judged, {wrong} differ")
     return 1 if wrong or not judged else 0
 

@@ -79,10 +79,9 @@ report.end();
 function shownFiles() {
   const names = Object.keys(shown).toSorted().join(" ");
   const expected =
-    "ask.js better_auth_after.mjs better_auth_before.mjs browser.mjs conformance.mjs " +
-    "database.js hmac_after.mjs hmac_before.mjs index.html invite.ts jose_after.mjs " +
-    "jose_before.mjs links.js main.js public.mjs recover.cjs redeem.mjs reset.js slim.mjs " +
-    "verify.mjs worker.js";
+    "ask.js better_auth_after.mjs better_auth_before.mjs browser.mjs conformance.mjs database.js " +
+    "hmac_after.mjs hmac_before.mjs index.html invite.ts jose_after.mjs jose_before.mjs links.js " +
+    "main.js public.mjs recover.cjs redeem.mjs reset.js slim.mjs verify.mjs worker.js";
   // A block whose fence is spelt otherwise would be left out in silence.
   const lines = readFileSync(join(installed, "README.md"), "utf8").split("\n").length - 1;
   return [

@@ -20,7 +20,9 @@ const MIGRATION = fileURLToPath(
 const PG = `
 const query = async (text, values = []) => {
   globalThis.queries.push([text, ...values]);
-  if (text.includes("mailroom.redeem")) return { rows: [{ verdict: globalThis.answer(values), subject_id: "7" }] };
+  if (text.includes("mailroom.redeem")) {
+    return { rows: [{ verdict: globalThis.answer(values), subject_id: "7" }] };
+  }
   if (text.includes("browser_code(")) return { rows: [{ digits: "31943" }] };
   if (text.startsWith("UPDATE") && globalThis.breaks) throw new Error("no connection");
   return { rows: [] };

@@ -1,21 +1,37 @@
 #!/usr/bin/env python3
-"""A stand-in for the HTTP APIs of Resend and Postmark, as they document them. Prints its port, then each accepted mail as JSON.
+"""A stand-in for the HTTP APIs of Resend and Postmark, as they document them.
 
-The recipient says what happens: `status-NNN@…` gets this status, `code-NNN@…` status 422 with this ErrorCode, `NAME-name@…` of Resend
-this error; with `-first` behind it only once. `lost…@…` is accepted without an answer, once; `cut…@…` is neither, once; `slow…@…` is
-answered after a second.
+It prints its port, then each accepted mail as JSON. The recipient says what happens:
+
+- `status-NNN@…` gets this status.
+- `code-NNN@…` gets status 422 with this ErrorCode.
+- `name-NAME@…` gets this error of Resend.
+- With `-first` behind it, this happens only once.
+- `lost…@…` is accepted without an answer, once.
+- `cut…@…` is neither accepted nor answered, once.
+- `slow…@…` is answered after a second.
 """
 import argparse, http.server, json, random, ssl, sys, threading, time
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--certificate")
 parser.add_argument("--key")
-parser.add_argument("--per-second", type=int, default=0, help="requests a second; others get 429 with Retry-After")
+parser.add_argument(
+    "--per-second", type=int, default=0, help="requests a second; others get 429 with Retry-After"
+)
 parser.add_argument("--drop", type=float, default=0, help="the share of answers that are lost")
 options = parser.parse_args()
 lock, seen, keys, window, refuses = threading.Lock(), set(), {}, [], False
-RESEND = {"invalid_from_address": 422, "validation_error": 422, "missing_required_field": 422, "daily_quota_exceeded": 429,
-          "concurrent_idempotent_requests": 409, "invalid_idempotent_request": 409, "application_error": 500, "security_error": 451}
+RESEND = {
+    "invalid_from_address": 422,
+    "validation_error": 422,
+    "missing_required_field": 422,
+    "daily_quota_exceeded": 429,
+    "concurrent_idempotent_requests": 409,
+    "invalid_idempotent_request": 409,
+    "application_error": 500,
+    "security_error": 451,
+}
 
 
 def once(name):
@@ -43,15 +59,21 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def answer(self, status, body, **headers):
         text = json.dumps(body).encode()
         self.send_response(status)
-        for name, value in {"Content-Type": "application/json", "Content-Length": len(text), **headers}.items():
+        headers = {"Content-Type": "application/json", "Content-Length": len(text), **headers}
+        for name, value in headers.items():
             self.send_header(name.replace("_", "-"), str(value))
         self.end_headers()
         self.wfile.write(text)
 
     def accept(self, to, sender, body, answer):
         key = self.headers.get("Idempotency-Key", "")
-        tell(to=to, sender=sender, content=f"Idempotency-Key: {key}\r\n\r\n{json.dumps(body)}",
-             text=body.get("text") or body.get("TextBody"), html=body.get("html") or body.get("HtmlBody"))
+        tell(
+            to=to,
+            sender=sender,
+            content=f"Idempotency-Key: {key}\r\n\r\n{json.dumps(body)}",
+            text=body.get("text") or body.get("TextBody"),
+            html=body.get("html") or body.get("HtmlBody"),
+        )
         return answer
 
     def do_POST(self):
@@ -63,7 +85,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             window.append(now)
         if is_above:
             return self.answer(429, {"name": "rate_limit_exceeded"}, Retry_After=1)
-        {"/emails": self.resend, "/email": self.postmark}.get(self.path, lambda _: self.answer(404, {}))(body)
+        paths = {"/emails": self.resend, "/email": self.postmark}
+        paths.get(self.path, lambda _: self.answer(404, {}))(body)
 
     def is_lost(self, to):
         if to.startswith("lost") and once(to) or random.random() < options.drop:
@@ -73,12 +96,15 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def fault(self, to):
         words = to.split("@")[0].split("-")
-        if words[0] not in ("status", "code", "name", "cut") or (words[-1] == "first" and not once(to)):
+        if words[0] not in ("status", "code", "name", "cut"):
+            return False
+        if words[-1] == "first" and not once(to):
             return False
         if words[0] == "cut":
             self.close_connection = True
         elif words[0] == "status":
-            self.answer(int(words[1]), {}, **({"Retry_After": 7} if words[1] in ("429", "503") else {}))
+            headers = {"Retry_After": 7} if words[1] in ("429", "503") else {}
+            self.answer(int(words[1]), {}, **headers)
         elif words[0] == "code":
             self.answer(422, {"ErrorCode": int(words[1]), "Message": f"about {to}"})
         else:
@@ -127,7 +153,9 @@ server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
 if options.certificate:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(options.certificate, options.key)
-    server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
+    server.socket = context.wrap_socket(
+        server.socket, server_side=True, do_handshake_on_connect=False
+    )
 print(server.server_address[1], flush=True)
 threading.Thread(target=server.serve_forever, daemon=True).start()
 # Ends with the test that started it. An empty event for each line: all mails that were accepted

@@ -1,5 +1,8 @@
 #!/usr/bin/env python3
-"""A sender for `mailroom collect --sender`: one mail a token by SMTP, and its answer at once. Standard library only."""
+"""A sender for `mailroom collect --sender`, with the standard library alone.
+
+It sends one mail a token by SMTP and answers at once.
+"""
 import json, os, smtplib, sys
 from email import errors, headerregistry, message
 
@@ -8,11 +11,14 @@ def mail(item):
     item["email"].encode("ascii")
     # Refuses line breaks in headers; Address refuses all but one plain address.
     mail = message.EmailMessage()
-    mail["From"], mail["To"] = os.environ["MAIL_FROM"], headerregistry.Address(addr_spec=item["email"])
-    mail["Subject"] = {"activate": "Activate your account", "recover": "Choose a new password"}[item["action"]]
+    mail["From"] = os.environ["MAIL_FROM"]
+    mail["To"] = headerregistry.Address(addr_spec=item["email"])
+    subjects = {"activate": "Activate your account", "recover": "Choose a new password"}
+    mail["Subject"] = subjects[item["action"]]
     mail["Message-ID"] = f"<{item['id']}@mailroom.invalid>"  # The same at every attempt.
     code = f"Your code is {item['code']}.\n" if item["action"] == "recover" else ""
-    mail.set_content(f"{os.environ['LINK_BASE']}{item['path']}?token={item['token']}\n{code}", cte="7bit")
+    link = f"{os.environ['LINK_BASE']}{item['path']}?token={item['token']}"
+    mail.set_content(f"{link}\n{code}", cte="7bit")
     return mail
 
 for line in sys.stdin:
@@ -32,12 +38,14 @@ for line in sys.stdin:
         except (OSError, smtplib.SMTPException) as error:
             code, text = 421, error
         except (ValueError, IndexError, errors.MessageError):
-            answer["dead"].append({"id": item["id"], "reason": "no mail can be sent to this address"})
+            reason = "no mail can be sent to this address"
+            answer["dead"].append({"id": item["id"], "reason": reason})
         # The server is closed (RFC 5321, 3.8), also for the other mails of the batch.
         if code == 421:
             answer["unavailable"] = {"reason": str(text)}
         elif code:  # The mail is refused: for now, as by greylisting, or for ever.
-            answer["dead" if code >= 500 else "retry"].append({"id": item["id"], "reason": f"{code} {text!r}"})
+            refused = {"id": item["id"], "reason": f"{code} {text!r}"}
+            answer["dead" if code >= 500 else "retry"].append(refused)
         # What was sent is known, whatever happens to the rest.
         print(json.dumps(answer), flush=True)
         if code == 421:

@@ -1,17 +1,25 @@
 #!/usr/bin/env python3
-"""A mail server (aiosmtpd) that refuses what it is told to. Prints its port, then each accepted mail as a line of JSON.
+"""A mail server (aiosmtpd) that refuses what it is told to.
 
-The recipient says what happens to a mail: `PHASE-CODE@…` is refused with this code in this phase (`rcpt`, `data`, `content`), each
-`PHASE-CODE-first…@…` only once; `cut…@…` loses its connection after the content, once; `silent@…` is accepted without an answer to the content.
+It prints its port, then each accepted mail as a line of JSON. The recipient says what happens:
+
+- `PHASE-CODE@…` is refused with this code in this phase (`rcpt`, `data`, `content`).
+- Each `PHASE-CODE-first…@…` is refused only once.
+- `cut…@…` loses its connection after the content, once.
+- `silent@…` is accepted without an answer to the content.
 """
 import argparse, asyncio, email, email.policy, json, os, ssl, sys, threading
 from aiosmtpd import smtp
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--port", type=int, default=0)
-parser.add_argument("--greeting", help="the code that every connection is greeted with, instead of 220")
-parser.add_argument("--refuse", help="VERB=CODE: a verb (EHLO, STARTTLS, AUTH or MAIL) that is refused, and with which code")
-parser.add_argument("--mails", type=int, default=0, help="how many mails a connection takes until it ends with 421")
+parser.add_argument("--greeting", help="the code that greets every connection, instead of 220")
+parser.add_argument(
+    "--refuse", help="VERB=CODE: refuses a verb (EHLO, STARTTLS, AUTH or MAIL) with this code"
+)
+parser.add_argument(
+    "--mails", type=int, default=0, help="how many mails a connection takes until 421 ends it"
+)
 parser.add_argument("--tls", choices=["starttls", "implicit"])
 parser.add_argument("--certificate")
 parser.add_argument("--key")
@@ -37,8 +45,10 @@ def tell(**event):
 
 
 def echo():
-    """An empty event for each line: all mails that were accepted before stand before it. After `refuse` every connection and mail
-    gets 421, until `accept`."""
+    """Tells an empty event for each line: all mails that were accepted before stand before it.
+
+    After `refuse` every connection and mail gets 421, until `accept`.
+    """
     for line in sys.stdin:
         if line.strip():
             options.greeting = "421" if line.strip() == "refuse" else None
@@ -62,13 +72,17 @@ class Server(smtp.SMTP):
             self.transport.close()
 
     async def smtp_EHLO(self, arg):
-        await (self.refuse(options.refuse["EHLO"]) if "EHLO" in options.refuse else super().smtp_EHLO(arg))
+        await self.do("EHLO", super().smtp_EHLO, arg)
 
     async def smtp_STARTTLS(self, arg):
-        await (self.refuse(options.refuse["STARTTLS"]) if "STARTTLS" in options.refuse else super().smtp_STARTTLS(arg))
+        await self.do("STARTTLS", super().smtp_STARTTLS, arg)
 
     async def smtp_AUTH(self, arg):
-        await (self.refuse(options.refuse["AUTH"]) if "AUTH" in options.refuse else super().smtp_AUTH(arg))
+        await self.do("AUTH", super().smtp_AUTH, arg)
+
+    async def do(self, verb, handle, arg):
+        code = options.refuse.get(verb)
+        await (handle(arg) if code is None else self.refuse(code))
 
     async def smtp_MAIL(self, arg):
         if "MAIL" in options.refuse:
@@ -100,9 +114,16 @@ class Handler:
         if options.delay:
             await asyncio.sleep(options.delay)
         mail = email.message_from_bytes(envelope.content, policy=email.policy.default)
-        text, html = (mail.get_body((kind,)).get_content().replace("\r\n", "\n") for kind in ("plain", "html"))
-        tell(to=recipient, sender=envelope.mail_from, content=envelope.content.decode(), text=text, html=html,
-             hello=session.host_name)
+        bodies = (mail.get_body((kind,)).get_content() for kind in ("plain", "html"))
+        text, html = (body.replace("\r\n", "\n") for body in bodies)
+        tell(
+            to=recipient,
+            sender=envelope.mail_from,
+            content=envelope.content.decode(),
+            text=text,
+            html=html,
+            hello=session.host_name,
+        )
         if recipient.startswith("silent"):
             await asyncio.sleep(3600)
         if recipient.startswith("cut") and recipient not in seen:

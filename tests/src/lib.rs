@@ -14,11 +14,14 @@
 //!
 //! | variable | meaning |
 //! |---|---|
-//! | `MAILROOM_TEST_DATABASE_URL` | a server on which [`postgres::Database`] may create databases; none is started then |
+//! | `MAILROOM_TEST_DATABASE_URL` | the server for [`postgres::Database`]; none is started then |
 //! | `MAILROOM_TEST_FULL` | if set, the tests that can be of any length are long |
-//! | `MAILROOM_TEST_POSTGRES` | which PostgreSQL to start: a major version (`15`, `18`) or a folder with `initdb`, `pg_ctl` and `postgres` |
+//! | `MAILROOM_TEST_POSTGRES` | which PostgreSQL to start: a major version or a folder |
 //! | `MAILROOM_TEST_PROGRAM` | a built `mailroom`; it is not built again then |
-//! | `MAILROOM_TOOLS` | where downloaded tools are kept, `tools` in cargo's target folder otherwise |
+//! | `MAILROOM_TOOLS` | where downloaded tools are kept; default: `tools` in cargo's target |
+//!
+//! The folder of `MAILROOM_TEST_POSTGRES` holds `initdb`, `pg_ctl` and `postgres`; a major version
+//! is such as `15` or `18`.
 
 #[cfg(feature = "client")]
 pub mod application;

@@ -201,8 +201,16 @@ pub fn batch_knowing(name: &str, knows: &[&str], people: &[(i64, &str)], doubts:
 /// An activation as a line carries it.
 pub fn item(id: i64, email: &str) -> Value {
     json!({
-        "id": id, "attempt": 1, "action": "activate", "path": "/activate", "email": email, "login": "ada",
-        "token": token(id), "code": "", "expires_at": 4_000_000_000_i64, "key": key(id),
+        "id": id,
+        "attempt": 1,
+        "action": "activate",
+        "path": "/activate",
+        "email": email,
+        "login": "ada",
+        "token": token(id),
+        "code": "",
+        "expires_at": 4_000_000_000_i64,
+        "key": key(id),
     })
 }
 

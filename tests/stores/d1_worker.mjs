@@ -102,8 +102,8 @@ function* rows(DB, EMPTY, store) {
     },
   ];
   yield [
-    "the history of a link ends at 400 operations: what changes nothing is answered, and " +
-      "nothing else works",
+    "the history of a link ends at 400 operations: what changes nothing is answered, " +
+      "and nothing else works",
     async () => {
       const full = store(DB, "full");
       const [id, until] = [random(), now() + 60];

@@ -109,8 +109,8 @@ function* entries() {
     },
   ];
   yield [
-    "what is released or withdrawn when its time is over leaves nothing behind, and ends " +
-      "what is remembered for longer",
+    "what is released or withdrawn when its time is over leaves nothing behind, " +
+      "and ends what is remembered for longer",
     async () => {
       const over = store(kv, "over");
       for (const method of ["release", "withdraw"])

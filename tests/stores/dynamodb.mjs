@@ -112,8 +112,8 @@ function* items(subject, createDynamoDbStore, client, store) {
     },
   ];
   yield [
-    "an item carries the time for Time to Live in whole seconds, which an earlier one does " +
-      "not change",
+    "an item carries the time for Time to Live in whole seconds, " +
+      "which an earlier one does not change",
     async () => {
       const until = now() + 60;
       const timed = store("timed");
@@ -142,8 +142,8 @@ function* items(subject, createDynamoDbStore, client, store) {
     },
   ];
   yield [
-    "what is released or withdrawn when its time is over leaves nothing behind, and ends " +
-      "what is remembered for longer",
+    "what is released or withdrawn when its time is over leaves nothing behind, " +
+      "and ends what is remembered for longer",
     async () => {
       const over = store("over");
       for (const method of ["release", "withdraw"])
@@ -155,8 +155,8 @@ function* items(subject, createDynamoDbStore, client, store) {
     },
   ];
   yield [
-    "the history of a link ends at 400 operations: what changes nothing is answered, and " +
-      "nothing else works",
+    "the history of a link ends at 400 operations: what changes nothing is answered, " +
+      "and nothing else works",
     async () => {
       const full = store("full");
       const [id, until] = [random(), now() + 600];

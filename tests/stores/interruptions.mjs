@@ -67,7 +67,7 @@ export function* interruptions(
       },
     ];
     yield [
-      `a callback fails and the connection is cut ${moment} a command: the link works once more, and not twice`,
+      `a callback fails and the connection is cut ${moment} a command: the link works once more`,
       async () => {
         const cut = await atEveryCommand(COMMANDS.release, moment, async (what) => {
           const { key, activation } = freshLinks();
@@ -152,8 +152,8 @@ export function* threeEffects(
   { resends = false } = {},
 ) {
   yield [
-    "a release that is sent again after another redemption revives no link: two callbacks " +
-      "are run, not three",
+    "a release that is sent again after another redemption revives no link: " +
+      "two callbacks are run, not three",
     async () => {
       const { key, activation } = freshLinks();
       const verifier = createVerifier({ keys: key });

@@ -12,7 +12,7 @@ const PROCESSES = 4;
 
 export function* acrossProcesses(folder, kind, server) {
   yield [
-    `of ${PROCESSES} processes one gets to run the callback, once, and together they get five verdicts on codes`,
+    `one of ${PROCESSES} processes runs the callback, and together they get five verdicts on codes`,
     async () => {
       // A moment at which all of them have started.
       const task = JSON.stringify({

@@ -65,8 +65,8 @@ export function* redeeming(
     },
   ];
   yield [
-    "of ten presses of a bound link at once in another browser one has an effect, and used " +
-      "means used in each browser",
+    "of ten presses of a bound link at once in another browser one has an effect, " +
+      "and used means used in each browser",
     async () => {
       let effects = 0;
       const press = (cookie, more) => {

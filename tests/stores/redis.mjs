@@ -213,8 +213,8 @@ function* keys(subject, createRedisStore, client, send) {
   const until = () => Date.now() / 1000 + 100;
 
   yield [
-    "all of a link is in one key, which carries the namespace and ends by itself, however " +
-      "often it is asked for",
+    "all of a link is in one key, which carries the namespace and ends by itself, " +
+      "however often it is asked for",
     async () => {
       const store = createRedisStore({ client, namespace: "keys" });
       await Promise.all(
@@ -288,8 +288,9 @@ function* keys(subject, createRedisStore, client, send) {
     { client, namespace: "mailroom", prefix: "p" },
     { client, namespace: "mailroom", clock: 5 },
   ]) {
+    const namespace = options.namespace?.slice(0, 10);
     yield [
-      `the options ${Object.keys(options)} with the namespace ${options.namespace?.slice(0, 10)} are refused`,
+      `the options ${Object.keys(options)} with the namespace ${namespace} are refused`,
       () =>
         rejection(subject, "ERR_INVALID_ARGUMENT", "options", async () =>
           createRedisStore(options),

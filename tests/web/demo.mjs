@@ -232,8 +232,8 @@ async function connect() {
   const admin = new pg.Client({ ...server, database: "postgres" });
   await admin.connect();
   const newest =
-    "SELECT datname FROM pg_database WHERE datname LIKE 'mailroom_test_%' ORDER BY oid " +
-    "DESC LIMIT 1";
+    "SELECT datname FROM pg_database WHERE datname LIKE 'mailroom_test_%' ORDER BY " +
+    "oid DESC LIMIT 1";
   const [{ datname: name }] = (await admin.query(newest)).rows;
   await admin.end();
   const pool = new pg.Pool({ ...server, database: name, max: 1 });

@@ -24,6 +24,7 @@ const UNCHECKABLE = "400 This link cannot be judged here";
 
 /** No point of the curve has this ordinate, 2. */
 const NO_POINT = Buffer.concat([Buffer.of(2), Buffer.alloc(31)]);
+const NO_KEY = `mrpk_${NO_POINT.toString("base64url")}`;
 
 /** The built Worker, its objects asking the origin whether to fail. */
 const MAIN = `
@@ -31,7 +32,11 @@ import { UsedToken as Used } from "./worker.js";
 export { default } from "./worker.js";
 
 const faulty = (Real) => class extends Real {
-  constructor(state, env) { super(state, env); this.origin = env.ORIGIN; this.storage = state.storage; }
+  constructor(state, env) {
+    super(state, env);
+    this.origin = env.ORIGIN;
+    this.storage = state.storage;
+  }
   async fetch(request) {
     const { pathname } = new URL(request.url);
     const faults = await (await this.origin.fetch("http://origin/faults")).json();
@@ -513,9 +518,7 @@ async function settings({ checks, folder, site, signer, origin }) {
     ],
     [
       "a public key that is no point",
-      {
-        MAILROOM_PUBLIC_KEYS: `${whole.MAILROOM_PUBLIC_KEYS} mrpk_${NO_POINT.toString("base64url")}`,
-      },
+      { MAILROOM_PUBLIC_KEYS: `${whole.MAILROOM_PUBLIC_KEYS} ${NO_KEY}` },
       "key 2 of MAILROOM_PUBLIC_KEYS is no Ed25519 public key",
     ],
     ["no shared key", { MAILROOM_SECRET_KEYS: " " }, "MAILROOM_SECRET_KEYS holds no key"],

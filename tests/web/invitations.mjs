@@ -22,8 +22,10 @@ async function invitedBy(format, { checks, visitor, demo }) {
   await page.waitForSelector('#mails [data-action="invite"]');
   const row = async () => {
     const rows = await demo.query(
-      `SELECT invitations.id::text, team, accepted_at IS NOT NULL AS accepted, issued_tokens.consumed_at IS NOT NULL AS used
-      FROM product.invitations JOIN mailroom.issued_tokens ON subject_id = invitations.id::text WHERE email = $1`,
+      `SELECT invitations.id::text, team, accepted_at IS NOT NULL AS accepted,
+        issued_tokens.consumed_at IS NOT NULL AS used
+      FROM product.invitations JOIN mailroom.issued_tokens ON subject_id = invitations.id::text
+      WHERE email = $1`,
       [`${login}@example.test`],
     );
     return `${rows.length} ${rows[0].team} ${rows[0].accepted} ${rows[0].used}`;
@@ -97,8 +99,8 @@ async function waitsForAFormat({ checks, visitor, demo }) {
 async function refusals({ checks, demo }) {
   const counts = async () => {
     const tables =
-      "(SELECT count(*) FROM product.invitations) AS rows, (SELECT count(*) FROM " +
-      "mailroom.issued_tokens) AS tokens";
+      "(SELECT count(*) FROM product.invitations) AS rows, " +
+      "(SELECT count(*) FROM mailroom.issued_tokens) AS tokens";
     const [{ rows, tokens }] = await demo.query(`SELECT ${tables}`);
     return `${rows} ${tokens}`;
   };

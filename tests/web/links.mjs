@@ -64,10 +64,13 @@ export async function linksOf(format, { visitor, demo }) {
     "Your account is recovered",
   );
   const [row] = await demo.query(
-    `SELECT status::text, bool_and(consumed_at IS NOT NULL) FILTER (WHERE action = 'activation') AS activated,
+    `SELECT status::text,
+        bool_and(consumed_at IS NOT NULL) FILTER (WHERE action = 'activation') AS activated,
         count(*) FILTER (WHERE action = 'password_recovery') = 2
-            AND bool_and(consumed_at IS NOT NULL) FILTER (WHERE action = 'password_recovery') AS recovered
-    FROM accounts JOIN tokens ON tokens.account = accounts.id WHERE login = $1 GROUP BY accounts.id`,
+            AND bool_and(consumed_at IS NOT NULL) FILTER (WHERE action = 'password_recovery')
+            AS recovered
+    FROM accounts JOIN tokens ON tokens.account = accounts.id
+    WHERE login = $1 GROUP BY accounts.id`,
     [login],
   );
   checks.same("the database has the account active", row.status, "active");
@@ -85,7 +88,9 @@ async function text(page, selector) {
 async function triesOf(demo, login) {
   const [{ tries }] = await demo.query(
     `SELECT count(*)::int AS tries
-    FROM mailroom.code_attempts JOIN tokens ON tokens.id = token JOIN accounts ON accounts.id = tokens.account
+    FROM mailroom.code_attempts
+        JOIN tokens ON tokens.id = token
+        JOIN accounts ON accounts.id = tokens.account
     WHERE login = $1`,
     [login],
   );

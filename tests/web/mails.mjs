@@ -12,9 +12,11 @@ import { mail, sendMail } from "./smtp.mjs";
 const hostile = (
   elsewhere,
 ) => `<!doctype html><html><head><meta http-equiv="refresh" content="0;url=${elsewhere}/refresh">
-<link rel="stylesheet" href="${elsewhere}/style.css"><script>top.document.title = "executed"</script></head>
-<body onload="parent.document.title = 'executed'"><h1>From a stranger</h1><img src="${elsewhere}/pixel.png"
-onerror="top.document.title = 'executed'"><iframe src="${elsewhere}/frame"></iframe>
+<link rel="stylesheet" href="${elsewhere}/style.css">
+<script>top.document.title = "executed"</script></head>
+<body onload="parent.document.title = 'executed'"><h1>From a stranger</h1>
+<img src="${elsewhere}/pixel.png" onerror="top.document.title = 'executed'">
+<iframe src="${elsewhere}/frame"></iframe>
 <a id="script" href="javascript:top.document.title='executed'">script</a>
 <form action="/demo/rotate" method="post"><button id="form">send</button></form></body></html>`;
 

@@ -126,8 +126,8 @@ export async function standingStill({ visitor, demo }) {
     checks.same(
       `and what is not known, ${name}`,
       await link.textContent(".alert"),
-      "It is not known whether this worked. Try again in a moment: if it then says that " +
-        "the link was used, it has worked.",
+      "It is not known whether this worked. Try again in a moment: " +
+        "if it then says that the link was used, it has worked.",
     );
     // Whether what was begun is done, and when, is for the database.
     const again = await until(`what has become of it, ${name}`, async () => {
@@ -281,8 +281,8 @@ async function backends(demo) {
 
 async function used(demo, login) {
   const [{ count }] = await demo.query(
-    "SELECT count(consumed_at)::int AS count FROM tokens JOIN accounts ON accounts.id = " +
-      "account WHERE login = $1",
+    "SELECT count(consumed_at)::int AS count FROM tokens JOIN accounts ON accounts.id = account " +
+      "WHERE login = $1",
     [login],
   );
   return count;

@@ -36,7 +36,7 @@ export class Visitor {
           message.text(),
         );
       const isAway =
-        /net::ERR_(CONNECTION_REFUSED|INCOMPLETE_CHUNKED_ENCODING|EMPTY_RESPONSE|CONNECTION_RESET)/.test(
+        /net::ERR_(CONNECTION_RE(FUSED|SET)|INCOMPLETE_CHUNKED_ENCODING|EMPTY_RESPONSE)/.test(
           message.text(),
         );
       if (["error", "warning"].includes(message.type()) && !isRefusal && !(this.outage && isAway)) {

@@ -105,7 +105,8 @@ fn is_name(name: &str) -> bool {
 }
 
 fn is_path(path: &str) -> bool {
-    let unreserved = |byte: u8| matches!(byte, b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~');
+    let unreserved =
+        |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~');
     let segment =
         |segment: &str| !matches!(segment, "" | "." | "..") && segment.bytes().all(unreserved);
     path.len() <= LONGEST_PATH

@@ -170,7 +170,9 @@ mod tests {
 
         #[test]
         fn a_text_of_the_right_length_is_judged_as_the_base64ct_crate_judges_it(
-            one in prop::collection::vec(any::<u8>(), 86..=86), two in "[A-Za-z0-9_=-]{147}", three in "[A-Za-z0-9_-]{147}",
+            one in prop::collection::vec(any::<u8>(), 86..=86),
+            two in "[A-Za-z0-9_=-]{147}",
+            three in "[A-Za-z0-9_-]{147}",
         ) {
             prop_assert_eq!(decode::<64>(&one), peer(&one));
             prop_assert_eq!(decode::<110>(two.as_bytes()), peer(two.as_bytes()));
@@ -183,7 +185,7 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_at_all_are_refused_or_decoded(text in prop::collection::vec(any::<u8>(), 0..200)) {
+        fn any_bytes_are_refused_or_decoded(text in prop::collection::vec(any::<u8>(), 0..200)) {
             prop_assert!(decode::<64>(&text).is_err() || text.len() == 86);
         }
     }

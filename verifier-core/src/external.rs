@@ -65,8 +65,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn no_signature_is_undisputed_whose_r_is_one_of_the_fourteen_encodings_of_a_point_of_small_order()
-     {
+    fn a_signature_whose_r_encodes_a_point_of_small_order_is_never_undisputed() {
         // Little-endian: 0, 1, -1, the same 0 and 1 with the prime added, and both of order 8.
         let ends = [(0x00, 0x00), (0x01, 0x00), (0xec, 0x7f), (0xed, 0x7f), (0xee, 0x7f)];
         let order_8 = [

@@ -5,10 +5,14 @@
 //! `docs/FORMAT.md` in the repository defines every byte.
 //!
 //! ```
-//! use mailroom_verifier_core::{Action, Expected, Expiry, KeyRing, Moment, Secret, SharedKey, UntrustedToken, v2};
+//! use mailroom_verifier_core::{
+//!     Action, Expected, Expiry, KeyRing, Moment, Secret, SharedKey, UntrustedToken, v2,
+//! };
 //!
-//! let key = SharedKey::from_hex("f0862c4759ca9b15561201f52e295c592b2a985d6459589ae61d3e68eb137814")?;
-//! let signed = v2::sign_activation(&key, &Secret::from([7; 32]), Expiry::from_seconds(1_800_000_900)?);
+//! let hex = "f0862c4759ca9b15561201f52e295c592b2a985d6459589ae61d3e68eb137814";
+//! let key = SharedKey::from_hex(hex)?;
+//! let expiry = Expiry::from_seconds(1_800_000_900)?;
+//! let signed = v2::sign_activation(&key, &Secret::from([7; 32]), expiry);
 //!
 //! let ring = KeyRing::of(key);
 //! let token = UntrustedToken::parse(signed.as_str())?;
@@ -29,11 +33,11 @@
 //! # Features
 //! | feature | default | what it adds |
 //! |---|---|---|
-//! | `public` | yes | keys and tokens of v3, by Ed25519; without it a v3 token is parsed and refused |
+//! | `public` | yes | keys and tokens of v3, by Ed25519; without it v3 tokens are refused |
 //! | `std` | yes | a [`MemoryCache`] that threads share behind a mutex |
 //! | `fast` | no | v3 is signed three times as fast, for 30 kB of tables |
-//! | `external` | no | the signature of a v3 link can be checked by another implementation of Ed25519 |
-//! | `zeroize` | yes | keys, secrets, codes, signed tokens and computed tags are overwritten with zeros |
+//! | `external` | no | another implementation of Ed25519 can check the signature of a v3 link |
+//! | `zeroize` | yes | overwrites keys, secrets, codes, signed tokens and tags with zeros |
 //!
 //! # What may grow
 //! Errors that say why something is refused, versions, and the kinds of keys and signers may get

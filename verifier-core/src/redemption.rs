@@ -49,7 +49,8 @@ impl<K: AsRef<[VerifyingKey]>, S> Redemption<'_, K, S> {
 macro_rules! redemption {
     (
         $store:ident, $callback:ident, [$($async:ident)?], [$($wait:tt)*],
-        $run:ident, $verify_code:ident, $consume:ident, $attempt:ident, $release:ident, $withdraw:ident
+        $run:ident, $verify_code:ident,
+        $consume:ident, $attempt:ident, $release:ident, $withdraw:ident
     ) => {
         impl<K: AsRef<[VerifyingKey]>, S: $store> Redemption<'_, K, S> {
             /// Verifies, takes a number for the code, consumes, and runs the callback only after
@@ -116,9 +117,13 @@ macro_rules! redemption {
                 match self.$attempt(id, until)$($wait)*? {
                     Attempt::TooLate => return Err(RedeemError::TooLate),
                     Attempt::Number(number) if number <= self.max_code_attempts => {}
-                    Attempt::Number(_) | Attempt::TooMany => return Err(RedeemError::TooManyAttempts),
+                    Attempt::Number(_) | Attempt::TooMany => {
+                        return Err(RedeemError::TooManyAttempts);
+                    }
                 }
-                let Some(check_code) = check_code else { return Ok(link.with_code(Some(text), visitor)?) };
+                let Some(check_code) = check_code else {
+                    return Ok(link.with_code(Some(text), visitor)?);
+                };
                 match check_code(&link, &code)$($wait)* {
                     Ok(true) => Ok(link.with_proven_code(browser)),
                     Ok(false) => Err(VerifyError::CodeMismatch.into()),
@@ -131,7 +136,11 @@ macro_rules! redemption {
 
             /// Repeats a consumption without an answer,
             /// and releases it if the repeat has none either.
-            $($async)? fn $consume(&self, id: ConsumedId, until: u64) -> Result<Consumption, StoreError<S::Error>> {
+            $($async)? fn $consume(
+                &self,
+                id: ConsumedId,
+                until: u64,
+            ) -> Result<Consumption, StoreError<S::Error>> {
                 let (Self { store, owner, .. }, now) = (self, self.moment.now);
                 let first = store.consume(id, *owner, until, now)$($wait)*;
                 let Err(StoreError::Unavailable(_)) = first else { return first };
@@ -144,7 +153,11 @@ macro_rules! redemption {
             }
 
             /// Takes a number, and withdraws it if there is no answer.
-            $($async)? fn $attempt(&self, id: ConsumedId, until: u64) -> Result<Attempt, StoreError<S::Error>> {
+            $($async)? fn $attempt(
+                &self,
+                id: ConsumedId,
+                until: u64,
+            ) -> Result<Attempt, StoreError<S::Error>> {
                 let attempt = self.store.attempt(id, self.owner, until, self.moment.now)$($wait)*;
                 if let Err(StoreError::Unavailable(_)) = attempt {
                     self.$withdraw(id, until)$($wait)*;
@@ -152,7 +165,11 @@ macro_rules! redemption {
                 attempt
             }
 
-            $($async)? fn $release(&self, id: ConsumedId, until: u64) -> Result<(), StoreError<S::Error>> {
+            $($async)? fn $release(
+                &self,
+                id: ConsumedId,
+                until: u64,
+            ) -> Result<(), StoreError<S::Error>> {
                 let (Self { store, owner, .. }, now) = (self, self.moment.now);
                 match store.release(id, *owner, until, now)$($wait)* {
                     Err(_) => store.release(id, *owner, until, now)$($wait)*,

@@ -140,7 +140,10 @@ fn a_guard_counts_the_codes_of_a_further_action_and_lets_it_through_once() {
 proptest! {
     #[test]
     fn whatever_is_signed_verifies(
-        number in 3_u8..=127, digits in prop_oneof![Just(0_u8), 5_u8..=8], code in "[0-9]{8}", wrong in "[0-9]{8}",
+        number in 3_u8..=127,
+        digits in prop_oneof![Just(0_u8), 5_u8..=8],
+        code in "[0-9]{8}",
+        wrong in "[0-9]{8}",
     ) {
         let further = Further { number, digits, ..INVITE };
         let length = usize::from(digits);

@@ -42,8 +42,8 @@ export async function forward(
       signal: waiting.signal,
     });
   } catch {
-    const text = `The ${part} does not answer. It is not known whether this was done; try again in a moment.`;
-    return problem(503, text);
+    const advice = "It is not known whether this was done; try again in a moment.";
+    return problem(503, `The ${part} does not answer. ${advice}`);
   } finally {
     // The answer has begun; a stream of events goes on for as long as it likes.
     clearTimeout(timer);

@@ -206,8 +206,8 @@ function onlyToken(parameters: URLSearchParams): string | Response {
     return errorPage(
       400,
       "There is no link here",
-      "The address has no token. Open the link as it stands in the mail; one with a # " +
-        "needs script.",
+      "The address has no token. Open the link as it stands in the mail; " +
+        "one with a # needs script.",
     );
   }
   if (another !== undefined) {

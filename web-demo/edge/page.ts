@@ -11,8 +11,8 @@ const WORDS = {
   activate: {
     title: "Activate your account",
     lead:
-      "Press the button, and the account is active. Nothing has happened yet: opening a link " +
-      "changes nothing.",
+      "Press the button, and the account is active. Nothing has happened yet: " +
+      "opening a link changes nothing.",
     button: "Activate my account",
     done: "Your account is active",
   },
@@ -25,8 +25,8 @@ const WORDS = {
   invite: {
     title: "Join the team",
     lead:
-      "Press the button, and you are in the team. Nothing has happened yet: opening a link " +
-      "changes nothing.",
+      "Press the button, and you are in the team. Nothing has happened yet: " +
+      "opening a link changes nothing.",
     button: "Join the team",
     done: "You have joined the team",
   },
@@ -107,9 +107,10 @@ const SPOKEN = { true: "passed", false: "failed", undefined: "cannot be judged h
 function list(checks: readonly Check[]): Html {
   const items = checks.map(({ by, passed, text }) => {
     const state = String(passed) as keyof typeof MARKS;
+    const spoken = html`<span class="visually-hidden"> (${SPOKEN[state]})</span>`;
     return html`<li class="check check-${SPOKEN[state].split(" ")[0]}">
       <span class="mark" aria-hidden="true">${MARKS[state]}</span>
-      <span><span class="by">${by}</span> ${text}<span class="visually-hidden"> (${SPOKEN[state]})</span></span></li>`;
+      <span><span class="by">${by}</span> ${text}${spoken}</span></li>`;
   });
   return html`<h2>What was checked</h2><ul class="checks" id="checks">${items}</ul>`;
 }

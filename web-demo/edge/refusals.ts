@@ -16,8 +16,8 @@ const USED = {
   status: 409,
   title: "This link was already used",
   text:
-    "A link works once. If that was you, there is nothing left to do. If not, ask for " +
-    "another link.",
+    "A link works once. If that was you, there is nothing left to do. " +
+    "If not, ask for another link.",
 };
 const EXPIRED = {
   status: 410,
@@ -28,13 +28,13 @@ const WRONG_CODE = {
   status: 422,
   title: "That is not the code",
   text:
-    "The link is fine, the code is not the one that belongs to it. Five tries are counted in " +
-    "all.",
+    "The link is fine, the code is not the one that belongs to it. " +
+    "Five tries are counted in all.",
 };
 const TOO_MANY = {
   status: 429,
   title: "Too many codes were tried",
-  text: `After five tries a link is locked, and the right code does not open it any more. ${ANOTHER}`,
+  text: `After five tries a link is locked: not even the right code opens it then. ${ANOTHER}`,
 };
 
 const BY_EDGE: Record<EdgeReason, Refusal> = {
@@ -47,8 +47,8 @@ const BY_EDGE: Record<EdgeReason, Refusal> = {
     status: 403,
     title: "This link is not genuine",
     text:
-      "Nobody who may sign links has signed this one for this page. Copy all of it from the " +
-      "mail, or ask for another.",
+      "Nobody who may sign links has signed this one for this page. " +
+      "Copy all of it from the mail, or ask for another.",
   },
   ERR_TOKEN_ACTION: {
     status: 403,
@@ -80,7 +80,7 @@ const BY_EDGE: Record<EdgeReason, Refusal> = {
   ERR_LINK_UNCHECKABLE: {
     status: 400,
     title: "This link cannot be judged here",
-    text: `It is of a kind of which the edge can prove nothing. Nothing was done with it. ${ANOTHER}`,
+    text: `The edge cannot prove links of its kind. Nothing was done with it. ${ANOTHER}`,
   },
   ERR_TOKEN_USED: USED,
   ERR_TOO_MANY_ATTEMPTS: TOO_MANY,
@@ -88,15 +88,15 @@ const BY_EDGE: Record<EdgeReason, Refusal> = {
     status: 503,
     title: "The edge can remember no more links",
     text:
-      "It lets no link through that it could not remember. Nothing was done, and your link " +
-      "still works: try again in some minutes.",
+      "It lets no link through that it could not remember. " +
+      "Nothing was done, and your link still works: try again in some minutes.",
   },
   ERR_STORE_UNAVAILABLE: {
     status: 503,
     title: "The edge cannot look up this link",
     text:
-      "Where it remembers used links nothing answers, so the application was not asked. Try " +
-      "again in a moment. If it then says that the link was used, ask for another one.",
+      "Where it remembers used links nothing answers, so the application was not asked. " +
+      "Try again in a moment. If it then says that the link was used, ask for another one.",
   },
   ERR_GUARD_UNSUPPORTED: {
     status: 500,
@@ -129,15 +129,15 @@ const BY_ORIGIN: Record<Exclude<OriginReason, "ok" | "not_eligible">, Refusal> =
     status: 503,
     title: "The application does not answer",
     text:
-      "It or its database is away, and nothing was done. Your link still works: try again in " +
-      "a moment.",
+      "It or its database is away, and nothing was done. Your link still works: " +
+      "try again in a moment.",
   },
   silent: {
     status: 503,
     title: "The application does not answer",
     text:
-      "It is not known whether this worked. Try again in a moment: if it then says that the " +
-      "link was used, it has worked.",
+      "It is not known whether this worked. Try again in a moment: " +
+      "if it then says that the link was used, it has worked.",
   },
 };
 
@@ -147,8 +147,8 @@ const COUNTED = {
 };
 
 const STUCK =
-  "The edge could not note that the link was not used. If it says so at the next try, ask " +
-  "for another one.";
+  "The edge could not note that the link was not used. If it says so at the next try, " +
+  "ask for another one.";
 
 /** All that is to be said of an outcome that is not "ok". */
 export function refusalOf(outcome: Outcome, action: Action): Refusal {

@@ -185,9 +185,11 @@ async function compare(owner: Pool): Promise<void> {
   if (received.size > made.length) fault("tokens came that the database did not make");
   const valid = (name: keyof Verdicts) =>
     [...received.values()].filter(({ verdicts }) => verdicts[name]).length;
+  const requested = `${registered} accounts registered, ${recoveries} recoveries requested`;
+  const seconds = (slowest / 1000).toFixed(1);
   console.log(`
-${registered} accounts registered, ${recoveries} recoveries requested: the database made ${made.length} tokens
-${received.size} tokens came in ${lines} lines, the slowest ${(slowest / 1000).toFixed(1)} s after it was requested
+${requested}: the database made ${made.length} tokens
+${received.size} tokens came in ${lines} lines, the slowest ${seconds} s after it was requested
 valid: ${valid("mailroom")} by mailroom verify, ${valid("node")} by node:crypto`);
 
   const [sample] = received.values();

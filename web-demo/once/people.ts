@@ -11,14 +11,31 @@ export interface Person {
 }
 
 const NAMES = [
-  ..."Ada Lovelace,Alan Turing,Grace Hopper,Edsger Dijkstra,Barbara Liskov,Donald Knuth,Margaret Hamilton".split(
-    ",",
-  ),
-  ..."Tony Hoare,Frances Allen,Niklaus Wirth,Radia Perlman,John Backus,Joan Clarke,Dennis Ritchie".split(
-    ",",
-  ),
-  ..."Adele Goldberg,Ken Thompson,Hedy Lamarr,Claude Shannon,Jean Bartik,Leslie Lamport".split(","),
-  ..."Sophie Wilson,Whitfield Diffie,Shafi Goldwasser,Ron Rivest,Mary Jackson".split(","),
+  "Ada Lovelace",
+  "Alan Turing",
+  "Grace Hopper",
+  "Edsger Dijkstra",
+  "Barbara Liskov",
+  "Donald Knuth",
+  "Margaret Hamilton",
+  "Tony Hoare",
+  "Frances Allen",
+  "Niklaus Wirth",
+  "Radia Perlman",
+  "John Backus",
+  "Joan Clarke",
+  "Dennis Ritchie",
+  "Adele Goldberg",
+  "Ken Thompson",
+  "Hedy Lamarr",
+  "Claude Shannon",
+  "Jean Bartik",
+  "Leslie Lamport",
+  "Sophie Wilson",
+  "Whitfield Diffie",
+  "Shafi Goldwasser",
+  "Ron Rivest",
+  "Mary Jackson",
 ];
 
 export const PEOPLE: readonly Person[] = NAMES.map((name) => {

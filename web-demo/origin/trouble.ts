@@ -6,8 +6,8 @@ import { Unavailable } from "../service/server.ts";
 const AWAY = "The database does not answer. Nothing was changed; try again in a moment.";
 const BUSY = "The database cannot do this now. Nothing was changed; try again in a moment.";
 const UNKNOWN =
-  "The database did not answer in time. It is not known whether this was done; try again " +
-  "in a moment.";
+  "The database did not answer in time. It is not known whether this was done; " +
+  "try again in a moment.";
 
 /**
  * What a server says of a statement that it has ended and rolled back, by the beginning of the code

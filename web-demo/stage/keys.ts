@@ -79,7 +79,8 @@ export class Keys {
         ...keys.slice(this.#current),
         ...keys.slice(0, this.#current),
       ];
-      const text = `# The first key signs, the others only verify.\n${[current, ...others].join("\n")}\n`;
+      const lines = ["# The first key signs, the others only verify.", current, ...others];
+      const text = `${lines.join("\n")}\n`;
       writeFileSync(join(this.#folder, name), text, { mode: 0o600 });
     }
   }

@@ -70,7 +70,8 @@ export class Observer {
     const wanted = LIFETIMES.find((lifetime) => lifetime === seconds);
     if (wanted === undefined) return false;
     await this.#pool.query(
-      `ALTER TABLE tokens ALTER COLUMN expires_at SET DEFAULT floor(extract(epoch FROM now()))::bigint + ${wanted}`,
+      `ALTER TABLE tokens ALTER COLUMN expires_at
+        SET DEFAULT floor(extract(epoch FROM now()))::bigint + ${wanted}`,
     );
     this.#lifetime = wanted;
     return true;

@@ -22,7 +22,8 @@ pub(crate) struct Options {
     targets: Vec<String>,
 
     /// How long each target runs
-    #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 60)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..))]
     seconds: u32,
 
     /// The number that a former run printed, to try the same inputs again; a new one by default

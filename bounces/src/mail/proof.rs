@@ -128,8 +128,7 @@ mod tests {
     use mailroom_sender::normal_address;
 
     #[test]
-    fn a_recipient_is_found_in_each_spelling_of_mail_servers_and_proven_by_its_own_return_address_alone()
-     {
+    fn a_recipient_is_found_in_each_spelling_and_proven_by_its_return_address_alone() {
         let path =
             ReturnPath::new("bounces@example.org", "0123456789abcdef0123456789abcdef").unwrap();
         for (address, fields) in [

@@ -144,12 +144,16 @@ mod tests {
 
     #[test]
     fn hard_bounces_and_complaints_are_for_good_and_all_else_is_not() {
+        let description = "The server was unable to deliver your message (ex: unknown user, \
+                           mailbox not found).";
         let event = |record: &str, kind: &str| {
             // As documented, with further members.
             format!(
-                r#"{{"RecordType":"{record}","ID":42,"Type":"{kind}","TypeCode":1,"Name":"Hard bounce","Tag":"Test","Email":"john@example.com",
-                "Description":"The server was unable to deliver your message (ex: unknown user, mailbox not found).","Inactive":true,
-                "Details":"Test bounce details","BouncedAt":"2019-11-05T16:33:54.9070259Z","Metadata":{{"a":"b"}},"Subject":null}}"#
+                r#"{{"RecordType":"{record}","ID":42,"Type":"{kind}","TypeCode":1,
+                "Name":"Hard bounce","Tag":"Test","Email":"john@example.com",
+                "Description":"{description}","Inactive":true,
+                "Details":"Test bounce details","BouncedAt":"2019-11-05T16:33:54.9070259Z",
+                "Metadata":{{"a":"b"}},"Subject":null}}"#
             )
         };
         let suppressed =

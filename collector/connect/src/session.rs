@@ -121,6 +121,11 @@ impl Connection {
 }
 
 fn log(notice: &DbError) {
-    let (severity, code) = (notice.severity(), notice.code().code());
-    tracing::debug!(event = "notice", severity, code, reason = %notice.message(), "the server says");
+    tracing::debug!(
+        event = "notice",
+        severity = notice.severity(),
+        code = notice.code().code(),
+        reason = %notice.message(),
+        "the server says"
+    );
 }

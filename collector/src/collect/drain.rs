@@ -48,10 +48,10 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
     /// go out twice.
     async fn drain(&mut self) -> Result<(), CollectError> {
         while !self.in_flight.sink.is_closed() {
-            let next = self.next_action(Instant::now());
+            let due = sleep_until_opt(Some(self.next_action(Instant::now())));
             tokio::select! {
                 biased;
-                () = sleep_until_opt(Some(next)), if self.connection.is_open => self.act(None).await?,
+                () = due, if self.connection.is_open => self.act(None).await?,
                 changed = self.in_flight.changed() => changed.map(drop)?,
             }
         }

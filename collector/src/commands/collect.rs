@@ -1,5 +1,6 @@
 //! `mailroom collect`: signs the tokens of a queue and hands them to the reader of standard output.
 
+use std::fmt::Display;
 use std::future::Future;
 use std::path::PathBuf;
 use std::pin::Pin;
@@ -121,13 +122,15 @@ async fn collect_into(
                 Box::pin(Collector::new(queue, sink, &settings, signer, inputs).run())
             }
         };
+    let listening_ended =
+        OptionFuture::from(listener.as_mut().map(|listener| listener.task.join_next()));
     tokio::select! {
         outcome = &mut collecting => {
             outcome?;
             tracing::info!(event = "ended", "ended");
             return Ok(());
         }
-        Some(_) = OptionFuture::from(listener.as_mut().map(|listener| listener.task.join_next())) => {}
+        Some(_) = listening_ended => {}
         never = terminations => match never {},
         never = hangups => match never {},
     }
@@ -169,7 +172,7 @@ fn log_start(
         wake = name_of(&settings.wake),
         missing_schema = name_of(&settings.missing_schema),
         healthcheck_interval = %HumanDuration(settings.healthcheck_interval),
-        prefetch = %settings.prefetch.map_or_else(|| "auto".to_owned(), |batches| batches.to_string()),
+        prefetch = %or("auto", settings.prefetch),
         line_format = name_of(&settings.line_format),
         sender = settings.sender.as_ref().map(SenderCommand::name),
         sender_timeout = %HumanDuration(settings.timeouts.sender_timeout),
@@ -179,12 +182,17 @@ fn log_start(
         backoff = %HumanDuration(deliveries.backoff),
         min_lifetime = %HumanDuration(deliveries.min_lifetime),
         suppress_unknown = if deliveries.suppress_unknown { "on" } else { "off" },
-        rate = %deliveries.rate.map_or_else(|| "off".to_owned(), |rate| rate.to_string()),
-        retention = %settings.retention.map_or_else(|| "off".to_owned(), |age| HumanDuration(age).to_string()),
+        rate = %or("off", deliveries.rate),
+        retention = %or("off", settings.retention.map(HumanDuration)),
         log_format = name_of(&settings.log_format),
         log_level = %settings.log_level,
         "the collector starts"
     );
+}
+
+/// A setting's value, or the word for its absence.
+fn or(absence: &str, value: Option<impl Display>) -> String {
+    value.map_or_else(|| absence.to_owned(), |value| value.to_string())
 }
 
 /// A file that cannot be used changes nothing: the keys in use are better than none.

@@ -23,11 +23,13 @@ pub(crate) struct SendArguments {
 
     /// Write the mails of all tokens to this folder instead of sending them,
     /// and answer that they were sent
-    #[arg(long, value_name = "FOLDER", requires = "config", conflicts_with_all = ["check", "preview"])]
+    #[arg(long, value_name = "FOLDER", requires = "config")]
+    #[arg(conflicts_with_all = ["check", "preview"])]
     dry_run: Option<PathBuf>,
 
     /// Write the shipped templates to this folder, which must be empty or new
-    #[arg(long, value_name = "FOLDER", conflicts_with_all = ["config", "check", "preview", "dry_run"])]
+    #[arg(long, value_name = "FOLDER")]
+    #[arg(conflicts_with_all = ["config", "check", "preview", "dry_run"])]
     init: Option<PathBuf>,
 }
 

@@ -80,7 +80,8 @@ pub struct CollectSettings {
     /// Whether batch limit and timeout adapt to the traffic and to the sender's response time, up
     /// to their settings
     #[arg(long, value_name = "WHETHER", value_parser = Setting(switch), action = ArgAction::Set)]
-    #[arg(env = "MAILROOM_ADAPTIVE", default_value = "off", num_args = 0..=1, default_missing_value = "on")]
+    #[arg(env = "MAILROOM_ADAPTIVE", default_value = "off")]
+    #[arg(num_args = 0..=1, default_missing_value = "on")]
     pub adaptive: bool,
 
     /// How often to poll without having been woken, 100ms to 24h
@@ -167,7 +168,8 @@ pub struct DeliverySettings {
     /// Whether an address is suppressed when the provider says for sure
     /// that it does not exist: on or off
     #[arg(long, value_name = "WHETHER", value_parser = Setting(switch), action = ArgAction::Set)]
-    #[arg(env = "MAILROOM_SUPPRESS_UNKNOWN", default_value = "off", num_args = 0..=1, default_missing_value = "on")]
+    #[arg(env = "MAILROOM_SUPPRESS_UNKNOWN", default_value = "off")]
+    #[arg(num_args = 0..=1, default_missing_value = "on")]
     pub suppress_unknown: bool,
 }
 

@@ -18,13 +18,19 @@ pub struct Migration {
     pub down: &'static str,
 }
 
+macro_rules! migration_file {
+    ($version:literal, $name:ident, $ending:literal) => {
+        include_str!(concat!("../../../migrations/", $version, "_", stringify!($name), $ending))
+    };
+}
+
 macro_rules! migrations {
     ($($version:literal $name:ident,)*) => {
         &[$(Migration {
             version: $version,
             name: stringify!($name),
-            up: include_str!(concat!("../../../migrations/", $version, "_", stringify!($name), ".up.sql")),
-            down: include_str!(concat!("../../../migrations/", $version, "_", stringify!($name), ".down.sql")),
+            up: migration_file!($version, $name, ".up.sql"),
+            down: migration_file!($version, $name, ".down.sql"),
         }),*]
     };
 }

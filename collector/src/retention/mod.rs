@@ -121,8 +121,14 @@ pub(crate) async fn prune_hourly(connection: ConnectionSettings, age: Duration) 
         let reason = match outcome {
             Ok(Pruned { attempts, dead_letters, tokens, .. }) => {
                 if attempts + dead_letters + tokens > 0 {
-                    let message = "delivery attempts and tokens are pruned";
-                    tracing::info!(event = "pruned", attempts, dead_letters, tokens, %older_than, "{message}");
+                    tracing::info!(
+                        event = "pruned",
+                        attempts,
+                        dead_letters,
+                        tokens,
+                        %older_than,
+                        "delivery attempts and tokens are pruned"
+                    );
                 }
                 continue;
             }

@@ -234,7 +234,12 @@ mod tests {
         answer.dead(3, &"ü".repeat(LONGEST_REASON));
         let cut = "ü".repeat(LONGEST_REASON / 2);
         let expected = format!(
-            r#"{{"batch":"b","ok":[1],"retry":[{{"id":2,"after_ms":60000,"reason":"451 greylisted"}}],"dead":[{{"id":3,"reason":"{cut}"}}]}}"#
+            concat!(
+                r#"{{"batch":"b","ok":[1],"#,
+                r#""retry":[{{"id":2,"after_ms":60000,"reason":"451 greylisted"}}],"#,
+                r#""dead":[{{"id":3,"reason":"{cut}"}}]}}"#,
+            ),
+            cut = cut
         );
         assert_eq!(text(&answer), expected + "\n");
         let mut answer = Answer::to("b", Knows::default());

@@ -162,7 +162,12 @@ mod tests {
 
     fn item(id: i64) -> String {
         format!(
-            r#"{{"id":{id},"key":"{KEY}","action":"recover","path":"/recover","email":"ada@x.test","login":"ada","token":"t","code":"01234","expires_at":5}}"#
+            concat!(
+                r#"{{"id":{id},"key":"{key}","action":"recover","path":"/recover","#,
+                r#""email":"ada@x.test","login":"ada","token":"t","code":"01234","expires_at":5}}"#,
+            ),
+            id = id,
+            key = KEY
         )
     }
 
@@ -256,8 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_batch_is_described_without_its_text_and_with_its_id_where_it_may_be_of_a_later_version()
-     {
+    fn what_is_no_batch_is_described_without_its_text_and_by_its_id_if_it_has_one() {
         for (text, batch) in [
             ("ada@x.test".to_owned(), None),
             ("[]".to_owned(), None),

@@ -165,8 +165,7 @@ fn after_an_unanswered_attempt_only_the_first_is_tried_also_by_later_processes()
 }
 
 #[test]
-fn what_the_first_may_have_accepted_before_it_refused_it_for_good_stays_with_it_when_it_is_put_back()
- {
+fn a_mail_in_doubt_that_the_first_provider_refused_stays_with_it_when_put_back() {
     let (mood, second) = (Mood::of("nothing"), server(&Mood::of("200")));
     let first = server(&mood);
     let configuration = configuration(&first, &second);

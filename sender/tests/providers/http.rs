@@ -11,7 +11,8 @@ use serde_json::json;
 use crate::sending::{Configuration, Sending, key, token};
 use crate::stand_in::{Reply, Request, StandIn};
 
-const BODY: &str = r#"{"message": {"recipient": {{ to }}, "sender": {"name": {{ from_name }}, "address": {{ from_address }}},
+const BODY: &str = r#"{"message": {"recipient": {{ to }},
+    "sender": {"name": {{ from_name }}, "address": {{ from_address }}},
     "title": {{ subject }}, "parts": [{"plain": {{ text }}}, {"html": {{ html }}}]}}"#;
 
 const RULES: &str = r#"

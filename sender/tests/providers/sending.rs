@@ -187,8 +187,16 @@ impl Verdict {
 
 fn item(id: i64, email: &str) -> Value {
     json!({
-        "id": id, "attempt": 1, "action": "activate", "path": "/activate", "email": email, "login": "ada",
-        "token": token(id), "code": "", "expires_at": 4_000_000_000_i64, "key": key(id),
+        "id": id,
+        "attempt": 1,
+        "action": "activate",
+        "path": "/activate",
+        "email": email,
+        "login": "ada",
+        "token": token(id),
+        "code": "",
+        "expires_at": 4_000_000_000_i64,
+        "key": key(id),
     })
 }
 

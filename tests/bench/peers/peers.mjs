@@ -101,8 +101,8 @@ async function graphileWorker(worker) {
   // In one transaction its triggers would take a time that grows with the square of the number.
   for (let start = 1; start <= jobs; start += 1000) {
     await sql(
-      "SELECT graphile_worker.add_job('noop', json_build_object('number', n)) FROM " +
-        "generate_series($1::int, $2::int) AS n",
+      "SELECT graphile_worker.add_job('noop', json_build_object('number', " +
+        "n)) FROM generate_series($1::int, $2::int) AS n",
       [start, Math.min(start + 999, jobs)],
     );
   }

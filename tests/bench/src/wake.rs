@@ -29,18 +29,21 @@ const PAUSE: Duration = Duration::from_millis(50);
 #[derive(clap::Args)]
 pub(crate) struct Latency {
     /// How many registrations
-    #[arg(long, value_name = "N", default_value_t = 500, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 500)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..))]
     tokens: u32,
 }
 
 #[derive(clap::Args)]
 pub(crate) struct Wake {
     /// How many rounds each of the three gets; they take turns
-    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
 
     /// How long a round registers
-    #[arg(long, value_name = "SECONDS", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "SECONDS", default_value_t = 3)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..))]
     seconds: u32,
 }
 

@@ -71,8 +71,14 @@ fn value(text: &[u8]) -> Option<Value> {
 
 fn sns_message(event: &str) -> String {
     let message = json!({
-        "Type": "Notification", "MessageId": "1", "TopicArn": "arn:aws:sns:eu-west-1:123456789012:bounces", "Message": event,
-        "Timestamp": "2026-11-23T12:00:00.000Z", "Signature": "", "SignatureVersion": "2", "SigningCertURL": "",
+        "Type": "Notification",
+        "MessageId": "1",
+        "TopicArn": "arn:aws:sns:eu-west-1:123456789012:bounces",
+        "Message": event,
+        "Timestamp": "2026-11-23T12:00:00.000Z",
+        "Signature": "",
+        "SignatureVersion": "2",
+        "SigningCertURL": "",
     });
     message.to_string()
 }

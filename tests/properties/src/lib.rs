@@ -4,23 +4,28 @@
 //! promise on them. A fuzz target in `fuzz/` calls each of them with inputs that reach new code;
 //! the ordinary tests call them with the inputs that were kept in `fuzz/corpus/`.
 //!
-//! | function | input | what is compared |
-//! |---|---|---|
-//! | [`token`] | a token, and behind a space the code typed beside it | fields and verdict with [`oracle`], the text with its encoding |
-//! | [`judgement`] | who signs what, how it is altered, who verifies it | signature and verdict with [`oracle`] |
-//! | [`shared_key`] | a key in hexadecimal | a decoder by the book |
-//! | [`private_key`] | `mrsk_…` | the public key with another implementation |
-//! | [`public_key`] | `mrpk_…` | whether it is a point, and of small order, with the equation of the curve |
-//! | [`prepared_key`] | what callers keep of a key | the bytes after a round trip |
-//! | [`code`] | what was typed | the rule of five to eight digits |
-//! | [`nonce`] | the value of a cookie | the rule of 32 bytes in base64url, and the digest |
-//! | [`memory_cache`] | operations on a store | a plain map |
-//! | [`connection_settings`] | parameters of a connection | their two forms with each other, and that no password is shown |
-//! | [`connection_string`] | any text | nothing: it must be refused or understood |
-//! | [`bounce_webhook`] | a webhook, behind a letter for its provider | what providers call certain |
-//! | [`bounce_mail`] | a mail to a return address | the rules of RFC 3464 |
-//! | [`sender_answer`] | a line of a sender | the table of the protocol |
-//! | [`redeem`] | links redeemed through a guard | the rules of the guard, written out |
+//! - [`token`] takes a token and, behind a space, the code typed beside it. It compares fields and
+//!   verdict with [`oracle`], and the text with its encoding.
+//! - [`judgement`] takes who signs what, how it is altered and who verifies it. It compares
+//!   signature and verdict with [`oracle`].
+//! - [`shared_key`] takes a key in hexadecimal and compares it with a decoder by the book.
+//! - [`private_key`] takes `mrsk_…` and compares the public key with another implementation.
+//! - [`public_key`] takes `mrpk_…` and compares whether it is a point, and of small order, with the
+//!   equation of the curve.
+//! - [`prepared_key`] takes what callers keep of a key and compares the bytes after a round trip.
+//! - [`code`] takes what was typed and compares it with the rule of five to eight digits.
+//! - [`nonce`] takes the value of a cookie and compares it with the rule of 32 bytes in base64url,
+//!   and with the digest.
+//! - [`memory_cache`] takes operations on a store and compares them with a plain map.
+//! - [`connection_settings`] takes parameters of a connection, compares their two forms with each
+//!   other, and checks that no password is shown.
+//! - [`connection_string`] takes any text, which must be refused or understood.
+//! - [`bounce_webhook`] takes a webhook, behind a letter for its provider, and compares with what
+//!   providers call certain.
+//! - [`bounce_mail`] takes a mail to a return address and compares with the rules of RFC 3464.
+//! - [`sender_answer`] takes a line of a sender and compares with the table of the protocol.
+//! - [`redeem`] takes links redeemed through a guard and compares with the rules of the guard,
+//!   written out.
 
 #![allow(clippy::missing_panics_doc, reason = "panicking is what these functions are for")]
 

@@ -53,7 +53,8 @@ async function leavesNothing(name, work, times) {
   work(times);
   const after = await size();
   const grown = (what) => (after[what] - before[what]) / MEGABYTE;
-  const said = `heap ${grown("heap").toFixed(2)}, process ${grown("process").toFixed(2)}, module ${grown("wasm")} MB`;
+  const shown = (what) => `${what} ${grown(what).toFixed(2)}`;
+  const said = `${shown("heap")}, ${shown("process")}, module ${grown("wasm")} MB`;
   const leaks =
     grown("heap") > 1 || grown("process") > 32 || grown("wasm") > 0 || memories.length === 0;
   return leaks ? { name, error: `grown: ${said}` } : { name };

@@ -164,8 +164,8 @@ export function* guard(subject) {
   ];
 
   yield [
-    "numbers are taken before codes are compared, uses after everything else, with the id " +
-      "and the time to remember it",
+    "numbers are taken before codes are compared, uses after everything else, " +
+      "with the id and the time to remember it",
     async () => {
       const tolerance = 60;
       const tolerant = createVerifier({ keys, clock, clockTolerance: tolerance, ...options });
@@ -506,7 +506,7 @@ export function* guard(subject) {
   ];
   for (const answer of [1, "true", {}, [], null, undefined, new Boolean(true)]) {
     yield [
-      `a comparison that answers ${String(answer)} (${typeof answer}) is no consent, and the try counts`,
+      `a comparison that answers ${String(answer)} (${typeof answer}) does not consent, and counts`,
       async () => {
         const store = recordingStore();
         const { token } = third.recovery;

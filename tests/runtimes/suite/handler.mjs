@@ -256,8 +256,8 @@ function* codes(subject) {
     },
   ];
   yield [
-    "a right code is passed on with the secret; one that is missing or cut is asked for " +
-      "and counts not",
+    "a right code is passed on with the secret; " +
+      "one that is missing or cut is asked for and counts not",
     async () => {
       const { make, recover, press, recovery, asked } = scene(subject);
       const handle = make();

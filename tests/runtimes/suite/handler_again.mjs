@@ -10,8 +10,8 @@ const SHORT = { again: "Choose a longer <password>." };
 
 export function* handlerAgain(subject) {
   yield [
-    "a check of the form's fields comes before the code and the database, and uses and " +
-      "counts nothing",
+    "a check of the form's fields comes before the code and the database, " +
+      "and uses and counts nothing",
     async () => {
       const { make, press, recovery, asked } = scene(subject);
       const seen = [];

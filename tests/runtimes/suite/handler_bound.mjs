@@ -54,8 +54,8 @@ export function* handlerBound(subject) {
 
 function* theSameBrowser(subject) {
   yield [
-    "the browser that asked for a link needs one press, and the application learns that it " +
-      "is that one",
+    "the browser that asked for a link needs one press, " +
+      "and the application learns that it is that one",
     async () => {
       const { openAs, pressAs, cookies, asked } = sceneOfBound(subject);
       const page = await read(await openAs(cookies.same));
@@ -104,8 +104,8 @@ function* theSameBrowser(subject) {
 function* otherBrowsers(subject) {
   const { publicEntry } = subject;
   yield [
-    "whatever is no nonce is another browser: the page asks for the code, and pressing " +
-      "uses nothing",
+    "whatever is no nonce is another browser: the page asks for the code, " +
+      "and pressing uses nothing",
     async () => {
       const { nonce } = sceneOfBrowsers(subject, "activate");
       const texts = noNonces(nonce).filter(
@@ -170,8 +170,8 @@ function* otherBrowsers(subject) {
     },
   ];
   yield [
-    "an action with a code needs that and the digits of the other browser: one verdict, " +
-      "and one attempt",
+    "an action with a code needs that and the digits of the other browser: " +
+      "one verdict, and one attempt",
     async () => {
       for (const version of publicEntry === undefined ? [2] : [2, 3]) {
         const {
@@ -319,8 +319,8 @@ function* otherBrowsers(subject) {
     },
   ];
   yield [
-    "while the database judges a guess, the browser that asked reads try again, never that " +
-      "the link was used",
+    "while the database judges a guess, the browser that asked reads try again, " +
+      "never that the link was used",
     async () => {
       for (const [verdict, status, after] of [
         ["wrong_code", 422, 200],
@@ -450,8 +450,8 @@ function* otherBrowsers(subject) {
     },
   ];
   yield [
-    "a visitor gets a cookie of its own, never the one that binds, and what is no such " +
-      "cookie is replaced",
+    "a visitor gets a cookie of its own, never the one that binds, " +
+      "and what is no such cookie is replaced",
     async () => {
       const { openAs, pressAs, cookies, visitor } = sceneOfBound(subject);
       for (const answer of [await openAs(cookies.other), await pressAs("mailroom-visitor=x", "")]) {
@@ -491,13 +491,14 @@ function* otherBrowsers(subject) {
 
 function* binding(subject) {
   const { handlerEntry, bindingOf } = subject;
-  const nonceOf = (setCookie) =>
-    /^__Host-mailroom-browser=([\w-]{43}); Max-Age=\d+; Path=\/; Secure; HttpOnly; SameSite=Lax$/.exec(
-      setCookie,
-    )?.[1];
+  const attributes = /^Max-Age=\d+; Path=\/; Secure; HttpOnly; SameSite=Lax$/;
+  const nonceOf = (setCookie) => {
+    const [, nonce, rest] = /^__Host-mailroom-browser=([\w-]{43}); (.*)$/.exec(setCookie) ?? [];
+    return attributes.test(rest) ? nonce : undefined;
+  };
   yield [
-    "a browser that asks for a link gets a cookie, keeps one that it has, and its binding " +
-      "is that of the verifier",
+    "a browser that asks for a link gets a cookie, keeps one that it has, " +
+      "and its binding is that of the verifier",
     async () => {
       const bind = (cookies) => handlerEntry.bindBrowser(asking({ Origin: SITE }, cookies));
       const seen = new Set();
@@ -524,8 +525,8 @@ function* binding(subject) {
     },
   ];
   yield [
-    "a request of another site, or of none that is said, gets no binding and no cookie, by " +
-      "the rule of the handler",
+    "a request of another site, or of none that is said, gets no binding and no cookie, " +
+      "by the rule of the handler",
     async () => {
       const { bindBrowser } = handlerEntry;
       for (const [headers, isTaken] of [

@@ -21,8 +21,8 @@ export function* handlerFragment(subject) {
     new Request(`${SITE}/activate?next=1`, { headers: { "Accept-Language": language } });
 
   yield [
-    "an address without a token gives the page that reads it, with its keys and policy and " +
-      "no other text",
+    "an address without a token gives the page that reads it, " +
+      "with its keys and policy and no other text",
     async () => {
       const { handle } = sceneOfThird();
       const page = await read(await handle(bare()));

@@ -109,8 +109,8 @@ const shownIn = (text) => /name="token" value="([^"]*)"/.exec(text)?.[1];
 export function* handlerMended(subject) {
   const { vectors2 } = subject;
   yield [
-    "a link that a mail program has changed shows the form, and only the token as it was " +
-      "signed goes on",
+    "a link that a mail program has changed shows the form, " +
+      "and only the token as it was signed goes on",
     async () => {
       const { make, activation, asked, errors } = scene(subject);
       const { token } = activation;
@@ -219,8 +219,8 @@ export function* handlerMended(subject) {
     },
   ];
   yield [
-    "whatever is done to an address at random, what is shown is the token as it was " +
-      "signed, or nothing",
+    "whatever is done to an address at random, " +
+      "what is shown is the token as it was signed, or nothing",
     async () => {
       const { make, activation } = scene(subject);
       const { token } = activation;

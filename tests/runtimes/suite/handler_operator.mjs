@@ -373,8 +373,8 @@ function* logs(subject) {
       same(lines.length, told.length, "lines");
       const [first, second, third, fourth] = lines;
       holds(
-        /^mailroom-verifier\/handler: TypeError UNDEFINED_VALUE: Undefined values are not allowed/.test(
-          first,
+        first.startsWith(
+          "mailroom-verifier/handler: TypeError UNDEFINED_VALUE: Undefined values are not allowed",
         ),
         first,
       );

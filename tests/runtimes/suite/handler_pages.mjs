@@ -6,8 +6,10 @@ import { FORM, SITE, read, scene, withoutNonce } from "./handler_scene.mjs";
 import { altered } from "./tokens.mjs";
 import { untouchedStore } from "./stores.mjs";
 
-const POLICY =
-  /^default-src 'none'; script-src 'nonce-([0-9a-f]{32})'; style-src 'nonce-\1'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'$/;
+const POLICY = new RegExp(
+  "^default-src 'none'; script-src 'nonce-([0-9a-f]{32})'; style-src 'nonce-\\1'; " +
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'$",
+);
 
 const BUTTONS = {
   en: "Activate my account",
@@ -214,8 +216,8 @@ function* languages(subject) {
 
 function* withoutScript(subject) {
   yield [
-    "without script a redirect takes the token out of the address, and nothing is used or " +
-      "counted by it",
+    "without script a redirect takes the token out of the address, " +
+      "and nothing is used or counted by it",
     async () => {
       const { make, press, activation, asked } = scene(subject);
       const handle = make({ store: untouchedStore() });

@@ -12,8 +12,8 @@ export function* inherited(subject) {
   const make = () => createVerifier({ keys: activation.key, clock, ...options });
 
   yield [
-    "a number of tries, a time and a clock that all objects inherit are none of a guard " +
-      "and a verifier",
+    "a number of tries, a time and a clock that all objects inherit are none " +
+      "of a guard and a verifier",
     async () => {
       const polluted = {
         ...{ maxCodeAttempts: 100, v1RememberFor: 900, storeTimeout: -1, checkCode: () => true },

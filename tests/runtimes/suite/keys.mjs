@@ -14,8 +14,8 @@ export function* keys(subject) {
   const publicKey = text(v3Pair(vectors3).activation.publicKey);
 
   yield [
-    "a function is called at the first use, again after a failure, and never once its keys " +
-      "were good",
+    "a function is called at the first use, again after a failure, " +
+      "and never once its keys were good",
     () => {
       let calls = 0;
       const given = [undefined, "", activation.key];

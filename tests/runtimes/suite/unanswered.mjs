@@ -92,7 +92,7 @@ export function* unanswered(subject) {
       },
     ];
     yield [
-      `a release of which the answer is lost (${fault}) is sent again, and what the callback threw is thrown`,
+      `a release without an answer (${fault}) is repeated, and the callback's error is thrown`,
       async () => {
         const store = faulty(undefined, fault);
         const failed = new Error("origin is down");

@@ -28,8 +28,8 @@ trap 'exit 1' HUP INT PIPE TERM
 while read -r command mode; do
     case $command in
         init)
-            "$programs/initdb" -D "$folder/data" --username=postgres --auth=trust --encoding=UTF8 --locale=C \
-                --no-sync --no-instructions 2>&1 </dev/null
+            "$programs/initdb" -D "$folder/data" --username=postgres --auth=trust \
+                --encoding=UTF8 --locale=C --no-sync --no-instructions 2>&1 </dev/null
             ;;
         start)
             "$programs/pg_ctl" start -D "$folder/data" -l "$folder/log" -w -t 60 2>&1 </dev/null

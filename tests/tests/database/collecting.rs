@@ -46,21 +46,31 @@ fn base16(text: &str) -> Result<Vec<u8>> {
 /// one of which only a faulty schema makes.
 const KNOWN_ROWS: &str = "
     BEGIN;
-    INSERT INTO accounts (email, login) VALUES ('user@example.test', 'user'), ('o''neill+x@bücher.test', 'jörg');
+    INSERT INTO accounts (email, login)
+        VALUES ('user@example.test', 'user'), ('o''neill+x@bücher.test', 'jörg');
     INSERT INTO accounts (email, login, status) VALUES ('a@b.test', 'a b', 'active');
-    INSERT INTO tokens (account, action) SELECT id, 'password_recovery' FROM accounts WHERE login = 'a b';
+    INSERT INTO tokens (account, action)
+        SELECT id, 'password_recovery' FROM accounts WHERE login = 'a b';
     UPDATE tokens SET code = '24735', secret = decode(
         '000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f', 'hex')
         WHERE account = (SELECT id FROM accounts WHERE login = 'user');
     UPDATE tokens SET code = '#####', secret = decode(
         'e0e1e2e3e4e5e6e7e8e9eaebecedeeeff0f1f2f3f4f5f6f7f8f9fafbfcfdfeff', 'hex')
         WHERE account = (SELECT id FROM accounts WHERE login = 'jörg');
-    UPDATE tokens SET code = '00420', secret = decode(repeat('ff', 32), 'hex') WHERE action = 'password_recovery';
+    UPDATE tokens SET code = '00420', secret = decode(repeat('ff', 32), 'hex')
+        WHERE action = 'password_recovery';
     COMMIT";
 
 /// Computed by Python's hmac and base64.
-const KNOWN_LINE: &str = "1,user@example.test,user,AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh-D_BCJwKfm7PGetbQ4qz6YCCClm9xfKMXFSC2iLXiF4Q,24735,1,o'neill+x@bücher.test,jörg,4OHi4-Tl5ufo6err7O3u7_Dx8vP09fb3-Pn6-_z9_v-jj4tJWej4TxKdMFP-fTJVYnIhJXrB_joIJXXnJpVYoA,#####,2,a@b.test,a \
-                          b,___________________________________________vuwUuveqIIzJOSopiOfp3fKFK0DW3-m1ye1EgWcvbaw,00420\n";
+const KNOWN_LINE: &str = concat!(
+    "1,user@example.test,user,",
+    "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh-D_BCJwKfm7PGetbQ4qz6YCCClm9xfKMXFSC2iLXiF4Q,24735,",
+    "1,o'neill+x@bücher.test,jörg,",
+    "4OHi4-Tl5ufo6err7O3u7_Dx8vP09fb3-Pn6-_z9_v-jj4tJWej4TxKdMFP-fTJVYnIhJXrB_joIJXXnJpVYoA,#####,",
+    "2,a@b.test,a b,",
+    "___________________________________________vuwUuveqIIzJOSopiOfp3fKFK0DW3-m1ye1EgWcvbaw,00420",
+    "\n",
+);
 
 #[tokio::test]
 async fn a_line_is_byte_for_byte_what_existing_readers_expect() -> Result<()> {

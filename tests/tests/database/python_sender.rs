@@ -51,7 +51,8 @@ async fn the_example_in_python_loses_nothing_while_its_mail_server_is_away() -> 
     // However long that takes on a busy machine.
     collector.wait_for_log("the sender is unavailable: ", 1)?;
     let query = "SELECT
-            (SELECT count(*) FROM mailroom.queue) + (SELECT coalesce(sum(cardinality(tokens)), 0) FROM mailroom.leases)::bigint,
+            (SELECT count(*) FROM mailroom.queue)
+                + (SELECT coalesce(sum(cardinality(tokens)), 0) FROM mailroom.leases)::bigint,
             (SELECT count(*) FROM mailroom.delivery_attempts WHERE outcome::text <> 'unanswered')";
     let row = client.query_one(query, &[]).await?;
     let found: (i64, i64) = (row.get(0), row.get(1));

@@ -281,8 +281,7 @@ async fn live(application: Application, index: usize, accounts: Vec<i64>) -> Res
 }
 
 #[tokio::test]
-async fn redeeming_requesting_suspending_and_deleting_never_block_each_other_for_good() -> Result<()>
-{
+async fn redeeming_requesting_suspending_and_deleting_never_deadlock() -> Result<()> {
     let _race = RACE.lock().await;
     let database = Database::migrated()?;
     let application = Application::connect(&database).await?;

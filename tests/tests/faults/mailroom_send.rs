@@ -374,8 +374,7 @@ async fn kills_of_everything_lose_and_double_no_mail_of_a_provider_with_keys() -
 
 /// One collector: what another one's journal says it would not know.
 #[tokio::test(flavor = "multi_thread")]
-async fn kills_of_everything_lose_no_mail_by_smtp_and_double_only_what_was_on_its_way() -> Result<()>
-{
+async fn killing_everything_loses_no_mail_and_doubles_only_what_was_in_flight() -> Result<()> {
     let kills = kills();
     let Some(provider) = MailServer::start(&["--delay", "0.005"])? else { return Ok(()) };
     let mut installation = Installation::start([provider], 1, |ports| {

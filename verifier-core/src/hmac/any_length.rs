@@ -46,11 +46,16 @@ fn short(state: [u32; 8], before: usize, rest: &[u8]) -> [u8; 32] {
     macro_rules! of_length {
         ($($length:literal)*) => {
             match rest.len() {
-                $($length => Message::<1>::starting_at::<$length>(before, rest.try_into().unwrap()).hash(state),)*
+                $($length => {
+                    let rest = rest.try_into().unwrap();
+                    Message::<1>::starting_at::<$length>(before, rest).hash(state)
+                })*
                 length => unreachable!("{length} bytes need another block"),
             }
         };
     }
-    of_length!(0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32 33 34 35 36 37
-        38 39 40 41 42 43 44 45 46 47 48 49 50 51 52 53 54 55)
+    of_length!(
+        0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27
+        28 29 30 31 32 33 34 35 36 37 38 39 40 41 42 43 44 45 46 47 48 49 50 51 52 53 54 55
+    )
 }

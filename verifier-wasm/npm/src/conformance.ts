@@ -115,15 +115,15 @@ const TIMED: readonly CheckName[] = ["remembers", "forgets", "past", "extends"];
  * | check | what it demands |
  * |---|---|
  * | `one-winner` | of 200 who consume one id at once, one is told `true` and the others `false` |
- * | `ids` | ids that differ in one bit, in case, in zeros or in bytes that are no text are different ids |
- * | `repeats` | a `consume` or an `attempt` that the same owner repeats is answered as the first time |
- * | `release` | ends the use of its owner and no other, for good, also before its `consume`; tries stay counted |
+ * | `ids` | ids that differ in one bit, case, zeros or bytes that are no text are different ids |
+ * | `repeats` | a `consume` or `attempt` that its owner repeats is answered as the first time |
+ * | `release` | ends the use of its owner alone, also before its `consume`; tries stay counted |
  * | `bounds` | 100 owners of a link can be released, and the store refuses to forget one of them |
  * | `numbers` | 200 tries at once get the numbers 1 to 100, and 101 |
- * | `withdraw` | takes the try of its owner back and no other, for good, also before its `attempt` |
- * | `tries-are-bounded` | once 100 owners have tried, taken back or not, every other one is answered 101 |
+ * | `withdraw` | takes back the try of its owner alone, for good, also before its `attempt` |
+ * | `tries-are-bounded` | once 100 owners have tried, taken back or not, others are answered 101 |
  * | `tries-are-no-uses` | tries do not use a token, and its use does not reset them |
- * | `remembers` | an entry is denied until its time, and so are owners that were released or withdrawn |
+ * | `remembers` | an entry is denied until its time; so are owners released or withdrawn |
  * | `forgets` | it is gone 1.5 s after it |
  * | `past` | what was to be remembered until a time that is over is refused, never a first use |
  * | `extends` | a later time extends an entry, an earlier one does not shorten it |

@@ -237,8 +237,8 @@ export function makeGuard<Further extends string>(given: GuardOptions<Further>):
     if (!store.attempt) {
       return denied(
         GuardUnsupportedError,
-        "the store counts no tries: give it a method attempt, or let the database redeem " +
-          "recoveries",
+        "the store counts no tries: give it a method attempt, " +
+          "or let the database redeem recoveries",
       );
     }
     const owner = newOwner();

@@ -94,7 +94,8 @@ export function readGuardOptions(given: unknown): ReadOptions {
     !((maxCodeAttempts as number) >= 1 && (maxCodeAttempts as number) <= 100)
   ) {
     throw new InvalidArgumentError(
-      `the option maxCodeAttempts must be a whole number from 1 to 100, not ${described(maxCodeAttempts)}`,
+      "the option maxCodeAttempts must be a whole number from 1 to 100, not " +
+        described(maxCodeAttempts),
     );
   }
   if (checkCode !== undefined && typeof checkCode !== "function") {

@@ -94,7 +94,8 @@ export function startLoaded(keyLength: KeyLength, source: unknown): Started {
   } catch (cause) {
     const file = keyLength === SHARED_KEY ? "verifier.wasm" : "public.wasm";
     throw new InvalidArgumentError(
-      `this is not the module in mailroom-verifier/${file}, or an instance of it that is in use already`,
+      `this is not the module in mailroom-verifier/${file}, ` +
+        "or an instance of it that is in use already",
       { cause },
     );
   }

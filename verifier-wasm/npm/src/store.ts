@@ -27,7 +27,8 @@ export type { TokenStore } from "./token_store.js";
 export function readNamespace(namespace: unknown): string {
   if (typeof namespace !== "string" || !/^[\w.-]{1,64}$/.test(namespace)) {
     throw new InvalidArgumentError(
-      `the option namespace must be a string of 1 to 64 letters, digits, dots, hyphens and underscores, not ${described(namespace)}`,
+      "the option namespace must be a string of 1 to 64 letters, digits, dots, " +
+        `hyphens and underscores, not ${described(namespace)}`,
     );
   }
   return namespace;

@@ -115,18 +115,18 @@ test("what is malformed about a text that is no token is said", async () => {
   for (const [text, fault] of [
     [
       "",
-      "it has 0 characters, and a token has 86 (version 1), 104, 124, 126 or 146 (2), or " +
-        "147 or 168 (3)",
+      "it has 0 characters, and a token has 86 (version 1), 104, 124, 126 or 146 (2), " +
+        "or 147 or 168 (3)",
     ],
     [
       token.slice(1),
-      "it has 85 characters, and a token has 86 (version 1), 104, 124, 126 or 146 (2), or " +
-        "147 or 168 (3)",
+      "it has 85 characters, and a token has 86 (version 1), 104, 124, 126 or 146 (2), " +
+        "or 147 or 168 (3)",
     ],
     [
       `${token}==`,
-      "it has 88 characters, and a token has 86 (version 1), 104, 124, 126 or 146 (2), or " +
-        "147 or 168 (3)",
+      "it has 88 characters, and a token has 86 (version 1), 104, 124, 126 or 146 (2), " +
+        "or 147 or 168 (3)",
     ],
     [`${token.slice(0, 20)}+${token.slice(21)}`, `its character 21 is U+002B, ${alphabet}`],
     [`${token.slice(0, 84)}😀`, `its character 85 is U+1F600, ${alphabet}`],
@@ -206,7 +206,7 @@ test("every key of a file is tried, and which one fits is said", async () => {
   assert.equal(status, 1);
 });
 
-test("a call that gives no verdict ends with 2, one sentence, and no key or token in it", async () => {
+test("a call without a verdict ends with 2 and a sentence without key or token", async () => {
   const { token, key } = activation;
   const args = [token, "--action", "activate"];
   const noKey = "is no key: a shared key is 64 hexadecimal characters";
@@ -340,7 +340,7 @@ test("a code that is too long leaves the length of its token alone", async () =>
   assert.match(stdout, /ERR_TOKEN_MALFORMED: it has 85 characters/);
 });
 
-test("streams that are closed, full or no streams end the program with a status that says so", async () => {
+test("streams that are closed, full or none end the program with a status for that", async () => {
   const judged = `${PROGRAM} ${activation.token} --action activate`;
   const read = `echo ${activation.token} | ${PROGRAM} - --action activate`;
   const empty = "there is no token on standard input; write one a line";
@@ -377,7 +377,8 @@ test("streams that are closed, full or no streams end the program with a status 
 });
 
 test("a reader that stops ends the program", async () => {
-  const pipe = `{ yes ${activation.token} | ${PROGRAM} - --action activate; echo $? >status; } | head -n 1`;
+  const judged = `yes ${activation.token} | ${PROGRAM} - --action activate`;
+  const pipe = `{ ${judged}; echo $? >status; } | head -n 1`;
   const { stdout, stderr } = await run("sh", ["-c", pipe], {
     env: { MAILROOM_SECRET_KEY: activation.key },
   });
@@ -461,7 +462,7 @@ test("a key of another form is refused and not shown", async () => {
   }
 });
 
-test("where WebAssembly is switched off the status is 2, not that of a token that is not genuine", async () => {
+test("where WebAssembly is switched off the status is 2, not that of a forged token", async () => {
   const args = ["--jitless", PROGRAM, activation.token, "--action", "activate"];
   const env = { MAILROOM_SECRET_KEY: activation.key };
   const { status, stdout, stderr } = await run(process.execPath, args, { env });

@@ -89,7 +89,7 @@ function under(id, prepared) {
 }
 
 for (const action of ["activate", "recover"]) {
-  test(`v2, ${action}: one wrong byte anywhere in the tag goes the same way as 32 wrong bytes`, () => {
+  test(`v2, ${action}: one wrong byte anywhere in the tag goes the way of 32 wrong bytes`, () => {
     const key = randomBytes(32);
     const parts = { header: header(key, action), secret: randomBytes(32) };
     const code = action === "recover" ? Buffer.alloc(15) : undefined;
@@ -244,7 +244,7 @@ const COMPARISONS = `(module
       (br_if $next (i32.lt_u (local.get $at) (i32.const 32))))
     (i32.eqz (local.get $different))))`;
 
-test("the trace tells a comparison that stops at the first difference from one that does not", () => {
+test("the trace tells a comparison that stops at the first difference from a whole one", () => {
   const comparisons = start(COMPARISONS);
   const bytes = new Uint8Array(comparisons.exports.memory.buffer);
   const ways = (compare) =>

@@ -13,8 +13,8 @@ const compiled = (entry) =>
   new WebAssembly.Module(readFileSync(load.resolve(`mailroom-verifier/${entry}`)));
 
 test(
-  "the guard of its own entry redeems what a verifier of another entry proves, and carries " +
-    "no module",
+  "the guard of its own entry redeems what a verifier of another entry proves, " +
+    "and carries no module",
   async () => {
     const { createGuard, ...others } = load("mailroom-verifier/guard");
     assert.deepEqual(others, {});

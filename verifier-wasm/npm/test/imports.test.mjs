@@ -42,7 +42,8 @@ const attempt = async (use) => {
     return error.reason ?? String(error.stack);
   }
 };
-const { createVerifier, createGuard, createMemoryStore, decodeUnverified } = await import("mailroom-verifier");
+const main = await import("mailroom-verifier");
+const { createVerifier, createGuard, createMemoryStore, decodeUnverified } = main;
 const entry = await import("mailroom-verifier/public");
 const { instantiate } = await import("mailroom-verifier/slim");
 const options = { keys: "${key}" }, expected = { action: "activate" };
@@ -51,7 +52,8 @@ said.verify = await attempt(() => void createVerifier(options).verify("${token}"
 said.public = await attempt(() => void entry.createVerifier({ keys: "mrpk_" }));
 said.slim = await attempt(() => void instantiate(undefined));
 const redeem = (store) => async () => {
-  const guard = createGuard({ verifier: createVerifier(options), store: store(), v1RememberFor: 900 });
+  const verifier = createVerifier(options);
+  const guard = createGuard({ verifier, store: store(), v1RememberFor: 900 });
   return (await guard.tryRedeem("${token}", expected)).reason;
 };
 said.memory = await attempt(redeem(() => createMemoryStore({ capacity: 10 })));
@@ -85,7 +87,7 @@ test("with everything that others lack, everything works", async () => {
 });
 
 for (const name of REMOVED) {
-  test(`without ${name}, every entry is imported, and the first use works or says why not`, async () => {
+  test(`without ${name}, every entry is imported; the first use works or says why`, async () => {
     const imports = entries.map((entry) => `await import("${entry}");`).join("\n");
     assert.deepEqual(await without([name], imports + USE), { ...WORKS, ...REASONS[name] });
   });

@@ -267,8 +267,8 @@ test("the package depends on nothing and runs nothing when it is installed", () 
 });
 
 test(
-  "each class of errors is defined once in the package, and once more for what cannot " +
-    "require modules",
+  "each class of errors is defined once in the package, " +
+    "and once more for what cannot require modules",
   () => {
     for (const folder of ["dist", "dist/cjs"]) {
       for (const name of readdirSync(join(installed, folder)).filter((file) =>
@@ -287,14 +287,17 @@ test("of what a program requires and imports, there is one copy", async () => {
   );
   const pairs = names
     .map((name) => name.replace(".", "mailroom-verifier"))
-    .map(
-      (name) =>
-        `Object.entries(require("${name}")).every(([of, value]) => imported["${name}"][of] === value)`,
-    );
+    .map((name) => {
+      const isImported = `([of, value]) => imported["${name}"][of] === value`;
+      return `Object.entries(require("${name}")).every(${isImported})`;
+    });
   const imports = names
     .map((name) => name.replace(".", "mailroom-verifier"))
     .map((name) => `"${name}": await import("${name}")`);
-  const program = `(async () => { const imported = {${imports}}; console.log(String([${pairs}])); })();`;
+  const program = `(async () => {
+    const imported = {${imports}};
+    console.log(String([${pairs}]));
+  })();`;
   const { stdout, stderr } = await run(process.execPath, [
     "--input-type=commonjs",
     "--eval",

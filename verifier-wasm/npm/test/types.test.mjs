@@ -168,7 +168,7 @@ test("the examples of the documentation comments compile", async () => {
   await compiles("typescript-7", "tsconfig.examples.json", options, ["examples.ts"]);
 });
 
-test("the programs in TypeScript that README and REFERENCE show compile in a strict project", async () => {
+test("the TypeScript programs of README and REFERENCE compile in a strict project", async () => {
   const pages = ["README.md", "REFERENCE.md"].map((name) =>
     readFileSync(join(installed, name), "utf8"),
   );

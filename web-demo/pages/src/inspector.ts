@@ -46,8 +46,8 @@ try {
 } catch {
   say(
     byId("token-note"),
-    "The edge does not answer, so there is no public key to verify with. Load this page " +
-      "anew later.",
+    "The edge does not answer, so there is no public key to verify with. " +
+      "Load this page anew later.",
   );
 }
 await offer();

@@ -76,7 +76,8 @@ function onlyShape(parts: UnverifiedToken, token: string): Judgement {
   const started = performance.now();
   decodeUnverified(token);
   const microseconds = (performance.now() - started) * 1000;
-  const key = `a v${parts.version} token needs the shared key, which no page may hold: the edge judges it`;
+  const why = "needs the shared key, which no page may hold: the edge judges it";
+  const key = `a v${parts.version} token ${why}`;
   const checks: Check[] = [
     { name: "shape", state: "passed", note: NOTES.shape },
     { name: "signature", state: "open", note: key },

@@ -23,7 +23,9 @@ export function showProgress(
     return `${count.toLocaleString("en")} ${MEANINGS[status] ?? `answered with ${status}`}`;
   });
   const seconds = (elapsed / 1000).toFixed(1);
-  const text = `${title}: ${done.toLocaleString("en")} of ${of.toLocaleString("en")} in ${seconds} s${answers.length > 0 ? ` (${answers.join(", ")})` : ""}`;
+  const shares = answers.length > 0 ? ` (${answers.join(", ")})` : "";
+  const share = `${done.toLocaleString("en")} of ${of.toLocaleString("en")}`;
+  const text = `${title}: ${share} in ${seconds} s${shares}`;
   const bar = element("progress", {
     max: String(Math.max(of, 1)),
     value: String(done),

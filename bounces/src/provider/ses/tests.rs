@@ -15,7 +15,8 @@ use super::*;
 
 const TOPIC: &str = "arn:aws:sns:us-west-2:123456789012:MyTopic";
 const CERTIFICATE: &str = "https://sns.us-west-2.amazonaws.com/SimpleNotificationService-f3ecfb7224c7233fe7bb5f59f96de52f.pem";
-const CONFIRM: &str = "https://sns.us-west-2.amazonaws.com/?Action=ConfirmSubscription&TopicArn=arn:aws:sns:us-west-2:123456789012:MyTopic&Token=2336412f37";
+const CONFIRM: &str = "https://sns.us-west-2.amazonaws.com/?Action=ConfirmSubscription\
+                       &TopicArn=arn:aws:sns:us-west-2:123456789012:MyTopic&Token=2336412f37";
 const TIME: &str = "2012-05-02T00:54:06.655Z";
 const NOW: u64 = 1_335_920_046;
 
@@ -110,9 +111,15 @@ impl Stage {
 
 fn notification(version: &str, event: &Value) -> Value {
     json!({
-        "Type": "Notification", "MessageId": "22b80b92-fdea-4c2c-8f9d-bdfb0c7bf324", "TopicArn": TOPIC,
-        "Subject": "Amazon SES \u{fc}\n", "Message": event.to_string(), "Timestamp": TIME, "SignatureVersion": version,
-        "SigningCertURL": CERTIFICATE, "UnsubscribeURL": "https://sns.us-west-2.amazonaws.com/?Action=Unsubscribe",
+        "Type": "Notification",
+        "MessageId": "22b80b92-fdea-4c2c-8f9d-bdfb0c7bf324",
+        "TopicArn": TOPIC,
+        "Subject": "Amazon SES \u{fc}\n",
+        "Message": event.to_string(),
+        "Timestamp": TIME,
+        "SignatureVersion": version,
+        "SigningCertURL": CERTIFICATE,
+        "UnsubscribeURL": "https://sns.us-west-2.amazonaws.com/?Action=Unsubscribe",
     })
 }
 
@@ -120,9 +127,17 @@ fn bounce(kind: &str) -> Value {
     json!({
         "notificationType": "Bounce",
         "bounce": {
-            "bounceType": kind, "bounceSubType": "General", "reportingMTA": "dns; email.example.com", "timestamp": "2016-01-27T14:59:38.237Z",
+            "bounceType": kind,
+            "bounceSubType": "General",
+            "reportingMTA": "dns; email.example.com",
+            "timestamp": "2016-01-27T14:59:38.237Z",
             "bouncedRecipients": [
-                {"emailAddress": "jane@example.com", "status": "5.1.1", "action": "failed", "diagnosticCode": "smtp; 550 5.1.1 <jane@example.com>... User"},
+                {
+                    "emailAddress": "jane@example.com",
+                    "status": "5.1.1",
+                    "action": "failed",
+                    "diagnosticCode": "smtp; 550 5.1.1 <jane@example.com>... User",
+                },
                 {"emailAddress": "Joe <joe@example.com>"},
             ],
         },
@@ -133,9 +148,16 @@ fn bounce(kind: &str) -> Value {
 fn said_of(kind: &str, sub_kind: &str, status: &str, answer: &str) -> Value {
     json!({
         "eventType": "Bounce",
-        "bounce": {"bounceType": kind, "bounceSubType": sub_kind, "bouncedRecipients": [
-            {"emailAddress": "\"Ada L.\" <Ada@X.TEST>", "action": "failed", "status": status, "diagnosticCode": answer},
-        ]},
+        "bounce": {
+            "bounceType": kind,
+            "bounceSubType": sub_kind,
+            "bouncedRecipients": [{
+                "emailAddress": "\"Ada L.\" <Ada@X.TEST>",
+                "action": "failed",
+                "status": status,
+                "diagnosticCode": answer,
+            }],
+        },
     })
 }
 
@@ -176,7 +198,10 @@ fn what_the_next_server_said_counts_whatever_the_bounce_is_called() {
 fn complaint(feedback: Option<&str>) -> Value {
     json!({
         "eventType": "Complaint",
-        "complaint": {"complainedRecipients": [{"emailAddress": "richard@example.com"}], "complaintFeedbackType": feedback},
+        "complaint": {
+            "complainedRecipients": [{"emailAddress": "richard@example.com"}],
+            "complaintFeedbackType": feedback,
+        },
     })
 }
 
@@ -244,7 +269,10 @@ fn what_is_not_for_good_or_no_complaint_suppresses_nobody() {
             {"emailAddress": "richard@example.com"}, {"emailAddress": "jane@example.com"},
         ]}}),
         json!({"eventType": "Delivery", "delivery": {"recipients": ["jane@example.com"]}}),
-        json!({"notificationType": "AmazonSnsSubscriptionSucceeded", "message": "You have subscribed"}),
+        json!({
+            "notificationType": "AmazonSnsSubscriptionSucceeded",
+            "message": "You have subscribed",
+        }),
     ] {
         assert!(
             stage
@@ -257,13 +285,22 @@ fn what_is_not_for_good_or_no_complaint_suppresses_nobody() {
     validated["Message"] =
         "Successfully validated SNS topic for Amazon SES event publishing.".into();
     assert!(stage.read(&stage.sign(validated), NOW).is_ok_and(|notices| notices.is_empty()));
+    let bounced = |recipients: Value| {
+        json!({
+            "notificationType": "Bounce",
+            "bounce": {"bounceType": "Permanent", "bouncedRecipients": recipients},
+        })
+    };
     for event in [
         json!({}),
         json!("Bounce"),
         json!({"notificationType": "Bounce"}),
-        json!({"notificationType": "Bounce", "bounce": {"bounceType": "Permanent", "bouncedRecipients": []}}),
-        json!({"notificationType": "Bounce", "bounce": {"bounceType": "Permanent", "bouncedRecipients": [{"emailAddress": "a@x.test\nb@x.test"}]}}),
-        json!({"notificationType": "Complaint", "complaint": {"complainedRecipients": [{"emailAddress": 1}]}}),
+        bounced(json!([])),
+        bounced(json!([{"emailAddress": "a@x.test\nb@x.test"}])),
+        json!({
+            "notificationType": "Complaint",
+            "complaint": {"complainedRecipients": [{"emailAddress": 1}]},
+        }),
     ] {
         let refusal = stage.read(&stage.sign(notification("2", &event)), NOW).err();
         assert!(matches!(refusal, Some(Refusal::Unreadable(_))), "{event}: {refusal:?}");
@@ -342,8 +379,14 @@ fn certificates_and_confirmations_come_from_the_topics_own_host_alone() {
 
     let confirmation = |url: &str| {
         stage.sign(json!({
-            "Type": "SubscriptionConfirmation", "MessageId": "165545c9-2a5c-472c-8df2-7ff2be2b3b1b", "Token": "2336412f37", "TopicArn": TOPIC,
-            "Message": "You have chosen to subscribe to the topic.", "SubscribeURL": url, "Timestamp": TIME, "SignatureVersion": "1",
+            "Type": "SubscriptionConfirmation",
+            "MessageId": "165545c9-2a5c-472c-8df2-7ff2be2b3b1b",
+            "Token": "2336412f37",
+            "TopicArn": TOPIC,
+            "Message": "You have chosen to subscribe to the topic.",
+            "SubscribeURL": url,
+            "Timestamp": TIME,
+            "SignatureVersion": "1",
             "SigningCertURL": CERTIFICATE,
         }))
     };

@@ -267,9 +267,13 @@ impl DeliveriesQueue {
         if let (Some(rate), Some(other)) = (self.settings.rate, claimed.other_rate)
             && self.other_rate.replace(other) != Some(other)
         {
-            let message = "the queue was last claimed from at another rate; of different ones the \
-                           highest counts: give all collectors the same";
-            tracing::warn!(event = "rates_differ", %rate, other_rate = format!("{other}/d"), "{message}");
+            tracing::warn!(
+                event = "rates_differ",
+                %rate,
+                other_rate = format!("{other}/d"),
+                "the queue was last claimed from at another rate; of different ones the highest \
+                 counts: give all collectors the same"
+            );
         }
         self.since = claimed.next_since;
         self.turn = (self.turn + tokens) % PRIORITY_CYCLE;

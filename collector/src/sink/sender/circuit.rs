@@ -197,8 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn the_circuit_opens_for_growing_pauses_by_unavailable_or_three_refusals_and_closes_by_a_success()
-     {
+    fn the_circuit_opens_by_unavailable_or_three_refusals_and_closes_by_a_success() {
         let (failed, two) = ((1, UNAVAILABLE), r#","retry":[{"id":10},{"id":40}]"#);
         let after_guess = |steps: &[(u128, &'static str)]| [&GUESS[..], steps].concat();
         let trials = |step, rest: &[_]| [&[step, WAIT].repeat(8), rest].concat();

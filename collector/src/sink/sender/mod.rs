@@ -142,10 +142,10 @@ impl Sink for Sender {
         self.write(Instant::now());
         if self.acks.is_empty() && self.unsent.is_empty() {
             let due = self.due_at();
-            let running = self.running.as_mut();
+            let event = self.running.as_mut().map(|running| running.process.event());
             tokio::select! {
                 biased;
-                Some(event) = OptionFuture::from(running.map(|running| running.process.event())) => {
+                Some(event) = OptionFuture::from(event) => {
                     self.handle(&event, Instant::now());
                 }
                 () = sleep_until_opt(due) => {}

@@ -385,8 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn signs_of_work_put_off_the_silence_of_a_batch_by_eleven_minutes_at_most_without_a_verdict_of_its_own()
-     {
+    fn signs_of_work_put_off_the_silence_of_a_batch_by_eleven_minutes_at_most() {
         let start = Instant::now();
         let (mut pending, at) =
             (pending_acks(2, start), |seconds| start + Duration::from_secs(seconds));

@@ -160,12 +160,19 @@ impl Process {
                     }
                     let process = self.group.map(Pid::as_raw_pid);
                     for line in take_error_lines(&mut self.error_buffer) {
-                        tracing::warn!(event = "sender_output", stream = "stderr", process, line = %line, "the sender writes");
+                        tracing::warn!(
+                            event = "sender_output",
+                            stream = "stderr",
+                            process,
+                            line = %line,
+                            "the sender writes"
+                        );
                     }
                 }
                 status = self.child.wait(), if self.ended.is_none() => {
                     // A process whose status cannot be read counts as ended.
-                    self.ended = Some((status.unwrap_or_default(), Instant::now() + READ_AFTER_END));
+                    let read_until = Instant::now() + READ_AFTER_END;
+                    self.ended = Some((status.unwrap_or_default(), read_until));
                     // Nothing else ends the processes that it has started. No other group can have
                     // its number so soon.
                     self.kill();

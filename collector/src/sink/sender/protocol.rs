@@ -1,10 +1,13 @@
 //! What a sender writes: answers and signs of life, each a JSON object on a line.
 //!
-//! `{"batch":"…","ok":[ids]|"all","retry":[{"id":…,"after_ms":…,"reason":"…"}],"in_doubt":[{"id":…,"reason":"…"}],`
-//! `"dead":[{"id":…,"reason":"…","unknown_address":true}],"unavailable":{"after_ms":…,"reason":"…"},"exact":true,`
-//! `"receipts":[{"id":…,"provider":"smtp","message_id":"…","answer":"…"}]}`
+//! ```text
+//! {"batch":"…","ok":[ids]|"all","retry":[{"id":…,"after_ms":…,"reason":"…"}],
+//!  "in_doubt":[{"id":…,"reason":"…"}],"dead":[{"id":…,"reason":"…","unknown_address":true}],
+//!  "unavailable":{"after_ms":…,"reason":"…"},"exact":true,
+//!  "receipts":[{"id":…,"provider":"smtp","message_id":"…","answer":"…"}]}
 //!
-//! `{"working":["batch","…"]}`
+//! {"working":["batch","…"]}
+//! ```
 //!
 //! Parsing is strict: guessing can lose a mail. Errors have our own words: serde's quote the line,
 //! which may hold addresses.

@@ -122,8 +122,10 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    const GOOD: &str = r#"{"from": {{ from }}, "to": [{{ to }}], "subject": {{ subject }}, "text": {{ text }},
-        "html": {{ html }}, {% if reply_to %}"reply_to": {{ reply_to }}, {% endif %}"key": {{ key }}, "size": {{ text|length }}}"#;
+    const GOOD: &str = r#"{"from": {{ from }}, "to": [{{ to }}], "subject": {{ subject }},
+        "text": {{ text }}, "html": {{ html }},
+        {% if reply_to %}"reply_to": {{ reply_to }}, {% endif %}
+        "key": {{ key }}, "size": {{ text|length }}}"#;
 
     fn body(text: &str) -> Result<Body, String> {
         Body::parse(text.to_owned())
@@ -143,9 +145,14 @@ mod tests {
             let found: serde_json::Value =
                 serde_json::from_str(&body(&text).unwrap().render(&mail).unwrap()).unwrap();
             let expected = json!({
-                "from": "\"Example, Inc\" <us@example.org>", "to": ["\"a..b\"@example.org"],
-                "subject": "A \"subject\" \\", "text": mail.text, "html": mail.html,
-                "reply_to": "help@example.org", "key": "0".repeat(32), "size": mail.text.chars().count(),
+                "from": "\"Example, Inc\" <us@example.org>",
+                "to": ["\"a..b\"@example.org"],
+                "subject": "A \"subject\" \\",
+                "text": mail.text,
+                "html": mail.html,
+                "reply_to": "help@example.org",
+                "key": "0".repeat(32),
+                "size": mail.text.chars().count(),
             });
             assert_eq!(found, expected);
         }

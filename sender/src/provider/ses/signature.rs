@@ -174,7 +174,8 @@ mod tests {
             (
                 None,
                 format!(
-                    "{names}, Signature=5fd12a4e6c5a48359eb19fe9842eef5732ea457ea43b2ffb37a8d7427e5ebed0"
+                    "{names}, \
+                     Signature=5fd12a4e6c5a48359eb19fe9842eef5732ea457ea43b2ffb37a8d7427e5ebed0"
                 ),
             ),
             (

@@ -274,8 +274,10 @@ async fn a_key_of_v1_leaves_further_actions_to_others_and_sends_the_first_two() 
 async fn no_column_has_a_type_that_keeps_pg_upgrade_from_upgrading() -> Result<()> {
     let (_database, client) = product().await?;
     // The list of its check "reg* data types in user tables".
-    let columns = "pg_attribute JOIN pg_class ON pg_class.oid = attrelid WHERE relnamespace = 'mailroom'::regnamespace
-        AND atttypid = ANY ('{regcollation,regconfig,regdictionary,regnamespace,regoper,regoperator,regproc,regprocedure}'::regtype[])";
+    let columns = "pg_attribute JOIN pg_class ON pg_class.oid = attrelid
+        WHERE relnamespace = 'mailroom'::regnamespace
+            AND atttypid = ANY ('{regcollation,regconfig,regdictionary,regnamespace,
+                regoper,regoperator,regproc,regprocedure}'::regtype[])";
     assert_eq!(count(&client, columns).await?, 0);
     assert_eq!(
         count(&client, "pg_class WHERE relnamespace = 'mailroom'::regnamespace AND relkind = 'r'")

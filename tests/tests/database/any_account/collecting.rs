@@ -53,9 +53,18 @@ async fn an_action_that_is_added_is_sent_by_a_running_collector_and_used_by_its_
     assert_eq!(
         item,
         json!({
-            "id": id, "attempt": 1, "action": "vote", "path": "/vote", "email": "ada@example.test", "login": "Ada",
-            "token": token, "code": code, "expires_at": item["expires_at"], "key": item["key"],
-            "language": "de-CH", "payload": {"poll": "ü"},
+            "id": id,
+            "attempt": 1,
+            "action": "vote",
+            "path": "/vote",
+            "email": "ada@example.test",
+            "login": "Ada",
+            "token": token,
+            "code": code,
+            "expires_at": item["expires_at"],
+            "key": item["key"],
+            "language": "de-CH",
+            "payload": {"poll": "ü"},
         })
     );
 

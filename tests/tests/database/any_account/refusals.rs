@@ -102,8 +102,15 @@ async fn bad_arguments_are_refused_with_one_error_and_leave_nothing() -> Result<
 #[tokio::test]
 async fn the_longest_arguments_are_taken() -> Result<()> {
     let (_database, client) = product().await?;
-    let arguments = "'sign_in', repeat('ü', 32) || '@' || repeat('b', 63) || '.' || repeat('b', 63) || '.' || repeat('b', 61), repeat('ü', 127), repeat('ü', 127) || 'x',
-        to_jsonb(repeat('x', 8190)), 'zh-Hant-TW-x1234567', now() + interval '1 year', repeat('k', 255)";
+    let arguments = "'sign_in',
+        repeat('ü', 32) || '@'
+            || repeat('b', 63) || '.' || repeat('b', 63) || '.' || repeat('b', 61),
+        repeat('ü', 127),
+        repeat('ü', 127) || 'x',
+        to_jsonb(repeat('x', 8190)),
+        'zh-Hant-TW-x1234567',
+        now() + interval '1 year',
+        repeat('k', 255)";
     enqueue(&client, arguments).await?;
     // What only looks like too many levels, or too large a number, is text.
     for payload in [

@@ -110,7 +110,7 @@ async fn a_subject_that_a_predicate_fails_for_keeps_nobody_else_waiting() -> Res
 }
 
 #[tokio::test]
-async fn calls_for_one_token_do_not_read_whole_tables_also_after_plans_for_empty_ones() -> Result<()>
+async fn calls_for_one_token_never_read_whole_tables_even_after_plans_for_empty_ones() -> Result<()>
 {
     let (_database, client) = product().await?;
     let calls = [

@@ -140,8 +140,12 @@ async fn suppressed(client: &Client) -> Result<Vec<[String; 4]>> {
 fn bounced(kind: &str, to: &str) -> String {
     // As documented, shortened.
     format!(
-        r#"{{"type":"email.bounced","created_at":"2026-11-22T23:41:12.126Z","data":{{"created_at":"2026-11-22T23:41:11.894719+00:00",
-        "email_id":"56761188-7520-42d8-8898-ff6fc54ce618","from":"Acme <onboarding@resend.dev>","to":[{to}],"subject":"Sending this example",
-        "bounce":{{"message":"The recipient's email address is on the suppression list of ada@x.test.","subType":"Suppressed","type":"{kind}"}}}}}}"#
+        r#"{{"type":"email.bounced","created_at":"2026-11-22T23:41:12.126Z","data":{{
+        "created_at":"2026-11-22T23:41:11.894719+00:00",
+        "email_id":"56761188-7520-42d8-8898-ff6fc54ce618",
+        "from":"Acme <onboarding@resend.dev>","to":[{to}],"subject":"Sending this example",
+        "bounce":{{"message":
+            "The recipient's email address is on the suppression list of ada@x.test.",
+        "subType":"Suppressed","type":"{kind}"}}}}}}"#
     )
 }

@@ -45,7 +45,8 @@ async fn hard_bounces_and_complaints_suppress_once_and_soft_bounces_never() -> R
     }
     let complained = r#"{"type":"email.complained","data":{"to":["Bob <bob@x.test>"]}}"#;
     assert_eq!(status(&bounces.resend(complained)?), OK);
-    let hard = r#"{"RecordType":"Bounce","Type":"HardBounce","Email":"hard@x.test","Description":"no <hard@x.test> here","Details":null}"#;
+    let hard = r#"{"RecordType":"Bounce","Type":"HardBounce","Email":"hard@x.test",
+        "Description":"no <hard@x.test> here","Details":null}"#;
     assert_eq!(status(&bounces.postmark(hard)?), OK);
     let said = "Permanent: Suppressed: The recipient's email address is on the suppression \
                 list of [address]";

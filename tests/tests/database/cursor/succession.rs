@@ -17,8 +17,7 @@ const SESSIONS: &str = "SELECT count(*) FROM pg_stat_activity
     WHERE application_name = 'mailroom collect' AND datname = current_database()";
 
 #[tokio::test]
-async fn killed_at_any_moment_it_loses_nothing_and_repeats_only_what_was_not_recorded() -> Result<()>
-{
+async fn killed_at_any_moment_it_loses_nothing_and_repeats_only_the_unrecorded() -> Result<()> {
     let tokens: i32 = if is_full() { 10_000 } else { 3_000 };
     let database = Database::with_base_schema()?;
     let client = database.connect().await?;

@@ -161,9 +161,9 @@ async fn a_claim_that_was_broken_off_leaves_nothing_behind() -> Result<()> {
     let mut queue = queue(&database).await?;
     // The statement is on its way when its future is dropped.
     client.batch_execute("BEGIN; LOCK TABLE mailroom.leases IN ACCESS EXCLUSIVE MODE").await?;
-    let broken_off =
-        // Short: it does not come.
-        tokio::time::timeout(Duration::from_millis(300), queue.settle_and_claim(Vec::new(), all(10))).await;
+    let claim = queue.settle_and_claim(Vec::new(), all(10));
+    // Short: it does not come.
+    let broken_off = tokio::time::timeout(Duration::from_millis(300), claim).await;
     assert!(broken_off.is_err());
     client.batch_execute("COMMIT").await?;
     assert!(queue.settle_and_claim(Vec::new(), None).await?.batches.is_empty());

@@ -65,8 +65,7 @@ async fn stopped() -> Result<(Database, Client, DeliveriesQueue)> {
 }
 
 #[tokio::test]
-async fn a_token_in_doubt_is_repeated_after_one_and_five_minutes_and_then_listed_as_maybe_delivered()
--> Result<()> {
+async fn a_token_in_doubt_is_repeated_after_one_and_five_minutes_and_then_listed() -> Result<()> {
     let (database, client, mut first) = stopped().await?;
     let id = enqueue(&client, "invite").await?;
     doubt(&mut first, 0).await?;

@@ -248,8 +248,7 @@ async fn a_clock_that_is_set_back_or_a_rate_that_is_raised_costs_the_time_of_one
 }
 
 #[tokio::test]
-async fn recoveries_go_first_and_every_seventh_place_of_a_collector_is_an_activations() -> Result<()>
-{
+async fn recoveries_go_first_and_every_seventh_place_is_an_activation() -> Result<()> {
     let database = Database::migrated()?;
     let client = database.connect().await?;
     clock::stop(&client).await?;
@@ -304,8 +303,7 @@ async fn what_cannot_be_sent_takes_no_place_and_what_does_not_fill_a_batch_neith
 const RESERVE: &str = "SELECT granted, wait FROM mailroom.reserve(86400, 10, 10)";
 
 #[tokio::test]
-async fn nobody_waits_for_the_claim_of_another_and_one_that_fails_gives_no_place_back() -> Result<()>
-{
+async fn no_claim_waits_for_another_and_one_that_fails_gives_no_place_back() -> Result<()> {
     let database = Database::migrated()?;
     let (one, two) = (database.connect().await?, database.connect().await?);
     clock::stop(&one).await?;

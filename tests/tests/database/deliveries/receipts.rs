@@ -188,8 +188,9 @@ async fn an_unknown_address_is_suppressed_where_that_is_switched_on_and_the_role
     client
         .batch_execute(
             "TRUNCATE mailroom.suppressions; CREATE ROLE collects LOGIN;
-            GRANT EXECUTE ON FUNCTION mailroom.settle, mailroom.release, mailroom.claim, mailroom.list_actions,
-                mailroom.heartbeat, mailroom.sweep, mailroom.peek TO collects",
+            GRANT EXECUTE ON FUNCTION mailroom.settle, mailroom.release, mailroom.claim,
+                mailroom.list_actions, mailroom.heartbeat, mailroom.sweep, mailroom.peek
+                TO collects",
         )
         .await?;
     let id = enqueue(&client, "gone@x.test").await?;

@@ -112,7 +112,7 @@ async fn a_token_of_days_is_tried_again_at_most_once_an_hour_in_the_end() -> Res
 }
 
 #[tokio::test]
-async fn what_ends_or_silences_the_sender_is_bounded_and_refusals_before_do_not_count() -> Result<()>
+async fn ending_or_silencing_the_sender_is_bounded_and_earlier_refusals_do_not_count() -> Result<()>
 {
     let database = Database::migrated()?;
     let client = database.connect().await?;

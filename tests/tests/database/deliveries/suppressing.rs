@@ -33,7 +33,7 @@ async fn count(client: &Client, rows: &str) -> Result<i64> {
 }
 
 #[tokio::test]
-async fn a_suppressed_address_is_dead_when_it_is_claimed_and_goes_out_once_that_is_lifted_and_it_is_put_back()
+async fn a_suppressed_address_is_dead_when_claimed_and_goes_out_once_lifted_and_put_back()
 -> Result<()> {
     let database = Database::migrated()?;
     let client = database.connect().await?;
@@ -52,7 +52,8 @@ async fn a_suppressed_address_is_dead_when_it_is_claimed_and_goes_out_once_that_
         assert_eq!(log(&client, id).await?, [(0, "dead".to_owned(), reason.clone())]);
     }
     let letters = "mailroom.dead_letters JOIN mailroom.issued_tokens AS tokens ON id = token
-        WHERE dead_letters.expires_at = tokens.expires_at AND octet_length(secret) = 32 AND reason = 'its address is suppressed (bounce)'";
+        WHERE dead_letters.expires_at = tokens.expires_at AND octet_length(secret) = 32
+            AND reason = 'its address is suppressed (bounce)'";
     assert_eq!(count(&client, letters).await?, 2);
     assert_eq!(count(&client, "mailroom.queue").await?, 0);
 

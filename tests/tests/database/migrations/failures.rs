@@ -170,7 +170,8 @@ async fn tables_of_another_role_are_not_dropped_unasked() -> Result<()> {
     let accepted = down(&mut client, &migrations).await;
     client
         .batch_execute(&format!(
-            "RESET ROLE; ALTER SCHEMA public OWNER TO postgres; DROP OWNED BY {owner}, {schema_owner};
+            "RESET ROLE; ALTER SCHEMA public OWNER TO postgres;
+            DROP OWNED BY {owner}, {schema_owner};
             DROP ROLE {owner}, {schema_owner}"
         ))
         .await?;

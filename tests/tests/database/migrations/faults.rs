@@ -148,7 +148,8 @@ async fn a_million_codes_are_five_digits_and_evenly_spread() -> Result<()> {
         SELECT
             count(*) FILTER (WHERE code !~ '^[0-9]{5}$'),
             count(*),
-            -- With ten of each code expected: the sum of (times - 10)^2 / 10, codes that never came included.
+            -- With ten of each code expected: the sum of (times - 10)^2 / 10,
+            -- codes that never came included.
             (sum((times - 10) ^ 2) + (100000 - count(*)) * 100)::float8 / 10,
             sum(times) FILTER (WHERE code < '10000')::float8 / 1000000
         FROM counted";

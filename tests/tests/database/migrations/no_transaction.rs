@@ -118,8 +118,7 @@ async fn an_index_whose_building_or_dropping_is_killed_is_built_or_dropped_by_th
 }
 
 #[tokio::test]
-async fn what_a_server_completes_after_its_client_is_gone_is_recorded_by_the_next_run() -> Result<()>
-{
+async fn what_a_server_completes_without_its_client_is_recorded_by_the_next_run() -> Result<()> {
     let migrations = with(BUILD, DROP);
     let database = Database::migrated()?;
     let client = database.connect().await?;

@@ -115,9 +115,12 @@ async fn accounts_are_registered_mailed_and_redeemed_and_every_command_finds_its
         .batch_execute(
             "BEGIN; SET LOCAL letters.binding = 'b9e260ad2a53014fc325099499a79eda';
             INSERT INTO accounts (email, login) VALUES ('ada@example.test', 'ada'); COMMIT;
-            INSERT INTO letters.dead_letters (token, died_at, expires_at, attempts, failures, priority, secret, code, reason)
-                SELECT token, now() - interval '1 minute', expires_at, 8, 8, priority, secret, code, 'no such mailbox'
-                FROM letters.queue JOIN letters.issued_tokens ON id = token WHERE binding IS NOT NULL;
+            INSERT INTO letters.dead_letters (token, died_at, expires_at, attempts, failures,
+                    priority, secret, code, reason)
+                SELECT token, now() - interval '1 minute', expires_at, 8, 8,
+                    priority, secret, code, 'no such mailbox'
+                FROM letters.queue JOIN letters.issued_tokens ON id = token
+                WHERE binding IS NOT NULL;
             DELETE FROM letters.queue",
         )
         .await?;

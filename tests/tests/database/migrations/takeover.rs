@@ -93,7 +93,7 @@ async fn an_installation_made_by_golang_migrate_is_upgraded_in_place() -> Result
 }
 
 #[tokio::test]
-async fn tokens_that_are_alive_are_redeemed_after_the_upgrade_and_consumed_by_hand_after_the_way_back()
+async fn living_tokens_are_redeemed_after_the_upgrade_and_consumed_by_hand_after_going_down()
 -> Result<()> {
     let database = Database::with_base_schema()?;
     let mut application = Application::connect(&database).await?;

@@ -66,8 +66,7 @@ async fn on_a_site_with_three_mails_an_outage_of_the_mail_server_is_seen() -> Re
 }
 
 #[tokio::test]
-async fn a_sender_that_fails_or_does_not_answer_is_seen_and_one_that_works_or_has_nothing_to_do_is_well()
--> Result<()> {
+async fn a_failing_or_silent_sender_is_seen_and_a_working_or_idle_one_is_well() -> Result<()> {
     let database = Database::migrated()?;
     let client = database.connect().await?;
     for (sender, has_work, state) in [

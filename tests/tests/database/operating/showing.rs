@@ -108,8 +108,7 @@ async fn depth_age_leases_dead_and_expired_are_shown() -> Result<()> {
 
 #[tokio::test]
 #[allow(clippy::too_many_lines, reason = "a row for each alarm")]
-async fn each_alarm_of_the_documents_ends_status_with_its_level_and_nothing_else_does() -> Result<()>
-{
+async fn each_documented_alarm_ends_status_with_its_level_and_nothing_else_does() -> Result<()> {
     let database = Database::migrated()?;
     let client = database.connect().await?;
     let lease = |claimed: &str, ends: &str| {

@@ -123,8 +123,7 @@ async fn sessions_that_are_ended_again_and_again_lose_and_repeat_nothing() -> Re
 }
 
 #[tokio::test]
-async fn tokens_announced_while_nobody_listened_are_found_when_listening_begins_again() -> Result<()>
-{
+async fn tokens_announced_while_nobody_listened_are_found_on_listening_again() -> Result<()> {
     let database = Database::with_base_schema()?;
     let client = database.connect().await?;
     let mut command = eager(database.url())?;

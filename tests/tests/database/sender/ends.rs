@@ -158,8 +158,7 @@ async fn a_frozen_sender_is_ended_after_its_timeout_and_another_one_sends() -> R
 }
 
 #[tokio::test]
-async fn a_row_that_every_sender_hangs_on_becomes_a_dead_letter_and_the_others_go_out() -> Result<()>
-{
+async fn a_row_that_hangs_every_sender_becomes_a_dead_letter_and_others_go_out() -> Result<()> {
     let database = Database::migrated()?;
     let client = database.connect().await?;
     register(&client, 1..=3).await?;

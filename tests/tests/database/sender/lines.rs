@@ -43,8 +43,15 @@ async fn check(client: &Client, items: &[Value]) -> Result<()> {
         let (code, expires_at): (&str, i64) = (row.get("code"), row.get("expires_at"));
         let token = item["token"].as_str().context("a token is text")?;
         let expected = json!({
-            "id": item["id"], "attempt": 1, "action": name, "path": format!("/{name}"), "token": token, "code": code,
-            "email": row.get::<_, &str>("email"), "login": row.get::<_, &str>("login"), "expires_at": expires_at,
+            "id": item["id"],
+            "attempt": 1,
+            "action": name,
+            "path": format!("/{name}"),
+            "token": token,
+            "code": code,
+            "email": row.get::<_, &str>("email"),
+            "login": row.get::<_, &str>("login"),
+            "expires_at": expires_at,
             "key": row.get::<_, &str>("key"),
         });
         assert_eq!(item, &expected);

@@ -26,7 +26,12 @@ while read -r line; do
     for id in $(grep -o '"id":[0-9]*' <<< "$line" | tr -dc '0-9\n'); do
         case $(< "$1/mode") in
             away) ;;
-            ok) if grep -qx $id "$1/poison"; then retry+=",{\"id\":$id}"; else ok+=",$id"; echo $id >> "$1/sent"; fi ;;
+            ok) if grep -qx $id "$1/poison"; then
+                    retry+=",{\"id\":$id}"
+                else
+                    ok+=",$id"
+                    echo $id >> "$1/sent"
+                fi ;;
             refuse) retry+=",{\"id\":$id,\"reason\":\"429 slow down\"}" ;;
         esac
     done
@@ -221,8 +226,10 @@ async fn an_answer_can_hold_all_verdicts_and_its_batch_is_settled_at_once() -> R
     assert_eq!(batch.ids(), [2, 3, 4, 5, 6]);
     sender.answer(
         &batch,
-        "\"ok\":[2],\"retry\":[{\"id\":3,\"after_ms\":60000}],\"dead\":[{\"id\":4,\"reason\":\"550\"}],\"unavailable\":{\"after_ms\":2000,\"reason\":\"421 \
-         <ada@example.test> later\"}",
+        concat!(
+            r#""ok":[2],"retry":[{"id":3,"after_ms":60000}],"dead":[{"id":4,"reason":"550"}],"#,
+            r#""unavailable":{"after_ms":2000,"reason":"421 <ada@example.test> later"}"#,
+        ),
     )?;
     wait_for_state(&client, &[2], "sent").await?;
     assert_eq!(
@@ -314,7 +321,9 @@ async fn a_batch_for_which_a_sender_always_calls_itself_unavailable_is_no_outage
     let folder = tempfile::tempdir()?;
     let script = r#"while read -r line; do
         name=${line#*batch\":\"}; verdict='"ok":"all"'
-        if grep -q '"id":1,' <<< "$line"; then verdict='"unavailable":{"reason":"cannot be read"}'; fi
+        if grep -q '"id":1,' <<< "$line"; then
+            verdict='"unavailable":{"reason":"cannot be read"}'
+        fi
         echo "{\"batch\":\"${name:0:36}\",$verdict}"
     done"#;
     fs::write(folder.path().join("script"), script)?;

@@ -37,8 +37,7 @@ async fn a_sender_that_stops_reading_holds_no_more_than_the_prefetch() -> Result
 }
 
 #[tokio::test]
-async fn a_slow_sender_gets_few_batches_so_that_a_recovery_overtakes_many_activations() -> Result<()>
-{
+async fn a_slow_sender_gets_few_batches_so_recoveries_overtake_activations() -> Result<()> {
     let database = Database::migrated()?;
     let client = database.connect().await?;
     register(&client, 1..=200).await?;

@@ -12,7 +12,12 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 /// Appends its process id and its input to files, and copies a named pipe to its output.
-const SCRIPT: &str = r#"echo $$ >> "$0/started"; exec 3<&0; cat <&3 >> "$0/lines" & exec 3<&-; exec cat "$0/answers""#;
+const SCRIPT: &str = r#"
+    echo $$ >> "$0/started"
+    exec 3<&0
+    cat <&3 >> "$0/lines" & exec 3<&-
+    exec cat "$0/answers"
+"#;
 
 /// The files and the pipe of such a sender.
 pub(crate) struct TestSender {

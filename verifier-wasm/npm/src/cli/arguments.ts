@@ -2,8 +2,9 @@ import { type KnownAction, readActions } from "../actions.js";
 import type { InvalidArgumentError } from "../errors.js";
 import { UsageError } from "./usage_error.js";
 
-export const HELP = `Usage: mailroom-verifier TOKEN --action activate|recover [--code 01234] [--binding HEX]
-                         [--key-file FILE] [--further-action NAME=NUMBER:PATH:DIGITS]...
+export const HELP = `Usage: mailroom-verifier TOKEN --action activate|recover [--code 01234]
+                         [--binding HEX] [--key-file FILE]
+                         [--further-action NAME=NUMBER:PATH:DIGITS]...
 
 Shows what a token consists of and whether it is genuine: its secret, in
 hexadecimal, and whether its signature matches the one that it should have.

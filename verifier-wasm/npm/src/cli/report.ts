@@ -81,13 +81,15 @@ const CHARACTERS = [86, 104, 124, 126, 146, 147, 168];
 function fault({ token, length }: Question): string | undefined {
   const characters = length ?? token.length;
   if (!CHARACTERS.includes(characters)) {
-    return `it has ${characters} characters, and a token has 86 (version 1), 104, 124, 126 or 146 (2), or 147 or 168 (3)`;
+    const lengths = "86 (version 1), 104, 124, 126 or 146 (2), or 147 or 168 (3)";
+    return `it has ${characters} characters, and a token has ${lengths}`;
   }
   const at = token.search(/[^A-Za-z0-9_-]/);
   if (at >= 0) {
     // By number, because it may be one that a terminal obeys.
     const point = (token.codePointAt(at) ?? 0).toString(16).toUpperCase().padStart(4, "0");
-    return `its character ${at + 1} is U+${point}, and only A to Z, a to z, 0 to 9, - and _ stand in a token`;
+    const allowed = "only A to Z, a to z, 0 to 9, - and _ stand in a token";
+    return `its character ${at + 1} is U+${point}, and ${allowed}`;
   }
   if (characters === 86)
     return "its last character is none of A, Q, g and w, the only ones without surplus bits";

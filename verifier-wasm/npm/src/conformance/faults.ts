@@ -65,7 +65,7 @@ export const full: Check = async (subject) => {
   for (const id of remembered.slice(0, LOOKED_AT)) {
     demand(
       (await consume(store, id, until)) !== true,
-      `of ${remembered.length} entries that are not over one is forgotten, so that its token works again`,
+      `one of ${remembered.length} entries is forgotten too early: its token works again`,
     );
   }
   demand(

@@ -126,7 +126,8 @@ export class Thrown {
   }
 
   toString(): string {
-    return `an exception (${this.#error instanceof Error ? this.#error.message : typeof this.#error})`;
+    const error = this.#error;
+    return `an exception (${error instanceof Error ? error.message : typeof error})`;
   }
 }
 

@@ -128,7 +128,7 @@ export const extending: Check = async (subject) => {
   const number = await attempt(store, tried, long);
   demand(
     number === 3,
-    `a later time for the same id did not keep its tries: the third has the number ${shown(number)}`,
+    `a later time for an id did not keep its tries: the third has the number ${shown(number)}`,
   );
   return undefined;
 };

@@ -32,10 +32,8 @@ export const numbers: Check = async (subject) => {
   const found = (taken as number[]).sort((one, another) => one - another);
   for (const [place, number] of found.entries()) {
     const expected = Math.min(place, MOST) + 1;
-    demand(
-      number === expected,
-      `of ${concurrency} tries at once number ${expected} is ${number === (found[place - 1] ?? 0) ? "given twice" : number}`,
-    );
+    const instead = number === (found[place - 1] ?? 0) ? "given twice" : number;
+    demand(number === expected, `of ${concurrency} tries at once number ${expected} is ${instead}`);
   }
   const next = await attempt(store, id, until);
   demand(next === counted + 1, `the number after ${concurrency} tries is ${shown(next)}`);

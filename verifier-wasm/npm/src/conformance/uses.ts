@@ -212,12 +212,12 @@ export const bounds: Check = async (subject) => {
   const refused = used !== true || (await release(store, id, until, further)) !== undefined;
   demand(
     refused,
-    `${MOST + 1} owners were released, and the store refuses none: it grows without end, or forgets some`,
+    `${MOST + 1} owners were released, and none is refused: the store grows forever or forgets`,
   );
   const again = await Promise.all(owners.map((owner) => consume(store, id, until, owner)));
   demand(
     !again.includes(true),
-    `of ${MOST} owners that were released, number ${again.indexOf(true) + 1} gets true when its consume comes again`,
+    `released owner number ${again.indexOf(true) + 1} gets true when its consume comes again`,
   );
   return undefined;
 };

@@ -95,8 +95,8 @@ export async function asked(
     }
     if (isAgain(answer)) return { reason: "again", outcome: againWith(answer) };
     throw new InvalidArgumentError(
-      "the option redeem must return a verdict of mailroom.redeem, 'away', { again: 'a " +
-        "message' }, or a Response whose body is unread",
+      "the option redeem must return a verdict of mailroom.redeem, 'away', { again: " +
+        "'a message' }, or a Response whose body is unread",
     );
   } catch (error) {
     report(error);

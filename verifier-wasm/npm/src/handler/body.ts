@@ -25,9 +25,9 @@ export async function readForm(request: Request): Promise<URLSearchParams | numb
 /** The cure for what no visitor can mend. */
 function alreadyRead(): InvalidArgumentError {
   return new InvalidArgumentError(
-    "the body of the form was read before the handler got it, and is in neither " +
-      "request.body nor request.rawBody: " +
-      "mount the handler before whatever parses bodies, or let that leave this address alone",
+    "the body of the form was read before the handler got it, and is in neither request.body nor " +
+      "request.rawBody: mount the handler before whatever parses bodies, " +
+      "or let that leave this address alone",
   );
 }
 

@@ -52,9 +52,10 @@ export async function bindingFor(
       : base64url(crypto.getRandomValues(new Uint8Array(32)));
   const hashed = new TextEncoder().encode(`mailroom/browser\0${nonce}`);
   const digest = await crypto.subtle.digest("SHA-256", hashed);
+  const attributes = `Max-Age=${BROWSER_LIFE}; Path=/; Secure; HttpOnly; SameSite=Lax`;
   return Object.freeze({
     binding: new Uint8Array(digest.slice(0, 16)),
-    setCookie: `${BROWSER}=${nonce}; Max-Age=${BROWSER_LIFE}; Path=/; Secure; HttpOnly; SameSite=Lax`,
+    setCookie: `${BROWSER}=${nonce}; ${attributes}`,
   });
 }
 

@@ -15,12 +15,15 @@ const SCRIPT = `{${KEEPING}
   const token = location.hash.replace(/^#(\\W*token(?:=|%3d))?|&(?!#).*/gi, "") || recall();
   if (/^[\\w-]{86,168}$/.test(token)) keep(token);
   else history.replaceState(null, "", url);${HEARING}
-  const bytes = (text) =>
-    Uint8Array.from(atob(text.replace(/-/g, "+").replace(/_/g, "/")), (character) => character.charCodeAt(0));
+  const bytes = (text) => {
+    const decoded = atob(text.replace(/-/g, "+").replace(/_/g, "/"));
+    return Uint8Array.from(decoded, (character) => character.charCodeAt(0));
+  };
   const isForged = async () => {
     if (!/^[\\w-]{147}(?:[\\w-]{21})?$/.test(token)) return false;
     const all = bytes(token);
-    const signed = new Uint8Array([...new TextEncoder().encode("mailroom/v3 link\\0"), ...all.slice(0, -64)]);
+    const domain = new TextEncoder().encode("mailroom/v3 link\\0");
+    const signed = new Uint8Array([...domain, ...all.slice(0, -64)]);
     for (const name of KEYS) {
       const key = await crypto.subtle.importKey("raw", bytes(name), "Ed25519", false, ["verify"]);
       if (await crypto.subtle.verify("Ed25519", key, all.slice(-64), signed)) return false;
@@ -56,7 +59,8 @@ export function readPublicKeys(given: unknown): readonly string[] {
 /** The script of the page, which is in its head. */
 export function openingHead({ nonce }: Judgement<string>, keys: readonly string[]): string {
   const raw = keys.map((key) => key.slice("mrpk_".length));
-  return `<script nonce="${nonce}" data-cfasync="false">${SCRIPT.replace("KEYS", JSON.stringify(raw))}</script>`;
+  const script = SCRIPT.replace("KEYS", JSON.stringify(raw));
+  return `<script nonce="${nonce}" data-cfasync="false">${script}</script>`;
 }
 
 /** What is in the page: nothing, until the script has decided; without script what to do. */

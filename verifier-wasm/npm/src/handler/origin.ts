@@ -35,10 +35,9 @@ export interface HeaderReader {
  */
 export function originDiffers(url: URL): string {
   return (
-    `the form of a genuine link was refused: its origin is not the host that the handler is called by (${url.host}). ` +
-    "If a proxy changes the host, let it pass the header Host on, or list the addresses of " +
-    "this site, and no others, " +
-    "in the option origins"
+    "the form of a genuine link was refused: its origin is not the host that the handler is " +
+    `called by (${url.host}). If a proxy changes the host, let it pass the header Host on, ` +
+    "or list the addresses of this site, and no others, in the option origins"
   );
 }
 

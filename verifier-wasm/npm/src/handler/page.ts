@@ -6,16 +6,20 @@ import { cleanAddress, withoutScript } from "./request.js";
 import type { Texts } from "./texts.js";
 
 const STYLE = `
-:root { color-scheme: light dark; --back: #fff; --text: #1b1f24; --accent: #0b57d0; --on: #fff; --alert: #a8200d; }
+:root { color-scheme: light dark;
+  --back: #fff; --text: #1b1f24; --accent: #0b57d0; --on: #fff; --alert: #a8200d; }
 @media (prefers-color-scheme: dark) {
   :root { --back: #16191d; --text: #e6e8eb; --accent: #a8c7fa; --on: #0b1b33; --alert: #ffb4a9; }
 }
-body { margin: 0; background: var(--back); color: var(--text); font: 1.0625rem/1.5 system-ui, sans-serif; }
+body { margin: 0; background: var(--back); color: var(--text);
+  font: 1.0625rem/1.5 system-ui, sans-serif; }
 main { max-width: 30rem; margin: 0 auto; padding: 2rem 1rem; overflow-wrap: break-word; }
 h1 { font-size: 1.5rem; line-height: 1.25; }
 label { display: block; margin-bottom: 0.25rem; }
-input, button { box-sizing: border-box; max-width: 100%; border-radius: 0.375rem; padding: 0.625rem 0.875rem; font: inherit; }
-input { width: 10rem; border: 1px solid currentColor; background: transparent; color: inherit; letter-spacing: 0.15em; }
+input, button { box-sizing: border-box; max-width: 100%; border-radius: 0.375rem;
+  padding: 0.625rem 0.875rem; font: inherit; }
+input { width: 10rem; border: 1px solid currentColor; background: transparent; color: inherit;
+  letter-spacing: 0.15em; }
 button { border: 0; background: var(--accent); color: var(--on); cursor: pointer; }
 :focus-visible { outline: 3px solid var(--accent); outline-offset: 2px; }
 [role="alert"] { border-left: 4px solid var(--alert); padding-left: 0.75rem; }
@@ -58,7 +62,8 @@ export function openingDocument(
 
 /** Comes before everything that a page loads. Programs that delay scripts leave it alone. */
 function headOf({ nonce }: Judgement<string>, { url, leaving, memory, hears }: Setting): string {
-  const script = `<script nonce="${nonce}" data-cfasync="false">${scriptOf(memory, hears)}</script>`;
+  const code = scriptOf(memory, hears);
+  const script = `<script nonce="${nonce}" data-cfasync="false">${code}</script>`;
   if (leaving === undefined) return script;
   const address = escaped(withoutScript(url, leaving));
   return `${script}<noscript><meta http-equiv="refresh" content="0;url=${address}"></noscript>`;
@@ -81,9 +86,10 @@ function fieldOf(name: string, label: string, digits: number, isWrong: boolean):
   if (digits === 0) return "";
   // The code of a mail is what a browser may offer.
   const offered = name === "code" ? "one-time-code" : "off";
+  const invalid = isWrong ? ' aria-invalid="true"' : "";
   return `<p><label for="${name}">${escaped(label)}</label>
 <input id="${name}" name="${name}" inputmode="numeric" autocomplete="${offered}"
- pattern="[\\s\\-]*(\\p{Nd}[\\s\\-]*){${digits}}" maxlength="40" required${isWrong ? ' aria-invalid="true"' : ""}></p>
+ pattern="[\\s\\-]*(\\p{Nd}[\\s\\-]*){${digits}}" maxlength="40" required${invalid}></p>
 `;
 }
 

@@ -152,8 +152,8 @@ export function makeHandler<Further extends string>(
     }
     report(
       new InvalidArgumentError(
-        `redeem answered wrong_code to a link of ${action}, whose form has no field for a code: give mailroom.redeem ` +
-          "bindingIsProven and browserCode as they are",
+        `redeem answered wrong_code to a link of ${action}, whose form has no field for a code: ` +
+          "give mailroom.redeem bindingIsProven and browserCode as they are",
       ),
     );
     return { page: "failure", status: 500, reason: "wrong_code" };

@@ -12,8 +12,7 @@ export const V1_DIGITS = 5;
 /** What is asked of the operator where nobody counts. */
 export const UNCOUNTED =
   "a recovery of v1 came, whose codes only the database can count: if redeem asks " +
-  "mailroom.redeem, which counts them, say " +
-  "countsAttempts: true; or let the collector sign v2";
+  "mailroom.redeem, which counts them, say countsAttempts: true; or let the collector sign v2";
 
 /** Asks the application about a recovery of v1, of which nothing is proven. */
 export async function redeemV1(

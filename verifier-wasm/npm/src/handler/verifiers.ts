@@ -17,13 +17,13 @@ const CURES: ReadonlyMap<string, string> = new Map([
   ],
   [
     FOR_SHARED_KEY,
-    "a link of v1 or v2 came, and no verifier has shared keys: give the option verifier a " +
-      "list, with one of mailroom-verifier",
+    "a link of v1 or v2 came, and no verifier has shared keys: give the option verifier a list, " +
+      "with one of mailroom-verifier",
   ],
   [
     KEY_UNKNOWN,
-    "a link came that names a key that no verifier has: give the verifiers the key that " +
-      "the collector signs with, beside the others",
+    "a link came that names a key that no verifier has: " +
+      "give the verifiers the key that the collector signs with, beside the others",
   ],
 ]);
 

@@ -28,7 +28,7 @@ export interface D1Statement {
 
 /** The binding of a Worker to a database of D1. */
 export interface D1Binding {
-  // biome-ignore lint/suspicious/noExplicitAny: a statement of the runtime is of a class that this package does not know
+  // biome-ignore lint/suspicious/noExplicitAny: the class of statements is the runtime's own
   prepare(query: string): any;
   // biome-ignore lint/suspicious/noExplicitAny: the same
   batch(statements: any[]): Promise<readonly { readonly results: readonly unknown[] }[]>;
@@ -68,7 +68,8 @@ export function createD1Store(options: D1StoreOptions): Required<TokenStore> {
   const [prepare, batch] = [readMethod(database, "prepare"), readMethod(database, "batch")];
   if (!prepare || !batch) {
     throw new InvalidArgumentError(
-      `the option database must be a binding to D1, not ${described(database)}: look at its name in the configuration`,
+      `the option database must be a binding to D1, not ${described(database)}: ` +
+        "look at its name in the configuration",
     );
   }
   const namespace = readNamespace(given);

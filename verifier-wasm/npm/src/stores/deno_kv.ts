@@ -19,7 +19,7 @@ import { answering, change, type Entry, isEnd, isSame, type Operation } from "./
 
 /** The part of a `Deno.Kv` that is used. */
 export interface DenoKv {
-  // biome-ignore lint/suspicious/noExplicitAny: the keys and entries of the runtime are typed more narrowly than they need be
+  // biome-ignore lint/suspicious/noExplicitAny: the runtime types keys and entries too narrowly
   get(key: any): Promise<{ readonly value: unknown; readonly versionstamp: string | null }>;
   // biome-ignore lint/suspicious/noExplicitAny: the same
   atomic(): any;

@@ -38,7 +38,7 @@ export interface ObjectResponse {
 /** The binding of a Worker to the class {@link UsedToken}. */
 export interface DurableObjectBinding {
   idFromName(name: string): object;
-  // biome-ignore lint/suspicious/noExplicitAny: the ids of the runtime are of a class that this package does not know
+  // biome-ignore lint/suspicious/noExplicitAny: the class of ids is the runtime's own
   get(id: any): {
     fetch(url: string, init: { method: string }): Promise<ObjectResponse>;
   };
@@ -69,7 +69,8 @@ export function createDurableObjectStore(options: DurableObjectStoreOptions): Re
   const [idFromName, get] = [readMethod(binding, "idFromName"), readMethod(binding, "get")];
   if (!idFromName || !get) {
     throw new InvalidArgumentError(
-      `the option binding is one to a Durable Object, not ${described(binding)}: look at its name in the configuration`,
+      `the option binding is one to a Durable Object, not ${described(binding)}: ` +
+        "look at its name in the configuration",
     );
   }
   const namespace = readNamespace(given);

@@ -22,7 +22,7 @@ import { answerOf, eventOf, MOST_EVENTS } from "./history.js";
  * A client of the class `DynamoDB` of `@aws-sdk/client-dynamodb`, or what has the same two methods.
  */
 export interface DynamoDbClient {
-  // biome-ignore lint/suspicious/noExplicitAny: the client types what it is given more narrowly than is known here
+  // biome-ignore lint/suspicious/noExplicitAny: the client types its arguments too narrowly
   updateItem(input: any): Promise<object>;
   // biome-ignore lint/suspicious/noExplicitAny: the same
   getItem(input: any): Promise<object>;

@@ -34,7 +34,7 @@ import withdrawStatement from "./postgres/withdraw.sql";
  */
 export type PostgresClient =
   | { query(text: string, values: unknown[]): Promise<{ readonly rows: readonly unknown[] }> }
-  // biome-ignore lint/suspicious/noExplicitAny: the parameters of postgres.js are typed more narrowly than they need be
+  // biome-ignore lint/suspicious/noExplicitAny: postgres.js types its parameters too narrowly
   | { unsafe(text: string, values: any[]): PromiseLike<readonly unknown[]> };
 
 /** What {@link createPostgresStore} takes. Options of other names are refused. */
@@ -135,8 +135,8 @@ const UNAVAILABLE = new Map([
   ],
   [
     "42703",
-    "the table mailroom_used_tokens is of another version: drop it, and run the statements " +
-      "of TABLE",
+    "the table mailroom_used_tokens is of another version: " +
+      "drop it, and run the statements of TABLE",
   ],
   [
     "42501",

@@ -30,7 +30,7 @@ export type RedisClient =
 export interface RedisCluster {
   sendCommand(firstKey: string, isReadonly: boolean, words: string[]): Promise<unknown>;
   readonly masters: readonly object[];
-  // biome-ignore lint/suspicious/noExplicitAny: the nodes of the client are of a class that this package does not know
+  // biome-ignore lint/suspicious/noExplicitAny: the class of nodes is the client's own
   nodeClient(node: any): unknown;
 }
 
@@ -129,7 +129,8 @@ function readClient(client: unknown): ReadClient {
   }
   if (sendCommand) return ofNode(async (words) => sendCommand(words));
   throw new InvalidArgumentError(
-    `the option client must be a client of node-redis or ioredis, or a function that sends a command, not ${described(client)}`,
+    "the option client must be a client of node-redis or ioredis, " +
+      `or a function that sends a command, not ${described(client)}`,
   );
 }
 

@@ -34,7 +34,7 @@ export interface UpstashStoreOptions {
    *
    * @default `fetch` of the runtime
    */
-  // biome-ignore lint/suspicious/noExplicitAny: each runtime types the options of its fetch in its own way
+  // biome-ignore lint/suspicious/noExplicitAny: each runtime types the options of fetch its way
   readonly fetch?: ((url: string, init: any) => Promise<HttpResponse>) | undefined;
 }
 

@@ -1,3 +1,5 @@
 import { verify } from "../../verify.js";
 
-export default defineEventHandler((event) => verify(getRequestURL(event), event.context.cloudflare.env));
+export default defineEventHandler((event) =>
+  verify(getRequestURL(event), event.context.cloudflare.env),
+);

@@ -58,11 +58,13 @@ impl<'a> Model<'a> {
         client
             .batch_execute(
                 "TRUNCATE accounts, tokens RESTART IDENTITY CASCADE;
-                TRUNCATE mailroom.issued_tokens, mailroom.queue, mailroom.leases, mailroom.dead_letters, mailroom.payloads,
-                    mailroom.delivery_log, mailroom.collectors CASCADE;
+                TRUNCATE mailroom.issued_tokens, mailroom.queue, mailroom.leases,
+                    mailroom.dead_letters, mailroom.payloads, mailroom.delivery_log,
+                    mailroom.collectors CASCADE;
                 SELECT setval('mailroom.low_watermark', 0);
                 UPDATE stopped_clock SET moment = date_trunc('second', clock_timestamp());
-                INSERT INTO accounts (email, login, status) SELECT n || '@example.test', n, 'active' FROM generate_series(1, 6) AS n",
+                INSERT INTO accounts (email, login, status)
+                    SELECT n || '@example.test', n, 'active' FROM generate_series(1, 6) AS n",
             )
             .await?;
         let mut collectors = Vec::new();

@@ -174,7 +174,8 @@ fn work() -> impl Strategy<Value = Work> {
     let account = 1..=ACCOUNTS;
     let action = prop_oneof![Just("notice"), Just("sign_in")];
     prop_oneof![
-        2 => (account.clone(), any::<bool>()).prop_map(|(account, recovery)| Work::Insert { account, recovery }),
+        2 => (account.clone(), any::<bool>())
+            .prop_map(|(account, recovery)| Work::Insert { account, recovery }),
         2 => (account, action, prop_oneof![Just(0), Just(20)])
             .prop_map(|(account, action, later)| Work::Enqueue { account, action, later }),
         4 => ending(),
@@ -185,7 +186,8 @@ fn together() -> impl Strategy<Value = Step> {
     let beside = prop_oneof![
         3 => Just(Beside::Nothing),
         1 => any::<bool>().prop_map(|commits| Beside::EndLate { commits }),
-        2 => (1..=ACCOUNTS, status()).prop_map(|(account, status)| Beside::SetStatus { account, status }),
+        2 => (1..=ACCOUNTS, status())
+            .prop_map(|(account, status)| Beside::SetStatus { account, status }),
         4 => ending().prop_map(Beside::Apply),
     ];
     (0..COLLECTORS, 1..COLLECTORS, act(), act(), beside).prop_map(
@@ -200,27 +202,40 @@ fn together() -> impl Strategy<Value = Step> {
 pub(super) fn steps() -> impl Strategy<Value = Vec<Step>> {
     let account = 1..=ACCOUNTS;
     let collector = 0..COLLECTORS;
+    let lifetime = prop_oneof![Just(20), Just(35), Just(200), Just(100_000)];
+    let seconds = prop_oneof![
+        1 => Just(-3),
+        3 => Just(1),
+        3 => Just(5),
+        3 => Just(40),
+        3 => Just(95),
+        1 => Just(300_000),
+    ];
     let step = prop_oneof![
-        6 => (account.clone(), any::<bool>(), prop_oneof![Just(20), Just(35), Just(200), Just(100_000)])
+        6 => (account.clone(), any::<bool>(), lifetime)
             .prop_map(|(account, recovery, lifetime)| Step::Insert { account, recovery, lifetime }),
         3 => work().prop_map(|work| Step::Apply { work, late: false }),
         4 => work().prop_map(|work| Step::Apply { work, late: true }),
         2 => any::<bool>().prop_map(|commits| Step::EndLate { commits }),
-        2 => (account.clone(), status()).prop_map(|(account, status)| Step::SetStatus { account, status }),
-        1 => (account, status()).prop_map(|(account, status)| Step::SetStatusLate { account, status }),
+        2 => (account.clone(), status())
+            .prop_map(|(account, status)| Step::SetStatus { account, status }),
+        1 => (account, status())
+            .prop_map(|(account, status)| Step::SetStatusLate { account, status }),
         2 => any::<bool>().prop_map(|commits| Step::EndStatus { commits }),
-        7 => (collector.clone(), want()).prop_map(|(collector, want)| Step::Claim { collector, want }),
+        7 => (collector.clone(), want())
+            .prop_map(|(collector, want)| Step::Claim { collector, want }),
         8 => together(),
         1 => (collector.clone(), 1..5_usize, 0..4_000_u64)
             .prop_map(|(collector, limit, after)| Step::DropClaim { collector, limit, after }),
         6 => (collector.clone(), any::<usize>(), outcomes())
             .prop_map(|(collector, nth, outcomes)| Step::Settle { collector, nth, outcomes }),
-        1 => (collector.clone(), any::<usize>()).prop_map(|(collector, nth)| Step::Release { collector, nth }),
+        1 => (collector.clone(), any::<usize>())
+            .prop_map(|(collector, nth)| Step::Release { collector, nth }),
         2 => collector.clone().prop_map(|collector| Step::Heartbeat { collector }),
         2 => collector.clone().prop_map(|collector| Step::Peek { collector }),
         1 => collector.clone().prop_map(|collector| Step::Disconnect { collector }),
         1 => collector.prop_map(|collector| Step::Crash { collector }),
-        3 => prop_oneof![1 => Just(-3), 3 => Just(1), 3 => Just(5), 3 => Just(40), 3 => Just(95), 1 => Just(300_000)].prop_map(|seconds| Step::Turn { seconds }),
+        3 => seconds.prop_map(|seconds| Step::Turn { seconds }),
     ];
     prop::collection::vec(step, 1..60)
 }

@@ -24,33 +24,33 @@ export const de: Texts = {
   code: "Code ({digits} Ziffern)",
   browserCode: "Ziffern aus dem anderen Browser ({digits})",
   elsewhere:
-    "Sie haben diesen Link in einem anderen Browser angefordert. Geben Sie die {digits} " +
-    "Ziffern ein, die dort stehen.",
+    "Sie haben diesen Link in einem anderen Browser angefordert. " +
+    "Geben Sie die {digits} Ziffern ein, die dort stehen.",
   elsewhereWithCode:
-    "Sie haben diesen Link in einem anderen Browser angefordert. Geben Sie den Code ein " +
-    "und die {digits} Ziffern, die dort stehen.",
+    "Sie haben diesen Link in einem anderen Browser angefordert. " +
+    "Geben Sie den Code ein und die {digits} Ziffern, die dort stehen.",
   close: "Sie können diese Seite schließen. Der Link funktioniert nun nicht mehr.",
   invalid: {
     title: "Dieser Link ist ungültig",
     text:
-      "Vielleicht fehlt ein Teil. Öffnen Sie den Link aus der neuesten Mail, oder kopieren " +
-      "Sie ihn ganz in die Adresszeile, von https:// bis zum letzten Zeichen, auch was in " +
-      "einer zweiten Zeile steht. Hilft das nicht, fordern Sie einen neuen an.",
+      "Vielleicht fehlt ein Teil. Öffnen Sie den Link aus der neuesten Mail, oder kopieren Sie " +
+      "ihn ganz in die Adresszeile, von https:// bis zum letzten Zeichen, " +
+      "auch was in einer zweiten Zeile steht. Hilft das nicht, fordern Sie einen neuen an.",
   },
   expired: { title: "Dieser Link ist abgelaufen", text: "Fordern Sie einen neuen Link an." },
   used: {
     title: "Dieser Link wurde schon benutzt",
     text:
-      "Ein Link gilt einmal. Waren Sie das, ist nichts mehr zu tun. Wenn nicht, fordern Sie " +
-      "einen neuen an.",
+      "Ein Link gilt einmal. Waren Sie das, ist nichts mehr zu tun. " +
+      "Wenn nicht, fordern Sie einen neuen an.",
   },
   locked: {
     title: "Es wurden zu viele Codes versucht",
     text: "Auch der richtige Code öffnet diesen Link nicht mehr. Fordern Sie einen neuen Link an.",
   },
   lockedElsewhere:
-    "Öffnen Sie den Link in dem Browser, in dem Sie ihn angefordert haben. Dort " +
-    "funktioniert er weiterhin.",
+    "Öffnen Sie den Link in dem Browser, in dem Sie ihn angefordert haben. " +
+    "Dort funktioniert er weiterhin.",
   ineligible: {
     title: "Das Konto kann diesen Link jetzt nicht benutzen",
     text: "Es ist vielleicht schon aktiv oder gesperrt. Der Link bleibt, wie er ist.",
@@ -59,8 +59,8 @@ export const de: Texts = {
     title: "Öffnen Sie den Link noch einmal",
     text:
       "Diese Seite weiß nicht, welchen Link Sie geöffnet haben. Öffnen Sie den Link aus der " +
-      "Mail, und drücken Sie den Knopf. Haben Sie ihn schon gedrückt, steht dann dort, ob es " +
-      "gelungen ist.",
+      "Mail, und drücken Sie den Knopf. Haben Sie ihn schon gedrückt, steht dann dort, " +
+      "ob es gelungen ist.",
   },
   failure: {
     title: "Diese Seite hat ein Problem",
@@ -69,14 +69,14 @@ export const de: Texts = {
   blocked: {
     title: "Öffnen Sie den Link noch einmal",
     text:
-      "Öffnen Sie den Link erneut aus der Mail. Sehen Sie diese Seite wieder, erlauben Sie " +
-      "Cookies für diese Seite.",
+      "Öffnen Sie den Link erneut aus der Mail. Sehen Sie diese Seite wieder, " +
+      "erlauben Sie Cookies für diese Seite.",
   },
   scripts: {
     title: "Erlauben Sie Skripte für diese Seite",
     text:
-      "Ohne Skripte lässt sich dieser Link nicht lesen. Erlauben Sie JavaScript für diese " +
-      "Seite, und öffnen Sie dann den Link aus der Mail noch einmal.",
+      "Ohne Skripte lässt sich dieser Link nicht lesen. Erlauben Sie JavaScript für diese Seite, " +
+      "und öffnen Sie dann den Link aus der Mail noch einmal.",
   },
   wrongCode: {
     title: "Das ist nicht der Code",
@@ -89,8 +89,8 @@ export const de: Texts = {
   wrongCodes: {
     title: "Das sind nicht die richtigen Ziffern",
     text:
-      "Vergleichen Sie den Code und die Ziffern aus dem anderen Browser, und geben Sie beide " +
-      "noch einmal ein.",
+      "Vergleichen Sie den Code und die Ziffern aus dem anderen Browser, " +
+      "und geben Sie beide noch einmal ein.",
   },
   missingCodes: {
     title: "Geben Sie alle Ziffern ein",
@@ -99,13 +99,13 @@ export const de: Texts = {
   away: {
     title: "Versuchen Sie es gleich noch einmal",
     text:
-      "Wir können gerade nicht antworten. Nichts wurde getan, und Ihr Link funktioniert " +
-      "weiterhin.",
+      "Wir können gerade nicht antworten. " +
+      "Nichts wurde getan, und Ihr Link funktioniert weiterhin.",
   },
   unknown: {
     title: "Versuchen Sie es gleich noch einmal",
     text:
-      "Ob es gelungen ist, ist nicht bekannt. Heißt es dann, der Link sei benutzt, ist es " +
-      "gelungen.",
+      "Ob es gelungen ist, ist nicht bekannt. Heißt es dann, der Link sei benutzt, " +
+      "ist es gelungen.",
   },
 };

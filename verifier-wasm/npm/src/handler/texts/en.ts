@@ -26,22 +26,22 @@ export const en: Texts = {
   elsewhere:
     "You asked for this link in another browser. Type the {digits} digits that you see there.",
   elsewhereWithCode:
-    "You asked for this link in another browser. Type the code, and the {digits} digits " +
-    "that you see there.",
+    "You asked for this link in another browser. " +
+    "Type the code, and the {digits} digits that you see there.",
   close: "You can close this page. The link does not work any more.",
   invalid: {
     title: "This link is not valid",
     text:
       "Part of it may be missing. Open it from the newest mail, or copy all of it into the " +
-      "address bar, from https:// to its last character, also what is on a second line. If " +
-      "that does not help, ask for a new link.",
+      "address bar, from https:// to its last character, also what is on a second line. " +
+      "If that does not help, ask for a new link.",
   },
   expired: { title: "This link has expired", text: "Ask for a new link." },
   used: {
     title: "This link was already used",
     text:
-      "A link works once. If it was you, there is nothing left to do. If not, ask for a new " +
-      "link.",
+      "A link works once. If it was you, there is nothing left to do. " +
+      "If not, ask for a new link.",
   },
   locked: {
     title: "Too many codes were tried",
@@ -55,8 +55,8 @@ export const en: Texts = {
   error: {
     title: "Open the link again",
     text:
-      "This page does not know which link you opened. Open the link from the mail, and press " +
-      "its button. If you have pressed it before, the page then says whether it has worked.",
+      "This page does not know which link you opened. Open the link from the mail, and press its " +
+      "button. If you have pressed it before, the page then says whether it has worked.",
   },
   failure: {
     title: "This site has a problem",
@@ -65,14 +65,14 @@ export const en: Texts = {
   blocked: {
     title: "Open the link again",
     text:
-      "Open the link from the mail once more. If you see this page again, allow cookies for " +
-      "this site.",
+      "Open the link from the mail once more. If you see this page again, " +
+      "allow cookies for this site.",
   },
   scripts: {
     title: "Allow scripts for this page",
     text:
-      "Without scripts this link cannot be read. Allow JavaScript for this site, then open " +
-      "the link from the mail again.",
+      "Without scripts this link cannot be read. Allow JavaScript for this site, " +
+      "then open the link from the mail again.",
   },
   wrongCode: {
     title: "That is not the code",
@@ -94,7 +94,7 @@ export const en: Texts = {
   unknown: {
     title: "Try again in a moment",
     text:
-      "It is not known whether this worked. If the link is then said to be used, it has " +
-      "worked.",
+      "It is not known whether this worked. " +
+      "If the link is then said to be used, it has worked.",
   },
 };

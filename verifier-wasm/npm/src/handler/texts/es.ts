@@ -25,22 +25,22 @@ export const es: Texts = {
   browserCode: "Dígitos que muestra el otro navegador ({digits})",
   elsewhere: "Pidió este enlace en otro navegador. Escriba los {digits} dígitos que aparecen allí.",
   elsewhereWithCode:
-    "Pidió este enlace en otro navegador. Escriba el código y los {digits} dígitos que " +
-    "aparecen allí.",
+    "Pidió este enlace en otro navegador. " +
+    "Escriba el código y los {digits} dígitos que aparecen allí.",
   close: "Puede cerrar esta página. El enlace ya no funciona.",
   invalid: {
     title: "Este enlace no es válido",
     text:
       "Puede que falte una parte. Ábralo desde el correo más reciente o cópielo entero en la " +
-      "barra de direcciones, desde https:// hasta el último carácter, también lo que esté en " +
-      "una segunda línea. Si eso no ayuda, pida un enlace nuevo.",
+      "barra de direcciones, desde https:// hasta el último carácter, " +
+      "también lo que esté en una segunda línea. Si eso no ayuda, pida un enlace nuevo.",
   },
   expired: { title: "Este enlace ha caducado", text: "Pida un enlace nuevo." },
   used: {
     title: "Este enlace ya se ha usado",
     text:
-      "Un enlace sirve una sola vez. Si fue usted, no queda nada por hacer. Si no, pida un " +
-      "enlace nuevo.",
+      "Un enlace sirve una sola vez. Si fue usted, no queda nada por hacer. " +
+      "Si no, pida un enlace nuevo.",
   },
   locked: {
     title: "Se han probado demasiados códigos",
@@ -54,8 +54,8 @@ export const es: Texts = {
   error: {
     title: "Abra el enlace otra vez",
     text:
-      "Esta página no sabe qué enlace ha abierto. Abra el enlace del correo y pulse el " +
-      "botón. Si ya lo había pulsado, la página dirá entonces si ha funcionado.",
+      "Esta página no sabe qué enlace ha abierto. Abra el enlace del correo y pulse el botón. " +
+      "Si ya lo había pulsado, la página dirá entonces si ha funcionado.",
   },
   failure: {
     title: "Este sitio tiene un problema",
@@ -64,14 +64,14 @@ export const es: Texts = {
   blocked: {
     title: "Abra el enlace otra vez",
     text:
-      "Abra de nuevo el enlace del correo. Si vuelve a ver esta página, permita las cookies " +
-      "de este sitio.",
+      "Abra de nuevo el enlace del correo. Si vuelve a ver esta página, " +
+      "permita las cookies de este sitio.",
   },
   scripts: {
     title: "Permita los scripts en esta página",
     text:
-      "Sin scripts no se puede leer este enlace. Permita JavaScript en este sitio y abra de " +
-      "nuevo el enlace del correo.",
+      "Sin scripts no se puede leer este enlace. " +
+      "Permita JavaScript en este sitio y abra de nuevo el enlace del correo.",
   },
   wrongCode: {
     title: "Ese no es el código",
@@ -96,7 +96,7 @@ export const es: Texts = {
   unknown: {
     title: "Inténtelo de nuevo en un momento",
     text:
-      "No se sabe si ha funcionado. Si después consta que el enlace se ha usado, ha " +
-      "funcionado.",
+      "No se sabe si ha funcionado. " +
+      "Si después consta que el enlace se ha usado, ha funcionado.",
   },
 };

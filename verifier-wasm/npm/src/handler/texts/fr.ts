@@ -5,8 +5,8 @@ export const fr: Texts = {
     activate: {
       title: "Activer votre compte",
       text:
-        "Appuyez sur le bouton pour activer votre compte. L’ouverture de cette page n’a rien " +
-        "changé.",
+        "Appuyez sur le bouton pour activer votre compte. " +
+        "L’ouverture de cette page n’a rien changé.",
       button: "Activer mon compte",
       done: "Votre compte est actif",
     },
@@ -26,26 +26,25 @@ export const fr: Texts = {
   code: "Code ({digits} chiffres)",
   browserCode: "Chiffres affichés dans l’autre navigateur ({digits})",
   elsewhere:
-    "Vous avez demandé ce lien dans un autre navigateur. Saisissez les {digits} chiffres " +
-    "qui y sont affichés.",
+    "Vous avez demandé ce lien dans un autre navigateur. " +
+    "Saisissez les {digits} chiffres qui y sont affichés.",
   elsewhereWithCode:
-    "Vous avez demandé ce lien dans un autre navigateur. Saisissez le code et les {digits} " +
-    "chiffres qui y sont affichés.",
+    "Vous avez demandé ce lien dans un autre navigateur. " +
+    "Saisissez le code et les {digits} chiffres qui y sont affichés.",
   close: "Vous pouvez fermer cette page. Le lien ne fonctionne plus.",
   invalid: {
     title: "Ce lien n’est pas valide",
     text:
       "Il en manque peut-être une partie. Ouvrez-le depuis le message le plus récent, ou " +
-      "copiez-le en entier dans la barre d’adresse, de https:// au dernier caractère, y " +
-      "compris ce qui se trouve sur une deuxième ligne. Si cela n’aide pas, demandez un " +
-      "nouveau lien.",
+      "copiez-le en entier dans la barre d’adresse, de https:// au dernier caractère, y compris " +
+      "ce qui se trouve sur une deuxième ligne. Si cela n’aide pas, demandez un nouveau lien.",
   },
   expired: { title: "Ce lien a expiré", text: "Demandez un nouveau lien." },
   used: {
     title: "Ce lien a déjà été utilisé",
     text:
-      "Un lien sert une seule fois. Si c’était vous, il n’y a plus rien à faire. Sinon, " +
-      "demandez un nouveau lien.",
+      "Un lien sert une seule fois. Si c’était vous, il n’y a plus rien à faire. " +
+      "Sinon, demandez un nouveau lien.",
   },
   locked: {
     title: "Trop de codes ont été essayés",
@@ -60,8 +59,8 @@ export const fr: Texts = {
   error: {
     title: "Ouvrez de nouveau le lien",
     text:
-      "Cette page ne sait pas quel lien vous avez ouvert. Ouvrez le lien du message et " +
-      "appuyez sur le bouton. Si vous l’avez déjà fait, la page dira alors si cela a réussi.",
+      "Cette page ne sait pas quel lien vous avez ouvert. Ouvrez le lien du message et appuyez " +
+      "sur le bouton. Si vous l’avez déjà fait, la page dira alors si cela a réussi.",
   },
   failure: {
     title: "Ce site a un problème",
@@ -70,14 +69,14 @@ export const fr: Texts = {
   blocked: {
     title: "Ouvrez de nouveau le lien",
     text:
-      "Ouvrez encore une fois le lien du message. Si cette page revient, autorisez les " +
-      "cookies de ce site.",
+      "Ouvrez encore une fois le lien du message. Si cette page revient, " +
+      "autorisez les cookies de ce site.",
   },
   scripts: {
     title: "Autorisez les scripts pour cette page",
     text:
-      "Sans scripts, ce lien ne peut pas être lu. Autorisez JavaScript pour ce site, puis " +
-      "ouvrez de nouveau le lien du message.",
+      "Sans scripts, ce lien ne peut pas être lu. Autorisez JavaScript pour ce site, " +
+      "puis ouvrez de nouveau le lien du message.",
   },
   wrongCode: {
     title: "Ce n’est pas le bon code",
@@ -98,13 +97,13 @@ export const fr: Texts = {
   away: {
     title: "Réessayez dans un instant",
     text:
-      "Nous ne pouvons pas répondre actuellement. Rien n’a été fait et votre lien fonctionne " +
-      "toujours.",
+      "Nous ne pouvons pas répondre actuellement. " +
+      "Rien n’a été fait et votre lien fonctionne toujours.",
   },
   unknown: {
     title: "Réessayez dans un instant",
     text:
-      "Nous ne savons pas si cela a réussi. Si le lien est ensuite signalé comme utilisé, " +
-      "c’est le cas.",
+      "Nous ne savons pas si cela a réussi. " +
+      "Si le lien est ensuite signalé comme utilisé, c’est le cas.",
   },
 };

@@ -5,8 +5,8 @@ export const it: Texts = {
     activate: {
       title: "Attiva il tuo account",
       text:
-        "Premi il pulsante per attivare il tuo account. Aprire questa pagina non ha cambiato " +
-        "nulla.",
+        "Premi il pulsante per attivare il tuo account. " +
+        "Aprire questa pagina non ha cambiato nulla.",
       button: "Attiva il mio account",
       done: "Il tuo account è attivo",
     },
@@ -27,22 +27,22 @@ export const it: Texts = {
   browserCode: "Cifre che mostra l’altro browser ({digits})",
   elsewhere: "Hai richiesto questo link in un altro browser. Scrivi le {digits} cifre che vedi lì.",
   elsewhereWithCode:
-    "Hai richiesto questo link in un altro browser. Scrivi il codice e le {digits} cifre " +
-    "che vedi lì.",
+    "Hai richiesto questo link in un altro browser. " +
+    "Scrivi il codice e le {digits} cifre che vedi lì.",
   close: "Puoi chiudere questa pagina. Il link non funziona più.",
   invalid: {
     title: "Questo link non è valido",
     text:
-      "Forse ne manca una parte. Aprilo dall’e-mail più recente, oppure copialo per intero " +
-      "nella barra degli indirizzi, da https:// fino all’ultimo carattere, anche ciò che sta " +
-      "su una seconda riga. Se non basta, chiedi un nuovo link.",
+      "Forse ne manca una parte. Aprilo dall’e-mail più recente, oppure copialo per intero nella " +
+      "barra degli indirizzi, da https:// fino all’ultimo carattere, " +
+      "anche ciò che sta su una seconda riga. Se non basta, chiedi un nuovo link.",
   },
   expired: { title: "Questo link è scaduto", text: "Chiedi un nuovo link." },
   used: {
     title: "Questo link è già stato usato",
     text:
-      "Un link funziona una volta sola. Se sei stato tu, non c’è altro da fare. Altrimenti " +
-      "chiedi un nuovo link.",
+      "Un link funziona una volta sola. Se sei stato tu, non c’è altro da fare. " +
+      "Altrimenti chiedi un nuovo link.",
   },
   locked: {
     title: "Sono stati provati troppi codici",
@@ -56,8 +56,8 @@ export const it: Texts = {
   error: {
     title: "Apri di nuovo il link",
     text:
-      "Questa pagina non sa quale link hai aperto. Apri il link dall’e-mail e premi il " +
-      "pulsante. Se l’avevi già premuto, la pagina dirà se ha funzionato.",
+      "Questa pagina non sa quale link hai aperto. Apri il link dall’e-mail e premi il pulsante. " +
+      "Se l’avevi già premuto, la pagina dirà se ha funzionato.",
   },
   failure: {
     title: "Questo sito ha un problema",
@@ -66,14 +66,14 @@ export const it: Texts = {
   blocked: {
     title: "Apri di nuovo il link",
     text:
-      "Apri ancora una volta il link dall’e-mail. Se rivedi questa pagina, consenti i cookie " +
-      "per questo sito.",
+      "Apri ancora una volta il link dall’e-mail. Se rivedi questa pagina, " +
+      "consenti i cookie per questo sito.",
   },
   scripts: {
     title: "Consenti gli script per questa pagina",
     text:
-      "Senza script questo link non si può leggere. Consenti JavaScript per questo sito, poi " +
-      "apri di nuovo il link dall’e-mail.",
+      "Senza script questo link non si può leggere. Consenti JavaScript per questo sito, " +
+      "poi apri di nuovo il link dall’e-mail.",
   },
   wrongCode: {
     title: "Il codice non è questo",

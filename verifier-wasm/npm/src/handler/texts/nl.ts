@@ -5,8 +5,8 @@ export const nl: Texts = {
     activate: {
       title: "Uw account activeren",
       text:
-        "Druk op de knop om uw account te activeren. Het openen van deze pagina heeft niets " +
-        "veranderd.",
+        "Druk op de knop om uw account te activeren. " +
+        "Het openen van deze pagina heeft niets veranderd.",
       button: "Mijn account activeren",
       done: "Uw account is actief",
     },
@@ -28,22 +28,22 @@ export const nl: Texts = {
   elsewhere:
     "U hebt deze link in een andere browser aangevraagd. Typ de {digits} cijfers die u daar ziet.",
   elsewhereWithCode:
-    "U hebt deze link in een andere browser aangevraagd. Typ de code en de {digits} " +
-    "cijfers die u daar ziet.",
+    "U hebt deze link in een andere browser aangevraagd. " +
+    "Typ de code en de {digits} cijfers die u daar ziet.",
   close: "U kunt deze pagina sluiten. De link werkt niet meer.",
   invalid: {
     title: "Deze link is ongeldig",
     text:
       "Misschien ontbreekt er een deel. Open de link uit de nieuwste mail, of kopieer hem " +
-      "helemaal naar de adresbalk, van https:// tot het laatste teken, ook wat op een tweede " +
-      "regel staat. Helpt dat niet, vraag dan een nieuwe link aan.",
+      "helemaal naar de adresbalk, van https:// tot het laatste teken, " +
+      "ook wat op een tweede regel staat. Helpt dat niet, vraag dan een nieuwe link aan.",
   },
   expired: { title: "Deze link is verlopen", text: "Vraag een nieuwe link aan." },
   used: {
     title: "Deze link is al gebruikt",
     text:
-      "Een link werkt één keer. Was u het zelf, dan hoeft u niets meer te doen. Zo niet, " +
-      "vraag een nieuwe link aan.",
+      "Een link werkt één keer. Was u het zelf, dan hoeft u niets meer te doen. " +
+      "Zo niet, vraag een nieuwe link aan.",
   },
   locked: {
     title: "Er zijn te veel codes geprobeerd",
@@ -57,8 +57,8 @@ export const nl: Texts = {
   error: {
     title: "Open de link opnieuw",
     text:
-      "Deze pagina weet niet welke link u hebt geopend. Open de link uit de mail en druk op " +
-      "de knop. Hebt u dat al gedaan, dan zegt de pagina of het is gelukt.",
+      "Deze pagina weet niet welke link u hebt geopend. Open de link uit de mail en druk op de " +
+      "knop. Hebt u dat al gedaan, dan zegt de pagina of het is gelukt.",
   },
   failure: {
     title: "Deze site heeft een probleem",
@@ -67,14 +67,14 @@ export const nl: Texts = {
   blocked: {
     title: "Open de link opnieuw",
     text:
-      "Open de link nog eens uit de mail. Ziet u deze pagina weer, sta dan cookies voor deze " +
-      "site toe.",
+      "Open de link nog eens uit de mail. Ziet u deze pagina weer, " +
+      "sta dan cookies voor deze site toe.",
   },
   scripts: {
     title: "Sta scripts toe voor deze pagina",
     text:
-      "Zonder scripts kan deze link niet worden gelezen. Sta JavaScript voor deze site toe " +
-      "en open dan de link uit de mail opnieuw.",
+      "Zonder scripts kan deze link niet worden gelezen. " +
+      "Sta JavaScript voor deze site toe en open dan de link uit de mail opnieuw.",
   },
   wrongCode: {
     title: "Dat is niet de code",
@@ -96,7 +96,7 @@ export const nl: Texts = {
   unknown: {
     title: "Probeer het zo meteen opnieuw",
     text:
-      "Het is niet bekend of het is gelukt. Staat er daarna dat de link gebruikt is, dan is " +
-      "het gelukt.",
+      "Het is niet bekend of het is gelukt. Staat er daarna dat de link gebruikt is, " +
+      "dan is het gelukt.",
   },
 };

@@ -26,22 +26,22 @@ export const pl: Texts = {
   elsewhere:
     "Ten link został zamówiony w innej przeglądarce. Wpisz {digits} cyfr, które są tam widoczne.",
   elsewhereWithCode:
-    "Ten link został zamówiony w innej przeglądarce. Wpisz kod oraz {digits} cyfr, które " +
-    "są tam widoczne.",
+    "Ten link został zamówiony w innej przeglądarce. Wpisz kod oraz {digits} cyfr, " +
+    "które są tam widoczne.",
   close: "Możesz zamknąć tę stronę. Link już nie działa.",
   invalid: {
     title: "Ten link jest nieprawidłowy",
     text:
-      "Może brakować jego części. Otwórz go z najnowszej wiadomości lub skopiuj go w całości " +
-      "do paska adresu, od https:// do ostatniego znaku, także to, co jest w drugim wierszu. " +
+      "Może brakować jego części. Otwórz go z najnowszej wiadomości lub skopiuj go w całości do " +
+      "paska adresu, od https:// do ostatniego znaku, także to, co jest w drugim wierszu. " +
       "Jeśli to nie pomoże, poproś o nowy link.",
   },
   expired: { title: "Ten link wygasł", text: "Poproś o nowy link." },
   used: {
     title: "Ten link został już użyty",
     text:
-      "Link działa tylko raz. Jeśli to Ty, nie trzeba nic więcej robić. Jeśli nie, poproś o " +
-      "nowy link.",
+      "Link działa tylko raz. Jeśli to Ty, nie trzeba nic więcej robić. " +
+      "Jeśli nie, poproś o nowy link.",
   },
   locked: {
     title: "Wypróbowano zbyt wiele kodów",
@@ -65,14 +65,14 @@ export const pl: Texts = {
   blocked: {
     title: "Otwórz link ponownie",
     text:
-      "Otwórz jeszcze raz link z wiadomości. Jeśli znów zobaczysz tę stronę, zezwól jej na " +
-      "pliki cookie.",
+      "Otwórz jeszcze raz link z wiadomości. Jeśli znów zobaczysz tę stronę, " +
+      "zezwól jej na pliki cookie.",
   },
   scripts: {
     title: "Zezwól na skrypty na tej stronie",
     text:
-      "Bez skryptów nie można odczytać tego linku. Zezwól tej stronie na JavaScript i otwórz " +
-      "ponownie link z wiadomości.",
+      "Bez skryptów nie można odczytać tego linku. " +
+      "Zezwól tej stronie na JavaScript i otwórz ponownie link z wiadomości.",
   },
   wrongCode: {
     title: "To nie jest ten kod",

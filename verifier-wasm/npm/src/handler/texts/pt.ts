@@ -30,16 +30,16 @@ export const pt: Texts = {
   invalid: {
     title: "Este link não é válido",
     text:
-      "Pode faltar uma parte. Abra-o a partir do e-mail mais recente ou copie-o inteiro para " +
-      "a barra de endereço, de https:// até ao último carácter, incluindo o que está numa " +
-      "segunda linha. Se isso não ajudar, peça um novo link.",
+      "Pode faltar uma parte. Abra-o a partir do e-mail mais recente ou copie-o inteiro para a " +
+      "barra de endereço, de https:// até ao último carácter, " +
+      "incluindo o que está numa segunda linha. Se isso não ajudar, peça um novo link.",
   },
   expired: { title: "Este link expirou", text: "Peça um novo link." },
   used: {
     title: "Este link já foi usado",
     text:
-      "Um link funciona uma só vez. Se foi você, não há mais nada a fazer. Caso contrário, " +
-      "peça um novo link.",
+      "Um link funciona uma só vez. Se foi você, não há mais nada a fazer. " +
+      "Caso contrário, peça um novo link.",
   },
   locked: {
     title: "Foram tentados demasiados códigos",
@@ -53,8 +53,8 @@ export const pt: Texts = {
   error: {
     title: "Abra o link outra vez",
     text:
-      "Esta página não sabe que link abriu. Abra o link do e-mail e prima o botão. Se já o " +
-      "tinha premido, a página dirá então se funcionou.",
+      "Esta página não sabe que link abriu. Abra o link do e-mail e prima o botão. " +
+      "Se já o tinha premido, a página dirá então se funcionou.",
   },
   failure: {
     title: "Este site tem um problema",
@@ -63,14 +63,14 @@ export const pt: Texts = {
   blocked: {
     title: "Abra o link outra vez",
     text:
-      "Abra novamente o link do e-mail. Se voltar a ver esta página, permita os cookies " +
-      "deste site.",
+      "Abra novamente o link do e-mail. Se voltar a ver esta página, " +
+      "permita os cookies deste site.",
   },
   scripts: {
     title: "Permita scripts nesta página",
     text:
-      "Sem scripts não é possível ler este link. Permita JavaScript neste site e abra de " +
-      "novo o link da mensagem.",
+      "Sem scripts não é possível ler este link. " +
+      "Permita JavaScript neste site e abra de novo o link da mensagem.",
   },
   wrongCode: {
     title: "Esse não é o código",

@@ -95,7 +95,8 @@ export function refuseEviction(info: unknown): void {
     policy === undefined
       ? "the Redis server does not say that it evicts nothing: its INFO memory has no " +
           "maxmemory_policy"
-      : `the Redis server may evict used tokens, which lets them be replayed: set maxmemory-policy to noeviction, not ${policy}`,
+      : "the Redis server may evict used tokens, which lets them be replayed: " +
+          `set maxmemory-policy to noeviction, not ${policy}`,
   );
 }
 

@@ -1,5 +1,6 @@
-/* Loaded into a program by LD_PRELOAD, it sets the program's clock off by MAILROOM_TEST_CLOCK_SHIFT seconds. Clocks that only
-   measure spans stay as they are, as they do where a machine's clock is wrong. */
+/* Loaded into a program by LD_PRELOAD, it sets the program's clock off by
+   MAILROOM_TEST_CLOCK_SHIFT seconds. Clocks that only measure spans stay as they are,
+   as they do where a machine's clock is wrong. */
 
 #define _GNU_SOURCE
 #include <stdlib.h>

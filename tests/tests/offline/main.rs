@@ -12,3 +12,4 @@ mod sender_answers;
 mod sending;
 mod service;
 mod sql_documents;
+mod width;

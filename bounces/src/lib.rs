@@ -117,7 +117,8 @@ async fn take_mail(return_path: &ReturnPath, database: &Database) -> u8 {
 /// Reads a mail from standard input, of a large one the beginning; a mail server may take it for a
 /// fault if the rest is left.
 fn read_mail() -> io::Result<Vec<u8>> {
-    let (mut bytes, mut input) = (Vec::new(), io::stdin().lock());
+    let mut bytes = Vec::new();
+    let mut input = io::stdin().lock();
     input.by_ref().take(mail::LARGEST as u64 + 1).read_to_end(&mut bytes)?;
     io::copy(&mut input, &mut io::sink())?;
     Ok(bytes)

@@ -63,7 +63,8 @@ pub(crate) async fn serve(
     let names = providers.iter().map(|provider| provider.name()).collect::<Vec<_>>().join(", ");
     tracing::warn!(event = "listening", %address, providers = names, "notifications are taken");
     let state = Arc::new(State { providers, database, logged: Mutex::new(None) });
-    let (places, unread) = (Arc::new(Semaphore::new(CONNECTIONS)), Unread::default());
+    let places = Arc::new(Semaphore::new(CONNECTIONS));
+    let unread = Unread::default();
     loop {
         let next = async {
             let accepted = listener.accept().await;
@@ -173,8 +174,8 @@ async fn take(
         })?;
     // It has come: from here on nobody takes its place.
     drop(reading);
-    let (shared, now) =
-        (Arc::clone(state), SystemTime::now().duration_since(SystemTime::UNIX_EPOCH));
+    let shared = Arc::clone(state);
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     let read = tokio::task::spawn_blocking(move || {
         let now = now.map_or(0, |now| now.as_secs());
         shared.providers[index].read(&provider::Request {

@@ -198,7 +198,8 @@ fn load_file(path: &Path) -> Result<Keys, KeyError> {
         return Err(KeyError(format!("{file} is longer than {LONGEST_FILE} bytes; {advice}")));
     }
     let lines = (1..).zip(content.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii));
-    let (mut keys, mut origin) = (Vec::new(), None);
+    let mut keys = Vec::new();
+    let mut origin = None;
     for (line, text) in lines.filter(|(_, text)| !text.is_empty() && !text.starts_with(b"#")) {
         let place = format!("line {line} of {file}");
         // The prefix decides the kind.

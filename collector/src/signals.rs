@@ -19,12 +19,18 @@ pub(crate) fn on_termination(
     let mut interrupt = signal(SignalKind::interrupt())?;
     Ok(async move {
         let name = either(&mut terminate, &mut interrupt).await;
-        let message = "finishing what is on its way to the reader; a second signal ends at once";
-        tracing::info!(event = "stop_requested", signal = name, "{message}");
+        tracing::info!(
+            event = "stop_requested",
+            signal = name,
+            "finishing what is on its way to the reader; a second signal ends at once"
+        );
         stop.cancel();
         let name = either(&mut terminate, &mut interrupt).await;
-        let message = "ending at once; lines that the reader has not taken go out again";
-        tracing::warn!(event = "stop_forced", signal = name, "{message}");
+        tracing::warn!(
+            event = "stop_forced",
+            signal = name,
+            "ending at once; lines that the reader has not taken go out again"
+        );
         kill_running_sender();
         process::exit(1)
     })

@@ -54,7 +54,9 @@ fn compare(provider: &dyn Provider, setting: Option<&str>) -> Result<Option<Stri
             ))
         })?,
     };
-    let (name, seconds, milliseconds) = (provider.name(), timeout.as_secs(), allowed.as_millis());
+    let name = provider.name();
+    let seconds = timeout.as_secs();
+    let milliseconds = allowed.as_millis();
     let origin = if setting.is_some() { "as it is set here" } else { "its default" };
     if timeout >= allowed {
         return Err(Error::configuration(format!(

@@ -51,7 +51,8 @@ fn encode(plain: Option<String>, original: &str) -> Body {
 
 /// A line, broken at spaces where it is too long; `None` if there is none where it should break.
 fn wrap(line: &str) -> Option<String> {
-    let (mut wrapped, mut rest) = (String::with_capacity(line.len()), line);
+    let mut wrapped = String::with_capacity(line.len());
+    let mut rest = line;
     while rest.len() > LONGEST_LINE {
         let (begin, end) = rest.get(..LONGEST_LINE)?.rsplit_once(' ')?;
         wrapped.push_str(begin);

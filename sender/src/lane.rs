@@ -134,7 +134,8 @@ impl Lane {
     /// # Errors
     /// Why not.
     pub(crate) fn push(&self, mail: Queued) -> Result<(), Refusal> {
-        let (mut state, now) = (self.lock(), Instant::now());
+        let mut state = self.lock();
+        let now = Instant::now();
         state.place_for(1, self.has_other, now).map_err(Refusal::Failing)?;
         let domain = self.domains.limited(&mail.sealed.to);
         if let Some(domain) = &domain {

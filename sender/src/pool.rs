@@ -66,7 +66,8 @@ impl Pool {
     }
 
     fn add(&mut self, index: usize) {
-        let (shared, events) = (Arc::clone(&self.shared), self.events.clone());
+        let shared = Arc::clone(&self.shared);
+        let events = self.events.clone();
         self.threads.push(thread::spawn(move || deliver(&shared, index, &events)));
     }
 
@@ -79,7 +80,8 @@ impl Pool {
 }
 
 fn deliver(shared: &Shared, index: usize, events: &Sender<Event>) {
-    let (provider, lane) = (&*shared.providers[index], &shared.lanes[index]);
+    let provider = &*shared.providers[index];
+    let lane = &shared.lanes[index];
     let mut connection = provider.connection();
     loop {
         let (event, has_place) = match lane.next(IDLE_PERIOD) {
@@ -91,7 +93,8 @@ fn deliver(shared: &Shared, index: usize, events: &Sender<Event>) {
                 let (verdict, of_provider) = lane.weigh(&mail.sealed.to, answer);
                 attempt.end(&verdict);
                 let finished = lane.finish(ticket, &of_provider);
-                let (key, withdrawn) = (Some(mail.sealed.key), finished.withdrawn);
+                let key = Some(mail.sealed.key);
+                let withdrawn = finished.withdrawn;
                 (Event::Delivered { lane: index, key, verdict, withdrawn }, finished.has_place)
             }
             Job::Probe(ticket) => {

@@ -29,8 +29,9 @@ pub fn preview(config: &Path, folder: &Path) -> Result<usize, Error> {
         for (ending, text) in files {
             fs::write(folder.join(format!("{name}.{ending}")), text).map_err(failed)?;
         }
-        let (name, subject, text) =
-            (escape(name), escape(mail.subject.as_str()), escape(&mail.text));
+        let name = escape(name);
+        let subject = escape(mail.subject.as_str());
+        let text = escape(&mail.text);
         write!(
             page,
             "<h2>{name}: {subject}</h2>\n<p><a href=\"{name}.eml\">{name}.eml</a></p>\n<div>\n\

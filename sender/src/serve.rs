@@ -58,7 +58,8 @@ pub(crate) fn serve(
     let read_lines = events.clone();
     // Not waited for at the end: after an error it may still wait for a line.
     thread::spawn(move || read(input, &read_lines));
-    let (domains, has_other) = (Arc::new(domains), providers.len() > 1);
+    let domains = Arc::new(domains);
+    let has_other = providers.len() > 1;
     let lanes = providers.iter().map(|provider| {
         Lane::new(provider.rate(), provider.connections(), Arc::clone(&domains), has_other)
     });

@@ -162,7 +162,8 @@ impl Templates {
         files: impl IntoIterator<Item = (String, String)>,
         shown: &str,
     ) -> Result<Self, Error> {
-        let (mut plain, mut html) = (environment(AutoEscape::None), environment(AutoEscape::Html));
+        let mut plain = environment(AutoEscape::None);
+        let mut html = environment(AutoEscape::Html);
         let mut names = BTreeSet::new();
         let mut samples = BTreeMap::new();
         for (name, text) in files {

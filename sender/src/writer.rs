@@ -95,7 +95,8 @@ impl Writer {
             payload: &item.payload,
         })?;
         let subject = HeaderText::new(&rendered.subject)?;
-        let (from, reply_to) = (self.from.clone(), self.reply_to.clone());
+        let from = self.from.clone();
+        let reply_to = self.reply_to.clone();
         Ok(Mail {
             key: item.key,
             from,
@@ -152,7 +153,8 @@ fn one_line(login: &str) -> String {
 fn minute(seconds: i64) -> Option<String> {
     const LAST: u64 = 253_402_300_799;
     let seconds = u64::try_from(seconds).ok().filter(|seconds| *seconds <= LAST)?;
-    let (mut days, minutes) = (seconds / 86_400, seconds / 60 % 1_440);
+    let mut days = seconds / 86_400;
+    let minutes = seconds / 60 % 1_440;
     let is_leap = |year: u64| {
         year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400))
     };

@@ -223,8 +223,12 @@ impl<S: AsMut<[Slot]>> MemoryCache<S> {
     fn look(&mut self, id: ConsumedId, owner: Owner, remember_until: u64, now: u64) -> Seen {
         self.advance(now);
         let too_late = remember_until <= self.now.max(self.forgotten);
-        let (mut own, mut used, mut owners, mut standing, mut released, mut until) =
-            (NONE, false, 0, 0, 0, 0);
+        let mut own = NONE;
+        let mut used = false;
+        let mut owners = 0;
+        let mut standing = 0;
+        let mut released = 0;
+        let mut until = 0;
         let mut index = self.first(&id);
         while let Some(slot) = self.slot(index) {
             let here = index;
@@ -310,7 +314,8 @@ impl<S: AsMut<[Slot]>> MemoryCache<S> {
     /// Takes a slot that is on no list any more out of its chain.
     fn forget(&mut self, index: u32) {
         let Some(slot) = self.slot(index) else { return };
-        let (id, after) = (slot.id, slot.next_in_chain);
+        let id = slot.id;
+        let after = slot.next_in_chain;
         let home = self.home(&id);
         let mut before = home.and_then(|home| self.slot(home)).map_or(NONE, |slot| slot.chain);
         if before == index {

@@ -93,7 +93,8 @@ macro_rules! redemption {
                 until: u64,
                 check_code: Option<impl $callback(&VerifiedLink<'_>, &Code) -> Result<bool, E>>,
             ) -> Result<VerifiedToken, RedeemError<S::Error, E>> {
-                let (digits, visitor) = (link.action().digits(), expected.binding);
+                let digits = link.action().digits();
+                let visitor = expected.binding;
                 let browser = link.browser(visitor);
                 // Before a number is taken: tries from elsewhere would use up those of the one who
                 // asked for the link.

@@ -282,7 +282,8 @@ impl UntrustedToken {
     ) -> Result<(), VerifyError> {
         match (&self.fields.header, key) {
             (VersionedHeader::V2(header), VerifyingKey::Shared(key)) => {
-                let (secret, code_tag) = (&self.fields.secret, &self.fields.code_tag());
+                let secret = &self.fields.secret;
+                let code_tag = &self.fields.code_tag();
                 v2::check_digits(key, header, secret, code_tag, action.digits(), code)
             }
             _ if code.is_some() => Err(VerifyError::CodeUncheckable),

@@ -161,7 +161,9 @@ pub(super) fn is_report(text: &str) -> bool {
 
 /// Takes comments in parentheses (RFC 822) out of a value, and returns them, too.
 fn without_comments(value: &str) -> (String, String) {
-    let (mut depth, mut rest, mut comments) = (0_u32, String::new(), String::new());
+    let mut depth = 0_u32;
+    let mut rest = String::new();
+    let mut comments = String::new();
     for character in value.chars() {
         match character {
             '(' => depth += 1,

@@ -102,7 +102,8 @@ fn of_reports(
     }
     let whole = text(message.raw_message()).to_ascii_lowercase();
     let is_after_content = AFTER_CONTENT.iter().any(|words| whole.contains(words));
-    let (mut notices, mut is_proven) = (Vec::new(), false);
+    let mut notices = Vec::new();
+    let mut is_proven = false;
     for report in reports {
         let Some(address) = report.final_recipient().and_then(|recipient| proof.proven(recipient))
         else {
@@ -138,7 +139,8 @@ fn is_elsewhere(actual: &str, address: &str) -> bool {
     let actual = actual.trim().trim_matches(['<', '>']);
     let Some((local, domain)) = actual.rsplit_once('@') else { return true };
     let Some((known, of)) = address.rsplit_once('@') else { return true };
-    let (domain, of) = (domain.to_ascii_lowercase(), of.to_ascii_lowercase());
+    let domain = domain.to_ascii_lowercase();
+    let of = of.to_ascii_lowercase();
     let is_within = |one: &str, other: &str| {
         one.strip_suffix(other).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
     };

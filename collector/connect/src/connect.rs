@@ -69,7 +69,8 @@ pub async fn connect(
             }
         }
     }
-    let (database, user) = (settings.database(), settings.user());
+    let database = settings.database();
+    let user = settings.user();
     let attempts: Vec<String> = attempts.into_iter().map(|attempt| attempt.message).collect();
     let attempts = attempts.join(", nor on ");
     Err(ConnectError(format!(
@@ -249,8 +250,12 @@ impl<'a> Attempt<'a> {
                 "the server is a standby, but target_session_attrs=primary"
             }
             _ => {
-                let (keeps_state, server) = (process == announced, self.context.server.clone());
-                return Ok(Ok(Session { client, connection, keeps_state, server }));
+                return Ok(Ok(Session {
+                    client,
+                    connection,
+                    keeps_state: process == announced,
+                    server: self.context.server.clone(),
+                }));
             }
         };
         Ok(Err(self.context.failed(FailureKind::Unavailable, unsuitable)))

@@ -65,8 +65,9 @@ const READ_ONLY: &str = "; if the server is a standby, connect to the primary, f
 /// The server's detail is left out, because it can quote rows.
 pub fn explain(error: &Error) -> String {
     if let Some(refusal) = error.as_db_error() {
-        let (message, code, hint) =
-            (refusal.message(), refusal.code().code(), pooler::hint(refusal));
+        let message = refusal.message();
+        let code = refusal.code().code();
+        let hint = pooler::hint(refusal);
         let advice =
             if *refusal.code() == SqlState::READ_ONLY_SQL_TRANSACTION { READ_ONLY } else { "" };
         return format!("the server says: {message} (SQLSTATE {code}){hint}{advice}");

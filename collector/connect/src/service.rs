@@ -15,7 +15,8 @@ pub(crate) fn apply(values: &mut Values, environment: &Environment) -> Result<()
         values.set_from_variables(environment, Some(name));
     }
     let Some((origin, service)) = values.non_empty("service")? else { return Ok(()) };
-    let (origin, service) = (origin.to_owned(), service.to_owned());
+    let origin = origin.to_owned();
+    let service = service.to_owned();
     let own = values.path("servicefile", environment.home.join(".pg_service.conf"))?;
     // Where packages put the service file of the whole machine.
     let shared = environment.variable("PGSYSCONFDIR").unwrap_or("/etc/postgresql-common".as_ref());

@@ -51,7 +51,8 @@ fn set(values: &mut Values, name: &'static str, value: Vec<u8>) {
 }
 
 fn set_servers(values: &mut Values, authority: &str) -> Result<(), SettingsError> {
-    let (mut hosts, mut ports) = (Vec::new(), Vec::new());
+    let mut hosts = Vec::new();
+    let mut ports = Vec::new();
     for server in authority.split(',') {
         let (host, port) = split_server(server)?;
         hosts.push(decode(host, "host")?);

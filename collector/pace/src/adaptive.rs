@@ -29,8 +29,15 @@ pub struct Adaptive {
 impl Adaptive {
     /// Always `limit` and `timeout`, unless `is_on`.
     pub fn new(is_on: bool, limit: usize, timeout: Duration) -> Self {
-        let (answer_time, counted_since) = (Duration::ZERO, None);
-        Self { is_on, limit, timeout, answer_time, counted_since, claimed: 0, claimed_before: 0 }
+        Self {
+            is_on,
+            limit,
+            timeout,
+            answer_time: Duration::ZERO,
+            counted_since: None,
+            claimed: 0,
+            claimed_before: 0,
+        }
     }
 
     /// A poll claimed so many tokens.
@@ -38,7 +45,8 @@ impl Adaptive {
         let since = *self.counted_since.get_or_insert(now);
         if now - since >= WINDOW {
             self.claimed_before = if now - since < 2 * WINDOW { self.claimed } else { 0 };
-            (self.counted_since, self.claimed) = (Some(now), 0);
+            self.counted_since = Some(now);
+            self.claimed = 0;
         }
         self.claimed = self.claimed.saturating_add(tokens);
     }

@@ -71,8 +71,11 @@ impl Batcher {
             self.noticed_at = None;
         }
         self.note_waiting(waiting, now);
-        (self.wakeups, self.woken_at, self.last_poll) = (0, None, Some(now));
-        (self.poll_again, self.next_due) = (None, None);
+        self.wakeups = 0;
+        self.woken_at = None;
+        self.last_poll = Some(now);
+        self.poll_again = None;
+        self.next_due = None;
         self.empty_polls = if batches == 0 { self.empty_polls.saturating_add(1) } else { 0 };
         if batches + waiting > 0 {
             self.deferring_polls = 0;

@@ -82,10 +82,12 @@ impl Schema {
             return Cow::Borrowed(text);
         }
         let is_of_word = |character: char| character.is_alphanumeric() || character == '_';
-        let (mut sql, mut copied) = (String::with_capacity(text.len()), 0);
+        let mut sql = String::with_capacity(text.len());
+        let mut copied = 0;
         for (start, _) in text.match_indices(DEFAULT) {
             let end = start + DEFAULT.len();
-            let (before, after) = (&text[..start], &text[end..]);
+            let before = &text[..start];
+            let after = &text[end..];
             let is_word = !before.ends_with(is_of_word) && !after.starts_with(is_of_word);
             if is_word
                 && (after.starts_with('.') || BEFORE.iter().any(|words| before.ends_with(words)))

@@ -39,8 +39,11 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
             }
         }
         if left > 0 {
-            let message = "the reader has not taken all lines; their tokens go out again";
-            tracing::warn!(event = "lines_left", count = left, "{message}");
+            tracing::warn!(
+                event = "lines_left",
+                count = left,
+                "the reader has not taken all lines; their tokens go out again"
+            );
         }
     }
 

@@ -82,7 +82,8 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
         inputs: Inputs,
     ) -> Self {
         let now = Instant::now();
-        let (limit, timeout) = (settings.batch_limit, settings.timeouts.batch_timeout);
+        let limit = settings.batch_limit;
+        let timeout = settings.timeouts.batch_timeout;
         let adaptive = Adaptive::new(settings.adaptive, limit, timeout);
         let prefetch = Prefetch::new(settings.prefetch, limit);
         Self {

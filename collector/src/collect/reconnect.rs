@@ -25,21 +25,20 @@ pub(super) struct ConnectionState {
 
 impl ConnectionState {
     pub(super) fn new(now: Instant) -> Self {
-        let (backoff, outage) =
-            (Backoff::up_to(LONGEST_CONNECT_PAUSE), OutageLog::of("collecting"));
         Self {
             is_open: false,
             next_attempt: now,
             opened_at: None,
             is_failing: false,
-            backoff,
-            outage,
+            backoff: Backoff::up_to(LONGEST_CONNECT_PAUSE),
+            outage: OutageLog::of("collecting"),
         }
     }
 
     /// The queue was opened. That alone does not end an outage; a successful claim does.
     pub(super) fn opened(&mut self, now: Instant) {
-        (self.is_open, self.opened_at) = (true, Some(now));
+        self.is_open = true;
+        self.opened_at = Some(now);
     }
 
     /// A claim succeeded. That ends an outage at once,

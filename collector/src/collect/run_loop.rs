@@ -114,7 +114,8 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
             self.queue.note_sender(self.in_flight.sink.state());
             self.in_flight.attend(&self.inputs.stop, Duration::ZERO, self.queue.open()).await?;
             self.connection.opened(Instant::now());
-            (self.poll_now, self.paused_until) = (true, None);
+            self.poll_now = true;
+            self.paused_until = None;
             return Ok(());
         }
         let cancels = is_due(self.in_flight.stale_at(), now);
@@ -202,8 +203,11 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
     fn release_unsent(&mut self) {
         let batches = self.in_flight.take_unsent();
         if !batches.is_empty() {
-            let message = "lines were cancelled before the reader read them";
-            tracing::debug!(event = "lines_cancelled", count = batches.len(), "{message}");
+            tracing::debug!(
+                event = "lines_cancelled",
+                count = batches.len(),
+                "lines were cancelled before the reader read them"
+            );
             self.queue.release(&batches);
             self.poll_now = true;
         }

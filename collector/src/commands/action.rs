@@ -43,7 +43,8 @@ fn further_action(text: &str) -> Result<Further, String> {
         let [number, path, digits] = rest.split(':').collect::<Vec<_>>().try_into().ok()?;
         // The process ends soon, and the texts may live as long as it.
         let leak = |text: &str| &*text.to_owned().leak();
-        let (number, digits) = (whole(number)?, whole(digits)?);
+        let number = whole(number)?;
+        let digits = whole(digits)?;
         Some(Further { number, name: leak(name), path: leak(path), digits })
     };
     read().ok_or_else(|| must_be(text, "NAME=NUMBER:PATH:DIGITS, such as invite=4:/invite:0"))

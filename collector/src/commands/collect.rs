@@ -149,8 +149,12 @@ fn log_start(
     keys: usize,
 ) {
     for (name, nearest) in unknown_variables() {
-        let message = "a variable of the environment is no setting";
-        tracing::warn!(event = "unknown_variable", name, nearest, "{message}");
+        tracing::warn!(
+            event = "unknown_variable",
+            name,
+            nearest,
+            "a variable of the environment is no setting"
+        );
     }
     let CollectSettings { deliveries, .. } = settings;
     tracing::info!(
@@ -198,17 +202,22 @@ fn or(absence: &str, value: Option<impl Display>) -> String {
 /// A file that cannot be used changes nothing: the keys in use are better than none.
 fn reload(source: &KeySource, format: Version, signer: &watch::Sender<Arc<Signer>>) {
     let KeySource::File(path) = source else {
-        let message =
-            "SIGHUP: nothing to read again, the key came from the environment of this process";
-        tracing::warn!(event = "keys_kept", "{message}");
+        tracing::warn!(
+            event = "keys_kept",
+            "SIGHUP: nothing to read again, the key came from the environment of this process"
+        );
         return;
     };
     match source.load().and_then(|keys| Ok((keys.signer(format)?, keys.count()))) {
         Ok((new, count)) => {
             signer.send_replace(Arc::new(new));
             let key_file = path.display();
-            let message = "SIGHUP: the keys were read, and the first one signs from now on";
-            tracing::info!(event = "keys_read", count, %key_file, "{message}");
+            tracing::info!(
+                event = "keys_read",
+                count,
+                %key_file,
+                "SIGHUP: the keys were read, and the first one signs from now on"
+            );
         }
         Err(error) => {
             tracing::error!(event = "keys_kept", reason = %error, "SIGHUP: the keys in use stay")

@@ -77,7 +77,8 @@ pub(crate) fn run(arguments: &SignArguments) -> Outcome {
         (_, Some(expiry)) => expiry,
         (_, None) => Expiry::from_seconds(now() + LIFETIME).unwrap_or(Expiry::MAX),
     };
-    let (code, binding) = (arguments.code.as_ref(), arguments.binding.as_ref());
+    let code = arguments.code.as_ref();
+    let binding = arguments.binding.as_ref();
     let grant = Grant { secret: &secret, action, code, expires_at, binding };
     print(signer.sign(grant).map_err(|error| CommandError::Usage(advice(action, error)))?)
 }

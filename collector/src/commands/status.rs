@@ -103,7 +103,8 @@ async fn figures(client: &SchemaClient) -> Result<Value, CommandError> {
         Err(error) if error.code() == Some(&SqlState::INSUFFICIENT_PRIVILEGE) => Value::Null,
         sent => sent?,
     };
-    let (mut status, warnings) = (query(client, STATUS).await?, preflight::warnings(client).await?);
+    let mut status = query(client, STATUS).await?;
+    let warnings = preflight::warnings(client).await?;
     let [alive, lost] =
         ["collectors.alive", "collectors.lost"].map(|place| at(&status, place).unwrap_or_default());
     status["collectors"]["all_lost"] = json!(if alive == 0 { lost } else { 0 });

@@ -83,8 +83,8 @@ fn why_not_listed(error: Error, schema: &Schema) -> CommandError {
     let fault = match error.code() {
         Some(&SqlState::INSUFFICIENT_PRIVILEGE) => {
             format!(
-                "a right is missing; \
-                 GRANT SELECT ON {schema}.suppressed_addresses to this role, as its owner"
+                "a right is missing; GRANT \
+                 SELECT ON {schema}.suppressed_addresses to this role, as its owner"
             )
         }
         Some(&SqlState::UNDEFINED_TABLE) => {

@@ -70,8 +70,8 @@ pub(crate) fn run(arguments: &VerifyArguments) -> Outcome {
     let source = KeySource::find(arguments.key_file.as_deref(), KeyUse::Verifying)?;
     let (action, actions) = arguments.action.read()?;
     let ring = source.load()?.ring().knowing(&actions);
-    let (code, binding) =
-        (arguments.code.as_deref().map(str::as_bytes), arguments.binding.as_ref());
+    let code = arguments.code.as_deref().map(str::as_bytes);
+    let binding = arguments.binding.as_ref();
     let mut all_genuine = true;
     let mut tell = |verdict: Result<Genuine, VerifyError>| {
         all_genuine &= verdict.is_ok();

@@ -31,7 +31,8 @@ impl Line {
         is_for_sender: bool,
     ) -> Self {
         let mut bytes = Vec::with_capacity(64 + 320 * batch.tokens.len());
-        let (mut ids, mut rejected) = (Vec::with_capacity(batch.tokens.len()), Vec::new());
+        let mut ids = Vec::with_capacity(batch.tokens.len());
+        let mut rejected = Vec::new();
         if format == LineFormat::Ndjson {
             ndjson::begin(&mut bytes, batch.id, is_for_sender);
         }

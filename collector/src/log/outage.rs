@@ -110,7 +110,9 @@ impl OutageLog {
         }
         // One that is logged late was counted when it began.
         let others = self.withheld - usize::from(!is_new && outage.logged.is_none());
-        (outage.logged, self.logged, self.withheld) = (Some(now), Some(now), 0);
+        outage.logged = Some(now);
+        self.logged = Some(now);
+        self.withheld = 0;
         Some(Line { lasted: now.duration_since(outage.since), others })
     }
 }

@@ -17,7 +17,8 @@ impl RateLimiter {
     /// Whether a line is written now; if so, how many were not since the last one.
     pub(crate) fn admit(&mut self, now: Instant) -> Option<usize> {
         if self.since.is_none_or(|since| now.duration_since(since) >= WINDOW) {
-            (self.since, self.written) = (Some(now), 0);
+            self.since = Some(now);
+            self.written = 0;
         }
         if self.written == MOST {
             self.withheld += 1;

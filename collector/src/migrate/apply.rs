@@ -45,8 +45,13 @@ pub(super) struct MigrationStep<'a> {
 impl<'a> MigrationStep<'a> {
     pub(super) fn up(migration: &'a Migration, history: &History) -> Self {
         let statements = migration.statements(&history.mailroom.sql(migration.up));
-        let (target, data_loss) = (Some(migration.version), DataLoss::Accepted);
-        Self { migration, direction: "up", statements, target, data_loss }
+        Self {
+            migration,
+            direction: "up",
+            statements,
+            target: Some(migration.version),
+            data_loss: DataLoss::Accepted,
+        }
     }
 
     pub(super) fn down(
@@ -181,7 +186,8 @@ impl<'a> MigrationStep<'a> {
         }
         self.execute(client).await?;
         if let Some(row) = client.query_opt(invalid, &[&index]).await? {
-            let (file, index): (_, &str) = (self.file(), row.get(0));
+            let file = self.file();
+            let index: &str = row.get(0);
             return Err(MigrateError::Unrecorded(format!(
                 "{file}: its index {index} is invalid and is not used; `mailroom migrate up` \
                  builds it again, `mailroom migrate down` takes it back"
@@ -215,8 +221,13 @@ impl<'a> MigrationStep<'a> {
         part: &str,
         cause: tokio_postgres::Error,
     ) -> MigrateError {
-        let (file, part, advice) = (self.file(), part.to_owned(), String::new());
-        MigrateError::Failed(Box::new(FailedMigration { file, part, cause, advice, rest }))
+        MigrateError::Failed(Box::new(FailedMigration {
+            file: self.file(),
+            part: part.to_owned(),
+            cause,
+            advice: String::new(),
+            rest,
+        }))
     }
 
     fn file(&self) -> String {

@@ -116,8 +116,9 @@ impl History {
                  or the database, for instance to public",
             );
         };
-        let (current, has_standalone, has_schema): (Option<&str>, _, bool) =
-            (row.get(3), row.get(4), row.get(5));
+        let current: Option<&str> = row.get(3);
+        let has_standalone = row.get(4);
+        let has_schema: bool = row.get(5);
         if let Some(other) = row.get::<_, Option<&str>>(6).filter(|_| !has_schema) {
             return refused(&format!(
                 "the database has Mailroom in the schema {other} and not in {mailroom}; name that \
@@ -139,8 +140,14 @@ impl History {
                 );
             }
         }
-        let (table_schema, quoted, table) = (row.get(1), row.get(2), table.name.clone());
-        Ok(Self { schema, table_schema, table, quoted, mailroom, is_standalone })
+        Ok(Self {
+            schema,
+            table_schema: row.get(1),
+            table: table.name.clone(),
+            quoted: row.get(2),
+            mailroom,
+            is_standalone,
+        })
     }
 
     /// The first column that is missing or has another type than every version of Mailroom has;

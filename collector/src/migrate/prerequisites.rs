@@ -50,7 +50,8 @@ pub(super) async fn check(
              name one of Mailroom's own by --schema or MAILROOM_SCHEMA"
         ));
     }
-    let (role, schema): (&str, _) = (row.get("role"), &history.schema);
+    let role: &str = row.get("role");
+    let schema = &history.schema;
     let refused = |fault: String| refused(format!("the role \"{role}\" {fault}"));
     if let Some(tables) = row.get::<_, Option<&str>>("foreign_tables") {
         return refused(format!(
@@ -90,8 +91,8 @@ pub(super) async fn check(
         ),
         (None, _, true, false) => refused(format!(
             "may not create the extension pgcrypto; let a superuser run CREATE EXTENSION pgcrypto \
-             SCHEMA {schema} in this database, or \
-             GRANT CREATE ON DATABASE where the extension is trusted"
+             SCHEMA {schema} in this database, or GRANT \
+             CREATE ON DATABASE where the extension is trusted"
         )),
     }
 }

@@ -69,7 +69,8 @@ pub(crate) async fn missing(
     if let Some(fault) = too_old(version.try_get(0)?) {
         return Ok(Some(fault));
     }
-    let (role, path): (&str, &str) = (first.get(0), first.get(1));
+    let role: &str = first.get(0);
+    let path: &str = first.get(1);
     Ok(fault(&rows, requirements, role)
         .map(|fault| format!("for the role \"{role}\" with search_path = {path}, {fault}")))
 }
@@ -97,7 +98,8 @@ fn fault(rows: &[Row], requirements: Requirements<'_>, role: &str) -> Option<Str
     let plural = |count: usize| if count == 1 { "" } else { "s" };
     // The first is on the path if any is.
     let Some((object, home)) = rows.iter().find_map(|row| Some((row, schema(row)?))) else {
-        let (s, names) = (plural(rows.len()), names(&rows.iter().collect::<Vec<_>>()));
+        let s = plural(rows.len());
+        let names = names(&rows.iter().collect::<Vec<_>>());
         let schema_advice =
             if tables.is_empty() { " and the right schema in MAILROOM_SCHEMA" } else { "" };
         return Some(format!(
@@ -106,7 +108,8 @@ fn fault(rows: &[Row], requirements: Requirements<'_>, role: &str) -> Option<Str
         ));
     };
     let place = format!("the {kind} {} is in the schema {home}", name(object));
-    let (is_on_path, may_use_schema): (bool, bool) = (object.get(4), object.get(5));
+    let is_on_path: bool = object.get(4);
+    let may_use_schema: bool = object.get(5);
     if !may_use_schema {
         let on_path = if kind == "table" { ", and name that schema in search_path" } else { "" };
         return Some(format!(
@@ -117,13 +120,14 @@ fn fault(rows: &[Row], requirements: Requirements<'_>, role: &str) -> Option<Str
     if !is_on_path {
         return Some(format!(
             "{place}, which is not on the search path; \
-             ALTER ROLE \"{role}\" SET search_path = {home}, or name it in \
-             MAILROOM_DATABASE_URL (options=-csearch_path={home})"
+             ALTER ROLE \"{role}\" SET search_path = {home}, \
+             or name it in MAILROOM_DATABASE_URL (options=-csearch_path={home})"
         ));
     }
     let mut here: Vec<_> = rows.iter().filter(|row| schema(row).as_ref() == Some(&home)).collect();
     if here.len() < functions.len() + tables.len() {
-        let (s, has) = (plural(here.len()), names(&here));
+        let s = plural(here.len());
+        let has = names(&here);
         return Some(format!(
             "the schema {home} has of what is needed only the {kind}{s} {has}; run `mailroom \
              migrate up`{alternative}"

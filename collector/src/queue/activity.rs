@@ -51,7 +51,6 @@ impl Activity {
         if now.duration_since(self.logged) >= PAUSE {
             let Self { sent, retried, returned, in_doubt, dead, expired, .. } =
                 std::mem::replace(self, Self::since(now));
-            let message = "what became of tokens since the last such line";
             tracing::info!(
                 event = "activity",
                 sent,
@@ -60,7 +59,7 @@ impl Activity {
                 in_doubt,
                 dead,
                 expired,
-                "{message}"
+                "what became of tokens since the last such line"
             );
         }
     }

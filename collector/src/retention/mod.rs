@@ -110,7 +110,8 @@ pub(crate) async fn prune_hourly(connection: ConnectionSettings, age: Duration) 
     loop {
         sleep(pause).await;
         pause = jittered(INTERVAL);
-        let (older_than, now) = (HumanDuration(age), Instant::now());
+        let older_than = HumanDuration(age);
+        let now = Instant::now();
         let outcome = run(&connection, age).await;
         if !matches!(outcome, Err(Failure::Locked)) {
             refused_since = None;

@@ -159,7 +159,8 @@ impl IdleLockHolder {
         // Before the lock is tried: any notification from here on releases it.
         wakeups.mark_unchanged();
         let mut role = self.acquire(request, client).await?;
-        let (mut granted, mut rechecks) = (None, 0);
+        let mut granted = None;
+        let mut rechecks = 0;
         while role != Role::Refused {
             // To a follower again now and then: the collector is to peek.
             if granted != Some(role) || rechecks % PEEK_RECHECKS == 0 {

@@ -47,11 +47,15 @@ impl Listener {
         healthcheck_interval: Duration,
         idle_lock: IdleLockHolder,
     ) -> Self {
-        let (sender, receiver) = watch::channel(0);
-        let (channel, wakeups, outage) = (channel.to_owned(), sender, OutageLog::of("listening"));
-        let ping_interval = PING_INTERVAL.min(healthcheck_interval);
-        let listening =
-            Listening { connection, channel, ping_interval, wakeups, outage, idle_lock };
+        let (wakeups, receiver) = watch::channel(0);
+        let listening = Listening {
+            connection,
+            channel: channel.to_owned(),
+            ping_interval: PING_INTERVAL.min(healthcheck_interval),
+            wakeups,
+            outage: OutageLog::of("listening"),
+            idle_lock,
+        };
         Self { wakeups: receiver, task: JoinSet::from_iter([listening.run()]) }
     }
 }

@@ -213,8 +213,10 @@ impl<'a, W: Write> Desk<'a, W> {
         };
         let now = SystemTime::now();
         let mut to_send: Vec<(i64, Key, Option<Outgoing>)> = Vec::new();
-        let (mut new, mut bound) = (Vec::new(), Vec::new());
-        let (mut first_mails, mut failure) = (0, None);
+        let mut bound = Vec::new();
+        let mut new = Vec::new();
+        let mut first_mails = 0;
+        let mut failure = None;
         let pending = self.batches.open(&batch.batch, batch.knows);
         for unreadable in &batch.unreadable {
             match unreadable.id {
@@ -331,11 +333,13 @@ impl<'a, W: Write> Desk<'a, W> {
     /// Says that a mail may go out twice: its provider does not know any more what it did with an
     /// earlier attempt. The alternative would be to lose it.
     fn report_late(&self, sealed: &Sealed, lane: usize, id: i64, now: SystemTime) {
-        let (provider, age) =
-            (&self.shared.providers[lane], seconds(now).saturating_sub(sealed.fixed_at));
+        let provider = &self.shared.providers[lane];
+        let age = seconds(now).saturating_sub(sealed.fixed_at);
         let Some(window) = provider.key_window().map(|window| window.as_secs()) else { return };
         if u64::try_from(age).is_ok_and(|age| age >= window) {
-            let (name, age, window) = (provider.name(), age / 3600, window / 3600);
+            let name = provider.name();
+            let age = age / 3600;
+            let window = window / 3600;
             report(&format!(
                 "token {id} is tried again {age} hours after its first attempt, and {name} keeps \
                  keys for {window} hours: if an earlier attempt was accepted without an answer, \
@@ -354,7 +358,9 @@ impl<'a, W: Write> Desk<'a, W> {
             else {
                 continue;
             };
-            (waiting.lane, waiting.known, waiting.is_bound) = (lane, mail.known, is_bound);
+            waiting.lane = lane;
+            waiting.known = mail.known;
+            waiting.is_bound = is_bound;
             if let Err(refusal) = self.shared.lanes[lane].push(mail) {
                 self.refuse(key, lane, &refusal);
             }
@@ -396,7 +402,8 @@ impl<'a, W: Write> Desk<'a, W> {
     }
 
     fn settle(&mut self, lane: usize, key: Option<Key>, verdict: &Verdict, withdrawn: &[Queued]) {
-        let (after, reason) = (verdict.after(), verdict.reason());
+        let after = verdict.after();
+        let reason = verdict.reason();
         if let Some(key) = key {
             self.record(key, verdict);
             match verdict {

@@ -144,7 +144,8 @@ impl Journal {
     /// Fixes what is sent under a key, and that its provider is tried. It counts after the next
     /// [`sync`](Self::sync).
     pub(crate) fn fix(&self, sealed: Sealed, expires_at: i64) -> Result<Arc<Sealed>, Error> {
-        let (key, mut state) = (sealed.key, self.state());
+        let key = sealed.key;
+        let mut state = self.state();
         let (mut line, mail) = record::tried(key, expires_at, &sealed);
         // Written for another provider: the new text takes its place, and what is in doubt stays
         // so, also where the record of that is read after the old text was overwritten.

@@ -92,9 +92,11 @@ pub(super) fn parse(line: &[u8]) -> Option<Record> {
     }
     let line = str::from_utf8(line.strip_suffix(b"\n")?).ok()?;
     let mut words = line.split(' ');
-    let (kind, second) = (words.next()?, words.next()?);
+    let kind = words.next()?;
+    let second = words.next()?;
     if kind == "table" {
-        let (number, keys) = (second.parse().ok()?, words.next()?.parse().ok()?);
+        let number = second.parse().ok()?;
+        let keys = words.next()?.parse().ok()?;
         let name = Name { number, keys, expires_at: words.next()?.parse().ok()? };
         return words.next().is_none().then_some(Record::Table(name));
     }

@@ -32,7 +32,8 @@ impl Contents {
         let failed = |error| unusable(path, &error);
         let Self { mut tried, mut accepted, mut table } = Self::default();
         // The number of the first damaged line, and where it begins.
-        let (mut erased, mut damaged) = (BTreeMap::new(), None::<(u64, u64)>);
+        let mut erased = BTreeMap::new();
+        let mut damaged = None::<(u64, u64)>;
         let mut lines = BufReader::new(file);
         let mut line = Vec::new();
         let mut end = lines.read_until(b'\n', &mut line).map_err(failed)? as u64;
@@ -52,8 +53,8 @@ impl Contents {
             match record::parse(&line) {
                 Some(Record::Tried { key, expires_at, sealed }) => {
                     let sealed = Arc::new(Sealed { key, ..sealed });
-                    let (mail, bound) =
-                        (Span { offset: 0, length: 0 }, Some(sealed.provider.clone()));
+                    let mail = Span { offset: 0, length: 0 };
+                    let bound = Some(sealed.provider.clone());
                     erased.remove(&key);
                     accepted.remove(&key);
                     let doubt = tried.get(&key).map(|old| old.doubt).unwrap_or_default();

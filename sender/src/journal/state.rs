@@ -96,8 +96,11 @@ impl State {
 
     pub(super) fn known(&self, key: Key) -> io::Result<Option<Known>> {
         if let Some(Tried { sealed, bound, doubt, .. }) = self.tried.get(&key) {
-            let (sealed, bound) = (Arc::clone(sealed), bound.clone());
-            return Ok(Some(Known::Tried { sealed, bound, doubt: *doubt }));
+            return Ok(Some(Known::Tried {
+                sealed: Arc::clone(sealed),
+                bound: bound.clone(),
+                doubt: *doubt,
+            }));
         }
         let is_accepted = self.accepted.contains_key(&key)
             || match &self.table {
@@ -235,7 +238,8 @@ impl State {
         self.file = Arc::new(file);
         self.end = end;
         self.used = self.end;
-        (self.synced, self.marked) = (self.end, self.end);
+        self.synced = self.end;
+        self.marked = self.end;
         self.to_erase.clear();
         let before = self.table.as_ref().map(|table| table.name);
         if next.is_some() {

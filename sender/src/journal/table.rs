@@ -118,7 +118,9 @@ impl Table {
         let first_bytes =
             u128::from(u64::from_be_bytes(*wanted.first_chunk().expect("a key has 16 bytes")));
         let guess = (first_bytes * u128::from(pages)) >> 64;
-        let (mut low, mut high, mut step) = (0, pages, 1);
+        let mut low = 0;
+        let mut high = pages;
+        let mut step = 1;
         let mut at = u64::try_from(guess).unwrap_or(u64::MAX);
         while low < high {
             let page = self.page(at)?;

@@ -123,8 +123,11 @@ fn pieces(text: &str) -> Vec<&str> {
     let Some(list) = after_name(text, "items").and_then(|text| text.strip_prefix('[')) else {
         return Vec::new();
     };
-    let (mut found, mut start, mut depth) = (Vec::new(), None, 0_usize);
-    let (mut is_text, mut is_escaped) = (false, false);
+    let mut found = Vec::new();
+    let mut start = None;
+    let mut depth = 0_usize;
+    let mut is_text = false;
+    let mut is_escaped = false;
     for (place, byte) in list.bytes().enumerate() {
         if is_text {
             is_text = is_escaped || byte != b'"';

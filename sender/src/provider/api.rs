@@ -119,7 +119,8 @@ impl Answer {
 
     /// The verdict of a refusal that the provider calls `name`, with its `text`; `words` are shown.
     pub(super) fn refused(&self, step: Step, name: &str, text: &str, words: &str) -> Verdict {
-        let (code, recipient) = (self.status, self.recipient.as_str());
+        let code = self.status;
+        let recipient = self.recipient.as_str();
         let said = Said { step, code, name, text, is_readable: true, recipient };
         refusal::verdict(&said, self.retry_after(), self.reason(words))
     }
@@ -192,8 +193,16 @@ impl<A: Api> Client<A> {
             .timeout_connect(Some(Duration::from_secs(timeout_seconds) / 2))
             .build()
             .new_agent();
-        let (method, timeout) = (Method::POST, Duration::from_secs(timeout_seconds));
-        Ok(Self { name, agent, method, url, connections, timeout, rate, api })
+        Ok(Self {
+            name,
+            agent,
+            method: Method::POST,
+            url,
+            connections,
+            timeout: Duration::from_secs(timeout_seconds),
+            rate,
+            api,
+        })
     }
 
     /// Sends mails by another method than POST.
@@ -227,7 +236,8 @@ impl<A: Api> Client<A> {
             let request = request.body(body).map_err(|error| failed(&error.into()))?;
             self.agent.run(request).map_err(|error| failed(&error))?
         };
-        let (status, headers) = (response.status().as_u16(), response.headers().clone());
+        let status = response.status().as_u16();
+        let headers = response.headers().clone();
         // What cannot be read or is no JSON says nothing more than the status.
         let body = response
             .body_mut()
@@ -307,7 +317,8 @@ impl<A: Api> Connection for Requests<'_, A> {
 /// What a status means of which a provider says nothing particular; `words` are the provider's own.
 /// In doubt, a mail is tried again.
 pub(super) fn by_status(answer: &Answer, words: &str) -> Verdict {
-    let (after, reason) = (answer.retry_after(), answer.reason(words));
+    let after = answer.retry_after();
+    let reason = answer.reason(words);
     match answer.status {
         200..300 => Verdict::Sent(Receipt { message_id: None, answer: reason }),
         // The key, the place and the limits are those of all mails.

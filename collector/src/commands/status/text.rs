@@ -19,19 +19,24 @@ pub(super) fn text(status: &Value, alarms: &[Alarm], schema: &Schema) -> String 
         at(status, place)
             .map_or_else(String::new, |oldest| format!(", the oldest {what} for {}", age(oldest)))
     };
-    let (first, second, later) =
-        (number("queue.first_due"), number("queue.second_due"), number("queue.later"));
-    let (leased, batches) =
-        (tokens("leases.tokens"), counted("leases.batches", "batch", "batches"));
-    let (claimed_since, lapsed) = (since("leases.oldest_ms", "claimed"), number("leases.lapsed"));
-    let (expired, last_hour) = (tokens("expired.logged"), number("expired.last_hour"));
+    let first = number("queue.first_due");
+    let second = number("queue.second_due");
+    let later = number("queue.later");
+    let leased = tokens("leases.tokens");
+    let batches = counted("leases.batches", "batch", "batches");
+    let claimed_since = since("leases.oldest_ms", "claimed");
+    let lapsed = number("leases.lapsed");
+    let last_hour = number("expired.last_hour");
+    let expired = tokens("expired.logged");
     let sent = if status["sent"].is_null() {
         format!("unknown: this role may not read the table {schema}.delivery_attempts")
     } else {
-        let (minute, hour) = (tokens("sent.last_minute"), number("sent.last_hour"));
+        let minute = tokens("sent.last_minute");
+        let hour = number("sent.last_hour");
         format!("{minute} within the last minute, {hour} within the last hour")
     };
-    let (dead, dead_last_hour) = (tokens("dead_letters"), number("dead.last_hour"));
+    let dead_last_hour = number("dead.last_hour");
+    let dead = tokens("dead_letters");
     let suppressed = number("suppressed");
     let mut lines = vec![
         ("waiting", format!("{}{}", tokens("queue.depth"), since("queue.oldest_due_ms", "due"))),

@@ -123,7 +123,8 @@ impl CursorQueue {
         let mut least = first_page;
         loop {
             let ahead = &self.state()?.ahead;
-            let (have, after) = (ahead.len(), ahead.read);
+            let have = ahead.len();
+            let after = ahead.read;
             if have >= count {
                 return Ok(());
             }
@@ -258,7 +259,8 @@ impl Queue for CursorQueue {
     ) -> Result<Claim, QueueError> {
         // What can never be sent is passed. A batch of which anything may still be sent
         // goes out again whole.
-        let (mut sent, mut unsent) = (Vec::new(), Vec::new());
+        let mut sent = Vec::new();
+        let mut unsent = Vec::new();
         for Settlement { batch, nacks, .. } in settlements {
             // Senders, who have doubts and receipts, need the queue `deliveries`.
             let dead = nacks.iter().filter(|(_, nack)| matches!(nack, Nack::Dead { .. }));

@@ -56,7 +56,9 @@ impl ReadAhead {
         let late = self.late_len();
         let late: Vec<_> = self.tokens.drain(..).take(late).map(|token| token.id).collect();
         self.put_back(late);
-        (self.oldest_read_at, self.passed, self.read) = (None, id, id);
+        self.oldest_read_at = None;
+        self.passed = id;
+        self.read = id;
         // What lies beyond is read anyhow.
         self.deferred.split_off(&id.saturating_add(1));
     }
@@ -114,9 +116,11 @@ impl ReadAhead {
         self.deferred.extend(ids);
         if self.deferred.len() > MAX_DEFERRED && !self.is_full {
             self.is_full = true;
-            let message =
-                "too many tokens wait for the status they need; only the newest are read again";
-            tracing::warn!(event = "deferred_dropped", most = MAX_DEFERRED, "{message}");
+            tracing::warn!(
+                event = "deferred_dropped",
+                most = MAX_DEFERRED,
+                "too many tokens wait for the status they need; only the newest are read again"
+            );
         } else if self.deferred.len() < MAX_DEFERRED / 2 {
             self.is_full = false;
         }

@@ -19,7 +19,10 @@ const MAX_ROWS: usize = 2_000_000;
 impl CursorQueue {
     pub(super) async fn recover_skipped(&mut self, cursor: i64) -> Result<(), QueueError> {
         let slack = self.poll_interval + SLOWEST_TRANSACTION;
-        let (mut through, mut read, mut expired, mut skipped) = (cursor, 0, 0, Vec::new());
+        let mut through = cursor;
+        let mut read = 0;
+        let mut expired = 0;
+        let mut skipped = Vec::new();
         loop {
             let rows = self.page_size;
             let skipped_page =
@@ -50,9 +53,12 @@ impl CursorQueue {
             }
         }
         if !skipped.is_empty() {
-            let message = "tokens before the cursor go out when their account's status allows it; \
-                           some may have been sent";
-            tracing::info!(event = "tokens_recovered", count = skipped.len(), "{message}");
+            tracing::info!(
+                event = "tokens_recovered",
+                count = skipped.len(),
+                "tokens before the cursor go out when their account's status allows it; \
+                 some may have been sent"
+            );
         }
         self.state()?.ahead.put_back(skipped);
         self.recover_from = None;

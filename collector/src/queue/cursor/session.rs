@@ -68,7 +68,8 @@ impl Page {
         if column(first, 10)? {
             return Err(superseded());
         }
-        let (through, read) = (column(first, 0)?, count::<i64, _>(first, 1)?);
+        let through = column(first, 0)?;
+        let read = count::<i64, _>(first, 1)?;
         let mut page = Self {
             tokens: Vec::with_capacity(rows.len()),
             ineligible: Vec::new(),

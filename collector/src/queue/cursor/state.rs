@@ -103,8 +103,12 @@ impl CursorState {
         let from = self.recorded;
         let is_own = std::mem::take(&mut self.attempted).contains(&found) || found == from;
         if found < from && !is_own {
-            let message = "the cursor was set back; the tokens after it go out again";
-            tracing::warn!(event = "cursor_set_back", from, to = found, "{message}");
+            tracing::warn!(
+                event = "cursor_set_back",
+                from,
+                to = found,
+                "the cursor was set back; the tokens after it go out again"
+            );
             // Not even what the reader is known to have is skipped: after a restore, the same ids
             // can belong to other tokens.
             *self = Self::at(found);
@@ -112,8 +116,12 @@ impl CursorState {
         }
         self.recorded = found;
         if !is_own {
-            let message = "another collector moved the cursor; going on from there";
-            tracing::warn!(event = "cursor_moved", from, to = found, "{message}");
+            tracing::warn!(
+                event = "cursor_moved",
+                from,
+                to = found,
+                "another collector moved the cursor; going on from there"
+            );
             self.settled = self.settled.max(found);
             for claimed in &mut self.claimed {
                 claimed.through = claimed.through.max(found);

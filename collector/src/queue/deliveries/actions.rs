@@ -35,7 +35,9 @@ impl SignableActions {
     pub(super) fn read(&mut self, rows: &[Row]) -> Result<(), QueueError> {
         self.by_number.clear();
         for row in rows {
-            let (number, name, path) = (column(row, 0)?, column(row, 1)?, column(row, 2)?);
+            let number = column(row, 0)?;
+            let name = column(row, 1)?;
+            let path = column(row, 2)?;
             self.add(number, name, path, column(row, 3)?);
         }
         self.read_at = Some(Instant::now());
@@ -46,7 +48,8 @@ impl SignableActions {
     fn add(&mut self, number: i16, name: &str, path: Option<&str>, digits: i16) {
         let (Ok(small), Ok(digits)) = (u8::try_from(number), u8::try_from(digits)) else { return };
         let action = Action::from_number(small).unwrap_or_else(|| {
-            let (name, path) = (self.leaked(name), self.leaked(path.unwrap_or_default()));
+            let name = self.leaked(name);
+            let path = self.leaked(path.unwrap_or_default());
             Action::Further(Further { number: small, name, path, digits })
         });
         let is_signable = match action {

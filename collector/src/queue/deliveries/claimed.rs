@@ -72,10 +72,13 @@ impl Claimed {
                 continue;
             }
             let number = |index| count::<i32, usize>(row, index);
-            (claimed.scanned, claimed.waiting, claimed.expired) =
-                (number(13)?, number(14)?, number(15)?);
-            (claimed.cancelled, claimed.deferred) = (number(16)?, number(17)?);
-            (claimed.unsignable, claimed.suppressed) = (number(18)?, number(19)?);
+            claimed.scanned = number(13)?;
+            claimed.waiting = number(14)?;
+            claimed.expired = number(15)?;
+            claimed.cancelled = number(16)?;
+            claimed.deferred = number(17)?;
+            claimed.unsignable = number(18)?;
+            claimed.suppressed = number(19)?;
             claimed.dead_in_doubt = number(20)?;
             claimed.fault = column(row, 21)?;
             claimed.next_since = [column(row, 22)?, column(row, 23)?];

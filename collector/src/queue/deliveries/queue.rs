@@ -196,8 +196,11 @@ impl DeliveriesQueue {
         let lapsed = count::<i64, usize>(row, 1)?;
         let next = column::<Option<i64>>(row, 2)?;
         let next = next.map(|next| Duration::from_millis(u64::try_from(next).unwrap_or(0)));
-        let (at, oldest) = (column(row, 3)?, column(row, 4)?);
-        let (xmin, xmax, assigned_xid) = (column(row, 5)?, column(row, 6)?, column(row, 7)?);
+        let at = column(row, 3)?;
+        let oldest = column(row, 4)?;
+        let xmin = column(row, 5)?;
+        let xmax = column(row, 6)?;
+        let assigned_xid = column(row, 7)?;
         self.watermark.observe(Snapshot { at, oldest, xmin, xmax, assigned_xid });
         self.watermark_updated = Some(Instant::now());
         // Due tokens in leases that have lapsed.
@@ -237,7 +240,8 @@ impl DeliveriesQueue {
             self.scan_limit = scan_limit;
             let is_split = self.splits(left, want.limit);
             let claimed = self.send(Some(ClaimRequest { batches: left, ..want })).await?;
-            let (scanned, unsignable) = (claimed.scanned, claimed.unsignable);
+            let scanned = claimed.scanned;
+            let unsignable = claimed.unsignable;
             let tokens = self.take(claimed, claim);
             if unsignable > 0 && self.actions.is_stale() {
                 self.read_actions().await?;
@@ -322,8 +326,12 @@ impl DeliveriesQueue {
         if let Some(reason) = claimed.fault
             && let Some(withheld) = admit()
         {
-            let message = "tokens wait because a predicate of eligibility fails";
-            tracing::warn!(event = "eligibility_failed", %reason, withheld, "{message}");
+            tracing::warn!(
+                event = "eligibility_failed",
+                %reason,
+                withheld,
+                "tokens wait because a predicate of eligibility fails"
+            );
         }
         tokens
     }
@@ -334,7 +342,8 @@ impl Queue for DeliveriesQueue {
         let was_open = self.renewed.is_some();
         self.second_session = SessionSlot::new();
         let (server, started_at) = self.first_session.open(&self.connection).await?;
-        (self.watermark_updated, self.rescanned) = (None, None);
+        self.watermark_updated = None;
+        self.rescanned = None;
         self.renew().await?;
         self.since = [self.watermark.since; 2];
         self.read_actions().await?;

@@ -65,9 +65,12 @@ impl DeliveriesQueue {
         let release: [SqlParameter<'_>; 2] =
             [(&self.collector_id, Type::INT8), (&released, Type::UUID_ARRAY)];
         let wanted: Vec<Uuid> = ids.iter().map(|batch| batch.0).collect();
-        let (collector_id, since, turn) = (self.collector_id, self.since, self.turn);
-        let (lease, actions, signable) =
-            (milliseconds(self.lease), &self.actions, self.actions.numbers());
+        let collector_id = self.collector_id;
+        let since = self.since;
+        let turn = self.turn;
+        let lease = milliseconds(self.lease);
+        let actions = &self.actions;
+        let signable = self.actions.numbers();
         let claim =
             async |session: &QueueSession, wanted: &[Uuid], scan_limit: usize, turn: usize| {
                 let claim: [SqlParameter<'_>; 14] = [
@@ -115,7 +118,8 @@ impl DeliveriesQueue {
                 answered = Some(settled?);
                 claimed
             };
-            let (first, second) = (&mut self.first_session, &mut self.second_session);
+            let first = &mut self.first_session;
+            let second = &mut self.second_session;
             let both =
                 async { tokio::join!(first.run(release_and_claim), second.run(settle_and_claim)) };
             Box::pin(both).await
@@ -135,7 +139,8 @@ impl DeliveriesQueue {
         let recorded = answered.map_or(Ok(()), |rows| self.record_settled(&rows));
         self.claims_beside = recorded.is_ok() && claimed.is_ok() && claimed_beside.is_ok();
         recorded?;
-        let (mut claimed, claimed_beside) = (claimed?, claimed_beside?);
+        let mut claimed = claimed?;
+        let claimed_beside = claimed_beside?;
         if is_split {
             claimed.add(claimed_beside);
         }

@@ -57,7 +57,8 @@ impl LowWatermark {
     /// a minute later then.
     pub(super) fn resume(&mut self, low_watermark: Option<SystemTime>, now: Instant) {
         if self.scanned.is_none() && low_watermark.is_some() {
-            (self.since, self.scanned) = (low_watermark, Some(now));
+            self.since = low_watermark;
+            self.scanned = Some(now);
         }
     }
 
@@ -75,7 +76,8 @@ impl LowWatermark {
     pub(super) fn observe(&mut self, snapshot: Snapshot) {
         if self.clock.replace(snapshot.at).is_some_and(|clock| snapshot.at < clock) {
             // The clock was set back, and what is new lies before what is old.
-            (self.since, self.candidate) = (None, None);
+            self.since = None;
+            self.candidate = None;
         }
         if self.since.is_some_and(|since| snapshot.oldest.is_some_and(|oldest| oldest < since)) {
             self.since = snapshot.oldest;
@@ -83,7 +85,8 @@ impl LowWatermark {
         if snapshot.xmax <= self.assigned_xid {
             // The xids are of another cluster: in this one,
             // the transaction with `assigned_xid` has ended.
-            (self.assigned_xid, self.candidate) = (0, None);
+            self.assigned_xid = 0;
+            self.candidate = None;
         }
         if let Some((at, xid)) = self.candidate
             && snapshot.xmin >= xid

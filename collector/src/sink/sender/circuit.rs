@@ -69,7 +69,8 @@ impl Circuit {
 
     pub(super) fn half_open(&mut self, now: Instant) {
         if self.due_at().is_some_and(|until| until <= now) {
-            (self.state, self.half_open_since) = (CircuitState::HalfOpen, Some(now));
+            self.state = CircuitState::HalfOpen;
+            self.half_open_since = Some(now);
         }
     }
 
@@ -129,7 +130,8 @@ impl Circuit {
             _ => now + self.pauses.pause().max(requested),
         };
         self.refused.clear();
-        (self.state, self.is_guess) = (CircuitState::Open(until), false);
+        self.state = CircuitState::Open(until);
+        self.is_guess = false;
     }
 
     fn count_refusals(&mut self, answer: &Answer, now: Instant) {
@@ -145,12 +147,15 @@ impl Circuit {
         if self.state == CircuitState::HalfOpen || self.refused.len() == REFUSALS {
             self.refused.clear();
             let until = now + self.guess_pauses.pause();
-            (self.state, self.is_guess) = (CircuitState::Open(until), true);
+            self.state = CircuitState::Open(until);
+            self.is_guess = true;
         }
     }
 
     fn close(&mut self) {
-        (self.state, self.is_guess, self.tries_one) = (CircuitState::Closed, false, false);
+        self.state = CircuitState::Closed;
+        self.is_guess = false;
+        self.tries_one = false;
         self.half_open_since = None;
         self.pauses.reset();
         self.guess_pauses.reset();

@@ -190,7 +190,8 @@ impl Process {
                         return ProcessEvent::Progress;
                     }
                     self.read = self.read_by_sender();
-                    (self.input, self.line) = (None, Bytes::new());
+                    self.input = None;
+                    self.line = Bytes::new();
                     return ProcessEvent::InputClosed;
                 }
             }

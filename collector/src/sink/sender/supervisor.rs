@@ -86,8 +86,11 @@ impl Sender {
             let reason =
                 format!("the sender answered later batches, but not this one for {timeout}");
             let given_up = self.pending.give_up_forgotten(now, &Nack::Failed { reason });
-            let message = "the sender has forgotten batches; their tokens are tried again";
-            tracing::warn!(event = "batches_forgotten", count = given_up.len(), "{message}");
+            tracing::warn!(
+                event = "batches_forgotten",
+                count = given_up.len(),
+                "the sender has forgotten batches; their tokens are tried again"
+            );
             self.acks.extend(given_up);
         } else if let Some((pipe, end_at)) = self.closed_pipe()
             && end_at <= now
@@ -107,7 +110,8 @@ impl Sender {
             return ending.kill_at;
         }
         let warm_at = (!running.is_warmed_up).then_some(running.started_at + WARM_UP);
-        let (silent, forgotten) = (self.pending.silent_at(), self.pending.forgotten_at());
+        let silent = self.pending.silent_at();
+        let forgotten = self.pending.forgotten_at();
         let closed = self.closed_pipe().map(|(_, end_at)| end_at);
         [warm_at, silent, forgotten, closed, self.closing, self.circuit.due_at()]
             .into_iter()
@@ -142,7 +146,8 @@ impl Sender {
     fn start(&mut self, now: Instant) {
         match Process::start(&self.command) {
             Ok(process) => {
-                let (id, sender) = (process.group.map(Pid::as_raw_pid), self.command.name());
+                let id = process.group.map(Pid::as_raw_pid);
+                let sender = self.command.name();
                 tracing::debug!(
                     event = "sender_started",
                     process = id,

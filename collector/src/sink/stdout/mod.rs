@@ -64,8 +64,14 @@ impl Stdout {
         let (sender, progress) = watch::channel(WriteProgress::default());
         let writer = Writer::new(output, Arc::clone(&queue), sender)?;
         thread::Builder::new().name("stdout".to_owned()).spawn(move || writer.run())?;
-        let (in_flight, abandoned, unsent) = (VecDeque::new(), Vec::new(), Vec::new());
-        Ok(Self { in_flight, abandoned, unsent, taken: 0, queue, progress })
+        Ok(Self {
+            in_flight: VecDeque::new(),
+            abandoned: Vec::new(),
+            unsent: Vec::new(),
+            taken: 0,
+            queue,
+            progress,
+        })
     }
 }
 

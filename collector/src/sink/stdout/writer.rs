@@ -119,8 +119,17 @@ impl Writer {
             }
             _ => (OutputKind::Other, false),
         };
-        let (current, part, written, ends) = (Bytes::new(), 0, 0, VecDeque::new());
-        Ok(Self { output, kind, needs_line_feed, queue, progress, current, part, written, ends })
+        Ok(Self {
+            output,
+            kind,
+            needs_line_feed,
+            queue,
+            progress,
+            current: Bytes::new(),
+            part: 0,
+            written: 0,
+            ends: VecDeque::new(),
+        })
     }
 
     pub(super) fn run(mut self) {
@@ -208,7 +217,8 @@ impl Writer {
         if mem::take(&mut self.needs_line_feed) {
             line.insert(0, b'\n');
         }
-        (self.current, self.part) = (line.into(), part);
+        self.current = line.into();
+        self.part = part;
         self.progress.send_modify(|_| ());
         Ok(true)
     }

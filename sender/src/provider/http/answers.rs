@@ -88,7 +88,8 @@ impl Rule {
             (found == *expected).then_some(())?;
             words = expected;
         }
-        let (after, reason) = (answer.retry_after(), answer.reason(words));
+        let after = answer.retry_after();
+        let reason = answer.reason(words);
         Some(match self.means {
             Meaning::Ok => Verdict::Sent(Receipt { message_id: None, answer: reason }),
             Meaning::Retry => Verdict::Retry { after, reason },

@@ -59,12 +59,15 @@ fn line(row: &Row) -> String {
     let mut says: Vec<_> = row.names.iter().map(|name| format!("`{name}`")).collect();
     says.extend(row.words.map(|words| format!("words: *{}*", words.name)));
     says.extend(row.is_unreadable.then(|| "text that is no UTF-8".to_owned()));
-    let (codes, enhanced, says) = (codes.join(", "), row.enhanced.join(", "), says.join(", "));
+    let codes = codes.join(", ");
+    let enhanced = row.enhanced.join(", ");
+    let says = says.join(", ");
     format!("| {} | {codes} | {enhanced} | {says} | {} |", steps.join(", "), meaning(row.meaning))
 }
 
 fn wrapped(text: &str) -> String {
-    let (mut wrapped, mut width) = (String::new(), 0);
+    let mut wrapped = String::new();
+    let mut width = 0;
     for word in text.split(' ') {
         let length = word.chars().count();
         if width > 0 && width + 1 + length > WIDTH {

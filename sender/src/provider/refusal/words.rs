@@ -32,7 +32,8 @@ pub(super) fn simplify(text: &str, recipient: &str) -> String {
 
 /// The text with `<>` for all that is in angle brackets.
 fn without_brackets(text: &str) -> String {
-    let (mut kept, mut rest) = (String::with_capacity(text.len()), text);
+    let mut kept = String::with_capacity(text.len());
+    let mut rest = text;
     while let Some((before, (_, after))) =
         rest.split_once('<').and_then(|(before, rest)| Some((before, rest.split_once('>')?)))
     {
@@ -72,7 +73,8 @@ fn parse(word: &str) -> Option<(u16, u16)> {
     let mut numbers = word[..end.unwrap_or(word.len())].trim_end_matches('.').split('.');
     let class = numbers.next().filter(|class| matches!(*class, "2" | "4" | "5"));
     let number = |part: Option<&str>| part.filter(|part| part.len() <= 3)?.parse().ok();
-    let (subject, detail) = (class.and_then(|_| number(numbers.next()))?, number(numbers.next())?);
+    let subject = class.and_then(|_| number(numbers.next()))?;
+    let detail = number(numbers.next())?;
     numbers.next().is_none().then_some((subject, detail))
 }
 

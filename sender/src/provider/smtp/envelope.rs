@@ -28,7 +28,8 @@ impl Letter<'_> {
                 "its address is not ASCII, which the server does not take",
             ));
         }
-        let (size, most) = (self.content.len() as u64, offers.size?);
+        let size = self.content.len() as u64;
+        let most = offers.size?;
         (size > most).then_some(Misfit::Size { size, most })
     }
 
@@ -75,7 +76,8 @@ pub(super) enum Misfit {
 /// Whether an address can stand between angle brackets without ending them, the command or the
 /// line.
 fn is_writable(address: &str) -> bool {
-    let (mut is_quoted, mut is_escaped) = (false, false);
+    let mut is_quoted = false;
+    let mut is_escaped = false;
     for character in address.chars() {
         if character.is_control() || matches!(character, '\u{2028}' | '\u{2029}') {
             return false;

@@ -120,7 +120,8 @@ impl Smtp {
 }
 
 fn of_refusal(step: Step, reply: &Reply, recipient: &str) -> Verdict {
-    let (text, is_readable) = (reply.text(), reply.is_readable());
+    let text = reply.text();
+    let is_readable = reply.is_readable();
     let said = Said { step, code: reply.code, name: "", text: &text, is_readable, recipient };
     let reason = match step {
         Step::Sender | Step::SenderUtf8 => format!("{}: {reply}", name_of(step)),

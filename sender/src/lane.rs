@@ -120,11 +120,11 @@ impl Lane {
         }
     }
 
-    /// Whether the provider's health allows for so many mails; if not, after which time again,
-    /// where that is known. Where there is another provider, one that fails takes a single mail.
+    /// Checks whether the provider may be given `mails` more. Where there is another provider, one
+    /// that fails takes a single mail.
     ///
     /// # Errors
-    /// The time.
+    /// The provider fails: how long to wait, if that is known.
     pub(crate) fn place_for(&self, mails: usize) -> Result<(), Option<Duration>> {
         self.lock().place_for(mails, self.has_other, Instant::now())
     }

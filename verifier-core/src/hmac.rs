@@ -76,8 +76,8 @@ impl MacKey {
         Message::<1>::starting_at(BLOCK, &bytes(state)).hash(self.outer)
     }
 
-    /// The tag of what `write` puts into `N` bytes, of which it returns how many it uses, and of a
-    /// code behind them if there is one.
+    /// Computes the tag of a message. `write` fills a buffer of `N` bytes and returns the message's
+    /// length; `code`, if given, is appended.
     pub(crate) fn tag_of<const N: usize>(
         &self,
         write: impl FnOnce(&mut [u8; N]) -> usize,
@@ -211,8 +211,8 @@ impl<const BLOCKS: usize> Message<BLOCKS> {
     }
 }
 
-/// Ends a message behind a key, of which the first `start` bytes are written and the others zeros,
-/// by a code if there is one, padding and length. Returns its blocks.
+/// Completes a message of `start` bytes and returns its blocks: appends the code, if any, the
+/// padding and the length (FIPS 180-4, 5.1.1). The rest of `blocks` must be zero.
 // Not inlined: WebAssembly has codes in two formats.
 #[inline(never)]
 fn end_with<'b>(

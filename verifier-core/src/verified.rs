@@ -61,8 +61,8 @@ impl VerifiedToken {
         self.expires_at
     }
 
-    /// Whether a code was proven. It is not for an activation, which has none, nor in v3, where no
-    /// signature covers the code, unless the `check_code` of a [`Guard`](crate::Guard) accepted it.
+    /// Whether the code was verified. This is `false` for an action without a code, and for v3
+    /// unless the `check_code` of a [`Guard`](crate::Guard) accepted it.
     pub const fn code_is_proven(&self) -> bool {
         self.code_is_proven
     }

@@ -41,11 +41,11 @@ pub(crate) trait Provider: Send + Sync {
         &["application/json"]
     }
 
-    /// Proves and reads a notification; of one that is for nobody to suppress, such as a soft
-    /// bounce, nothing. It may block.
+    /// Authenticates and parses a notification. Returns no notices if no address is to be
+    /// suppressed, such as for a soft bounce. May block.
     ///
     /// # Errors
-    /// It is not proven, cannot be read, or cannot be proven just now.
+    /// It is not authentic, cannot be parsed, or cannot be authenticated just now.
     fn read(&self, request: &Request<'_>) -> Result<Vec<Notice>, Refusal>;
 }
 

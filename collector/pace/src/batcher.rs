@@ -8,8 +8,8 @@ use super::Adaptive;
 /// Notifications within this time are one poll: they often come several at a time.
 const GATHERING: Duration = Duration::from_millis(20);
 
-/// The longest pause between polls of a busy database. Pauses begin with [`GATHERING`] and double
-/// while it stays busy.
+/// The longest pause between polls of a busy database, which leaves the processor to the writers.
+/// Pauses begin with [`GATHERING`] and double while the database stays busy.
 const BUSY_PAUSE: Duration = Duration::from_millis(200);
 
 /// Empty polls in a row that are tolerated before backing off.
@@ -56,8 +56,8 @@ impl Batcher {
         (self.limit, self.timeout) = adaptive.limits(in_flight, self.waiting);
     }
 
-    /// `count` wake-ups came: no number of tokens, because the server merges notifications. It only
-    /// decides whether to pause.
+    /// Notes `count` wake-ups. The count only decides whether to pause. It is never taken for a
+    /// number of tokens, because the server merges notifications.
     pub fn woken(&mut self, count: usize, now: Instant) {
         self.wakeups = self.wakeups.saturating_add(count);
         self.woken_at.get_or_insert(now);

@@ -12,8 +12,8 @@ const FAST: Duration = Duration::from_millis(250);
 /// A batch that is acknowledged after this time lets it shrink.
 const SLOW: Duration = Duration::from_secs(1);
 
-/// The most tokens in memory: about 3 MB if the number follows the reader, 50 MB if it is set
-/// (`cargo xtask bench memory`).
+/// The most tokens that are kept in memory: about 3 MB if the number follows the reader, 50 MB if
+/// it is set. `cargo xtask bench memory` measures it.
 const MOST_TOKENS: usize = 4_096;
 const MOST_TOKENS_SET: usize = 100_000;
 

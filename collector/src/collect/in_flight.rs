@@ -145,8 +145,9 @@ impl<S: Sink> InFlight<S> {
         changed.map(|()| is_acked)
     }
 
-    /// Serves the sink until a call of the queue is done. It is cancelled `grace` after a stop,
-    /// unless the collector was ending already, and when the sink will take nothing more.
+    /// Serves the sink until a call of the queue is done. `grace` is how long the call may go on
+    /// after a stop. The call is cancelled then, unless the collector was ending already, and when
+    /// the sink will take nothing more.
     pub(super) async fn attend<T>(
         &mut self,
         stop: &CancellationToken,

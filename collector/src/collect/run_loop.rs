@@ -11,8 +11,8 @@ use crate::sink::{Readiness, Sink};
 use crate::timer::sleep_until_opt;
 use crate::wake::idle_lock::IdleReply;
 
-/// How long a settlement or heartbeat may go on after a stop, so that the database need not be sent
-/// the same twice.
+/// How long a running settlement or heartbeat may take after a stop: long enough to finish, or its
+/// tokens go out again; short enough that a dead database does not hold up the end.
 const STOP_GRACE: Duration = Duration::from_secs(1);
 
 impl<Q: Queue, S: Sink> Collector<Q, S> {
@@ -73,8 +73,8 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
             && self.paused_until.is_none_or(|until| until <= now)
     }
 
-    /// Answers a reply of the idle lock, or does what is due. A queue that fails is opened again,
-    /// if that can be of use.
+    /// Handles a reply of the idle lock, or whatever is due. After an error that can pass, the
+    /// queue is opened again; any other error is returned.
     pub(super) async fn act(&mut self, reply: Option<IdleReply>) -> Result<(), CollectError> {
         let done = match reply {
             Some(reply) => self.answer_idle_reply(reply).await,
@@ -138,8 +138,8 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
 
     async fn settle(&mut self) -> Result<(), CollectError> {
         let settlements = self.in_flight.take_settlements(Instant::now());
-        // Not cancelled by a stop unless it takes long: what it records need not go out again. The
-        // queue keeps what fails.
+        // A stop does not cancel this unless it takes long: what it records need not go out again.
+        // If it fails, the queue keeps the settlements.
         let settle = self.queue.settle_and_claim(settlements, None);
         self.in_flight.attend(&self.inputs.stop, STOP_GRACE, settle).await.map(drop)
     }

@@ -69,8 +69,8 @@ async fn collect(
     }
 }
 
-/// Runs the collector. Without the task that listens it would miss notifications: it is stopped,
-/// and that is an error.
+/// Runs the collector. If the task that listens ends before it, the collector is stopped in order,
+/// and that is an error: it would miss notifications.
 async fn collect_into(
     sink: impl Sink + 'static,
     settings: CollectSettings,

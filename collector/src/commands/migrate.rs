@@ -150,8 +150,8 @@ async fn up(
     })
 }
 
-/// Reports what a migration raises, such as how many mails may go out again. The server's own
-/// notices have other codes.
+/// Reports what a migration raises, such as how many mails may go out a second time. The server's
+/// own notices, such as that an extension is there already, have codes of their own.
 fn show(notice: &DbError) {
     if notice.code() == &SqlState::SUCCESSFUL_COMPLETION {
         report(format_args!("{}: {}", notice.severity(), notice.message()));

@@ -195,8 +195,8 @@ async fn connect(
     Ok(Box::pin(mailroom_connect::connect(settings, &options)).await?)
 }
 
-/// Connects, also by a pooler, and requires functions of the queue. Returns also whether a lock of
-/// the session lasts.
+/// Connects, also through a pooler, and requires functions of the queue. Returns also whether a
+/// lock of the session lasts.
 async fn connect_to_queue(
     schema: SchemaSetting,
     application_name: &str,

@@ -9,7 +9,8 @@ use super::{Plan, Report};
 /// Records that a schema which was loaded by hand has all migrations up to `version`, and executes
 /// none.
 ///
-/// Returns whether that was new; a database that records this version or a later one is left alone.
+/// Returns whether that was new. A database that records this version or a later one is left alone,
+/// so that the same command can be run again.
 ///
 /// # Errors
 /// An earlier version is recorded, or the schema is not what the migrations up to `version` make.

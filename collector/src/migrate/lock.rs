@@ -66,8 +66,8 @@ pub(super) async fn with_lock<T>(
     outcome
 }
 
-/// Polls: CREATE INDEX CONCURRENTLY of the session that has the lock would wait for a statement
-/// that waits for it.
+/// Polls instead of waiting in one statement: a `statement_timeout` could end that, and CREATE
+/// INDEX CONCURRENTLY of the session that has the lock would wait for it.
 async fn wait_for(client: &Client, id: i64, report: Report<'_>) -> Result<(), MigrateError> {
     let mut reported = false;
     while !client.query_one("SELECT pg_try_advisory_lock($1)", &[&id]).await?.get::<_, bool>(0) {

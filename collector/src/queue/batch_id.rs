@@ -6,8 +6,8 @@ use uuid::{Builder, Uuid};
 
 use super::QueueError;
 
-/// Identifies a batch from its claim to its settlement, also towards the reader: a random UUID (RFC
-/// 9562, version 4).
+/// Identifies a batch from its claim to its settlement, in the database and towards the reader: a
+/// random UUID (RFC 9562, version 4).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BatchId(pub Uuid);
 

@@ -195,8 +195,8 @@ pub struct ClaimRequest {
     pub limit: usize,
     /// Whether the last batch of each statement may hold fewer than `limit` tokens.
     pub partial: bool,
-    /// Whether to read again what was passed: tokens that were not eligible or committed then. Once
-    /// a poll interval.
+    /// Whether to read again what was passed: tokens that were not eligible then, and tokens that
+    /// were committed late. That costs more, so it is for now and then.
     pub rescan: bool,
     /// Whether to leave tokens alone that may have been delivered already.
     pub spares_doubtful: bool,

@@ -35,7 +35,8 @@ const PAUSE_FACTOR: u32 = 4;
 const PRUNE_ATTEMPTS: &str = include_str!("prune_attempts.sql");
 const PRUNE_DEAD_LETTERS: &str = include_str!("prune_dead_letters.sql");
 const PRUNE_TOKENS: &str = include_str!("prune_tokens.sql");
-/// Only where Mailroom has accounts, whose tokens are rows of another table, too: it deletes both.
+/// This runs only where Mailroom has accounts, whose tokens are rows of another table, too. It
+/// deletes both rows, so that each token is counted once.
 const PRUNE_ACCOUNT_TOKENS: &str = include_str!("prune_account_tokens.sql");
 const HAS_ACCOUNTS: &str = "SELECT to_regprocedure('mailroom.prune_account_tokens(timestamptz, \
                             bigint, integer)') IS NOT NULL";

@@ -73,8 +73,8 @@ pub(crate) trait Sink {
         Duration::from_secs(3)
     }
 
-    /// Nothing more is sent; what is in flight is to be finished until `by`:
-    /// [`changed`](Self::changed) is called meanwhile.
+    /// Stops sending; what is in flight is to be finished until `by`. The caller calls
+    /// [`changed`](Self::changed) until [`is_closed`](Self::is_closed).
     fn close(&mut self, _by: Instant) {}
 
     /// Gives up everything in flight; [`ended`](Self::ended) returns it.

@@ -7,10 +7,14 @@
 //! - An idle collector tries it in exclusive mode. Once it has it, every later writer notifies, and
 //!   every earlier one has ended: a statement that begins now ([`Queue::peek`]) sees their rows.
 //!
-//! The session that listens holds the lock: both are lost together. It never waits for it: a
-//! statement that waits keeps its snapshot, which holds vacuum back. It tries within [`PATIENCE`];
-//! then the request is refused. Where writers overlap all the time, the database is busy, and polls
-//! after pauses (`mailroom_pace::Batcher`) cost the writers nothing.
+//! The session that listens holds the lock: no statement of it delays a notification,
+//! and both are lost together.
+//!
+//! # Why no session waits for the lock
+//! A statement that waits keeps its snapshot, which holds vacuum back, and only an error ends it
+//! early, which the server logs. So the lock is tried within [`PATIENCE`]; then the request is
+//! refused. Where writers overlap all the time, the database is busy, and polls after pauses
+//! (`mailroom_pace::Batcher`) cost the writers nothing.
 //!
 //! # Several collectors
 //! One holds the lock. Another tries the shared mode as a writer would. If that fails too, writers
@@ -27,8 +31,8 @@
 //!   seen the row and polls. In case that holder freezes,
 //!   it peeks every [`PEEK_RECHECKS`] rechecks.
 //!
-//! A notification releases the lock at once: writers are to announce the first token after an idle
-//! time, not the next hundred.
+//! A notification releases the lock at once, without waiting for the collector: writers are to
+//! announce the first token after an idle time, and not the next hundred.
 //!
 //! [`Queue::peek`]: crate::queue::Queue::peek
 
@@ -73,8 +77,8 @@ pub struct IdleLockHolder {
 /// What became of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IdleReply {
-    /// Writers notify from now on; the queue is to be peeked for what was due before, again each
-    /// time that this comes.
+    /// Writers notify from now on, and the queue is to be peeked for what was due before. This
+    /// reply comes again when the peek has to be repeated.
     Granted,
     /// Writers do not notify; the queue is to be polled.
     Refused,
@@ -126,8 +130,8 @@ impl IdleLockHolder {
         }
     }
 
-    /// Serves requests on a session that listens and counts notifications in `wakeups`. Returns why
-    /// the session is lost.
+    /// Serves requests on a session that listens, and counts notifications in `wakeups`. Returns
+    /// why the session, and the lock with it, is lost.
     pub(super) async fn serve(
         &mut self,
         client: &SchemaClient,

@@ -1,9 +1,11 @@
 //! Listens for notifications of tokens, on a connection of its own.
 //!
 //! The connection is read at all times, whatever the output does: the server keeps notifications
-//! that a listener does not read, and vacuum waits. Each new connection counts as a wake-up once it
-//! listens, so that tokens announced before are found. The same session holds the idle lock
-//! ([`crate::wake::idle_lock`]).
+//! that a listener does not read, and vacuum waits. A notification wakes the collector and is never
+//! taken for a count of tokens, because the server merges those of one transaction. Each new
+//! connection counts as a wake-up once it listens, so that tokens announced before are found.
+//!
+//! The same session holds the idle lock ([`crate::wake::idle_lock`]).
 
 use std::convert::Infallible;
 use std::time::{Duration, Instant};

@@ -314,8 +314,8 @@ impl<A: Api> Connection for Requests<'_, A> {
     }
 }
 
-/// What a status means of which a provider says nothing particular; `words` are the provider's own.
-/// In doubt, a mail is tried again.
+/// The outcome for an HTTP status that the provider does not define. `words` is the provider's
+/// error text. Unknown statuses are retried.
 pub(super) fn by_status(answer: &Answer, words: &str) -> Verdict {
     let after = answer.retry_after();
     let reason = answer.reason(words);

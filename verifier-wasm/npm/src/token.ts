@@ -71,9 +71,8 @@ export class VerifiedToken<Name extends string = Action> {
   }
 
   /**
-   * Whether a code was proven. It is not for an activation, which has none, nor in v3, which covers
-   * none, unless the `checkCode` of a guard accepted it.
-   */
+   * Whether the code was verified. This is `false` for an action without a code, and for v3 unless
+   * the `checkCode` of a guard accepted it.
   get codeIsProven(): boolean {
     return this.#action.digits > 0 && this.version !== 3;
   }

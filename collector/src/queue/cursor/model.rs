@@ -1,6 +1,5 @@
-//! Random histories against one rule: every token that the cursor has passed was sent, or can be
-//! found by the next process. Time is the number of the step. Token n is made at step n, and every
-//! step is one transaction.
+//! Random histories of the cursor's state and of reading against one rule: every token that the
+//! cursor has passed was sent, or the next process can find it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;

@@ -13,8 +13,8 @@ use crate::queue::activity::Activity;
 use crate::queue::session::not_open;
 use crate::queue::{Batch, BatchId, Claim, ClaimRequest, Nack, Queue, QueueError, Settlement};
 
-/// The bounds of the rows read by one statement.
-/// A server that cannot read as many in time is asked for fewer.
+/// The bounds of the rows that one statement reads. More rows would not make a row cheaper. A
+/// server that cannot read as many in time is asked for fewer.
 const LARGEST_PAGE: usize = 4_096;
 const SMALLEST_PAGE: usize = 64;
 
@@ -257,8 +257,8 @@ impl Queue for CursorQueue {
         settlements: Vec<Settlement>,
         want: Option<ClaimRequest>,
     ) -> Result<Claim, QueueError> {
-        // What can never be sent is passed. A batch of which anything may still be sent
-        // goes out again whole.
+        // The cursor knows no single token: what can never be sent has been logged, and is passed.
+        // A batch of which anything may still be sent goes out again whole.
         let mut sent = Vec::new();
         let mut unsent = Vec::new();
         for Settlement { batch, nacks, .. } in settlements {

@@ -31,8 +31,8 @@ const TERMINATION: Duration = Duration::from_secs(2);
 const UNTRANSLATABLE: [SqlState; 2] =
     [SqlState::UNTRANSLATABLE_CHARACTER, SqlState::CHARACTER_NOT_IN_REPERTOIRE];
 
-/// The columns whose texts are not read: none, then each alone, so that the reason for rejecting a
-/// row names the one at fault.
+/// Columns to leave out when a text cannot be converted to UTF-8, in the order in which they are
+/// tried to find the one at fault.
 const UNREAD: [&[&str]; 5] = [&[], &["email"], &["login"], &["code"], &["email", "login", "code"]];
 
 /// A session on the queue, which holds its lock once it was taken.
@@ -213,8 +213,9 @@ impl CursorSession {
         if is_single { Err(unexpected("a row that it cannot convert to UTF-8")) } else { Ok(None) }
     }
 
-    /// Reads `limit` rows from the id `through` down. Statuses changed more than `slack` before the
-    /// cursor's token were seen.
+    /// Reads the `limit` rows up to the id `through`, from the highest down, before a cursor. If a
+    /// status was changed more than `slack` before the last token there,
+    /// the reader had seen that change.
     pub(super) async fn skipped(
         &self,
         through: i64,

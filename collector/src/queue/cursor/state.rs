@@ -57,8 +57,9 @@ impl CursorState {
         Some(tokens)
     }
 
-    /// The reader has these batches. Those claimed before the cursor was set back are ignored, or
-    /// would carry it forward again.
+    /// The reader has these batches. Batches that are no longer claimed are ignored: they were
+    /// claimed before the cursor was set back, and would carry it over tokens
+    /// that are to be sent again.
     pub(super) fn settle(&mut self, batches: &[BatchId]) {
         for batch in batches {
             if let Some(claimed) = self.claimed.iter_mut().find(|claimed| claimed.id == *batch) {

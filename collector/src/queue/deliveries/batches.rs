@@ -22,8 +22,8 @@ enum State {
     /// Claimed by an earlier statement without an answer,
     /// which may still be on its way to the server.
     InDoubt { since: Instant },
-    /// Claimed by an unfinished call, not yet returned. If that call fails or is dropped, the next
-    /// one releases it.
+    /// An unfinished call has claimed it, and has not yet returned it to the caller. If that call
+    /// fails or is dropped, the next one releases it.
     Unreturned { tokens: usize },
     /// Returned to the caller.
     Held { tokens: usize },

@@ -75,8 +75,8 @@ impl SessionSlot {
         let outcome = if self.used.elapsed() < SILENCE {
             work(session).await
         } else {
-            // The ping shows sooner that the connection is dead. Both are sent at once, so that
-            // nothing waits for the ping.
+            // A statement may take its time, and the ping shows much sooner that the connection is
+            // dead. Both are sent at once, in this order, so that nothing waits for the ping.
             Box::pin(async { tokio::try_join!(biased; ping(session), work(session)) })
                 .await
                 .map(|((), done)| done)

@@ -1,5 +1,5 @@
-//! What one call sends to the server: what is settled and released, and a claim, on two sessions at
-//! once where there are two.
+//! One exchange with the server: settle, release and claim. With two sessions, settling and
+//! claiming run in parallel.
 
 use std::time::Instant;
 

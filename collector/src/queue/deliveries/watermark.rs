@@ -62,8 +62,8 @@ impl LowWatermark {
         }
     }
 
-    /// Where a peek begins: now and then at the very beginning. A scan that takes too long is not
-    /// repeated at once.
+    /// Where a peek begins: now and then at the very beginning. A peek from the beginning counts as
+    /// done, whatever becomes of it, so that a scan that takes too long is not repeated at once.
     pub(super) fn peek_since(&mut self, now: Instant) -> Option<SystemTime> {
         if self.scanned.is_some_and(|scanned| now - scanned < FULL_SCAN) {
             return self.since;

@@ -86,8 +86,8 @@ impl Circuit {
     ) {
         let is_unavailable = self.state != CircuitState::Closed && !self.is_guess;
         if let Some(unavailable) = &answer.unavailable {
-            // A trial of which a part was sent did not fail: a limit of mails a second must not
-            // lead to the longest pauses.
+            // A half-open trial that sent some mails counts as a success, so that a provider's rate
+            // limit does not grow the pauses to their maximum.
             if is_available && self.state == CircuitState::HalfOpen {
                 self.pauses.reset();
             }

@@ -91,8 +91,9 @@ impl Sender {
         }
     }
 
-    /// Gives up what the sender may have read, a trial with `of_trial`; the rest, behind the byte
-    /// `read`, comes back unsent. Returns how many it gave up.
+    /// Gives up what the sender may have read, with `nack` for tokens without a verdict, but
+    /// `of_trial` for those on trial. The rest, behind the byte `read`, comes back unsent. Returns
+    /// how many batches were given up.
     fn give_up(&mut self, read: u64, nack: &Nack, of_trial: &Nack, now: Instant) -> usize {
         self.unsent.extend(self.pending.take_unread(|bytes| bytes.start >= read));
         self.cancel_unsent();

@@ -9,8 +9,8 @@
 //! {"working":["batch","…"]}
 //! ```
 //!
-//! Parsing is strict: guessing can lose a mail. Errors have our own words: serde's quote the line,
-//! which may hold addresses.
+//! Parsing is strict: a part of an answer that is understood by guessing can lose a mail. Errors
+//! are described in our own words, because serde's quote the line, which may hold addresses.
 
 use std::time::Duration;
 

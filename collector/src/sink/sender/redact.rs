@@ -8,7 +8,9 @@ const LONGEST: usize = 500;
 const SHORTEST_SECRET: usize = 32;
 
 /// Replaces invisible characters with blanks, words that contain an address with `[address]` and
-/// words that look like a token with `[secret]`; cuts after 500 bytes.
+/// words that look like a token with `[secret]`; cuts after 500 bytes. Mail servers repeat
+/// addresses in their answers, and logs are read by more people, and kept longer,
+/// than addresses may be.
 pub(super) fn redact(text: &str) -> String {
     let redacted = redact_within(text, LONGEST);
     if redacted.is_empty() { "no reason given".to_owned() } else { redacted }

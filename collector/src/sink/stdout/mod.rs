@@ -5,8 +5,8 @@
 //! - on a pipe, when its last byte has left the kernel's buffer: `FIONREAD` is what is left there.
 //!   What is in that buffer when the reader ends is lost, and not taken;
 //! - in a regular file, when it is on the disk;
-//! - on a terminal, socket or device, when it is written.
-//!   A device that discards its input is refused.
+//! - on a terminal, socket or device, when it is written, since nothing more can be known. A device
+//!   that discards its input is refused.
 //!
 //! # Lines that are cut short
 //! A pipe can outlive the process that writes to it. A part of a line and the next collector's

@@ -223,8 +223,8 @@ impl Writer {
         Ok(true)
     }
 
-    /// How much of a line can be written at once: all, if the pipe is or can be made large enough;
-    /// `None` while it is too full.
+    /// How much of a line of `length` bytes can be written at once: all of it, if the pipe is or
+    /// can be made large enough; `None` until the reader has read more.
     fn part(&self, length: usize) -> Result<Option<usize>, Errno> {
         let length = length + usize::from(self.needs_line_feed);
         // A writable pipe always takes this much in one piece.

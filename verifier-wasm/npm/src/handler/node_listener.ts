@@ -1,5 +1,5 @@
-// Node's own requests, of which Express and Fastify have theirs: by their shape, since nothing of
-// Node is imported here.
+// Adapts Node's `IncomingMessage`, also Express's and Fastify's, to the Fetch API. It is typed by
+// its shape, so that this file imports nothing of Node.
 
 import { InvalidArgumentError } from "../store.js";
 

@@ -1,5 +1,5 @@
-//! The program `mailroom bounces`: suppresses addresses of which providers and mail servers report
-//! bounces and complaints.
+//! The program `mailroom bounces`: suppresses addresses after bounces and complaints that providers
+//! and mail servers report.
 //!
 //! It listens for webhooks, or reads one mail. What is not proven to come from where it says
 //! changes nothing; what is proven is written to the database or refused for now,

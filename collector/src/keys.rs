@@ -129,7 +129,7 @@ impl Keys {
         )))
     }
 
-    /// The keys of which one must have signed what is to be verified.
+    /// The keys that verify: one of them must have signed.
     pub(crate) fn ring(&self) -> KeyRing<Vec<VerifyingKey>> {
         let verifying = self.keys.iter().map(|key| match key {
             Key::Verifying(key) => key.clone(),

@@ -71,7 +71,7 @@ impl Pool {
         self.threads.push(thread::spawn(move || deliver(&shared, index, &events)));
     }
 
-    /// Waits for the threads, of which none is to have anything on its way.
+    /// Waits for the threads to end. No mail may be on its way then.
     pub(crate) fn join(self) {
         for thread in self.threads {
             thread.join().ok();

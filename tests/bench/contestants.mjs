@@ -1,8 +1,8 @@
 // Five ways to find out whether a link is genuine,
 // each with its key prepared as its documentation advises.
 //
-// A contestant has `tokens`, of which every `ALTERED_EVERY`th is `forged`, and `count(texts)`,
-// which says how many of those it is given it accepts.
+// A contestant has `tokens` and `count(texts)`, which returns how many of the texts it accepts.
+// Every `ALTERED_EVERY`th token is `forged`.
 
 import { createHmac, createSecretKey, randomBytes, timingSafeEqual, webcrypto } from "node:crypto";
 

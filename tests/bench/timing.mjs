@@ -31,7 +31,7 @@ const NUMBERS = { activate: 1, recover: 2 };
 /** What `verifier-wasm/src/status.rs` says of a wrong tag and of a wrong tag of a code. */
 const SIGNATURE = 3;
 const CODE_MISMATCH = 12;
-/** Of a prepared key, the last four bytes of which are its id. */
+/** The length of a prepared key. Its last four bytes are its id. */
 const KEY_LENGTH = 196;
 
 const { consumer, json } = prepare();

@@ -151,9 +151,9 @@ struct Answer {
     at: Instant,
     /// What is odd about it, as the counts at the end call it.
     oddity: Option<&'static str>,
-    /// The ids of which it does not say that they were sent.
+    /// The ids that it does not report as sent.
     refused: Vec<i64>,
-    /// The ids of which it says that they never will be.
+    /// The ids that it reports as never to be sent.
     given_up: Vec<i64>,
 }
 

@@ -57,7 +57,7 @@ export class Correct {
     }
   }
 
-  /** Adds an owner to those of which a repeat gets nothing. */
+  /** Adds an owner, whose repeats get nothing from now on. */
   add(owners, name) {
     if (!owners.has(name) && owners.size >= MOST) {
       throw new Error("there is no room for another owner");

@@ -15,7 +15,7 @@ export class Network {
     this.cuts = 0;
   }
 
-  /** Delivers the requests of which the answers were lost once more. */
+  /** Delivers the requests once more whose answers were lost. */
   async accept() {
     this.#refusing = false;
     for (const send of this.#lost.splice(0)) await this.pass(send);

@@ -14,7 +14,7 @@ export async function outcomes(tests) {
   return results;
 }
 
-/** The checks of the conformance kit, of which only those named may be skipped. */
+/** The checks of the conformance kit. Only those that are named may be skipped. */
 export function ofChecks({ checks }, skipped = []) {
   return checks.map(({ name, verdict, reason }) => {
     const fine = verdict === (skipped.includes(name) ? "skipped" : "passed");

@@ -136,7 +136,7 @@ async function done(page, id) {
   await counted(page);
 }
 
-/** Waits for counters of which every one was read after this was called. */
+/** Waits until every counter was read after this call. */
 async function counted(page) {
   await page.waitForFunction(
     (now) => Number(document.querySelector("#outward").dataset.at) > now,

@@ -143,7 +143,7 @@ fn tokens(signer: &Signer, code: Option<&str>) -> Vec<String> {
     (0..TOKENS).map(|number| token(signer, number, code)).collect()
 }
 
-/// Tokens of which each is redeemed once in all rounds.
+/// Tokens, each redeemed once in all rounds.
 fn fresh(signer: &Signer, number: usize) -> Vec<String> {
     let number = u32::try_from(number).expect("a few thousand tokens");
     (0..number).map(|number| token(signer, number, None)).collect()

@@ -16,7 +16,7 @@ const SECRET: usize = Header::LENGTH + Binding::LENGTH;
 /// Where a header begins that ends there.
 const UNBOUND: usize = SECRET - Header::LENGTH;
 
-/// The fields of a well-formed token of which nothing is proven.
+/// The fields of a well-formed token. Nothing about them is proven.
 #[derive(Clone)]
 pub(crate) struct Fields {
     pub(crate) header: VersionedHeader,

@@ -60,7 +60,7 @@ impl fmt::Debug for Expected<'_> {
     }
 }
 
-/// A well-formed token of which nothing is proven.
+/// A well-formed token. Nothing about it is proven.
 #[derive(Clone)]
 pub struct UntrustedToken {
     fields: Fields,

@@ -75,7 +75,7 @@ impl ConsumedTokens for Unreliable {
     }
 }
 
-/// The same store, of which every answer takes a turn.
+/// The same store with answers that take a turn each.
 struct Slow(Unreliable);
 
 /// Lets others run once.

@@ -6,7 +6,7 @@ import type { Environment } from "./environment.ts";
 export interface Settings {
   readonly secretKeys: readonly string[];
   readonly publicKeys: readonly string[];
-  /** Whether v1 recoveries, of which the edge can prove nothing, go on to the database. */
+  /** Whether v1 recoveries go on to the database, although the edge cannot prove them. */
   readonly v1Recoveries: boolean;
 }
 

@@ -263,7 +263,7 @@ fn skipped(output: &str) -> impl Iterator<Item = &str> {
     output.lines().filter(|line| line.starts_with("skipped: "))
 }
 
-/// Leaves out the lines of which a failing step may have thousands.
+/// Leaves out lines that a failing step may print by the thousand.
 fn without_successes(output: &str) -> String {
     let building = ["Compiling ", "Checking ", "Downloaded ", "Downloading ", "Fresh "];
     let dull = |line: &str| {

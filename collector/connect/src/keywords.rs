@@ -32,7 +32,7 @@ pub(crate) fn parse(text: &str) -> Result<Values, SettingsError> {
         }
         skip_space(&mut characters);
         let value = value(&mut characters)?;
-        // After a password this may be the rest of it, of which spaces were not quoted.
+        // After a password this may be the rest of it, if its spaces were not quoted.
         let parameter = Parameter::named(&name)
             .ok_or_else(|| SettingsError::unknown_parameter(&name, after_secret))?;
         after_secret |= parameter.is_secret();

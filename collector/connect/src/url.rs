@@ -14,7 +14,7 @@ pub(crate) fn without_scheme(text: &str) -> Option<&str> {
     text.strip_prefix("postgresql://").or_else(|| text.strip_prefix("postgres://"))
 }
 
-/// Takes a connection URL apart, of which the scheme is left out.
+/// Parses a connection URL without its scheme.
 pub(crate) fn parse(rest: &str) -> Result<Values, SettingsError> {
     let mut values = Values::default();
 

@@ -98,8 +98,8 @@ impl Formatter for Ascii {
         writer: &mut W,
         fragment: &str,
     ) -> io::Result<()> {
-        // Runs of printable ASCII, of which almost every text is one,
-        // each with the character that ends it.
+        // Copies runs of printable ASCII, each with the character that ends it. Almost every text
+        // is a single run.
         for run in fragment.split_inclusive(|character| !matches!(character, ' '..='~')) {
             let plain = run.trim_end_matches(|character| !matches!(character, ' '..='~'));
             writer.write_all(plain.as_bytes())?;

@@ -255,7 +255,7 @@ pub trait Queue {
         false
     }
 
-    /// Releases batches of which nothing was sent; they can be claimed again.
+    /// Releases batches from which nothing was sent; they can be claimed again.
     fn release(&mut self, batches: &[BatchId]);
 
     /// When [`Queue::heartbeat`] is to be called; `None` if a claim lasts as long as the session.

@@ -37,7 +37,7 @@ pub struct Batch {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a word of the protocol")]
 pub struct Knows {
-    /// Tokens of which nobody knows whether they were sent.
+    /// Tokens in doubt: nobody knows whether they were sent.
     pub in_doubt: bool,
     /// Lines that name batches which are being worked on.
     pub working: bool,

@@ -66,7 +66,7 @@ impl Peers {
         Ok(Self { node: node.into(), databases: databases.into_iter().collect::<Result<_>>()? })
     }
 
-    /// Lets one of them drain `jobs` jobs, each of which must run once.
+    /// Lets one of them drain `jobs` jobs. Each job must run once.
     pub(crate) async fn drain(&self, peer: Peer, jobs: u32) -> Result<Duration> {
         let database = self.databases.iter().find(|(other, _)| *other == peer);
         let (_, database) = database.context("every peer has a database")?;

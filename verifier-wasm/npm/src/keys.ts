@@ -46,7 +46,7 @@ function nameOf(thrown: unknown): string {
   }
 }
 
-/** Prepares one key, or a list of them, of which each element is read once. */
+/** Prepares one key, or a list of them. Each element of the list is read once. */
 function prepareRing(engine: Engine, keys: unknown, kind: KeyKind): readonly PreparedKey[] {
   if (!read(() => Array.isArray(keys))) return [prepare(engine, keys, kind)];
   const ring: PreparedKey[] = [];

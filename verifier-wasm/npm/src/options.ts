@@ -119,7 +119,7 @@ export function textOf(sent: unknown): string {
   return typeof sent === "string" ? sent : "";
 }
 
-/** The same for a code, of which `undefined` says that there is none. */
+/** The same for a code. `undefined` says that there is none. */
 export function codeOf(sent: unknown): string | undefined {
   return sent === undefined ? undefined : textOf(sent);
 }

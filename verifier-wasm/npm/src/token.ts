@@ -73,6 +73,7 @@ export class VerifiedToken<Name extends string = Action> {
   /**
    * Whether the code was verified. This is `false` for an action without a code, and for v3 unless
    * the `checkCode` of a guard accepted it.
+   */
   get codeIsProven(): boolean {
     return this.#action.digits > 0 && this.version !== 3;
   }
@@ -101,7 +102,10 @@ export interface Verified<Name extends string = Action> {
   readonly token: VerifiedToken<Name>;
 }
 
-/** The parts of a token of which **nothing is proven**: anybody can make one that says anything. */
+/**
+ * The parts of a token. **Nothing about them is proven**:
+ * anybody can make a token that says anything.
+ */
 export interface UnverifiedToken {
   readonly verified: false;
   /** The version of the signature format, which the length tells. */

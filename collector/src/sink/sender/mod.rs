@@ -214,7 +214,7 @@ impl Sink for Sender {
         self.pending.drop_lost(batches);
     }
 
-    /// The timeout, of which the last settlement gets a part.
+    /// The sender's timeout. The last settlement gets a part of it.
     fn grace(&self) -> Duration {
         self.timeout.saturating_sub(Duration::from_secs(3).min(self.timeout / 4))
     }

@@ -44,7 +44,7 @@ pub struct Answer {
     pub ok: SentTokens,
     #[serde(default)]
     pub retry: Vec<RefusedToken>,
-    /// The tokens of which nobody knows whether the provider accepted them.
+    /// The tokens in doubt: nobody knows whether the provider accepted them.
     #[serde(default)]
     pub in_doubt: Vec<DoubtfulToken>,
     #[serde(default)]

@@ -338,7 +338,7 @@ impl Sender {
         }
     }
 
-    /// Logs the tokens of which nobody knows whether they were sent.
+    /// Logs the tokens in doubt: nobody knows whether they were sent.
     fn log_doubtful(&mut self, ack: &Ack, now: Instant) {
         let doubtful = ack.nacks.iter().filter(|(_, nack)| matches!(nack, Nack::InDoubt { .. }));
         let doubtful: Vec<_> =

@@ -103,7 +103,7 @@ async fn a_token_that_expires_while_it_waits_for_another_try_is_counted_when_it_
     clock::stop(&client).await?;
     let mut queue = queue(&database).await?;
     let id = returned(&client, &mut queue, refusal(Duration::from_secs(86_400))).await?;
-    // It lives for a quarter of an hour, of which half a minute is too little to be sent.
+    // It lives for a quarter of an hour, and half a minute of that is too little to be sent.
     clock::forward(&client, Duration::from_secs(14 * 60)).await?;
     assert!(claim(&mut queue).await?.is_empty());
     assert_eq!(state(&client, id).await?, at("queued", 1));

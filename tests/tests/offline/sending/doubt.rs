@@ -1,5 +1,5 @@
-//! Attempts of which nobody knows how they ended, for collectors that understand the answer
-//! and for older ones.
+//! Attempts that may have delivered their mail: what collectors are told that understand doubts,
+//! and what older ones are told.
 
 use std::time::Duration;
 

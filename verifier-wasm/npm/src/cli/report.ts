@@ -12,7 +12,7 @@ export interface Question {
   readonly code: string | undefined;
   /** Of the browser that opens the link. */
   readonly binding: Uint8Array | undefined;
-  /** The number of characters of the whole token, of which `token` may be only the beginning. */
+  /** The number of characters of the whole token. `token` may be only its beginning. */
   readonly length?: number;
 }
 

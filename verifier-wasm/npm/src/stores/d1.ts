@@ -99,7 +99,7 @@ function eventsOf(history: unknown): readonly string[] {
   );
 }
 
-/** Adds a hint to known errors, of which D1 has no codes but texts. */
+/** Adds a hint to known errors. They are known by their texts, because D1 gives no codes. */
 async function explained<T>(query: () => Promise<T>): Promise<T> {
   try {
     return await query();

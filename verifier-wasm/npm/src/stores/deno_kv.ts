@@ -43,9 +43,7 @@ export interface DenoKvStoreOptions {
   readonly clock?: (() => number) | undefined;
 }
 
-/**
- * How often an operation is tried, of which the entry was changed by another process in between.
- */
+/** How often an operation is tried whose entry another process changes in between. */
 const ROUNDS = 20;
 
 /**

@@ -92,6 +92,7 @@ export function createDurableObjectStore(options: DurableObjectStoreOptions): Re
 
 /**
  * The farthest ahead that an alarm is set, in milliseconds. The runtime rejects alarms after 2255.
+ */
 const ALARM_AHEAD = 10 * 365 * 24 * 60 * 60 * 1000;
 
 /** The part of an object's storage that is used. */

@@ -58,7 +58,7 @@ export const OPERATIONS: Readonly<Record<Operation, (entry: Entry, owner: string
   },
 };
 
-/** An entry of which nothing is remembered. */
+/** An entry that remembers nothing. */
 export function freshEntry(rememberUntil: number): Entry {
   return { holder: undefined, owners: [], tries: new Map(), rememberUntil };
 }

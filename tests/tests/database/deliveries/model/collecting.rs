@@ -20,7 +20,7 @@ impl Model<'_> {
         Some(held.remove(nth))
     }
 
-    /// A batch of which nothing was sent may give its attempts back.
+    /// A batch may give its attempts back if nothing of it was sent.
     pub(super) fn forgive(&mut self, batch: &Batch) {
         for token in &batch.tokens {
             self.handed_out.insert(token.id, token.attempt - 1);

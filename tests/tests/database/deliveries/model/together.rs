@@ -107,7 +107,8 @@ impl Model<'_> {
         Ok(())
     }
 
-    /// Makes a call of what a collector is to do, and records what it settles of which batch.
+    /// Turns what a collector is to do into a call,
+    /// and records what the call settles of which batch.
     fn prepare(
         &mut self,
         collector: usize,

@@ -46,7 +46,10 @@ fn short_limits(text: &str) -> Vec<&str> {
             digits.replace('_', "").parse().is_ok_and(|limit: u64| limit < *minute)
         })
     };
-    let has_reason = |number: usize| number > 0 && lines[number - 1].trim().starts_with(REASON);
+    let has_reason = |number: usize| {
+        let above = lines[..number].iter().rev().map(|line| line.trim());
+        above.take_while(|line| line.starts_with("//")).any(|line| line.starts_with(REASON))
+    };
     let found =
         lines.iter().enumerate().filter(|(number, line)| short(line) && !has_reason(*number));
     found.map(|(_, line)| *line).collect()
@@ -113,6 +116,7 @@ fn a_short_limit_is_found_unless_a_reason_stands_above_it() {
         "const PATIENCE: Duration = Duration::from_secs(80);",
         "{ timeout: 60_000 + PATIENCE }",
         "// Short, because it does not come.\ntimeout(Duration::from_secs(4), never)",
+        "// Short, because it does\n// not come.\ntimeout(Duration::from_secs(4), never)",
     ] {
         assert!(short_limits(text).is_empty(), "{text}");
     }

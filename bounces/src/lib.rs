@@ -61,15 +61,15 @@ pub struct Arguments {
 #[error("{0}")]
 pub(crate) struct Error(pub(crate) String);
 
-/// Statuses that mail servers know (sysexits.h): the mail is refused, or to be tried again. A mail
-/// server tells the sender of a refusal; notifications have none, and nothing else is refused.
+/// Statuses that mail servers know (sysexits.h): the mail is refused, or it is to be tried again.
+/// Only reports that cannot be read are refused, because a mail server sends a refusal to the
+/// mail's sender, and notifications have no sender.
 const REFUSED: u8 = 65;
 const AGAIN: u8 = 75;
 
-/// Does what the arguments ask for, and reports on standard error what is wrong; returns the status
-/// to end with.
+/// Runs what the arguments ask for, reports errors on standard error and returns the exit status.
 ///
-/// The settings of the database may be the sentence that says what is wrong with them.
+/// `database` is an error if the settings of the database are wrong: the sentence that says why.
 pub async fn run(arguments: &Arguments, database: Result<ConnectionSettings, String>) -> ExitCode {
     let outcome = match database {
         Ok(settings) => take(arguments, Database::new(settings)).await,

@@ -51,7 +51,7 @@ impl Notice {
     /// Reads addresses that were reported together.
     ///
     /// # Errors
-    /// One that is none: then nothing is suppressed.
+    /// One of them is no address. Then nothing is suppressed.
     pub(crate) fn all<'a>(
         reported: impl IntoIterator<Item = &'a str>,
         reason: Reason,

@@ -32,7 +32,8 @@ pub fn webhook(webhook: Webhook, body: &[u8]) -> Result<Vec<Notice>, Refusal> {
 /// Reads a delivery status notification. Its return address is its proof.
 ///
 /// # Errors
-/// It is none, or did not come to the return address of mails to the recipients that it names.
+/// It is no such notification, or it did not come to the return address of mails to the recipients
+/// that it names.
 pub fn mail(mail: &[u8], return_path: &ReturnPath) -> Result<Vec<Notice>, Refusal> {
     crate::mail::read(mail, return_path)
 }

@@ -25,8 +25,8 @@ impl Binding {
     /// The number of characters of a nonce.
     pub const NONCE_CHARACTERS: usize = 43;
 
-    /// The binding of the browser whose cookie has this value, as it came; `None` for what is no
-    /// nonce, the base64url of 32 random bytes without padding.
+    /// The binding of the browser whose cookie has this value, as it came. Returns `None` if the
+    /// value is not a nonce: the base64url of 32 random bytes without padding.
     pub fn of_nonce(nonce: impl AsRef<[u8]>) -> Option<Self> {
         Self::of(nonce.as_ref())
     }
@@ -84,7 +84,7 @@ impl fmt::Debug for Binding {
 pub enum Browser {
     /// The one that asked for the link.
     Same,
-    /// Another one, or none that has a nonce. Only the code proves the person there.
+    /// Another browser, or one without a nonce. Only the code proves the person there.
     Other,
     /// The link is not bound, so it works in every browser.
     Unbound,

@@ -64,7 +64,7 @@ pub enum Attempt {
     /// How many owners have tried a code on this link and not withdrawn, this one included: from 1
     /// to [`MAX_OWNERS`].
     Number(u32),
-    /// This owner has withdrawn, or as many owners as a store numbers came before it.
+    /// This owner has withdrawn, or the store had numbered [`MAX_OWNERS`] owners before it.
     TooMany,
     /// The time until which the try would have to be remembered is over, as in
     /// [`Consumption::TooLate`].

@@ -45,7 +45,7 @@ impl Header {
         const BINDING: usize = Header::LENGTH;
         const BOUND_SECRET: usize = BINDING + Binding::LENGTH;
         bytes[..BINDING].copy_from_slice(&self.to_bytes(version));
-        // Two places that the compiler knows, so that none has to be checked.
+        // The compiler knows both places, so neither needs a check.
         if let Some(binding) = &self.binding {
             bytes[BINDING..BOUND_SECRET].copy_from_slice(binding.as_bytes());
             bytes[BOUND_SECRET..].copy_from_slice(secret.as_bytes());

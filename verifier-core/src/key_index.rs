@@ -18,7 +18,7 @@ pub(crate) struct KeyIndex {
 const NONE: u8 = u8::MAX;
 
 impl KeyIndex {
-    /// The number of places that fit a byte besides the one that stands for none.
+    /// How many places a byte can name besides [`NONE`].
     pub(crate) const CAPACITY: usize = NONE as usize;
 
     /// The index of a ring whose keys have these ids.

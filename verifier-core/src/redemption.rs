@@ -96,8 +96,8 @@ macro_rules! redemption {
                 let digits = link.action().digits();
                 let visitor = expected.binding;
                 let browser = link.browser(visitor);
-                // Before a number is taken: tries from elsewhere would use up those of the one who
-                // asked for the link.
+                // This comes before a number is taken: tries from elsewhere would use up the tries
+                // of the person who asked for the link.
                 if browser == Browser::Other {
                     return Err(VerifyError::OtherBrowser.into());
                 }

@@ -55,9 +55,9 @@ impl Signer {
     /// Signs the link of a row.
     ///
     /// # Errors
-    /// [`Unsignable`]: a code that is missing, that has another number of digits than those of its
-    /// action, or whose action has none, in every format; a further action or a binding in v1; an
-    /// action that no list of actions would accept.
+    /// [`Unsignable`]: the code is missing, has another number of digits than its action says, or
+    /// its action has no code; v1 has no further actions and no binding; no list of actions would
+    /// accept the action.
     pub fn sign(&self, grant: Grant<'_>) -> Result<SignedToken, Unsignable> {
         let Grant { secret, action, code, expires_at, binding } = grant;
         match self {

@@ -152,11 +152,12 @@ impl UntrustedToken {
     /// As [`verify_link`](Self::verify_link) with a ring of one key, but another implementation of
     /// Ed25519 may have accepted the signature. Returns the expiry of the link.
     ///
-    /// `judge` gets what is signed and the signature of a v3 link that names the key, unless
+    /// `judge` gets the signed bytes and the signature of a v3 link that names the key, unless
     /// implementations may disagree about the signature, which this crate judges. **Nothing else
     /// proves what `judge` accepts**, so it says [`Accepted`](Judgement::Accepted) only for the
-    /// very bytes that the other implementation accepted under this very key. Which browser a link
-    /// is bound to is not compared: see [`unauthenticated_binding`](Self::unauthenticated_binding).
+    /// very bytes that the other implementation accepted under this very key. This does not compare
+    /// the browser that a link is bound to: see
+    /// [`unauthenticated_binding`](Self::unauthenticated_binding).
     ///
     /// # Errors
     /// Those of [`verify_link`](Self::verify_link); for as long as the judgement is
@@ -333,8 +334,8 @@ impl VerifiedLink<'_> {
         ConsumedId::of(self.secret())
     }
 
-    /// Whether the link was opened in the browser that it is bound to. `visitor` is that of the
-    /// request, by the nonce in its cookie; `None` if there is none.
+    /// Whether the link was opened in the browser that it is bound to. `visitor` is the binding of
+    /// the request's cookie; `None` if there is no cookie.
     pub fn browser(&self, visitor: Option<&Binding>) -> Browser {
         Browser::of(self.token.unauthenticated_binding(), visitor)
     }

@@ -48,8 +48,8 @@ pub fn sign_activation(key: &SharedKey, secret: &Secret, expires_at: Expiry) -> 
 /// until `expires_at`.
 ///
 /// # Errors
-/// [`Unsignable`]: an invalid further action; a code that is missing, of another length, or given
-/// where there is none.
+/// [`Unsignable`]: the further action is invalid; the code is missing, has another length, or its
+/// action has no code.
 pub fn sign(
     key: &SharedKey,
     action: Action,
@@ -135,8 +135,8 @@ pub(crate) fn is_signed_by(
     confirm(tag(key.link(), header, secret, None), given)
 }
 
-/// Proves that the code beside a link, whose tag `key` made, is the row's; an action whose code has
-/// no `digits` has none.
+/// Proves that the code beside a link, whose tag `key` made, is the row's. Zero `digits` mean that
+/// the action has no code.
 pub(crate) fn check_digits(
     key: &SharedKey,
     header: &Header,

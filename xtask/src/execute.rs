@@ -41,8 +41,8 @@ pub(crate) fn execute(
     Ok((succeeded, printed.into_inner().unwrap_or_else(PoisonError::into_inner).0))
 }
 
-/// Runs a long command that a step needs, says what it does and how far it is, and shows all that
-/// it printed only if it fails.
+/// Runs a long command that a step needs, and shows its progress.
+/// Shows its whole output only if it fails.
 pub(crate) fn watch(command: &mut Command, what: &str) -> Result<()> {
     eprintln!("{what} ...");
     let (started, mut shown) = (Instant::now(), Instant::now());

@@ -88,8 +88,8 @@ pub(crate) fn clippy(steps: &mut Steps) {
     }
 }
 
-/// The crate of the core as crates.io would get it, of which cargo warns of nothing. What it is
-/// made of is compiled elsewhere.
+/// Packs the crate of the core as crates.io would get it, without a warning of cargo. Other steps
+/// compile its content.
 pub(crate) fn core_package(steps: &mut Steps) {
     steps.add("package of the core", &[], || {
         let mut command =

@@ -14,8 +14,8 @@ use mailroom_tests::postgres::Cluster;
 use crate::execute::{REFRESH, execute, typed};
 use crate::tools::is_continuous_integration;
 
-/// How many steps run at once. Most of those that need a server or a browser wait half of the time;
-/// a fourth beside them makes all slower than what they wait for expects.
+/// How many steps run at once. Most steps that need a server or a browser wait half of the time; a
+/// fourth lane would make all of them slower than their waits allow for.
 const LANES: usize = 3;
 
 /// What a step does once it is prepared: nothing more, or a command,
@@ -173,7 +173,8 @@ impl Steps {
         self.total.skipped += counts.skipped;
     }
 
-    /// Prints what has been done, the count as the last line, and returns what to exit with.
+    /// Prints the outcome of every step, with the count as the last line,
+    /// and returns the exit code.
     pub(crate) fn summary(&self) -> ExitCode {
         println!("\nsummary\n{}", self.summary.join("\n"));
         println!("  in {} altogether", seconds(self.started.elapsed()));
@@ -214,7 +215,7 @@ fn seconds(time: Duration) -> String {
     format!("{:.1} s", time.as_secs_f64())
 }
 
-/// How many tests ended how. A step that runs none counts as one.
+/// How many tests passed, failed and were skipped. A step without tests counts as one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Counts {
     passed: usize,
@@ -258,7 +259,7 @@ fn count(output: &str, succeeded: bool) -> Counts {
     counts
 }
 
-/// The lines that say what cannot happen on this machine.
+/// The lines that name what this machine cannot run.
 fn skipped(output: &str) -> impl Iterator<Item = &str> {
     output.lines().filter(|line| line.starts_with("skipped: "))
 }

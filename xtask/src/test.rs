@@ -97,8 +97,8 @@ pub(crate) struct Options {
     #[arg(long, value_name = "VERSIONS")]
     postgres: Option<String>,
 
-    /// Beside so many busy processes for each core, which end with the run: what passes with 2
-    /// passes on a machine that does much else
+    /// Run this many busy processes for each core beside the tests; they end with the run. What
+    /// passes with 2 passes on a machine that does much else
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=16))]
     load: Option<u8>,
 

@@ -172,8 +172,8 @@ fn parts_of<'a>(
     })
 }
 
-/// Whether a part ends where a line does: of a line that is cut off, what is left may say something
-/// else. The parser also ends a part within a line.
+/// Whether a part ends at the end of a line. The parser also ends parts within a line, and the rest
+/// of a line that is cut off may mean something else.
 fn ends_with_a_line(part: &MessagePart<'_>, mail: &[u8]) -> bool {
     mail.split_at_checked(part.raw_end_offset() as usize).is_some_and(|(before, after)| {
         before.ends_with(b"\n") || after.starts_with(b"\n") || after.starts_with(b"\r\n")

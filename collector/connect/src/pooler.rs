@@ -50,7 +50,7 @@ pub(crate) async fn announced_process(token: &CancelToken) -> Option<i32> {
     rest.last_chunk().copied().map(i32::from_be_bytes)
 }
 
-/// Keeps what is written, and answers a request for encryption by yes.
+/// A stream that keeps what is written to it, and answers yes to a request for encryption.
 #[derive(Default)]
 struct Request(Vec<u8>);
 

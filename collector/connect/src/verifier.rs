@@ -22,7 +22,7 @@ pub(crate) struct Verifier {
     pub(crate) algorithms: WebPkiSupportedAlgorithms,
 }
 
-/// Authorities, and how to verify what they signed.
+/// Authorities, and the verifier of the certificates that they signed.
 #[derive(Debug)]
 pub(crate) struct TrustedRoots {
     pub(crate) chain: Arc<WebPkiServerVerifier>,

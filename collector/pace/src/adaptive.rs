@@ -40,7 +40,7 @@ impl Adaptive {
         }
     }
 
-    /// A poll claimed so many tokens.
+    /// Notes that a poll claimed `tokens`.
     pub fn polled(&mut self, tokens: usize, now: Instant) {
         let since = *self.counted_since.get_or_insert(now);
         if now - since >= WINDOW {

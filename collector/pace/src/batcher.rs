@@ -51,7 +51,7 @@ impl Batcher {
         Self { limit, timeout, is_idle_lock_enabled, ..Self::default() }
     }
 
-    /// Takes over limit and timeout, while so many batches are in flight.
+    /// Takes over the limit and timeout for `in_flight` batches in flight.
     pub fn adapt(&mut self, adaptive: &Adaptive, in_flight: usize) {
         (self.limit, self.timeout) = adaptive.limits(in_flight, self.waiting);
     }
@@ -160,7 +160,8 @@ impl Batcher {
     }
 }
 
-/// The pause after so many events in a row: none, `first`, twice that, and so on up to `longest`.
+/// The pause after `times` events in a row: zero after no event, then `first`, doubled with each
+/// further event up to `longest`.
 fn doubled(first: Duration, times: u32, longest: Duration) -> Duration {
     // No shift of a small number by so little overflows.
     times

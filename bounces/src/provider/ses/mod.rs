@@ -93,7 +93,8 @@ impl Bounce {
                 true
             }
             "Permanent" => !diagnosis::speaks_against(status, answer, address),
-            // Others of `Transient` say what they are: a full mailbox, too large, refused content.
+            // Other subtypes of `Transient` name their cause: a full mailbox, a mail that is too
+            // large, refused content.
             "Transient" if sub_kind == "General" => {
                 diagnosis::is_gone(status, answer, address, false)
             }
@@ -128,8 +129,8 @@ impl Event {
             Some("Complaint") => {
                 let Object(complaint) = self.complaint.as_ref().ok_or(INCOMPLETE)?;
                 let feedback = complaint.feedback.as_deref().unwrap_or_default();
-                // The person says that it was none, or a machine reports something else. Of several
-                // recipients SES does not know who complained; mails of Mailroom have one.
+                // The person withdraws the complaint, or a machine reports something else. Of
+                // several recipients SES does not know who complained; mails of Mailroom have one.
                 if matches!(feedback, "not-spam" | "auth-failure" | "virus")
                     || complaint.recipients.len() > 1
                 {

@@ -136,7 +136,7 @@ fn unset_variable(arg: Arg) -> Arg {
     if is_empty { arg.env(None::<&str>) } else { arg }
 }
 
-/// Prints the help that was asked for, or what is wrong; returns the status to end with.
+/// Prints the help or the error, and returns the exit status.
 pub(crate) fn report(error: &Error) -> ExitCode {
     // A closed standard error does not change the status.
     match error.kind() {

@@ -35,7 +35,7 @@ pub(crate) enum KeyUse {
 }
 
 impl KeyUse {
-    /// The variables whose keys can be used for it, and what to set if none is.
+    /// The variables whose keys can be used for it, and the advice if none of them is set.
     const fn variables(self) -> (&'static [&'static str], &'static str) {
         match self {
             Self::Signing(Version::V3) => (

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use tokio::time::sleep_until;
 
-/// Waits until `time`; without end if there is none. Can be dropped at any point.
+/// Waits until `time`, or forever if there is no time. Can be dropped at any point.
 pub(crate) async fn sleep_until_opt(time: Option<Instant>) {
     match time {
         // Without the millisecond by which a timer is late.

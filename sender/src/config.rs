@@ -23,7 +23,7 @@ pub(crate) struct Config {
     pub(crate) reply_to: Option<String>,
     /// What people know the site as, for the templates.
     pub(crate) product: String,
-    /// The file that remembers what was sent.
+    /// The file that records which mails were sent.
     pub(crate) journal: PathBuf,
     /// The folder of the templates; those that are shipped unless given.
     pub(crate) templates: Option<PathBuf>,

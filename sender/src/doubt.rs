@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::protocol::Knows;
 
-/// After so many doubts a mail is not sent any more.
+/// How many doubts end the attempts to send a mail.
 const MOST: u32 = 3;
 
 /// The pauses after the first doubt and after the second one.

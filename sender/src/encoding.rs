@@ -49,7 +49,7 @@ fn encode(plain: Option<String>, original: &str) -> Body {
     }
 }
 
-/// A line, broken at spaces where it is too long; `None` if there is none where it should break.
+/// Breaks a line at spaces where it is too long. Returns `None` if it has no space to break at.
 fn wrap(line: &str) -> Option<String> {
     let mut wrapped = String::with_capacity(line.len());
     let mut rest = line;

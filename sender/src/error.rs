@@ -1,6 +1,6 @@
 //! Why the program cannot work.
 
-/// A sentence that says what is wrong and where. It never holds a secret,
+/// A sentence that names the fault and its place. It never holds a secret,
 /// a token or an address of a person.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {

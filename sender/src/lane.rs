@@ -94,7 +94,8 @@ pub(crate) struct Finished {
 }
 
 impl Lane {
-    /// A queue of no mails for so many connections, beside that of another provider or alone.
+    /// An empty queue for a provider with this many connections,
+    /// beside another provider's queue or alone.
     pub(crate) fn new(
         rate: Option<Rate>,
         connections: usize,
@@ -404,7 +405,7 @@ mod tests {
         assert_eq!(lane.set_aside(later), (6, 6));
         assert_eq!(lane.set_aside(later), (6, 0));
         assert_eq!(lane.in_doubt().len(), 8);
-        // Whose place was given away has none any more, and the others go on.
+        // The mail whose place was given away has no place any more, and the others go on.
         let sent = Verdict::Sent(Receipt::default());
         let places: Vec<_> =
             tickets.iter().map(|ticket| lane.finish(*ticket, &sent).has_place).collect();

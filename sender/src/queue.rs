@@ -62,7 +62,7 @@ impl Queue {
     /// Takes the first mail that may go out now; of those in doubt only if they may.
     ///
     /// # Errors
-    /// How long to wait for one; nothing if there is none at all.
+    /// How long to wait for a mail. `None` if there is no mail at all.
     pub(crate) fn pop(
         &mut self,
         domains: &Domains,

@@ -64,7 +64,7 @@ impl ReturnPath {
         format!("{}+{}@{}", self.local, lower::encode_string(&tag[..TAG]), self.domain)
     }
 
-    /// Whether an address has the form of a return address; what is in it, nobody knows yet.
+    /// Whether an address has the form of a return address. Its content is not proven by that.
     pub fn is_of_form(&self, address: &str) -> bool {
         self.tag(address).is_some()
     }

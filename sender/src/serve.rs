@@ -31,7 +31,7 @@ pub(crate) enum Event {
     Delivered {
         /// The provider's place.
         lane: usize,
-        /// The token; none if the provider alone was tried.
+        /// The key of the mail; `None` if the provider alone was tried.
         key: Option<Key>,
         /// What became of it.
         verdict: Verdict,

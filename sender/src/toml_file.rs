@@ -8,7 +8,7 @@ use serde::de::value::Error as ValueError;
 use serde::de::{DeserializeOwned, Deserializer, Error as _, Visitor};
 use serde::forward_to_deserialize_any;
 
-/// The longest name that is repeated: what is longer may be a secret.
+/// The longest name that an error repeats: a longer one may be a secret.
 const LONGEST_NAME: usize = 24;
 
 /// The least similarity of a name that is proposed.

@@ -52,7 +52,7 @@ impl Writer {
     /// and otherwise in the configured one.
     ///
     /// # Errors
-    /// Why there can be none, without an address, a token or a name.
+    /// Why there can be no mail, without an address, a token or a name.
     pub(crate) fn write(&self, item: &Item, now: SystemTime) -> Result<Mail, String> {
         let wanted = item.language.as_deref().unwrap_or(&self.language).replace('_', "-");
         let mut tags =

@@ -47,8 +47,8 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
         }
     }
 
-    /// Waits for the reader, and renews leases and settles meanwhile: what is recorded now cannot
-    /// go out twice.
+    /// Waits for the reader. Renews leases and settles meanwhile, because a token that is recorded
+    /// now cannot go out twice.
     async fn drain(&mut self) -> Result<(), CollectError> {
         while !self.in_flight.sink.is_closed() {
             let due = sleep_until_opt(Some(self.next_action(Instant::now())));

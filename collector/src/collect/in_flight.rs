@@ -31,7 +31,7 @@ pub(super) const STALE: Duration = Duration::from_secs(1);
 /// How many tokens are signed before anything else gets its turn, at least.
 const SIGNED_AT_ONCE: usize = 250;
 
-/// The sink, which holds the lines, and what it does not know of their batches.
+/// The sink, which holds the lines, and what else is known of their batches.
 pub(super) struct InFlight<S> {
     pub(super) sink: S,
     /// The key that signs, replaced when the keys are read again.
@@ -51,7 +51,7 @@ pub(super) struct InFlight<S> {
     unsent: Vec<BatchId>,
     /// When a call was first found to delay a stop.
     pub(super) stop_noticed: Option<Instant>,
-    /// Whether nothing more is claimed, because the collector finishes what is in flight.
+    /// Whether the collector only finishes what is in flight, and claims nothing more.
     pub(super) is_ending: bool,
 }
 
@@ -210,7 +210,7 @@ impl<S: Sink> InFlight<S> {
         self.rejected.retain(|batch, _| !batches.contains(batch));
     }
 
-    /// Abandons what is still in flight. Returns how many lines that is.
+    /// Abandons the lines that are still in flight. Returns how many there were.
     pub(super) fn abandon(&mut self) -> usize {
         self.note_ended();
         let left = self.sink.in_flight();

@@ -141,7 +141,8 @@ fn print(line: impl Display) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Writes a line to standard error. If that is closed, what is done goes on, and its outcome stays.
+/// Writes a line to standard error. If standard error is closed,
+/// the command goes on and keeps its outcome.
 fn report(line: impl Display) {
     writeln!(io::stderr(), "{line}").ok();
 }
@@ -205,7 +206,7 @@ async fn connect_to_queue(
     connect_to_queue_with(schema, application_name, functions, &[]).await
 }
 
-/// The same, and requires the right to execute those of the `optional` functions that there are.
+/// Does the same, and requires the right to execute those `optional` functions that exist.
 async fn connect_to_queue_with(
     schema: SchemaSetting,
     application_name: &str,

@@ -38,8 +38,8 @@ pub enum LineFormat {
 // Aliases, because clap's derive takes a field that is written `Option<T>`
 // for an argument without a default.
 
-/// How many batches may be on their way to the reader at once; `None` for as many as it takes
-/// within about a second.
+/// How many batches may be on their way to the reader at once. `None` lets the number follow the
+/// reader: as many as it takes within about a second.
 pub(crate) type PrefetchLimit = Option<usize>;
 
 /// The age from which delivery attempts, dead letters and expired tokens are pruned;

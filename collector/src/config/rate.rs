@@ -22,7 +22,8 @@ impl Rate {
         with_unit(text, &UNITS, &(1..=100_000 * DAY)).map(Self)
     }
 
-    /// The most tokens at once: those of a second, and one more. `mailroom.reserve` knows it too.
+    /// The most tokens at once: as many as a second allows, and one more. `mailroom.reserve`
+    /// computes the same.
     pub fn burst(self) -> usize {
         usize::try_from(self.0 / DAY + 1).unwrap_or(usize::MAX)
     }

@@ -15,7 +15,7 @@ pub(crate) struct SchemaSetting {
 }
 
 impl SchemaSetting {
-    /// The schema, or what is wrong with the variable.
+    /// The schema, or the fault of the variable.
     pub(crate) fn read(self) -> Result<Schema, String> {
         let named = self
             .flag

@@ -24,7 +24,7 @@ const TOO_LONG: &str = "more than 8192 bytes";
 const TOO_DEEP: &str = "more than 100 levels";
 const NUMBER: &str = "a number that is too large";
 
-/// The error says what it contains that some reader cannot read.
+/// The error names the part that some reader cannot read.
 pub(super) fn check(payload: &str) -> Result<(), &'static str> {
     if payload.len() > LONGEST {
         return Err(TOO_LONG);
@@ -40,7 +40,7 @@ pub(super) fn check(payload: &str) -> Result<(), &'static str> {
     }
 }
 
-/// Any value with so many levels, which is read as a reader would, and dropped.
+/// Any value of at most this many levels. It is parsed as a reader would parse it, and dropped.
 #[derive(Clone, Copy)]
 struct Value<'a> {
     levels: usize,

@@ -16,7 +16,7 @@ impl<N: Display + PartialEq + From<u8>> Display for Counted<N> {
     }
 }
 
-/// The field that counts the lines that were not written; left out if there are none.
+/// The field that counts the lines that were not written. It is left out if every line was.
 pub(crate) fn withheld(lines: usize) -> Option<usize> {
     (lines > 0).then_some(lines)
 }

@@ -27,7 +27,7 @@ impl Activity {
         Self { sent: 0, retried: 0, returned: 0, in_doubt: 0, dead: 0, expired: 0, logged: now }
     }
 
-    /// A batch of so many tokens was settled. Dead letters are counted by [`dead`](Self::dead).
+    /// Counts the tokens of a settled batch. [`dead`](Self::dead) counts dead letters.
     pub(super) fn settled(&mut self, tokens: usize, nacks: &[(i64, Nack)]) {
         self.sent += tokens.saturating_sub(nacks.len());
         for (_, nack) in nacks {

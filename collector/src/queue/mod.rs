@@ -47,7 +47,7 @@ pub struct Token {
     pub language: Option<String>,
     /// What the application says for the mail's template: JSON.
     pub payload: Option<Vec<u8>>,
-    /// The browser that the link is for, 16 bytes in a sound row; every browser if none.
+    /// The browser that the link is for, 16 bytes in a sound row. `None` is for every browser.
     pub binding: Option<Vec<u8>>,
 }
 
@@ -124,7 +124,8 @@ pub enum Nack {
     Unanswered,
     /// The whole sender was unavailable, which is no failed attempt of a token.
     Unavailable {
-        /// When it may go out again, so that others come first; at its place in the queue if none.
+        /// When it may go out again, so that others come first.
+        /// With `None` it keeps its place in the queue.
         after: Option<Duration>,
         /// The sender's reason, without control characters and of bounded length.
         reason: String,
@@ -137,7 +138,7 @@ pub enum Nack {
     },
     /// It was refused for now. A failed attempt only where the settings bound refusals.
     Refused {
-        /// When it may go out again; by the queue's backoff if none.
+        /// When it may go out again. With `None` the queue's backoff decides.
         after: Option<Duration>,
         /// The sender's reason, without control characters and of bounded length.
         reason: String,
@@ -205,7 +206,7 @@ pub struct ClaimRequest {
 /// What was claimed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Claim {
-    /// At most as many as wanted. If it is as many, there may be more.
+    /// At most as many batches as requested. If there are as many, more may wait.
     pub batches: Vec<Batch>,
     /// How many eligible tokens were left because they do not fill a batch.
     pub waiting: usize,

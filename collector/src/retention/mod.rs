@@ -28,7 +28,7 @@ const LOCKED: &str = "another session has had the table prune_lock whenever it w
 
 const STEP_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A collector pauses after each step for so many times as long.
+/// How many times as long as a step a collector pauses after it.
 const PAUSE_FACTOR: u32 = 4;
 
 // Each answers with how many rows went and where the next step begins, if there is one.
@@ -57,9 +57,9 @@ pub(crate) fn is_locked(error: &Error) -> bool {
     error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE)
 }
 
-/// Deletes what is older than `age`. Awaits `report` after each step with what was deleted and how
-/// long the step took. Awaits `wait` where another process prunes,
-/// which answers whether to try again.
+/// Deletes rows that are older than `age`. After each step it awaits `report` with the number of
+/// deleted rows and the duration of the step. Where another process prunes, it awaits `wait`, which
+/// answers whether to try again.
 pub(crate) async fn prune(
     client: &SchemaClient,
     age: Duration,

@@ -17,7 +17,8 @@ use crate::queue::{BatchId, Nack, Receipt, SenderState};
 
 /// A destination of lines: standard output or a sender.
 pub(crate) trait Sink {
-    /// Sends a line with at least one token. Never waits: what cannot be written at once is kept.
+    /// Sends a line with at least one token. Never waits: the rest of a line that cannot be written
+    /// at once is kept.
     fn send(&mut self, line: Line);
 
     /// Waits until another method may have something new to return; not at all while
@@ -68,7 +69,7 @@ pub(crate) trait Sink {
     /// How long the lines in flight may take at the end.
     fn grace(&self) -> Duration;
 
-    /// How long the database gets afterwards to record what was taken last.
+    /// How long the database gets afterwards to record the acks that came last.
     fn time_to_record(&self) -> Duration {
         Duration::from_secs(3)
     }

@@ -26,7 +26,7 @@ use batches::Batches;
 /// and said that batches are being worked on.
 const BEAT: Duration = Duration::from_secs(1);
 
-/// How long after the end of the input what is on its way is waited for.
+/// How long mails that are on their way get after the end of the input.
 const ENDING: Duration = Duration::from_secs(20);
 
 /// What is being worked on.
@@ -39,7 +39,7 @@ pub(crate) struct Desk<'a, W> {
     /// Mails that go to another provider than before, once the journal has it.
     moved: Vec<(usize, Queued)>,
     next_beat: Instant,
-    /// When what is on its way is not waited for any longer.
+    /// Until when mails on their way are waited for.
     ends_at: Option<Instant>,
 }
 
@@ -546,7 +546,7 @@ impl<'a, W: Write> Desk<'a, W> {
         (0..self.shared.providers.len()).find(|other| *other != lane)
     }
 
-    /// Writes what is known.
+    /// Writes the verdicts that are known.
     fn answer(&mut self) -> Result<(), Error> {
         let lines = self.batches.answers();
         self.write(&lines)

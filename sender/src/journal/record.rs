@@ -28,7 +28,7 @@ pub(super) enum Record {
     Tried { key: Key, expires_at: i64, sealed: Sealed },
     /// What was sent under a key that a later record settles.
     Erased { key: Key },
-    /// From now on an attempt by this provider may have succeeded, and none by another one.
+    /// From now on an attempt by this provider may have succeeded, but no attempt by another one.
     Bound { key: Key, provider: String },
     /// No attempt has succeeded.
     Free { key: Key },

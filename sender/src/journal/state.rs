@@ -182,7 +182,8 @@ impl State {
         Ok(())
     }
 
-    /// Writes what is still of use to a new file, which takes the place of the old one.
+    /// Writes the records that are still of use to a new file,
+    /// which takes the place of the old one.
     fn rewrite(&mut self, path: &Path, now: i64) -> io::Result<()> {
         let is_of_use = |expires_at: i64| expires_at.saturating_add(GRACE) >= now;
         self.tried.retain(|_, tried| is_of_use(tried.expires_at));

@@ -29,7 +29,7 @@ pub(super) struct ReadAhead {
     /// Whether some of them may be eligible by now, so that none with a higher id may be claimed
     /// before they were read again.
     pub(super) is_deferred_due: bool,
-    /// Whether the log says that there are too many, and there still are about as many.
+    /// Whether the log has reported too many, and their number has not halved since.
     is_full: bool,
 }
 

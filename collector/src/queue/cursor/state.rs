@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use super::read_ahead::ReadAhead;
 use crate::queue::{BatchId, Token};
 
-/// The cursor, the batches that were claimed beyond it, and what was read beyond those.
+/// The cursor, the batches that were claimed beyond it, and the tokens that were read beyond those.
 ///
 /// The cursor stands for all tokens up to an id, so it passes a batch only after every earlier one
 /// was settled too.

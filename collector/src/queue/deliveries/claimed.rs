@@ -13,7 +13,7 @@ use crate::log::rate_limit::RateLimiter;
 use crate::queue::session::{column, count, unexpected};
 use crate::queue::{Batch, BatchId, Nack, QueueError, Token};
 
-/// What one statement claimed, and what it read.
+/// What one claiming statement claimed and read.
 #[derive(Debug, Default)]
 pub(super) struct Claimed {
     pub(super) batches: Vec<Batch>,
@@ -32,7 +32,7 @@ pub(super) struct Claimed {
     pub(super) dead_in_doubt: usize,
     /// Why a predicate of eligibility failed.
     pub(super) fault: Option<String>,
-    /// Examples of what was not claimed, by verdict and reason.
+    /// Examples of tokens that were not claimed, by verdict and reason.
     pub(super) passed_over: Vec<PassedOver>,
     pub(super) next_since: [Option<SystemTime>; 2],
     /// When the rate allows another claim, if it allowed less than there was.

@@ -77,7 +77,7 @@ pub struct DeliveriesQueue {
     /// Whether to claim beside settling: not after an error, when more would be handed over than
     /// can be recorded.
     pub(super) claims_beside: bool,
-    /// Whether the last claim found as many rows as it looked for.
+    /// Whether the last claim scanned as many rows as its limit allowed.
     pub(super) has_more: bool,
     /// Taken over by other collectors, and not reported yet.
     lost: Vec<BatchId>,

@@ -97,7 +97,7 @@ impl SessionSlot {
     }
 }
 
-/// The rows of a statement, or none if it is not wanted.
+/// The rows of a statement. A statement that is not wanted has no rows.
 pub(super) async fn rows_if(
     is_wanted: bool,
     session: &QueueSession,

@@ -158,7 +158,7 @@ impl DeliveriesQueue {
         if is_waited_for { self.second_session.run(ping).await } else { Ok(()) }
     }
 
-    /// Whether both sessions share a claim of so many batches.
+    /// Whether both sessions share a claim of this many batches.
     pub(super) fn splits(&self, batches: usize, limit: usize) -> bool {
         self.settles_beside()
             && self.has_more

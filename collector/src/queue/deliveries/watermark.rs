@@ -29,7 +29,7 @@ pub(super) struct Snapshot {
     pub(super) at: SystemTime,
     /// The oldest place in the queue of all that waits or is leased.
     pub(super) oldest: Option<SystemTime>,
-    /// All transactions with lower xids have ended, and what they did was seen.
+    /// All transactions with lower xids have ended, and their rows were seen.
     pub(super) xmin: i64,
     /// No transaction with this xid or a higher one had ended.
     pub(super) xmax: i64,
@@ -75,7 +75,7 @@ impl LowWatermark {
     /// A statement that began at `since`, or before, saw this.
     pub(super) fn observe(&mut self, snapshot: Snapshot) {
         if self.clock.replace(snapshot.at).is_some_and(|clock| snapshot.at < clock) {
-            // The clock was set back, and what is new lies before what is old.
+            // The clock was set back, so new rows lie before old ones.
             self.since = None;
             self.candidate = None;
         }

@@ -21,7 +21,8 @@ use crate::timer::sleep_until_opt;
 
 const READ_SIZE: usize = 64 * 1024;
 
-/// How much of a line of standard error is kept: more than what is logged of it after redaction.
+/// How much of a line of standard error is kept.
+/// This is more than a log line shows after redaction.
 const LONGEST_ERROR_LINE: usize = 2_000;
 
 /// How long the output is read after the sender has ended: other processes may keep it open.

@@ -162,7 +162,7 @@ const NOT_JSON: &str = "it is no JSON";
 const INVALID_BATCH: &str = "`batch` is no id of a batch";
 const INVALID_VALUE: &str = "a value has the wrong type or is out of range";
 
-/// How serde's errors begin, and what is logged instead.
+/// How serde's errors begin, and the words that are logged in their place.
 const FAULTS: [(&str, &str); 4] = [
     ("unknown field", "it has a field that the protocol does not know"),
     ("duplicate field", "it has a field twice"),

@@ -16,7 +16,7 @@ pub(super) fn redact(text: &str) -> String {
     if redacted.is_empty() { "no reason given".to_owned() } else { redacted }
 }
 
-/// The same, cut after so many bytes; may be empty.
+/// Does the same and cuts after `longest` bytes. The result may be empty.
 pub(super) fn redact_within(text: &str, longest: usize) -> String {
     cleaned(text, longest, |word| match word {
         _ if word.contains('@') || word.to_ascii_lowercase().contains("%40") => "[address]",
@@ -25,7 +25,7 @@ pub(super) fn redact_within(text: &str, longest: usize) -> String {
     })
 }
 
-/// Replaces invisible characters with blanks and cuts after so many bytes, and no more than that.
+/// Replaces invisible characters with blanks and cuts after `longest` bytes. Redacts nothing.
 pub(super) fn visible_within(text: &str, longest: usize) -> String {
     cleaned(text, longest, |word| word)
 }

@@ -318,7 +318,7 @@ impl Sender {
         }
     }
 
-    /// Logs what is ignored: the whole line, or its verdicts on `count` tokens.
+    /// Logs that the whole line, or its verdicts on `count` tokens, are ignored.
     fn log_ignored(
         &mut self,
         reason: &str,

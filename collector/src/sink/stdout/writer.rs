@@ -17,8 +17,8 @@ use tokio_util::bytes::{Buf as _, Bytes};
 
 use crate::sink::SinkError;
 
-/// The pauses between two checks of what is left in a pipe. A fast reader empties a full one in
-/// less than the shortest.
+/// The pauses between two checks of the bytes that are left in a pipe. A fast reader empties a full
+/// pipe in less than the shortest pause.
 const SHORTEST_PAUSE: Duration = Duration::from_micros(200);
 pub(super) const LONGEST_PAUSE: Duration = Duration::from_millis(25);
 

@@ -22,7 +22,7 @@ pub(crate) struct Loaded(SingleThread<UnsafeCell<Option<KeyRing>>>);
 
 #[expect(unsafe_code, reason = "a flag that guards the key would stay set where a call is cut off")]
 impl Loaded {
-    /// Lets `judge` use the key; `otherwise` if none was loaded.
+    /// Calls `judge` with the key. Returns `otherwise` if no key was loaded.
     pub(crate) fn with<T>(&self, otherwise: T, judge: impl FnOnce(&KeyRing) -> T) -> T {
         // SAFETY: only `change` and `replace` write, which are called by nothing that `judge` can
         // be: this crate calls both from exported functions alone, and none of those calls another.
@@ -132,7 +132,7 @@ pub(crate) fn leave_link(
     }
 }
 
-/// The moment that JavaScript has judged to be one: whole seconds, none of them negative.
+/// A moment that JavaScript has checked: whole seconds, not negative.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,

@@ -46,8 +46,7 @@ pub fn open_store(capacity: u32) -> bool {
 /// Marks the token as used by the owner: 0 for the first use, 1 for any other, 2 if
 /// `remember_until` is over, 3 if there is no room.
 ///
-/// Of this call and the others the text buffer holds what they are about: the token's id (16 bytes)
-/// and the owner (16).
+/// For this call and the others the text buffer holds the token's id (16 bytes) and the owner (16).
 #[wasm_bindgen]
 pub fn consume(remember_until: f64, now: f64) -> u32 {
     with_store(FULL, |store, id, owner| {

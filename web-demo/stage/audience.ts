@@ -20,8 +20,7 @@ export class Audience {
   /** The newest of each kind, for whoever joins. */
   readonly #newest = new Map<string, { readonly data: unknown; readonly revision: number }>();
   /**
-   * Counts what was told. Of a stage that was started again it goes on above
-   * that of the one before.
+   * Counts the events. A stage that was started again goes on above the count of the stage before.
    */
   #revision = Date.now();
 

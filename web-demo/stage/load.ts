@@ -29,7 +29,7 @@ export class Load {
     this.#tell = tell;
   }
 
-  /** Starts to register so many people through the edge. */
+  /** Starts to register `count` people through the edge. */
   registrations(count: number): void {
     const run = randomBytes(4).toString("hex");
     void this.#once("registrations", () =>
@@ -38,9 +38,9 @@ export class Load {
   }
 
   /**
-   * Starts to throw so many links at the edge: a third forged, for both pages, a third expired, a
-   * third used before. None of the forged recoveries has the length of a v1 token, since such a one
-   * the edge cannot judge.
+   * Starts to throw `count` links at the edge: a third forged, for both pages, a third expired, a
+   * third used before. No forged recovery has the length of a v1 token, because the edge cannot
+   * judge such a token.
    */
   flood(count: number): void {
     void this.#once("flood", async () => {

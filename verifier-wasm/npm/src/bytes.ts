@@ -3,8 +3,8 @@ import { InvalidArgumentError } from "./errors.js";
 const typedArray = Object.getPrototypeOf(Uint8Array.prototype) as object;
 
 /**
- * Whether this is a `Uint8Array` of so many bytes, of any realm;
- * properties of the object itself are ignored.
+ * Whether this is a `Uint8Array` of `length` bytes, of any realm.
+ * Properties of the object itself are ignored.
  */
 export function isBytes(value: unknown, length: number): value is Uint8Array {
   const is = (name: string | symbol, found: unknown): boolean =>

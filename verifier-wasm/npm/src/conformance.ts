@@ -48,7 +48,7 @@ export interface ConformanceOptions {
    */
   readonly clock?: (() => number) | undefined;
   /**
-   * Comes back when so many seconds have passed on that clock.
+   * Resolves when `seconds` have passed on that clock.
    *
    * @default a timer
    */

@@ -23,7 +23,7 @@ const NONCE_LENGTH = 48;
 const OUTPUT_LENGTH = 16;
 const ACTIONS_LENGTH = 128;
 
-/** The length of the code where none is given; no text has it. */
+/** The length that stands for a missing code. No text has it. */
 const NO_CODE = -1;
 
 /** Instead of a nonce, for a browser that is not judged, or was before; no text is it. */
@@ -88,8 +88,8 @@ export class Engine {
   }
 
   /**
-   * Prepares a key given as text, or as 32 bytes;
-   * `undefined` for what is no key of this module's kind.
+   * Prepares a key given as text or as 32 bytes.
+   * Returns `undefined` if this is not a key of this module's kind.
    */
   prepare(key: string | Uint8Array): PreparedKey | undefined {
     let length = -1;

@@ -64,8 +64,8 @@ export type VerificationReason =
   | "ERR_LINK_UNCHECKABLE";
 
 /**
- * The token, or the code typed beside it, is not good for what was expected. The visitor's fault,
- * not the program's.
+ * The token, or the code typed beside it, was refused.
+ * This is the visitor's fault, not the program's.
  */
 export abstract class VerificationError extends VerifierError {
   static override readonly kind = "visitor";
@@ -127,7 +127,9 @@ export class CodeRequiredError extends VerificationError {
   declare readonly reason: typeof CodeRequiredError.reason;
 }
 
-/** The code is not digits from 0 to 9, as many as its action has: five for a recovery. */
+/**
+ * The code does not consist of as many digits from 0 to 9 as its action says: five for a recovery.
+ */
 export class CodeMalformedError extends VerificationError {
   static readonly reason = "ERR_CODE_MALFORMED";
   declare readonly reason: typeof CodeMalformedError.reason;
@@ -246,8 +248,8 @@ const errors = /* @__PURE__ */ new WeakMap<object, VerificationError | Redemptio
 
 /**
  * The error that the method without `try` throws where a `try…` method answers this refusal. The
- * same refusal has the same error, with its `cause` where there is one;
- * the error of a copy has none.
+ * same refusal has the same error, with its `cause` where there is one.
+ * The error of a copy has no cause.
  *
  * Refusals are plain data, so that they can be serialised, compared and logged; the error and its
  * stack are made only here.

@@ -188,8 +188,8 @@ export function makeGuard<Further extends string>(given: GuardOptions<Further>):
         ? judgeV1(token, action, code, expiresAt)
         : found;
     const { link } = found;
-    // Before a try is counted: tries from elsewhere would use up those of the one who asked for the
-    // link.
+    // This comes before a try is counted: tries from elsewhere would use up the tries of the person
+    // who asked for the link.
     if (link.browser === "other") return refused(OTHER_BROWSER);
     const rememberUntil = link.expiresAt + REMEMBERED_AFTER;
     if (link.codeDigits !== 0) return judgeCode(link, code, rememberUntil);

@@ -33,7 +33,7 @@ export function readKeys(engine: Engine, keys: unknown, kind: KeyKind): () => Ke
   };
 }
 
-/** The name of what was thrown, and of a variable that is missing what the runtime says. */
+/** The name of what was thrown. If a variable is missing, the runtime's message follows. */
 function nameOf(thrown: unknown): string {
   try {
     if (!(thrown instanceof Error) || !/^\w{1,64}$/.test(thrown.name))

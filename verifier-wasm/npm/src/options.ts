@@ -1,9 +1,9 @@
 import { InvalidArgumentError } from "./errors.js";
 
 /**
- * Reads own properties of a caller's object, each once and in this order: what a prototype has is
- * no option, since some programs let requests write to that of all objects. Names that are not
- * among them are refused: a misspelt option must not be ignored.
+ * Reads own properties of a caller's object, each once and in this order. Properties of a prototype
+ * are no options, since some programs let requests write to the prototype of all objects. Other
+ * names are refused: a misspelt option must not be ignored.
  */
 export function readOptions<const Names extends readonly string[]>(
   options: unknown,
@@ -87,7 +87,7 @@ function strayOption(name: string, known: readonly string[]): InvalidArgumentErr
   return new InvalidArgumentError(`there is no option ${shown}, only ${known.join(", ")}`);
 }
 
-/** A method of a caller's object, bound to it; nothing where there is none. */
+/** A method of a caller's object, bound to it, or `undefined` if the object has no such method. */
 export function readMethod(
   owner: unknown,
   name: string,
@@ -111,15 +111,15 @@ export function unreadable(cause: unknown): InvalidArgumentError {
 }
 
 /**
- * What a visitor sent for a token, a code or a nonce, as text: an address with two of them gives a
- * list, a form without one nothing. Whatever is no string becomes the empty one,
- * which is none of them.
+ * Returns the text that a visitor sent as a token, a code or a nonce. An address with two of them
+ * gives a list, a form without one gives nothing. Any value that is no string becomes the empty
+ * string, which is neither token nor code nor nonce.
  */
 export function textOf(sent: unknown): string {
   return typeof sent === "string" ? sent : "";
 }
 
-/** The same for a code. `undefined` says that there is none. */
+/** Does the same for a code. `undefined` means that there is no code. */
 export function codeOf(sent: unknown): string | undefined {
   return sent === undefined ? undefined : textOf(sent);
 }

@@ -68,14 +68,17 @@ export class Platform {
 
 const platforms = new WeakMap<Engine, Platform>();
 
-/** All verifiers on one engine share what they find. */
+/** All verifiers on one engine share one platform. */
 export function platformOf(engine: Engine): Platform {
   const platform = platforms.get(engine) ?? new Platform();
   platforms.set(engine, platform);
   return platform;
 }
 
-/** Not by an import: bundlers would have to find it, and browsers have none. */
+/**
+ * Finds `node:crypto` without an import: bundlers would have to find it,
+ * and browsers do not have it.
+ */
 function find(): Ed25519 {
   const { process } = globalThis as unknown as {
     process: { getBuiltinModule(name: string): Crypto };
@@ -97,8 +100,8 @@ function find(): Ed25519 {
 }
 
 /**
- * Whether it accepts what it should and nothing else, where platforms differ or a substitute may
- * have no signatures at all.
+ * Whether it accepts the right signatures and no others. Platforms differ there, and a substitute
+ * may have no signatures at all.
  */
 function isStrict(accepts: Ed25519): boolean {
   const state = bytes(KEY);

@@ -30,14 +30,14 @@ export class Asked<Value> {
     return this.#wanted ?? this.#known;
   }
 
-  /** Hears what is so now. */
+  /** Takes the value that holds now. */
   hear(value: Value): void {
     this.#known = value;
     this.#draw();
   }
 
   /**
-   * Asks for a value. Returns the answer to what was wanted last, or nothing if that is under way:
+   * Asks for a value. Returns the answer to the last request, or nothing while that is under way:
    * requests overtake each other, so the next one waits for the answer.
    */
   async want(value: Value): Promise<Reply | undefined> {

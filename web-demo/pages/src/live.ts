@@ -67,8 +67,8 @@ export class Live {
   }
 
   /**
-   * An answer and an event come on connections of their own, each at its own pace: what is older
-   * than what is known already is of no use. What no answer has comes
+   * An answer and an event come on connections of their own, each at its own pace, so an older one
+   * is dropped once a newer one is known. Values that no answer has come
    * by the stream alone, in order.
    */
   #hear(name: string, message: never, revision: number | undefined): void {

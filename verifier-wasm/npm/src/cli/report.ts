@@ -37,7 +37,7 @@ export function report(engine: Engine, keys: readonly PreparedKey[], question: Q
   const parts: Part[] = [["secret", hexadecimal(secret)]];
   if (bound) parts.unshift(["binding", hexadecimal(bound)]);
   if (expiresAt !== undefined) parts.unshift(["expires", new Date(expiresAt * 1000).toISOString()]);
-  // Never what it should be: whoever is shown the report
+  // The right value is never shown: whoever sees the report
   // of a forged token would hold a genuine one.
   if (version !== 3 && (status === OK || status === SIGNATURE)) {
     parts.push(["signature", status === OK ? "matches" : "differs"]);

@@ -72,8 +72,8 @@ async function call(
 }
 
 /**
- * Answers of the store, or what it threw. Without an owner it is asked for one
- * that nobody was before.
+ * The answer of the store, or the error that it threw. If no owner is given, the store is asked for
+ * a new one.
  */
 export async function consume(
   store: TokenStore,

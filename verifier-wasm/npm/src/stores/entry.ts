@@ -23,7 +23,9 @@ export interface Entry {
 
 export type Operation = "consume" | "release" | "attempt" | "withdraw";
 
-/** What an operation changes, and what it answers. A property that it changes gets a new value. */
+/**
+ * Each operation changes an entry and returns the answer. A property that changes gets a new value.
+ */
 export const OPERATIONS: Readonly<Record<Operation, (entry: Entry, owner: string) => string>> = {
   consume(entry, owner) {
     if (entry.holder === undefined && !entry.owners.includes(owner)) {

@@ -30,7 +30,7 @@ import withdrawStatement from "./postgres/withdraw.sql";
 
 /**
  * A pool or client of pg (which has `query`), or the function of postgres.js (which has `unsafe`).
- * None that is inside of a transaction: what is rolled back was never remembered.
+ * It must not be inside of a transaction, whose rollback would forget what was remembered.
  */
 export type PostgresClient =
   | { query(text: string, values: unknown[]): Promise<{ readonly rows: readonly unknown[] }> }

@@ -96,8 +96,8 @@ function readPipeline(given: unknown): string {
   try {
     url = new URL(typeof given === "string" ? given : "");
   } catch {
-    // The message below says what it should be, and not what it is,
-    // which may be the token by mistake.
+    // The message below says which form it must have. It does not repeat the value, which may be
+    // the token by mistake.
   }
   const isHere =
     url?.protocol === "http:" && /^(?:localhost|127\.0\.0\.1|\[::1\])$/.test(url.hostname);
@@ -159,7 +159,7 @@ function resultOf(reply: unknown): unknown {
   throw new StoreUnavailableError(`the database refused a command: ${shown(error)}`);
 }
 
-/** An error of the server up to where it may repeat what it was sent. */
+/** The error of a server, cut where it may repeat the command. */
 function shown(error: unknown): string {
   if (typeof error !== "string") return described(error);
   return /^[A-Z]+(?: [a-z]{1,16}| DB){0,8}/i.exec(error)?.[0] ?? described(error);

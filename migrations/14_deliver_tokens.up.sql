@@ -483,6 +483,14 @@ BEGIN
     held AS MATERIALIZED (
         SELECT batch, tokens, attempts FROM mailroom.leases
             WHERE batch = ANY (receipt_batches) FOR UPDATE
+    ),
+    -- By itself, so that it is joined by hashes and not read again for each receipt of its batch.
+    item AS MATERIALIZED (
+        SELECT held.batch, each.token, each.attempt
+        FROM held
+        CROSS JOIN LATERAL ROWS FROM (
+            pg_catalog.unnest(held.tokens), pg_catalog.unnest(held.attempts)
+        ) AS each (token, attempt)
     )
     INSERT INTO mailroom.receipts (
         token, attempt, accepted_at, action, provider, message_id, answer, address_hash
@@ -491,16 +499,13 @@ BEGIN
         item.token, item.attempt, mailroom.clock(), known.action, receipt.provider,
         left(receipt.message_id, 200), left(receipt.answer, 200),
         mailroom.address_hash(known.recipient_email, key)
-    FROM held
-    CROSS JOIN LATERAL ROWS FROM (
-        pg_catalog.unnest(held.tokens), pg_catalog.unnest(held.attempts)
-    ) AS item (token, attempt)
+    FROM item
     JOIN ROWS FROM (
         pg_catalog.unnest(receipt_batches), pg_catalog.unnest(receipt_tokens),
-            pg_catalog.unnest(receipt_providers),
-        pg_catalog.unnest(receipt_message_ids), pg_catalog.unnest(receipt_answers)
+        pg_catalog.unnest(receipt_providers), pg_catalog.unnest(receipt_message_ids),
+        pg_catalog.unnest(receipt_answers)
     ) AS receipt (batch, token, provider, message_id, answer)
-        ON receipt.batch = held.batch AND receipt.token = item.token
+        ON receipt.batch = item.batch AND receipt.token = item.token
     LEFT JOIN mailroom.issued_tokens AS known ON known.id = item.token;
 END;
 $$;

@@ -98,6 +98,24 @@ async fn a_receipt_tells_the_story_of_a_mail_also_when_its_token_is_pruned() -> 
 }
 
 #[tokio::test]
+async fn the_receipts_of_the_largest_batch_are_kept_within_the_time_of_a_statement() -> Result<()> {
+    let database = Database::migrated()?;
+    let client = database.connect().await?;
+    let enqueue = "SELECT count(mailroom.enqueue('invite', n || '@example.test'))
+        FROM generate_series(1, 10000) AS n";
+    client.batch_execute(enqueue).await?;
+    let mut queue = queue(&database).await?;
+    let claimed = queue.settle_and_claim(Vec::new(), all(10_000)).await?.batches.pop();
+    let batch = claimed.context("they are due")?;
+    let receipts: Vec<_> = batch.tokens.iter().map(|token| (token.id, receipt("A"))).collect();
+    assert_eq!(receipts.len(), 10_000);
+    let settlement = Settlement { receipts, ..Settlement::of(batch.id, Vec::new()) };
+    queue.settle_and_claim(vec![settlement], None).await?;
+    assert_eq!(count(&client, "mailroom.receipts").await?, 10_000);
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_story_has_what_ended_a_mail_and_where_it_waits() -> Result<()> {
     let database = Database::migrated()?;
     let client = database.connect().await?;

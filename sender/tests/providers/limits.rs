@@ -123,7 +123,7 @@ fn a_mail_that_had_to_wait_is_the_same_when_its_turn_comes() {
 fn limits_that_are_none_are_refused_in_one_sentence() {
     let server = server();
     let limited = |rate: &str| format!("rate = \"{rate}\"");
-    let a_rate = "a rate must be like `14/s`";
+    let a_rate = "a rate must be like 14/s,";
     for (rate, domains, expected) in [
         (limited("0/s"), "", a_rate),
         (limited("14"), "", a_rate),

@@ -9,7 +9,7 @@ use super::auth;
 use super::config::TlsMode;
 use super::dialogue::Dialogue;
 use super::stream::{Lost, Stream};
-use super::{Smtp, hello};
+use super::{Smtp, hello, tls};
 
 /// The longest time for a connection to one address.
 const LONGEST_CONNECT: Duration = Duration::from_secs(30);
@@ -69,7 +69,10 @@ impl Smtp {
         let (own, _) = stream.ends().map_err(|error| error.to_string())?;
         let name = self.hello.clone().unwrap_or_else(|| hello::name(own));
         if let (TlsMode::Implicit, Some(tls)) = (self.mode, &self.tls) {
-            stream = stream.encrypt(tls, deadline).map_err(|lost| format!("TLS failed: {lost}"))?;
+            stream = stream.encrypt(tls, deadline).map_err(|lost| match lost {
+                Lost::OutOfStep => format!("TLS failed: {}", tls::NO_TLS),
+                lost => format!("TLS failed: {lost}"),
+            })?;
         }
         let mut dialogue = Dialogue::new(stream);
         dialogue.greeting(deadline)?;

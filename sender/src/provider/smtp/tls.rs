@@ -69,6 +69,11 @@ fn read(file: &Path) -> Result<Vec<CertificateDer<'static>>, Error> {
     }
 }
 
+/// What to do about a server that speaks in clear where TLS is expected.
+pub(super) const NO_TLS: &str = "the server does not speak TLS here; a port for STARTTLS, such as \
+                                 587, needs tls = \"starttls\", and one for implicit TLS, such \
+                                 as 465, tls = \"implicit\"";
+
 /// What an error of TLS means, and what to do about it.
 pub(super) fn describe(error: &rustls::Error) -> String {
     let advice = match error {
@@ -77,10 +82,7 @@ pub(super) fn describe(error: &rustls::Error) -> String {
             "server and client have no version of TLS, cipher or kind of key in common; TLS 1.2 \
              and 1.3 with ECDHE are supported"
         }
-        rustls::Error::InvalidMessage(_) => {
-            "the server does not speak TLS here; a port for STARTTLS, such as 587, needs tls = \
-             \"starttls\", and one for implicit TLS, such as 465, tls = \"implicit\""
-        }
+        rustls::Error::InvalidMessage(_) => NO_TLS,
         _ => return error.to_string(),
     };
     format!("{error} ({advice})")

@@ -111,7 +111,9 @@ fn a_reply_that_comes_before_its_command_is_believed_of_none() {
         let server = Server::start(Script::new().at("content", act));
         let verdict = verdict(&server);
         let is_late = server.heard().contents.len() == 1;
-        assert!(verdict.kind == expected || is_late, "{verdict:?}");
+        // It may also come when the end is on its way: then nobody can know.
+        let is_known = verdict.kind != "in_doubt";
+        assert!(verdict.kind == expected || is_late || !is_known, "{verdict:?}");
         assert!(verdict.kind != "ok" || is_late, "{verdict:?}");
     }
 }

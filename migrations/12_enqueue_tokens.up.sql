@@ -961,8 +961,12 @@ BEGIN
             AND deferrals > 0
         RETURNING *
     )
-    INSERT INTO mailroom.queue (token, due_at, attempts, failures, priority, secret, code, doubts)
-    SELECT token, mailroom.clock(), attempts, failures, priority, secret, code, doubts FROM deferred
+    INSERT INTO mailroom.queue (
+        token, due_at, attempts, failures, priority, secret, code, waits_since, doubts
+    )
+    SELECT
+        token, mailroom.clock(), attempts, failures, priority, secret, code, waits_since, doubts
+    FROM deferred
     ON CONFLICT DO NOTHING;
 
     GET DIAGNOSTICS rechecked = ROW_COUNT;

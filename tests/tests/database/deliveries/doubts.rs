@@ -237,6 +237,22 @@ async fn a_token_in_doubt_waits_since_it_was_due_first_until_it_is_known_or_list
 }
 
 #[tokio::test]
+async fn a_token_in_doubt_that_is_looked_at_again_waits_since_it_was_due_first() -> Result<()> {
+    let (_database, client, mut queue) = stopped().await?;
+    let subject = "INSERT INTO accounts (login, email, status) VALUES ('ada', 'ada@x.test', \
+                   'provisioned') RETURNING id::text";
+    let subject: String = client.query_one(subject, &[]).await?.get(0);
+    doubt(&mut queue, 0).await?;
+    clock::forward(&client, Duration::from_secs(60)).await?;
+    // It is put off, as one whose subject is not eligible now, and the subject may be so again.
+    client.batch_execute("UPDATE mailroom.queue SET deferrals = 1").await?;
+    assert_eq!(text(&client, &format!("mailroom.recheck('{subject}')")).await?, "1");
+    let shown = "SELECT (in_doubt_oldest_ms, oldest_due_ms) FROM mailroom.status()";
+    assert_eq!(text(&client, shown).await?, "(60000,0)");
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_sender_on_trial_gets_other_tokens_than_those_in_doubt() -> Result<()> {
     let (_database, client, mut queue) = stopped().await?;
     client.batch_execute("UPDATE mailroom.actions SET priority = 0 WHERE name = 'notice'").await?;

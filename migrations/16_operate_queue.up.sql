@@ -471,28 +471,28 @@ CREATE FUNCTION mailroom.present_collectors(epoch timestamptz) RETURNS TABLE (
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
+    -- Read once: the table keeps every process that ever collected.
     WITH known AS (
         SELECT
             one.holder, one.name, one.started_at, one.seen_at, one.state, one.state_since,
-                one.state_reason,
-            split_part(one.name, ' process ', 1) AS host,
-            one.seen_at > present_collectors.epoch - interval '90 seconds' AS is_alive
+            one.state_reason,
+            one.seen_at > present_collectors.epoch - interval '90 seconds' AS is_alive,
+            max(one.started_at) OVER (PARTITION BY split_part(one.name, ' process ', 1))
+                > one.seen_at AS is_replaced,
+            max(one.seen_at) OVER () > one.seen_at AS is_followed
         FROM mailroom.collectors AS one
-        WHERE one.state IS DISTINCT FROM 'ended'
     )
     SELECT known.holder, known.name, known.started_at, known.seen_at, known.state,
         known.state_since, known.state_reason, known.is_alive
     FROM known
-    WHERE known.is_alive
-        OR NOT EXISTS (
-            SELECT FROM mailroom.collectors AS later
-            WHERE later.started_at > known.seen_at AND split_part(later.name, ' process ',
-                1) = known.host
-        )
+    WHERE known.state IS DISTINCT FROM 'ended'
         AND (
-            known.seen_at > present_collectors.epoch - interval '1 hour'
-            OR NOT EXISTS (SELECT FROM mailroom.collectors AS later
-                WHERE later.seen_at > known.seen_at)
+            known.is_alive
+            OR NOT known.is_replaced
+            AND (
+                known.seen_at > present_collectors.epoch - interval '1 hour'
+                OR NOT known.is_followed
+            )
         );
 END;
 

@@ -8,8 +8,10 @@ use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 
+pub(crate) use sender::{
+    LONGEST_WORK, Sender, SenderCommand, kill_running_sender, looks_like_a_token,
+};
 pub use sender::{Reply, SentTokens, parse_answer, parse_reply};
-pub(crate) use sender::{Sender, SenderCommand, kill_running_sender, looks_like_a_token};
 pub(crate) use stdout::{StartError, Stdout};
 
 use crate::line::Line;

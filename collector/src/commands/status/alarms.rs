@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use crate::config::TimeoutSettings;
 use crate::log::display::milliseconds;
+use crate::sink::LONGEST_WORK;
 
 /// How long a mail may be due beyond the time for which batches fill.
 const LATE: Duration = Duration::from_secs(60);
@@ -66,7 +67,7 @@ pub(super) const WATCHED: [Watched; 12] = [
     Watched {
         place: "leases.oldest_ms",
         unit: "ms",
-        warning: |bounds| Some(milliseconds(bounds.timeouts.sender_timeout * STUCK)),
+        warning: |bounds| Some(milliseconds(stuck(bounds.timeouts.sender_timeout))),
         critical: NONE,
     },
     Watched { place: "leases.lapsed", unit: "", warning: ANY, critical: NONE },
@@ -90,6 +91,11 @@ pub(super) const WATCHED: [Watched; 12] = [
     Watched { place: "expired.last_hour", unit: "", warning: NONE, critical: ANY },
     Watched { place: "warnings", unit: "", warning: NONE, critical: ANY },
 ];
+
+/// How long a batch may be claimed: until a sender that says that it is at work counts as silent, too.
+fn stuck(sender_timeout: Duration) -> Duration {
+    (sender_timeout * STUCK).max(LONGEST_WORK + sender_timeout)
+}
 
 impl Watched {
     /// The bounds of a warning and of a critical alarm.

@@ -20,6 +20,7 @@ use futures_util::future::OptionFuture;
 use rustix::process::Signal;
 
 pub(crate) use command::SenderCommand;
+pub(crate) use pending_acks::LONGEST_WORK;
 pub(crate) use process::kill_running_sender;
 pub use protocol::{Reply, SentTokens, parse_answer, parse_reply};
 pub(crate) use redact::looks_like_a_token;

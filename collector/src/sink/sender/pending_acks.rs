@@ -16,7 +16,7 @@ use crate::sink::Ack;
 
 /// By how much signs of work can put off the silence of a batch: a provider may take ten minutes
 /// for its last answer (RFC 5321, 4.5.3.2.6).
-const LONGEST_WORK: Duration = Duration::from_secs(11 * 60);
+pub(crate) const LONGEST_WORK: Duration = Duration::from_secs(11 * 60);
 
 /// A batch with signs of work that takes longer than this is slow: it keeps no place from others.
 const SLOW: Duration = Duration::from_secs(30);

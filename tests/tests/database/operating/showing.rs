@@ -14,7 +14,7 @@ const SCENE: &str = "
     DELETE FROM mailroom.queue WHERE token BETWEEN 5 AND 10;
     INSERT INTO mailroom.leases (batch, holder, claimed_at, renewed_at, ends_at, due_at, tokens,
         attempts, failures, priorities, secrets, codes) VALUES
-        (gen_random_uuid(), 7, now() - interval '6 minutes', now() - interval '2 minutes', now()
+        (gen_random_uuid(), 7, now() - interval '12 minutes', now() - interval '2 minutes', now()
             - interval '1 minute', now(),
             '{5,6}', '{1,1}', '{0,0}', '{1,1}', '{a,b}', '{NULL,NULL}'),
         (gen_random_uuid(), 8, now(), now(), now() + interval '1 minute', now(), '{7}', '{1}',
@@ -83,7 +83,7 @@ async fn depth_age_leases_dead_and_expired_are_shown() -> Result<()> {
         [&leases["batches"], &leases["tokens"], &leases["lapsed"]],
         [2, 3, 1].map(|n| json!(n)).each_ref()
     );
-    assert!(leases["oldest_ms"].as_i64().is_some_and(|oldest| oldest >= 360_000), "{status}");
+    assert!(leases["oldest_ms"].as_i64().is_some_and(|oldest| oldest >= 720_000), "{status}");
     assert_eq!([&status["deferred"], &status["dead_letters"]], [&json!(1), &json!(1)]);
     assert_eq!(status["expired"], json!({ "logged": 2, "last_hour": 1 }));
 
@@ -93,7 +93,7 @@ async fn depth_age_leases_dead_and_expired_are_shown() -> Result<()> {
     for line in [
         "waiting   5 tokens, the oldest due for ",
         "          3 due: 1 of priority 0, 2 of priority 1; 2 later\n",
-        "leased    3 tokens in 2 batches, the oldest claimed for 6m; 1 lapsed\n",
+        "leased    3 tokens in 2 batches, the oldest claimed for 12m; 1 lapsed\n",
         "deferred  1 token,",
         "dead      1 token, 1 of them within the last hour; 0 to suppressed addresses\n",
         "expired   2 tokens unsent, 1 of them within the last hour\n",
@@ -172,8 +172,8 @@ async fn each_documented_alarm_ends_status_with_its_level_and_nothing_else_does(
         (waits.to_owned(), warning("queue.oldest_due_ms")),
         (again, None),
         (often, warning("queue.oldest_due_ms")),
-        (lease("4 minutes", "1 minute"), None),
-        (lease("6 minutes", "1 minute"), warning("leases.oldest_ms")),
+        (lease("11 minutes", "1 minute"), None),
+        (lease("12 minutes", "1 minute"), warning("leases.oldest_ms")),
         (lease("2 minutes", "-1 second"), warning("leases.lapsed")),
         (in_doubt("9 minutes"), None),
         (in_doubt("11 minutes"), warning("in_doubt.oldest_ms")),

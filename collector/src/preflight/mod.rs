@@ -11,6 +11,11 @@ const OLDEST: i32 = 14;
 
 const WARNINGS: &str = include_str!("warnings.sql");
 
+/// As the function that settles finds it out.
+const MAY_SUPPRESS: &str = "SELECT coalesce(has_function_privilege(session_user, \
+                            to_regprocedure('mailroom.suppress(text, text, text, text)'), \
+                            'EXECUTE'), false), session_user::text";
+
 pub(crate) const OF_COLLECTORS: Requirements<'_> = Requirements {
     functions: &[
         "mailroom.settle",
@@ -86,6 +91,21 @@ fn too_old(version: i32) -> Option<String> {
 /// sentence.
 pub(crate) async fn warnings(client: &SchemaClient) -> Result<Vec<String>, Error> {
     client.query_typed(WARNINGS, &[]).await?.iter().map(|row| row.try_get(0)).collect()
+}
+
+/// Why addresses that do not exist are not suppressed though the collector is to do so, and what
+/// helps; `None` if they are.
+pub(crate) async fn cannot_suppress(client: &SchemaClient) -> Result<Option<String>, Error> {
+    let row = client.query_typed_one(MAY_SUPPRESS, &[]).await?;
+    let is_allowed: bool = row.try_get(0)?;
+    let role: &str = row.try_get(1)?;
+    let function = client.schema.sql("mailroom.suppress");
+    Ok((!is_allowed).then(|| {
+        format!(
+            "MAILROOM_SUPPRESS_UNKNOWN is on, but the role \"{role}\" may suppress no address; \
+             GRANT EXECUTE ON FUNCTION {function} TO \"{role}\""
+        )
+    }))
 }
 
 /// The rows are those of `missing.sql`.

@@ -400,6 +400,30 @@ async fn default_privileges_of_a_hosted_server_open_nothing() -> Result<()> {
 }
 
 #[tokio::test]
+async fn a_collector_that_is_to_suppress_and_may_not_says_what_helps() -> Result<()> {
+    const SENTENCE: &str = "MAILROOM_SUPPRESS_UNKNOWN is on, but the role \"daemon\" may suppress \
+                            no address; GRANT EXECUTE ON FUNCTION mailroom.suppress TO \"daemon\"";
+    let place = Place::migrated().await?;
+    let grants = documented_grants("mail")?;
+    place.superuser.batch_execute(&format!("SET search_path = mail; {grants}")).await?;
+    place.superuser.batch_execute("CREATE ROLE daemon LOGIN IN ROLE collector").await?;
+    for (is_on, is_granted) in [(true, false), (false, false), (true, true)] {
+        if is_granted {
+            let grant = "GRANT EXECUTE ON FUNCTION mailroom.suppress TO daemon";
+            place.superuser.batch_execute(grant).await?;
+        }
+        let mut command = eager(&place.in_mail("daemon"))?;
+        command.env("MAILROOM_SUPPRESS_UNKNOWN", if is_on { "on" } else { "off" });
+        let collector = Collector::start(&mut command)?;
+        collector.wait_for_log("has the queue `deliveries`", 1)?;
+        let log = collector.stop()?.replace("\\\"", "\"");
+        assert_eq!(log.contains(SENTENCE), is_on && !is_granted, "{log}");
+        assert_eq!(log.contains("WARN"), is_on && !is_granted, "{log}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
 async fn rights_that_no_document_gives_are_named_with_what_ends_them() -> Result<()> {
     let place = Place::migrated().await?;
     place

@@ -358,9 +358,20 @@ impl Queue for DeliveriesQueue {
         }
         let ask = async |session: &QueueSession| answer(preflight::warnings(&session.client)).await;
         let warnings = self.first_session.run(ask).await?;
+        let fault = if self.settings.suppress_unknown {
+            let ask = async |session: &QueueSession| {
+                answer(preflight::cannot_suppress(&session.client)).await
+            };
+            self.first_session.run(ask).await?
+        } else {
+            None
+        };
         if !std::mem::replace(&mut self.is_announced, true) {
             for reason in warnings {
                 tracing::warn!(event = "preflight_warning", reason, "tokens may never be sent");
+            }
+            if let Some(reason) = fault {
+                tracing::warn!(event = "preflight_warning", reason, "no address is suppressed");
             }
             let holder = self.collector_id.to_string();
             let message = "this collector has the queue `deliveries`";

@@ -1,30 +1,19 @@
 //! `mailroom discard`: deletes dead letters that nobody will put back.
 
 use std::collections::BTreeSet;
-use std::process::ExitCode;
 use std::time::Duration;
 
 use tokio_postgres::types::Type;
 
-use super::retry::token_id;
-use super::{Outcome, connect_to_queue, print, report};
+use super::dead_letters::DeadLetters;
+use super::{Outcome, connect_to_queue, print};
 use crate::config::{SchemaSetting, Setting, older_than};
 use crate::log::display::Counted;
 
 #[derive(clap::Args)]
 pub(crate) struct DiscardArguments {
-    /// Ids of dead letters
-    #[arg(
-        value_name = "ID",
-        value_parser = token_id,
-        allow_negative_numbers = true,
-        required_unless_present = "all_dead"
-    )]
-    ids: Vec<i64>,
-
-    /// All dead letters
-    #[arg(long, conflicts_with = "ids")]
-    all_dead: bool,
+    #[command(flatten)]
+    which: DeadLetters,
 
     /// Of all dead letters, only those that were given up so long ago: 30m, 48h, 7d
     #[arg(long, value_name = "AGE", conflicts_with = "ids", value_parser = Setting(older_than))]
@@ -37,22 +26,19 @@ pub(crate) struct DiscardArguments {
 
 /// Ends with 0 if all tokens that were named are discarded.
 pub(crate) async fn run(arguments: DiscardArguments) -> Outcome {
-    let function = if arguments.all_dead { "mailroom.discard_all" } else { "mailroom.discard" };
+    let function =
+        if arguments.which.all_dead { "mailroom.discard_all" } else { "mailroom.discard" };
     let (client, _) = connect_to_queue(arguments.schema, "mailroom discard", &[function]).await?;
-    let rows = if arguments.all_dead {
+    let rows = if arguments.which.all_dead {
         let age = arguments.older_than.unwrap_or_default().as_secs_f64();
         let statement = "SELECT * FROM mailroom.discard_all(interval '1 second' * $1)";
         client.query_typed(statement, &[(&age as _, Type::FLOAT8)]).await?
     } else {
-        let ids = [(&arguments.ids as _, Type::INT8_ARRAY)];
+        let ids = [(&arguments.which.ids as _, Type::INT8_ARRAY)];
         client.query_typed("SELECT * FROM mailroom.discard($1)", &ids).await?
     };
     let gone: BTreeSet<i64> = rows.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?;
     let count = i64::try_from(gone.len()).unwrap_or(i64::MAX);
     print(format_args!("{} discarded", Counted(count, "dead letter is", "dead letters are")))?;
-    let named: BTreeSet<i64> = arguments.ids.iter().copied().collect();
-    for id in named.difference(&gone) {
-        report(format_args!("mailroom: token {id} is no dead letter"));
-    }
-    Ok(if named.is_subset(&gone) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(arguments.which.report_others(&gone))
 }

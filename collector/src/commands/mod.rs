@@ -3,6 +3,7 @@
 mod action;
 
 pub(crate) mod collect;
+mod dead_letters;
 pub(crate) mod discard;
 pub(crate) mod keygen;
 pub(crate) mod migrate;

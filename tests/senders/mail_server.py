@@ -6,6 +6,7 @@ It prints its port, then each accepted mail as a line of JSON. The recipient say
 - `PHASE-CODE@…` is refused with this code in this phase (`rcpt`, `data`, `content`).
 - Each `PHASE-CODE-first…@…` is refused only once.
 - `cut…@…` loses its connection after the content, once.
+- `lost…@…` loses its connection after the content, always.
 - `silent@…` is accepted without an answer to the content.
 """
 import argparse, asyncio, email, email.policy, json, os, ssl, sys, threading
@@ -126,7 +127,7 @@ class Handler:
         )
         if recipient.startswith("silent"):
             await asyncio.sleep(3600)
-        if recipient.startswith("cut") and recipient not in seen:
+        if recipient.startswith("lost") or (recipient.startswith("cut") and recipient not in seen):
             seen.add(recipient)
             server.transport.abort()
         server.mails += 1

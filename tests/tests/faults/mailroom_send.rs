@@ -313,6 +313,36 @@ impl Installation {
         Ok(true)
     }
 
+    /// Waits until so many mails are listed as maybe delivered, whose pauses end at once, and kills
+    /// sender and collector in turn meanwhile.
+    async fn list_as_maybe_delivered(
+        &mut self,
+        client: &Client,
+        mails: usize,
+        kills: usize,
+    ) -> Result<()> {
+        let end_pauses =
+            "UPDATE mailroom.queue SET due_at = now(), put_off_at = NULL WHERE doubts > 0";
+        let count = "SELECT count(*) FROM mailroom.dead_letters";
+        let started = Stopwatch::start();
+        for step in 0.. {
+            client.batch_execute(end_pauses).await?;
+            let listed: i64 = client.query_one(count, &[]).await?.get(0);
+            if usize::try_from(listed)? >= mails {
+                break;
+            }
+            if started.elapsed() > PATIENCE {
+                let logs: Vec<String> = self.collectors.iter().map(Collector::log).collect();
+                bail!("{listed} of {mails} mails are listed; the logs:\n{}", logs.join("\n"));
+            }
+            sleep(Duration::from_millis(self.random.u64(0..400))).await;
+            if step < kills {
+                self.kill([Kind::Sender, Kind::Collector][step % 2])?;
+            }
+        }
+        Ok(())
+    }
+
     /// Waits until everything was sent, or is listed.
     async fn ends(mut self, people: usize) -> Result<Ends> {
         let client = self.database.connect().await?;
@@ -435,5 +465,44 @@ async fn kills_of_everything_lose_no_mail_of_two_providers_that_fail_and_none_is
         );
         assert!(!by_key.is_empty() && !by_smtp.is_empty(), "both are used");
     }
+    Ok(())
+}
+
+/// The provider takes every mail and never says so. Between the steps of its doubts (recorded in the
+/// journal, sent, answered, settled) sender and collector are killed.
+#[tokio::test(flavor = "multi_thread")]
+async fn kills_between_the_steps_of_a_doubt_lose_no_mail_and_send_none_more_than_three_times()
+-> Result<()> {
+    const PEOPLE: usize = 10;
+    let kills: usize = if is_full() { 40 } else { 8 };
+    let Some(provider) = MailServer::start(&["--delay", "0.05"])? else { return Ok(()) };
+    let mut installation = Installation::start([provider], 1, |ports| {
+        Configuration::smtp(ports[0], &format!("timeout_seconds = 5\nconnections = {CONNECTIONS}"))
+    })?;
+    let client = installation.connect_for_hours().await?;
+    // Each round has mails of its own: after eight crashes over it a mail is given up.
+    let rounds = kills.div_ceil(8);
+    for round in 0..rounds {
+        register(&client, &format!("lost{round}-"), PEOPLE).await?;
+        let listed = (round + 1) * PEOPLE;
+        installation.list_as_maybe_delivered(&client, listed, kills / rounds).await?;
+    }
+    let counts = "SELECT count(*) FILTER (WHERE is_in_doubt), count(*), (SELECT count(*) FROM \
+                  mailroom.delivery_log WHERE outcome IN ('sent', 'expired')), (SELECT count(*) \
+                  FROM mailroom.queue) + (SELECT count(*) FROM mailroom.leases) FROM \
+                  mailroom.dead_letters";
+    let row = client.query_one(counts, &[]).await?;
+    let [in_doubt, dead, other, left] = [0, 1, 2, 3].map(|column| row.get::<_, i64>(column));
+    let people = i64::try_from(rounds * PEOPLE)?;
+    assert_eq!((in_doubt, dead, other, left), (people, people, 0, 0));
+    for collector in installation.collectors.drain(..) {
+        collector.stop()?;
+    }
+    let mails = installation.providers[0].mails();
+    let most = mails.values().map(Vec::len).max().unwrap_or_default();
+    println!("{} mails, {kills} kills, {most} copies at most", mails.len());
+    assert!(most <= 3, "{most} copies of a mail");
+    assert!(mails.values().flatten().count() > rounds * PEOPLE, "mails are sent again");
+    assert!(mails.values().flatten().all(|mail| mail == &mails[&mail.to][0]), "as it was");
     Ok(())
 }

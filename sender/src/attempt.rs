@@ -45,7 +45,10 @@ impl<'a> Attempt<'a> {
         let recorded = match verdict {
             Verdict::Sent(_) => self.journal.accept(key).map_err(|error| error.to_string()),
             Verdict::InDoubt { .. } | Verdict::Overloaded { .. } => self.record_doubt(),
-            Verdict::Retry { .. } | Verdict::Dead(_) | Verdict::Unavailable { .. } => {
+            Verdict::Retry { .. }
+            | Verdict::Dead(_)
+            | Verdict::Suspected { .. }
+            | Verdict::Unavailable { .. } => {
                 if !self.is_in_doubt.get() {
                     return;
                 }

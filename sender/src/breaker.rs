@@ -2,6 +2,11 @@
 //!
 //! Pure policy: the caller passes the times in. A provider that failed gets one mail at a time
 //! until it answers one that it was given since; what was on its way at the failure proves nothing.
+//!
+//! An answer that leaves its mail in doubt (`500`, `502`, a gateway's `504`) is a failure, too.
+//! Each mail that is tried then may be a copy too many, so the provider is asked without a mail
+//! first. If it answers that as it should, it gets a mail that is not in doubt; if that one fails,
+//! too, such answers prove little: mails in doubt wait for an acceptance then, or for a long time.
 
 use std::time::{Duration, Instant};
 
@@ -14,16 +19,35 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// The longest pause that a provider is granted.
 const LONGEST_ASKED: Duration = Duration::from_secs(3_600);
 
+/// So many mails in doubt, one after the other, may be the fault of their recipients while the
+/// provider answers well without a mail. After them there are pauses.
+const OWN_DOUBTS: u32 = 20;
+
+/// The longest of these pauses: the first one is a second, and each is twice as long as the one
+/// before.
+const LONGEST_DOUBT_PAUSE: Duration = Duration::from_secs(30);
+
+/// How long mails in doubt wait, if the provider answered well without a mail and failed with one:
+/// longer each time, up to the longest time.
+const MISTRUST: Duration = Duration::from_secs(900);
+const LONGEST_MISTRUST: Duration = Duration::from_secs(3_600);
+
+/// After this time a mail is tried though the provider does not answer without one: there are APIs
+/// that answer badly to what is no mail.
+const LONGEST_ASKING: Duration = Duration::from_secs(300);
+
 /// How a provider does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Health {
     Working,
-    /// It refused a mail for now, and may refuse others.
-    Slow,
     /// It gave no answer to a mail, and another provider takes the mails meanwhile.
     Unsure,
     /// It was away, or takes no mails.
     Failing,
+    /// It left a mail in doubt, and is to be asked without one.
+    Suspect,
+    /// It answered without a mail, and has not accepted one since.
+    Recovering,
 }
 
 #[derive(Debug)]
@@ -32,9 +56,17 @@ pub(crate) struct Breaker {
     /// How many failures there were, by which an attempt knows whether it began since.
     failures: u64,
     in_flight: usize,
+    is_asked: bool,
     paused_until: Option<Instant>,
     /// The pause after the next failure; none where mails have no other way.
     next_pause: Option<Duration>,
+    /// How many mails were left in doubt after the provider had answered without one, since it
+    /// accepted one.
+    own_doubts: u32,
+    /// Until when mails in doubt wait for an acceptance.
+    mistrusted_until: Option<Instant>,
+    /// When the last mail was left in doubt.
+    last_doubt: Option<Instant>,
 }
 
 /// An attempt, by the number of failures before it.
@@ -49,24 +81,61 @@ impl Breaker {
             health: Health::Working,
             failures: 0,
             in_flight: 0,
+            is_asked: false,
             paused_until: None,
             next_pause: has_other.then_some(FIRST_PAUSE),
+            own_doubts: 0,
+            mistrusted_until: None,
+            last_doubt: None,
         }
     }
 
     /// Whether another mail may be begun.
     pub(crate) fn has_place(&self) -> bool {
-        self.health == Health::Working || self.in_flight == 0
+        match self.health {
+            Health::Working => true,
+            Health::Unsure | Health::Failing | Health::Recovering => {
+                self.in_flight == 0 && !self.is_asked
+            }
+            Health::Suspect => false,
+        }
+    }
+
+    /// Whether a mail may be tried, be it after the provider was asked without one.
+    pub(crate) fn takes_trial(&self) -> bool {
+        let is_asked_first =
+            self.health == Health::Suspect && self.in_flight == 0 && !self.is_asked;
+        self.has_place() || is_asked_first
     }
 
     pub(crate) fn is_failing(&self) -> bool {
-        matches!(self.health, Health::Unsure | Health::Failing)
+        self.health != Health::Working
     }
 
-    /// Whether a mail in doubt must wait until another one, or none at all, has shown that the
-    /// provider works: it is never what is tried, which would go out again and again.
-    pub(crate) fn is_down(&self) -> bool {
-        self.health == Health::Failing
+    /// Whether the provider is to be asked without a mail before it gets one; of the mails that
+    /// wait, all or not all are in doubt.
+    pub(crate) fn is_to_be_asked(&self, is_all_doubtful: bool) -> bool {
+        match self.health {
+            _ if self.is_asked => false,
+            Health::Suspect => true,
+            Health::Failing => is_all_doubtful && self.in_flight == 0,
+            Health::Working | Health::Unsure | Health::Recovering => false,
+        }
+    }
+
+    /// Whether mails in doubt may go out, if there are no others or if there are. They are never
+    /// what shows that the provider works, which would go out again and again.
+    pub(crate) fn takes_doubtful(&self, is_all_doubtful: bool) -> bool {
+        match self.health {
+            Health::Working | Health::Unsure => true,
+            Health::Recovering => is_all_doubtful,
+            Health::Failing | Health::Suspect => false,
+        }
+    }
+
+    /// How long a mail in doubt has to wait for an acceptance.
+    pub(crate) fn mistrust_left(&self, now: Instant) -> Option<Duration> {
+        self.mistrusted_until?.checked_duration_since(now).filter(|left| !left.is_zero())
     }
 
     /// How long nothing may be begun.
@@ -76,6 +145,12 @@ impl Breaker {
 
     pub(crate) fn begin(&mut self) -> Attempt {
         self.in_flight += 1;
+        Attempt(self.failures)
+    }
+
+    /// The provider is asked without a mail.
+    pub(crate) fn begin_asking(&mut self) -> Attempt {
+        self.is_asked = true;
         Attempt(self.failures)
     }
 
@@ -92,34 +167,86 @@ impl Breaker {
 
     pub(crate) fn end(&mut self, attempt: Attempt, verdict: &Verdict, now: Instant) {
         self.in_flight -= 1;
-        let asked = match verdict {
+        match verdict {
             Verdict::Sent(_) | Verdict::Dead(_) | Verdict::Retry { .. } => {
-                if attempt.0 == self.failures {
-                    let is_refused = matches!(verdict, Verdict::Retry { .. });
-                    self.health = if is_refused { Health::Slow } else { Health::Working };
-                    self.next_pause = self.next_pause.map(|_| FIRST_PAUSE);
-                    self.paused_until = None;
-                }
-                return;
+                self.succeed(attempt, matches!(verdict, Verdict::Sent(_)));
             }
-            // It proves neither that the provider works nor that it fails; but another one may have
-            // the mails that come now.
-            Verdict::InDoubt { .. } if self.next_pause.is_none() => return,
-            Verdict::InDoubt { .. } => Duration::ZERO,
-            Verdict::Overloaded { after, .. } | Verdict::Unavailable { after, .. } => {
-                after.unwrap_or_default().min(LONGEST_ASKED)
+            Verdict::InDoubt { .. } => self.leave_unsure(attempt, now),
+            Verdict::Overloaded { after, .. } => self.leave_in_doubt(attempt, *after, now),
+            Verdict::Suspected { after, .. } | Verdict::Unavailable { after, .. } => {
+                self.fail(attempt, after.unwrap_or_default(), now);
+                self.health = Health::Failing;
             }
-        };
-        let mut pause = asked;
+        }
+    }
+
+    /// The provider was asked without a mail, and answered as it should or not.
+    pub(crate) fn end_asking(&mut self, attempt: Attempt, is_answered: bool, now: Instant) {
+        self.is_asked = false;
+        if is_answered {
+            if attempt.0 == self.failures
+                && matches!(self.health, Health::Suspect | Health::Failing)
+            {
+                self.health = Health::Recovering;
+            }
+            return;
+        }
+        self.fail(attempt, Duration::ZERO, now);
+        let is_recent = |doubt| now.saturating_duration_since(doubt) < LONGEST_ASKING;
+        let is_suspect = self.health == Health::Suspect && self.last_doubt.is_some_and(is_recent);
+        self.health = if is_suspect { Health::Suspect } else { Health::Failing };
+    }
+
+    /// The provider answered. A refusal shows no more than an answer without a mail does.
+    fn succeed(&mut self, attempt: Attempt, is_accepted: bool) {
+        if attempt.0 != self.failures || (!is_accepted && self.mistrusted_until.is_some()) {
+            return;
+        }
+        self.health = Health::Working;
+        self.next_pause = self.next_pause.map(|_| FIRST_PAUSE);
+        self.paused_until = None;
+        (self.own_doubts, self.mistrusted_until) = (0, None);
+    }
+
+    /// A mail got no answer, which proves neither that the provider works nor that it fails; but
+    /// another one may have the mails that come now.
+    fn leave_unsure(&mut self, attempt: Attempt, now: Instant) {
+        if self.next_pause.is_some() {
+            self.fail(attempt, Duration::ZERO, now);
+            if self.health == Health::Working {
+                self.health = Health::Unsure;
+            }
+        }
+    }
+
+    /// The provider's answer leaves a mail in doubt, and others would fare like it.
+    fn leave_in_doubt(&mut self, attempt: Attempt, asked: Option<Duration>, now: Instant) {
+        let mut pause = asked.unwrap_or_default();
+        if attempt.0 == self.failures && self.health == Health::Recovering {
+            self.own_doubts += 1;
+            let doubled = |first: Duration, times: u32, longest| {
+                first.saturating_mul(1_u32.checked_shl(times).unwrap_or(u32::MAX)).min(longest)
+            };
+            let mistrust = doubled(MISTRUST, self.own_doubts - 1, LONGEST_MISTRUST);
+            self.mistrusted_until = Some(now + mistrust);
+            if let Some(further) = self.own_doubts.checked_sub(OWN_DOUBTS) {
+                pause = pause.max(doubled(FIRST_PAUSE, further, LONGEST_DOUBT_PAUSE));
+            }
+        }
+        self.fail(attempt, pause, now);
+        self.last_doubt = Some(now);
+        self.health = Health::Suspect;
+    }
+
+    /// There was a failure, after which nothing is begun for this time at least.
+    fn fail(&mut self, attempt: Attempt, asked: Duration, now: Instant) {
+        let mut pause = asked.min(LONGEST_ASKED);
         // Mails that were on their way together fail together, which is one failure.
         if attempt.0 == self.failures {
             self.failures += 1;
             pause = pause.max(self.next_pause.unwrap_or_default());
             self.next_pause = self.next_pause.map(|pause| (pause * 2).min(LONGEST_PAUSE));
         }
-        let is_doubt = matches!(verdict, Verdict::InDoubt { .. });
-        let is_unsure = is_doubt && self.health != Health::Failing;
-        self.health = if is_unsure { Health::Unsure } else { Health::Failing };
         self.paused_until = self.paused_until.max(Some(now + pause));
     }
 }
@@ -162,17 +289,89 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_slows_down_and_is_no_failure() {
+    fn a_refusal_of_a_mail_is_no_failure_and_ends_one() {
         let now = Instant::now();
-        let mut breaker = Breaker::new(true);
+        let refusals = [
+            Verdict::Retry { after: None, reason: String::new() },
+            Verdict::dead("", About::Unplaced),
+        ];
+        for refusal in refusals {
+            let mut breaker = Breaker::new(true);
+            for fails in [false, true] {
+                if fails {
+                    fail(&mut breaker, now);
+                }
+                let attempt = breaker.begin();
+                breaker.end(attempt, &refusal, now);
+                assert!(!breaker.is_failing() && breaker.pause_left(now).is_none());
+            }
+        }
+    }
+
+    /// A mail ends in doubt. Returns the pause.
+    fn doubt(breaker: &mut Breaker, now: Instant) -> Duration {
         let attempt = breaker.begin();
-        breaker.end(attempt, &Verdict::Retry { after: None, reason: String::new() }, now);
-        assert!(!breaker.is_failing() && breaker.pause_left(now).is_none());
-        let attempt = breaker.begin();
+        breaker.end(attempt, &Verdict::Overloaded { after: None, reason: String::new() }, now);
+        breaker.pause_left(now).unwrap_or_default()
+    }
+
+    fn ask(breaker: &mut Breaker, is_answered: bool, now: Instant) {
+        assert!(breaker.is_to_be_asked(false) && !breaker.has_place());
+        let attempt = breaker.begin_asking();
+        assert!(!breaker.is_to_be_asked(false) && !breaker.has_place());
+        breaker.end_asking(attempt, is_answered, now);
+    }
+
+    #[test]
+    fn a_provider_that_leaves_mails_in_doubt_gets_no_other_until_it_answers_without_one() {
+        let now = Instant::now();
+        let mut breaker = Breaker::new(false);
+        assert_eq!(doubt(&mut breaker, now), Duration::ZERO);
+        for _ in 0..100 {
+            ask(&mut breaker, false, now);
+            assert!(breaker.is_failing() && !breaker.takes_doubtful(true));
+        }
+        // A mail is tried at last, in case that the provider never answers without one.
+        ask(&mut breaker, false, now + LONGEST_ASKING);
+        assert!(
+            breaker.has_place() && !breaker.is_to_be_asked(false) && breaker.is_to_be_asked(true)
+        );
+        doubt(&mut breaker, now + LONGEST_ASKING);
+        ask(&mut breaker, true, now + LONGEST_ASKING);
+        // Mails in doubt go out if there is nothing else to show that it works.
+        assert!(
+            breaker.has_place() && !breaker.takes_doubtful(false) && breaker.takes_doubtful(true)
+        );
+        let trial = breaker.begin();
         assert!(!breaker.has_place());
-        breaker.end(attempt, &Verdict::dead("", About::Unplaced), now);
-        breaker.begin();
-        assert!(breaker.has_place());
+        breaker.end(trial, &sent(), now + LONGEST_ASKING);
+        assert!(!breaker.is_failing() && breaker.mistrust_left(now).is_none());
+    }
+
+    #[test]
+    fn answers_without_a_mail_are_mistrusted_if_mails_fail_after_them() {
+        let now = Instant::now();
+        let mut breaker = Breaker::new(false);
+        doubt(&mut breaker, now);
+        let mut found = Vec::new();
+        for _ in 0..OWN_DOUBTS + 6 {
+            ask(&mut breaker, true, now);
+            let pause = doubt(&mut breaker, now);
+            found.push((pause.as_secs(), breaker.mistrust_left(now).unwrap().as_secs() / 60));
+        }
+        assert_eq!(found[..4], [(0, 15), (0, 30), (0, 60), (0, 60)]);
+        assert_eq!(found[19..], [(1, 60), (2, 60), (4, 60), (8, 60), (16, 60), (30, 60), (30, 60)]);
+        // A refusal proves nothing then, an acceptance does.
+        ask(&mut breaker, true, now);
+        for (verdict, is_failing) in [(Verdict::dead("", About::Content), true), (sent(), false)] {
+            let attempt = breaker.begin();
+            breaker.end(attempt, &verdict, now);
+            assert_eq!(
+                (breaker.is_failing(), breaker.mistrust_left(now).is_some()),
+                (is_failing, is_failing)
+            );
+        }
+        assert_eq!(doubt(&mut breaker, now), Duration::ZERO);
     }
 
     #[test]
@@ -196,7 +395,7 @@ mod tests {
             let mut breaker = Breaker::new(has_other);
             let attempt = breaker.begin();
             breaker.end(attempt, &in_doubt(), now);
-            assert_eq!((breaker.is_failing(), breaker.is_down()), (has_other, false));
+            assert_eq!((breaker.is_failing(), breaker.takes_doubtful(false)), (has_other, true));
             assert_eq!(breaker.pause_left(now).is_some(), has_other);
         }
         // Nor does it end one.
@@ -204,7 +403,7 @@ mod tests {
         fail(&mut breaker, now);
         let attempt = breaker.begin();
         breaker.end(attempt, &in_doubt(), now);
-        assert!(breaker.is_down() && breaker.has_place());
+        assert!(breaker.is_failing() && breaker.has_place());
     }
 
     #[test]

@@ -1,19 +1,21 @@
-//! Refusals that nobody can place: whether they are the recipients' or our own fault.
+//! Refusals of which it is not certain whether they are the recipients' or our own fault.
 //!
-//! Pure policy: the caller passes the times in. A refusal for ever of which no table knows whom it
-//! is about is not believed at once. If recipients of three domains are refused alike and nobody's
-//! mail is accepted between, it is about us; if a mail is accepted, it was about them.
+//! Pure policy: the caller passes the times in. A mail that was not accepted for such a reason
+//! shows little alone. If recipients of three domains fare alike and nobody's mail is accepted
+//! between, it is about us; of words that are about us already the first one is. If a mail is
+//! accepted, it was about them. Others are still tried meanwhile, each once: somebody may have
+//! given many such addresses on purpose.
 //!
-//! Since then that text is believed for an hour, but only of those who were refused before and of a
-//! few others between two acceptances: the same text can be our own fault later, and then nothing
-//! is accepted any more.
+//! Since an acceptance a reason is believed for an hour to be the recipients' own, but only of
+//! those who met it before and of a few others between two acceptances: the same can be our own
+//! fault later, and then nothing is accepted any more.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, RandomState};
 use std::time::{Duration, Instant};
 
 use crate::provider::refusal::signature;
-use crate::provider::{About, Refusal, Verdict};
+use crate::provider::{About, Refusal, Suspicion, Verdict};
 
 /// Refusals alike for so many domains are about us.
 const DOMAINS: usize = 3;
@@ -41,6 +43,13 @@ const BELIEVED: Duration = Duration::from_secs(3_600);
 /// The pause of a mail over which a server says of us what it does not hold against others.
 const OWN_PAUSE: Duration = Duration::from_secs(300);
 
+/// The pause of a mail over which the server fell silent: each attempt takes a connection for the
+/// whole timeout.
+const SILENCE_PAUSE: Duration = Duration::from_secs(120);
+
+/// The text of no answer.
+const SILENCE: &str = "silence";
+
 /// The most texts that are remembered.
 const MOST_TEXTS: usize = 256;
 
@@ -53,10 +62,29 @@ pub(crate) struct Guard {
     suspects: HashMap<String, Suspect>,
     /// Texts that are the recipients' own.
     disarmed: HashMap<String, Disarmed>,
-    /// Texts that the table takes for ours; whether a mail was accepted since.
-    ours: HashMap<String, bool>,
     last_accepted: Option<Instant>,
     hasher: RandomState,
+}
+
+/// What a provider said of a mail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// Words that no table can place.
+    Unplaced,
+    /// Words that are about us, with the pause that was asked for.
+    Ours(Option<Duration>),
+    /// Nothing.
+    Silence,
+}
+
+/// For whom a refusal is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Side {
+    /// The recipient's.
+    Theirs,
+    /// That is not known yet.
+    Undecided,
+    Ours,
 }
 
 #[derive(Debug)]
@@ -65,7 +93,9 @@ struct Suspect {
     domains: Vec<String>,
     /// Since when each recipient is refused, by a hash, up to the third domain.
     refused: HashMap<u64, Instant>,
-    /// Recipients that were tried since the third domain was refused, by a hash; none before.
+    /// Whether it seems to be our fault.
+    is_open: bool,
+    /// Recipients that were tried since, by a hash.
     tried: HashSet<u64>,
 }
 
@@ -76,6 +106,44 @@ struct Disarmed {
     refused: HashSet<u64>,
     /// Those that were refused since.
     others: HashSet<u64>,
+}
+
+impl Kind {
+    /// What the refusals that are compared have in common.
+    fn text(self, reason: &str, recipient: &str) -> String {
+        match self {
+            Self::Unplaced => signature(reason, recipient),
+            Self::Ours(_) => format!("ours: {}", signature(reason, recipient)),
+            Self::Silence => SILENCE.to_owned(),
+        }
+    }
+
+    /// Refusals for how many domains are our fault.
+    fn domains(self) -> usize {
+        if matches!(self, Self::Ours(_)) { 1 } else { DOMAINS }
+    }
+
+    fn verdict(self, side: Side, reason: String) -> Verdict {
+        let pause = match (self, side) {
+            (Self::Unplaced, Side::Theirs) => return Verdict::dead(reason, About::Unplaced),
+            (Self::Unplaced, Side::Ours) => {
+                let what = "are refused alike, as if it were our fault";
+                let reason = format!("recipients of {DOMAINS} domains {what}: {reason}");
+                return Verdict::Unavailable { after: None, reason };
+            }
+            (Self::Ours(after), Side::Ours) => return Verdict::Unavailable { after, reason },
+            (Self::Silence, Side::Ours) => {
+                let reason =
+                    format!("mails to recipients of {DOMAINS} domains get no answer: {reason}");
+                return Verdict::Unavailable { after: None, reason };
+            }
+            (Self::Ours(after), Side::Theirs) => after.unwrap_or(OWN_PAUSE),
+            (Self::Ours(after), Side::Undecided) => after.unwrap_or(PAUSE),
+            (Self::Unplaced, Side::Undecided) => PAUSE,
+            (Self::Silence, Side::Theirs | Side::Undecided) => SILENCE_PAUSE,
+        };
+        Verdict::Retry { after: Some(pause), reason }
+    }
 }
 
 impl Disarmed {
@@ -99,25 +167,37 @@ impl Disarmed {
 impl Guard {
     /// The verdict on a mail to this recipient, in the light of the earlier ones.
     pub(crate) fn weigh(&mut self, recipient: &str, verdict: Verdict, now: Instant) -> Verdict {
-        match verdict {
+        if matches!(
+            verdict,
+            Verdict::Dead(_)
+                | Verdict::Retry { .. }
+                | Verdict::Suspected { suspicion: Suspicion::Words, .. }
+        ) {
+            // A server that refuses is not silent.
+            self.suspects.remove(SILENCE);
+        }
+        let (kind, reason) = match verdict {
             Verdict::Sent(_) => {
                 self.accept(now);
-                verdict
-            }
-            Verdict::Dead(Refusal { reason, about: About::Unplaced }) => {
-                self.weigh_unplaced(recipient, reason, now)
+                return verdict;
             }
             Verdict::Dead(Refusal { reason, about: About::Recipient { is_unknown: true } }) => {
                 let is_recent = |at: Instant| now.saturating_duration_since(at) < BELIEVED;
                 let is_unknown =
                     self.last_accepted.is_some_and(is_recent) && self.suspects.is_empty();
-                Verdict::dead(reason, About::Recipient { is_unknown })
+                return Verdict::dead(reason, About::Recipient { is_unknown });
             }
-            Verdict::Unavailable { after, reason } if is_refusal_for_ever(&reason) => {
-                self.weigh_ours(recipient, after, reason)
+            Verdict::Dead(Refusal { reason, about: About::Unplaced }) => (Kind::Unplaced, reason),
+            Verdict::Suspected { suspicion: Suspicion::Words, after, reason } => {
+                (Kind::Ours(after), reason)
             }
-            other => other,
-        }
+            Verdict::Suspected { suspicion: Suspicion::Silence, reason, .. } => {
+                (Kind::Silence, reason)
+            }
+            other => return other,
+        };
+        let side = self.side(kind, recipient, &reason, now);
+        kind.verdict(side, reason)
     }
 
     /// A mail was accepted: what was refused before it was not our fault.
@@ -137,36 +217,34 @@ impl Guard {
             disarmed.until = until;
             disarmed.add(suspect.refused.into_keys().chain(suspect.tried));
         }
-        for is_disproved in self.ours.values_mut() {
-            *is_disproved = true;
-        }
     }
 
-    fn weigh_unplaced(&mut self, recipient: &str, reason: String, now: Instant) -> Verdict {
-        let text = signature(&reason, recipient);
+    fn side(&mut self, kind: Kind, recipient: &str, reason: &str, now: Instant) -> Side {
+        let text = kind.text(reason, recipient);
         let hash = self.hasher.hash_one(recipient);
         if self.disarmed.get_mut(&text).is_some_and(|disarmed| disarmed.believes(hash, now)) {
-            return Verdict::dead(reason, About::Unplaced);
+            return Side::Theirs;
         }
         self.suspects
             .retain(|_, suspect| now.saturating_duration_since(suspect.since) < 24 * UNDECIDED);
         if self.suspects.len() >= MOST_TEXTS && !self.suspects.contains_key(&text) {
             // Texts that all differ are no sign of one fault.
-            return Verdict::Retry { after: Some(PAUSE), reason };
+            return Side::Undecided;
         }
         let new = || Suspect {
             since: now,
             domains: Vec::new(),
             refused: HashMap::new(),
+            is_open: false,
             tried: HashSet::new(),
         };
         let suspect = self.suspects.entry(text).or_insert_with(new);
         let domain =
             recipient.rsplit_once('@').map_or(recipient, |(_, domain)| domain).to_ascii_lowercase();
-        if suspect.domains.len() < DOMAINS && !suspect.domains.contains(&domain) {
+        if suspect.domains.len() < kind.domains() && !suspect.domains.contains(&domain) {
             suspect.domains.push(domain);
         }
-        if suspect.domains.len() < DOMAINS {
+        if suspect.domains.len() < kind.domains() {
             // Each has its own hour: it may be our fault, and others show it before that has
             // passed.
             let is_remembered =
@@ -176,47 +254,16 @@ impl Guard {
             } else {
                 suspect.since
             };
-            return if now.saturating_duration_since(since) < UNDECIDED {
-                Verdict::Retry { after: Some(PAUSE), reason }
-            } else {
-                Verdict::dead(reason, About::Unplaced)
-            };
+            let is_recent = now.saturating_duration_since(since) < UNDECIDED;
+            return if is_recent { Side::Undecided } else { Side::Theirs };
         }
-        // The third one itself opens the circuit.
-        let is_open = !suspect.tried.is_empty();
+        // The one that shows it opens the circuit, and is tried once more like the others.
+        if !std::mem::replace(&mut suspect.is_open, true) {
+            return Side::Ours;
+        }
         let is_new = suspect.tried.len() <= TRIALS && suspect.tried.insert(hash);
-        if is_open && is_new {
-            return Verdict::Retry { after: Some(PAUSE), reason };
-        }
-        Verdict::Unavailable {
-            after: None,
-            reason: format!(
-                "recipients of {DOMAINS} domains are refused alike, \
-                 as if it were our fault: {reason}"
-            ),
-        }
+        if is_new { Side::Undecided } else { Side::Ours }
     }
-
-    /// If a server says the same again of one recipient, while it takes mails to others, it is not
-    /// about us.
-    fn weigh_ours(&mut self, recipient: &str, after: Option<Duration>, reason: String) -> Verdict {
-        let text = signature(&reason, recipient);
-        if self.ours.len() >= MOST_TEXTS && !self.ours.contains_key(&text) {
-            self.ours.clear();
-        }
-        if self.ours.insert(text, false) == Some(true) {
-            return Verdict::Retry { after: Some(after.unwrap_or(OWN_PAUSE)), reason };
-        }
-        Verdict::Unavailable { after, reason }
-    }
-}
-
-/// Whether this is a server's refusal of a mail, as opposed to no connection, no greeting or no
-/// login.
-fn is_refusal_for_ever(reason: &str) -> bool {
-    let bytes = reason.as_bytes();
-    bytes.first() == Some(&b'5')
-        && bytes.iter().take(3).filter(|byte| byte.is_ascii_digit()).count() == 3
 }
 
 #[cfg(test)]
@@ -376,29 +423,92 @@ mod tests {
         }
     }
 
+    fn ours(reason: &str) -> Verdict {
+        Verdict::Suspected { suspicion: Suspicion::Words, after: None, reason: reason.to_owned() }
+    }
+
+    fn silence() -> Verdict {
+        let reason = "RCPT TO: no answer in time".to_owned();
+        Verdict::Suspected { suspicion: Suspicion::Silence, after: None, reason }
+    }
+
     #[test]
-    fn what_a_server_says_of_us_over_one_recipient_again_and_again_is_that_ones() {
-        let ours = |reason: &str| Verdict::Unavailable { after: None, reason: reason.to_owned() };
+    fn what_a_server_says_of_us_over_one_recipient_while_it_takes_mails_to_others_is_that_ones() {
         let mut trial = Trial::new();
         for (accepts, expected) in [
             (false, "unavailable"),
+            (false, "retry"),
             (false, "unavailable"),
             (true, "retry"),
-            (false, "unavailable"),
+            (false, "retry"),
         ] {
             if accepts {
                 trial.accepted(1);
             }
-            assert_eq!(
-                kind(&trial.at(2, "a@a.test", ours("554 5.7.1 <a@a.test>: Relay access denied"))),
-                expected
-            );
+            let verdict =
+                trial.at(2, "a@a.test", ours("554 5.7.1 <a@a.test>: Relay access denied"));
+            assert_eq!(kind(&verdict), expected);
         }
-        for reason in ["x.test:25: no connection", "450 4.7.1 rate limit", "MAIL FROM: 550 no"] {
-            for _ in 0..2 {
-                assert_eq!(kind(&trial.at(3, "a@a.test", ours(reason))), "unavailable");
-                trial.accepted(3);
+        // What is certainly about everybody stays that.
+        for _ in 0..2 {
+            let verdict =
+                Verdict::Unavailable { after: None, reason: "450 4.7.1 rate limit".to_owned() };
+            assert_eq!(trial.at(3, "a@a.test", verdict.clone()), verdict);
+            trial.accepted(3);
+        }
+    }
+
+    #[test]
+    fn many_addresses_that_the_server_does_not_serve_are_tried_before_the_others_wait() {
+        let refusal = || ours("554 5.7.1 Relay access denied");
+        let opens = |trial: &mut Trial, people: std::ops::Range<u64>| {
+            let verdicts = people.map(|n| trial.at(n / 20, &format!("x@{n}.test"), refusal()));
+            verdicts.filter(|verdict| kind(verdict) == "unavailable").count()
+        };
+        let mut trial = Trial::new();
+        assert_eq!(opens(&mut trial, 0..1_000), 1);
+        trial.accepted(60);
+        assert_eq!(opens(&mut trial, 0..1_000), 0);
+        // Beside others that are accepted it opens nothing, or once.
+        assert!(opens(&mut trial, 1_000..2_000) <= 1);
+        // Really our fault: the trials end.
+        let mut trial = Trial::new();
+        assert!(opens(&mut trial, 0..10_000) >= 7_000);
+    }
+
+    #[test]
+    fn silence_over_many_recipients_is_their_own_while_others_get_answers() {
+        let mut trial = Trial::new();
+        for (recipient, expected) in [
+            ("a@a.test", "retry"),
+            ("b@a.test", "retry"),
+            ("a@b.test", "retry"),
+            ("a@c.test", "unavailable"),
+            ("a@d.test", "retry"),
+            ("a@d.test", "unavailable"),
+        ] {
+            assert_eq!(kind(&trial.at(1, recipient, silence())), expected, "{recipient}");
+        }
+        trial.accepted(2);
+        for recipient in ["a@a.test", "a@d.test", "new@e.test"] {
+            for _ in 0..5 {
+                assert_eq!(kind(&trial.at(3, recipient, silence())), "retry");
             }
+        }
+        // A refusal is an answer, too.
+        let mut trial = Trial::new();
+        for n in 0..100 {
+            trial.at(
+                1,
+                "bad@x.test",
+                Verdict::dead("550 5.1.1 no", About::Recipient { is_unknown: true }),
+            );
+            assert_eq!(kind(&trial.at(1, &format!("a@{n}.test"), silence())), "retry");
+        }
+        // A recipient that is met with silence for hours is never refused for ever because of it.
+        let mut trial = Trial::new();
+        for seconds in [0, 3_601, 80_000] {
+            assert_eq!(kind(&trial.at(seconds, "a@a.test", silence())), "retry");
         }
     }
 }

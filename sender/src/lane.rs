@@ -64,6 +64,8 @@ pub(crate) enum Refusal {
     Rate(Duration),
     /// The rate of the recipient's domain is reached.
     DomainRate(Duration),
+    /// The mail is in doubt, and nothing shows yet that the provider works again.
+    Unproven(Duration),
 }
 
 /// What a thread has to do next.
@@ -71,8 +73,7 @@ pub(crate) enum Refusal {
 pub(crate) enum Job {
     /// Send this.
     Send(Queued, Ticket),
-    /// Find out whether the provider works again: all that waits is in doubt,
-    /// and must not be what is tried.
+    /// Find out without a mail whether the provider works again.
     Probe(Ticket),
     /// Nothing has come for some time.
     Nothing,
@@ -138,6 +139,9 @@ impl Lane {
         let mut state = self.lock();
         let now = Instant::now();
         state.place_for(1, self.has_other, now).map_err(Refusal::Failing)?;
+        if let Some(left) = state.breaker.mistrust_left(now).filter(|_| mail.is_doubtful) {
+            return Err(Refusal::Unproven(left));
+        }
         let domain = self.domains.limited(&mail.sealed.to);
         if let Some(domain) = &domain {
             let wait = self.domains.wait(domain, state.waiting.len_of(domain), now);
@@ -166,7 +170,7 @@ impl Lane {
                 return Job::End;
             }
             if state.has_to_probe() {
-                return Job::Probe(state.begin(None));
+                return Job::Probe(state.begin_probe());
             }
             let wait = match state.take(&self.domains, now) {
                 Ok(mail) => {
@@ -175,7 +179,7 @@ impl Lane {
                     if !state.waiting.is_empty() {
                         self.changed.notify_one();
                     }
-                    let ticket = state.begin(Some(mail.sealed.key));
+                    let ticket = state.begin(mail.sealed.key);
                     return Job::Send(mail, ticket);
                 }
                 Err(wait) => wait.unwrap_or(patience).min(end.saturating_duration_since(now)),
@@ -223,24 +227,35 @@ impl Lane {
         // and wakes another one if there are more.
         state.breaker.end(ended.attempt, verdict, Instant::now());
         let is_over = match verdict {
-            Verdict::Unavailable { .. } | Verdict::Overloaded { .. } => true,
+            Verdict::Suspected { .. } | Verdict::Unavailable { .. } => true,
             Verdict::InDoubt { .. } => self.has_other,
+            Verdict::Overloaded { .. } => {
+                self.has_other || state.breaker.pause_left(Instant::now()).is_some()
+            }
             Verdict::Sent(_) | Verdict::Dead(_) | Verdict::Retry { .. } => false,
         };
         if ended.is_aside {
             // It wakes nobody by coming for more.
             self.changed.notify_one();
         }
-        let withdrawn = if is_over { state.waiting.drain() } else { Vec::new() };
+        let withdrawn = if is_over {
+            state.waiting.drain()
+        } else if state.breaker.mistrust_left(Instant::now()).is_some() {
+            state.waiting.drain_doubtful()
+        } else {
+            Vec::new()
+        };
         Finished { withdrawn, has_place: !ended.is_aside }
     }
 
-    /// Ends the attempt of a thread that found out whether the provider works.
-    pub(crate) fn finish_probe(&self, ticket: Ticket, outcome: Result<(), Verdict>) -> Finished {
-        match outcome {
-            Ok(()) => self.finish(ticket, &Verdict::Sent(crate::provider::Receipt::default())),
-            Err(verdict) => self.finish(ticket, &verdict),
-        }
+    /// Ends what a thread did to find out whether the provider works. Returns the mails that must
+    /// not wait any longer if it does not.
+    pub(crate) fn finish_probe(&self, ticket: Ticket, is_answered: bool) -> Vec<Queued> {
+        let mut state = self.lock();
+        state.has_moved = true;
+        let Some(ended) = state.on_their_way.remove(&ticket.0) else { return Vec::new() };
+        state.breaker.end_asking(ended.attempt, is_answered, Instant::now());
+        if is_answered { Vec::new() } else { state.waiting.drain() }
     }
 
     /// Gives up the places of mails that wait for their answers for long, as far as there may be so
@@ -308,18 +323,27 @@ impl Lane {
 }
 
 impl State {
-    fn begin(&mut self, key: Option<Key>) -> Ticket {
+    fn begin(&mut self, key: Key) -> Ticket {
+        let attempt = self.breaker.begin();
+        self.start(Some(key), attempt)
+    }
+
+    fn begin_probe(&mut self) -> Ticket {
+        let attempt = self.breaker.begin_asking();
+        self.start(None, attempt)
+    }
+
+    fn start(&mut self, key: Option<Key>, attempt: breaker::Attempt) -> Ticket {
         self.begun += 1;
         self.has_moved = true;
-        let attempt = self.breaker.begin();
         let on_its_way = OnItsWay { key, attempt, in_doubt_since: None, is_aside: false };
         self.on_their_way.insert(self.begun, on_its_way);
         Ticket(self.begun)
     }
 
-    /// Whether a failing provider is to be tried, and there is nothing but what must not be tried.
+    /// Whether a failing provider is to be asked before it gets one of the mails that wait.
     fn has_to_probe(&self) -> bool {
-        self.breaker.is_down() && self.breaker.has_place() && self.waiting.is_all_doubtful()
+        !self.waiting.is_empty() && self.breaker.is_to_be_asked(self.waiting.is_all_doubtful())
     }
 
     /// Takes a mail that may go out now.
@@ -334,7 +358,8 @@ impl State {
         if !wait.is_zero() {
             return Err(Some(wait));
         }
-        let mail = self.waiting.pop(domains, !self.breaker.is_down(), now)?;
+        let takes_doubtful = self.breaker.takes_doubtful(self.waiting.is_all_doubtful());
+        let mail = self.waiting.pop(domains, takes_doubtful, now)?;
         if let Some(pace) = &mut self.pace {
             pace.take(now);
         }
@@ -351,7 +376,7 @@ impl State {
             return Err(Some(left));
         }
         let is_trial = has_other && self.breaker.is_failing();
-        if is_trial && (mails > 1 || !self.waiting.is_empty() || !self.breaker.has_place()) {
+        if is_trial && (mails > 1 || !self.waiting.is_empty() || !self.breaker.takes_trial()) {
             return Err(None);
         }
         Ok(())
@@ -423,8 +448,7 @@ mod tests {
         // Without a mail.
         let Job::Probe(ticket) = lane.next(Duration::ZERO) else { panic!("it is tried") };
         assert!(matches!(lane.next(Duration::ZERO), Job::Nothing));
-        let withdrawn = lane.finish_probe(ticket, Err(unavailable())).withdrawn;
-        assert_eq!(withdrawn.len(), 1);
+        assert_eq!(lane.finish_probe(ticket, false).len(), 1);
         // Or with another one, which came later.
         lane.push(mail(2, true)).unwrap();
         let ticket = begin(&lane, 3);
@@ -432,6 +456,78 @@ mod tests {
         lane.finish(ticket, &Verdict::Sent(Receipt::default()));
         let Job::Send(mail, _) = lane.next(Duration::ZERO) else { panic!("it is not sent") };
         assert_eq!(mail.sealed.key, Key::of_number(2));
+    }
+
+    fn overloaded(after: Option<u64>) -> Verdict {
+        Verdict::Overloaded { after: after.map(Duration::from_secs), reason: String::new() }
+    }
+
+    /// Asks the provider without a mail. Returns how many mails are given back.
+    fn ask(lane: &Lane, is_answered: bool) -> usize {
+        let Job::Probe(ticket) = lane.next(Duration::ZERO) else { panic!("it is not asked") };
+        assert!(matches!(lane.next(Duration::ZERO), Job::Nothing));
+        lane.finish_probe(ticket, is_answered).len()
+    }
+
+    #[test]
+    fn an_outage_that_leaves_mails_in_doubt_costs_only_those_that_were_on_their_way() {
+        let lane = lane(2);
+        let tickets = [begin(&lane, 1), begin(&lane, 2)];
+        for number in 3..100 {
+            lane.push(mail(number, false)).unwrap();
+        }
+        for ticket in tickets {
+            assert!(lane.finish(ticket, &overloaded(None)).withdrawn.is_empty());
+        }
+        assert_eq!(ask(&lane, false), 97);
+        for number in 3..100 {
+            lane.push(mail(number, number % 2 > 0)).unwrap();
+            assert_eq!(ask(&lane, false), 1);
+        }
+        // A pause that was asked for is granted at once.
+        let other = self::lane(1);
+        let ticket = begin(&other, 1);
+        other.push(mail(2, false)).unwrap();
+        assert_eq!(other.finish(ticket, &overloaded(Some(60))).withdrawn.len(), 1);
+        assert!(matches!(other.push(mail(2, false)), Err(Refusal::Failing(Some(_)))));
+    }
+
+    #[test]
+    fn a_mail_that_is_left_in_doubt_alone_holds_up_no_other() {
+        let lane = lane(1);
+        for number in 1..=6 {
+            let ticket = begin(&lane, 2 * number);
+            lane.push(mail(2 * number + 1, false)).unwrap();
+            assert!(lane.finish(ticket, &overloaded(None)).withdrawn.is_empty());
+            assert_eq!(ask(&lane, true), 0);
+            let Job::Send(_, ticket) = lane.next(Duration::ZERO) else {
+                panic!("the other is not sent")
+            };
+            lane.finish(ticket, &Verdict::Sent(Receipt::default()));
+        }
+    }
+
+    #[test]
+    fn mails_in_doubt_wait_for_an_acceptance_where_the_provider_answers_well_only_without_a_mail() {
+        let lane = lane(1);
+        let ticket = begin(&lane, 1);
+        lane.finish(ticket, &overloaded(None));
+        lane.push(mail(1, true)).unwrap();
+        lane.push(mail(2, false)).unwrap();
+        ask(&lane, true);
+        let Job::Send(fresh, ticket) = lane.next(Duration::ZERO) else { panic!("none is sent") };
+        assert_eq!(fresh.sealed.key, Key::of_number(2));
+        let withdrawn = lane.finish(ticket, &overloaded(None)).withdrawn;
+        assert!(withdrawn.iter().all(|mail| mail.is_doubtful) && withdrawn.len() == 1);
+        for number in [1, 2] {
+            assert!(matches!(lane.push(mail(number, true)), Err(Refusal::Unproven(_))));
+        }
+        lane.push(mail(3, false)).unwrap();
+        ask(&lane, true);
+        let Job::Send(_, ticket) = lane.next(Duration::ZERO) else { panic!("none is sent") };
+        lane.finish(ticket, &Verdict::Sent(Receipt::default()));
+        lane.push(mail(1, true)).unwrap();
+        assert!(matches!(lane.next(Duration::ZERO), Job::Send(..)));
     }
 
     #[test]

@@ -98,20 +98,11 @@ fn deliver(shared: &Shared, index: usize, events: &Sender<Event>) {
                 (Event::Delivered { lane: index, key, verdict, withdrawn }, finished.has_place)
             }
             Job::Probe(ticket) => {
-                let outcome = provider.check();
-                let outcome = outcome
-                    .map(|_| ())
-                    .map_err(|reason| Verdict::Unavailable { after: None, reason });
-                let verdict = outcome.clone().err();
-                let finished = lane.finish_probe(ticket, outcome);
-                let Some(verdict) = verdict else { continue };
-                let event = Event::Delivered {
-                    lane: index,
-                    key: None,
-                    verdict,
-                    withdrawn: finished.withdrawn,
-                };
-                (event, finished.has_place)
+                let outcome = provider.probe();
+                let withdrawn = lane.finish_probe(ticket, outcome.is_ok());
+                let Err(reason) = outcome else { continue };
+                let verdict = Verdict::Unavailable { after: None, reason };
+                (Event::Delivered { lane: index, key: None, verdict, withdrawn }, true)
             }
             Job::Nothing => {
                 connection.idle();

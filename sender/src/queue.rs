@@ -102,6 +102,20 @@ impl Queue {
         mail.map(|(_, mail)| mail).ok_or(waits.into_iter().min())
     }
 
+    /// Takes the mails in doubt.
+    pub(crate) fn drain_doubtful(&mut self) -> Vec<Queued> {
+        let mut found = Vec::new();
+        for queue in self.limited.values_mut().chain([&mut self.unlimited]) {
+            let (doubtful, others) =
+                std::mem::take(queue).into_iter().partition(|(_, mail)| mail.is_doubtful);
+            *queue = others;
+            let doubtful: Numbered = doubtful;
+            found.extend(doubtful.into_iter().map(|(_, mail)| mail));
+        }
+        self.limited.retain(|_, queue| !queue.is_empty());
+        found
+    }
+
     /// Takes everything.
     pub(crate) fn drain(&mut self) -> Vec<Queued> {
         let limited = std::mem::take(&mut self.limited).into_values().flatten();

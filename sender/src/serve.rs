@@ -23,10 +23,17 @@ use crate::writer::Writer;
 /// The longest line that is read, in bytes: 10,000 tokens with the longest fields that make sense.
 const LONGEST_LINE: u64 = 64 << 20;
 
+/// Whether all of a line was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Length {
+    Whole,
+    TooLong,
+}
+
 /// What the thread that decides hears of.
 pub(crate) enum Event {
-    /// A line came.
-    Line(Vec<u8>),
+    /// A line came; if it is too long, its beginning.
+    Line(Vec<u8>, Length),
     /// An attempt ended.
     Delivered {
         /// The provider's place.
@@ -57,7 +64,7 @@ pub(crate) fn serve(
     let (events, received) = channel();
     let read_lines = events.clone();
     // Not waited for at the end: after an error it may still wait for a line.
-    thread::spawn(move || read(input, &read_lines));
+    thread::spawn(move || read(input, LONGEST_LINE, &read_lines));
     let domains = Arc::new(domains);
     let has_other = providers.len() > 1;
     let lanes = providers.iter().map(|provider| {
@@ -74,23 +81,45 @@ pub(crate) fn serve(
     outcome
 }
 
-fn read(mut input: impl BufRead, events: &Sender<Event>) {
+fn read(mut input: impl BufRead, longest: u64, events: &Sender<Event>) {
     loop {
         let mut line = Vec::new();
-        let outcome = input.by_ref().take(LONGEST_LINE).read_until(b'\n', &mut line);
+        let mut outcome = input.by_ref().take(longest).read_until(b'\n', &mut line);
+        let mut length = Length::Whole;
+        if outcome.is_ok() && line.len() as u64 == longest && !line.ends_with(b"\n") {
+            length = Length::TooLong;
+            outcome = pass_over_rest(&mut input);
+            line.push(b'\n');
+        }
         let event = match outcome {
             Ok(0) => Event::InputEnded(Ok(())),
-            Ok(_) if line.len() as u64 == LONGEST_LINE => {
-                Event::InputEnded(Err("a line is too long".to_owned()))
-            }
             // Without its line feed it may be a part of one.
             Ok(_) if line.pop() != Some(b'\n') => Event::InputEnded(Ok(())),
-            Ok(_) => Event::Line(line),
+            Ok(_) => Event::Line(line, length),
             Err(error) => Event::InputEnded(Err(error.to_string())),
         };
         let is_end = matches!(event, Event::InputEnded(_));
         if events.send(event).is_err() || is_end {
             return;
+        }
+    }
+}
+
+/// Reads up to the end of a line, and keeps nothing of it. Returns how much that was; 0 if the input
+/// ends before the line does.
+fn pass_over_rest(input: &mut impl BufRead) -> std::io::Result<usize> {
+    let mut passed = 0;
+    loop {
+        let buffer = input.fill_buf()?;
+        if buffer.is_empty() {
+            return Ok(0);
+        }
+        let end = buffer.iter().position(|byte| *byte == b'\n');
+        let used = end.map_or(buffer.len(), |end| end + 1);
+        input.consume(used);
+        passed += used;
+        if end.is_some() {
+            return Ok(passed);
         }
     }
 }
@@ -104,4 +133,31 @@ pub(crate) fn report(sentence: &str) {
 pub(crate) fn seconds(time: SystemTime) -> i64 {
     time.duration_since(UNIX_EPOCH)
         .map_or(0, |since| i64::try_from(since.as_secs()).unwrap_or(i64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_that_is_too_long_is_cut_and_the_next_ones_are_read() {
+        let (events, received) = channel();
+        read(&b"ab\nabcdefgh\nabcd\nabcde\nc\nincomplete"[..], 5, &events);
+        let mut lines = Vec::new();
+        for event in received.try_iter() {
+            match event {
+                Event::Line(line, length) => lines.push((String::from_utf8(line).unwrap(), length)),
+                Event::InputEnded(outcome) => assert_eq!(outcome, Ok(())),
+                Event::Delivered { .. } => panic!("nothing is sent"),
+            }
+        }
+        let expected = [
+            ("ab", Length::Whole),
+            ("abcde", Length::TooLong),
+            ("abcd", Length::Whole),
+            ("abcde", Length::TooLong),
+            ("c", Length::Whole),
+        ];
+        assert_eq!(lines, expected.map(|(line, length)| (line.to_owned(), length)));
+    }
 }

@@ -18,7 +18,7 @@ use crate::pool::{Pool, Shared};
 use crate::protocol::{Batch, Item, Key, Knows, parse_line};
 use crate::provider::{Receipt, Sealed, Verdict};
 use crate::queue::Queued;
-use crate::serve::{Event, report, seconds};
+use crate::serve::{Event, Length, report, seconds};
 use crate::writer::Writer;
 use batches::Batches;
 
@@ -83,6 +83,13 @@ struct Outgoing {
 /// What is said of a mail in doubt that is not sent now.
 const UNANSWERED: &str = "an earlier attempt ended without an answer";
 
+/// What is said of the end of a batch that was not read.
+const TOO_LONG: &str = "a line is longer than 64 MiB, and its end is given back";
+
+/// How long a mail in doubt waits at a time for a provider that has to accept another one first: an
+/// acceptance can come sooner than is known now.
+const LONGEST_UNPROVEN: Duration = Duration::from_secs(120);
+
 impl<'a, W: Write> Desk<'a, W> {
     pub(crate) fn new(output: W, writer: &'a Writer, shared: &'a Shared) -> Self {
         Self {
@@ -109,7 +116,7 @@ impl<'a, W: Write> Desk<'a, W> {
             // Whatever has come meanwhile shares one wait for the disk.
             for event in first.into_iter().chain(events.try_iter()) {
                 match event {
-                    Event::Line(line) => self.take(&line),
+                    Event::Line(line, length) => self.take(&line, length),
                     Event::Delivered { lane, key, verdict, withdrawn } => {
                         self.settle(lane, key, &verdict, &withdrawn);
                     }
@@ -200,8 +207,8 @@ impl<'a, W: Write> Desk<'a, W> {
     }
 
     /// Takes a batch: every token gets a verdict now, or a mail that waits for a connection.
-    fn take(&mut self, line: &[u8]) {
-        let batch = match parse_line(line) {
+    fn take(&mut self, line: &[u8], length: Length) {
+        let mut batch = match parse_line(line) {
             Ok(batch) => batch,
             Err(error) => {
                 report(&error.reason);
@@ -218,6 +225,12 @@ impl<'a, W: Write> Desk<'a, W> {
         let mut first_mails = 0;
         let mut failure = None;
         let pending = self.batches.open(&batch.batch, batch.knows);
+        if length == Length::TooLong {
+            // The one that is cut is not to blame; with the rest it comes again, in a shorter line.
+            batch.unreadable.pop();
+            report(TOO_LONG);
+            pending.say_unavailable(None, TOO_LONG);
+        }
         for unreadable in &batch.unreadable {
             match unreadable.id {
                 Some(id) => pending.answer.dead(id, &unreadable.reason),
@@ -382,6 +395,11 @@ impl<'a, W: Write> Desk<'a, W> {
                 self.free(key);
                 self.say_retry(key, Some(*after), "the rate of the recipient's domain is reached");
             }
+            Refusal::Unproven(after) => {
+                let reason =
+                    format!("{UNANSWERED}, and {name} has not accepted another mail since");
+                self.say_retry(key, Some((*after).min(LONGEST_UNPROVEN)), &reason);
+            }
         }
     }
 
@@ -407,7 +425,9 @@ impl<'a, W: Write> Desk<'a, W> {
         if let Some(key) = key {
             self.record(key, verdict);
             match verdict {
-                Verdict::Unavailable { .. } => self.leave(key, lane, after, reason),
+                Verdict::Suspected { .. } | Verdict::Unavailable { .. } => {
+                    self.leave(key, lane, after, reason);
+                }
                 Verdict::Overloaded { .. } => self.overload(key, lane, after, reason),
                 Verdict::InDoubt { .. } => self.say_doubt(key, lane, reason),
                 Verdict::Retry { .. } => self.say_retry(key, after, reason),
@@ -418,8 +438,15 @@ impl<'a, W: Write> Desk<'a, W> {
                 }
             }
         }
+        // Others may still be tried, which shows whether those in doubt may go out again.
+        let is_single = matches!(verdict, Verdict::Overloaded { after: None, .. })
+            && self.other(lane).is_none();
         for mail in withdrawn {
-            self.leave(mail.sealed.key, lane, after, reason);
+            if is_single && mail.is_doubtful {
+                self.refuse(mail.sealed.key, lane, &Refusal::Unproven(LONGEST_UNPROVEN));
+            } else {
+                self.leave(mail.sealed.key, lane, after, reason);
+            }
         }
     }
 
@@ -459,8 +486,12 @@ impl<'a, W: Write> Desk<'a, W> {
         });
     }
 
-    /// A mail is in doubt, and its provider takes no other.
+    /// A mail is in doubt, and its provider may take no other: it has asked for a pause, or is
+    /// asked without a mail before the next one.
     fn overload(&mut self, key: Key, lane: usize, after: Option<Duration>, reason: &str) {
+        if after.is_none() {
+            return self.say_doubt(key, lane, reason);
+        }
         let Shared { providers, journal, .. } = self.shared;
         let sealed = journal.sealed(key);
         if sealed.is_some_and(|sealed| is_replayed(&*providers[lane], &sealed, SystemTime::now())) {

@@ -2,10 +2,12 @@
 //! an answer means; this is the rest.
 
 use std::fs;
+use std::io::{self, Read};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use ureq::SendBody;
 use ureq::http::{HeaderMap, Method, Uri};
 use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig};
 
@@ -211,11 +213,17 @@ impl<A: Api> Client<A> {
         Self { method, ..self }
     }
 
-    /// Sends a request.
+    /// Sends a request, which reports its progress if it has a mail.
     ///
     /// # Errors
-    /// Why there is no answer; a verdict of `Unavailable` if the request certainly did not arrive.
-    fn request(&self, method: &Method, key: Option<Key>, body: &str) -> Result<Answer, Verdict> {
+    /// Why there is no answer; a verdict of `Unavailable` if the mail certainly did not arrive.
+    fn request(
+        &self,
+        method: &Method,
+        body: &str,
+        mail: Option<(Key, &dyn Progress)>,
+    ) -> Result<Answer, Verdict> {
+        let key = mail.map(|(key, _)| key);
         let address = self.url.split_once("://").map_or("", |(_, address)| address);
         let (host, path) = address.split_at(address.find('/').unwrap_or(address.len()));
         let path = if path.is_empty() { "/" } else { path };
@@ -228,14 +236,17 @@ impl<A: Api> Client<A> {
         for (name, value) in headers {
             request = request.header(name, value);
         }
-        let failed = |error: &ureq::Error| unanswered(self.name, error);
-        let mut response = if *method == Method::HEAD {
-            let request = request.body(()).map_err(|error| failed(&error.into()))?;
-            self.agent.run(request).map_err(|error| failed(&error))?
+        let progress = mail.map(|(_, progress)| progress);
+        let mut content = Content { rest: body.as_bytes(), is_begun: false, progress, fault: None };
+        let response = if *method == Method::HEAD {
+            request.body(()).map_err(ureq::Error::from).and_then(|request| self.agent.run(request))
         } else {
-            let request = request.body(body).map_err(|error| failed(&error.into()))?;
-            self.agent.run(request).map_err(|error| failed(&error))?
+            // Else a body that is read piece by piece would have no length.
+            let request = request.header("Content-Length", body.len());
+            let sent = request.body(SendBody::from_reader(&mut content));
+            sent.map_err(ureq::Error::from).and_then(|request| self.agent.run(request))
         };
+        let mut response = response.map_err(|error| content.verdict(self.name, &error))?;
         let status = response.status().as_u16();
         let headers = response.headers().clone();
         // What cannot be read or is no JSON says nothing more than the status.
@@ -284,7 +295,7 @@ impl<A: Api> Provider for Client<A> {
     fn check(&self) -> Result<Option<String>, String> {
         let method = if A::REFUSES_EMPTY_MAILS { &self.method } else { &Method::HEAD };
         let answer =
-            self.request(method, None, "{}").map_err(|verdict| verdict.reason().to_owned())?;
+            self.request(method, "{}", None).map_err(|verdict| verdict.reason().to_owned())?;
         match answer.status {
             400 | 422 => Ok(None),
             // Many APIs know no HEAD, or only after the login.
@@ -295,16 +306,26 @@ impl<A: Api> Provider for Client<A> {
             )),
         }
     }
+
+    /// Like a check; but whatever is no fault of the server shows that it answers.
+    fn probe(&self) -> Result<(), String> {
+        let method = if A::REFUSES_EMPTY_MAILS { &self.method } else { &Method::HEAD };
+        let answer =
+            self.request(method, "{}", None).map_err(|verdict| verdict.reason().to_owned())?;
+        // An API that knows no HEAD says so by 501.
+        if matches!(answer.status, 500 | 502..600) {
+            let (name, status) = (self.name, answer.status);
+            return Err(format!("{name}: the answer to a request without a mail is {status}"));
+        }
+        Ok(())
+    }
 }
 
 struct Requests<'a, A>(&'a Client<A>);
 
 impl<A: Api> Connection for Requests<'_, A> {
     fn deliver(&mut self, sealed: &Sealed, payload: &str, progress: &dyn Progress) -> Verdict {
-        if let Err(reason) = progress.enter_doubt() {
-            return Verdict::Unavailable { after: None, reason };
-        }
-        match self.0.request(&self.0.method, Some(sealed.key), payload) {
+        match self.0.request(&self.0.method, payload, Some((sealed.key, progress))) {
             Ok(mut answer) => {
                 sealed.to.clone_into(&mut answer.recipient);
                 self.0.api.judge(&answer).unwrap_or_else(|| by_status(&answer, ""))
@@ -323,32 +344,50 @@ pub(super) fn by_status(answer: &Answer, words: &str) -> Verdict {
         200..300 => Verdict::Sent(Receipt { message_id: None, answer: reason }),
         // The key, the place and the limits are those of all mails.
         300..400 | 401..=405 | 429 => Verdict::Unavailable { after, reason },
-        503 => Verdict::Overloaded { after, reason },
         400 | 413 | 422 => answer.refused(Step::Http, "", "", words),
+        // A fault of the server or of a gateway, which others would meet, too; after it has begun
+        // with this mail.
+        500..600 => Verdict::Overloaded { after, reason },
         _ => Verdict::InDoubt { reason },
     }
 }
 
-/// Without an answer the mail may have been accepted, unless there was no connection.
-fn unanswered(name: &str, error: &ureq::Error) -> Verdict {
-    use std::io::ErrorKind;
-    use ureq::{Error as E, Timeout};
-    let is_certain = match error {
-        E::HostNotFound | E::ConnectionFailed | E::Tls(_) | E::Rustls(_) | E::TlsRequired => true,
-        E::Timeout(timeout) => matches!(timeout, Timeout::Resolve | Timeout::Connect),
-        E::Io(error) => {
-            // A certificate that does not fit comes as an error of the stream. Other errors of TLS
-            // may come after the request.
-            let tls = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
-            error.kind() == ErrorKind::ConnectionRefused
-                || matches!(tls, Some(rustls::Error::InvalidCertificate(_)))
+/// The body of a request. That it begins is recorded as late as possible: before, while the connection
+/// is opened and while the headers are sent, nobody can have the mail.
+struct Content<'a> {
+    rest: &'a [u8],
+    is_begun: bool,
+    /// Where the beginning is recorded.
+    progress: Option<&'a dyn Progress>,
+    /// Why it could not be recorded.
+    fault: Option<String>,
+}
+
+impl Read for Content<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if !self.is_begun
+            && let Some(progress) = self.progress
+            && let Err(reason) = progress.enter_doubt()
+        {
+            self.fault = Some(reason);
+            return Err(io::Error::other("the attempt cannot be recorded"));
         }
-        _ => false,
-    };
-    if is_certain {
-        Verdict::Unavailable { after: None, reason: format!("{name}: no connection: {error}") }
-    } else {
-        Verdict::InDoubt { reason: format!("{name}: no answer: {error}") }
+        self.is_begun = true;
+        self.rest.read(buffer)
+    }
+}
+
+impl Content<'_> {
+    /// Without an answer the mail may have been accepted, unless its body has not begun.
+    fn verdict(self, name: &str, error: &ureq::Error) -> Verdict {
+        if let Some(reason) = self.fault {
+            return Verdict::Unavailable { after: None, reason };
+        }
+        if !self.is_begun {
+            let reason = format!("{name}: no connection: {error}");
+            return Verdict::Unavailable { after: None, reason };
+        }
+        Verdict::Overloaded { after: None, reason: format!("{name}: no answer: {error}") }
     }
 }
 
@@ -376,28 +415,98 @@ fn roots(file: Option<&Path>) -> Result<RootCerts, String> {
 
 #[cfg(test)]
 mod tests {
-    use std::io::{Error as IoError, ErrorKind};
-
-    use rustls::{AlertDescription, CertificateError, Error as TlsError};
-    use ureq::{Error, Timeout};
+    use std::cell::Cell;
+    use std::net::TcpListener;
+    use std::thread;
 
     use super::*;
 
-    #[test]
-    fn a_mail_is_certainly_not_accepted_only_where_no_request_was_sent() {
-        let of_tls = |error| Error::Io(IoError::new(ErrorKind::InvalidData, error));
-        for (error, is_certain) in [
-            (of_tls(TlsError::InvalidCertificate(CertificateError::UnknownIssuer)), true),
-            (of_tls(TlsError::AlertReceived(AlertDescription::InternalError)), false),
-            (of_tls(TlsError::DecryptError), false),
-            (Error::Io(ErrorKind::ConnectionRefused.into()), true),
-            (Error::Io(ErrorKind::ConnectionReset.into()), false),
-            (Error::Timeout(Timeout::Connect), true),
-            (Error::Timeout(Timeout::Global), false),
-        ] {
-            let verdict = unanswered("api", &error);
-            assert_eq!(matches!(verdict, Verdict::Unavailable { .. }), is_certain, "{error:?}");
-            assert_eq!(matches!(verdict, Verdict::InDoubt { .. }), !is_certain, "{error:?}");
+    struct Plain;
+
+    impl Api for Plain {
+        fn headers(&self, _: &Request<'_>) -> Vec<(String, String)> {
+            Vec::new()
         }
+
+        fn body(&self, _: &Mail) -> Result<String, String> {
+            Ok("{}".to_owned())
+        }
+
+        fn judge(&self, _: &Answer) -> Option<Verdict> {
+            None
+        }
+    }
+
+    fn client(port: u16) -> Client<Plain> {
+        let settings = Settings {
+            name: "api",
+            url: format!("http://127.0.0.1:{port}"),
+            ca_file: None,
+            connections: 1,
+            timeout_seconds: 60,
+            rate: None,
+        };
+        Client::new(settings, Plain).unwrap()
+    }
+
+    /// Counts how often doubt begins.
+    struct Doubts {
+        count: Cell<usize>,
+        is_recorded: bool,
+    }
+
+    impl Progress for Doubts {
+        fn enter_doubt(&self) -> Result<(), String> {
+            self.count.set(self.count.get() + 1);
+            if self.is_recorded { Ok(()) } else { Err("the disk is full".to_owned()) }
+        }
+    }
+
+    fn attempt(port: u16, is_recorded: bool) -> (Verdict, usize) {
+        let doubts = Doubts { count: Cell::new(0), is_recorded };
+        let client = client(port);
+        let body = "{\"a\": 1}".repeat(10_000);
+        let outcome = client.request(&Method::POST, &body, Some((Key::default(), &doubts)));
+        (
+            outcome.map_or_else(|verdict| verdict, |answer| by_status(&answer, "")),
+            doubts.count.get(),
+        )
+    }
+
+    #[test]
+    fn doubt_begins_with_the_body_of_a_request_and_not_with_its_connection() {
+        let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let (verdict, doubts) = attempt(closed, true);
+        assert!(matches!(verdict, Verdict::Unavailable { .. }) && doubts == 0, "{verdict:?}");
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let server = thread::spawn(move || {
+            let mut lengths = Vec::new();
+            for stream in listener.incoming().take(2).map(Result::unwrap) {
+                let mut stream = stream;
+                let (mut text, mut buffer) = (Vec::new(), [0; 4_096]);
+                // Until the request is whole, or the client has given it up.
+                let is_whole = |text: &[u8]| {
+                    let end = text.windows(4).position(|bytes| bytes == b"\r\n\r\n");
+                    end.is_some_and(|end| text.len() >= end + 4 + 80_000)
+                };
+                while !is_whole(&text) {
+                    match stream.read(&mut buffer) {
+                        Ok(0) | Err(_) => break,
+                        Ok(count) => text.extend_from_slice(&buffer[..count]),
+                    }
+                }
+                let text = String::from_utf8(text).unwrap().to_ascii_lowercase();
+                assert!(text.contains("content-length: 80000") && !text.contains("chunked"));
+                lengths.push(text.split_once("\r\n\r\n").unwrap().1.len());
+            }
+            lengths
+        });
+        let (verdict, doubts) = attempt(port, false);
+        let expected = Verdict::Unavailable { after: None, reason: "the disk is full".to_owned() };
+        assert_eq!((verdict, doubts), (expected, 1));
+        let (verdict, doubts) = attempt(port, true);
+        assert!(matches!(verdict, Verdict::Overloaded { .. }) && doubts == 1, "{verdict:?}");
+        assert_eq!(server.join().unwrap(), [0, 80_000]);
     }
 }

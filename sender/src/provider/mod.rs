@@ -68,6 +68,14 @@ pub(crate) trait Provider: Send + Sync {
     /// # Errors
     /// Why no mail could go out.
     fn check(&self) -> Result<Option<String>, String>;
+
+    /// Finds out after a failure whether the provider answers again, without a mail.
+    ///
+    /// # Errors
+    /// Why it does not.
+    fn probe(&self) -> Result<(), String> {
+        self.check().map(|_| ())
+    }
 }
 
 /// A connection to a provider, opened and closed as it is needed.
@@ -176,9 +184,18 @@ pub(crate) enum Verdict {
         /// What is known.
         reason: String,
     },
-    /// No mail can go out now, and nobody knows whether this one did: a gateway may say so after it
-    /// has passed the mail on.
+    /// Nobody knows whether this mail was accepted, and others may fare like it: a gateway may say
+    /// so after it has passed the mail on.
     Overloaded {
+        /// The pause that the provider asks for.
+        after: Option<Duration>,
+        /// Why.
+        reason: String,
+    },
+    /// This mail certainly was not accepted, and the guard decides whose fault that is.
+    Suspected {
+        /// What speaks for our own fault.
+        suspicion: Suspicion,
         /// The pause that the provider asks for.
         after: Option<Duration>,
         /// Why.
@@ -191,6 +208,16 @@ pub(crate) enum Verdict {
         /// Why.
         reason: String,
     },
+}
+
+/// Why a mail may not have been accepted because of us, though one recipient may be the reason.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(dead_code, reason = "no provider says everything, and a build may have a single provider")]
+pub(crate) enum Suspicion {
+    /// The provider's words are about us.
+    Words,
+    /// The provider fell silent when it heard of the recipient.
+    Silence,
 }
 
 /// What a provider said when it accepted a mail.
@@ -238,6 +265,7 @@ impl Verdict {
             Self::Sent(_) | Self::Dead(_) | Self::InDoubt { .. } => None,
             Self::Retry { after, .. }
             | Self::Overloaded { after, .. }
+            | Self::Suspected { after, .. }
             | Self::Unavailable { after, .. } => *after,
         }
     }
@@ -250,6 +278,7 @@ impl Verdict {
             | Self::Retry { reason, .. }
             | Self::InDoubt { reason }
             | Self::Overloaded { reason, .. }
+            | Self::Suspected { reason, .. }
             | Self::Unavailable { reason, .. } => reason,
         }
     }

@@ -7,6 +7,7 @@ mod fallback;
 mod features;
 mod http;
 mod limits;
+mod outages;
 mod sending;
 mod ses;
 mod settings;

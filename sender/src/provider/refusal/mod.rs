@@ -10,7 +10,7 @@ mod words;
 
 use std::time::Duration;
 
-use super::{About, Refusal, Verdict};
+use super::{About, Refusal, Suspicion, Verdict};
 use table::{Codes, ROWS, Row};
 pub(crate) use words::signature;
 
@@ -76,16 +76,24 @@ pub(crate) struct Said<'a> {
 /// What a refusal means.
 pub(crate) fn judge(said: &Said<'_>) -> Meaning {
     let text = words::simplify(said.text, said.recipient);
-    let enhanced = words::enhanced_code(said.text);
-    ROWS.iter()
-        .find(|row| fits(row, said, enhanced, &text))
-        .map_or(Meaning::Unplaced, |row| row.meaning)
+    let code = words::enhanced_code(said.text);
+    let enhanced = code.map(|(_, subject, detail)| (subject, detail));
+    let row = ROWS.iter().find(|row| fits(row, said, enhanced, &text));
+    // `550 4.1.1` contradicts itself, and proves nothing about the address.
+    let is_contradictory = code.is_some_and(|(class, ..)| class != said.code / 100);
+    match row.map(|row| row.meaning) {
+        Some(Meaning::Unknown) if is_contradictory => Meaning::Recipient,
+        found => found.unwrap_or(Meaning::Unplaced),
+    }
 }
 
 /// The verdict of a refusal, with a reason for people, and the pause that was asked for.
 pub(crate) fn verdict(said: &Said<'_>, after: Option<Duration>, reason: String) -> Verdict {
     let about = match judge(said) {
         Meaning::Later => return Verdict::Retry { after, reason },
+        Meaning::Ours if may_be_of_one(said) => {
+            return Verdict::Suspected { suspicion: Suspicion::Words, after, reason };
+        }
         Meaning::Ours => return Verdict::Unavailable { after, reason },
         Meaning::Unknown => About::Recipient { is_unknown: said.step == Step::Recipient },
         Meaning::Recipient => About::Recipient { is_unknown: false },
@@ -93,6 +101,23 @@ pub(crate) fn verdict(said: &Said<'_>, after: Option<Duration>, reason: String) 
         Meaning::Unplaced => About::Unplaced,
     };
     Verdict::Dead(Refusal { reason, about })
+}
+
+/// Whether words about us may be said over some recipients only: by a relay that serves some
+/// domains, by a provider that lets new customers write to addresses of their own. Limits that pass
+/// are everybody's, and each further trial would be another mail too many.
+fn may_be_of_one(said: &Said<'_>) -> bool {
+    match said.step {
+        Step::Hello | Step::Login | Step::Sender | Step::SenderUtf8 => false,
+        Step::Recipient | Step::Data | Step::Content if said.code >= 500 => true,
+        Step::Recipient | Step::Data | Step::Content => {
+            let text = words::simplify(said.text, said.recipient);
+            said.code != 421 && !known::LIMITS.list.iter().any(|pattern| words::has(&text, pattern))
+        }
+        Step::Postmark | Step::Resend => !matches!(said.code, 401 | 429),
+        Step::Ses => said.name == "MessageRejected",
+        Step::Http => true,
+    }
 }
 
 fn fits(row: &Row, said: &Said<'_>, enhanced: Option<(u16, u16)>, text: &str) -> bool {

@@ -142,8 +142,9 @@ pub(crate) const ROWS: &[Row] = &[
     row(RCPT, FOR_EVER, Recipient).words(known::NO_SUCH_ADDRESS),
     row(RCPT, FOR_EVER, Recipient).words(known::NO_DELIVERY),
     row(RCPT, &[one(550), one(551), one(553)], Unplaced).enhanced(&["none"]).words(known::POLICY),
+    // It may be about us in a language that nobody can read here.
+    row(RCPT, FOR_EVER, Unplaced).unreadable(),
     row(RCPT, &[one(501), one(553), one(556)], Recipient),
-    row(RCPT, FOR_EVER, Recipient).unreadable(),
     row(RCPT, &[one(550), one(551)], Recipient).enhanced(&["none"]),
     row(RCPT, &[Codes(505, 520), Codes(522, 529), Codes(540, 549), Codes(557, 599)], Recipient),
     row(RCPT, FOR_EVER, Unplaced),

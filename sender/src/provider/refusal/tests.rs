@@ -155,6 +155,8 @@ fn refusals_of_a_recipient_that_are_about_the_recipient_are_the_recipients() {
             "550 Requested action not taken: mailbox unavailable",
             "550 5.1.0 Address rejected.",
             "550 4.2.1 mailbox busy no more",
+            "550 4.1.1 no such user",
+            "550 #4.1.1 unknown",
             "550 5.2.1 The email account that you tried to reach is disabled. Learn more at",
             "550 5.4.1 Recipient address rejected: Access denied. [AM6EUR05FT062.eop-eur05]",
             "541 5.4.1 Mail rejected by destination domain",
@@ -256,7 +258,7 @@ fn refusals_of_the_content_are_ours_or_the_mails_or_nobody_knows() {
 }
 
 #[test]
-fn what_cannot_be_read_is_the_recipients_by_its_first_digit() {
+fn what_cannot_be_read_is_left_to_the_guard() {
     let of = |step, code, text: &[u8]| {
         let text = String::from_utf8_lossy(text);
         judge(&Said {
@@ -269,8 +271,9 @@ fn what_cannot_be_read_is_the_recipients_by_its_first_digit() {
         })
     };
     let gbk = b"\xc3\xbb\xd3\xd0\xb4\xcb\xd3\xc3\xbb\xa7";
-    assert_eq!(of(Step::Recipient, 550, gbk), Meaning::Recipient);
-    assert_eq!(of(Step::Recipient, 554, gbk), Meaning::Recipient);
+    assert_eq!(of(Step::Recipient, 550, gbk), Meaning::Unplaced);
+    assert_eq!(of(Step::Recipient, 554, gbk), Meaning::Unplaced);
+    assert_eq!(of(Step::Recipient, 571, gbk), Meaning::Unplaced);
     assert_eq!(of(Step::Recipient, 450, gbk), Meaning::Later);
     assert_eq!(of(Step::Recipient, 550, &[b"5.1.1 ", &gbk[..]].concat()), Meaning::Unknown);
     assert_eq!(of(Step::Content, 554, gbk), Meaning::Unplaced);
@@ -332,5 +335,29 @@ fn http_apis_are_judged_by_the_same_table() {
         (Step::Http, 422, "", "", Meaning::Unplaced),
     ] {
         assert_eq!(of(step, code, name, text), meaning, "{step:?} {code} {name} {text}");
+    }
+}
+
+#[test]
+fn words_about_us_open_the_circuit_at_once_only_where_no_recipient_can_be_the_reason() {
+    for (step, code, name, text, is_certain) in [
+        (Step::Sender, 550, "", "5.4.5 Daily user sending limit exceeded", true),
+        (Step::Recipient, 421, "", "4.7.0 closing", true),
+        (Step::Recipient, 450, "", "4.7.1 rate limit exceeded", true),
+        (Step::Recipient, 554, "", "5.7.1 Relay access denied", false),
+        (Step::Recipient, 454, "", "4.7.1 Relay access denied", false),
+        (Step::Content, 550, "", "5.4.5 Daily user sending limit exceeded", false),
+        (Step::Postmark, 422, "412", "Account pending approval: only your own domain", false),
+        (Step::Resend, 403, "validation_error", "You can only send to your own address", false),
+        (Step::Resend, 429, "rate_limit_exceeded", "", true),
+        (Step::Resend, 401, "missing_api_key", "", true),
+        (Step::Ses, 400, "MessageRejected", "Email address is not verified.", false),
+        (Step::Ses, 400, "ThrottlingException", "", true),
+    ] {
+        let said = Said { step, code, name, text, is_readable: true, recipient: "ada@example.org" };
+        assert_eq!(judge(&said), Meaning::Ours, "{step:?} {code} {text}");
+        let verdict = verdict(&said, None, String::new());
+        let is_unavailable = matches!(verdict, Verdict::Unavailable { .. });
+        assert_eq!(is_unavailable, is_certain, "{step:?} {code} {text}: {verdict:?}");
     }
 }

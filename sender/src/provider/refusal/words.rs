@@ -55,9 +55,9 @@ pub(super) fn has(text: &str, pattern: &str) -> bool {
     })
 }
 
-/// Subject and detail of the enhanced code (RFC 3463) in a text: at its beginning or after `#` or
-/// `(`, as qmail and others write it. Its class is not read: the basic code counts.
-pub(super) fn enhanced_code(text: &str) -> Option<(u16, u16)> {
+/// Class, subject and detail of the enhanced code (RFC 3463) in a text: at its beginning or after
+/// `#` or `(`, as qmail and others write it.
+pub(super) fn enhanced_code(text: &str) -> Option<(u16, u16, u16)> {
     let mut words = text.split_whitespace();
     let first = words.next().and_then(parse);
     first.or_else(|| {
@@ -67,15 +67,15 @@ pub(super) fn enhanced_code(text: &str) -> Option<(u16, u16)> {
     })
 }
 
-fn parse(word: &str) -> Option<(u16, u16)> {
+fn parse(word: &str) -> Option<(u16, u16, u16)> {
     let word = word.trim_start_matches(['#', '(', '[', '<']);
     let end = word.find(|character: char| !character.is_ascii_digit() && character != '.');
     let mut numbers = word[..end.unwrap_or(word.len())].trim_end_matches('.').split('.');
-    let class = numbers.next().filter(|class| matches!(*class, "2" | "4" | "5"));
     let number = |part: Option<&str>| part.filter(|part| part.len() <= 3)?.parse().ok();
-    let subject = class.and_then(|_| number(numbers.next()))?;
+    let class = number(numbers.next()).filter(|class| matches!(class, 2 | 4 | 5))?;
+    let subject = number(numbers.next())?;
     let detail = number(numbers.next())?;
-    numbers.next().is_none().then_some((subject, detail))
+    numbers.next().is_none().then_some((class, subject, detail))
 }
 
 /// Whether an enhanced code is one of a pattern: `x.1.1`, `x.7.500–x.7.599`, `x.2.*`.
@@ -128,11 +128,11 @@ mod tests {
     #[test]
     fn an_enhanced_code_is_found_where_servers_write_it() {
         for (text, expected) in [
-            ("5.1.1 no such user", Some((1, 1))),
-            ("5.7.509: Access denied", Some((7, 509))),
-            ("#5.1.0 Address rejected.", Some((1, 0))),
-            ("sorry, no mailbox here by that name. (#5.1.1)", Some((1, 1))),
-            ("4.2.1 busy", Some((2, 1))),
+            ("5.1.1 no such user", Some((5, 1, 1))),
+            ("5.7.509: Access denied", Some((5, 7, 509))),
+            ("#5.1.0 Address rejected.", Some((5, 1, 0))),
+            ("sorry, no mailbox here by that name. (#5.1.1)", Some((5, 1, 1))),
+            ("4.2.1 busy", Some((4, 2, 1))),
             ("no such user", None),
             ("client 5.1.1.7 is blocked", None),
             ("5.1.1.7 is blocked", None),

@@ -16,15 +16,13 @@ mod extensions;
 mod hello;
 mod receipt;
 mod reply;
-mod silence;
 mod stream;
 mod tls;
 
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::refusal::{self, Said, Step};
-use super::{About, Connection, Progress, Provider, Sealed, Verdict};
+use super::{About, Connection, Progress, Provider, Sealed, Suspicion, Verdict};
 use crate::error::Error;
 use crate::mail::Mail;
 use crate::message;
@@ -36,17 +34,12 @@ use config::TlsMode;
 use dialogue::{Dialogue, Outcome};
 use envelope::{Letter, Misfit};
 use reply::Reply;
-use silence::Silence;
 use stream::Lost;
 use tls::Tls;
 
 /// How long a connection may be unused. Common servers wait for five minutes; some proxies wait for
 /// one.
 const LONGEST_IDLE: Duration = Duration::from_secs(30);
-
-/// The pause of a mail over which the server fell silent: each attempt takes a connection for the
-/// whole timeout.
-const SILENCE_PAUSE: Duration = Duration::from_secs(120);
 
 /// A mail server.
 pub(crate) struct Smtp {
@@ -62,7 +55,6 @@ pub(crate) struct Smtp {
     timeout: Duration,
     final_timeout: Duration,
     rate: Option<Rate>,
-    silence: Mutex<Silence>,
 }
 
 impl Smtp {
@@ -81,41 +73,37 @@ impl Smtp {
             timeout: config.timeout(),
             final_timeout: config.final_timeout(),
             rate: config.rate,
-            silence: Mutex::default(),
         })
     }
+}
 
-    /// The verdict of what became of a mail.
-    fn verdict(&self, outcome: Outcome, recipient: &str) -> Verdict {
-        if matches!(outcome, Outcome::Accepted(_) | Outcome::Refused(..)) {
-            self.silence.lock().unwrap_or_else(PoisonError::into_inner).end();
+/// The verdict of what became of a mail.
+fn verdict_of(outcome: Outcome, recipient: &str) -> Verdict {
+    match outcome {
+        Outcome::Accepted(reply) => Verdict::Sent(receipt::of(&reply)),
+        Outcome::Refused(step, reply) => of_refusal(step, &reply, recipient),
+        Outcome::Misfit(Misfit::Address(reason)) => {
+            Verdict::dead(reason, About::Recipient { is_unknown: false })
         }
-        match outcome {
-            Outcome::Accepted(reply) => Verdict::Sent(receipt::of(&reply)),
-            Outcome::Refused(step, reply) => of_refusal(step, &reply, recipient),
-            Outcome::Misfit(Misfit::Address(reason)) => {
-                Verdict::dead(reason, About::Recipient { is_unknown: false })
-            }
-            Outcome::Misfit(Misfit::Size { size, most }) => {
-                let reason = format!("the mail has {size} bytes, and the server takes {most}");
-                Verdict::dead(reason, About::Content)
-            }
-            Outcome::Lost(step, lost) => self.of_loss(step, &lost, recipient),
-            Outcome::Unrecorded(reason) => Verdict::Unavailable { after: None, reason },
-            Outcome::InDoubt(reason) => Verdict::InDoubt { reason },
+        Outcome::Misfit(Misfit::Size { size, most }) => {
+            let reason = format!("the mail has {size} bytes, and the server takes {most}");
+            Verdict::dead(reason, About::Content)
         }
+        Outcome::Lost(step, lost) => of_loss(step, &lost),
+        Outcome::Unrecorded(reason) => Verdict::Unavailable { after: None, reason },
+        Outcome::InDoubt(reason) => Verdict::InDoubt { reason },
     }
+}
 
-    /// A loss before the recipient is named is the server's; afterwards it may be the mail's.
-    fn of_loss(&self, step: Step, lost: &Lost, recipient: &str) -> Verdict {
-        let reason = format!("{}: {lost}", name_of(step));
-        let is_general = matches!(step, Step::Hello | Step::Sender)
-            || self.silence.lock().unwrap_or_else(PoisonError::into_inner).add(recipient);
-        if is_general {
-            Verdict::Unavailable { after: None, reason }
-        } else {
-            Verdict::Retry { after: Some(SILENCE_PAUSE), reason }
-        }
+/// A loss before the recipient is named is the server's. Afterwards it may be the mail's: a server
+/// that asks the recipient's server answers late for a dead domain, and some filters close the
+/// connection over a mail.
+fn of_loss(step: Step, lost: &Lost) -> Verdict {
+    let reason = format!("{}: {lost}", name_of(step));
+    if matches!(step, Step::Hello | Step::Sender) {
+        Verdict::Unavailable { after: None, reason }
+    } else {
+        Verdict::Suspected { suspicion: Suspicion::Silence, after: None, reason }
     }
 }
 
@@ -217,7 +205,7 @@ impl Connection for Session<'_> {
             }
             open.mails += 1;
             open.last_used = Instant::now();
-            let verdict = self.smtp.verdict(outcome, &sealed.to);
+            let verdict = verdict_of(outcome, &sealed.to);
             if open.mails < self.smtp.mails_per_connection {
                 self.open = Some(open);
             } else {

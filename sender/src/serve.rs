@@ -105,8 +105,8 @@ fn read(mut input: impl BufRead, longest: u64, events: &Sender<Event>) {
     }
 }
 
-/// Reads up to the end of a line, and keeps nothing of it. Returns how much that was; 0 if the input
-/// ends before the line does.
+/// Reads up to the end of a line, and keeps nothing of it. Returns how much that was; 0 if the
+/// input ends before the line does.
 fn pass_over_rest(input: &mut impl BufRead) -> std::io::Result<usize> {
     let mut passed = 0;
     loop {

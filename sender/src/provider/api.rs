@@ -352,8 +352,8 @@ pub(super) fn by_status(answer: &Answer, words: &str) -> Verdict {
     }
 }
 
-/// The body of a request. That it begins is recorded as late as possible: before, while the connection
-/// is opened and while the headers are sent, nobody can have the mail.
+/// The body of a request. That it begins is recorded as late as possible: before, while the
+/// connection is opened and while the headers are sent, nobody can have the mail.
 struct Content<'a> {
     rest: &'a [u8],
     is_begun: bool,

@@ -64,8 +64,8 @@ fn copies(server: &StandIn) -> BTreeMap<String, usize> {
     copies
 }
 
-/// Gives the sender all mails that are not sent yet, again and again, as in an outage of hours. Each time
-/// they may be tried at once: the pauses of a collector have passed.
+/// Gives the sender all mails that are not sent yet, again and again, as in an outage of hours.
+/// Each time they may be tried at once: the pauses of a collector have passed.
 fn insist(sending: &mut Sending, owed: &mut Vec<(i64, String)>, rounds: usize) {
     for _ in 0..rounds {
         let people: Vec<_> = owed.iter().map(|(id, email)| (*id, email.as_str())).collect();

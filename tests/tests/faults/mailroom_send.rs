@@ -32,8 +32,8 @@ const SENT: &str = "SELECT
         (SELECT count(DISTINCT token) FROM mailroom.delivery_attempts WHERE outcome::text = 'sent')
         + (SELECT count(*) FROM mailroom.dead_letters WHERE is_in_doubt)";
 
-/// The recipients of mails of which nobody knew at some time whether the provider had accepted
-/// them.
+/// The recipients of mails of which nobody knew
+/// at some time whether the provider had accepted them.
 const DOUBTFUL: &str = "SELECT recipient_email FROM mailroom.issued_tokens
     WHERE id IN (SELECT token FROM mailroom.delivery_attempts WHERE outcome::text = 'in_doubt')";
 
@@ -468,8 +468,8 @@ async fn kills_of_everything_lose_no_mail_of_two_providers_that_fail_and_none_is
     Ok(())
 }
 
-/// The provider takes every mail and never says so. Between the steps of its doubts (recorded in the
-/// journal, sent, answered, settled) sender and collector are killed.
+/// The provider takes every mail and never says so. Between the steps of its doubts (recorded in
+/// the journal, sent, answered, settled) sender and collector are killed.
 #[tokio::test(flavor = "multi_thread")]
 async fn kills_between_the_steps_of_a_doubt_lose_no_mail_and_send_none_more_than_three_times()
 -> Result<()> {

@@ -1,5 +1,5 @@
-//! Which figures of `mailroom status` are an alarm: docs/OPERATIONS.md lists the same, and a test
-//! compares them.
+//! Which figures of `mailroom status` are an alarm: docs/OPERATIONS.md lists the same,
+//! and a test compares them.
 
 use std::time::Duration;
 
@@ -92,7 +92,8 @@ pub(super) const WATCHED: [Watched; 12] = [
     Watched { place: "warnings", unit: "", warning: NONE, critical: ANY },
 ];
 
-/// How long a batch may be claimed: until a sender that says that it is at work counts as silent, too.
+/// How long a batch may be claimed: until a sender that says
+/// that it is at work counts as silent, too.
 fn stuck(sender_timeout: Duration) -> Duration {
     (sender_timeout * STUCK).max(LONGEST_WORK + sender_timeout)
 }
@@ -129,8 +130,8 @@ pub(super) fn alarms(status: &Value, bounds: &Bounds) -> Vec<Alarm> {
     WATCHED.iter().filter_map(alarm).collect()
 }
 
-/// The number at a place such as `leases.oldest_ms`, or how long the list there is; `None` for
-/// null.
+/// The number at a place such as `leases.oldest_ms`,
+/// or how long the list there is; `None` for null.
 pub(super) fn at(status: &Value, place: &str) -> Option<i64> {
     match status.pointer(&format!("/{}", place.replace('.', "/")))? {
         Value::Array(list) => i64::try_from(list.len()).ok(),

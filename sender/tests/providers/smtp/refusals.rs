@@ -131,8 +131,8 @@ fn refusals_alike_for_three_domains_are_given_back_until_a_mail_is_accepted() {
     sending.finish();
 }
 
-/// The mails of others behind those that a stranger had made, beside a server that refuses the stranger's
-/// with these words or says nothing. What becomes of one of them in the end.
+/// The mails of others behind those that a stranger had made, beside a server that refuses the
+/// stranger's with these words or says nothing. What becomes of one of them in the end.
 fn campaign(act: Act, addresses: i64) -> String {
     let server = Server::start(Script::new().where_line_has("TO:<bad", act));
     let (_folder, mut sending) = start(&server, "");

@@ -155,8 +155,10 @@ SET enable_seqscan = off SET jit = off AS $$
 DECLARE
     for_subject text := coalesce(candidate.subject_id, candidate.recipient_email);
     rest_ends_at bigint;
+    -- Null where no try is left.
     is_right boolean := true;
-    is_shown boolean;
+    is_shown boolean := true;
+    answer mailroom.verdict;
 BEGIN
     -- Locks the count before it is read: tries in parallel would all find it below a hundred.
     INSERT INTO mailroom.code_failures AS counted (subject, is_other_browser, failures, rests_until)
@@ -188,36 +190,33 @@ BEGIN
         SET tries = tries + 1
         WHERE binding = candidate.binding AND expires_at > epoch AND tries < 5
         RETURNING (shown.code = count_code_attempt.browser_code) IS TRUE INTO is_shown;
-        is_right := is_right AND is_shown;
-
-        IF is_shown IS NULL THEN
-            is_right := NULL;
-        END IF;
     END IF;
 
-    IF is_right THEN
-        DELETE FROM mailroom.code_failures WHERE subject = for_subject
-            AND is_other_browser = is_other;
-        RETURN 'ok';
-    END IF;
+    answer := CASE
+        WHEN is_right IS NULL OR is_shown IS NULL THEN 'too_many_attempts'
+        WHEN is_right AND is_shown THEN 'ok'
+        ELSE 'wrong_code'
+    END;
 
-    IF is_right IS NULL THEN
+    IF answer = 'wrong_code' THEN
+        -- From the hundredth on: an hour, doubled by each that follows, up to a day.
+        UPDATE mailroom.code_failures AS counted
+        SET failures = counted.failures + 1,
+            rests_until = CASE
+                WHEN counted.failures >= 99
+                THEN epoch + least(3600::bigint << least(counted.failures - 99, 5), 86400::bigint)
+                ELSE epoch
+            END
+        WHERE subject = for_subject AND is_other_browser = is_other;
+    ELSE
+        -- A right one ends the count; where nothing was tried, the row is not left that was made
+        -- above.
         DELETE FROM mailroom.code_failures
-        WHERE subject = for_subject AND is_other_browser = is_other AND failures = 0;
-        RETURN 'too_many_attempts';
+        WHERE subject = for_subject AND is_other_browser = is_other
+            AND (answer = 'ok' OR failures = 0);
     END IF;
 
-    -- From the hundredth on: an hour, doubled by each that follows, up to a day.
-    UPDATE mailroom.code_failures AS counted
-    SET failures = counted.failures + 1,
-        rests_until = CASE
-            WHEN counted.failures >= 99
-            THEN epoch + least(3600::bigint << least(counted.failures - 99, 5), 86400::bigint)
-            ELSE epoch
-        END
-    WHERE subject = for_subject AND is_other_browser = is_other;
-
-    RETURN 'wrong_code';
+    RETURN answer;
 END;
 $$;
 

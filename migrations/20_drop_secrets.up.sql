@@ -90,49 +90,6 @@ COMMENT ON TABLE tokens IS
     'alone. Action and expiry of a row never change: more time means a new row. TRUNCATE takes all '
     'accounts'' tokens away, also those of registrations.';
 
--- A registration has the lifetime of its token from a function, which is a constant in its plan: to
--- look it up takes a twentieth of a registration.
--- Plans are made anew when the function is replaced.
-CREATE FUNCTION mailroom.trg_after_activation_lifetime_change() RETURNS trigger
-LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp AS $$
-BEGIN
-    EXECUTE format(
-        'CREATE OR REPLACE FUNCTION mailroom.activation_lifetime() RETURNS interval LANGUAGE sql '
-        'IMMUTABLE PARALLEL SAFE RETURN %L::interval',
-        NEW.lifetime
-    );
-
-    RETURN NULL;
-END;
-$$;
-
-REVOKE ALL ON FUNCTION mailroom.trg_after_activation_lifetime_change() FROM PUBLIC;
-
-COMMENT ON FUNCTION mailroom.trg_after_activation_lifetime_change() IS
-    'Has activation_lifetime() return the lifetime that was set.';
-
-CREATE TRIGGER after_activation_lifetime_change
-    AFTER UPDATE OF lifetime ON mailroom.actions
-    FOR EACH ROW
-    WHEN (NEW.number = 1)
-    EXECUTE FUNCTION mailroom.trg_after_activation_lifetime_change();
-
-DO $$
-BEGIN
-    EXECUTE format(
-        'CREATE FUNCTION mailroom.activation_lifetime() RETURNS interval LANGUAGE sql IMMUTABLE '
-        'PARALLEL SAFE RETURN %L::interval',
-        (SELECT lifetime FROM mailroom.actions WHERE number = 1)
-    );
-END;
-$$;
-
-REVOKE ALL ON FUNCTION mailroom.activation_lifetime() FROM PUBLIC;
-
-COMMENT ON FUNCTION mailroom.activation_lifetime() IS
-    'How long a link for an activation can be used, as in actions.';
-
 CREATE OR REPLACE FUNCTION mailroom.trg_after_accounts_insert() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -159,7 +116,9 @@ BEGIN
             mailroom.language_tag(accounts.language),
             mailroom.consumed_id(fresh.secret),
             floor(extract(epoch FROM fresh.now))::bigint,
-            ceil(extract(epoch FROM fresh.now + mailroom.activation_lifetime()))::bigint,
+            ceil(extract(
+                epoch FROM fresh.now + (SELECT lifetime FROM mailroom.actions WHERE number = 1)
+            ))::bigint,
             CASE WHEN current_setting('mailroom.binding', true) <> ''
                 THEN mailroom.binding_setting() END
         FROM fresh
@@ -254,16 +213,11 @@ CREATE TRIGGER after_token_changed
 
 -- As in migration 17: a superuser may execute this for the owner.
 DO $$
-DECLARE
-    made text;
 BEGIN
-    FOREACH made IN ARRAY ARRAY[
-        'VIEW mailroom.adopted_tokens', 'FUNCTION mailroom.activation_lifetime()',
-        'FUNCTION mailroom.trg_after_activation_lifetime_change()'
-    ] LOOP
-        EXECUTE format('ALTER %s OWNER TO %s', made, (SELECT nspowner::regrole FROM pg_namespace
-            WHERE nspname = 'mailroom'));
-    END LOOP;
+    EXECUTE format(
+        'ALTER VIEW mailroom.adopted_tokens OWNER TO %s',
+        (SELECT nspowner::regrole FROM pg_namespace WHERE nspname = 'mailroom')
+    );
 END;
 $$;
 

@@ -285,3 +285,22 @@ async fn afterwards_dead_letters_that_expired_go_out_again_as_they_were() -> Res
     assert_eq!(again, expected);
     Ok(())
 }
+
+#[tokio::test]
+async fn afterwards_links_live_as_the_action_says_also_where_it_was_restored_without_triggers()
+-> Result<()> {
+    let database = Database::create()?;
+    succeed(&database, &["up", "--drop-secrets"])?;
+    let client = database.connect().await?;
+    client
+        .batch_execute(
+            "SET session_replication_role = replica;
+            UPDATE mailroom.actions SET lifetime = '3 hours' WHERE number = 1;
+            SET session_replication_role = origin;
+            INSERT INTO accounts (email, login) VALUES ('a@example.test', 'a')",
+        )
+        .await?;
+    let lifetime = "SELECT (expires_at - created_at) / 60 FROM mailroom.issued_tokens";
+    assert_eq!(client.query_one(lifetime, &[]).await?.get::<_, i64>(0), 180);
+    Ok(())
+}

@@ -3,8 +3,17 @@
 use anyhow::{Context, Result};
 use tokio_postgres::{Client, SimpleQueryMessage};
 
-/// Executes a statement and tells the blocks that it touches, in the functions that it calls too.
-pub async fn blocks(client: &Client, statement: &str) -> Result<i64> {
+/// What executing a statement took, in the functions that it calls too.
+#[derive(Clone, Copy, Debug)]
+pub struct Cost {
+    /// Blocks that were touched, wherever they were.
+    pub blocks: i64,
+    /// How long the execution took.
+    pub milliseconds: f64,
+}
+
+/// Executes a statement and tells what that took.
+pub async fn cost(client: &Client, statement: &str) -> Result<Cost> {
     let answer = client
         .simple_query(&format!("EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {statement}"))
         .await?;
@@ -14,5 +23,20 @@ pub async fn blocks(client: &Client, statement: &str) -> Result<i64> {
     });
     let plan: serde_json::Value = serde_json::from_str(plan.context("a plan")?)?;
     let count = |name: &str| plan[0]["Plan"][name].as_i64().context("a count of blocks");
-    Ok(count("Shared Hit Blocks")? + count("Shared Read Blocks")?)
+    Ok(Cost {
+        blocks: count("Shared Hit Blocks")? + count("Shared Read Blocks")?,
+        milliseconds: plan[0]["Execution Time"].as_f64().context("a time")?,
+    })
+}
+
+/// Executes a statement and tells the blocks that it touches, in the functions that it calls too.
+pub async fn blocks(client: &Client, statement: &str) -> Result<i64> {
+    Ok(cost(client, statement).await?.blocks)
+}
+
+/// Rows that the open transaction has read of all tables so far, by indexes too.
+pub async fn rows_read(client: &Client) -> Result<i64> {
+    let read = "SELECT sum(seq_tup_read + coalesce(idx_tup_fetch, 0))::bigint FROM \
+                pg_stat_xact_user_tables";
+    Ok(client.query_one(read, &[]).await?.get(0))
 }

@@ -10,15 +10,25 @@ use crate::execute::watch;
 use crate::{node, npm, tools};
 
 /// Subcommands of `tests/bench`.
-const OF_THE_COLLECTOR: [&str; 9] =
-    ["adaptive", "drain", "pinned", "memory", "latency", "wake", "migrations", "requests", "send"];
+const OF_THE_COLLECTOR: [&str; 10] = [
+    "adaptive",
+    "drain",
+    "pinned",
+    "memory",
+    "latency",
+    "wake",
+    "migrations",
+    "requests",
+    "scale",
+    "send",
+];
 
 /// Measures the npm package and the collector
 #[derive(clap::Args)]
 #[command(
-    after_help = "drain, pinned, memory, latency, wake, migrations, requests, send: on a throwaway \
-                  PostgreSQL; adaptive: a simulated day; \
-                  `cargo xtask bench drain --help` lists their options"
+    after_help = "drain, pinned, memory, latency, wake, migrations, requests, scale, send: on a \
+                  throwaway PostgreSQL; adaptive: a simulated day; `cargo xtask bench drain \
+                  --help` lists their options"
 )]
 pub(crate) struct Options {
     #[command(subcommand)]

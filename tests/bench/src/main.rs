@@ -10,6 +10,7 @@ mod queue;
 mod report;
 mod requests;
 mod run;
+mod scale;
 mod send;
 mod textbook;
 mod wake;
@@ -60,6 +61,9 @@ enum Benchmark {
     Migrations(migrations::Migrations),
     /// One `mailroom.request`, for people who exist and for those who do not
     Requests(requests::Requests),
+    /// What calls touch in a database of many millions of tokens; fails where that is more than is
+    /// stated
+    Scale(scale::Scale),
     /// A simulated day: `--adaptive` beside fixed batch limits and timeouts; without PostgreSQL
     Adaptive(adaptive::Adaptive),
     /// The tokens that become mails in a second, by `mailroom send` and by other senders, and the
@@ -104,6 +108,10 @@ async fn measure(Options { benchmark, postgres, .. }: &Options) -> Result<Report
             migrations::measure(&server, options).await
         }
         Benchmark::Requests(options) => requests::measure(&server.start()?, options).await,
+        Benchmark::Scale(options) => {
+            let server = server.setting("max_wal_size", "4GB").setting("shared_buffers", "512MB");
+            scale::measure(&server.start()?, options).await
+        }
         Benchmark::Adaptive(options) => adaptive::simulate(options),
         Benchmark::Send(options) => send::measure(&server.start()?, options).await,
     }

@@ -350,8 +350,11 @@ BEGIN
             encode(enqueue.binding, 'hex')
         )::text, 'UTF8'));
 
-        INSERT INTO mailroom.idempotency_keys (action, key, token, digest, expires_at)
-        VALUES (wanted.number, enqueue.idempotency_key, made, digest, ends_at + 30 * 86400)
+        INSERT INTO mailroom.idempotency_keys (action, key, token, digest, expires_at, subject_id)
+        VALUES (
+            wanted.number, enqueue.idempotency_key, made, digest, ends_at + 30 * 86400,
+            enqueue.subject_id
+        )
         ON CONFLICT ON CONSTRAINT idempotency_keys_pkey DO NOTHING;
 
         IF NOT FOUND THEN
@@ -395,8 +398,16 @@ BEGIN
     epoch := mailroom.clock();
     due_at := greatest(due_at, epoch);
 
+    -- Mails for one time, such as nine o'clock, are spread over a second: what looks at rows of the
+    -- queue part by part must not find millions at one place.
     INSERT INTO mailroom.queue (token, due_at, put_off_at, priority, secret, code)
-    VALUES (made, due_at, CASE WHEN due_at > epoch THEN epoch END, wanted.priority, secret, code);
+    VALUES (
+        made,
+        CASE WHEN due_at > epoch THEN due_at + interval '1 microsecond' * (made % 1000000)
+            ELSE due_at END,
+        CASE WHEN due_at > epoch THEN epoch END,
+        wanted.priority, secret, code
+    );
 
     RETURN made;
 END;
@@ -407,8 +418,7 @@ COMMENT ON FUNCTION mailroom.enqueue(text, text, text, text, jsonb, text, timest
     'Makes a token and queues its mail in the caller''s transaction; answers the token''s id. The '
     'same idempotency_key with the same arguments answers the id of the first call and sends '
     'nothing again, until 30 days after that token''s expiry. deliver_at is at most a year away, '
-    'and the lifetime begins there. binding names the browser that the link is for, '
-    'as in issued_tokens.';
+    'and the lifetime begins there; the mail is due within a second from then on. binding names the browser that the link is for, as in issued_tokens.';
 
 -- Alike for every browser, whether it has a token or not, so that nobody learns by it who exists.
 CREATE FUNCTION mailroom.browser_code(binding bytea) RETURNS text
@@ -423,6 +433,16 @@ BEGIN
         RAISE EXCEPTION 'mailroom.browser_code(): binding is not of 16 bytes'
             USING ERRCODE = 'invalid_parameter_value';
     END IF;
+
+    -- A visitor without cookies leaves a row at each call. Two go for one that comes, so that there
+    -- are no more than a day has, also where nobody prunes.
+    DELETE FROM mailroom.browser_codes AS known
+    WHERE known.binding = ANY (ARRAY(
+        SELECT past.binding FROM mailroom.browser_codes AS past
+        WHERE past.expires_at < epoch
+        LIMIT 2
+        FOR UPDATE SKIP LOCKED
+    ));
 
     INSERT INTO mailroom.browser_codes AS known (binding, code, expires_at)
     VALUES (browser_code.binding, mailroom.generate_code(5), epoch + 86400)

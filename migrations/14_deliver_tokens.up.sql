@@ -123,6 +123,8 @@ BEGIN
             ) AS refusals,
             CASE
                 WHEN exceptions.kind IS NULL THEN 'sent'
+                -- Deleted meanwhile: nobody is to get it, and nothing new is kept of it.
+                WHEN known.is_void IS NULL THEN 'cancelled'
                 WHEN exceptions.kind = 'in_doubt' AND coalesce(item.all_doubts,
                     0::smallint) >= 2 THEN
                     -- Who has used the link has the mail.
@@ -158,8 +160,11 @@ BEGIN
             reason)
         SELECT
             ARRAY[token], epoch, holder, batch, attempt, outcome::mailroom.outcome,
-            CASE WHEN kind = 'in_doubt' AND outcome = 'dead' THEN mailroom.doubtful(reason)
-                ELSE reason END
+            CASE
+                WHEN kind IS NOT NULL AND is_void IS NULL THEN 'it was deleted'
+                WHEN kind = 'in_doubt' AND outcome = 'dead' THEN mailroom.doubtful(reason)
+                ELSE reason
+            END
         FROM items
     ),
     done AS (
@@ -506,7 +511,11 @@ BEGIN
         pg_catalog.unnest(receipt_answers)
     ) AS receipt (batch, token, provider, message_id, answer)
         ON receipt.batch = item.batch AND receipt.token = item.token
-    LEFT JOIN mailroom.issued_tokens AS known ON known.id = item.token;
+    -- Of a token that was deleted meanwhile none is kept: its subject may have been forgotten.
+    -- OFFSET 0 keeps this a look-up by primary key for each row.
+    CROSS JOIN LATERAL (
+        SELECT action, recipient_email FROM mailroom.issued_tokens WHERE id = item.token OFFSET 0
+    ) AS known;
 END;
 $$;
 

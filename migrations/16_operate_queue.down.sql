@@ -2,7 +2,12 @@
 
 BEGIN;
 
+DROP FUNCTION mailroom.export_subject(text, text);
+DROP FUNCTION mailroom.forget(text, text);
+DROP FUNCTION mailroom.receipts_of(bigint[], text);
+DROP FUNCTION mailroom.tokens_of(text, text);
 DROP FUNCTION mailroom.prune_tokens(timestamptz, bigint, integer);
+DROP SEQUENCE mailroom.longest_limit;
 DROP FUNCTION mailroom.prune_dead_letters(timestamptz, integer);
 DROP FUNCTION mailroom.prune_attempts(timestamptz, bigint, integer);
 DROP FUNCTION mailroom.begin_step(timestamptz);
@@ -10,6 +15,7 @@ DROP FUNCTION mailroom.status();
 DROP FUNCTION mailroom.present_collectors(timestamptz);
 DROP FUNCTION mailroom.trace(bigint[], text);
 DROP FUNCTION mailroom.trace_token(bigint, timestamptz);
+DROP VIEW mailroom.waiting;
 DROP VIEW mailroom.deliveries;
 DROP FUNCTION mailroom.history(bigint);
 DROP VIEW mailroom.delivery_attempts;

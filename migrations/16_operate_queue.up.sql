@@ -328,10 +328,65 @@ CROSS JOIN LATERAL (
 LEFT JOIN mailroom.collectors ON collectors.holder = place.holder;
 
 COMMENT ON VIEW mailroom.deliveries IS
-    'Where each token stands: queued, deferred, leased or dead; or how it ended: sent, expired or '
+    'Where a token stands: queued, deferred, leased or dead; or how it ended: sent, expired or '
     'cancelled; or unrecorded, if that was before the log began. With the number of delivery '
     'attempts, since when, by whom and why, and, until it has ended, how many attempts ended in '
-    'doubt: nobody knows whether the mail was accepted.';
+    'doubt: nobody knows whether the mail was accepted. For tokens that are named: to look for a '
+    'state reads all of them, where the view waiting reads what has that state.';
+
+-- A branch for each place, so that a condition on state leaves the others out; and the row of a
+-- token by a look-up: a join could read all of them.
+CREATE VIEW mailroom.waiting AS
+SELECT
+    place.token,
+    place.state,
+    known.action,
+    place.attempts,
+    place.doubts,
+    place.since,
+    known.expires_at,
+    place.holder,
+    (SELECT name FROM mailroom.collectors WHERE collectors.holder = place.holder) AS collector,
+    place.batch,
+    place.reason
+FROM (
+    SELECT
+        token, 'queued' AS state, attempts, doubts, due_at AS since, NULL::bigint AS holder,
+        NULL::uuid AS batch, NULL::text AS reason
+    FROM mailroom.queue
+    WHERE deferrals = 0
+    UNION ALL
+    SELECT
+        token, 'deferred', attempts, doubts, put_off_at, NULL, NULL,
+        'its subject is not eligible for it, or collectors cannot sign it'
+    FROM mailroom.queue
+    WHERE deferrals > 0
+    UNION ALL
+    SELECT
+        item.token, 'leased', item.attempt, coalesce(item.doubts, 0::smallint), claimed_at, holder,
+        batch, NULL
+    FROM mailroom.leases
+    CROSS JOIN LATERAL ROWS FROM (
+        pg_catalog.unnest(tokens), pg_catalog.unnest(leases.attempts),
+        pg_catalog.unnest(leases.doubts)
+    ) AS item (token, attempt, doubts)
+    UNION ALL
+    SELECT token, 'dead', attempts, doubts, died_at, NULL, NULL, reason
+    FROM mailroom.dead_letters
+) AS place
+LEFT JOIN LATERAL (
+    SELECT
+        (SELECT name FROM mailroom.actions WHERE number = tokens.action) AS action,
+        to_timestamp(tokens.expires_at::double precision) AS expires_at
+    FROM mailroom.issued_tokens AS tokens
+    WHERE tokens.id = place.token
+    OFFSET 0
+) AS known ON true;
+
+COMMENT ON VIEW mailroom.waiting IS
+    'What is not done: each token that is queued, deferred, leased or dead, as in deliveries, with '
+    'the name of its action. It reads what has the state that is asked for, so that all dead '
+    'letters can be listed, however many tokens there are.';
 
 -- What is known of a token, each by a look-up, also where its row is pruned. Within a second, which
 -- is what the token's own times have, things come in the order in which they can happen.
@@ -774,8 +829,14 @@ COMMENT ON FUNCTION mailroom.prune_dead_letters(timestamptz, integer) IS
     'Deletes dead letters that were given up before a time, at least a day ago, and cannot be sent '
     'any more; answers how many.';
 
+CREATE SEQUENCE mailroom.longest_limit MINVALUE 0 START 0;
+
+COMMENT ON SEQUENCE mailroom.longest_limit IS
+    'Not counted up: the longest time, in seconds, within which request() was to count tokens.';
+
 -- By id, which is nearly the order in which they were made: where none of the tokens of a step is
--- so old, the steps that follow find none either. What still waits is left for a claim.
+-- so old, the steps that follow find none either. What still waits is left for a claim, and what
+-- can be put back for an operator.
 CREATE FUNCTION mailroom.prune_tokens(before timestamptz, after_id bigint, most integer,
     OUT pruned bigint, OUT through_id bigint)
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
@@ -787,8 +848,15 @@ DECLARE
     ended bigint := floor(extract(epoch FROM before))::bigint;
     -- A variable: an index is not searched for what is computed for each row.
     epoch bigint := floor(extract(epoch FROM mailroom.clock()))::bigint;
+    -- By these request() knows how many a subject has had.
+    uncounted bigint := epoch - (SELECT nullif(last_value, 0) FROM mailroom.longest_limit);
+    requestable smallint[] := ARRAY(
+        SELECT number FROM mailroom.actions WHERE eligibility IS NOT NULL
+    );
     seen integer;
     earliest bigint;
+    forgotten integer;
+    most_forgotten integer := 0;
 BEGIN
     PERFORM mailroom.begin_step(before);
 
@@ -796,6 +864,7 @@ BEGIN
     FROM (SELECT id, created_at FROM mailroom.issued_tokens AS tokens WHERE id > after_id
         ORDER BY id LIMIT most) AS next;
 
+    -- One statement, one snapshot: what moves from the queue to a lease is in one of them.
     WITH gone AS (
         DELETE FROM mailroom.issued_tokens AS tokens
         WHERE id = ANY (ARRAY(
@@ -804,7 +873,10 @@ BEGIN
             WHERE id > after_id
                 AND id <= through_id
                 AND expires_at < ended
+                AND ((created_at > uncounted) IS NOT TRUE OR action <> ALL (requestable))
                 AND NOT EXISTS (SELECT FROM mailroom.queue WHERE token = tokens.id)
+                AND NOT EXISTS (SELECT FROM mailroom.dead_letters WHERE token = tokens.id)
+                AND id NOT IN (SELECT pg_catalog.unnest(leases.tokens) FROM mailroom.leases)
             FOR UPDATE SKIP LOCKED
         ))
         RETURNING id
@@ -821,6 +893,8 @@ BEGIN
         LIMIT most
         FOR UPDATE SKIP LOCKED
     ));
+    GET DIAGNOSTICS forgotten = ROW_COUNT;
+    most_forgotten := greatest(most_forgotten, forgotten);
 
     DELETE FROM mailroom.browser_codes
     WHERE binding = ANY (ARRAY(
@@ -829,6 +903,8 @@ BEGIN
         LIMIT most
         FOR UPDATE SKIP LOCKED
     ));
+    GET DIAGNOSTICS forgotten = ROW_COUNT;
+    most_forgotten := greatest(most_forgotten, forgotten);
 
     -- Long enough that forgetting them gives nobody more than some hundred tries a year.
     DELETE FROM mailroom.code_failures
@@ -838,17 +914,264 @@ BEGIN
         LIMIT most
         FOR UPDATE SKIP LOCKED
     ));
+    GET DIAGNOSTICS forgotten = ROW_COUNT;
+    most_forgotten := greatest(most_forgotten, forgotten);
 
+    -- After the last token steps go on for all else, of which there can be more.
     IF seen < most OR earliest >= ended THEN
-        through_id := NULL;
+        through_id := CASE WHEN most_forgotten >= most THEN 9223372036854775807 END;
     END IF;
 END;
 $$;
 
 COMMENT ON FUNCTION mailroom.prune_tokens(timestamptz, bigint, integer) IS
     'Deletes tokens that expired before a time, at least a day ago, among the next ones after an '
-    'id, and idempotency keys and browsers'' codes whose time is over; answers how many tokens, '
-    'and the id to go on after, null at the end.';
+    'id, unless they are queued, leased or a dead letter, or request() has to count them; and '
+    'idempotency keys and browsers'' codes whose time is over. Answers how many tokens, and the id '
+    'to go on after, null at the end.';
+
+CREATE FUNCTION mailroom.tokens_of(subject_id text, address text) RETURNS bigint[]
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off SET jit = off AS $$
+#variable_conflict use_column
+BEGIN
+    RETURN ARRAY(
+        SELECT id FROM mailroom.issued_tokens AS tokens
+        WHERE subject_id = tokens_of.subject_id
+        UNION ALL
+        SELECT id FROM mailroom.issued_tokens AS tokens
+        WHERE subject_id IS NULL
+            AND mailroom.normal_address(recipient_email) =
+                mailroom.normal_address(tokens_of.address)
+    );
+END;
+$$;
+
+REVOKE ALL ON FUNCTION mailroom.tokens_of(text, text) FROM PUBLIC;
+
+COMMENT ON FUNCTION mailroom.tokens_of(text, text) IS
+    'The tokens of a subject and, if an address is given, those for it that have no subject.';
+
+-- Receipts outlive tokens: those of the subject's addresses, unless their token is somebody else's.
+CREATE FUNCTION mailroom.receipts_of(tokens bigint[], address text) RETURNS bigint[]
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off SET jit = off AS $$
+#variable_conflict use_column
+DECLARE
+    key bytea := (SELECT address_key FROM mailroom.installation);
+    hashes bytea[] := ARRAY(
+        SELECT mailroom.address_hash(known.recipient_email, key)
+        FROM mailroom.issued_tokens AS known
+        WHERE id = ANY (receipts_of.tokens) AND recipient_email IS NOT NULL
+        UNION
+        SELECT mailroom.address_hash(receipts_of.address, key) WHERE receipts_of.address IS NOT NULL
+    );
+BEGIN
+    RETURN ARRAY(
+        SELECT id FROM mailroom.receipts WHERE token = ANY (receipts_of.tokens)
+        UNION
+        SELECT receipts.id
+        FROM mailroom.receipts
+        WHERE address_hash = ANY (hashes)
+            AND NOT EXISTS (SELECT FROM mailroom.issued_tokens AS known
+                WHERE known.id = receipts.token)
+    );
+END;
+$$;
+
+REVOKE ALL ON FUNCTION mailroom.receipts_of(bigint[], text) FROM PUBLIC;
+
+COMMENT ON FUNCTION mailroom.receipts_of(bigint[], text) IS
+    'Ids of the receipts of tokens and, of tokens that were pruned, of the same addresses or of '
+    'another one.';
+
+-- A claim that has a token already hands it over; nothing that comes back of it is kept or sent
+-- again, because its row is gone.
+--
+-- Locks, after the subject's row: its dead letters, its tokens, then what hangs on them.
+CREATE FUNCTION mailroom.forget(subject_id text, address text DEFAULT NULL) RETURNS bigint
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off SET jit = off AS $$
+#variable_conflict use_column
+DECLARE
+    erased bigint[];
+    receipt_ids bigint[];
+    pruned bigint[];
+    nobodys bigint[];
+    bindings bytea[];
+    addresses text[];
+BEGIN
+    IF coalesce(forget.subject_id, mailroom.normal_address(forget.address)) IS NULL THEN
+        RAISE EXCEPTION 'mailroom.forget(): there is neither a subject_id nor an address'
+            USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+
+    -- First, and waited for: what somebody is just putting back gets a new token, which is found
+    -- then.
+    DELETE FROM mailroom.dead_letters
+    WHERE token = ANY (mailroom.tokens_of(forget.subject_id, forget.address));
+
+    -- Whoever is just using one is waited for, too.
+    erased := ARRAY(
+        SELECT id FROM mailroom.issued_tokens AS tokens
+        WHERE id = ANY (mailroom.tokens_of(forget.subject_id, forget.address))
+        ORDER BY id
+        FOR UPDATE
+    );
+
+    SELECT
+        array_agg(DISTINCT binding) FILTER (WHERE binding IS NOT NULL),
+        array_agg(DISTINCT recipient_email) FILTER (WHERE subject_id IS NULL),
+        array_agg(id) FILTER (WHERE subject_id IS NULL)
+    INTO bindings, addresses, nobodys
+    FROM mailroom.issued_tokens AS tokens
+    WHERE id = ANY (erased);
+
+    receipt_ids := mailroom.receipts_of(erased, forget.address);
+    pruned := ARRAY(SELECT DISTINCT token FROM mailroom.receipts WHERE id = ANY (receipt_ids));
+
+    -- What a server said can name somebody without an address. Rows with a reason have one token.
+    UPDATE mailroom.delivery_log AS log
+    SET reason = NULL
+    FROM (SELECT token FROM pg_catalog.unnest(erased || pruned) AS token GROUP BY token) AS gone
+    WHERE log.tokens[1] / 256 = gone.token / 256 AND log.tokens = ARRAY[gone.token]
+        AND reason IS NOT NULL;
+
+    PERFORM mailroom.withdraw(erased, 'its subject was forgotten');
+    DELETE FROM mailroom.payloads WHERE token = ANY (erased);
+    DELETE FROM mailroom.receipts WHERE id = ANY (receipt_ids);
+
+    IF to_regclass('mailroom.adopted_tokens') IS NOT NULL THEN
+        DELETE FROM mailroom.adopted_tokens WHERE id = ANY (erased);
+    END IF;
+
+    DELETE FROM mailroom.issued_tokens AS tokens WHERE id = ANY (erased);
+    DELETE FROM mailroom.browser_codes WHERE binding = ANY (bindings);
+    DELETE FROM mailroom.code_failures
+    WHERE subject = ANY (addresses || ARRAY[forget.subject_id, forget.address]);
+    DELETE FROM mailroom.idempotency_keys WHERE subject_id = forget.subject_id;
+
+    -- Keys of those that have no subject are found by their token alone: all keys are read.
+    IF nobodys IS NOT NULL THEN
+        DELETE FROM mailroom.idempotency_keys WHERE subject_id IS NULL AND token = ANY (nobodys);
+    END IF;
+
+    RETURN cardinality(erased);
+END;
+$$;
+
+COMMENT ON FUNCTION mailroom.forget(text, text) IS
+    'For whoever answers for personal data, a right of its own: erases all that is kept of a '
+    'subject and, if an address is given, of mails to it that have no subject. Its mails are not '
+    'sent any more, its links are no longer good. The delivery log keeps ids and outcomes; a '
+    'suppressed address stays suppressed until lift_suppression(). Answers how many tokens were '
+    'erased.';
+
+CREATE FUNCTION mailroom.export_subject(subject_id text, address text DEFAULT NULL) RETURNS jsonb
+LANGUAGE plpgsql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off SET jit = off
+SET timezone = 'UTC' AS $$
+#variable_conflict use_column
+DECLARE
+    known bigint[] := mailroom.tokens_of(export_subject.subject_id, export_subject.address);
+    addresses text[] := ARRAY(
+        SELECT mailroom.normal_address(recipient_email)
+        FROM mailroom.issued_tokens AS tokens
+        WHERE id = ANY (known)
+        UNION
+        SELECT mailroom.normal_address(export_subject.address)
+    );
+BEGIN
+    RETURN jsonb_build_object(
+        'subject_id', export_subject.subject_id,
+        'exported_at', mailroom.clock(),
+        'mails', coalesce((
+            SELECT jsonb_agg(
+                jsonb_build_object(
+                    'token', id,
+                    'action', (SELECT name FROM mailroom.actions WHERE number = action),
+                    'recipient_email', recipient_email,
+                    'recipient_name', recipient_name,
+                    'language', language,
+                    'payload', (SELECT payload FROM mailroom.payloads WHERE token = id),
+                    'created_at', to_timestamp(created_at::double precision),
+                    'expires_at', to_timestamp(expires_at::double precision),
+                    'used_at', to_timestamp(consumed_at::double precision),
+                    'cancelled_at', to_timestamp(cancelled_at::double precision),
+                    'attempts', coalesce((
+                        SELECT jsonb_agg(jsonb_build_object(
+                            'happened_at', happened_at, 'attempt', attempt, 'outcome', outcome,
+                            'reason', reason
+                        ))
+                        FROM mailroom.history(id)
+                    ), '[]')
+                )
+                ORDER BY id
+            )
+            FROM mailroom.issued_tokens AS tokens
+            WHERE id = ANY (known)
+        ), '[]'),
+        'receipts', coalesce((
+            SELECT jsonb_agg(
+                jsonb_build_object(
+                    'token', token, 'attempt', attempt, 'accepted_at', accepted_at,
+                    'action', (SELECT name FROM mailroom.actions WHERE number = action),
+                    'provider', provider, 'message_id', message_id, 'answer', answer
+                )
+                ORDER BY accepted_at, id
+            )
+            FROM mailroom.receipts
+            WHERE id = ANY (mailroom.receipts_of(known, export_subject.address))
+        ), '[]'),
+        'idempotency_keys', coalesce((
+            SELECT jsonb_agg(
+                jsonb_build_object(
+                    'key', key, 'token', token,
+                    'action', (SELECT name FROM mailroom.actions WHERE number = action),
+                    'expires_at', to_timestamp(expires_at::double precision)
+                )
+                ORDER BY key, action
+            )
+            FROM mailroom.idempotency_keys
+            WHERE subject_id = export_subject.subject_id
+        ), '[]'),
+        'wrong_codes', coalesce((
+            SELECT sum(failures) FROM mailroom.code_failures
+            WHERE subject = ANY (
+                ARRAY(
+                    SELECT recipient_email FROM mailroom.issued_tokens AS tokens
+                    WHERE id = ANY (known) AND subject_id IS NULL
+                )
+                || ARRAY[export_subject.subject_id, export_subject.address]
+            )
+        ), 0),
+        'suppressions', coalesce((
+            SELECT jsonb_agg(
+                jsonb_build_object(
+                    'address', suppression.address, 'reason', reason, 'provider', provider,
+                    'detail', detail, 'suppressed_at', suppressed_at
+                )
+                ORDER BY suppression.address
+            )
+            FROM mailroom.suppressions AS suppression
+            WHERE suppression.address = ANY (addresses)
+        ), '[]')
+    );
+END;
+$$;
+
+COMMENT ON FUNCTION mailroom.export_subject(text, text) IS
+    'For whoever answers for personal data, a right of its own: all that is kept of a subject and, '
+    'if an address is given, of mails to it that have no subject, as JSON. Without secrets and '
+    'codes.';
 
 DO $$
 DECLARE
@@ -859,7 +1182,8 @@ BEGIN
         'discard(bigint[])', 'discard_all(interval)',
         'suppress(text, text, text, text)', 'lift_suppression(text)', 'status()',
         'prune_attempts(timestamptz, bigint, integer)',
-        'prune_dead_letters(timestamptz, integer)', 'prune_tokens(timestamptz, bigint, integer)'
+        'prune_dead_letters(timestamptz, integer)', 'prune_tokens(timestamptz, bigint, integer)',
+        'forget(text, text)', 'export_subject(text, text)'
     ] LOOP
         EXECUTE format('REVOKE ALL ON FUNCTION mailroom.%s FROM PUBLIC', signature);
     END LOOP;

@@ -16,7 +16,8 @@ use clap::{Arg, CommandFactory, Error, FromArgMatches, Parser};
 #[cfg(feature = "send")]
 use crate::commands::send;
 use crate::commands::{
-    collect, discard, keygen, migrate, prune, retry, sign, status, suppress, trace, verify,
+    collect, dead, discard, keygen, migrate, prune, retry, sign, status, subject, suppress, trace,
+    verify,
 };
 #[cfg(feature = "bounces")]
 use crate::config::SchemaSetting;
@@ -50,6 +51,10 @@ pub(crate) enum Command {
     /// well, 1 for a warning, 2 if something is critical, and 3 if it cannot look or is called in
     /// the wrong way.
     Status(status::StatusArguments),
+    /// List tokens that were given up: since when, for what, after how many attempts, and why
+    ///
+    /// The newest first. It needs to read the view `mailroom.waiting`.
+    Dead(dead::DeadArguments),
     /// Put tokens that were given up back into the queue
     ///
     /// Ids are those of the rows of the table `mailroom.issued_tokens`, which log lines name. A
@@ -61,12 +66,18 @@ pub(crate) enum Command {
     /// They are logged as cancelled, with the reason `discarded`. Ends with 1 if one that is named
     /// is no dead letter.
     Discard(discard::DiscardArguments),
-    /// Delete old delivery attempts, dead letters and expired tokens, in short transactions
+    /// Delete old delivery attempts, dead letters and tokens that have expired, in short
+    /// transactions
     Prune(prune::PruneArguments),
     /// Show and change which addresses get no mails
     ///
     /// Mails for them are given up when a collector claims them.
     Suppress(suppress::SuppressArguments),
+    /// Export or erase what is kept of a person
+    ///
+    /// Of a subject, by the id that the application gave to `enqueue`. It needs the right to
+    /// execute `mailroom.export_subject` or `mailroom.forget`.
+    Subject(subject::SubjectArguments),
     /// Tell the story of a mail, or of all mails for an address
     ///
     /// What is known of each token in order of time, also once its row is pruned: when it was

@@ -43,7 +43,8 @@ UPDATE mailroom.actions SET eligibility = 'shop.unblocked_users(text[], boolean)
     WHERE name IN ('activate', 'recover', 'sign_in');
 
 -- A changed address ends the tokens that prove the former one; who is no longer blocked gets what
--- waits; nothing is left of who is deleted.
+-- waits; the mails and links of who is deleted end. mailroom.forget() in place of cancel_subject()
+-- also erases what Mailroom keeps of them.
 CREATE FUNCTION shop.user_changed() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN

@@ -17,14 +17,15 @@ use super::{CommandError, Outcome, connection_settings};
 use crate::collect::{CollectError, Collector, Inputs};
 use crate::config::{CollectSettings, QueueKind, SchemaSetting, Wake, name_of, unknown_variables};
 use crate::keys::{KeySource, KeyUse};
+use crate::log;
 use crate::log::display::HumanDuration;
 use crate::migrate::MIGRATIONS;
 use crate::queue::{CursorQueue, DeliveriesQueue};
+use crate::retention::{self, Ages};
 use crate::signals;
 use crate::sink::{Sender, SenderCommand, Sink, Stdout};
 use crate::wake::idle_lock;
 use crate::wake::listener::Listener;
-use crate::{log, retention};
 
 const NOT_STARTED: &str = "cannot start";
 
@@ -94,8 +95,9 @@ async fn collect_into(
     // On the base schema writers always notify.
     let (idle_lock, holder) =
         idle_lock::pair(settings.queue_kind == QueueKind::Deliveries && listens);
-    if let (QueueKind::Deliveries, Some(age)) = (settings.queue_kind, settings.retention) {
-        tokio::spawn(retention::prune_hourly(connection.clone(), age));
+    if let (QueueKind::Deliveries, Some(log)) = (settings.queue_kind, settings.retention) {
+        let ages = Ages { log, tokens: settings.token_retention };
+        tokio::spawn(retention::prune_hourly(connection.clone(), ages));
     }
     let mut listener = listens.then(|| {
         Listener::start(
@@ -188,6 +190,7 @@ fn log_start(
         suppress_unknown = if deliveries.suppress_unknown { "on" } else { "off" },
         rate = %or("off", deliveries.rate),
         retention = %or("off", settings.retention.map(HumanDuration)),
+        token_retention = %HumanDuration(settings.token_retention),
         log_format = name_of(&settings.log_format),
         log_level = %settings.log_level,
         "the collector starts"

@@ -3,6 +3,7 @@
 mod action;
 
 pub(crate) mod collect;
+pub(crate) mod dead;
 mod dead_letters;
 pub(crate) mod discard;
 pub(crate) mod keygen;
@@ -13,6 +14,7 @@ pub(crate) mod retry;
 pub(crate) mod send;
 pub(crate) mod sign;
 pub(crate) mod status;
+pub(crate) mod subject;
 pub(crate) mod suppress;
 pub(crate) mod trace;
 pub(crate) mod verify;
@@ -78,9 +80,11 @@ async fn execute(command: Command) -> Outcome {
         Command::Migrate(arguments) => migrate::run(arguments).await,
         Command::Status(arguments) => status::run(arguments).await,
         Command::Discard(arguments) => discard::run(arguments).await,
+        Command::Dead(arguments) => dead::run(arguments).await,
         Command::Retry(arguments) => retry::run(arguments).await,
         Command::Prune(arguments) => prune::run(arguments).await,
         Command::Suppress(arguments) => suppress::run(arguments).await,
+        Command::Subject(arguments) => subject::run(arguments).await,
         Command::Trace(arguments) => trace::run(arguments).await,
         #[cfg(feature = "bounces")]
         Command::Bounces { arguments, schema } => {

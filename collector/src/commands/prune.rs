@@ -1,13 +1,13 @@
-//! `mailroom prune`: deletes old delivery attempts, dead letters and expired tokens.
+//! `mailroom prune`: deletes old delivery attempts, dead letters and tokens that have expired.
 
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
 use super::{Outcome, connect_to_queue_with, print, report};
-use crate::config::{SchemaSetting, Setting, retention};
+use crate::config::{SchemaSetting, Setting, TOKEN_RETENTION, retention};
 use crate::log::display::{Counted, HumanDuration};
-use crate::retention::{Pruned, prune};
+use crate::retention::{Ages, Pruned, prune};
 
 const PAUSE: Duration = Duration::from_millis(200);
 
@@ -15,17 +15,23 @@ const REPORT_INTERVAL: Duration = Duration::from_secs(1);
 
 #[derive(clap::Args)]
 pub(crate) struct PruneArguments {
-    /// Age from which delivery attempts, unsendable dead letters and expired tokens are deleted:
+    /// Age from which delivery attempts and dead letters that cannot be sent any more are deleted:
     /// 30d, 48h; at least 1d
     #[arg(long, value_name = "AGE", value_parser = Setting(retention), allow_hyphen_values = true)]
     older_than: Duration,
+
+    /// How long after their expiry tokens are deleted, at least 1d
+    #[arg(long, value_name = "AGE", value_parser = Setting(retention), allow_hyphen_values = true)]
+    #[arg(default_value = TOKEN_RETENTION)]
+    tokens_expired_for: Duration,
 
     #[command(flatten)]
     schema: SchemaSetting,
 }
 
 /// The progress goes to standard error, the outcome to standard output.
-pub(crate) async fn run(PruneArguments { older_than, schema }: PruneArguments) -> Outcome {
+pub(crate) async fn run(arguments: PruneArguments) -> Outcome {
+    let PruneArguments { older_than, tokens_expired_for, schema } = arguments;
     let functions =
         ["mailroom.prune_attempts", "mailroom.prune_dead_letters", "mailroom.prune_tokens"];
     let optional = ["mailroom.prune_account_tokens"];
@@ -42,7 +48,7 @@ pub(crate) async fn run(PruneArguments { older_than, schema }: PruneArguments) -
     };
     let progress = prune(
         &client,
-        older_than,
+        Ages { log: older_than, tokens: tokens_expired_for },
         async |progress, _| {
             if reported.elapsed() >= REPORT_INTERVAL {
                 reported = Instant::now();
@@ -53,7 +59,11 @@ pub(crate) async fn run(PruneArguments { older_than, schema }: PruneArguments) -
         wait,
     )
     .await?;
-    print(format_args!("pruned {}, all older than {}", shown(progress), HumanDuration(older_than)))
+    let [old, past] = [older_than, tokens_expired_for].map(HumanDuration);
+    print(format_args!(
+        "pruned {}; older than {old}, the tokens expired for longer than {past}",
+        shown(progress)
+    ))
 }
 
 fn shown(Pruned { attempts, dead_letters, tokens, .. }: Pruned) -> String {

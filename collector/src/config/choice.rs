@@ -42,6 +42,8 @@ pub enum LineFormat {
 /// reader: as many as it takes within about a second.
 pub(crate) type PrefetchLimit = Option<usize>;
 
-/// The age from which delivery attempts, dead letters and expired tokens are pruned;
-/// `None` if they never are.
+/// The age from which delivery attempts and dead letters are pruned; `None` if nothing ever is.
 pub(crate) type Retention = Option<Duration>;
+
+/// How long after their expiry tokens are pruned, unless something else is asked for.
+pub(crate) const TOKEN_RETENTION: &str = "2d";

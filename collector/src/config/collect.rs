@@ -9,10 +9,12 @@ use tracing::level_filters::LevelFilter;
 
 use super::rate::{RateLimit, rate_or_off};
 use super::setting::{
-    Setting, Shown, duration, log_level, name, one_of, prefetch, refused, retention_or_off, sender,
-    switch, token_format, whole_number,
+    Setting, Shown, duration, log_level, name, one_of, prefetch, refused, retention,
+    retention_or_off, sender, switch, token_format, whole_number,
 };
-use super::{LineFormat, MissingSchema, PrefetchLimit, QueueKind, Retention, Wake};
+use super::{
+    LineFormat, MissingSchema, PrefetchLimit, QueueKind, Retention, TOKEN_RETENTION, Wake,
+};
 use crate::log::LogFormat;
 use crate::log::display::HumanDuration;
 use crate::sink::SenderCommand;
@@ -99,11 +101,16 @@ pub struct CollectSettings {
     #[arg(env = "MAILROOM_MISSING_SCHEMA", default_value = "wait")]
     pub missing_schema: MissingSchema,
 
-    /// Age from which delivery attempts, dead letters and expired tokens are deleted,
-    /// at least 1d, or `off`
+    /// Age from which delivery attempts and dead letters are deleted, at least 1d, or `off`, which
+    /// deletes no tokens either
     #[arg(long, value_name = "AGE", value_parser = Setting(retention_or_off))]
     #[arg(env = "MAILROOM_RETENTION", default_value = "30d")]
     pub retention: Retention,
+
+    /// How long after their expiry tokens are deleted, at least 1d
+    #[arg(long, value_name = "AGE", value_parser = Setting(retention))]
+    #[arg(env = "MAILROOM_TOKEN_RETENTION", default_value = TOKEN_RETENTION)]
+    pub token_retention: Duration,
 
     /// Batches on their way to the reader at once, 1 to 1000, or `auto`, which follows how fast the
     /// reader takes them

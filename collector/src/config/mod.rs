@@ -13,7 +13,9 @@ mod setting;
 use std::env;
 use std::ffi::OsString;
 
-pub(crate) use choice::{LineFormat, MissingSchema, PrefetchLimit, QueueKind, Retention, Wake};
+pub(crate) use choice::{
+    LineFormat, MissingSchema, PrefetchLimit, QueueKind, Retention, TOKEN_RETENTION, Wake,
+};
 pub use collect::DeliverySettings;
 pub(crate) use collect::{CollectSettings, TimeoutSettings};
 pub use rate::Rate;

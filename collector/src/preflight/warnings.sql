@@ -37,7 +37,8 @@ documented (names) AS (
         'prune_dead_letters', 'prune_tokens', 'prune_account_tokens', 'enqueue', 'redeem',
         'browser_code',
         'cancel', 'cancel_subject', 'recheck', 'request', 'suppress', 'lift_suppression', 'retry',
-        'retry_all', 'discard', 'discard_all', 'status', 'history', 'trace', 'bind'
+        'retry_all', 'discard', 'discard_all', 'status', 'history', 'trace', 'bind', 'forget',
+        'export_subject'
     ])
 ),
 -- Rights that no document gives: default privileges and restored dumps without privileges do.

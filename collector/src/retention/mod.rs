@@ -1,5 +1,6 @@
-//! Prunes the log of delivery attempts, dead letters and expired tokens, in small steps. A step is
-//! a transaction of its own. So vacuum can follow, and an interrupted run keeps what it did.
+//! Prunes the log of delivery attempts, dead letters and tokens that have expired, in small steps.
+//! A step is a transaction of its own. So vacuum can follow, and an interrupted run keeps what it
+//! did.
 
 use std::time::{Duration, Instant};
 
@@ -41,6 +42,15 @@ const PRUNE_ACCOUNT_TOKENS: &str = include_str!("prune_account_tokens.sql");
 const HAS_ACCOUNTS: &str = "SELECT to_regprocedure('mailroom.prune_account_tokens(timestamptz, \
                             bigint, integer)') IS NOT NULL";
 
+/// From which age on rows are deleted.
+#[derive(Clone, Copy)]
+pub(crate) struct Ages {
+    /// Of delivery attempts and dead letters, since they were logged or given up.
+    pub(crate) log: Duration,
+    /// Of tokens, since their expiry.
+    pub(crate) tokens: Duration,
+}
+
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Pruned {
     pub(crate) attempts: i64,
@@ -57,27 +67,28 @@ pub(crate) fn is_locked(error: &Error) -> bool {
     error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE)
 }
 
-/// Deletes rows that are older than `age`. After each step it awaits `report` with the number of
-/// deleted rows and the duration of the step. Where another process prunes, it awaits `wait`, which
-/// answers whether to try again.
+/// Deletes what is older than `ages`. Awaits `report` after each step with what was deleted and how
+/// long the step took. Awaits `wait` where another process prunes, which answers whether to try
+/// again.
 pub(crate) async fn prune(
     client: &SchemaClient,
-    age: Duration,
+    ages: Ages,
     mut report: impl AsyncFnMut(Pruned, Duration),
     mut wait: impl AsyncFnMut() -> bool,
 ) -> Result<Pruned, Error> {
-    type Step = (&'static str, i32, fn(&mut Pruned) -> &mut i64);
-    const STEPS: [Step; 4] = [
-        (PRUNE_ATTEMPTS, BLOCKS, |pruned| &mut pruned.attempts),
-        (PRUNE_DEAD_LETTERS, ROWS, |pruned| &mut pruned.dead_letters),
+    type Step = (&'static str, i32, Duration, fn(&mut Pruned) -> &mut i64);
+    let steps: [Step; 4] = [
+        (PRUNE_ATTEMPTS, BLOCKS, ages.log, |pruned| &mut pruned.attempts),
+        // Before the tokens, which stay as long as their dead letters.
+        (PRUNE_DEAD_LETTERS, ROWS, ages.log, |pruned| &mut pruned.dead_letters),
         // In this order each token is counted once: with a token of an account goes its other row.
-        (PRUNE_ACCOUNT_TOKENS, ROWS, |pruned| &mut pruned.tokens),
-        (PRUNE_TOKENS, ROWS, |pruned| &mut pruned.tokens),
+        (PRUNE_ACCOUNT_TOKENS, ROWS, ages.tokens, |pruned| &mut pruned.tokens),
+        (PRUNE_TOKENS, ROWS, ages.tokens, |pruned| &mut pruned.tokens),
     ];
-    let seconds = age.as_secs_f64();
     let has_accounts: bool = client.query_typed_one(HAS_ACCOUNTS, &[]).await?.try_get(0)?;
     let mut pruned = Pruned::default();
-    for (statement, size, count) in STEPS {
+    for (statement, size, age, count) in steps {
+        let seconds = age.as_secs_f64();
         let mut position = (has_accounts || statement != PRUNE_ACCOUNT_TOKENS).then_some(0_i64);
         while let Some(from) = position {
             let start = Instant::now();
@@ -104,16 +115,17 @@ pub(crate) async fn prune(
 
 /// Prunes beside the collecting: once an hour, one collector at a time, on a connection of its own.
 /// While the database is away it is tried again sooner.
-pub(crate) async fn prune_hourly(connection: ConnectionSettings, age: Duration) {
+pub(crate) async fn prune_hourly(connection: ConnectionSettings, ages: Ages) {
     let mut pauses = Backoff::up_to(INTERVAL);
     let mut refused_since = None;
     let mut pause = jittered(FIRST);
     loop {
         sleep(pause).await;
         pause = jittered(INTERVAL);
-        let older_than = HumanDuration(age);
+        let older_than = HumanDuration(ages.log);
+        let token_retention = HumanDuration(ages.tokens);
         let now = Instant::now();
-        let outcome = run(&connection, age).await;
+        let outcome = run(&connection, ages).await;
         if !matches!(outcome, Err(Failure::Locked)) {
             refused_since = None;
         }
@@ -129,6 +141,7 @@ pub(crate) async fn prune_hourly(connection: ConnectionSettings, age: Duration) 
                         dead_letters,
                         tokens,
                         %older_than,
+                        %token_retention,
                         "delivery attempts and tokens are pruned"
                     );
                 }
@@ -153,6 +166,7 @@ pub(crate) async fn prune_hourly(connection: ConnectionSettings, age: Duration) 
             event = "prune_failed",
             reason = %reason,
             %older_than,
+            %token_retention,
             "old delivery attempts and tokens are not pruned, trying again in {next}"
         );
     }
@@ -179,7 +193,7 @@ impl From<Error> for Failure {
     }
 }
 
-async fn run(connection: &ConnectionSettings, age: Duration) -> Result<Pruned, Failure> {
+async fn run(connection: &ConnectionSettings, ages: Ages) -> Result<Pruned, Failure> {
     let options = SessionOptions {
         application_name: "mailroom collect (pruning)",
         statement_timeout: Some(STEP_TIMEOUT),
@@ -190,7 +204,7 @@ async fn run(connection: &ConnectionSettings, age: Duration) -> Result<Pruned, F
     let client = SchemaClient { raw: session.client, schema: connection.schema.clone() };
     let driver = session.connection.run();
     let work =
-        prune(&client, age, async |_, took| sleep(took * PAUSE_FACTOR).await, async || false);
+        prune(&client, ages, async |_, took| sleep(took * PAUSE_FACTOR).await, async || false);
     tokio::select! {
         outcome = work => Ok(outcome?),
         Err(error) = driver => Err(error.into()),

@@ -7,6 +7,7 @@ mod collecting;
 mod eligibility;
 mod enqueueing;
 mod foreign_predicates;
+mod forgetting;
 mod idempotency;
 mod refusals;
 mod secrets;

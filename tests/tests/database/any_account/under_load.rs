@@ -1,7 +1,7 @@
 //! What many callers at once, or many rows, must not cost.
 
 use anyhow::Result;
-use mailroom_tests::plan::blocks;
+use mailroom_tests::plan::{blocks, rows_read};
 use mailroom_verifier_core::Version;
 use tokio_postgres::error::SqlState;
 
@@ -193,5 +193,40 @@ async fn a_step_of_pruning_reads_no_keys_and_browsers_that_are_still_good() -> R
     assert_eq!(count(&client, "mailroom.idempotency_keys").await?, 50_000);
     let touched = blocks(&client, prune).await?;
     assert!(touched < FEW_BLOCKS, "{touched} blocks");
+    Ok(())
+}
+
+#[tokio::test]
+async fn each_table_that_has_rows_has_a_key_by_which_a_subscriber_finds_them() -> Result<()> {
+    let database = mailroom_tests::postgres::Database::migrated()?;
+    let client = database.connect().await?;
+    let without_key = "SELECT coalesce(string_agg(relname, ' '), '') FROM pg_class
+        WHERE relnamespace = 'mailroom'::regnamespace AND relkind = 'r' AND relnatts > 0
+            AND (relreplident <> 'd' OR NOT EXISTS (SELECT FROM pg_index
+                WHERE indrelid = pg_class.oid AND indisprimary))";
+    assert_eq!(client.query_one(without_key, &[]).await?.get::<_, &str>(0), "");
+    Ok(())
+}
+
+#[tokio::test]
+async fn looking_through_many_mails_for_one_time_reads_no_more_than_was_asked_for() -> Result<()> {
+    let (_database, client) = product().await?;
+    let at_nine = "SELECT count(mailroom.enqueue('notice', 'ada@example.test', deliver_at =>
+        moment))
+        FROM (SELECT date_trunc('day', now()) + interval '33 hours' AS moment)
+            AS nine, generate_series(1, 10000)";
+    client.batch_execute(at_nine).await?;
+    client.batch_execute("ANALYZE mailroom.queue").await?;
+    let early = "mailroom.queue WHERE due_at < date_trunc('day', now()) + interval '33 hours'";
+    assert_eq!(count(&client, early).await?, 0, "none is sent before its time");
+    let late =
+        "mailroom.queue WHERE due_at >= date_trunc('day', now()) + interval '33 hours 1 second'";
+    assert_eq!(count(&client, late).await?, 0);
+    client.batch_execute("BEGIN").await?;
+    let before = rows_read(&client).await?;
+    client.batch_execute("SELECT mailroom.sweep(NULL, 100)").await?;
+    let read = rows_read(&client).await? - before;
+    client.batch_execute("COMMIT").await?;
+    assert!(read < 1_000, "{read} rows are read");
     Ok(())
 }

@@ -2,6 +2,7 @@
 //! looks at it, puts dead letters back, prunes the log.
 
 mod collectors;
+mod dead;
 mod discarding;
 mod pruning;
 mod retrying;

@@ -34,7 +34,8 @@ async fn what_is_old_goes_and_the_rest_stays() -> Result<()> {
     let said = run(&database, &["prune", "--older-than", "30d"])?.success()?;
     assert_eq!(
         said,
-        "pruned 30000 delivery attempts, 0 dead letters and 0 expired tokens, all older than 30d\n"
+        "pruned 30000 delivery attempts, 0 dead letters and 0 expired tokens; older than 30d, the \
+         tokens expired for longer than 2d\n"
     );
     assert_eq!(
         (count(&client, OLD).await?, count(&client, "mailroom.delivery_attempts").await?),
@@ -49,12 +50,14 @@ async fn what_is_old_goes_and_the_rest_stays() -> Result<()> {
     let said = run(&database, &["prune", "--older-than", "720h"])?.success()?;
     assert_eq!(
         said,
-        "pruned 10000 delivery attempts, 0 dead letters and 0 expired tokens, all older than 30d\n"
+        "pruned 10000 delivery attempts, 0 dead letters and 0 expired tokens; older than 30d, the \
+         tokens expired for longer than 2d\n"
     );
     let said = run(&database, &["prune", "--older-than", "30d"])?.success()?;
     assert_eq!(
         said,
-        "pruned 0 delivery attempts, 0 dead letters and 0 expired tokens, all older than 30d\n"
+        "pruned 0 delivery attempts, 0 dead letters and 0 expired tokens; older than 30d, the \
+         tokens expired for longer than 2d\n"
     );
     Ok(())
 }
@@ -86,7 +89,8 @@ async fn dead_tokens_go_once_nobody_could_use_them() -> Result<()> {
     let said = run(&database, &["prune", "--older-than", "30d"])?.success()?;
     assert_eq!(
         said,
-        "pruned 0 delivery attempts, 4 dead letters and 0 expired tokens, all older than 30d\n"
+        "pruned 0 delivery attempts, 4 dead letters and 0 expired tokens; older than 30d, the \
+         tokens expired for longer than 2d\n"
     );
     let left: Vec<i64> = client
         .query("SELECT token FROM mailroom.dead_letters ORDER BY token", &[])

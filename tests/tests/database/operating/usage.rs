@@ -3,12 +3,13 @@ use mailroom_tests::postgres::Database;
 
 use super::{command, count, give_up, run, said};
 
-const COMMANDS: [&[&str]; 5] = [
+const COMMANDS: [&[&str]; 6] = [
     &["status"],
     &["retry", "--all-dead"],
     &["discard", "--all-dead"],
     &["prune", "--older-than", "30d"],
     &["suppress", "list"],
+    &["dead"],
 ];
 
 /// What a command ends with if it cannot do what it is asked for, or is called in the wrong way.
@@ -95,10 +96,10 @@ async fn a_role_needs_its_function_and_no_table() -> Result<()> {
     for arguments in COMMANDS {
         let said = said(command(&url, arguments)?)?;
         assert_eq!(said.code, failure(arguments, false), "{arguments:?}");
-        let grant = if arguments[0] == "suppress" {
-            "GRANT SELECT ON mailroom.suppressed_addresses"
-        } else {
-            "GRANT EXECUTE ON FUNCTION mailroom."
+        let grant = match arguments[0] {
+            "suppress" => "GRANT SELECT ON mailroom.suppressed_addresses",
+            "dead" => "GRANT SELECT ON mailroom.waiting",
+            _ => "GRANT EXECUTE ON FUNCTION mailroom.",
         };
         assert!(said.errors.contains(grant), "{}", said.errors);
     }

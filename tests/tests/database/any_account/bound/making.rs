@@ -233,3 +233,21 @@ async fn a_browser_shows_the_same_digits_for_a_day_and_others_afterwards() -> Re
     assert!(codes.iter().any(|drawn| *drawn != code));
     Ok(())
 }
+
+#[tokio::test]
+async fn visitors_without_cookies_leave_no_more_rows_than_come_in_a_day_also_where_nobody_prunes()
+-> Result<()> {
+    let (_database, client) = product().await?;
+    clock::stop(&client).await?;
+    let visit = |from: i32, through: i32| {
+        format!(
+            "SELECT mailroom.browser_code(substring(sha256(int8send(n)) FOR 16))
+            FROM generate_series({from}::bigint, {through}) AS n"
+        )
+    };
+    client.batch_execute(&visit(1, 100)).await?;
+    clock::turn(&client, 86_401_000).await?;
+    client.batch_execute(&visit(101, 150)).await?;
+    assert_eq!(count(&client, "mailroom.browser_codes").await?, 50);
+    Ok(())
+}

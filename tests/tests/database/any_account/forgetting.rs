@@ -1,0 +1,225 @@
+//! Personal data of a subject are erased everywhere, and can be exported before.
+
+use anyhow::Result;
+use mailroom::queue::{Nack, Queue, Receipt, Settlement};
+use mailroom_verifier_core::Version;
+use serde_json::Value;
+use tokio_postgres::Client;
+
+use super::{claim, count, enqueue, number, product, queue, refused};
+
+/// Stands in everything that is kept of Ada, and in nothing else.
+const MARK: &str = "lovelace";
+const ADA: &str = "'sign_in', 'ada@lovelace.test', 'Ada Lovelace', 'lovelace-1',
+    payload => '{\"of\": \"lovelace\"}', idempotency_key => 'lovelace''s first'";
+const OTHERS: &str = "'sign_in', 'bob@example.test', 'Bob', 'bob-1', idempotency_key => 'first'";
+
+/// The tables of the schema that have a row with this text in any column.
+async fn tables_with(client: &Client, text: &str) -> Result<Vec<String>> {
+    let tables = "SELECT oid::regclass::text FROM pg_class
+        WHERE relnamespace = 'mailroom'::regnamespace AND relkind = 'r' ORDER BY 1";
+    let mut found = Vec::new();
+    for row in client.query(tables, &[]).await? {
+        let table: String = row.get(0);
+        if count(client, &format!("{table} AS kept WHERE kept::text ILIKE '%{text}%'")).await? > 0 {
+            found.push(table);
+        }
+    }
+    Ok(found)
+}
+
+fn receipt(answer: &str) -> Receipt {
+    Receipt { provider: "smtp".to_owned(), message_id: None, answer: answer.to_owned() }
+}
+
+#[tokio::test]
+async fn nothing_is_left_of_a_subject_in_any_table_and_others_lose_nothing() -> Result<()> {
+    let (database, client) = product().await?;
+    let mut collector = queue(&database, Version::V2).await?;
+    let wrong = "SELECT verdict::text FROM mailroom.queue, mailroom.redeem(secret, 'sign_in', '-')";
+    for mail in [ADA, OTHERS] {
+        enqueue(&client, mail).await?;
+        client.batch_execute(wrong).await?;
+        let batch = claim(&mut collector).await?.expect("it is due");
+        let nacks =
+            vec![(batch.tokens[0].id, Nack::Refused { after: None, reason: format!("no {mail}") })];
+        collector.settle_and_claim(vec![Settlement::of(batch.id, nacks)], None).await?;
+    }
+    let bound = "'sign_in', 'ada@lovelace.test', subject_id => 'lovelace-1',
+        binding => decode(repeat('ab', 16), 'hex')";
+    let dead = enqueue(&client, bound).await?;
+    client
+        .batch_execute(&format!(
+            "SELECT mailroom.browser_code(decode(repeat('ab', 16), 'hex'));
+            DELETE FROM mailroom.queue WHERE token = {dead};
+            INSERT INTO mailroom.dead_letters (token, died_at, expires_at, attempts, failures,
+                priority, reason)
+                SELECT id, now(), expires_at, 8, 8, 0, 'no Lovelace here'
+                    FROM mailroom.issued_tokens WHERE id = {dead};
+            -- Of a token that was pruned.
+            INSERT INTO mailroom.receipts (token, attempt, accepted_at, action, provider, answer,
+                address_hash)
+                SELECT -1, 1, now(), 5, 'smtp', 'for Lovelace',
+                    mailroom.address_hash('ADA@lovelace.test', address_key)
+                FROM mailroom.installation;
+            INSERT INTO mailroom.delivery_log (tokens, happened_at, attempt, outcome, reason)
+                VALUES ('{{-1}}', now(), 1, 'error', 'Lovelace is away')"
+        ))
+        .await?;
+    let own = enqueue(&client, "'notice', 'ada@lovelace.test'").await?;
+    let marked =
+        ["code_failures", "dead_letters", "delivery_log", "idempotency_keys", "issued_tokens"]
+            .into_iter()
+            .chain(["payloads", "receipts"])
+            .map(|table| format!("mailroom.{table}"))
+            .collect::<Vec<_>>();
+    assert_eq!(tables_with(&client, MARK).await?, marked);
+
+    assert_eq!(number(&client, "mailroom.forget('lovelace-1')").await?, 2);
+    // What has no subject is found by the address alone.
+    assert_eq!(tables_with(&client, MARK).await?, ["mailroom.issued_tokens"]);
+    assert_eq!(count(&client, &format!("mailroom.queue WHERE token <> {own}")).await?, 1);
+    assert_eq!(number(&client, "mailroom.forget(NULL, 'Ada@Lovelace.test')").await?, 1);
+    assert_eq!(tables_with(&client, MARK).await?, [""; 0]);
+    assert_eq!(count(&client, "mailroom.browser_codes").await?, 0);
+
+    let kept = tables_with(&client, "bob").await?;
+    for table in ["code_failures", "delivery_log", "issued_tokens"] {
+        assert!(kept.contains(&format!("mailroom.{table}")), "{table}: {kept:?}");
+    }
+    assert_eq!(count(&client, "mailroom.idempotency_keys").await?, 1);
+    // What was sent and why not is counted on, by nobody's ids.
+    assert_eq!(count(&client, "mailroom.delivery_log WHERE tokens = '{-1}'").await?, 1);
+    assert_eq!(number(&client, "mailroom.forget('lovelace-1', 'ada@lovelace.test')").await?, 0);
+    let (_, message) = refused(&client, "SELECT mailroom.forget(NULL)").await?;
+    assert!(message.contains("neither a subject_id nor an address"), "{message}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn whatever_becomes_of_a_mail_that_is_leased_nothing_is_sent_again_and_nothing_kept()
+-> Result<()> {
+    let reason = || "Lovelace is not here".to_owned();
+    for nack in [
+        None,
+        Some(Nack::Refused { after: None, reason: reason() }),
+        Some(Nack::Dead { reason: reason() }),
+        Some(Nack::InDoubt { reason: reason() }),
+    ] {
+        let (database, client) = product().await?;
+        let mut collector = queue(&database, Version::V2).await?;
+        let token = enqueue(&client, ADA).await?;
+        let batch = claim(&mut collector).await?.expect("it is due");
+        client.batch_execute("SELECT mailroom.forget('lovelace-1')").await?;
+        let receipts =
+            if nack.is_none() { vec![(token, receipt("250 Lovelace"))] } else { Vec::new() };
+        let settlement = Settlement {
+            receipts,
+            ..Settlement::of(batch.id, nack.iter().map(|nack| (token, nack.clone())).collect())
+        };
+        // Said twice, as after an answer that was lost.
+        for _ in 0..2 {
+            collector.settle_and_claim(vec![settlement.clone()], None).await?;
+        }
+        assert_eq!(tables_with(&client, MARK).await?, [""; 0], "{nack:?}");
+        for place in ["queue", "leases", "dead_letters", "receipts", "payloads"] {
+            assert_eq!(
+                count(&client, &format!("mailroom.{place}")).await?,
+                0,
+                "{place} after {nack:?}"
+            );
+        }
+        let outcome = if nack.is_none() { "sent" } else { "cancelled" };
+        let logged =
+            format!("mailroom.delivery_log WHERE outcome = '{outcome}' AND tokens = '{{{token}}}'");
+        assert_eq!(count(&client, &logged).await?, 1, "{nack:?}");
+        assert!(claim(&mut collector).await?.is_none());
+    }
+    // A collector that was killed meanwhile.
+    let (database, client) = product().await?;
+    let mut collector = queue(&database, Version::V2).await?;
+    enqueue(&client, ADA).await?;
+    let batch = claim(&mut collector).await?.expect("it is due");
+    client
+        .batch_execute(
+            "SELECT mailroom.forget('lovelace-1'); UPDATE mailroom.leases SET ends_at = now()",
+        )
+        .await?;
+    let mut other = queue(&database, Version::V2).await?;
+    assert!(claim(&mut other).await?.is_none());
+    collector.settle_and_claim(vec![super::sent(batch.id)], None).await?;
+    assert_eq!(count(&client, "mailroom.queue").await?, 0);
+    assert_eq!(tables_with(&client, MARK).await?, [""; 0]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_new_token_for_a_dead_letter_that_is_just_put_back_is_forgotten_too() -> Result<()> {
+    let (database, client) = product().await?;
+    let token = enqueue(&client, ADA).await?;
+    client
+        .batch_execute(
+            "UPDATE mailroom.issued_tokens SET expires_at = created_at;
+            INSERT INTO mailroom.dead_letters (token, died_at, expires_at, attempts, failures,
+                priority, reason)
+                SELECT id, now(), expires_at, 8, 8, 0, '' FROM mailroom.issued_tokens;
+            DELETE FROM mailroom.queue",
+        )
+        .await?;
+    let operator = database.connect().await?;
+    operator
+        .batch_execute(&format!("BEGIN; SELECT mailroom.retry(ARRAY[{token}]::bigint[])"))
+        .await?;
+    let observer = database.connect().await?;
+    let forgetting = tokio::spawn(async move {
+        let forgotten = number(&client, "mailroom.forget('lovelace-1')").await;
+        (client, forgotten)
+    });
+    let waits = "SELECT count(*) FROM pg_locks JOIN pg_stat_activity USING (pid)
+        WHERE NOT granted AND datname = current_database()";
+    mailroom_tests::rows::wait_for(&observer, waits, 1_i64).await?;
+    operator.batch_execute("COMMIT").await?;
+    let (_client, forgotten) = forgetting.await?;
+    assert_eq!(forgotten?, 2);
+    assert_eq!(tables_with(&observer, MARK).await?, [""; 0]);
+    assert_eq!(count(&observer, "mailroom.queue").await?, 0);
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_export_has_what_is_kept_of_a_subject_and_neither_secrets_nor_codes() -> Result<()> {
+    let (database, client) = product().await?;
+    let token = enqueue(&client, ADA).await?;
+    enqueue(&client, OTHERS).await?;
+    let mut collector = queue(&database, Version::V2).await?;
+    let batch = claim(&mut collector).await?.expect("it is due");
+    let receipts =
+        batch.tokens.iter().map(|token| (token.id, receipt(&format!("as {}", token.id)))).collect();
+    let settlement = Settlement { receipts, ..Settlement::of(batch.id, Vec::new()) };
+    collector.settle_and_claim(vec![settlement], None).await?;
+    client.batch_execute("SELECT mailroom.suppress('ada@lovelace.test', 'manual')").await?;
+    let export = "SELECT mailroom.export_subject('lovelace-1')::text";
+    let text: String = client.query_one(export, &[]).await?.get(0);
+    let exported: Value = serde_json::from_str(&text)?;
+    let [mail] = exported["mails"].as_array().expect("a list").as_slice() else {
+        panic!("one mail in {exported}")
+    };
+    assert_eq!((&mail["token"], &mail["action"]), (&token.into(), &"sign_in".into()));
+    assert_eq!(
+        (&mail["recipient_email"], &mail["recipient_name"]),
+        (&"ada@lovelace.test".into(), &"Ada Lovelace".into())
+    );
+    assert_eq!(mail["attempts"][0]["outcome"], "sent");
+    assert_eq!(exported["receipts"][0]["answer"], format!("as {token}"));
+    assert_eq!(exported["idempotency_keys"][0]["key"], "lovelace's first");
+    assert_eq!(exported["suppressions"][0]["reason"], "manual");
+    assert!(!text.contains("bob"), "{text}");
+    let leaked = format!(
+        "mailroom.issued_tokens WHERE strpos($text${text}$text$, encode(consumed_id, 'hex')) > 0"
+    );
+    assert_eq!(count(&client, &leaked).await?, 0);
+    for hidden in ["secret", "code\"", "binding"] {
+        assert!(!text.contains(hidden), "{hidden} in {text}");
+    }
+    Ok(())
+}

@@ -675,7 +675,8 @@ RETURN clock_timestamp();
 
 COMMENT ON FUNCTION mailroom.clock() IS 'What time it is for the queue.';
 
--- Called at the end of each step, whose objects are those that its transaction has written.
+-- Called at the end of each step, whose objects are those that its transaction has made. The
+-- program executes this body for the base schema and for the table that records steps, too.
 CREATE FUNCTION mailroom.revoke_default_privileges() RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp AS $$
@@ -698,7 +699,19 @@ BEGIN
             FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace
             WHERE nspname = 'mailroom'
                 AND relkind IN ('r', 'v', 'S')
-                AND pg_class.xmin = pg_current_xact_id()::xid
+                -- Not by its row in pg_class, which is written anew where a table is altered: that
+                -- one keeps the rights that it has. The row of its type and, of a sequence, those
+                -- of its columns are not.
+                AND (
+                    EXISTS (SELECT FROM pg_type WHERE pg_type.oid = reltype
+                        AND pg_type.xmin = pg_current_xact_id()::xid)
+                    OR relkind = 'S'
+                    AND EXISTS (
+                        SELECT FROM pg_attribute
+                        WHERE attrelid = pg_class.oid AND attnum = 1
+                            AND pg_attribute.xmin = pg_current_xact_id()::xid
+                    )
+                )
         ) AS made (kind, name, owner, acl)
         CROSS JOIN LATERAL aclexplode(made.acl)
         -- What everybody may call has no rights of its owner, or is revoked beside it.

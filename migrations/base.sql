@@ -300,35 +300,4 @@ CREATE TRIGGER after_token_changed
     )
     EXECUTE FUNCTION trg_after_token_changed();
 
--- Default privileges, as hosted servers have them, would let others read secrets.
-DO $$
-DECLARE
-    revocation text;
-BEGIN
-    FOR revocation IN
-        SELECT format(
-            'REVOKE ALL ON %s %s FROM %s',
-            made.kind, made.name, CASE grantee WHEN 0 THEN 'PUBLIC' ELSE grantee::regrole::text END
-        )
-        FROM (
-            SELECT 'ROUTINE', oid::regprocedure::text, proowner, proacl
-            FROM pg_proc
-            WHERE pronamespace = (SELECT oid FROM pg_namespace WHERE nspname = current_schema())
-                AND xmin = pg_current_xact_id()::xid
-            UNION ALL
-            SELECT CASE relkind WHEN 'S' THEN 'SEQUENCE'
-                ELSE 'TABLE' END, oid::regclass::text, relowner, relacl
-            FROM pg_class
-            WHERE relnamespace = (SELECT oid FROM pg_namespace WHERE nspname = current_schema())
-                AND relkind IN ('r', 'S')
-                AND xmin = pg_current_xact_id()::xid
-        ) AS made (kind, name, owner, acl)
-        CROSS JOIN LATERAL aclexplode(made.acl)
-        WHERE grantee <> made.owner AND (grantee <> 0 OR made.kind <> 'ROUTINE')
-    LOOP
-        EXECUTE revocation;
-    END LOOP;
-END;
-$$;
-
 COMMIT;

@@ -79,22 +79,22 @@ pub(super) struct History {
     pub(super) is_standalone: bool,
 }
 
-/// Takes back what default privileges gave others of a table that was just made, as on hosted
-/// servers.
-const REVOKE_DEFAULTS: &str = "DO $$
-    DECLARE revocation text;
-    BEGIN
-        FOR revocation IN
-            SELECT format(
-                'REVOKE ALL ON %s FROM %s', made.oid::regclass,
-                CASE grantee WHEN 0 THEN 'PUBLIC' ELSE grantee::regrole::text END
-            )
-            FROM pg_class AS made CROSS JOIN LATERAL aclexplode(relacl)
-            WHERE made.xmin = pg_current_xact_id()::xid AND relkind = 'r' AND grantee <> relowner
-        LOOP
-            EXECUTE revocation;
-        END LOOP;
-    END $$;";
+/// Takes back what default privileges gave others of what this transaction has made, as on hosted
+/// servers: by the body of `mailroom.revoke_default_privileges()`, also where that function is not
+/// there yet, in the schemas of tables and record.
+fn revocation(schemas: [&str; 2]) -> String {
+    const CREATED: &str = include_str!("../../../migrations/11_create_mailroom.up.sql");
+    let body = CREATED
+        .split_once("FUNCTION mailroom.revoke_default_privileges() RETURNS void")
+        .and_then(|(_, rest)| rest.split_once("AS $$"))
+        .and_then(|(_, rest)| rest.split_once("$$;"))
+        .map(|(body, _)| body)
+        .expect("the migration has the function");
+    let [tables, record] = schemas.map(|schema| schema.replace('\'', "''"));
+    let body =
+        body.replace("nspname = 'mailroom'", &format!("nspname IN ('{tables}', '{record}')"));
+    format!("DO $revocation$ {body} $revocation$")
+}
 
 impl History {
     /// The history of the schema in which the session creates tables, or of `mailroom`; refuses the
@@ -317,7 +317,7 @@ impl History {
         let statements = format!(
             "CREATE TABLE IF NOT EXISTS {table} (version bigint NOT NULL PRIMARY KEY, dirty
             boolean NOT NULL);
-            {REVOKE_DEFAULTS}
+            {};
             DELETE FROM {table}; {}",
             insert.unwrap_or_default()
         );
@@ -326,6 +326,7 @@ impl History {
 
     /// Which of Mailroom's tables are in the schema, recorded or not.
     pub(super) async fn tables(&self, client: &Client) -> Result<Option<String>, MigrateError> {
+            revocation([&self.schema, &self.table_schema]),
         let tables = &&OWN_TABLES[..];
         Ok(client.query_one(include_str!("own_tables.sql"), &[&self.schema, tables]).await?.get(0))
     }

@@ -8,6 +8,7 @@ mod faults;
 mod no_transaction;
 mod prerequisites;
 mod schema;
+mod privileges;
 mod schema_name;
 mod takeover;
 mod widening;

@@ -91,7 +91,7 @@ pub(super) async fn check(
         ),
         (None, _, true, false) => refused(format!(
             "may not create the extension pgcrypto; let a superuser run CREATE EXTENSION pgcrypto \
-             SCHEMA {schema} in this database, or GRANT \
+             SCHEMA {schema} in this database (on Heroku, as anybody, SCHEMA heroku_ext), or GRANT \
              CREATE ON DATABASE where the extension is trusted"
         )),
     }

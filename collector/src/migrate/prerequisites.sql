@@ -23,9 +23,13 @@ SELECT
         SELECT FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace
         WHERE nspname = $3 AND relkind IN ('r', 'p', 'v', 'm', 'f') AND relname <> $4
     ) AS is_used,
-    (SELECT quote_ident(nspname) FROM pg_extension JOIN pg_namespace
-        ON pg_namespace.oid = extnamespace WHERE extname = 'pgcrypto')
-        AS pgcrypto_schema,
+    -- Where it is, or where Heroku will have it, if that is not on the search path.
+    coalesce(
+        (SELECT quote_ident(nspname) FROM pg_extension JOIN pg_namespace
+            ON pg_namespace.oid = extnamespace WHERE extname = 'pgcrypto'),
+        (SELECT nspname::text FROM pg_namespace WHERE nspname = 'heroku_ext'
+            AND nspname <> ALL (current_schemas(false)))
+    ) AS pgcrypto_schema,
     EXISTS (SELECT FROM pg_proc WHERE proname = 'gen_random_bytes' AND pg_function_is_visible(oid))
         AS has_random_bytes,
     EXISTS (SELECT FROM pg_available_extensions WHERE name = 'pgcrypto') AS is_available,

@@ -68,6 +68,46 @@ async fn an_extension_in_another_schema_has_to_be_on_the_path() -> Result<()> {
     Ok(())
 }
 
+/// Heroku's rule for extensions, which holds before the command looks whether there is anything to
+/// do.
+const HEROKU: &str = "CREATE SCHEMA heroku_ext;
+    CREATE FUNCTION heroku_ext.create_extension() RETURNS event_trigger LANGUAGE plpgsql AS $$
+        BEGIN
+            IF current_query() !~* 'schema heroku_ext' OR EXISTS (
+                SELECT FROM pg_extension WHERE extname <> 'plpgsql'
+            AND extnamespace <> 'heroku_ext'::regnamespace
+            ) THEN
+                RAISE EXCEPTION 'Extensions can only be created on heroku_ext schema';
+            END IF;
+        END $$;
+    CREATE EVENT TRIGGER heroku_start ON ddl_command_start WHEN TAG IN ('CREATE EXTENSION')
+        EXECUTE FUNCTION heroku_ext.create_extension();
+    CREATE EVENT TRIGGER heroku_end ON ddl_command_end WHEN TAG IN ('CREATE EXTENSION')
+        EXECUTE FUNCTION heroku_ext.create_extension()";
+
+#[tokio::test]
+async fn extensions_that_must_be_in_a_schema_of_the_hosts_are() -> Result<()> {
+    for is_there in [false, true] {
+        let database = Database::create()?;
+        let mut client = database.connect().await?;
+        client.batch_execute(HEROKU).await?;
+        if is_there {
+            client.batch_execute("CREATE EXTENSION pgcrypto SCHEMA heroku_ext").await?;
+        }
+        refused(&mut client, &["pgcrypto", "SET search_path = public, heroku_ext"]).await?;
+        client.batch_execute("SET search_path = public, heroku_ext").await?;
+        assert_eq!(up(&mut client, MIGRATIONS).await?, MIGRATIONS.len());
+        client.batch_execute("INSERT INTO accounts (email, login) VALUES ('a', 'a')").await?;
+        let home =
+            "pg_extension WHERE extname = 'pgcrypto' AND extnamespace = 'heroku_ext'::regnamespace";
+        assert_eq!((count(&client, "mailroom.queue").await?, count(&client, home).await?), (1, 1));
+    }
+    let database = Database::create()?;
+    database.connect().await?.batch_execute(HEROKU).await?;
+    succeed(&database, &["up", "--without-accounts"])?;
+    Ok(())
+}
+
 #[tokio::test]
 async fn rights_that_are_missing_are_named() -> Result<()> {
     let cluster = Cluster::start()?;

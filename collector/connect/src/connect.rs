@@ -2,18 +2,20 @@
 //! and the first query of a session.
 
 use std::collections::hash_map::RandomState;
+use std::error::Error as _;
 use std::hash::BuildHasher;
 use std::net::IpAddr;
 use std::path::Path;
 use std::time::Duration;
 
 use tokio::time::timeout;
-use tokio_postgres::config::SslMode as Encryption;
+use tokio_postgres::config::{SslMode as Encryption, SslNegotiation};
 use tokio_postgres::error::SqlState;
 use tokio_postgres::{Config, Error, SimpleQueryMessage};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-use super::error::{AttemptContext, FailedAttempt, FailureKind};
+use super::authentication::Guard;
+use super::error::{self, AttemptContext, FailedAttempt, FailureKind};
 use super::servers::{self, Host, Server};
 use super::settings::TargetSession;
 use super::tls_settings::{Roots, SslMode};
@@ -126,6 +128,8 @@ struct Attempt<'a> {
     options: &'a SessionOptions<'a>,
     /// How to encrypt; sockets do without.
     ssl_mode: SslMode,
+    /// Whether the server is on this machine, so that nobody else reads what is not encrypted.
+    is_local: bool,
     config: Config,
     context: AttemptContext,
 }
@@ -174,7 +178,11 @@ impl<'a> Attempt<'a> {
             },
         };
         let ssl_mode = if context.is_socket { SslMode::Disable } else { settings.tls.mode };
-        Self { settings, options, ssl_mode, config, context }
+        let is_local = match endpoint {
+            Endpoint::Socket(_) => true,
+            Endpoint::Address(_, address) => address.is_loopback(),
+        };
+        Self { settings, options, ssl_mode, is_local, config, context }
     }
 
     async fn connect(&self) -> Result<Session, FailedAttempt> {
@@ -195,7 +203,7 @@ impl<'a> Attempt<'a> {
         let (first, second) = match self.ssl_mode {
             SslMode::Disable => (Encryption::Disable, None),
             SslMode::Allow => (Encryption::Disable, Some(Encryption::Require)),
-            SslMode::Prefer => (Encryption::Prefer, Some(Encryption::Disable)),
+            SslMode::Prefer => (Encryption::Require, Some(Encryption::Disable)),
             SslMode::Require | SslMode::VerifyCa | SslMode::VerifyFull => {
                 (Encryption::Require, None)
             }
@@ -204,15 +212,17 @@ impl<'a> Attempt<'a> {
             Ok(outcome) => return outcome,
             Err(error) => error,
         };
-        let Some(second) = second.filter(|_| is_refusal_of_encryption(&first_error)) else {
+        let is_in_clear = self.ssl_mode == SslMode::Prefer && is_without_tls(&first_error);
+        let Some(second) = second.filter(|_| is_in_clear || is_refusal_of_encryption(&first_error))
+        else {
             return Err(self.context.explain(&first_error));
         };
         match self.connect_once(second, tls).await {
             Ok(outcome) => outcome,
             Err(error) => {
                 let failure = self.context.explain(&error);
-                let says_less =
-                    is_refusal_of_encryption(&error) || failure.kind == FailureKind::Tls;
+                let says_less = !is_in_clear
+                    && (is_refusal_of_encryption(&error) || failure.kind == FailureKind::Tls);
                 Err(if says_less { self.context.explain(&first_error) } else { failure })
             }
         }
@@ -224,8 +234,19 @@ impl<'a> Attempt<'a> {
         encryption: Encryption,
         tls: &MakeRustlsConnect,
     ) -> Result<Result<Session, FailedAttempt>, Error> {
-        let (client, connection) =
-            self.config.clone().ssl_mode(encryption).connect(tls.clone()).await?;
+        let mut config = self.config.clone();
+        config.ssl_mode(encryption);
+        let mut guard = Guard { tls: Some(tls.clone()), allowed: self.settings.allowed };
+        if encryption == Encryption::Disable && !self.context.is_socket {
+            // The library is told of an encryption without a handshake, which is none, so that it
+            // reads and writes by the guard.
+            config.ssl_mode(Encryption::Require).ssl_negotiation(SslNegotiation::Direct);
+            guard.tls = None;
+            if !self.is_local {
+                guard.allowed = guard.allowed.in_clear();
+            }
+        }
+        let (client, connection) = config.connect(guard).await?;
         let mut connection = Connection(connection);
         let announced =
             pooler::announced_process(&client.cancel_token()).await.unwrap_or_default().to_string();
@@ -332,6 +353,11 @@ fn set_password_from_file(
             fault
         }
     }
+}
+
+/// The server speaks no TLS, so that a mode which only prefers it does without.
+fn is_without_tls(error: &Error) -> bool {
+    error.source().is_some_and(|source| source.to_string() == error::WITHOUT_TLS)
 }
 
 /// `pg_hba.conf` has no line for this user with, or without, encryption.

@@ -10,6 +10,7 @@ use rustls::CertificateError;
 use tokio_postgres::Error;
 use tokio_postgres::error::SqlState;
 
+use super::authentication::RefusedMethod;
 use super::pooler;
 use super::verifier::webpki_error;
 
@@ -54,6 +55,9 @@ impl SettingsError {
         })
     }
 }
+
+/// What the library says of a server that offers no TLS.
+pub(crate) const WITHOUT_TLS: &str = "server does not support TLS";
 
 /// What helps where nothing can be written.
 const READ_ONLY: &str = "; if the server is a standby, connect to the primary, for instance with \
@@ -131,6 +135,10 @@ impl AttemptContext {
         }
         let cause = error.source().and_then(|source| source.downcast_ref::<io::Error>());
         if let Some(cause) = cause {
+            let inner = cause.get_ref();
+            if let Some(refused) = inner.and_then(|inner| inner.downcast_ref::<RefusedMethod>()) {
+                return self.failed(Refused, refused);
+            }
             return match cause.get_ref().and_then(|cause| cause.downcast_ref::<rustls::Error>()) {
                 Some(tls) => self.failed(Tls, self.tls_reason(tls)),
                 None => self.io_failure(cause),
@@ -146,7 +154,7 @@ impl AttemptContext {
                 Refused,
                 format!("the server requires a password, but {}", self.password_origin),
             ),
-            "server does not support TLS" => self.failed(
+            WITHOUT_TLS => self.failed(
                 Tls,
                 "the server offers no TLS; switch it on there (ssl = on), or use another sslmode",
             ),

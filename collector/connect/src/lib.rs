@@ -9,6 +9,7 @@
 //! read; unknown ones too. No password and no whole connection string is ever part of an error, a
 //! log line or debugging output.
 
+mod authentication;
 mod connect;
 mod environment;
 mod error;

@@ -33,8 +33,6 @@ const KEY_IN_CLEAR: &str =
     "encrypted private keys are not supported; store the key in clear with permissions 0600";
 const NO_GSSAPI: &str = "GSSAPI is not supported; encrypt with sslmode=verify-full";
 const NO_KEY_LOG: &str = "the keys of TLS sessions are never written anywhere; remove it";
-const NO_METHODS: &str =
-    "authentication methods cannot be excluded here; use channel_binding=require";
 const NO_OAUTH: &str = "OAuth is not supported; give a password or a client certificate";
 const NO_PEER: &str =
     "the server's user is not checked here; keep the socket where only the server can write";
@@ -71,6 +69,7 @@ const PARAMETERS: &[Parameter] = &[
     of("fallback_application_name", None, Used),
     of("options", Some("PGOPTIONS"), Used),
     of("channel_binding", Some("PGCHANNELBINDING"), Used),
+    of("require_auth", Some("PGREQUIREAUTH"), Used),
     of("sslmode", Some("PGSSLMODE"), Used),
     of("sslnegotiation", Some("PGSSLNEGOTIATION"), Used),
     of("sslrootcert", Some("PGSSLROOTCERT"), Used),
@@ -86,7 +85,6 @@ const PARAMETERS: &[Parameter] = &[
     of("max_protocol_version", Some("PGMAXPROTOCOLVERSION"), Ignored),
     of("krbsrvname", Some("PGKRBSRVNAME"), Ignored),
     of("gsslib", Some("PGGSSLIB"), Ignored),
-    of("require_auth", Some("PGREQUIREAUTH"), Refused(&[""], NO_METHODS)),
     of("requirepeer", Some("PGREQUIREPEER"), Refused(&[""], NO_PEER)),
     of("gssencmode", Some("PGGSSENCMODE"), Refused(&["disable", "prefer"], NO_GSSAPI)),
     of("gssdelegation", Some("PGGSSDELEGATION"), Refused(&["", "0"], NO_GSSAPI)),
@@ -296,8 +294,6 @@ mod tests {
             ("gssencmode", "prefer", false),
             ("gssencmode", "disable", false),
             ("gssencmode", "", true),
-            ("require_auth", "scram-sha-256", true),
-            ("require_auth", "", false),
             ("requirepeer", "postgres", true),
             ("sslcertmode", "require", true),
             ("sslcertmode", "allow", false),

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use tokio::task::JoinHandle;
 use tokio_postgres::error::DbError;
-use tokio_postgres::tls::MakeTlsConnect;
 use tokio_postgres::{AsyncMessage, Client, Error, Notification, Socket};
-use tokio_postgres_rustls::MakeRustlsConnect;
+
+use super::authentication::GuardedStream;
 
 /// What the caller wants of a session.
 #[derive(Debug, Clone, Copy)]
@@ -40,11 +40,8 @@ pub struct Session {
     pub server: String,
 }
 
-/// The stream of a session's bytes in TLS.
-type TlsStream = <MakeRustlsConnect as MakeTlsConnect<Socket>>::Stream;
-
 /// The half of a session that reads and writes.
-pub struct Connection(pub(crate) tokio_postgres::Connection<Socket, TlsStream>);
+pub struct Connection(pub(crate) tokio_postgres::Connection<Socket, GuardedStream>);
 
 impl Connection {
     /// Drives the connection in a task of its own. The client's next call reports why the

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tokio_postgres::Config;
 
+use super::authentication::Allowed;
 use super::parameters::Values;
 use super::servers::{self, Host, Server};
 use super::tls_settings::{self, SslMode, TlsSettings};
@@ -26,6 +27,8 @@ pub struct ConnectionSettings {
     /// The folders whose sockets a password file calls `localhost`.
     pub(crate) local_folders: Vec<PathBuf>,
     pub(crate) tls: TlsSettings,
+    /// Which methods of authentication a server may ask for.
+    pub(crate) allowed: Allowed,
     /// The schema of Mailroom in the database; no parameter of libpq's.
     pub schema: Schema,
 }
@@ -104,9 +107,17 @@ impl ConnectionSettings {
             password_file: values.path("passfile", environment.home.join(".pgpass"))?,
             local_folders: environment.socket_folders.clone(),
             tls: tls_settings::read(&values, environment, &mut config)?,
+            allowed: Allowed::read(&values)?,
             schema: Schema::default(),
             config,
         };
+        let is_socket = |server: &Server| matches!(server.host, Host::Sockets(_));
+        if settings.allowed.is_restricted && settings.servers.iter().any(is_socket) {
+            return Err(SettingsError::new(
+                "require_auth is not checked on a socket; leave it out there, and keep the socket \
+                 where only the server can write",
+            ));
+        }
         if settings.servers.iter().any(|server| matches!(server.host, Host::Tcp(..))) {
             let mode = settings.tls.mode;
             tls::load(&settings.tls, mode)?;
@@ -200,6 +211,15 @@ mod tests {
         assert_eq!(settings.config.get_password(), None);
         assert_eq!(settings.tls.mode, SslMode::Prefer);
         assert_eq!(settings.to_string(), "\"os-user\" on /nowhere/run/.s.PGSQL.5432");
+    }
+
+    #[test]
+    fn require_auth_is_refused_where_it_would_not_be_checked() {
+        let environment = TestEnvironment::new();
+        let error = resolve("require_auth=scram-sha-256", &environment).unwrap_err().to_string();
+        assert!(error.contains("not checked on a socket"), "{error}");
+        assert!(resolve("host=db1 require_auth=scram-sha-256", &environment).is_ok());
+        assert!(resolve("require_auth=", &environment).is_ok());
     }
 
     #[test]

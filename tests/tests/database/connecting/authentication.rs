@@ -32,7 +32,9 @@ async fn refusal(string: &str, environment: &TestEnvironment) -> ConnectError {
     let error = session(string, environment).await.err().unwrap();
     let text = error.to_string();
     assert!(
-        ["password", "pg_hba.conf", "channel_binding"].iter().any(|word| text.contains(word)),
+        ["password", "pg_hba.conf", "channel_binding", "require_auth"]
+            .iter()
+            .any(|word| text.contains(word)),
         "{text}"
     );
     error
@@ -178,6 +180,57 @@ async fn channel_binding_is_used_and_can_be_demanded() {
     }
     let by_socket = format!("{}?channel_binding=require", TLS_SERVER.cluster.url("postgres"));
     refusal(&by_socket, &environment).await;
+}
+
+#[tokio::test]
+async fn a_password_is_sent_in_clear_to_another_machine_only_on_request() {
+    let environment = TestEnvironment::new().set("PGPASSWORD", PASSWORD);
+    // Linux connects to itself by this address, which is not one of this machine's own.
+    let elsewhere = |user: &str, settings: &str| {
+        let string = TLS_SERVER.string(user).replace("hostaddr=127.0.0.1", "hostaddr=0.0.0.0");
+        format!("{string} {settings}")
+    };
+    for settings in ["sslmode=disable", "sslmode=allow", "sslmode=disable require_auth=!md5"] {
+        let error = refusal(&elsewhere("cleartext", settings), &environment).await;
+        never_shown(&error, PASSWORD);
+        let text = error.to_string();
+        assert!(text.contains("password") && text.contains("require_auth"), "{settings}: {text}");
+    }
+    let asked_for = "sslmode=disable require_auth=password";
+    for settings in ["sslmode=prefer", "sslmode=require", asked_for] {
+        assert_eq!(who(&elsewhere("cleartext", settings), &environment).await, "cleartext");
+    }
+    for user in ["scram", "md5"] {
+        assert_eq!(who(&elsewhere(user, "sslmode=disable"), &environment).await, user);
+    }
+}
+
+#[tokio::test]
+async fn methods_that_require_auth_excludes_are_not_used() {
+    let environment = TestEnvironment::new().set("PGPASSWORD", PASSWORD);
+    for (user, setting, is_used) in [
+        ("scram", "scram-sha-256", true),
+        ("scram", "!password,!md5", true),
+        ("scram", "md5", false),
+        ("md5", "md5,none", true),
+        ("md5", "scram-sha-256", false),
+        ("cleartext", "!password", false),
+        ("cleartext", "scram-sha-256", false),
+        ("either", "none", true),
+        // A server that asks for nothing has not shown that it knows the password.
+        ("either", "scram-sha-256", false),
+    ] {
+        for mode in ["disable", "require"] {
+            let string =
+                format!("{} sslmode={mode} require_auth={setting}", TLS_SERVER.string(user));
+            if is_used {
+                assert_eq!(who(&string, &environment).await, user, "{string}");
+            } else {
+                let error = refusal(&string, &environment).await.to_string();
+                assert!(error.contains("which require_auth excludes"), "{string}: {error}");
+            }
+        }
+    }
 }
 
 #[tokio::test]

@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use mailroom_verifier_core::{PrivateKey, PrivateKeyText, SharedKey, Signer, Version};
 use zeroize::Zeroizing;
 
-use super::{CommandError, Outcome, UNWRITABLE, random_bytes};
+use super::{CommandError, Outcome, UNWRITABLE, random_bytes, report};
 use crate::config::{Setting, setting_of_variable, token_format};
 use crate::keys::{KeySource, KeyUse};
 
@@ -36,19 +36,22 @@ pub(crate) struct KeygenArguments {
 }
 
 pub(crate) fn run(arguments: &KeygenArguments) -> Outcome {
-    let text = match (arguments.public, arguments.token_format) {
-        (true, None | Some(Version::V3)) => public_key(arguments.key_file.as_deref())?,
+    let (text, kind) = match (arguments.public, arguments.token_format) {
+        (true, None | Some(Version::V3)) => {
+            (public_key(arguments.key_file.as_deref())?, Written::Public)
+        }
         (true, Some(format)) => {
             return Err(CommandError::Usage(format!(
                 "{format} has no public key, whoever verifies it must hold the shared one; \
                  v3 has public keys"
             )));
         }
-        (false, Some(format)) => new_key(format)?,
+        (false, Some(format)) => (new_key(format)?, Written::of(format)),
         // Only here: the variable is for those who sign, and a public key is for others.
         (false, None) => {
             let format = setting_of_variable("MAILROOM_TOKEN_FORMAT", token_format);
-            new_key(format.map_err(CommandError::Usage)?.unwrap_or(Version::V1))?
+            let format = format.map_err(CommandError::Usage)?.unwrap_or(Version::V1);
+            (new_key(format)?, Written::of(format))
         }
     };
     if let Some(path) = &arguments.output {
@@ -60,11 +63,48 @@ pub(crate) fn run(arguments: &KeygenArguments) -> Outcome {
             )),
             _ => CommandError::Failure(format!("{} cannot be written: {error}", path.display())),
         })?;
+        report(format_args!("{}", said_of(&path.display().to_string(), kind)));
     } else {
         // At once: in parts, the key would stay in the buffer of standard output.
         io::stdout().write_all(text.as_bytes()).map_err(CommandError::because(UNWRITABLE))?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// What is in a file that was written.
+#[derive(Clone, Copy)]
+enum Written {
+    Shared,
+    Private,
+    Public,
+}
+
+impl Written {
+    fn of(format: Version) -> Self {
+        if format == Version::V3 { Self::Private } else { Self::Shared }
+    }
+}
+
+/// What was written, and the next step.
+fn said_of(path: &str, written: Written) -> String {
+    match written {
+        Written::Shared => format!(
+            "{path} has a new shared key, which signs and verifies v1 and v2; next: `mailroom \
+             collect --key-file {path}`, and give what verifies the links the same key, as a \
+             secret"
+        ),
+        Written::Private => format!(
+            "{path} has a new private key, which signs v3; next: `mailroom keygen --public \
+             --key-file {path}` prints the public key for what verifies the links, and `mailroom \
+             collect --token-format v3 --key-file {path}` signs"
+        ),
+        Written::Public => {
+            format!(
+                "{path} has the public key, which verifies v3 and is no secret; next: give it to \
+                 what verifies the links"
+            )
+        }
+    }
 }
 
 fn new_key(format: Version) -> Result<Zeroizing<String>, CommandError> {

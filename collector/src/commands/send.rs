@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use super::{CommandError, Outcome, print};
+use super::{CommandError, Outcome, print, report};
 
 #[derive(clap::Args)]
 pub(crate) struct SendArguments {
@@ -38,6 +38,12 @@ pub(crate) fn run(arguments: &SendArguments) -> Outcome {
     let SendArguments { config, check, preview, dry_run, init } = arguments;
     if let Some(folder) = init {
         mailroom_sender::write_shipped(folder)?;
+        report(format_args!(
+            "{folder} has the shipped templates, to be changed; next: name the folder in the \
+             configuration (`templates = …`), and look at the mails by `mailroom send --config \
+             FILE --preview FOLDER`",
+            folder = folder.display()
+        ));
         return Ok(ExitCode::SUCCESS);
     }
     let config =

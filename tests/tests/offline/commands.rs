@@ -409,9 +409,13 @@ fn keygen_makes_keys_that_work_and_never_overwrites_one() -> Result<()> {
     let path = folder.path().join("key");
     let shown = path.to_string_lossy();
     let (status, output, errors) = run(&mut mailroom(&["keygen", "--output", &shown])?)?;
-    assert_eq!((status, output.as_str(), errors.as_str()), (Some(0), "", ""));
+    assert_eq!((status, output.as_str()), (Some(0), ""));
     assert_eq!(fs::metadata(&path)?.permissions().mode() & 0o777, 0o600);
     let key = fs::read_to_string(&path)?;
+    // What it made and the next step, without the key.
+    assert!(errors.starts_with(&format!("{shown} has a new shared key")), "{errors}");
+    assert!(errors.contains(&format!("`mailroom collect --key-file {shown}`")), "{errors}");
+    assert!(!errors.contains(key.trim_end()), "{errors}");
     assert_eq!(key.len(), 65);
     let (status, _, errors) = run(&mut mailroom(&["keygen", "--output", &shown])?)?;
     assert_eq!(status, Some(1));
@@ -422,6 +426,21 @@ fn keygen_makes_keys_that_work_and_never_overwrites_one() -> Result<()> {
         run(command.args(["sign", "--action", "activate", "--key-file", &shown]))?.0,
         Some(0)
     );
+    Ok(())
+}
+
+#[test]
+fn each_kind_of_a_key_that_is_written_says_who_needs_it() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let [private, public] = ["private", "public"].map(|name| folder.path().join(name));
+    let [private, public] = [&private, &public].map(|path| path.to_string_lossy().into_owned());
+    let keygen = |arguments: &[&str]| run(&mut mailroom(&[&["keygen"], arguments].concat())?);
+    let (status, _, said) = keygen(&["--token-format", "v3", "--output", &private])?;
+    assert!(status == Some(0) && said.contains("has a new private key, which signs v3"), "{said}");
+    assert!(said.contains(&format!("`mailroom keygen --public --key-file {private}`")), "{said}");
+    assert!(!said.contains("mrsk_"), "{said}");
+    let (status, _, said) = keygen(&["--public", "--key-file", &private, "--output", &public])?;
+    assert!(status == Some(0) && said.contains("has the public key"), "{said}");
     Ok(())
 }
 

@@ -15,7 +15,9 @@ fn what_is_wrong_is_said_at_the_start_in_one_sentence() -> Result<()> {
     let configuration = Configuration::new(good)?;
     let text = configuration.text()?;
     let templates = configuration.path("templates");
-    assert!(program::mailroom()?.args(["send", "--init"]).arg(&templates).status()?.success());
+    let init = program::mailroom()?.args(["send", "--init"]).arg(&templates).output()?;
+    let said = String::from_utf8(init.stderr)?;
+    assert!(init.status.success() && said.contains("has the shipped templates"), "{said}");
     let with_templates = format!("templates = \"templates\"\n{text}");
     fs::write(configuration.path("empty"), "")?;
     let restore_templates = || -> Result<()> {

@@ -1,5 +1,7 @@
 //! `mailroom migrate`: brings the database to the schema that this version works with, or back.
 
+use std::process::ExitCode;
+
 use clap::{Args, Subcommand};
 use mailroom_connect::SchemaClient;
 use tokio_postgres::Client;
@@ -11,6 +13,9 @@ use crate::migrate::{self, DataLoss, HistoryTable, MIGRATIONS, MigrateError, Pla
 use crate::preflight::{self, Requirements};
 
 #[derive(Args)]
+/// What `down` ends with if no migration is applied, so that a loop ends.
+const NOTHING_LEFT: u8 = 3;
+
 pub(crate) struct MigrateArguments {
     /// Table, or schema.table, for what is applied; default: `MAILROOM_MIGRATIONS_TABLE`, or
     /// `schema_migrations`
@@ -42,13 +47,20 @@ enum MigrateAction {
         /// applied.
         #[arg(long, conflicts_with_all = ["baseline", "migrations_table", "drop_secrets"])]
         without_accounts: bool,
+        #[arg(conflicts_with = "with_accounts")]
         /// Also drop the columns of the tokens' secrets and codes, which does not go back
+        /// Also make the tables `accounts`, `tokens` and `jobs`, beside tables of others
+        ///
+        /// Only where a database has such tables is that asked for: most products have users and
+        /// want --without-accounts.
+        #[arg(long)]
+        with_accounts: bool,
         ///
         /// For installations whose applications redeem by `mailroom.redeem()` only.
         #[arg(long)]
         drop_secrets: bool,
     },
-    /// Take back the newest applied migration
+    /// Take back the newest applied migration; ends with status 3 if none is applied
     Down {
         /// Go down even if that drops tables with all their rows
         #[arg(long)]
@@ -100,7 +112,10 @@ pub(crate) async fn run(arguments: MigrateArguments) -> Outcome {
         _ => Plan::of_database(&client.raw, table, schema).await?,
     };
     let outcome = match arguments.action {
-        MigrateAction::Up { baseline, .. } => {
+        MigrateAction::Up { baseline, with_accounts, without_accounts, .. } => {
+            if baseline.is_none() && !with_accounts && !without_accounts {
+                migrate::ask_for_kind(&client.raw, plan.clone()).await?;
+            }
             let outcome = up(&mut client.raw, plan, baseline).await?;
             for warning in preflight::warnings(&client).await? {
                 report(format_args!("warning: {warning}"));
@@ -110,7 +125,10 @@ pub(crate) async fn run(arguments: MigrateArguments) -> Outcome {
         MigrateAction::Down { yes } => {
             let data_loss = if yes { DataLoss::Accepted } else { DataLoss::Refused };
             match migrate::down(&mut client.raw, plan, data_loss, &mut |line| report(line)).await? {
-                None => "no migration is applied".to_owned(),
+                None => {
+                    print("no migration is applied")?;
+                    return Ok(ExitCode::from(NOTHING_LEFT));
+                }
                 Some(migration) => format!("{migration} is taken back"),
             }
         }

@@ -77,6 +77,8 @@ pub(super) struct History {
     pub(super) mailroom: Schema,
     /// Whether the installation has no accounts, and no other schema than `mailroom`.
     pub(super) is_standalone: bool,
+    /// Whether `mailroom` was made already.
+    pub(super) has_schema: bool,
 }
 
 /// Takes back what default privileges gave others of what this transaction has made, as on hosted
@@ -147,7 +149,13 @@ impl History {
             quoted: row.get(2),
             mailroom,
             is_standalone,
+            has_schema,
         })
+    }
+
+    /// Whether a migration creates an installation without accounts.
+    pub(super) fn is_created_by(&self, migration: &Migration) -> bool {
+        self.is_standalone && migration.version == CREATES_SCHEMA
     }
 
     /// The first column that is missing or has another type than every version of Mailroom has;

@@ -172,10 +172,8 @@ async fn a_table_of_its_own_records_the_migrations_beside_a_product() -> Result<
     let name = "mailroom_migrations";
     for table in [name, "tools.mailroom_migrations"] {
         let (database, client) = with_record_of_a_product(7, "CREATE SCHEMA tools").await?;
-        assert!(
-            succeed(&database, &["up", "--migrations-table", table])?
-                .contains("migrations applied")
-        );
+        let up = ["up", "--with-accounts", "--migrations-table", table];
+        assert!(succeed(&database, &up)?.contains("migrations applied"));
         let recorded =
             client.query_one(&format!("SELECT version, dirty FROM {table}"), &[]).await?;
         assert_eq!((recorded.get(0), recorded.get(1)), (newest(), false));

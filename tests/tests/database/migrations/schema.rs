@@ -198,7 +198,7 @@ async fn another_schema_of_the_search_path_is_migrated_all_the_same() -> Result<
             database.name()
         ))
         .await?;
-    let database = database.migrate()?;
+    let database = database.migrate_with(&["--with-accounts"])?;
     assert_eq!(count(&client, "\"Mail Room\".schema_migrations").await?, 1);
 
     client

@@ -1,0 +1,40 @@
+//! Which kind of installation a database is to get: with accounts or without.
+
+use tokio_postgres::Client;
+
+use super::Plan;
+use super::error::MigrateError;
+use super::history::History;
+
+/// Refuses to make accounts beside tables of others unless somebody has asked for accounts: a
+/// product that has users wants none, and its schemas are its own. A database that has an
+/// installation, or had one, is not asked about.
+///
+/// # Errors
+/// There are such tables, or the database cannot be read.
+pub async fn ask_for_kind(client: &Client, plan: impl Into<Plan<'_>>) -> Result<(), MigrateError> {
+    let Plan { table, schema, .. } = plan.into();
+    let history = History::of_session(client, &table, schema).await?;
+    if history.has_schema
+        || history.read(client).await?.is_some()
+        || history.tables(client).await?.is_some()
+    {
+        return Ok(());
+    }
+    let of_history: [&str; 2] = [&history.table_schema, &history.table];
+    let row = client
+        .query_one(include_str!("foreign_tables.sql"), &[&of_history[0], &of_history[1]])
+        .await?;
+    let (Some(examples), count) = (row.get::<_, Option<&str>>(0), row.get::<_, i64>(1)) else {
+        return Ok(());
+    };
+    let more = if count > 3 { format!(" and {} more", count - 3) } else { String::new() };
+    Err(MigrateError::Refused(format!(
+        "the database has tables of others ({examples}{more}); a product with a table of users of \
+         its own runs `mailroom migrate up --without-accounts`, which makes the schema {mailroom} \
+         alone; `mailroom migrate up --with-accounts` makes accounts, tokens and jobs in the \
+         schema {home}, too; nothing was changed",
+        mailroom = history.mailroom,
+        home = history.schema,
+    )))
+}

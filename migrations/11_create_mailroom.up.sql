@@ -52,8 +52,13 @@ CREATE TABLE mailroom.actions (
     CONSTRAINT actions_name_key UNIQUE (name),
     CONSTRAINT actions_path_key UNIQUE (path),
     CONSTRAINT actions_number CHECK (number BETWEEN 1 AND 127),
-    CONSTRAINT actions_name CHECK (name ~ '^[a-z][a-z0-9_]{0,31}$'),
-    CONSTRAINT actions_path CHECK (path ~ '^(/[A-Za-z0-9._~-]+)+$' AND length(path) <= 255),
+    CONSTRAINT actions_name CHECK (
+        name ~ '^[a-z][a-z0-9_]{0,31}$'
+        AND (number <= 2 OR name NOT IN ('activation', 'password_recovery'))
+    ),
+    CONSTRAINT actions_path CHECK (
+        path ~ '^(/[A-Za-z0-9._~-]+)+$' AND path !~ '/[.][.]?(/|$)' AND length(path) <= 255
+    ),
     CONSTRAINT actions_code CHECK (code_digits IN (0, 5, 6, 7, 8)
         AND (code_digits = 0 OR path IS NOT NULL)),
     CONSTRAINT actions_lifetime CHECK (lifetime BETWEEN '1 minute' AND '366 days'),
@@ -591,6 +596,8 @@ CREATE TABLE mailroom.collectors (
     state text,
     state_since timestamptz NOT NULL,
     state_reason text,
+    token_format text,
+    installation text,
 
     CONSTRAINT collectors_pkey PRIMARY KEY (holder)
 ) WITH (fillfactor = 50);
@@ -610,6 +617,10 @@ COMMENT ON COLUMN mailroom.collectors.state_since IS
     'Since when; of open, half_open and failing, since the outage began.';
 COMMENT ON COLUMN mailroom.collectors.state_reason IS
     'Why the sender is not available, as the collector''s log says it; null if it is.';
+COMMENT ON COLUMN mailroom.collectors.token_format IS
+    'Format of the tokens that it signs; null if it has not said.';
+COMMENT ON COLUMN mailroom.collectors.installation IS
+    'Name of the installation that it was told to collect for; null if none.';
 
 -- Null where this may not be asked: such a queue is bound to no cluster.
 CREATE FUNCTION mailroom.cluster_identifier() RETURNS bigint
@@ -634,9 +645,14 @@ CREATE TABLE mailroom.installation (
     system_identifier bigint,
     address_key bytea NOT NULL DEFAULT sha256(uuid_send(gen_random_uuid()) ||
         uuid_send(gen_random_uuid())),
+    token_format text NOT NULL DEFAULT 'v1',
+    name text,
 
     CONSTRAINT installation_pkey PRIMARY KEY (is_only),
-    CONSTRAINT installation_one_row CHECK (is_only)
+    CONSTRAINT installation_one_row CHECK (is_only),
+    -- v3 has keys of another kind, so that its collectors are told of it with their keys.
+    CONSTRAINT installation_token_format CHECK (token_format IN ('v1', 'v2')),
+    CONSTRAINT installation_name CHECK (name ~ '^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$')
 );
 
 INSERT INTO mailroom.installation (log_complete_since, system_identifier)
@@ -655,6 +671,13 @@ COMMENT ON COLUMN mailroom.installation.system_identifier IS
 COMMENT ON COLUMN mailroom.installation.address_key IS
     'Key of the hashes of addresses in receipts. '
     'Whoever has it can try which addresses they are of.';
+COMMENT ON COLUMN mailroom.installation.token_format IS
+    'Format that collectors sign unless they are told another one. The program records v2 where '
+    'it creates an installation without accounts, in the same transaction; v1 is what existing '
+    'verifiers expect.';
+COMMENT ON COLUMN mailroom.installation.name IS
+    'Which installation this is, as bind() was told. Collectors that are started must name the '
+    'same one: a physical copy has the identifier of its cluster. Null: any collector may collect.';
 
 CREATE TABLE mailroom.rate_lock ();
 

@@ -614,6 +614,10 @@ BEGIN ATOMIC
             WHEN (candidate).id IS NULL THEN 'it was deleted'
             WHEN (candidate).is_void THEN 'it was used or cancelled'
             WHEN (candidate).expires_at <= too_late THEN 'it expired before it could be sent'
+            WHEN (candidate).action <> ALL (signable) THEN
+                'their action is '
+                || (SELECT name FROM mailroom.actions WHERE number = (candidate).action)
+            WHEN NOT binds AND (candidate).binding IS NOT NULL THEN 'they are bound to a browser'
             WHEN (candidate).eligibility IS NOT NULL AND present_email IS NULL THEN fault
             WHEN recipient.is_other THEN 'its address is not the one that its subject has now'
             WHEN NOT recipient.is_address THEN
@@ -1144,15 +1148,21 @@ COMMENT ON FUNCTION mailroom.claim(
     'lease is milliseconds, min_lifetime seconds; the rate, if there is one, '
     'tokens a day for all collectors.';
 
-CREATE FUNCTION mailroom.list_actions() RETURNS TABLE (number smallint, name text, path text,
-    code_digits smallint)
+CREATE FUNCTION mailroom.list_actions() RETURNS TABLE (
+    number smallint, name text, path text, code_digits smallint, token_format text
+)
 LANGUAGE sql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
-    SELECT number, name, path, code_digits FROM mailroom.actions ORDER BY number;
+    SELECT actions.number, actions.name, actions.path, actions.code_digits,
+        installation.token_format
+    FROM mailroom.actions CROSS JOIN mailroom.installation
+    ORDER BY actions.number;
 END;
 
-COMMENT ON FUNCTION mailroom.list_actions() IS 'For collectors: what there is to sign.';
+COMMENT ON FUNCTION mailroom.list_actions() IS
+    'For collectors: what there is to sign, and in which format unless a collector is told '
+    'another one.';
 
 DO $$
 DECLARE

@@ -4,8 +4,9 @@ BEGIN;
 
 DROP FUNCTION mailroom.peek(timestamptz, integer);
 DROP FUNCTION mailroom.sweep(timestamptz, integer);
-DROP FUNCTION mailroom.bind();
-DROP FUNCTION mailroom.heartbeat(bigint, text, uuid[], bigint, timestamptz, text, bigint, text);
+DROP FUNCTION mailroom.bind(text);
+DROP FUNCTION mailroom.heartbeat(bigint, text, uuid[], bigint, timestamptz, text, bigint, text,
+    text, text);
 DROP FUNCTION mailroom.return_lapsed_leases(timestamptz);
 
 DROP SEQUENCE mailroom.low_watermark;

@@ -71,7 +71,8 @@ COMMENT ON SEQUENCE mailroom.low_watermark IS
 -- nothing in it grows with the number of tokens that wait.
 CREATE FUNCTION mailroom.heartbeat(
     collector bigint, name text, held uuid[], lease bigint, since timestamptz,
-    state text DEFAULT NULL, state_for bigint DEFAULT 0, state_reason text DEFAULT NULL
+    state text DEFAULT NULL, state_for bigint DEFAULT 0, state_reason text DEFAULT NULL,
+    token_format text DEFAULT NULL, installation text DEFAULT NULL
 )
 RETURNS TABLE (batch uuid, low_watermark timestamptz)
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
@@ -84,6 +85,7 @@ DECLARE
     since_when timestamptz := epoch - interval '1 millisecond' * greatest(state_for,
         0::bigint)::double precision;
     kept uuid[];
+    own_name text;
 BEGIN
     -- A collector calls this before it claims anything. A copy of a product's database must not
     -- mail its people.
@@ -95,13 +97,31 @@ BEGIN
             USING ERRCODE = 'object_not_in_prerequisite_state';
     END IF;
 
-    INSERT INTO mailroom.collectors (holder, name, started_at, seen_at, state, state_since,
-        state_reason)
-    VALUES (collector, heartbeat.name, epoch, epoch, heartbeat.state, since_when,
-        heartbeat.state_reason)
+    INSERT INTO mailroom.collectors (
+        holder, name, started_at, seen_at, state, state_since, state_reason,
+        token_format, installation
+    )
+    VALUES (
+        collector, heartbeat.name, epoch, epoch, heartbeat.state, since_when,
+        heartbeat.state_reason, heartbeat.token_format, heartbeat.installation
+    )
     ON CONFLICT DO NOTHING;
 
     IF FOUND THEN
+        -- Only of one that comes: one that was here when the name was given may have mails on their
+        -- way, which would go out again if it could not settle them.
+        SELECT known.name INTO own_name FROM mailroom.installation AS known
+        WHERE known.name IS DISTINCT FROM heartbeat.installation;
+
+        IF own_name IS NOT NULL THEN
+            RAISE EXCEPTION
+                'this queue is that of the installation "%", which this collector does not name: '
+                'if it is to send the mails of that one, set MAILROOM_INSTALLATION=%; if this is a '
+                'copy of its database, run `mailroom migrate bind --name` with a name of its own',
+                own_name, own_name
+                USING ERRCODE = 'object_not_in_prerequisite_state';
+        END IF;
+
         -- One that is new knows nothing yet. Wrong is what it learns here only by a clock that was
         -- set back; each minute it looks further back.
         SELECT 'epoch'::timestamptz + interval '1 microsecond' * last_value INTO low_watermark
@@ -112,12 +132,15 @@ BEGIN
         -- Three times a minute, and when something is new: an idle server has little to write.
         UPDATE mailroom.collectors
         SET seen_at = epoch, state = heartbeat.state, state_since = since_when,
-            state_reason = heartbeat.state_reason
+            state_reason = heartbeat.state_reason,
+            token_format = heartbeat.token_format, installation = heartbeat.installation
         WHERE holder = collector
             AND (
                 seen_at NOT BETWEEN epoch - interval '20 seconds' AND epoch
                 OR state IS DISTINCT FROM heartbeat.state
                 OR state_reason IS DISTINCT FROM heartbeat.state_reason
+                OR token_format IS DISTINCT FROM heartbeat.token_format
+                OR installation IS DISTINCT FROM heartbeat.installation
                 OR state_since NOT BETWEEN since_when - interval '5 seconds'
                     AND since_when + interval '5 seconds'
             );
@@ -162,22 +185,28 @@ END;
 $$;
 
 COMMENT ON FUNCTION mailroom.heartbeat(bigint, text, uuid[], bigint, timestamptz, text, bigint,
-    text) IS
+    text, text, text) IS
     'For collectors: renews the leases held, answers which of them still are, and returns to the '
     'queue what others left behind. Records the sender''s state, as in collectors, for how long it '
-    'has been, and why. The last row has no batch, and the time before which nothing in the queue '
-    'is due, as far as it is known. Spans are milliseconds.';
+    'has been, and why; and the format of tokens and the name of an installation that the '
+    'collector has. One that comes with another name than bind() was told is refused. The last row '
+    'has no batch, and the time before which nothing in the queue is due, as far as it is known. '
+    'Spans are milliseconds.';
 
-CREATE FUNCTION mailroom.bind() RETURNS void
+CREATE FUNCTION mailroom.bind(name text DEFAULT NULL) RETURNS text
 LANGUAGE sql VOLATILE
 SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
-    UPDATE mailroom.installation SET system_identifier = mailroom.cluster_identifier();
+    UPDATE mailroom.installation
+    SET system_identifier = mailroom.cluster_identifier(),
+        name = nullif(coalesce(bind.name, installation.name), '')
+    RETURNING installation.name;
 END;
 
-COMMENT ON FUNCTION mailroom.bind() IS
-    'For owners: from now on the queue is sent from this cluster, '
-    'whichever it was sent from before.';
+COMMENT ON FUNCTION mailroom.bind(text) IS
+    'For owners: from now on the queue is sent from this cluster, whichever it was sent from '
+    'before, by collectors that name the installation so. Null leaves its name, and an empty '
+    'name takes it away. Answers the name.';
 
 -- What a collector does now and then when it is otherwise fine. Nobody needs it soon, so it goes
 -- round in small parts.
@@ -336,8 +365,8 @@ DECLARE
     signature text;
 BEGIN
     FOREACH signature IN ARRAY ARRAY[
-        'heartbeat(bigint, text, uuid[], bigint, timestamptz, text, bigint, text)',
-        'sweep(timestamptz, integer)', 'peek(timestamptz, integer)', 'bind()'
+        'heartbeat(bigint, text, uuid[], bigint, timestamptz, text, bigint, text, text, text)',
+        'sweep(timestamptz, integer)', 'peek(timestamptz, integer)', 'bind(text)'
     ] LOOP
         EXECUTE format('REVOKE ALL ON FUNCTION mailroom.%s FROM PUBLIC', signature);
     END LOOP;

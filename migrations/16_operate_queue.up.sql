@@ -521,7 +521,7 @@ COMMENT ON FUNCTION mailroom.trace(bigint[], text) IS
 CREATE FUNCTION mailroom.present_collectors(epoch timestamptz) RETURNS TABLE (
     holder bigint, name text, started_at timestamptz, seen_at timestamptz, state text,
         state_since timestamptz, state_reason text,
-    is_alive boolean
+    is_alive boolean, token_format text, installation text
 )
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_temp
@@ -534,11 +534,13 @@ BEGIN ATOMIC
             one.seen_at > present_collectors.epoch - interval '90 seconds' AS is_alive,
             max(one.started_at) OVER (PARTITION BY split_part(one.name, ' process ', 1))
                 > one.seen_at AS is_replaced,
-            max(one.seen_at) OVER () > one.seen_at AS is_followed
+            max(one.seen_at) OVER () > one.seen_at AS is_followed,
+            one.token_format, one.installation
         FROM mailroom.collectors AS one
     )
     SELECT known.holder, known.name, known.started_at, known.seen_at, known.state,
-        known.state_since, known.state_reason, known.is_alive
+        known.state_since, known.state_reason, known.is_alive,
+        known.token_format, known.installation
     FROM known
     WHERE known.state IS DISTINCT FROM 'ended'
         AND (
@@ -581,7 +583,13 @@ CREATE FUNCTION mailroom.status(
     OUT in_doubt_last_hour bigint,
     OUT dead_in_doubt bigint,
     OUT in_doubt_oldest_ms bigint,
-    OUT dead_in_doubt_last_hour bigint
+    OUT dead_in_doubt_last_hour bigint,
+    OUT unsignable bigint,
+    OUT token_formats bigint,
+    OUT token_format text,
+    OUT installation text,
+    OUT misnamed bigint,
+    OUT is_of_another_cluster boolean
 )
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp AS $$
@@ -609,7 +617,7 @@ BEGIN
             SELECT count(*) FROM mailroom.delivery_log
             WHERE outcome = 'expired' AND happened_at > epoch - interval '1 hour'
         ),
-        (SELECT floor(extract(epoch FROM log_complete_since))::bigint FROM mailroom.installation),
+        floor(extract(epoch FROM own.log_complete_since))::bigint,
         known.alive,
         known.lost,
         known.unavailable_ms,
@@ -622,14 +630,30 @@ BEGIN
         maybe_delivered.total,
         floor(1000::numeric * extract(epoch FROM epoch - least(waiting.in_doubt_since,
             claimed.in_doubt_since)))::bigint,
-        maybe_delivered.last_hour
+        maybe_delivered.last_hour,
+        -- What no collector that is alive signs: v1 knows two actions and binds no links.
+        (
+            SELECT count(*)
+            FROM mailroom.queue AS put_off JOIN mailroom.issued_tokens AS known_token
+                ON known_token.id = put_off.token
+            WHERE known.sign_v1_only
+                AND put_off.deferrals > 0
+                AND (known_token.action > 2 OR known_token.binding IS NOT NULL)
+        ),
+        known.formats,
+        own.token_format,
+        own.name,
+        known.misnamed,
+        coalesce(own.system_identifier <> mailroom.cluster_identifier(), false)
     INTO
         first_due, second_due, later, oldest_due_ms, leases, leased_tokens, lapsed_leases,
             oldest_lease_ms, deferred,
         dead_letters, dead_last_hour, suppressed, expired, expired_last_hour, log_since,
         collectors_alive, collectors_lost, unavailable_ms, collectors,
-        in_doubt, in_doubt_last_hour, dead_in_doubt, in_doubt_oldest_ms, dead_in_doubt_last_hour
-    FROM (
+        in_doubt, in_doubt_last_hour, dead_in_doubt, in_doubt_oldest_ms, dead_in_doubt_last_hour,
+        unsignable, token_formats, token_format, installation, misnamed, is_of_another_cluster
+    FROM mailroom.installation AS own
+    CROSS JOIN (
         SELECT
             count(*) FILTER (WHERE deferrals = 0 AND due_at <= epoch AND priority = 0::smallint)
                 AS first_due,
@@ -692,18 +716,24 @@ BEGIN
         FROM mailroom.dead_letters
         WHERE is_in_doubt
     ) AS maybe_delivered
-    CROSS JOIN (
+    CROSS JOIN LATERAL (
         SELECT
             count(*) FILTER (WHERE is_alive) AS alive,
             count(*) FILTER (WHERE NOT is_alive) AS lost,
             floor(1000::numeric * extract(epoch FROM epoch - min(state_since) FILTER (
                 WHERE is_alive AND state IN ('unanswered', 'failing', 'open', 'half_open')
             )))::bigint AS unavailable_ms,
+            coalesce(bool_and(present.token_format = 'v1') FILTER (WHERE is_alive), false)
+                AS sign_v1_only,
+            count(DISTINCT present.token_format) FILTER (WHERE is_alive) AS formats,
+            count(*) FILTER (WHERE is_alive AND own.name <> coalesce(present.installation, ''))
+                AS misnamed,
             coalesce(
                 json_agg(
                     json_build_object(
-                        'name', name,
+                        'name', present.name,
                         'is_alive', is_alive,
+                        'token_format', present.token_format,
                         'seen_ms', floor(1000::numeric * extract(epoch
                         FROM epoch - seen_at))::bigint,
                         'state', state,
@@ -717,7 +747,7 @@ BEGIN
                 ),
                 '[]'::json
             ) AS list
-        FROM mailroom.present_collectors(epoch)
+        FROM mailroom.present_collectors(epoch) AS present
     ) AS known;
 END;
 $$;
@@ -733,7 +763,10 @@ COMMENT ON FUNCTION mailroom.status() IS
     'A token that the sender gave back because it was unavailable is due since it was due first. '
     'Tokens that wait or are claimed after an attempt in doubt, attempts that ended in doubt '
     'within the last hour, and dead letters that may have been delivered; since how many '
-    'milliseconds the first of those tokens was due, and those dead letters of the last hour.';
+    'milliseconds the first of those tokens was due, and those dead letters of the last hour. '
+    'Deferred tokens that no collector can sign; how many formats the collectors sign, and which '
+    'of them is the default; the installation''s name, how many collectors have another one or '
+    'none, and whether the queue is bound to another cluster.';
 
 CREATE FUNCTION mailroom.begin_step(before timestamptz) RETURNS void
 LANGUAGE plpgsql VOLATILE

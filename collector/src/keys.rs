@@ -21,6 +21,11 @@ const SIGNING_KEY: &str = "MAILROOM_SIGNING_KEY";
 const PUBLIC_KEY: &str = "MAILROOM_PUBLIC_KEY";
 const KEY_FILE: &str = "MAILROOM_KEY_FILE";
 
+/// What is wrong where the format is the database's choice and the key is a private one.
+const NEEDS_V3: &str = "a private key signs v3 alone, which no installation has as its default; \
+                        set MAILROOM_TOKEN_FORMAT=v3, or give a shared key of 64 hexadecimal \
+                        characters";
+
 /// Longer files are refused: a thousand keys fit.
 const LONGEST_FILE: u64 = 65_536;
 
@@ -30,7 +35,8 @@ pub(crate) struct KeyError(String);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum KeyUse {
-    Signing(Version),
+    /// Signing this format; v1 or v2, which have the same key, where the database says which.
+    Signing(Option<Version>),
     Verifying,
 }
 
@@ -38,7 +44,7 @@ impl KeyUse {
     /// The variables whose keys can be used for it, and the advice if none of them is set.
     const fn variables(self) -> (&'static [&'static str], &'static str) {
         match self {
-            Self::Signing(Version::V3) => (
+            Self::Signing(Some(Version::V3)) => (
                 &[SIGNING_KEY],
                 "v3 is signed with a private key: set it to one, `mrsk_…`, or MAILROOM_KEY_FILE to \
                  a file that begins with one; `mailroom keygen --token-format v3` makes one",
@@ -80,6 +86,9 @@ impl KeySource {
             ))),
             (Some(_), None) => Ok(Self::Environment(set)),
             (None, Some(path)) => Ok(Self::File(path.into())),
+            (None, None) if needed == KeyUse::Signing(None) && variable(SIGNING_KEY).is_some() => {
+                Err(KeyError(format!("{SIGNING_KEY} is set, and {NEEDS_V3}")))
+            }
             (None, None) => Err(KeyError(format!("{} is not set; {advice}", names[0]))),
         }
     }
@@ -129,6 +138,23 @@ impl Keys {
         )))
     }
 
+    /// The first key, if it is of the kind that signs `format` or, without one, v1 and v2.
+    pub(crate) fn signing_key(&self, format: Option<Version>) -> Result<SigningKey, KeyError> {
+        match (format, &self.keys[0]) {
+            (None, Key::Private(_)) => {
+                return Err(KeyError(format!("{} is a private key, and {NEEDS_V3}", self.origin)));
+            }
+            (None, _) => {}
+            (Some(format), _) => drop(self.signer(format)?),
+        }
+        Ok(match &self.keys[0] {
+            Key::Private(key) => SigningKey::Private(Signer::V3(key.clone())),
+            Key::Verifying(_) => {
+                SigningKey::Shared { v1: self.signer(Version::V1)?, v2: self.signer(Version::V2)? }
+            }
+        })
+    }
+
     /// The keys that verify: one of them must have signed.
     pub(crate) fn ring(&self) -> KeyRing<Vec<VerifyingKey>> {
         let verifying = self.keys.iter().map(|key| match key {
@@ -136,6 +162,24 @@ impl Keys {
             Key::Private(key) => key.public_key().clone().into(),
         });
         KeyRing::new(verifying.collect()).expect("there is at least one key")
+    }
+}
+
+/// The key that signs, as the signer of each format that it signs.
+#[allow(clippy::large_enum_variant, reason = "a process has one")]
+pub(crate) enum SigningKey {
+    Shared { v1: Signer, v2: Signer },
+    Private(Signer),
+}
+
+impl SigningKey {
+    /// The signer of a format that a key of this kind signs.
+    pub(crate) fn signer(&self, format: Version) -> &Signer {
+        match self {
+            Self::Private(signer) => signer,
+            Self::Shared { v1, .. } if format == Version::V1 => v1,
+            Self::Shared { v2, .. } => v2,
+        }
     }
 }
 

@@ -9,13 +9,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use mailroom_pace::{Adaptive, Prefetch};
-use mailroom_verifier_core::Signer;
+use mailroom_verifier_core::Version;
 use tokio::sync::watch;
 use tokio::task::yield_now;
 use tokio_util::sync::CancellationToken;
 
 use super::CollectError;
 use crate::config::LineFormat;
+use crate::keys::SigningKey;
 use crate::line::Line;
 use crate::queue::{Batch, BatchId, ClaimRequest, Nack, QueueError, Settlement};
 use crate::sink::{Ack, Readiness, Sink, SinkError};
@@ -35,7 +36,9 @@ const SIGNED_AT_ONCE: usize = 250;
 pub(super) struct InFlight<S> {
     pub(super) sink: S,
     /// The key that signs, replaced when the keys are read again.
-    signer: watch::Receiver<Arc<Signer>>,
+    signing_key: watch::Receiver<Arc<SigningKey>>,
+    /// The format in which the queue's tokens are signed.
+    token_format: Version,
     format: LineFormat,
     /// Claimed, and not signed yet: [`changed`](Self::changed) does that, also while the database
     /// works on the next claim.
@@ -60,12 +63,13 @@ impl<S: Sink> InFlight<S> {
         sink: S,
         prefetch: Prefetch,
         adaptive: Adaptive,
-        signer: watch::Receiver<Arc<Signer>>,
+        signing_key: watch::Receiver<Arc<SigningKey>>,
         format: LineFormat,
     ) -> Self {
         Self {
             sink,
-            signer,
+            signing_key,
+            token_format: Version::V1,
             format,
             unsigned: VecDeque::new(),
             prefetch,
@@ -100,20 +104,22 @@ impl<S: Sink> InFlight<S> {
         (batches > 0 && !self.is_ending).then_some(request)
     }
 
-    /// Takes claimed batches, which [`changed`](Self::changed) signs and sends.
-    pub(super) fn take(&mut self, batches: Vec<Batch>) {
+    /// Takes claimed batches, which [`changed`](Self::changed) signs in `token_format` and sends.
+    pub(super) fn take(&mut self, batches: Vec<Batch>, token_format: Version) {
+        self.token_format = token_format;
         self.unsigned.extend(batches);
     }
 
     /// Signs some batches and sends their lines.
     pub(super) fn sign(&mut self) {
-        let signer = Arc::clone(&self.signer.borrow());
+        let key = Arc::clone(&self.signing_key.borrow());
+        let signer = key.signer(self.token_format);
         let mut tokens = 0;
         while tokens < SIGNED_AT_ONCE
             && let Some(batch) = self.unsigned.pop_front()
         {
             tokens += batch.tokens.len();
-            self.send(Line::of(&batch, &signer, self.format, self.sink.announces()));
+            self.send(Line::of(&batch, signer, self.format, self.sink.announces()));
         }
     }
 

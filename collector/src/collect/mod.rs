@@ -21,13 +21,13 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use mailroom_pace::{Adaptive, Batcher, Prefetch};
-use mailroom_verifier_core::Signer;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use self::in_flight::InFlight;
 use self::reconnect::ConnectionState;
 use crate::config::CollectSettings;
+use crate::keys::SigningKey;
 use crate::queue::{Queue, QueueError};
 use crate::sink::{Sink, SinkError};
 use crate::wake::idle_lock::IdleLock;
@@ -72,13 +72,13 @@ pub(crate) struct Collector<Q, S> {
 }
 
 impl<Q: Queue, S: Sink> Collector<Q, S> {
-    /// Signs with the key that `signer` has at the time,
+    /// Signs with what `signing_key` has at the time,
     /// which is replaced when the keys are read again.
     pub(crate) fn new(
         queue: Q,
         sink: S,
         settings: &CollectSettings,
-        signer: watch::Receiver<Arc<Signer>>,
+        signing_key: watch::Receiver<Arc<SigningKey>>,
         inputs: Inputs,
     ) -> Self {
         let now = Instant::now();
@@ -88,7 +88,7 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
         let prefetch = Prefetch::new(settings.prefetch, limit);
         Self {
             queue,
-            in_flight: InFlight::new(sink, prefetch, adaptive, signer, settings.line_format),
+            in_flight: InFlight::new(sink, prefetch, adaptive, signing_key, settings.line_format),
             batcher: Batcher::new(limit, timeout, inputs.idle_lock.is_enabled),
             inputs,
             settings: settings.clone(),

@@ -186,7 +186,7 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
         if request.rescan {
             self.rescanned = now;
         }
-        self.in_flight.take(claim.batches);
+        self.in_flight.take(claim.batches, self.queue.token_format());
         if !self.poll_now {
             // Before the next statement is sent, also that for the idle lock.
             self.in_flight.sign();

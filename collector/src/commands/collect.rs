@@ -9,14 +9,14 @@ use std::sync::Arc;
 
 use futures_util::future::OptionFuture;
 use mailroom_connect::ConnectionSettings;
-use mailroom_verifier_core::{Signer, Version};
+use mailroom_verifier_core::Version;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::{CommandError, Outcome, connection_settings};
 use crate::collect::{CollectError, Collector, Inputs};
 use crate::config::{CollectSettings, QueueKind, SchemaSetting, Wake, name_of, unknown_variables};
-use crate::keys::{KeySource, KeyUse};
+use crate::keys::{KeySource, KeyUse, SigningKey};
 use crate::log;
 use crate::log::display::HumanDuration;
 use crate::migrate::MIGRATIONS;
@@ -26,6 +26,9 @@ use crate::signals;
 use crate::sink::{Sender, SenderCommand, Sink, Stdout};
 use crate::wake::idle_lock;
 use crate::wake::listener::Listener;
+
+/// Instead of a format, before the database was asked.
+const UNSAID: &str = "(the installation's)";
 
 const NOT_STARTED: &str = "cannot start";
 
@@ -80,7 +83,7 @@ async fn collect_into(
 ) -> Result<(), CommandError> {
     let format = settings.token_format;
     let keys = source.load()?;
-    let (signer_sender, signer) = watch::channel(Arc::new(keys.signer(format)?));
+    let (key_sender, signing_key) = watch::channel(Arc::new(keys.signing_key(format)?));
     let stop = CancellationToken::new();
     let terminations =
         signals::on_termination(stop.clone()).map_err(CommandError::because(NOT_STARTED))?;
@@ -88,7 +91,7 @@ async fn collect_into(
         KeySource::File(path) => Some(path.display().to_string()),
         KeySource::Environment(_) => None,
     };
-    let hangups = signals::on_hangup(move || reload(&source, format, &signer_sender))
+    let hangups = signals::on_hangup(move || reload(&source, format, &key_sender))
         .map_err(CommandError::because(NOT_STARTED))?;
     log_start(&settings, &connection, key_file.as_deref(), keys.count());
     let listens = settings.wake == Wake::Listen;
@@ -115,13 +118,14 @@ async fn collect_into(
         match settings.queue_kind {
             QueueKind::Cursor => {
                 let queue = CursorQueue::new(connection, &settings);
-                Box::pin(Collector::new(queue, sink, &settings, signer, inputs).run())
+                Box::pin(Collector::new(queue, sink, &settings, signing_key, inputs).run())
             }
             QueueKind::Deliveries => {
                 let queue =
                     DeliveriesQueue::new(connection, settings.deliveries, settings.lease, format);
-                let queue = queue.map_err(CommandError::because(NOT_STARTED))?;
-                Box::pin(Collector::new(queue, sink, &settings, signer, inputs).run())
+                let mut queue = queue.map_err(CommandError::because(NOT_STARTED))?;
+                queue.collect_for(settings.installation.clone());
+                Box::pin(Collector::new(queue, sink, &settings, signing_key, inputs).run())
             }
         };
     let listening_ended =
@@ -167,7 +171,8 @@ fn log_start(
         schema = %connection.schema,
         keys,
         key_file,
-        token_format = %settings.token_format,
+        token_format = %or(UNSAID, settings.token_format),
+        installation = settings.installation.as_deref().unwrap_or("(none)"),
         queue_kind = name_of(&settings.queue_kind),
         queue_name = settings.queue_name,
         channel_name = settings.channel_name,
@@ -203,7 +208,7 @@ fn or(absence: &str, value: Option<impl Display>) -> String {
 }
 
 /// A file that cannot be used changes nothing: the keys in use are better than none.
-fn reload(source: &KeySource, format: Version, signer: &watch::Sender<Arc<Signer>>) {
+fn reload(source: &KeySource, format: Option<Version>, key: &watch::Sender<Arc<SigningKey>>) {
     let KeySource::File(path) = source else {
         tracing::warn!(
             event = "keys_kept",
@@ -211,9 +216,9 @@ fn reload(source: &KeySource, format: Version, signer: &watch::Sender<Arc<Signer
         );
         return;
     };
-    match source.load().and_then(|keys| Ok((keys.signer(format)?, keys.count()))) {
+    match source.load().and_then(|keys| Ok((keys.signing_key(format)?, keys.count()))) {
         Ok((new, count)) => {
-            signer.send_replace(Arc::new(new));
+            key.send_replace(Arc::new(new));
             let key_file = path.display();
             tracing::info!(
                 event = "keys_read",

@@ -124,7 +124,7 @@ fn new_key(format: Version) -> Result<Zeroizing<String>, CommandError> {
 }
 
 fn public_key(key_file: Option<&Path>) -> Result<Zeroizing<String>, CommandError> {
-    let source = KeySource::find(key_file, KeyUse::Signing(Version::V3))?;
+    let source = KeySource::find(key_file, KeyUse::Signing(Some(Version::V3)))?;
     let Signer::V3(key) = source.load()?.signer(Version::V3)? else {
         unreachable!("the signer of v3 has a private key")
     };

@@ -6,16 +6,17 @@ use clap::{Args, Subcommand};
 use mailroom_connect::SchemaClient;
 use tokio_postgres::Client;
 use tokio_postgres::error::{DbError, SqlState};
+use tokio_postgres::types::{ToSql, Type};
 
 use super::{CommandError, Outcome, connect, connection_settings, print, report};
-use crate::config::{SchemaSetting, Setting, digits, must_be, setting_of_variable};
+use crate::config::{SchemaSetting, Setting, digits, installation, must_be, setting_of_variable};
 use crate::migrate::{self, DataLoss, HistoryTable, MIGRATIONS, MigrateError, Plan};
 use crate::preflight::{self, Requirements};
 
-#[derive(Args)]
 /// What `down` ends with if no migration is applied, so that a loop ends.
 const NOTHING_LEFT: u8 = 3;
 
+#[derive(Args)]
 pub(crate) struct MigrateArguments {
     /// Table, or schema.table, for what is applied; default: `MAILROOM_MIGRATIONS_TABLE`, or
     /// `schema_migrations`
@@ -46,15 +47,15 @@ enum MigrateAction {
         /// It refers to no table outside of it. The table `mailroom.migrations` records what is
         /// applied.
         #[arg(long, conflicts_with_all = ["baseline", "migrations_table", "drop_secrets"])]
-        without_accounts: bool,
         #[arg(conflicts_with = "with_accounts")]
-        /// Also drop the columns of the tokens' secrets and codes, which does not go back
+        without_accounts: bool,
         /// Also make the tables `accounts`, `tokens` and `jobs`, beside tables of others
         ///
         /// Only where a database has such tables is that asked for: most products have users and
         /// want --without-accounts.
         #[arg(long)]
         with_accounts: bool,
+        /// Also drop the columns of the tokens' secrets and codes, which does not go back
         ///
         /// For installations whose applications redeem by `mailroom.redeem()` only.
         #[arg(long)]
@@ -72,7 +73,18 @@ enum MigrateAction {
     ///
     /// Collectors refuse such a database, also after `pg_upgrade`. If another copy is collected
     /// from, mails go out twice.
-    Bind,
+    Bind {
+        /// Also call this installation NAME, which collectors that start from now on must have in
+        /// `MAILROOM_INSTALLATION`
+        ///
+        /// It tells copies apart that have the same identifier: snapshots and clones of hosted
+        /// databases, branches, disks. Without it the installation keeps the name that it has.
+        #[arg(long, value_name = "NAME", value_parser = Setting(installation))]
+        name: Option<String>,
+        /// Take the installation's name away
+        #[arg(long, conflicts_with = "name")]
+        without_name: bool,
+    },
 }
 
 fn migration_number(text: &str) -> Result<i64, &'static str> {
@@ -133,7 +145,7 @@ pub(crate) async fn run(arguments: MigrateArguments) -> Outcome {
             }
         }
         MigrateAction::Status => migrate::status(&client.raw, plan).await?,
-        MigrateAction::Bind => {
+        MigrateAction::Bind { name, without_name } => {
             let requirements = Requirements {
                 functions: &["mailroom.bind"],
                 optional: &[],
@@ -143,8 +155,13 @@ pub(crate) async fn run(arguments: MigrateArguments) -> Outcome {
             if let Some(fault) = preflight::missing(&client, requirements).await? {
                 return Err(CommandError::Failure(fault));
             }
-            client.query_typed("SELECT mailroom.bind()", &[]).await?;
-            "the queue is sent from this cluster".to_owned()
+            let name = if without_name { Some(String::new()) } else { name };
+            let parameters = [(&name as &(dyn ToSql + Sync), Type::TEXT)];
+            let bound = client.query_typed_one("SELECT mailroom.bind($1)", &parameters).await?;
+            let by_whom = bound.get::<_, Option<&str>>(0).map_or_else(String::new, |name| {
+                format!(", by collectors that are started with MAILROOM_INSTALLATION={name}")
+            });
+            format!("the queue is sent from this cluster{by_whom}")
         }
     };
     print(outcome)

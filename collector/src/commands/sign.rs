@@ -11,7 +11,7 @@ use mailroom_verifier_core::{
 use zeroize::Zeroizing;
 
 use super::action::ActionArguments;
-use super::{CommandError, Outcome, UNREADABLE, print, random_bytes};
+use super::{CommandError, Outcome, UNREADABLE, print, random_bytes, report};
 use crate::config::{Setting, token_format};
 use crate::keys::{KeySource, KeyUse};
 
@@ -33,7 +33,8 @@ pub(crate) struct SignArguments {
     #[arg(long, value_name = "-", allow_hyphen_values = true)]
     secret: Option<OsString>,
 
-    /// Format of the token: v1, v2 or v3
+    /// Format of the token: v1, v2 or v3. No database is asked for the installation's default;
+    /// standard error names it
     #[arg(long, value_name = "FORMAT", value_parser = Setting(token_format))]
     #[arg(env = "MAILROOM_TOKEN_FORMAT", default_value = "v1")]
     token_format: Version,
@@ -56,7 +57,7 @@ pub(crate) struct SignArguments {
 pub(crate) fn run(arguments: &SignArguments) -> Outcome {
     let format = arguments.token_format;
     let (action, _) = arguments.action.read()?;
-    let source = KeySource::find(arguments.key_file.as_deref(), KeyUse::Signing(format))?;
+    let source = KeySource::find(arguments.key_file.as_deref(), KeyUse::Signing(Some(format)))?;
     let signer = source.load()?.signer(format)?;
     let secret = match arguments.secret.as_deref() {
         None => Secret::from(*random_bytes()?),
@@ -80,7 +81,9 @@ pub(crate) fn run(arguments: &SignArguments) -> Outcome {
     let code = arguments.code.as_ref();
     let binding = arguments.binding.as_ref();
     let grant = Grant { secret: &secret, action, code, expires_at, binding };
-    print(signer.sign(grant).map_err(|error| CommandError::Usage(advice(action, error)))?)
+    let token = signer.sign(grant).map_err(|error| CommandError::Usage(advice(action, error)))?;
+    report(format_args!("signed in the format {format}"));
+    print(token)
 }
 
 fn advice(action: Action, error: Unsignable) -> String {

@@ -15,7 +15,8 @@ use tokio_postgres::error::SqlState;
 
 use self::alarms::{Bounds, Level, alarms, at};
 use super::{CommandError, Outcome, connect_to_queue, print};
-use crate::config::{SchemaSetting, Setting, TimeoutSettings, whole_number};
+use crate::config::{SchemaSetting, Setting, TimeoutSettings, installation, whole_number};
+use crate::log::display::Counted;
 use crate::preflight;
 
 const STATUS: &str = include_str!("status.sql");
@@ -38,6 +39,11 @@ pub(crate) struct StatusArguments {
     #[arg(long, value_name = "N", value_parser = Setting(whole_number(0..=1_000_000_000)))]
     #[arg(allow_negative_numbers = true)]
     max_dead: Option<usize>,
+
+    /// Name of the installation that this should be; another one is an alarm
+    #[arg(long, value_name = "NAME", value_parser = Setting(installation))]
+    #[arg(env = "MAILROOM_INSTALLATION")]
+    installation: Option<String>,
 
     #[command(flatten)]
     timeouts: TimeoutSettings,
@@ -73,11 +79,11 @@ pub(crate) fn refused() -> Option<ExitCode> {
 }
 
 async fn look(arguments: StatusArguments) -> Outcome {
-    let StatusArguments { json, nagios, max_dead, timeouts, schema } = arguments;
+    let StatusArguments { json, nagios, max_dead, installation, timeouts, schema } = arguments;
     let (client, _) = connect_to_queue(schema, "mailroom status", &["mailroom.status"]).await?;
     let max_dead = max_dead.map(|most| i64::try_from(most).unwrap_or(i64::MAX));
     let bounds = Bounds { timeouts, max_dead };
-    let mut status = figures(&client).await?;
+    let mut status = figures(&client, installation.as_deref()).await?;
     let alarms = alarms(&status, &bounds);
     if nagios {
         print(nagios::line(&status, &alarms, &bounds))?;
@@ -97,20 +103,61 @@ async fn look(arguments: StatusArguments) -> Outcome {
 }
 
 /// All that is shown but the alarms, in the members of the JSON.
-async fn figures(client: &SchemaClient) -> Result<Value, CommandError> {
+async fn figures(
+    client: &SchemaClient,
+    expected_name: Option<&str>,
+) -> Result<Value, CommandError> {
     let sent = match query(client, SENT).await {
         // Only this needs a right on a table.
         Err(error) if error.code() == Some(&SqlState::INSUFFICIENT_PRIVILEGE) => Value::Null,
         sent => sent?,
     };
     let mut status = query(client, STATUS).await?;
-    let warnings = preflight::warnings(client).await?;
+    let mut warnings = preflight::warnings(client).await?;
     let [alive, lost] =
         ["collectors.alive", "collectors.lost"].map(|place| at(&status, place).unwrap_or_default());
     status["collectors"]["all_lost"] = json!(if alive == 0 { lost } else { 0 });
     status["sent"] = sent;
+    warnings.extend(of_installation(&status, expected_name));
     status["warnings"] = json!(warnings);
     Ok(status)
+}
+
+/// What keeps collectors from the queue, or will when they are started again.
+fn of_installation(status: &Value, expected_name: Option<&str>) -> Vec<String> {
+    let installation = &status["installation"];
+    let name = installation["name"].as_str();
+    let mut warnings = Vec::new();
+    if installation["is_of_another_cluster"] == true {
+        warnings.push(
+            "the queue belongs to another PostgreSQL cluster, from which its database was restored \
+             or upgraded, so that collectors send nothing; if this cluster is to send its mails, \
+             and no other, run `mailroom migrate bind`"
+                .to_owned(),
+        );
+    }
+    if let (Some(misnamed), Some(name)) =
+        (at(status, "collectors.misnamed").filter(|count| *count > 0), name)
+    {
+        let collectors = Counted(misnamed, "collector runs", "collectors run");
+        warnings.push(format!(
+            "{collectors} without the name of this installation, and will be refused when started \
+             again; set MAILROOM_INSTALLATION={name} for all"
+        ));
+    }
+    if let Some(expected) = expected_name.filter(|expected| name != Some(expected)) {
+        warnings.push(match name {
+            Some(name) => format!(
+                "this is the database of the installation {name}, and not of {expected}, as \
+                 MAILROOM_INSTALLATION says"
+            ),
+            None => format!(
+                "the database has no name of an installation, so that a copy of it would be sent \
+                 from, too; run `mailroom migrate bind --name {expected}`"
+            ),
+        });
+    }
+    warnings
 }
 
 /// The object of a query's one row, which is the text of JSON.

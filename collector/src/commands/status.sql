@@ -8,6 +8,7 @@ SELECT pg_catalog.json_build_object(
         'oldest_due_ms', oldest_due_ms
     ),
     'deferred', deferred,
+    'unsignable', unsignable,
     'leases', pg_catalog.json_build_object(
         'batches', leases,
         'tokens', leased_tokens,
@@ -22,6 +23,8 @@ SELECT pg_catalog.json_build_object(
         'alive', collectors_alive,
         'lost', collectors_lost,
         'unavailable_ms', unavailable_ms,
+        'token_formats', token_formats,
+        'misnamed', misnamed,
         'list', collectors
     ),
     'in_doubt', pg_catalog.json_build_object(
@@ -30,6 +33,11 @@ SELECT pg_catalog.json_build_object(
         'dead_letters', dead_in_doubt,
         'oldest_ms', in_doubt_oldest_ms,
         'dead_last_hour', dead_in_doubt_last_hour
+    ),
+    'installation', pg_catalog.json_build_object(
+        'name', installation,
+        'token_format', token_format,
+        'is_of_another_cluster', is_of_another_cluster
     ),
     'log_since', log_since
 )::text

@@ -9,7 +9,7 @@ use tracing::level_filters::LevelFilter;
 
 use super::rate::{RateLimit, rate_or_off};
 use super::setting::{
-    Setting, Shown, duration, log_level, name, one_of, prefetch, refused, retention,
+    Setting, Shown, duration, installation, log_level, name, one_of, prefetch, refused, retention,
     retention_or_off, sender, switch, token_format, whole_number,
 };
 use super::{
@@ -29,10 +29,16 @@ const DAY: u64 = 24 * HOUR;
 /// All but the database and the keys. The names of flags and variables are those of the fields.
 #[derive(Clone, clap::Args)]
 pub struct CollectSettings {
-    /// Format of the tokens: v1, v2 or v3
+    /// Format of the tokens: v1, v2 or v3; default: what the installation has recorded, v1 for the
+    /// queue `cursor`
     #[arg(long, value_name = "FORMAT", value_parser = Setting(token_format))]
-    #[arg(env = "MAILROOM_TOKEN_FORMAT", default_value = "v1")]
-    pub token_format: Version,
+    #[arg(env = "MAILROOM_TOKEN_FORMAT")]
+    pub token_format: Option<Version>,
+
+    /// Name of the installation whose mails to send, as `mailroom migrate bind --name` gave it
+    #[arg(long, value_name = "NAME", value_parser = Setting(installation))]
+    #[arg(env = "MAILROOM_INSTALLATION")]
+    pub installation: Option<String>,
 
     /// Channel on which the database announces tokens
     #[arg(long, value_name = "NAME", value_parser = Setting(name))]

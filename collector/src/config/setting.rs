@@ -192,6 +192,18 @@ pub(super) fn name(text: &str) -> Result<String, String> {
     if is_name { Ok(text.to_owned()) } else { Err(must_be(text, "a name of 1 to 63 bytes")) }
 }
 
+/// What an installation can be called; the constraint `installation_name` of the schema is the
+/// same.
+pub(crate) fn installation(text: &str) -> Result<String, String> {
+    let is_first = |byte: &u8| byte.is_ascii_alphanumeric();
+    let is_name = (1..=63).contains(&text.len())
+        && text.as_bytes().first().is_some_and(is_first)
+        && text.bytes().all(|byte| is_first(&byte) || matches!(byte, b'.' | b'_' | b'-'));
+    let allowed =
+        "a name of 1 to 63 letters, digits and `.`, `_`, `-` that begins with a letter or digit";
+    if is_name { Ok(text.to_owned()) } else { Err(must_be(text, allowed)) }
+}
+
 /// The text is not shown: it may hold a password.
 pub(super) fn sender(text: &str) -> Result<SenderCommand, String> {
     let fault = "is no command; it must be a program with its arguments, separated by blanks, \

@@ -31,6 +31,9 @@ const UNDONE: &str = "The database is as it was before this migration";
 const LEFT: &str =
     "What it did stays: `mailroom migrate up` completes it, `mailroom migrate down` takes it back";
 
+/// Nobody verifies links of a new installation yet, and v1 signs two actions only.
+const SIGNS_V2: &str = "\nUPDATE mailroom.installation SET token_format = 'v2';";
+
 /// One of a migration's files, to be executed.
 pub(super) struct MigrationStep<'a> {
     migration: &'a Migration,
@@ -44,7 +47,12 @@ pub(super) struct MigrationStep<'a> {
 
 impl<'a> MigrationStep<'a> {
     pub(super) fn up(migration: &'a Migration, history: &History) -> Self {
-        let statements = migration.statements(&history.mailroom.sql(migration.up));
+        let mut statements = migration.statements(&history.mailroom.sql(migration.up));
+        if history.is_created_by(migration) {
+            // In the transaction that creates it, and never again: an installation keeps what it
+            // has.
+            statements += &history.mailroom.sql(SIGNS_V2);
+        }
         Self {
             migration,
             direction: "up",

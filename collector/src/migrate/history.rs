@@ -5,7 +5,7 @@ use mailroom_connect::Schema;
 use tokio_postgres::{Client, GenericClient, Row};
 
 use super::error::MigrateError;
-use super::migration::{Migration, WITH_DROP_SECRETS};
+use super::migration::{CREATES_SCHEMA, Migration, WITH_DROP_SECRETS};
 
 /// The table that records which migrations are applied.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -327,6 +327,7 @@ impl History {
             boolean NOT NULL);
             {};
             DELETE FROM {table}; {}",
+            revocation([&self.schema, &self.table_schema]),
             insert.unwrap_or_default()
         );
         client.batch_execute(&statements).await
@@ -334,7 +335,6 @@ impl History {
 
     /// Which of Mailroom's tables are in the schema, recorded or not.
     pub(super) async fn tables(&self, client: &Client) -> Result<Option<String>, MigrateError> {
-            revocation([&self.schema, &self.table_schema]),
         let tables = &&OWN_TABLES[..];
         Ok(client.query_one(include_str!("own_tables.sql"), &[&self.schema, tables]).await?.get(0))
     }

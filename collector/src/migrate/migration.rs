@@ -73,6 +73,9 @@ pub(super) const BASE: Migration = Migration {
     down: "",
 };
 
+/// The one that creates the schema `mailroom`.
+pub(super) const CREATES_SCHEMA: i64 = 11;
+
 /// Those of [`MIGRATIONS`] that need no accounts: they make the schema `mailroom`.
 pub(super) const OF_MAILROOM: std::ops::RangeInclusive<usize> = 11..=16;
 

@@ -127,6 +127,12 @@ pub async fn up<'a>(
         let base = (steps.len() < missing.len()).then_some(&BASE);
         for migration in base.into_iter().chain(steps) {
             MigrationStep::up(migration, history).run(client, history, report).await?;
+            if history.is_created_by(migration) {
+                report(
+                    "collectors of this installation sign v2 unless MAILROOM_TOKEN_FORMAT says \
+                        otherwise",
+                );
+            }
         }
         Ok(missing.len())
     })

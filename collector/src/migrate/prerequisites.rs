@@ -7,15 +7,14 @@ use tokio_postgres::types::ToSql;
 
 use super::error::MigrateError;
 use super::history::{History, OWN_TABLES};
+use super::migration::CREATES_SCHEMA;
 
 /// The oldest major version whose SQL has all that the migrations use: bodies of functions in
 /// standard SQL.
 const OLDEST_SERVER: i32 = 14;
 
-/// The migrations up to which pgcrypto is looked for on the search path, and that which creates the
-/// schema `mailroom`.
+/// The migrations up to which pgcrypto is looked for on the search path.
 const USES_PGCRYPTO: i64 = 1;
-const CREATES_SCHEMA: i64 = 11;
 
 /// Checks server, rights and extension for the migrations from number `next` on.
 pub(super) async fn check(

@@ -13,7 +13,7 @@ use std::fmt;
 use std::future::Future;
 use std::time::{Duration, Instant};
 
-use mailroom_verifier_core::Action;
+use mailroom_verifier_core::{Action, Version};
 
 pub use batch_id::BatchId;
 pub use cursor::CursorQueue;
@@ -255,6 +255,10 @@ pub trait Queue {
     fn settles_beside(&self) -> bool {
         false
     }
+
+    /// The format in which the tokens of claimed batches are signed; the same for as long as the
+    /// process lives.
+    fn token_format(&self) -> Version;
 
     /// Releases batches from which nothing was sent; they can be claimed again.
     fn release(&mut self, batches: &[BatchId]);

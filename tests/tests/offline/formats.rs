@@ -128,7 +128,7 @@ fn sign(format: &str, action: &str) -> Result<String> {
         command.args(["--code", "04711"]);
     }
     let (status, output, errors) = run(&mut command, "")?;
-    assert_eq!((status, errors.as_str()), (Some(0), ""));
+    assert_eq!((status, errors), (Some(0), format!("signed in the format {format}\n")));
     Ok(output.trim_end().to_owned())
 }
 

@@ -57,7 +57,7 @@ pub(super) struct Watched {
 const NONE: fn(&Bounds) -> Option<i64> = |_| None;
 const ANY: fn(&Bounds) -> Option<i64> = |_| Some(0);
 
-pub(super) const WATCHED: [Watched; 12] = [
+pub(super) const WATCHED: [Watched; 14] = [
     Watched {
         place: "queue.oldest_due_ms",
         unit: "ms",
@@ -89,6 +89,8 @@ pub(super) const WATCHED: [Watched; 12] = [
     Watched { place: "dead.last_hour", unit: "", warning: ANY, critical: NONE },
     Watched { place: "dead_letters", unit: "", warning: |bounds| bounds.max_dead, critical: NONE },
     Watched { place: "expired.last_hour", unit: "", warning: NONE, critical: ANY },
+    Watched { place: "unsignable", unit: "", warning: NONE, critical: ANY },
+    Watched { place: "collectors.token_formats", unit: "", warning: |_| Some(1), critical: NONE },
     Watched { place: "warnings", unit: "", warning: NONE, critical: ANY },
 ];
 

@@ -1,5 +1,7 @@
 //! What `mailroom status` prints for people.
 
+use std::collections::BTreeSet;
+use std::fmt::Display;
 use std::time::Duration;
 
 use mailroom_connect::Schema;
@@ -50,7 +52,7 @@ pub(super) fn text(status: &Value, alarms: &[Alarm], schema: &Schema) -> String 
         (
             "deferred",
             format!(
-                "{}, until their subject is eligible and their action can be signed",
+                "{}, until their subject is eligible or they can be signed",
                 tokens("deferred")
             ),
         ),
@@ -64,7 +66,12 @@ pub(super) fn text(status: &Value, alarms: &[Alarm], schema: &Schema) -> String 
         ),
         ("expired", format!("{expired} unsent, {last_hour} of them within the last hour")),
         ("sent", sent),
+        ("format", formats(status)),
+        ("name", named(status)),
     ];
+    if number("unsignable") > 0 {
+        lines.push(("unsigned", unsignable(counted("unsignable", "token waits", "tokens wait"))));
+    }
     let collectors = status["collectors"]["list"].as_array().map(Vec::as_slice).unwrap_or_default();
     lines.extend(
         collectors.iter().take(LISTED).map(|collector| ("collector", described(collector))),
@@ -78,6 +85,41 @@ pub(super) fn text(status: &Value, alarms: &[Alarm], schema: &Schema) -> String 
     );
     let lines: Vec<_> = lines.iter().map(|(name, text)| format!("{name:<10}{text}")).collect();
     lines.join("\n")
+}
+
+/// In which format links are signed.
+fn formats(status: &Value) -> String {
+    let default = status["installation"]["token_format"].as_str().unwrap_or_default();
+    let list = status["collectors"]["list"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let alive = list.iter().filter(|collector| collector["is_alive"] == true);
+    let others: BTreeSet<_> = alive
+        .filter_map(|collector| collector["token_format"].as_str())
+        .filter(|format| *format != default)
+        .collect();
+    if others.is_empty() {
+        return format!("{default}, unless a collector is told another one");
+    }
+    let others: Vec<_> = others.into_iter().collect();
+    format!("{default}, but collectors that were told so sign {}", others.join(" and "))
+}
+
+/// Which installation this is.
+fn named(status: &Value) -> String {
+    status["installation"]["name"].as_str().map_or_else(
+        || {
+            "none, so that collectors would also send from a copy; `mailroom migrate bind --name` \
+             gives one"
+                .to_owned()
+        },
+        |name| format!("{name}, which collectors have to name by MAILROOM_INSTALLATION"),
+    )
+}
+
+fn unsignable(waiting: impl Display) -> String {
+    format!(
+        "{waiting}, because every collector signs v1, which has only activate and recover and no \
+         links for one browser; set MAILROOM_TOKEN_FORMAT=v2 once the verifiers accept it"
+    )
 }
 
 fn described(collector: &Value) -> String {

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use mailroom_connect::ConnectionSettings;
+use mailroom_verifier_core::Version;
 
 use super::session::{Backend, CursorSession, Page};
 use super::state::CursorState;
@@ -23,6 +24,7 @@ const SMALLEST_PAGE: usize = 64;
 pub struct CursorQueue {
     connection: ConnectionSettings,
     name: String,
+    token_format: Version,
     /// The longest time between two claims with [`ClaimRequest::rescan`]; the same in every
     /// collector of the queue.
     pub(super) poll_interval: Duration,
@@ -51,6 +53,8 @@ impl CursorQueue {
         Self {
             connection,
             name: settings.queue_name.clone(),
+            // Existing verifiers expect it.
+            token_format: settings.token_format.unwrap_or(Version::V1),
             poll_interval: settings.poll_interval,
             reread_interval: settings.healthcheck_interval,
             session: None,
@@ -222,6 +226,10 @@ impl CursorQueue {
 }
 
 impl Queue for CursorQueue {
+    fn token_format(&self) -> Version {
+        self.token_format
+    }
+
     async fn open(&mut self) -> Result<(), QueueError> {
         self.close();
         let session = match self.waiting_session.take() {

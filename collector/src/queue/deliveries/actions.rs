@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use mailroom_verifier_core::{Action, Actions, Further, Version};
 use tokio_postgres::Row;
 
+use crate::config::token_format;
 use crate::queue::QueueError;
 use crate::queue::session::{column, unexpected};
 
@@ -14,7 +15,11 @@ const REREAD_PAUSE: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
 pub(super) struct SignableActions {
-    format: Version,
+    /// In which format this process signs; what the database has recorded, from when it is known,
+    /// unless the settings say it.
+    format: Option<Version>,
+    /// What the database has recorded.
+    recorded: Option<Version>,
     by_number: BTreeMap<i16, Action>,
     /// Actions live as long as the process: each text is leaked once,
     /// however often the actions are read.
@@ -23,17 +28,31 @@ pub(super) struct SignableActions {
 }
 
 impl SignableActions {
-    pub(super) fn of(format: Version) -> Self {
-        Self { format, by_number: BTreeMap::new(), texts: BTreeSet::new(), read_at: None }
+    pub(super) fn of(format: Option<Version>) -> Self {
+        Self {
+            format,
+            recorded: None,
+            by_number: BTreeMap::new(),
+            texts: BTreeSet::new(),
+            read_at: None,
+        }
     }
 
     pub(super) fn is_stale(&self) -> bool {
         self.read_at.is_none_or(|read| read.elapsed() >= REREAD_PAUSE)
     }
 
-    /// Takes the rows of `list_actions()`.
+    /// Takes the rows of `list_actions()`. The format does not change any more once it is known:
+    /// what is claimed is what it signs.
     pub(super) fn read(&mut self, rows: &[Row]) -> Result<(), QueueError> {
         self.by_number.clear();
+        if let Some(row) = rows.first() {
+            // A schema without it is signed in v1.
+            let recorded = column::<Option<&str>>(row, 4)?.map_or(Ok(Version::V1), token_format);
+            self.recorded =
+                Some(recorded.map_err(|_| unexpected("a format that is not known here"))?);
+            self.format = self.format.or(self.recorded);
+        }
         for row in rows {
             let number = column(row, 0)?;
             let name = column(row, 1)?;
@@ -53,7 +72,7 @@ impl SignableActions {
             Action::Further(Further { number: small, name, path, digits })
         });
         let is_signable = match action {
-            Action::Further(_) if self.format == Version::V1 => false,
+            Action::Further(_) if self.format() == Version::V1 => false,
             Action::Further(further) => path.is_none() || Actions::new([further]).is_ok(),
             Action::Activate | Action::Recover => true,
         };
@@ -70,23 +89,31 @@ impl SignableActions {
         })
     }
 
-    /// Whether a token of the format can be bound to a browser.
-    pub(super) fn binds(&self) -> bool {
-        self.format != Version::V1
+    /// The format in which claimed tokens are signed. Before it is known there is no action, so
+    /// that nothing is claimed.
+    pub(super) fn format(&self) -> Version {
+        self.format.unwrap_or(Version::V1)
     }
 
-    /// Why tokens are not claimed, and what helps. Under v1 that is nearly always the format; under
-    /// the others only an action can be the cause.
-    pub(super) fn why_left(&self) -> &'static str {
-        match self.format {
+    /// What the database has recorded, if this process signs another format.
+    pub(super) fn other_default(&self) -> Option<Version> {
+        self.recorded.filter(|recorded| *recorded != self.format())
+    }
+
+    /// Whether a token of the format can be bound to a browser.
+    pub(super) fn binds(&self) -> bool {
+        self.format() != Version::V1
+    }
+
+    /// What helps tokens that are not claimed. Under v1 the format is the cause; the schema has no
+    /// action that the others do not sign, so that under them it is new.
+    pub(super) fn what_helps(&self) -> &'static str {
+        match self.format() {
             Version::V1 => {
-                "v1 signs only activate and recover, and no links for one browser; \
-                 set MAILROOM_TOKEN_FORMAT=v2 once the verifiers accept it"
+                "v1 signs only activate and recover, and no links for one browser; set \
+                 MAILROOM_TOKEN_FORMAT=v2 once the verifiers accept it"
             }
-            _ => {
-                "new actions are read within seconds; if this goes on, no verifier takes the \
-                 number, path or digits of their action: retire it and insert another one"
-            }
+            _ => "new actions are read within seconds",
         }
     }
 
@@ -108,7 +135,11 @@ mod tests {
 
     #[test]
     fn v1_signs_the_built_in_actions_and_other_formats_all_that_are_sound() {
-        for (format, signed) in [(Version::V1, &[1, 2][..]), (Version::V2, &[1, 2, 4, 6, 127])] {
+        for (format, signed) in [
+            (None, &[1, 2][..]),
+            (Some(Version::V1), &[1, 2]),
+            (Some(Version::V2), &[1, 2, 4, 6, 127]),
+        ] {
             let mut actions = SignableActions::of(format);
             for (number, path, digits) in [
                 (1, Some("/other"), 0),

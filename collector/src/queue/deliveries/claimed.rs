@@ -114,6 +114,13 @@ impl Claimed {
         self.passed_over.extend(other.passed_over);
     }
 
+    /// The tokens of this verdict by reason: how many have it, and some of their ids.
+    pub(super) fn alike(&self, verdict: &str) -> impl Iterator<Item = (&str, usize, &[i64])> {
+        let alike = self.passed_over.iter().filter(move |alike| alike.verdict == verdict);
+        alike
+            .map(|alike| (alike.reason.as_deref().unwrap_or_default(), alike.count, &alike.ids[..]))
+    }
+
     /// Why tokens got this verdict, each reason with the number of tokens, and some of their ids.
     pub(super) fn reasons(&self, verdict: &str) -> (String, Vec<i64>) {
         let alike = || self.passed_over.iter().filter(|alike| alike.verdict == verdict);

@@ -56,7 +56,9 @@ const LONGEST_HEARTBEAT_PAUSE: Duration = Duration::from_secs(10);
 /// `mailroom.pick` and `mailroom.judge` use the same number.
 pub(super) const PRIORITY_CYCLE: usize = 7;
 
-const LIST_ACTIONS: &str = "SELECT number, name, path, code_digits FROM mailroom.list_actions()";
+/// The last column is missing in a schema that is older than this program.
+const LIST_ACTIONS: &str = "SELECT number, name, path, code_digits, pg_catalog.to_jsonb(action) \
+                            ->> 'token_format' FROM mailroom.list_actions() AS action";
 const HEARTBEAT: &str = include_str!("heartbeat.sql");
 const PEEK: &str = include_str!("peek.sql");
 
@@ -68,6 +70,8 @@ pub struct DeliveriesQueue {
     pub(super) lease: Duration,
     pub(super) collector_id: i64,
     collector_name: String,
+    /// The name of the installation that this process was told to collect for.
+    installation: Option<String>,
     sender: Option<SenderState>,
     pub(super) first_session: SessionSlot,
     /// A second session on the same server, if there is room for it,
@@ -105,13 +109,13 @@ pub struct DeliveriesQueue {
 }
 
 impl DeliveriesQueue {
-    /// The queue of a database, with a random, unique collector id. Tokens that `format` cannot
-    /// sign stay in it.
+    /// The queue of a database, with a random, unique collector id. Tokens that `format`, or
+    /// without one the format that the database has recorded, cannot sign stay in it.
     pub fn new(
         connection: ConnectionSettings,
         settings: DeliverySettings,
         lease: Duration,
-        format: Version,
+        format: impl Into<Option<Version>>,
     ) -> Result<Self, getrandom::Error> {
         let random = getrandom::u64()?;
         let [turn, ..] = random.to_le_bytes();
@@ -122,6 +126,7 @@ impl DeliveriesQueue {
             lease,
             collector_id: random.cast_signed(),
             collector_name: format!("{host} process {}", std::process::id()),
+            installation: None,
             sender: None,
             first_session: SessionSlot::new(),
             second_session: SessionSlot::new(),
@@ -129,7 +134,7 @@ impl DeliveriesQueue {
             claims_beside: false,
             has_more: false,
             lost: Vec::new(),
-            actions: SignableActions::of(format),
+            actions: SignableActions::of(format.into()),
             turn: usize::from(turn) % PRIORITY_CYCLE,
             since: [None; 2],
             scan_limit: 0,
@@ -147,6 +152,11 @@ impl DeliveriesQueue {
         })
     }
 
+    /// Names the installation to collect for; a database of another name refuses this process.
+    pub fn collect_for(&mut self, installation: Option<String>) {
+        self.installation = installation;
+    }
+
     fn heartbeat_pause(&self) -> Duration {
         (self.lease / 3).min(LONGEST_HEARTBEAT_PAUSE)
     }
@@ -162,7 +172,8 @@ impl DeliveriesQueue {
         };
         // What another encoding cannot express would fail the heartbeat.
         let reason = reason.filter(|reason| self.first_session.is_unicode() || reason.is_ascii());
-        let parameters: [SqlParameter<'_>; 8] = [
+        let format = self.actions.format().to_string();
+        let parameters: [SqlParameter<'_>; 10] = [
             (&self.collector_id, Type::INT8),
             (&self.collector_name, Type::TEXT),
             (&leased, Type::UUID_ARRAY),
@@ -171,6 +182,8 @@ impl DeliveriesQueue {
             (&state, Type::TEXT),
             (&lasted, Type::INT8),
             (&reason, Type::TEXT),
+            (&format, Type::TEXT),
+            (&self.installation, Type::TEXT),
         ];
         let rows = self.first_session.query(HEARTBEAT, &parameters).await?;
         let (last, kept) = rows.split_last().ok_or_else(|| unexpected("no row"))?;
@@ -312,16 +325,18 @@ impl DeliveriesQueue {
             }
         }
         let mut admit = || self.deferral_limiter.admit(Instant::now()).map(withheld);
-        if claimed.unsignable > 0
-            && let Some(withheld) = admit()
-        {
-            tracing::warn!(
-                event = "tokens_unsignable",
-                reason = self.actions.why_left(),
-                count = claimed.unsignable,
-                withheld,
-                "tokens wait because this collector cannot sign them"
-            );
+        for (reason, count, ids) in claimed.alike("unsignable") {
+            if let Some(withheld) = admit() {
+                let reason = format!("{reason}, but {}", self.actions.what_helps());
+                tracing::warn!(
+                    event = "tokens_unsignable",
+                    %reason,
+                    count,
+                    ?ids,
+                    withheld,
+                    "tokens wait because this collector cannot sign them"
+                );
+            }
         }
         if let Some(reason) = claimed.fault
             && let Some(withheld) = admit()
@@ -344,9 +359,10 @@ impl Queue for DeliveriesQueue {
         let (server, started_at) = self.first_session.open(&self.connection).await?;
         self.watermark_updated = None;
         self.rescanned = None;
+        // First: a heartbeat says in which format this process signs.
+        self.read_actions().await?;
         self.renew().await?;
         self.since = [self.watermark.since; 2];
-        self.read_actions().await?;
         self.batches.begin_call();
         self.send(None).await?;
         let beside =
@@ -373,10 +389,25 @@ impl Queue for DeliveriesQueue {
             if let Some(reason) = fault {
                 tracing::warn!(event = "preflight_warning", reason, "no address is suppressed");
             }
+            let token_format = self.actions.format();
+            if let Some(default) = self.actions.other_default() {
+                tracing::warn!(
+                    event = "token_format_differs",
+                    %token_format,
+                    %default,
+                    "this collector signs another format than the installation's default, which \
+                     collectors sign that are not told"
+                );
+            }
             let holder = self.collector_id.to_string();
-            let message = "this collector has the queue `deliveries`";
             let again = if was_open { " again" } else { "" };
-            tracing::info!(event = "queue_opened", server, holder, "{message}{again}");
+            tracing::info!(
+                event = "queue_opened",
+                server,
+                holder,
+                %token_format,
+                "this collector has the queue `deliveries`{again}"
+            );
         }
         Ok(())
     }
@@ -403,6 +434,10 @@ impl Queue for DeliveriesQueue {
 
     fn settles_beside(&self) -> bool {
         self.claims_beside && self.second_session.is_open()
+    }
+
+    fn token_format(&self) -> Version {
+        self.actions.format()
     }
 
     fn release(&mut self, batches: &[BatchId]) {

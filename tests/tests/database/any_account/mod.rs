@@ -8,6 +8,7 @@ mod eligibility;
 mod enqueueing;
 mod foreign_predicates;
 mod forgetting;
+mod formats;
 mod idempotency;
 mod refusals;
 mod secrets;

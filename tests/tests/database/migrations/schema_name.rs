@@ -98,6 +98,8 @@ async fn accounts_are_registered_mailed_and_redeemed_and_every_command_finds_its
         "the queue is sent from this cluster"
     );
 
+    // The collector is told of v2.
+    client.batch_execute("UPDATE letters.installation SET token_format = 'v2'").await?;
     let mut collector = collect(&database)?;
     let lines = collector.lines()?;
     register(&client, 1..=1).await?;

@@ -24,6 +24,9 @@ pub const KEY: &str = "f0862c4759ca9b15561201f52e295c592b2a985d6459589ae61d3e68e
 /// above what a busy machine needs, below a lease.
 pub const PATIENCE: Duration = Duration::from_secs(80);
 
+/// The same for work of many steps, such as a thousand mails, and no sooner because a lease ends.
+const LONG_PATIENCE: Duration = Duration::from_secs(400);
+
 /// A collector that is running, killed when this is dropped.
 #[derive(Debug)]
 pub struct Collector {
@@ -311,11 +314,22 @@ fn wait_for_bytes(pipe: &impl AsFd, end: Instant) -> Result<u64> {
 
 /// Waits until something is so. The error names the line that waited, which says for what.
 #[track_caller]
-pub fn wait_until(mut condition: impl FnMut() -> bool) -> Result<()> {
+pub fn wait_until(condition: impl FnMut() -> bool) -> Result<()> {
+    wait_within(PATIENCE, condition)
+}
+
+/// Waits until something is so that takes many steps.
+#[track_caller]
+pub fn wait_long_until(condition: impl FnMut() -> bool) -> Result<()> {
+    wait_within(LONG_PATIENCE, condition)
+}
+
+#[track_caller]
+fn wait_within(patience: Duration, mut condition: impl FnMut() -> bool) -> Result<()> {
     let (caller, begin) = (Location::caller(), Instant::now());
     while !condition() {
         let waited = begin.elapsed();
-        ensure!(waited < PATIENCE, "{caller}: it is not so after {} s", PATIENCE.as_secs());
+        ensure!(waited < patience, "{caller}: it is not so after {} s", patience.as_secs());
         sleep(pause_after(waited));
     }
     Ok(())

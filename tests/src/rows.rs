@@ -18,20 +18,25 @@ pub const WITHOUT_VERDICT: &str = "SELECT count(*) FROM mailroom.deliveries JOIN
     WHERE state::text NOT IN ('sent', 'dead', 'cancelled') AND NOT (login = 'bob'
         AND state::text = 'deferred')";
 
-/// Waits until a query of one value answers what is wanted.
+/// Waits until a query of one value answers what is wanted. As long as the value changes, something
+/// goes on, however slowly; one that stands still is given up.
 pub async fn wait_for<T: FromSqlOwned + PartialEq + Debug>(
     client: &Client,
     query: &str,
     wanted: T,
 ) -> Result<()> {
-    let begin = Instant::now();
+    let (mut last, mut since) = (None, Instant::now());
     loop {
         let found: T = client.query_one(query, &[]).await?.get(0);
         if found == wanted {
             return Ok(());
         }
-        let waited = begin.elapsed();
-        ensure!(waited < PATIENCE, "{found:?} instead of {wanted:?} after {PATIENCE:?}: {query}");
+        if last.as_ref() != Some(&found) {
+            since = Instant::now();
+        }
+        let waited = since.elapsed();
+        ensure!(waited < PATIENCE, "{found:?} instead of {wanted:?} for {PATIENCE:?}: {query}");
+        last = Some(found);
         sleep(pause_after(waited)).await;
     }
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{self, Child, Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
-use mailroom_tests::collector::wait_until;
+use mailroom_tests::collector::{wait_long_until, wait_until};
 use mailroom_tests::memory;
 use mailroom_tests::postgres::{Cluster, Database, Shutdown};
 use mailroom_tests::program;
@@ -168,7 +168,8 @@ fn end_chaos(end: impl FnOnce(&mut Child) -> Result<()>) -> Result<()> {
     // Built here, or the wait below would be one for that.
     command.env("MAILROOM_TEST_PROGRAM", program::mailroom()?.get_program());
     let mut chaos = command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn()?;
-    wait_until(|| {
+    // It makes a database, too.
+    wait_long_until(|| {
         let below = descendants(chaos.id());
         below.iter().filter(|(_, name)| name == "mailroom").count() == 3
             && below.iter().any(|(_, name)| name == SENDER)

@@ -181,10 +181,12 @@ async fn one_line_for_monitors_has_the_state_the_alarms_and_the_figures_with_the
     let said = run(&database, &["status", "--nagios", "--max-dead", "7"])?;
     assert_eq!((said.code, said.output.lines().count()), (Some(2), 1), "{}", said.output);
     let (text, figures) = said.output.split_once(" | ").expect("figures follow a bar");
-    assert_eq!(
-        text,
-        "MAILROOM CRITICAL: queue.oldest_due 70 s (warning), expired.last_hour 1 (critical)"
-    );
+    let seconds = text
+        .strip_prefix("MAILROOM CRITICAL: queue.oldest_due ")
+        .and_then(|rest| rest.strip_suffix(" s (warning), expired.last_hour 1 (critical)"));
+    // Some more where a machine is busy; from 305 on it would be critical.
+    let seconds: Option<u32> = seconds.and_then(|seconds| seconds.parse().ok());
+    assert!(seconds.is_some_and(|seconds| (70..305).contains(&seconds)), "{text}");
     for figure in
         ["dead_letters=0;7; ", "expired.last_hour=1;;0 ", "queue.depth=1 ", "collectors.alive=0\n"]
     {

@@ -35,8 +35,8 @@ export abstract class VerifierError extends Error {
     this.reason = reason;
     this.kind = kind;
     // GitHub's anchors are in lower case, as all of this address is.
-    const page = "https://github.com/mailroom/mailroom/blob/main/verifier-wasm/npm/errors.md";
-    this.help = `${page}#${reason.toLowerCase()}`;
+    this.help =
+      `https://github.com/mailroom/mailroom/blob/main/verifier-wasm/npm/errors.md#${reason}`.toLowerCase();
   }
 
   // On the prototype, so that stack traces begin with it, and made of the reason,

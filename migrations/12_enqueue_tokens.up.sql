@@ -418,7 +418,8 @@ COMMENT ON FUNCTION mailroom.enqueue(text, text, text, text, jsonb, text, timest
     'Makes a token and queues its mail in the caller''s transaction; answers the token''s id. The '
     'same idempotency_key with the same arguments answers the id of the first call and sends '
     'nothing again, until 30 days after that token''s expiry. deliver_at is at most a year away, '
-    'and the lifetime begins there; the mail is due within a second from then on. binding names the browser that the link is for, as in issued_tokens.';
+    'and the lifetime begins there; the mail is due within a second from then on. '
+    'binding names the browser that the link is for, as in issued_tokens.';
 
 -- Alike for every browser, whether it has a token or not, so that nobody learns by it who exists.
 CREATE FUNCTION mailroom.browser_code(binding bytea) RETURNS text

@@ -182,13 +182,9 @@ same<typeof shown.unverifiedConsumedId, Bytes>(true);
 shown.secret;
 // @ts-expect-error what is not verified does not pass for what is
 const forged: VerifiedToken = shown;
+const lookalike = { version: 1, action: "activate", secret: bytes, consumedId: bytes } as const;
 // @ts-expect-error nor does anything that only looks like it
-const imitation: VerifiedToken = {
-  version: 1,
-  action: "activate",
-  secret: bytes,
-  consumedId: bytes,
-};
+const imitation: VerifiedToken = lookalike;
 // @ts-expect-error a verified token is made by a verifier only
 const made: VerifiedToken = new (verified.constructor as new () => VerifiedToken)("x");
 void [forged, imitation, made];

@@ -138,7 +138,7 @@ fn links_between_the_documents_lead_somewhere() -> Result<()> {
     Ok(())
 }
 
-/// A path may leave out the folder of the path before it in the same row.
+/// A path may leave out the folder of the path before it in the same section.
 #[test]
 fn every_file_that_the_map_of_changes_names_exists() -> Result<()> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
@@ -148,9 +148,9 @@ fn every_file_that_the_map_of_changes_names_exists() -> Result<()> {
         .find(|section| section.starts_with("To change X"))
         .context("there is a map")?;
     let mut named = 0;
-    for row in map.lines().filter(|line| line.starts_with("| ") && line.contains('`')) {
+    for section in map.split("\n### ").skip(1) {
         let mut folders = vec![root.clone(), root.join("collector/src")];
-        for path in row
+        for path in section
             .split('`')
             .skip(1)
             .step_by(2)
@@ -163,8 +163,9 @@ fn every_file_that_the_map_of_changes_names_exists() -> Result<()> {
                 continue;
             }
             let found = folders.iter().map(|folder| folder.join(path)).find(|path| path.exists());
-            let found = found
-                .with_context(|| format!("the map names {path}, which does not exist:\n{row}"))?;
+            let found = found.with_context(|| {
+                format!("the map names {path}, which does not exist:\n{section}")
+            })?;
             folders.insert(
                 0,
                 if found.is_dir() { found } else { found.parent().context("a file")?.to_owned() },

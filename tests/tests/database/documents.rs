@@ -12,7 +12,9 @@ use mailroom_tests::program::mailroom;
 /// Every file that people read, by its path in the repository.
 fn documents() -> Result<Vec<PathBuf>> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let mut documents = vec![root.join("README.md"), root.join("migrations/README.md")];
+    let mut documents = ["README.md", "CONTRIBUTING.md", "migrations/README.md"]
+        .map(|name| root.join(name))
+        .to_vec();
     for entry in root.join("docs").read_dir()? {
         let path = entry?.path();
         if path.extension().is_some_and(|extension| extension == "md") {

@@ -53,6 +53,9 @@ virtual unix - n n - - virtual
 END_OF_FILE
 postalias -c "$1/etc" "hash:$1/etc/aliases"
 postfix -c "$1/etc" start-fg >/dev/null 2>&1 &
+started=$!
 read -r _ || true
-postfix -c "$1/etc" stop >/dev/null 2>&1 || true
-wait
+# What is still being started is not there to be stopped.
+while kill -0 "$started" 2>/dev/null; do
+    postfix -c "$1/etc" stop >/dev/null 2>&1 || sleep 0.2
+done

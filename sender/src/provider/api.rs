@@ -12,7 +12,7 @@ use ureq::http::{HeaderMap, Method, Uri};
 use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig};
 
 use super::refusal::{self, Said, Step};
-use super::{Connection, Progress, Provider, Receipt, Sealed, Verdict};
+use super::{About, Connection, Progress, Provider, Receipt, Refusal, Sealed, Verdict};
 use crate::error::Error;
 use crate::mail::Mail;
 use crate::protocol::Key;
@@ -103,12 +103,24 @@ pub(super) struct Request<'a> {
     pub(super) body: &'a str,
 }
 
+/// Why the body of an answer is not known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fault {
+    /// It did not come whole.
+    Cut,
+    /// It is too long, or no JSON.
+    Unreadable,
+}
+
 /// An answer, whatever its status.
 #[derive(Debug)]
 pub(super) struct Answer {
     pub(super) status: u16,
     pub(super) headers: HeaderMap,
+    /// Its JSON; null if there is none.
     pub(super) body: serde_json::Value,
+    /// Why the body says nothing, though there may be something in it.
+    pub(super) fault: Option<Fault>,
     /// Whom the mail was to; the provider may repeat it.
     pub(super) recipient: String,
 }
@@ -249,16 +261,32 @@ impl<A: Api> Client<A> {
         let mut response = response.map_err(|error| content.verdict(self.name, &error))?;
         let status = response.status().as_u16();
         let headers = response.headers().clone();
-        // What cannot be read or is no JSON says nothing more than the status.
-        let body = response
-            .body_mut()
-            .with_config()
-            .limit(LARGEST_ANSWER)
-            .read_to_vec()
-            .unwrap_or_default();
-        let body = serde_json::from_slice(&body).unwrap_or_default();
-        Ok(Answer { status, headers, body, recipient: String::new() })
+        let body = response.body_mut().with_config().limit(LARGEST_ANSWER).read_to_vec();
+        let (body, fault) = match read_body(status, &headers, body) {
+            Ok(body) => (body, None),
+            Err(fault) => (serde_json::Value::Null, Some(fault)),
+        };
+        Ok(Answer { status, headers, body, fault, recipient: String::new() })
     }
+}
+
+/// The JSON of a body that was read; null if it certainly is empty.
+fn read_body(
+    status: u16,
+    headers: &HeaderMap,
+    body: Result<Vec<u8>, ureq::Error>,
+) -> Result<serde_json::Value, Fault> {
+    let body = body.map_err(|error| match error {
+        ureq::Error::BodyExceedsLimit(_) => Fault::Unreadable,
+        _ => Fault::Cut,
+    })?;
+    // Without its length the body of a connection that was cut is empty, too.
+    let has_end = ["Content-Length", "Transfer-Encoding"];
+    if body.is_empty() && (status == 204 || has_end.iter().any(|name| headers.contains_key(*name)))
+    {
+        return Ok(serde_json::Value::Null);
+    }
+    serde_json::from_slice(&body).map_err(|_| Fault::Unreadable)
 }
 
 impl<A: Api> Provider for Client<A> {
@@ -328,10 +356,22 @@ impl<A: Api> Connection for Requests<'_, A> {
         match self.0.request(&self.0.method, payload, Some((sealed.key, progress))) {
             Ok(mut answer) => {
                 sealed.to.clone_into(&mut answer.recipient);
-                self.0.api.judge(&answer).unwrap_or_else(|| by_status(&answer, ""))
+                let verdict = self.0.api.judge(&answer).unwrap_or_else(|| by_status(&answer, ""));
+                without_hearing(answer.fault, verdict)
             }
             Err(verdict) => verdict,
         }
+    }
+}
+
+/// A refusal that nothing places is none for ever if the provider's words did not arrive.
+fn without_hearing(fault: Option<Fault>, verdict: Verdict) -> Verdict {
+    match verdict {
+        Verdict::Dead(Refusal { reason, about: About::Unplaced }) if fault == Some(Fault::Cut) => {
+            let reason = format!("{reason}: the answer did not come whole");
+            Verdict::Retry { after: None, reason }
+        }
+        verdict => verdict,
     }
 }
 

@@ -81,6 +81,12 @@ fn answer(to: &str, is_new: bool) -> Reply {
         }
         ["code", status, name] => code(status.parse().unwrap(), name),
         ["status", status] => Reply::status(status.parse().unwrap()),
+        ["cut", status] => Reply::Cut(status.parse().unwrap(), "{\"accepted\": fal".to_owned()),
+        ["html", status] => {
+            Reply::Answer(status.parse().unwrap(), Vec::new(), "<p>busy</p>".to_owned())
+        }
+        ["empty", status] => Reply::Answer(status.parse().unwrap(), Vec::new(), String::new()),
+        ["long"] => Reply::Answer(200, Vec::new(), format!("\"{}\"", "x".repeat(70_000))),
         ["noise"] => Reply::Answer(500, Vec::new(), "{".repeat(200_000)),
         ["refused"] => Reply::Answer(200, Vec::new(), json!({"accepted": false}).to_string()),
         ["lost"] if is_new => Reply::Nothing,
@@ -191,6 +197,42 @@ fn answers_mean_what_the_rules_say_and_otherwise_what_their_status_says() {
     let mut sending = Sending::start(&configuration);
     let after = sending.verdict(100, "date@x.test").after.unwrap();
     assert!((1..=3_000_000).contains(&after), "{after}");
+}
+
+#[test]
+fn an_answer_that_cannot_be_read_counts_only_where_no_rule_could_contradict_its_status() {
+    let server = start();
+    let configuration = configuration(&server);
+    let further = "[[http.answers]]\nstatus = \"422\"\npointer = \"/error/code\"\n\
+                   equals = \"wait\"\nmeans = \"retry\"\n[[http.answers]]\nstatus = \"422\"\n\
+                   means = \"dead\"\n[[http.answers]]\nstatus = \"201\"\n\
+                   pointer = \"/state\"\nequals = \"known\"\nmeans = \"ok\"\n";
+    configuration.write("", &(table(&server) + further));
+    for (id, (name, expected)) in (1..).zip([
+        // A rule might have said that it is no acceptance.
+        ("cut-200", "in_doubt"),
+        ("html-200", "in_doubt"),
+        ("long", "in_doubt"),
+        ("empty-200", "ok"),
+        // A rule might have said that it is one.
+        ("cut-409", "in_doubt"),
+        ("html-409", "in_doubt"),
+        ("empty-409", "retry"),
+        // Not accepted in any case, and not for ever.
+        ("cut-422", "retry"),
+        ("html-422", "retry"),
+        ("empty-422", "dead"),
+        // An acceptance in any case.
+        ("cut-201", "ok"),
+        ("html-202", "ok"),
+        ("cut-402", "unavailable"),
+        ("cut-400", "retry"),
+    ]) {
+        let mut sending = Sending::start(&configuration);
+        let verdict = sending.verdict(id, &format!("{name}@x.test"));
+        assert_eq!(verdict.kind, expected, "{name}: {verdict:?}");
+        sending.finish();
+    }
 }
 
 #[test]

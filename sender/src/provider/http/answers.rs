@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 
 use serde::Deserialize;
 
-use crate::provider::api::Answer;
+use crate::provider::api::{self, Answer, Fault};
 use crate::provider::{About, Receipt, Verdict};
 
 /// A table `[[http.answers]]`.
@@ -76,9 +76,19 @@ impl Rule {
         Ok(Self { statuses, value, means: config.means })
     }
 
+    /// Whether the rule is about answers of this status.
+    fn is_about(&self, answer: &Answer) -> bool {
+        self.statuses.contains(&answer.status)
+    }
+
+    /// Whether a value of the answer counts.
+    fn is_conditional(&self) -> bool {
+        self.value.is_some()
+    }
+
     /// The verdict of an answer that the rule fits.
-    pub(super) fn judge(&self, answer: &Answer) -> Option<Verdict> {
-        if !self.statuses.contains(&answer.status) {
+    fn judge(&self, answer: &Answer) -> Option<Verdict> {
+        if !self.is_about(answer) {
             return None;
         }
         let mut words = "";
@@ -97,6 +107,36 @@ impl Rule {
             Meaning::Unavailable => Verdict::Unavailable { after, reason },
         })
     }
+}
+
+/// The verdict of the first rule that fits an answer.
+pub(super) fn judge(rules: &[Rule], answer: &Answer) -> Option<Verdict> {
+    let found = rules.iter().find_map(|rule| rule.judge(answer));
+    let Some(fault) = answer.fault else { return found };
+    // A rule before the one that fits might have fitted instead.
+    let mut missed = rules
+        .iter()
+        .filter(|rule| rule.is_about(answer))
+        .take_while(|rule| rule.is_conditional())
+        .peekable();
+    missed.peek()?;
+    let verdict = found.unwrap_or_else(|| api::by_status(answer, ""));
+    let what = match fault {
+        Fault::Cut => "the answer did not come whole",
+        Fault::Unreadable => "the answer is too long or no JSON",
+    };
+    let after = answer.retry_after();
+    let reason = answer.reason(what);
+    let is_sent = matches!(verdict, Verdict::Sent(_));
+    Some(match verdict {
+        Verdict::InDoubt { .. } | Verdict::Overloaded { .. } => verdict,
+        _ if missed.any(|rule| (rule.means == Meaning::Ok) != is_sent) => {
+            Verdict::Overloaded { after, reason }
+        }
+        // That this mail was not accepted is certain, and not that it never will be.
+        Verdict::Dead(_) => Verdict::Retry { after, reason },
+        verdict => verdict,
+    })
 }
 
 fn is_pointer(text: &str) -> bool {

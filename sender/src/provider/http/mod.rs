@@ -189,6 +189,6 @@ impl Api for Http {
     }
 
     fn judge(&self, answer: &Answer) -> Option<Verdict> {
-        self.rules.iter().find_map(|rule| rule.judge(answer))
+        answers::judge(&self.rules, answer)
     }
 }

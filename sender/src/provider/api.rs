@@ -12,7 +12,7 @@ use ureq::http::{HeaderMap, Method, Uri};
 use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig};
 
 use super::refusal::{self, Said, Step};
-use super::{About, Connection, Progress, Provider, Receipt, Refusal, Sealed, Verdict};
+use super::{About, Connection, Progress, Provider, Receipt, Refusal, Sealed, Suspicion, Verdict};
 use crate::error::Error;
 use crate::mail::Mail;
 use crate::protocol::Key;
@@ -376,7 +376,7 @@ fn without_hearing(fault: Option<Fault>, verdict: Verdict) -> Verdict {
 }
 
 /// The outcome for an HTTP status that the provider does not define. `words` is the provider's
-/// error text. Unknown statuses are retried.
+/// error text.
 pub(super) fn by_status(answer: &Answer, words: &str) -> Verdict {
     let after = answer.retry_after();
     let reason = answer.reason(words);
@@ -388,6 +388,12 @@ pub(super) fn by_status(answer: &Answer, words: &str) -> Verdict {
         // A fault of the server or of a gateway, which others would meet, too; after it has begun
         // with this mail.
         500..600 => Verdict::Overloaded { after, reason },
+        // It refuses, but may have had the mail: it waited too long for it, had it already or was
+        // about to take it.
+        408 | 409 | 423 | 425 | 499 => Verdict::InDoubt { reason },
+        // Whatever else is refused was not accepted. Mostly it is the request as such, which is the
+        // same for all mails.
+        400..500 => Verdict::Suspected { suspicion: Suspicion::Words, after, reason },
         _ => Verdict::InDoubt { reason },
     }
 }

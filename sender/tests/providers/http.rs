@@ -174,6 +174,11 @@ fn answers_mean_what_the_rules_say_and_otherwise_what_their_status_says() {
         ("status-201", "ok", None),
         ("status-302", "unavailable", None),
         ("status-401", "unavailable", None),
+        ("status-410", "unavailable", None),
+        ("status-418", "unavailable", None),
+        ("status-421", "unavailable", None),
+        ("status-408", "in_doubt", None),
+        ("status-423", "in_doubt", None),
         ("status-400", "retry", Some(15_000)),
         ("status-500", "in_doubt", None),
         ("noise", "in_doubt", None),
@@ -197,6 +202,23 @@ fn answers_mean_what_the_rules_say_and_otherwise_what_their_status_says() {
     let mut sending = Sending::start(&configuration);
     let after = sending.verdict(100, "date@x.test").after.unwrap();
     assert!((1..=3_000_000).contains(&after), "{after}");
+}
+
+#[test]
+fn a_status_that_an_api_has_for_one_recipient_only_is_nobody_elses_fault() {
+    let server = start();
+    let configuration = configuration(&server);
+    let mut sending = Sending::start(&configuration);
+    for (id, (name, expected)) in (1..).zip([
+        ("status-451", "unavailable"),
+        ("good", "ok"),
+        ("status-451", "retry"),
+        ("status-451", "retry"),
+    ]) {
+        let verdict = sending.verdict(id, &format!("{name}@x.test"));
+        assert_eq!(verdict.kind, expected, "{verdict:?}");
+    }
+    sending.finish();
 }
 
 #[test]

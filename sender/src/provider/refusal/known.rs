@@ -98,6 +98,11 @@ pub(super) const SECOND_HAND: &Words = &Words {
     list: &[
         "recipient address rejected: unverified address",
         "recipient address rejected: undeliverable address",
+        // Exim, which has other words for a sender.
+        "callout verification failed:",
+        "could not complete recipient verify callout",
+        "recipient verify failed",
+        "recipient verification failed",
     ],
 };
 
@@ -388,6 +393,14 @@ pub(super) const FULL: &Words = &Words {
         "mailbox full",
         "mailbox is full",
         "mailbox quota",
+        "mailbox size",
+        "mailbox limit",
+        "mailbox storage",
+        "mailbox exceed",
+        "mailbox has exceed",
+        "mailbox would exceed",
+        "storage limit",
+        "storage quota",
         "over quota",
         "overquota",
         "quota full",

@@ -71,6 +71,9 @@ fn refusals_of_a_recipient_that_are_about_us_are_ours() {
             // Exim.
             "550 relay not permitted",
             "550 Sender verify failed",
+            "550 Called: 192.0.2.1 Sent: RCPT TO:<us@example.org> Response: 550 no such user \
+             Sender verify failed",
+            "451 4.7.1 mailbox of the sender: hourly sending limit exceeded, try again later",
             "550 Verification failed for <us@example.org> Sender verify failed",
             "550 Please turn on SMTP Authentication in your mail client.",
             "550 rejected because 192.0.2.1 is in a black list at dnsbl.example",
@@ -148,6 +151,7 @@ fn refusals_of_a_recipient_that_are_about_the_recipient_are_the_recipients() {
             "550 5.1.1 <ada@example.org>: Recipient address rejected: undeliverable address: host \
              mx.example.org[192.0.2.1] said: 550 5.7.1 no such user; your IP is blocked",
             "550 Recipient address rejected: Access denied",
+            "550 Callout verification failed: 550 5.7.1 relay access denied today",
             "551 User not local; please try <forward-path>",
             "553",
             "550 Unrouteable address",
@@ -192,6 +196,10 @@ fn refusals_of_a_recipient_that_are_about_the_recipient_are_the_recipients() {
              your IP is blocked",
             "552 5.2.2 The recipient's inbox is out of storage space",
             "452 4.2.2 Over quota",
+            "452 4.3.1 Mailbox size limit exceeded, please try again later",
+            "452 4.3.1 <ada@example.org>: mailbox has exceeded the maximum size today",
+            "452 4.3.1 message storage limit reached, try again later",
+            "451 Could not complete recipient verify callout: 450 relay access denied",
             "552",
             "450 4.2.1 The user you are trying to contact is receiving mail at \
              a rate that prevents",

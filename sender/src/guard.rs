@@ -9,6 +9,11 @@
 //! Since an acceptance a reason is believed for an hour to be the recipients' own, but only of
 //! those who met it before and of a few others between two acceptances: the same can be our own
 //! fault later, and then nothing is accepted any more.
+//!
+//! Words about us can be a stranger's, other ones each time, where a server passes on what another
+//! one said. So a recipient whose refusal seemed to be about us until a mail was accepted is
+//! believed for an hour to be the reason of whatever is said of us over it; of a domain with
+//! several such recipients, some others are, too.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, RandomState};
@@ -62,6 +67,11 @@ pub(crate) struct Guard {
     suspects: HashMap<String, Suspect>,
     /// Texts that are the recipients' own.
     disarmed: HashMap<String, Disarmed>,
+    /// Recipients that opened the circuit since the last acceptance, by a hash, of each domain.
+    openers: HashMap<String, HashSet<u64>>,
+    /// Those whose openings an acceptance disproved, of each domain: a stranger whose server's
+    /// words are passed on finds others for every attempt.
+    disproved: HashMap<String, Disarmed>,
     last_accepted: Option<Instant>,
     hasher: RandomState,
 }
@@ -73,6 +83,8 @@ enum Kind {
     Unplaced,
     /// Words that are about us, with the pause that was asked for.
     Ours(Option<Duration>),
+    /// Words about a limit of ours that passes, with the pause that was asked for.
+    Limit(Option<Duration>),
     /// Nothing.
     Silence,
 }
@@ -113,14 +125,18 @@ impl Kind {
     fn text(self, reason: &str, recipient: &str) -> String {
         match self {
             Self::Unplaced => signature(reason, recipient),
-            Self::Ours(_) => format!("ours: {}", signature(reason, recipient)),
+            Self::Ours(_) | Self::Limit(_) => format!("ours: {}", signature(reason, recipient)),
             Self::Silence => SILENCE.to_owned(),
         }
     }
 
     /// Refusals for how many domains are our fault.
     fn domains(self) -> usize {
-        if matches!(self, Self::Ours(_)) { 1 } else { DOMAINS }
+        if self.is_of_us() { 1 } else { DOMAINS }
+    }
+
+    fn is_of_us(self) -> bool {
+        matches!(self, Self::Ours(_) | Self::Limit(_))
     }
 
     fn verdict(self, side: Side, reason: String) -> Verdict {
@@ -131,14 +147,16 @@ impl Kind {
                 let reason = format!("recipients of {DOMAINS} domains {what}: {reason}");
                 return Verdict::Unavailable { after: None, reason };
             }
-            (Self::Ours(after), Side::Ours) => return Verdict::Unavailable { after, reason },
+            (Self::Ours(after) | Self::Limit(after), Side::Ours) => {
+                return Verdict::Unavailable { after, reason };
+            }
             (Self::Silence, Side::Ours) => {
                 let reason =
                     format!("mails to recipients of {DOMAINS} domains get no answer: {reason}");
                 return Verdict::Unavailable { after: None, reason };
             }
-            (Self::Ours(after), Side::Theirs) => after.unwrap_or(OWN_PAUSE),
-            (Self::Ours(after), Side::Undecided) => after.unwrap_or(PAUSE),
+            (Self::Ours(after) | Self::Limit(after), Side::Theirs) => after.unwrap_or(OWN_PAUSE),
+            (Self::Ours(after) | Self::Limit(after), Side::Undecided) => after.unwrap_or(PAUSE),
             (Self::Unplaced, Side::Undecided) => PAUSE,
             (Self::Silence, Side::Theirs | Side::Undecided) => SILENCE_PAUSE,
         };
@@ -147,10 +165,23 @@ impl Kind {
 }
 
 impl Disarmed {
+    fn new(until: Instant) -> Self {
+        Self { until, refused: HashSet::new(), others: HashSet::new() }
+    }
+
     /// A mail was accepted: those of whom this was said before it are refused themselves.
     fn add(&mut self, recipients: impl Iterator<Item = u64>) {
         let left = MOST_REFUSED.saturating_sub(self.refused.len());
         self.refused.extend(self.others.drain().chain(recipients).take(left));
+    }
+
+    /// Alike, of a domain: others than those themselves only if there were several of them, since
+    /// most recipients of some sites are of one domain.
+    fn believes_again(&mut self, recipient: u64, now: Instant) -> bool {
+        if self.refused.len() < DOMAINS && !self.refused.contains(&recipient) {
+            return false;
+        }
+        self.believes(recipient, now)
     }
 
     fn believes(&mut self, recipient: u64, now: Instant) -> bool {
@@ -171,7 +202,7 @@ impl Guard {
             verdict,
             Verdict::Dead(_)
                 | Verdict::Retry { .. }
-                | Verdict::Suspected { suspicion: Suspicion::Words, .. }
+                | Verdict::Suspected { suspicion: Suspicion::Words | Suspicion::Limit, .. }
         ) {
             // A server that refuses is not silent.
             self.suspects.remove(SILENCE);
@@ -190,6 +221,9 @@ impl Guard {
             Verdict::Dead(Refusal { reason, about: About::Unplaced }) => (Kind::Unplaced, reason),
             Verdict::Suspected { suspicion: Suspicion::Words, after, reason } => {
                 (Kind::Ours(after), reason)
+            }
+            Verdict::Suspected { suspicion: Suspicion::Limit, after, reason } => {
+                (Kind::Limit(after), reason)
             }
             Verdict::Suspected { suspicion: Suspicion::Silence, reason, .. } => {
                 (Kind::Silence, reason)
@@ -212,11 +246,34 @@ impl Guard {
                 continue;
             }
             let until = now + DISARMED;
-            let new = || Disarmed { until, refused: HashSet::new(), others: HashSet::new() };
-            let disarmed = self.disarmed.entry(text).or_insert_with(new);
+            let disarmed = self.disarmed.entry(text).or_insert_with(|| Disarmed::new(until));
             disarmed.until = until;
             disarmed.add(suspect.refused.into_keys().chain(suspect.tried));
         }
+        self.disproved.retain(|_, disproved| disproved.until > now);
+        for disproved in self.disproved.values_mut() {
+            disproved.add(std::iter::empty());
+        }
+        for (domain, recipients) in self.openers.drain() {
+            if self.disproved.len() >= MOST_TEXTS && !self.disproved.contains_key(&domain) {
+                continue;
+            }
+            let until = now + DISARMED;
+            let disproved = self.disproved.entry(domain).or_insert_with(|| Disarmed::new(until));
+            disproved.until = until;
+            disproved.add(recipients.into_iter());
+        }
+    }
+
+    /// Notes that a refusal of this recipient opens the circuit.
+    fn open(&mut self, domain: String, recipient: u64) -> Side {
+        if self.openers.len() < MOST_TEXTS || self.openers.contains_key(&domain) {
+            let recipients = self.openers.entry(domain).or_default();
+            if recipients.len() < MOST_REFUSED {
+                recipients.insert(recipient);
+            }
+        }
+        Side::Ours
     }
 
     fn side(&mut self, kind: Kind, recipient: &str, reason: &str, now: Instant) -> Side {
@@ -224,6 +281,17 @@ impl Guard {
         let hash = self.hasher.hash_one(recipient);
         if self.disarmed.get_mut(&text).is_some_and(|disarmed| disarmed.believes(hash, now)) {
             return Side::Theirs;
+        }
+        let domain =
+            recipient.rsplit_once('@').map_or(recipient, |(_, domain)| domain).to_ascii_lowercase();
+        if kind.is_of_us()
+            && let Some(disproved) = self.disproved.get_mut(&domain)
+            && disproved.believes_again(hash, now)
+        {
+            return Side::Theirs;
+        }
+        if matches!(kind, Kind::Limit(_)) {
+            return self.open(domain, hash);
         }
         self.suspects
             .retain(|_, suspect| now.saturating_duration_since(suspect.since) < 24 * UNDECIDED);
@@ -239,10 +307,8 @@ impl Guard {
             tried: HashSet::new(),
         };
         let suspect = self.suspects.entry(text).or_insert_with(new);
-        let domain =
-            recipient.rsplit_once('@').map_or(recipient, |(_, domain)| domain).to_ascii_lowercase();
         if suspect.domains.len() < kind.domains() && !suspect.domains.contains(&domain) {
-            suspect.domains.push(domain);
+            suspect.domains.push(domain.clone());
         }
         if suspect.domains.len() < kind.domains() {
             // Each has its own hour: it may be our fault, and others show it before that has
@@ -259,7 +325,7 @@ impl Guard {
         }
         // The one that shows it opens the circuit, and is tried once more like the others.
         if !std::mem::replace(&mut suspect.is_open, true) {
-            return Side::Ours;
+            return if kind.is_of_us() { self.open(domain, hash) } else { Side::Ours };
         }
         let is_new = suspect.tried.len() <= TRIALS && suspect.tried.insert(hash);
         if is_new { Side::Undecided } else { Side::Ours }
@@ -509,6 +575,58 @@ mod tests {
         let mut trial = Trial::new();
         for seconds in [0, 3_601, 80_000] {
             assert_eq!(kind(&trial.at(seconds, "a@a.test", silence())), "retry");
+        }
+    }
+
+    fn limit() -> Verdict {
+        let reason = "452 4.3.1 limit exceeded, try again later".to_owned();
+        Verdict::Suspected { suspicion: Suspicion::Limit, after: None, reason }
+    }
+
+    /// Words that no other refusal has.
+    fn words(n: u8) -> Verdict {
+        let [first, second] = [n / 26, n % 26].map(|n| char::from(b'a' + n));
+        ours(&format!("550 5.7.1 relay access denied {first}{second}"))
+    }
+
+    #[test]
+    fn words_that_are_others_each_time_open_the_circuit_once_for_a_recipient_with_acceptances() {
+        for refusal in [words, |_| limit()] {
+            let mut trial = Trial::new();
+            for n in 0..20 {
+                let expected = if n == 0 { "unavailable" } else { "retry" };
+                assert_eq!(kind(&trial.at(1, "bad@a.test", refusal(n))), expected, "{n}");
+                trial.accepted(1);
+            }
+            assert_eq!(kind(&trial.at(3_601, "bad@a.test", refusal(20))), "unavailable");
+        }
+    }
+
+    #[test]
+    fn words_that_are_others_each_time_open_the_circuit_seldom_for_a_domain_with_acceptances() {
+        for refusal in [words, |_| limit()] {
+            let mut trial = Trial::new();
+            let opens = |trial: &mut Trial, domain: &str, n| {
+                kind(&trial.at(1, &format!("x{n}@{domain}"), refusal(n))) == "unavailable"
+            };
+            let mut openings = 0;
+            for n in 0..20 {
+                openings += usize::from(opens(&mut trial, "A.test", n));
+                trial.accepted(1);
+            }
+            assert_eq!(openings, DOMAINS);
+            // It may be our fault after all: then nothing is accepted any more.
+            assert!((20..=30).any(|n| opens(&mut trial, "a.test", n)));
+            assert!(opens(&mut trial, "other.test", 40));
+        }
+    }
+
+    #[test]
+    fn a_limit_is_everybodys_until_a_mail_is_accepted() {
+        let mut trial = Trial::new();
+        for n in 0..5 {
+            assert_eq!(kind(&trial.at(1, &format!("a@{n}.test"), limit())), "unavailable");
+            assert_eq!(kind(&trial.at(1, "a@0.test", limit())), "unavailable");
         }
     }
 }

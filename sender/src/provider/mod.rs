@@ -216,6 +216,8 @@ pub(crate) enum Verdict {
 pub(crate) enum Suspicion {
     /// The provider's words are about us.
     Words,
+    /// They are of a limit of ours that passes.
+    Limit,
     /// The provider fell silent when it heard of the recipient.
     Silence,
 }

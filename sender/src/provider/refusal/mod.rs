@@ -91,10 +91,12 @@ pub(crate) fn judge(said: &Said<'_>) -> Meaning {
 pub(crate) fn verdict(said: &Said<'_>, after: Option<Duration>, reason: String) -> Verdict {
     let about = match judge(said) {
         Meaning::Later => return Verdict::Retry { after, reason },
-        Meaning::Ours if may_be_of_one(said) => {
-            return Verdict::Suspected { suspicion: Suspicion::Words, after, reason };
+        Meaning::Ours => {
+            return match suspicion(said) {
+                Some(suspicion) => Verdict::Suspected { suspicion, after, reason },
+                None => Verdict::Unavailable { after, reason },
+            };
         }
-        Meaning::Ours => return Verdict::Unavailable { after, reason },
         Meaning::Unknown => About::Recipient { is_unknown: said.step == Step::Recipient },
         Meaning::Recipient => About::Recipient { is_unknown: false },
         Meaning::Mail => About::Content,
@@ -103,21 +105,24 @@ pub(crate) fn verdict(said: &Said<'_>, after: Option<Duration>, reason: String) 
     Verdict::Dead(Refusal { reason, about })
 }
 
-/// Whether words about us may be said over some recipients only: by a relay that serves some
-/// domains, by a provider that lets new customers write to addresses of their own. Limits that pass
-/// are everybody's, and each further trial would be another mail too many.
-fn may_be_of_one(said: &Said<'_>) -> bool {
-    match said.step {
+/// What the guard is to look at if words about us may be said over some recipients only: by a relay
+/// that serves some domains, by a provider that lets new customers write to addresses of their own,
+/// by a server that passes on what the recipient's said. Limits that pass are everybody's unless
+/// that is disproved: each further trial would be another mail too many.
+fn suspicion(said: &Said<'_>) -> Option<Suspicion> {
+    let is_of_one = match said.step {
         Step::Hello | Step::Login | Step::Sender | Step::SenderUtf8 => false,
-        Step::Recipient | Step::Data | Step::Content if said.code >= 500 => true,
-        Step::Recipient | Step::Data | Step::Content => {
-            let text = words::simplify(said.text, said.recipient);
-            said.code != 421 && !known::LIMITS.list.iter().any(|pattern| words::has(&text, pattern))
-        }
+        Step::Recipient | Step::Data | Step::Content => said.code != 421,
         Step::Postmark | Step::Resend => !matches!(said.code, 401 | 429),
         Step::Ses => said.name == "MessageRejected",
         Step::Http => true,
-    }
+    };
+    let is_dialogue = matches!(said.step, Step::Recipient | Step::Data | Step::Content);
+    let passes = is_dialogue && said.code < 500 && {
+        let text = words::simplify(said.text, said.recipient);
+        known::LIMITS.list.iter().any(|pattern| words::has(&text, pattern))
+    };
+    is_of_one.then_some(if passes { Suspicion::Limit } else { Suspicion::Words })
 }
 
 fn fits(row: &Row, said: &Said<'_>, enhanced: Option<(u16, u16)>, text: &str) -> bool {

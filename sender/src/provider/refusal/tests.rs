@@ -351,7 +351,8 @@ fn words_about_us_open_the_circuit_at_once_only_where_no_recipient_can_be_the_re
     for (step, code, name, text, is_certain) in [
         (Step::Sender, 550, "", "5.4.5 Daily user sending limit exceeded", true),
         (Step::Recipient, 421, "", "4.7.0 closing", true),
-        (Step::Recipient, 450, "", "4.7.1 rate limit exceeded", true),
+        (Step::Recipient, 450, "", "4.7.1 rate limit exceeded", false),
+        (Step::Sender, 450, "", "4.7.1 rate limit exceeded", true),
         (Step::Recipient, 554, "", "5.7.1 Relay access denied", false),
         (Step::Recipient, 454, "", "4.7.1 Relay access denied", false),
         (Step::Content, 550, "", "5.4.5 Daily user sending limit exceeded", false),

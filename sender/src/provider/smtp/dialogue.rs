@@ -13,6 +13,9 @@ use crate::provider::refusal::Step;
 /// How long the content may take at least, once the server has asked for it.
 const CONTENT_PATIENCE: Duration = Duration::from_secs(5);
 
+/// How long the server may take to forget the beginning of a mail. A new connection does as well.
+const RESET_PATIENCE: Duration = Duration::from_secs(3);
+
 /// How long a farewell may take: nothing depends on it.
 const QUIT_PATIENCE: Duration = Duration::from_millis(250);
 
@@ -183,8 +186,10 @@ impl Dialogue {
     /// Gives sender and recipient.
     fn envelope(&mut self, letter: &Letter<'_>, deadline: Instant) -> Result<(), Outcome> {
         if std::mem::take(&mut self.needs_reset) {
-            let reply =
-                self.command("RSET", deadline).map_err(|lost| Outcome::Lost(Step::Hello, lost))?;
+            let now = Instant::now();
+            let left = deadline.saturating_duration_since(now);
+            let reply = self.command("RSET", now + RESET_PATIENCE.min(left / 2));
+            let reply = reply.map_err(|lost| Outcome::Lost(Step::Hello, lost))?;
             if !reply.is_positive() {
                 self.is_usable = false;
                 return Err(Outcome::Lost(Step::Hello, Lost::OutOfStep));

@@ -240,9 +240,9 @@ impl Open {
 /// tried at once.
 fn is_stale(outcome: &Outcome) -> bool {
     match outcome {
-        Outcome::Lost(Step::Hello | Step::Sender | Step::SenderUtf8, lost) => {
-            !matches!(lost, Lost::Late)
-        }
+        // Of this mail nothing was said yet.
+        Outcome::Lost(Step::Hello, _) => true,
+        Outcome::Lost(Step::Sender | Step::SenderUtf8, lost) => !matches!(lost, Lost::Late),
         Outcome::Refused(Step::Sender | Step::SenderUtf8, reply) => reply.code == 421,
         _ => false,
     }

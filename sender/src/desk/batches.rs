@@ -64,7 +64,7 @@ impl Batches {
             }
             if !pending.answer.is_empty() {
                 let rest = Answer::to(batch, pending.answer.knows());
-                lines.extend(std::mem::replace(&mut pending.answer, rest).to_line());
+                lines.extend(std::mem::replace(&mut pending.answer, rest).into_lines());
             }
             !is_settled
         });
@@ -78,5 +78,43 @@ impl Batches {
             |batch: &&str| self.0.get(*batch).is_some_and(|pending| pending.answer.knows().working);
         let named: BTreeSet<&str> = named.filter(understood).collect();
         if named.is_empty() { Vec::new() } else { working(&Vec::from_iter(named)) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::provider::Receipt;
+
+    #[test]
+    fn no_line_is_longer_than_a_collector_reads() {
+        let knows = Knows { exact: true, receipts: true, ..Knows::default() };
+        let mut batches = Batches::default();
+        let pending = batches.open("b", knows);
+        for id in 0..10_000 {
+            pending.answer.dead(id, &format!("{id}: \"{}", "x".repeat(200)));
+            let receipt = Receipt { message_id: None, answer: format!("250 {}", "y".repeat(90)) };
+            pending.answer.accepted(10_000 + id, "smtp", &receipt);
+        }
+        pending.say_unavailable(None, "421");
+        let lines = batches.answers();
+        assert!(lines.ends_with(b"\n"));
+        let lines: Vec<_> = lines.trim_ascii_end().split(|byte| *byte == b'\n').collect();
+        let (mut ids, mut accepted) = (BTreeSet::new(), Vec::new());
+        for (n, line) in lines.iter().enumerate() {
+            assert!(line.len() < 1_000_000, "{}", line.len());
+            let answer: serde_json::Value = serde_json::from_slice(line).unwrap();
+            assert_eq!((answer["batch"].as_str(), &answer["exact"]), (Some("b"), &true.into()));
+            // Tokens of later lines must not be given back.
+            assert_eq!(answer.get("unavailable").is_some(), n + 1 == lines.len());
+            let list = |name: &str| answer[name].as_array().cloned().unwrap_or_default();
+            let id = |item: &serde_json::Value| item["id"].as_i64().unwrap();
+            ids.extend(list("dead").iter().map(id));
+            let ok: Vec<_> = list("ok").iter().map(|id| id.as_i64().unwrap()).collect();
+            assert_eq!(ok, list("receipts").iter().map(id).collect::<Vec<_>>());
+            accepted.extend(ok);
+        }
+        ids.extend(accepted);
+        assert_eq!(ids, BTreeSet::from_iter(0..20_000));
     }
 }

@@ -1,5 +1,7 @@
 //! What is answered: lines for batches, and lines that say which batches are being worked on.
 
+use std::collections::HashSet;
+use std::mem;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -7,6 +9,9 @@ use serde::Serialize;
 use super::Knows;
 use crate::doubt::Outcome;
 use crate::provider::{About, Receipt, Refusal};
+
+/// The longest line that is written, in bytes. The collector reads twice as much.
+const LONGEST_LINE: usize = 500_000;
 
 /// The longest reason that is written, in bytes. The collector keeps less.
 const LONGEST_REASON: usize = 1_000;
@@ -147,6 +152,45 @@ impl Answer {
     /// No mail can go out; every token without a verdict goes back to the queue.
     pub fn unavailable(&mut self, after: Option<Duration>, reason: &str) {
         self.unavailable = Some(Pause::new(after, reason));
+    }
+
+    /// The lines, each with its line feed: several where one would be too long.
+    ///
+    /// # Panics
+    /// Never: texts and numbers are JSON.
+    pub(crate) fn into_lines(self) -> Vec<u8> {
+        let line = self.to_line();
+        if line.len() <= LONGEST_LINE {
+            return line;
+        }
+        let (first, second) = self.halves();
+        // A single verdict of each kind is far shorter.
+        first.into_lines().into_iter().chain(second.into_lines()).collect()
+    }
+
+    /// Two answers that say the same. What is said of all tokens without a verdict comes last.
+    fn halves(mut self) -> (Self, Self) {
+        fn half<T>(list: &mut Vec<T>) -> Vec<T> {
+            let rest = list.split_off(list.len().div_ceil(2));
+            mem::replace(list, rest)
+        }
+        let ok = half(&mut self.ok);
+        let named: HashSet<_> = ok.iter().copied().collect();
+        let (receipts, rest) =
+            mem::take(&mut self.receipts).into_iter().partition(|item| named.contains(&item.id));
+        self.receipts = rest;
+        let first = Self {
+            batch: self.batch.clone(),
+            exact: self.exact,
+            ok,
+            receipts,
+            retry: half(&mut self.retry),
+            in_doubt: half(&mut self.in_doubt),
+            dead: half(&mut self.dead),
+            unavailable: None,
+            knows: self.knows,
+        };
+        (first, self)
     }
 
     /// The line, with its line feed.

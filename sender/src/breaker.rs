@@ -7,6 +7,11 @@
 //! Each mail that is tried then may be a copy too many, so the provider is asked without a mail
 //! first. If it answers that as it should, it gets a mail that is not in doubt; if that one fails,
 //! too, such answers prove little: mails in doubt wait for an acceptance then, or for a long time.
+//!
+//! A bad answer without a mail keeps mails back only from a provider that gives good ones, too:
+//! there are those that answer badly to whatever is no mail, and would let a single mail that they
+//! cannot process hold up all others. As long as no good one came, a few mails are tried
+//! nevertheless; once one of them is accepted, the provider is not asked any more for hours.
 
 use std::time::{Duration, Instant};
 
@@ -36,6 +41,16 @@ const LONGEST_MISTRUST: Duration = Duration::from_secs(3_600);
 /// that answer badly to what is no mail.
 const LONGEST_ASKING: Duration = Duration::from_secs(300);
 
+/// So many mails are tried at once after bad answers without a mail, as long as the provider never
+/// gave a good one: it may be of that kind.
+const PASSED_OVER: u32 = 3;
+
+/// A mail that is accepted so soon after a bad answer without one shows what that is worth.
+const SHOWN_WITHIN: Duration = Duration::from_secs(30);
+
+/// How long answers without a mail prove nothing then.
+const WORTHLESS: Duration = Duration::from_secs(21_600);
+
 /// How a provider does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Health {
@@ -48,6 +63,17 @@ enum Health {
     Suspect,
     /// It answered without a mail, and has not accepted one since.
     Recovering,
+}
+
+/// What a provider's bad answers without a mail are worth.
+#[derive(Clone, Copy, Debug)]
+enum Worth {
+    /// It never gave a good one.
+    Unknown,
+    /// It gives good ones, too.
+    Proof,
+    /// It accepted a mail after a bad one: until then they prove nothing.
+    Nothing(Instant),
 }
 
 #[derive(Debug)]
@@ -67,6 +93,9 @@ pub(crate) struct Breaker {
     mistrusted_until: Option<Instant>,
     /// When the last mail was left in doubt.
     last_doubt: Option<Instant>,
+    worth: Worth,
+    /// When a mail was let through though the answer without one was bad.
+    passed_over: Option<Instant>,
 }
 
 /// An attempt, by the number of failures before it.
@@ -87,6 +116,8 @@ impl Breaker {
             own_doubts: 0,
             mistrusted_until: None,
             last_doubt: None,
+            worth: Worth::Unknown,
+            passed_over: None,
         }
     }
 
@@ -169,7 +200,7 @@ impl Breaker {
         self.in_flight -= 1;
         match verdict {
             Verdict::Sent(_) | Verdict::Dead(_) | Verdict::Retry { .. } => {
-                self.succeed(attempt, matches!(verdict, Verdict::Sent(_)));
+                self.succeed(attempt, matches!(verdict, Verdict::Sent(_)), now);
             }
             Verdict::InDoubt { .. } => self.leave_unsure(attempt, now),
             Verdict::Overloaded { after, .. } => self.leave_in_doubt(attempt, *after, now),
@@ -180,27 +211,49 @@ impl Breaker {
         }
     }
 
-    /// The provider was asked without a mail, and answered as it should or not.
-    pub(crate) fn end_asking(&mut self, attempt: Attempt, is_answered: bool, now: Instant) {
+    /// The provider was asked without a mail, and answered as it should or not. Returns whether
+    /// the mails that wait may go on waiting.
+    pub(crate) fn end_asking(&mut self, attempt: Attempt, is_answered: bool, now: Instant) -> bool {
         self.is_asked = false;
         if is_answered {
+            (self.worth, self.passed_over) = (Worth::Proof, None);
+        }
+        if is_answered || self.passes_over(now) {
             if attempt.0 == self.failures
                 && matches!(self.health, Health::Suspect | Health::Failing)
             {
                 self.health = Health::Recovering;
+                self.passed_over = (!is_answered).then_some(now);
             }
-            return;
+            return true;
         }
         self.fail(attempt, Duration::ZERO, now);
         let is_recent = |doubt| now.saturating_duration_since(doubt) < LONGEST_ASKING;
         let is_suspect = self.health == Health::Suspect && self.last_doubt.is_some_and(is_recent);
         self.health = if is_suspect { Health::Suspect } else { Health::Failing };
+        self.passed_over = (!is_suspect).then_some(now);
+        false
+    }
+
+    /// Whether a bad answer without a mail keeps none back. Where mails have another way, it does.
+    fn passes_over(&self, now: Instant) -> bool {
+        let is_worth_nothing = match self.worth {
+            Worth::Unknown => self.health == Health::Suspect && self.own_doubts < PASSED_OVER,
+            Worth::Proof => false,
+            Worth::Nothing(until) => now < until,
+        };
+        is_worth_nothing && self.next_pause.is_none()
     }
 
     /// The provider answered. A refusal shows no more than an answer without a mail does.
-    fn succeed(&mut self, attempt: Attempt, is_accepted: bool) {
+    fn succeed(&mut self, attempt: Attempt, is_accepted: bool, now: Instant) {
         if attempt.0 != self.failures || (!is_accepted && self.mistrusted_until.is_some()) {
             return;
+        }
+        if let Some(since) = self.passed_over.take().filter(|_| is_accepted)
+            && now.saturating_duration_since(since) < SHOWN_WITHIN
+        {
+            self.worth = Worth::Nothing(now + WORTHLESS);
         }
         self.health = Health::Working;
         self.next_pause = self.next_pause.map(|_| FIRST_PAUSE);
@@ -235,7 +288,8 @@ impl Breaker {
         }
         self.fail(attempt, pause, now);
         self.last_doubt = Some(now);
-        self.health = Health::Suspect;
+        let is_asked_in_vain = matches!(self.worth, Worth::Nothing(_)) && self.passes_over(now);
+        self.health = if is_asked_in_vain { Health::Recovering } else { Health::Suspect };
     }
 
     /// There was a failure, after which nothing is begun for this time at least.
@@ -322,10 +376,52 @@ mod tests {
         breaker.end_asking(attempt, is_answered, now);
     }
 
+    /// The provider shows that it gives good answers without a mail.
+    fn prove(breaker: &mut Breaker, now: Instant) {
+        doubt(breaker, now);
+        ask(breaker, true, now);
+        let attempt = breaker.begin();
+        breaker.end(attempt, &sent(), now);
+    }
+
+    #[test]
+    fn bad_answers_without_a_mail_hold_up_nothing_where_good_ones_never_came() {
+        let now = Instant::now();
+        let mut breaker = Breaker::new(false);
+        doubt(&mut breaker, now);
+        ask(&mut breaker, false, now);
+        doubt(&mut breaker, now);
+        ask(&mut breaker, false, now);
+        assert!(breaker.has_place() && !breaker.takes_doubtful(false));
+        let trial = breaker.begin();
+        breaker.end(trial, &sent(), now);
+        // From now on it is not asked.
+        for _ in 0..PASSED_OVER + 1 {
+            doubt(&mut breaker, now);
+            assert!(breaker.has_place() && !breaker.is_to_be_asked(false));
+        }
+        // An outage costs a few trials.
+        let mut breaker = Breaker::new(false);
+        for _ in 0..PASSED_OVER {
+            doubt(&mut breaker, now);
+            ask(&mut breaker, false, now);
+            assert!(breaker.has_place());
+        }
+        doubt(&mut breaker, now);
+        ask(&mut breaker, false, now);
+        assert!(!breaker.has_place());
+        // Where mails have another way, they go there.
+        let mut breaker = Breaker::new(true);
+        doubt(&mut breaker, now);
+        ask(&mut breaker, false, now);
+        assert!(!breaker.has_place());
+    }
+
     #[test]
     fn a_provider_that_leaves_mails_in_doubt_gets_no_other_until_it_answers_without_one() {
         let now = Instant::now();
         let mut breaker = Breaker::new(false);
+        prove(&mut breaker, now);
         assert_eq!(doubt(&mut breaker, now), Duration::ZERO);
         for _ in 0..100 {
             ask(&mut breaker, false, now);

@@ -254,8 +254,8 @@ impl Lane {
         let mut state = self.lock();
         state.has_moved = true;
         let Some(ended) = state.on_their_way.remove(&ticket.0) else { return Vec::new() };
-        state.breaker.end_asking(ended.attempt, is_answered, Instant::now());
-        if is_answered { Vec::new() } else { state.waiting.drain() }
+        let goes_on = state.breaker.end_asking(ended.attempt, is_answered, Instant::now());
+        if goes_on { Vec::new() } else { state.waiting.drain() }
     }
 
     /// Gives up the places of mails that wait for their answers for long, as far as there may be so
@@ -472,6 +472,12 @@ mod tests {
     #[test]
     fn an_outage_that_leaves_mails_in_doubt_costs_only_those_that_were_on_their_way() {
         let lane = lane(2);
+        let ticket = begin(&lane, 0);
+        lane.finish(ticket, &overloaded(None));
+        lane.push(mail(0, false)).unwrap();
+        assert_eq!(ask(&lane, true), 0);
+        let Job::Send(_, ticket) = lane.next(Duration::ZERO) else { panic!("it is not sent") };
+        lane.finish(ticket, &Verdict::Sent(Receipt::default()));
         let tickets = [begin(&lane, 1), begin(&lane, 2)];
         for number in 3..100 {
             lane.push(mail(number, false)).unwrap();

@@ -164,6 +164,13 @@ impl Breaker {
         }
     }
 
+    /// Whether the next trial is the mail that came last, and not the one that came first. They
+    /// take turns: somebody may have given many addresses whose mails are left in doubt, before
+    /// which and behind which other mails wait.
+    pub(crate) fn takes_newest(&self) -> bool {
+        self.health == Health::Recovering && self.own_doubts.is_multiple_of(2)
+    }
+
     /// How long a mail in doubt has to wait for an acceptance.
     pub(crate) fn mistrust_left(&self, now: Instant) -> Option<Duration> {
         self.mistrusted_until?.checked_duration_since(now).filter(|left| !left.is_zero())

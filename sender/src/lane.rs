@@ -359,7 +359,8 @@ impl State {
             return Err(Some(wait));
         }
         let takes_doubtful = self.breaker.takes_doubtful(self.waiting.is_all_doubtful());
-        let mail = self.waiting.pop(domains, takes_doubtful, now)?;
+        let is_newest = self.breaker.takes_newest();
+        let mail = self.waiting.pop(domains, takes_doubtful, is_newest, now)?;
         if let Some(pace) = &mut self.pace {
             pace.take(now);
         }
@@ -534,6 +535,27 @@ mod tests {
         lane.finish(ticket, &Verdict::Sent(Receipt::default()));
         lane.push(mail(1, true)).unwrap();
         assert!(matches!(lane.next(Duration::ZERO), Job::Send(..)));
+    }
+
+    #[test]
+    fn mails_that_are_left_in_doubt_do_not_stand_before_one_that_came_later_or_sooner() {
+        for place in [0, 59] {
+            let lane = lane(1);
+            let ticket = begin(&lane, 100);
+            lane.finish(ticket, &overloaded(None));
+            for number in 0..60 {
+                lane.push(mail(number, false)).unwrap();
+            }
+            for trial in 0.. {
+                assert_eq!(ask(&lane, true), 0);
+                let Job::Send(mail, ticket) = lane.next(Duration::ZERO) else { panic!("no trial") };
+                if mail.sealed.key == Key::of_number(place) {
+                    break;
+                }
+                assert!(trial < 2, "the others come first");
+                assert!(lane.finish(ticket, &overloaded(None)).withdrawn.is_empty());
+            }
+        }
     }
 
     #[test]

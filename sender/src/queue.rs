@@ -59,7 +59,8 @@ impl Queue {
         queue.push_back((self.count, mail));
     }
 
-    /// Takes the first mail that may go out now; of those in doubt only if they may.
+    /// Takes the first mail that may go out now, or the one that came last; of those in doubt only if
+    /// they may.
     ///
     /// # Errors
     /// How long to wait for a mail. `None` if there is no mail at all.
@@ -67,11 +68,14 @@ impl Queue {
         &mut self,
         domains: &Domains,
         takes_doubtful: bool,
+        is_newest: bool,
         now: Instant,
     ) -> Result<Queued, Option<Duration>> {
-        // The place and the number of the first mail of a queue that may be taken.
+        // The number and the place of the first or the last mail of a queue that may be taken.
         let first = |queue: &Numbered| {
-            let place = queue.iter().position(|(_, mail)| takes_doubtful || !mail.is_doubtful)?;
+            let may_go = |(_, mail): &(u64, Queued)| takes_doubtful || !mail.is_doubtful;
+            let mut mails = queue.iter();
+            let place = if is_newest { mails.rposition(may_go) } else { mails.position(may_go) }?;
             Some((queue[place].0, place))
         };
         let firsts =
@@ -84,10 +88,11 @@ impl Queue {
                 wait => waits.push(wait),
             }
         }
-        let limited = ready.into_iter().min().map(|(found, domain)| (found, domain.clone()));
+        let limited = if is_newest { ready.into_iter().max() } else { ready.into_iter().min() };
+        let limited = limited.map(|(found, domain)| (found, domain.clone()));
         let unlimited = first(&self.unlimited);
         if let Some(((number, place), domain)) = limited
-            && unlimited.is_none_or(|(other, _)| number < other)
+            && unlimited.is_none_or(|(other, _)| (number < other) != is_newest)
         {
             // Another provider's thread may have been faster.
             domains.take(&domain, now).map_err(Some)?;

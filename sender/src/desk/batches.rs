@@ -115,6 +115,6 @@ mod tests {
             accepted.extend(ok);
         }
         ids.extend(accepted);
-        assert_eq!(ids, BTreeSet::from_iter(0..20_000));
+        assert_eq!(ids, (0..20_000).collect());
     }
 }

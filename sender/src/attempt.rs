@@ -77,6 +77,10 @@ impl Progress for Attempt<'_> {
         self.lane.enter_doubt(self.ticket, Instant::now());
         Ok(())
     }
+
+    fn enter_envelope(&self) {
+        self.lane.enter_envelope(self.ticket, Instant::now());
+    }
 }
 
 /// Whether the provider still knows the key of a mail, so that further attempts are answered like

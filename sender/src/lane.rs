@@ -1,19 +1,29 @@
 //! The mails that wait for a provider and those on their way to it,
 //! shared by the threads that send by it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::breaker::{self, Breaker};
 use crate::guard::Guard;
 use crate::protocol::Key;
-use crate::provider::{About, Verdict};
+use crate::provider::{About, Sealed, Verdict};
 use crate::queue::{Queue, Queued};
 use crate::rate::{Domains, LONGEST_WAIT, Pace, Rate};
 
 /// How long a mail may wait for the answer to its content until another one gets its place.
 const LONGEST_HOLD: Duration = Duration::from_secs(30);
+
+/// How long a server may say nothing about a recipient until another mail gets the place.
+const LONGEST_MUTE: Duration = Duration::from_secs(4);
+
+/// How long mails to a domain leave a connection to others, after the server said nothing about one
+/// of its recipients.
+const MUTE: Duration = Duration::from_secs(600);
+
+/// The most domains that are remembered for that.
+const MOST_MUTE: usize = 10_000;
 
 /// So many mails may wait without a place, for each connection that is configured.
 const ASIDE_PER_CONNECTION: usize = 3;
@@ -28,6 +38,8 @@ pub(crate) struct Lane {
     has_other: bool,
     /// How many mails may wait for answers without a place.
     most_aside: usize,
+    /// How many of them may wait for an answer about their recipients.
+    most_mute_aside: usize,
 }
 
 #[derive(Debug)]
@@ -42,6 +54,10 @@ struct State {
     /// Whether there was a step forward.
     has_moved: bool,
     is_closed: bool,
+    /// Domains about whose recipients the server said nothing, each until it is forgotten.
+    mute: HashMap<String, Instant>,
+    /// How many attempts to them there may be at once.
+    most_mute: usize,
 }
 
 #[derive(Debug)]
@@ -49,6 +65,10 @@ struct OnItsWay {
     /// The token; none if the provider is only tried.
     key: Option<Key>,
     attempt: breaker::Attempt,
+    /// The recipient's domain.
+    domain: String,
+    /// Since when the server is asked about the recipient.
+    in_envelope_since: Option<Instant>,
     /// Since when it waits for the answer to its content.
     in_doubt_since: Option<Instant>,
     /// Whether another one has its place.
@@ -111,6 +131,8 @@ impl Lane {
             begun: 0,
             has_moved: false,
             is_closed: false,
+            mute: HashMap::new(),
+            most_mute: connections.saturating_sub(1).max(1),
         };
         Self {
             state: Mutex::new(state),
@@ -119,6 +141,7 @@ impl Lane {
             domains,
             has_other,
             most_aside: ASIDE_PER_CONNECTION * connections,
+            most_mute_aside: connections,
         }
     }
 
@@ -179,7 +202,7 @@ impl Lane {
                     if !state.waiting.is_empty() {
                         self.changed.notify_one();
                     }
-                    let ticket = state.begin(mail.sealed.key);
+                    let ticket = state.begin(&mail.sealed);
                     return Job::Send(mail, ticket);
                 }
                 Err(wait) => wait.unwrap_or(patience).min(end.saturating_duration_since(now)),
@@ -198,6 +221,13 @@ impl Lane {
         state.has_moved = true;
         if let Some(attempt) = state.on_their_way.get_mut(&ticket.0) {
             attempt.in_doubt_since = Some(now);
+        }
+    }
+
+    /// From now on the server is asked about the recipient.
+    pub(crate) fn enter_envelope(&self, ticket: Ticket, now: Instant) {
+        if let Some(attempt) = self.lock().on_their_way.get_mut(&ticket.0) {
+            attempt.in_envelope_since = Some(now);
         }
     }
 
@@ -223,6 +253,7 @@ impl Lane {
         if ended.is_aside {
             state.breaker.take_back();
         }
+        state.note_end(&ended, matches!(verdict, Verdict::Sent(_)), Instant::now());
         // Wakes no thread: the caller comes for the next mail,
         // and wakes another one if there are more.
         state.breaker.end(ended.attempt, verdict, Instant::now());
@@ -259,27 +290,46 @@ impl Lane {
     }
 
     /// Gives up the places of mails that wait for their answers for long, as far as there may be so
-    /// many. Returns how many mails wait like that, and how many of them have just lost their
-    /// places, for which there are to be other threads.
+    /// many. Returns how many mails wait like that for the answers to their contents, and how many
+    /// have just lost their places, for which there are to be other threads.
     pub(crate) fn set_aside(&self, now: Instant) -> (usize, usize) {
-        let mut state = self.lock();
+        let mut guard = self.lock();
+        let state = &mut *guard;
         let before = state.on_their_way.values().filter(|attempt| attempt.is_aside).count();
         let is_slow = |attempt: &&mut OnItsWay| {
             let since = attempt.in_doubt_since;
-            !attempt.is_aside
-                && since.is_some_and(|since| now.duration_since(since) >= LONGEST_HOLD)
+            let is_unanswered =
+                since.is_some_and(|since| now.saturating_duration_since(since) >= LONGEST_HOLD);
+            !attempt.is_aside && (is_unanswered || attempt.is_mute(now))
         };
+        let is_mute_aside =
+            |attempt: &&OnItsWay| attempt.is_aside && attempt.in_doubt_since.is_none();
+        let mut mute = state.on_their_way.values().filter(is_mute_aside).count();
         let mut new = 0;
-        for attempt in
-            state.on_their_way.values_mut().filter(is_slow).take(self.most_aside - before)
-        {
+        for attempt in state.on_their_way.values_mut().filter(is_slow) {
+            if before + new >= self.most_aside {
+                break;
+            }
+            if attempt.is_mute(now) {
+                if mute >= self.most_mute_aside {
+                    continue;
+                }
+                mute += 1;
+                if state.mute.len() < MOST_MUTE {
+                    state.mute.insert(attempt.domain.clone(), now + MUTE);
+                }
+            }
             attempt.is_aside = true;
             new += 1;
         }
         for _ in 0..new {
             state.breaker.set_aside();
         }
-        (before + new, new)
+        let of_content = state
+            .on_their_way
+            .values()
+            .filter(|attempt| attempt.is_aside && attempt.in_doubt_since.is_some());
+        (of_content.count(), new)
     }
 
     /// The tokens whose mails wait for the answers to their contents.
@@ -322,21 +372,53 @@ impl Lane {
     }
 }
 
+impl OnItsWay {
+    /// Whether the server has said nothing about the recipient for long.
+    fn is_mute(&self, now: Instant) -> bool {
+        let since = self.in_envelope_since.filter(|_| self.in_doubt_since.is_none());
+        since.is_some_and(|since| now.saturating_duration_since(since) >= LONGEST_MUTE)
+    }
+}
+
+/// The domain of an address.
+fn domain(address: &str) -> String {
+    address.rsplit_once('@').map_or(address, |(_, domain)| domain).to_ascii_lowercase()
+}
+
 impl State {
-    fn begin(&mut self, key: Key) -> Ticket {
+    fn begin(&mut self, sealed: &Sealed) -> Ticket {
         let attempt = self.breaker.begin();
-        self.start(Some(key), attempt)
+        self.start(Some(sealed.key), domain(&sealed.to), attempt)
+    }
+
+    /// Remembers about whose recipients the server says nothing.
+    fn note_end(&mut self, ended: &OnItsWay, is_accepted: bool, now: Instant) {
+        if is_accepted {
+            self.mute.remove(&ended.domain);
+        } else if ended.is_mute(now) {
+            self.mute.retain(|_, until| *until > now);
+            if self.mute.len() < MOST_MUTE {
+                self.mute.insert(ended.domain.clone(), now + MUTE);
+            }
+        }
     }
 
     fn begin_probe(&mut self) -> Ticket {
         let attempt = self.breaker.begin_asking();
-        self.start(None, attempt)
+        self.start(None, String::new(), attempt)
     }
 
-    fn start(&mut self, key: Option<Key>, attempt: breaker::Attempt) -> Ticket {
+    fn start(&mut self, key: Option<Key>, domain: String, attempt: breaker::Attempt) -> Ticket {
         self.begun += 1;
         self.has_moved = true;
-        let on_its_way = OnItsWay { key, attempt, in_doubt_since: None, is_aside: false };
+        let on_its_way = OnItsWay {
+            key,
+            attempt,
+            domain,
+            in_envelope_since: None,
+            in_doubt_since: None,
+            is_aside: false,
+        };
         self.on_their_way.insert(self.begun, on_its_way);
         Ticket(self.begun)
     }
@@ -360,7 +442,18 @@ impl State {
         }
         let takes_doubtful = self.breaker.takes_doubtful(self.waiting.is_all_doubtful());
         let is_newest = self.breaker.takes_newest();
-        let mail = self.waiting.pop(domains, takes_doubtful, is_newest, now)?;
+        // Mails about which the server may say nothing for long leave a place to others.
+        let is_mute = |domain: &str| self.mute.get(domain).is_some_and(|until| now < *until);
+        let mute = self
+            .on_their_way
+            .values()
+            .filter(|attempt| attempt.in_doubt_since.is_none() && is_mute(&attempt.domain));
+        let takes_mute = self.mute.is_empty() || mute.count() < self.most_mute;
+        let may_go = |mail: &Queued| {
+            (takes_doubtful || !mail.is_doubtful)
+                && (takes_mute || !is_mute(&domain(&mail.sealed.to)))
+        };
+        let mail = self.waiting.pop(domains, &may_go, is_newest, now)?;
         if let Some(pace) = &mut self.pace {
             pace.take(now);
         }
@@ -387,7 +480,7 @@ impl State {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::provider::{Receipt, Sealed};
+    use crate::provider::Receipt;
 
     fn lane(connections: usize) -> Lane {
         Lane::new(None, connections, Arc::default(), false)
@@ -556,6 +649,46 @@ mod tests {
                 assert!(lane.finish(ticket, &overloaded(None)).withdrawn.is_empty());
             }
         }
+    }
+
+    #[test]
+    fn recipients_about_whom_a_server_says_nothing_leave_places_to_others() {
+        let to = |number, to: &str| {
+            let mut mail = mail(number, false);
+            Arc::get_mut(&mut mail.sealed).unwrap().to = to.to_owned();
+            mail
+        };
+        let sent = |lane: &Lane| match lane.next(Duration::ZERO) {
+            Job::Send(mail, ticket) => Some((mail.sealed.to.clone(), ticket)),
+            _ => None,
+        };
+        let (lane, start) = (lane(3), Instant::now());
+        for number in 0..9 {
+            lane.push(to(number, "a@dead.test")).unwrap();
+        }
+        lane.push(to(9, "ada@x.test")).unwrap();
+        let tickets = [(); 3].map(|()| sent(&lane).unwrap().1);
+        for ticket in tickets {
+            lane.enter_envelope(ticket, start);
+        }
+        assert_eq!(lane.set_aside(start + Duration::from_secs(3)), (0, 0));
+        // None of them is one whose content has no answer.
+        assert_eq!(lane.set_aside(start + Duration::from_secs(5)), (0, 3));
+        let (next, good) = sent(&lane).unwrap();
+        assert_eq!(next, "ada@x.test");
+        lane.finish(good, &Verdict::Sent(Receipt::default()));
+        assert!(sent(&lane).is_none());
+        // Later, too, a place is left.
+        for ticket in tickets {
+            lane.finish(ticket, &Verdict::dead("", About::Unplaced));
+        }
+        let again = [(); 2].map(|()| sent(&lane).unwrap());
+        assert!(again.iter().all(|(to, _)| to == "a@dead.test") && sent(&lane).is_none());
+        lane.push(to(10, "ada@x.test")).unwrap();
+        assert_eq!(sent(&lane).unwrap().0, "ada@x.test");
+        // Until the server accepts a mail to one of them.
+        lane.finish(again[0].1, &Verdict::Sent(Receipt::default()));
+        assert!(sent(&lane).is_some() && sent(&lane).is_some());
     }
 
     #[test]

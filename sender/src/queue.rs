@@ -59,21 +59,20 @@ impl Queue {
         queue.push_back((self.count, mail));
     }
 
-    /// Takes the first mail that may go out now, or the one that came last; of those in doubt only if
-    /// they may.
+    /// Takes the first mail that may go out now, or the one that came last.
     ///
     /// # Errors
     /// How long to wait for a mail. `None` if there is no mail at all.
     pub(crate) fn pop(
         &mut self,
         domains: &Domains,
-        takes_doubtful: bool,
+        may_go: &dyn Fn(&Queued) -> bool,
         is_newest: bool,
         now: Instant,
     ) -> Result<Queued, Option<Duration>> {
         // The number and the place of the first or the last mail of a queue that may be taken.
         let first = |queue: &Numbered| {
-            let may_go = |(_, mail): &(u64, Queued)| takes_doubtful || !mail.is_doubtful;
+            let may_go = |(_, mail): &(u64, Queued)| may_go(mail);
             let mut mails = queue.iter();
             let place = if is_newest { mails.rposition(may_go) } else { mails.position(may_go) }?;
             Some((queue[place].0, place))

@@ -97,6 +97,10 @@ pub(crate) trait Progress {
     /// # Errors
     /// Why it cannot be recorded; then nothing may be sent, and the verdict is `Unavailable`.
     fn enter_doubt(&self) -> Result<(), String>;
+
+    /// Notes that from here on the provider is asked about the recipient, which it may have to ask
+    /// others about.
+    fn enter_envelope(&self) {}
 }
 
 /// A mail as it goes out at every attempt.

@@ -141,6 +141,7 @@ impl Dialogue {
         if let Some(misfit) = letter.misfit(&self.offers) {
             return Outcome::Misfit(misfit);
         }
+        progress.enter_envelope();
         if let Err(outcome) = self.envelope(letter, deadline) {
             return outcome;
         }

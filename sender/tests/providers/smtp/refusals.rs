@@ -176,3 +176,17 @@ fn a_thousand_addresses_of_a_stranger_delay_others_by_less_than_ten_seconds() {
 fn addresses_of_a_stranger_over_which_a_server_closes_the_connection_are_nobody_elses_outage() {
     assert_eq!(campaign(Act::close(""), 300), "retry");
 }
+
+#[test]
+fn silence_about_the_recipients_of_a_domain_holds_up_no_other_mail() {
+    let silent = Script::new().where_line_has("@dead.test>", Act::Silence);
+    let server = Server::start(silent);
+    let (_folder, mut sending) = start(&server, "timeout_seconds = 8");
+    let people = [(1, "a@dead.test"), (2, "b@dead.test"), (3, "c@dead.test"), (4, "ada@x.test")];
+    let verdicts = sending.verdicts("b", &people);
+    let kinds: Vec<_> = verdicts.iter().map(|verdict| verdict.kind.as_str()).collect();
+    assert_eq!(kinds, ["retry", "retry", "retry", "ok"], "{verdicts:?}");
+    sending.finish();
+    let tried = server.commands("RCPT");
+    assert!(tried.len() == 4 && tried[1].contains("ada@x.test"), "{tried:?}");
+}

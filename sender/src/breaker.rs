@@ -403,7 +403,7 @@ mod tests {
         let trial = breaker.begin();
         breaker.end(trial, &sent(), now);
         // From now on it is not asked.
-        for _ in 0..PASSED_OVER + 1 {
+        for _ in 0..=PASSED_OVER {
             doubt(&mut breaker, now);
             assert!(breaker.has_place() && !breaker.is_to_be_asked(false));
         }

@@ -250,7 +250,7 @@ COMMENT ON TABLE mailroom.code_failures IS
     'How many wrong codes were entered in a row for a subject, over all of its tokens (NIST SP '
     '800-63B allows a hundred). A right code deletes the row; deleting tokens does not.';
 COMMENT ON COLUMN mailroom.code_failures.subject IS
-    'Subject id; the address where a token has none.';
+    'Subject id; the normal form of the address where a token has none.';
 COMMENT ON COLUMN mailroom.code_failures.failures IS 'Wrong codes since the last right one.';
 COMMENT ON COLUMN mailroom.code_failures.rests_until IS
     'Until then redeem() accepts no code for the subject and request() makes no token for it, of '

@@ -148,6 +148,9 @@ BEGIN
                 'in a transaction of this isolation level it may have tokens that are not seen'
             WHEN EXISTS (SELECT FROM mailroom.issued_tokens AS tokens WHERE action = OLD.number)
                 THEN 'it has tokens'
+            -- Otherwise enqueue() would answer its old tokens for the keys of its successor.
+            WHEN EXISTS (SELECT FROM mailroom.idempotency_keys WHERE action = OLD.number)
+                THEN 'its idempotency keys are not forgotten yet'
         END;
     END IF;
 
@@ -424,7 +427,9 @@ COMMENT ON FUNCTION mailroom.enqueue(text, text, text, text, jsonb, text, timest
 -- Alike for every browser, whether it has a token or not, so that nobody learns by it who exists.
 CREATE FUNCTION mailroom.browser_code(binding bytea) RETURNS text
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp AS $$
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off SET jit = off AS $$
 #variable_conflict use_column
 DECLARE
     epoch bigint := floor(extract(epoch FROM mailroom.clock()));
@@ -435,16 +440,6 @@ BEGIN
             USING ERRCODE = 'invalid_parameter_value';
     END IF;
 
-    -- A visitor without cookies leaves a row at each call. Two go for one that comes, so that there
-    -- are no more than a day has, also where nobody prunes.
-    DELETE FROM mailroom.browser_codes AS known
-    WHERE known.binding = ANY (ARRAY(
-        SELECT past.binding FROM mailroom.browser_codes AS past
-        WHERE past.expires_at < epoch
-        LIMIT 2
-        FOR UPDATE SKIP LOCKED
-    ));
-
     INSERT INTO mailroom.browser_codes AS known (binding, code, expires_at)
     VALUES (browser_code.binding, mailroom.generate_code(5), epoch + 86400)
     ON CONFLICT ON CONSTRAINT browser_codes_pkey DO UPDATE
@@ -454,6 +449,18 @@ BEGIN
             ELSE 0::smallint END,
         expires_at = excluded.expires_at
     RETURNING code INTO shown;
+
+    -- A visitor without cookies leaves a row at each call. Two go for one that comes, so that there
+    -- are no more than a day has, also where nobody prunes. Afterwards, so that no two calls wait
+    -- for each other's rows; in order, so that the index leads to them.
+    DELETE FROM mailroom.browser_codes AS known
+    WHERE known.binding = ANY (ARRAY(
+        SELECT past.binding FROM mailroom.browser_codes AS past
+        WHERE past.expires_at < epoch
+        ORDER BY past.expires_at
+        LIMIT 2
+        FOR UPDATE SKIP LOCKED
+    ));
 
     RETURN shown;
 END;

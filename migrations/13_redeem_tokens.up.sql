@@ -112,8 +112,13 @@ BEGIN
     ) AS answer;
 EXCEPTION WHEN OTHERS OR assert_failure OR query_canceled THEN
     -- One subject whom the function fails for, such as an id that it cannot cast, must not keep the
-    -- others waiting: each half is asked alone. A lock or a time-out says nothing of a subject.
-    IF cardinality(subject_ids) > 1 AND SQLSTATE NOT IN ('57014', '55P03') THEN
+    -- others waiting: each half is asked alone, for two of the four seconds. A lock, a time-out, a
+    -- function or right that is missing says nothing of a subject.
+    IF cardinality(subject_ids) > 1
+        AND left(SQLSTATE, 2) NOT IN ('0A', '25', '28', '3F', '40', '42', '53', '54', '55', '57',
+            '58', 'XX')
+        AND clock_timestamp() < statement_timestamp() + interval '2 seconds'
+    THEN
         RETURN QUERY
         SELECT half.*
         FROM mailroom.ask_eligibility(predicate, subject_ids[:cardinality(subject_ids) / 2]) AS half
@@ -153,7 +158,8 @@ SET search_path = pg_catalog, pg_temp
 SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off SET jit = off AS $$
 DECLARE
-    for_subject text := coalesce(candidate.subject_id, candidate.recipient_email);
+    for_subject text := coalesce(candidate.subject_id,
+        mailroom.normal_address(candidate.recipient_email), candidate.recipient_email);
     rest_ends_at bigint;
     -- Null where no try is left.
     is_right boolean := true;

@@ -122,7 +122,7 @@ COMMENT ON FUNCTION mailroom.retry(bigint[]) IS
 CREATE FUNCTION mailroom.retry_all(in_doubt boolean DEFAULT false)
 RETURNS TABLE (token bigint, is_in_doubt boolean)
 LANGUAGE sql VOLATILE SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp
+SET search_path = pg_catalog, pg_temp SET jit = off
 BEGIN ATOMIC
     SELECT retried.token, retried.is_in_doubt
     FROM mailroom.retry(ARRAY(
@@ -167,7 +167,7 @@ COMMENT ON FUNCTION mailroom.discard(bigint[]) IS
 
 CREATE FUNCTION mailroom.discard_all(older_than interval DEFAULT '0') RETURNS SETOF bigint
 LANGUAGE sql VOLATILE SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp
+SET search_path = pg_catalog, pg_temp SET jit = off
 BEGIN ATOMIC
     SELECT mailroom.discard(ARRAY(
         SELECT token FROM mailroom.dead_letters WHERE died_at <= mailroom.clock() -
@@ -184,7 +184,7 @@ COMMENT ON FUNCTION mailroom.discard_all(interval) IS
 CREATE FUNCTION mailroom.suppress(address text, reason text, provider text DEFAULT NULL,
     detail text DEFAULT NULL) RETURNS boolean
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp AS $$
+SET search_path = pg_catalog, pg_temp SET jit = off AS $$
 #variable_conflict use_column
 DECLARE
     fault text := CASE
@@ -256,7 +256,7 @@ CREATE FUNCTION mailroom.history(token bigint) RETURNS TABLE (
         reason text
 )
 LANGUAGE sql STABLE SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp
+SET search_path = pg_catalog, pg_temp SET jit = off
 BEGIN ATOMIC
     SELECT log.happened_at, log.holder, log.batch, log.attempt, log.outcome, log.reason
     FROM mailroom.delivery_log AS log
@@ -485,7 +485,7 @@ CREATE FUNCTION mailroom.trace(tokens bigint[] DEFAULT NULL, address text DEFAUL
     provider text, message_id text, detail text
 )
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp AS $$
+SET search_path = pg_catalog, pg_temp SET jit = off AS $$
 #variable_conflict use_column
 DECLARE
     normal text := mailroom.normal_address(trace.address);
@@ -592,7 +592,7 @@ CREATE FUNCTION mailroom.status(
     OUT is_of_another_cluster boolean
 )
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp AS $$
+SET search_path = pg_catalog, pg_temp SET jit = off AS $$
 #variable_conflict use_column
 DECLARE
     epoch timestamptz := mailroom.clock();
@@ -634,8 +634,14 @@ BEGIN
         -- What no collector that is alive signs: v1 knows two actions and binds no links.
         (
             SELECT count(*)
-            FROM mailroom.queue AS put_off JOIN mailroom.issued_tokens AS known_token
-                ON known_token.id = put_off.token
+            FROM mailroom.queue AS put_off
+            -- One by one: a join would read all tokens.
+            CROSS JOIN LATERAL (
+                SELECT looked_up.action, looked_up.binding
+                FROM mailroom.issued_tokens AS looked_up
+                WHERE looked_up.id = put_off.token
+                OFFSET 0
+            ) AS known_token
             WHERE known.sign_v1_only
                 AND put_off.deferrals > 0
                 AND (known_token.action > 2 OR known_token.binding IS NOT NULL)
@@ -794,7 +800,7 @@ CREATE FUNCTION mailroom.prune_attempts(
         OUT all_blocks bigint
 )
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp AS $$
+SET search_path = pg_catalog, pg_temp SET jit = off AS $$
 #variable_conflict use_column
 BEGIN
     PERFORM mailroom.begin_step(before);
@@ -832,7 +838,7 @@ COMMENT ON FUNCTION mailroom.prune_attempts(timestamptz, bigint, integer) IS
 
 CREATE FUNCTION mailroom.prune_dead_letters(before timestamptz, most integer) RETURNS bigint
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp AS $$
+SET search_path = pg_catalog, pg_temp SET jit = off AS $$
 #variable_conflict use_column
 DECLARE
     pruned bigint;
@@ -975,7 +981,8 @@ BEGIN
         WHERE subject_id = tokens_of.subject_id
         UNION ALL
         SELECT id FROM mailroom.issued_tokens AS tokens
-        WHERE subject_id IS NULL
+        WHERE tokens_of.address IS NOT NULL
+            AND subject_id IS NULL
             AND mailroom.normal_address(recipient_email) =
                 mailroom.normal_address(tokens_of.address)
     );
@@ -1060,7 +1067,8 @@ BEGIN
 
     SELECT
         array_agg(DISTINCT binding) FILTER (WHERE binding IS NOT NULL),
-        array_agg(DISTINCT recipient_email) FILTER (WHERE subject_id IS NULL),
+        array_agg(DISTINCT coalesce(mailroom.normal_address(recipient_email), recipient_email))
+            FILTER (WHERE subject_id IS NULL),
         array_agg(id) FILTER (WHERE subject_id IS NULL)
     INTO bindings, addresses, nobodys
     FROM mailroom.issued_tokens AS tokens
@@ -1068,6 +1076,8 @@ BEGIN
 
     receipt_ids := mailroom.receipts_of(erased, forget.address);
     pruned := ARRAY(SELECT DISTINCT token FROM mailroom.receipts WHERE id = ANY (receipt_ids));
+    -- Before the log, as pruning does.
+    DELETE FROM mailroom.receipts WHERE id = ANY (receipt_ids);
 
     -- What a server said can name somebody without an address. Rows with a reason have one token.
     UPDATE mailroom.delivery_log AS log
@@ -1078,7 +1088,6 @@ BEGIN
 
     PERFORM mailroom.withdraw(erased, 'its subject was forgotten');
     DELETE FROM mailroom.payloads WHERE token = ANY (erased);
-    DELETE FROM mailroom.receipts WHERE id = ANY (receipt_ids);
 
     IF to_regclass('mailroom.adopted_tokens') IS NOT NULL THEN
         DELETE FROM mailroom.adopted_tokens WHERE id = ANY (erased);
@@ -1087,7 +1096,9 @@ BEGIN
     DELETE FROM mailroom.issued_tokens AS tokens WHERE id = ANY (erased);
     DELETE FROM mailroom.browser_codes WHERE binding = ANY (bindings);
     DELETE FROM mailroom.code_failures
-    WHERE subject = ANY (addresses || ARRAY[forget.subject_id, forget.address]);
+    WHERE subject = ANY (
+        addresses || ARRAY[forget.subject_id, mailroom.normal_address(forget.address)]
+    );
     DELETE FROM mailroom.idempotency_keys WHERE subject_id = forget.subject_id;
 
     -- Keys of those that have no subject are found by their token alone: all keys are read.
@@ -1180,10 +1191,13 @@ BEGIN
             SELECT sum(failures) FROM mailroom.code_failures
             WHERE subject = ANY (
                 ARRAY(
-                    SELECT recipient_email FROM mailroom.issued_tokens AS tokens
+                    SELECT coalesce(mailroom.normal_address(recipient_email), recipient_email)
+                    FROM mailroom.issued_tokens AS tokens
                     WHERE id = ANY (known) AND subject_id IS NULL
                 )
-                || ARRAY[export_subject.subject_id, export_subject.address]
+                || ARRAY[
+                    export_subject.subject_id, mailroom.normal_address(export_subject.address)
+                ]
             )
         ), 0),
         'suppressions', coalesce((

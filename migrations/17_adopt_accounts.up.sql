@@ -751,6 +751,16 @@ BEGIN
         SELECT 'VIEW ' || oid::regclass
         FROM pg_class
         WHERE relnamespace = home AND relkind = 'v' AND relowner = migrator AND migrator <> owner
+        UNION ALL
+        SELECT 'SEQUENCE ' || oid::regclass
+        FROM pg_class
+        WHERE relnamespace = home AND relkind = 'S' AND relowner = migrator AND migrator <> owner
+            -- Those of columns go with their tables.
+            AND NOT EXISTS (
+                SELECT FROM pg_depend
+                WHERE classid = 'pg_class'::regclass AND objid = pg_class.oid
+                    AND deptype IN ('a', 'i')
+            )
     LOOP
         EXECUTE format('ALTER %s OWNER TO %s', made, owner::regrole);
     END LOOP;

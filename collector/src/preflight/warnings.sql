@@ -43,7 +43,14 @@ documented (names) AS (
 ),
 -- Rights that no document gives: default privileges and restored dumps without privileges do.
 excess AS (
-    SELECT grantee, 'functions of the schema ' || nspname AS place, nspname AS home
+    SELECT
+        grantee,
+        'functions of the schema ' || nspname AS place,
+        -- Of a role each by its name: it may have documented ones beside them.
+        CASE grantee
+            WHEN 0 THEN format('ALL ROUTINES IN SCHEMA %I', nspname)
+            ELSE 'ROUTINE ' || pg_proc.oid::regprocedure::text
+        END AS objects
     FROM pg_proc
     JOIN pg_namespace ON pg_namespace.oid = pronamespace
     CROSS JOIN documented
@@ -52,7 +59,13 @@ excess AS (
         AND grantee <> proowner
         AND CASE grantee WHEN 0 THEN prosecdef ELSE proname <> ALL (documented.names) END
     UNION ALL
-    SELECT grantee, 'tables of the schema ' || nspname, nspname
+    SELECT
+        grantee,
+        'tables of the schema ' || nspname,
+        CASE grantee
+            WHEN 0 THEN format('ALL TABLES IN SCHEMA %I', nspname)
+            ELSE pg_class.oid::regclass::text
+        END
     FROM pg_class
     JOIN pg_namespace ON pg_namespace.oid = relnamespace
     CROSS JOIN LATERAL aclexplode(relacl)
@@ -61,7 +74,7 @@ excess AS (
         AND NOT (relkind = 'v' AND privilege_type = 'SELECT' AND grantee <> 0)
     UNION ALL
     -- An application of the base schema has rights there, but not all.
-    SELECT grantee, relname, NULL
+    SELECT grantee, relname, format('%I', relname)
     FROM tables
     JOIN pg_class USING (oid)
     JOIN pg_namespace ON pg_namespace.oid = relnamespace
@@ -118,12 +131,6 @@ CROSS JOIN LATERAL (
 CROSS JOIN LATERAL (
     SELECT
         CASE grantee WHEN 0 THEN 'everybody' ELSE 'the role ' || role END AS holder,
-        CASE
-            WHEN home IS NULL THEN format('REVOKE ALL ON %I FROM %s', place, role)
-            ELSE format(
-                'REVOKE ALL ON ALL %s IN SCHEMA %I FROM %s',
-                CASE WHEN place LIKE 'functions%' THEN 'ROUTINES' ELSE 'TABLES' END, home, role
-            )
-        END AS mend
+        format('REVOKE ALL ON %s FROM %s', objects, role) AS mend
 ) AS said
 GROUP BY holder

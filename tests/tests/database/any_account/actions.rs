@@ -53,6 +53,25 @@ async fn what_a_link_carries_of_an_action_can_be_changed_until_it_has_tokens() -
 }
 
 #[tokio::test]
+async fn an_action_whose_idempotency_keys_are_kept_gives_its_number_to_no_other() -> Result<()> {
+    let (_database, client) = product().await?;
+    client.batch_execute(&format!("{ACTION} (100, 'vote', '/vote', 0)")).await?;
+    enqueue(&client, "'vote', 'ada@example.test', idempotency_key => 'ada'").await?;
+    // As pruning leaves it two days after the token's expiry.
+    client.batch_execute("DELETE FROM mailroom.queue; DELETE FROM mailroom.issued_tokens").await?;
+    for change in [
+        "UPDATE mailroom.actions SET name = 'poll' WHERE number = 100",
+        "DELETE FROM mailroom.actions WHERE number = 100",
+    ] {
+        let (_, message) = refused(&client, change).await?;
+        assert!(message.ends_with("its idempotency keys are not forgotten yet"), "{message}");
+    }
+    client.batch_execute("DELETE FROM mailroom.idempotency_keys").await?;
+    client.batch_execute("UPDATE mailroom.actions SET name = 'poll' WHERE number = 100").await?;
+    Ok(())
+}
+
+#[tokio::test]
 async fn an_action_without_tokens_can_be_deleted_unless_it_is_one_of_mailrooms_own() -> Result<()> {
     let (_database, client) = product().await?;
     for change in [

@@ -154,6 +154,27 @@ async fn whatever_becomes_of_a_mail_that_is_leased_nothing_is_sent_again_and_not
 }
 
 #[tokio::test]
+async fn wrong_codes_of_an_address_are_forgotten_in_any_spelling_also_without_their_token()
+-> Result<()> {
+    for address in ["ADA@lovelace.test", "ada@Lovelace.TEST"] {
+        let (_database, client) = product().await?;
+        enqueue(&client, "'sign_in', 'Ada@Lovelace.test'").await?;
+        client
+            .batch_execute(
+                "SELECT mailroom.redeem(secret, 'sign_in', '-') FROM mailroom.queue;
+                DELETE FROM mailroom.queue; DELETE FROM mailroom.issued_tokens",
+            )
+            .await?;
+        let wrong_codes =
+            format!("(mailroom.export_subject(NULL, '{address}') ->> 'wrong_codes')::bigint");
+        assert_eq!(number(&client, &wrong_codes).await?, 1, "{address}");
+        client.batch_execute(&format!("SELECT mailroom.forget(NULL, '{address}')")).await?;
+        assert_eq!(count(&client, "mailroom.code_failures").await?, 0, "{address}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_new_token_for_a_dead_letter_that_is_just_put_back_is_forgotten_too() -> Result<()> {
     let (database, client) = product().await?;
     let token = enqueue(&client, ADA).await?;

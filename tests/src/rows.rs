@@ -34,10 +34,10 @@ pub async fn wait_for<T: FromSqlOwned + PartialEq + Debug>(
         if last.as_ref() != Some(&found) {
             since = Instant::now();
         }
-        let waited = since.elapsed();
-        ensure!(waited < PATIENCE, "{found:?} instead of {wanted:?} for {PATIENCE:?}: {query}");
+        let still = since.elapsed();
+        ensure!(still < PATIENCE, "{found:?} instead of {wanted:?} for {PATIENCE:?}: {query}");
         last = Some(found);
-        sleep(pause_after(waited)).await;
+        sleep(pause_after(still)).await;
     }
 }
 

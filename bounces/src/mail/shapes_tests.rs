@@ -304,7 +304,7 @@ fn nothing_but_the_return_address_of_the_recipient_proves_a_complaint() {
 }
 
 #[test]
-fn large_and_deep_mails_are_done_with_in_no_time() {
+fn large_and_deep_mails_take_no_time_that_grows_faster_than_their_size() {
     let begun = std::time::Instant::now();
     let nested = "Content-Type: multipart/mixed; boundary=a\n\n--a\n".repeat(LARGEST / 48);
     let rfc822 = "Content-Type: message/rfc822\n\n".repeat(LARGEST / 30);
@@ -348,5 +348,7 @@ fn large_and_deep_mails_are_done_with_in_no_time() {
     ] {
         read(&report(&fields), &path()).ok();
     }
-    assert!(begun.elapsed() < std::time::Duration::from_secs(60), "{:?}", begun.elapsed());
+    // They take seconds, on a busy machine a minute; what goes over a mail again for each of its
+    // lines would take hours.
+    assert!(begun.elapsed() < std::time::Duration::from_secs(900), "{:?}", begun.elapsed());
 }

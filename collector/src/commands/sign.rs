@@ -82,8 +82,9 @@ pub(crate) fn run(arguments: &SignArguments) -> Outcome {
     let binding = arguments.binding.as_ref();
     let grant = Grant { secret: &secret, action, code, expires_at, binding };
     let token = signer.sign(grant).map_err(|error| CommandError::Usage(advice(action, error)))?;
+    let printed = print(token)?;
     report(format_args!("signed in the format {format}"));
-    print(token)
+    Ok(printed)
 }
 
 fn advice(action: Action, error: Unsignable) -> String {

@@ -152,7 +152,7 @@ fn judge_every_case(file: &str, cases: usize) {
                     assert_eq!(token.browser(), browser, "{named}");
                 }
                 ("invalid", Err(error)) => {
-                    assert_eq!(Some(error.reason()), case.error.as_deref(), "{named}")
+                    assert_eq!(Some(error.reason()), case.error.as_deref(), "{named}");
                 }
                 (result, verdict) => panic!("{named}: expected {result}, got {verdict:?}"),
             }

@@ -228,7 +228,7 @@ fn reload(source: &KeySource, format: Option<Version>, key: &watch::Sender<Arc<S
             );
         }
         Err(error) => {
-            tracing::error!(event = "keys_kept", reason = %error, "SIGHUP: the keys in use stay")
+            tracing::error!(event = "keys_kept", reason = %error, "SIGHUP: the keys in use stay");
         }
     }
 }

@@ -93,7 +93,7 @@ impl<'a> MigrationStep<'a> {
             let Err(MigrateError::Failed(mut failed)) = outcome else {
                 let seconds = began.elapsed().as_secs_f32();
                 return outcome.inspect(|()| {
-                    report(&format!("{migration}: went {direction} in {seconds:.1} s"))
+                    report(&format!("{migration}: went {direction} in {seconds:.1} s"));
                 });
             };
             let (obstacle, advice) = match failed.cause.code() {

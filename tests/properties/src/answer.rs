@@ -30,7 +30,7 @@ pub fn sender_answer(data: &[u8]) {
         match &answer.ok {
             SentTokens::All => assert_eq!(written["ok"], "all"),
             SentTokens::Ids(ids) => {
-                assert_eq!(ids.len(), written["ok"].as_array().map_or(0, Vec::len))
+                assert_eq!(ids.len(), written["ok"].as_array().map_or(0, Vec::len));
             }
         }
         let ids = |field: &str| -> Vec<i64> {

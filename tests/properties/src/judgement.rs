@@ -179,7 +179,7 @@ fn altered(token: &[u8], alterations: &[Alteration]) -> Vec<u8> {
             }
             Alteration::Cut { at } => text.truncate(at.into()),
             Alteration::Insert { at, character } => {
-                text.insert(usize::from(at).min(text.len()), character)
+                text.insert(usize::from(at).min(text.len()), character);
             }
         }
     }

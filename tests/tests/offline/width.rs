@@ -99,7 +99,7 @@ fn is_source(path: &str) -> bool {
 fn no_line_of_a_source_is_longer_than_100_characters() -> Result<()> {
     let root = tools::workspace();
     let mut files = Vec::new();
-    sources(&root, "", &Ignored::read(&root)?, &mut files)?;
+    sources(root, "", &Ignored::read(root)?, &mut files)?;
     for ending in SOURCES {
         let has_one = files.iter().any(|file| file.ends_with(&format!(".{ending}")));
         assert!(has_one, "no file ends in .{ending}: is the list still right?");

@@ -159,7 +159,7 @@ impl Model {
             "take" => self.settle(self.in_flight.keys().next().copied()),
             // While earlier batches wait.
             "settle without a line" => {
-                self.settle(self.in_flight.keys().rev().nth(some % 3).copied())
+                self.settle(self.in_flight.keys().rev().nth(some % 3).copied());
             }
             "cancel unsent" => self.cancel_unsent(some % 3),
             "record" => self.record(some % 2 == 0, other % 2 == 0),

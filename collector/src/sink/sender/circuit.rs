@@ -252,7 +252,7 @@ mod tests {
             match (circuit.due_at().map(|until| (until - now).as_millis()), pause) {
                 (None, None) => assert_eq!(circuit.state, CircuitState::Closed, "{steps:?}"),
                 (Some(found), Some(pause)) => {
-                    assert!(pause.contains(&found), "{found} ms after {steps:?}")
+                    assert!(pause.contains(&found), "{found} ms after {steps:?}");
                 }
                 (found, _) => panic!("{found:?} after {steps:?}"),
             }

@@ -311,7 +311,7 @@ impl Sender {
                 }
                 // So that the next trial is of other tokens, or begins with another one.
                 Nack::Unavailable { after, .. } if was_on_trial => {
-                    *after = Some(random_part(SHUFFLE))
+                    *after = Some(random_part(SHUFFLE));
                 }
                 _ => {}
             }

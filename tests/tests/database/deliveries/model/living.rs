@@ -78,7 +78,7 @@ impl Model<'_> {
                 self.settle_and_claim(*collector, Vec::new(), None).await?;
             }
             Step::Settle { collector, nth, outcomes } => {
-                self.settle(*collector, *nth, outcomes).await?
+                self.settle(*collector, *nth, outcomes).await?;
             }
             Step::Release { collector, nth } => {
                 if let Some(batch) = self.pick(*collector, *nth) {

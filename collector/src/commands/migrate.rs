@@ -125,9 +125,8 @@ pub(crate) async fn run(arguments: MigrateArguments) -> Outcome {
     };
     let outcome = match arguments.action {
         MigrateAction::Up { baseline, with_accounts, without_accounts, .. } => {
-            if baseline.is_none() && !with_accounts && !without_accounts {
-                migrate::ask_for_kind(&client.raw, plan.clone()).await?;
-            }
+            let is_kind_known = baseline.is_some() || with_accounts || without_accounts;
+            let plan = Plan { is_kind_known, ..plan };
             let outcome = up(&mut client.raw, plan, baseline).await?;
             for warning in preflight::warnings(&client).await? {
                 report(format_args!("warning: {warning}"));

@@ -20,7 +20,7 @@ pub async fn baseline<'a>(
     version: i64,
     report: Report<'_>,
 ) -> Result<bool, MigrateError> {
-    let Plan { migrations, table, schema } = plan.into();
+    let Plan { migrations, table, schema, .. } = plan.into();
     with_lock(client, &table, schema, report, async |client, history, _| {
         let schema = &history.schema;
         let refused = |reason| Err(MigrateError::Refused(reason));

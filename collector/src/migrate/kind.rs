@@ -2,7 +2,6 @@
 
 use tokio_postgres::Client;
 
-use super::Plan;
 use super::error::MigrateError;
 use super::history::History;
 
@@ -12,9 +11,7 @@ use super::history::History;
 ///
 /// # Errors
 /// There are such tables, or the database cannot be read.
-pub async fn ask_for_kind(client: &Client, plan: impl Into<Plan<'_>>) -> Result<(), MigrateError> {
-    let Plan { table, schema, .. } = plan.into();
-    let history = History::of_session(client, &table, schema).await?;
+pub(super) async fn refuse_unknown(client: &Client, history: &History) -> Result<(), MigrateError> {
     if history.has_schema
         || history.read(client).await?.is_some()
         || history.tables(client).await?.is_some()

@@ -22,7 +22,6 @@ pub use apply::LOCK_ATTEMPTS;
 pub use baseline::baseline;
 pub use error::{FailedMigration, MigrateError};
 pub use history::HistoryTable;
-pub use kind::ask_for_kind;
 pub use lock::lock_ids;
 pub use migration::{MIGRATIONS, Migration};
 pub use status::status;
@@ -44,11 +43,19 @@ pub struct Plan<'a> {
     pub table: HistoryTable,
     /// The schema for which they write `mailroom`.
     pub schema: Schema,
+    /// Whether accounts are made beside tables of others, without asking for the kind of the
+    /// installation.
+    pub is_kind_known: bool,
 }
 
 impl<'a> From<&'a [Migration]> for Plan<'a> {
     fn from(migrations: &'a [Migration]) -> Self {
-        Self { migrations, table: HistoryTable::default(), schema: Schema::default() }
+        Self {
+            migrations,
+            table: HistoryTable::default(),
+            schema: Schema::default(),
+            is_kind_known: true,
+        }
     }
 }
 
@@ -56,7 +63,8 @@ impl Plan<'static> {
     /// The migrations of an installation without accounts, recorded in its own table.
     pub fn without_accounts(schema: Schema) -> Self {
         let table = HistoryTable::without_accounts(&schema);
-        Self { migrations: &MIGRATIONS[migration::OF_MAILROOM], table, schema }
+        let migrations = &MIGRATIONS[migration::OF_MAILROOM];
+        Self { migrations, table, schema, is_kind_known: true }
     }
 
     /// Those of the installation that a database has; with accounts recorded in `table`, and if it
@@ -88,7 +96,7 @@ impl Plan<'static> {
 
     /// All migrations with accounts, with the one that drops secrets.
     pub fn dropping_secrets(table: HistoryTable, schema: Schema) -> Self {
-        Self { migrations: migration::WITH_DROP_SECRETS, table, schema }
+        Self { migrations: migration::WITH_DROP_SECRETS, table, schema, is_kind_known: true }
     }
 }
 
@@ -104,15 +112,19 @@ pub enum DataLoss {
 /// Applies all migrations that the database lacks, oldest first, and returns their number.
 ///
 /// # Errors
-/// The recorded version is unknown or dirty, nothing records tables, or a migration fails; those
-/// before it stay applied.
+/// The recorded version is unknown or dirty, nothing records tables, the kind of the installation
+/// is to be said, or a migration fails; those before it stay applied.
 pub async fn up<'a>(
     client: &mut Client,
     plan: impl Into<Plan<'a>>,
     report: Report<'_>,
 ) -> Result<usize, MigrateError> {
-    let Plan { migrations, table, schema } = plan.into();
+    let Plan { migrations, table, schema, is_kind_known } = plan.into();
     with_lock(client, &table, schema, report, async |client, history, report| {
+        // Under the lock: another session may be making the tables just now.
+        if !is_kind_known {
+            kind::refuse_unknown(client, history).await?;
+        }
         let Applied { count, is_unfinished } = history.applied(client, migrations).await?;
         let missing = &migrations[count - usize::from(is_unfinished)..];
         let Some(next) = missing.first() else { return Ok(0) };
@@ -149,7 +161,7 @@ pub async fn down<'a>(
     data_loss: DataLoss,
     report: Report<'_>,
 ) -> Result<Option<&'a Migration>, MigrateError> {
-    let Plan { migrations, table, schema } = plan.into();
+    let Plan { migrations, table, schema, .. } = plan.into();
     with_lock(client, &table, schema, report, async |client, history, report| {
         let applied = history.applied(client, migrations).await?.count;
         let Some((migration, before)) = migrations[..applied].split_last() else { return Ok(None) };

@@ -12,7 +12,7 @@ pub async fn status<'a>(
     client: &Client,
     plan: impl Into<Plan<'a>>,
 ) -> Result<String, MigrateError> {
-    let Plan { migrations, table, schema } = plan.into();
+    let Plan { migrations, table, schema, .. } = plan.into();
     let history = History::of_session(client, &table, schema).await?;
     let recorded = history.read(client).await?;
     let mut lines = Vec::new();

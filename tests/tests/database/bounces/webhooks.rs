@@ -95,18 +95,12 @@ async fn what_is_not_proven_or_understood_is_refused_and_changes_nothing() -> Re
     ];
     let xml = [("content-type", "text/xml")];
     let untyped = [("content-type", "")];
+    let by_postmark = r#"{"RecordType":"Bounce","Type":"HardBounce","Email":"ada@x.test"}"#;
     for (answer, code) in [
         (bounces.post("/resend", &[], &hard)?, 401),
         (bounces.post("/resend", &forged, &hard)?, 401),
         (bounces.resend_at(&hard, 600)?, 401),
-        (
-            bounces.post(
-                "/postmark",
-                &basic,
-                r#"{"RecordType":"Bounce","Type":"HardBounce","Email":"ada@x.test"}"#,
-            )?,
-            401,
-        ),
+        (bounces.post("/postmark", &basic, by_postmark)?, 401),
         (bounces.post("/postmark", &[], &hard)?, 401),
         (bounces.post("/", &[], &hard)?, 404),
         (bounces.post("/resend/x", &[], &hard)?, 404),

@@ -121,6 +121,13 @@ export async function newPassword(place, shown, document) {
     true,
   );
   same("once", (await press("31943", "correct horse")).status, 409);
+  globalThis.queries = [];
+  const without = await redeem({ action: "recover", fields: new URLSearchParams() });
+  same(
+    "a page without the field sets no empty password",
+    `${without.again} ${globalThis.queries.length}`,
+    "Choose a password of at least ten characters. 0",
+  );
   same("it says that attempts are counted", redeem.countsAttempts, true);
   const sent = new FormData();
   sent.set("email", "ada@example.test");

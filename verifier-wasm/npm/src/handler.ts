@@ -32,8 +32,11 @@ export type { TokenStore } from "./token_store.js";
  *
  * @throws InvalidArgumentError
  * @example
- * const redeem = ({ secret }) => database.activate(secret);
- * const handler = createLinkHandler({ verifier, store, redeem });
+ * const handler = createLinkHandler({
+ *   verifier,
+ *   store,
+ *   redeem: ({ secret }) => database.activate(secret),
+ * });
  * const response = await handler(request);
  */
 export function createLinkHandler<Further extends string = never>(

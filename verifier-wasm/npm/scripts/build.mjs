@@ -87,9 +87,13 @@ async function bundle(entries, format, outdir) {
   });
 }
 
-/** A script for a store, without its lines of comments, which nobody's bundle or server needs. */
+/**
+ * A script for a store, without its lines of comments, which nobody's bundle or server needs. D1
+ * executes a script line by line, so there each statement gets a line.
+ */
 function textOf({ path }) {
-  return { contents: readFileSync(path, "utf8").replace(/^ *--.*\n/gm, ""), loader: "text" };
+  const text = readFileSync(path, "utf8").replace(/^ *--.*\n/gm, "");
+  return { contents: path.includes("/d1/") ? text.replace(/\n +/g, " ") : text, loader: "text" };
 }
 
 /**

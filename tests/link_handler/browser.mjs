@@ -111,7 +111,7 @@ export async function wholeFlow(context, site, scripts) {
         "Your account is recovered",
       );
 
-      await open(`${newLink("activate").token}x`, "activate");
+      await open(`x${newLink("activate").token}`, "activate");
       checks.same("a link that is none is told", await heading(), "This link is not valid");
       await open(newLink("activate", -10).token, "activate");
       checks.same("an expired one is told", await heading(), "This link has expired");

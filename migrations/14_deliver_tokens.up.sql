@@ -831,8 +831,9 @@ BEGIN
                 is_suppressed, doubts
         )
         SELECT
-            token, epoch, tokens.expires_at, attempts, failures, priority, CASE WHEN is_unused
-                THEN secret END, CASE WHEN is_unused THEN code END,
+            token, epoch, tokens.expires_at, attempts, failures, priority,
+            CASE WHEN is_unused THEN secret END,
+            CASE WHEN is_unused THEN code END,
             reason, true, doubts
         FROM given_up
         JOIN mailroom.issued_tokens AS tokens ON tokens.id = token
@@ -1033,12 +1034,16 @@ BEGIN
         WITH
         batches AS MATERIALIZED (
             SELECT
-                (nth - 1) / batch_limit + 1 AS ordinal, min(due_at) AS due_at, array_agg(place)
-                    AS places, array_agg(token) AS tokens,
-                array_agg(attempt) AS attempts, array_agg(failures) AS failures, array_agg(priority)
-                    AS priorities,
-                array_agg(secret) AS secrets, array_agg(code) AS codes, array_agg(waits_since)
-                    AS waits_since,
+                (nth - 1) / batch_limit + 1 AS ordinal,
+                min(due_at) AS due_at,
+                array_agg(place) AS places,
+                array_agg(token) AS tokens,
+                array_agg(attempt) AS attempts,
+                array_agg(failures) AS failures,
+                array_agg(priority) AS priorities,
+                array_agg(secret) AS secrets,
+                array_agg(code) AS codes,
+                array_agg(waits_since) AS waits_since,
                 array_agg(action) AS actions,
                 array_agg(CASE WHEN is_utf8 THEN textsend(email) ELSE mailroom.to_utf8(email) END)
                     AS emails,
@@ -1046,9 +1051,11 @@ BEGIN
                     AS names,
                 array_agg(CASE WHEN is_utf8 THEN textsend(code) ELSE mailroom.to_utf8(code) END)
                     AS utf8_codes,
-                array_agg(expires_at) AS expirations, array_agg(language) AS languages,
-                array_agg(mailroom.to_utf8(payload)) AS payloads, count(payload) > 0
-                    AS has_payloads, array_agg(binding) AS bindings,
+                array_agg(expires_at) AS expirations,
+                array_agg(language) AS languages,
+                array_agg(mailroom.to_utf8(payload)) AS payloads,
+                count(payload) > 0 AS has_payloads,
+                array_agg(binding) AS bindings,
                 CASE WHEN max(doubts) > 0 THEN array_agg(doubts) END AS doubts
             FROM pg_catalog.unnest(eligible) WITH ORDINALITY AS judged (
                 place, token, due_at, attempt, failures, priority, secret, code, action, email,

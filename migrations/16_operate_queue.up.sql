@@ -303,9 +303,8 @@ LEFT JOIN LATERAL (
 CROSS JOIN mailroom.installation
 CROSS JOIN LATERAL (
     SELECT
-        'queued' AS state, queue.attempts, queue.due_at AS since, NULL::bigint AS holder, NULL::uuid
-        AS batch, NULL::text AS reason,
-        queue.doubts
+        'queued' AS state, queue.attempts, queue.due_at AS since, NULL::bigint AS holder,
+        NULL::uuid AS batch, NULL::text AS reason, queue.doubts
     WHERE queue.deferrals = 0
     UNION ALL
     SELECT
@@ -314,13 +313,17 @@ CROSS JOIN LATERAL (
     WHERE queue.deferrals > 0
     UNION ALL
     SELECT 'dead', dead.attempts, dead.died_at, NULL, NULL, dead.reason, dead.doubts
-        WHERE dead.token IS NOT NULL
+    WHERE dead.token IS NOT NULL
     UNION ALL
-    SELECT 'leased', leased.attempt, leased.claimed_at, leased.holder, leased.batch, NULL,
-        leased.doubts WHERE leased.token IS NOT NULL
+    SELECT
+        'leased', leased.attempt, leased.claimed_at, leased.holder, leased.batch, NULL,
+        leased.doubts
+    WHERE leased.token IS NOT NULL
     UNION ALL
-    SELECT last.outcome, last.attempt, last.happened_at, last.holder, last.batch, last.reason,
-        NULL::smallint WHERE last.outcome IS NOT NULL
+    SELECT
+        last.outcome, last.attempt, last.happened_at, last.holder, last.batch, last.reason,
+        NULL::smallint
+    WHERE last.outcome IS NOT NULL
     UNION ALL
     SELECT 'unrecorded', NULL, NULL, NULL, NULL, 'the log begins at ' || log_complete_since, NULL
     LIMIT 1
@@ -674,8 +677,8 @@ BEGIN
             -- figure of its own.
             min(
                 CASE
-                    WHEN doubts = 0 THEN coalesce(waits_since, CASE WHEN due_at <= epoch
-                        THEN due_at END)
+                    WHEN doubts = 0
+                    THEN coalesce(waits_since, CASE WHEN due_at <= epoch THEN due_at END)
                     WHEN due_at <= epoch THEN due_at
                 END
             ) FILTER (WHERE deferrals = 0) AS oldest

@@ -2,14 +2,13 @@
 -- the view.
 SELECT
     concat_ws(
-        '  ', given_up, 'token ' || token, action, attempts || CASE attempts WHEN 1 THEN ' attempt'
-        ELSE ' attempts' END,
+        '  ', given_up, 'token ' || token, action,
+        attempts || CASE attempts WHEN 1 THEN ' attempt' ELSE ' attempts' END,
         CASE WHEN expires_at > now() THEN 'its link ends at ' || link_ends END, reason
     ),
     json_build_object(
-        'token', token, 'action', action, 'attempts', attempts, 'doubts', doubts, 'died_at',
-        given_up,
-        'expires_at', link_ends, 'reason', reason
+        'token', token, 'action', action, 'attempts', attempts, 'doubts', doubts,
+        'died_at', given_up, 'expires_at', link_ends, 'reason', reason
     )::text
 FROM (
     SELECT

@@ -72,6 +72,11 @@ pub fn addressed(email: &str) -> Option<String> {
     Some(format!("{}@{}", fold(&local), domain.to_ascii_lowercase()))
 }
 
+/// The domain of an address, in lower case; the whole text where there is none.
+pub(crate) fn domain_of(address: &str) -> String {
+    address.rsplit_once('@').map_or(address, |(_, domain)| domain).to_ascii_lowercase()
+}
+
 /// The form of an address by which suppressions are kept, whatever form a mail server reports: with
 /// quotes around the local part, or with a domain in Unicode. `None` for what is no address.
 pub fn normal_address(reported: &str) -> Option<String> {

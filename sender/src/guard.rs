@@ -19,6 +19,7 @@ use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, RandomState};
 use std::time::{Duration, Instant};
 
+use crate::address::domain_of;
 use crate::provider::refusal::signature;
 use crate::provider::{About, Refusal, Suspicion, Verdict};
 
@@ -282,8 +283,7 @@ impl Guard {
         if self.disarmed.get_mut(&text).is_some_and(|disarmed| disarmed.believes(hash, now)) {
             return Side::Theirs;
         }
-        let domain =
-            recipient.rsplit_once('@').map_or(recipient, |(_, domain)| domain).to_ascii_lowercase();
+        let domain = domain_of(recipient);
         if kind.is_of_us()
             && let Some(disproved) = self.disproved.get_mut(&domain)
             && disproved.believes_again(hash, now)

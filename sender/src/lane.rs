@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use crate::address::domain_of;
 use crate::breaker::{self, Breaker};
 use crate::guard::Guard;
 use crate::protocol::Key;
@@ -380,15 +381,10 @@ impl OnItsWay {
     }
 }
 
-/// The domain of an address.
-fn domain(address: &str) -> String {
-    address.rsplit_once('@').map_or(address, |(_, domain)| domain).to_ascii_lowercase()
-}
-
 impl State {
     fn begin(&mut self, sealed: &Sealed) -> Ticket {
         let attempt = self.breaker.begin();
-        self.start(Some(sealed.key), domain(&sealed.to), attempt)
+        self.start(Some(sealed.key), domain_of(&sealed.to), attempt)
     }
 
     /// Remembers about whose recipients the server says nothing.
@@ -451,7 +447,7 @@ impl State {
         let takes_mute = self.mute.is_empty() || mute.count() < self.most_mute;
         let may_go = |mail: &Queued| {
             (takes_doubtful || !mail.is_doubtful)
-                && (takes_mute || !is_mute(&domain(&mail.sealed.to)))
+                && (takes_mute || !is_mute(&domain_of(&mail.sealed.to)))
         };
         let mail = self.waiting.pop(domains, &may_go, is_newest, now)?;
         if let Some(pace) = &mut self.pace {

@@ -2,12 +2,9 @@
 
 use std::process::ExitCode;
 
-use mailroom_connect::Schema;
-use tokio_postgres::Error;
-use tokio_postgres::error::SqlState;
 use tokio_postgres::types::Type;
 
-use super::{CommandError, Outcome, connect_to_queue, print, report};
+use super::{Outcome, connect_to_queue, print, report, unreadable_view};
 use crate::config::{SchemaSetting, Setting, whole_number};
 
 #[derive(clap::Args)]
@@ -31,7 +28,7 @@ pub(crate) async fn run(DeadArguments { json, limit, schema }: DeadArguments) ->
     // One more tells whether there are others.
     let most = i64::try_from(limit).unwrap_or(i64::MAX - 1) + 1;
     let rows = client.query_typed(include_str!("dead.sql"), &[(&most as _, Type::INT8)]).await;
-    let rows = rows.map_err(|error| why_not_listed(error, &client.schema))?;
+    let rows = rows.map_err(|error| unreadable_view(error, &client.schema, "waiting"))?;
     for row in rows.iter().take(limit) {
         print(row.try_get::<_, String>(usize::from(json))?)?;
     }
@@ -42,22 +39,4 @@ pub(crate) async fn run(DeadArguments { json, limit, schema }: DeadArguments) ->
         report(format_args!("mailroom: these are the newest; list more of them with --limit"));
     }
     Ok(ExitCode::SUCCESS)
-}
-
-fn why_not_listed(error: Error, schema: &Schema) -> CommandError {
-    let fault = match error.code() {
-        Some(&SqlState::INSUFFICIENT_PRIVILEGE) => {
-            format!(
-                "a right is missing; GRANT SELECT ON {schema}.waiting to this role, as its owner"
-            )
-        }
-        Some(&SqlState::UNDEFINED_TABLE) => {
-            format!(
-                "the database has no view {schema}.waiting; run `mailroom migrate up`, or name the \
-                 right database"
-            )
-        }
-        _ => return error.into(),
-    };
-    CommandError::Failure(fault)
 }

@@ -24,8 +24,10 @@ use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 use mailroom_connect::{
-    ConnectError, ConnectionSettings, Environment, SchemaClient, Session, SessionOptions, explain,
+    ConnectError, ConnectionSettings, Environment, Schema, SchemaClient, Session, SessionOptions,
+    explain,
 };
+use tokio_postgres::error::SqlState;
 use tracing::level_filters::LevelFilter;
 use zeroize::Zeroizing;
 
@@ -139,6 +141,25 @@ impl From<tokio_postgres::Error> for CommandError {
     fn from(error: tokio_postgres::Error) -> Self {
         Self::Failure(explain(&error))
     }
+}
+
+/// Why a view of the schema cannot be read. What grants it or makes it is said.
+fn unreadable_view(error: tokio_postgres::Error, schema: &Schema, view: &str) -> CommandError {
+    let fault = match error.code() {
+        Some(&SqlState::INSUFFICIENT_PRIVILEGE) => {
+            format!(
+                "a right is missing; GRANT SELECT ON {schema}.{view} to this role, as its owner"
+            )
+        }
+        Some(&SqlState::UNDEFINED_TABLE) => {
+            format!(
+                "the database has no view {schema}.{view}; run `mailroom migrate up`, \
+                 or name the right database"
+            )
+        }
+        _ => return error.into(),
+    };
+    CommandError::Failure(fault)
 }
 
 fn print(line: impl Display) -> Outcome {

@@ -2,12 +2,11 @@
 
 use std::process::ExitCode;
 
-use mailroom_connect::Schema;
 use tokio_postgres::Error;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::Type;
 
-use super::{CommandError, Outcome, connect_to_queue, print};
+use super::{CommandError, Outcome, connect_to_queue, print, unreadable_view};
 use crate::config::SchemaSetting;
 
 #[derive(clap::Args)]
@@ -44,7 +43,8 @@ pub(crate) async fn run(SuppressArguments { action, schema }: SuppressArguments)
     let (statement, address, [now, before]) = match &action {
         SuppressAction::List { json } => {
             let rows = client.query_typed(include_str!("suppressed.sql"), &[]).await;
-            let rows = rows.map_err(|error| why_not_listed(error, &client.schema))?;
+            let rows = rows
+                .map_err(|error| unreadable_view(error, &client.schema, "suppressed_addresses"))?;
             for row in &rows {
                 print(row.try_get::<_, String>(usize::from(*json))?)?;
             }
@@ -77,23 +77,4 @@ fn why_not_changed(error: Error) -> CommandError {
         ),
         _ => error.into(),
     }
-}
-
-fn why_not_listed(error: Error, schema: &Schema) -> CommandError {
-    let fault = match error.code() {
-        Some(&SqlState::INSUFFICIENT_PRIVILEGE) => {
-            format!(
-                "a right is missing; GRANT \
-                 SELECT ON {schema}.suppressed_addresses to this role, as its owner"
-            )
-        }
-        Some(&SqlState::UNDEFINED_TABLE) => {
-            format!(
-                "the database has no view {schema}.suppressed_addresses; run `mailroom migrate \
-                 up`, or name the right database"
-            )
-        }
-        _ => return error.into(),
-    };
-    CommandError::Failure(fault)
 }

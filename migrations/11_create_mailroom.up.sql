@@ -504,7 +504,8 @@ COMMENT ON COLUMN mailroom.delivery_log.attempt IS
 COMMENT ON COLUMN mailroom.delivery_log.outcome IS 'How it ended.';
 COMMENT ON COLUMN mailroom.delivery_log.reason IS
     'For error, in_doubt and dead why: what the sender said, why no line can carry the row, or '
-    'that its address is suppressed. For unanswered why the sender was unavailable, if it was.';
+    'that its address is suppressed. For unanswered why the sender was unavailable, or why it has '
+    'not tried the mail.';
 COMMENT ON INDEX mailroom.delivery_log_tokens_idx IS
     'Serves history(): a row for each sent token, and an entry of it in an index, would take as '
     'long as the rest of a settlement.';

@@ -48,10 +48,11 @@ COMMENT ON FUNCTION mailroom.doubtful(text) IS
 -- sender never does: it would kill the mails of links that live a quarter of an hour. Tokens that
 -- live long are tried again at most once an hour. Kinds of exceptions: 'dead'; 'refused', for now;
 -- 'failed', also for now, but only max_attempts times; 'unavailable', back to its place or after
--- its wait, and no failure; 'unanswered'; 'in_doubt': nobody knows whether the provider has the
--- mail, so it is repeated after one and after five minutes, however often it is refused between,
--- and the third doubt makes it a dead letter that may have been delivered; 'unknown_address': dead,
--- and its address is suppressed if the collector has the right to do so.
+-- its wait, and no failure, because the sender was away or has not tried the mail; 'unanswered';
+-- 'in_doubt': nobody knows whether the provider has the mail, so it is repeated after one and after
+-- five minutes, however often it is refused between, and the third doubt makes it a dead letter
+-- that may have been delivered; 'unknown_address': dead, and its address is suppressed if the
+-- collector has the right to do so.
 CREATE FUNCTION mailroom.settle_exceptions(
     settled uuid[],
     exception_batches uuid[],

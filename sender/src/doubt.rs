@@ -103,6 +103,7 @@ mod tests {
         exact: false,
         receipts: false,
         unknown_address: false,
+        untried: false,
     };
     const NEW: Knows = Knows { in_doubt: true, ..OLD };
 

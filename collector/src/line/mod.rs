@@ -148,7 +148,7 @@ mod tests {
         let (printed, sent) = (line(false), line(true));
         assert_eq!(
             sent["knows"],
-            json!(["in_doubt", "working", "exact", "receipts", "unknown_address"])
+            json!(["in_doubt", "working", "exact", "receipts", "unknown_address", "untried"])
         );
         assert_eq!(
             (&sent["items"][0]["doubts"], &sent["items"][1]["doubts"]),

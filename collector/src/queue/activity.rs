@@ -33,7 +33,9 @@ impl Activity {
         for (_, nack) in nacks {
             match nack {
                 Nack::Refused { .. } | Nack::Failed { .. } => self.retried += 1,
-                Nack::Unanswered | Nack::Unavailable { .. } => self.returned += 1,
+                Nack::Unanswered | Nack::Unavailable { .. } | Nack::Untried { .. } => {
+                    self.returned += 1;
+                }
                 Nack::InDoubt { .. } => self.in_doubt += 1,
                 Nack::Dead { .. } | Nack::UnknownAddress { .. } => {}
             }
@@ -81,14 +83,15 @@ mod tests {
             (4, Nack::Unavailable { after: None, reason: reason() }),
             (5, Nack::Dead { reason: reason() }),
             (6, Nack::InDoubt { reason: reason() }),
+            (7, Nack::Untried { after: None, reason: reason() }),
         ];
-        activity.settled(9, &nacks);
+        activity.settled(10, &nacks);
         // Number 5, and number 2, whose last attempt that was.
         activity.dead(2, 1);
         let expected = Activity {
             sent: 3,
             retried: 1,
-            returned: 2,
+            returned: 3,
             in_doubt: 1,
             dead: 2,
             ..Activity::since(start)

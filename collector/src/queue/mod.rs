@@ -130,6 +130,13 @@ pub enum Nack {
         /// The sender's reason, without control characters and of bounded length.
         reason: String,
     },
+    /// No mail of it was tried, for a reason that does not concern it: no failed attempt.
+    Untried {
+        /// When it may go out again. With `None` the queue's first pause decides.
+        after: Option<Duration>,
+        /// The sender's reason, without control characters and of bounded length.
+        reason: String,
+    },
     /// The sender ended or hung, perhaps because of it:
     /// a failed attempt, and the number of those is bounded.
     Failed {
@@ -167,6 +174,7 @@ impl Nack {
         match self {
             Self::Unanswered => None,
             Self::Unavailable { reason, .. }
+            | Self::Untried { reason, .. }
             | Self::Failed { reason }
             | Self::Refused { reason, .. }
             | Self::InDoubt { reason }

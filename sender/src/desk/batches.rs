@@ -88,13 +88,14 @@ mod tests {
 
     #[test]
     fn no_line_is_longer_than_a_collector_reads() {
-        let knows = Knows { exact: true, receipts: true, ..Knows::default() };
+        let knows = Knows { exact: true, receipts: true, untried: true, ..Knows::default() };
         let mut batches = Batches::default();
         let pending = batches.open("b", knows);
         for id in 0..10_000 {
             pending.answer.dead(id, &format!("{id}: \"{}", "x".repeat(200)));
             let receipt = Receipt { message_id: None, answer: format!("250 {}", "y".repeat(90)) };
             pending.answer.accepted(10_000 + id, "smtp", &receipt);
+            pending.answer.untried(20_000 + id, None, "the rate is reached");
         }
         pending.say_unavailable(None, "421");
         let lines = batches.answers();
@@ -109,12 +110,12 @@ mod tests {
             assert_eq!(answer.get("unavailable").is_some(), n + 1 == lines.len());
             let list = |name: &str| answer[name].as_array().cloned().unwrap_or_default();
             let id = |item: &serde_json::Value| item["id"].as_i64().unwrap();
-            ids.extend(list("dead").iter().map(id));
+            ids.extend(list("dead").iter().chain(&list("untried")).map(id));
             let ok: Vec<_> = list("ok").iter().map(|id| id.as_i64().unwrap()).collect();
             assert_eq!(ok, list("receipts").iter().map(id).collect::<Vec<_>>());
             accepted.extend(ok);
         }
         ids.extend(accepted);
-        assert_eq!(ids, (0..20_000).collect());
+        assert_eq!(ids, (0..30_000).collect());
     }
 }

@@ -393,12 +393,16 @@ impl<'a, W: Write> Desk<'a, W> {
             }
             Refusal::DomainRate(after) => {
                 self.free(key);
-                self.say_retry(key, Some(*after), "the rate of the recipient's domain is reached");
+                self.say_untried(
+                    key,
+                    Some(*after),
+                    "the rate of the recipient's domain is reached",
+                );
             }
             Refusal::Unproven(after) => {
                 let reason =
                     format!("{UNANSWERED}, and {name} has not accepted another mail since");
-                self.say_retry(key, Some((*after).min(LONGEST_UNPROVEN)), &reason);
+                self.say_untried(key, Some((*after).min(LONGEST_UNPROVEN)), &reason);
             }
         }
     }
@@ -555,10 +559,16 @@ impl<'a, W: Write> Desk<'a, W> {
     fn give_back(&mut self, key: Key, lane: usize, after: Option<Duration>, reason: &str) {
         // While another provider works, the collector has no reason to pause.
         if self.is_replaced(lane) {
-            return self.say_retry(key, after, reason);
+            return self.say_untried(key, after, reason);
         }
         let waiting = self.waiting.remove(&key);
         self.batches.settle(waiting, |pending, _| pending.say_unavailable(after, reason));
+    }
+
+    /// Nothing is known against the mail of this key, which is to come again.
+    fn say_untried(&mut self, key: Key, after: Option<Duration>, reason: &str) {
+        let waiting = self.waiting.remove(&key);
+        self.batches.settle(waiting, |pending, id| pending.answer.untried(id, after, reason));
     }
 
     /// The mail of this key alone is to come again.

@@ -32,6 +32,8 @@ pub struct Answer {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     retry: Vec<Refused>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
+    untried: Vec<Refused>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     in_doubt: Vec<Refused>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     dead: Vec<Dead>,
@@ -92,6 +94,7 @@ impl Answer {
     pub fn is_empty(&self) -> bool {
         self.ok.is_empty()
             && self.retry.is_empty()
+            && self.untried.is_empty()
             && self.in_doubt.is_empty()
             && self.dead.is_empty()
             && self.unavailable.is_none()
@@ -118,6 +121,13 @@ impl Answer {
     /// The token is to be tried again.
     pub fn retry(&mut self, id: i64, after: Option<Duration>, reason: &str) {
         self.retry.push(Refused { id, pause: Pause::new(after, reason) });
+    }
+
+    /// Nothing is known against the token: its mail was not tried, or its provider takes nobody's.
+    /// For a collector that does not understand that, it is to be tried again.
+    pub fn untried(&mut self, id: i64, after: Option<Duration>, reason: &str) {
+        let list = if self.knows.untried { &mut self.untried } else { &mut self.retry };
+        list.push(Refused { id, pause: Pause::new(after, reason) });
     }
 
     /// Nobody knows whether the token was sent. Only for a collector that understands it.
@@ -185,6 +195,7 @@ impl Answer {
             ok,
             receipts,
             retry: half(&mut self.retry),
+            untried: half(&mut self.untried),
             in_doubt: half(&mut self.in_doubt),
             dead: half(&mut self.dead),
             unavailable: None,
@@ -262,8 +273,14 @@ fn redacted(answer: &str) -> String {
 mod tests {
     use super::*;
 
-    const NEW: Knows =
-        Knows { in_doubt: true, working: true, exact: true, receipts: true, unknown_address: true };
+    const NEW: Knows = Knows {
+        in_doubt: true,
+        working: true,
+        exact: true,
+        receipts: true,
+        unknown_address: true,
+        untried: true,
+    };
 
     fn text(answer: &Answer) -> String {
         String::from_utf8(answer.to_line()).unwrap()
@@ -298,18 +315,26 @@ mod tests {
             Receipt { message_id: Some("<A1@mx>".to_owned()), answer: "250 queued".to_owned() };
         let about = About::Recipient { is_unknown: true };
         for (knows, expected) in [
-            (Knows::default(), r#"{"batch":"b","ok":[1],"dead":[{"id":2,"reason":"550 5.1.1"}]}"#),
+            (
+                Knows::default(),
+                concat!(
+                    r#"{"batch":"b","ok":[1],"retry":[{"id":4,"after_ms":5000,"reason":"rate"}],"#,
+                    r#""dead":[{"id":2,"reason":"550 5.1.1"}]}"#
+                ),
+            ),
             (
                 NEW,
                 concat!(
                     r#"{"batch":"b","exact":true,"ok":[1],"receipts":[{"id":1,"provider":"smtp","#,
                     r#""message_id":"A1@mx","answer":"250 queued"}],"#,
+                    r#""untried":[{"id":4,"after_ms":5000,"reason":"rate"}],"#,
                     r#""dead":[{"id":2,"reason":"550 5.1.1","unknown_address":true}]}"#
                 ),
             ),
         ] {
             let mut answer = Answer::to("b", knows);
             answer.accepted(1, "smtp", &receipt);
+            answer.untried(4, Some(Duration::from_secs(5)), "rate");
             answer.refused(2, &Refusal { reason: "550 5.1.1".to_owned(), about });
             assert_eq!(text(&answer), format!("{expected}\n"));
         }

@@ -47,6 +47,8 @@ pub struct Knows {
     pub receipts: bool,
     /// That an address does not exist.
     pub unknown_address: bool,
+    /// Tokens of which no mail was tried.
+    pub untried: bool,
 }
 
 impl Knows {
@@ -61,6 +63,7 @@ impl Knows {
             exact: has("exact"),
             receipts: has("receipts"),
             unknown_address: has("unknown_address"),
+            untried: has("untried"),
         }
     }
 }

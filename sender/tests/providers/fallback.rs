@@ -155,7 +155,7 @@ fn after_an_unanswered_attempt_only_the_first_is_tried_also_by_later_processes()
         for attempts in 2..4 {
             let mut sending = Sending::start(&configuration);
             let verdict = sending.verdict(1, "ada@x.test");
-            assert!(["retry", "unavailable"].contains(&verdict.kind.as_str()), "{verdict:?}");
+            assert!(["untried", "unavailable"].contains(&verdict.kind.as_str()), "{verdict:?}");
             sending.finish();
             let to_ada = |server: &StandIn| {
                 recipients(server).iter().filter(|to| *to == "ada@x.test").count()
@@ -180,7 +180,7 @@ fn a_mail_in_doubt_that_the_first_provider_refused_stays_with_it_when_put_back()
     insist(&mut sending, 1, "ada@x.test", "dead");
     mood.set("429");
     let verdict = sending.verdict(1, "ada@x.test");
-    assert!(["retry", "unavailable"].contains(&verdict.kind.as_str()), "{verdict:?}");
+    assert!(["untried", "unavailable"].contains(&verdict.kind.as_str()), "{verdict:?}");
     sending.finish();
     assert_eq!(recipients(&second), [""; 0]);
     let bodies: BTreeSet<_> = mails(&first).into_iter().map(|request| request.body).collect();

@@ -21,7 +21,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 pub(crate) const VARIABLE: (&str, &str) = ("CARGO_PKG_NAME", env!("CARGO_PKG_NAME"));
 
 /// What a collector of this version understands.
-const KNOWS: [&str; 5] = ["in_doubt", "working", "exact", "receipts", "unknown_address"];
+const KNOWS: [&str; 6] = ["in_doubt", "working", "exact", "receipts", "unknown_address", "untried"];
 
 /// A folder with a configuration, and what the collector's database counts for it: doubts, by the
 /// ids of tokens.
@@ -73,6 +73,7 @@ impl Configuration {
 pub(crate) struct Sending {
     input: Option<PipeWriter>,
     doubts: Doubts,
+    knows: Vec<&'static str>,
     answers: Receiver<String>,
     ended: JoinHandle<Result<(), Error>>,
 }
@@ -93,7 +94,13 @@ impl Sending {
         let (sender, answers) = channel();
         let lines = BufReader::new(output).lines();
         thread::spawn(move || lines.map_while(Result::ok).try_for_each(|line| sender.send(line)));
-        Self { input: Some(input), doubts: Doubts::default(), answers, ended }
+        let (doubts, knows) = (Doubts::default(), KNOWS.to_vec());
+        Self { input: Some(input), doubts, knows, answers, ended }
+    }
+
+    /// From now on the collector is an older one, which does not understand this.
+    pub(crate) fn forget(&mut self, word: &str) {
+        self.knows.retain(|known| *known != word);
     }
 
     /// Gives it a batch with an activation for each of these ids and addresses, as a collector that
@@ -109,7 +116,7 @@ impl Sending {
         };
         let items: Vec<Value> = people.iter().map(item).collect();
         let line =
-            json!({"v": 1, "batch": batch, "knows": KNOWS, "items": items}).to_string() + "\n";
+            json!({"v": 1, "batch": batch, "knows": self.knows, "items": items}).to_string() + "\n";
         self.input.as_mut().unwrap().write_all(line.as_bytes()).unwrap();
     }
 
@@ -129,8 +136,8 @@ impl Sending {
         }
     }
 
-    /// The verdicts on all tokens of a batch: `ok`, `retry`, `in_doubt`, `dead` or `unavailable`,
-    /// with the reason and the pause.
+    /// The verdicts on all tokens of a batch: `ok`, `retry`, `untried`, `in_doubt`, `dead` or
+    /// `unavailable`, with the reason and the pause.
     pub(crate) fn verdicts(&mut self, batch: &str, people: &[(i64, &str)]) -> Vec<Verdict> {
         self.write(batch, people);
         let mut verdicts: Vec<Option<Verdict>> = vec![None; people.len()];
@@ -171,7 +178,7 @@ impl Verdict {
             reason: found["reason"].as_str().unwrap_or_default().to_owned(),
             after: found["after_ms"].as_u64(),
         };
-        for kind in ["retry", "in_doubt", "dead"] {
+        for kind in ["retry", "untried", "in_doubt", "dead"] {
             let found =
                 answer[kind].as_array().into_iter().flatten().find(|entry| entry["id"] == id);
             if let Some(found) = found {

@@ -38,6 +38,7 @@ pub fn sender_answer(data: &[u8]) {
             list.map(|token| token["id"].as_i64().expect("an id is a whole number")).collect()
         };
         assert_eq!(answer.retry.iter().map(|token| token.id).collect::<Vec<_>>(), ids("retry"));
+        assert_eq!(answer.untried.iter().map(|token| token.id).collect::<Vec<_>>(), ids("untried"));
         assert_eq!(answer.dead.iter().map(|token| token.id).collect::<Vec<_>>(), ids("dead"));
         assert_eq!(
             answer.in_doubt.iter().map(|token| token.id).collect::<Vec<_>>(),
@@ -57,11 +58,11 @@ pub fn sender_answer(data: &[u8]) {
             assert!(!receipt.answer.contains('@'));
         }
         assert_eq!(answer.unavailable.is_some(), !written["unavailable"].is_null());
-        let pauses = answer.retry.iter().map(|token| token.after);
+        let pauses = answer.retry.iter().chain(&answer.untried).map(|token| token.after);
         for pause in pauses.chain(answer.unavailable.iter().map(|unavailable| unavailable.after)) {
             assert!(pause.is_none_or(|pause| pause <= Duration::from_secs(86_400)));
         }
-        let reasons = answer.retry.iter().map(|token| &token.reason);
+        let reasons = answer.retry.iter().chain(&answer.untried).map(|token| &token.reason);
         let reasons =
             reasons.chain(answer.unavailable.iter().map(|unavailable| &unavailable.reason));
         let reasons = reasons.chain(answer.in_doubt.iter().map(|token| &token.reason));
@@ -82,7 +83,7 @@ pub fn sender_answer(data: &[u8]) {
 }
 
 fn has_list_for_object(value: &Value) -> bool {
-    let lists = ["retry", "in_doubt", "dead", "receipts"]
+    let lists = ["retry", "untried", "in_doubt", "dead", "receipts"]
         .into_iter()
         .filter_map(|field| value[field].as_array());
     [value, &value["unavailable"]].into_iter().chain(lists.flatten()).any(Value::is_array)
@@ -136,13 +137,16 @@ fn is_answer(value: &Value) -> bool {
         }
         _ => true,
     };
-    known(fields, &["batch", "ok", "retry", "in_doubt", "dead", "unavailable", "exact", "receipts"])
+    let names =
+        ["batch", "ok", "retry", "untried", "in_doubt", "dead", "unavailable", "exact", "receipts"];
+    known(fields, &names)
         && has_providers
         && fields.get("exact").is_none_or(Value::is_boolean)
         && is_unavailable
         && fields.get("batch").and_then(Value::as_str).is_some_and(is_uuid)
         && is_ok
         && is_list("retry", &["id", "after_ms", "reason"])
+        && is_list("untried", &["id", "after_ms", "reason"])
         && is_list("in_doubt", &["id", "reason"])
         && is_list("dead", &["id", "reason", "unknown_address"])
         && is_list("receipts", &["id", "provider", "message_id", "answer"])

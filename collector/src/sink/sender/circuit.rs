@@ -76,7 +76,7 @@ impl Circuit {
 
     /// The sender has given an answer with a new verdict; `is_available` if it could not have found
     /// that otherwise, `is_exact` if it says itself when it is unavailable.
-    /// A token in doubt proves nothing.
+    /// A token in doubt, or of which no mail was tried, proves nothing.
     pub(super) fn apply(
         &mut self,
         answer: &Answer,
@@ -174,6 +174,7 @@ mod tests {
     const SECOND: &str = r#","retry":[{"id":20}]"#;
     const THIRD: &str = r#","retry":[{"id":30}]"#;
     const DOUBT: &str = r#","in_doubt":[{"id":40}]"#;
+    const UNTRIED: &str = r#","exact":true,"untried":[{"id":80,"after_ms":60000}]"#;
     const EXACT: &str = r#","exact":true,"retry":[{"id":50}]"#;
     const EXACT_TOO: &str = r#","exact":true,"retry":[{"id":60}]"#;
     const THIRD_EXACT: &str = r#","exact":true,"retry":[{"id":70}]"#;
@@ -234,6 +235,12 @@ mod tests {
             (vec![(1, FIRST), (2, SECOND), (3, DOUBT), (4, THIRD)], true, Some(100..=200)),
             (vec![failed, (2, DOUBT)], false, Some(100..=200)),
             (vec![failed, WAIT, (2, DOUBT), (3, UNAVAILABLE)], false, Some(200..=400)),
+            // Nor do those of which no mail was tried: they close no circuit on trial.
+            (vec![(1, UNTRIED), (2, UNTRIED), (3, UNTRIED)], false, None),
+            (vec![(1, FIRST), (2, SECOND), (3, UNTRIED), (4, THIRD)], true, Some(100..=200)),
+            (vec![failed, (2, UNTRIED)], false, Some(100..=200)),
+            (vec![failed, WAIT, (2, UNTRIED), (3, UNAVAILABLE)], false, Some(200..=400)),
+            (vec![failed, WAIT, (2, UNTRIED), (3, UNTRIED), (4, OK)], false, None),
             // A sender that says whose fault a refusal is is not guessed about,
             // and refutes what was.
             (vec![(1, EXACT), (2, EXACT_TOO), (3, THIRD_EXACT)], false, None),

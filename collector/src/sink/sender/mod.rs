@@ -5,6 +5,7 @@
 
 mod circuit;
 mod command;
+mod log;
 mod pending_acks;
 mod process;
 mod protocol;
@@ -61,6 +62,7 @@ pub(crate) struct Sender {
     outage: OutageLog,
     ignored_answers: RateLimiter,
     refused_tokens: RateLimiter,
+    untried_tokens: RateLimiter,
     doubtful_tokens: RateLimiter,
     /// When the sender is to be ended at the latest, once nothing more is sent.
     closing: Option<Instant>,
@@ -86,6 +88,7 @@ impl Sender {
             outage: OutageLog::counting("sending"),
             ignored_answers: RateLimiter::default(),
             refused_tokens: RateLimiter::default(),
+            untried_tokens: RateLimiter::default(),
             doubtful_tokens: RateLimiter::default(),
             closing: None,
             reported: (state::NEW, Instant::now()),

@@ -241,6 +241,8 @@ impl PendingBatch {
             SentTokens::All => (&[][..], true),
         };
         let retry = |after, reason: &String| Some(Nack::Refused { after, reason: reason.clone() });
+        let untried =
+            |after, reason: &String| Some(Nack::Untried { after, reason: reason.clone() });
         let in_doubt = |reason: &String| Some(Nack::InDoubt { reason: reason.clone() });
         let dead = |token: &DeadToken| {
             let reason = token.reason.clone();
@@ -254,6 +256,9 @@ impl PendingBatch {
         // but not without end.
         let verdicts = (answer.in_doubt.iter().map(|token| (token.id, in_doubt(&token.reason))))
             .chain(answer.retry.iter().map(|token| (token.id, retry(token.after, &token.reason))))
+            .chain(
+                answer.untried.iter().map(|token| (token.id, untried(token.after, &token.reason))),
+            )
             .chain(answer.dead.iter().map(|token| (token.id, dead(token))))
             .chain(sent.iter().map(|id| (*id, None)));
         let mut applied = AppliedAnswer::default();
@@ -338,14 +343,20 @@ mod tests {
             r#","ok":[11,12],"retry":[{"id":11}],"in_doubt":[{"id":11}],"#,
             r#""dead":[{"id":12,"unknown_address":true}]"#
         );
+        let held_back = concat!(
+            r#","untried":[{"id":11,"after_ms":60000},{"id":12}],"retry":[{"id":12}],"#,
+            r#""dead":[{"id":11}]"#
+        );
         let doubt = Nack::InDoubt { reason: reason() };
+        let untried = Nack::Untried { after: Some(Duration::from_secs(60)), reason: reason() };
         let unknown = Nack::UnknownAddress { reason: reason() };
         let dead = Nack::Dead { reason: reason() };
         let retry = Nack::Refused { after: None, reason: reason() };
         let unavailable = |id| (id, Nack::Unavailable { after: None, reason: reason() });
         for (rest, counts, nacks) in [
-            (mixed, [2, 0, 4], vec![(11, retry), (12, dead)]),
+            (mixed, [2, 0, 4], vec![(11, retry.clone()), (12, dead)]),
             (doubtful, [2, 0, 3], vec![(11, doubt), (12, unknown)]),
+            (held_back, [2, 0, 2], vec![(11, untried), (12, retry)]),
             (r#","ok":[20,-1,11],"unavailable":{}"#, [2, 2, 0], vec![unavailable(12)]),
             (r#","ok":"all","unavailable":{}"#, [2, 0, 2], [11, 12].map(unavailable).into()),
         ] {

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! {"batch":"…","ok":[ids]|"all","retry":[{"id":…,"after_ms":…,"reason":"…"}],
-//!  "in_doubt":[{"id":…,"reason":"…"}],"dead":[{"id":…,"reason":"…","unknown_address":true}],
+//!  "untried":[{"id":…,"after_ms":…,"reason":"…"}],"in_doubt":[{"id":…,"reason":"…"}],
+//!  "dead":[{"id":…,"reason":"…","unknown_address":true}],
 //!  "unavailable":{"after_ms":…,"reason":"…"},"exact":true,
 //!  "receipts":[{"id":…,"provider":"smtp","message_id":"…","answer":"…"}]}
 //!
@@ -44,6 +45,9 @@ pub struct Answer {
     pub ok: SentTokens,
     #[serde(default)]
     pub retry: Vec<RefusedToken>,
+    /// The tokens of which no mail was tried: nothing is known against them.
+    #[serde(default)]
+    pub untried: Vec<RefusedToken>,
     /// The tokens in doubt: nobody knows whether the provider accepted them.
     #[serde(default)]
     pub in_doubt: Vec<DoubtfulToken>,

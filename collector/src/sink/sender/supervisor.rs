@@ -10,8 +10,8 @@ use super::Sender;
 use super::circuit::{CircuitState, ROTATION};
 use super::process::{Process, ProcessEvent};
 use super::protocol::{Answer, Reply};
-use crate::log::display::{Counted, HumanDuration, NAMED, ids, listed, withheld};
-use crate::queue::{BatchId, Nack};
+use crate::log::display::{Counted, HumanDuration};
+use crate::queue::Nack;
 use crate::sink::{Ack, Sink as _};
 use mailroom_pace::random_part;
 
@@ -263,8 +263,7 @@ impl Sender {
         }
         if let Some(mut ack) = applied.ack {
             self.excuse_tokens(&mut ack, was_on_trial);
-            self.log_refused(&ack, now);
-            self.log_doubtful(&ack, now);
+            self.log_unsent(&ack, now);
             self.acks.push(ack);
         }
     }
@@ -315,65 +314,6 @@ impl Sender {
                 }
                 _ => {}
             }
-        }
-    }
-
-    /// Logs that the whole line, or its verdicts on `count` tokens, are ignored.
-    fn log_ignored(
-        &mut self,
-        reason: &str,
-        batch: Option<BatchId>,
-        count: Option<usize>,
-        now: Instant,
-    ) {
-        if let Some(others) = self.ignored_answers.admit(now) {
-            tracing::warn!(
-                event = "answer_ignored",
-                reason = %reason,
-                batch = batch.map(tracing::field::display),
-                count,
-                withheld = withheld(others),
-                "what the sender answers is ignored"
-            );
-        }
-    }
-
-    /// Logs the tokens in doubt: nobody knows whether they were sent.
-    fn log_doubtful(&mut self, ack: &Ack, now: Instant) {
-        let doubtful = ack.nacks.iter().filter(|(_, nack)| matches!(nack, Nack::InDoubt { .. }));
-        let doubtful: Vec<_> =
-            doubtful.filter_map(|(id, nack)| Some((*id, nack.reason()?))).collect();
-        if !doubtful.is_empty()
-            && let Some(others) = self.doubtful_tokens.admit(now)
-        {
-            tracing::warn!(
-                event = "tokens_in_doubt",
-                reason = %listed(&doubtful, NAMED),
-                count = doubtful.len(),
-                ids = ?ids(&doubtful, NAMED),
-                withheld = withheld(others),
-                "nobody knows whether the provider accepted mails"
-            );
-        }
-    }
-
-    /// Logs the tokens that the sender refused for now. Dead letters are logged by the queue, which
-    /// decides on them.
-    fn log_refused(&mut self, ack: &Ack, now: Instant) {
-        let refused = ack.nacks.iter().filter(|(_, nack)| matches!(nack, Nack::Refused { .. }));
-        let refused: Vec<_> =
-            refused.filter_map(|(id, nack)| Some((*id, nack.reason()?))).collect();
-        if !refused.is_empty()
-            && let Some(others) = self.refused_tokens.admit(now)
-        {
-            tracing::info!(
-                event = "tokens_refused",
-                reason = %listed(&refused, NAMED),
-                count = refused.len(),
-                ids = ?ids(&refused, NAMED),
-                withheld = withheld(others),
-                "the sender wants to try tokens again"
-            );
         }
     }
 }

@@ -165,6 +165,36 @@ async fn what_comes_back_from_an_unavailable_sender_has_no_failure_and_its_place
 }
 
 #[tokio::test]
+async fn what_was_not_tried_waits_as_the_sender_wants_and_is_never_given_up_for_it() -> Result<()> {
+    let database = Database::migrated()?;
+    let client = database.connect().await?;
+    clock::stop(&client).await?;
+    let id = token(&client, "activation").await?;
+    let mut queue = queue_with(&database, DeliverySettings { max_attempts: 2, ..SETTINGS }).await?;
+    let untried = |after| Nack::Untried { after, reason: "not its turn".to_owned() };
+    let backoff = i64::try_from(SETTINGS.backoff.as_millis())?;
+    for (after, pause) in [(None, backoff), (Some(Duration::from_secs(20)), 20_000)] {
+        for _ in 0..10 {
+            settle_next(&mut queue, untried(after)).await?;
+            assert_eq!(due_in(&client, id).await?, (pause, 0));
+            clock::turn(&client, pause + 1).await?;
+        }
+    }
+    assert_eq!(log(&client, id).await?.len(), 20);
+    let unanswered = |(_, outcome, reason): &(_, String, Option<String>)| {
+        outcome == "unanswered" && reason.as_deref() == Some("not its turn")
+    };
+    assert!(log(&client, id).await?.iter().all(unanswered));
+    // Refusals of its own count as ever.
+    for expected in ["queued", "dead"] {
+        settle_next(&mut queue, refused()).await?;
+        assert_eq!(state(&client, id).await?.0, expected);
+        clock::forward(&client, Duration::from_secs(61)).await?;
+    }
+    Ok(())
+}
+
+#[tokio::test]
 async fn what_was_on_trial_comes_back_behind_the_others() -> Result<()> {
     let database = Database::migrated()?;
     let client = database.connect().await?;

@@ -7,6 +7,7 @@ use anyhow::Result;
 use mailroom_tests::collector::{Collector, wait_until};
 use mailroom_tests::postgres::Database;
 use mailroom_tests::rows::register;
+use mailroom_tests::sending::KNOWS;
 use rustix::process::Signal;
 use tokio_postgres::Client;
 
@@ -42,7 +43,7 @@ async fn a_sender_that_leaves_a_mail_in_doubt_is_told_how_often_and_gets_it_thre
     register(&client, 2..=2).await?;
     for doubts in 0..3 {
         let batch = sender.next_batch()?;
-        assert_eq!(batch.knows, ["in_doubt", "working", "exact", "receipts", "unknown_address"]);
+        assert_eq!(batch.knows, KNOWS);
         assert_eq!(batch.items[0]["doubts"].as_i64(), Some(doubts).filter(|doubts| *doubts > 0));
         sender.answer(&batch, "\"in_doubt\":[{\"id\":2,\"reason\":\"lost after the dot\"}]")?;
         if doubts < 2 {

@@ -8,6 +8,7 @@ mod outage;
 mod pace;
 mod secrecy;
 mod test_sender;
+mod untried;
 
 use std::process::Command;
 use std::time::Duration;

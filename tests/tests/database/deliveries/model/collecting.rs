@@ -144,6 +144,10 @@ pub(super) fn settlement(batch: &Batch, outcomes: &[u8]) -> Settlement {
             after: Some(Duration::from_secs(7)),
             reason: "421".to_owned(),
         }),
+        10 => Some(Nack::Untried {
+            after: Some(Duration::from_secs(7)),
+            reason: "not its turn".to_owned(),
+        }),
         3 => Some(Nack::Dead { reason: "no such box".to_owned() }),
         9 => Some(Nack::InDoubt { reason: "lost after the dot".to_owned() }),
         _ => None,

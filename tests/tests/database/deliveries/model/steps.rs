@@ -133,7 +133,7 @@ fn status() -> impl Strategy<Value = &'static str> {
 }
 
 fn outcomes() -> impl Strategy<Value = Vec<u8>> {
-    prop::collection::vec(0..10_u8, 1..4)
+    prop::collection::vec(0..11_u8, 1..4)
 }
 
 fn want() -> impl Strategy<Value = ClaimRequest> {

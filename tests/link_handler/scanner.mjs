@@ -75,12 +75,7 @@ async function onSite({ entry, handlerEntry, verifier, document, folder }, use) 
   const { createLinkHandler, toNodeListener } = handlerEntry;
   const store = entry.createMemoryStore({ capacity: 100 * LINKS });
   const links = toNodeListener(createLinkHandler({ verifier, store, redeem: rows.redeem }));
-  const asking = toNodeListener(async (request) => {
-    if (request.method === "POST") return ask(request);
-    return new Response("<!doctype html><title>Ask</title>", {
-      headers: { "Content-Type": "text/html" },
-    });
-  });
+  const asking = toNodeListener(ask);
   const listener = (request, response) => {
     if (request.url === "/favicon.ico") response.writeHead(204).end();
     else (request.url === "/" ? asking : links)(request, response);

@@ -82,6 +82,7 @@ function addresses(token) {
     "an encoded equals sign": `/activate?token%3D${token}`,
     "an encoded question mark": `/activate%3Ftoken=${token}`,
     both: `/activate%3Ftoken%3D${token}`,
+    "both, as quoted-printable": `/activate=3Ftoken=3D${token}`,
     "both, in a path with a prefix": `/app/de/activate%3ftoken%3d${token}`,
     "both, encoded twice": `/activate%253Ftoken%253D${token}`,
     "an ampersand in place of the question mark": `/activate&token=${token}`,

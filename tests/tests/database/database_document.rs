@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use mailroom_tests::postgres::{Cluster, Database};
-use mailroom_tests::tools;
-use tokio_postgres::{Client, SimpleQueryMessage};
+use mailroom_tests::{program, tools};
+use tokio_postgres::{Client, NoTls, SimpleQueryMessage};
 
 use crate::any_account::without_accounts;
 
@@ -171,6 +171,63 @@ async fn tables_of_django_and_partitioned_tables_are_adopted() -> Result<()> {
             "{file}"
         );
     }
+    Ok(())
+}
+
+#[tokio::test]
+async fn two_owners_adopt_a_table_by_the_statements_of_the_document() -> Result<()> {
+    let docs = tools::workspace().join("docs");
+    let document = std::fs::read_to_string(docs.join("DATABASE.md"))?;
+    let between = |start: &str, end: &str| -> Result<&str> {
+        let from = document.find(start).context("the document has its statements")?;
+        let length = document[from..].find(end).context("they end")?;
+        Ok(&document[from..from + length])
+    };
+    let roles = between("CREATE ROLE application NOLOGIN;", "-- With accounts")?;
+    let membership = between("GRANT application TO shop_owner;", "--")?;
+    let grants = between("GRANT USAGE ON SCHEMA shop", "--")?;
+    let file = std::fs::read_to_string(docs.join("examples/users.sql"))?;
+    let (before, rest) = file.split_once("UPDATE mailroom.actions").context("it has an UPDATE")?;
+    let (update, after) = rest.split_once(';').context("which ends")?;
+
+    let cluster = Cluster::start()?;
+    let database = Database::create_on(&cluster.url("postgres"))?;
+    let superuser = database.connect().await?;
+    let name = database.name();
+    superuser
+        .batch_execute(&format!(
+            "CREATE ROLE shop_owner LOGIN; CREATE ROLE mailroom_owner LOGIN;
+            GRANT CREATE ON DATABASE {name} TO shop_owner, mailroom_owner"
+        ))
+        .await?;
+    let url = |role: &str| database.url().replacen("postgres@", &format!("{role}@"), 1);
+    let migrated = program::mailroom()?
+        .args(["migrate", "up", "--without-accounts"])
+        .env("MAILROOM_DATABASE_URL", url("mailroom_owner"))
+        .output()?;
+    ensure!(migrated.status.success(), "{}", String::from_utf8_lossy(&migrated.stderr));
+    let (shop_owner, connection) = tokio_postgres::connect(&url("shop_owner"), NoTls).await?;
+    tokio::spawn(connection);
+    let (mailroom_owner, connection) =
+        tokio_postgres::connect(&url("mailroom_owner"), NoTls).await?;
+    tokio::spawn(connection);
+
+    superuser.batch_execute(&format!("{roles} {membership}")).await?;
+    shop_owner.batch_execute(&format!("{before} {after}")).await?;
+    shop_owner.batch_execute(grants).await?;
+    mailroom_owner.batch_execute(&format!("UPDATE mailroom.actions {update}")).await?;
+
+    let enqueued = "WITH made AS (
+            INSERT INTO shop.users (email, name) VALUES ('ada@example.test', 'Ada') RETURNING *
+        )
+        SELECT mailroom.enqueue('activate', email, name, id::text) FROM made";
+    assert_eq!(execute(&shop_owner, enqueued).await?, "1\n");
+    let secret: Vec<u8> =
+        superuser.query_one("SELECT secret FROM mailroom.queue", &[]).await?.get(0);
+    let redeemed = shop_owner
+        .query_one("SELECT verdict::text FROM mailroom.redeem($1, 'activate')", &[&secret])
+        .await?;
+    assert_eq!(redeemed.get::<_, &str>(0), "ok");
     Ok(())
 }
 

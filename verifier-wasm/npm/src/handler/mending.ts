@@ -113,8 +113,11 @@ export function pathOf(url: URL): string {
   return decoded(partsOf(url).path);
 }
 
-/** From where a path has the query, whose separators were encoded once more, or are others. */
-const QUERY_IN_PATH = /(?:%(?:25)*(?:3f|23|26|3b)|[&;]).*$/is;
+/**
+ * From where a path has the query, whose separators were encoded once more, by percent signs or as
+ * quoted-printable, or are others.
+ */
+const QUERY_IN_PATH = /(?:%(?:25)*(?:3f|23|26|3b)|=3f|[&;]).*$/is;
 
 /** A name of the token, as mail programs leave that, and its value. */
 const NAMED = /^(?:[^=]*[^\w=-])?token[^\w=-]*=(.*)$/is;
@@ -135,7 +138,7 @@ interface Parts {
 
 function partsOf({ pathname, search }: URL): Parts {
   const [inPath = ""] = QUERY_IN_PATH.exec(pathname) ?? [];
-  const [, ...texts] = decoded(inPath).split(/[?#&;]/);
+  const [, ...texts] = decoded(inPath.replace(/^=3f/i, "?")).split(/[?#&;]/);
   const isQuery = texts.some((text) => NAMED.test(text) || BARE.test(text));
   const pairs = [...(isQuery ? texts : []), ...search.slice(1).split("&")];
   const named = pairs.filter((pair) => NAMED.test(decoded(pair)));

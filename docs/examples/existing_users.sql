@@ -1,0 +1,52 @@
+-- A table of users that is there already, with bigint keys, for which Mailroom sends mails. To be
+-- adapted: the table's name, its columns, and what the predicates ask. Nothing of the table is
+-- changed but a trigger that is added. The first statement stands for your table: leave it out.
+
+CREATE TABLE users (
+    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    email text NOT NULL UNIQUE,
+    password_salt bytea,
+    password_hash bytea,
+    verified_at timestamptz
+);
+
+-- Who may get and use a mail, and the present address. A redemption locks the users it asks for.
+CREATE FUNCTION mailed_users(subject_ids text[], is_redemption boolean)
+RETURNS TABLE (subject_id text, email text, name text)
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    -- What is no id is nobody, and keeps nobody else waiting.
+    ids bigint[] := ARRAY(SELECT id::bigint FROM unnest(subject_ids) AS id
+        WHERE id ~ '^[0-9]{1,18}$');
+BEGIN
+    IF is_redemption THEN
+        PERFORM FROM public.users WHERE id = ANY (ids) FOR NO KEY UPDATE;
+    END IF;
+    RETURN QUERY SELECT users.id::text, users.email, NULL
+        FROM public.users WHERE id = ANY (ids);
+END;
+$$;
+
+-- It tells addresses, so that nobody else may call it. Its caller is the owner of Mailroom's
+-- functions: where that is another role than this one, GRANT EXECUTE to that role.
+REVOKE ALL ON FUNCTION mailed_users FROM PUBLIC;
+
+UPDATE mailroom.actions SET eligibility = 'public.mailed_users(text[], boolean)'
+    WHERE name IN ('activate', 'recover', 'sign_in');
+
+-- A changed address ends the tokens that prove the former one; the mails and links of who is
+-- deleted end.
+CREATE FUNCTION mailed_user_changed() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    IF TG_OP = 'DELETE' THEN
+        PERFORM mailroom.cancel_subject(OLD.id::text);
+    ELSIF NEW.email <> OLD.email THEN
+        PERFORM mailroom.cancel_subject(NEW.id::text, true);
+    END IF;
+    RETURN NULL;
+END;
+$$;
+
+CREATE TRIGGER mailed_user_changed AFTER DELETE OR UPDATE OF email ON users
+    FOR EACH ROW EXECUTE FUNCTION mailed_user_changed();

@@ -36,7 +36,7 @@ verifier.verify(${JSON.stringify(token.toString("base64url"))}, { action: "activ
 `,
 );
 
-imitate(["dist/inline.js", "dist/errors.js"]);
+imitate(["dist/main.js", "dist/errors.js"]);
 write(consumer, "trivial.mjs", 'import { nothing } from "trivial-package";\n');
 
 const SCRIPTS = ["empty.mjs", "trivial.mjs", "first.mjs"];

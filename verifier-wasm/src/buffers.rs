@@ -31,7 +31,7 @@ pub(crate) const SIGNATURE_LENGTH: usize = 64;
 #[cfg(not(feature = "shared"))]
 pub(crate) const MESSAGE_LENGTH: usize = 79;
 
-/// All of them, one behind the other without gaps, as `npm/src/engine.ts` expects them.
+/// All of them, one behind the other without gaps, as `npm/src/wasm/engine.ts` expects them.
 #[repr(C)]
 pub(crate) struct Buffers {
     /// The token of the next call, or a key that is to be prepared.

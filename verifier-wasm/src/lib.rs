@@ -4,7 +4,7 @@
 //! memory, which JavaScript fills before a call and reads after it: no string encoder, no
 //! allocator, nothing to free, and a call that is refused leaves the module as it was. The module
 //! imports nothing, so the script that wasm-bindgen generates beside it has nothing to do and is
-//! not part of the package; its declarations of the exports are (`npm/src/engine.ts`).
+//! not part of the package; its declarations of the exports are (`npm/src/wasm/engine.ts`).
 //!
 //! Prepared keys live in JavaScript, where the garbage collector owns them; one of them is in the
 //! key buffer while it is used.

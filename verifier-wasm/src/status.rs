@@ -1,4 +1,4 @@
-//! The status codes of calls. `npm/src/status.ts` gives them their names.
+//! The status codes of calls. `npm/src/errors/status.ts` gives them their names.
 
 use mailroom_verifier_core::{InvalidKey, Malformed, VerifyError};
 
@@ -60,8 +60,8 @@ mod tests {
 
     #[test]
     fn typescript_gives_every_number_the_reason_that_the_core_gives() {
-        let errors = include_str!("../npm/src/errors.ts");
-        let refusals = between(include_str!("../npm/src/status.ts"), "const refusals", "];");
+        let errors = include_str!("../npm/src/errors/errors.ts");
+        let refusals = between(include_str!("../npm/src/errors/status.ts"), "const refusals", "];");
         let classes = refusals.split(|character: char| !character.is_alphanumeric());
         let reasons: Vec<&str> = classes
             .filter(|word| word.ends_with("Error"))

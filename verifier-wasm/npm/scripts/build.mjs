@@ -5,38 +5,19 @@
 // then the reference.
 
 import { copyFileSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
 import { build } from "esbuild";
 
 import { buildForJsr } from "./build_jsr.mjs";
 import { buildModules } from "./build_modules.mjs";
+import { keepDeclarations } from "./declarations.mjs";
+import { ENTRIES, edgeOf, FOR_WORKERD, MODULES, MODULES_ONLY, workerdOf } from "./entries.mjs";
 import { ROOT, run } from "./run.mjs";
 
-/**
- * The files of `src` that package.json names and that have a CommonJS form.
- * All bundles lie in one folder.
- */
-const ENTRIES = [
-  "inline",
-  "slim",
-  "public",
-  "create_guard",
-  "handler",
-  "stores/redis",
-  "stores/postgres",
-  "stores/durable_object",
-  "stores/upstash",
-  "stores/d1",
-  "stores/deno_kv",
-  "stores/dynamodb",
-  "conformance",
-  "errors",
-];
-
-/** Those that nothing requires. */
-const MODULES_ONLY = ["workerd", "public_workerd", "cli"];
+/** The errors, as all bundles import them: they lie in one folder, and share that one. */
+const ERRORS = "./errors.js";
 
 process.chdir(fileURLToPath(new URL("..", import.meta.url)));
 buildModules();
@@ -45,23 +26,21 @@ buildModules();
 run(process.execPath, ["node_modules/typescript-7/bin/tsc"]);
 await bundle([...ENTRIES, ...MODULES_ONLY], "esm", "dist");
 await bundle(ENTRIES, "cjs", "dist/cjs");
-declareCommonJs();
-for (const [workerd, edge] of [
-  ["workerd.js", "edge.js"],
-  ["public_workerd.js", "public_edge.js"],
-]) {
+const declarations = keepDeclarations("dist");
+declareCommonJs(declarations);
+for (const entry of FOR_WORKERD) {
   // What Nitro and Next.js import as a module, instead
   // of instantiating it themselves, ends in `?module`.
-  const script = readFileSync(join("dist", workerd), "utf8");
+  const script = readFileSync(join("dist", workerdOf(entry)), "utf8");
   const imported = script.replaceAll('.wasm";', '.wasm?module";');
-  if (imported === script) throw new Error(`dist/${workerd} imports no module`);
-  writeFileSync(join("dist", edge), imported);
+  if (imported === script) throw new Error(`dist/${workerdOf(entry)} imports no module`);
+  writeFileSync(join("dist", edgeOf(entry)), imported);
 }
-for (const declared of ["verifier.d.wasm.ts", "public.d.wasm.ts"]) {
-  copyFileSync(join("src", declared), join("dist", declared));
+for (const module of MODULES) {
+  const declared = `${module}.d.wasm.ts`;
+  copyFileSync(join("src/entries", declared), join("dist", declared));
 }
-// It has no place for a module that a program loads itself.
-buildForJsr(ENTRIES.filter((entry) => entry !== "slim"));
+buildForJsr(declarations);
 run("node_modules/.bin/typedoc", []);
 copyFileSync(join(ROOT, "LICENSE"), "LICENSE");
 
@@ -71,7 +50,7 @@ copyFileSync(join(ROOT, "LICENSE"), "LICENSE");
  */
 async function bundle(entries, format, outdir) {
   await build({
-    entryPoints: entries.map((entry) => `src/${entry}.ts`),
+    entryPoints: entries.map((entry) => `src/entries/${entry}.ts`),
     format,
     outdir,
     // Only for Node are the names written that its `import` finds in CommonJS.
@@ -81,10 +60,19 @@ async function bundle(entries, format, outdir) {
     entryNames: "[name]",
     plugins: [
       { name: "text", setup: (build) => build.onLoad({ filter: /\.(?:lua|sql)$/ }, textOf) },
+      {
+        name: "errors",
+        setup: (build) => build.onResolve({ filter: /\/errors\.js$/ }, sharedErrors),
+      },
     ],
-    external: ["./errors.js", "./*.wasm", "node:*"],
+    external: ["./*.wasm", "node:*"],
     logLevel: "warning",
   });
+}
+
+/** Every bundle but that of the errors themselves imports them from there. */
+function sharedErrors({ importer }) {
+  return importer.endsWith("/entries/errors.ts") ? undefined : { path: ERRORS, external: true };
 }
 
 /**
@@ -101,11 +89,11 @@ function textOf({ path }) {
  * module, such as Jest. Runtimes and bundlers that can get one copy, by the conditions
  * `module-sync`, `bun` and `module`: with two, an error of one is no instance of the other's class.
  */
-function declareCommonJs() {
-  for (const folder of ["stores", "handler"]) mkdirSync(`dist/cjs/${folder}`, { recursive: true });
+function declareCommonJs(declarations) {
   writeFileSync("dist/cjs/package.json", '{ "type": "commonjs" }\n');
   // TypeScript takes a declaration for that of a module, or not, by the package.json next to it.
-  for (const file of JSON.parse(readFileSync("package.json", "utf8")).files) {
-    if (file.endsWith(".d.ts")) copyFileSync(file, file.replace("dist/", "dist/cjs/"));
+  for (const file of declarations) {
+    mkdirSync(join("dist/cjs", dirname(file)), { recursive: true });
+    copyFileSync(join("dist", file), join("dist/cjs", file));
   }
 }

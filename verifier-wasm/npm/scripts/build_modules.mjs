@@ -31,9 +31,9 @@ const MODULES = [
 
 const target = resolve(ROOT, process.env.CARGO_TARGET_DIR ?? "target");
 
-/** Writes the modules to `dist` and what TypeScript needs of them to `src/generated`. */
+/** Writes the modules to `dist` and what TypeScript needs of them to `src/wasm/generated`. */
 export function buildModules() {
-  for (const folder of ["dist", "src/generated"]) {
+  for (const folder of ["dist", "src/wasm/generated"]) {
     rmSync(folder, { recursive: true, force: true });
     mkdirSync(folder, { recursive: true });
   }
@@ -43,11 +43,12 @@ export function buildModules() {
     run("node_modules/.bin/wasm-opt", [...WASM_OPT, built, "-o", module]);
     const text = characters(readFileSync(module));
     writeFileSync(
-      join("src/generated", source),
+      join("src/wasm/generated", source),
       `const wasm: string = "${text}";\nexport default wasm;\n`,
     );
     // The exports of the module of public keys are some of those of the other one.
-    if (feature === "shared") copyFileSync(`${built}.d.ts`, "src/generated/verifier_bg.wasm.d.ts");
+    if (feature === "shared")
+      copyFileSync(`${built}.d.ts`, "src/wasm/generated/verifier_bg.wasm.d.ts");
   }
 }
 

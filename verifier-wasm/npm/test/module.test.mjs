@@ -100,7 +100,7 @@ for (const [entry, most] of [
   ["mailroom-verifier/handler", 28_000],
   ["mailroom-verifier/stores/redis", 3_150],
   ["mailroom-verifier/stores/postgres", 3_300],
-  ["mailroom-verifier/stores/durable-object", 2_550],
+  ["mailroom-verifier/stores/durable-object", 2_600],
   ["mailroom-verifier/stores/upstash", 3_350],
   ["mailroom-verifier/stores/d1", 2_950],
   ["mailroom-verifier/stores/deno-kv", 2_550],

@@ -6,6 +6,17 @@ import { join } from "node:path";
 import { test } from "node:test";
 
 import { deno } from "../../../tests/runtimes/programs.mjs";
+import { reachable } from "../scripts/declarations.mjs";
+import {
+  bundleOf,
+  ENTRIES,
+  edgeOf,
+  exportsOfJsr,
+  FOR_WORKERD,
+  MODULES,
+  MODULES_ONLY,
+  ofPackage,
+} from "../scripts/entries.mjs";
 import { consumer, installed, load, repository, run, sources, tarball } from "./consumer.mjs";
 
 const checker = (name) => join(repository, "tests/node_modules/.bin", name);
@@ -25,63 +36,31 @@ test("every entry has types that fit what is imported", async () => {
 });
 
 test("the tarball holds what is used, and no sources, tests or tools", () => {
-  const files = readdirSync(installed, { recursive: true, withFileTypes: true }).filter((entry) =>
-    entry.isFile(),
-  );
-  const others = files
+  const files = readdirSync(installed, { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile())
     .map(({ parentPath, path, name }) => join(parentPath ?? path, name).slice(installed.length + 1))
-    .filter((name) => !/^(?:dist\/(?:cjs\/)?[a-z\d_]+\.js|docs\/[\w./-]+\.md)$/.test(name));
-  // What is declared for modules is declared for CommonJS, too.
-  const required = others.filter((name) => name.startsWith("dist/cjs/"));
-  const declared = others.filter((name) => /^dist\/(?!cjs\/).*\.d\.ts$/.test(name));
+    .filter((name) => !/^docs\/[\w./-]+\.md$/.test(name));
+  const scripts = (names) => names.map((name) => `dist/${name}`);
+  const declared = scripts(reachable(join(installed, "dist")));
+  assert.ok(declared.length > ENTRIES.length);
+  const required = ENTRIES.map(bundleOf);
   const expected = [
-    "dist/cjs/package.json",
+    ...["LICENSE", "MIGRATING.md", "README.md", "REFERENCE.md", "errors.md", "package.json"],
+    ...scripts([...required, ...MODULES_ONLY.map(bundleOf), ...FOR_WORKERD.map(edgeOf)]),
+    ...scripts(MODULES.flatMap((module) => [`${module}.wasm`, `${module}.d.wasm.ts`])),
+    ...declared,
+    // What is declared for modules is declared for CommonJS, too.
     ...declared.map((name) => name.replace("dist", "dist/cjs")),
+    ...scripts([...required, "package.json"].map((name) => `cjs/${name}`)),
   ];
-  assert.deepEqual(required.toSorted(), expected.toSorted());
-  assert.deepEqual(others.filter((name) => !required.includes(name)).toSorted(), [
-    "LICENSE",
-    "MIGRATING.md",
-    "README.md",
-    "REFERENCE.md",
-    "dist/conformance.d.ts",
-    "dist/create_guard.d.ts",
-    "dist/denial.d.ts",
-    "dist/errors.d.ts",
-    "dist/guard.d.ts",
-    "dist/guard_options.d.ts",
-    "dist/handler.d.ts",
-    "dist/handler/browser.d.ts",
-    "dist/handler/judgement.d.ts",
-    "dist/handler/node_listener.d.ts",
-    "dist/handler/options.d.ts",
-    "dist/handler/serving.d.ts",
-    "dist/handler/texts.d.ts",
-    "dist/inline.d.ts",
-    "dist/link.d.ts",
-    "dist/memory_store.d.ts",
-    "dist/public.d.ts",
-    "dist/public.d.wasm.ts",
-    "dist/public.wasm",
-    "dist/public_verifier.d.ts",
-    "dist/slim.d.ts",
-    "dist/stores/d1.d.ts",
-    "dist/stores/deno_kv.d.ts",
-    "dist/stores/durable_object.d.ts",
-    "dist/stores/dynamodb.d.ts",
-    "dist/stores/postgres.d.ts",
-    "dist/stores/redis.d.ts",
-    "dist/stores/upstash.d.ts",
-    "dist/token.d.ts",
-    "dist/token_store.d.ts",
-    "dist/types.d.ts",
-    "dist/verifier.d.ts",
-    "dist/verifier.d.wasm.ts",
-    "dist/verifier.wasm",
-    "dist/version.d.ts",
-    "errors.md",
-    "package.json",
-  ]);
+  assert.deepEqual(files.toSorted(), expected.toSorted());
+});
+
+test("package.json and jsr.json name the entries that there are", () => {
+  const { exports, main, types, typesVersions } = load("mailroom-verifier/package.json");
+  assert.deepEqual({ exports, main, types, typesVersions }, ofPackage(), "run npm run entries");
+  const ofJsr = JSON.parse(readFileSync(join(sources, "jsr.json"), "utf8")).exports;
+  assert.deepEqual(ofJsr, exportsOfJsr(), "run npm run entries");
 });
 
 test("npm would publish it as it is, with provenance, and warns of nothing", async () => {
@@ -138,7 +117,7 @@ test("what JSR gets verifies a link in Deno, and its types are those of the pack
   const program = join(consumer, "jsr.ts");
   writeFileSync(
     program,
-    `import { createVerifier, type VerifiedToken } from "${join(sources, "dist/jsr/inline.js")}";
+    `import { createVerifier, type VerifiedToken } from "${join(sources, "dist/jsr/main.js")}";
 const key: string = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
 const result = createVerifier({ keys: key }).tryVerify(
   "ICEiIyQlJicoKSorLC0uLzAxMjM0NTY3ODk6Ozw9Pj8Yy3ZHbMkQ2XWGvJ8E_SkwT_9TE3jLsNfIndZoIyAPTQ",
@@ -227,20 +206,12 @@ test("what that workflow hands over is all that JSR needs", async () => {
 
 test("the reference has a page for each entry, and TypeDoc warns of nothing", async () => {
   const pages = readdirSync(join(installed, "docs"), { recursive: true });
-  for (const page of [
-    "inline",
-    "public",
-    "create_guard",
-    "handler",
-    "errors",
-    "slim",
-    "conformance",
-  ]) {
+  for (const page of ENTRIES) {
     assert.ok(pages.includes(`${page}.md`), pages.join());
   }
   const options = [
     "--options",
-    join(sources, "typedoc.json"),
+    join(sources, "typedoc.config.mjs"),
     "--emit",
     "none",
     "--treatWarningsAsErrors",

@@ -1,5 +1,5 @@
-import { type KnownAction, readActions } from "../actions.js";
-import type { InvalidArgumentError } from "../errors.js";
+import type { InvalidArgumentError } from "../errors/errors.js";
+import { type KnownAction, readActions } from "../token/actions.js";
 import { UsageError } from "./usage_error.js";
 
 export const HELP = `Usage: mailroom-verifier TOKEN --action activate|recover [--code 01234]

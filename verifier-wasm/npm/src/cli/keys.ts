@@ -1,5 +1,5 @@
 import { closeSync, openSync, readSync } from "node:fs";
-import type { Engine, PreparedKey } from "../engine.js";
+import type { Engine, PreparedKey } from "../wasm/engine.js";
 import { UsageError } from "./usage_error.js";
 
 /** Longer files are refused: a thousand keys fit. */

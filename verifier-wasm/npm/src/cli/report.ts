@@ -1,9 +1,16 @@
 import { timingSafeEqual } from "node:crypto";
-import type { KnownAction } from "../actions.js";
-import { type Engine, NOT_JUDGED, type PreparedKey } from "../engine.js";
-import type { VerificationError } from "../errors.js";
-import { fieldsOf } from "../fields.js";
-import { CODE_MISMATCH, isAboutCode, OK, OTHER_BROWSER, refusal, SIGNATURE } from "../status.js";
+import type { VerificationError } from "../errors/errors.js";
+import {
+  CODE_MISMATCH,
+  isAboutCode,
+  OK,
+  OTHER_BROWSER,
+  refusal,
+  SIGNATURE,
+} from "../errors/status.js";
+import type { KnownAction } from "../token/actions.js";
+import { fieldsOf } from "../token/fields.js";
+import { type Engine, NOT_JUDGED, type PreparedKey } from "../wasm/engine.js";
 
 /** A token, and what it is expected to be good for. */
 export interface Question {

@@ -1,4 +1,4 @@
-import type { TokenStore } from "../token_store.js";
+import type { TokenStore } from "../stores/token_store.js";
 
 /** What the checks work with. */
 export interface Subject {

@@ -1,7 +1,7 @@
 // What a store counts beside the tries and the use of a link, under ids that no row has.
 
-import type { CheckedStore } from "../checked_store.js";
-import { newOwner } from "../guard.js";
+import type { CheckedStore } from "../guard/checked_store.js";
+import { newOwner } from "../guard/guard.js";
 import type { Reason } from "./asking.js";
 import { type Outcome, outcomeOf } from "./judgement.js";
 

@@ -1,6 +1,6 @@
-import type { VerifiedLink } from "../link.js";
-import { InvalidArgumentError } from "../store.js";
-import type { VerifiedToken } from "../token.js";
+import { InvalidArgumentError } from "../errors/errors.js";
+import type { VerifiedToken } from "../token/token.js";
+import type { VerifiedLink } from "../verifier/link.js";
 import type { Judgement, Outcome, Verdict } from "./judgement.js";
 import { outcomeOf } from "./judgement.js";
 import type { Again, HandlerOptions, RedeemableLink } from "./options.js";

@@ -1,5 +1,5 @@
-import type { CheckedStore } from "../checked_store.js";
-import type { TokenStore } from "../token_store.js";
+import type { CheckedStore } from "../guard/checked_store.js";
+import type { TokenStore } from "../stores/token_store.js";
 import { isTakenBack } from "./apart.js";
 import { NOT_WRONG, type Reason } from "./asking.js";
 

@@ -1,4 +1,4 @@
-import { InvalidArgumentError } from "../store.js";
+import { InvalidArgumentError } from "../errors/errors.js";
 
 /** The most bytes that a form with a token, a code and some fields of one's own has. */
 const MOST = 16 * 1024;

@@ -1,7 +1,7 @@
-import { described } from "../described.js";
-import { readOptions } from "../options.js";
-import { InvalidArgumentError } from "../store.js";
-import type { Bytes } from "../types.js";
+import { described } from "../arguments/described.js";
+import { readOptions } from "../arguments/options.js";
+import { InvalidArgumentError } from "../errors/errors.js";
+import type { Bytes } from "../token/types.js";
 import { cookie, cookiesOf } from "./cookies.js";
 import { type HeaderReader, isFromSite, readOrigins } from "./origin.js";
 import { newNonce } from "./policy.js";

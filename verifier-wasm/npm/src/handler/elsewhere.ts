@@ -3,11 +3,11 @@
 // database judges both together. Whatever is tried there costs the browser that asked none of its
 // tries; while it is judged, the link is in use.
 
-import type { CheckedStore } from "../checked_store.js";
-import type { RefusedRedemption } from "../denial.js";
-import { newOwner, REMEMBERED_AFTER } from "../guard.js";
-import type { VerifiedLink } from "../link.js";
-import { errorOf, GuardUnsupportedError } from "../store.js";
+import type { RefusedRedemption } from "../errors/denial.js";
+import { errorOf, GuardUnsupportedError } from "../errors/errors.js";
+import type { CheckedStore } from "../guard/checked_store.js";
+import { newOwner, REMEMBERED_AFTER } from "../guard/guard.js";
+import type { VerifiedLink } from "../verifier/link.js";
 import { alone, apart, isTakenBack } from "./apart.js";
 import {
   asked,

@@ -1,6 +1,6 @@
-import type { RedemptionReason, VerificationReason } from "../errors.js";
-import { InvalidArgumentError } from "../store.js";
-import type { Action, Browser } from "../types.js";
+import type { RedemptionReason, VerificationReason } from "../errors/errors.js";
+import { InvalidArgumentError } from "../errors/errors.js";
+import type { Action, Browser } from "../token/types.js";
 
 /**
  * What the database said of a link, as `mailroom.redeem` answers, or `away`: nothing was done,

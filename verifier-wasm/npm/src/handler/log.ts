@@ -1,4 +1,4 @@
-import { VerifierError } from "../store.js";
+import { VerifierError } from "../errors/errors.js";
 
 /** How much of a message is shown. */
 const LONGEST = 200;

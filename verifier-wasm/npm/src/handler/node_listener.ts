@@ -1,7 +1,7 @@
 // Adapts Node's `IncomingMessage`, also Express's and Fastify's, to the Fetch API. It is typed by
 // its shape, so that this file imports nothing of Node.
 
-import { InvalidArgumentError } from "../store.js";
+import { InvalidArgumentError } from "../errors/errors.js";
 
 /** What is used of a request of Node's. */
 export interface NodeRequest {

@@ -1,4 +1,4 @@
-import { InvalidArgumentError } from "../store.js";
+import { InvalidArgumentError } from "../errors/errors.js";
 import type { Judgement } from "./judgement.js";
 import { HEARING, KEEPING } from "./keeping.js";
 import type { Texts } from "./texts.js";

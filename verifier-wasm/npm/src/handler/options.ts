@@ -1,13 +1,13 @@
-import { described } from "../described.js";
+import { described } from "../arguments/described.js";
+import { readMethod, readOptions, unreadable } from "../arguments/options.js";
+import { InvalidArgumentError } from "../errors/errors.js";
 import {
   type GuardedVerifier,
   type GuardOptions,
   readGuardOptions,
   readVerifier,
-} from "../guard_options.js";
-import { readMethod, readOptions, unreadable } from "../options.js";
-import { InvalidArgumentError } from "../store.js";
-import type { Action } from "../types.js";
+} from "../guard/options.js";
+import type { Action } from "../token/types.js";
 import type { Judgement, PageName, Verdict } from "./judgement.js";
 import { readPublicKeys } from "./opening.js";
 import { readOrigins } from "./origin.js";

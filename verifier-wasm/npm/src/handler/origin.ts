@@ -1,4 +1,4 @@
-import { InvalidArgumentError } from "../store.js";
+import { InvalidArgumentError } from "../errors/errors.js";
 
 /**
  * Whether a page of this site has sent the request. Where the browser says it (`Sec-Fetch-Site`,

@@ -1,8 +1,8 @@
-import { type CheckedStore, readStore } from "../checked_store.js";
-import { makeGuard, REMEMBERED_AFTER } from "../guard.js";
-import type { GuardOptions } from "../guard_options.js";
-import type { VerifiedLink } from "../link.js";
-import { errorOf } from "../store.js";
+import { errorOf } from "../errors/errors.js";
+import { type CheckedStore, readStore } from "../guard/checked_store.js";
+import { makeGuard, REMEMBERED_AFTER } from "../guard/guard.js";
+import type { GuardOptions } from "../guard/options.js";
+import type { VerifiedLink } from "../verifier/link.js";
 import { alone, mayLook } from "./apart.js";
 import { type Answer, asked, linkOf, NOT_USED, type Press, type Redeem } from "./asking.js";
 import { Attempts } from "./attempts.js";

@@ -1,5 +1,5 @@
-import { readMethod } from "../options.js";
-import { GuardUnsupportedError, InvalidArgumentError } from "../store.js";
+import { readMethod } from "../arguments/options.js";
+import { GuardUnsupportedError, InvalidArgumentError } from "../errors/errors.js";
 import { againWith, isAgain, type Press } from "./asking.js";
 import { newVisitor, nonceOf, visitorOf } from "./browser.js";
 import { browserDigitsFor } from "./elsewhere.js";

@@ -2,7 +2,7 @@
 // can be counted before it: so the handler checks none, and stores nothing. The database judges
 // link and code, and counts.
 
-import type { VerifiedToken } from "../token.js";
+import type { VerifiedToken } from "../token/token.js";
 import { asked, linkOf, type Press, type Redeem } from "./asking.js";
 import { type Outcome, outcomeOf } from "./judgement.js";
 

@@ -1,6 +1,6 @@
-import type { VerificationReason } from "../errors.js";
-import type { GuardedVerifier } from "../guard_options.js";
-import { FOR_PUBLIC_KEY, FOR_SHARED_KEY, KEY_UNKNOWN } from "../key_refusals.js";
+import type { VerificationReason } from "../errors/errors.js";
+import type { GuardedVerifier } from "../guard/options.js";
+import { FOR_PUBLIC_KEY, FOR_SHARED_KEY, KEY_UNKNOWN } from "../verifier/key_refusals.js";
 
 /** What a verifier answers when it refuses. */
 export interface VerifierRefusal {

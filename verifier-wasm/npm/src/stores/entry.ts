@@ -1,7 +1,9 @@
 // What the rules of a store do to one token's entry, for stores whose backends cannot run them.
 
-import { demanding, described, StoreUnavailableError, tooLate, tooManyOwners } from "../store.js";
-import type { TokenStore } from "../token_store.js";
+import { described } from "../arguments/described.js";
+import { StoreUnavailableError } from "../errors/errors.js";
+import { demanding, tooLate, tooManyOwners } from "./base.js";
+import type { TokenStore } from "./token_store.js";
 
 /** How many owners are remembered of each kind, and what stands for more. */
 const MOST = 100;

@@ -1,7 +1,8 @@
 // What a token's entry is, told by the operations on it in their order: for databases that can
 // append to a list and return it in one step, but cannot run the rules.
 
-import { described, StoreFullError, StoreUnavailableError } from "../store.js";
+import { described } from "../arguments/described.js";
+import { StoreFullError, StoreUnavailableError } from "../errors/errors.js";
 import { type Entry, freshEntry, isSame, OPERATIONS, type Operation } from "./entry.js";
 
 /** How many operations on one token are kept. */

@@ -1,17 +1,10 @@
 // What the stores in Redis share, whichever way a command reaches the server.
 
-import {
-  demanding,
-  described,
-  hexadecimal,
-  readClock,
-  readNamespace,
-  StoreFullError,
-  StoreUnavailableError,
-  tooLate,
-  tooManyOwners,
-} from "../../store.js";
-import type { TokenStore } from "../../token_store.js";
+import { described } from "../../arguments/described.js";
+import { readClock } from "../../arguments/seconds.js";
+import { StoreFullError, StoreUnavailableError } from "../../errors/errors.js";
+import { demanding, hexadecimal, readNamespace, tooLate, tooManyOwners } from "../base.js";
+import type { TokenStore } from "../token_store.js";
 import attemptScript from "./attempt.lua";
 import consumeScript from "./consume.lua";
 import releaseScript from "./release.lua";

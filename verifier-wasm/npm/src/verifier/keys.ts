@@ -1,0 +1,78 @@
+import { isBytes } from "../arguments/bytes.js";
+import { unreadable } from "../arguments/options.js";
+import { KeyInvalidError } from "../errors/errors.js";
+import type { Engine, PreparedKey } from "../wasm/engine.js";
+import { type KeyKind, keyFault } from "./key_faults.js";
+import { KeyRing } from "./ring.js";
+
+const LENGTH = 32;
+
+/** The bound of a list, since a proxy may have any length. */
+const MOST_KEYS = 1024;
+
+/**
+ * The option `keys`. A function is called at the first use, so that a verifier can be made where
+ * its keys are not available, and again at the next use if the keys were not valid.
+ */
+export function readKeys(engine: Engine, keys: unknown, kind: KeyKind): () => KeyRing {
+  let ring: KeyRing | undefined;
+  if (typeof keys !== "function") {
+    const given = new KeyRing(prepareRing(engine, keys, kind));
+    return () => given;
+  }
+  return () => {
+    if (ring) return ring;
+    let given: unknown;
+    try {
+      given = Reflect.apply(keys, undefined, []);
+    } catch (cause) {
+      throw new KeyInvalidError(`the function keys threw ${nameOf(cause)}`, { cause });
+    }
+    ring = new KeyRing(prepareRing(engine, given, kind));
+    return ring;
+  };
+}
+
+/** The name of what was thrown. If a variable is missing, the runtime's message follows. */
+function nameOf(thrown: unknown): string {
+  try {
+    if (!(thrown instanceof Error) || !/^\w{1,64}$/.test(thrown.name))
+      return `something of the type ${typeof thrown}`;
+    // A name and no value, such as "process is not defined".
+    const [missing] = /^[\w.$]{1,64} is not defined$/.exec(thrown.message) ?? [];
+    return missing === undefined ? thrown.name : `${thrown.name}: ${missing}`;
+  } catch {
+    return "what cannot be read";
+  }
+}
+
+/** Prepares one key, or a list of them. Each element of the list is read once. */
+function prepareRing(engine: Engine, keys: unknown, kind: KeyKind): readonly PreparedKey[] {
+  if (!read(() => Array.isArray(keys))) return [prepare(engine, keys, kind)];
+  const ring: PreparedKey[] = [];
+  // Whatever a proxy gives for it becomes a number, or an error of this package.
+  const length = read(() => Number((keys as unknown[]).length));
+  if (length > MOST_KEYS) throw new KeyInvalidError(`a verifier takes at most ${MOST_KEYS} keys`);
+  for (let index = 0; index < length; index++) {
+    const key = read(() => (keys as unknown[])[index]);
+    ring.push(prepare(engine, key, kind, `keys[${index}]: `));
+  }
+  if (ring.length === 0) throw new KeyInvalidError("a verifier needs at least one key");
+  return ring;
+}
+
+/** Getters and proxies may throw whatever they like. */
+function read<Value>(attempt: () => Value): Value {
+  try {
+    return attempt();
+  } catch (cause) {
+    throw unreadable(cause);
+  }
+}
+
+function prepare(engine: Engine, key: unknown, kind: KeyKind, which = ""): PreparedKey {
+  const prepared =
+    typeof key === "string" || isBytes(key, LENGTH) ? engine.prepare(key) : undefined;
+  if (!prepared) throw new KeyInvalidError(which + keyFault(key, kind));
+  return prepared;
+}

@@ -6,7 +6,19 @@ BEGIN;
 
 SET LOCAL client_min_messages = warning;
 
-CREATE EXTENSION IF NOT EXISTS pgcrypto;
+-- Not IF NOT EXISTS: hosted servers refuse the command itself unless it names the schema that they
+-- have for extensions.
+DO $$
+BEGIN
+    IF NOT EXISTS (SELECT FROM pg_extension WHERE extname = 'pgcrypto') THEN
+        IF EXISTS (SELECT FROM pg_namespace WHERE nspname = 'heroku_ext') THEN
+            CREATE EXTENSION pgcrypto SCHEMA heroku_ext;
+        ELSE
+            CREATE EXTENSION pgcrypto;
+        END IF;
+    END IF;
+END;
+$$;
 
 CREATE TYPE account_status AS ENUM ('provisioned', 'active', 'suspended');
 

@@ -10,7 +10,7 @@ import { write } from "../runtimes/consumer.mjs";
 import { commands } from "./document.mjs";
 
 const MIGRATION = fileURLToPath(
-  new URL("../../migrations/11_create_mailroom.up.sql", import.meta.url),
+  new URL("../../migrations/1_create_mailroom.up.sql", import.meta.url),
 );
 
 /**

@@ -1,5 +1,5 @@
 //! The automation of this repository: `cargo xtask bench`, `demo`, `fuzz`, `npm`,
-//! `postgres`, `test`.
+//! `postgres`, `schema`, `test`.
 
 mod bench;
 mod consumers;
@@ -11,6 +11,7 @@ mod load;
 mod node;
 mod npm;
 mod rust;
+mod schema;
 mod step;
 mod test;
 mod tools;
@@ -40,6 +41,8 @@ enum Task {
     Npm,
     /// Starts a throwaway PostgreSQL, prints its URL, and ends it when the input ends
     Postgres,
+    /// Writes the long migrations from the files of migrations/schema and migrations/accounts
+    Schema,
     /// Checks and tests everything, as continuous integration does
     Test(test::Options),
     /// Computes until its input ends, for `test --load`
@@ -54,6 +57,7 @@ fn main() -> ExitCode {
         Task::Fuzz(options) => fuzz::run(&options),
         Task::Npm => npm::run(),
         Task::Postgres => postgres(),
+        Task::Schema => schema::write().map(|()| ExitCode::SUCCESS),
         Task::Test(options) => test::run(&options),
         Task::Busy => load::be_busy(),
     };

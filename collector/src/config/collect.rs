@@ -50,7 +50,7 @@ pub struct CollectSettings {
     #[arg(env = "MAILROOM_QUEUE_NAME", default_value = DEFAULT_QUEUE)]
     pub queue_name: String,
 
-    /// Kind of the queue: deliveries or, on a schema before migration 17, cursor
+    /// Kind of the queue: deliveries or, on the base schema, cursor
     #[arg(long, value_name = "KIND", value_parser = Setting(one_of::<QueueKind>))]
     #[arg(env = "MAILROOM_QUEUE_KIND", default_value = "deliveries")]
     pub queue_kind: QueueKind,
@@ -228,7 +228,7 @@ impl CollectSettings {
         if self.queue_kind == QueueKind::Deliveries {
             // Settings of the queue `cursor` are refused here:
             // this queue would get no wake-ups, or ignore them.
-            let advice = "; unset it or, on a schema from before migration 17, set \
+            let advice = "; unset it or, on the base schema, set \
                           MAILROOM_QUEUE_KIND to `cursor`";
             if self.wake == Wake::Listen && self.channel_name != DEFAULT_CHANNEL {
                 let shown = Shown(&self.channel_name);

@@ -46,6 +46,11 @@ impl HistoryTable {
 /// Tables of Mailroom's in every version, by which a schema without a history is recognised.
 pub(super) const OWN_TABLES: [&str; 3] = ["accounts", "jobs", "tokens"];
 
+/// What to do about a database that was migrated before the migrations had their present numbers.
+const EARLIER: &str = "If a checkout of Mailroom from before its release made it, go down with \
+                       that one to version 0, or without accounts until nothing is left, and up \
+                       with this one";
+
 /// The one row of the history's table.
 #[derive(Clone, Copy)]
 pub(super) struct RecordedVersion {
@@ -85,13 +90,13 @@ pub(super) struct History {
 /// servers: by the body of `mailroom.revoke_default_privileges()`, also where that function is not
 /// there yet, in the schemas of tables and record.
 fn revocation(schemas: [&str; 2]) -> String {
-    const CREATED: &str = include_str!("../../../migrations/11_create_mailroom.up.sql");
+    const CREATED: &str = include_str!("../../../migrations/schema/01_schema.sql");
     let body = CREATED
         .split_once("FUNCTION mailroom.revoke_default_privileges() RETURNS void")
         .and_then(|(_, rest)| rest.split_once("AS $$"))
         .and_then(|(_, rest)| rest.split_once("$$;"))
         .map(|(body, _)| body)
-        .expect("the migration has the function");
+        .expect("the file has the function");
     let [tables, record] = schemas.map(|schema| schema.replace('\'', "''"));
     let body =
         body.replace("nspname = 'mailroom'", &format!("nspname IN ('{tables}', '{record}')"));
@@ -170,7 +175,7 @@ impl History {
     /// What the migrations have left in the schema.
     pub(super) async fn traces(&self, client: &Client) -> Result<Row, tokio_postgres::Error> {
         let query = self.mailroom.sql(include_str!("traces.sql"));
-        client.query_one(&*query, &[&self.schema, &self.is_standalone]).await
+        client.query_one(&*query, &[&self.is_standalone]).await
     }
 
     /// What is recorded, if anything is.
@@ -210,7 +215,7 @@ impl History {
         refused(format!(
             "records version {}, but schema {home} does not have what Mailroom's migrations up to \
              that one make; most likely it is another program's: {ADVICE} (together with \
-             --baseline, if its schema was loaded by hand)",
+             --baseline, if its schema was loaded by hand). {EARLIER}",
             recorded.version
         ))
     }
@@ -266,7 +271,7 @@ impl History {
                 "the database is at version {version}, which this mailroom does not know; its \
                  newest is {newest}. Either a newer mailroom migrated it: use that one. Or the \
                  table {table} is another product's: give Mailroom a schema of its own, \
-                 first on the search path"
+                 first on the search path. {EARLIER}"
             )
         }))
     }

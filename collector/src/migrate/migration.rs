@@ -36,48 +36,23 @@ macro_rules! migrations {
 }
 
 /// The migrations of this version of Mailroom, oldest first, but for the one that drops secrets.
-pub const MIGRATIONS: &[Migration] = WITH_DROP_SECRETS.split_at(20).0;
+pub const MIGRATIONS: &[Migration] = WITH_DROP_SECRETS.split_at(4).0;
 
 /// All migrations, with the one that is applied only on request: after it, only `mailroom.redeem()`
 /// can redeem.
 pub(super) const WITH_DROP_SECRETS: &[Migration] = migrations![
     0 create_base_schema,
-    1 generate_unguessable_codes,
-    2 repair_token_codes,
-    3 drop_unused_token_index,
-    4 widen_token_epochs,
-    5 widen_account_epochs,
-    6 insert_activation_token_after_account,
-    7 pin_function_search_paths,
-    8 describe_schema,
-    9 forbid_changing_tokens,
-    10 guard_trigger_functions,
-    11 create_mailroom,
-    12 enqueue_tokens,
-    13 redeem_tokens,
-    14 deliver_tokens,
-    15 keep_queue,
-    16 operate_queue,
-    17 adopt_accounts,
-    18 backfill_adopted,
-    19 drop_unused_account_index,
-    20 drop_secrets,
+    1 create_mailroom,
+    2 adopt_accounts,
+    3 catch_up,
+    4 drop_secrets,
 ];
 
-/// What the first of [`MIGRATIONS`], up to version 10, make of an empty schema: one file in their
-/// place.
-pub(super) const BASE: Migration = Migration {
-    version: 10,
-    name: "base",
-    up: include_str!("../../../migrations/base.sql"),
-    down: "",
-};
-
 /// The one that creates the schema `mailroom`.
-pub(super) const CREATES_SCHEMA: i64 = 11;
+pub(super) const CREATES_SCHEMA: i64 = 1;
 
-/// Those of [`MIGRATIONS`] that need no accounts: they make the schema `mailroom`.
-pub(super) const OF_MAILROOM: std::ops::RangeInclusive<usize> = 11..=16;
+/// The only one of [`MIGRATIONS`] that needs no accounts: it makes the schema `mailroom`.
+pub(super) const OF_MAILROOM: std::ops::RangeInclusive<usize> = 1..=1;
 
 impl Migration {
     /// Whether it runs in one transaction with its record; if not, it is recorded as dirty while it

@@ -29,7 +29,6 @@ pub use status::status;
 use apply::MigrationStep;
 use history::Applied;
 use lock::with_lock;
-use migration::BASE;
 
 /// Takes lines about what happens, for people who wait.
 type Report<'a> = &'a mut (dyn FnMut(&str) + Send);
@@ -129,15 +128,7 @@ pub async fn up<'a>(
         let missing = &migrations[count - usize::from(is_unfinished)..];
         let Some(next) = missing.first() else { return Ok(0) };
         prerequisites::check(client, history, next.version).await?;
-        // A new database gets `BASE` in place of the first migrations, most of which repair older
-        // databases.
-        let base = missing.iter().position(|migration| migration.version == BASE.version);
-        let steps = match base {
-            Some(last) if next.version == 0 => &missing[last + 1..],
-            _ => missing,
-        };
-        let base = (steps.len() < missing.len()).then_some(&BASE);
-        for migration in base.into_iter().chain(steps) {
+        for migration in missing {
             MigrationStep::up(migration, history).run(client, history, report).await?;
             if history.is_created_by(migration) {
                 report(

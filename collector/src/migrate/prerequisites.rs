@@ -13,8 +13,8 @@ use super::migration::CREATES_SCHEMA;
 /// standard SQL.
 const OLDEST_SERVER: i32 = 14;
 
-/// The migrations up to which pgcrypto is looked for on the search path.
-const USES_PGCRYPTO: i64 = 1;
+/// The migration that looks for pgcrypto on the search path.
+const USES_PGCRYPTO: i64 = 0;
 
 /// Checks server, rights and extension for the migrations from number `next` on.
 pub(super) async fn check(

@@ -28,7 +28,7 @@ pub(crate) const OF_COLLECTORS: Requirements<'_> = Requirements {
     ],
     optional: &[],
     tables: &[],
-    alternative: ", or set MAILROOM_QUEUE_KIND to `cursor` for a schema from before migration 17",
+    alternative: ", or set MAILROOM_QUEUE_KIND to `cursor` for the base schema",
 };
 
 pub(crate) const OF_CURSORS: Requirements<'_> = Requirements {

@@ -98,8 +98,8 @@ impl From<Error> for QueueError {
             Some(refusal) if WRONG_SCHEMA.contains(refusal.code()) => Self::Unusable(format!(
                 "the database has no schema that this queue can use ({}); run `mailroom migrate \
                  up`, or name the right database and schema in MAILROOM_DATABASE_URL and \
-                 MAILROOM_SCHEMA, or set MAILROOM_QUEUE_KIND to `cursor` for a schema \
-                 from before migration 17",
+                 MAILROOM_SCHEMA, or set MAILROOM_QUEUE_KIND to `cursor` for the \
+                 base schema",
                 refusal.message()
             )),
             _ => Self::Unavailable(mailroom_connect::explain(&error)),

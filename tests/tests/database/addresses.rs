@@ -89,7 +89,7 @@ async fn a_change_that_does_not_see_a_new_link_ends_it_all_the_same() -> Result<
 async fn tokens_that_are_taken_over_keep_the_address_found_then() -> Result<()> {
     let database = Database::create()?;
     let mut client = database.connect().await?;
-    migrate::up(&mut client, &MIGRATIONS[..8], &mut |_| {}).await?;
+    migrate::up(&mut client, &MIGRATIONS[..=0], &mut |_| {}).await?;
     client
         .batch_execute(
             "INSERT INTO accounts (email, login) VALUES ('a@x.test', 'usable'), ('b@x.test',

@@ -153,7 +153,7 @@ fn every_invalid_value_is_one_sentence_that_names_its_flag() -> Result<()> {
             "but names a row of the table jobs, which the queue `deliveries` does not read",
         ),
     ] {
-        let advice = "unset it or, on a schema from before migration 17, \
+        let advice = "unset it or, on the base schema, \
                       set MAILROOM_QUEUE_KIND to `cursor`";
         assert_refused(
             collect()?.args(["--queue-kind", "deliveries", &format!("--{flag}=letters")]),
@@ -315,7 +315,7 @@ async fn a_schema_that_is_absent_or_too_old_names_the_command_that_mends_it() ->
     let database = Database::with_base_schema()?;
     database.connect().await?.batch_execute("ALTER TABLE tokens DROP COLUMN code").await?;
     let text = database_failure(&mut collector::on_base_schema(database.url())?)?;
-    let ending = "set MAILROOM_QUEUE_KIND to `cursor` for a schema from before migration 17";
+    let ending = "set MAILROOM_QUEUE_KIND to `cursor` for the base schema";
     assert!(text.contains("column \"code\" does not exist") && text.ends_with(ending), "{text}");
     Ok(())
 }

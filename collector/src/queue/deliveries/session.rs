@@ -49,8 +49,7 @@ impl SessionSlot {
         let is_current = answer(session.client.query_typed_one(IS_CURRENT, &[])).await?;
         if !column::<bool>(&is_current, 0)? {
             return Err(QueueError::Unusable(
-                "the database has a schema from before migration 17; run `mailroom migrate up`"
-                    .to_owned(),
+                "the database has the base schema; run `mailroom migrate up`".to_owned(),
             ));
         }
         let started_at = column(&is_current, 1)?;

@@ -89,7 +89,7 @@ async fn past_token(
 
 #[tokio::test]
 async fn what_was_sent_for_certain_is_not_sent_again_by_the_next_collector() -> Result<()> {
-    for version in [0, 14] {
+    for version in [0, 1] {
         let database = Database::create()?;
         let mut client = database.connect().await?;
         migrate::up(&mut client, &MIGRATIONS[..=version], &mut |_| {}).await?;

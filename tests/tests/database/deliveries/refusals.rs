@@ -252,7 +252,7 @@ async fn a_schema_that_an_earlier_version_made_is_named() -> Result<()> {
     assert!(
         error.to_string().contains(
             "run `mailroom migrate up`, or set MAILROOM_QUEUE_KIND to \
-             `cursor` for a schema from before migration 17"
+             `cursor` for the base schema"
         ),
         "{error}"
     );

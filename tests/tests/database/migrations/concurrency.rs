@@ -4,11 +4,11 @@ use std::io::{BufRead, BufReader};
 use std::process::{Child, ChildStderr, Stdio};
 
 use anyhow::{Context, Result, ensure};
-use mailroom::migrate::{LOCK_ATTEMPTS, MIGRATIONS, lock_ids};
+use mailroom::migrate::{self, LOCK_ATTEMPTS, MIGRATIONS, lock_ids};
 use mailroom_tests::postgres::Database;
 
 use super::schema::description;
-use super::{Outcome, clean, count, mailroom_migrate, newest, recorded, terminate_migrations};
+use super::{Outcome, clean, count, mailroom_migrate, newest, recorded, terminate_migrations, up};
 
 /// A running command whose progress can be read.
 struct Running {
@@ -64,8 +64,7 @@ async fn of_several_at_once_each_migration_is_applied_by_one() -> Result<()> {
         assert_eq!(outcome.code, Some(0), "{outcome:?}");
         applied += outcome.stderr.matches(": went up").count();
     }
-    // The first eleven are one in an empty schema.
-    assert_eq!(applied, MIGRATIONS.len() - 10);
+    assert_eq!(applied, MIGRATIONS.len());
     let client = database.connect().await?;
     assert_eq!(recorded(&client).await?, Some(clean(newest())));
     assert_eq!(count(&client, "jobs").await?, 1);
@@ -137,6 +136,15 @@ async fn a_migration_waits_for_golang_migrate_and_says_for_whom() -> Result<()> 
     Ok(())
 }
 
+/// An installation of the base schema, before the step that locks its tables.
+async fn before_adoption() -> Result<Database> {
+    let database = Database::with_base_schema()?;
+    let mut client = database.connect().await?;
+    migrate::baseline(&mut client, MIGRATIONS, 0, &mut |_| {}).await?;
+    up(&mut client, &MIGRATIONS[..=1]).await?;
+    Ok(database)
+}
+
 /// Makes a migration give way after a tenth of the time that it takes by default.
 async fn be_impatient(database: &Database) -> Result<()> {
     let set = format!("ALTER DATABASE {} SET lock_timeout = '500ms'", database.name());
@@ -145,23 +153,21 @@ async fn be_impatient(database: &Database) -> Result<()> {
 
 #[tokio::test]
 async fn a_migration_that_waits_for_a_reader_lets_writers_pass_and_tries_again() -> Result<()> {
-    let database = Database::with_base_schema()?;
+    let database = before_adoption().await?;
     let mut reader = database.connect().await?;
     let writer = database.connect().await?;
     be_impatient(&database).await?;
 
     let transaction = reader.transaction().await?;
     transaction.query("SELECT FROM tokens", &[]).await?;
-    let mut running = Running::start(&database, &["up", "--baseline", "0"])?;
-    running.wait_for("1_generate_unguessable_codes: going up")?;
+    let mut running = Running::start(&database, &["up"])?;
+    running.wait_for("2_adopt_accounts: going up")?;
     // Behind the migration, which waits for the reader, this one waits too:
     // until the migration gives way.
     for name in ["a", "b", "c"] {
         writer.execute("INSERT INTO accounts (email, login) VALUES ($1, $1)", &[&name]).await?;
     }
-    running.wait_for(
-        "1_generate_unguessable_codes: others hold a lock it needs; trying again in 1 s",
-    )?;
+    running.wait_for("2_adopt_accounts: others hold a lock it needs; trying again in 1 s")?;
     transaction.commit().await?;
 
     let outcome = running.finish()?;
@@ -173,7 +179,7 @@ async fn a_migration_that_waits_for_a_reader_lets_writers_pass_and_tries_again()
 
 #[tokio::test]
 async fn a_lock_that_is_never_given_back_ends_the_attempts_and_is_named() -> Result<()> {
-    let database = Database::with_base_schema()?;
+    let database = before_adoption().await?;
     let mut reader = database.connect().await?;
     let observer = database.connect().await?;
     be_impatient(&database).await?;
@@ -183,12 +189,13 @@ async fn a_lock_that_is_never_given_back_ends_the_attempts_and_is_named() -> Res
     let transaction = reader.transaction().await?;
     transaction.query("SELECT FROM tokens", &[]).await?;
     let before = description(&observer).await?;
-    let outcome = Running::start(&database, &["up", "--baseline", "0"])?.finish()?;
+    let outcome = Running::start(&database, &["up"])?.finish()?;
     assert_eq!(outcome.code, Some(1), "{outcome:?}");
     let attempts = LOCK_ATTEMPTS as usize;
     assert_eq!(outcome.stderr.matches("trying again").count(), attempts - 1, "{}", outcome.stderr);
     for part in [
-        "1_generate_unguessable_codes.up.sql: statement 4 failed: ".to_owned(),
+        "2_adopt_accounts.up.sql: statement ".to_owned(),
+        "PL/pgSQL function mailroom.lock_briefly(text) line ".to_owned(),
         format!("It was tried {attempts} times"),
         format!("(the oldest open transaction is that of server process {process}, user "),
         "application \"long report\"".to_owned(),
@@ -196,27 +203,27 @@ async fn a_lock_that_is_never_given_back_ends_the_attempts_and_is_named() -> Res
         assert!(outcome.stderr.contains(&part), "{part} is not in: {}", outcome.stderr);
     }
     assert_eq!(description(&observer).await?, before);
-    assert_eq!(recorded(&observer).await?, Some(clean(0)));
+    assert_eq!(recorded(&observer).await?, Some(clean(1)));
     drop(transaction);
     Ok(())
 }
 
 #[tokio::test]
 async fn a_connection_that_breaks_leaves_the_database_as_it_was() -> Result<()> {
-    let database = Database::with_base_schema()?;
+    let database = before_adoption().await?;
     let mut reader = database.connect().await?;
     let observer = database.connect().await?;
     let before = description(&observer).await?;
     let transaction = reader.transaction().await?;
     transaction.query("SELECT FROM tokens", &[]).await?;
 
-    let mut running = Running::start(&database, &["up", "--baseline", "0"])?;
-    running.wait_for("1_generate_unguessable_codes: going up")?;
+    let mut running = Running::start(&database, &["up"])?;
+    running.wait_for("2_adopt_accounts: going up")?;
     terminate_migrations(&observer).await?;
     let outcome = running.finish()?;
     assert_eq!(outcome.code, Some(1), "{outcome:?}");
     transaction.commit().await?;
     assert_eq!(description(&observer).await?, before);
-    assert_eq!(recorded(&observer).await?, Some(clean(0)));
+    assert_eq!(recorded(&observer).await?, Some(clean(1)));
     Ok(())
 }

@@ -204,7 +204,7 @@ async fn a_schema_that_was_loaded_by_hand_beside_a_product_is_taken_over_into_a_
             INSERT INTO schema_migrations VALUES (12, false)",
         )
         .await?;
-    // To believe it would leave twelve migrations out.
+    // To believe it would leave all migrations out.
     assert!(fail(&database, &["up"])?.contains("records version 12"));
     succeed(&database, &["up", "--baseline", "0", "--migrations-table", "mailroom_migrations"])?;
     assert_eq!(count(&client, "mailroom.leases").await?, 0);
@@ -226,7 +226,7 @@ async fn a_table_has_a_name_of_small_letters() -> Result<()> {
 
 #[tokio::test]
 async fn an_upgrade_by_a_superuser_leaves_the_owner_what_its_functions_call() -> Result<()> {
-    for done in 11..=MIGRATIONS.len() {
+    for done in 1..=MIGRATIONS.len() {
         let database = Database::create()?;
         let mut client = database.connect().await?;
         let role = database.name();

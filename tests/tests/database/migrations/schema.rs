@@ -125,6 +125,27 @@ async fn plain_execution_and_the_command_make_the_same_schema() -> Result<()> {
     Ok(())
 }
 
+/// A description without what the way down leaves: columns of times that are 64 bits wide, a
+/// constraint that is validated, two indexes that are not built again, and the function that takes
+/// locks until the rows have caught up.
+pub(super) fn but_for_what_stays(lines: Vec<String>) -> Vec<String> {
+    const GONE: [&str; 3] =
+        ["tokens_id_expires_consumed_action_idx", "accounts_id_status_idx", "lock_briefly"];
+    const WIDENED: [&str; 3] =
+        ["column public.accounts.", "column public.tokens.", "column mailroom.adopted_tokens."];
+    let is_kept = |line: &String| GONE.iter().all(|name| !line.contains(name));
+    let without = |line: String| {
+        if WIDENED.iter().any(|start| line.starts_with(start)) {
+            line.replacen(" integer ", " bigint ", 1)
+        } else if line.starts_with("constraint public.tokens.tokens_code_five_digits") {
+            line.replacen(" NOT VALID f ", " t ", 1)
+        } else {
+            line
+        }
+    };
+    lines.into_iter().filter(is_kept).map(without).collect()
+}
+
 #[tokio::test]
 async fn each_way_down_restores_the_former_schema_and_each_way_up_the_newer() -> Result<()> {
     let database = Database::create()?;
@@ -135,20 +156,30 @@ async fn each_way_down_restores_the_former_schema_and_each_way_up_the_newer() ->
         up(&mut client, &MIGRATIONS[..=index]).await?;
         schemas.push(description(&client).await?);
     }
+    let newest = schemas.last().cloned();
+    let schemas: Vec<_> = schemas.into_iter().map(but_for_what_stays).collect();
     for index in (0..MIGRATIONS.len()).rev() {
         let migration = MIGRATIONS[index];
         down(&mut client, MIGRATIONS).await?;
-        assert_eq!(description(&client).await?, schemas[index], "{migration}.down");
+        assert_eq!(
+            but_for_what_stays(description(&client).await?),
+            schemas[index],
+            "{migration}.down"
+        );
         assert_eq!(
             recorded(&client).await?,
             index.checked_sub(1).map(|index| clean(i64::try_from(index).expect("there are few")))
         );
         up(&mut client, &MIGRATIONS[..=index]).await?;
-        assert_eq!(description(&client).await?, schemas[index + 1], "{migration}.up");
+        assert_eq!(
+            but_for_what_stays(description(&client).await?),
+            schemas[index + 1],
+            "{migration}.up"
+        );
         down(&mut client, MIGRATIONS).await?;
     }
     assert_eq!(up(&mut client, MIGRATIONS).await?, MIGRATIONS.len());
-    assert_eq!(Some(&description(&client).await?), schemas.last());
+    assert_eq!(Some(description(&client).await?), newest);
     Ok(())
 }
 

@@ -1,63 +1,69 @@
-//! The steps that replace integer columns by wider ones while others use the tables.
+//! The step that replaces integer columns by wider ones, and repairs codes, while others use the
+//! tables.
 
 use std::cell::Cell;
-use std::collections::BTreeSet;
+use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
-use mailroom::migrate::{MIGRATIONS, Migration};
-use mailroom_tests::collector::{self, Collector};
+use anyhow::{Result, ensure};
+use mailroom::migrate::MIGRATIONS;
 use mailroom_tests::postgres::Database;
-use mailroom_tests::rows::{CURSOR, register, wait_for};
+use mailroom_tests::rows::{register, wait_for};
+use tokio::time::sleep;
 use tokio::try_join;
 use tokio_postgres::Client;
-use tokio_postgres::error::SqlState;
 
-use super::schema::description;
-use super::{clean, down, recorded, refusal, terminate_migrations, up};
+use super::faults::approach_the_code_that_does_not_fit;
+use super::schema::{but_for_what_stays, description};
+use super::{clean, count, down, recorded, terminate_migrations, up};
 
-/// The steps, and the tables that they change.
-const STEPS: [(usize, &str); 2] = [(4, "tokens"), (5, "accounts")];
+/// The version of the step.
+const STEP: i64 = 3;
 
-/// A database at a version with 2,500 accounts and tokens. Whoever changes row 1,500 waits while
-/// somebody else locks the table `gate`.
-async fn at(version: usize) -> Result<(Database, Client)> {
+/// The tables that it changes, in that order.
+const TABLES: [&str; 2] = ["tokens", "accounts"];
+
+/// A database of the base schema with 2,500 accounts and tokens, before
+/// the step. Whoever changes row 1,500 of a table waits while somebody else locks the table `gate`.
+async fn before_the_step(gated: &str) -> Result<(Database, Client)> {
     let database = Database::create()?;
     let mut client = database.connect().await?;
-    up(&mut client, &MIGRATIONS[..=version]).await?;
+    up(&mut client, &MIGRATIONS[..=0]).await?;
     register(&client, 1..=2_500).await?;
+    // One in 200,000, which would be repaired.
+    client.batch_execute("UPDATE tokens SET code = '00000' WHERE code = '#####'").await?;
     client
-        .batch_execute(
-            "UPDATE tokens SET consumed_at = id WHERE id % 3 = 0; UPDATE accounts
-            SET status = 'suspended' WHERE id % 4 = 1;
+        .batch_execute(&format!(
+            "UPDATE tokens SET consumed_at = id WHERE id % 3 = 0;
+            UPDATE accounts SET status = 'suspended' WHERE id % 4 = 1;
             ALTER TABLE tokens ALTER COLUMN expires_at SET DEFAULT extract(epoch
                 FROM now() + interval '1 hour'),
                 ALTER COLUMN consumed_at SET STATISTICS 500, ALTER COLUMN created_at
                     SET (n_distinct = -0.5);
-            COMMENT ON COLUMN tokens.consumed_at IS 'somebody''s own words';
             CREATE TABLE gate ();
             CREATE FUNCTION pass_gate() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM
                 FROM gate; RETURN NEW; END $$;
-            CREATE TRIGGER gate BEFORE UPDATE ON tokens
-                FOR EACH ROW WHEN (NEW.id = 1500) EXECUTE FUNCTION pass_gate();
-            CREATE TRIGGER gate BEFORE UPDATE ON accounts
-                FOR EACH ROW WHEN (NEW.id = 1500) EXECUTE FUNCTION pass_gate()",
-        )
+            CREATE TRIGGER gate BEFORE UPDATE ON {gated}
+                FOR EACH ROW WHEN (NEW.id = 1500) EXECUTE FUNCTION pass_gate()"
+        ))
         .await?;
+    up(&mut client, &MIGRATIONS[..=2]).await?;
+    client.batch_execute("COMMENT ON COLUMN tokens.consumed_at IS 'somebody''s own words'").await?;
     Ok((database, client))
 }
 
-/// All that must come back: the schema, what it leaves out, and the rows.
+/// The rows, and what a description of the schema leaves out.
 async fn contents(client: &Client) -> Result<Vec<String>> {
-    let mut lines = description(client).await?;
     let query = "SELECT attname || attstattarget || attoptions::text FROM pg_attribute
             WHERE attrelid IN ('tokens'::regclass, 'accounts'::regclass) AND NOT attisdropped
                 AND attnum > 0
         UNION ALL SELECT string_agg(tokens::text, ' ' ORDER BY id) FROM tokens
         UNION ALL SELECT string_agg(accounts::text, ' ' ORDER BY id) FROM accounts";
-    lines.extend(
-        client.query(query, &[]).await?.iter().filter_map(|row| row.get::<_, Option<String>>(0)),
-    );
-    Ok(lines)
+    let rows = client.query(query, &[]).await?;
+    Ok(rows.iter().filter_map(|row| row.get::<_, Option<String>>(0)).collect())
+}
+
+async fn schema(client: &Client) -> Result<Vec<String>> {
+    Ok(but_for_what_stays(description(client).await?))
 }
 
 async fn type_of(client: &Client, table: &str) -> Result<String> {
@@ -66,26 +72,15 @@ async fn type_of(client: &Client, table: &str) -> Result<String> {
     Ok(client.query_one(query, &[&table]).await?.get(0))
 }
 
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Way {
-    Up,
-    Down,
-}
-
-async fn go(client: &mut Client, version: usize, way: Way) -> Result<()> {
-    match way {
-        Way::Up => ensure!(up(client, &MIGRATIONS[..=version]).await? == 1),
-        Way::Down => down(client, &MIGRATIONS[..=version]).await?,
-    }
+async fn take_step(client: &mut Client) -> Result<()> {
+    ensure!(up(client, MIGRATIONS).await? == 1);
     Ok(())
 }
 
-/// Takes a step that stops half-way through the rows, and does something then;
+/// Takes the step, which stops half-way through the rows of a table, and does something then;
 /// returns how the step ends.
-async fn go_and_stop(
+async fn take_step_and_stop(
     database: &Database,
-    version: usize,
-    way: Way,
     then: impl AsyncFnOnce(&Client) -> Result<()>,
 ) -> Result<Result<()>> {
     let mut keeper = database.connect().await?;
@@ -99,50 +94,76 @@ async fn go_and_stop(
         then(&observer).await?;
         Ok(gate.rollback().await?)
     };
-    let (outcome, ()) =
-        try_join!(async { anyhow::Ok(go(&mut migrating, version, way).await) }, others)?;
+    let (outcome, ()) = try_join!(async { anyhow::Ok(take_step(&mut migrating).await) }, others)?;
     Ok(outcome)
 }
 
 #[tokio::test]
 async fn one_that_is_killed_is_completed_by_the_same_command_and_taken_back_by_the_other()
 -> Result<()> {
-    for (version, table) in STEPS {
-        for (killed, next) in
-            [(Way::Up, Way::Up), (Way::Up, Way::Down), (Way::Down, Way::Up), (Way::Down, Way::Down)]
-        {
-            let start = if killed == Way::Up { version - 1 } else { version };
-            let (database, mut client) = at(start).await?;
-            let before = contents(&client).await?;
+    for table in TABLES {
+        let (_reference, mut client) = before_the_step(table).await?;
+        take_step(&mut client).await?;
+        let expected = description(&client).await?;
+        for is_completed in [true, false] {
+            let (database, mut client) = before_the_step(table).await?;
+            let (before, rows) = (schema(&client).await?, contents(&client).await?);
             let terminate = async |observer: &Client| terminate_migrations(observer).await;
-            let outcome = go_and_stop(&database, version, killed, terminate).await?;
+            let outcome = take_step_and_stop(&database, terminate).await?;
             assert!(outcome.is_err(), "its session was ended");
-            let version_number = i64::try_from(version)?;
-            assert_eq!(recorded(&client).await?, Some((version_number, true)));
-            let copy = if killed == Way::Up { "created_at_bigint" } else { "created_at_integer" };
-            let copied = format!("SELECT count({copy}) FROM {table}");
+            assert_eq!(recorded(&client).await?, Some((STEP, true)));
+            let copied = format!("SELECT count(created_at_bigint) FROM {table}");
             assert_eq!(client.query_one(&copied, &[]).await?.get::<_, i64>(0), 1_000);
 
-            go(&mut client, version, next).await?;
-            let (number, expected) = if next == Way::Up {
-                (version_number, "bigint")
+            if is_completed {
+                take_step(&mut client).await?;
+                assert_eq!(recorded(&client).await?, Some(clean(STEP)));
+                assert_eq!(description(&client).await?, expected);
             } else {
-                (version_number - 1, "integer")
-            };
-            assert_eq!(recorded(&client).await?, Some(clean(number)));
-            assert_eq!(type_of(&client, table).await?, expected);
-            if killed == next {
-                go(&mut client, version, if next == Way::Up { Way::Down } else { Way::Up }).await?;
+                down(&mut client, MIGRATIONS).await?;
+                assert_eq!(recorded(&client).await?, Some(clean(STEP - 1)));
+                assert_eq!(schema(&client).await?, before);
+                assert_eq!(type_of(&client, "accounts").await?, "integer");
+                // And up again, over what stays of it.
+                take_step(&mut client).await?;
+                assert_eq!(description(&client).await?, expected);
             }
-            assert_eq!(contents(&client).await?, before, "{table}: {killed:?}, then {next:?}");
+            assert_eq!(contents(&client).await?, rows, "{table}: {is_completed}");
+            for table in TABLES {
+                assert_eq!(type_of(&client, table).await?, "bigint");
+            }
         }
     }
     Ok(())
 }
 
 #[tokio::test]
+async fn codes_that_nobody_can_type_are_repaired_and_queued_as_they_are_then() -> Result<()> {
+    let database = Database::create()?;
+    let mut client = database.connect().await?;
+    up(&mut client, &MIGRATIONS[..=0]).await?;
+    register(&client, 1..=2).await?;
+    approach_the_code_that_does_not_fit(&client).await?;
+    client
+        .batch_execute("INSERT INTO tokens (account, action) VALUES (1, 'password_recovery')")
+        .await?;
+    assert_eq!(count(&client, "tokens WHERE code = '#####'").await?, 1);
+    up(&mut client, &MIGRATIONS[..=2]).await?;
+    assert_eq!(count(&client, "tokens WHERE code = '#####'").await?, 1);
+    take_step(&mut client).await?;
+    let repaired = "tokens JOIN mailroom.queue ON token = id JOIN mailroom.issued_tokens USING (id)
+        WHERE tokens.code ~ '^[0-9]{5}$' AND queue.code = tokens.code
+            AND code_hash = mailroom.code_hash(tokens.secret, tokens.code) AND id = 3";
+    assert_eq!(count(&client, repaired).await?, 1);
+    // Nobody may change a token, as before.
+    let change = client.batch_execute("UPDATE tokens SET code = '00000'").await;
+    assert!(change.is_err());
+    Ok(())
+}
+
+#[tokio::test]
 async fn what_somebody_made_for_a_replaced_column_is_named_and_nothing_changes() -> Result<()> {
-    let (database, mut client) = at(3).await?;
+    let (database, mut client) = before_the_step("tokens").await?;
     let obstacles = [
         (
             "CREATE VIEW waiting AS SELECT id, expires_at FROM tokens",
@@ -196,10 +217,10 @@ async fn what_somebody_made_for_a_replaced_column_is_named_and_nothing_changes()
     for (create, ..) in obstacles {
         client.batch_execute(create).await?;
     }
-    let before = contents(&client).await?;
-    let error = go(&mut client, 4, Way::Up).await.expect_err("there are obstacles").to_string();
-    assert!(error.contains("4_widen_token_epochs.up.sql"), "{error}");
-    assert_eq!(contents(&client).await?, before);
+    let before = (schema(&client).await?, contents(&client).await?);
+    let error = take_step(&mut client).await.expect_err("there are obstacles").to_string();
+    assert!(error.contains("3_catch_up.up.sql"), "{error}");
+    assert_eq!((schema(&client).await?, contents(&client).await?), before);
     for (_, remove, name) in obstacles {
         assert!(error.contains(name), "{name} is not in: {error}");
         client.batch_execute(remove).await?;
@@ -208,52 +229,31 @@ async fn what_somebody_made_for_a_replaced_column_is_named_and_nothing_changes()
     // One that comes while rows are copied.
     let (grant, revoke, name) = obstacles[obstacles.len() - 1];
     let outcome =
-        go_and_stop(&database, 4, Way::Up, async |other| Ok(other.batch_execute(grant).await?))
-            .await?;
+        take_step_and_stop(&database, async |other| Ok(other.batch_execute(grant).await?)).await?;
     let error = outcome.expect_err("somebody granted a privilege").to_string();
     assert!(error.contains(name), "{error}");
     assert_eq!(type_of(&client, "tokens").await?, "integer");
     client.batch_execute(revoke).await?;
-    go(&mut client, 4, Way::Up).await?;
+    take_step(&mut client).await?;
     assert_eq!(type_of(&client, "tokens").await?, "bigint");
     Ok(())
 }
 
+/// From the base schema to the end, with statements that were prepared before, none of which
+/// returns a column that is replaced, and sessions whose triggers were compiled for the former
+/// columns.
 #[tokio::test]
-async fn a_time_that_does_not_fit_is_refused_as_soon_as_the_way_down_has_begun() -> Result<()> {
-    for (version, table) in STEPS {
-        let (database, mut client) = at(version).await?;
-        let write = format!("UPDATE {table} SET created_at = 2147483648 WHERE id = 7");
-        let outcome = go_and_stop(&database, version, Way::Down, async |other| {
-            ensure!(refusal(other, &write).await?.0 == SqlState::NUMERIC_VALUE_OUT_OF_RANGE);
-            Ok(())
-        });
-        outcome.await??;
-        assert_eq!(type_of(&client, table).await?, "integer");
-        // With one in the table nothing is begun, also where it was before.
-        go(&mut client, version, Way::Up).await?;
-        client.batch_execute(&write).await?;
-        let before = contents(&client).await?;
-        let error =
-            go(&mut client, version, Way::Down).await.expect_err("a time does not fit").to_string();
-        assert!(error.contains(&format!("rows of {table} with a time outside")), "{error}");
-        assert_eq!(contents(&client).await?, before);
-    }
-    Ok(())
-}
-
-/// With statements that were prepared before, none of which returns a column that is replaced.
-#[tokio::test]
-async fn writers_and_a_collector_of_the_cursor_lose_nothing_and_see_no_error() -> Result<()> {
-    let (database, mut client) = at(3).await?;
-    client.batch_execute("UPDATE tokens SET expires_at = 2147483647").await?;
-    let mut command = collector::on_base_schema(database.url())?;
-    command.args(["--batch-timeout", "0", "--poll-interval", "200ms"]);
-    let mut collector = Collector::start(&mut command)?;
-    let lines = collector.lines()?;
-    collector.wait_until_it_collects()?;
-    wait_for(&client, CURSOR, 2_500_i64).await?;
-    let before = description(&client).await?;
+async fn writers_lose_nothing_and_see_no_error() -> Result<()> {
+    let database = Database::create()?;
+    let mut client = database.connect().await?;
+    up(&mut client, &MIGRATIONS[..=0]).await?;
+    register(&client, 1..=2_500).await?;
+    client
+        .batch_execute(
+            "UPDATE tokens SET expires_at = 2147483647;
+            UPDATE accounts SET status = 'suspended' WHERE id % 4 = 1",
+        )
+        .await?;
     let is_over = Cell::new(false);
 
     let registering = async {
@@ -309,10 +309,10 @@ async fn writers_and_a_collector_of_the_cursor_lose_nothing_and_see_no_error() -
         anyhow::Ok(())
     };
     let migrating = async {
-        for _ in 0..2 {
-            ensure!(up(&mut client, &MIGRATIONS[..=5]).await? == 2);
-            down(&mut client, &MIGRATIONS[..=5]).await?;
-            down(&mut client, &MIGRATIONS[..=5]).await?;
+        for last in 1..MIGRATIONS.len() {
+            ensure!(up(&mut client, &MIGRATIONS[..=last]).await? == 1);
+            // So that each session has called the triggers of this step before the next one.
+            sleep(Duration::from_millis(300)).await;
         }
         is_over.set(true);
         Ok(())
@@ -320,34 +320,20 @@ async fn writers_and_a_collector_of_the_cursor_lose_nothing_and_see_no_error() -
     let (registered, consumed, suspended, (), ()) =
         try_join!(registering, consuming, suspending, counting, migrating)?;
 
-    assert_eq!(description(&client).await?, before);
     let query = "SELECT count(*) FROM tokens WHERE id = ANY ($1) AND consumed_at = id";
     let found: i64 = client.query_one(query, &[&consumed]).await?.get(0);
     assert_eq!(found, i64::try_from(consumed.len())?);
     let query = "SELECT suspended_at = status_changed_at FROM accounts WHERE id = $1";
     assert!(client.query_one(query, &[&suspended]).await?.get::<_, bool>(0));
 
-    let newest: i64 = client.query_one("SELECT max(id) FROM tokens", &[]).await?.get(0);
-    wait_for(&client, CURSOR, newest).await?;
-    collector.stop()?;
-    let sent: Vec<_> = lines.rest()?.into_iter().map(|item| item.login).collect();
-    let distinct: BTreeSet<_> = sent.iter().collect();
-    assert_eq!(distinct.len(), sent.len(), "a token was sent twice");
-    let missing = (2_501..=registered)
-        .map(|number| format!("user{number}"))
-        .find(|login| !distinct.contains(login));
-    assert_eq!(missing, None);
-    Ok(())
-}
-
-#[test]
-fn the_files_differ_in_their_constants_only() -> Result<()> {
-    let steps: Vec<&Migration> = STEPS.iter().map(|(version, _)| &MIGRATIONS[*version]).collect();
-    let mark = "-- From here on the four files that replace columns are the same.";
-    let mut rest = BTreeSet::new();
-    for file in steps.iter().flat_map(|step| [step.up, step.down]) {
-        rest.insert(file.split_once(mark).context("a file has no mark")?.1);
-    }
-    assert_eq!(rest.len(), 1);
+    // Each registration is queued, and no use of a token is missing in what redeem() reads.
+    let missing = "SELECT count(*) FROM accounts
+        JOIN tokens ON account = accounts.id LEFT JOIN mailroom.queue ON token = tokens.id
+        WHERE consumed_at IS NULL AND token IS NULL";
+    assert_eq!(client.query_one(missing, &[]).await?.get::<_, i64>(0), 0);
+    let differing = "SELECT count(*) FROM tokens JOIN mailroom.issued_tokens AS known USING (id)
+        WHERE tokens.consumed_at IS DISTINCT FROM known.consumed_at";
+    assert_eq!(client.query_one(differing, &[]).await?.get::<_, i64>(0), 0);
+    assert_eq!(count(&client, "tokens").await?, registered);
     Ok(())
 }

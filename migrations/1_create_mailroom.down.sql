@@ -1,0 +1,135 @@
+-- Forgets whom Mailroom wrote to, what waits, and what was delivered when, by whom and why not.
+
+BEGIN;
+
+DROP FUNCTION mailroom.export_subject(text, text);
+DROP FUNCTION mailroom.forget(text, text);
+DROP FUNCTION mailroom.receipts_of(bigint[], text);
+DROP FUNCTION mailroom.tokens_of(text, text);
+DROP FUNCTION mailroom.prune_tokens(timestamptz, bigint, integer);
+DROP SEQUENCE mailroom.longest_limit;
+DROP FUNCTION mailroom.prune_dead_letters(timestamptz, integer);
+DROP FUNCTION mailroom.prune_attempts(timestamptz, bigint, integer);
+DROP FUNCTION mailroom.begin_step(timestamptz);
+DROP FUNCTION mailroom.status();
+DROP FUNCTION mailroom.present_collectors(timestamptz);
+DROP FUNCTION mailroom.trace(bigint[], text);
+DROP FUNCTION mailroom.trace_token(bigint, timestamptz);
+DROP VIEW mailroom.waiting;
+DROP VIEW mailroom.deliveries;
+DROP FUNCTION mailroom.history(bigint);
+DROP VIEW mailroom.delivery_attempts;
+DROP VIEW mailroom.suppressed_addresses;
+DROP FUNCTION mailroom.lift_suppression(text);
+DROP FUNCTION mailroom.suppress(text, text, text, text);
+DROP FUNCTION mailroom.discard_all(interval);
+DROP FUNCTION mailroom.discard(bigint[]);
+DROP FUNCTION mailroom.retry_all(boolean);
+DROP FUNCTION mailroom.retry(bigint[]);
+DROP FUNCTION mailroom.renew(mailroom.issued_tokens);
+
+DROP FUNCTION mailroom.peek(timestamptz, integer);
+DROP FUNCTION mailroom.sweep(timestamptz, integer);
+DROP FUNCTION mailroom.bind(text);
+DROP FUNCTION mailroom.heartbeat(bigint, text, uuid[], bigint, timestamptz, text, bigint, text,
+    text, text);
+DROP FUNCTION mailroom.return_lapsed_leases(timestamptz);
+
+DROP SEQUENCE mailroom.low_watermark;
+
+DROP FUNCTION mailroom.list_actions();
+DROP FUNCTION mailroom.claim(
+    bigint, uuid[], integer, boolean, integer, integer, timestamptz, timestamptz, bigint, bigint,
+        smallint[], boolean, bigint, boolean
+);
+DROP FUNCTION mailroom.reserve(bigint, integer, integer);
+DROP SEQUENCE mailroom.rate_in_use, mailroom.rate_spent_until;
+DROP FUNCTION mailroom.pass_over(bigint, timestamptz, bigint, bigint[], bigint[], text[], bigint[],
+    bigint[], text[]);
+DROP FUNCTION mailroom.judge_all(tid[], bigint, smallint[], boolean);
+DROP FUNCTION mailroom.judge_without_calls(tid[], bigint, smallint[], boolean);
+DROP FUNCTION mailroom.judge(tid[], bigint, smallint[], boolean);
+DROP FUNCTION mailroom.judge_candidate(mailroom.candidate, text, text, text, bigint, smallint[],
+    boolean);
+DROP FUNCTION mailroom.candidates(tid[]);
+DROP TYPE mailroom.judgement;
+DROP TYPE mailroom.candidate;
+DROP FUNCTION mailroom.keep_receipts(uuid[], bigint[], text[], text[], text[]);
+DROP FUNCTION mailroom.address_hash(text, bytea);
+DROP FUNCTION mailroom.pick(integer, integer, timestamptz, timestamptz, timestamptz, boolean);
+DROP FUNCTION mailroom.release(bigint, uuid[]);
+DROP FUNCTION mailroom.settle(
+    uuid[], uuid[], bigint[], text[], bigint[], text[], integer, bigint, bigint,
+    uuid[], bigint[], text[], text[], text[]
+);
+DROP FUNCTION mailroom.settle_exceptions(uuid[], uuid[], bigint[], text[], bigint[], text[],
+    integer, bigint, bigint);
+DROP FUNCTION mailroom.doubtful(text);
+DROP FUNCTION mailroom.too_late(timestamptz, bigint);
+DROP FUNCTION mailroom.pause_after(bigint, bigint, double precision);
+
+DROP FUNCTION mailroom.redeem(bytea, text, text, boolean, text);
+DROP FUNCTION mailroom.use_token(bytea, text, text, boolean, text);
+DROP FUNCTION mailroom.count_code_attempt(mailroom.issued_tokens, boolean, boolean, bytea, text,
+    text, bigint);
+DROP FUNCTION mailroom.ask_eligibility(text, text[]);
+DROP FUNCTION mailroom.text_column(text);
+DROP FUNCTION mailroom.predicate_name(text);
+DROP TYPE mailroom.verdict;
+
+DROP TRIGGER before_token_change ON mailroom.issued_tokens;
+DROP TRIGGER before_actions_truncate ON mailroom.actions;
+DROP TRIGGER before_action_change ON mailroom.actions;
+DROP TRIGGER after_queue_insert ON mailroom.queue;
+
+DROP FUNCTION mailroom.recheck(text);
+DROP FUNCTION mailroom.cancel_subject(text, boolean);
+DROP FUNCTION mailroom.cancel(bigint);
+DROP FUNCTION mailroom.withdraw(bigint[], text);
+DROP FUNCTION mailroom.browser_code(bytea);
+DROP FUNCTION mailroom.enqueue(text, text, text, text, jsonb, text, timestamptz, text, bytea);
+DROP FUNCTION mailroom.payload_fault(jsonb);
+DROP FUNCTION mailroom.language_tag(text);
+DROP FUNCTION mailroom.is_language(text);
+DROP FUNCTION mailroom.is_addressable(text);
+DROP FUNCTION mailroom.is_address(text);
+DROP FUNCTION mailroom.normal_address(text);
+DROP FUNCTION mailroom.map_address(text);
+DROP FUNCTION mailroom.to_ascii_label(integer[]);
+DROP FUNCTION mailroom.punycode(integer[]);
+DROP FUNCTION mailroom.fold_letter(integer);
+DROP FUNCTION mailroom.code_points(bytea);
+DROP FUNCTION mailroom.is_utf8();
+DROP FUNCTION mailroom.to_utf8(text);
+DROP FUNCTION mailroom.next_token_id();
+DROP FUNCTION mailroom.trg_before_token_change();
+DROP FUNCTION mailroom.trg_before_action_change();
+DROP FUNCTION mailroom.is_predicate(oid);
+DROP FUNCTION mailroom.trg_after_queue_insert();
+DROP FUNCTION mailroom.generate_code(integer);
+DROP FUNCTION mailroom.generate_secret();
+DROP FUNCTION mailroom.code_hash(bytea, text);
+DROP FUNCTION mailroom.consumed_id(bytea);
+
+DROP TABLE
+    mailroom.prune_lock, mailroom.rate_lock, mailroom.installation, mailroom.collectors,
+        mailroom.suppressions, mailroom.receipts, mailroom.delivery_log, mailroom.dead_letters,
+        mailroom.leases, mailroom.queue,
+    mailroom.browser_codes, mailroom.code_failures, mailroom.code_attempts,
+        mailroom.idempotency_keys, mailroom.payloads, mailroom.issued_tokens, mailroom.actions;
+
+DROP FUNCTION mailroom.revoke_default_privileges();
+DROP FUNCTION mailroom.clock();
+DROP FUNCTION mailroom.cluster_identifier();
+DROP TYPE mailroom.outcome;
+
+-- It stays where it holds the record of migrations, or something of an application's.
+DO $$
+BEGIN
+    DROP SCHEMA mailroom;
+EXCEPTION WHEN dependent_objects_still_exist THEN
+    NULL;
+END;
+$$;
+
+COMMIT;

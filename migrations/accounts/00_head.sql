@@ -1,0 +1,13 @@
+-- Faults of the base schema: a token whose transaction committed after one with a higher id was
+-- passed by the cursor and never sent; one collector could work at a time; every insert of a token
+-- sent a notification, for which transactions commit one after the other in the whole server; a
+-- link confirmed an address that it was never sent to; consuming was left to each application's own
+-- UPDATE, and nothing said what a column holds, or kept a token from being changed.
+--
+-- The tables of accounts and tokens become callers of the schema `mailroom`: each token of an
+-- account has a row in mailroom.issued_tokens, under the same id, and is queued by the transaction
+-- that inserts it. Applications go on inserting tokens and setting consumed_at. New rows are as
+-- they shall be from here on; catch_up sees to those that are there.
+--
+-- Locks: reads tokens for 1 s with two million, beside everybody else. Then nobody reads or writes
+-- accounts and tokens for some milliseconds, however large they are.

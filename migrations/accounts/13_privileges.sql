@@ -1,0 +1,51 @@
+-- Nobody but the owner may call what was made here; roles are given rights as docs/DATABASE.md
+-- says.
+
+DO $$
+DECLARE
+    callable text;
+BEGIN
+    FOR callable IN
+        SELECT pg_proc.oid::regprocedure
+        FROM pg_proc JOIN pg_namespace ON pg_namespace.oid = pronamespace
+        WHERE nspname = 'mailroom' AND pg_proc.xmin = pg_current_xact_id()::xid
+    LOOP
+        EXECUTE format('REVOKE ALL ON FUNCTION %s FROM PUBLIC', callable);
+    END LOOP;
+END;
+$$;
+
+-- Functions call those of other steps with the rights of their owner: what a superuser has made for
+-- another role becomes that role's.
+DO $$
+DECLARE
+    migrator oid := (SELECT oid FROM pg_roles WHERE rolname = current_user);
+    home oid := (SELECT oid FROM pg_namespace WHERE nspname = 'mailroom');
+    owner oid := (SELECT nspowner FROM pg_namespace WHERE oid = home);
+    made text;
+BEGIN
+    FOR made IN
+        SELECT 'FUNCTION ' || oid::regprocedure
+        FROM pg_proc
+        WHERE pronamespace = home AND proowner = migrator AND migrator <> owner
+        UNION ALL
+        SELECT 'VIEW ' || oid::regclass
+        FROM pg_class
+        WHERE relnamespace = home AND relkind = 'v' AND relowner = migrator AND migrator <> owner
+        UNION ALL
+        SELECT 'SEQUENCE ' || oid::regclass
+        FROM pg_class
+        WHERE relnamespace = home AND relkind = 'S' AND relowner = migrator AND migrator <> owner
+            -- Those of columns go with their tables.
+            AND NOT EXISTS (
+                SELECT FROM pg_depend
+                WHERE classid = 'pg_class'::regclass AND objid = pg_class.oid
+                    AND deptype IN ('a', 'i')
+            )
+    LOOP
+        EXECUTE format('ALTER %s OWNER TO %s', made, owner::regrole);
+    END LOOP;
+END;
+$$;
+
+SELECT mailroom.revoke_default_privileges();

@@ -1,0 +1,3 @@
+-- Makes the schema `mailroom`.
+--
+-- Locks: new tables only.

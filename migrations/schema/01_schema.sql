@@ -1,0 +1,105 @@
+-- The schema `mailroom`: mails with one-time links to the people of any table. An application
+-- enqueues a mail in its own transaction; nothing in this schema refers to a table outside of it.
+--
+-- Queue in, log out: where a token stands is where its row is, in one of `queue`, `leases` and
+-- `dead_letters`, or in none of them when it is done. The secret is in that row and nowhere else,
+-- so that it is gone when the mail is sent. What happened is appended to `delivery_log`.
+--
+-- Functions that others may call run with the rights of their owner, so that nobody needs rights on
+-- the tables. Nothing on a caller's search path can step in for a name in them: it is set to
+-- pg_catalog, and Mailroom's own names have their schema. Polymorphic functions, for which one for
+-- exactly these types would be a better match, are named with their schema.
+--
+-- Plans must not depend on how full the tables were when they were planned: functions that look
+-- rows up switch off what would read a whole table, since an index is right in every case.
+
+SET LOCAL client_min_messages = warning;
+
+-- Whoever may not create schemas can be given one; IF NOT EXISTS asks for the right all the same.
+DO $$
+BEGIN
+    IF NOT EXISTS (SELECT FROM pg_namespace WHERE nspname = 'mailroom') THEN
+        CREATE SCHEMA mailroom;
+    END IF;
+END;
+$$;
+
+-- What is in it has rights of its own.
+GRANT USAGE ON SCHEMA mailroom TO PUBLIC;
+
+COMMENT ON SCHEMA mailroom IS
+    'Mailroom: mails with one-time links, from their request to their hand-over to a sender.';
+
+-- The only clock of the queue. A function, so that a test can turn it: collectors have no say in
+-- what time it is.
+CREATE FUNCTION mailroom.clock() RETURNS timestamptz
+LANGUAGE sql VOLATILE
+RETURN clock_timestamp();
+
+COMMENT ON FUNCTION mailroom.clock() IS 'What time it is for the queue.';
+
+-- Null where this may not be asked: such a queue is bound to no cluster.
+CREATE FUNCTION mailroom.cluster_identifier() RETURNS bigint
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    RETURN (SELECT system_identifier FROM pg_catalog.pg_control_system());
+EXCEPTION WHEN insufficient_privilege THEN
+    RETURN NULL;
+END;
+$$;
+
+COMMENT ON FUNCTION mailroom.cluster_identifier() IS
+    'What tells this cluster from others, but not from its physical copies; '
+    'null if its owner may not know.';
+
+-- Called at the end of each step, whose objects are those that its transaction has made. The
+-- program executes this body for the base schema and for the table that records steps, too.
+CREATE FUNCTION mailroom.revoke_default_privileges() RETURNS void
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    revocation text;
+BEGIN
+    FOR revocation IN
+        SELECT format(
+            'REVOKE ALL ON %s %s FROM %s',
+            made.kind, made.name, CASE grantee WHEN 0 THEN 'PUBLIC' ELSE grantee::regrole::text END
+        )
+        FROM (
+            SELECT 'ROUTINE', pg_proc.oid::regprocedure::text, proowner, proacl
+            FROM pg_proc JOIN pg_namespace ON pg_namespace.oid = pronamespace
+            WHERE nspname = 'mailroom' AND pg_proc.xmin = pg_current_xact_id()::xid
+            UNION ALL
+            SELECT
+                CASE relkind WHEN 'S' THEN 'SEQUENCE' ELSE 'TABLE' END,
+                pg_class.oid::regclass::text, relowner, relacl
+            FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace
+            WHERE nspname = 'mailroom'
+                AND relkind IN ('r', 'v', 'S')
+                -- Not by its row in pg_class, which is written anew where a table is altered: that
+                -- one keeps the rights that it has. The row of its type and, of a sequence, those
+                -- of its columns are not.
+                AND (
+                    EXISTS (SELECT FROM pg_type WHERE pg_type.oid = reltype
+                        AND pg_type.xmin = pg_current_xact_id()::xid)
+                    OR relkind = 'S'
+                    AND EXISTS (
+                        SELECT FROM pg_attribute
+                        WHERE attrelid = pg_class.oid AND attnum = 1
+                            AND pg_attribute.xmin = pg_current_xact_id()::xid
+                    )
+                )
+        ) AS made (kind, name, owner, acl)
+        CROSS JOIN LATERAL aclexplode(made.acl)
+        -- What everybody may call has no rights of its owner, or is revoked beside it.
+        WHERE grantee <> made.owner AND (grantee <> 0 OR made.kind <> 'ROUTINE')
+    LOOP
+        EXECUTE revocation;
+    END LOOP;
+END;
+$$;
+
+COMMENT ON FUNCTION mailroom.revoke_default_privileges() IS
+    'Takes back what ALTER DEFAULT PRIVILEGES gives others of what this transaction has made, as '
+    'on hosted servers.';

@@ -1,0 +1,144 @@
+-- Tokens that end before they are used.
+
+-- The secrets of tokens that are used or void go with their rows; those of leases go when the batch
+-- is settled, in a moment. Nothing is waited for: a row that a collector is just claiming, or an
+-- operator putting back, is taken away by the next claim, which finds the token used or cancelled.
+-- Nor does a collector wait for a payload that an open transaction deletes.
+CREATE FUNCTION mailroom.withdraw(gone bigint[], reason text) RETURNS void
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off SET jit = off AS $$
+BEGIN
+    WITH withdrawn AS (
+        DELETE FROM mailroom.queue
+        WHERE token = ANY (ARRAY(SELECT token FROM mailroom.queue
+            WHERE token = ANY (gone) FOR UPDATE SKIP LOCKED))
+        RETURNING token, attempts
+    )
+    INSERT INTO mailroom.delivery_log (tokens, happened_at, attempt, outcome, reason)
+    SELECT ARRAY[token], mailroom.clock(), attempts, 'cancelled', withdraw.reason
+    FROM withdrawn
+    WHERE withdraw.reason IS NOT NULL;
+
+    DELETE FROM mailroom.payloads
+    WHERE token = ANY (ARRAY(
+        SELECT token FROM mailroom.payloads WHERE token = ANY (gone)
+        FOR UPDATE SKIP LOCKED
+    ));
+
+    -- Not `secret IS NOT NULL`, which is the condition of an index by expiry: a plan that was made
+    -- for an empty table would use that index, and read all of it.
+    UPDATE mailroom.dead_letters
+    SET secret = NULL, code = NULL
+    WHERE token = ANY (ARRAY(
+        SELECT token FROM mailroom.dead_letters
+        WHERE token = ANY (gone) AND coalesce(secret, '') <> ''
+        FOR UPDATE SKIP LOCKED
+    ));
+END;
+$$;
+
+COMMENT ON FUNCTION mailroom.withdraw(bigint[], text) IS
+    'Takes tokens out of the queue, with their secrets and payloads, and logs why, '
+    'if a reason is given.';
+
+CREATE FUNCTION mailroom.cancel(token bigint) RETURNS boolean
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off SET jit = off AS $$
+DECLARE
+    epoch bigint := floor(extract(epoch FROM mailroom.clock()));
+BEGIN
+    UPDATE mailroom.issued_tokens
+    SET cancelled_at = epoch
+    WHERE id = cancel.token AND consumed_at IS NULL AND cancelled_at IS NULL AND expires_at > epoch;
+
+    IF FOUND THEN
+        PERFORM mailroom.withdraw(ARRAY[cancel.token], 'the application cancelled it');
+        RETURN true;
+    END IF;
+
+    RETURN false;
+END;
+$$;
+
+COMMENT ON FUNCTION mailroom.cancel(bigint) IS
+    'Ends a token that can still be used: its mail is not sent any more, and its link is no longer '
+    'good. Answers whether it could.';
+
+CREATE FUNCTION mailroom.cancel_subject(subject_id text, only_proofs boolean DEFAULT false)
+    RETURNS integer
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off SET jit = off AS $$
+#variable_conflict use_column
+DECLARE
+    epoch bigint := floor(extract(epoch FROM mailroom.clock()));
+    ended bigint[];
+BEGIN
+    WITH ended AS (
+        UPDATE mailroom.issued_tokens
+        SET cancelled_at = epoch
+        WHERE subject_id = cancel_subject.subject_id
+            AND consumed_at IS NULL
+            AND cancelled_at IS NULL
+            AND expires_at > epoch
+            AND (NOT only_proofs OR action IN (SELECT number FROM mailroom.actions
+                WHERE proves_address))
+        RETURNING id
+    )
+    SELECT array_agg(id) INTO ended FROM ended;
+
+    IF ended IS NOT NULL THEN
+        PERFORM mailroom.withdraw(ended, 'the application cancelled the tokens of its subject');
+    END IF;
+
+    RETURN coalesce(cardinality(ended), 0);
+END;
+$$;
+
+COMMENT ON FUNCTION mailroom.cancel_subject(text, boolean) IS
+    'Ends the tokens of a subject that can still be used; with only_proofs those that prove its '
+    'address, for when that changes. Answers how many.';
+
+CREATE FUNCTION mailroom.recheck(subject_id text) RETURNS integer
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off SET jit = off AS $$
+#variable_conflict use_column
+DECLARE
+    rechecked integer;
+BEGIN
+    -- As new rows: a claim in between, which deletes them, is waited for, and a collector that
+    -- sleeps is woken. By a clock that is read when the transaction has its number,
+    -- as peek() needs it.
+    WITH deferred AS (
+        -- By an array: a join could read the whole queue.
+        DELETE FROM mailroom.queue
+        WHERE token = ANY (ARRAY(
+                SELECT id FROM mailroom.issued_tokens AS tokens
+                WHERE tokens.subject_id = recheck.subject_id
+            ))
+            AND deferrals > 0
+        RETURNING *
+    )
+    INSERT INTO mailroom.queue (
+        token, due_at, attempts, failures, priority, secret, code, waits_since, doubts
+    )
+    SELECT
+        token, mailroom.clock(), attempts, failures, priority, secret, code, waits_since, doubts
+    FROM deferred
+    ON CONFLICT DO NOTHING;
+
+    GET DIAGNOSTICS rechecked = ROW_COUNT;
+    RETURN rechecked;
+END;
+$$;
+
+COMMENT ON FUNCTION mailroom.recheck(text) IS
+    'Has the deferred tokens of a subject looked at again at once; for triggers, when a subject '
+    'may have become eligible. Answers how many.';

@@ -1,0 +1,257 @@
+-- How much waits and for how long, for operators.
+
+-- One that was started on the same host after another one was seen last has replaced it. Who ended
+-- without a word an hour ago is forgotten, unless nobody has come after it.
+CREATE FUNCTION mailroom.present_collectors(epoch timestamptz) RETURNS TABLE (
+    holder bigint, name text, started_at timestamptz, seen_at timestamptz, state text,
+        state_since timestamptz, state_reason text,
+    is_alive boolean, token_format text, installation text
+)
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_temp
+BEGIN ATOMIC
+    -- Read once: the table keeps every process that ever collected.
+    WITH known AS (
+        SELECT
+            one.holder, one.name, one.started_at, one.seen_at, one.state, one.state_since,
+            one.state_reason,
+            one.seen_at > present_collectors.epoch - interval '90 seconds' AS is_alive,
+            max(one.started_at) OVER (PARTITION BY split_part(one.name, ' process ', 1))
+                > one.seen_at AS is_replaced,
+            max(one.seen_at) OVER () > one.seen_at AS is_followed,
+            one.token_format, one.installation
+        FROM mailroom.collectors AS one
+    )
+    SELECT known.holder, known.name, known.started_at, known.seen_at, known.state,
+        known.state_since, known.state_reason, known.is_alive,
+        known.token_format, known.installation
+    FROM known
+    WHERE known.state IS DISTINCT FROM 'ended'
+        AND (
+            known.is_alive
+            OR NOT known.is_replaced
+            AND (
+                known.seen_at > present_collectors.epoch - interval '1 hour'
+                OR NOT known.is_followed
+            )
+        );
+END;
+
+COMMENT ON FUNCTION mailroom.present_collectors(timestamptz) IS
+    'Collectors that gave a sign of life within 90 seconds, and those that are missed: they '
+    'neither ended in order nor were replaced.';
+
+CREATE FUNCTION mailroom.status(
+    OUT first_due bigint,
+    OUT second_due bigint,
+    OUT later bigint,
+    OUT oldest_due_ms bigint,
+    OUT leases bigint,
+    OUT leased_tokens bigint,
+    OUT lapsed_leases bigint,
+    OUT oldest_lease_ms bigint,
+    OUT deferred bigint,
+    OUT dead_letters bigint,
+    OUT dead_last_hour bigint,
+    OUT suppressed bigint,
+    OUT expired bigint,
+    OUT expired_last_hour bigint,
+    OUT log_since bigint,
+    OUT collectors_alive bigint,
+    OUT collectors_lost bigint,
+    OUT unavailable_ms bigint,
+    OUT collectors json,
+    OUT in_doubt bigint,
+    OUT in_doubt_last_hour bigint,
+    OUT dead_in_doubt bigint,
+    OUT in_doubt_oldest_ms bigint,
+    OUT dead_in_doubt_last_hour bigint,
+    OUT unsignable bigint,
+    OUT token_formats bigint,
+    OUT token_format text,
+    OUT installation text,
+    OUT misnamed bigint,
+    OUT is_of_another_cluster boolean
+)
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp SET jit = off AS $$
+#variable_conflict use_column
+DECLARE
+    epoch timestamptz := mailroom.clock();
+BEGIN
+    -- One statement, one snapshot: a token that moves between the tables is counted once.
+    SELECT
+        waiting.first_due,
+        waiting.second_due,
+        waiting.later,
+        floor(1000::numeric * extract(epoch FROM epoch - least(waiting.oldest,
+            claimed.oldest)))::bigint,
+        claimed.leases,
+        claimed.leased_tokens,
+        claimed.lapsed_leases,
+        claimed.oldest_lease_ms,
+        waiting.deferred,
+        given_up.total,
+        given_up.last_hour,
+        given_up.suppressed,
+        (SELECT count(*) FROM mailroom.delivery_log WHERE outcome = 'expired'),
+        (
+            SELECT count(*) FROM mailroom.delivery_log
+            WHERE outcome = 'expired' AND happened_at > epoch - interval '1 hour'
+        ),
+        floor(extract(epoch FROM own.log_complete_since))::bigint,
+        known.alive,
+        known.lost,
+        known.unavailable_ms,
+        known.list,
+        waiting.in_doubt + claimed.in_doubt,
+        (
+            SELECT count(*) FROM mailroom.delivery_log
+            WHERE outcome = 'in_doubt' AND happened_at > epoch - interval '1 hour'
+        ),
+        maybe_delivered.total,
+        floor(1000::numeric * extract(epoch FROM epoch - least(waiting.in_doubt_since,
+            claimed.in_doubt_since)))::bigint,
+        maybe_delivered.last_hour,
+        -- What no collector that is alive signs: v1 knows two actions and binds no links.
+        (
+            SELECT count(*)
+            FROM mailroom.queue AS put_off
+            -- One by one: a join would read all tokens.
+            CROSS JOIN LATERAL (
+                SELECT looked_up.action, looked_up.binding
+                FROM mailroom.issued_tokens AS looked_up
+                WHERE looked_up.id = put_off.token
+                OFFSET 0
+            ) AS known_token
+            WHERE known.sign_v1_only
+                AND put_off.deferrals > 0
+                AND (known_token.action > 2 OR known_token.binding IS NOT NULL)
+        ),
+        known.formats,
+        own.token_format,
+        own.name,
+        known.misnamed,
+        coalesce(own.system_identifier <> mailroom.cluster_identifier(), false)
+    INTO
+        first_due, second_due, later, oldest_due_ms, leases, leased_tokens, lapsed_leases,
+            oldest_lease_ms, deferred,
+        dead_letters, dead_last_hour, suppressed, expired, expired_last_hour, log_since,
+        collectors_alive, collectors_lost, unavailable_ms, collectors,
+        in_doubt, in_doubt_last_hour, dead_in_doubt, in_doubt_oldest_ms, dead_in_doubt_last_hour,
+        unsignable, token_formats, token_format, installation, misnamed, is_of_another_cluster
+    FROM mailroom.installation AS own
+    CROSS JOIN (
+        SELECT
+            count(*) FILTER (WHERE deferrals = 0 AND due_at <= epoch AND priority = 0::smallint)
+                AS first_due,
+            count(*) FILTER (WHERE deferrals = 0 AND due_at <= epoch AND priority <> 0::smallint)
+                AS second_due,
+            count(*) FILTER (WHERE deferrals = 0 AND due_at > epoch) AS later,
+            count(*) FILTER (WHERE deferrals > 0) AS deferred,
+            count(*) FILTER (WHERE doubts > 0) AS in_doubt,
+            min(coalesce(waits_since, CASE WHEN due_at <= epoch THEN due_at END))
+                FILTER (WHERE doubts > 0) AS in_doubt_since,
+            -- What the sender gave back waits on while its pause lasts; what is in doubt has a
+            -- figure of its own.
+            min(
+                CASE
+                    WHEN doubts = 0
+                    THEN coalesce(waits_since, CASE WHEN due_at <= epoch THEN due_at END)
+                    WHEN due_at <= epoch THEN due_at
+                END
+            ) FILTER (WHERE deferrals = 0) AS oldest
+        FROM mailroom.queue
+    ) AS waiting
+    CROSS JOIN (
+        SELECT
+            count(*) AS leases,
+            coalesce(sum(pg_catalog.cardinality(tokens)), 0::bigint) AS leased_tokens,
+            count(*) FILTER (WHERE ends_at <= epoch) AS lapsed_leases,
+            floor(1000::numeric * extract(epoch FROM epoch - min(claimed_at)))::bigint
+                AS oldest_lease_ms,
+            -- What is tried again waits on meanwhile.
+            min((
+                SELECT min(item.waits_since)
+                FROM ROWS FROM (
+                    pg_catalog.unnest(attempts), pg_catalog.unnest(waits_since),
+                        pg_catalog.unnest(doubts)
+                ) AS item (attempt, waits_since, doubts)
+                WHERE item.attempt > 1 AND coalesce(item.doubts, 0::smallint) = 0
+            )) AS oldest,
+            min((
+                SELECT min(item.waits_since)
+                FROM ROWS FROM (pg_catalog.unnest(waits_since), pg_catalog.unnest(doubts))
+                    AS item (waits_since, doubts)
+                WHERE item.doubts > 0
+            )) AS in_doubt_since,
+            coalesce(sum((SELECT count(*) FROM pg_catalog.unnest(doubts) AS doubt
+                WHERE doubt > 0)), 0)
+                ::bigint AS in_doubt
+        FROM mailroom.leases
+    ) AS claimed
+    CROSS JOIN (
+        SELECT
+            count(*) FILTER (WHERE NOT is_suppressed) AS total,
+            count(*) FILTER (WHERE NOT is_suppressed AND died_at > epoch - interval '1 hour')
+                AS last_hour,
+            count(*) FILTER (WHERE is_suppressed) AS suppressed
+        FROM mailroom.dead_letters
+    ) AS given_up
+    CROSS JOIN (
+        SELECT count(*) AS total, count(*) FILTER (WHERE died_at > epoch - interval '1 hour')
+            AS last_hour
+        FROM mailroom.dead_letters
+        WHERE is_in_doubt
+    ) AS maybe_delivered
+    CROSS JOIN LATERAL (
+        SELECT
+            count(*) FILTER (WHERE is_alive) AS alive,
+            count(*) FILTER (WHERE NOT is_alive) AS lost,
+            floor(1000::numeric * extract(epoch FROM epoch - min(state_since) FILTER (
+                WHERE is_alive AND state IN ('unanswered', 'failing', 'open', 'half_open')
+            )))::bigint AS unavailable_ms,
+            coalesce(bool_and(present.token_format = 'v1') FILTER (WHERE is_alive), false)
+                AS sign_v1_only,
+            count(DISTINCT present.token_format) FILTER (WHERE is_alive) AS formats,
+            count(*) FILTER (WHERE is_alive AND own.name <> coalesce(present.installation, ''))
+                AS misnamed,
+            coalesce(
+                json_agg(
+                    json_build_object(
+                        'name', present.name,
+                        'is_alive', is_alive,
+                        'token_format', present.token_format,
+                        'seen_ms', floor(1000::numeric * extract(epoch
+                        FROM epoch - seen_at))::bigint,
+                        'state', state,
+                        'since', to_char(state_since AT TIME ZONE 'UTC',
+                        'YYYY-MM-DD"T"HH24:MI:SS"Z"'),
+                        'state_ms', floor(1000::numeric * extract(epoch
+                        FROM epoch - state_since))::bigint,
+                        'reason', state_reason
+                    )
+                    ORDER BY started_at, holder
+                ),
+                '[]'::json
+            ) AS list
+        FROM mailroom.present_collectors(epoch) AS present
+    ) AS known;
+END;
+$$;
+
+COMMENT ON FUNCTION mailroom.status() IS
+    'For operators: how many tokens are due, by priority, how many will be later, since how many '
+    'milliseconds the oldest is due; batches that are claimed, their tokens, those whose lease has '
+    'lapsed, since how many milliseconds the oldest is claimed; deferred tokens; dead letters, in '
+    'all and of the last hour, those whose address is suppressed apart; tokens that expired '
+    'unsent, in all of the log and within the last hour; and since when, in seconds of the Unix '
+    'epoch, the log is complete; collectors that are alive and that are missed, since how many '
+    'milliseconds a sender has been unavailable, and each collector with the state of its sender. '
+    'A token that the sender gave back because it was unavailable is due since it was due first. '
+    'Tokens that wait or are claimed after an attempt in doubt, attempts that ended in doubt '
+    'within the last hour, and dead letters that may have been delivered; since how many '
+    'milliseconds the first of those tokens was due, and those dead letters of the last hour. '
+    'Deferred tokens that no collector can sign; how many formats the collectors sign, and which '
+    'of them is the default; the installation''s name, how many collectors have another one or '
+    'none, and whether the queue is bound to another cluster.';

@@ -1,0 +1,23 @@
+-- Who may call what: everybody what only computes, nobody else the rest. Roles are given rights as
+-- docs/DATABASE.md says.
+
+DO $$
+DECLARE
+    callable text;
+BEGIN
+    FOR callable IN
+        SELECT pg_proc.oid::regprocedure
+        FROM pg_proc JOIN pg_namespace ON pg_namespace.oid = pronamespace
+        WHERE nspname = 'mailroom' AND pg_proc.xmin = pg_current_xact_id()::xid
+            AND proname NOT IN (
+                'begin_step', 'clock', 'code_hash', 'consumed_id', 'is_address', 'is_addressable',
+                'is_language', 'is_utf8', 'language_tag', 'map_address', 'normal_address',
+                'too_late'
+            )
+    LOOP
+        EXECUTE format('REVOKE ALL ON FUNCTION %s FROM PUBLIC', callable);
+    END LOOP;
+END;
+$$;
+
+SELECT mailroom.revoke_default_privileges();

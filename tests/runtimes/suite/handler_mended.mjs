@@ -75,6 +75,7 @@ function addresses(token) {
     "an escaped ampersand behind it": `/activate?token=${token}&amp;utm_source=x`,
     "parameters behind it": `/activate?token=${token}&utm_source=mail&mc_cid=1`,
     "the same token twice": `/activate?token=${token}&token=${token}`,
+    "the same token eight times": `/activate?${Array(8).fill(`token=${token}`).join("&")}`,
     "the same token by two names": `/activate?token=${token}&amp;token=${token}.`,
     "its name in capitals": `/activate?TOKEN=${token}`,
     "its name with a capital": `/activate?Token=${token}`,
@@ -203,6 +204,32 @@ export function* handlerMended(subject) {
           ),
           page.text,
         );
+      }
+    },
+  ];
+  yield [
+    "a link of v2 that is cut is never taken for one of v1, wherever it is cut; " +
+      "one of v1 may begin as others do",
+    async () => {
+      const { make, recovery, errors } = scene(subject);
+      const handle = make({ store: untouchedStore(), countsAttempts: true });
+      const opened = async (text) => {
+        const address = `${SITE}/recover?${new URLSearchParams({ token: text })}`;
+        return (await handle(new Request(address))).status;
+      };
+      // What v1 demands of the last of its 86 characters, one in sixteen tokens has there.
+      const token = `${recovery.token.slice(0, 85)}A${recovery.token.slice(86)}`;
+      for (let length = 87; length < token.length; length += 1) {
+        for (const end of ["", ".", "…", " and more", "_", "A", "\r\n", "3D"]) {
+          const text = token.slice(0, length) + end;
+          same(await opened(text), 403, `${length} characters and ${JSON.stringify(end)}`);
+        }
+      }
+      same(await opened(`${token.slice(0, 86)} ${token.slice(87)}`), 403, "one with a hole");
+      same(errors.length, 0, "reports");
+      // Whether one as long as those of v1 is one, nothing but the database can know.
+      for (const end of ["", ".", "%20", "\r\n"]) {
+        same(await opened(token.slice(0, 86) + decodeURIComponent(end)), 200, JSON.stringify(end));
       }
     },
   ];

@@ -1,7 +1,7 @@
 import { InvalidArgumentError } from "../errors/errors.js";
 
 /** The most bytes that a form with a token, a code and some fields of one's own has. */
-const MOST = 16 * 1024;
+export const MOST_BYTES = 16 * 1024;
 
 /** For how many milliseconds a body may take to arrive. */
 const PATIENCE = 10_000;
@@ -10,7 +10,7 @@ const PATIENCE = 10_000;
 export async function readForm(request: Request): Promise<URLSearchParams | number> {
   const { headers, body } = request;
   if (!isForm(headers)) return 415;
-  if (Number(headers.get("Content-Length") ?? 0) > MOST) return 413;
+  if (Number(headers.get("Content-Length") ?? 0) > MOST_BYTES) return 413;
   if (request.bodyUsed || body?.locked) throw alreadyRead();
   if (body === null) return new URLSearchParams();
   const bytes = await readBytes(body);
@@ -43,7 +43,7 @@ function isForm(headers: Headers): boolean {
 
 async function readBytes(body: ReadableStream<Uint8Array>): Promise<Uint8Array | number> {
   const reader = body.getReader();
-  const bytes = new Uint8Array(MOST);
+  const bytes = new Uint8Array(MOST_BYTES);
   let length = 0;
   let timer: ReturnType<typeof setTimeout> | undefined;
   const tooSlow = new Promise<408>((resolve) => {
@@ -54,7 +54,7 @@ async function readBytes(body: ReadableStream<Uint8Array>): Promise<Uint8Array |
       const read = await Promise.race([reader.read(), tooSlow]);
       if (read === 408) return ended(reader, 408);
       if (read.done) return bytes.subarray(0, length);
-      if (length + read.value.length > MOST) return ended(reader, 413);
+      if (length + read.value.length > MOST_BYTES) return ended(reader, 413);
       bytes.set(read.value, length);
       length += read.value.length;
     }

@@ -6,14 +6,16 @@
 /** The functions that the scripts of the pages share. */
 export const KEEPING = `
   const url = new URL(location.href);
-  const inPath = /(?:%(?:25)*(?:3f|23|26|3b)|[&;])[^/]*(?:token|[\\w-]{80}).*$/i;
-  url.pathname = url.pathname.replace(inPath, "");
+  const inPath = /(?:%(?:25)*(?:3f|23|26|3b)|[&;])[^/]*/gi;
+  const found = [...url.pathname.matchAll(inPath)].find(([text]) => /token|[\\w-]{82}/i.test(text));
+  if (found) url.pathname = url.pathname.slice(0, found.index);
   const has = (text) => /(?:^|[^\\w-])token[^\\w-]*(?:=|$)/i.test(text);
   const pairs = [...url.searchParams];
   const named = pairs.filter(([name]) => has(name));
   const others = pairs.filter((pair) => has(pair.join("=")) || /[\\w-]{80}/.test(pair[0]));
   const gone = named.length > 0 ? named : others;
-  for (const [name] of [...gone, ["open"], ["script"]]) url.searchParams.delete(name);
+  const names = new Set(["open", "script", ...gone.map(([name]) => name)]);
+  url.search = new URLSearchParams(pairs.filter(([name]) => !names.has(name)));
   url.hash = "";
   const sum = (codes, pad) => codes.map((code, place) => code ^ pad.charCodeAt(place));
   const padOf = () => {

@@ -42,12 +42,15 @@ function named(name: unknown): string {
 function masked(message: string, hidden: readonly string[]): string {
   let text = message.slice(0, 2_000);
   for (const value of hidden) if (value.length > 2) text = text.replaceAll(value, "…");
-  return text
-    .replace(/(["'`]).*?\1/gs, "$1…$1")
-    .replace(/\S*@\S*/g, "…")
-    .replace(/[\w+/=-]*\d[\w+/=-]{3,}|[\w+/=-]{3,}\d[\w+/=-]*|[\w+/=-]{25,}/g, "…")
-    .replace(/\s+/g, " ")
-    .slice(0, LONGEST);
+  return (
+    text
+      .replace(/(["'`]).*?\1/gs, "$1…$1")
+      // Not by one expression: it would read a long word once for each of its characters.
+      .replace(/\S+/g, (word) => (word.includes("@") ? "…" : word))
+      .replace(/[\w+/=-]*\d[\w+/=-]{3,}|[\w+/=-]{3,}\d[\w+/=-]*|[\w+/=-]{25,}/g, "…")
+      .replace(/\s+/g, " ")
+      .slice(0, LONGEST)
+  );
 }
 
 /** The file, line and column of the first place that the stack names. */
@@ -55,9 +58,14 @@ function placeOf({ stack }: Error): string | undefined {
   const lines = typeof stack === "string" ? stack.split("\n") : [];
   for (const line of lines) {
     // V8 and others write `at f (file:1:2)`, Safari and Firefox `f@file:1:2`.
-    const [, file, at] =
-      /^\s*(?:at .*?\(?|[^@\s]*@)([^\s()@]+?)((?::\d+){1,2})\)?$/.exec(line) ?? [];
-    if (file !== undefined) return `at ${file.replace(/[?#].*$/, "").slice(-120)}${at}`;
+    const at = /(?::\d+){1,2}(?=\)?$)/.exec(line);
+    if (at === null || !/^\s*at |^[^@\s]*@/.test(line)) continue;
+    const file =
+      line
+        .slice(0, at.index)
+        .split(/[\s()@]/)
+        .at(-1) ?? "";
+    if (file !== "") return `at ${file.replace(/[?#].*$/, "").slice(-120)}${at[0]}`;
   }
   return undefined;
 }

@@ -1,6 +1,8 @@
 // Links as mail programs, gateways and people leave them. Only text that is no token is mended, and
 // only the handler mends: what it makes is judged by the verifier, which accepts one spelling of a
 // token (FORMAT.md, "One token, one spelling").
+//
+// Anybody can send these texts, so each step takes time in proportion to the text.
 
 /** The lengths of tokens (FORMAT.md). */
 const LENGTHS: readonly number[] = [86, 104, 124, 126, 146, 147, 168];
@@ -20,6 +22,9 @@ const BEGINNINGS: readonly (readonly [RegExp, readonly number[]])[] = [
 /** How many texts are judged at most in place of one that is no token. */
 const MOST = 4;
 
+/** How many texts may be the token of one request. */
+const MOST_SENT = 8;
+
 /** A text that is longer is no token with something around it. */
 const LONGEST = 2_000;
 
@@ -33,7 +38,7 @@ export function isToken(text: string): boolean {
  * text itself where it is one or where nothing can be made of it. `isForm`: whether `+` has become
  * a blank, as it does in a form.
  */
-export function candidatesOf(text: string, isForm = false): readonly string[] {
+function candidatesOf(text: string, isForm = false): readonly string[] {
   if (isToken(text) || text.length > LONGEST) return [text];
   const plain = plainOf(text);
   // Base64 of the other alphabet. Before blanks are taken out, which `+` may look like.
@@ -46,53 +51,63 @@ export function candidatesOf(text: string, isForm = false): readonly string[] {
     .replace(/=([\dA-F]{2})/gi, (_, code: string) => character(code, 16));
   // A word that was divided at the end of a line.
   const joined = plain.replace(/-[ \t]*[\r\n]+/g, "");
-  const made = [plain, converted, printed, joined].flatMap((form) => [
-    form.replace(/[^\w-]+/g, ""),
-    startOf(form),
-  ]);
-  const found = new Set<string>();
-  // Whole texts come before parts of them, to which something was joined without a sign between.
-  for (const candidates of [wholes, parts]) {
-    for (const one of made) for (const candidate of candidates(one)) found.add(candidate);
-  }
+  const forms = [plain, converted, printed, joined].map((form) => ({
+    whole: form.replace(/[^\w-]+/g, ""),
+    start: startOf(form),
+  }));
+  const made = forms.flatMap(({ whole, start }) => [whole, start]);
+  const found = new Set(
+    // Whole texts come before parts of them, to which something was joined without a sign between.
+    [...made.flatMap(wholes), ...made.flatMap(parts)].filter(
+      (candidate) =>
+        lengthsOf(candidate).includes(candidate.length) ||
+        // A token of v1 may begin as others do, where nothing but signs was taken out.
+        forms.some(({ whole }) => whole === candidate),
+    ),
+  );
   return found.size === 0 ? [text] : [...found].slice(0, MOST);
+}
+
+/** The lengths of the token that a text begins with. */
+function lengthsOf(text: string): readonly number[] {
+  return BEGINNINGS.find(([beginning]) => beginning.test(text))?.[1] ?? [];
 }
 
 /** A token with nothing but signs around it, which may be some of its own. */
 function wholes(made: string): string[] {
   // Quoted-printable writes the equals sign in front of a token so.
-  return [made, made.replace(/^3D/i, "")].flatMap((text) => {
-    const [, before = "", behind = ""] = /^([_-]*).*?([_-]*)$/.exec(text) ?? [];
-    return LENGTHS.flatMap((length) => {
+  return [made, made.replace(/^3D/i, "")].flatMap((text) =>
+    LENGTHS.flatMap((length) => {
       const over = text.length - length;
       // Signs of emphasis come in pairs.
       const cuts = [over / 2, 0, over].filter(
         (cut) =>
-          Number.isInteger(cut) && cut >= 0 && cut <= before.length && over - cut <= behind.length,
+          Number.isInteger(cut) &&
+          cut >= 0 &&
+          /^[_-]*$/.test(text.slice(0, cut) + text.slice(cut + length)),
       );
       return cuts.map((cut) => text.slice(cut, cut + length));
-    });
-  });
+    }),
+  );
 }
 
 /** A token at the beginning of a longer text, by the length that its first bytes tell. */
 function parts(made: string): string[] {
   return [made, made.replace(/^[_-]+|^3D/i, "")].flatMap((text) =>
-    BEGINNINGS.filter(([beginning]) => beginning.test(text))
-      .flatMap(([, lengths]) => lengths)
+    lengthsOf(text)
       .filter((length) => length < text.length)
       .map((length) => text.slice(0, length)),
   );
 }
 
 /**
- * The tokens of an address, each as the texts that it may have been. Its name may have been spelt
- * otherwise, and its separators encoded once more, by a rewriter of links.
+ * The tokens of an address, as they stand there. Their name may have been spelt otherwise, and
+ * their separators encoded once more, by a rewriter of links.
  */
-export function tokensOf(url: URL): (readonly string[])[] {
-  const values = partsOf(url).ofToken.map(valueIn);
+export function tokensOf(url: URL): readonly string[] {
+  const values = [...partsOf(url).ofToken].map(valueIn);
   const given = values.filter((value) => value !== "");
-  return (given.length > 0 ? given : values).map((value) => candidatesOf(value));
+  return given.length > 0 ? given : values;
 }
 
 /** The path and the query of an address without what has a token. */
@@ -104,7 +119,7 @@ export function withoutTokens(url: URL): {
   const others = url.search
     .slice(1)
     .split("&")
-    .filter((pair) => !ofToken.includes(pair));
+    .filter((pair) => !ofToken.has(pair));
   return { path, query: new URLSearchParams(others.join("&")) };
 }
 
@@ -133,7 +148,7 @@ interface Parts {
   /** The path without a query in it. */
   readonly path: string;
   /** The pairs of the query that have a token: by their name, or else in their value. */
-  readonly ofToken: readonly string[];
+  readonly ofToken: ReadonlySet<string>;
 }
 
 function partsOf({ pathname, search }: URL): Parts {
@@ -145,7 +160,7 @@ function partsOf({ pathname, search }: URL): Parts {
   const has = (pair: string) => WITHIN.test(decoded(pair)) || BARE.test(pair);
   return {
     path: isQuery ? pathname.slice(0, -inPath.length) : pathname,
-    ofToken: named.length > 0 ? named : pairs.filter(has),
+    ofToken: new Set(named.length > 0 ? named : pairs.filter(has)),
   };
 }
 
@@ -154,20 +169,33 @@ function valueIn(pair: string): string {
   return (NAMED.exec(text) ?? WITHIN.exec(text))?.[1] ?? text;
 }
 
-/** The texts that all lists have; nothing where two of them are of different tokens. */
-export function common(lists: readonly (readonly string[])[]): readonly string[] | undefined {
-  const [first = [], ...others] = lists;
+/**
+ * What the token of a request may have been, given what stands in its address and in its form;
+ * nothing where two texts are of different tokens, or where there are more than a link has.
+ */
+export function tokenIn(
+  address: readonly string[],
+  form: readonly string[] = [],
+): readonly string[] | undefined {
+  if (form.length + address.length > MOST_SENT) return undefined;
+  const [first = [], ...others] = [
+    ...form.map((text) => candidatesOf(text, true)),
+    ...address.map((text) => candidatesOf(text)),
+  ];
   const shared = first.filter((text) => others.every((list) => list.includes(text)));
   return shared.length === 0 ? undefined : shared;
 }
 
 /** Without tags of line breaks, and with the plain letters and hyphens that programs replace. */
 function plainOf(text: string): string {
-  return decoded(text)
-    .replace(/<\/?[a-z]{1,9}\s*\/?>/gi, "")
-    .normalize("NFKC")
-    .replaceAll("\u2014", "--")
-    .replace(/[\p{Pd}\u2212]/gu, "-");
+  return (
+    decoded(text)
+      .replace(/<\/?[a-z]{1,9}\s*\/?>/gi, "")
+      // One by one: many marks on one letter would be sorted.
+      .replace(/\P{ASCII}/gu, (character) => character.normalize("NFKC"))
+      .replaceAll("\u2014", "--")
+      .replace(/[\p{Pd}\u2212]/gu, "-")
+  );
 }
 
 /**

@@ -2,6 +2,7 @@
 // its shape, so that this file imports nothing of Node.
 
 import { InvalidArgumentError } from "../errors/errors.js";
+import { MOST_BYTES } from "./body.js";
 
 /** What is used of a request of Node's. */
 export interface NodeRequest {
@@ -142,22 +143,24 @@ function textOf(body: unknown): string | undefined {
   if (body instanceof Uint8Array) return new TextDecoder().decode(body);
   if (typeof body !== "object" || body === null) return undefined;
   const fields = new URLSearchParams();
-  append(fields, "", body, 0);
-  return fields.toString();
-}
-
-/**
- * Lists are fields that came more than once, objects in objects what some parsers make of `a[b]`.
- */
-function append(fields: URLSearchParams, name: string, value: unknown, depth: number): void {
-  if (Array.isArray(value)) for (const one of value) append(fields, name, one, depth + 1);
-  else if (typeof value !== "object" || value === null) {
-    if (value !== undefined && value !== null) fields.append(name, String(value));
-  } else if (depth < 8) {
-    for (const [key, inner] of Object.entries(value)) {
-      append(fields, name === "" ? key : `${name}[${key}]`, inner, depth + 1);
+  let length = 0;
+  // Lists are fields that came more than once, objects in objects what some parsers make of `a[b]`.
+  const append = (name: string, value: unknown, depth: number): void => {
+    // A form that is longer is refused, and the names of objects in objects repeat.
+    if (length > MOST_BYTES || value === undefined || value === null) return;
+    if (typeof value !== "object") {
+      const text = String(value);
+      length += name.length + text.length;
+      fields.append(name, text);
+    } else if (depth < 8) {
+      for (const [key, inner] of Object.entries(value)) {
+        const within = name === "" ? key : `${name}[${key}]`;
+        append(Array.isArray(value) ? name : within, inner, depth + 1);
+      }
     }
-  }
+  };
+  append("", body, 0);
+  return fields.toString();
 }
 
 function streamOf(request: Readable): ReadableStream<Uint8Array> {

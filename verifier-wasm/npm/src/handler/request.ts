@@ -1,7 +1,7 @@
 import { readForm } from "./body.js";
 import { digitsOf } from "./codes.js";
 import { cookie, cookiesOf } from "./cookies.js";
-import { candidatesOf, common, tokensOf, withoutTokens } from "./mending.js";
+import { tokenIn, tokensOf, withoutTokens } from "./mending.js";
 import { isFromSite } from "./origin.js";
 
 /**
@@ -72,14 +72,13 @@ export async function readRequest(request: Request, origins: readonly string[]):
 export async function readPress(
   request: Request,
   url: URL,
-  inAddress: readonly (readonly string[])[] = tokensOf(url),
+  inAddress: readonly string[] = tokensOf(url),
 ): Promise<Asked> {
   const fields = await readForm(request);
   if (typeof fields === "number") {
     return { kind: "refused", status: fields, headers: fields === 415 ? FORM_ONLY : {} };
   }
-  const sent = fields.getAll(TOKEN).map((text) => candidatesOf(text, true));
-  const tokens = common([...sent, ...inAddress]);
+  const tokens = tokenIn(inAddress, fields.getAll(TOKEN));
   const codes = [CODE, BROWSER_CODE].map((name) => fields.getAll(name));
   if (tokens === undefined || codes.some((given) => given.length > 1))
     return { kind: "refused", status: 400 };
@@ -90,9 +89,9 @@ export async function readPress(
   return { kind: "use", tokens, code, browserCode, fields };
 }
 
-function opened(request: Request, url: URL, given: readonly (readonly string[])[]): Asked {
+function opened(request: Request, url: URL, given: readonly string[]): Asked {
   if (given.length > 0) {
-    const tokens = common(given);
+    const tokens = tokenIn(given);
     return tokens
       ? { kind: "show", tokens, from: "address", url }
       : { kind: "refused", status: 400 };

@@ -8,7 +8,7 @@ import { handlerFragment } from "./handler_fragment.mjs";
 import { handlerMended } from "./handler_mended.mjs";
 import { handlerOperator } from "./handler_operator.mjs";
 import { handlerPages } from "./handler_pages.mjs";
-import { read, scene, withoutNonce } from "./handler_scene.mjs";
+import { read, scene, SITE, withoutNonce } from "./handler_scene.mjs";
 import { holds, same } from "./expect.mjs";
 import { scene as sceneOfActions } from "./further.mjs";
 import { recordingStore, untouchedStore } from "./stores.mjs";
@@ -343,6 +343,8 @@ function* outages(subject) {
       const handle = make();
       const spent = new Response("x");
       await spent.text();
+      const locked = new Response("x");
+      locked.body.getReader();
       for (const answer of [
         new Error("reset"),
         undefined,
@@ -351,13 +353,14 @@ function* outages(subject) {
         { verdict: "ok" },
         Response.error(),
         spent,
+        locked,
       ]) {
         answers.now = answer;
         const page = await handle(press({ token: activation.token }));
         same(page.status, 503, `status of ${answer}`);
         holds((await page.text()).includes("not known whether"), "what is said");
       }
-      same(errors.length, 7, "reports");
+      same(errors.length, 8, "reports");
       answers.now = "ok";
       same((await handle(press({ token: activation.token }))).status, 200, "afterwards");
     },
@@ -401,17 +404,7 @@ function* outages(subject) {
       same(errors.map(({ reason }) => reason).join(), "ERR_KEY_INVALID,ERR_KEY_INVALID", "reports");
     },
   ];
-  yield [
-    "what reports an error may throw itself",
-    async () => {
-      const { make, press, activation, answers } = scene(subject);
-      answers.now = new Error("no connection");
-      const onError = () => {
-        throw new Error("no log");
-      };
-      same((await make({ onError })(press({ token: activation.token }))).status, 503, "status");
-    },
-  ];
+  yield* failingCallbacks(subject);
   yield [
     "whatever is stored is stored under the id, and a forged link reaches no store",
     async () => {
@@ -429,4 +422,70 @@ function* outages(subject) {
       );
     },
   ];
+}
+
+/**
+ * A promise that is rejected while nobody waits for it ends a process of Node or Deno, and with it
+ * the suite.
+ */
+function* failingCallbacks(subject) {
+  const FAILING = {
+    "that throws": () => {
+      throw new Error("no connection");
+    },
+    "whose promise is rejected": async () => {
+      throw new Error("no connection");
+    },
+    "whose promise is rejected later": () =>
+      new Promise((_, reject) => setTimeout(reject, 1, new Error("no connection"))),
+    "whose promise cannot be read": () => {
+      const unreadable = () => {
+        throw new Error("no connection");
+      };
+      return new Proxy({}, { get: unreadable });
+    },
+  };
+  for (const [how, failing] of Object.entries(FAILING)) {
+    const later = () => new Promise((resolve) => setTimeout(resolve, 20));
+    yield [
+      `a function onError ${how} changes no answer`,
+      async () => {
+        const { make, open, press, activation, answers } = scene(subject);
+        const { token } = activation;
+        answers.now = new Error("no connection");
+        const handle = make({ onError: failing, pages: { invalid: failing } });
+        same((await handle(press({ token }))).status, 503, "what redeem threw");
+        same((await handle(open(altered(token)))).status, 403, "what a page threw");
+        await later();
+        answers.now = "ok";
+        same((await handle(press({ token }))).status, 200, "afterwards");
+      },
+    ];
+    yield [
+      `a function waitUntil ${how} changes no answer and is reported`,
+      async () => {
+        const { make, press, activation, errors } = scene(subject);
+        const { status } = await make()(press({ token: activation.token }), { waitUntil: failing });
+        await later();
+        same(`${status} ${errors.length}`, "200 1", "status, and reports");
+      },
+    ];
+    yield [
+      `functions for keys and a clock ${how} are the site's problem, and nothing is used`,
+      async () => {
+        const { make, open, press, activation, asked, errors } = scene(subject);
+        const { token, key } = activation;
+        for (const given of [{ keys: failing }, { keys: key, clock: failing }]) {
+          const verifier = subject.createVerifier({ ...given, ...subject.options });
+          const handle = make({ verifier, store: untouchedStore() });
+          same((await handle(open(token))).status, 500, "open");
+          same((await handle(press({ token }))).status, 500, "press");
+        }
+        const handle = make({ publicKeys: failing });
+        same((await handle(new Request(`${SITE}/activate`))).status, 500, "publicKeys");
+        await later();
+        same(`${errors.length} ${asked.length}`, "5 0", "reports, and calls of redeem");
+      },
+    ];
+  }
 }

@@ -192,6 +192,28 @@ export function* handlerAgain(subject) {
     },
   ];
   yield [
+    "a field for a code in which nothing was typed is none",
+    async () => {
+      for (const typed of ["", " ", "\t\r\n", "\u00a0\u200b", "-"]) {
+        const { make, press, recovery, activation, asked } = scene(subject);
+        const handle = make();
+        const { token } = activation;
+        const fields = { token, code: typed, browser_code: typed };
+        same((await handle(press(fields))).status, 200, JSON.stringify(typed));
+        const [{ code, browserCode }] = asked;
+        same(`${code} ${browserCode}`, "undefined undefined", "what is passed on");
+        const page = await read(
+          await handle(press({ token: recovery.token, code: typed }, { path })),
+        );
+        same(page.status, 422, "an action with a code");
+        holds(page.text.includes("Type the whole code"), page.text);
+      }
+      const { make, press, activation } = scene(subject);
+      const fields = { token: activation.token, code: "1" };
+      same((await make()(press(fields))).status, 403, "a code where there is none");
+    },
+  ];
+  yield [
     "a code counts with blanks and hyphens, in full width, and in the digits of any script",
     async () => {
       const { make, recover, recovery, asked } = scene(subject);

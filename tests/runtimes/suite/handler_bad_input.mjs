@@ -254,6 +254,78 @@ export function* handlerBadInput(subject) {
     },
   ];
   yield [
+    "whatever the path is, a redirect and a form lead to a path of this site, without a token",
+    async () => {
+      const { make, activation } = scene(subject);
+      const { token } = activation;
+      const handle = make({ action: "activate", store: untouchedStore() });
+      const names = [
+        "http:evil.example",
+        "https:evil.example",
+        "https://evil.example",
+        "//evil.example",
+        "///evil.example",
+        "\\evil.example",
+        "\\\\evil.example",
+        "/\\evil.example",
+        "javascript:alert(1)",
+        "data:text/html,x",
+        "mailto:a@evil.example",
+        "%2f%2fevil.example",
+        "%2Fevil.example",
+        "%5C%5Cevil.example",
+        "%09//evil.example",
+        "%0A//evil.example",
+        "\t//evil.example",
+        "%00http:evil.example",
+        "\u0001http:evil.example",
+        "..",
+        ".",
+        "%2e%2e",
+        "",
+        "a:b",
+        "@evil.example",
+        "0;url=http:evil.example",
+      ];
+      const ends = [
+        `;token=${token}`,
+        `%3Ftoken=${token}`,
+        `%253Ftoken%253D${token}`,
+        `&token=${token}`,
+      ];
+      for (const before of ["/", "/a/", "//"]) {
+        for (const name of names) {
+          for (const end of [...ends, `?token=${token}`, `%2F%2Fevil.example?token=${token}`]) {
+            const path = before + name + end;
+            // As it stands in a request; `new URL(path, SITE)` would take the name of a site.
+            const address = SITE + path;
+            const within = (text, what, base = address) => {
+              const target = text.replaceAll("&#38;", "&").replaceAll("&#39;", "'");
+              // Browsers leave tabs and line breaks out, and take a backslash for a slash.
+              const { origin, href } = new URL(target, base);
+              holds(/^(\.\/|\?)/.test(target) && origin === SITE, `${what} of ${path}: ${target}`);
+              return href;
+            };
+            const page = await read(await handle(new Request(address)));
+            same(page.status, 200, path);
+            const [, action] = /<form method="post" action="([^"]*)"/.exec(page.text);
+            holds(!within(action, "form").includes(token), `${path}: ${action}`);
+            const [, refresh] = /content="0;url=([^"]*)"/.exec(page.text);
+            const next = within(refresh, "refresh");
+            for (const [asked, answer] of [
+              [next, await handle(new Request(next))],
+              [address, await handle.judge(new Request(address))],
+            ]) {
+              same(answer.status, 303, path);
+              const there = within(answer.headers.get("Location"), "redirect", asked);
+              holds(!there.includes(token), `${path}: ${there}`);
+            }
+          }
+        }
+      }
+    },
+  ];
+  yield [
     "a form of another site, or of none that is said, is refused",
     () =>
       refused((token, press) =>

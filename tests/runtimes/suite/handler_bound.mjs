@@ -147,7 +147,10 @@ function* otherBrowsers(subject) {
       const { pressAs, cookies, asked, judged, errors } = sceneOfBound(subject);
       judged();
       for (const code of ["", "1234", "123456", "12 34", "1234x", undefined]) {
-        same((await pressAs(cookies.other, code)).status, 422, `the code ${code}`);
+        const page = await read(await pressAs(cookies.other, code));
+        same(page.status, 422, `the code ${code}`);
+        // Where the form was not shown yet, nothing is missing in it.
+        same(page.text.includes('<p role="alert"'), code !== undefined, `what is said of ${code}`);
       }
       same(asked.length, 0, "calls of redeem for what is no code");
       const wrong = await read(await pressAs(cookies.other, "00000"));

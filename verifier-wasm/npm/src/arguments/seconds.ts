@@ -1,4 +1,5 @@
 import { InvalidArgumentError } from "../errors/errors.js";
+import { atOnce } from "./callbacks.js";
 
 /**
  * The last second of the year 9999, the latest expiry of a token.
@@ -47,7 +48,7 @@ export function readClock(clock: unknown): Clock {
   return () => {
     let now: unknown;
     try {
-      now = Reflect.apply(clock, undefined, []);
+      now = atOnce(clock);
     } catch (cause) {
       throw new InvalidArgumentError("the clock cannot be read", { cause });
     }

@@ -87,7 +87,8 @@ export async function asked(
     if (answer === "ok") return { reason: undefined, outcome: { page: "done", status: 200 } };
     if (VERDICTS.includes(answer)) return answered(answer as Reason);
     // One that failed or was read before cannot be passed on.
-    if (answer instanceof Response && answer.status >= 200 && !answer.bodyUsed) {
+    const isUnread = answer instanceof Response && !answer.bodyUsed && !answer.body?.locked;
+    if (isUnread && answer.status >= 200) {
       const outcome: Outcome = { page: "response", status: answer.status, response: answer };
       // An error of the application's is not what the link was for. The attempt stays: it may be
       // about the code.

@@ -51,14 +51,17 @@ export async function redeemElsewhere(
   report: (error: unknown) => void,
 ): Promise<Outcome> {
   const press = placed(given, link);
-  const { code, browserCode, request } = press;
+  const { code, browserCode, fields, request } = press;
   const typed = [
     [browserCode, DIGITS] as const,
     ...(link.codeDigits > 0 ? [[code, link.codeDigits] as const] : []),
   ];
   for (const [digits, length] of typed) {
-    // The form of another browser was not shown yet.
-    if (digits === undefined) return { page: "form", status: 422, reason: "ERR_CODE_REQUIRED" };
+    if (digits === undefined) {
+      const reason = "ERR_CODE_REQUIRED";
+      // Without the field the form of another browser was not shown yet.
+      return fields.has("browser_code") ? outcomeOf(reason) : { page: "form", status: 422, reason };
+    }
     if (digits.length !== length || !/^[0-9]+$/.test(digits))
       return outcomeOf("ERR_CODE_MALFORMED");
   }

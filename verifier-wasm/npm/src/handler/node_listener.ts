@@ -48,10 +48,13 @@ export function makeNodeListener(handler: unknown): NodeListener {
     throw new InvalidArgumentError("toNodeListener takes what createLinkHandler has returned");
   }
   return (request, response) => {
-    answer(handler as (request: Request) => Promise<Response>, request, response).catch(() => {
-      response.statusCode = 500;
-      response.end();
-    });
+    answer(handler as (request: Request) => Promise<Response>, request, response)
+      .catch(() => {
+        response.statusCode = 500;
+        response.end();
+      })
+      // An answer that can no longer be given ends this request, and not the process.
+      .catch(() => undefined);
   };
 }
 

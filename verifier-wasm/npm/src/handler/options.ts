@@ -1,3 +1,4 @@
+import { atOnce } from "../arguments/callbacks.js";
 import { described } from "../arguments/described.js";
 import { readMethod, readOptions, unreadable } from "../arguments/options.js";
 import { InvalidArgumentError } from "../errors/errors.js";
@@ -152,7 +153,8 @@ export interface HandlerOptions<Further extends string = never>
   /**
    * Gets what went wrong here: what `redeem` or a page of one's own threw, refusals whose kind is
    * `operator`, and, once each, what only the operator can mend: a key that is missing, forms that
-   * are refused behind a proxy.
+   * are refused behind a proxy. Nobody waits for a promise that it returns, and what it throws is
+   * nobody's error.
    *
    * @default `console.error` gets the message of an error of this package; of others the name, the
    * place and the message without what may be a secret
@@ -309,7 +311,7 @@ function saysThatItCounts(redeem: object): boolean {
 
 function readKeys(given: unknown): ReadHandlerOptions["publicKeys"] {
   if (given === undefined) return undefined;
-  if (typeof given === "function") return () => readPublicKeys(Reflect.apply(given, undefined, []));
+  if (typeof given === "function") return () => readPublicKeys(atOnce(given));
   const keys = readPublicKeys(given);
   return () => keys;
 }

@@ -83,9 +83,8 @@ export async function readPress(
   if (tokens === undefined || codes.some((given) => given.length > 1))
     return { kind: "refused", status: 400 };
   if (fields.has(SHOW)) return { kind: "show", tokens, from: "body", url };
-  const [code, browserCode] = codes.map(([given]) =>
-    given === undefined ? undefined : digitsOf(given),
-  );
+  // A field in which nothing was typed has no code: an action without one may come with it.
+  const [code, browserCode] = codes.map(([given = ""]) => digitsOf(given) || undefined);
   return { kind: "use", tokens, code, browserCode, fields };
 }
 
@@ -150,10 +149,13 @@ export function cleared(request: Request, token: string): string[] {
     .map(([name = ""]) => cookie(request, name, "", 0));
 }
 
-/** The end of the path, where that has a query in it; else the path stays as it is. */
+/**
+ * The end of the path, where that has a query in it; else the path stays as it is. A name alone may
+ * begin as the address of another site does.
+ */
 function nameIn(url: URL): string {
   const { path } = withoutTokens(url);
-  return path === url.pathname ? "" : path.slice(path.lastIndexOf("/") + 1);
+  return path === url.pathname ? "" : `.${path.slice(path.lastIndexOf("/"))}`;
 }
 
 function queryWithout(url: URL): URLSearchParams {

@@ -1,3 +1,4 @@
+import { unawaited } from "../arguments/callbacks.js";
 import { readMethod } from "../arguments/options.js";
 import { GuardUnsupportedError, InvalidArgumentError } from "../errors/errors.js";
 import { againWith, isAgain, type Press } from "./asking.js";
@@ -136,12 +137,8 @@ export function makeHandler<Further extends string>(
     const hidden = [...press.fields.values(), token, nonce ?? ""];
     const waitUntil = readMethod(context, "waitUntil");
     const work = redeemed(press, (error) => report(error, hidden));
-    try {
-      // A visitor who leaves ends the request, and in some runtimes all that it has begun.
-      waitUntil?.(work.catch(() => undefined));
-    } catch (error) {
-      report(error);
-    }
+    // A visitor who leaves ends the request, and in some runtimes all that it has begun.
+    unawaited(() => waitUntil?.(work.catch(() => undefined)), report);
     const outcome = await work;
     if (outcome.page !== "form") return outcome;
     const shown = show(token, action, nonce);
@@ -328,12 +325,8 @@ export function makeHandler<Further extends string>(
   }
 
   function report(error: unknown, hidden: readonly string[] = []): void {
-    try {
-      if (options.onError) options.onError(error);
-      else log(error, hidden);
-    } catch {
-      // What reports an error must not be one.
-    }
+    // What reports an error must not be one.
+    unawaited(() => (options.onError ? options.onError(error) : log(error, hidden)));
   }
 
   return Object.freeze(

@@ -1,4 +1,5 @@
 import { isBytes } from "../arguments/bytes.js";
+import { atOnce } from "../arguments/callbacks.js";
 import { unreadable } from "../arguments/options.js";
 import { KeyInvalidError } from "../errors/errors.js";
 import type { Engine, PreparedKey } from "../wasm/engine.js";
@@ -24,7 +25,7 @@ export function readKeys(engine: Engine, keys: unknown, kind: KeyKind): () => Ke
     if (ring) return ring;
     let given: unknown;
     try {
-      given = Reflect.apply(keys, undefined, []);
+      given = atOnce(keys);
     } catch (cause) {
       throw new KeyInvalidError(`the function keys threw ${nameOf(cause)}`, { cause });
     }

@@ -32,7 +32,29 @@ BEGIN
 END;
 $$;
 
--- What is in it has rights of its own.
+-- What is in it has rights of its own. Whoever may make something in it can put a function beside
+-- one of Mailroom's that fits a call better, so that nobody keeps that right: neither by default
+-- privileges nor from whoever made the schema.
+DO $$
+DECLARE
+    revocation text;
+BEGIN
+    FOR revocation IN
+        SELECT format(
+            'REVOKE ALL ON SCHEMA mailroom FROM %s CASCADE',
+            CASE grantee WHEN 0 THEN 'PUBLIC' ELSE grantee::regrole::text END
+        )
+        FROM pg_namespace CROSS JOIN LATERAL aclexplode(nspacl)
+        WHERE nspname = 'mailroom'
+            AND pg_has_role(nspowner, 'USAGE')
+            AND CASE grantee WHEN 0 THEN true ELSE NOT pg_has_role(grantee, nspowner, 'MEMBER') END
+        GROUP BY grantee
+    LOOP
+        EXECUTE revocation;
+    END LOOP;
+END;
+$$;
+
 GRANT USAGE ON SCHEMA mailroom TO PUBLIC;
 
 COMMENT ON SCHEMA mailroom IS
@@ -269,7 +291,7 @@ BEGIN
     END;
 
     -- Anything else would run with the rights of Mailroom's owner.
-    IF NEW.eligibility IS NOT NULL AND mailroom.is_predicate(predicate) IS NOT TRUE THEN
+    IF NEW.eligibility IS NOT NULL AND mailroom.is_predicate(predicate::oid) IS NOT TRUE THEN
         RAISE EXCEPTION
             'the eligibility of the action % is not a SECURITY DEFINER function of (text[], '
             'boolean) that returns rows'
@@ -1482,7 +1504,7 @@ BEGIN
     ends_at := ceil(extract(epoch FROM due_at + wanted.lifetime))::bigint;
 
     IF wanted.code_digits > 0 THEN
-        code := mailroom.generate_code(wanted.code_digits);
+        code := mailroom.generate_code(wanted.code_digits::integer);
     END IF;
 
     made := mailroom.next_token_id();
@@ -2988,7 +3010,7 @@ BEGIN
         waits_since = CASE WHEN doubts > 0 THEN coalesce(waits_since, due_at) END,
         due_at = epoch + interval '1 millisecond' * mailroom.pause_after(
             deferrals::bigint,
-            250,
+            250::bigint,
             (SELECT tokens.expires_at - too_late FROM mailroom.issued_tokens AS tokens
                 WHERE tokens.id = queue.token)::double precision
         ),
@@ -3708,7 +3730,7 @@ BEGIN
     PERFORM mailroom.enqueue(
         actions.name, expired.recipient_email, expired.recipient_name, expired.subject_id,
         (SELECT payload FROM mailroom.payloads WHERE token = expired.id), expired.language,
-            binding => expired.binding
+        NULL::timestamptz, NULL::text, expired.binding
     )
     FROM mailroom.actions
     WHERE number = expired.action;

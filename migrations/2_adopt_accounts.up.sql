@@ -626,8 +626,10 @@ BEGIN
                 VALUES (candidate, 'password_recovery', epoch);
         -- An account that nobody can mail to is like none.
         ELSIF mailroom.is_address(present.email) THEN
-            PERFORM mailroom.enqueue(action_row.name, present.email, present.name,
-                present.subject_id, binding => request.binding);
+            PERFORM mailroom.enqueue(
+                action_row.name, present.email, present.name, present.subject_id, NULL::jsonb,
+                NULL::text, NULL::timestamptz, NULL::text, request.binding
+            );
         END IF;
     END IF;
 

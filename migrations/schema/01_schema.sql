@@ -24,7 +24,29 @@ BEGIN
 END;
 $$;
 
--- What is in it has rights of its own.
+-- What is in it has rights of its own. Whoever may make something in it can put a function beside
+-- one of Mailroom's that fits a call better, so that nobody keeps that right: neither by default
+-- privileges nor from whoever made the schema.
+DO $$
+DECLARE
+    revocation text;
+BEGIN
+    FOR revocation IN
+        SELECT format(
+            'REVOKE ALL ON SCHEMA mailroom FROM %s CASCADE',
+            CASE grantee WHEN 0 THEN 'PUBLIC' ELSE grantee::regrole::text END
+        )
+        FROM pg_namespace CROSS JOIN LATERAL aclexplode(nspacl)
+        WHERE nspname = 'mailroom'
+            AND pg_has_role(nspowner, 'USAGE')
+            AND CASE grantee WHEN 0 THEN true ELSE NOT pg_has_role(grantee, nspowner, 'MEMBER') END
+        GROUP BY grantee
+    LOOP
+        EXECUTE revocation;
+    END LOOP;
+END;
+$$;
+
 GRANT USAGE ON SCHEMA mailroom TO PUBLIC;
 
 COMMENT ON SCHEMA mailroom IS

@@ -155,7 +155,7 @@ BEGIN
     END;
 
     -- Anything else would run with the rights of Mailroom's owner.
-    IF NEW.eligibility IS NOT NULL AND mailroom.is_predicate(predicate) IS NOT TRUE THEN
+    IF NEW.eligibility IS NOT NULL AND mailroom.is_predicate(predicate::oid) IS NOT TRUE THEN
         RAISE EXCEPTION
             'the eligibility of the action % is not a SECURITY DEFINER function of (text[], '
             'boolean) that returns rows'

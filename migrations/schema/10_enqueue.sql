@@ -103,7 +103,7 @@ BEGIN
     ends_at := ceil(extract(epoch FROM due_at + wanted.lifetime))::bigint;
 
     IF wanted.code_digits > 0 THEN
-        code := mailroom.generate_code(wanted.code_digits);
+        code := mailroom.generate_code(wanted.code_digits::integer);
     END IF;
 
     made := mailroom.next_token_id();

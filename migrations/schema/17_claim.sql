@@ -95,7 +95,7 @@ BEGIN
         waits_since = CASE WHEN doubts > 0 THEN coalesce(waits_since, due_at) END,
         due_at = epoch + interval '1 millisecond' * mailroom.pause_after(
             deferrals::bigint,
-            250,
+            250::bigint,
             (SELECT tokens.expires_at - too_late FROM mailroom.issued_tokens AS tokens
                 WHERE tokens.id = queue.token)::double precision
         ),

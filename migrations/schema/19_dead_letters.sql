@@ -41,7 +41,7 @@ BEGIN
     PERFORM mailroom.enqueue(
         actions.name, expired.recipient_email, expired.recipient_name, expired.subject_id,
         (SELECT payload FROM mailroom.payloads WHERE token = expired.id), expired.language,
-            binding => expired.binding
+        NULL::timestamptz, NULL::text, expired.binding
     )
     FROM mailroom.actions
     WHERE number = expired.action;

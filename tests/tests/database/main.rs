@@ -23,6 +23,7 @@ mod logging;
 mod mailroom_send;
 mod migrations;
 mod operating;
+mod overloads;
 mod pooling;
 mod postfix;
 mod preflight;

@@ -356,6 +356,7 @@ async fn accounts_that_come_by_logical_replication_are_said_to_get_no_token() ->
 /// What Supabase sets up: whatever is made in a schema belongs to the roles behind its public key,
 /// too.
 const HOSTED: &str = "
+    ALTER DEFAULT PRIVILEGES FOR ROLE owner GRANT ALL ON SCHEMAS TO anon, PUBLIC;
     ALTER DEFAULT PRIVILEGES FOR ROLE owner GRANT ALL ON TABLES TO anon;
     ALTER DEFAULT PRIVILEGES FOR ROLE owner GRANT ALL ON SEQUENCES TO anon, PUBLIC;
     ALTER DEFAULT PRIVILEGES FOR ROLE owner GRANT ALL ON FUNCTIONS TO anon";
@@ -389,6 +390,8 @@ async fn default_privileges_of_a_hosted_server_open_nothing() -> Result<()> {
                 SELECT oid::regprocedure::text FROM pg_proc
                 WHERE pronamespace IN ('mail'::regnamespace, 'mailroom'::regnamespace)
                     AND prosecdef AND has_function_privilege('anon', oid, 'EXECUTE')
+                UNION ALL
+                SELECT 'CREATE' WHERE has_schema_privilege('anon', 'mailroom', 'CREATE')
             ) AS open (name)";
         assert_eq!(
             place.superuser.query_one(open, &[]).await?.get::<_, &str>(0),

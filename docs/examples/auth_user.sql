@@ -72,5 +72,8 @@ BEGIN
 END;
 $$;
 
+-- It runs with the rights of its owner: nobody else may attach it to a table of their own.
+REVOKE ALL ON FUNCTION auth_user_changed FROM PUBLIC;
+
 CREATE TRIGGER auth_user_changed AFTER DELETE OR UPDATE OF email, is_active ON auth_user
     FOR EACH ROW EXECUTE FUNCTION auth_user_changed();

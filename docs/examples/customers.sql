@@ -52,6 +52,9 @@ BEGIN
 END;
 $$;
 
+-- It runs with the rights of its owner: nobody else may attach it to a table of their own.
+REVOKE ALL ON FUNCTION customers_changed FROM PUBLIC;
+
 CREATE TRIGGER customers_inserted AFTER INSERT ON customers
     REFERENCING NEW TABLE AS present FOR EACH STATEMENT EXECUTE FUNCTION customers_changed();
 CREATE TRIGGER customers_updated AFTER UPDATE ON customers

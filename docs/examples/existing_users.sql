@@ -48,5 +48,8 @@ BEGIN
 END;
 $$;
 
+-- It runs with the rights of its owner: nobody else may attach it to a table of their own.
+REVOKE ALL ON FUNCTION mailed_user_changed FROM PUBLIC;
+
 CREATE TRIGGER mailed_user_changed AFTER DELETE OR UPDATE OF email ON users
     FOR EACH ROW EXECUTE FUNCTION mailed_user_changed();

@@ -9,5 +9,8 @@ BEGIN
 END;
 $$;
 
+-- It runs with the rights of its owner: nobody else may attach it to a table of their own.
+REVOKE ALL ON FUNCTION shop.user_added FROM PUBLIC;
+
 CREATE TRIGGER user_added AFTER INSERT ON shop.users
     FOR EACH ROW WHEN (NEW.verified_at IS NULL) EXECUTE FUNCTION shop.user_added();

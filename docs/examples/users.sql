@@ -62,5 +62,8 @@ BEGIN
 END;
 $$;
 
+-- It runs with the rights of its owner: nobody else may attach it to a table of their own.
+REVOKE ALL ON FUNCTION shop.user_changed FROM PUBLIC;
+
 CREATE TRIGGER user_changed AFTER DELETE OR UPDATE OF email, blocked ON shop.users
     FOR EACH ROW EXECUTE FUNCTION shop.user_changed();

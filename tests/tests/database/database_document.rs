@@ -175,6 +175,37 @@ async fn tables_of_django_and_partitioned_tables_are_adopted() -> Result<()> {
 }
 
 #[tokio::test]
+async fn no_function_that_runs_with_the_rights_of_its_owner_is_everybodys() -> Result<()> {
+    let everybodys = "SELECT oid::regprocedure::text
+        FROM pg_proc CROSS JOIN LATERAL aclexplode(coalesce(proacl, acldefault('f', proowner)))
+        WHERE prosecdef AND grantee = 0";
+    let folder = tools::workspace().join("docs/examples");
+    let mut files = vec![None];
+    for entry in std::fs::read_dir(&folder)? {
+        files.push(Some(entry?.path()));
+    }
+    assert!(files.len() > 5, "{files:?}");
+    for file in files {
+        let database = match file {
+            Some(_) => without_accounts(Database::create()?)?,
+            None => Database::migrated()?,
+        };
+        let client = database.connect().await?;
+        if let Some(file) = &file {
+            let example = std::fs::read_to_string(file)?;
+            if example.starts_with("-- After users.sql") {
+                client.batch_execute(&std::fs::read_to_string(folder.join("users.sql"))?).await?;
+            }
+            client.batch_execute(&example).await?;
+        }
+        let rows = client.query(everybodys, &[]).await?;
+        let names: Vec<&str> = rows.iter().map(|row| row.get(0)).collect();
+        assert!(names.is_empty(), "{names:?} of {file:?}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
 async fn two_owners_adopt_a_table_by_the_statements_of_the_document() -> Result<()> {
     let docs = tools::workspace().join("docs");
     let document = std::fs::read_to_string(docs.join("DATABASE.md"))?;

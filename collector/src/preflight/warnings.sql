@@ -29,59 +29,181 @@ tables AS (
                 )
         )
 ),
--- Functions that the documents give to somebody.
-documented (names) AS (
-    VALUES (ARRAY[
-        'settle', 'release', 'claim', 'list_actions', 'heartbeat', 'sweep', 'peek',
-        'prune_attempts',
-        'prune_dead_letters', 'prune_tokens', 'prune_account_tokens', 'enqueue', 'redeem',
-        'browser_code',
-        'cancel', 'cancel_subject', 'recheck', 'request', 'suppress', 'lift_suppression', 'retry',
-        'retry_all', 'discard', 'discard_all', 'status', 'history', 'trace', 'bind', 'forget',
-        'export_subject'
-    ])
-),
--- Rights that no document gives: default privileges and restored dumps without privileges do.
-excess AS (
+-- The tables of the base schema, the record of its migrations and the sequences of both, each with
+-- the rights that an application or a cursor may have.
+base (oid, allowed) AS (
     SELECT
-        grantee,
-        'functions of the schema ' || nspname AS place,
-        -- Of a role each by its name: it may have documented ones beside them.
-        CASE grantee
-            WHEN 0 THEN format('ALL ROUTINES IN SCHEMA %I', nspname)
-            ELSE 'ROUTINE ' || pg_proc.oid::regprocedure::text
-        END AS objects
-    FROM pg_proc
-    JOIN pg_namespace ON pg_namespace.oid = pronamespace
-    CROSS JOIN documented
-    CROSS JOIN LATERAL aclexplode(coalesce(proacl, acldefault('f', proowner)))
-    WHERE nspname = 'mailroom'
-        AND grantee <> proowner
-        AND CASE grantee WHEN 0 THEN prosecdef ELSE proname <> ALL (documented.names) END
-    UNION ALL
-    SELECT
-        grantee,
-        'tables of the schema ' || nspname,
-        CASE grantee
-            WHEN 0 THEN format('ALL TABLES IN SCHEMA %I', nspname)
-            ELSE pg_class.oid::regclass::text
+        pg_class.oid,
+        CASE
+            WHEN relname = 'jobs' THEN ARRAY['SELECT', 'UPDATE']
+            WHEN relname = 'schema_migrations' THEN ARRAY['SELECT']
+            WHEN relkind = 'S' THEN ARRAY['SELECT', 'USAGE']
+            ELSE ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE']
         END
     FROM pg_class
+    WHERE relnamespace IN (
+            SELECT relnamespace FROM tables JOIN pg_class USING (oid)
+            JOIN pg_namespace ON pg_namespace.oid = relnamespace
+            WHERE NOT nspname = 'mailroom'
+        )
+        AND (
+            relname IN ('accounts', 'tokens', 'jobs', 'schema_migrations') AND relkind IN ('r', 'p')
+            OR relkind = 'S' AND EXISTS (
+                SELECT FROM pg_depend JOIN tables ON tables.oid = refobjid
+                WHERE classid = 'pg_class'::regclass AND objid = pg_class.oid
+            )
+        )
+),
+-- The sets of functions that the documents give a role each. Functions of two sets are more than
+-- both: whoever claims mails and redeems their tokens takes over accounts.
+documented (role, names) AS (
+    VALUES
+        ('collector', ARRAY[
+            'settle', 'release', 'claim', 'list_actions', 'heartbeat', 'sweep', 'peek', 'suppress',
+            'prune_attempts', 'prune_dead_letters', 'prune_tokens', 'prune_account_tokens'
+        ]),
+        ('application', ARRAY[
+            'enqueue', 'redeem', 'browser_code', 'cancel', 'cancel_subject', 'recheck', 'request'
+        ]),
+        ('operator', ARRAY[
+            'status', 'history', 'retry', 'retry_all', 'discard', 'discard_all', 'suppress',
+            'lift_suppression',
+            'prune_attempts', 'prune_dead_letters', 'prune_tokens', 'prune_account_tokens'
+        ]),
+        ('privacy', ARRAY['forget', 'export_subject']),
+        ('support', ARRAY['trace'])
+),
+-- Each right that somebody has on an object, also on columns of it. Functions that run with the
+-- rights of whoever calls them give none.
+rights (kind, oid, name, nspname, owner, grantee, privilege, is_grantable) AS (
+    SELECT
+        'function', pg_proc.oid, proname::text, nspname, proowner, grantee, privilege_type,
+        is_grantable
+    FROM pg_proc
+    JOIN pg_namespace ON pg_namespace.oid = pronamespace
+    CROSS JOIN LATERAL aclexplode(coalesce(proacl, acldefault('f', proowner)))
+    WHERE nspname = 'mailroom' AND prosecdef
+    UNION ALL
+    -- Whoever may execute them attaches them to a table of their own, whose rows they believe.
+    SELECT
+        'trigger', pg_proc.oid, proname::text, nspname, proowner, grantee, privilege_type,
+        is_grantable
+    FROM pg_proc
+    JOIN pg_namespace ON pg_namespace.oid = pronamespace
+    CROSS JOIN LATERAL aclexplode(coalesce(proacl, acldefault('f', proowner)))
+    WHERE NOT nspname = 'mailroom'
+        AND prosecdef
+        AND prorettype = 'trigger'::regtype
+        AND (
+            prosrc LIKE '%mailroom.%'
+            OR EXISTS (SELECT FROM pg_trigger JOIN tables ON tables.oid = tgrelid
+                WHERE tgfoid = pg_proc.oid)
+        )
+    UNION ALL
+    SELECT
+        CASE WHEN relkind = 'S' THEN 'sequence' ELSE 'table' END, pg_class.oid, relname::text,
+        nspname, relowner, grantee, privilege_type, is_grantable
+    FROM pg_class
     JOIN pg_namespace ON pg_namespace.oid = relnamespace
-    CROSS JOIN LATERAL aclexplode(relacl)
+    CROSS JOIN LATERAL (
+        SELECT relacl
+        UNION ALL
+        SELECT attacl FROM pg_attribute WHERE attrelid = pg_class.oid AND attacl IS NOT NULL
+    ) AS on_relation (acl)
+    CROSS JOIN LATERAL aclexplode(acl)
+    WHERE nspname = 'mailroom' OR pg_class.oid IN (SELECT oid FROM base)
+    UNION ALL
+    SELECT
+        'schema', pg_namespace.oid, nspname::text, nspname, nspowner, grantee, privilege_type,
+        is_grantable
+    FROM pg_namespace
+    CROSS JOIN LATERAL aclexplode(nspacl)
     WHERE nspname = 'mailroom'
-        AND grantee <> relowner
-        AND NOT (relkind = 'v' AND privilege_type = 'SELECT' AND grantee <> 0)
+),
+-- Those of others than the owner: whoever can become the owner has all of them in any case.
+others AS (
+    SELECT * FROM rights
+    WHERE CASE grantee WHEN 0 THEN true ELSE NOT pg_has_role(grantee, owner, 'MEMBER') END
+),
+-- Rights that no document gives: default privileges and restored dumps without privileges do.
+excess (grantee, place, objects, is_grantable) AS (
+    SELECT
+        grantee,
+        format('functions of the schema %s', nspname),
+        format('ALL ON ALL ROUTINES IN SCHEMA %I', nspname),
+        bool_or(is_grantable)
+    FROM others
+    WHERE kind = 'function'
+    GROUP BY grantee, nspname
+    HAVING grantee = 0
+        OR bool_or(is_grantable)
+        OR NOT EXISTS (SELECT FROM documented WHERE array_agg(others.name) <@ documented.names)
+    UNION ALL
+    SELECT
+        grantee,
+        format('tables of the schema %s', nspname),
+        CASE
+            WHEN grantee = 0 THEN format('ALL ON ALL %sS IN SCHEMA %I', upper(kind), nspname)
+            ELSE format('ALL ON %s%s', CASE kind WHEN 'sequence' THEN 'SEQUENCE ' END,
+                oid::regclass)
+        END,
+        is_grantable
+    FROM others
+    WHERE kind IN ('table', 'sequence')
+        AND nspname = 'mailroom'
+        AND NOT (
+            name IN ('deliveries', 'delivery_attempts', 'suppressed_addresses', 'waiting')
+            AND privilege = 'SELECT'
+            AND grantee <> 0
+            AND NOT is_grantable
+        )
     UNION ALL
     -- An application of the base schema has rights there, but not all.
-    SELECT grantee, relname, format('%I', relname)
-    FROM tables
-    JOIN pg_class USING (oid)
+    SELECT
+        grantee,
+        name,
+        format('ALL ON %s%s', CASE kind WHEN 'sequence' THEN 'SEQUENCE ' END, oid::regclass),
+        is_grantable
+    FROM others JOIN base USING (oid)
+    WHERE grantee = 0 OR is_grantable OR privilege <> ALL (allowed)
+    UNION ALL
+    SELECT
+        grantee, format('trigger functions of the schema %s', nspname),
+        format('ALL ON ROUTINE %s', oid::regprocedure), is_grantable
+    FROM others
+    WHERE kind = 'trigger'
+    UNION ALL
+    -- What somebody puts beside the functions can be called in their place.
+    SELECT
+        grantee, format('the schema %s', nspname), format('CREATE ON SCHEMA %I', nspname),
+        is_grantable
+    FROM others
+    WHERE kind = 'schema' AND privilege = 'CREATE'
+),
+-- The schema, if it is another's, and functions of others in it, which can fit a call better than
+-- Mailroom's. A superuser needs none of that.
+foreign_things (intruder, installed_by, thing, mend) AS (
+    SELECT owner, relowner, thing, mend
+    FROM pg_class
     JOIN pg_namespace ON pg_namespace.oid = relnamespace
-    CROSS JOIN LATERAL aclexplode(relacl)
-    WHERE NOT nspname = 'mailroom'
-        AND grantee <> pg_class.relowner
-        AND (grantee = 0 OR privilege_type = 'TRUNCATE')
+    CROSS JOIN LATERAL (
+        SELECT
+            nspowner, format('the schema %I', nspname),
+            format('ALTER SCHEMA %I OWNER TO %s', nspname, relowner::regrole)
+        UNION ALL
+        SELECT
+            proowner, format('the routine %s', pg_proc.oid::regprocedure),
+            format('DROP ROUTINE %s', pg_proc.oid::regprocedure)
+        FROM pg_proc
+        WHERE pronamespace = pg_namespace.oid
+    ) AS owned (owner, thing, mend)
+    JOIN pg_roles AS installer ON installer.oid = relowner
+    JOIN pg_roles AS other ON other.oid = owned.owner
+    WHERE nspname = 'mailroom'
+        AND relname = 'queue'
+        AND NOT other.rolsuper
+        AND owned.owner <> relowner
+        AND (installer.rolsuper OR NOT pg_has_role(relowner, owned.owner, 'USAGE'))
 ),
 -- Triggers that replicated rows do not fire, because they are enabled for the origin only;
 -- statement triggers never do.
@@ -120,9 +242,23 @@ FROM silent
 HAVING count(*) > 0
 UNION ALL
 SELECT format(
-    '%s has rights on %s that no document gives, '
+    'the role %s owns %s, and so can have its own functions called with the rights of the role '
+    '%s; %s',
+    intruder::regrole, string_agg(thing, ', ' ORDER BY thing), installed_by::regrole,
+    string_agg(mend, '; ' ORDER BY mend)
+)
+FROM foreign_things
+GROUP BY intruder, installed_by
+UNION ALL
+SELECT format(
+    '%s has rights on %s that no document gives%s, '
     'perhaps by default privileges or a restored dump; %s',
-    holder, string_agg(DISTINCT place, ', '), string_agg(DISTINCT mend, '; ')
+    holder, string_agg(DISTINCT place, ', '),
+    -- What it needs is taken back, too.
+    CASE WHEN grantee <> 0 AND bool_or(objects LIKE 'ALL ON ALL ROUTINES%') THEN
+        ' one role (afterwards grant it the documented roles that it needs, such as application)'
+    END,
+    string_agg(DISTINCT mend, '; ')
 )
 FROM excess
 CROSS JOIN LATERAL (
@@ -131,6 +267,8 @@ CROSS JOIN LATERAL (
 CROSS JOIN LATERAL (
     SELECT
         CASE grantee WHEN 0 THEN 'everybody' ELSE 'the role ' || role END AS holder,
-        format('REVOKE ALL ON %s FROM %s', objects, role) AS mend
+        -- Also what was granted on.
+        format('REVOKE %s FROM %s%s', objects, role, CASE WHEN is_grantable THEN ' CASCADE' END)
+            AS mend
 ) AS said
-GROUP BY holder
+GROUP BY grantee, holder

@@ -15,6 +15,7 @@ mod deliveries;
 mod documents;
 mod emptying;
 mod encodings;
+mod excess_rights;
 mod execution_rights;
 mod guessing;
 mod harness;

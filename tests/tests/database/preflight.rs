@@ -13,14 +13,14 @@ use mailroom_tests::{program, tools};
 use tokio_postgres::Client;
 
 /// A server, and a database in it that a role without any privilege owns, whose schema is `mail`.
-struct Place {
+pub(crate) struct Place {
     _cluster: Cluster,
     database: Database,
-    superuser: Client,
+    pub(crate) superuser: Client,
 }
 
 impl Place {
-    async fn new() -> Result<Self> {
+    pub(crate) async fn new() -> Result<Self> {
         let cluster = Cluster::start()?;
         let database = Database::create_on(&cluster.url("postgres"))?;
         let superuser = database.connect().await?;
@@ -34,16 +34,16 @@ impl Place {
         Ok(Self { _cluster: cluster, database, superuser })
     }
 
-    fn url(&self, role: &str) -> String {
+    pub(crate) fn url(&self, role: &str) -> String {
         self.database.url().replacen("postgres@", &format!("{role}@"), 1)
     }
 
     /// With the search path in the URL.
-    fn in_mail(&self, role: &str) -> String {
+    pub(crate) fn in_mail(&self, role: &str) -> String {
         format!("{}?options=-csearch_path%3Dmail", self.url(role))
     }
 
-    async fn migrated() -> Result<Self> {
+    pub(crate) async fn migrated() -> Result<Self> {
         let place = Self::new().await?;
         let said = run(&place.in_mail("owner"), &["migrate", "up"])?;
         assert!(said.status.success(), "{}", complaint(&said));
@@ -51,7 +51,7 @@ impl Place {
     }
 }
 
-fn run(url: &str, arguments: &[&str]) -> Result<Output> {
+pub(crate) fn run(url: &str, arguments: &[&str]) -> Result<Output> {
     let mut command = program::mailroom()?;
     command
         .args(arguments)
@@ -72,7 +72,7 @@ fn eager(url: &str) -> Result<Command> {
 
 /// The statements of docs/DATABASE.md that give the roles their rights, for another schema than
 /// public.
-fn documented_grants(schema: &str) -> Result<String> {
+pub(crate) fn documented_grants(schema: &str) -> Result<String> {
     let document = std::fs::read_to_string(tools::workspace().join("docs/DATABASE.md"))?;
     let start =
         document.find("CREATE ROLE collector NOLOGIN;").context("the document has grants")?;
@@ -423,49 +423,5 @@ async fn a_collector_that_is_to_suppress_and_may_not_says_what_helps() -> Result
         assert_eq!(log.contains(SENTENCE), is_on && !is_granted, "{log}");
         assert_eq!(log.contains("WARN"), is_on && !is_granted, "{log}");
     }
-    Ok(())
-}
-
-#[tokio::test]
-async fn rights_that_no_document_gives_are_named_with_what_ends_them() -> Result<()> {
-    let place = Place::migrated().await?;
-    place
-        .superuser
-        .batch_execute(&format!("SET search_path = mail; {}", documented_grants("mail")?))
-        .await?;
-    let said =
-        |said: Output| String::from_utf8_lossy(&[said.stdout, said.stderr].concat()).into_owned();
-    let text = said(run(&place.in_mail("owner"), &["status"])?);
-    assert!(!text.contains("no document gives"), "{text}");
-    // As after a restore without privileges, and on a server with default privileges.
-    place
-        .superuser
-        .batch_execute(
-            "CREATE ROLE anon; GRANT ALL ON ALL TABLES IN SCHEMA mail, mailroom TO anon;
-            GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA mailroom TO PUBLIC",
-        )
-        .await?;
-    for arguments in [&["status"][..], &["migrate", "up"]] {
-        let text = said(run(&place.in_mail("owner"), arguments)?);
-        for sentence in [
-            "everybody has rights on functions of the schema mailroom that no document gives",
-            "REVOKE ALL ON ALL ROUTINES IN SCHEMA mailroom FROM PUBLIC",
-            "the role anon has rights on accounts, tables of the schema mailroom, tokens",
-            "REVOKE ALL ON mailroom.queue FROM anon",
-            "REVOKE ALL ON tokens FROM anon",
-        ] {
-            assert!(text.contains(sentence), "{arguments:?}: {sentence} in {text}");
-        }
-    }
-    place
-        .superuser
-        .batch_execute(
-            "REVOKE ALL ON ALL ROUTINES IN SCHEMA mailroom FROM PUBLIC;
-            REVOKE ALL ON ALL TABLES IN SCHEMA mailroom FROM anon; REVOKE ALL
-                ON accounts, jobs, tokens FROM anon",
-        )
-        .await?;
-    let text = said(run(&place.in_mail("owner"), &["status"])?);
-    assert!(!text.contains("no document gives"), "{text}");
     Ok(())
 }

@@ -41,6 +41,11 @@ use tls::Tls;
 /// one.
 const LONGEST_IDLE: Duration = Duration::from_secs(30);
 
+/// So many mails in a row a connection may see refused until another one takes its place. Servers
+/// count errors: Postfix answers each command a second late after ten, until it accepts a mail, so
+/// that bad addresses of one person would hold up everybody's mails.
+const MOST_REFUSED: u32 = 8;
+
 /// A mail server.
 pub(crate) struct Smtp {
     server: String,
@@ -182,6 +187,8 @@ struct Session<'a> {
 struct Open {
     dialogue: Dialogue,
     mails: u32,
+    /// How many of them were refused since one was accepted.
+    refused: u32,
     last_used: Instant,
 }
 
@@ -194,7 +201,7 @@ impl Connection for Session<'_> {
             let mut open = match self.open.take() {
                 Some(open) => open,
                 None => match self.smtp.open(deadline) {
-                    Ok(dialogue) => Open { dialogue, mails: 0, last_used: Instant::now() },
+                    Ok(dialogue) => Open::new(dialogue),
                     Err(reason) => return Verdict::Unavailable { after: None, reason },
                 },
             };
@@ -203,10 +210,9 @@ impl Connection for Session<'_> {
             if open.mails > 0 && is_stale(&outcome) {
                 continue;
             }
-            open.mails += 1;
-            open.last_used = Instant::now();
+            open.note(&outcome);
             let verdict = verdict_of(outcome, &sealed.to);
-            if open.mails < self.smtp.mails_per_connection {
+            if open.mails < self.smtp.mails_per_connection && open.refused < MOST_REFUSED {
                 self.open = Some(open);
             } else {
                 open.dialogue.quit();
@@ -231,6 +237,21 @@ impl Drop for Session<'_> {
 }
 
 impl Open {
+    fn new(dialogue: Dialogue) -> Self {
+        Self { dialogue, mails: 0, refused: 0, last_used: Instant::now() }
+    }
+
+    /// It has had another mail.
+    fn note(&mut self, outcome: &Outcome) {
+        self.mails += 1;
+        self.last_used = Instant::now();
+        match outcome {
+            Outcome::Accepted(_) => self.refused = 0,
+            Outcome::Refused(..) => self.refused += 1,
+            _ => {}
+        }
+    }
+
     fn is_fresh(&self) -> bool {
         self.last_used.elapsed() < LONGEST_IDLE && self.dialogue.is_usable()
     }

@@ -1,5 +1,6 @@
 //! Mail servers as they are: odd, slow, broken or hostile.
 
+mod campaigns;
 mod dialogue;
 mod hostile;
 mod refusals;

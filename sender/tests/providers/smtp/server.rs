@@ -46,6 +46,9 @@ pub(crate) struct Script {
     /// Acts where a line contains this.
     lines: Vec<(&'static str, Act)>,
     login: Option<Login>,
+    /// Whether it counts errors, as Postfix does: those after ten are answered a second late, and
+    /// the connection ends after twenty. A mail that is accepted begins the count again.
+    counts_errors: bool,
 }
 
 /// How AUTH is answered.
@@ -76,6 +79,11 @@ impl Script {
         self
     }
 
+    pub(crate) fn counting_errors(mut self) -> Self {
+        self.counts_errors = true;
+        self
+    }
+
     pub(crate) fn login(mut self, login: Login) -> Self {
         self.login = Some(login);
         self
@@ -92,6 +100,8 @@ pub(crate) struct Heard {
     pub(crate) contents: Vec<String>,
     /// How often each of the connections ended, in order: `quit`, `closed`.
     pub(crate) ends: Vec<&'static str>,
+    /// How many answers were late because of errors.
+    pub(crate) late: usize,
 }
 
 /// The running server; its threads end with the test.
@@ -111,7 +121,7 @@ impl Server {
                 let (noted, script) = (Arc::clone(&noted), script.clone());
                 thread::spawn(move || {
                     stream.set_nodelay(true).ok();
-                    let end = Session { stream, script, noted: &noted, number }.serve();
+                    let end = Session { stream, script, noted: &noted, number, errors: 0 }.serve();
                     noted
                         .lock()
                         .unwrap_or_else(PoisonError::into_inner)
@@ -139,6 +149,7 @@ struct Session<'a> {
     script: Script,
     noted: &'a Mutex<Heard>,
     number: usize,
+    errors: u32,
 }
 
 impl Session<'_> {
@@ -170,6 +181,7 @@ impl Session<'_> {
                         }
                     }
                     self.note(|heard, _| heard.contents.push(content.clone()));
+                    self.errors = 0;
                     self.act("end", &content, "250 2.0.0 queued as 4711")?;
                 }
                 "QUIT" => {
@@ -258,6 +270,17 @@ impl Session<'_> {
     }
 
     fn say(&mut self, bytes: &[u8]) -> Option<bool> {
+        if self.script.counts_errors {
+            self.errors += u32::from(bytes.starts_with(b"5"));
+            if self.errors > 20 {
+                self.stream.write_all(b"421 4.7.0 too many errors\r\n").ok()?;
+                return None;
+            }
+            if self.errors > 10 {
+                self.note(|heard, _| heard.late += 1);
+                thread::sleep(Duration::from_secs(1));
+            }
+        }
         self.stream.write_all(bytes).ok()?;
         Some(true)
     }

@@ -8,6 +8,7 @@ import { handlerFragment } from "./handler_fragment.mjs";
 import { handlerMended } from "./handler_mended.mjs";
 import { handlerOperator } from "./handler_operator.mjs";
 import { handlerPages } from "./handler_pages.mjs";
+import { handlerProcesses } from "./handler_processes.mjs";
 import { read, scene, SITE, withoutNonce } from "./handler_scene.mjs";
 import { holds, same } from "./expect.mjs";
 import { scene as sceneOfActions } from "./further.mjs";
@@ -25,6 +26,7 @@ export function* handler(subject) {
   yield* handlerBadInput(subject);
   yield* handlerMended(subject);
   yield* handlerAgain(subject);
+  yield* handlerProcesses(subject);
   yield* handlerOperator(subject);
 }
 

@@ -8,7 +8,7 @@ import { errorOf, GuardUnsupportedError } from "../errors/errors.js";
 import type { CheckedStore } from "../guard/checked_store.js";
 import { newOwner, REMEMBERED_AFTER } from "../guard/guard.js";
 import type { VerifiedLink } from "../verifier/link.js";
-import { alone, apart, isTakenBack } from "./apart.js";
+import { apart, isTakenBack } from "./apart.js";
 import {
   asked,
   linkOf,
@@ -20,6 +20,7 @@ import {
 } from "./asking.js";
 import { visitorOf } from "./browser.js";
 import { type Outcome, outcomeOf } from "./judgement.js";
+import type { Uses } from "./uses.js";
 
 /** How many digits the browser shows that asked for a link (`mailroom.browser_code`). */
 const DIGITS = 5;
@@ -47,6 +48,7 @@ export async function redeemElsewhere(
   given: Press,
   link: VerifiedLink<string>,
   store: CheckedStore,
+  uses: Uses,
   redeem: Redeem,
   report: (error: unknown) => void,
 ): Promise<Outcome> {
@@ -88,9 +90,7 @@ export async function redeemElsewhere(
   const isCovered = link.version === 2 && link.codeDigits > 0;
   const proven = isCovered ? link.tryWithUncountedCode(code) : undefined;
   if (proven && !proven.ok) return outcomeOf(proven.reason);
-  const outcome = await alone(store, id, until, () =>
-    use(press, link, isCovered, store, owner, redeem, report),
-  );
+  const outcome = await use(press, link, isCovered, store, uses, owner, redeem, report);
   const { reason } = outcome;
   if (reason === undefined) return outcome;
   const isRight =
@@ -105,17 +105,23 @@ async function use(
   link: VerifiedLink<string>,
   codeIsProven: boolean,
   store: CheckedStore,
+  uses: Uses,
   owner: Uint8Array,
   redeem: Redeem,
   report: (error: unknown) => void,
 ): Promise<Outcome> {
   const until = link.expiresAt + REMEMBERED_AFTER;
-  const used = await store.consume(link.consumedId, until, owner);
+  const id = link.consumedId;
+  const used = await store.consume(id, until, owner);
   if (!used.ok) return refusedBy(used, report);
-  if (!used.answer) return outcomeOf("ERR_TOKEN_USED");
+  if (!used.answer)
+    return outcomeOf((await uses.isFinal(id, until)) ? "ERR_TOKEN_USED" : "in_progress");
   const { reason, outcome } = await asked(redeem, linkOf(press, link, codeIsProven), report);
-  if (reason === undefined || !NOT_USED.includes(reason)) return outcome;
-  const released = await store.release(link.consumedId, until, owner);
+  if (reason === undefined || !NOT_USED.includes(reason)) {
+    await uses.mark(id, until);
+    return outcome;
+  }
+  const released = await store.release(id, until, owner);
   if (!released.ok) report(errorOf(released));
   // A response has no reason of its own.
   return outcome.page === "response" ? outcome : { ...outcome, reason };

@@ -67,7 +67,7 @@ export interface Judgement<Further extends string = never> {
   readonly problem: Problem | undefined;
   /**
    * Why a link is not let through: a reason of the guard, a verdict, `again`, `redeem_failed`, or
-   * `in_progress`: another browser is using it. For logs and not for visitors.
+   * `in_progress`: it is in use, in another browser or process. For logs and not for visitors.
    */
   readonly reason:
     | VerificationReason

@@ -1,13 +1,13 @@
 import { errorOf } from "../errors/errors.js";
 import { type CheckedStore, readStore } from "../guard/checked_store.js";
-import { makeGuard, REMEMBERED_AFTER } from "../guard/guard.js";
+import { makeGuard } from "../guard/guard.js";
 import type { GuardOptions } from "../guard/options.js";
 import type { VerifiedLink } from "../verifier/link.js";
-import { alone, mayLook } from "./apart.js";
 import { type Answer, asked, linkOf, NOT_USED, type Press, type Redeem } from "./asking.js";
 import { Attempts } from "./attempts.js";
 import { redeemElsewhere } from "./elsewhere.js";
 import { type Outcome, outcomeOf } from "./judgement.js";
+import { Uses } from "./uses.js";
 
 export type Options = GuardOptions<string> & { readonly storeTimeout: number };
 
@@ -35,25 +35,26 @@ export async function redeemLink(
   report: (error: unknown) => void,
 ): Promise<Outcome> {
   const store = readStore(options.store, options.storeTimeout);
+  const uses = new Uses(options.store, options.storeTimeout);
   // Before the guard has counted anything.
-  if (link?.browser === "other") return redeemElsewhere(press, link, store, redeem, report);
-  const here = () => redeemHere(press, options, store, begun, redeem, report);
-  const outcome = await here();
-  if (outcome.reason !== "ERR_TOKEN_USED") return outcome;
+  if (link?.browser === "other") return redeemElsewhere(press, link, store, uses, redeem, report);
+  const here = () => redeemHere(press, options, store, uses, begun, redeem, report);
+  let tried = await here();
   // A press that is sent twice, as by a double click without script: the first one may end as no
   // use.
-  const isOver = await ended(begun, press.token, options.storeTimeout * 1_000);
-  if (isOver !== undefined) return isOver ? here() : outcomeOf("in_progress");
-  if (link?.browser !== "same") return outcome;
-  // So may what another browser has begun.
-  const until = link.expiresAt + REMEMBERED_AFTER;
-  if (!(await mayLook(store, link.consumedId, until))) return outcome;
-  return alone(store, link.consumedId, until, here);
+  if (tried.outcome.reason === "ERR_TOKEN_USED" && begun.has(press.token)) {
+    if (!(await ended(begun, press.token, options.storeTimeout * 1_000)))
+      return outcomeOf("in_progress");
+    tried = await here();
+  }
+  const { outcome, used } = tried;
+  // So may one of another process, or of another browser.
+  const isOpen = outcome.reason === "ERR_TOKEN_USED" && used && !(await uses.isFinal(...used));
+  return isOpen ? outcomeOf("in_progress") : outcome;
 }
 
-/** Whether a use has ended within so many milliseconds; nothing if none was going on. */
-async function ended(begun: Begun, token: string, patience: number): Promise<boolean | undefined> {
-  if (!begun.has(token)) return undefined;
+/** Whether a use has ended within so many milliseconds. */
+async function ended(begun: Begun, token: string, patience: number): Promise<boolean> {
   // Some runtimes let no request wait for what another one does.
   for (let waited = 0; begun.has(token); waited += PAUSE) {
     if (waited >= patience) return false;
@@ -66,22 +67,28 @@ async function redeemHere(
   press: Press,
   options: Options,
   store: CheckedStore,
+  uses: Uses,
   begun: Begun,
   redeem: Redeem,
   report: (error: unknown) => void,
-): Promise<Outcome> {
+): Promise<{ readonly outcome: Outcome; readonly used: Attempts["used"] }> {
   const attempts = new Attempts(options.store, store);
   const guard = makeGuard<string>({ ...options, store: attempts.store });
-  const { reason, outcome } = await redeemed(guard, press, begun, redeem, report);
+  const end = async () => {
+    if (attempts.used) await uses.mark(...attempts.used);
+  };
+  const { reason, outcome } = await redeemed(guard, press, begun, redeem, end, report);
   await attempts.settle(reason);
-  return outcome;
+  return { outcome, used: attempts.used };
 }
 
+/** @param end is awaited once the use is final */
 async function redeemed(
   guard: ReturnType<typeof makeGuard<string>>,
   press: Press,
   begun: Begun,
   redeem: Redeem,
+  end: () => Promise<void>,
   report: (error: unknown) => void,
 ): Promise<Answer> {
   const { token, action, code, nonce } = press;
@@ -100,7 +107,10 @@ async function redeemed(
         throw released;
       },
     );
-    if (found.ok) return found.result;
+    if (found.ok) {
+      await end();
+      return found.result;
+    }
     if (found.kind === "operator") report(errorOf(found));
     return { reason: found.reason, outcome: outcomeOf(found.reason) };
   } catch (error) {

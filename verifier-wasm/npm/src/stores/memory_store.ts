@@ -10,7 +10,8 @@ import type { TokenStore } from "./token_store.js";
 export interface MemoryStoreOptions {
   /**
    * How many redemptions and attempts at codes it holds, 56 bytes each, which are allocated at
-   * once. Those within the lifetime of a link and 22 minutes have to fit.
+   * once. Those within the lifetime of a link and 22 minutes have to fit; of the link handler each
+   * redemption counts twice.
    */
   readonly capacity: number;
   /**

@@ -44,7 +44,7 @@ impl KeyUse {
     /// The variables whose keys can be used for it, and the advice if none of them is set.
     const fn variables(self) -> (&'static [&'static str], &'static str) {
         match self {
-            Self::Signing(Some(Version::V3)) => (
+            Self::Signing(Some(format)) if format.is_public() => (
                 &[SIGNING_KEY],
                 "v3 is signed with a private key: set it to one, `mrsk_…`, or MAILROOM_KEY_FILE to \
                  a file that begins with one; `mailroom keygen --token-format v3` makes one",
@@ -128,9 +128,10 @@ impl Keys {
             (_, Key::Private(_)) => "private",
             (_, Key::Verifying(_)) => "public",
         };
-        let needed = match format {
-            Version::V3 => "a private key, `mrsk_…`",
-            _ => "a shared key of 64 hexadecimal characters",
+        let needed = if format.is_public() {
+            "a private key, `mrsk_…`"
+        } else {
+            "a shared key of 64 hexadecimal characters"
         };
         Err(KeyError(format!(
             "{} is a {kind} key, but {format} is signed with {needed}",

@@ -52,10 +52,10 @@ impl Fields {
         // ends its header, if it has one, where the secret of all begins, so that the compiler
         // knows the places of most fields.
         let mut bytes = [0; LONGEST];
-        let start = match (version, is_bound) {
-            (Version::V1, _) => SECRET,
-            (_, false) => UNBOUND,
-            (_, true) => 0,
+        let start = match (version.has_header(), is_bound) {
+            (false, _) => SECRET,
+            (true, false) => UNBOUND,
+            (true, true) => 0,
         };
         if !bytes.get_mut(start..start + length).is_some_and(|bytes| base64::fill(bytes, token)) {
             return Err(Malformed::Encoding);
@@ -70,7 +70,7 @@ impl Fields {
             let header = Header::parse(&first, version, binding)?;
             // What every verifier knows; of a further action only its ring does.
             let fits = match Action::from_number(header.action) {
-                Some(action) => version != Version::V2 || has_code_tag == (action.digits() > 0),
+                Some(action) => !version.has_code_tag() || has_code_tag == (action.digits() > 0),
                 None => true,
             };
             if !fits {

@@ -12,7 +12,6 @@ use crate::{
     ring::{KeyRing, VerifyingKey},
     token::{Expected, UntrustedToken, VerifiedLink},
     verified::VerifiedToken,
-    version::Version,
 };
 
 /// One redemption by a guard.
@@ -63,12 +62,12 @@ macro_rules! redemption {
                 callback: impl $callback(&VerifiedToken) -> Result<T, E>,
             ) -> Result<T, RedeemError<S::Error, E>> {
                 let token = UntrustedToken::parse(token)?;
-                let (verified, until) = if token.version() == Version::V1 {
-                    self.verify_v1(&token, expected)?
-                } else {
+                let (verified, until) = if token.version().has_header() {
                     let link = token.verify_link(self.ring, expected.action, self.moment)?;
                     let until = remember_until(link.expires_at());
                     (self.$verify_code(link, expected, until, check_code)$($wait)*?, until)
+                } else {
+                    self.verify_v1(&token, expected)?
                 };
                 let id = verified.consumed_id();
                 match self.$consume(id, until)$($wait)*? {
@@ -106,11 +105,10 @@ macro_rules! redemption {
                 }
                 let text = expected.code.ok_or(VerifyError::CodeRequired { digits })?;
                 let code = Code::of(digits, text)?;
-                let check_code = match (link.version(), check_code) {
-                    (Version::V3, None) => return Err(RedeemError::UncheckedRecovery),
-                    (Version::V3, check_code) => check_code,
-                    // v2 carries a tag of its code.
-                    _ => None,
+                let check_code = match check_code {
+                    _ if link.version().has_code_tag() => None,
+                    None => return Err(RedeemError::UncheckedRecovery),
+                    check_code => check_code,
                 };
                 let id = link.consumed_id();
                 // The number is taken before the comparison: otherwise simultaneous guesses would

@@ -358,7 +358,7 @@ impl VerifiedLink<'_> {
         visitor: Option<&Binding>,
     ) -> Result<VerifiedToken, VerifyError> {
         let browser = self.browser(visitor);
-        let covers_code = self.version() == Version::V2 && self.action.digits() > 0;
+        let covers_code = self.version().has_code_tag() && self.action.digits() > 0;
         if browser == Browser::Other && !covers_code {
             return Err(VerifyError::OtherBrowser);
         }

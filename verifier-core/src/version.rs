@@ -23,6 +23,30 @@ impl Version {
             Self::V3 => 3,
         }
     }
+
+    /// Whether a token says itself for which action it is, which key signed it and when it expires
+    /// (FORMAT.md, "Version 2"). Without a header it signs the two built-in actions alone, and only
+    /// the database knows the expiry.
+    pub const fn has_header(self) -> bool {
+        !matches!(self, Self::V1)
+    }
+
+    /// Whether a link can be bound to a browser (FORMAT.md, "Bound form").
+    pub const fn binds(self) -> bool {
+        self.has_header()
+    }
+
+    /// Whether a token carries a tag of its code beside that of the link, so that the link can be
+    /// judged before the code is typed, and the code without the database.
+    pub const fn has_code_tag(self) -> bool {
+        matches!(self, Self::V2)
+    }
+
+    /// Whether a private key signs and a public key verifies. Who has that key could find any code,
+    /// so that no such token covers one.
+    pub const fn is_public(self) -> bool {
+        matches!(self, Self::V3)
+    }
 }
 
 impl fmt::Display for Version {

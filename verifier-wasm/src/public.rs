@@ -78,7 +78,7 @@ pub fn verify_link(
         let Some(action) = action_of(action, ring) else { return status::UNKNOWN };
         status::of(token(length).and_then(|token| {
             // Checked first, so that the code of the other formats is not linked.
-            if token.version() != Version::V3 {
+            if !token.version().is_public() {
                 return Err(VerifyError::Signature);
             }
             let expiry = token.verify_link_with(ring, action, moment(now, tolerance), judge)?;

@@ -81,7 +81,7 @@ enum Written {
 
 impl Written {
     fn of(format: Version) -> Self {
-        if format == Version::V3 { Self::Private } else { Self::Shared }
+        if format.is_public() { Self::Private } else { Self::Shared }
     }
 }
 
@@ -112,12 +112,10 @@ fn new_key(format: Version) -> Result<Zeroizing<String>, CommandError> {
     let bytes = random_bytes()?;
     // Sized beforehand: growing would leave copies of the key in freed memory.
     let mut text = Zeroizing::new(String::with_capacity(2 * SharedKey::LENGTH + 1));
-    let written = match format {
-        Version::V3 => writeln!(text, "{}", PrivateKeyText(&bytes)),
-        _ => bytes
-            .iter()
-            .try_for_each(|byte| write!(text, "{byte:02x}"))
-            .and_then(|()| writeln!(text)),
+    let written = if format.is_public() {
+        writeln!(text, "{}", PrivateKeyText(&bytes))
+    } else {
+        bytes.iter().try_for_each(|byte| write!(text, "{byte:02x}")).and_then(|()| writeln!(text))
     };
     written.expect("a string takes all that is written");
     Ok(text)

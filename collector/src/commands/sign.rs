@@ -71,9 +71,11 @@ pub(crate) fn run(arguments: &SignArguments) -> Outcome {
         }
     };
     let expires_at = match (format, arguments.expires_at) {
-        (Version::V1, Some(_)) => {
+        (format, Some(_)) if !format.has_header() => {
             let advice = "leave --expires-at out, or sign v2 or v3 with --token-format";
-            return Err(CommandError::Usage(format!("a v1 token carries no expiry; {advice}")));
+            return Err(CommandError::Usage(format!(
+                "a {format} token carries no expiry; {advice}"
+            )));
         }
         (_, Some(expiry)) => expiry,
         (_, None) => Expiry::from_seconds(now() + LIFETIME).unwrap_or(Expiry::MAX),

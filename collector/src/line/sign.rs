@@ -1,7 +1,7 @@
 //! From a token's row to the token that goes into the link.
 
 use mailroom_verifier_core::{
-    Binding, Code, Expiry, Grant, Secret, SignedToken, Signer, Unsignable, Version,
+    Binding, Code, Expiry, Grant, Secret, SignedToken, Signer, Unsignable,
 };
 
 use crate::queue::Token;
@@ -40,9 +40,9 @@ pub(super) fn sign(signer: &Signer, token: &Token) -> Result<Option<SignedToken>
         u64::try_from(token.expires_at).ok().and_then(|seconds| Expiry::from_seconds(seconds).ok());
     let expires_at = match (signer.version(), expiry) {
         (_, Some(expiry)) => expiry,
-        // A token of v1 does not contain it.
-        (Version::V1, None) => Expiry::MAX,
-        (_, None) => return Err(InvalidRow::Expiry),
+        (version, None) if version.has_header() => return Err(InvalidRow::Expiry),
+        // A token without a header does not contain it.
+        (_, None) => Expiry::MAX,
     };
     // A binding of the wrong length is an error: a bound link must not be signed for every browser.
     let binding = token.binding.as_deref().map(|bytes| {

@@ -72,7 +72,7 @@ impl SignableActions {
             Action::Further(Further { number: small, name, path, digits })
         });
         let is_signable = match action {
-            Action::Further(_) if self.format() == Version::V1 => false,
+            Action::Further(_) if !self.format().has_header() => false,
             Action::Further(further) => path.is_none() || Actions::new([further]).is_ok(),
             Action::Activate | Action::Recover => true,
         };
@@ -102,7 +102,7 @@ impl SignableActions {
 
     /// Whether a token of the format can be bound to a browser.
     pub(super) fn binds(&self) -> bool {
-        self.format() != Version::V1
+        self.format().binds()
     }
 
     /// What helps tokens that are not claimed. Under v1 the format is the cause; the schema has no

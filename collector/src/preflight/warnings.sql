@@ -272,3 +272,12 @@ CROSS JOIN LATERAL (
             AS mend
 ) AS said
 GROUP BY grantee, holder
+UNION ALL
+SELECT format(
+    'on the schema %s the right USAGE is missing for %s, perhaps because a dump was restored '
+    'without privileges; GRANT USAGE ON SCHEMA %I TO PUBLIC',
+    nspname, string_agg(DISTINCT grantee::regrole::text, ', '), nspname
+)
+FROM others
+WHERE kind = 'function' AND grantee <> 0 AND NOT has_schema_privilege(grantee, nspname, 'USAGE')
+GROUP BY nspname

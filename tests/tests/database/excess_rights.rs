@@ -247,3 +247,19 @@ async fn what_others_own_in_the_schema_is_named() -> Result<()> {
     assert_eq!(place.warnings()?.join("\n"), "");
     Ok(())
 }
+
+#[tokio::test]
+async fn the_right_on_the_schema_that_a_restore_loses_is_named() -> Result<()> {
+    let place = Place::migrated().await?;
+    place
+        .superuser
+        .batch_execute(&format!("SET search_path = mail; {}", documented_grants("mail")?))
+        .await?;
+    assert_eq!(place.warnings()?.join("\n"), "");
+    place.superuser.batch_execute("REVOKE USAGE ON SCHEMA mailroom FROM PUBLIC").await?;
+    let text = place.warnings()?.join("\n");
+    assert!(text.contains("USAGE is missing for application, collector"), "{text}");
+    place.mend().await?;
+    assert_eq!(place.warnings()?.join("\n"), "");
+    Ok(())
+}

@@ -1477,7 +1477,11 @@ BEGIN
     fault := CASE
         WHEN wanted.number IS NULL THEN
             'there is no such action; mailroom.actions has those that there are'
-        WHEN wanted.is_retired THEN 'the action is retired'
+        -- A call that is repeated is answered as before.
+        WHEN wanted.is_retired AND NOT EXISTS (
+            SELECT FROM mailroom.idempotency_keys AS known
+            WHERE known.action = wanted.number AND known.key = enqueue.idempotency_key
+        ) THEN 'the action is retired'
         WHEN mailroom.is_address(enqueue.recipient_email) IS NOT TRUE THEN
             'recipient_email is not an address that mail can be sent to: NAME@DOMAIN without '
             'spaces, quotes,'

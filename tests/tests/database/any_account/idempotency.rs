@@ -139,3 +139,27 @@ async fn a_key_outlives_sending_cancelling_and_pruning_by_thirty_days() -> Resul
     assert_ne!(enqueue(&client, &mail("sent")).await?, sent);
     Ok(())
 }
+
+#[tokio::test]
+async fn a_call_that_is_repeated_after_its_action_was_retired_is_answered_as_before() -> Result<()>
+{
+    let (_database, client) = product().await?;
+    let call = "'invite', 'ada@example.test', idempotency_key => 'first'";
+    let first = enqueue(&client, call).await?;
+    client
+        .batch_execute("UPDATE mailroom.actions SET is_retired = true WHERE name = 'invite'")
+        .await?;
+    assert_eq!(enqueue(&client, call).await?, first);
+    for (call, code) in [
+        ("'invite', 'bob@example.test', idempotency_key => 'first'", SqlState::UNIQUE_VIOLATION),
+        (
+            "'invite', 'ada@example.test', idempotency_key => 'second'",
+            SqlState::INVALID_PARAMETER_VALUE,
+        ),
+        ("'invite', 'ada@example.test'", SqlState::INVALID_PARAMETER_VALUE),
+    ] {
+        assert_eq!(refused(&client, &format!("SELECT mailroom.enqueue({call})")).await?.0, code);
+    }
+    assert_eq!(count(&client, "mailroom.issued_tokens").await?, 1);
+    Ok(())
+}

@@ -1721,6 +1721,14 @@ DECLARE
     epoch bigint := floor(extract(epoch FROM mailroom.clock()));
     ended bigint[];
 BEGIN
+    -- In the order of redeem().
+    PERFORM FROM mailroom.issued_tokens AS tokens
+    WHERE tokens.subject_id = cancel_subject.subject_id
+        AND tokens.consumed_at IS NULL
+        AND tokens.cancelled_at IS NULL
+    ORDER BY tokens.id
+    FOR NO KEY UPDATE;
+
     WITH ended AS (
         UPDATE mailroom.issued_tokens
         SET cancelled_at = epoch
@@ -2068,6 +2076,17 @@ BEGIN
         -- operators of its owner's.
         PERFORM pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
         is_eligible := present_email IS NOT NULL;
+    END IF;
+
+    -- Where no predicate has locked the subject, two calls for tokens of one subject would each
+    -- lock its own and then wait for the other's. In the same order as cancel_subject().
+    IF wanted.eligibility IS NULL AND wanted.proves_address THEN
+        PERFORM FROM mailroom.issued_tokens AS tokens
+        WHERE tokens.subject_id = candidate.subject_id
+            AND tokens.consumed_at IS NULL
+            AND tokens.cancelled_at IS NULL
+        ORDER BY tokens.id
+        FOR NO KEY UPDATE;
     END IF;
 
     SELECT * INTO candidate FROM mailroom.issued_tokens AS tokens

@@ -79,6 +79,14 @@ DECLARE
     epoch bigint := floor(extract(epoch FROM mailroom.clock()));
     ended bigint[];
 BEGIN
+    -- In the order of redeem().
+    PERFORM FROM mailroom.issued_tokens AS tokens
+    WHERE tokens.subject_id = cancel_subject.subject_id
+        AND tokens.consumed_at IS NULL
+        AND tokens.cancelled_at IS NULL
+    ORDER BY tokens.id
+    FOR NO KEY UPDATE;
+
     WITH ended AS (
         UPDATE mailroom.issued_tokens
         SET cancelled_at = epoch

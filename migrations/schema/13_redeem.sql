@@ -157,6 +157,17 @@ BEGIN
         is_eligible := present_email IS NOT NULL;
     END IF;
 
+    -- Where no predicate has locked the subject, two calls for tokens of one subject would each
+    -- lock its own and then wait for the other's. In the same order as cancel_subject().
+    IF wanted.eligibility IS NULL AND wanted.proves_address THEN
+        PERFORM FROM mailroom.issued_tokens AS tokens
+        WHERE tokens.subject_id = candidate.subject_id
+            AND tokens.consumed_at IS NULL
+            AND tokens.cancelled_at IS NULL
+        ORDER BY tokens.id
+        FOR NO KEY UPDATE;
+    END IF;
+
     SELECT * INTO candidate FROM mailroom.issued_tokens AS tokens
         WHERE id = candidate.id FOR NO KEY UPDATE;
 

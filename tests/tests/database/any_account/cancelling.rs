@@ -2,9 +2,18 @@
 
 use anyhow::Result;
 use mailroom::queue::{Nack, Queue, Settlement};
+use mailroom_tests::rows::wait_for;
 use mailroom_verifier_core::Version;
+use tokio_postgres::Client;
 
 use super::{claim, clock, count, enqueue, ids, number, product, queue, redeem, send, state};
+
+/// Uses the token with this secret.
+const USE: &str = "SELECT verdict::text FROM mailroom.redeem($1, 'activate')";
+
+/// Cancels the tokens of the subject of the token with this secret.
+const CANCEL: &str = "SELECT mailroom.cancel_subject(subject_id)::text FROM mailroom.issued_tokens
+    WHERE consumed_id = mailroom.consumed_id($1)";
 
 #[tokio::test]
 async fn a_cancelled_token_is_not_sent_and_its_link_is_no_longer_good() -> Result<()> {
@@ -93,4 +102,48 @@ async fn a_cancellation_that_is_rolled_back_cancels_nothing() -> Result<()> {
     let sent = send(&mut queue(&database, Version::V2).await?).await?;
     assert_eq!((ids(&sent), sent[0].payload.is_some()), (vec![token], true));
     Ok(())
+}
+
+#[tokio::test]
+async fn two_calls_for_the_tokens_of_one_subject_lock_them_in_the_same_order() -> Result<()> {
+    let (database, client) = product().await?;
+    let mut holder = database.connect().await?;
+    for (subject, held_first) in [("early", true), ("late", false)] {
+        for other in [USE, CANCEL] {
+            let arguments = format!("'activate', 'ada@example.test', subject_id => '{subject}'");
+            let tokens = [enqueue(&client, &arguments).await?, enqueue(&client, &arguments).await?];
+            let held = tokens[usize::from(!held_first)];
+            let free = tokens[usize::from(held_first)];
+            let secret = async |token: i64| -> Result<Vec<u8>> {
+                let query = "SELECT secret FROM mailroom.queue WHERE token = $1";
+                Ok(client.query_one(query, &[&token]).await?.get(0))
+            };
+            let (of_held, of_free) = (secret(held).await?, secret(free).await?);
+            let holding = holder.transaction().await?;
+            let lock = "SELECT FROM mailroom.issued_tokens WHERE id = $1 FOR UPDATE";
+            holding.query(lock, &[&held]).await?;
+            let first = database.connect().await?;
+            let first = tokio::spawn(async move {
+                first.query_one(USE, &[&of_held]).await.map(|row| row.get::<_, String>(0))
+            });
+            waiting(&client, 1).await?;
+            let second = database.connect().await?;
+            let second = tokio::spawn(async move {
+                second.query_one(other, &[&of_free]).await.map(|row| row.get::<_, String>(0))
+            });
+            waiting(&client, 2).await?;
+            holding.commit().await?;
+            let answers = [first.await??, second.await??];
+            let expected = if other == CANCEL { ["ok", "0"] } else { ["ok", "used"] };
+            assert_eq!(answers, expected, "{subject}, {other}");
+        }
+    }
+    Ok(())
+}
+
+/// Waits until so many sessions wait for a lock.
+async fn waiting(client: &Client, sessions: i64) -> Result<()> {
+    let query = "SELECT count(*) FROM pg_stat_activity
+        WHERE datname = current_database() AND wait_event_type = 'Lock'";
+    wait_for(client, query, sessions).await
 }

@@ -4760,6 +4760,14 @@ BEGIN
             USING ERRCODE = 'invalid_parameter_value';
     END IF;
 
+    -- In the others an old snapshot can lack what is to be erased.
+    IF current_setting('transaction_isolation') NOT IN ('read committed', 'read uncommitted') THEN
+        RAISE EXCEPTION 'mailroom.forget() does not work in % transactions',
+            current_setting('transaction_isolation')
+            USING ERRCODE = 'invalid_transaction_state',
+                HINT = 'Call it in a transaction with the isolation level READ COMMITTED.';
+    END IF;
+
     -- First, and waited for: what somebody is just putting back gets a new token, which is found
     -- then.
     DELETE FROM mailroom.dead_letters

@@ -5,6 +5,7 @@ use mailroom::queue::{Nack, Queue, Receipt, Settlement};
 use mailroom_verifier_core::Version;
 use serde_json::Value;
 use tokio_postgres::Client;
+use tokio_postgres::error::SqlState;
 
 use super::{claim, count, enqueue, number, product, queue, refused};
 
@@ -242,5 +243,24 @@ async fn an_export_has_what_is_kept_of_a_subject_and_neither_secrets_nor_codes()
     for hidden in ["secret", "code\"", "binding"] {
         assert!(!text.contains(hidden), "{hidden} in {text}");
     }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_snapshot_that_may_lack_a_token_forgets_nobody() -> Result<()> {
+    let (database, client) = product().await?;
+    let privacy = database.connect().await?;
+    for isolation in ["REPEATABLE READ", "SERIALIZABLE"] {
+        privacy
+            .batch_execute(&format!("BEGIN ISOLATION LEVEL {isolation}; SELECT FROM pg_class"))
+            .await?;
+        enqueue(&client, ADA).await?;
+        let (code, message) = refused(&privacy, "SELECT mailroom.forget('lovelace-1')").await?;
+        assert_eq!(code, SqlState::INVALID_TRANSACTION_STATE);
+        let words = isolation.to_lowercase();
+        assert_eq!(message, format!("mailroom.forget() does not work in {words} transactions"));
+        privacy.batch_execute("ROLLBACK").await?;
+    }
+    assert_eq!(number(&client, "SELECT mailroom.forget('lovelace-1')").await?, 1);
     Ok(())
 }

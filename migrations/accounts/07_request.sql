@@ -51,12 +51,14 @@ BEGIN
 
     cooldown_seconds := extract(epoch FROM coalesce(request.cooldown, action_row.cooldown));
 
-    IF (cooldown_seconds >= 0::numeric AND request.at_most >= 1
-        AND period_seconds >= 0::numeric) IS NOT TRUE THEN
+    -- Tokens are kept as long as the longest of these that was ever asked for.
+    IF (cooldown_seconds BETWEEN 0::numeric AND 2678400::numeric
+        AND period_seconds BETWEEN 0::numeric AND 2678400::numeric
+        AND request.at_most >= 1) IS NOT TRUE THEN
         RAISE EXCEPTION 'the limits of mailroom.request() are out of range'
             USING ERRCODE = 'invalid_parameter_value',
-                HINT = 'cooldown and per are intervals of zero seconds or more, at_most is 1 or '
-                    'more.';
+                HINT = 'cooldown and per are intervals from zero seconds to 31 days, '
+                    'at_most is 1 or more.';
     END IF;
 
     -- In the others the transaction may have begun to look before another call made a token, and
@@ -69,11 +71,10 @@ BEGIN
                     'COMMITTED.';
     END IF;
 
-    -- Until then the tokens that this counts are not pruned. A hundred years are for ever.
+    -- Until then the tokens that this counts are not pruned.
     PERFORM setval('mailroom.longest_limit', asked.seconds)
     FROM (
-        SELECT least(ceil(greatest(cooldown_seconds, period_seconds)), 3155760000::numeric)::bigint
-            AS seconds
+        SELECT ceil(greatest(cooldown_seconds, period_seconds))::bigint AS seconds
     ) AS asked
     JOIN mailroom.longest_limit AS longest ON longest.last_value < asked.seconds;
 

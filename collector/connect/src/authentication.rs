@@ -1,6 +1,8 @@
 //! Which proofs of identity a server may ask for, and a stream that ends the connection before any
 //! other is given.
 
+mod watch;
+
 use std::error::Error;
 use std::fmt;
 use std::future::Future;
@@ -15,6 +17,7 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::SettingsError;
 use super::parameters::Values;
+use watch::Watch;
 
 /// How a client can prove who it is; libpq's names are in [`METHODS`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -208,7 +211,9 @@ impl AsyncRead for GuardedStream {
             Bytes::Plain(stream) => Pin::new(stream).poll_read(context, out),
         })?;
         // Before the client sees it, and so before it answers.
-        Poll::Ready(self.watch.see(&out.filled()[before..]).map_err(io::Error::other))
+        let Self { watch, .. } = &mut *self;
+        let seen = &out.filled()[before..];
+        Poll::Ready(watch.see(seen).map_err(watch::Fault::into_error))
     }
 }
 
@@ -239,105 +244,14 @@ impl AsyncWrite for GuardedStream {
     }
 }
 
-/// Reads along until the server has accepted the client: a message is its type, its length with
-/// itself, and its body, which of a request for authentication (`R`) begins with what is asked for.
-struct Watch {
-    allowed: Allowed,
-    /// The type, the length, and the first four bytes of the body, as far as they have come.
-    head: [u8; 9],
-    filled: usize,
-    /// How many bytes of the message are still to come behind its head.
-    skip: usize,
-    /// Whether a method was asked for.
-    has_asked: bool,
-    is_over: bool,
-}
-
-impl Watch {
-    const HEADER: usize = 5;
-
-    fn new(allowed: Allowed) -> Self {
-        Self { allowed, head: [0; 9], filled: 0, skip: 0, has_asked: false, is_over: false }
-    }
-
-    fn see(&mut self, mut bytes: &[u8]) -> Result<(), RefusedMethod> {
-        while !self.is_over && !bytes.is_empty() {
-            let skipped = self.skip.min(bytes.len());
-            self.skip -= skipped;
-            bytes = &bytes[skipped..];
-            if self.skip > 0 || bytes.is_empty() {
-                break;
-            }
-            let (byte, rest) = (bytes[0], &bytes[1..]);
-            bytes = rest;
-            self.head[self.filled] = byte;
-            self.filled += 1;
-            self.advance()?;
-        }
-        Ok(())
-    }
-
-    /// Looks at the head, if it is complete.
-    fn advance(&mut self) -> Result<(), RefusedMethod> {
-        let [kind, length @ .., _, _, _, _] = self.head;
-        let body = (u32::from_be_bytes(length) as usize).saturating_sub(4);
-        let is_request = kind == b'R' && body >= 4;
-        if self.filled < Self::HEADER || is_request && self.filled < self.head.len() {
-            return Ok(());
-        }
-        self.skip = body - if is_request { 4 } else { 0 };
-        self.filled = 0;
-        if is_request {
-            let [.., a, b, c, d] = self.head;
-            self.asked_for(u32::from_be_bytes([a, b, c, d]))?;
-        }
-        Ok(())
-    }
-
-    fn asked_for(&mut self, code: u32) -> Result<(), RefusedMethod> {
-        let method = match code {
-            0 if !self.has_asked => Method::None,
-            3 => Method::Password,
-            5 => Method::Md5,
-            10 => Method::Scram,
-            _ => {
-                // Accepted, a further message of a method, or one that the library refuses.
-                self.is_over = code == 0;
-                return Ok(());
-            }
-        };
-        self.has_asked = true;
-        self.is_over = code == 0;
-        if self.allowed.allows(method) {
-            return Ok(());
-        }
-        Err(RefusedMethod { method, is_restricted: self.allowed.is_restricted })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn allowed(setting: &str) -> Result<Allowed, SettingsError> {
+    pub(super) fn allowed(setting: &str) -> Result<Allowed, SettingsError> {
         let mut values = Values::default();
         values.set("require_auth", setting);
         Allowed::read(&values)
-    }
-
-    fn request(code: u32, rest: &[u8]) -> Vec<u8> {
-        let length = u32::try_from(8 + rest.len()).unwrap();
-        [b"R", &length.to_be_bytes()[..], &code.to_be_bytes(), rest].concat()
-    }
-
-    /// Whether the watch refuses what the server says, however it is cut.
-    fn is_refused(allowed: Allowed, said: &[u8]) -> bool {
-        let outcomes = [1, 2, 3, 5, 7, 9, 4096].map(|size| {
-            let mut watch = Watch::new(allowed);
-            said.chunks(size).any(|bytes| watch.see(bytes).is_err())
-        });
-        assert!(outcomes.iter().all(|outcome| *outcome == outcomes[0]), "{outcomes:?}");
-        outcomes[0]
     }
 
     #[test]
@@ -352,34 +266,5 @@ mod tests {
         {
             assert!(allowed(setting).is_err(), "{setting}");
         }
-    }
-
-    #[test]
-    fn a_password_goes_out_in_clear_only_where_that_is_asked_for() {
-        for (setting, is_sent) in
-            [("", false), ("!md5", false), ("password", true), ("password,scram-sha-256", true)]
-        {
-            let allowed = allowed(setting).unwrap();
-            assert_eq!(!is_refused(allowed.in_clear(), &request(3, b"")), is_sent, "{setting}");
-            assert!(!is_refused(allowed, &request(3, b"")), "{setting}");
-        }
-        assert!(!is_refused(Allowed::default().in_clear(), &request(5, b"salt")));
-    }
-
-    #[test]
-    fn the_method_is_found_wherever_it_stands_and_only_before_the_client_is_accepted() {
-        let scram = allowed("scram-sha-256").unwrap();
-        let sasl = request(10, b"SCRAM-SHA-256\0\0");
-        let further =
-            [sasl.clone(), request(11, b"R\0\0\0\x08\0\0\0\x03"), request(12, b"v=")].concat();
-        let (accepted, clear) = (request(0, b""), request(3, b""));
-        let notice = [b"N", &17_u32.to_be_bytes()[..], b"R\0\0\0\x08\0\0\0\x03xyzt"].concat();
-        let empty = [b"A", &4_u32.to_be_bytes()[..]].concat();
-        assert!(!is_refused(scram, &[&further[..], &accepted, &clear].concat()));
-        assert!(is_refused(scram, &[&notice[..], &empty, &clear].concat()));
-        assert!(!is_refused(scram, &[&notice[..], &sasl, &accepted].concat()));
-        assert!(is_refused(scram, &accepted), "nothing was proven");
-        assert!(is_refused(scram, &request(5, b"salt")));
-        assert!(is_refused(scram, &[&sasl[..], &clear].concat()), "a second request counts, too");
     }
 }

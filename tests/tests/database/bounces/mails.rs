@@ -137,3 +137,36 @@ async fn the_return_address_of_a_sent_mail_proves_its_bounce_and_no_other() -> R
     assert_eq!(pipe(folder.path(), &url, mail.as_bytes())?.status.code(), Some(75));
     drop_role(&database, &client).await
 }
+
+/// The most memory that a process has used, in kilobytes.
+#[cfg(target_os = "linux")]
+fn peak(process: u32) -> Result<u64> {
+    let status = fs::read_to_string(format!("/proc/{process}/status"))?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let number = line.and_then(|line| line.trim().strip_suffix(" kB")).context("a peak")?;
+    Ok(number.parse()?)
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_mail_of_hundreds_of_megabytes_takes_no_memory_and_is_done_with() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    fs::write(folder.path().join("secret"), format!("{SECRET}\n"))?;
+    let config = "[mail]\nreturn_path = \"bounces@x.test\"\nreturn_path_secret_file = \"secret\"\n";
+    fs::write(folder.path().join("bounces.toml"), config)?;
+    let mut command = program::mailroom()?;
+    command.args(["bounces", "--mail", "--config"]).arg(folder.path().join("bounces.toml"));
+    command.env("MAILROOM_DATABASE_URL", "host=127.0.0.1 port=1 user=u dbname=d");
+    let mut child = command.stdin(Stdio::piped()).spawn()?;
+    let mut input = child.stdin.take().context("a pipe")?;
+    input.write_all(b"From: ada@x.test\nTo: bounces@x.test\nSubject: large\n\n")?;
+    let text = vec![b'x'; 1 << 20];
+    for _ in 0..700 {
+        input.write_all(&text)?;
+    }
+    let peak = peak(child.id())?;
+    drop(input);
+    assert_eq!(child.wait()?.code(), Some(0));
+    assert!(peak < 100_000, "{peak} kB");
+    Ok(())
+}

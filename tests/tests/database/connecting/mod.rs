@@ -5,6 +5,7 @@
 mod authentication;
 mod certificates;
 mod encryption;
+mod endless;
 mod environment;
 mod server_certificates;
 mod servers;

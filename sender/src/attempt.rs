@@ -5,7 +5,7 @@
 //! is in doubt.
 
 use std::cell::Cell;
-use std::time::{Instant, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use crate::doubt::Doubt;
 use crate::journal::Journal;
@@ -72,14 +72,13 @@ impl<'a> Attempt<'a> {
 }
 
 impl Progress for Attempt<'_> {
-    fn enter_doubt(&self) -> Result<(), String> {
+    fn enter_doubt(&self) -> Result<Option<Duration>, String> {
         self.record_doubt()?;
-        self.lane.enter_doubt(self.ticket, Instant::now());
-        Ok(())
+        Ok(self.lane.enter_doubt(self.ticket, Instant::now()))
     }
 
-    fn enter_envelope(&self) {
-        self.lane.enter_envelope(self.ticket, Instant::now());
+    fn enter_envelope(&self) -> Option<Duration> {
+        self.lane.enter_envelope(self.ticket, Instant::now())
     }
 }
 

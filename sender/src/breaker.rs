@@ -29,8 +29,8 @@ const LONGEST_ASKED: Duration = Duration::from_secs(3_600);
 const OWN_DOUBTS: u32 = 20;
 
 /// The longest of these pauses: the first one is a second, and each is twice as long as the one
-/// before.
-const LONGEST_DOUBT_PAUSE: Duration = Duration::from_secs(30);
+/// before. Others wait as long, if all of them were a stranger's.
+const LONGEST_DOUBT_PAUSE: Duration = Duration::from_secs(5);
 
 /// How long mails in doubt wait, if the provider answered well without a mail and failed with one:
 /// longer each time, up to the longest time.
@@ -463,7 +463,7 @@ mod tests {
             found.push((pause.as_secs(), breaker.mistrust_left(now).unwrap().as_secs() / 60));
         }
         assert_eq!(found[..4], [(0, 15), (0, 30), (0, 60), (0, 60)]);
-        assert_eq!(found[19..], [(1, 60), (2, 60), (4, 60), (8, 60), (16, 60), (30, 60), (30, 60)]);
+        assert_eq!(found[19..], [(1, 60), (2, 60), (4, 60), (5, 60), (5, 60), (5, 60), (5, 60)]);
         // A refusal proves nothing then, an acceptance does.
         ask(&mut breaker, true, now);
         for (verdict, is_failing) in [(Verdict::dead("", About::Content), true), (sent(), false)] {

@@ -104,6 +104,7 @@ mod tests {
         receipts: false,
         unknown_address: false,
         untried: false,
+        slow: false,
     };
     const NEW: Knows = Knows { in_doubt: true, ..OLD };
 

@@ -1,6 +1,8 @@
 //! The mails that wait for a provider and those on their way to it,
 //! shared by the threads that send by it.
 
+mod patience;
+
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -12,12 +14,19 @@ use crate::protocol::Key;
 use crate::provider::{About, Sealed, Verdict};
 use crate::queue::{Queue, Queued};
 use crate::rate::{Domains, LONGEST_WAIT, Pace, Rate};
+use patience::{Pulse, SHORT, SHORT_FINAL};
 
 /// How long a mail may wait for the answer to its content until another one gets its place.
 const LONGEST_HOLD: Duration = Duration::from_secs(30);
 
 /// How long a server may say nothing about a recipient until another mail gets the place.
 const LONGEST_MUTE: Duration = Duration::from_secs(4);
+
+/// How long a mail waits behind others that only wait for answers, until it is given back.
+const LONGEST_QUEUE: Duration = Duration::from_secs(1);
+
+/// An attempt that takes longer than this waits for an answer of the provider.
+const LINGERING: Duration = Duration::from_secs(1);
 
 /// How long mails to a domain leave a connection to others, after the server said nothing about one
 /// of its recipients.
@@ -37,6 +46,7 @@ pub(crate) struct Lane {
     guard: Mutex<Guard>,
     domains: Arc<Domains>,
     has_other: bool,
+    connections: usize,
     /// How many mails may wait for answers without a place.
     most_aside: usize,
     /// How many of them may wait for an answer about their recipients.
@@ -59,6 +69,7 @@ struct State {
     mute: HashMap<String, Instant>,
     /// How many attempts to them there may be at once.
     most_mute: usize,
+    pulse: Pulse,
 }
 
 #[derive(Debug)]
@@ -66,10 +77,13 @@ struct OnItsWay {
     /// The token; none if the provider is only tried.
     key: Option<Key>,
     attempt: breaker::Attempt,
+    begun_at: Instant,
     /// The recipient's domain.
     domain: String,
     /// Since when the server is asked about the recipient.
     in_envelope_since: Option<Instant>,
+    /// Whether the server may take its time for that.
+    is_patient: bool,
     /// Since when it waits for the answer to its content.
     in_doubt_since: Option<Instant>,
     /// Whether another one has its place.
@@ -134,6 +148,7 @@ impl Lane {
             is_closed: false,
             mute: HashMap::new(),
             most_mute: connections.saturating_sub(1).max(1),
+            pulse: Pulse::default(),
         };
         Self {
             state: Mutex::new(state),
@@ -141,6 +156,7 @@ impl Lane {
             guard: Mutex::default(),
             domains,
             has_other,
+            connections,
             most_aside: ASIDE_PER_CONNECTION * connections,
             most_mute_aside: connections,
         }
@@ -216,20 +232,56 @@ impl Lane {
         }
     }
 
-    /// From now on an attempt waits for the answer to its content.
-    pub(crate) fn enter_doubt(&self, ticket: Ticket, now: Instant) {
+    /// From now on an attempt waits for the answer to its content. Returns for how long, if as many
+    /// wait as may without a place, while the server answers others at once.
+    pub(crate) fn enter_doubt(&self, ticket: Ticket, now: Instant) -> Option<Duration> {
         let mut state = self.lock();
         state.has_moved = true;
+        let doubts = state.on_their_way.values().filter_map(|attempt| attempt.in_doubt_since);
+        let is_full = doubts.clone().count() >= self.most_aside;
+        let first = doubts.min().filter(|_| is_full);
         if let Some(attempt) = state.on_their_way.get_mut(&ticket.0) {
             attempt.in_doubt_since = Some(now);
         }
+        let may_leave =
+            first.is_some_and(|first| state.pulse.may_leave(first, self.connections, now));
+        may_leave.then_some(SHORT_FINAL)
     }
 
-    /// From now on the server is asked about the recipient.
-    pub(crate) fn enter_envelope(&self, ticket: Ticket, now: Instant) {
-        if let Some(attempt) = self.lock().on_their_way.get_mut(&ticket.0) {
-            attempt.in_envelope_since = Some(now);
+    /// From now on the server is asked about the recipient. Returns for how long, if it may not
+    /// take its time for this one, too.
+    pub(crate) fn enter_envelope(&self, ticket: Ticket, now: Instant) -> Option<Duration> {
+        let mut state = self.lock();
+        let is_asked =
+            |attempt: &&OnItsWay| attempt.in_envelope_since.is_some() && attempt.is_patient;
+        let asked = state.on_their_way.values().filter(is_asked);
+        let patient = asked.filter(|attempt| attempt.in_doubt_since.is_none()).count();
+        let is_patient = patient < self.most_mute_aside || !state.pulse.is_quick(now);
+        if let Some(attempt) = state.on_their_way.get_mut(&ticket.0) {
+            (attempt.in_envelope_since, attempt.is_patient) = (Some(now), is_patient);
         }
+        (!is_patient).then_some(SHORT)
+    }
+
+    /// Takes the mails that wait for a place while all places are taken by such that wait for
+    /// answers, but for those that get the next places.
+    pub(crate) fn give_way(&self, now: Instant) -> Vec<Queued> {
+        let mut guard = self.lock();
+        let state = &mut *guard;
+        let places = || state.on_their_way.values().filter(|attempt| !attempt.is_aside);
+        let is_full = places().count() >= self.connections;
+        let is_held_up = is_full && places().any(|attempt| attempt.is_lingering(now));
+        let before = now.checked_sub(LONGEST_QUEUE).filter(|_| is_held_up);
+        before.map_or_else(Vec::new, |before| {
+            state.waiting.drain_waiting_since(before, self.connections)
+        })
+    }
+
+    /// The tokens whose mails wait for answers of the provider.
+    pub(crate) fn waiting_for_answers(&self, now: Instant) -> Vec<Key> {
+        let state = self.lock();
+        let waiting = state.on_their_way.values().filter(|attempt| attempt.is_lingering(now));
+        waiting.filter_map(|attempt| attempt.key).collect()
     }
 
     /// The verdict on a mail to this recipient, in the light of the earlier ones; and what it says
@@ -297,11 +349,13 @@ impl Lane {
         let mut guard = self.lock();
         let state = &mut *guard;
         let before = state.on_their_way.values().filter(|attempt| attempt.is_aside).count();
+        // Where others are answered at once, the recipient is the reason.
+        let (longest_mute, longest_hold) =
+            if state.pulse.is_quick(now) { (SHORT, SHORT) } else { (LONGEST_MUTE, LONGEST_HOLD) };
         let is_slow = |attempt: &&mut OnItsWay| {
-            let since = attempt.in_doubt_since;
-            let is_unanswered =
-                since.is_some_and(|since| now.saturating_duration_since(since) >= LONGEST_HOLD);
-            !attempt.is_aside && (is_unanswered || attempt.is_mute(now))
+            !attempt.is_aside
+                && (attempt.is_unanswered(longest_hold, now)
+                    || attempt.is_patient && attempt.is_mute(longest_mute, now))
         };
         let is_mute_aside =
             |attempt: &&OnItsWay| attempt.is_aside && attempt.in_doubt_since.is_none();
@@ -311,7 +365,7 @@ impl Lane {
             if before + new >= self.most_aside {
                 break;
             }
-            if attempt.is_mute(now) {
+            if attempt.is_mute(longest_mute, now) {
                 if mute >= self.most_mute_aside {
                     continue;
                 }
@@ -329,7 +383,7 @@ impl Lane {
         let of_content = state
             .on_their_way
             .values()
-            .filter(|attempt| attempt.is_aside && attempt.in_doubt_since.is_some());
+            .filter(|attempt| attempt.is_aside && attempt.is_unanswered(LONGEST_HOLD, now));
         (of_content.count(), new)
     }
 
@@ -374,10 +428,22 @@ impl Lane {
 }
 
 impl OnItsWay {
-    /// Whether the server has said nothing about the recipient for long.
-    fn is_mute(&self, now: Instant) -> bool {
+    /// Whether the server has said nothing about the recipient for this time.
+    fn is_mute(&self, longest: Duration, now: Instant) -> bool {
         let since = self.in_envelope_since.filter(|_| self.in_doubt_since.is_none());
-        since.is_some_and(|since| now.saturating_duration_since(since) >= LONGEST_MUTE)
+        since.is_some_and(|since| now.saturating_duration_since(since) >= longest)
+    }
+
+    /// Whether the answer to the content has not come for this time.
+    fn is_unanswered(&self, longest: Duration, now: Instant) -> bool {
+        let since = self.in_doubt_since;
+        since.is_some_and(|since| now.saturating_duration_since(since) >= longest)
+    }
+
+    /// Whether it waits for an answer of the provider.
+    fn is_lingering(&self, now: Instant) -> bool {
+        let since = self.in_envelope_since.or(self.in_doubt_since);
+        since.is_some_and(|since| now.saturating_duration_since(since) >= LINGERING)
     }
 }
 
@@ -390,8 +456,9 @@ impl State {
     /// Remembers about whose recipients the server says nothing.
     fn note_end(&mut self, ended: &OnItsWay, is_accepted: bool, now: Instant) {
         if is_accepted {
+            self.pulse.accept(ended.begun_at, now);
             self.mute.remove(&ended.domain);
-        } else if ended.is_mute(now) {
+        } else if ended.is_mute(if ended.is_patient { LONGEST_MUTE } else { SHORT }, now) {
             self.mute.retain(|_, until| *until > now);
             if self.mute.len() < MOST_MUTE {
                 self.mute.insert(ended.domain.clone(), now + MUTE);
@@ -410,8 +477,10 @@ impl State {
         let on_its_way = OnItsWay {
             key,
             attempt,
+            begun_at: Instant::now(),
             domain,
             in_envelope_since: None,
+            is_patient: true,
             in_doubt_since: None,
             is_aside: false,
         };
@@ -492,7 +561,12 @@ mod tests {
             payload: String::new(),
             other: None,
         };
-        Queued { sealed: Arc::new(sealed), known: u32::from(is_doubtful), is_doubtful }
+        Queued {
+            sealed: Arc::new(sealed),
+            known: u32::from(is_doubtful),
+            is_doubtful,
+            returnable_since: Some(Instant::now()),
+        }
     }
 
     fn begin(lane: &Lane, number: u128) -> Ticket {
@@ -685,6 +759,78 @@ mod tests {
         // Until the server accepts a mail to one of them.
         lane.finish(again[0].1, &Verdict::Sent(Receipt::default()));
         assert!(sent(&lane).is_some() && sent(&lane).is_some());
+    }
+
+    /// Mails to recipients of domains of their own begin and are asked about.
+    fn ask_about(
+        lane: &Lane,
+        numbers: std::ops::Range<u128>,
+        now: Instant,
+    ) -> Vec<Option<Duration>> {
+        let ask = |number| {
+            let mut mail = mail(number, false);
+            Arc::get_mut(&mut mail.sealed).unwrap().to = format!("a@{number}.test");
+            lane.push(mail).unwrap();
+            let Job::Send(_, ticket) = lane.next(Duration::ZERO) else { panic!("no place") };
+            lane.enter_envelope(ticket, now)
+        };
+        numbers.map(ask).collect()
+    }
+
+    #[test]
+    fn a_server_that_answers_others_at_once_is_not_waited_for_long_about_many_recipients() {
+        for is_quick in [false, true] {
+            let (lane, start) = (lane(2), Instant::now());
+            if is_quick {
+                let ticket = begin(&lane, 0);
+                lane.finish(ticket, &Verdict::Sent(Receipt::default()));
+            }
+            let limit = is_quick.then_some(SHORT);
+            assert_eq!(ask_about(&lane, 1..4, start), [None, None, limit]);
+            let soon = start + SHORT;
+            assert_eq!(lane.set_aside(soon), (0, if is_quick { 2 } else { 0 }));
+            assert_eq!(lane.set_aside(start + LONGEST_MUTE), (0, if is_quick { 0 } else { 2 }));
+            // The third one ends by itself.
+            assert_eq!(lane.waiting_for_answers(soon).len(), 3);
+        }
+    }
+
+    #[test]
+    fn contents_without_an_answer_leave_places_to_others_soon_where_these_are_answered_at_once() {
+        let lane = lane(1);
+        let ticket = begin(&lane, 0);
+        lane.finish(ticket, &Verdict::Sent(Receipt::default()));
+        let start = Instant::now();
+        let doubt = |number| lane.enter_doubt(begin(&lane, number), start);
+        assert_eq!([1, 2, 3].map(doubt), [None; 3]);
+        assert_eq!(lane.set_aside(start + SHORT), (0, 3));
+        // As many wait as may: few more, unless a mail was accepted at once meanwhile.
+        assert_eq!([4, 5].map(doubt), [Some(SHORT_FINAL), None]);
+        let ticket = begin(&lane, 6);
+        lane.finish(ticket, &Verdict::Sent(Receipt::default()));
+        assert_eq!([7, 8].map(doubt), [Some(SHORT_FINAL); 2]);
+    }
+
+    #[test]
+    fn mails_behind_such_that_wait_for_answers_are_given_back_but_for_the_next_ones() {
+        let (lane, start) = (lane(2), Instant::now());
+        ask_about(&lane, 0..2, start);
+        for number in 2..7 {
+            lane.push(mail(number, false)).unwrap();
+        }
+        let later = Instant::now() + LONGEST_QUEUE;
+        assert!(lane.give_way(start).is_empty());
+        let numbers: Vec<_> =
+            lane.give_way(later).iter().map(|mail| mail.sealed.key.number()).collect();
+        assert_eq!(numbers, [4, 5, 6]);
+        assert!(lane.give_way(later).is_empty());
+        // A place that is free is enough.
+        let lane = self::lane(3);
+        ask_about(&lane, 0..2, start);
+        for number in 2..9 {
+            lane.push(mail(number, false)).unwrap();
+        }
+        assert!(lane.give_way(later).is_empty());
     }
 
     #[test]

@@ -16,6 +16,8 @@ pub(crate) struct Queued {
     pub(crate) known: u32,
     /// Whether the provider may have accepted it and would accept it again.
     pub(crate) is_doubtful: bool,
+    /// Since when it waits, if it may be given back for waiting too long.
+    pub(crate) returnable_since: Option<Instant>,
 }
 
 #[derive(Debug, Default)]
@@ -108,13 +110,27 @@ impl Queue {
 
     /// Takes the mails in doubt.
     pub(crate) fn drain_doubtful(&mut self) -> Vec<Queued> {
+        self.drain_if(|_, mail| mail.is_doubtful)
+    }
+
+    /// Takes the mails that may be given back and have waited since before this, but for the first
+    /// ones.
+    pub(crate) fn drain_waiting_since(&mut self, before: Instant, kept: usize) -> Vec<Queued> {
+        let first = self.unlimited.get(kept).map_or(u64::MAX, |(number, _)| *number);
+        self.drain_if(|number, mail| {
+            number >= first && mail.returnable_since.is_some_and(|since| since <= before)
+        })
+    }
+
+    fn drain_if(&mut self, is_wanted: impl Fn(u64, &Queued) -> bool) -> Vec<Queued> {
         let mut found = Vec::new();
         for queue in self.limited.values_mut().chain([&mut self.unlimited]) {
-            let (doubtful, others) =
-                std::mem::take(queue).into_iter().partition(|(_, mail)| mail.is_doubtful);
+            let (wanted, others) = std::mem::take(queue)
+                .into_iter()
+                .partition(|(number, mail)| is_wanted(*number, mail));
             *queue = others;
-            let doubtful: Numbered = doubtful;
-            found.extend(doubtful.into_iter().map(|(_, mail)| mail));
+            let wanted: Numbered = wanted;
+            found.extend(wanted.into_iter().map(|(_, mail)| mail));
         }
         self.limited.retain(|_, queue| !queue.is_empty());
         found

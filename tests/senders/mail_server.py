@@ -7,7 +7,8 @@ It prints its port, then each accepted mail as a line of JSON. The recipient say
 - Each `PHASE-CODE-first…@…` is refused only once.
 - `cut…@…` loses its connection after the content, once.
 - `lost…@…` loses its connection after the content, always.
-- `silent@…` is accepted without an answer to the content.
+- `silent…@…` is accepted without an answer to the content.
+- `mute-PHASE…@…` gets no answer in this phase (`rcpt`, `data`), and its connection stays open.
 """
 import argparse, asyncio, email, email.policy, json, os, ssl, sys, threading
 from aiosmtpd import smtp
@@ -37,6 +38,11 @@ def refusal(phase, recipient):
         return None
     seen.add(recipient)
     return words[1]
+
+
+async def mute(phase, recipient):
+    if recipient.startswith(f"mute-{phase}"):
+        await asyncio.sleep(3600)
 
 
 def tell(**event):
@@ -94,11 +100,13 @@ class Server(smtp.SMTP):
             await super().smtp_MAIL(arg)
 
     async def smtp_RCPT(self, arg):
+        await mute("rcpt", arg.split("<")[1])
         code = refusal("rcpt", arg.split("<")[1].split(">")[0])
         never = "5.1.1 no such user" if code == "550" else "5.7.1 never"
         await (self.refuse(code, never) if code else super().smtp_RCPT(arg))
 
     async def smtp_DATA(self, arg):
+        await mute("data", "".join(self.envelope.rcpt_tos))
         code = self.envelope.rcpt_tos and refusal("data", self.envelope.rcpt_tos[0])
         await (self.refuse(code, "5.6.0 not this mail") if code else super().smtp_DATA(arg))
 

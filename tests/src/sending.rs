@@ -185,8 +185,8 @@ pub fn batch(name: &str, people: &[(i64, &str)]) -> String {
 }
 
 /// What a collector of this version understands.
-pub const KNOWS: [&str; 6] =
-    ["in_doubt", "working", "exact", "receipts", "unknown_address", "untried"];
+pub const KNOWS: [&str; 7] =
+    ["in_doubt", "working", "exact", "receipts", "unknown_address", "untried", "slow"];
 
 /// A batch of a collector that understands these answers, in which so many attempts of each token
 /// are known to be in doubt.

@@ -148,7 +148,15 @@ mod tests {
         let (printed, sent) = (line(false), line(true));
         assert_eq!(
             sent["knows"],
-            json!(["in_doubt", "working", "exact", "receipts", "unknown_address", "untried"])
+            json!([
+                "in_doubt",
+                "working",
+                "exact",
+                "receipts",
+                "unknown_address",
+                "untried",
+                "slow",
+            ])
         );
         assert_eq!(
             (&sent["items"][0]["doubts"], &sent["items"][1]["doubts"]),

@@ -11,7 +11,7 @@ use rustix::io::Errno;
 pub(crate) use sender::{
     LONGEST_WORK, Sender, SenderCommand, kill_running_sender, looks_like_a_token,
 };
-pub use sender::{Reply, SentTokens, parse_answer, parse_reply};
+pub use sender::{Reply, SentTokens, Work, parse_answer, parse_reply};
 pub(crate) use stdout::{StartError, Stdout};
 
 use crate::line::Line;

@@ -71,13 +71,28 @@ impl Batches {
         lines
     }
 
-    /// The line that says which of these batches are being worked on; nothing if their collectors
-    /// would not understand it.
-    pub(super) fn working<'b>(&self, named: impl Iterator<Item = &'b str>) -> Vec<u8> {
+    /// The line that says which of these batches are being worked on, and which only wait for
+    /// answers of a provider, if so many of their tokens do. Nothing if their collectors would not
+    /// understand it.
+    pub(super) fn working<'b>(
+        &self,
+        named: impl Iterator<Item = &'b str>,
+        waiting: &HashMap<&str, usize>,
+    ) -> Vec<u8> {
         let understood =
             |batch: &&str| self.0.get(*batch).is_some_and(|pending| pending.answer.knows().working);
         let named: BTreeSet<&str> = named.filter(understood).collect();
-        if named.is_empty() { Vec::new() } else { working(&Vec::from_iter(named)) }
+        let is_slow = |(batch, tokens): &(&&str, &usize)| {
+            let pending = self.0.get(**batch);
+            pending
+                .is_some_and(|pending| pending.answer.knows().slow && pending.unsettled == **tokens)
+        };
+        let slow = waiting.iter().filter(is_slow).map(|(batch, _)| *batch);
+        let slow = Vec::from_iter(slow.collect::<BTreeSet<_>>());
+        if named.is_empty() && slow.is_empty() {
+            return Vec::new();
+        }
+        working(&Vec::from_iter(named), &slow)
     }
 }
 

@@ -86,6 +86,10 @@ const UNANSWERED: &str = "an earlier attempt ended without an answer";
 /// What is said of the end of a batch that was not read.
 const TOO_LONG: &str = "a line is longer than 64 MiB, and its end is given back";
 
+/// How long a mail waits that is given back because others have all places, and what is said of it.
+const WAY: Duration = Duration::from_secs(1);
+const BEHIND_OTHERS: &str = "all connections wait for answers about other recipients";
+
 /// How long a mail in doubt waits at a time for a provider that has to accept another one first: an
 /// acceptance can come sooner than is known now.
 const LONGEST_UNPROVEN: Duration = Duration::from_secs(120);
@@ -159,12 +163,33 @@ impl<'a, W: Write> Desk<'a, W> {
         }
         self.next_beat = now + BEAT;
         pool.replace_waiting(now);
+        self.give_way(now)?;
+        let waiting: Vec<Key> =
+            self.shared.lanes.iter().flat_map(|lane| lane.waiting_for_answers(now)).collect();
+        let mut counts: HashMap<&str, usize> = HashMap::new();
+        for waiting in waiting.iter().filter_map(|key| self.waiting.get(key)) {
+            for (batch, _) in &waiting.tokens {
+                *counts.entry(batch).or_default() += 1;
+            }
+        }
         let lanes: Vec<bool> = self.shared.lanes.iter().map(Lane::is_moving).collect();
         let mails = self.waiting.values().filter(|waiting| lanes[waiting.lane]);
         let named =
             mails.flat_map(|waiting| waiting.tokens.iter().map(|(batch, _)| batch.as_str()));
-        let line = self.batches.working(named);
+        let line = self.batches.working(named, &counts);
         self.write(&line)
+    }
+
+    /// Gives back the mails that wait behind recipients about whom a server says nothing: their
+    /// collector has others, which may matter more.
+    fn give_way(&mut self, now: Instant) -> Result<(), Error> {
+        let lanes = self.shared.lanes.iter();
+        let waiting: Vec<Queued> = lanes.flat_map(|lane| lane.give_way(now)).collect();
+        for mail in &waiting {
+            self.free(mail.sealed.key);
+            self.say_untried(mail.sealed.key, Some(WAY), BEHIND_OTHERS);
+        }
+        if waiting.is_empty() { Ok(()) } else { self.answer() }
     }
 
     /// Does not wait any longer for what may have been accepted: that is recorded. What nobody has
@@ -298,7 +323,8 @@ impl<'a, W: Write> Desk<'a, W> {
         let send = |lane: usize, sealed: Arc<Sealed>, doubt: Doubt, is_bound: bool| {
             let is_safe = is_replayed(&*providers[lane], &sealed, now);
             let is_doubtful = !is_safe && doubt.count.max(item.doubts) > 0;
-            let mail = Queued { sealed, known: item.doubts, is_doubtful };
+            let returnable_since = knows.untried.then(Instant::now);
+            let mail = Queued { sealed, known: item.doubts, is_doubtful, returnable_since };
             Decision::Send(Outgoing { lane, mail, is_bound })
         };
         match journal.known(item.key)? {
@@ -534,7 +560,8 @@ impl<'a, W: Write> Desk<'a, W> {
                     waiting.lane = other;
                     waiting.known
                 });
-                self.moved.push((other, Queued { sealed, known, is_doubtful: known > 0 }));
+                let mail = Queued { sealed, known, is_doubtful: known > 0, returnable_since: None };
+                self.moved.push((other, mail));
             }
             _ => {
                 self.free(key);

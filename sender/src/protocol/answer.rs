@@ -213,13 +213,16 @@ impl Answer {
     }
 }
 
-/// The line that says that these batches are being worked on, with its line feed.
-pub(crate) fn working(batches: &[&str]) -> Vec<u8> {
+/// The line that says that these batches are being worked on, and that some of them only wait for
+/// answers of a provider, with its line feed.
+pub(crate) fn working(batches: &[&str], slow: &[&str]) -> Vec<u8> {
     #[derive(Serialize)]
     struct Working<'a> {
         working: &'a [&'a str],
+        #[serde(skip_serializing_if = "<[_]>::is_empty")]
+        slow: &'a [&'a str],
     }
-    to_line(&Working { working: batches })
+    to_line(&Working { working: batches, slow })
 }
 
 fn to_line(value: &impl Serialize) -> Vec<u8> {
@@ -280,6 +283,7 @@ mod tests {
         receipts: true,
         unknown_address: true,
         untried: true,
+        slow: true,
     };
 
     fn text(answer: &Answer) -> String {
@@ -306,7 +310,9 @@ mod tests {
         let mut answer = Answer::to("b", Knows::default());
         answer.unavailable(None, "421");
         assert_eq!(answer.to_line(), b"{\"batch\":\"b\",\"unavailable\":{\"reason\":\"421\"}}\n");
-        assert_eq!(working(&["b", "c"]), b"{\"working\":[\"b\",\"c\"]}\n");
+        assert_eq!(working(&["b", "c"], &[]), b"{\"working\":[\"b\",\"c\"]}\n");
+        let line = b"{\"working\":[\"b\",\"c\"],\"slow\":[\"c\"]}\n";
+        assert_eq!(working(&["b", "c"], &["c"]), line);
     }
 
     #[test]

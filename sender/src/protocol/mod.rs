@@ -49,6 +49,8 @@ pub struct Knows {
     pub unknown_address: bool,
     /// Tokens of which no mail was tried.
     pub untried: bool,
+    /// Which batches only wait for answers of a provider.
+    pub slow: bool,
 }
 
 impl Knows {
@@ -64,6 +66,7 @@ impl Knows {
             receipts: has("receipts"),
             unknown_address: has("unknown_address"),
             untried: has("untried"),
+            slow: has("slow"),
         }
     }
 }

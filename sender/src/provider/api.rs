@@ -502,9 +502,9 @@ mod tests {
     }
 
     impl Progress for Doubts {
-        fn enter_doubt(&self) -> Result<(), String> {
+        fn enter_doubt(&self) -> Result<Option<Duration>, String> {
             self.count.set(self.count.get() + 1);
-            if self.is_recorded { Ok(()) } else { Err("the disk is full".to_owned()) }
+            if self.is_recorded { Ok(None) } else { Err("the disk is full".to_owned()) }
         }
     }
 

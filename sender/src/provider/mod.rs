@@ -94,13 +94,17 @@ pub(crate) trait Progress {
     /// dot (by HTTP: the request), once for an attempt. What ends earlier is certainly not
     /// accepted.
     ///
+    /// Returns how long the answer may be waited for, if others need the place.
+    ///
     /// # Errors
     /// Why it cannot be recorded; then nothing may be sent, and the verdict is `Unavailable`.
-    fn enter_doubt(&self) -> Result<(), String>;
+    fn enter_doubt(&self) -> Result<Option<Duration>, String>;
 
     /// Notes that from here on the provider is asked about the recipient, which it may have to ask
-    /// others about.
-    fn enter_envelope(&self) {}
+    /// others about. Returns how long that may take, if others need the place.
+    fn enter_envelope(&self) -> Option<Duration> {
+        None
+    }
 }
 
 /// A mail as it goes out at every attempt.

@@ -21,7 +21,8 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 pub(crate) const VARIABLE: (&str, &str) = ("CARGO_PKG_NAME", env!("CARGO_PKG_NAME"));
 
 /// What a collector of this version understands.
-const KNOWS: [&str; 6] = ["in_doubt", "working", "exact", "receipts", "unknown_address", "untried"];
+const KNOWS: [&str; 7] =
+    ["in_doubt", "working", "exact", "receipts", "unknown_address", "untried", "slow"];
 
 /// A folder with a configuration, and what the collector's database counts for it: doubts, by the
 /// ids of tokens.

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use mailroom::queue::BatchId;
 use mailroom::sink::{Reply, SentTokens, parse_reply};
 use serde_json::{Map, Value};
 
@@ -19,10 +20,12 @@ pub fn sender_answer(data: &[u8]) {
         return;
     }
     let reply = parse_reply(data);
-    if let Ok(Reply::Working(batches)) = &reply {
+    if let Ok(Reply::Working(work)) = &reply {
         let written = written.as_ref().expect("a sign of work is JSON");
-        let names: Vec<_> = batches.iter().map(ToString::to_string).collect();
-        assert_eq!(*written, serde_json::json!({ "working": names }));
+        let names = |batches: &[BatchId]| batches.iter().map(BatchId::to_string).collect::<Value>();
+        assert_eq!(written["working"], names(&work.batches));
+        let slow = written.get("slow").cloned().unwrap_or_else(|| names(&[]));
+        assert_eq!(slow, names(&work.slow));
     }
     if let Ok(Reply::Answer(answer)) = reply {
         let written = written.as_ref().expect("an answer is JSON");
@@ -93,8 +96,10 @@ fn has_list_for_object(value: &Value) -> bool {
 fn is_working(value: &Value) -> bool {
     let Value::Object(fields) = value else { return false };
     let is_id = |name: &Value| name.as_str().is_some_and(is_uuid);
-    fields.len() == 1
-        && fields.get("working").and_then(Value::as_array).is_some_and(|ids| ids.iter().all(is_id))
+    let are_ids = |list: &Value| list.as_array().is_some_and(|ids| ids.iter().all(is_id));
+    fields.keys().all(|name| name == "working" || name == "slow")
+        && fields.get("working").is_some_and(are_ids)
+        && fields.get("slow").is_none_or(are_ids)
 }
 
 /// The table of docs/OPERATIONS.md.

@@ -11,7 +11,7 @@ use mailroom_tests::rows::{WITHOUT_VERDICT, wait_for};
 use mailroom_tests::sending::Configuration;
 
 /// A collector that sends by the freshly built program.
-fn command(database: &Database, configuration: &Configuration) -> Result<Command> {
+pub(crate) fn command(database: &Database, configuration: &Configuration) -> Result<Command> {
     let mut command = collector::command(database.url())?;
     let program = command.get_program().to_string_lossy().into_owned();
     let sender = format!("'{program}' send --config '{}'", configuration.file().display());

@@ -37,6 +37,7 @@ mod requesting;
 mod rotation;
 mod sender;
 mod standard_streams;
+mod strangers;
 mod token_rows;
 mod waking;
 

@@ -9,7 +9,7 @@ use mailroom_pace::{Backoff, random_part};
 
 /// The longest pauses: after `unavailable`, and after the guess that a sender which refuses
 /// everything is unavailable.
-const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 const LONGEST_GUESS: Duration = Duration::from_secs(5);
 
 /// The longest pause that the sender itself can ask for; a longer one is this long.
@@ -217,7 +217,7 @@ mod tests {
             (vec![failed, (2, OK), (3, FIRST), (4, SECOND), (5, THIRD)], false, Some(100..=200)),
             (vec![failed, (2, UNAVAILABLE)], false, Some(100..=200)),
             (vec![(1, PARTLY_SENT)], false, Some(100..=200)),
-            (trials(failed, &[failed]), false, Some(5_000..=10_000)),
+            (trials(failed, &[failed]), false, Some(2_500..=5_000)),
             // They start again when a part is sent.
             (trials(failed, &[(1, PARTLY_SENT)]), false, Some(100..=200)),
             (trials(failed, &[(1, OK), failed]), false, Some(100..=200)),

@@ -23,7 +23,7 @@ use rustix::process::Signal;
 pub(crate) use command::SenderCommand;
 pub(crate) use pending_acks::LONGEST_WORK;
 pub(crate) use process::kill_running_sender;
-pub use protocol::{Reply, SentTokens, parse_answer, parse_reply};
+pub use protocol::{Reply, SentTokens, Work, parse_answer, parse_reply};
 pub(crate) use redact::looks_like_a_token;
 
 use super::{Ack, Readiness, Sink, SinkError};

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
-use super::protocol::{Answer, DeadToken, SentTokens};
+use super::protocol::{Answer, DeadToken, SentTokens, Work};
 use crate::queue::{BatchId, Nack, Receipt};
 use crate::sink::Ack;
 
@@ -59,8 +59,10 @@ struct PendingBatch {
     overtaken_at: Option<Instant>,
     /// When its line was begun, or it last got a verdict.
     advanced_at: Instant,
-    /// When the sender last said that it works on it.
+    /// When the sender last said that it works on it, and whether all that is left of it waits for
+    /// answers of a provider.
     worked_at: Option<Instant>,
+    is_slow: bool,
     /// Of its tokens that were sent.
     receipts: BTreeMap<i64, Receipt>,
     /// Where its line is among all bytes written to this sender.
@@ -108,6 +110,7 @@ impl PendingAcks {
             overtaken_at: None,
             advanced_at: begun_at,
             worked_at: None,
+            is_slow: false,
             receipts: BTreeMap::new(),
             bytes,
             is_trial,
@@ -143,9 +146,12 @@ impl PendingAcks {
     }
 
     /// The sender works on these batches. Of those that are not pending it says so too late.
-    pub(super) fn work(&mut self, batches: &[BatchId], now: Instant) {
-        for pending in self.batches.iter_mut().filter(|pending| batches.contains(&pending.batch)) {
-            pending.worked_at = Some(now);
+    pub(super) fn work(&mut self, work: &Work, now: Instant) {
+        for pending in &mut self.batches {
+            if work.batches.contains(&pending.batch) {
+                pending.worked_at = Some(now);
+            }
+            pending.is_slow = work.slow.contains(&pending.batch);
         }
     }
 
@@ -168,7 +174,7 @@ impl PendingAcks {
     pub(super) fn slow(&self, now: Instant, has_answered: bool) -> usize {
         let limit = if has_answered { SLOW } else { SLOW_ON_TRIAL };
         let is_slow = |pending: &&PendingBatch| {
-            pending.worked_at.is_some() && pending.advanced_at + limit <= now
+            pending.is_slow || pending.worked_at.is_some() && pending.advanced_at + limit <= now
         };
         self.batches.iter().filter(is_slow).count().min(MOST_SLOW)
     }
@@ -331,6 +337,10 @@ mod tests {
         pending
     }
 
+    fn work(batches: &[BatchId]) -> Work {
+        Work { batches: batches.to_vec(), slow: Vec::new() }
+    }
+
     fn all(batch: u128) -> Answer {
         answer(batch, r#","ok":"all""#)
     }
@@ -402,33 +412,52 @@ mod tests {
             (pending_acks(2, start), |seconds| start + Duration::from_secs(seconds));
         let [first, second] = [1, 2].map(BatchId::from);
         // One that it never got, or that was settled, is of no use.
-        pending.work(&[BatchId::from(9)], at(20));
+        pending.work(&work(&[BatchId::from(9)]), at(20));
         assert_eq!(pending.silent_at(), Some(at(30)));
-        pending.work(&[first], at(20));
+        pending.work(&work(&[first]), at(20));
         assert_eq!(pending.silent_at(), Some(at(50)));
         assert_eq!([29, 30].map(|seconds| pending.slow(at(seconds), true)), [0, 1]);
         // Another token shows whether a new sender sends.
         assert_eq!([0, 1].map(|seconds| pending.slow(at(seconds), false)), [0, 1]);
-        pending.work(&[first], at(659));
+        pending.work(&work(&[first]), at(659));
         assert_eq!(pending.silent_at(), Some(at(689)));
-        pending.work(&[first], at(1_000));
+        pending.work(&work(&[first]), at(1_000));
         assert_eq!(pending.silent_at(), Some(at(660 + 30)));
         // A verdict of its own begins a new time, and another batch has a time of its own.
         pending.apply(&answer(1, r#","ok":[10]"#), at(1_000)).unwrap();
         assert_eq!((pending.silent_at(), pending.slow(at(1_029), true)), (Some(at(1_030)), 0));
-        pending.work(&[first, second], at(1_010));
+        pending.work(&work(&[first, second]), at(1_010));
         assert_eq!(pending.silent_at(), Some(at(1_040)));
         // Batches before the one that is settled are forgotten
         // unless there are signs of work on them.
         pending.apply(&all(2), at(1_020)).unwrap();
         assert_eq!(pending.forgotten_at(), Some(at(1_050)));
-        pending.work(&[first], at(1_040));
+        pending.work(&work(&[first]), at(1_040));
         assert_eq!(pending.forgotten_at(), Some(at(1_070)));
         let nack = Nack::Failed { reason: "forgotten".to_owned() };
         assert_eq!(pending.give_up_forgotten(at(1_069), &nack).len(), 0);
-        pending.work(&[first], at(9_000));
+        pending.work(&work(&[first]), at(9_000));
         assert_eq!(pending.forgotten_at(), Some(at(1_000 + 660 + 30)));
         assert_eq!(pending.give_up_forgotten(at(1_690), &nack).len(), 1);
+    }
+
+    #[test]
+    fn a_batch_of_which_nothing_waits_for_its_turn_keeps_no_place_from_others() {
+        let now = Instant::now();
+        let mut pending = pending_acks(3, now);
+        let [first, second] = [1, 2].map(BatchId::from);
+        let said = |slow: &[BatchId]| Work { batches: vec![second], slow: slow.to_vec() };
+        assert_eq!(pending.slow(now, true), 0);
+        pending.work(&said(&[first, BatchId::from(9)]), now);
+        assert_eq!(pending.slow(now, true), 1);
+        // That is no sign of work.
+        assert_eq!(pending.batches[0].worked_at, None);
+        pending.work(&said(&[first, second]), now);
+        assert_eq!(pending.slow(now, true), 2);
+        // What the sender says later counts.
+        pending.work(&said(&[second]), now);
+        pending.apply(&all(2), now).unwrap();
+        assert_eq!(pending.slow(now, true), 0);
     }
 
     #[test]

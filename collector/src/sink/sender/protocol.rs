@@ -7,7 +7,7 @@
 //!  "unavailable":{"after_ms":…,"reason":"…"},"exact":true,
 //!  "receipts":[{"id":…,"provider":"smtp","message_id":"…","answer":"…"}]}
 //!
-//! {"working":["batch","…"]}
+//! {"working":["batch","…"],"slow":["batch"]}
 //! ```
 //!
 //! Parsing is strict: a part of an answer that is understood by guessing can lose a mail. Errors
@@ -68,9 +68,21 @@ pub struct Answer {
 pub enum Reply {
     /// Verdicts on tokens of a batch.
     Answer(Answer),
-    /// It makes progress with these batches, or waits for a provider's last answer about
-    /// one of their mails.
-    Working(Vec<BatchId>),
+    /// What it is working on.
+    Working(Work),
+}
+
+/// A sign of life.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Work {
+    /// It makes progress with these batches, or waits for a provider's last answer about one of
+    /// their mails.
+    #[serde(rename = "working", deserialize_with = "batch_ids")]
+    pub batches: Vec<BatchId>,
+    /// Those of which all that is left waits for answers of a provider, and nothing for its turn.
+    #[serde(default, deserialize_with = "batch_ids")]
+    pub slow: Vec<BatchId>,
 }
 
 /// The tokens that were sent.
@@ -140,18 +152,11 @@ pub struct Unavailable {
     pub reason: String,
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct WorkingLine {
-    #[serde(deserialize_with = "batch_ids")]
-    working: Vec<BatchId>,
-}
-
 /// Parses a line, without its line feed.
 pub fn parse_reply(line: &[u8]) -> Result<Reply, String> {
     // This ends at the first field of any other line.
     match serde_json::from_slice(line) {
-        Ok(WorkingLine { working }) => Ok(Reply::Working(working)),
+        Ok(work) => Ok(Reply::Working(work)),
         Err(error) if error.to_string().starts_with(INVALID_BATCH) => Err(describe(&error)),
         Err(_) => parse_answer(line).map(Reply::Answer),
     }

@@ -237,7 +237,7 @@ impl Sender {
         {
             match reply {
                 Ok(Reply::Answer(answer)) => self.apply(&answer, now),
-                Ok(Reply::Working(batches)) => self.pending.work(&batches, now),
+                Ok(Reply::Working(work)) => self.pending.work(&work, now),
                 Err(error) => self.log_ignored(&error, None, None, now),
             }
         }

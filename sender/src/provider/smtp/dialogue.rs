@@ -141,21 +141,25 @@ impl Dialogue {
         if let Some(misfit) = letter.misfit(&self.offers) {
             return Outcome::Misfit(misfit);
         }
-        progress.enter_envelope();
-        if let Err(outcome) = self.envelope(letter, deadline) {
+        let limit = progress.enter_envelope();
+        let until = limit.map_or(deadline, |limit| deadline.min(Instant::now() + limit));
+        if let Err(outcome) = self.envelope(letter, until) {
             return outcome;
         }
         let deadline = deadline.max(Instant::now() + CONTENT_PATIENCE);
         if let Err(outcome) = self.content(letter, deadline) {
             return outcome;
         }
-        if let Err(reason) = progress.enter_doubt() {
-            self.is_usable = false;
-            return Outcome::Unrecorded(reason);
-        }
+        let patience = match progress.enter_doubt() {
+            Ok(limit) => limit.map_or(final_patience, |limit| final_patience.min(limit)),
+            Err(reason) => {
+                self.is_usable = false;
+                return Outcome::Unrecorded(reason);
+            }
+        };
         let written = self.stream.write(b".\r\n", deadline);
         let reply = match written {
-            Ok(()) => self.stream.read(Instant::now() + final_patience),
+            Ok(()) => self.stream.read(Instant::now() + patience),
             Err(lost) => Err(lost),
         };
         self.of_end(reply)

@@ -30,7 +30,7 @@ fn an_address_that_is_silent_leaves_time_to_the_next() {
 struct FullDisk;
 
 impl Progress for FullDisk {
-    fn enter_doubt(&self) -> Result<(), String> {
+    fn enter_doubt(&self) -> Result<Option<Duration>, String> {
         Err("the disk is full".to_owned())
     }
 }

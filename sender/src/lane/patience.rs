@@ -1,0 +1,103 @@
+//! How long the answers about a recipient are waited for while others need the place.
+//!
+//! Pure policy: the caller passes the times in. A server that is slow for everybody is waited for:
+//! whoever leaves too soon sends mails twice. A server that answers others at once and says nothing
+//! about a recipient waits for the recipient's own server, and strangers may have given many such
+//! addresses.
+
+use std::time::{Duration, Instant};
+
+/// A mail that is accepted within this time shows that the server answers at once.
+const QUICK: Duration = Duration::from_secs(2);
+
+/// How long that counts, and how long if a mail took longer since.
+const SHOWN: Duration = Duration::from_secs(3_600);
+const SHOWN_BESIDE_SLOW: Duration = Duration::from_secs(60);
+
+/// How long a server may say nothing about a recipient where others need the place.
+pub(super) const SHORT: Duration = Duration::from_secs(2);
+
+/// The same of the content, after which the mail is in doubt.
+pub(super) const SHORT_FINAL: Duration = Duration::from_secs(3);
+
+/// How the server has answered of late.
+#[derive(Debug, Default)]
+pub(super) struct Pulse {
+    /// The last mail that was accepted at once: when it began, and when it was accepted.
+    quick: Option<(Instant, Instant)>,
+    /// When the last mail was accepted that took longer.
+    slow_at: Option<Instant>,
+    /// How many contents were not waited for since a mail was accepted at once.
+    unproven: usize,
+}
+
+impl Pulse {
+    /// A mail was accepted whose attempt began at this time.
+    pub(super) fn accept(&mut self, begun_at: Instant, now: Instant) {
+        if now.saturating_duration_since(begun_at) <= QUICK {
+            (self.quick, self.unproven) = (Some((begun_at, now)), 0);
+        } else {
+            self.slow_at = Some(now);
+        }
+    }
+
+    /// Whether the server answers at once, as far as anybody knows.
+    pub(super) fn is_quick(&self, now: Instant) -> bool {
+        let Some((_, quick_at)) = self.quick else { return false };
+        let is_disproved = self.slow_at.is_some_and(|slow_at| slow_at > quick_at);
+        let shown = if is_disproved { SHOWN_BESIDE_SLOW } else { SHOWN };
+        now.saturating_duration_since(quick_at) < shown
+    }
+
+    /// Whether another content need not be waited for, while as many as may are waited for since
+    /// this time: the server has accepted a mail at once that began later. So many may be left
+    /// without that, since such a mail needs a place; if the server has become slow for everybody,
+    /// they are in doubt for nothing.
+    pub(super) fn may_leave(&mut self, since: Instant, most_unproven: usize, now: Instant) -> bool {
+        if !self.is_quick(now) {
+            return false;
+        }
+        if self.quick.is_some_and(|(begun_at, _)| begun_at > since) {
+            return true;
+        }
+        let is_left = self.unproven < most_unproven;
+        self.unproven += usize::from(is_left);
+        is_left
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_is_quick_for_an_hour_or_for_a_minute_beside_slow_answers() {
+        let start = Instant::now();
+        let at = |seconds| start + Duration::from_secs(seconds);
+        let mut pulse = Pulse::default();
+        assert!(!pulse.is_quick(start));
+        pulse.accept(at(0), at(3));
+        assert!(!pulse.is_quick(at(3)));
+        pulse.accept(at(3), at(4));
+        assert_eq!([4, 3_603, 3_604].map(|now| pulse.is_quick(at(now))), [true, true, false]);
+        pulse.accept(at(10), at(20));
+        assert_eq!([20, 63, 64].map(|now| pulse.is_quick(at(now))), [true, true, false]);
+        pulse.accept(at(70), at(71));
+        assert!(pulse.is_quick(at(200)));
+    }
+
+    #[test]
+    fn few_contents_are_left_unless_a_mail_was_accepted_at_once_since() {
+        let start = Instant::now();
+        let at = |seconds| start + Duration::from_secs(seconds);
+        let mut pulse = Pulse::default();
+        assert!(!pulse.may_leave(at(0), 2, at(0)));
+        pulse.accept(at(0), at(1));
+        assert_eq!([(); 3].map(|()| pulse.may_leave(at(2), 2, at(5))), [true, true, false]);
+        pulse.accept(at(6), at(7));
+        assert_eq!([(); 3].map(|()| pulse.may_leave(at(2), 2, at(8))), [true; 3]);
+        // The server has become slow for everybody.
+        pulse.accept(at(8), at(68));
+        assert!(!pulse.may_leave(at(2), 2, at(68)));
+    }
+}

@@ -135,7 +135,7 @@ impl Answer {
     pub(super) fn refused(&self, step: Step, name: &str, text: &str, words: &str) -> Verdict {
         let code = self.status;
         let recipient = self.recipient.as_str();
-        let said = Said { step, code, name, text, is_readable: true, recipient };
+        let said = Said { step, code, name, text, recipient, sender: "" };
         refusal::verdict(&said, self.retry_after(), self.reason(words))
     }
 

@@ -1,4 +1,5 @@
-//! Words by which servers say whose fault a refusal is, in lower case; `*` stands for anything.
+//! Words by which servers say whose fault a refusal is, in lower case; `*` stands for up to 60 bytes
+//! of anything.
 
 /// Words of one kind.
 #[derive(Debug)]
@@ -14,7 +15,11 @@ pub(super) const NO_SUCH_ADDRESS: &Words = &Words {
     name: "no such address",
     list: &[
         "user unknown",
+        "user is unknown",
+        "user not known",
         "unknown user",
+        "unknown local part",
+        "unknown mailbox",
         "no such user",
         "no such recipient",
         "no such mailbox",
@@ -22,6 +27,7 @@ pub(super) const NO_SUCH_ADDRESS: &Words = &Words {
         "no such person",
         "no such account",
         "user not found",
+        "user*was not found",
         "user not exist",
         "recipient not found",
         "recipientnotfound",
@@ -30,52 +36,57 @@ pub(super) const NO_SUCH_ADDRESS: &Words = &Words {
         "unknown recipient",
         "unknown address",
         "invalid recipient",
+        "bad recipient address",
         "invalid mailbox",
+        "mailbox invalid",
         "not a valid mailbox",
         "not a valid recipient",
+        "not a valid user",
         "no mailbox",
+        "no mail box",
         "mailbox not found",
         "mailbox does not exist",
         "mailbox*doesn't exist",
+        "recipient not exist",
         "account*does not exist",
         "user*does not exist",
         "user*doesn't exist",
         "user doesn't have a",
         "address does not exist",
+        "address could not be found",
         "recipient does not exist",
         "recipient no longer",
         "unrouteable address",
         "unroutable address",
         "address unknown",
         "is not a known user",
-        "undeliverable address",
         "badrcptto",
+        "utilisateur inconnu",
     ],
 };
 
-/// The recipient gets nothing, though the address may exist.
+/// The recipient gets nothing, though the address may exist: only beside a code that says so, too,
+/// since servers have the same words for what they refuse to us.
 pub(super) const NO_DELIVERY: &Words = &Words {
     name: "no delivery",
     list: &[
         "recipient address rejected",
         "recipient rejected",
-        "recipient preferences",
-        "recipient's list",
+        "tried to reach",
+        "trying to contact",
         "mailbox unavailable",
         "mailbox is unavailable",
         "mailbox disabled",
         "mailbox is disabled",
+        "mailbox has been disabled",
         "mailbox is frozen",
         "mailbox*inactive",
-        "account*disabled",
-        "account*inactive",
-        "account*suspended",
-        "user*suspended",
-        "user*temporary locked",
+        "recipient*disabled",
+        "recipient*inactive",
         "inactive user",
         "inactive email",
-        "resolver.rst",
-        "host*not found",
+        "inactive recipient",
+        "host not found",
         "domain not found",
         "domain*does not exist",
         "domain*not exist",
@@ -83,11 +94,92 @@ pub(super) const NO_DELIVERY: &Words = &Words {
         "unknown host",
         "host unknown",
         "mail receiving disabled",
+        "not accepting mail",
+        "not accepting messages",
         "does not accept mail",
         "nullmx",
-        "rejected by destination domain",
-        "user you are trying to contact",
-        "verification failed for",
+        "null mx",
+    ],
+};
+
+/// Microsoft 365 says so of addresses that nobody has.
+pub(super) const NOT_IN_DIRECTORY: &Words =
+    &Words { name: "not in the directory", list: &["recipient address rejected: access denied"] };
+
+/// What is said of us in words that fit a recipient, too.
+pub(super) const OF_US: &Words = &Words {
+    name: "of us",
+    list: &[
+        "unknown sender",
+        "sender unknown",
+        "sender address unknown",
+        "sender user",
+        "sender domain",
+        "sender*does not exist",
+        "sender*not found",
+        "sender*not exist",
+        "sender*unknown",
+        "sender*invalid",
+        "invalid sender",
+        "sender verify",
+        "return path",
+        "return-path",
+        "reverse path",
+        "reverse-path",
+        "too many invalid",
+        "too many unknown",
+        "too many bad",
+    ],
+};
+
+/// The server cannot say, for now as it seems, whatever its code is.
+pub(super) const FAULT: &Words = &Words {
+    name: "fault",
+    list: &[
+        "system error",
+        "internal error",
+        "server error",
+        "database error",
+        "directory error",
+        "configuration error",
+        "config error",
+        "lookup fail",
+        "lookup error",
+        "lookup timed out",
+        "ldap",
+        "mysql",
+        "sql error",
+        "unable to verify",
+        "cannot verify",
+        "can't verify",
+        "could not verify",
+        "unable to validate",
+        "unable to check",
+        "cannot be verified",
+        "could not be verified",
+        "temporar",
+        "right now",
+        "at this time",
+        "at the moment",
+        "try again later",
+        "try later",
+        "timed out",
+        "timeout",
+        "server busy",
+        "system busy",
+        "too busy",
+        "out of memory",
+        "out of disk",
+        "disk full",
+        "disk is full",
+        "insufficient system",
+        "insufficient disk",
+        "insufficient resources",
+        "service unavailable",
+        "service not available",
+        "service is not available",
+        "backend",
+        "maintenance",
     ],
 };
 
@@ -106,7 +198,8 @@ pub(super) const SECOND_HAND: &Words = &Words {
     ],
 };
 
-/// What is said of a recipient, of a mail and of us alike.
+/// What is said of a recipient, of a mail and of us alike, even beside the code of an address that
+/// does not exist.
 pub(super) const POLICY: &Words = &Words {
     name: "policy",
     list: &[
@@ -123,7 +216,14 @@ pub(super) const POLICY: &Words = &Words {
         "denied by",
         "rejected by",
         "blocked",
+        "refused",
+        "suspended",
+        "suspension",
+        "standing",
+        "not accepted from",
+        "from your country",
         "spam",
+        "abuse",
     ],
 };
 
@@ -261,7 +361,18 @@ pub(super) const LIMITS: &Words = &Words {
     name: "limits",
     list: &[
         "sending limit",
+        "sending activity",
+        "sending account",
+        "sending cap",
+        "email cap",
+        "for sending",
+        "outgoing",
+        "outbound mail",
+        "outbound email",
+        "outbound message",
         "send limit",
+        "submission quota",
+        "submissionquota",
         "sending quota",
         "message quota",
         "daily quota",
@@ -312,11 +423,21 @@ pub(super) const LIMITS: &Words = &Words {
         "unusual rate",
         "sending paused",
         "sending is paused",
+        "limit reached",
+        "limit is exceeded",
+        "quota reached",
+        "relay quota",
+        "maximum credits",
         "out of credit",
         "insufficient credit",
         "no credit",
         "your plan",
         "your subscription",
+        "subscription expired",
+        "license expired",
+        "trial expired",
+        "billing",
+        "unpaid",
     ],
 };
 
@@ -341,6 +462,7 @@ pub(super) const BLOCKED: &Words = &Words {
         "dnsbl",
         "dnsrbl",
         "rbl ",
+        "messages from",
         "listed in",
         "listed at",
         "listed by",
@@ -417,6 +539,9 @@ pub(super) const PERSONAL: &Words = &Words {
     list: &["resolver.rst", "recipient preferences", "recipient's list"],
 };
 
+/// Postmark's name of the field that a recipient is in.
+pub(super) const FIELD_OF_RECIPIENT: &Words = &Words { name: "recipient's field", list: &["'to'"] };
+
 /// All of them, in the order of the documentation.
 #[cfg(test)]
 pub(super) const ALL: &[&Words] = &[
@@ -424,6 +549,8 @@ pub(super) const ALL: &[&Words] = &[
     FULL,
     SECOND_HAND,
     NO_SUCH_ADDRESS,
+    OF_US,
+    FAULT,
     PERSONAL,
     RELAYING,
     LOGIN,
@@ -431,6 +558,8 @@ pub(super) const ALL: &[&Words] = &[
     HELO,
     LIMITS,
     BLOCKED,
-    NO_DELIVERY,
+    NOT_IN_DIRECTORY,
     POLICY,
+    NO_DELIVERY,
+    FIELD_OF_RECIPIENT,
 ];

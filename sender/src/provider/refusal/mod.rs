@@ -67,10 +67,10 @@ pub(crate) struct Said<'a> {
     /// The name or number that an HTTP API has for it.
     pub(crate) name: &'a str,
     pub(crate) text: &'a str,
-    /// Whether the text is UTF-8.
-    pub(crate) is_readable: bool,
     /// Whom the mail is to: a stranger's text, which may be repeated in the refusal.
     pub(crate) recipient: &'a str,
+    /// Our own address in the envelope; empty if there is none.
+    pub(crate) sender: &'a str,
 }
 
 /// What a refusal means.
@@ -78,12 +78,16 @@ pub(crate) fn judge(said: &Said<'_>) -> Meaning {
     let text = words::simplify(said.text, said.recipient);
     let code = words::enhanced_code(said.text);
     let enhanced = code.map(|(_, subject, detail)| (subject, detail));
-    let row = ROWS.iter().find(|row| fits(row, said, enhanced, &text));
-    // `550 4.1.1` contradicts itself, and proves nothing about the address.
+    let names_us = words::names_us(said.text, said.sender, said.recipient);
+    let row =
+        ROWS.iter().find(|row| fits(row, said, enhanced, &text) && (names_us || !row.names_us));
+    // `550 4.1.1` contradicts itself, and its code alone proves nothing about the address.
     let is_contradictory = code.is_some_and(|(class, ..)| class != said.code / 100);
-    match row.map(|row| row.meaning) {
-        Some(Meaning::Unknown) if is_contradictory => Meaning::Recipient,
-        found => found.unwrap_or(Meaning::Unplaced),
+    match row {
+        Some(Row { meaning: Meaning::Unknown, words, .. }) if is_contradictory => {
+            if words.is_empty() { Meaning::Unplaced } else { Meaning::Recipient }
+        }
+        row => row.map_or(Meaning::Unplaced, |row| row.meaning),
     }
 }
 
@@ -111,11 +115,10 @@ pub(crate) fn verdict(said: &Said<'_>, after: Option<Duration>, reason: String) 
 /// that is disproved: each further trial would be another mail too many.
 fn suspicion(said: &Said<'_>) -> Option<Suspicion> {
     let is_of_one = match said.step {
-        Step::Hello | Step::Login | Step::Sender | Step::SenderUtf8 => false,
-        Step::Recipient | Step::Data | Step::Content => said.code != 421,
+        Step::Hello | Step::Login | Step::Sender => false,
+        Step::SenderUtf8 | Step::Recipient | Step::Data | Step::Content | Step::Http => true,
         Step::Postmark | Step::Resend => !matches!(said.code, 401 | 429),
         Step::Ses => said.name == "MessageRejected",
-        Step::Http => true,
     };
     let is_dialogue = matches!(said.step, Step::Recipient | Step::Data | Step::Content);
     let passes = is_dialogue && said.code < 500 && {
@@ -135,11 +138,12 @@ fn fits(row: &Row, said: &Said<'_>, enhanced: Option<(u16, u16)>, text: &str) ->
         && (row.enhanced.is_empty()
             || row.enhanced.iter().any(is_enhanced)
             || (enhanced.is_none() && row.enhanced.contains(&"none")))
-        && row.words.is_none_or(|words| words.list.iter().any(|pattern| words::has(text, pattern)))
-        && (!row.is_unreadable || !said.is_readable)
+        && row.words.iter().all(|kind| kind.list.iter().any(|pattern| words::has(text, pattern)))
 }
 
 #[cfg(test)]
 mod document;
+#[cfg(test)]
+mod everybodys;
 #[cfg(test)]
 mod tests;

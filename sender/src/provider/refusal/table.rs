@@ -13,10 +13,10 @@ pub(crate) struct Row {
     pub(super) names: &'static [&'static str],
     /// Enhanced codes; any, or none at all, if there is none here.
     pub(super) enhanced: &'static [&'static str],
-    /// Words of the text; any text if there are none.
-    pub(super) words: Option<&'static Words>,
-    /// Whether only a text fits that is no UTF-8.
-    pub(super) is_unreadable: bool,
+    /// Kinds of words, of each of which the text has some; any text if there are none.
+    pub(super) words: &'static [&'static Words],
+    /// Whether only a text fits that names our address or its domain, and not the recipient's.
+    pub(super) names_us: bool,
     pub(super) meaning: Meaning,
 }
 
@@ -62,7 +62,7 @@ const RESEND: &[Step] = &[Step::Resend];
 const SES: &[Step] = &[Step::Ses];
 
 const fn row(steps: &'static [Step], codes: &'static [Codes], meaning: Meaning) -> Row {
-    Row { steps, codes, names: &[], enhanced: &[], words: None, is_unreadable: false, meaning }
+    Row { steps, codes, names: &[], enhanced: &[], words: &[], names_us: false, meaning }
 }
 
 impl Row {
@@ -74,12 +74,12 @@ impl Row {
         Self { enhanced, ..self }
     }
 
-    const fn words(self, words: &'static Words) -> Self {
-        Self { words: Some(words), ..self }
+    const fn words(self, words: &'static [&'static Words]) -> Self {
+        Self { words, ..self }
     }
 
-    const fn unreadable(self) -> Self {
-        Self { is_unreadable: true, ..self }
+    const fn naming_us(self) -> Self {
+        Self { names_us: true, ..self }
     }
 }
 
@@ -99,66 +99,65 @@ const OURS_BY_CODE: &[&str] = &[
     "x.7.137–x.7.999",
 ];
 
+/// The codes of addresses that do not exist.
 const BAD_ADDRESS: &[&str] = &["x.1.1–x.1.3", "x.1.6", "x.1.10"];
+
+/// The codes of addresses, mailboxes and routes to them; 5.5.0 is Microsoft's for a mailbox that is
+/// not there.
+const OF_MAILBOX: &[&str] = &["x.1.*", "x.2.*", "x.4.*", "x.5.0"];
 
 pub(crate) const ROWS: &[Row] = &[
     // The session: nothing was said of a mail yet.
     row(SESSION, ANY, Ours),
     row(DIALOGUE, &[one(421)], Ours),
-    // MAIL: of us, but for what this mail alone has.
-    row(&[Step::SenderUtf8], &[one(501), one(504), Codes(550, 555)], Mail)
-        .enhanced(&["x.1.3", "x.5.4", "x.6.*", "none"]),
-    row(MAIL, &[one(552)], Mail).enhanced(&["x.3.4", "x.2.3", "none"]),
-    row(MAIL, ANY, Mail).enhanced(&["x.3.4"]),
+    // MAIL: of us, but for what few mails have. No size is given there, so none is refused.
+    row(&[Step::SenderUtf8], FOR_EVER, Unplaced),
     row(MAIL, &[one(555)], Unplaced),
     row(MAIL, ANY, Ours),
     // Who refuses for now is asked again, whatever it says of us.
-    row(AFTER_MAIL, ANY, Later).words(known::GREYLISTED),
-    row(AFTER_MAIL, ANY, Later).words(known::FULL),
+    row(AFTER_MAIL, ANY, Later).words(&[known::GREYLISTED]),
+    row(AFTER_MAIL, ANY, Later).words(&[known::FULL]),
     row(AFTER_MAIL, ANY, Later).enhanced(&["x.2.2"]),
-    // Of another server's words none counts.
-    row(RCPT, FOR_NOW, Later).words(known::SECOND_HAND),
-    row(RCPT, FOR_EVER, Recipient).words(known::SECOND_HAND),
+    // Of another server's words none counts but that there is no such address: what it refuses may
+    // be the server that asked it.
+    row(RCPT, FOR_NOW, Later).words(&[known::SECOND_HAND]),
+    row(RCPT, FOR_EVER, Recipient).words(&[known::SECOND_HAND, known::NO_SUCH_ADDRESS]),
+    row(RCPT, FOR_EVER, Unplaced).words(&[known::SECOND_HAND]),
+    // Our own address may be unknown, too, and the server may be unable to say.
+    row(AFTER_MAIL, FOR_EVER, Ours).naming_us(),
+    row(AFTER_MAIL, FOR_EVER, Ours).words(&[known::OF_US]),
+    row(RCPT, FOR_EVER, Unplaced).enhanced(BAD_ADDRESS).words(&[known::FAULT]),
     // That an address does not exist is said of nobody else.
-    row(RCPT, FOR_EVER, Unknown).enhanced(BAD_ADDRESS).words(known::NO_SUCH_ADDRESS),
-    row(AFTER_MAIL, FOR_EVER, Recipient).words(known::PERSONAL),
+    row(RCPT, FOR_EVER, Unknown).enhanced(BAD_ADDRESS).words(&[known::NO_SUCH_ADDRESS]),
+    row(AFTER_MAIL, FOR_EVER, Recipient).words(&[known::PERSONAL]),
     // About us, by words.
-    row(EVERYWHERE, ANY, Ours).words(known::RELAYING),
-    row(EVERYWHERE, ANY, Ours).words(known::LOGIN),
-    row(EVERYWHERE, ANY, Ours).words(known::SENDER),
-    row(EVERYWHERE, ANY, Ours).words(known::HELO),
-    row(EVERYWHERE, ANY, Ours).words(known::LIMITS),
-    row(EVERYWHERE, ANY, Ours).words(known::BLOCKED),
+    row(EVERYWHERE, ANY, Ours).words(&[known::RELAYING]),
+    row(EVERYWHERE, ANY, Ours).words(&[known::LOGIN]),
+    row(EVERYWHERE, ANY, Ours).words(&[known::SENDER]),
+    row(EVERYWHERE, ANY, Ours).words(&[known::HELO]),
+    row(EVERYWHERE, ANY, Ours).words(&[known::LIMITS]),
+    row(EVERYWHERE, ANY, Ours).words(&[known::BLOCKED]),
     // About us, by codes.
     row(AFTER_MAIL, ANY, Ours).enhanced(OURS_BY_CODE),
     row(AFTER_MAIL, &[one(432), one(454), Codes(502, 503), Codes(530, 539)], Ours),
     row(AFTER_MAIL, ANY, Ours).enhanced(&["x.3.1–x.3.2"]),
-    // RCPT: of the recipient.
-    row(RCPT, FOR_NOW, Later),
+    // Of the recipient, where code or words speak of the address or the mailbox. Whatever else is
+    // refused for ever, with a code of policy or with none, may be everybody's.
+    row(AFTER_MAIL, FOR_NOW, Later),
+    row(AFTER_MAIL, FOR_EVER, Unplaced).words(&[known::FAULT]),
+    row(RCPT, FOR_EVER, Recipient).words(&[known::NO_SUCH_ADDRESS]),
     row(RCPT, &[one(552)], Later).enhanced(&["none"]),
-    row(RCPT, FOR_EVER, Mail).enhanced(&["x.2.3", "x.3.4", "x.6.*"]),
+    row(RCPT, FOR_EVER, Recipient).enhanced(&["x.4.1"]).words(&[known::NOT_IN_DIRECTORY]),
+    row(AFTER_MAIL, FOR_EVER, Unplaced).words(&[known::POLICY]),
     row(RCPT, FOR_EVER, Unknown).enhanced(BAD_ADDRESS),
-    row(RCPT, FOR_EVER, Recipient).enhanced(&["x.1.*", "x.2.*", "x.4.*"]),
-    row(RCPT, FOR_EVER, Recipient).words(known::NO_SUCH_ADDRESS),
-    row(RCPT, FOR_EVER, Recipient).words(known::NO_DELIVERY),
-    row(RCPT, &[one(550), one(551), one(553)], Unplaced).enhanced(&["none"]).words(known::POLICY),
-    // It may be about us in a language that nobody can read here.
-    row(RCPT, FOR_EVER, Unplaced).unreadable(),
-    row(RCPT, &[one(501), one(553), one(556)], Recipient),
-    row(RCPT, &[one(550), one(551)], Recipient).enhanced(&["none"]),
-    row(RCPT, &[Codes(505, 520), Codes(522, 529), Codes(540, 549), Codes(557, 599)], Recipient),
-    row(RCPT, FOR_EVER, Unplaced),
-    // DATA and the content: of the mail or the recipient.
-    row(CONTENT, FOR_NOW, Later),
-    row(CONTENT, FOR_EVER, Mail).enhanced(&["x.2.3", "x.3.4", "x.6.*"]),
-    row(CONTENT, &[one(552)], Mail),
-    row(CONTENT, FOR_EVER, Recipient).enhanced(&["x.1.*", "x.2.*", "x.4.*"]),
-    row(CONTENT, FOR_EVER, Recipient).words(known::NO_SUCH_ADDRESS),
-    row(CONTENT, FOR_EVER, Recipient).words(known::NO_DELIVERY),
-    row(CONTENT, FOR_EVER, Unplaced),
+    row(CONTENT, FOR_EVER, Recipient).enhanced(BAD_ADDRESS),
+    row(AFTER_MAIL, FOR_EVER, Recipient).enhanced(OF_MAILBOX).words(&[known::NO_DELIVERY]),
+    row(AFTER_MAIL, FOR_EVER, Unplaced),
     // HTTP APIs, by the names that they have.
     row(POSTMARK, &[one(422)], Ours).names(&["400", "401", "405", "412", "413"]),
-    row(POSTMARK, &[one(422)], Recipient).names(&["300", "406"]),
+    row(POSTMARK, &[one(422)], Recipient).names(&["406"]),
+    row(POSTMARK, &[one(422)], Recipient).names(&["300"]).words(&[known::FIELD_OF_RECIPIENT]),
+    row(POSTMARK, &[one(422)], Unplaced).names(&["300"]),
     row(POSTMARK, &[one(422)], Later),
     row(RESEND, ANY, Ours).names(&["invalid_from_address", "invalid_access", "invalid_region"]),
     row(RESEND, &[one(401), one(403), one(429)], Ours),

@@ -5,6 +5,9 @@ use std::fmt::Write as _;
 /// The longest signature, in bytes.
 const LONGEST_SIGNATURE: usize = 200;
 
+/// The most bytes that stand for a `*` in a pattern.
+const LONGEST_GAP: usize = 60;
+
 /// The text in lower case, with single spaces and without addresses: what a stranger chose as his
 /// address must not decide whose fault a refusal is.
 pub(super) fn simplify(text: &str, recipient: &str) -> String {
@@ -44,15 +47,35 @@ fn without_brackets(text: &str) -> String {
     kept + rest
 }
 
-/// Whether the text has a pattern: parts in this order, with anything where a `*` is.
+/// Whether the text has a pattern: parts in this order, with up to `LONGEST_GAP` bytes of anything
+/// where a `*` is. A blank at the pattern's end fits the text's end, too.
 pub(super) fn has(text: &str, pattern: &str) -> bool {
-    let mut rest = text;
-    pattern.split('*').all(|part| {
-        rest.split_once(part).is_some_and(|(_, after)| {
-            rest = after;
-            true
+    let (first, parts) = pattern.split_once('*').map_or((pattern, None), |(a, b)| (a, Some(b)));
+    if parts.is_none() && first.strip_suffix(' ').is_some_and(|first| text.ends_with(first)) {
+        return true;
+    }
+    text.match_indices(first).any(|(at, part)| {
+        let rest = &text[at + part.len()..];
+        parts.is_none_or(|parts| {
+            let begin = parts.split('*').next().unwrap_or_default();
+            let near = rest.find(begin).is_some_and(|gap| gap <= LONGEST_GAP);
+            near && has(rest, parts)
         })
     })
+}
+
+/// Whether a text names our own address or its domain, and not the recipient's address.
+pub(super) fn names_us(text: &str, sender: &str, recipient: &str) -> bool {
+    let (text, sender) = (text.to_lowercase(), sender.to_lowercase());
+    let recipient = recipient.to_lowercase();
+    if text.contains(&recipient) {
+        return false;
+    }
+    let Some((_, domain)) = sender.rsplit_once('@') else { return false };
+    let is_part = |character: char| character.is_alphanumeric() || matches!(character, '.' | '-');
+    let mut words = text.split(|character| !is_part(character));
+    let is_theirs = recipient.rsplit_once('@').is_some_and(|(_, theirs)| theirs == domain);
+    text.contains(&sender) || (!is_theirs && words.any(|word| word.trim_matches('.') == domain))
 }
 
 /// Class, subject and detail of the enhanced code (RFC 3463) in a text: at its beginning or after
@@ -160,6 +183,26 @@ mod tests {
         assert!(
             !has("blocked client host", "client host*blocked") && has("a", "a") && !has("", "a")
         );
+        assert!(has("is in an rbl", "rbl ") && !has("rbls", "rbl "));
+        assert!(has("user x user ada does not exist", "user*does not exist"));
+        let far = format!("user {} does not exist", "x".repeat(LONGEST_GAP));
+        assert!(!has(&far, "user*does not exist"));
+    }
+
+    #[test]
+    fn our_address_and_its_domain_are_named_where_the_recipients_address_is_not() {
+        for (text, recipient, is_named) in [
+            ("<Us@Shop.test>: unknown", "ada@x.test", true),
+            ("domain shop.test. not found", "ada@x.test", true),
+            ("<us@shop.test>: no mail to ADA@x.test", "ada@x.test", false),
+            ("mx.shop.test: unknown", "ada@x.test", false),
+            ("no such user at shop.test", "ada@shop.test", false),
+            ("<us@shop.test>: unknown", "us@shop.test", false),
+            ("unknown", "ada@x.test", false),
+        ] {
+            assert_eq!(names_us(text, "us@shop.test", recipient), is_named, "{text}");
+        }
+        assert!(!names_us("unknown", "", "ada@x.test"));
     }
 
     #[test]

@@ -20,8 +20,16 @@ impl Letter<'_> {
 
     /// Why a server cannot take this mail, although it takes others.
     pub(super) fn misfit(&self, offers: &Extensions) -> Option<Misfit> {
-        if ![self.from, self.to].into_iter().all(is_writable) {
+        if !is_writable(self.from) {
+            return Some(Misfit::Sender("the sender's address cannot be written in SMTP"));
+        }
+        if !is_writable(self.to) {
             return Some(Misfit::Address("its address cannot be written in SMTP"));
+        }
+        if !self.from.is_ascii() && !offers.smtputf8 {
+            return Some(Misfit::Sender(
+                "the sender's address is not ASCII, which the server does not take",
+            ));
         }
         if self.needs_utf8() && !offers.smtputf8 {
             return Some(Misfit::Address(
@@ -69,8 +77,14 @@ impl Letter<'_> {
 /// Why a mail cannot go to a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Misfit {
+    /// The recipient's address.
     Address(&'static str),
-    Size { size: u64, most: u64 },
+    /// Our own.
+    Sender(&'static str),
+    Size {
+        size: u64,
+        most: u64,
+    },
 }
 
 /// Whether an address can stand between angle brackets without ending them, the command or the
@@ -201,6 +215,10 @@ mod tests {
         ] {
             let misfit = Letter { to, ..letter }.misfit(&of(None));
             assert!(matches!(misfit, Some(Misfit::Address(_))), "{to}");
+        }
+        for from in ["j\u{f6}s@x.test", "a b@x.test"] {
+            let misfit = Letter { from, ..letter }.misfit(&of(None));
+            assert!(matches!(misfit, Some(Misfit::Sender(_))), "{from}");
         }
         for to in ["\"a b\"@x.test", "\"a>\\\"\"@x.test", "foo..bar@x.test", "a@[IPv6:::1]"] {
             assert_eq!(Letter { to, ..letter }.misfit(&of(None)), None, "{to}");

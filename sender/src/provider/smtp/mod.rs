@@ -46,6 +46,9 @@ const LONGEST_IDLE: Duration = Duration::from_secs(30);
 /// that bad addresses of one person would hold up everybody's mails.
 const MOST_REFUSED: u32 = 8;
 
+/// A limit of fewer bytes is no fault of one mail.
+const SMALL: u64 = 100_000;
+
 /// A mail server.
 pub(crate) struct Smtp {
     server: String,
@@ -83,16 +86,21 @@ impl Smtp {
 }
 
 /// The verdict of what became of a mail.
-fn verdict_of(outcome: Outcome, recipient: &str) -> Verdict {
+fn verdict_of(outcome: Outcome, letter: &Letter<'_>) -> Verdict {
     match outcome {
         Outcome::Accepted(reply) => Verdict::Sent(receipt::of(&reply)),
-        Outcome::Refused(step, reply) => of_refusal(step, &reply, recipient),
+        Outcome::Refused(step, reply) => of_refusal(step, &reply, letter),
+        Outcome::Misfit(Misfit::Sender(reason)) => {
+            Verdict::Unavailable { after: None, reason: reason.to_owned() }
+        }
         Outcome::Misfit(Misfit::Address(reason)) => {
             Verdict::dead(reason, About::Recipient { is_unknown: false })
         }
         Outcome::Misfit(Misfit::Size { size, most }) => {
             let reason = format!("the mail has {size} bytes, and the server takes {most}");
-            Verdict::dead(reason, About::Content)
+            // Who takes no mail of usual size takes none at all.
+            let about = if most < SMALL { About::Unplaced } else { About::Content };
+            Verdict::dead(reason, about)
         }
         Outcome::Lost(step, lost) => of_loss(step, &lost),
         Outcome::Unrecorded(reason) => Verdict::Unavailable { after: None, reason },
@@ -112,10 +120,10 @@ fn of_loss(step: Step, lost: &Lost) -> Verdict {
     }
 }
 
-fn of_refusal(step: Step, reply: &Reply, recipient: &str) -> Verdict {
+fn of_refusal(step: Step, reply: &Reply, letter: &Letter<'_>) -> Verdict {
     let text = reply.text();
-    let is_readable = reply.is_readable();
-    let said = Said { step, code: reply.code, name: "", text: &text, is_readable, recipient };
+    let (recipient, sender) = (letter.to, letter.from);
+    let said = Said { step, code: reply.code, name: "", text: &text, recipient, sender };
     let reason = match step {
         Step::Sender | Step::SenderUtf8 => format!("{}: {reply}", name_of(step)),
         _ => reply.to_string(),
@@ -211,7 +219,7 @@ impl Connection for Session<'_> {
                 continue;
             }
             open.note(&outcome);
-            let verdict = verdict_of(outcome, &sealed.to);
+            let verdict = verdict_of(outcome, &letter);
             if open.mails < self.smtp.mails_per_connection && open.refused < MOST_REFUSED {
                 self.open = Some(open);
             } else {

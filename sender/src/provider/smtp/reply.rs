@@ -48,11 +48,6 @@ impl Reply {
         self.lines.iter().map(Vec::as_slice)
     }
 
-    /// Whether its text is UTF-8, and so can be understood.
-    pub(super) fn is_readable(&self) -> bool {
-        self.lines.iter().all(|line| std::str::from_utf8(line).is_ok())
-    }
-
     /// Its text in one line; replacement characters stand for bytes that are no UTF-8 and for
     /// control characters.
     pub(super) fn text(&self) -> String {

@@ -36,10 +36,11 @@ fn what_is_about_one_recipient_is_that_ones_alone() {
     for (act, expected) in [
         (Act::line("550 5.1.1 <bad@x.test>: no such user"), "dead"),
         (Act::Say(gbk), "dead"),
-        (Act::line("571 5.7.1 blocked"), "dead"),
-        (Act::line("550"), "dead"),
-        (Act::say("550 no\n"), "dead"),
-        (Act::line("550 4.2.1 mailbox busy, try later"), "dead"),
+        (Act::say("550 no such user\n"), "dead"),
+        (Act::line("571 5.7.1 blocked"), "retry"),
+        (Act::line("550"), "retry"),
+        (Act::say("550 no\n"), "retry"),
+        (Act::line("550 4.2.1 mailbox busy, try later"), "retry"),
         (Act::line("450 5.1.1 no such user"), "retry"),
         (Act::line("552 5.2.2 mailbox full"), "retry"),
         (Act::line("554 5.7.1 never"), "retry"),
@@ -87,7 +88,7 @@ fn a_mail_that_a_server_cannot_take_harms_no_other() {
         (
             Script::new().where_line_has("SMTPUTF8", Act::line("555 5.5.4 unsupported")),
             "j\u{f6}s@x.test",
-            "dead",
+            "retry",
         ),
         (
             Script::new().where_line_has("SMTPUTF8", Act::line("555 5.5.4 unsupported")),
@@ -99,9 +100,9 @@ fn a_mail_that_a_server_cannot_take_harms_no_other() {
             "ada@x.test",
             "retry",
         ),
-        (Script::new().at("MAIL", Act::line("552 5.3.4 too big")), "ada@x.test", "dead"),
-        (Script::new().at("EHLO", Act::line("250-mx\r\n250 SIZE 100")), "ada@x.test", "dead"),
-        (Script::new().at("end", Act::line("552 5.3.4 too big")), "ada@x.test", "dead"),
+        (Script::new().at("MAIL", Act::line("552 5.3.4 too big")), "ada@x.test", "unavailable"),
+        (Script::new().at("EHLO", Act::line("250-mx\r\n250 SIZE 100")), "ada@x.test", "retry"),
+        (Script::new().at("end", Act::line("552 5.3.4 too big")), "ada@x.test", "retry"),
     ] {
         let server = Server::start(script);
         let verdict = verdict_with(&server, "", email);
@@ -131,6 +132,28 @@ fn refusals_alike_for_three_domains_are_given_back_until_a_mail_is_accepted() {
         );
     }
     sending.finish();
+}
+
+#[test]
+fn what_a_server_says_to_everybody_kills_nobodys_mail() {
+    for (verb, line) in [
+        ("RCPT", "554 5.7.1 <ada@example.org>: Recipient address rejected: Access denied"),
+        ("RCPT", "550 Domain x.test has an outgoing mail suspension"),
+        ("RCPT", "550 Versandlimit erreicht"),
+        ("RCPT", "550 5.1.1 <us@x.test>: user unknown"),
+        ("MAIL", "552 Requested mail action aborted: exceeded storage allocation"),
+        ("EHLO", "250-mx\r\n250 SIZE 1000"),
+        ("end", "550 5.4.6 Unusual sending activity detected"),
+        ("end", "552 Insufficient system storage"),
+    ] {
+        let server = Server::start(Script::new().at(verb, Act::line(line)));
+        let (_folder, mut sending) = start(&server, "");
+        let kinds: Vec<_> =
+            (1..=6).map(|id| sending.verdict(id, &format!("a@{id}.test")).kind).collect();
+        assert!(kinds.iter().all(|kind| kind != "dead"), "{line}: {kinds:?}");
+        assert!(kinds.iter().any(|kind| kind == "unavailable"), "{line}: {kinds:?}");
+        sending.finish();
+    }
 }
 
 /// The mails of others behind those that a stranger had made, beside a server that refuses the

@@ -76,7 +76,7 @@ fn answers_of_the_providers_are_verdicts_on_the_mail_or_on_the_provider() -> Res
         (&resend, "status-418@x.test", "unavailable"),
         (&resend, "status-425@x.test", "retry"),
         (&resend, "status-502@x.test", "retry"),
-        (&postmark, "code-300@x.test", "dead"),
+        (&postmark, "code-300@x.test", "retry"),
         (&postmark, "code-406@x.test", "dead"),
         (&postmark, "code-400@x.test", "unavailable"),
         (&postmark, "code-405@x.test", "unavailable"),

@@ -121,19 +121,14 @@ fn a_refusal_of_the_mail_is_the_mails_alone() -> Result<()> {
         list.iter().filter_map(|item| item["id"].as_i64()).collect()
     };
     assert_eq!(ok, [3, 6, 9]);
-    assert_eq!(ids(&retry), [1, 4, 7], "{retry:?}");
-    assert_eq!(ids(&dead), [2, 5, 8], "{dead:?}");
-    assert!(
-        retry
-            .iter()
-            .all(|item| item["reason"].as_str().is_some_and(|reason| reason.starts_with("451 "))),
-        "{retry:?}"
-    );
-    assert!(
-        dead.iter()
-            .all(|item| item["reason"].as_str().is_some_and(|reason| reason.starts_with("550 "))),
-        "{dead:?}"
-    );
+    // What is refused for ever with no word of the recipient may be everybody's, until a mail is
+    // accepted after it.
+    assert_eq!(ids(&retry), [1, 4, 5, 7], "{retry:?}");
+    assert_eq!(ids(&dead), [2, 8], "{dead:?}");
+    for item in retry.iter().chain(&dead) {
+        let code = if matches!(item["id"].as_i64(), Some(1 | 4 | 7)) { "451 " } else { "550 " };
+        assert!(item["reason"].as_str().is_some_and(|reason| reason.starts_with(code)), "{item}");
+    }
     assert_eq!(server.mails().len(), 3);
     Ok(())
 }

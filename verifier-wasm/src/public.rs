@@ -2,7 +2,7 @@
 
 use core::cell::Cell;
 
-use mailroom_verifier_core::{Judgement, KeyRing, PublicKey, VerifyError, Version};
+use mailroom_verifier_core::{Judgement, KeyRing, PublicKey, VerifyError};
 use wasm_bindgen::prelude::wasm_bindgen;
 
 use crate::{

@@ -26,7 +26,6 @@ DROP FUNCTION mailroom.discard_all(interval);
 DROP FUNCTION mailroom.discard(bigint[]);
 DROP FUNCTION mailroom.retry_all(boolean);
 DROP FUNCTION mailroom.retry(bigint[]);
-DROP FUNCTION mailroom.renew(mailroom.issued_tokens);
 
 DROP FUNCTION mailroom.peek(timestamptz, integer);
 DROP FUNCTION mailroom.sweep(timestamptz, integer);
@@ -118,6 +117,7 @@ DROP TABLE
     mailroom.browser_codes, mailroom.code_failures, mailroom.code_attempts,
         mailroom.idempotency_keys, mailroom.payloads, mailroom.issued_tokens, mailroom.actions;
 
+DROP FUNCTION mailroom.lock_briefly(regclass[]);
 DROP FUNCTION mailroom.revoke_default_privileges();
 DROP FUNCTION mailroom.clock();
 DROP FUNCTION mailroom.cluster_identifier();

@@ -17,12 +17,8 @@ BEGIN;
 -- Ends an autovacuum, for which others would have to wait together with the locks below.
 LOCK TABLE accounts, tokens IN SHARE UPDATE EXCLUSIVE MODE;
 
-LOCK TABLE jobs IN SHARE ROW EXCLUSIVE MODE;
-LOCK TABLE accounts IN ACCESS EXCLUSIVE MODE;
-LOCK TABLE tokens IN ACCESS EXCLUSIVE MODE;
-
 -- Collectors cannot claim or settle any more, and what they have not settled is sent again.
-LOCK TABLE mailroom.queue, mailroom.leases IN ACCESS EXCLUSIVE MODE;
+SELECT mailroom.lock_briefly('jobs', 'accounts', 'tokens', 'mailroom.queue', 'mailroom.leases');
 
 -- What is left of tokens is looked up by primary key, however many tokens there are. Such plans are
 -- priced so high that the server would compile them, which takes longer than they do.
@@ -40,7 +36,6 @@ DROP TRIGGER after_token_consumed ON tokens;
 DROP TRIGGER before_token_consumed ON tokens;
 DROP TRIGGER after_token_inserted ON tokens;
 DROP TRIGGER after_account_replicated ON accounts;
-DROP TRIGGER before_account_suspended ON accounts;
 DROP TRIGGER after_account_insert ON accounts;
 
 -- Deleted, not used: using an activation activates.
@@ -124,7 +119,6 @@ DROP FUNCTION mailroom.trg_before_token_consumed();
 DROP FUNCTION mailroom.trg_after_tokens_insert();
 DROP FUNCTION mailroom.binding_setting();
 DROP FUNCTION mailroom.trg_after_account_replicated();
-DROP FUNCTION mailroom.trg_before_account_suspended();
 DROP FUNCTION mailroom.trg_after_accounts_insert();
 
 CREATE OR REPLACE FUNCTION mailroom.judge_without_calls(places tid[], too_late bigint,
@@ -147,7 +141,6 @@ LANGUAGE sql VOLATILE
 RETURN nextval('mailroom.issued_tokens_id_seq'::regclass);
 
 ALTER TABLE mailroom.installation DROP COLUMN adopted_after, DROP COLUMN adopts_through;
-DROP FUNCTION IF EXISTS mailroom.lock_briefly(text);
 
 -- The base schema, but for two indexes, which would have to be built under these locks.
 DROP TRIGGER after_token_changed ON tokens;

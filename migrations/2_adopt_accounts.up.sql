@@ -199,23 +199,6 @@ COMMENT ON FUNCTION mailroom.trg_after_accounts_insert() IS
     'Gives provisioned accounts their activation tokens, in the same transaction and with the '
     'rights of this function''s owner.';
 
--- An account that was inserted as active has no time of activation, so that a suspension and its
--- end made it provisioned, and it got no recovery any more. Of those that are suspended already
--- nobody knows whether they were active before; where an installation knows,
--- it sets `activated_at` itself.
-CREATE FUNCTION mailroom.trg_before_account_suspended() RETURNS trigger
-LANGUAGE plpgsql
-SET search_path = pg_catalog, pg_temp AS $$
-BEGIN
-    NEW.activated_at := coalesce(NEW.activated_at, OLD.status_changed_at, OLD.created_at);
-    RETURN NEW;
-END;
-$$;
-
-COMMENT ON FUNCTION mailroom.trg_before_account_suspended() IS
-    'Sets activated_at of an active account that has none when it is suspended: to when its status '
-    'last changed or, if it never did, to when it was made.';
-
 -- Where accounts come by logical replication no trigger of a statement fires. This one does nothing
 -- unless it is enabled.
 CREATE FUNCTION mailroom.trg_after_account_replicated() RETURNS trigger
@@ -719,6 +702,13 @@ BEGIN
     IF NEW.status::text = 'suspended' THEN
         NEW.suspended_at := changed_at;
         NEW.unsuspended_at := NULL;
+        -- An account that was inserted as active has no time of activation, so that a suspension
+        -- and its end would make it provisioned, and it would get no recovery any more. Of those
+        -- that are suspended already nobody knows whether they were active before; where an
+        -- installation knows, it sets activated_at itself.
+        IF OLD.status::text = 'active' AND OLD.activated_at IS NULL THEN
+            NEW.activated_at := coalesce(NEW.activated_at, OLD.status_changed_at, OLD.created_at);
+        END IF;
     ELSIF OLD.status::text = 'suspended' THEN
         NEW.unsuspended_at := changed_at;
         NEW.suspended_at := NULL;
@@ -736,7 +726,8 @@ $$;
 
 COMMENT ON FUNCTION trg_before_account_status_change() IS
     'Keeps the times of an account''s status; a suspension lifted from a never activated account '
-    'leaves it provisioned.';
+    'leaves it provisioned. An active account without a time of activation gets one when it is '
+    'suspended: when its status last changed or, if it never did, when it was made.';
 
 -- Nothing kept anybody from changing the secret, code or expiry of a token for which a mail had
 -- gone out, from giving it to another account, or from making a used one fresh again. Only
@@ -841,41 +832,13 @@ COMMENT ON COLUMN jobs.job_type IS 'Name of the queue.';
 COMMENT ON INDEX jobs_last_seq_type_idx IS
     'Serves collectors that join jobs and tokens by last_seq.';
 
--- Others wait behind a lock that is waited for. So this waits for a tenth of a second, lets all
--- pass and tries again, for as long as lock_timeout allows, or five seconds. Those who lock the
--- tables in another order, as whoever uses a token locks it before its account, wait no longer than
--- that. catch_up uses it, too, and drops it.
-
-CREATE FUNCTION mailroom.lock_briefly(tables text) RETURNS void
-LANGUAGE plpgsql AS $$
-DECLARE
-    limit_of_all text := current_setting('lock_timeout');
-    ends_at timestamptz := clock_timestamp()
-        + CASE limit_of_all WHEN '0' THEN '5s' ELSE limit_of_all END::interval;
-BEGIN
-    LOOP
-        BEGIN
-            PERFORM set_config('lock_timeout', '100ms', true);
-            EXECUTE format('LOCK TABLE %s IN ACCESS EXCLUSIVE MODE', tables);
-            EXIT;
-        EXCEPTION WHEN lock_not_available THEN
-            IF clock_timestamp() > ends_at THEN
-                RAISE;
-            END IF;
-        END;
-
-        PERFORM pg_sleep(0.05 + 0.1 * random());
-    END LOOP;
-
-    PERFORM set_config('lock_timeout', limit_of_all, true);
-END;
-$$;
+-- From here on nobody reads or writes the tables.
 
 -- Ends an autovacuum, for which others would have to wait together with the locks below.
 LOCK TABLE accounts, tokens IN SHARE UPDATE EXCLUSIVE MODE;
 
 -- Waits for every transaction that has inserted a token, and for collectors that move the cursor.
-SELECT mailroom.lock_briefly('jobs, accounts, tokens');
+SELECT mailroom.lock_briefly('jobs', 'accounts', 'tokens');
 
 -- What changes of the tables, under the locks: nothing that takes longer than milliseconds, however
 -- large they are.
@@ -909,13 +872,6 @@ CREATE TRIGGER after_account_insert
     REFERENCING NEW TABLE AS made
     FOR EACH STATEMENT
     EXECUTE FUNCTION mailroom.trg_after_accounts_insert();
-
-CREATE TRIGGER before_account_suspended
-    BEFORE UPDATE OF status ON accounts
-    FOR EACH ROW
-    WHEN (OLD.status::text = 'active' AND NEW.status::text = 'suspended'
-        AND OLD.activated_at IS NULL)
-    EXECUTE FUNCTION mailroom.trg_before_account_suspended();
 
 CREATE TRIGGER after_account_replicated
     AFTER INSERT ON accounts

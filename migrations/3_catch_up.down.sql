@@ -35,7 +35,7 @@ BEGIN
             PERFORM set_config('lock_timeout', '5s', true)
             WHERE current_setting('lock_timeout') = '0';
             EXECUTE format('LOCK TABLE %I IN SHARE UPDATE EXCLUSIVE MODE', relation);
-            PERFORM mailroom.lock_briefly(relation);
+            PERFORM mailroom.lock_briefly(relation::regclass);
             EXECUTE format('DROP FUNCTION copy_%s_epochs() CASCADE', singular);
             EXECUTE format('ALTER TABLE %I DROP CONSTRAINT copy_%s_epochs, %s', relation, singular,
                 obsolete);

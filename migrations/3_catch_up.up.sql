@@ -215,7 +215,7 @@ BEGIN
         ELSE
             epochs := ARRAY['created_at', 'status_changed_at', 'activated_at', 'suspended_at',
                 'unsuspended_at'];
-            own_triggers := ARRAY['before_account_suspended'];
+            own_triggers := '{}';
             own_views := '{}';
             copy_function := 'copy_account_epochs';
         END IF;
@@ -243,7 +243,7 @@ BEGIN
 
         IF NOT EXISTS (SELECT FROM pg_attribute WHERE attrelid = relation
             AND attname = copies[1]) THEN
-            PERFORM mailroom.lock_briefly(relation::text);
+            PERFORM mailroom.lock_briefly(relation);
             -- The constraint spares SET NOT NULL the scan under an exclusive lock.
             EXECUTE format(
                 'ALTER TABLE %s %s, ADD CONSTRAINT %I CHECK (%s) NOT VALID',
@@ -317,7 +317,7 @@ BEGIN
         COMMIT;
 
         EXECUTE format('LOCK TABLE %s IN SHARE UPDATE EXCLUSIVE MODE', relation);
-        PERFORM mailroom.lock_briefly(array_to_string(own_views || relation::text, ', '));
+        PERFORM mailroom.lock_briefly(VARIADIC own_views::regclass[] || relation);
         -- Again: it took minutes to come here.
         EXECUTE obstacles INTO obstacle
         USING relation, epochs, own_triggers, copy_trigger, own_views;
@@ -405,6 +405,5 @@ BEGIN
 
     ALTER TABLE mailroom.installation DROP COLUMN IF EXISTS adopted_after,
         DROP COLUMN IF EXISTS adopts_through;
-    DROP FUNCTION IF EXISTS mailroom.lock_briefly(text);
 END;
 $migration$;

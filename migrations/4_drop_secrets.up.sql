@@ -70,7 +70,7 @@ BEGIN
 END;
 $$;
 
-LOCK TABLE tokens IN ACCESS EXCLUSIVE MODE;
+SELECT mailroom.lock_briefly('mailroom.adopted_tokens', 'tokens');
 
 DROP VIEW mailroom.adopted_tokens;
 DROP TRIGGER after_token_changed ON tokens;

@@ -17,23 +17,6 @@ COMMENT ON FUNCTION mailroom.trg_after_accounts_insert() IS
     'Gives provisioned accounts their activation tokens, in the same transaction and with the '
     'rights of this function''s owner.';
 
--- An account that was inserted as active has no time of activation, so that a suspension and its
--- end made it provisioned, and it got no recovery any more. Of those that are suspended already
--- nobody knows whether they were active before; where an installation knows,
--- it sets `activated_at` itself.
-CREATE FUNCTION mailroom.trg_before_account_suspended() RETURNS trigger
-LANGUAGE plpgsql
-SET search_path = pg_catalog, pg_temp AS $$
-BEGIN
-    NEW.activated_at := coalesce(NEW.activated_at, OLD.status_changed_at, OLD.created_at);
-    RETURN NEW;
-END;
-$$;
-
-COMMENT ON FUNCTION mailroom.trg_before_account_suspended() IS
-    'Sets activated_at of an active account that has none when it is suspended: to when its status '
-    'last changed or, if it never did, to when it was made.';
-
 -- Where accounts come by logical replication no trigger of a statement fires. This one does nothing
 -- unless it is enabled.
 CREATE FUNCTION mailroom.trg_after_account_replicated() RETURNS trigger

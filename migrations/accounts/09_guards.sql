@@ -19,6 +19,13 @@ BEGIN
     IF NEW.status::text = 'suspended' THEN
         NEW.suspended_at := changed_at;
         NEW.unsuspended_at := NULL;
+        -- An account that was inserted as active has no time of activation, so that a suspension
+        -- and its end would make it provisioned, and it would get no recovery any more. Of those
+        -- that are suspended already nobody knows whether they were active before; where an
+        -- installation knows, it sets activated_at itself.
+        IF OLD.status::text = 'active' AND OLD.activated_at IS NULL THEN
+            NEW.activated_at := coalesce(NEW.activated_at, OLD.status_changed_at, OLD.created_at);
+        END IF;
     ELSIF OLD.status::text = 'suspended' THEN
         NEW.unsuspended_at := changed_at;
         NEW.suspended_at := NULL;
@@ -36,7 +43,8 @@ $$;
 
 COMMENT ON FUNCTION trg_before_account_status_change() IS
     'Keeps the times of an account''s status; a suspension lifted from a never activated account '
-    'leaves it provisioned.';
+    'leaves it provisioned. An active account without a time of activation gets one when it is '
+    'suspended: when its status last changed or, if it never did, when it was made.';
 
 -- Nothing kept anybody from changing the secret, code or expiry of a token for which a mail had
 -- gone out, from giving it to another account, or from making a used one fresh again. Only

@@ -31,13 +31,6 @@ CREATE TRIGGER after_account_insert
     FOR EACH STATEMENT
     EXECUTE FUNCTION mailroom.trg_after_accounts_insert();
 
-CREATE TRIGGER before_account_suspended
-    BEFORE UPDATE OF status ON accounts
-    FOR EACH ROW
-    WHEN (OLD.status::text = 'active' AND NEW.status::text = 'suspended'
-        AND OLD.activated_at IS NULL)
-    EXECUTE FUNCTION mailroom.trg_before_account_suspended();
-
 CREATE TRIGGER after_account_replicated
     AFTER INSERT ON accounts
     FOR EACH ROW

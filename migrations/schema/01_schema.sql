@@ -125,3 +125,36 @@ $$;
 COMMENT ON FUNCTION mailroom.revoke_default_privileges() IS
     'Takes back what ALTER DEFAULT PRIVILEGES gives others of what this transaction has made, as '
     'on hosted servers.';
+
+-- For migrations. Others wait behind a lock that is waited for. So this waits for a tenth of a
+-- second, lets all pass and tries again, for as long as lock_timeout allows, or five seconds. Those
+-- who lock the tables in another order, as whoever uses a token locks it before its account, wait
+-- no longer than that.
+CREATE FUNCTION mailroom.lock_briefly(VARIADIC tables regclass[]) RETURNS void
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    limit_of_all text := current_setting('lock_timeout');
+    ends_at timestamptz := clock_timestamp()
+        + CASE limit_of_all WHEN '0' THEN '5s' ELSE limit_of_all END::interval;
+BEGIN
+    LOOP
+        BEGIN
+            PERFORM set_config('lock_timeout', '100ms', true);
+            EXECUTE format('LOCK TABLE %s IN ACCESS EXCLUSIVE MODE', array_to_string(tables, ', '));
+            EXIT;
+        EXCEPTION WHEN lock_not_available THEN
+            IF clock_timestamp() > ends_at THEN
+                RAISE;
+            END IF;
+        END;
+
+        PERFORM pg_sleep(0.05 + 0.1 * random());
+    END LOOP;
+
+    PERFORM set_config('lock_timeout', limit_of_all, true);
+END;
+$$;
+
+COMMENT ON FUNCTION mailroom.lock_briefly(regclass[]) IS
+    'For migrations: locks tables exclusively, and lets others pass while it cannot.';

@@ -1,56 +1,5 @@
 -- Dead letters that go out again or are discarded, and addresses that are suppressed.
 
--- For a dead letter that has expired: its secret is erased, so a new token is made, with the
--- payload if that still exists. An account's token is inserted into the accounts' table of tokens,
--- so it goes to the account's present address. The new token has the binding of the old one.
-CREATE FUNCTION mailroom.renew(expired mailroom.issued_tokens) RETURNS void
-LANGUAGE plpgsql VOLATILE
-SET search_path = pg_catalog, pg_temp
-SET plan_cache_mode = force_generic_plan
-SET enable_seqscan = off SET jit = off AS $$
-DECLARE
-    outer_binding text := current_setting('mailroom.binding', true);
-    is_renewed boolean;
-BEGIN
-    IF to_regclass('mailroom.adopted_tokens') IS NOT NULL THEN
-        PERFORM set_config('mailroom.binding', coalesce(encode(expired.binding, 'hex'), ''), true);
-        INSERT INTO mailroom.adopted_tokens (account, action) SELECT account, action
-            FROM mailroom.adopted_tokens WHERE id = expired.id;
-        is_renewed := FOUND;
-
-        -- A registration has no row there once secrets were dropped. Its address need not be one
-        -- that enqueue() takes.
-        IF NOT is_renewed AND expired.action = 1 AND NOT expired.has_payload
-            AND expired.subject_id ~ '^[0-9]{1,18}$' THEN
-            INSERT INTO mailroom.adopted_tokens (account, action)
-            SELECT id, 'activation'
-            FROM mailroom.adopted_accounts
-            WHERE id = expired.subject_id::bigint
-                AND email::text = expired.recipient_email COLLATE "C"
-                AND login::text = expired.recipient_name COLLATE "C";
-            is_renewed := FOUND;
-        END IF;
-
-        PERFORM set_config('mailroom.binding', coalesce(outer_binding, ''), true);
-
-        IF is_renewed THEN
-            RETURN;
-        END IF;
-    END IF;
-
-    PERFORM mailroom.enqueue(
-        actions.name, expired.recipient_email, expired.recipient_name, expired.subject_id,
-        (SELECT payload FROM mailroom.payloads WHERE token = expired.id), expired.language,
-        NULL::timestamptz, NULL::text, expired.binding
-    )
-    FROM mailroom.actions
-    WHERE number = expired.action;
-END;
-$$;
-
-COMMENT ON FUNCTION mailroom.renew(mailroom.issued_tokens) IS
-    'Makes and queues a token in the place of one that expired.';
-
 CREATE FUNCTION mailroom.retry(tokens bigint[])
 RETURNS TABLE (token bigint, is_in_doubt boolean)
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
@@ -62,6 +11,8 @@ DECLARE
     epoch timestamptz := mailroom.clock();
     letter mailroom.dead_letters;
     expired mailroom.issued_tokens;
+    outer_binding text := current_setting('mailroom.binding', true);
+    is_renewed boolean;
 BEGIN
     FOR letter IN DELETE FROM mailroom.dead_letters WHERE token = ANY (retry.tokens)
         RETURNING * LOOP
@@ -77,8 +28,47 @@ BEGIN
             AND cancelled_at IS NULL
             AND NOT is_retired;
 
+        -- Its secret is erased, so a new token is made in its place, with its binding, and with
+        -- the payload if that still exists.
         IF FOUND THEN
-            PERFORM mailroom.renew(expired);
+            is_renewed := false;
+
+            -- An account's token is inserted into the accounts' table of tokens, so it goes to the
+            -- account's present address.
+            IF to_regclass('mailroom.adopted_tokens') IS NOT NULL THEN
+                PERFORM set_config('mailroom.binding',
+                    coalesce(encode(expired.binding, 'hex'), ''), true);
+                INSERT INTO mailroom.adopted_tokens (account, action)
+                SELECT account, action FROM mailroom.adopted_tokens WHERE id = expired.id;
+                is_renewed := FOUND;
+
+                -- A registration has no row there once secrets were dropped. Its address need not
+                -- be one that enqueue() takes.
+                IF NOT is_renewed AND expired.action = 1 AND NOT expired.has_payload
+                    AND expired.subject_id ~ '^[0-9]{1,18}$' THEN
+                    INSERT INTO mailroom.adopted_tokens (account, action)
+                    SELECT id, 'activation'
+                    FROM mailroom.adopted_accounts
+                    WHERE id = expired.subject_id::bigint
+                        AND email::text = expired.recipient_email COLLATE "C"
+                        AND login::text = expired.recipient_name COLLATE "C";
+                    is_renewed := FOUND;
+                END IF;
+
+                PERFORM set_config('mailroom.binding', coalesce(outer_binding, ''), true);
+            END IF;
+
+            IF NOT is_renewed THEN
+                PERFORM mailroom.enqueue(
+                    actions.name, expired.recipient_email, expired.recipient_name,
+                    expired.subject_id,
+                    (SELECT payload FROM mailroom.payloads WHERE payloads.token = expired.id),
+                    expired.language, NULL::timestamptz, NULL::text, expired.binding
+                )
+                FROM mailroom.actions
+                WHERE number = expired.action;
+            END IF;
+
             INSERT INTO mailroom.delivery_log (tokens, happened_at, attempt, outcome, reason)
             VALUES (
                 ARRAY[letter.token], epoch, letter.attempts,

@@ -195,7 +195,7 @@ async fn a_lock_that_is_never_given_back_ends_the_attempts_and_is_named() -> Res
     assert_eq!(outcome.stderr.matches("trying again").count(), attempts - 1, "{}", outcome.stderr);
     for part in [
         "2_adopt_accounts.up.sql: statement ".to_owned(),
-        "PL/pgSQL function mailroom.lock_briefly(text) line ".to_owned(),
+        "PL/pgSQL function mailroom.lock_briefly(regclass[]) line ".to_owned(),
         format!("It was tried {attempts} times"),
         format!("(the oldest open transaction is that of server process {process}, user "),
         "application \"long report\"".to_owned(),

@@ -43,19 +43,20 @@ DROP FUNCTION mailroom.claim(
 );
 DROP FUNCTION mailroom.reserve(bigint, integer, integer);
 DROP SEQUENCE mailroom.rate_in_use, mailroom.rate_spent_until;
-DROP FUNCTION mailroom.pass_over(bigint, timestamptz, bigint, bigint[], bigint[], text[], bigint[],
+DROP FUNCTION mailroom.skip(bigint, timestamptz, bigint, bigint[], bigint[], text[], bigint[],
     bigint[], text[]);
-DROP FUNCTION mailroom.judge_all(tid[], bigint, smallint[], boolean);
-DROP FUNCTION mailroom.judge_without_calls(tid[], bigint, smallint[], boolean);
-DROP FUNCTION mailroom.judge(tid[], bigint, smallint[], boolean);
-DROP FUNCTION mailroom.judge_candidate(mailroom.candidate, text, text, text, bigint, smallint[],
+DROP FUNCTION mailroom.check_candidates(tid[], bigint, smallint[], boolean);
+DROP FUNCTION mailroom.check_without_calls(tid[], bigint, smallint[], boolean);
+DROP FUNCTION mailroom.check_eligibility(tid[], bigint, smallint[], boolean);
+DROP FUNCTION mailroom.check_candidate(mailroom.candidate, text, text, text, bigint, smallint[],
     boolean);
 DROP FUNCTION mailroom.candidates(tid[]);
-DROP TYPE mailroom.judgement;
+DROP TYPE mailroom.checked_candidate;
 DROP TYPE mailroom.candidate;
 DROP FUNCTION mailroom.keep_receipts(uuid[], bigint[], text[], text[], text[]);
 DROP FUNCTION mailroom.address_hash(text, bytea);
-DROP FUNCTION mailroom.pick(integer, integer, timestamptz, timestamptz, timestamptz, boolean);
+DROP FUNCTION mailroom.lock_candidates(integer, integer, timestamptz, timestamptz, timestamptz,
+    boolean);
 DROP FUNCTION mailroom.release(bigint, uuid[]);
 DROP FUNCTION mailroom.settle(
     uuid[], uuid[], bigint[], text[], bigint[], text[], integer, bigint, bigint,
@@ -64,7 +65,7 @@ DROP FUNCTION mailroom.settle(
 DROP FUNCTION mailroom.settle_exceptions(uuid[], uuid[], bigint[], text[], bigint[], text[],
     integer, bigint, bigint);
 DROP FUNCTION mailroom.doubtful(text);
-DROP FUNCTION mailroom.too_late(timestamptz, bigint);
+DROP FUNCTION mailroom.expiry_bound(timestamptz, bigint);
 DROP FUNCTION mailroom.pause_after(bigint, bigint, double precision);
 
 DROP FUNCTION mailroom.redeem(bytea, text, text, boolean, text);

@@ -121,14 +121,14 @@ DROP FUNCTION mailroom.binding_setting();
 DROP FUNCTION mailroom.trg_after_account_replicated();
 DROP FUNCTION mailroom.trg_after_accounts_insert();
 
-CREATE OR REPLACE FUNCTION mailroom.judge_without_calls(places tid[], too_late bigint,
-    signable smallint[], binds boolean) RETURNS SETOF mailroom.judgement
+CREATE OR REPLACE FUNCTION mailroom.check_without_calls(places tid[], expiry_bound bigint,
+    signable smallint[], binds boolean) RETURNS SETOF mailroom.checked_candidate
 LANGUAGE sql STABLE
 BEGIN ATOMIC
-    SELECT judged.*
-    FROM mailroom.candidates(places) AS picked
-    CROSS JOIN LATERAL mailroom.judge_candidate(picked, NULL, NULL, 'must be asked', too_late,
-        signable, binds) AS judged;
+    SELECT checked.*
+    FROM mailroom.candidates(places) AS locked
+    CROSS JOIN LATERAL mailroom.check_candidate(locked, NULL, NULL, 'must be asked', expiry_bound,
+        signable, binds) AS checked;
 END;
 
 DROP FUNCTION mailroom.active_accounts(text[], boolean);

@@ -95,7 +95,7 @@ BEGIN
         WHERE id = coalesce(candidate, 0::bigint) FOR NO KEY UPDATE SKIP LOCKED;
     is_locked := FOUND;
 
-    -- As it is now that it cannot change: the status by which the token is judged, and the address
+    -- As it is now that it cannot change: the status by which the token is checked, and the address
     -- that it is for.
     SELECT answer.email, answer.name, answer.subject_id INTO present
     FROM mailroom.ask_eligibility(action_row.eligibility,

@@ -96,7 +96,7 @@ CREATE TRIGGER after_queue_insert
 -- claim() makes them by one aggregation.
 CREATE TABLE mailroom.leases (
     batch uuid NOT NULL,
-    holder bigint NOT NULL,
+    collector_id bigint NOT NULL,
     claimed_at timestamptz NOT NULL,
     renewed_at timestamptz NOT NULL,
     ends_at timestamptz NOT NULL,
@@ -128,7 +128,7 @@ COMMENT ON TABLE mailroom.leases IS
     'row, and nobody can settle a batch whose row is gone.';
 COMMENT ON COLUMN mailroom.leases.batch IS
     'The batch''s name, chosen at random by the collector before it claims.';
-COMMENT ON COLUMN mailroom.leases.holder IS 'The collector, as in collectors.';
+COMMENT ON COLUMN mailroom.leases.collector_id IS 'The collector, as in collectors.';
 COMMENT ON COLUMN mailroom.leases.claimed_at IS 'When it was claimed.';
 COMMENT ON COLUMN mailroom.leases.renewed_at IS 'When the collector said last that it has it.';
 COMMENT ON COLUMN mailroom.leases.ends_at IS

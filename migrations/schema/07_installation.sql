@@ -40,7 +40,7 @@ COMMENT ON COLUMN mailroom.installation.name IS
     'same one: a physical copy has the identifier of its cluster. Null: any collector may collect.';
 
 CREATE TABLE mailroom.collectors (
-    holder bigint NOT NULL,
+    collector_id bigint NOT NULL,
     name text NOT NULL,
     started_at timestamptz NOT NULL,
     seen_at timestamptz NOT NULL,
@@ -50,12 +50,13 @@ CREATE TABLE mailroom.collectors (
     token_format text,
     installation text,
 
-    CONSTRAINT collectors_pkey PRIMARY KEY (holder)
+    CONSTRAINT collectors_pkey PRIMARY KEY (collector_id)
 ) WITH (fillfactor = 50);
 
 COMMENT ON TABLE mailroom.collectors IS
-    'Processes that collect or have collected; says who a holder is.';
-COMMENT ON COLUMN mailroom.collectors.holder IS 'Chosen at random by the process when it starts.';
+    'Processes that collect or have collected; says who a collector is.';
+COMMENT ON COLUMN mailroom.collectors.collector_id IS
+    'Chosen at random by the process when it starts.';
 COMMENT ON COLUMN mailroom.collectors.name IS 'Host and process id, as the process knows them.';
 COMMENT ON COLUMN mailroom.collectors.started_at IS 'When it came first.';
 COMMENT ON COLUMN mailroom.collectors.seen_at IS

@@ -8,7 +8,7 @@ CREATE TYPE mailroom.verdict AS ENUM (
 COMMENT ON TYPE mailroom.verdict IS
     'What redeem() answers, in the order in which it looks, ok apart.';
 
--- Both kinds of digits are judged together, as one try with one verdict: whoever has only one of
+-- Both kinds of digits are checked together, as one try with one verdict: whoever has only one of
 -- them does not learn whether it is right.
 CREATE FUNCTION mailroom.count_code_attempt(
     candidate mailroom.issued_tokens,
@@ -176,7 +176,7 @@ BEGIN
         RETURN;
     END IF;
 
-    -- Not the transaction's time, which may have begun long before: the token is judged by the
+    -- Not the transaction's time, which may have begun long before: the token is checked by the
     -- second in which it is consumed.
     epoch := floor(extract(epoch FROM mailroom.clock()));
     is_other := candidate.binding IS NOT NULL AND use_token.binding_proven IS NOT TRUE;

@@ -47,7 +47,7 @@ CREATE FUNCTION mailroom.settle_exceptions(
     exception_reasons text[],
     max_attempts integer,
     backoff bigint,
-    too_late bigint
+    expiry_bound bigint
 ) RETURNS TABLE (batch uuid, token bigint, attempt integer)
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
@@ -79,7 +79,7 @@ BEGIN
     ),
     items AS MATERIALIZED (
         SELECT
-            gone.holder,
+            gone.collector_id,
             gone.batch,
             gone.due_at,
             item.*,
@@ -92,7 +92,7 @@ BEGIN
                 + CASE WHEN exceptions.kind = 'in_doubt' THEN 1 ELSE 0 END AS doubts,
             -- In seconds. What expires before its pause is over waits until then,
             -- so that it is counted then.
-            greatest(known.expires_at::double precision - too_late::double precision,
+            greatest(known.expires_at::double precision - expiry_bound::double precision,
                 0::double precision) AS lifetime,
             -- Not the failures, which a refusal need not be.
             -- A pause stops growing long before twenty.
@@ -134,7 +134,7 @@ BEGIN
         LEFT JOIN LATERAL (
             SELECT
                 expires_at,
-                consumed_at IS NOT NULL OR cancelled_at IS NOT NULL OR expires_at <= too_late
+                consumed_at IS NOT NULL OR cancelled_at IS NOT NULL OR expires_at <= expiry_bound
                     AS is_void,
                 consumed_at IS NULL AND cancelled_at IS NULL AS is_open
             FROM mailroom.issued_tokens AS tokens
@@ -142,10 +142,11 @@ BEGIN
         ) AS known ON true
     ),
     logged AS (
-        INSERT INTO mailroom.delivery_log (tokens, happened_at, holder, batch, attempt, outcome,
-            reason)
+        INSERT INTO mailroom.delivery_log (
+            tokens, happened_at, collector_id, batch, attempt, outcome, reason
+        )
         SELECT
-            ARRAY[token], epoch, holder, batch, attempt, outcome::mailroom.outcome,
+            ARRAY[token], epoch, collector_id, batch, attempt, outcome::mailroom.outcome,
             CASE
                 WHEN kind IS NOT NULL AND is_void IS NULL THEN 'it was deleted'
                 WHEN kind = 'in_doubt' AND outcome = 'dead' THEN mailroom.doubtful(reason)
@@ -342,7 +343,7 @@ BEGIN
         FROM mailroom.settle_exceptions(
             settled, exception_batches, exception_tokens, exception_kinds, exception_waits,
                 exception_reasons, max_attempts,
-            backoff, mailroom.too_late(mailroom.clock(), min_lifetime)
+            backoff, mailroom.expiry_bound(mailroom.clock(), min_lifetime)
         );
         RETURN;
     END IF;
@@ -358,12 +359,14 @@ BEGIN
             FOR UPDATE SKIP LOCKED
         ))
     )
-    INSERT INTO mailroom.delivery_log (tokens, happened_at, holder, batch, attempt, outcome)
-    SELECT pg_catalog.array_agg(item.token), mailroom.clock(), holder, batch, item.attempt, 'sent'
+    INSERT INTO mailroom.delivery_log (tokens, happened_at, collector_id, batch, attempt, outcome)
+    SELECT
+        pg_catalog.array_agg(item.token), mailroom.clock(), collector_id, batch, item.attempt,
+        'sent'
     FROM gone
     CROSS JOIN LATERAL ROWS FROM (pg_catalog.unnest(tokens), pg_catalog.unnest(attempts))
         AS item (token, attempt)
-    GROUP BY holder, batch, item.attempt, item.token / 256;
+    GROUP BY collector_id, batch, item.attempt, item.token / 256;
 
     -- A repeated settlement waits for what the first one waits for, such as a standby: a commit
     -- that has written nothing does not.
@@ -381,11 +384,11 @@ COMMENT ON FUNCTION mailroom.settle(
     'answers which tokens were given up by that. Spans are milliseconds, '
     'but for min_lifetime, in seconds.';
 
-CREATE FUNCTION mailroom.too_late(epoch timestamptz, min_lifetime bigint) RETURNS bigint
+CREATE FUNCTION mailroom.expiry_bound(epoch timestamptz, min_lifetime bigint) RETURNS bigint
 LANGUAGE sql STABLE PARALLEL SAFE
 RETURN floor(extract(epoch FROM epoch))::bigint + greatest(min_lifetime, 1::bigint) - 1::bigint;
 
-COMMENT ON FUNCTION mailroom.too_late(timestamptz, bigint) IS
+COMMENT ON FUNCTION mailroom.expiry_bound(timestamptz, bigint) IS
     'Tokens that expire at this second or before are not sent any more.';
 
 -- Nothing of them was sent, so that was no delivery attempt.
@@ -398,7 +401,9 @@ SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 BEGIN
     WITH
     gone AS (
-        DELETE FROM mailroom.leases WHERE batch = ANY (released) AND holder = collector RETURNING *
+        DELETE FROM mailroom.leases
+        WHERE batch = ANY (released) AND collector_id = collector
+        RETURNING *
     )
     INSERT INTO mailroom.queue (
         token, due_at, attempts, failures, priority, secret, code, waits_since, doubts

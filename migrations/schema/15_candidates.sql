@@ -13,7 +13,7 @@ COMMENT ON TYPE mailroom.candidate IS
     'A row of the queue and where it lies, with its token, whose id is null if it is gone, and '
     'what its action needs.';
 
-CREATE TYPE mailroom.judgement AS (
+CREATE TYPE mailroom.checked_candidate AS (
     place tid, token bigint, due_at timestamptz, attempt integer, failures smallint,
         priority smallint, secret bytea, code text,
     action smallint, email text, name text, language text, expires_at bigint, binding bytea,
@@ -21,7 +21,7 @@ CREATE TYPE mailroom.judgement AS (
     waits_since timestamptz, doubts smallint
 );
 
-COMMENT ON TYPE mailroom.judgement IS
+COMMENT ON TYPE mailroom.checked_candidate IS
     'Whether a candidate goes out: eligible, cancelled, expired, unsignable, ineligible or '
     'suppressed, and else why; with all that goes out.';
 
@@ -60,10 +60,10 @@ END;
 COMMENT ON FUNCTION mailroom.candidates(tid[]) IS
     'The rows of the queue at these places, with their tokens.';
 
-CREATE FUNCTION mailroom.judge_candidate(
+CREATE FUNCTION mailroom.check_candidate(
     candidate mailroom.candidate, present_email text, present_name text, fault text,
-        too_late bigint, signable smallint[], binds boolean
-) RETURNS SETOF mailroom.judgement
+        expiry_bound bigint, signable smallint[], binds boolean
+) RETURNS SETOF mailroom.checked_candidate
 LANGUAGE sql STABLE
 BEGIN ATOMIC
     SELECT
@@ -76,7 +76,7 @@ BEGIN ATOMIC
             WHERE token = (candidate).id) END,
         CASE
             WHEN (candidate).id IS NULL OR (candidate).is_void THEN 'cancelled'
-            WHEN (candidate).expires_at <= too_late THEN 'expired'
+            WHEN (candidate).expires_at <= expiry_bound THEN 'expired'
             WHEN (candidate).action <> ALL (signable) OR NOT binds
                 AND (candidate).binding IS NOT NULL THEN 'unsignable'
             WHEN (candidate).eligibility IS NOT NULL AND present_email IS NULL THEN 'ineligible'
@@ -87,7 +87,7 @@ BEGIN ATOMIC
         CASE
             WHEN (candidate).id IS NULL THEN 'it was deleted'
             WHEN (candidate).is_void THEN 'it was used or cancelled'
-            WHEN (candidate).expires_at <= too_late THEN 'it expired before it could be sent'
+            WHEN (candidate).expires_at <= expiry_bound THEN 'it expired before it could be sent'
             WHEN (candidate).action <> ALL (signable) THEN
                 'their action is '
                 || (SELECT name FROM mailroom.actions WHERE number = (candidate).action)
@@ -128,91 +128,92 @@ BEGIN ATOMIC
     ) AS suppression ON true;
 END;
 
-COMMENT ON FUNCTION mailroom.judge_candidate(mailroom.candidate, text, text, text, bigint,
+COMMENT ON FUNCTION mailroom.check_candidate(mailroom.candidate, text, text, text, bigint,
     smallint[], boolean) IS
-    'Judges a candidate by the address and name that its subject has now, null if it is not '
+    'Checks a candidate by the address and name that its subject has now, null if it is not '
     'eligible, for the reason of fault if there is one.';
 
 -- Predicates of eligibility are asked once an action, and only for what could go out.
-CREATE FUNCTION mailroom.judge(places tid[], too_late bigint, signable smallint[], binds boolean)
-    RETURNS SETOF mailroom.judgement
+CREATE FUNCTION mailroom.check_eligibility(
+    places tid[], expiry_bound bigint, signable smallint[], binds boolean
+) RETURNS SETOF mailroom.checked_candidate
 LANGUAGE sql STABLE
 BEGIN ATOMIC
     WITH
-    picked AS MATERIALIZED (
+    locked AS MATERIALIZED (
         SELECT * FROM mailroom.candidates(places)
     ),
     answers AS MATERIALIZED (
         SELECT asked.action, answer.*
         FROM (
             SELECT action, eligibility, pg_catalog.array_agg(subject_id) AS subject_ids
-            FROM picked
-            WHERE eligibility IS NOT NULL AND NOT is_void AND expires_at > too_late
+            FROM locked
+            WHERE eligibility IS NOT NULL AND NOT is_void AND expires_at > expiry_bound
                 AND action = ANY (signable)
                 AND (binds OR binding IS NULL)
             GROUP BY action, eligibility
         ) AS asked
         CROSS JOIN LATERAL mailroom.ask_eligibility(asked.eligibility, asked.subject_ids) AS answer
     )
-    SELECT judged.*
-    FROM picked
-    LEFT JOIN answers AS answer ON answer.action = picked.action
-        AND answer.subject_id = picked.subject_id
-    CROSS JOIN LATERAL mailroom.judge_candidate(
-        picked::mailroom.candidate, answer.email, answer.name, answer.fault, too_late, signable,
+    SELECT checked.*
+    FROM locked
+    LEFT JOIN answers AS answer ON answer.action = locked.action
+        AND answer.subject_id = locked.subject_id
+    CROSS JOIN LATERAL mailroom.check_candidate(
+        locked::mailroom.candidate, answer.email, answer.name, answer.fault, expiry_bound, signable,
             binds
-    ) AS judged;
+    ) AS checked;
 END;
 
-COMMENT ON FUNCTION mailroom.judge(tid[], bigint, smallint[], boolean) IS
-    'Judges the rows of the queue at these places, in their order.';
+COMMENT ON FUNCTION mailroom.check_eligibility(tid[], bigint, smallint[], boolean) IS
+    'Checks the rows of the queue at these places, in their order.';
 
-CREATE FUNCTION mailroom.judge_without_calls(places tid[], too_late bigint, signable smallint[],
-    binds boolean) RETURNS SETOF mailroom.judgement
+CREATE FUNCTION mailroom.check_without_calls(places tid[], expiry_bound bigint, signable smallint[],
+    binds boolean) RETURNS SETOF mailroom.checked_candidate
 LANGUAGE sql STABLE
 BEGIN ATOMIC
-    SELECT judged.*
-    FROM mailroom.candidates(places) AS picked
-    CROSS JOIN LATERAL mailroom.judge_candidate(picked, NULL, NULL, 'must be asked', too_late,
-        signable, binds) AS judged;
+    SELECT checked.*
+    FROM mailroom.candidates(places) AS locked
+    CROSS JOIN LATERAL mailroom.check_candidate(locked, NULL, NULL, 'must be asked', expiry_bound,
+        signable, binds) AS checked;
 END;
 
-COMMENT ON FUNCTION mailroom.judge_without_calls(tid[], bigint, smallint[], boolean) IS
-    'As judge(), but calls no function of eligibility: a candidate for which one must be asked is '
-    'ineligible, its fault ''must be asked''.';
+COMMENT ON FUNCTION mailroom.check_without_calls(tid[], bigint, smallint[], boolean) IS
+    'As check_eligibility(), but calls no function of eligibility: a candidate for which one must '
+    'be asked is ineligible, its fault ''must be asked''.';
 
 -- Most tokens need no call of a function of eligibility. If one does, or accounts cannot be read or
--- are locked, judge() judges all, where an error is that of one action's tokens alone,
+-- are locked, check_eligibility() checks all, where an error is that of one action's tokens alone,
 -- which are deferred.
-CREATE FUNCTION mailroom.judge_all(
-    places tid[], too_late bigint, signable smallint[], binds boolean,
-        OUT judged mailroom.judgement[], OUT eligible integer
+CREATE FUNCTION mailroom.check_candidates(
+    places tid[], expiry_bound bigint, signable smallint[], binds boolean,
+        OUT checked mailroom.checked_candidate[], OUT eligible integer
 )
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 SET lock_timeout = 300 AS $$
 BEGIN
     BEGIN
-        SELECT array_agg(judgement), count(*) FILTER (WHERE judgement.verdict = 'eligible')
-        INTO judged, eligible
-        FROM mailroom.judge_without_calls(places, too_late, signable, binds) AS judgement;
+        SELECT array_agg(candidate), count(*) FILTER (WHERE candidate.verdict = 'eligible')
+        INTO checked, eligible
+        FROM mailroom.check_without_calls(places, expiry_bound, signable, binds) AS candidate;
     EXCEPTION WHEN OTHERS OR assert_failure OR query_canceled THEN
-        judged := NULL;
+        checked := NULL;
     END;
 
-    IF judged IS NULL
-        OR eligible < cardinality(judged)
-        AND EXISTS (SELECT FROM pg_catalog.unnest(judged) WHERE verdict = 'ineligible'
+    IF checked IS NULL
+        OR eligible < cardinality(checked)
+        AND EXISTS (SELECT FROM pg_catalog.unnest(checked) WHERE verdict = 'ineligible'
             AND fault = 'must be asked')
     THEN
-        SELECT array_agg(judgement), count(*) FILTER (WHERE judgement.verdict = 'eligible')
-        INTO judged, eligible
-        FROM mailroom.judge(places, too_late, signable, binds) AS judgement;
+        SELECT array_agg(candidate), count(*) FILTER (WHERE candidate.verdict = 'eligible')
+        INTO checked, eligible
+        FROM mailroom.check_eligibility(places, expiry_bound, signable, binds) AS candidate;
     END IF;
 
-    judged := coalesce(judged, '{}');
+    checked := coalesce(checked, '{}');
 END;
 $$;
 
-COMMENT ON FUNCTION mailroom.judge_all(tid[], bigint, smallint[], boolean) IS
-    'Judges the rows of the queue at these places, in their order, and counts those that go out.';
+COMMENT ON FUNCTION mailroom.check_candidates(tid[], bigint, smallint[], boolean) IS
+    'Checks the rows of the queue at these places, in their order, and counts those that go out.';

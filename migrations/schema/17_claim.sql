@@ -4,8 +4,8 @@
 -- least ten are, also where several collectors count for themselves.
 --
 -- Locks: rows of the queue; those that another collector is just claiming are passed over.
-CREATE FUNCTION mailroom.pick(
-    looks integer, turn integer, first_since timestamptz, second_since timestamptz,
+CREATE FUNCTION mailroom.lock_candidates(
+    scan_limit integer, turn integer, first_since timestamptz, second_since timestamptz,
         until timestamptz,
     takes_doubtful boolean,
     OUT places tid[], OUT first_through timestamptz, OUT second_through timestamptz
@@ -14,7 +14,7 @@ LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
-    reserved integer := (turn + looks) / 7;
+    reserved integer := (turn + scan_limit) / 7;
     second tid[];
 BEGIN
     SELECT coalesce(array_agg(place), '{}'), max(due_at) INTO places, first_through
@@ -23,23 +23,23 @@ BEGIN
         WHERE priority = 0::smallint AND due_at >= first_since AND due_at <= until
             AND (takes_doubtful OR doubts = 0)
         ORDER BY due_at
-        LIMIT looks - reserved
+        LIMIT scan_limit - reserved
         FOR UPDATE SKIP LOCKED
     ) AS locked;
 
-    IF cardinality(places) < looks THEN
+    IF cardinality(places) < scan_limit THEN
         SELECT coalesce(array_agg(place), '{}'), max(due_at) INTO second, second_through
         FROM (
             SELECT ctid AS place, due_at FROM mailroom.queue
             WHERE priority = 1::smallint AND due_at >= second_since AND due_at <= until
                 AND (takes_doubtful OR doubts = 0)
             ORDER BY due_at
-            LIMIT looks - cardinality(places)
+            LIMIT scan_limit - cardinality(places)
             FOR UPDATE SKIP LOCKED
         ) AS locked;
 
         -- Fewer of the second priority wait than places were kept: the first one gets the rest.
-        IF cardinality(places) + reserved = looks AND cardinality(second) < reserved THEN
+        IF cardinality(places) + reserved = scan_limit AND cardinality(second) < reserved THEN
             SELECT places || coalesce(array_agg(place), '{}'), coalesce(max(due_at), first_through)
                 INTO places, first_through
             FROM (
@@ -72,16 +72,16 @@ BEGIN
 END;
 $$;
 
-COMMENT ON FUNCTION mailroom.pick(integer, integer, timestamptz, timestamptz, timestamptz,
-    boolean) IS
+COMMENT ON FUNCTION mailroom.lock_candidates(integer, integer, timestamptz, timestamptz,
+    timestamptz, boolean) IS
     'Locks rows of the queue, the oldest of each priority first, and only on demand such as may '
     'have been delivered already; answers where they lie, in the order in which they go out, and '
     'the latest due time of each priority.';
 
 -- Deferred tokens are looked at again after a pause that doubles from a quarter of a second up to a
 -- minute, or to a part of their life.
-CREATE FUNCTION mailroom.pass_over(
-    collector bigint, epoch timestamptz, too_late bigint, deferred bigint[], cancelled bigint[],
+CREATE FUNCTION mailroom.skip(
+    collector bigint, epoch timestamptz, expiry_bound bigint, deferred bigint[], cancelled bigint[],
         cancel_reasons text[],
     expired bigint[], suppressed bigint[], suppression_reasons text[]
 ) RETURNS void
@@ -96,7 +96,7 @@ BEGIN
         due_at = epoch + interval '1 millisecond' * mailroom.pause_after(
             deferrals::bigint,
             250::bigint,
-            (SELECT tokens.expires_at - too_late FROM mailroom.issued_tokens AS tokens
+            (SELECT tokens.expires_at - expiry_bound FROM mailroom.issued_tokens AS tokens
                 WHERE tokens.id = queue.token)::double precision
         ),
         deferrals = least(deferrals + 1, 100)::smallint
@@ -119,7 +119,7 @@ BEGIN
         WHERE is_in_doubt
         ON CONFLICT DO NOTHING
     )
-    INSERT INTO mailroom.delivery_log (tokens, happened_at, holder, attempt, outcome, reason)
+    INSERT INTO mailroom.delivery_log (tokens, happened_at, collector_id, attempt, outcome, reason)
     SELECT
         ARRAY[token], epoch, collector, attempts,
         CASE
@@ -148,7 +148,7 @@ BEGIN
                 AS reason
         ),
         logged AS (
-            INSERT INTO mailroom.delivery_log (tokens, happened_at, holder, attempt, outcome,
+            INSERT INTO mailroom.delivery_log (tokens, happened_at, collector_id, attempt, outcome,
                 reason)
             SELECT ARRAY[token], epoch, collector, attempts, 'dead', reason FROM given_up
         )
@@ -170,7 +170,7 @@ BEGIN
 END;
 $$;
 
-COMMENT ON FUNCTION mailroom.pass_over(bigint, timestamptz, bigint, bigint[], bigint[], text[],
+COMMENT ON FUNCTION mailroom.skip(bigint, timestamptz, bigint, bigint[], bigint[], text[],
     bigint[], bigint[], text[]) IS
     'Defers tokens that may not be sent yet, and takes those out of the queue that may not be sent '
     'at all: suppressed ones become dead letters.';
@@ -183,7 +183,7 @@ CREATE FUNCTION mailroom.claim(
     wanted uuid[],
     batch_limit integer,
     partial boolean,
-    looks integer,
+    scan_limit integer,
     turn integer,
     first_since timestamptz,
     second_since timestamptz,
@@ -197,11 +197,11 @@ CREATE FUNCTION mailroom.claim(
     batch uuid, tokens bigint[], attempts integer[], actions smallint[], emails bytea[],
         names bytea[], secrets bytea[], codes bytea[],
     expirations bigint[], languages text[], payloads bytea[], bindings bytea[], doubts smallint[],
-    looked integer, waiting integer, expired integer, cancelled integer, deferred integer,
+    scanned integer, waiting integer, expired integer, cancelled integer, deferred integer,
         unsignable integer, suppressed integer,
     dead_in_doubt integer,
     reason text, first_through timestamptz, second_through timestamptz, wait bigint,
-        other_rate bigint, passed_over text
+        other_rate bigint, skipped text
 )
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -212,15 +212,15 @@ SET work_mem = '32MB' AS $$
 #variable_conflict use_column
 DECLARE
     epoch timestamptz := mailroom.clock();
-    too_late bigint := mailroom.too_late(epoch, min_lifetime);
+    expiry_bound bigint := mailroom.expiry_bound(epoch, min_lifetime);
     capacity integer := cardinality(wanted) * batch_limit;
     -- What is sent to the client needs no conversion then, and by its name an encoding is looked up
     -- for every text.
     is_utf8 boolean := getdatabaseencoding() = 'UTF8' AND pg_client_encoding() = 'UTF8';
-    picked record;
+    locked record;
     result record;
-    eligible mailroom.judgement[];
-    others mailroom.judgement[];
+    eligible mailroom.checked_candidate[];
+    others mailroom.checked_candidate[];
     taken integer := 0;
     -- What may not be sent.
     put_off bigint[];
@@ -230,7 +230,7 @@ DECLARE
     unwanted bigint[];
     unwanted_reasons text[];
 BEGIN
-    looked := 0;
+    scanned := 0;
     waiting := 0;
     expired := 0;
     cancelled := 0;
@@ -247,23 +247,23 @@ BEGIN
     IF wait IS NULL THEN
         -- A statement of its own: the snapshots of those that follow have all rows that are locked
         -- by it. To assign it takes less than a query.
-        picked := mailroom.pick(looks, turn, coalesce(first_since, '-infinity'),
+        locked := mailroom.lock_candidates(scan_limit, turn, coalesce(first_since, '-infinity'),
             coalesce(second_since, '-infinity'), epoch, takes_doubtful);
-        looked := cardinality(picked.places);
-        first_through := picked.first_through;
-        second_through := picked.second_through;
+        scanned := cardinality(locked.places);
+        first_through := locked.first_through;
+        second_through := locked.second_through;
     END IF;
 
-    IF looked > 0 THEN
-        result := mailroom.judge_all(picked.places, too_late, signable, binds);
-        eligible := result.judged;
+    IF scanned > 0 THEN
+        result := mailroom.check_candidates(locked.places, expiry_bound, signable, binds);
+        eligible := result.checked;
         taken := result.eligible;
 
-        IF taken < looked THEN
-            others := ARRAY(SELECT judged FROM pg_catalog.unnest(eligible) AS judged
-                WHERE judged.verdict <> 'eligible');
-            eligible := ARRAY(SELECT judged FROM pg_catalog.unnest(eligible) AS judged
-                WHERE judged.verdict = 'eligible');
+        IF taken < scanned THEN
+            others := ARRAY(SELECT checked FROM pg_catalog.unnest(eligible) AS checked
+                WHERE checked.verdict <> 'eligible');
+            eligible := ARRAY(SELECT checked FROM pg_catalog.unnest(eligible) AS checked
+                WHERE checked.verdict = 'eligible');
         END IF;
 
         taken := least(capacity, CASE WHEN partial THEN taken ELSE taken - taken % batch_limit END);
@@ -302,7 +302,7 @@ BEGIN
                 count(payload) > 0 AS has_payloads,
                 array_agg(binding) AS bindings,
                 CASE WHEN max(doubts) > 0 THEN array_agg(doubts) END AS doubts
-            FROM pg_catalog.unnest(eligible) WITH ORDINALITY AS judged (
+            FROM pg_catalog.unnest(eligible) WITH ORDINALITY AS checked (
                 place, token, due_at, attempt, failures, priority, secret, code, action, email,
                     name, language, expires_at, binding,
                 payload, verdict, fault, waits_since, doubts, nth
@@ -316,8 +316,8 @@ BEGIN
         ),
         leased AS (
             INSERT INTO mailroom.leases (
-                batch, holder, claimed_at, renewed_at, ends_at, due_at, tokens, attempts, failures,
-                    priorities, secrets, codes, has_payloads,
+                batch, collector_id, claimed_at, renewed_at, ends_at, due_at, tokens, attempts,
+                    failures, priorities, secrets, codes, has_payloads,
                 waits_since, doubts
             )
             SELECT
@@ -338,7 +338,7 @@ BEGIN
         FROM batches;
     END IF;
 
-    IF taken < looked THEN
+    IF taken < scanned THEN
         SELECT
             count(*) FILTER (WHERE verdict = 'eligible'), count(*)
                 FILTER (WHERE verdict = 'expired' AND doubts = 0),
@@ -366,9 +366,9 @@ BEGIN
         FROM pg_catalog.unnest(eligible[taken + 1:] || others);
 
         IF coalesce(put_off, void, too_old, unwanted) IS NOT NULL THEN
-            PERFORM mailroom.pass_over(collector, epoch, too_late, put_off, void, void_reasons,
+            PERFORM mailroom.skip(collector, epoch, expiry_bound, put_off, void, void_reasons,
                 too_old, unwanted, unwanted_reasons);
-            passed_over := (
+            skipped := (
                 SELECT jsonb_agg(jsonb_build_object('verdict', verdict, 'reason', fault, 'count',
                     count, 'ids', ids))::text
                 FROM (
@@ -395,7 +395,7 @@ COMMENT ON FUNCTION mailroom.claim(
 ) IS
     'For collectors: claims batches of what is due, of actions that can be signed; bound links '
     'only if it can bind; and what may have been delivered already only on demand, since that is '
-    'no trial of a sender. The last row has no batch, and says what was found: passed_over is '
+    'no trial of a sender. The last row has no batch, and says what was found: skipped is '
     'JSON, of what was not claimed by verdict and reason the count and some ids. The span of the '
     'lease is milliseconds, min_lifetime seconds; the rate, if there is one, '
     'tokens a day for all collectors.';

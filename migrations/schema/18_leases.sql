@@ -23,7 +23,7 @@ BEGIN
         DELETE FROM mailroom.leases WHERE batch = ANY (ARRAY(SELECT batch FROM lapsed)) RETURNING *
     ),
     items AS (
-        SELECT gone.holder, gone.batch, gone.due_at, item.*
+        SELECT gone.collector_id, gone.batch, gone.due_at, item.*
         FROM gone
         CROSS JOIN LATERAL ROWS FROM (
             pg_catalog.unnest(tokens), pg_catalog.unnest(attempts), pg_catalog.unnest(failures),
@@ -33,8 +33,10 @@ BEGIN
         ) AS item (token, attempt, failures, priority, secret, code, waits_since, doubts)
     ),
     logged AS (
-        INSERT INTO mailroom.delivery_log (tokens, happened_at, holder, batch, attempt, outcome)
-        SELECT ARRAY[token], epoch, holder, batch, attempt, 'lapsed' FROM items
+        INSERT INTO mailroom.delivery_log (
+            tokens, happened_at, collector_id, batch, attempt, outcome
+        )
+        SELECT ARRAY[token], epoch, collector_id, batch, attempt, 'lapsed' FROM items
     )
     INSERT INTO mailroom.queue (token, due_at, attempts, failures, priority, secret, code,
         waits_since, doubts)
@@ -92,7 +94,7 @@ BEGIN
     END IF;
 
     INSERT INTO mailroom.collectors (
-        holder, name, started_at, seen_at, state, state_since, state_reason,
+        collector_id, name, started_at, seen_at, state, state_since, state_reason,
         token_format, installation
     )
     VALUES (
@@ -128,7 +130,7 @@ BEGIN
         SET seen_at = epoch, state = heartbeat.state, state_since = since_when,
             state_reason = heartbeat.state_reason,
             token_format = heartbeat.token_format, installation = heartbeat.installation
-        WHERE holder = collector
+        WHERE collector_id = collector
             AND (
                 seen_at NOT BETWEEN epoch - interval '20 seconds' AND epoch
                 OR state IS DISTINCT FROM heartbeat.state
@@ -151,7 +153,7 @@ BEGIN
     WITH renewed AS (
         UPDATE mailroom.leases
         SET renewed_at = epoch, ends_at = epoch + interval '1 millisecond' * lease::double precision
-        WHERE batch = ANY (held) AND holder = collector
+        WHERE batch = ANY (held) AND collector_id = collector
         RETURNING batch
     )
     SELECT pg_catalog.array_agg(batch) INTO kept FROM renewed;

@@ -1,7 +1,8 @@
 -- Where each token stands, and what happened to it.
 
 CREATE VIEW mailroom.delivery_attempts AS
-SELECT item.token, log.happened_at, log.holder, log.batch, log.attempt, log.outcome, log.reason
+SELECT
+    item.token, log.happened_at, log.collector_id, log.batch, log.attempt, log.outcome, log.reason
 FROM mailroom.delivery_log AS log
 CROSS JOIN LATERAL pg_catalog.unnest(log.tokens) AS item (token);
 
@@ -10,13 +11,14 @@ COMMENT ON VIEW mailroom.delivery_attempts IS
     'without reading all of the log.';
 
 CREATE FUNCTION mailroom.history(token bigint) RETURNS TABLE (
-    happened_at timestamptz, holder bigint, batch uuid, attempt integer, outcome mailroom.outcome,
+    happened_at timestamptz, collector_id bigint, batch uuid, attempt integer,
+    outcome mailroom.outcome,
         reason text
 )
 LANGUAGE sql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp SET jit = off
 BEGIN ATOMIC
-    SELECT log.happened_at, log.holder, log.batch, log.attempt, log.outcome, log.reason
+    SELECT log.happened_at, log.collector_id, log.batch, log.attempt, log.outcome, log.reason
     FROM mailroom.delivery_log AS log
     WHERE log.tokens[1] / 256 = history.token / 256 AND history.token = ANY (log.tokens)
     ORDER BY log.happened_at, log.attempt;
@@ -33,7 +35,7 @@ SELECT
     place.state,
     place.attempts,
     place.since,
-    place.holder,
+    place.collector_id,
     collectors.name AS collector,
     place.batch,
     place.reason,
@@ -43,7 +45,7 @@ LEFT JOIN mailroom.queue ON queue.token = tokens.id
 LEFT JOIN mailroom.dead_letters AS dead ON dead.token = tokens.id
 LEFT JOIN (
     SELECT
-        item.token, item.attempt, leases.claimed_at, leases.holder, leases.batch,
+        item.token, item.attempt, leases.claimed_at, leases.collector_id, leases.batch,
         coalesce(item.doubts, 0::smallint) AS doubts
     FROM mailroom.leases
     CROSS JOIN LATERAL ROWS FROM (
@@ -52,7 +54,7 @@ LEFT JOIN (
     ) AS item (token, attempt, doubts)
 ) AS leased ON leased.token = tokens.id
 LEFT JOIN LATERAL (
-    SELECT log.outcome::text, log.attempt, log.happened_at, log.holder, log.batch, log.reason
+    SELECT log.outcome::text, log.attempt, log.happened_at, log.collector_id, log.batch, log.reason
     FROM mailroom.delivery_log AS log
     WHERE log.tokens[1] / 256 = tokens.id / 256 AND tokens.id = ANY (log.tokens)
     ORDER BY log.happened_at DESC, log.attempt DESC
@@ -61,7 +63,7 @@ LEFT JOIN LATERAL (
 CROSS JOIN mailroom.installation
 CROSS JOIN LATERAL (
     SELECT
-        'queued' AS state, queue.attempts, queue.due_at AS since, NULL::bigint AS holder,
+        'queued' AS state, queue.attempts, queue.due_at AS since, NULL::bigint AS collector_id,
         NULL::uuid AS batch, NULL::text AS reason, queue.doubts
     WHERE queue.deferrals = 0
     UNION ALL
@@ -74,19 +76,19 @@ CROSS JOIN LATERAL (
     WHERE dead.token IS NOT NULL
     UNION ALL
     SELECT
-        'leased', leased.attempt, leased.claimed_at, leased.holder, leased.batch, NULL,
+        'leased', leased.attempt, leased.claimed_at, leased.collector_id, leased.batch, NULL,
         leased.doubts
     WHERE leased.token IS NOT NULL
     UNION ALL
     SELECT
-        last.outcome, last.attempt, last.happened_at, last.holder, last.batch, last.reason,
+        last.outcome, last.attempt, last.happened_at, last.collector_id, last.batch, last.reason,
         NULL::smallint
     WHERE last.outcome IS NOT NULL
     UNION ALL
     SELECT 'unrecorded', NULL, NULL, NULL, NULL, 'the log begins at ' || log_complete_since, NULL
     LIMIT 1
 ) AS place
-LEFT JOIN mailroom.collectors ON collectors.holder = place.holder;
+LEFT JOIN mailroom.collectors ON collectors.collector_id = place.collector_id;
 
 COMMENT ON VIEW mailroom.deliveries IS
     'Where a token stands: queued, deferred, leased or dead; or how it ended: sent, expired or '
@@ -106,13 +108,14 @@ SELECT
     place.doubts,
     place.since,
     known.expires_at,
-    place.holder,
-    (SELECT name FROM mailroom.collectors WHERE collectors.holder = place.holder) AS collector,
+    place.collector_id,
+    (SELECT name FROM mailroom.collectors WHERE collectors.collector_id = place.collector_id)
+        AS collector,
     place.batch,
     place.reason
 FROM (
     SELECT
-        token, 'queued' AS state, attempts, doubts, due_at AS since, NULL::bigint AS holder,
+        token, 'queued' AS state, attempts, doubts, due_at AS since, NULL::bigint AS collector_id,
         NULL::uuid AS batch, NULL::text AS reason
     FROM mailroom.queue
     WHERE deferrals = 0
@@ -124,8 +127,8 @@ FROM (
     WHERE deferrals > 0
     UNION ALL
     SELECT
-        item.token, 'leased', item.attempt, coalesce(item.doubts, 0::smallint), claimed_at, holder,
-        batch, NULL
+        item.token, 'leased', item.attempt, coalesce(item.doubts, 0::smallint), claimed_at,
+        collector_id, batch, NULL
     FROM mailroom.leases
     CROSS JOIN LATERAL ROWS FROM (
         pg_catalog.unnest(tokens), pg_catalog.unnest(leases.attempts),
@@ -165,7 +168,9 @@ BEGIN
     known AS (
         SELECT * FROM mailroom.issued_tokens WHERE id = traced
     ),
-    told (rank, happened_at, event, attempt, action, holder, provider, message_id, detail) AS (
+    told (
+        rank, happened_at, event, attempt, action, collector_id, provider, message_id, detail
+    ) AS (
         SELECT
             0, to_timestamp(created_at), 'enqueued', NULL::integer, action, NULL::bigint,
                 NULL::text, NULL::text,
@@ -184,7 +189,7 @@ BEGIN
         FROM mailroom.receipts
         WHERE token = traced
         UNION ALL
-        SELECT 1, log.happened_at, outcome::text, attempt, NULL, holder, NULL, NULL, reason
+        SELECT 1, log.happened_at, outcome::text, attempt, NULL, collector_id, NULL, NULL, reason
         FROM mailroom.delivery_log AS log
         WHERE tokens[1] / 256 = traced / 256 AND traced = ANY (tokens)
         UNION ALL
@@ -214,7 +219,7 @@ BEGIN
         FROM mailroom.queue
         WHERE token = traced
         UNION ALL
-        SELECT 3, claimed_at, 'claimed', item.attempt, NULL, holder, NULL, NULL,
+        SELECT 3, claimed_at, 'claimed', item.attempt, NULL, collector_id, NULL, NULL,
             'a collector has it'
         FROM mailroom.leases
         CROSS JOIN LATERAL ROWS FROM (pg_catalog.unnest(tokens), pg_catalog.unnest(attempts))
@@ -227,7 +232,7 @@ BEGIN
         told.message_id, told.detail
     FROM told
     LEFT JOIN mailroom.actions ON number = told.action
-    LEFT JOIN mailroom.collectors USING (holder)
+    LEFT JOIN mailroom.collectors USING (collector_id)
     ORDER BY date_trunc('second', told.happened_at), rank, told.happened_at, told.attempt,
         told.event;
 END;

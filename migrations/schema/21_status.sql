@@ -3,7 +3,7 @@
 -- One that was started on the same host after another one was seen last has replaced it. Who ended
 -- without a word an hour ago is forgotten, unless nobody has come after it.
 CREATE FUNCTION mailroom.present_collectors(epoch timestamptz) RETURNS TABLE (
-    holder bigint, name text, started_at timestamptz, seen_at timestamptz, state text,
+    collector_id bigint, name text, started_at timestamptz, seen_at timestamptz, state text,
         state_since timestamptz, state_reason text,
     is_alive boolean, token_format text, installation text
 )
@@ -13,7 +13,7 @@ BEGIN ATOMIC
     -- Read once: the table keeps every process that ever collected.
     WITH known AS (
         SELECT
-            one.holder, one.name, one.started_at, one.seen_at, one.state, one.state_since,
+            one.collector_id, one.name, one.started_at, one.seen_at, one.state, one.state_since,
             one.state_reason,
             one.seen_at > present_collectors.epoch - interval '90 seconds' AS is_alive,
             max(one.started_at) OVER (PARTITION BY split_part(one.name, ' process ', 1))
@@ -22,7 +22,7 @@ BEGIN ATOMIC
             one.token_format, one.installation
         FROM mailroom.collectors AS one
     )
-    SELECT known.holder, known.name, known.started_at, known.seen_at, known.state,
+    SELECT known.collector_id, known.name, known.started_at, known.seen_at, known.state,
         known.state_since, known.state_reason, known.is_alive,
         known.token_format, known.installation
     FROM known
@@ -231,7 +231,7 @@ BEGIN
                         FROM epoch - state_since))::bigint,
                         'reason', state_reason
                     )
-                    ORDER BY started_at, holder
+                    ORDER BY started_at, collector_id
                 ),
                 '[]'::json
             ) AS list

@@ -12,7 +12,7 @@ BEGIN
             AND proname NOT IN (
                 'begin_step', 'clock', 'code_hash', 'consumed_id', 'is_address', 'is_addressable',
                 'is_language', 'is_utf8', 'language_tag', 'map_address', 'normal_address',
-                'too_late'
+                'expiry_bound'
             )
     LOOP
         EXECUTE format('REVOKE ALL ON FUNCTION %s FROM PUBLIC', callable);

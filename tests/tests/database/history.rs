@@ -168,7 +168,7 @@ async fn a_token_in_two_places_or_in_none_is_a_fault() -> Result<()> {
 async fn what_a_collector_holds_after_its_end_is_found() -> Result<()> {
     let (trial, _) = trial(
         "DELETE FROM mailroom.queue WHERE token = $1;
-        INSERT INTO mailroom.leases (batch, holder, claimed_at, renewed_at, ends_at, due_at,
+        INSERT INTO mailroom.leases (batch, collector_id, claimed_at, renewed_at, ends_at, due_at,
             tokens, attempts, failures, priorities, secrets, codes)
             VALUES (gen_random_uuid(), 1, now(), now(), now(), now(), '{$1}', '{1}', '{0}',
                 '{1}', '{x}', '{NULL}')",

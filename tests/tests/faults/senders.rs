@@ -95,7 +95,7 @@ struct Claimed {
 }
 
 async fn all_claimed(client: &Client) -> Result<Vec<Claimed>> {
-    let query = "SELECT unnest(tokens), unnest(attempts), holder FROM mailroom.leases";
+    let query = "SELECT unnest(tokens), unnest(attempts), collector_id FROM mailroom.leases";
     let rows = client.query(query, &[]).await?;
     Ok(rows
         .iter()
@@ -138,7 +138,7 @@ async fn thaw_after_the_lease(with_sender: bool) -> Result<()> {
     assert_eq!((tally.tokens, tally.arrived), (tokens(), tokens()));
 
     for claimed in held {
-        let query = "SELECT attempt, outcome::text, holder FROM mailroom.delivery_attempts \
+        let query = "SELECT attempt, outcome::text, collector_id FROM mailroom.delivery_attempts \
                      WHERE token = $1 ORDER BY attempt";
         let rows = trial.client.query(query, &[&claimed.token]).await?;
         let log: Vec<(i32, String, i64)> =

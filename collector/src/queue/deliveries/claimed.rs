@@ -33,7 +33,7 @@ pub(super) struct Claimed {
     /// Why a predicate of eligibility failed.
     pub(super) fault: Option<String>,
     /// Examples of tokens that were not claimed, by verdict and reason.
-    pub(super) passed_over: Vec<PassedOver>,
+    pub(super) skipped: Vec<Skipped>,
     pub(super) next_since: [Option<SystemTime>; 2],
     /// When the rate allows another claim, if it allowed less than there was.
     pub(super) wait: Option<Duration>,
@@ -43,7 +43,7 @@ pub(super) struct Claimed {
 
 /// Tokens that were not claimed for the same reason.
 #[derive(Debug, serde::Deserialize)]
-pub(super) struct PassedOver {
+pub(super) struct Skipped {
     verdict: String,
     reason: Option<String>,
     count: usize,
@@ -85,9 +85,9 @@ impl Claimed {
             let wait: Option<i64> = column(row, 24)?;
             claimed.wait = wait.map(|wait| Duration::from_millis(u64::try_from(wait).unwrap_or(0)));
             claimed.other_rate = column(row, 25)?;
-            if let Some(passed_over) = column::<Option<String>>(row, 26)? {
-                let passed_over = serde_json::from_str(&passed_over);
-                claimed.passed_over = passed_over.map_err(|_| unexpected("a list that is none"))?;
+            if let Some(skipped) = column::<Option<String>>(row, 26)? {
+                let skipped = serde_json::from_str(&skipped);
+                claimed.skipped = skipped.map_err(|_| unexpected("a list that is none"))?;
             }
         }
         Ok(claimed)
@@ -111,19 +111,19 @@ impl Claimed {
         self.suppressed += other.suppressed;
         self.dead_in_doubt += other.dead_in_doubt;
         self.fault = self.fault.take().or(other.fault);
-        self.passed_over.extend(other.passed_over);
+        self.skipped.extend(other.skipped);
     }
 
     /// The tokens of this verdict by reason: how many have it, and some of their ids.
     pub(super) fn alike(&self, verdict: &str) -> impl Iterator<Item = (&str, usize, &[i64])> {
-        let alike = self.passed_over.iter().filter(move |alike| alike.verdict == verdict);
+        let alike = self.skipped.iter().filter(move |alike| alike.verdict == verdict);
         alike
             .map(|alike| (alike.reason.as_deref().unwrap_or_default(), alike.count, &alike.ids[..]))
     }
 
     /// Why tokens got this verdict, each reason with the number of tokens, and some of their ids.
     pub(super) fn reasons(&self, verdict: &str) -> (String, Vec<i64>) {
-        let alike = || self.passed_over.iter().filter(|alike| alike.verdict == verdict);
+        let alike = || self.skipped.iter().filter(|alike| alike.verdict == verdict);
         let mut counts = BTreeMap::<&str, usize>::new();
         for alike in alike() {
             *counts

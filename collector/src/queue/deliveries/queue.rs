@@ -53,7 +53,7 @@ const SECOND_SESSION: Duration = Duration::from_secs(5);
 const LONGEST_HEARTBEAT_PAUSE: Duration = Duration::from_secs(10);
 
 /// Every seventh token is one of the second priority;
-/// `mailroom.pick` and `mailroom.judge` use the same number.
+/// `mailroom.lock_candidates` and `mailroom.check_eligibility` use the same number.
 pub(super) const PRIORITY_CYCLE: usize = 7;
 
 /// The last column is missing in a schema that is older than this program.
@@ -399,12 +399,12 @@ impl Queue for DeliveriesQueue {
                      collectors sign that are not told"
                 );
             }
-            let holder = self.collector_id.to_string();
+            let collector_id = self.collector_id.to_string();
             let again = if was_open { " again" } else { "" };
             tracing::info!(
                 event = "queue_opened",
                 server,
-                holder,
+                collector_id,
                 %token_format,
                 "this collector has the queue `deliveries`{again}"
             );

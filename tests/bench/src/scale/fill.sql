@@ -70,7 +70,7 @@ SELECT n, now() - interval '1 day' * (n % 40), extract(epoch
     FROM now())::bigint - 86400, 3, 1, 1, '550 no such user'
 FROM sizes, generate_series(old + 3 * part + 1::bigint, old + 3 * part + dead) AS n;
 
-INSERT INTO mailroom.delivery_log (tokens, happened_at, holder, batch, attempt, outcome)
+INSERT INTO mailroom.delivery_log (tokens, happened_at, collector_id, batch, attempt, outcome)
 SELECT
     ARRAY(SELECT generate_series(n * 10, n * 10 + 9)),
         now() - interval '40 days' * (1 - n * 10 / old::float8), 42,

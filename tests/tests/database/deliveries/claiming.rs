@@ -95,16 +95,22 @@ async fn places_kept_for_what_another_collector_holds_are_filled_and_no_token_is
     let transaction = other.transaction().await?;
     transaction.batch_execute("SELECT FROM mailroom.queue WHERE priority = 1 FOR UPDATE").await?;
     let client = database.connect().await?;
-    for (looks, turn) in [(21, 0), (1, 6), (25, 3), (60, 0)] {
+    for (scan_limit, turn) in [(21, 0), (1, 6), (25, 3), (60, 0)] {
         let query = format!(
             "SELECT cardinality(places), (SELECT count(DISTINCT place)::integer
                 FROM unnest(places) AS place),
                 first_through = (SELECT max(due_at) FROM mailroom.queue)
-            FROM mailroom.pick({looks}, {turn}, '-infinity', '-infinity', now(), true)"
+            FROM mailroom.lock_candidates(
+                {scan_limit}, {turn}, '-infinity', '-infinity', now(), true
+            )"
         );
         let row = client.query_one(&query, &[]).await?;
-        let expected = looks.min(25);
-        assert_eq!((row.get(0), row.get(1), row.get(2)), (expected, expected, true), "{looks}");
+        let expected = scan_limit.min(25);
+        assert_eq!(
+            (row.get(0), row.get(1), row.get(2)),
+            (expected, expected, true),
+            "{scan_limit}"
+        );
     }
     Ok(())
 }

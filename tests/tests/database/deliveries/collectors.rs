@@ -242,7 +242,8 @@ async fn a_renewal_that_reaches_the_server_late_takes_nothing_from_the_connectio
     let mut queue = queue(&database).await?;
     let batch = queue.settle_and_claim(Vec::new(), all(10)).await?.batches.remove(0);
     // As it was sent before the claim, by a connection that was given up.
-    let late = "SELECT mailroom.heartbeat(holder, 'test', '{}', 90000, NULL) FROM mailroom.leases";
+    let late =
+        "SELECT mailroom.heartbeat(collector_id, 'test', '{}', 90000, NULL) FROM mailroom.leases";
     client.execute(late, &[]).await?;
     queue.settle_and_claim(vec![sent(batch.id)], None).await?;
     assert_eq!(state(&client, id).await?, at("sent", 1));

@@ -146,7 +146,7 @@ async fn collectors_that_are_missed_and_senders_that_are_unavailable_are_alarms(
         client.batch_execute("DELETE FROM mailroom.collectors").await?;
         for (number, (host, started, seen, state, since)) in rows.iter().enumerate() {
             let insert = format!(
-                "INSERT INTO mailroom.collectors (holder, name, started_at, seen_at, state,
+                "INSERT INTO mailroom.collectors (collector_id, name, started_at, seen_at, state,
                 state_since)
                 VALUES ({number}, '{host} process {number}', now() - interval '{started} s',
                     now() - interval '{seen} s',

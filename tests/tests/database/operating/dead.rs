@@ -92,9 +92,10 @@ async fn each_state_of_what_waits_is_that_of_the_deliveries() -> Result<()> {
         .await?;
     let both = "SELECT count(*) FROM mailroom.waiting JOIN mailroom.deliveries
         USING (token, state, attempts, since)
-        WHERE (waiting.holder, waiting.collector, waiting.batch, waiting.reason, waiting.doubts)
+        WHERE (waiting.collector_id, waiting.collector, waiting.batch, waiting.reason,
+                waiting.doubts)
             IS NOT DISTINCT FROM
-            (deliveries.holder, deliveries.collector, deliveries.batch, deliveries.reason,
+            (deliveries.collector_id, deliveries.collector, deliveries.batch, deliveries.reason,
                 deliveries.doubts)";
     assert_eq!(client.query_one(both, &[]).await?.get::<_, i64>(0), 4);
     let states =

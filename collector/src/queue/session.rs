@@ -1,5 +1,6 @@
 //! A session on the server, and its answers.
 
+use std::fmt::Display;
 use std::future::Future;
 use std::time::Duration;
 
@@ -7,6 +8,7 @@ use mailroom_connect::{ConnectionSettings, SchemaClient, Session, SessionOptions
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_postgres::error::SqlState;
+use tokio_postgres::row::RowIndex;
 use tokio_postgres::types::FromSql;
 use tokio_postgres::{Error, Row};
 
@@ -118,15 +120,19 @@ pub(super) fn unexpected(what: &str) -> QueueError {
 /// A count, which the server has as a signed `N`.
 pub(super) fn count<'a, N: FromSql<'a>, T: TryFrom<N>>(
     row: &'a Row,
-    index: usize,
+    place: impl RowIndex + Display + Copy,
 ) -> Result<T, QueueError> {
-    T::try_from(column::<N>(row, index)?).map_err(|_| unexpected("a negative count"))
+    T::try_from(column::<N>(row, place)?).map_err(|_| unexpected("a negative count"))
 }
 
-pub(super) fn column<'a, T: FromSql<'a>>(row: &'a Row, index: usize) -> Result<T, QueueError> {
-    row.try_get(index).map_err(|_| {
+/// A column, by its name where a row has many of them.
+pub(super) fn column<'a, T: FromSql<'a>>(
+    row: &'a Row,
+    place: impl RowIndex + Display + Copy,
+) -> Result<T, QueueError> {
+    row.try_get(place).map_err(|_| {
         QueueError::Unusable(format!(
-            "the database's schema has another type in column {index} of a query than this queue \
+            "the database's schema has another type in column {place} of a query than this queue \
              expects; run `mailroom migrate up`"
         ))
     })

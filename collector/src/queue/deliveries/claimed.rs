@@ -67,25 +67,25 @@ impl Claimed {
     ) -> Result<Self, QueueError> {
         let mut claimed = Self { next_since, ..Self::default() };
         for row in rows {
-            if let Some(id) = column::<Option<_>>(row, 0)? {
+            if let Some(id) = column::<Option<_>>(row, "batch")? {
                 claimed.batches.push(Batch { id: BatchId(id), tokens: tokens(row, actions)? });
                 continue;
             }
-            let number = |index| count::<i32, usize>(row, index);
-            claimed.scanned = number(13)?;
-            claimed.waiting = number(14)?;
-            claimed.expired = number(15)?;
-            claimed.cancelled = number(16)?;
-            claimed.deferred = number(17)?;
-            claimed.unsignable = number(18)?;
-            claimed.suppressed = number(19)?;
-            claimed.dead_in_doubt = number(20)?;
-            claimed.fault = column(row, 21)?;
-            claimed.next_since = [column(row, 22)?, column(row, 23)?];
-            let wait: Option<i64> = column(row, 24)?;
+            let number = |name| count::<i32, usize>(row, name);
+            claimed.scanned = number("scanned")?;
+            claimed.waiting = number("waiting")?;
+            claimed.expired = number("expired")?;
+            claimed.cancelled = number("cancelled")?;
+            claimed.deferred = number("deferred")?;
+            claimed.unsignable = number("unsignable")?;
+            claimed.suppressed = number("suppressed")?;
+            claimed.dead_in_doubt = number("dead_in_doubt")?;
+            claimed.fault = column(row, "reason")?;
+            claimed.next_since = [column(row, "first_through")?, column(row, "second_through")?];
+            let wait: Option<i64> = column(row, "wait")?;
             claimed.wait = wait.map(|wait| Duration::from_millis(u64::try_from(wait).unwrap_or(0)));
-            claimed.other_rate = column(row, 25)?;
-            if let Some(skipped) = column::<Option<String>>(row, 26)? {
+            claimed.other_rate = column(row, "other_rate")?;
+            if let Some(skipped) = column::<Option<String>>(row, "skipped")? {
                 let skipped = serde_json::from_str(&skipped);
                 claimed.skipped = skipped.map_err(|_| unexpected("a list that is none"))?;
             }
@@ -142,18 +142,18 @@ impl Claimed {
 
 /// The tokens of a batch, which are in columns of arrays.
 fn tokens(row: &Row, actions: &SignableActions) -> Result<Vec<Token>, QueueError> {
-    let ids: Vec<i64> = column(row, 1)?;
-    let attempts: Vec<i32> = column(row, 2)?;
-    let numbers: Vec<i16> = column(row, 3)?;
-    let mut emails = column::<Vec<Vec<u8>>>(row, 4)?.into_iter();
-    let mut names = column::<Vec<Option<Vec<u8>>>>(row, 5)?.into_iter();
-    let mut secrets = column::<Vec<Vec<u8>>>(row, 6)?.into_iter();
-    let mut codes = column::<Vec<Option<Vec<u8>>>>(row, 7)?.into_iter();
-    let mut expirations = column::<Vec<i64>>(row, 8)?.into_iter();
-    let mut languages = column::<Vec<Option<String>>>(row, 9)?.into_iter();
-    let mut payloads = column::<Vec<Option<Vec<u8>>>>(row, 10)?.into_iter();
-    let mut bindings = column::<Vec<Option<Vec<u8>>>>(row, 11)?.into_iter();
-    let doubts: Option<Vec<i16>> = column(row, 12)?;
+    let ids: Vec<i64> = column(row, "tokens")?;
+    let attempts: Vec<i32> = column(row, "attempts")?;
+    let numbers: Vec<i16> = column(row, "actions")?;
+    let mut emails = column::<Vec<Vec<u8>>>(row, "emails")?.into_iter();
+    let mut names = column::<Vec<Option<Vec<u8>>>>(row, "names")?.into_iter();
+    let mut secrets = column::<Vec<Vec<u8>>>(row, "secrets")?.into_iter();
+    let mut codes = column::<Vec<Option<Vec<u8>>>>(row, "codes")?.into_iter();
+    let mut expirations = column::<Vec<i64>>(row, "expirations")?.into_iter();
+    let mut languages = column::<Vec<Option<String>>>(row, "languages")?.into_iter();
+    let mut payloads = column::<Vec<Option<Vec<u8>>>>(row, "payloads")?.into_iter();
+    let mut bindings = column::<Vec<Option<Vec<u8>>>>(row, "bindings")?.into_iter();
+    let doubts: Option<Vec<i16>> = column(row, "doubts")?;
     let mut doubts = doubts.map(Vec::into_iter);
     let tokens = ids.into_iter().zip(attempts).zip(numbers).map(|((id, attempt), number)| {
         Ok(Token {
@@ -186,8 +186,12 @@ fn next<T>(values: &mut impl Iterator<Item = T>) -> Result<T, QueueError> {
 impl DeadLetter {
     pub(super) fn read(rows: &[Row]) -> Result<Vec<Self>, QueueError> {
         let read = |row| {
-            let batch = BatchId(column(row, 0)?);
-            Ok(Self { batch, token: column(row, 1)?, attempts: count::<i32, u32>(row, 2)? })
+            let batch = BatchId(column(row, "batch")?);
+            Ok(Self {
+                batch,
+                token: column(row, "token")?,
+                attempts: count::<i32, u32>(row, "attempt")?,
+            })
         };
         rows.iter().map(read).collect()
     }

@@ -13,8 +13,7 @@ const SCENE: &str = "
     INSERT INTO tokens (account, action) VALUES (4, 'password_recovery');
     DELETE FROM mailroom.queue WHERE token BETWEEN 5 AND 10;
     INSERT INTO mailroom.leases (batch, collector_id, claimed_at, renewed_at, ends_at, due_at,
-        tokens,
-        attempts, failures, priorities, secrets, codes) VALUES
+        tokens, attempts, failures, priorities, secrets, codes) VALUES
         (gen_random_uuid(), 7, now() - interval '12 minutes', now() - interval '2 minutes', now()
             - interval '1 minute', now(),
             '{5,6}', '{1,1}', '{0,0}', '{1,1}', '{a,b}', '{NULL,NULL}'),
@@ -115,8 +114,8 @@ async fn each_documented_alarm_ends_status_with_its_level_and_nothing_else_does(
     let lease = |claimed: &str, ends: &str| {
         format!(
             "INSERT INTO mailroom.leases (batch, collector_id, claimed_at, renewed_at, ends_at, \
-             due_at, \
-             tokens, attempts, failures, priorities, secrets, codes) VALUES (gen_random_uuid(), 7, \
+             due_at, tokens, attempts, failures, priorities, secrets, codes) \
+             VALUES (gen_random_uuid(), 7, \
              now() - interval '{claimed}', now(), now() + interval '{ends}', now(), '{{1}}', \
              '{{1}}', '{{0}}', '{{1}}', '{{a}}', '{{NULL}}')"
         )

@@ -1,0 +1,89 @@
+//! What a provider said of a mail, and what is answered for it by whose fault it is taken for.
+
+use std::time::Duration;
+
+use crate::provider::refusal::signature;
+use crate::provider::{About, Verdict};
+
+/// Refusals alike for so many domains are about us.
+pub(super) const DOMAINS: usize = 3;
+
+/// How long a mail waits until it is tried again, if its refusal is not placed.
+const PAUSE: Duration = Duration::from_secs(15);
+
+/// The pause of a mail over which a server says of us what it does not hold against others.
+const OWN_PAUSE: Duration = Duration::from_secs(300);
+
+/// The pause of a mail over which the server fell silent: each attempt takes a connection for the
+/// whole timeout.
+const SILENCE_PAUSE: Duration = Duration::from_secs(120);
+
+/// The text of no answer.
+pub(super) const SILENCE: &str = "silence";
+
+/// What a provider said of a mail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Words that no table can place.
+    Unplaced,
+    /// Words that are about us, with the pause that was asked for.
+    Ours(Option<Duration>),
+    /// Words about a limit of ours that passes, with the pause that was asked for.
+    Limit(Option<Duration>),
+    /// Nothing.
+    Silence,
+}
+
+/// For whom a refusal is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Side {
+    /// The recipient's.
+    Theirs,
+    /// That is not known yet.
+    Undecided,
+    Ours,
+}
+
+impl Kind {
+    /// What the refusals that are compared have in common.
+    pub(super) fn text(self, reason: &str, recipient: &str) -> String {
+        match self {
+            Self::Unplaced => signature(reason, recipient),
+            Self::Ours(_) | Self::Limit(_) => format!("ours: {}", signature(reason, recipient)),
+            Self::Silence => SILENCE.to_owned(),
+        }
+    }
+
+    /// Refusals for how many domains are our fault.
+    pub(super) fn domains(self) -> usize {
+        if self.is_of_us() { 1 } else { DOMAINS }
+    }
+
+    pub(super) fn is_of_us(self) -> bool {
+        matches!(self, Self::Ours(_) | Self::Limit(_))
+    }
+
+    pub(super) fn verdict(self, side: Side, reason: String) -> Verdict {
+        let pause = match (self, side) {
+            (Self::Unplaced, Side::Theirs) => return Verdict::dead(reason, About::Unplaced),
+            (Self::Unplaced, Side::Ours) => {
+                let what = "are refused alike, as if it were our fault";
+                let reason = format!("recipients of {DOMAINS} domains {what}: {reason}");
+                return Verdict::Unavailable { after: None, reason };
+            }
+            (Self::Ours(after) | Self::Limit(after), Side::Ours) => {
+                return Verdict::Unavailable { after, reason };
+            }
+            (Self::Silence, Side::Ours) => {
+                let reason =
+                    format!("mails to recipients of {DOMAINS} domains get no answer: {reason}");
+                return Verdict::Unavailable { after: None, reason };
+            }
+            (Self::Ours(after) | Self::Limit(after), Side::Theirs) => after.unwrap_or(OWN_PAUSE),
+            (Self::Ours(after) | Self::Limit(after), Side::Undecided) => after.unwrap_or(PAUSE),
+            (Self::Unplaced, Side::Undecided) => PAUSE,
+            (Self::Silence, Side::Theirs | Side::Undecided) => SILENCE_PAUSE,
+        };
+        Verdict::Retry { after: Some(pause), reason }
+    }
+}

@@ -1,0 +1,66 @@
+//! An attempt on its way: what it waits for, and since when.
+
+use std::time::{Duration, Instant};
+
+use crate::breaker;
+use crate::protocol::Key;
+
+/// An attempt that takes longer than this waits for an answer of the provider.
+const LINGERING: Duration = Duration::from_secs(1);
+
+/// A mail that a provider is given, or a question to it without one.
+#[derive(Debug)]
+pub(super) struct OnItsWay {
+    /// The token; none if the provider is only tried.
+    pub(super) key: Option<Key>,
+    pub(super) attempt: breaker::Attempt,
+    pub(super) begun_at: Instant,
+    /// The recipient's domain.
+    pub(super) domain: String,
+    /// Since when the server is asked about the recipient.
+    pub(super) in_envelope_since: Option<Instant>,
+    /// Whether the server may take its time for that.
+    pub(super) is_patient: bool,
+    /// Since when it waits for the answer to its content.
+    pub(super) in_doubt_since: Option<Instant>,
+    /// Whether another one has its place.
+    pub(super) is_aside: bool,
+}
+
+impl OnItsWay {
+    pub(super) fn begin(key: Option<Key>, domain: String, attempt: breaker::Attempt) -> Self {
+        Self {
+            key,
+            attempt,
+            begun_at: Instant::now(),
+            domain,
+            in_envelope_since: None,
+            is_patient: true,
+            in_doubt_since: None,
+            is_aside: false,
+        }
+    }
+
+    /// Whether the server has said nothing about the recipient for this time.
+    pub(super) fn is_mute(&self, longest: Duration, now: Instant) -> bool {
+        let since = self.in_envelope_since.filter(|_| self.in_doubt_since.is_none());
+        since.is_some_and(|since| now.saturating_duration_since(since) >= longest)
+    }
+
+    /// Whether the answer to the content has not come for this time.
+    pub(super) fn is_unanswered(&self, longest: Duration, now: Instant) -> bool {
+        let since = self.in_doubt_since;
+        since.is_some_and(|since| now.saturating_duration_since(since) >= longest)
+    }
+
+    /// Whether it waits for an answer of the provider.
+    pub(super) fn is_lingering(&self, now: Instant) -> bool {
+        let since = self.in_envelope_since.or(self.in_doubt_since);
+        since.is_some_and(|since| now.saturating_duration_since(since) >= LINGERING)
+    }
+
+    /// The recipient's domain, unless the content was given already.
+    pub(super) fn domain_before_content(&self) -> Option<&str> {
+        self.in_doubt_since.is_none().then_some(&*self.domain)
+    }
+}

@@ -1,0 +1,259 @@
+//! Places of mails that wait for answers: when others get them.
+
+use std::time::{Duration, Instant};
+
+use super::on_its_way::OnItsWay;
+use super::patience::{SHORT, SHORT_FINAL};
+use super::{Lane, Ticket};
+use crate::protocol::Key;
+use crate::queue::Queued;
+
+/// How long a mail may wait for the answer to its content until another one gets its place.
+const LONGEST_HOLD: Duration = Duration::from_secs(30);
+
+/// How long a server may say nothing about a recipient until another mail gets the place.
+pub(super) const LONGEST_MUTE: Duration = Duration::from_secs(4);
+
+/// How long a mail waits behind others that only wait for answers, until it is given back.
+const LONGEST_QUEUE: Duration = Duration::from_secs(1);
+
+impl Lane {
+    /// From now on an attempt waits for the answer to its content. Returns for how long, if as many
+    /// wait as may without a place, while the server answers others at once.
+    pub(crate) fn enter_doubt(&self, ticket: Ticket, now: Instant) -> Option<Duration> {
+        let mut state = self.lock();
+        state.has_moved = true;
+        let doubts = state.on_their_way.values().filter_map(|attempt| attempt.in_doubt_since);
+        let is_full = doubts.clone().count() >= self.most_aside;
+        let first = doubts.min().filter(|_| is_full);
+        if let Some(attempt) = state.on_their_way.get_mut(&ticket.0) {
+            attempt.in_doubt_since = Some(now);
+        }
+        let may_leave =
+            first.is_some_and(|first| state.pulse.may_leave(first, self.connections, now));
+        may_leave.then_some(SHORT_FINAL)
+    }
+
+    /// From now on the server is asked about the recipient. Returns for how long, if it may not
+    /// take its time for this one, too.
+    pub(crate) fn enter_envelope(&self, ticket: Ticket, now: Instant) -> Option<Duration> {
+        let mut state = self.lock();
+        let is_asked =
+            |attempt: &&OnItsWay| attempt.in_envelope_since.is_some() && attempt.is_patient;
+        let asked = state.on_their_way.values().filter(is_asked);
+        let patient = asked.filter(|attempt| attempt.in_doubt_since.is_none()).count();
+        let is_patient = patient < self.most_mute_aside || !state.pulse.is_quick(now);
+        if let Some(attempt) = state.on_their_way.get_mut(&ticket.0) {
+            (attempt.in_envelope_since, attempt.is_patient) = (Some(now), is_patient);
+        }
+        (!is_patient).then_some(SHORT)
+    }
+
+    /// Takes the mails that wait for a place while all places are taken by such that wait for
+    /// answers, but for those that get the next places.
+    pub(crate) fn give_way(&self, now: Instant) -> Vec<Queued> {
+        let mut guard = self.lock();
+        let state = &mut *guard;
+        let places = || state.on_their_way.values().filter(|attempt| !attempt.is_aside);
+        let is_full = places().count() >= self.connections;
+        let is_held_up = is_full && places().any(|attempt| attempt.is_lingering(now));
+        let before = now.checked_sub(LONGEST_QUEUE).filter(|_| is_held_up);
+        before.map_or_else(Vec::new, |before| {
+            state.waiting.drain_waiting_since(before, self.connections)
+        })
+    }
+
+    /// The tokens whose mails wait for answers of the provider.
+    pub(crate) fn waiting_for_answers(&self, now: Instant) -> Vec<Key> {
+        let state = self.lock();
+        let waiting = state.on_their_way.values().filter(|attempt| attempt.is_lingering(now));
+        waiting.filter_map(|attempt| attempt.key).collect()
+    }
+
+    /// Gives up the places of mails that wait for their answers for long, as far as there may be so
+    /// many. Returns how many mails wait like that for the answers to their contents, and how many
+    /// have just lost their places, for which there are to be other threads.
+    pub(crate) fn set_aside(&self, now: Instant) -> (usize, usize) {
+        let mut guard = self.lock();
+        let state = &mut *guard;
+        let before = state.on_their_way.values().filter(|attempt| attempt.is_aside).count();
+        // Where others are answered at once, the recipient is the reason.
+        let (longest_mute, longest_hold) =
+            if state.pulse.is_quick(now) { (SHORT, SHORT) } else { (LONGEST_MUTE, LONGEST_HOLD) };
+        let is_slow = |attempt: &&mut OnItsWay| {
+            !attempt.is_aside
+                && (attempt.is_unanswered(longest_hold, now)
+                    || attempt.is_patient && attempt.is_mute(longest_mute, now))
+        };
+        let is_mute_aside =
+            |attempt: &&OnItsWay| attempt.is_aside && attempt.in_doubt_since.is_none();
+        let mut mute = state.on_their_way.values().filter(is_mute_aside).count();
+        let mut new = 0;
+        for attempt in state.on_their_way.values_mut().filter(is_slow) {
+            if before + new >= self.most_aside {
+                break;
+            }
+            if attempt.is_mute(longest_mute, now) {
+                if mute >= self.most_mute_aside {
+                    continue;
+                }
+                mute += 1;
+                state.mute.note(&attempt.domain, now);
+            }
+            attempt.is_aside = true;
+            new += 1;
+        }
+        for _ in 0..new {
+            state.breaker.set_aside();
+        }
+        let of_content = state
+            .on_their_way
+            .values()
+            .filter(|attempt| attempt.is_aside && attempt.is_unanswered(LONGEST_HOLD, now));
+        (of_content.count(), new)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::lane::Job;
+    use crate::lane::tests::{begin, lane, mail};
+    use crate::provider::{About, Receipt, Verdict};
+
+    #[test]
+    fn mails_that_wait_long_for_their_answers_lose_their_places_once_and_not_without_bound() {
+        let (lane, start) = (lane(2), Instant::now());
+        let tickets: Vec<_> = (0..9).map(|number| begin(&lane, number)).collect();
+        for ticket in &tickets[..8] {
+            lane.enter_doubt(*ticket, start);
+        }
+        let soon = start + Duration::from_secs(29);
+        assert_eq!(lane.set_aside(soon), (0, 0));
+        let later = start + Duration::from_secs(31);
+        assert_eq!(lane.set_aside(later), (6, 6));
+        assert_eq!(lane.set_aside(later), (6, 0));
+        assert_eq!(lane.in_doubt().len(), 8);
+        // The mail whose place was given away has no place any more, and the others go on.
+        let sent = Verdict::Sent(Receipt::default());
+        let places: Vec<_> =
+            tickets.iter().map(|ticket| lane.finish(*ticket, &sent).has_place).collect();
+        assert_eq!(places.iter().filter(|has_place| **has_place).count(), 3);
+        assert!(lane.is_idle() && lane.in_doubt().is_empty());
+        assert_eq!(lane.set_aside(later), (0, 0));
+    }
+
+    #[test]
+    fn recipients_about_whom_a_server_says_nothing_leave_places_to_others() {
+        let to = |number, to: &str| {
+            let mut mail = mail(number, false);
+            Arc::get_mut(&mut mail.sealed).unwrap().to = to.to_owned();
+            mail
+        };
+        let sent = |lane: &Lane| match lane.next(Duration::ZERO) {
+            Job::Send(mail, ticket) => Some((mail.sealed.to.clone(), ticket)),
+            _ => None,
+        };
+        let (lane, start) = (lane(3), Instant::now());
+        for number in 0..9 {
+            lane.push(to(number, "a@dead.test")).unwrap();
+        }
+        lane.push(to(9, "ada@x.test")).unwrap();
+        let tickets = [(); 3].map(|()| sent(&lane).unwrap().1);
+        for ticket in tickets {
+            lane.enter_envelope(ticket, start);
+        }
+        assert_eq!(lane.set_aside(start + Duration::from_secs(3)), (0, 0));
+        // None of them is one whose content has no answer.
+        assert_eq!(lane.set_aside(start + Duration::from_secs(5)), (0, 3));
+        let (next, good) = sent(&lane).unwrap();
+        assert_eq!(next, "ada@x.test");
+        lane.finish(good, &Verdict::Sent(Receipt::default()));
+        assert!(sent(&lane).is_none());
+        // Later, too, a place is left.
+        for ticket in tickets {
+            lane.finish(ticket, &Verdict::dead("", About::Unplaced));
+        }
+        let again = [(); 2].map(|()| sent(&lane).unwrap());
+        assert!(again.iter().all(|(to, _)| to == "a@dead.test") && sent(&lane).is_none());
+        lane.push(to(10, "ada@x.test")).unwrap();
+        assert_eq!(sent(&lane).unwrap().0, "ada@x.test");
+        // Until the server accepts a mail to one of them.
+        lane.finish(again[0].1, &Verdict::Sent(Receipt::default()));
+        assert!(sent(&lane).is_some() && sent(&lane).is_some());
+    }
+
+    /// Mails to recipients of domains of their own begin and are asked about.
+    fn ask_about(
+        lane: &Lane,
+        numbers: std::ops::Range<u128>,
+        now: Instant,
+    ) -> Vec<Option<Duration>> {
+        let ask = |number| {
+            let mut mail = mail(number, false);
+            Arc::get_mut(&mut mail.sealed).unwrap().to = format!("a@{number}.test");
+            lane.push(mail).unwrap();
+            let Job::Send(_, ticket) = lane.next(Duration::ZERO) else { panic!("no place") };
+            lane.enter_envelope(ticket, now)
+        };
+        numbers.map(ask).collect()
+    }
+
+    #[test]
+    fn a_server_that_answers_others_at_once_is_not_waited_for_long_about_many_recipients() {
+        for is_quick in [false, true] {
+            let (lane, start) = (lane(2), Instant::now());
+            if is_quick {
+                let ticket = begin(&lane, 0);
+                lane.finish(ticket, &Verdict::Sent(Receipt::default()));
+            }
+            let limit = is_quick.then_some(SHORT);
+            assert_eq!(ask_about(&lane, 1..4, start), [None, None, limit]);
+            let soon = start + SHORT;
+            assert_eq!(lane.set_aside(soon), (0, if is_quick { 2 } else { 0 }));
+            assert_eq!(lane.set_aside(start + LONGEST_MUTE), (0, if is_quick { 0 } else { 2 }));
+            // The third one ends by itself.
+            assert_eq!(lane.waiting_for_answers(soon).len(), 3);
+        }
+    }
+
+    #[test]
+    fn contents_without_an_answer_leave_places_to_others_soon_where_these_are_answered_at_once() {
+        let lane = lane(1);
+        let ticket = begin(&lane, 0);
+        lane.finish(ticket, &Verdict::Sent(Receipt::default()));
+        let start = Instant::now();
+        let doubt = |number| lane.enter_doubt(begin(&lane, number), start);
+        assert_eq!([1, 2, 3].map(doubt), [None; 3]);
+        assert_eq!(lane.set_aside(start + SHORT), (0, 3));
+        // As many wait as may: few more, unless a mail was accepted at once meanwhile.
+        assert_eq!([4, 5].map(doubt), [Some(SHORT_FINAL), None]);
+        let ticket = begin(&lane, 6);
+        lane.finish(ticket, &Verdict::Sent(Receipt::default()));
+        assert_eq!([7, 8].map(doubt), [Some(SHORT_FINAL); 2]);
+    }
+
+    #[test]
+    fn mails_behind_such_that_wait_for_answers_are_given_back_but_for_the_next_ones() {
+        let (lane, start) = (lane(2), Instant::now());
+        ask_about(&lane, 0..2, start);
+        for number in 2..7 {
+            lane.push(mail(number, false)).unwrap();
+        }
+        let later = Instant::now() + LONGEST_QUEUE;
+        assert!(lane.give_way(start).is_empty());
+        let numbers: Vec<_> =
+            lane.give_way(later).iter().map(|mail| mail.sealed.key.number()).collect();
+        assert_eq!(numbers, [4, 5, 6]);
+        assert!(lane.give_way(later).is_empty());
+        // A place that is free is enough.
+        let lane = self::lane(3);
+        ask_about(&lane, 0..2, start);
+        for number in 2..9 {
+            lane.push(mail(number, false)).unwrap();
+        }
+        assert!(lane.give_way(later).is_empty());
+    }
+}

@@ -1,0 +1,168 @@
+//! What goes out next, and what an outage costs.
+
+use super::*;
+use crate::provider::Receipt;
+
+pub(super) fn lane(connections: usize) -> Lane {
+    Lane::new(None, connections, Arc::default(), false)
+}
+
+pub(super) fn mail(number: u128, is_doubtful: bool) -> Queued {
+    let sealed = Sealed {
+        key: Key::of_number(number),
+        provider: "smtp".to_owned(),
+        fixed_at: 0,
+        envelope_sender: String::new(),
+        to: "ada@x.test".to_owned(),
+        payload: String::new(),
+        other: None,
+    };
+    Queued {
+        sealed: Arc::new(sealed),
+        known: u32::from(is_doubtful),
+        is_doubtful,
+        returnable_since: Some(Instant::now()),
+    }
+}
+
+pub(super) fn begin(lane: &Lane, number: u128) -> Ticket {
+    lane.push(mail(number, false)).unwrap();
+    match lane.next(Duration::ZERO) {
+        Job::Send(mail, ticket) if mail.sealed.key == Key::of_number(number) => ticket,
+        other => panic!("{other:?} instead of mail {number}"),
+    }
+}
+
+fn unavailable() -> Verdict {
+    Verdict::Unavailable { after: None, reason: String::new() }
+}
+
+#[test]
+fn a_mail_in_doubt_is_never_what_shows_that_the_provider_works_again() {
+    let lane = lane(4);
+    let ticket = begin(&lane, 1);
+    assert_eq!(lane.finish(ticket, &unavailable()).withdrawn.len(), 0);
+    lane.push(mail(2, true)).unwrap();
+    // Without a mail.
+    let Job::Probe(ticket) = lane.next(Duration::ZERO) else { panic!("it is tried") };
+    assert!(matches!(lane.next(Duration::ZERO), Job::Nothing));
+    assert_eq!(lane.finish_probe(ticket, false).len(), 1);
+    // Or with another one, which came later.
+    lane.push(mail(2, true)).unwrap();
+    let ticket = begin(&lane, 3);
+    assert!(matches!(lane.next(Duration::ZERO), Job::Nothing));
+    lane.finish(ticket, &Verdict::Sent(Receipt::default()));
+    let Job::Send(mail, _) = lane.next(Duration::ZERO) else { panic!("it is not sent") };
+    assert_eq!(mail.sealed.key, Key::of_number(2));
+}
+
+fn overloaded(after: Option<u64>) -> Verdict {
+    Verdict::Overloaded { after: after.map(Duration::from_secs), reason: String::new() }
+}
+
+/// Asks the provider without a mail. Returns how many mails are given back.
+fn ask(lane: &Lane, is_answered: bool) -> usize {
+    let Job::Probe(ticket) = lane.next(Duration::ZERO) else { panic!("it is not asked") };
+    assert!(matches!(lane.next(Duration::ZERO), Job::Nothing));
+    lane.finish_probe(ticket, is_answered).len()
+}
+
+#[test]
+fn an_outage_that_leaves_mails_in_doubt_costs_only_those_that_were_on_their_way() {
+    let lane = lane(2);
+    let ticket = begin(&lane, 0);
+    lane.finish(ticket, &overloaded(None));
+    lane.push(mail(0, false)).unwrap();
+    assert_eq!(ask(&lane, true), 0);
+    let Job::Send(_, ticket) = lane.next(Duration::ZERO) else { panic!("it is not sent") };
+    lane.finish(ticket, &Verdict::Sent(Receipt::default()));
+    let tickets = [begin(&lane, 1), begin(&lane, 2)];
+    for number in 3..100 {
+        lane.push(mail(number, false)).unwrap();
+    }
+    for ticket in tickets {
+        assert!(lane.finish(ticket, &overloaded(None)).withdrawn.is_empty());
+    }
+    assert_eq!(ask(&lane, false), 97);
+    for number in 3..100 {
+        lane.push(mail(number, number % 2 > 0)).unwrap();
+        assert_eq!(ask(&lane, false), 1);
+    }
+    // A pause that was asked for is granted at once.
+    let other = self::lane(1);
+    let ticket = begin(&other, 1);
+    other.push(mail(2, false)).unwrap();
+    assert_eq!(other.finish(ticket, &overloaded(Some(60))).withdrawn.len(), 1);
+    assert!(matches!(other.push(mail(2, false)), Err(Refusal::Failing(Some(_)))));
+}
+
+#[test]
+fn a_mail_that_is_left_in_doubt_alone_holds_up_no_other() {
+    let lane = lane(1);
+    for number in 1..=6 {
+        let ticket = begin(&lane, 2 * number);
+        lane.push(mail(2 * number + 1, false)).unwrap();
+        assert!(lane.finish(ticket, &overloaded(None)).withdrawn.is_empty());
+        assert_eq!(ask(&lane, true), 0);
+        let Job::Send(_, ticket) = lane.next(Duration::ZERO) else {
+            panic!("the other is not sent")
+        };
+        lane.finish(ticket, &Verdict::Sent(Receipt::default()));
+    }
+}
+
+#[test]
+fn mails_in_doubt_wait_for_an_acceptance_where_the_provider_answers_well_only_without_a_mail() {
+    let lane = lane(1);
+    let ticket = begin(&lane, 1);
+    lane.finish(ticket, &overloaded(None));
+    lane.push(mail(1, true)).unwrap();
+    lane.push(mail(2, false)).unwrap();
+    ask(&lane, true);
+    let Job::Send(fresh, ticket) = lane.next(Duration::ZERO) else { panic!("none is sent") };
+    assert_eq!(fresh.sealed.key, Key::of_number(2));
+    let withdrawn = lane.finish(ticket, &overloaded(None)).withdrawn;
+    assert!(withdrawn.iter().all(|mail| mail.is_doubtful) && withdrawn.len() == 1);
+    for number in [1, 2] {
+        assert!(matches!(lane.push(mail(number, true)), Err(Refusal::Unproven(_))));
+    }
+    lane.push(mail(3, false)).unwrap();
+    ask(&lane, true);
+    let Job::Send(_, ticket) = lane.next(Duration::ZERO) else { panic!("none is sent") };
+    lane.finish(ticket, &Verdict::Sent(Receipt::default()));
+    lane.push(mail(1, true)).unwrap();
+    assert!(matches!(lane.next(Duration::ZERO), Job::Send(..)));
+}
+
+#[test]
+fn mails_that_are_left_in_doubt_do_not_stand_before_one_that_came_later_or_sooner() {
+    for place in [0, 59] {
+        let lane = lane(1);
+        let ticket = begin(&lane, 100);
+        lane.finish(ticket, &overloaded(None));
+        for number in 0..60 {
+            lane.push(mail(number, false)).unwrap();
+        }
+        for trial in 0.. {
+            assert_eq!(ask(&lane, true), 0);
+            let Job::Send(mail, ticket) = lane.next(Duration::ZERO) else { panic!("no trial") };
+            if mail.sealed.key == Key::of_number(place) {
+                break;
+            }
+            assert!(trial < 2, "the others come first");
+            assert!(lane.finish(ticket, &overloaded(None)).withdrawn.is_empty());
+        }
+    }
+}
+
+#[test]
+fn a_lane_moves_while_something_waits_for_an_answer_or_goes_on() {
+    let lane = lane(1);
+    assert!(!lane.is_moving());
+    let ticket = begin(&lane, 1);
+    assert!(lane.is_moving() && !lane.is_moving());
+    lane.enter_doubt(ticket, Instant::now());
+    assert!(lane.is_moving() && lane.is_moving());
+    lane.finish(ticket, &unavailable());
+    assert!(lane.is_moving() && !lane.is_moving());
+}

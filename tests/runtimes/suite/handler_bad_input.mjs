@@ -172,18 +172,13 @@ export function* handlerBadInput(subject) {
     () =>
       refused((token, press) => {
         const get = (query) => new Request(`${SITE}/activate${query}`);
+        const spellings = Array.from({ length: 9 }, (_, at) => `token=${token}${".".repeat(at)}`);
         return [
           ["no token", 400, get("")],
           ["two tokens", 400, get(`?token=${token}&token=${altered(token)}`)],
           ["two tokens, one of them mended", 400, get(`?token=${token}.&token=${altered(token)}`)],
           ["two tokens by two names", 400, get(`?token=${token}&amp;token=${altered(token)}`)],
-          [
-            "nine spellings of one token",
-            400,
-            get(
-              `?${Array.from({ length: 9 }, (_, at) => `token=${token}${".".repeat(at)}`).join("&")}`,
-            ),
-          ],
+          ["nine spellings of one token", 400, get(`?${spellings.join("&")}`)],
           ["nine fields of one token", 400, press({}, { body: `token=${token}&`.repeat(9) })],
           ["a thousand fields", 400, press({}, { body: "token=_&".repeat(1_000) })],
           ["an empty token", 403, get("?token=")],

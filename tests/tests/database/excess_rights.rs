@@ -230,7 +230,8 @@ async fn what_others_own_in_the_schema_is_named() -> Result<()> {
             "CREATE ROLE app; GRANT CREATE ON SCHEMA mailroom TO app; SET ROLE app;
             CREATE FUNCTION mailroom.enqueue(text, text) RETURNS bigint LANGUAGE sql
                 AS 'SELECT 1::bigint';
-            RESET ROLE; ALTER SCHEMA mailroom OWNER TO app; GRANT ALL ON SCHEMA mailroom TO owner",
+            RESET ROLE; ALTER SCHEMA mailroom OWNER TO app;
+            GRANT ALL ON SCHEMA mailroom TO owner",
         )
         .await?;
     let text = place.warnings()?.join("\n");

@@ -1,5 +1,5 @@
-//! Words by which servers say whose fault a refusal is, in lower case; `*` stands for up to 60 bytes
-//! of anything.
+//! Words by which servers say whose fault a refusal is, in lower case; `*` stands for up to 60
+//! bytes of anything.
 
 /// Words of one kind.
 #[derive(Debug)]

@@ -90,7 +90,7 @@ fn refusals_of_a_recipient_that_are_about_us_are_ours() {
             "550 rejected because 192.0.2.1 is in a black list at dnsbl.example",
             // sendmail.
             "550 5.7.1 <ada@example.org>... Relaying denied. Proper authentication required.",
-            "553 5.1.8 <us@shop.example>... Domain of sender address us@shop.example does not exist",
+            "553 5.1.8 <us@shop.example>: Domain of sender address us@shop.example does not exist",
             "452 4.3.2 Connection rate limit exceeded.",
             // qmail.
             "553 sorry, that domain isn't in my list of allowed rcpthosts (#5.7.1)",

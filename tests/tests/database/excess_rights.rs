@@ -236,8 +236,8 @@ async fn what_others_own_in_the_schema_is_named() -> Result<()> {
         .await?;
     let text = place.warnings()?.join("\n");
     let sentence = "the role app owns the routine mailroom.enqueue(text,text), the schema \
-                    mailroom, and so can have its own functions called with the rights of the role owner; \
-                    ALTER SCHEMA mailroom OWNER TO owner; DROP ROUTINE \
+                    mailroom, and so can have its own functions called with the rights of the \
+                    role owner; ALTER SCHEMA mailroom OWNER TO owner; DROP ROUTINE \
                     mailroom.enqueue(text,text)";
     assert!(text.contains(sentence), "{text}");
     place

@@ -19,8 +19,7 @@ use crate::queue::{Queue, Queued};
 use crate::rate::{Domains, LONGEST_WAIT, Pace, Rate};
 use mute::Mute;
 use on_its_way::OnItsWay;
-use patience::{Pulse, SHORT};
-use places::LONGEST_MUTE;
+use patience::Pulse;
 
 /// So many mails may wait without a place, for each connection that is configured.
 const ASIDE_PER_CONNECTION: usize = 3;
@@ -65,6 +64,8 @@ pub(crate) enum Refusal {
     Rate(Duration),
     /// The rate of the recipient's domain is reached.
     DomainRate(Duration),
+    /// Others to domains over which the server takes its time have the places.
+    Mute(Duration),
     /// The mail is in doubt, and nothing shows yet that the provider works again.
     Unproven(Duration),
 }
@@ -112,7 +113,7 @@ impl Lane {
             begun: 0,
             has_moved: false,
             is_closed: false,
-            mute: Mute::beside_others(connections),
+            mute: Mute::new(connections),
             pulse: Pulse::default(),
         };
         Self {
@@ -146,6 +147,9 @@ impl Lane {
         state.place_for(1, self.has_other, now).map_err(Refusal::Failing)?;
         if let Some(left) = state.breaker.mistrust_left(now).filter(|_| mail.is_doubtful) {
             return Err(Refusal::Unproven(left));
+        }
+        if let Some(pause) = state.pause_of_mute(&mail, now) {
+            return Err(Refusal::Mute(pause));
         }
         let domain = self.domains.limited(&mail.sealed.to);
         if let Some(domain) = &domain {
@@ -301,17 +305,6 @@ impl State {
         self.start(Some(sealed.key), domain_of(&sealed.to), attempt)
     }
 
-    /// Remembers about whose recipients the server says nothing.
-    fn note_end(&mut self, ended: &OnItsWay, is_accepted: bool, now: Instant) {
-        if is_accepted {
-            self.pulse.accept(ended.begun_at, now);
-            self.mute.forget(&ended.domain);
-        } else if ended.is_mute(if ended.is_patient { LONGEST_MUTE } else { SHORT }, now) {
-            self.mute.tidy(now);
-            self.mute.note(&ended.domain, now);
-        }
-    }
-
     fn begin_probe(&mut self) -> Ticket {
         let attempt = self.breaker.begin_asking();
         self.start(None, String::new(), attempt)
@@ -345,12 +338,10 @@ impl State {
         let takes_doubtful = self.breaker.takes_doubtful(self.waiting.is_all_doubtful());
         let is_newest = self.breaker.takes_newest();
         // Mails about which the server may say nothing for long leave a place to others.
-        let takes_mute = self
-            .mute
-            .has_place(self.on_their_way.values().filter_map(OnItsWay::domain_before_content), now);
+        let takes_mute = self.mute.is_empty() || self.mute_on_their_way(now) < self.mute.most;
         let may_go = |mail: &Queued| {
             (takes_doubtful || !mail.is_doubtful)
-                && (takes_mute || !self.mute.is_mute(&domain_of(&mail.sealed.to), now))
+                && (takes_mute || !self.mute.has(&domain_of(&mail.sealed.to), now))
         };
         let mail = self.waiting.pop(domains, &may_go, is_newest, now)?;
         if let Some(pace) = &mut self.pace {

@@ -108,6 +108,12 @@ impl Queue {
         mail.map(|(_, mail)| mail).ok_or(waits.into_iter().min())
     }
 
+    /// How many mails are of a kind.
+    pub(crate) fn count_if(&self, is_wanted: impl Fn(&Queued) -> bool) -> usize {
+        let mails = self.limited.values().chain([&self.unlimited]).flatten();
+        mails.filter(|(_, mail)| is_wanted(mail)).count()
+    }
+
     /// Takes the mails in doubt.
     pub(crate) fn drain_doubtful(&mut self) -> Vec<Queued> {
         self.drain_if(|_, mail| mail.is_doubtful)
@@ -122,7 +128,11 @@ impl Queue {
         })
     }
 
-    fn drain_if(&mut self, is_wanted: impl Fn(u64, &Queued) -> bool) -> Vec<Queued> {
+    /// Takes the mails of a kind, by their numbers and themselves.
+    pub(crate) fn drain_if(
+        &mut self,
+        mut is_wanted: impl FnMut(u64, &Queued) -> bool,
+    ) -> Vec<Queued> {
         let mut found = Vec::new();
         for queue in self.limited.values_mut().chain([&mut self.unlimited]) {
             let (wanted, others) = std::mem::take(queue)

@@ -180,16 +180,20 @@ impl<'a, W: Write> Desk<'a, W> {
         self.write(&line)
     }
 
-    /// Gives back the mails that wait behind recipients about whom a server says nothing: their
-    /// collector has others, which may matter more.
+    /// Gives back mails that would keep others waiting: those that wait behind recipients about whom
+    /// a server says nothing, and those to slow domains. Their collector has others, which may
+    /// matter more.
     fn give_way(&mut self, now: Instant) -> Result<(), Error> {
-        let lanes = self.shared.lanes.iter();
-        let waiting: Vec<Queued> = lanes.flat_map(|lane| lane.give_way(now)).collect();
-        for mail in &waiting {
-            self.free(mail.sealed.key);
-            self.say_untried(mail.sealed.key, Some(WAY), BEHIND_OTHERS);
+        for (index, lane) in self.shared.lanes.iter().enumerate() {
+            for (mail, pause) in lane.hold_back(now) {
+                self.refuse(mail.sealed.key, index, &Refusal::Mute(pause));
+            }
+            for mail in lane.give_way(now) {
+                self.free(mail.sealed.key);
+                self.say_untried(mail.sealed.key, Some(WAY), BEHIND_OTHERS);
+            }
         }
-        if waiting.is_empty() { Ok(()) } else { self.answer() }
+        self.answer()
     }
 
     /// Does not wait any longer for what may have been accepted: that is recorded. What nobody has
@@ -424,6 +428,10 @@ impl<'a, W: Write> Desk<'a, W> {
                     Some(*after),
                     "the rate of the recipient's domain is reached",
                 );
+            }
+            Refusal::Mute(after) => {
+                self.free(key);
+                self.say_untried(key, Some(*after), &format!("{name} is slow over its domain"));
             }
             Refusal::Unproven(after) => {
                 let reason =

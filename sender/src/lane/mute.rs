@@ -1,58 +1,130 @@
-//! Domains about whose recipients the server said nothing: their mails leave places to others.
+//! Domains over whose recipients the server takes its time: their mails leave places to others.
+//!
+//! Pure policy: the caller passes the times in. A domain that holds places for long gets no more
+//! than all but one. If mails of others are answered at once meanwhile, it is certain that the
+//! domain is slow and not the server: further mails to it are given back at once, each until its
+//! turn, because the collector has only so many batches under way, which they would fill. Before
+//! that is known, they are given back for a moment now and then, so that others can show it.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-/// How long mails to a domain leave a connection to others, after the server said nothing about one
-/// of its recipients.
-const MUTE: Duration = Duration::from_secs(600);
+/// How long a domain is remembered over which the server was silent for long, and one that only
+/// held all places.
+const REMEMBERED: Duration = Duration::from_secs(600);
+const SUSPECTED: Duration = Duration::from_secs(60);
 
-/// The most domains that are remembered for that.
-const MOST_MUTE: usize = 10_000;
+/// The most domains that are remembered.
+const MOST: usize = 10_000;
 
-/// The domains, each until it is forgotten. The caller passes the times in.
+/// How long mails are given back to see whether there are others, how often, and for how long.
+const LOOK: Duration = Duration::from_secs(3);
+const LOOK_AGAIN: Duration = Duration::from_secs(8);
+const LOOK_PAUSE: Duration = Duration::from_secs(4);
+
+/// The pauses of mails that are given back until their turn.
+const SHORTEST_PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+
 #[derive(Debug)]
 pub(super) struct Mute {
-    until: HashMap<String, Instant>,
-    /// How many attempts to them there may be at once.
-    most: usize,
+    domains: HashMap<String, Slow>,
+    /// How many mails to them may be on their way at once.
+    pub(super) most: usize,
+    /// When it was last begun to look for others.
+    looked_at: Option<Instant>,
+    /// When the next mail has its turn.
+    next_turn: Option<Instant>,
+}
+
+#[derive(Debug)]
+struct Slow {
+    until: Instant,
+    /// How long a mail to it waited.
+    waited: Duration,
+    /// Whether others were answered at once meanwhile.
+    is_shown: bool,
 }
 
 impl Mute {
-    /// Leaves one of so many connections to others, if there are several.
-    pub(super) fn beside_others(connections: usize) -> Self {
-        Self { until: HashMap::new(), most: connections.saturating_sub(1).max(1) }
-    }
-
-    /// The server has said nothing about a recipient of this domain.
-    pub(super) fn note(&mut self, domain: &str, now: Instant) {
-        if self.until.len() < MOST_MUTE {
-            self.until.insert(domain.to_owned(), now + MUTE);
+    pub(super) fn new(connections: usize) -> Self {
+        Self {
+            domains: HashMap::new(),
+            most: connections.saturating_sub(1).max(1),
+            looked_at: None,
+            next_turn: None,
         }
     }
 
-    /// A mail to this domain was accepted.
+    pub(super) fn is_empty(&self) -> bool {
+        self.domains.is_empty()
+    }
+
+    pub(super) fn has(&self, domain: &str, now: Instant) -> bool {
+        self.domains.get(domain).is_some_and(|slow| now < slow.until)
+    }
+
+    /// A mail to this domain waited for long.
+    pub(super) fn note(&mut self, domain: &str, waited: Duration, now: Instant) {
+        self.add(domain, waited, REMEMBERED, now);
+    }
+
+    /// Mails to this domain hold places that others may need.
+    pub(super) fn suspect(&mut self, domain: &str, waited: Duration, now: Instant) {
+        self.add(domain, waited, SUSPECTED, now);
+    }
+
+    fn add(&mut self, domain: &str, waited: Duration, time: Duration, now: Instant) {
+        self.domains.retain(|_, slow| now < slow.until);
+        if self.domains.len() >= MOST && !self.domains.contains_key(domain) {
+            return;
+        }
+        let new = || Slow { until: now, waited, is_shown: false };
+        let slow = self.domains.entry(domain.to_owned()).or_insert_with(new);
+        slow.until = slow.until.max(now + time);
+        slow.waited = waited;
+    }
+
+    /// Others were answered at once while a mail to this domain waited.
+    pub(super) fn show(&mut self, domain: &str, now: Instant) {
+        if let Some(slow) = self.domains.get_mut(domain) {
+            slow.is_shown = true;
+            slow.until = now + REMEMBERED;
+        }
+    }
+
+    /// A mail to this domain was accepted at once.
     pub(super) fn forget(&mut self, domain: &str) {
-        self.until.remove(domain);
+        self.domains.remove(domain);
     }
 
-    /// Forgets what was noted long ago.
-    pub(super) fn tidy(&mut self, now: Instant) {
-        self.until.retain(|_, until| *until > now);
+    /// Looks for others from time to time, unless it is known that they are answered at once.
+    pub(super) fn look(&mut self, now: Instant) {
+        let is_due =
+            self.looked_at.is_none_or(|at| now.saturating_duration_since(at) >= LOOK_AGAIN);
+        let is_unknown = self.domains.values().any(|slow| now < slow.until && !slow.is_shown);
+        if is_due && is_unknown {
+            self.looked_at = Some(now);
+        }
     }
 
-    pub(super) fn is_mute(&self, domain: &str, now: Instant) -> bool {
-        self.until.get(domain).is_some_and(|until| now < *until)
-    }
-
-    /// Whether a mail to such a domain may go out beside those that are on their way.
-    pub(super) fn has_place<'a>(
-        &self,
-        on_their_way: impl Iterator<Item = &'a str>,
-        now: Instant,
-    ) -> bool {
-        self.until.is_empty()
-            || on_their_way.filter(|domain| self.is_mute(domain, now)).count() < self.most
+    /// For how long a mail to this domain is given back while others to such domains have the
+    /// places; not at all if it may wait here.
+    pub(super) fn pause(&mut self, domain: &str, now: Instant) -> Option<Duration> {
+        let slow = self.domains.get(domain).filter(|slow| now < slow.until)?;
+        if !slow.is_shown {
+            let is_looking =
+                self.looked_at.is_some_and(|at| now.saturating_duration_since(at) < LOOK);
+            return is_looking.then_some(LOOK_PAUSE);
+        }
+        let soonest = now + SHORTEST_PAUSE;
+        let turn = self.next_turn.map_or(soonest, |turn| turn.max(soonest));
+        let pause = turn.saturating_duration_since(now);
+        if pause < LONGEST_PAUSE {
+            let places = u32::try_from(self.most).unwrap_or(u32::MAX);
+            self.next_turn = Some(turn + slow.waited / places);
+        }
+        Some(pause.min(LONGEST_PAUSE))
     }
 }
 
@@ -61,22 +133,40 @@ mod tests {
     use super::*;
 
     #[test]
-    fn silent_domains_leave_a_connection_to_others_until_they_are_forgotten() {
-        let now = Instant::now();
-        let mut mute = Mute::beside_others(3);
-        mute.note("dead.test", now);
-        assert!(mute.is_mute("dead.test", now) && !mute.is_mute("x.test", now));
-        assert!(mute.has_place(["dead.test", "x.test", "y.test"].into_iter(), now));
-        assert!(!mute.has_place(["dead.test", "dead.test"].into_iter(), now));
-        assert!(mute.has_place(["dead.test", "dead.test"].into_iter(), now + MUTE));
-        mute.forget("dead.test");
-        assert!(mute.has_place(["dead.test", "dead.test"].into_iter(), now));
-        mute.note("dead.test", now);
-        mute.tidy(now + MUTE);
-        assert!(mute.until.is_empty());
-        // A single connection is not taken from them.
-        let mut mute = Mute::beside_others(1);
-        mute.note("dead.test", now);
-        assert!(mute.has_place(std::iter::empty(), now));
+    fn mails_to_a_slow_domain_are_given_back_until_their_turns() {
+        let start = Instant::now();
+        let at = |seconds| start + Duration::from_secs(seconds);
+        let mut mute = Mute::new(4);
+        mute.note("a.test", Duration::from_secs(6), at(0));
+        mute.show("a.test", at(0));
+        let pauses: Vec<_> =
+            (0..40).map(|_| mute.pause("a.test", at(0)).unwrap().as_secs()).collect();
+        assert_eq!((&pauses[..3], &pauses[28..32]), (&[1, 3, 5][..], &[57, 59, 60, 60][..]));
+        assert_eq!(mute.pause("a.test", at(70)), Some(SHORTEST_PAUSE));
+        assert_eq!(mute.pause("b.test", at(70)), None);
+        assert!(mute.has("a.test", at(599)) && !mute.has("a.test", at(600)));
+        mute.forget("a.test");
+        assert!(mute.is_empty());
+    }
+
+    #[test]
+    fn it_is_looked_for_others_now_and_then_until_they_show_that_the_domain_is_slow() {
+        let start = Instant::now();
+        let at = |seconds| start + Duration::from_secs(seconds);
+        let mut mute = Mute::new(4);
+        mute.look(at(0));
+        mute.suspect("a.test", Duration::from_secs(1), at(0));
+        assert_eq!(mute.pause("a.test", at(0)), None);
+        for second in 0..20 {
+            mute.suspect("a.test", Duration::from_secs(1), at(second));
+            mute.look(at(second));
+            let expected = (second % 8 < 3).then_some(LOOK_PAUSE);
+            assert_eq!(mute.pause("a.test", at(second)), expected, "{second}");
+        }
+        mute.show("a.test", at(20));
+        assert_eq!(mute.pause("a.test", at(20)), Some(SHORTEST_PAUSE));
+        let mut mute = Mute::new(1);
+        mute.suspect("b.test", Duration::from_secs(1), at(0));
+        assert!(mute.most == 1 && mute.has("b.test", at(59)) && !mute.has("b.test", at(60)));
     }
 }

@@ -5,8 +5,10 @@ use std::time::{Duration, Instant};
 use crate::breaker;
 use crate::protocol::Key;
 
+use super::places::LONGEST_MUTE;
+
 /// An attempt that takes longer than this waits for an answer of the provider.
-const LINGERING: Duration = Duration::from_secs(1);
+pub(super) const LINGERING: Duration = Duration::from_secs(1);
 
 /// A mail that a provider is given, or a question to it without one.
 #[derive(Debug)]
@@ -59,8 +61,15 @@ impl OnItsWay {
         since.is_some_and(|since| now.saturating_duration_since(since) >= LINGERING)
     }
 
-    /// The recipient's domain, unless the content was given already.
-    pub(super) fn domain_before_content(&self) -> Option<&str> {
-        self.in_doubt_since.is_none().then_some(&*self.domain)
+    /// How long it has waited for answers about the recipient, or for the one to the content.
+    pub(super) fn waited(&self, now: Instant) -> Duration {
+        let since = self.in_doubt_since.or(self.in_envelope_since);
+        since.map_or(Duration::ZERO, |since| now.saturating_duration_since(since))
+    }
+
+    /// Whether it waits for longer than most: contents take longer than recipients.
+    pub(super) fn is_slow(&self, now: Instant) -> bool {
+        let usual = if self.in_doubt_since.is_some() { LONGEST_MUTE } else { LINGERING };
+        self.waited(now) >= usual
     }
 }

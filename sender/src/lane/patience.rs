@@ -49,6 +49,12 @@ impl Pulse {
         now.saturating_duration_since(quick_at) < shown
     }
 
+    /// Whether no mail was accepted lately that would show how the server answers.
+    pub(super) fn is_unknown(&self, now: Instant) -> bool {
+        let last = self.slow_at.max(self.quick.map(|(_, quick_at)| quick_at));
+        last.is_none_or(|last| now.saturating_duration_since(last) >= SHOWN)
+    }
+
     /// Whether another content need not be waited for, while as many as may are waited for since
     /// this time: the server has accepted a mail at once that began later. So many may be left
     /// without that, since such a mail needs a place; if the server has become slow for everybody,
@@ -84,6 +90,8 @@ mod tests {
         assert_eq!([20, 63, 64].map(|now| pulse.is_quick(at(now))), [true, true, false]);
         pulse.accept(at(70), at(71));
         assert!(pulse.is_quick(at(200)));
+        assert!(Pulse::default().is_unknown(start) && !pulse.is_unknown(at(3_670)));
+        assert!(pulse.is_unknown(at(3_671)));
     }
 
     #[test]

@@ -1,10 +1,13 @@
 //! Places of mails that wait for answers: when others get them.
 
+use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use super::on_its_way::OnItsWay;
+use super::mute::Mute;
+use super::on_its_way::{LINGERING, OnItsWay};
 use super::patience::{SHORT, SHORT_FINAL};
-use super::{Lane, Ticket};
+use super::{Lane, State, Ticket};
+use crate::address::domain_of;
 use crate::protocol::Key;
 use crate::queue::Queued;
 
@@ -76,29 +79,42 @@ impl Lane {
     pub(crate) fn set_aside(&self, now: Instant) -> (usize, usize) {
         let mut guard = self.lock();
         let state = &mut *guard;
+        state.suspect_slow(self.connections, now);
         let before = state.on_their_way.values().filter(|attempt| attempt.is_aside).count();
         // Where others are answered at once, the recipient is the reason.
-        let (longest_mute, longest_hold) =
-            if state.pulse.is_quick(now) { (SHORT, SHORT) } else { (LONGEST_MUTE, LONGEST_HOLD) };
-        let is_slow = |attempt: &&mut OnItsWay| {
-            !attempt.is_aside
-                && (attempt.is_unanswered(longest_hold, now)
-                    || attempt.is_patient && attempt.is_mute(longest_mute, now))
+        let (longest_mute, longest_hold) = match state.pulse.is_quick(now) {
+            true => (SHORT, SHORT),
+            false if state.pulse.is_unknown(now) => (LONGEST_MUTE, LONGEST_MUTE),
+            false => (LONGEST_MUTE, LONGEST_HOLD),
+        };
+        // A place is left to others at once.
+        let mut excess = state.mute_on_their_way(now).saturating_sub(state.mute.most);
+        let mut is_slow = |mute: &Mute, attempt: &OnItsWay| {
+            let is_in_excess = excess > 0 && attempt.is_slow(now) && mute.has(&attempt.domain, now);
+            excess -= usize::from(is_in_excess);
+            is_in_excess
+                || attempt.is_unanswered(longest_hold, now)
+                || attempt.is_patient && attempt.is_mute(longest_mute, now)
         };
         let is_mute_aside =
             |attempt: &&OnItsWay| attempt.is_aside && attempt.in_doubt_since.is_none();
         let mut mute = state.on_their_way.values().filter(is_mute_aside).count();
         let mut new = 0;
-        for attempt in state.on_their_way.values_mut().filter(is_slow) {
+        for attempt in state.on_their_way.values_mut() {
             if before + new >= self.most_aside {
                 break;
             }
-            if attempt.is_mute(longest_mute, now) {
+            if attempt.is_aside || !is_slow(&state.mute, attempt) {
+                continue;
+            }
+            if attempt.in_doubt_since.is_none() {
                 if mute >= self.most_mute_aside {
                     continue;
                 }
                 mute += 1;
-                state.mute.note(&attempt.domain, now);
+            }
+            if attempt.is_mute(longest_mute, now) || attempt.waited(now) >= LONGEST_MUTE {
+                state.mute.note(&attempt.domain, attempt.waited(now), now);
             }
             attempt.is_aside = true;
             new += 1;
@@ -112,6 +128,95 @@ impl Lane {
             .filter(|attempt| attempt.is_aside && attempt.is_unanswered(LONGEST_HOLD, now));
         (of_content.count(), new)
     }
+
+    /// Takes the mails that would keep others waiting, with their pauses: those to domains over
+    /// which the server takes its time, while as many as may are on their way.
+    pub(crate) fn hold_back(&self, now: Instant) -> Vec<(Queued, Duration)> {
+        let mut guard = self.lock();
+        let state = &mut *guard;
+        state.mute.look(now);
+        let mut left = state.mute.most.saturating_sub(state.mute_on_their_way(now));
+        let State { waiting, mute, .. } = state;
+        let mut pauses = Vec::new();
+        let mails = waiting.drain_if(|_, mail| {
+            let domain = domain_of(&mail.sealed.to);
+            if mail.returnable_since.is_none() || !mute.has(&domain, now) {
+                return false;
+            }
+            if left > 0 {
+                left -= 1;
+                return false;
+            }
+            let pause = mute.pause(&domain, now);
+            pauses.extend(pause);
+            pause.is_some()
+        });
+        mails.into_iter().zip(pauses).collect()
+    }
+}
+
+impl State {
+    /// Remembers about whose mails the server says nothing for long, and over which others' mails
+    /// have just shown that.
+    pub(super) fn note_end(&mut self, ended: &OnItsWay, is_accepted: bool, now: Instant) {
+        if is_accepted {
+            self.pulse.accept(ended.begun_at, now);
+        }
+        let longest = if ended.is_patient { LONGEST_MUTE } else { SHORT };
+        let began = ended.in_envelope_since.or(ended.in_doubt_since);
+        let is_quick = began.is_none_or(|began| now.saturating_duration_since(began) < LINGERING);
+        if ended.is_mute(longest, now) || (ended.in_doubt_since.is_some() && ended.is_slow(now)) {
+            self.mute.note(&ended.domain, ended.waited(now), now);
+        } else if is_accepted && is_quick {
+            self.mute.forget(&ended.domain);
+        }
+        if is_quick && began.is_some() && !self.mute.has(&ended.domain, now) {
+            for attempt in self.on_their_way.values().filter(|attempt| attempt.is_slow(now)) {
+                self.mute.show(&attempt.domain, now);
+            }
+        }
+    }
+
+    /// Where the server takes its time over all mails that have places, those domains are suspected
+    /// that have more than one of them.
+    fn suspect_slow(&mut self, connections: usize, now: Instant) {
+        let places = || self.on_their_way.values().filter(|attempt| !attempt.is_aside);
+        if places().count() < connections.max(2) || !places().all(|attempt| attempt.is_slow(now)) {
+            return;
+        }
+        let mut domains: HashMap<String, (usize, Duration)> = HashMap::new();
+        for attempt in places() {
+            let (count, waited) = domains.entry(attempt.domain.clone()).or_default();
+            *count += 1;
+            *waited = attempt.waited(now).max(*waited);
+        }
+        for (domain, (count, waited)) in domains {
+            if count > 1 {
+                self.mute.suspect(&domain, waited, now);
+            }
+        }
+    }
+
+    /// How many mails to domains over which the server takes its time are on their way. Those
+    /// whose contents have had no answer for long have no places.
+    pub(super) fn mute_on_their_way(&self, now: Instant) -> usize {
+        let has_place = |attempt: &&OnItsWay| attempt.in_doubt_since.is_none() || !attempt.is_aside;
+        let attempts = self.on_their_way.values().filter(has_place);
+        attempts.filter(|attempt| self.mute.has(&attempt.domain, now)).count()
+    }
+
+    /// For how long a mail is given back because others to such domains have the places.
+    pub(super) fn pause_of_mute(&mut self, mail: &Queued, now: Instant) -> Option<Duration> {
+        let domain = domain_of(&mail.sealed.to);
+        if mail.returnable_since.is_none() || !self.mute.has(&domain, now) {
+            return None;
+        }
+        let waiting = self.waiting.count_if(|mail| self.mute.has(&domain_of(&mail.sealed.to), now));
+        if waiting + self.mute_on_their_way(now) < self.mute.most {
+            return None;
+        }
+        self.mute.pause(&domain, now)
+    }
 }
 
 #[cfg(test)]
@@ -119,13 +224,14 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::lane::Job;
     use crate::lane::tests::{begin, lane, mail};
+    use crate::lane::{Job, Refusal};
     use crate::provider::{About, Receipt, Verdict};
 
     #[test]
     fn mails_that_wait_long_for_their_answers_lose_their_places_once_and_not_without_bound() {
         let (lane, start) = (lane(2), Instant::now());
+        lane.lock().pulse.accept(start, start + Duration::from_secs(10));
         let tickets: Vec<_> = (0..9).map(|number| begin(&lane, number)).collect();
         for ticket in &tickets[..8] {
             lane.enter_doubt(*ticket, start);
@@ -165,9 +271,10 @@ mod tests {
         for ticket in tickets {
             lane.enter_envelope(ticket, start);
         }
-        assert_eq!(lane.set_aside(start + Duration::from_secs(3)), (0, 0));
+        // One leaves its place at once.
+        assert_eq!(lane.set_aside(start + Duration::from_secs(3)), (0, 1));
         // None of them is one whose content has no answer.
-        assert_eq!(lane.set_aside(start + Duration::from_secs(5)), (0, 3));
+        assert_eq!(lane.set_aside(start + Duration::from_secs(5)), (0, 2));
         let (next, good) = sent(&lane).unwrap();
         assert_eq!(next, "ada@x.test");
         lane.finish(good, &Verdict::Sent(Receipt::default()));
@@ -255,5 +362,70 @@ mod tests {
             lane.push(mail(number, false)).unwrap();
         }
         assert!(lane.give_way(later).is_empty());
+    }
+
+    /// A mail to this domain.
+    fn mail_to(number: u128, domain: &str) -> Queued {
+        let mut mail = mail(number, false);
+        Arc::get_mut(&mut mail.sealed).unwrap().to = format!("ada@{domain}");
+        mail
+    }
+
+    #[test]
+    fn a_domain_that_holds_all_places_leaves_one_and_gives_its_other_mails_back() {
+        for is_of_content in [false, true] {
+            let (lane, start) = (lane(4), Instant::now());
+            for number in 0..10 {
+                lane.push(mail_to(number, "slow.test")).unwrap();
+            }
+            for _ in 0..4 {
+                let Job::Send(_, ticket) = lane.next(Duration::ZERO) else { panic!("no place") };
+                lane.enter_envelope(ticket, start);
+                if is_of_content {
+                    lane.enter_doubt(ticket, start);
+                }
+            }
+            let soon = start + Duration::from_secs(if is_of_content { 5 } else { 2 });
+            assert_eq!(lane.set_aside(soon).1, if is_of_content { 4 } else { 1 });
+            // Nobody knows yet whether others are answered sooner.
+            let held = lane.hold_back(soon);
+            let kept = if is_of_content { 3 } else { 0 };
+            assert_eq!(held.len(), 6 - kept);
+            lane.push(mail_to(20, "other.test")).unwrap();
+            let Job::Send(..) = lane.next(Duration::ZERO) else { panic!("no place is left") };
+        }
+    }
+
+    #[test]
+    fn further_mails_to_a_domain_that_is_slow_while_others_are_not_wait_for_their_turns() {
+        let lane = lane(4);
+        for number in 0..3 {
+            lane.push(mail_to(number, "slow.test")).unwrap();
+        }
+        let long_ago = Instant::now().checked_sub(Duration::from_secs(5)).unwrap();
+        let tickets = [(); 3].map(|()| match lane.next(Duration::ZERO) {
+            Job::Send(_, ticket) => ticket,
+            _ => panic!("no place"),
+        });
+        for ticket in tickets {
+            lane.enter_envelope(ticket, long_ago);
+        }
+        lane.set_aside(Instant::now());
+        lane.push(mail_to(10, "slow.test")).unwrap();
+        lane.push(mail_to(11, "other.test")).unwrap();
+        let Job::Send(mail, ticket) = lane.next(Duration::ZERO) else { panic!("no place") };
+        assert_eq!(mail.sealed.to, "ada@other.test");
+        lane.enter_envelope(ticket, Instant::now());
+        lane.finish(ticket, &Verdict::Sent(Receipt::default()));
+        let refused = [12, 13].map(|number| lane.push(mail_to(number, "slow.test")));
+        let [Err(Refusal::Mute(first)), Err(Refusal::Mute(second))] = refused else {
+            panic!("{refused:?}")
+        };
+        assert!(first < second, "{first:?} {second:?}");
+        assert_eq!(lane.hold_back(Instant::now()).len(), 1);
+        // A collector that would count an attempt gets none of them back.
+        let old = Queued { returnable_since: None, ..mail_to(14, "slow.test") };
+        lane.push(old).unwrap();
+        assert!(lane.hold_back(Instant::now()).is_empty());
     }
 }

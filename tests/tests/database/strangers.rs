@@ -47,12 +47,19 @@ async fn hold_up_nobody(
             &[&strangers],
         )
         .await?;
+    deliver_soon(&client, server, strangers).await?;
+    collector.stop()?;
+    Ok(())
+}
+
+/// Issues a good mail every second, and waits until all are delivered.
+async fn deliver_soon(client: &Client, server: &MailServer, strangers: &str) -> Result<()> {
     let (start, mut issued, mut delays) = (Instant::now(), BTreeMap::new(), BTreeMap::new());
     while delays.len() < GOOD {
         let number = issued.len();
         if number < GOOD && start.elapsed() >= Duration::from_secs(1) * u32::try_from(number)? {
             let email = format!("good{number}@g{number}.test");
-            recover(&client, &email).await?;
+            recover(client, &email).await?;
             issued.insert(email, Instant::now());
         }
         for mail in server.mails() {
@@ -66,7 +73,6 @@ async fn hold_up_nobody(
         }
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
-    collector.stop()?;
     let longest = delays.values().max().copied().unwrap_or_default();
     println!("behind {strangers} good mails waited for {longest:?} at most: {:?}", delays.values());
     Ok(())
@@ -85,6 +91,35 @@ async fn by_http(provider: &str, strangers: &str) -> Result<()> {
     let configuration = Configuration::new(&table)?;
     fs::write(configuration.path("key"), "re_test\n").context("the key")?;
     hold_up_nobody(&server, &configuration, strangers).await
+}
+
+/// Before any other mail there are a hundred to one domain, over which the server takes its time.
+async fn of_one_domain(strangers: &str) -> Result<()> {
+    let Some(server) = MailServer::start(&[])? else { return Ok(()) };
+    let configuration = Configuration::smtp(server.port, "")?;
+    let database = Database::migrated()?;
+    let client = database.connect().await?;
+    client
+        .execute(
+            "INSERT INTO accounts (email, login)
+             SELECT $1::text || n || '@d.test', 'p' || n FROM generate_series(1, 100) AS n",
+            &[&strangers],
+        )
+        .await?;
+    let collector = Collector::start(&mut command(&database, &configuration)?)?;
+    deliver_soon(&client, &server, strangers).await?;
+    collector.stop()?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn recipients_of_one_domain_over_whom_a_server_takes_its_time() -> Result<()> {
+    of_one_domain("slow-").await
+}
+
+#[tokio::test]
+async fn recipients_of_one_domain_whose_contents_get_no_answer() -> Result<()> {
+    of_one_domain("silent-").await
 }
 
 #[tokio::test]

@@ -180,8 +180,8 @@ impl<'a, W: Write> Desk<'a, W> {
         self.write(&line)
     }
 
-    /// Gives back mails that would keep others waiting: those that wait behind recipients about whom
-    /// a server says nothing, and those to slow domains. Their collector has others, which may
+    /// Gives back mails that would keep others waiting: those that wait behind recipients about
+    /// whom a server says nothing, and those to slow domains. Their collector has others, which may
     /// matter more.
     fn give_way(&mut self, now: Instant) -> Result<(), Error> {
         for (index, lane) in self.shared.lanes.iter().enumerate() {

@@ -2,6 +2,33 @@
 
 use super::*;
 
+#[test]
+fn what_a_server_cannot_say_or_holds_against_the_sender_suppresses_nobody() {
+    for said in [
+        "LDAP lookup failure",
+        "Recipient lookup failed",
+        "System error",
+        "Unable to verify recipient right now",
+        "Recipient could not be verified",
+        "configuration error",
+        "mail system configuration error for this domain",
+        "Database error",
+        "Backend failure",
+        "Server under maintenance",
+        "User unknown at this time",
+        "Mailbox service unavailable",
+        "poor standing",
+        "sending server is in poor standing",
+        "messages from your country are refused",
+        "We take no mails from your region",
+    ] {
+        for answer in [format!("smtp; 550 5.1.1 {said}"), format!("smtp; 550 {said}")] {
+            assert!(!gone("5.1.1", &answer), "{answer}");
+            assert!(!gone("5.0.0", &answer), "{answer}");
+        }
+    }
+}
+
 fn gone(status: &str, answer: &str) -> bool {
     is_gone(status, answer, "ada@x.test", false)
 }

@@ -115,10 +115,14 @@ impl Breaker {
     }
 
     /// Whether the next trial is the mail that came last, and not the one that came first. They
-    /// take turns: somebody may have given many addresses whose mails are left in doubt, before
-    /// which and behind which other mails wait.
+    /// take turns: somebody may have given many addresses whose mails are refused or left in doubt,
+    /// before which and behind which other mails wait.
     pub(crate) fn takes_newest(&self) -> bool {
-        self.health == Health::Recovering && self.doubts.own().is_multiple_of(2)
+        match self.health {
+            Health::Recovering => self.doubts.own().is_multiple_of(2),
+            Health::Failing => self.failures.is_multiple_of(2),
+            Health::Working | Health::Unsure | Health::Suspect => false,
+        }
     }
 
     /// How long a mail in doubt has to wait for an acceptance.

@@ -25,7 +25,7 @@ use std::time::{Duration, Instant};
 use crate::address::domain_of;
 use crate::provider::{About, Refusal, Suspicion, Verdict};
 use disarmed::{Disarmed, MOST_REFUSED};
-use kind::{Kind, SILENCE, Side};
+use kind::{DOMAINS, Kind, SILENCE, Side};
 
 /// How long such refusals are the recipients' own, once a mail was accepted between them.
 const DISARMED: Duration = Duration::from_secs(3_600);
@@ -56,6 +56,8 @@ pub(crate) struct Guard {
     /// words are passed on finds others for every attempt.
     disproved: HashMap<String, Disarmed>,
     last_accepted: Option<Instant>,
+    /// Domains of addresses that do not exist, since then, until there are too many.
+    unknown: HashSet<String>,
     hasher: RandomState,
 }
 
@@ -90,8 +92,13 @@ impl Guard {
             }
             Verdict::Dead(Refusal { reason, about: About::Recipient { is_unknown: true } }) => {
                 let is_recent = |at: Instant| now.saturating_duration_since(at) < BELIEVED;
-                let is_unknown =
-                    self.last_accepted.is_some_and(is_recent) && self.suspects.is_empty();
+                if self.unknown.len() < DOMAINS {
+                    self.unknown.insert(domain_of(recipient));
+                }
+                // A server that lost its users says so of everybody.
+                let is_unknown = self.last_accepted.is_some_and(is_recent)
+                    && self.suspects.is_empty()
+                    && self.unknown.len() < DOMAINS;
                 return Verdict::dead(reason, About::Recipient { is_unknown });
             }
             Verdict::Dead(Refusal { reason, about: About::Unplaced }) => (Kind::Unplaced, reason),
@@ -113,6 +120,7 @@ impl Guard {
     /// A mail was accepted: what was refused before it was not our fault.
     fn accept(&mut self, now: Instant) {
         self.last_accepted = Some(now);
+        self.unknown.clear();
         self.disarmed.retain(|_, disarmed| disarmed.until > now);
         for disarmed in self.disarmed.values_mut() {
             disarmed.add(std::iter::empty());
@@ -172,7 +180,7 @@ impl Guard {
             .retain(|_, suspect| now.saturating_duration_since(suspect.since) < 24 * UNDECIDED);
         if self.suspects.len() >= MOST_TEXTS && !self.suspects.contains_key(&text) {
             // Texts that all differ are no sign of one fault.
-            return Side::Undecided;
+            return Side::Undecided(Duration::ZERO);
         }
         let new = || Suspect {
             since: now,
@@ -195,15 +203,15 @@ impl Guard {
             } else {
                 suspect.since
             };
-            let is_recent = now.saturating_duration_since(since) < UNDECIDED;
-            return if is_recent { Side::Undecided } else { Side::Theirs };
+            let age = now.saturating_duration_since(since);
+            return if age < UNDECIDED { Side::Undecided(age) } else { Side::Theirs };
         }
         // The one that shows it opens the circuit, and is tried once more like the others.
         if !std::mem::replace(&mut suspect.is_open, true) {
             return if kind.is_of_us() { self.open(domain, hash) } else { Side::Ours };
         }
         let is_new = suspect.tried.len() <= TRIALS && suspect.tried.insert(hash);
-        if is_new { Side::Undecided } else { Side::Ours }
+        if is_new { Side::Undecided(Duration::ZERO) } else { Side::Ours }
     }
 }
 

@@ -144,7 +144,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             return self.answer(422, {"ErrorCode": 300})
         if self.fault(body["To"]):
             return
-        answer = self.accept(body["To"], body["From"], body, {"ErrorCode": 0, "Message": "OK"})
+        accepted = {"ErrorCode": 0, "Message": "OK", "MessageID": "1"}
+        answer = self.accept(body["To"], body["From"], body, accepted)
         if not self.is_lost(body["To"]):
             self.answer(200, answer)
 

@@ -11,6 +11,9 @@ pub(super) const DOMAINS: usize = 3;
 /// How long a mail waits until it is tried again, if its refusal is not placed.
 const PAUSE: Duration = Duration::from_secs(15);
 
+/// The longest pause of such a mail: each is as long as all before it.
+const LONGEST_PAUSE: Duration = Duration::from_secs(300);
+
 /// The pause of a mail over which a server says of us what it does not hold against others.
 const OWN_PAUSE: Duration = Duration::from_secs(300);
 
@@ -39,8 +42,8 @@ pub(super) enum Kind {
 pub(super) enum Side {
     /// The recipient's.
     Theirs,
-    /// That is not known yet.
-    Undecided,
+    /// That is not known yet, and has not been for this time.
+    Undecided(Duration),
     Ours,
 }
 
@@ -80,9 +83,10 @@ impl Kind {
                 return Verdict::Unavailable { after: None, reason };
             }
             (Self::Ours(after) | Self::Limit(after), Side::Theirs) => after.unwrap_or(OWN_PAUSE),
-            (Self::Ours(after) | Self::Limit(after), Side::Undecided) => after.unwrap_or(PAUSE),
-            (Self::Unplaced, Side::Undecided) => PAUSE,
-            (Self::Silence, Side::Theirs | Side::Undecided) => SILENCE_PAUSE,
+            (Self::Ours(after) | Self::Limit(after), Side::Undecided(_)) => after.unwrap_or(PAUSE),
+            // A bad address costs the server a few attempts in the hour, and not hundreds.
+            (Self::Unplaced, Side::Undecided(age)) => age.clamp(PAUSE, LONGEST_PAUSE),
+            (Self::Silence, Side::Theirs | Side::Undecided(_)) => SILENCE_PAUSE,
         };
         Verdict::Retry { after: Some(pause), reason }
     }

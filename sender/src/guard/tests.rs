@@ -157,6 +157,39 @@ fn a_placed_refusal_is_believed_and_an_unknown_address_where_mails_are_accepted(
     }
 }
 
+#[test]
+fn unknown_addresses_of_three_domains_without_an_acceptance_are_no_proof() {
+    let mut trial = Trial::new();
+    trial.accepted(0);
+    let is_believed = |trial: &mut Trial, recipient: &str| {
+        let unknown = Verdict::dead("550 5.1.1 no", About::Recipient { is_unknown: true });
+        trial.at(1, recipient, unknown.clone()) == unknown
+    };
+    for (recipient, expected) in
+        [("a@a.test", true), ("b@a.test", true), ("a@b.test", true), ("a@c.test", false)]
+    {
+        assert_eq!(is_believed(&mut trial, recipient), expected, "{recipient}");
+    }
+    assert!(!is_believed(&mut trial, "a@a.test"));
+    trial.accepted(1);
+    assert!(is_believed(&mut trial, "a@c.test"));
+}
+
+#[test]
+fn pauses_grow_while_nothing_places_a_refusal() {
+    let mut trial = Trial::new();
+    let (mut seconds, mut pauses) = (0, Vec::new());
+    while let Verdict::Retry { after, .. } =
+        trial.at(seconds, "a@a.test", Verdict::dead(TEXT, About::Unplaced))
+    {
+        let pause = after.unwrap().as_secs();
+        pauses.push(pause);
+        seconds += pause;
+    }
+    assert_eq!(pauses[..6], [15, 15, 30, 60, 120, 240]);
+    assert!(pauses.len() < 20 && pauses.iter().all(|pause| *pause <= 300), "{pauses:?}");
+}
+
 fn ours(reason: &str) -> Verdict {
     Verdict::Suspected { suspicion: Suspicion::Words, after: None, reason: reason.to_owned() }
 }

@@ -22,6 +22,9 @@ use crate::secret::Secret;
 /// The type of a body.
 pub(super) const JSON: &str = "application/json";
 
+/// The longest pause that a limit is granted which may be one recipient's: after it a mail is tried.
+const LONGEST_LIMIT: Duration = Duration::from_secs(60);
+
 /// The largest answer that is read, in bytes.
 const LARGEST_ANSWER: u64 = 65_536;
 
@@ -375,6 +378,14 @@ fn without_hearing(fault: Option<Fault>, verdict: Verdict) -> Verdict {
     }
 }
 
+/// The verdict of an acceptance that does not have what the provider always gives: a proxy, or a
+/// page for the login of a network, may have answered in its place.
+#[cfg(any(feature = "postmark", feature = "resend"))]
+pub(super) fn unproven(answer: &Answer) -> Verdict {
+    let reason = answer.reason("without the id that the provider gives to a mail");
+    Verdict::Overloaded { after: None, reason }
+}
+
 /// The outcome for an HTTP status that the provider does not define. `words` is the provider's
 /// error text.
 pub(super) fn by_status(answer: &Answer, words: &str) -> Verdict {
@@ -382,8 +393,9 @@ pub(super) fn by_status(answer: &Answer, words: &str) -> Verdict {
     let reason = answer.reason(words);
     match answer.status {
         200..300 => Verdict::Sent(Receipt { message_id: None, answer: reason }),
-        // The key, the place and the limits are those of all mails.
-        300..400 | 401..=405 | 429 => Verdict::Unavailable { after, reason },
+        // The login, the account and the limits are those of all mails.
+        401 | 402 | 407 => Verdict::Unavailable { after, reason },
+        429 => Verdict::Unavailable { after: after.map(|after| after.min(LONGEST_LIMIT)), reason },
         400 | 413 | 422 => answer.refused(Step::Http, "", "", words),
         // A fault of the server or of a gateway, which others would meet, too; after it has begun
         // with this mail.
@@ -392,8 +404,8 @@ pub(super) fn by_status(answer: &Answer, words: &str) -> Verdict {
         // about to take it.
         408 | 409 | 423 | 425 | 499 => Verdict::InDoubt { reason },
         // Whatever else is refused was not accepted. Mostly it is the request as such, which is the
-        // same for all mails.
-        400..500 => Verdict::Suspected { suspicion: Suspicion::Words, after, reason },
+        // same for all mails; but firewalls and some APIs refuse one recipient or text like that.
+        300..500 => Verdict::Suspected { suspicion: Suspicion::Words, after, reason },
         _ => Verdict::InDoubt { reason },
     }
 }

@@ -4,7 +4,7 @@
 use serde_json::json;
 
 use super::Verdict;
-use super::api::{Answer, Api, Client, Request};
+use super::api::{self, Answer, Api, Client, Request};
 use super::keyed::KeyedConfig;
 use super::refusal::Step;
 use crate::error::Error;
@@ -47,7 +47,12 @@ impl Api for Postmark {
     }
 
     fn judge(&self, answer: &Answer) -> Option<Verdict> {
-        let code = answer.body["ErrorCode"].as_u64()?;
+        let code = answer.body["ErrorCode"].as_u64();
+        let has_id = answer.body["MessageID"].is_string();
+        if matches!(answer.status, 200..300) && !has_id && code != Some(0) {
+            return Some(api::unproven(answer));
+        }
+        let code = code?;
         let words = format!("ErrorCode {code}");
         (answer.status == 422).then(|| {
             let text = answer.body["Message"].as_str().unwrap_or_default();

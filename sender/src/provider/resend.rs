@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::Verdict;
-use super::api::{Answer, Api, Client, Request};
+use super::api::{self, Answer, Api, Client, Request};
 use super::keyed::KeyedConfig;
 use super::refusal::Step;
 use crate::error::Error;
@@ -54,6 +54,7 @@ impl Api for Resend {
         let name = answer.body["name"].as_str().unwrap_or_default();
         let text = answer.body["message"].as_str().unwrap_or_default();
         match (answer.status, name) {
+            (200..300, _) if !answer.body["id"].is_string() => Some(api::unproven(answer)),
             (409, "concurrent_idempotent_requests") => {
                 Some(Verdict::InDoubt { reason: answer.reason(name) })
             }

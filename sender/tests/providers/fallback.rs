@@ -468,3 +468,24 @@ fn a_fallback_is_the_second_of_two_tables() {
         assert!(fault.contains(expected), "{fault}");
     }
 }
+
+#[test]
+fn an_acceptance_without_the_providers_id_is_in_doubt() {
+    for (table, body, expected) in [
+        ("resend", "<p>Please log in</p>", "retry"),
+        ("resend", "{}", "retry"),
+        ("resend", "{\"id\":\"1\"}", "ok"),
+        ("postmark", "<p>Please log in</p>", "in_doubt"),
+        ("postmark", "[]", "in_doubt"),
+        ("postmark", "{\"ErrorCode\":0}", "ok"),
+        ("postmark", "{\"MessageID\":\"1\"}", "ok"),
+    ] {
+        let server = StandIn::start(move |_| Reply::Answer(200, Vec::new(), body.to_owned()));
+        let table = format!("[{table}]\nkey_file = \"key\"\nurl = \"{}\"\n", server.url());
+        let configuration = Configuration::new("", &table);
+        let mut sending = Sending::start(&configuration);
+        let verdict = sending.verdict(1, "ada@x.test");
+        assert_eq!(verdict.kind, expected, "{body}: {verdict:?}");
+        sending.finish();
+    }
+}

@@ -1,5 +1,7 @@
 //! Redacts text of a sender, so that it can be logged and stored.
 
+use std::collections::HashSet;
+
 /// The longest text that is kept, in bytes.
 const LONGEST: usize = 500;
 
@@ -7,8 +9,11 @@ const LONGEST: usize = 500;
 /// for a token or a part of one.
 const SHORTEST_SECRET: usize = 32;
 
+/// The shortest piece that may be one of a token that somebody has split.
+const SHORTEST_PIECE: usize = 8;
+
 /// Replaces invisible characters with blanks, words that contain an address with `[address]` and
-/// words that look like a token with `[secret]`; cuts after 500 bytes. Mail servers repeat
+/// words that look like a token, or like the pieces of one, with `[secret]`; cuts after 500 bytes. Mail servers repeat
 /// addresses in their answers, and logs are read by more people, and kept longer,
 /// than addresses may be.
 pub(super) fn redact(text: &str) -> String {
@@ -18,9 +23,12 @@ pub(super) fn redact(text: &str) -> String {
 
 /// Does the same and cuts after `longest` bytes. The result may be empty.
 pub(super) fn redact_within(text: &str, longest: usize) -> String {
+    let pieces = pieces_of_tokens(text);
     cleaned(text, longest, |word| match word {
         _ if word.contains('@') || word.to_ascii_lowercase().contains("%40") => "[address]",
-        _ if looks_like_a_token(word) => "[secret]",
+        _ if looks_like_a_token(word) || parts(word).any(|part| pieces.contains(part)) => {
+            "[secret]"
+        }
         _ => word,
     })
 }
@@ -67,7 +75,69 @@ fn is_invisible(character: char) -> bool {
 
 /// Whether there is a token in it, or most of one.
 pub(crate) fn looks_like_a_token(text: &str) -> bool {
+    parts(text).any(|part| part.len() >= SHORTEST_SECRET)
+}
+
+/// The parts of a text that consist of a token's characters.
+fn parts(text: &str) -> impl Iterator<Item = &str> {
     let is_of_token =
         |character: char| character.is_ascii_alphanumeric() || matches!(character, '-' | '_');
-    text.split(|character| !is_of_token(character)).any(|part| part.len() >= SHORTEST_SECRET)
+    text.split(move |character| !is_of_token(character)).filter(|part| !part.is_empty())
+}
+
+/// The parts that are as random as a token, and are together as long as most of one: a server may
+/// break the link that it repeats into lines, or put blanks or commas in it.
+fn pieces_of_tokens(text: &str) -> HashSet<&str> {
+    let parts: Vec<_> = parts(text).collect();
+    let mut pieces = HashSet::new();
+    for run in parts.chunk_by(|one, next| is_random(one) && is_random(next)) {
+        if run.len() > 1 && run.iter().map(|part| part.len()).sum::<usize>() >= SHORTEST_SECRET {
+            pieces.extend(run);
+        }
+    }
+    pieces
+}
+
+/// Whether a part has capitals after small letters, and digits unless it is long.
+fn is_random(part: &str) -> bool {
+    let bytes = part.as_bytes();
+    let has = |of: fn(&u8) -> bool| bytes.iter().any(of);
+    let rises = bytes
+        .windows(2)
+        .filter(|pair| pair[0].is_ascii_lowercase() && pair[1].is_ascii_uppercase())
+        .count();
+    let is_mixed = has(u8::is_ascii_lowercase) && has(u8::is_ascii_uppercase);
+    part.len() >= SHORTEST_PIECE
+        && is_mixed
+        && (has(|byte| !byte.is_ascii_alphabetic()) || rises > 2)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_pieces_of_a_token_are_hidden_and_words_are_not() {
+        let token = "Mv3kQ9rTbZ1yWc7LxE5hNd0aPf8sJgU2oVi6KqRmXtBnYwHuCzDlFjGpSeAkOvI4";
+        for separator in [" ", ",", "\r\n", "=\r\n"] {
+            for size in [10, 16, 25, 30] {
+                let pieces: Vec<_> = token
+                    .as_bytes()
+                    .chunks(size)
+                    .map(|piece| str::from_utf8(piece).unwrap())
+                    .collect();
+                let text = redact(&format!("550 5.7.1 URL {} is listed", pieces.join(separator)));
+                assert!(text.starts_with("550 5.7.1 URL ") && text.ends_with(" is listed"));
+                assert!(!pieces[..2].iter().any(|piece| text.contains(piece)), "{text}");
+            }
+        }
+        for text in [
+            "550 5.1.10 RESOLVER.ADR.RecipientNotFound; Recipient not found by SMTP lookup",
+            "250 2.0.0 Ok: queued as 4Zr0xq2Jn2z1B",
+            "550 recipient address rejected: access denied for everybody",
+            "250 OK id=1tABcd-000000001xY-2abc",
+        ] {
+            assert_eq!(redact(text), text);
+        }
+    }
 }

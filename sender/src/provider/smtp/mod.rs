@@ -128,6 +128,11 @@ fn of_refusal(step: Step, reply: &Reply, letter: &Letter<'_>) -> Verdict {
         Step::Sender | Step::SenderUtf8 => format!("{}: {reply}", name_of(step)),
         _ => reply.to_string(),
     };
+    // What is missing might have said whose fault it is.
+    if !(reply.is_whole || step == Step::Sender) {
+        let reason = format!("{reason}: the reply did not come whole");
+        return Verdict::Suspected { suspicion: Suspicion::Silence, after: None, reason };
+    }
     refusal::verdict(&said, None, reason)
 }
 

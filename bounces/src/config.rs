@@ -4,8 +4,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use mailroom_sender::toml_file::{self, Table};
-use mailroom_sender::{ReturnPath, Secret};
+use mailroom_mail::toml_file::{self, Table};
+use mailroom_mail::{ReturnPath, Secret};
 use serde::Deserialize;
 
 use crate::Error;

@@ -29,7 +29,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use mailroom_connect::ConnectionSettings;
-use mailroom_sender::ReturnPath;
+use mailroom_mail::ReturnPath;
 
 use config::Config;
 use database::Database;

@@ -1,6 +1,6 @@
 //! What a notification comes to: addresses to suppress, or why it is refused.
 
-use mailroom_sender::normal_address;
+use mailroom_mail::normal_address;
 
 /// The longest detail, in bytes. The database keeps less of it.
 const LONGEST_DETAIL: usize = 500;

@@ -1,7 +1,7 @@
 //! What notifications say, whoever sent them: the parsers, for tests that try them with any input.
 //! The program proves them before, and is built without this module.
 
-use mailroom_sender::ReturnPath;
+use mailroom_mail::ReturnPath;
 
 pub use crate::notice::{Notice, Reason, Refusal};
 use crate::provider::{postmark, resend, ses};

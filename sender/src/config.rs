@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 use lettre::message::Mailbox;
 use serde::Deserialize;
 
-use crate::error::Error;
 use crate::link::Links;
 use crate::rate::{Domains, Rate};
-use crate::toml_file::{self, Table};
+use mailroom_mail::Error;
+use mailroom_mail::toml_file::{self, Table};
 
 /// Everything that can be configured, as it is written.
 #[derive(Debug, Deserialize)]

@@ -26,7 +26,6 @@
 )))]
 compile_error!("a sender needs a provider: enable the feature http, postmark, resend, ses or smtp");
 
-mod address;
 mod attempt;
 mod breaker;
 mod check;
@@ -34,7 +33,6 @@ mod config;
 mod desk;
 mod doubt;
 mod encoding;
-mod error;
 mod guard;
 mod journal;
 mod lane;
@@ -47,25 +45,17 @@ pub mod protocol;
 mod provider;
 mod queue;
 mod rate;
-#[cfg(feature = "smtp")]
-mod return_path;
-mod secret;
 mod serve;
 mod templates;
-pub mod toml_file;
 mod writer;
 
 use std::io::{self, BufRead, Write};
 use std::path::Path;
 use std::time::SystemTime;
 
-pub use address::{addressed, normal_address};
 pub use check::check;
-pub use error::Error;
+pub use mailroom_mail::Error;
 pub use preview::preview;
-#[cfg(feature = "smtp")]
-pub use return_path::ReturnPath;
-pub use secret::Secret;
 pub use templates::write_shipped;
 
 use config::Config;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::config::{LinksConfig, TokenPlace};
-use crate::error::Error;
+use mailroom_mail::Error;
 
 /// Follows a token whose last sign could get lost. No reader of links asks for it.
 const END: &str = "&from=mail";

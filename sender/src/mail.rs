@@ -7,8 +7,8 @@ use std::time::SystemTime;
 use lettre::Address;
 use lettre::message::Mailbox;
 
-use crate::address::Parts;
 use crate::protocol::Key;
+use mailroom_mail::address::Parts;
 
 /// A mail to one person.
 #[derive(Debug)]

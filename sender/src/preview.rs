@@ -5,9 +5,9 @@ use std::fs;
 use std::path::Path;
 
 use crate::config::Config;
-use crate::error::Error;
 use crate::message;
 use crate::writer::Writer;
+use mailroom_mail::Error;
 
 /// Writes a mail of every template to a folder, as `.eml`, `.html` and `.txt`, and `index.html`,
 /// which shows them at two widths.

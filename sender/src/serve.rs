@@ -10,7 +10,6 @@ use std::thread;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::desk::Desk;
-use crate::error::Error;
 use crate::journal::Journal;
 use crate::lane::Lane;
 use crate::pool::{Pool, Shared};
@@ -19,6 +18,7 @@ use crate::provider::{Provider, Verdict};
 use crate::queue::Queued;
 use crate::rate::Domains;
 use crate::writer::Writer;
+use mailroom_mail::Error;
 
 /// The longest line that is read, in bytes: 10,000 tokens with the longest fields that make sense.
 const LONGEST_LINE: u64 = 64 << 20;

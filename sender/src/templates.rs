@@ -14,7 +14,7 @@ use minijinja::syntax::SyntaxConfig;
 use minijinja::value::{Object, Serde};
 use minijinja::{AutoEscape, Environment, UndefinedBehavior, Value};
 
-use crate::error::Error;
+use mailroom_mail::Error;
 
 /// The actions that every collector sends.
 pub(crate) const ACTIONS: [&str; 2] = ["activate", "recover"];

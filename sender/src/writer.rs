@@ -6,11 +6,11 @@ use lettre::message::Mailbox;
 use serde_json::Value;
 
 use crate::config::Config;
-use crate::error::Error;
 use crate::link::Links;
 use crate::mail::{HeaderText, Mail, Recipient};
 use crate::protocol::Item;
 use crate::templates::{Templates, Variables};
+use mailroom_mail::Error;
 
 /// The longest part of an account's name that templates get, in characters.
 const LONGEST_LOGIN: usize = 100;

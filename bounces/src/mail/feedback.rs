@@ -2,7 +2,7 @@
 //! as their providers pass them on (RFC 5965).
 
 use mail_parser::{Message, PartType};
-use mailroom_sender::ReturnPath;
+use mailroom_mail::ReturnPath;
 
 use super::proof::Proof;
 use super::{DESTINATIONS, headers, text};

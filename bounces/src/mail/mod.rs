@@ -16,7 +16,7 @@ mod proof;
 use std::borrow::Cow;
 
 use mail_parser::{Message, MessageParser, MessagePart, MimeHeaders as _, PartType};
-use mailroom_sender::ReturnPath;
+use mailroom_mail::ReturnPath;
 
 use crate::diagnosis::is_gone;
 use crate::notice::{Notice, Reason, Refusal};

@@ -1,7 +1,7 @@
 //! What proves a mail about a recipient: a return address that only mails to the recipient carried.
 //! Nothing else does.
 
-use mailroom_sender::ReturnPath;
+use mailroom_mail::ReturnPath;
 
 /// The most return addresses that are looked at, and the most spellings of a recipient.
 const MOST: usize = 16;
@@ -125,7 +125,7 @@ fn without_xtext(text: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mailroom_sender::normal_address;
+    use mailroom_mail::normal_address;
 
     #[test]
     fn a_recipient_is_found_in_each_spelling_and_proven_by_its_return_address_alone() {

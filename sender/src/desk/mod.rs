@@ -11,7 +11,6 @@ use std::time::{Duration, Instant, SystemTime};
 
 use crate::attempt::is_replayed;
 use crate::doubt::{Doubt, Outcome, Step};
-use crate::error::Error;
 use crate::journal::Known;
 use crate::lane::{Lane, Refusal};
 use crate::pool::{Pool, Shared};
@@ -21,6 +20,7 @@ use crate::queue::Queued;
 use crate::serve::{Event, Length, report, seconds};
 use crate::writer::Writer;
 use batches::Batches;
+use mailroom_mail::Error;
 
 /// How often it is looked for mails that wait for their answers,
 /// and said that batches are being worked on.

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::{Access, FlockOperation, flock};
 
-use crate::error::Error;
+use mailroom_mail::Error;
 
 /// How long another process may still hold the journal: the collector starts a sender when the last
 /// one has been killed, which ends a moment later.

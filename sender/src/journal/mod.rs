@@ -45,10 +45,10 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::doubt::Doubt;
-use crate::error::Error;
 use crate::protocol::Key;
 use crate::provider::Sealed;
 use files::{lock, open, unusable};
+use mailroom_mail::Error;
 use replay::Contents;
 use state::{Span, State, Tried};
 

@@ -10,9 +10,9 @@ use super::files::unusable;
 use super::record::{self, Record};
 use super::state::{Span, Tried};
 use super::table::Table;
-use crate::error::Error;
 use crate::protocol::Key;
 use crate::provider::Sealed;
+use mailroom_mail::Error;
 
 /// What a journal holds.
 #[derive(Default)]

@@ -7,9 +7,9 @@ use super::mute::Mute;
 use super::on_its_way::{LINGERING, OnItsWay};
 use super::patience::{SHORT, SHORT_FINAL};
 use super::{Lane, State, Ticket};
-use crate::address::domain_of;
 use crate::protocol::Key;
 use crate::queue::Queued;
+use mailroom_mail::address::domain_of;
 
 /// How long a mail may wait for the answer to its content until another one gets its place.
 const LONGEST_HOLD: Duration = Duration::from_secs(30);

@@ -13,11 +13,11 @@ use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig};
 
 use super::refusal::{self, Said, Step};
 use super::{About, Connection, Progress, Provider, Receipt, Refusal, Sealed, Suspicion, Verdict};
-use crate::error::Error;
 use crate::mail::Mail;
 use crate::protocol::Key;
 use crate::rate::Rate;
-use crate::secret::Secret;
+use mailroom_mail::Error;
+use mailroom_mail::Secret;
 
 /// The type of a body.
 pub(super) const JSON: &str = "application/json";

@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::{Connection, Progress, Provider, Receipt, Sealed, Verdict};
-use crate::error::Error;
 use crate::mail::Mail;
 use crate::message;
+use mailroom_mail::Error;
 
 /// A folder that gets a file for each mail, named by its key.
 #[derive(Debug)]

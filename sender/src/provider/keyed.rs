@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 
 use super::api::{self, Settings};
-use crate::error::Error;
 use crate::rate::Rate;
-use crate::secret::Secret;
+use mailroom_mail::Error;
+use mailroom_mail::Secret;
 
 /// The table.
 #[derive(Clone, Debug, Deserialize)]

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::Error;
 use crate::mail::Mail;
 use crate::protocol::Key;
 use crate::rate::Rate;
+use mailroom_mail::Error;
 
 #[cfg(feature = "api")]
 mod api;

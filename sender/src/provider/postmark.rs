@@ -7,9 +7,9 @@ use super::Verdict;
 use super::api::{self, Answer, Api, Client, Request};
 use super::keyed::KeyedConfig;
 use super::refusal::Step;
-use crate::error::Error;
 use crate::mail::Mail;
-use crate::secret::Secret;
+use mailroom_mail::Error;
+use mailroom_mail::Secret;
 
 const NAME: &str = "postmark";
 

@@ -2,7 +2,7 @@
 
 use idna::domain_to_ascii;
 use mailroom_bounces::unproven::{self, Notice, Reason, Webhook};
-use mailroom_sender::ReturnPath;
+use mailroom_mail::ReturnPath;
 use serde_json::{Value, json};
 
 /// Reads the body of a webhook, behind a letter that says whose it is: `p` for Postmark, `r` for

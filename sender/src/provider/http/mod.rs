@@ -11,12 +11,12 @@ use ureq::http::{HeaderName, Method};
 
 use super::Verdict;
 use super::api::{self, Answer, Api, Client, Request, Settings};
-use crate::error::Error;
 use crate::mail::Mail;
 use crate::rate::Rate;
-use crate::secret::Secret;
 use answers::{Rule, RuleConfig};
 use body::Body;
+use mailroom_mail::Error;
+use mailroom_mail::Secret;
 
 const NAME: &str = "http";
 

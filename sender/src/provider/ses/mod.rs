@@ -13,10 +13,10 @@ use serde_json::json;
 use super::Verdict;
 use super::api::{self, Answer, Api, Client, JSON, Request, Settings};
 use super::refusal::Step;
-use crate::error::Error;
 use crate::mail::Mail;
 use crate::message;
 use crate::rate::Rate;
+use mailroom_mail::Error;
 use signature::{Credentials, Signed};
 
 const NAME: &str = "ses";

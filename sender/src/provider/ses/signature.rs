@@ -5,7 +5,7 @@ use std::time::SystemTime;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::{Digest, Sha256};
 
-use crate::secret::Secret;
+use mailroom_mail::Secret;
 
 /// Who signs.
 pub(super) struct Credentials {

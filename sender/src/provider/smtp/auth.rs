@@ -7,7 +7,7 @@ use base64ct::{Base64, Encoding};
 use super::extensions::Extensions;
 use super::reply::Reply;
 use super::stream::Lost;
-use crate::secret::Secret;
+use mailroom_mail::Secret;
 
 /// The longest line of a command, in bytes without its end (RFC 5321, 4.5.3.1.4).
 const LONGEST_LINE: usize = 510;

@@ -8,10 +8,10 @@ use serde::Deserialize;
 
 use super::auth::Credentials;
 use super::tls::Tls;
-use crate::error::Error;
 use crate::rate::Rate;
-use crate::return_path::ReturnPath;
-use crate::secret::Secret;
+use mailroom_mail::Error;
+use mailroom_mail::ReturnPath;
+use mailroom_mail::Secret;
 
 /// The ports of RFC 8314 and RFC 6409.
 const SUBMISSIONS: u16 = 465;

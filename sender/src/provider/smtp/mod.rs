@@ -23,16 +23,16 @@ use std::time::{Duration, Instant};
 
 use super::refusal::{self, Said, Step};
 use super::{About, Connection, Progress, Provider, Sealed, Suspicion, Verdict};
-use crate::error::Error;
 use crate::mail::Mail;
 use crate::message;
 use crate::rate::Rate;
-use crate::return_path::ReturnPath;
 use auth::Credentials;
 pub(crate) use config::SmtpConfig;
 use config::TlsMode;
 use dialogue::{Dialogue, Outcome};
 use envelope::{Letter, Misfit};
+use mailroom_mail::Error;
+use mailroom_mail::ReturnPath;
 use reply::Reply;
 use stream::Lost;
 use tls::Tls;

@@ -8,7 +8,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{CertificateError, ClientConfig, RootCertStore};
 
-use crate::error::Error;
+use mailroom_mail::Error;
 
 /// How to encrypt.
 #[derive(Clone)]

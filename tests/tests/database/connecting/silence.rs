@@ -13,7 +13,7 @@ use super::environment::TestEnvironment;
 use super::session;
 
 /// Longer than the ten seconds that are promised, because the machine that runs the tests has other
-/// work: the settings that keep the promise are tested in `collector/connect`. Without them it
+/// work: the settings that keep the promise are tested in `crates/connect`. Without them it
 /// takes a quarter of an hour.
 const LONGEST: Duration = Duration::from_secs(120);
 

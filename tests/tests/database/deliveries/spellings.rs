@@ -3,7 +3,7 @@
 
 use anyhow::{Context, Result, ensure};
 use mailroom::queue::Queue;
-use mailroom_sender::addressed;
+use mailroom_mail::addressed;
 use mailroom_tests::collector::{self, Collector};
 use mailroom_tests::postgres::Database;
 use proptest::prelude::{Strategy, prop};

@@ -26,11 +26,11 @@ const IS_MAPPED: &str = "its address has characters that are replaced or left ou
 
 /// The parts of one address.
 #[derive(Clone, PartialEq, Eq)]
-pub(crate) struct Parts {
+pub struct Parts {
     /// As it was written, without quotes.
-    pub(crate) local: String,
+    pub local: String,
     /// In ASCII.
-    pub(crate) domain: String,
+    pub domain: String,
 }
 
 impl Parts {
@@ -38,7 +38,7 @@ impl Parts {
     ///
     /// # Errors
     /// Why no mail can be sent to it, without the address.
-    pub(crate) fn parse(text: &str) -> Result<Self, &'static str> {
+    pub fn parse(text: &str) -> Result<Self, &'static str> {
         let (local, domain) = text.split_once('@').ok_or(NO_ADDRESS)?;
         let folded = stable(local)?;
         let is_local =
@@ -61,7 +61,7 @@ impl Parts {
     }
 
     /// The local part as mails and SMTP write it: dots without letters between them need quotes.
-    pub(crate) fn quoted_local(&self) -> String {
+    pub fn quoted_local(&self) -> String {
         if needs_quotes(&self.local) { format!("\"{}\"", self.local) } else { self.local.clone() }
     }
 }
@@ -73,7 +73,7 @@ pub fn addressed(email: &str) -> Option<String> {
 }
 
 /// The domain of an address, in lower case; the whole text where there is none.
-pub(crate) fn domain_of(address: &str) -> String {
+pub fn domain_of(address: &str) -> String {
     address.rsplit_once('@').map_or(address, |(_, domain)| domain).to_ascii_lowercase()
 }
 

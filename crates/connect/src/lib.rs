@@ -19,6 +19,7 @@ mod keywords;
 mod parameters;
 mod passfile;
 mod pooler;
+mod schema;
 #[cfg(test)]
 mod secrecy;
 mod servers;
@@ -34,6 +35,6 @@ mod verifier;
 pub use connect::connect;
 pub use environment::Environment;
 pub use error::{ConnectError, SettingsError, explain};
-pub use mailroom_schema::{Schema, SchemaClient};
+pub use schema::{Schema, SchemaClient};
 pub use session::{Connection, Session, SessionOptions};
 pub use settings::ConnectionSettings;

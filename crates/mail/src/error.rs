@@ -13,11 +13,13 @@ pub enum Error {
 }
 
 impl Error {
-    pub(crate) fn configuration(sentence: impl Into<String>) -> Self {
+    /// The configuration, a template or a file of a secret has to be changed.
+    pub fn configuration(sentence: impl Into<String>) -> Self {
         Self::Configuration(sentence.into())
     }
 
-    pub(crate) fn failure(sentence: impl Into<String>) -> Self {
+    /// Something outside failed.
+    pub fn failure(sentence: impl Into<String>) -> Self {
         Self::Failure(sentence.into())
     }
 

@@ -9,10 +9,9 @@
 
 use base16ct::lower;
 use hmac::{Hmac, KeyInit as _, Mac as _};
-use lettre::Address;
 use sha2::Sha256;
 
-use crate::address::normal_address;
+use crate::address::{Parts, normal_address};
 use crate::error::Error;
 
 /// The longest local part (RFC 5321, 4.5.3.1.1), in bytes.
@@ -36,11 +35,13 @@ impl ReturnPath {
     /// # Errors
     /// What is no address in ASCII, or leaves no room for the tag; a secret that is too short.
     pub fn new(address: &str, secret: &str) -> Result<Self, Error> {
-        let parsed: Option<Address> = address.parse().ok().filter(|_| address.is_ascii());
         let longest = LONGEST_LOCAL_PART - 1 - 2 * TAG;
-        let parsed = parsed
-            .filter(|address| address.user().len() <= longest && !address.user().starts_with('"'));
-        let parsed = parsed.ok_or_else(|| {
+        let parsed = Parts::parse(address).ok().filter(|parts| {
+            address.is_ascii()
+                && parts.local.len() <= longest
+                && parts.quoted_local() == parts.local
+        });
+        let Parts { local, domain } = parsed.ok_or_else(|| {
             Error::configuration(format!(
                 "return_path must be an address in ASCII with at most {longest} bytes before the \
                  @, such as `bounces@example.org`"
@@ -55,7 +56,7 @@ impl ReturnPath {
                  those of `mailroom keygen`"
             ))
         })?;
-        Ok(Self { local: parsed.user().to_owned(), domain: parsed.domain().to_owned(), key })
+        Ok(Self { local, domain, key })
     }
 
     /// The return address of mails to a recipient.

@@ -1,0 +1,13 @@
+//! What `mailroom send` and `mailroom bounces` share: the one form of an [`address`], return
+//! addresses that prove a mail, secrets, and configurations in TOML.
+
+pub mod address;
+mod error;
+mod return_path;
+mod secret;
+pub mod toml_file;
+
+pub use address::{addressed, normal_address};
+pub use error::Error;
+pub use return_path::ReturnPath;
+pub use secret::Secret;

@@ -22,7 +22,8 @@ use mailroom_mail::Secret;
 /// The type of a body.
 pub(super) const JSON: &str = "application/json";
 
-/// The longest pause that a limit is granted which may be one recipient's: after it a mail is tried.
+/// The longest pause that a limit is granted which may be one recipient's: after it a mail is
+/// tried.
 const LONGEST_LIMIT: Duration = Duration::from_secs(60);
 
 /// The largest answer that is read, in bytes.

@@ -13,9 +13,9 @@ const SHORTEST_SECRET: usize = 32;
 const SHORTEST_PIECE: usize = 8;
 
 /// Replaces invisible characters with blanks, words that contain an address with `[address]` and
-/// words that look like a token, or like the pieces of one, with `[secret]`; cuts after 500 bytes. Mail servers repeat
-/// addresses in their answers, and logs are read by more people, and kept longer,
-/// than addresses may be.
+/// words that look like a token, or like the pieces of one, with `[secret]`; cuts after 500 bytes.
+/// Mail servers repeat addresses in their answers, and logs are read by more people, and kept
+/// longer, than addresses may be.
 pub(super) fn redact(text: &str) -> String {
     let redacted = redact_within(text, LONGEST);
     if redacted.is_empty() { "no reason given".to_owned() } else { redacted }

@@ -3,11 +3,13 @@
 
 pub mod address;
 mod error;
+#[cfg(feature = "return-path")]
 mod return_path;
 mod secret;
 pub mod toml_file;
 
 pub use address::{addressed, normal_address};
 pub use error::Error;
+#[cfg(feature = "return-path")]
 pub use return_path::ReturnPath;
 pub use secret::Secret;

@@ -2112,9 +2112,10 @@ BEGIN
         is_eligible := present_email IS NOT NULL;
     END IF;
 
-    -- Where no predicate has locked the subject, two calls for tokens of one subject would each
-    -- lock its own and then wait for the other's. In the same order as cancel_subject().
-    IF wanted.eligibility IS NULL AND wanted.proves_address THEN
+    -- Otherwise two calls for tokens of one subject would each lock its own and then wait for the
+    -- other's: another action's, or cancel_subject(), whose order this is, ask no predicate, which
+    -- would lock the subject first.
+    IF wanted.proves_address THEN
         PERFORM FROM mailroom.issued_tokens AS tokens
         WHERE tokens.subject_id = candidate.subject_id
             AND tokens.consumed_at IS NULL
@@ -2283,7 +2284,8 @@ COMMENT ON FUNCTION mailroom.doubtful(text) IS
 -- sender never does: it would kill the mails of links that live a quarter of an hour. Tokens that
 -- live long are tried again at most once an hour. Kinds of exceptions: 'dead'; 'refused', for now;
 -- 'failed', also for now, but only max_attempts times; 'unavailable', back to its place or after
--- its wait, and no failure, because the sender was away or has not tried the mail; 'unanswered';
+-- its wait, and no failure, because the sender was away; 'untried', after its wait, and no failure,
+-- because the sender was there and has not tried the mail; 'unanswered';
 -- 'in_doubt': nobody knows whether the provider has the mail, so it is repeated after one and after
 -- five minutes, however often it is refused between, and the third doubt makes it a dead letter
 -- that may have been delivered; 'unknown_address': dead, and its address is suppressed if the
@@ -2368,7 +2370,7 @@ BEGIN
                 WHEN exceptions.kind = 'failed' AND item.failures::integer + 1 >= max_attempts
                     THEN 'dead'
                 WHEN exceptions.kind IN ('refused', 'failed') THEN 'error'
-                WHEN exceptions.kind = 'unavailable' THEN 'unanswered'
+                WHEN exceptions.kind IN ('unavailable', 'untried') THEN 'unanswered'
                 WHEN exceptions.kind = 'unknown_address' THEN 'dead'
                 ELSE exceptions.kind
             END AS outcome
@@ -2444,7 +2446,7 @@ BEGIN
                     -- Others come first. At least a thousandth of its life, so that a token of days
                     -- is not tried all the time, but of that at most a minute: it may be the
                     -- outage's fault, which can be over any moment.
-                    WHEN outcome = 'unanswered' AND wait > 1000::bigint
+                    WHEN kind = 'unavailable' AND wait > 1000::bigint
                     THEN greatest(wait::double precision, least(lifetime, 60000::double precision))
                     -- As the sender wants it, within a day.
                     WHEN wait IS NOT NULL THEN least(wait, 86400000::bigint)::double precision

@@ -994,7 +994,7 @@ DO $$
 DECLARE
     migrator oid := (SELECT oid FROM pg_roles WHERE rolname = current_user);
     home oid := (SELECT oid FROM pg_namespace WHERE nspname = 'mailroom');
-    owner oid := (SELECT nspowner FROM pg_namespace WHERE oid = home);
+    owner oid := (SELECT relowner FROM pg_class WHERE oid = 'mailroom.queue'::regclass);
     made text;
 BEGIN
     FOR made IN

@@ -215,8 +215,9 @@ CREATE TRIGGER after_token_changed
 DO $$
 BEGIN
     EXECUTE format(
-        'ALTER VIEW mailroom.adopted_tokens OWNER TO %s',
-        (SELECT nspowner::regrole FROM pg_namespace WHERE nspname = 'mailroom')
+        'ALTER VIEW mailroom.adopted_tokens OWNER TO %1$s;
+        ALTER FUNCTION mailroom.trg_after_token_changed() OWNER TO %1$s',
+        (SELECT relowner::regrole FROM pg_class WHERE oid = 'mailroom.queue'::regclass)
     );
 END;
 $$;

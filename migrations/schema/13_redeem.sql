@@ -157,9 +157,10 @@ BEGIN
         is_eligible := present_email IS NOT NULL;
     END IF;
 
-    -- Where no predicate has locked the subject, two calls for tokens of one subject would each
-    -- lock its own and then wait for the other's. In the same order as cancel_subject().
-    IF wanted.eligibility IS NULL AND wanted.proves_address THEN
+    -- Otherwise two calls for tokens of one subject would each lock its own and then wait for the
+    -- other's: another action's, or cancel_subject(), whose order this is, ask no predicate, which
+    -- would lock the subject first.
+    IF wanted.proves_address THEN
         PERFORM FROM mailroom.issued_tokens AS tokens
         WHERE tokens.subject_id = candidate.subject_id
             AND tokens.consumed_at IS NULL

@@ -36,6 +36,7 @@ export async function threePages(place, shown, document) {
       ),
     );
     await check("/activate has a button", `/activate?token=${activation}`, /^200 .*<button/s);
+    await check("also as quoted-printable", `/activate=3Ftoken=3D${activation}`, /^200 .*<button/s);
     const both = /^200 .*name="code".*name="password"/s;
     await check("/recover asks for code and password", `/recover?token=${recovery}`, both);
     await check("/forgot asks for an address", "/forgot", /^200 .*name="email"/s);

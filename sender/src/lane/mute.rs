@@ -22,6 +22,13 @@ const LOOK: Duration = Duration::from_secs(3);
 const LOOK_AGAIN: Duration = Duration::from_secs(8);
 const LOOK_PAUSE: Duration = Duration::from_secs(4);
 
+/// A domain whose mail was accepted within this time is no longer slow.
+const QUICK: Duration = Duration::from_secs(2);
+
+/// The most that turns are apart, as if a mail took so long: one that took longer may have been the
+/// only one.
+const LONGEST_TURN: Duration = Duration::from_secs(4);
+
 /// The pauses of mails that are given back until their turn.
 const SHORTEST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
@@ -93,9 +100,16 @@ impl Mute {
         }
     }
 
-    /// A mail to this domain was accepted at once.
-    pub(super) fn forget(&mut self, domain: &str) {
-        self.domains.remove(domain);
+    /// A mail to this domain was accepted after this time.
+    pub(super) fn accept(&mut self, domain: &str, took: Duration) {
+        if took < QUICK {
+            self.domains.remove(domain);
+        } else if let Some(slow) = self.domains.get_mut(domain) {
+            slow.waited = took;
+        }
+        if self.domains.is_empty() {
+            self.next_turn = None;
+        }
     }
 
     /// Looks for others from time to time, unless it is known that they are answered at once.
@@ -122,7 +136,7 @@ impl Mute {
         let pause = turn.saturating_duration_since(now);
         if pause < LONGEST_PAUSE {
             let places = u32::try_from(self.most).unwrap_or(u32::MAX);
-            self.next_turn = Some(turn + slow.waited / places);
+            self.next_turn = Some(turn + slow.waited.min(LONGEST_TURN) / places);
         }
         Some(pause.min(LONGEST_PAUSE))
     }
@@ -140,13 +154,21 @@ mod tests {
         mute.note("a.test", Duration::from_secs(6), at(0));
         mute.show("a.test", at(0));
         let pauses: Vec<_> =
-            (0..40).map(|_| mute.pause("a.test", at(0)).unwrap().as_secs()).collect();
-        assert_eq!((&pauses[..3], &pauses[28..32]), (&[1, 3, 5][..], &[57, 59, 60, 60][..]));
+            (0..50).map(|_| mute.pause("a.test", at(0)).unwrap().as_secs()).collect();
+        assert_eq!((&pauses[..3], &pauses[42..46]), (&[1, 2, 3][..], &[56, 58, 59, 60][..]));
         assert_eq!(mute.pause("a.test", at(70)), Some(SHORTEST_PAUSE));
         assert_eq!(mute.pause("b.test", at(70)), None);
         assert!(mute.has("a.test", at(599)) && !mute.has("a.test", at(600)));
-        mute.forget("a.test");
+        // A mail that is accepted, but slowly, says how far turns are apart from now on.
+        mute.accept("a.test", Duration::from_secs(3));
+        assert!(mute.has("a.test", at(599)));
+        let turns = [(); 2].map(|()| mute.pause("a.test", at(80)).unwrap().as_secs());
+        assert_eq!(turns, [1, 2]);
+        mute.accept("a.test", Duration::from_millis(1_900));
         assert!(mute.is_empty());
+        mute.note("a.test", Duration::from_secs(6), at(80));
+        mute.show("a.test", at(80));
+        assert_eq!(mute.pause("a.test", at(80)), Some(SHORTEST_PAUSE));
     }
 
     #[test]

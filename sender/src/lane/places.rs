@@ -164,11 +164,12 @@ impl State {
         }
         let longest = if ended.is_patient { LONGEST_MUTE } else { SHORT };
         let began = ended.in_envelope_since.or(ended.in_doubt_since);
-        let is_quick = began.is_none_or(|began| now.saturating_duration_since(began) < LINGERING);
+        let took = began.map_or(Duration::ZERO, |began| now.saturating_duration_since(began));
+        let is_quick = took < LINGERING;
         if ended.is_mute(longest, now) || (ended.in_doubt_since.is_some() && ended.is_slow(now)) {
             self.mute.note(&ended.domain, ended.waited(now), now);
-        } else if is_accepted && is_quick {
-            self.mute.forget(&ended.domain);
+        } else if is_accepted {
+            self.mute.accept(&ended.domain, took);
         }
         if is_quick && began.is_some() && !self.mute.has(&ended.domain, now) {
             for attempt in self.on_their_way.values().filter(|attempt| attempt.is_slow(now)) {

@@ -24,7 +24,7 @@ pub(super) fn columns(
             Nack::Unanswered => ("unanswered", None),
             Nack::Unavailable { after, .. } => ("unavailable", *after),
             // At its old place it would come back at once, since the sender is not paused.
-            Nack::Untried { after, .. } => ("unavailable", Some(after.unwrap_or(settings.backoff))),
+            Nack::Untried { after, .. } => ("untried", Some(after.unwrap_or(settings.backoff))),
             Nack::Failed { .. } => ("failed", None),
             Nack::Refused { after, .. } => {
                 (if settings.bounds_refusals { "failed" } else { "refused" }, *after)

@@ -9,6 +9,9 @@ const LONGEST: usize = 500;
 /// for a token or a part of one.
 const SHORTEST_SECRET: usize = 32;
 
+/// The longest part of a code such as 5.7.1.
+const LONGEST_CODE: usize = 3;
+
 /// The shortest piece that may be one of a token that somebody has split.
 const SHORTEST_PIECE: usize = 8;
 
@@ -88,7 +91,8 @@ fn parts(text: &str) -> impl Iterator<Item = &str> {
 /// The parts that are as random as a token, and are together as long as most of one: a server may
 /// break the link that it repeats into lines, or put blanks or commas in it.
 fn pieces_of_tokens(text: &str) -> HashSet<&str> {
-    let parts: Vec<_> = parts(text).collect();
+    // Codes that begin the lines of a reply stand between.
+    let parts: Vec<_> = parts(text).filter(|part| part.len() > LONGEST_CODE).collect();
     let mut pieces = HashSet::new();
     for run in parts.chunk_by(|one, next| is_random(one) && is_random(next)) {
         if run.len() > 1 && run.iter().map(|part| part.len()).sum::<usize>() >= SHORTEST_SECRET {
@@ -119,7 +123,7 @@ mod tests {
     #[test]
     fn the_pieces_of_a_token_are_hidden_and_words_are_not() {
         let token = "Mv3kQ9rTbZ1yWc7LxE5hNd0aPf8sJgU2oVi6KqRmXtBnYwHuCzDlFjGpSeAkOvI4";
-        for separator in [" ", ",", "\r\n", "=\r\n"] {
+        for separator in [" ", ",", " 5.7.1 ", "\r\n", "=\r\n"] {
             for size in [10, 16, 25, 30] {
                 let pieces: Vec<_> = token
                     .as_bytes()

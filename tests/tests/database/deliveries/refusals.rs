@@ -169,7 +169,8 @@ async fn what_was_not_tried_waits_as_the_sender_wants_and_is_never_given_up_for_
     let database = Database::migrated()?;
     let client = database.connect().await?;
     clock::stop(&client).await?;
-    let id = token(&client, "activation").await?;
+    // However long it lives.
+    let id = token_of(&client, 7 * 24 * 3_600).await?;
     let mut queue = queue_with(&database, DeliverySettings { max_attempts: 2, ..SETTINGS }).await?;
     let untried = |after| Nack::Untried { after, reason: "not its turn".to_owned() };
     let backoff = i64::try_from(SETTINGS.backoff.as_millis())?;

@@ -16,7 +16,7 @@ CREATE FUNCTION mailroom.history(token bigint) RETURNS TABLE (
         reason text
 )
 LANGUAGE sql STABLE SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp SET jit = off
+SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off
 BEGIN ATOMIC
     SELECT log.happened_at, log.collector_id, log.batch, log.attempt, log.outcome, log.reason
     FROM mailroom.delivery_log AS log

@@ -1,9 +1,9 @@
 //! What notifications say, whoever sent them: the parsers, for tests that try them with any input.
 //! The program proves them before, and is built without this module.
 
+pub use crate::notice::{Notice, Reason, Refusal};
 use mailroom_mail::ReturnPath;
 
-pub use crate::notice::{Notice, Reason, Refusal};
 use crate::provider::{postmark, resend, ses};
 
 /// Whose notification it is.

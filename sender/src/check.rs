@@ -3,11 +3,12 @@
 use std::path::Path;
 use std::time::Duration;
 
+use mailroom_mail::Error;
+
 use crate::config::Config;
 use crate::journal::Journal;
 use crate::provider::{self, Provider};
 use crate::writer::Writer;
-use mailroom_mail::Error;
 
 /// The collector's setting that says how long a sender may be silent, and its default.
 const SENDER_TIMEOUT: &str = "MAILROOM_SENDER_TIMEOUT";

@@ -6,12 +6,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use lettre::message::Mailbox;
+use mailroom_mail::Error;
+use mailroom_mail::toml_file::{self, Table};
 use serde::Deserialize;
 
 use crate::link::Links;
 use crate::rate::{Domains, Rate};
-use mailroom_mail::Error;
-use mailroom_mail::toml_file::{self, Table};
 
 /// Everything that can be configured, as it is written.
 #[derive(Debug, Deserialize)]

@@ -22,10 +22,11 @@ use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, RandomState};
 use std::time::{Duration, Instant};
 
+use mailroom_mail::address::domain_of;
+
 use crate::provider::{About, Refusal, Suspicion, Verdict};
 use disarmed::{Disarmed, MOST_REFUSED};
 use kind::{DOMAINS, Kind, SILENCE, Side};
-use mailroom_mail::address::domain_of;
 
 /// How long such refusals are the recipients' own, once a mail was accepted between them.
 const DISARMED: Duration = Duration::from_secs(3_600);

@@ -10,13 +10,14 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use mailroom_mail::address::domain_of;
+
 use crate::breaker::{self, Breaker};
 use crate::guard::Guard;
 use crate::protocol::Key;
 use crate::provider::{About, Sealed, Verdict};
 use crate::queue::{Queue, Queued};
 use crate::rate::{Domains, LONGEST_WAIT, Pace, Rate};
-use mailroom_mail::address::domain_of;
 use mute::Mute;
 use on_its_way::OnItsWay;
 use patience::Pulse;

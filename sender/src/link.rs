@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::config::{LinksConfig, TokenPlace};
 use mailroom_mail::Error;
+
+use crate::config::{LinksConfig, TokenPlace};
 
 /// Follows a token whose last sign could get lost. No reader of links asks for it.
 const END: &str = "&from=mail";

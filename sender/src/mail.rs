@@ -6,9 +6,9 @@ use std::time::SystemTime;
 
 use lettre::Address;
 use lettre::message::Mailbox;
+use mailroom_mail::address::Parts;
 
 use crate::protocol::Key;
-use mailroom_mail::address::Parts;
 
 /// A mail to one person.
 #[derive(Debug)]

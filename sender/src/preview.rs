@@ -4,10 +4,11 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
+use mailroom_mail::Error;
+
 use crate::config::Config;
 use crate::message;
 use crate::writer::Writer;
-use mailroom_mail::Error;
 
 /// Writes a mail of every template to a folder, as `.eml`, `.html` and `.txt`, and `index.html`,
 /// which shows them at two widths.

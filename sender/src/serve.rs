@@ -9,6 +9,8 @@ use std::sync::mpsc::{Sender, channel};
 use std::thread;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use mailroom_mail::Error;
+
 use crate::desk::Desk;
 use crate::journal::Journal;
 use crate::lane::Lane;
@@ -18,7 +20,6 @@ use crate::provider::{Provider, Verdict};
 use crate::queue::Queued;
 use crate::rate::Domains;
 use crate::writer::Writer;
-use mailroom_mail::Error;
 
 /// The longest line that is read, in bytes: 10,000 tokens with the longest fields that make sense.
 const LONGEST_LINE: u64 = 64 << 20;

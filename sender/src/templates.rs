@@ -10,11 +10,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use mailroom_mail::Error;
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::{Object, Serde};
 use minijinja::{AutoEscape, Environment, UndefinedBehavior, Value};
-
-use mailroom_mail::Error;
 
 /// The actions that every collector sends.
 pub(crate) const ACTIONS: [&str; 2] = ["activate", "recover"];

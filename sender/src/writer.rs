@@ -3,6 +3,7 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use lettre::message::Mailbox;
+use mailroom_mail::Error;
 use serde_json::Value;
 
 use crate::config::Config;
@@ -10,7 +11,6 @@ use crate::link::Links;
 use crate::mail::{HeaderText, Mail, Recipient};
 use crate::protocol::Item;
 use crate::templates::{Templates, Variables};
-use mailroom_mail::Error;
 
 /// The longest part of an account's name that templates get, in characters.
 const LONGEST_LOGIN: usize = 100;

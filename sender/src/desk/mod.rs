@@ -9,6 +9,8 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant, SystemTime};
 
+use mailroom_mail::Error;
+
 use crate::attempt::is_replayed;
 use crate::doubt::{Doubt, Outcome, Step};
 use crate::journal::Known;
@@ -20,7 +22,6 @@ use crate::queue::Queued;
 use crate::serve::{Event, Length, report, seconds};
 use crate::writer::Writer;
 use batches::Batches;
-use mailroom_mail::Error;
 
 /// How often it is looked for mails that wait for their answers,
 /// and said that batches are being worked on.
@@ -87,7 +88,7 @@ const UNANSWERED: &str = "an earlier attempt ended without an answer";
 const TOO_LONG: &str = "a line is longer than 64 MiB, and its end is given back";
 
 /// How long a mail waits that is given back because others have all places, and what is said of it.
-const WAY: Duration = Duration::from_secs(1);
+const PAUSE_BEHIND_OTHERS: Duration = Duration::from_secs(1);
 const BEHIND_OTHERS: &str = "all connections wait for answers about other recipients";
 
 /// How long a mail in doubt waits at a time for a provider that has to accept another one first: an
@@ -190,7 +191,7 @@ impl<'a, W: Write> Desk<'a, W> {
             }
             for mail in lane.give_way(now) {
                 self.free(mail.sealed.key);
-                self.say_untried(mail.sealed.key, Some(WAY), BEHIND_OTHERS);
+                self.say_untried(mail.sealed.key, Some(PAUSE_BEHIND_OTHERS), BEHIND_OTHERS);
             }
         }
         self.answer()

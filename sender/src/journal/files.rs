@@ -7,9 +7,8 @@ use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use rustix::fs::{Access, FlockOperation, flock};
-
 use mailroom_mail::Error;
+use rustix::fs::{Access, FlockOperation, flock};
 
 /// How long another process may still hold the journal: the collector starts a sender when the last
 /// one has been killed, which ends a moment later.

@@ -44,11 +44,12 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use mailroom_mail::Error;
+
 use crate::doubt::Doubt;
 use crate::protocol::Key;
 use crate::provider::Sealed;
 use files::{lock, open, unusable};
-use mailroom_mail::Error;
 use replay::Contents;
 use state::{Span, State, Tried};
 

@@ -6,13 +6,14 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::sync::Arc;
 
+use mailroom_mail::Error;
+
 use super::files::unusable;
 use super::record::{self, Record};
 use super::state::{Span, Tried};
 use super::table::Table;
 use crate::protocol::Key;
 use crate::provider::Sealed;
-use mailroom_mail::Error;
 
 /// What a journal holds.
 #[derive(Default)]

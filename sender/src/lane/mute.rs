@@ -9,6 +9,10 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
+use mailroom_mail::address::domain_of;
+
+use crate::queue::Queued;
+
 /// How long a domain is remembered over which the server was silent for long, and one that only
 /// held all places.
 const REMEMBERED: Duration = Duration::from_secs(600);
@@ -69,6 +73,12 @@ impl Mute {
 
     pub(super) fn has(&self, domain: &str, now: Instant) -> bool {
         self.domains.get(domain).is_some_and(|slow| now < slow.until)
+    }
+
+    /// The domain of a mail that may be given back, if it is one of these.
+    pub(super) fn domain_of(&self, mail: &Queued, now: Instant) -> Option<String> {
+        let domain = domain_of(&mail.sealed.to);
+        (mail.returnable_since.is_some() && self.has(&domain, now)).then_some(domain)
     }
 
     /// A mail to this domain waited for long.

@@ -46,19 +46,17 @@ impl OnItsWay {
     /// Whether the server has said nothing about the recipient for this time.
     pub(super) fn is_mute(&self, longest: Duration, now: Instant) -> bool {
         let since = self.in_envelope_since.filter(|_| self.in_doubt_since.is_none());
-        since.is_some_and(|since| now.saturating_duration_since(since) >= longest)
+        has_lasted(since, longest, now)
     }
 
     /// Whether the answer to the content has not come for this time.
     pub(super) fn is_unanswered(&self, longest: Duration, now: Instant) -> bool {
-        let since = self.in_doubt_since;
-        since.is_some_and(|since| now.saturating_duration_since(since) >= longest)
+        has_lasted(self.in_doubt_since, longest, now)
     }
 
     /// Whether it waits for an answer of the provider.
     pub(super) fn is_lingering(&self, now: Instant) -> bool {
-        let since = self.in_envelope_since.or(self.in_doubt_since);
-        since.is_some_and(|since| now.saturating_duration_since(since) >= LINGERING)
+        has_lasted(self.in_envelope_since.or(self.in_doubt_since), LINGERING, now)
     }
 
     /// How long it has waited for answers about the recipient, or for the one to the content.
@@ -72,4 +70,9 @@ impl OnItsWay {
         let usual = if self.in_doubt_since.is_some() { LONGEST_MUTE } else { LINGERING };
         self.waited(now) >= usual
     }
+}
+
+/// Whether something has gone on for this time since then.
+fn has_lasted(since: Option<Instant>, time: Duration, now: Instant) -> bool {
+    since.is_some_and(|since| now.saturating_duration_since(since) >= time)
 }

@@ -15,10 +15,10 @@ const SHOWN: Duration = Duration::from_secs(3_600);
 const SHOWN_BESIDE_SLOW: Duration = Duration::from_secs(60);
 
 /// How long a server may say nothing about a recipient where others need the place.
-pub(super) const SHORT: Duration = Duration::from_secs(2);
+pub(super) const LONGEST_MUTE_BESIDE_QUICK: Duration = Duration::from_secs(2);
 
 /// The same of the content, after which the mail is in doubt.
-pub(super) const SHORT_FINAL: Duration = Duration::from_secs(3);
+pub(super) const LONGEST_CONTENT_BESIDE_QUICK: Duration = Duration::from_secs(3);
 
 /// How the server has answered of late.
 #[derive(Debug, Default)]

@@ -3,13 +3,14 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
+use mailroom_mail::address::domain_of;
+
 use super::mute::Mute;
 use super::on_its_way::{LINGERING, OnItsWay};
-use super::patience::{SHORT, SHORT_FINAL};
+use super::patience::{LONGEST_CONTENT_BESIDE_QUICK, LONGEST_MUTE_BESIDE_QUICK};
 use super::{Lane, State, Ticket};
 use crate::protocol::Key;
 use crate::queue::Queued;
-use mailroom_mail::address::domain_of;
 
 /// How long a mail may wait for the answer to its content until another one gets its place.
 const LONGEST_HOLD: Duration = Duration::from_secs(30);
@@ -34,7 +35,7 @@ impl Lane {
         }
         let may_leave =
             first.is_some_and(|first| state.pulse.may_leave(first, self.connections, now));
-        may_leave.then_some(SHORT_FINAL)
+        may_leave.then_some(LONGEST_CONTENT_BESIDE_QUICK)
     }
 
     /// From now on the server is asked about the recipient. Returns for how long, if it may not
@@ -49,7 +50,7 @@ impl Lane {
         if let Some(attempt) = state.on_their_way.get_mut(&ticket.0) {
             (attempt.in_envelope_since, attempt.is_patient) = (Some(now), is_patient);
         }
-        (!is_patient).then_some(SHORT)
+        (!is_patient).then_some(LONGEST_MUTE_BESIDE_QUICK)
     }
 
     /// Takes the mails that wait for a place while all places are taken by such that wait for
@@ -83,7 +84,7 @@ impl Lane {
         let before = state.on_their_way.values().filter(|attempt| attempt.is_aside).count();
         // Where others are answered at once, the recipient is the reason.
         let (longest_mute, longest_hold) = match state.pulse.is_quick(now) {
-            true => (SHORT, SHORT),
+            true => (LONGEST_MUTE_BESIDE_QUICK, LONGEST_MUTE_BESIDE_QUICK),
             false if state.pulse.is_unknown(now) => (LONGEST_MUTE, LONGEST_MUTE),
             false => (LONGEST_MUTE, LONGEST_HOLD),
         };
@@ -139,10 +140,7 @@ impl Lane {
         let State { waiting, mute, .. } = state;
         let mut pauses = Vec::new();
         let mails = waiting.drain_if(|_, mail| {
-            let domain = domain_of(&mail.sealed.to);
-            if mail.returnable_since.is_none() || !mute.has(&domain, now) {
-                return false;
-            }
+            let Some(domain) = mute.domain_of(mail, now) else { return false };
             if left > 0 {
                 left -= 1;
                 return false;
@@ -162,7 +160,7 @@ impl State {
         if is_accepted {
             self.pulse.accept(ended.begun_at, now);
         }
-        let longest = if ended.is_patient { LONGEST_MUTE } else { SHORT };
+        let longest = if ended.is_patient { LONGEST_MUTE } else { LONGEST_MUTE_BESIDE_QUICK };
         let began = ended.in_envelope_since.or(ended.in_doubt_since);
         let took = began.map_or(Duration::ZERO, |began| now.saturating_duration_since(began));
         let is_quick = took < LINGERING;
@@ -208,10 +206,7 @@ impl State {
 
     /// For how long a mail is given back because others to such domains have the places.
     pub(super) fn pause_of_mute(&mut self, mail: &Queued, now: Instant) -> Option<Duration> {
-        let domain = domain_of(&mail.sealed.to);
-        if mail.returnable_since.is_none() || !self.mute.has(&domain, now) {
-            return None;
-        }
+        let domain = self.mute.domain_of(mail, now)?;
         let waiting = self.waiting.count_if(|mail| self.mute.has(&domain_of(&mail.sealed.to), now));
         if waiting + self.mute_on_their_way(now) < self.mute.most {
             return None;
@@ -317,9 +312,9 @@ mod tests {
                 let ticket = begin(&lane, 0);
                 lane.finish(ticket, &Verdict::Sent(Receipt::default()));
             }
-            let limit = is_quick.then_some(SHORT);
+            let limit = is_quick.then_some(LONGEST_MUTE_BESIDE_QUICK);
             assert_eq!(ask_about(&lane, 1..4, start), [None, None, limit]);
-            let soon = start + SHORT;
+            let soon = start + LONGEST_MUTE_BESIDE_QUICK;
             assert_eq!(lane.set_aside(soon), (0, if is_quick { 2 } else { 0 }));
             assert_eq!(lane.set_aside(start + LONGEST_MUTE), (0, if is_quick { 0 } else { 2 }));
             // The third one ends by itself.
@@ -335,12 +330,12 @@ mod tests {
         let start = Instant::now();
         let doubt = |number| lane.enter_doubt(begin(&lane, number), start);
         assert_eq!([1, 2, 3].map(doubt), [None; 3]);
-        assert_eq!(lane.set_aside(start + SHORT), (0, 3));
+        assert_eq!(lane.set_aside(start + LONGEST_MUTE_BESIDE_QUICK), (0, 3));
         // As many wait as may: few more, unless a mail was accepted at once meanwhile.
-        assert_eq!([4, 5].map(doubt), [Some(SHORT_FINAL), None]);
+        assert_eq!([4, 5].map(doubt), [Some(LONGEST_CONTENT_BESIDE_QUICK), None]);
         let ticket = begin(&lane, 6);
         lane.finish(ticket, &Verdict::Sent(Receipt::default()));
-        assert_eq!([7, 8].map(doubt), [Some(SHORT_FINAL); 2]);
+        assert_eq!([7, 8].map(doubt), [Some(LONGEST_CONTENT_BESIDE_QUICK); 2]);
     }
 
     #[test]

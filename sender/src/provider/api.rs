@@ -7,6 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use mailroom_mail::{Error, Secret};
 use ureq::SendBody;
 use ureq::http::{HeaderMap, Method, Uri};
 use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig};
@@ -16,8 +17,6 @@ use super::{About, Connection, Progress, Provider, Receipt, Refusal, Sealed, Sus
 use crate::mail::Mail;
 use crate::protocol::Key;
 use crate::rate::Rate;
-use mailroom_mail::Error;
-use mailroom_mail::Secret;
 
 /// The type of a body.
 pub(super) const JSON: &str = "application/json";

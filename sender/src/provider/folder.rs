@@ -7,10 +7,11 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use mailroom_mail::Error;
+
 use super::{Connection, Progress, Provider, Receipt, Sealed, Verdict};
 use crate::mail::Mail;
 use crate::message;
-use mailroom_mail::Error;
 
 /// A folder that gets a file for each mail, named by its key.
 #[derive(Debug)]

@@ -2,12 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
+use mailroom_mail::{Error, Secret};
 use serde::Deserialize;
 
 use super::api::{self, Settings};
 use crate::rate::Rate;
-use mailroom_mail::Error;
-use mailroom_mail::Secret;
 
 /// The table.
 #[derive(Clone, Debug, Deserialize)]

@@ -4,12 +4,12 @@
 use std::fmt;
 use std::time::Duration;
 
+use mailroom_mail::Error;
 use serde::{Deserialize, Serialize};
 
 use crate::mail::Mail;
 use crate::protocol::Key;
 use crate::rate::Rate;
-use mailroom_mail::Error;
 
 #[cfg(feature = "api")]
 mod api;

@@ -1,6 +1,7 @@
 //! Postmark, by its HTTP API. It has no idempotency keys: what is promised is what SMTP can
 //! promise.
 
+use mailroom_mail::{Error, Secret};
 use serde_json::json;
 
 use super::Verdict;
@@ -8,8 +9,6 @@ use super::api::{self, Answer, Api, Client, Request};
 use super::keyed::KeyedConfig;
 use super::refusal::Step;
 use crate::mail::Mail;
-use mailroom_mail::Error;
-use mailroom_mail::Secret;
 
 const NAME: &str = "postmark";
 

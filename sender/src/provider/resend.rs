@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use mailroom_mail::{Error, Secret};
 use serde_json::json;
 
 use super::Verdict;
@@ -10,8 +11,6 @@ use super::api::{self, Answer, Api, Client, Request};
 use super::keyed::KeyedConfig;
 use super::refusal::Step;
 use crate::mail::Mail;
-use mailroom_mail::Error;
-use mailroom_mail::Secret;
 
 const NAME: &str = "resend";
 

@@ -118,9 +118,19 @@ impl Database {
         &self.url
     }
 
+    /// The URL with which another role connects.
+    pub fn url_of(&self, role: &str) -> String {
+        self.url.replacen("postgres@", &format!("{role}@"), 1)
+    }
+
     /// Connects to the database; a task of the current runtime serves the connection.
     pub async fn connect(&self) -> Result<Client> {
         connect(&self.url).await
+    }
+
+    /// The same as another role.
+    pub async fn connect_as(&self, role: &str) -> Result<Client> {
+        connect(&self.url_of(role)).await
     }
 }
 

@@ -329,7 +329,7 @@ async fn a_missing_privilege_is_named_before_anything_is_sent() -> Result<()> {
         format!("CREATE ROLE {role} LOGIN; GRANT SELECT ON accounts, tokens, jobs TO {role}");
     client.batch_execute(&grant).await?;
     client.batch_execute("INSERT INTO accounts (email, login) VALUES ('a@b.test', 'a')").await?;
-    let url = database.url().replacen("postgres@", &format!("{role}@"), 1);
+    let url = database.url_of(role);
     let text = database_failure(&mut collector::on_base_schema(&url)?)?;
     let sentence =
         format!("GRANT SELECT ON jobs and GRANT UPDATE ON jobs TO \"{role}\", as their owner");

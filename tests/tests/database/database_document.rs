@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::{Context, Result, ensure};
 use mailroom_tests::postgres::{Cluster, Database};
 use mailroom_tests::{program, tools};
-use tokio_postgres::{Client, NoTls, SimpleQueryMessage};
+use tokio_postgres::{Client, SimpleQueryMessage};
 
 use crate::any_account::without_accounts;
 
@@ -231,17 +231,13 @@ async fn two_owners_adopt_a_table_by_the_statements_of_the_document() -> Result<
             GRANT CREATE ON DATABASE {name} TO shop_owner, mailroom_owner"
         ))
         .await?;
-    let url = |role: &str| database.url().replacen("postgres@", &format!("{role}@"), 1);
     let migrated = program::mailroom()?
         .args(["migrate", "up", "--without-accounts"])
-        .env("MAILROOM_DATABASE_URL", url("mailroom_owner"))
+        .env("MAILROOM_DATABASE_URL", database.url_of("mailroom_owner"))
         .output()?;
     ensure!(migrated.status.success(), "{}", String::from_utf8_lossy(&migrated.stderr));
-    let (shop_owner, connection) = tokio_postgres::connect(&url("shop_owner"), NoTls).await?;
-    tokio::spawn(connection);
-    let (mailroom_owner, connection) =
-        tokio_postgres::connect(&url("mailroom_owner"), NoTls).await?;
-    tokio::spawn(connection);
+    let shop_owner = database.connect_as("shop_owner").await?;
+    let mailroom_owner = database.connect_as("mailroom_owner").await?;
 
     superuser.batch_execute(&format!("{roles} {membership}")).await?;
     shop_owner.batch_execute(&format!("{before} {after}")).await?;

@@ -35,7 +35,7 @@ impl Place {
     }
 
     pub(crate) fn url(&self, role: &str) -> String {
-        self.database.url().replacen("postgres@", &format!("{role}@"), 1)
+        self.database.url_of(role)
     }
 
     /// With the search path in the URL.
@@ -96,9 +96,7 @@ async fn the_documented_grants_are_enough_in_a_schema_of_its_own() -> Result<()>
         .await?;
     let mut collector = Collector::start(&mut eager(&place.in_mail("daemon"))?)?;
     let lines = collector.lines()?;
-    let (site, connection) =
-        tokio_postgres::connect(&place.url("site"), tokio_postgres::NoTls).await?;
-    tokio::spawn(connection);
+    let site = place.database.connect_as("site").await?;
     site.batch_execute("INSERT INTO accounts (email, login) VALUES ('a@example.test', 'a')")
         .await?;
     assert_eq!(lines.next_items(1)?[0].login, "a");
@@ -179,7 +177,7 @@ async fn a_cursor_is_told_which_rights_it_lacks() -> Result<()> {
     superuser
         .batch_execute("CREATE ROLE daemon LOGIN; GRANT SELECT ON accounts, tokens, jobs TO daemon")
         .await?;
-    let url = database.url().replacen("postgres@", "daemon@", 1);
+    let url = database.url_of("daemon");
     let mut command = collector::on_base_schema(&url)?;
     let (status, log) = Collector::start(command.args(["--missing-schema", "exit"]))?.wait()?;
     assert_eq!(status.code(), Some(1), "{log}");

@@ -6,6 +6,7 @@ mod body;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use mailroom_mail::{Error, Secret};
 use serde::Deserialize;
 use ureq::http::{HeaderName, Method};
 
@@ -15,8 +16,6 @@ use crate::mail::Mail;
 use crate::rate::Rate;
 use answers::{Rule, RuleConfig};
 use body::Body;
-use mailroom_mail::Error;
-use mailroom_mail::Secret;
 
 const NAME: &str = "http";
 

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use base64ct::{Base64, Encoding};
+use mailroom_mail::Error;
 use serde::Deserialize;
 use serde_json::json;
 
@@ -16,7 +17,6 @@ use super::refusal::Step;
 use crate::mail::Mail;
 use crate::message;
 use crate::rate::Rate;
-use mailroom_mail::Error;
 use signature::{Credentials, Signed};
 
 const NAME: &str = "ses";

@@ -3,9 +3,8 @@
 use std::time::SystemTime;
 
 use hmac::{Hmac, KeyInit, Mac};
-use sha2::{Digest, Sha256};
-
 use mailroom_mail::Secret;
+use sha2::{Digest, Sha256};
 
 /// Who signs.
 pub(super) struct Credentials {

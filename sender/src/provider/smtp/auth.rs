@@ -3,11 +3,11 @@
 use std::fmt::Write as _;
 
 use base64ct::{Base64, Encoding};
+use mailroom_mail::Secret;
 
 use super::extensions::Extensions;
 use super::reply::Reply;
 use super::stream::Lost;
-use mailroom_mail::Secret;
 
 /// The longest line of a command, in bytes without its end (RFC 5321, 4.5.3.1.4).
 const LONGEST_LINE: usize = 510;

@@ -4,14 +4,12 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use mailroom_mail::{Error, ReturnPath, Secret};
 use serde::Deserialize;
 
 use super::auth::Credentials;
 use super::tls::Tls;
 use crate::rate::Rate;
-use mailroom_mail::Error;
-use mailroom_mail::ReturnPath;
-use mailroom_mail::Secret;
 
 /// The ports of RFC 8314 and RFC 6409.
 const SUBMISSIONS: u16 = 465;

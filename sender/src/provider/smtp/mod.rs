@@ -21,6 +21,8 @@ mod tls;
 
 use std::time::{Duration, Instant};
 
+use mailroom_mail::{Error, ReturnPath};
+
 use super::refusal::{self, Said, Step};
 use super::{About, Connection, Progress, Provider, Sealed, Suspicion, Verdict};
 use crate::mail::Mail;
@@ -31,8 +33,6 @@ pub(crate) use config::SmtpConfig;
 use config::TlsMode;
 use dialogue::{Dialogue, Outcome};
 use envelope::{Letter, Misfit};
-use mailroom_mail::Error;
-use mailroom_mail::ReturnPath;
 use reply::Reply;
 use stream::Lost;
 use tls::Tls;

@@ -4,11 +4,10 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
+use mailroom_mail::Error;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{CertificateError, ClientConfig, RootCertStore};
-
-use mailroom_mail::Error;
 
 /// How to encrypt.
 #[derive(Clone)]

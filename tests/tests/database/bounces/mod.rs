@@ -121,7 +121,7 @@ async fn role(database: &Database, client: &Client) -> Result<String> {
     let create =
         format!("CREATE ROLE {role} LOGIN; GRANT EXECUTE ON FUNCTION mailroom.suppress TO {role}");
     client.batch_execute(&create).await?;
-    Ok(database.url().replacen("postgres@", &format!("{role}@"), 1))
+    Ok(database.url_of(role))
 }
 
 async fn drop_role(database: &Database, client: &Client) -> Result<()> {

@@ -322,7 +322,7 @@ async fn a_collector_needs_seven_functions_and_no_table() -> Result<()> {
                 mailroom.heartbeat, mailroom.sweep, mailroom.peek TO {role}"
         ))
         .await?;
-    let url = database.url().replacen("postgres@", &format!("{role}@"), 1);
+    let url = database.url_of(&role);
     let mut command = mailroom_tests::collector::command(&url)?;
     let mut collector =
         mailroom_tests::collector::Collector::start(command.args(["--batch-timeout", "0"]))?;

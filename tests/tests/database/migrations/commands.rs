@@ -193,7 +193,7 @@ async fn a_role_without_rights_is_told_to_connect_as_the_owner() -> Result<()> {
     let client = database.connect().await?;
     let role = database.name();
     client.batch_execute(&format!("CREATE ROLE {role} LOGIN")).await?;
-    let url = database.url().replacen("postgres@", &format!("{role}@"), 1);
+    let url = database.url_of(role);
     for action in ["status", "up"] {
         let command = &mut program::mailroom()?;
         let output =

@@ -95,7 +95,7 @@ async fn the_right_to_create_schemas_is_all_that_a_role_needs() -> Result<()> {
     client
         .batch_execute("CREATE ROLE product LOGIN; REVOKE ALL ON SCHEMA public FROM PUBLIC")
         .await?;
-    let url = database.url().replacen("postgres@", "product@", 1);
+    let url = database.url_of("product");
     let migrate = || -> Result<_> {
         let mut command = super::mailroom_migrate(&database, UP)?;
         Ok(super::Outcome::from(command.env("MAILROOM_DATABASE_URL", &url).output()?))

@@ -175,7 +175,7 @@ async fn each_function_is_named_that_a_role_may_not_execute() -> Result<()> {
     let client = database.connect().await?;
     let role = database.name();
     client.batch_execute(&format!("CREATE ROLE {role} LOGIN")).await?;
-    let url = database.url().replacen("postgres@", &format!("{role}@"), 1);
+    let url = database.url_of(role);
     let said = super::said(command(&url, &["prune", "--older-than", "30d"])?)?;
     for function in ["prune_attempts", "prune_dead_letters", "prune_tokens", "prune_account_tokens"]
     {
@@ -223,7 +223,7 @@ async fn a_collector_that_may_not_prune_says_so_and_collects() -> Result<()> {
         ))
         .await?;
     write_log(&client, 10).await?;
-    let url = database.url().replacen("postgres@", &format!("{role}@"), 1);
+    let url = database.url_of(role);
     let mut collector = Collector::start(collector::command(&url)?.args(["--batch-timeout", "0"]))?;
     let lines = collector.lines()?;
     collector.wait_for_log("permission denied for function prune_", 1)?;

@@ -92,7 +92,7 @@ async fn a_role_needs_its_function_and_no_table() -> Result<()> {
     let client = database.connect().await?;
     let role = database.name();
     client.batch_execute(&format!("CREATE ROLE {role} LOGIN")).await?;
-    let url = database.url().replacen("postgres@", &format!("{role}@"), 1);
+    let url = database.url_of(role);
     for arguments in COMMANDS {
         let said = said(command(&url, arguments)?)?;
         assert_eq!(said.code, failure(arguments, false), "{arguments:?}");

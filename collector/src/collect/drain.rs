@@ -1,14 +1,12 @@
 //! The end: the reader finishes what is in flight, the queue records it, and the rest is released.
 
-use std::time::Instant;
-
 use tokio::time::{sleep, timeout_at};
 
 use super::in_flight::SETTLE_PAUSE;
 use super::{CollectError, Collector};
 use crate::queue::{Queue, QueueError};
 use crate::sink::Sink;
-use crate::timer::sleep_until_opt;
+use crate::timer::{self, sleep_until_opt};
 
 impl<Q: Queue, S: Sink> Collector<Q, S> {
     pub(super) async fn finish(&mut self, sink_works: bool) {
@@ -16,7 +14,7 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
         self.cancel_unsent();
         if sink_works {
             // The grace begins when the stop was noticed, also if a call of the queue delayed it.
-            let began = self.in_flight.stop_noticed.unwrap_or_else(Instant::now);
+            let began = self.in_flight.stop_noticed.unwrap_or_else(timer::now);
             let end = began + self.in_flight.sink.grace();
             self.in_flight.sink.close(end);
             // Whatever ends it, what was acknowledged is settled below.
@@ -25,11 +23,11 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
         let left = self.in_flight.abandon();
         self.cancel_unsent();
         if self.connection.opened_at.is_some() {
-            let end = tokio::time::Instant::now() + self.in_flight.sink.time_to_record();
-            if matches!(timeout_at(end, self.settle_finally()).await, Ok(Ok(()))) {
+            let end = timer::now() + self.in_flight.sink.time_to_record();
+            if matches!(timeout_at(end.into(), self.settle_finally()).await, Ok(Ok(()))) {
                 // If that fails, `mailroom status` misses this collector
                 // until another one replaces it.
-                timeout_at(end, self.queue.leave()).await.ok();
+                timeout_at(end.into(), self.queue.leave()).await.ok();
             } else {
                 tracing::warn!(
                     event = "settlement_lost",
@@ -51,7 +49,7 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
     /// now cannot go out twice.
     async fn drain(&mut self) -> Result<(), CollectError> {
         while !self.in_flight.sink.is_closed() {
-            let due = sleep_until_opt(Some(self.next_action(Instant::now())));
+            let due = sleep_until_opt(Some(self.next_action(timer::now())));
             tokio::select! {
                 biased;
                 () = due, if self.connection.is_open => self.act(None).await?,
@@ -63,7 +61,7 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
 
     /// Settles all acks, over a new connection if need be.
     async fn settle_finally(&mut self) -> Result<(), QueueError> {
-        let settlements = self.in_flight.take_settlements(Instant::now());
+        let settlements = self.in_flight.take_settlements(timer::now());
         let mut recorded = self.queue.settle_and_claim(settlements, None).await.map(drop);
         while let Err(QueueError::Unavailable(_)) = recorded {
             sleep(SETTLE_PAUSE).await;

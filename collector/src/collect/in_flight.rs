@@ -20,7 +20,7 @@ use crate::keys::SigningKey;
 use crate::line::Line;
 use crate::queue::{Batch, BatchId, ClaimRequest, Nack, QueueError, Settlement};
 use crate::sink::{Ack, Readiness, Sink, SinkError};
-use crate::timer::sleep_until_opt;
+use crate::timer::{self, sleep_until_opt};
 
 /// How long an ack waits for others, since each settlement is a commit,
 /// unless it goes out beside a claim.
@@ -169,7 +169,7 @@ impl<S: Sink> InFlight<S> {
                 // when the call is polled.
                 done = &mut call => return Ok(done?),
                 () = stop.cancelled(), if end.is_none() && !self.is_ending => {
-                    let now = *self.stop_noticed.get_or_insert_with(Instant::now);
+                    let now = *self.stop_noticed.get_or_insert_with(timer::now);
                     end = Some(now + grace);
                 }
                 () = sleep_until_opt(end) => return Err(CollectError::Stopped),

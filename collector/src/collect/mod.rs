@@ -30,6 +30,7 @@ use crate::config::CollectSettings;
 use crate::keys::SigningKey;
 use crate::queue::{Queue, QueueError};
 use crate::sink::{Sink, SinkError};
+use crate::timer;
 use crate::wake::idle_lock::IdleLock;
 
 /// Why the collector ended.
@@ -81,7 +82,7 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
         signing_key: watch::Receiver<Arc<SigningKey>>,
         inputs: Inputs,
     ) -> Self {
-        let now = Instant::now();
+        let now = timer::now();
         let limit = settings.batch_limit;
         let timeout = settings.timeouts.batch_timeout;
         let adaptive = Adaptive::new(settings.adaptive, limit, timeout);
@@ -113,3 +114,6 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
         outcome
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -8,12 +8,12 @@ use super::{CollectError, Collector};
 use crate::config::MissingSchema;
 use crate::queue::{Queue, QueueError};
 use crate::sink::{Readiness, Sink};
-use crate::timer::sleep_until_opt;
+use crate::timer::{self, sleep_until_opt};
 use crate::wake::idle_lock::IdleReply;
 
 /// How long a running settlement or heartbeat may take after a stop: long enough to finish, or its
 /// tokens go out again; short enough that a dead database does not hold up the end.
-const STOP_GRACE: Duration = Duration::from_secs(1);
+pub(super) const STOP_GRACE: Duration = Duration::from_secs(1);
 
 impl<Q: Queue, S: Sink> Collector<Q, S> {
     pub(super) async fn collect(&mut self) -> Result<Infallible, CollectError> {
@@ -24,7 +24,7 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
             self.poll_now |= self.was_down && !is_down;
             self.was_down = is_down;
             self.batcher.adapt(&self.in_flight.adaptive, self.in_flight.count());
-            let now = Instant::now();
+            let now = timer::now();
             let next = self.next_action(now);
             let is_idle = self.is_idle(now);
             self.inputs.idle_lock.set_idle(is_idle);
@@ -78,7 +78,7 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
     pub(super) async fn act(&mut self, reply: Option<IdleReply>) -> Result<(), CollectError> {
         let done = match reply {
             Some(reply) => self.answer_idle_reply(reply).await,
-            None => self.do_what_is_due(Instant::now()).await,
+            None => self.do_what_is_due(timer::now()).await,
         };
         let Err(CollectError::Queue(error)) = &done else { return done };
         let is_final = match error {
@@ -94,18 +94,18 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
             return done;
         }
         self.cancel_unsent();
-        self.connection.lost(error, Instant::now());
+        self.connection.lost(error, timer::now());
         Ok(())
     }
 
     async fn answer_idle_reply(&mut self, reply: IdleReply) -> Result<(), CollectError> {
         if reply == IdleReply::Refused {
-            self.batcher.refused(Instant::now());
+            self.batcher.refused(timer::now());
             return Ok(());
         }
         let peek = self.queue.peek(self.settings.batch_limit);
         let peek = self.in_flight.attend(&self.inputs.stop, Duration::ZERO, peek).await?;
-        self.batcher.peeked(peek.due, peek.next, Instant::now());
+        self.batcher.peeked(peek.due, peek.next, timer::now());
         Ok(())
     }
 
@@ -113,7 +113,7 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
         if !self.connection.is_open {
             self.queue.note_sender(self.in_flight.sink.state());
             self.in_flight.attend(&self.inputs.stop, Duration::ZERO, self.queue.open()).await?;
-            self.connection.opened(Instant::now());
+            self.connection.opened(timer::now());
             self.poll_now = true;
             self.paused_until = None;
             return Ok(());
@@ -137,7 +137,7 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
     }
 
     async fn settle(&mut self) -> Result<(), CollectError> {
-        let settlements = self.in_flight.take_settlements(Instant::now());
+        let settlements = self.in_flight.take_settlements(timer::now());
         // A stop does not cancel this unless it takes long: what it records need not go out again.
         // If it fails, the queue keeps the settlements.
         let settle = self.queue.settle_and_claim(settlements, None);
@@ -164,7 +164,7 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
 
     /// Claims what there is capacity for, and settles as well if that is due or costs no time.
     async fn poll(&mut self, settles: bool) -> Result<(), CollectError> {
-        let now = Instant::now();
+        let now = timer::now();
         let Some(mut request) = self.in_flight.capacity() else { return Ok(()) };
         // What has waited for the rate does not wait for a batch.
         request.partial |= self.batcher.is_due(now) || self.rate_wait_until.is_some();
@@ -176,10 +176,10 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
         let settlements = if settles { self.in_flight.take_settlements(now) } else { Vec::new() };
         let claim = self.queue.settle_and_claim(settlements, Some(request));
         let claim = self.in_flight.attend(&self.inputs.stop, Duration::ZERO, claim).await?;
-        self.connection.worked(Instant::now());
-        self.rate_wait_until = claim.wait.map(|wait| Instant::now() + wait);
+        self.connection.worked(timer::now());
+        self.rate_wait_until = claim.wait.map(|wait| timer::now() + wait);
         self.poll_now = claim.batches.len() == request.batches || claim.wait.is_some();
-        self.batcher.polled(claim.waiting, claim.batches.len(), claim.deferred, Instant::now());
+        self.batcher.polled(claim.waiting, claim.batches.len(), claim.deferred, timer::now());
         self.in_flight
             .adaptive
             .polled(claim.batches.iter().map(|batch| batch.tokens.len()).sum(), now);
@@ -217,7 +217,7 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
         let wakeups = *self.inputs.wakeups.borrow_and_update();
         let new = usize::try_from(wakeups - self.wakeups_seen).unwrap_or(usize::MAX);
         self.wakeups_seen = wakeups;
-        self.batcher.woken(new, Instant::now());
+        self.batcher.woken(new, timer::now());
     }
 }
 

@@ -46,6 +46,7 @@ impl<'a> Attempt<'a> {
             Verdict::Sent(_) => self.journal.accept(key).map_err(|error| error.to_string()),
             Verdict::InDoubt { .. } | Verdict::Overloaded { .. } => self.record_doubt(),
             Verdict::Retry { .. }
+            | Verdict::Postponed { .. }
             | Verdict::Dead(_)
             | Verdict::Suspected { .. }
             | Verdict::Unavailable { .. } => {

@@ -163,6 +163,7 @@ impl Breaker {
             Verdict::Sent(_) | Verdict::Dead(_) | Verdict::Retry { .. } => {
                 self.succeed(attempt, matches!(verdict, Verdict::Sent(_)), now);
             }
+            Verdict::Postponed { .. } => {}
             Verdict::InDoubt { .. } => self.leave_unsure(attempt, now),
             Verdict::Overloaded { after, .. } => self.leave_in_doubt(attempt, *after, now),
             Verdict::Suspected { after, .. } | Verdict::Unavailable { after, .. } => {

@@ -14,9 +14,15 @@
 //! one said. So a recipient whose refusal seemed to be about us until a mail was accepted is
 //! believed for an hour to be the reason of whatever is said of us over it; of a domain with
 //! several such recipients, some others are, too.
+//!
+//! A recipient over which it was said that no mail can go out leaves every other trial to others,
+//! until a mail is accepted: its mail may always be the first one that is tried. A limit of an HTTP
+//! API (429) is nearly always everybody's; since an acceptance it is believed for an hour to be a
+//! recipient's own, but only of those over which it was told before.
 
 mod disarmed;
 mod kind;
+mod turns;
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, RandomState};
@@ -27,6 +33,7 @@ use mailroom_mail::address::domain_of;
 use crate::provider::{About, Refusal, Suspicion, Verdict};
 use disarmed::{Disarmed, MOST_REFUSED};
 use kind::{DOMAINS, Kind, SILENCE, Side};
+use turns::Turns;
 
 /// How long such refusals are the recipients' own, once a mail was accepted between them.
 const DISARMED: Duration = Duration::from_secs(3_600);
@@ -56,6 +63,7 @@ pub(crate) struct Guard {
     /// Those whose openings an acceptance disproved, of each domain: a stranger whose server's
     /// words are passed on finds others for every attempt.
     disproved: HashMap<String, Disarmed>,
+    turns: Turns,
     last_accepted: Option<Instant>,
     /// Domains of addresses that do not exist, since then, until there are too many.
     unknown: HashSet<String>,
@@ -81,7 +89,10 @@ impl Guard {
             verdict,
             Verdict::Dead(_)
                 | Verdict::Retry { .. }
-                | Verdict::Suspected { suspicion: Suspicion::Words | Suspicion::Limit, .. }
+                | Verdict::Suspected {
+                    suspicion: Suspicion::Words | Suspicion::Limit | Suspicion::Rate,
+                    ..
+                }
         ) {
             // A server that refuses is not silent.
             self.suspects.remove(SILENCE);
@@ -109,6 +120,9 @@ impl Guard {
             Verdict::Suspected { suspicion: Suspicion::Limit, after, reason } => {
                 (Kind::Limit(after), reason)
             }
+            Verdict::Suspected { suspicion: Suspicion::Rate, after, reason } => {
+                (Kind::Rate(after), reason)
+            }
             Verdict::Suspected { suspicion: Suspicion::Silence, reason, .. } => {
                 (Kind::Silence, reason)
             }
@@ -122,6 +136,7 @@ impl Guard {
     fn accept(&mut self, now: Instant) {
         self.last_accepted = Some(now);
         self.unknown.clear();
+        self.turns.accept(now);
         self.disarmed.retain(|_, disarmed| disarmed.until > now);
         for disarmed in self.disarmed.values_mut() {
             disarmed.add(std::iter::empty());
@@ -150,8 +165,11 @@ impl Guard {
         }
     }
 
-    /// Notes that a refusal of this recipient opens the circuit.
+    /// Notes that a refusal of this recipient opens the circuit, unless it leaves that to others.
     fn open(&mut self, domain: String, recipient: u64) -> Side {
+        if !self.turns.counts(recipient) {
+            return Side::Passed;
+        }
         if self.openers.len() < MOST_TEXTS || self.openers.contains_key(&domain) {
             let recipients = self.openers.entry(domain).or_default();
             if recipients.len() < MOST_REFUSED {
@@ -164,6 +182,13 @@ impl Guard {
     fn side(&mut self, kind: Kind, recipient: &str, reason: &str, now: Instant) -> Side {
         let text = kind.text(reason, recipient);
         let hash = self.hasher.hash_one(recipient);
+        if matches!(kind, Kind::Rate(_)) {
+            if self.turns.is_own_limit(hash, now) {
+                return Side::Theirs;
+            }
+            self.turns.note_limit(hash);
+            return if self.turns.counts(hash) { Side::Ours } else { Side::Passed };
+        }
         if self.disarmed.get_mut(&text).is_some_and(|disarmed| disarmed.believes(hash, now)) {
             return Side::Theirs;
         }
@@ -212,7 +237,13 @@ impl Guard {
             return if kind.is_of_us() { self.open(domain, hash) } else { Side::Ours };
         }
         let is_new = suspect.tried.len() <= TRIALS && suspect.tried.insert(hash);
-        if is_new { Side::Undecided(Duration::ZERO) } else { Side::Ours }
+        if is_new {
+            Side::Undecided(Duration::ZERO)
+        } else if kind.is_of_us() {
+            self.open(domain, hash)
+        } else {
+            Side::Ours
+        }
     }
 }
 

@@ -234,7 +234,10 @@ impl Lane {
             Verdict::Overloaded { .. } => {
                 self.has_other || state.breaker.pause_left(Instant::now()).is_some()
             }
-            Verdict::Sent(_) | Verdict::Dead(_) | Verdict::Retry { .. } => false,
+            Verdict::Sent(_)
+            | Verdict::Dead(_)
+            | Verdict::Retry { .. }
+            | Verdict::Postponed { .. } => false,
         };
         if ended.is_aside {
             // It wakes nobody by coming for more.

@@ -45,7 +45,7 @@ export async function pipeline({ visitor, demo }) {
 
   // The collector is killed in the middle of it.
   await page.click("#registrations");
-  await page.waitForSelector("#progress-registrations");
+  await page.waitForSelector('#progress-registrations[data-running="true"]');
   await page.click("#collector");
   await page.waitForSelector('#collector:has-text("Start"):not([aria-disabled])');
   checks.same(

@@ -47,6 +47,8 @@ export async function send(
       done += 1;
     }
   };
+  // At once, too: what is shown until then is the end of the run before.
+  tell(progress(true));
   const timer = setInterval(() => tell(progress(true)), 250);
   await Promise.all(Array.from({ length: BESIDE }, visitor));
   clearInterval(timer);

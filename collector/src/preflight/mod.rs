@@ -87,8 +87,8 @@ fn too_old(version: i32) -> Option<String> {
         .then(|| format!("the server is PostgreSQL {major}, but Mailroom needs {OLDEST} or newer"))
 }
 
-/// Conditions under which tokens are silently not made or not sent, each with what helps, in a
-/// sentence.
+/// Conditions under which tokens are silently not made or not sent, and rights that are missing or
+/// that no document gives, each with what helps, in a sentence.
 pub(crate) async fn warnings(client: &SchemaClient) -> Result<Vec<String>, Error> {
     client.query_typed(WARNINGS, &[]).await?.iter().map(|row| row.try_get(0)).collect()
 }
@@ -102,8 +102,9 @@ pub(crate) async fn cannot_suppress(client: &SchemaClient) -> Result<Option<Stri
     let function = client.schema.sql("mailroom.suppress");
     Ok((!is_allowed).then(|| {
         format!(
-            "MAILROOM_SUPPRESS_UNKNOWN is on, but the role \"{role}\" may suppress no address; \
-             GRANT EXECUTE ON FUNCTION {function} TO \"{role}\""
+            "MAILROOM_SUPPRESS_UNKNOWN is on, but the role \"{role}\" lacks the right EXECUTE on \
+             the function {function}; GRANT EXECUTE ON FUNCTION {function} TO \"{role}\", as its \
+             owner"
         )
     }))
 }
@@ -157,12 +158,19 @@ fn fault(rows: &[Row], requirements: Requirements<'_>, role: &str) -> Option<Str
     match (names(&here).as_str(), kind) {
         ("", _) => None,
         (names, "function") => Some(format!(
-            "a right is missing; GRANT EXECUTE ON FUNCTION {names} TO \"{role}\", as their owner"
+            "the right EXECUTE is missing on {names}; \
+             GRANT EXECUTE ON FUNCTION {names} TO \"{role}\", as their owner"
         )),
         (names, _) => {
-            let moves = if names.contains("jobs") { " and GRANT UPDATE ON jobs" } else { "" };
+            let is_moved = here.iter().any(|row| name(row) == "jobs");
+            let (right, moves) = if is_moved {
+                (", or UPDATE on jobs,", format!("; GRANT UPDATE ON jobs TO \"{role}\""))
+            } else {
+                ("", String::new())
+            };
             Some(format!(
-                "a right is missing; GRANT SELECT ON {names}{moves} TO \"{role}\", as their owner"
+                "the right SELECT{right} is missing on {names}; \
+                 GRANT SELECT ON {names} TO \"{role}\"{moves}, as their owner"
             ))
         }
     }

@@ -1,4 +1,5 @@
--- What keeps tokens from being made or sent without an error, in sentences. Locks nothing.
+-- What keeps tokens from being made or sent without an error, and rights that are missing or that
+-- no document gives, in sentences. Locks nothing.
 WITH
 -- The queue's functions read with the rights of their owner; a cursor reads with its own.
 reader AS (
@@ -30,7 +31,8 @@ tables AS (
         )
 ),
 -- The tables of the base schema, the record of its migrations and the sequences of both, each with
--- the rights that an application or a cursor may have.
+-- the rights that an application or a cursor may have. A product's own table schema_migrations has
+-- another shape or another owner.
 base (oid, allowed) AS (
     SELECT
         pg_class.oid,
@@ -38,7 +40,8 @@ base (oid, allowed) AS (
             WHEN relname = 'jobs' THEN ARRAY['SELECT', 'UPDATE']
             WHEN relname = 'schema_migrations' THEN ARRAY['SELECT']
             WHEN relkind = 'S' THEN ARRAY['SELECT', 'USAGE']
-            ELSE ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE']
+            -- A product's own tables refer to accounts.
+            ELSE ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE', 'REFERENCES']
         END
     FROM pg_class
     WHERE relnamespace IN (
@@ -47,7 +50,15 @@ base (oid, allowed) AS (
             WHERE NOT nspname = 'mailroom'
         )
         AND (
-            relname IN ('accounts', 'tokens', 'jobs', 'schema_migrations') AND relkind IN ('r', 'p')
+            relname IN ('accounts', 'tokens', 'jobs') AND relkind IN ('r', 'p')
+            OR relname = 'schema_migrations'
+                AND relkind = 'r'
+                AND relowner IN (SELECT oid FROM reader)
+                AND (
+                    SELECT array_agg(format('%s %s', attname, atttypid::regtype) ORDER BY attname)
+                    FROM pg_attribute
+                    WHERE attrelid = pg_class.oid AND attnum > 0 AND NOT attisdropped
+                ) = ARRAY['dirty boolean', 'version bigint']
             OR relkind = 'S' AND EXISTS (
                 SELECT FROM pg_depend JOIN tables ON tables.oid = refobjid
                 WHERE classid = 'pg_class'::regclass AND objid = pg_class.oid
@@ -125,12 +136,17 @@ others AS (
     SELECT * FROM rights
     WHERE CASE grantee WHEN 0 THEN true ELSE NOT pg_has_role(grantee, owner, 'MEMBER') END
 ),
--- Rights that no document gives: default privileges and restored dumps without privileges do.
-excess (grantee, place, objects, is_grantable) AS (
+-- Rights that no document gives: default privileges and restored dumps without privileges do. What
+-- is taken back is a right by its name, or ALL where no right on the objects is documented; of a
+-- documented right, the option to grant it.
+excess (grantee, place, privilege, is_option, taken, objects, is_grantable) AS (
     SELECT
         grantee,
         format('functions of the schema %s', nspname),
-        format('ALL ON ALL ROUTINES IN SCHEMA %I', nspname),
+        'EXECUTE',
+        false,
+        'ALL',
+        format('ALL ROUTINES IN SCHEMA %I', nspname),
         bool_or(is_grantable)
     FROM others
     WHERE kind = 'function'
@@ -142,43 +158,75 @@ excess (grantee, place, objects, is_grantable) AS (
     SELECT
         grantee,
         format('tables of the schema %s', nspname),
+        privilege,
+        grantee <> 0 AND is_readable AND privilege = 'SELECT',
+        CASE WHEN grantee <> 0 AND is_readable THEN privilege ELSE 'ALL' END,
         CASE
-            WHEN grantee = 0 THEN format('ALL ON ALL %sS IN SCHEMA %I', upper(kind), nspname)
-            ELSE format('ALL ON %s%s', CASE kind WHEN 'sequence' THEN 'SEQUENCE ' END,
-                oid::regclass)
+            WHEN grantee = 0 THEN format('ALL %sS IN SCHEMA %I', upper(kind), nspname)
+            ELSE format('%s%s', CASE kind WHEN 'sequence' THEN 'SEQUENCE ' END, oid::regclass)
         END,
         is_grantable
     FROM others
+    CROSS JOIN LATERAL (
+        -- By operators.
+        SELECT name IN ('deliveries', 'delivery_attempts', 'suppressed_addresses', 'waiting')
+    ) AS view (is_readable)
     WHERE kind IN ('table', 'sequence')
         AND nspname = 'mailroom'
-        AND NOT (
-            name IN ('deliveries', 'delivery_attempts', 'suppressed_addresses', 'waiting')
-            AND privilege = 'SELECT'
-            AND grantee <> 0
-            AND NOT is_grantable
-        )
+        AND NOT (is_readable AND privilege = 'SELECT' AND grantee <> 0 AND NOT is_grantable)
     UNION ALL
     -- An application of the base schema has rights there, but not all.
     SELECT
         grantee,
         name,
-        format('ALL ON %s%s', CASE kind WHEN 'sequence' THEN 'SEQUENCE ' END, oid::regclass),
+        privilege,
+        grantee <> 0 AND privilege = ANY (allowed),
+        CASE grantee WHEN 0 THEN 'ALL' ELSE privilege END,
+        format('%s%s', CASE kind WHEN 'sequence' THEN 'SEQUENCE ' END, oid::regclass),
         is_grantable
     FROM others JOIN base USING (oid)
     WHERE grantee = 0 OR is_grantable OR privilege <> ALL (allowed)
     UNION ALL
     SELECT
-        grantee, format('trigger functions of the schema %s', nspname),
-        format('ALL ON ROUTINE %s', oid::regprocedure), is_grantable
+        grantee, format('trigger functions of the schema %s', nspname), privilege, false, 'ALL',
+        format('ROUTINE %s', oid::regprocedure), is_grantable
     FROM others
     WHERE kind = 'trigger'
     UNION ALL
     -- What somebody puts beside the functions can be called in their place.
     SELECT
-        grantee, format('the schema %s', nspname), format('CREATE ON SCHEMA %I', nspname),
-        is_grantable
+        grantee, format('the schema %s', nspname), privilege, false, privilege,
+        format('SCHEMA %I', nspname), is_grantable
     FROM others
     WHERE kind = 'schema' AND privilege = 'CREATE'
+),
+-- The same, for each role: which rights it has on what, and the statements that end them.
+intruders (grantee, holder, role, rights) AS (
+    SELECT
+        grantee,
+        CASE grantee WHEN 0 THEN 'everybody' ELSE 'the role ' || grantee::regrole END,
+        CASE grantee WHEN 0 THEN 'PUBLIC' ELSE grantee::regrole::text END,
+        string_agg(on_place, ', and ' ORDER BY place)
+    FROM (
+        SELECT
+            grantee, place,
+            format('%s on %s', string_agg(DISTINCT
+                CASE WHEN is_option THEN 'the option to grant ' ELSE '' END || privilege, ', '),
+                place)
+        FROM excess
+        GROUP BY grantee, place
+    ) AS placed (grantee, place, on_place)
+    GROUP BY grantee
+),
+revocations (grantee, mend) AS (
+    SELECT
+        grantee,
+        -- Also what was granted on.
+        format('REVOKE %s%s ON %s FROM %s%s', CASE WHEN is_option THEN 'GRANT OPTION FOR ' END,
+            string_agg(DISTINCT taken, ', '), objects, role,
+            CASE WHEN bool_or(is_grantable) THEN ' CASCADE' END)
+    FROM excess JOIN intruders USING (grantee)
+    GROUP BY grantee, objects, is_option, role
 ),
 -- The schema, if it is another's, and functions of others in it, which can fit a call better than
 -- Mailroom's. A superuser needs none of that.
@@ -251,33 +299,73 @@ FROM foreign_things
 GROUP BY intruder, installed_by
 UNION ALL
 SELECT format(
-    '%s has rights on %s that no document gives%s, '
-    'perhaps by default privileges or a restored dump; %s',
-    holder, string_agg(DISTINCT place, ', '),
+    '%s has rights that no document gives%s: %s, '
+    'perhaps by default privileges or a restored dump%s%s; %s',
+    holder,
+    CASE WHEN grantee <> 0 AND has_functions THEN ' one role' END,
+    rights,
     -- What it needs is taken back, too.
-    CASE WHEN grantee <> 0 AND bool_or(objects LIKE 'ALL ON ALL ROUTINES%') THEN
-        ' one role (afterwards grant it the documented roles that it needs, such as application)'
+    CASE WHEN grantee <> 0 AND has_functions THEN
+        ' (afterwards grant it the documented roles that it needs, such as application)'
     END,
-    string_agg(DISTINCT mend, '; ')
+    -- Who reads all tokens is for whoever knows the role to judge.
+    CASE WHEN has_base THEN format(
+        ' (on accounts and tokens an application of the base schema may have SELECT, INSERT, '
+        'UPDATE, DELETE and REFERENCES, and USAGE on their sequences, and a collector of the queue '
+        'cursor SELECT, also on jobs with UPDATE: %s)',
+        CASE grantee
+            WHEN 0 THEN 'afterwards grant that role by role'
+            ELSE format('%s keeps what it has of that, and if it is neither of the two, take all '
+                'by REVOKE ALL ON %s FROM %s', role, tables_of_base, role)
+        END
+    ) END,
+    mends
 )
-FROM excess
-CROSS JOIN LATERAL (
-    SELECT CASE grantee WHEN 0 THEN 'PUBLIC' ELSE grantee::regrole::text END AS role
-) AS named
-CROSS JOIN LATERAL (
+FROM intruders
+JOIN (
+    SELECT grantee, string_agg(mend, '; ' ORDER BY mend) FROM revocations GROUP BY grantee
+) AS mended (grantee, mends) USING (grantee)
+JOIN (
     SELECT
-        CASE grantee WHEN 0 THEN 'everybody' ELSE 'the role ' || role END AS holder,
-        -- Also what was granted on.
-        format('REVOKE %s FROM %s%s', objects, role, CASE WHEN is_grantable THEN ' CASCADE' END)
-            AS mend
-) AS said
-GROUP BY grantee, holder
+        grantee,
+        bool_or(objects LIKE 'ALL ROUTINES%'),
+        bool_or(place IN ('accounts', 'tokens', 'jobs'))
+    FROM excess
+    GROUP BY grantee
+) AS concerned (grantee, has_functions, has_base) USING (grantee)
+CROSS JOIN (
+    SELECT string_agg(oid::regclass::text, ', ' ORDER BY oid::regclass::text)
+    FROM base JOIN pg_class USING (oid)
+    WHERE relname IN ('accounts', 'tokens', 'jobs')
+) AS own (tables_of_base)
 UNION ALL
 SELECT format(
-    'on the schema %s the right USAGE is missing for %s, perhaps because a dump was restored '
-    'without privileges; GRANT USAGE ON SCHEMA %I TO PUBLIC',
-    nspname, string_agg(DISTINCT grantee::regrole::text, ', '), nspname
+    'the role%s %s without the right USAGE on the schema %s can call none of its functions, '
+    'perhaps because a dump was restored without privileges; GRANT USAGE ON SCHEMA %I TO PUBLIC',
+    CASE WHEN count(DISTINCT grantee) > 1 THEN 's' END,
+    string_agg(DISTINCT grantee::regrole::text, ', '), nspname, nspname
 )
 FROM others
-WHERE kind = 'function' AND grantee <> 0 AND NOT has_schema_privilege(grantee, nspname, 'USAGE')
+JOIN pg_roles AS called ON called.oid = grantee
+WHERE kind = 'function'
+    AND NOT has_schema_privilege(grantee, nspname, 'USAGE')
+    -- A role that nobody logs in as is used by its members, who may have the right elsewhere. Who
+    -- inherits nothing becomes the role.
+    AND (
+        rolcanlogin
+        OR NOT EXISTS (
+            SELECT FROM pg_roles AS member
+            WHERE rolcanlogin AND NOT rolsuper AND pg_has_role(member.oid, grantee, 'MEMBER')
+        )
+        OR EXISTS (
+            SELECT FROM pg_roles AS member
+            WHERE rolcanlogin
+                AND NOT rolsuper
+                AND pg_has_role(member.oid, grantee, 'MEMBER')
+                AND NOT (
+                    pg_has_role(member.oid, grantee, 'USAGE')
+                    AND has_schema_privilege(member.oid, nspname, 'USAGE')
+                )
+        )
+    )
 GROUP BY nspname

@@ -470,6 +470,10 @@ impl<'a, W: Write> Desk<'a, W> {
                 Verdict::Overloaded { .. } => self.overload(key, lane, after, reason),
                 Verdict::InDoubt { .. } => self.say_doubt(key, lane, reason),
                 Verdict::Retry { .. } => self.say_retry(key, after, reason),
+                Verdict::Postponed { .. } if self.other(lane).is_some() => {
+                    self.leave(key, lane, after, reason);
+                }
+                Verdict::Postponed { .. } => self.say_untried(key, after, reason),
                 Verdict::Sent(receipt) => self.say_sent(key, lane, receipt),
                 Verdict::Dead(refusal) => {
                     let waiting = self.waiting.remove(&key);
@@ -499,7 +503,7 @@ impl<'a, W: Write> Desk<'a, W> {
                     report(&error.to_string());
                 }
             }
-            Verdict::Retry { .. } => self.free(key),
+            Verdict::Retry { .. } | Verdict::Postponed { .. } => self.free(key),
             _ => {}
         }
     }

@@ -21,6 +21,13 @@ const OWN_PAUSE: Duration = Duration::from_secs(300);
 /// whole timeout.
 const SILENCE_PAUSE: Duration = Duration::from_secs(120);
 
+/// The longest pause of everybody for a limit that may be one recipient's: after it a mail is
+/// tried.
+const LONGEST_LIMIT: Duration = Duration::from_secs(60);
+
+/// The longest pause of a mail over which a limit is told that is not everybody's.
+const LONGEST_OWN_LIMIT: Duration = Duration::from_secs(3_600);
+
 /// The text of no answer.
 pub(super) const SILENCE: &str = "silence";
 
@@ -33,6 +40,8 @@ pub(super) enum Kind {
     Ours(Option<Duration>),
     /// Words about a limit of ours that passes, with the pause that was asked for.
     Limit(Option<Duration>),
+    /// The same, where it seldom is one recipient's.
+    Rate(Option<Duration>),
     /// Nothing.
     Silence,
 }
@@ -45,6 +54,9 @@ pub(super) enum Side {
     /// That is not known yet, and has not been for this time.
     Undecided(Duration),
     Ours,
+    /// Ours, as far as anybody knows; but this recipient alone may be the reason, and is not the
+    /// next one that is tried.
+    Passed,
 }
 
 impl Kind {
@@ -52,7 +64,9 @@ impl Kind {
     pub(super) fn text(self, reason: &str, recipient: &str) -> String {
         match self {
             Self::Unplaced => signature(reason, recipient),
-            Self::Ours(_) | Self::Limit(_) => format!("ours: {}", signature(reason, recipient)),
+            Self::Ours(_) | Self::Limit(_) | Self::Rate(_) => {
+                format!("ours: {}", signature(reason, recipient))
+            }
             Self::Silence => SILENCE.to_owned(),
         }
     }
@@ -63,7 +77,7 @@ impl Kind {
     }
 
     pub(super) fn is_of_us(self) -> bool {
-        matches!(self, Self::Ours(_) | Self::Limit(_))
+        matches!(self, Self::Ours(_) | Self::Limit(_) | Self::Rate(_))
     }
 
     pub(super) fn verdict(self, side: Side, reason: String) -> Verdict {
@@ -82,11 +96,26 @@ impl Kind {
                     format!("mails to recipients of {DOMAINS} domains get no answer: {reason}");
                 return Verdict::Unavailable { after: None, reason };
             }
+            (Self::Rate(after), Side::Ours) => {
+                let after = after.map(|after| after.min(LONGEST_LIMIT));
+                return Verdict::Unavailable { after, reason };
+            }
+            (Self::Rate(after), Side::Theirs) => {
+                let after = after.unwrap_or(OWN_PAUSE).clamp(PAUSE, LONGEST_OWN_LIMIT);
+                return Verdict::Postponed { after: Some(after), reason };
+            }
+            (Self::Ours(after) | Self::Limit(after) | Self::Rate(after), Side::Passed) => {
+                let after = after.unwrap_or_default().clamp(PAUSE, LONGEST_LIMIT);
+                return Verdict::Postponed { after: Some(after), reason };
+            }
             (Self::Ours(after) | Self::Limit(after), Side::Theirs) => after.unwrap_or(OWN_PAUSE),
-            (Self::Ours(after) | Self::Limit(after), Side::Undecided(_)) => after.unwrap_or(PAUSE),
+            (Self::Ours(after) | Self::Limit(after) | Self::Rate(after), Side::Undecided(_)) => {
+                after.unwrap_or(PAUSE)
+            }
             // A bad address costs the server a few attempts in the hour, and not hundreds.
             (Self::Unplaced, Side::Undecided(age)) => age.clamp(PAUSE, LONGEST_PAUSE),
-            (Self::Silence, Side::Theirs | Side::Undecided(_)) => SILENCE_PAUSE,
+            (Self::Unplaced, Side::Passed) => PAUSE,
+            (Self::Silence, Side::Theirs | Side::Undecided(_) | Side::Passed) => SILENCE_PAUSE,
         };
         Verdict::Retry { after: Some(pause), reason }
     }

@@ -35,6 +35,7 @@ fn kind(verdict: &Verdict) -> &'static str {
     match verdict {
         Verdict::Sent(_) => "sent",
         Verdict::Retry { .. } => "retry",
+        Verdict::Postponed { .. } => "postponed",
         Verdict::Dead(_) => "dead",
         Verdict::Unavailable { .. } => "unavailable",
         _ => "in doubt",
@@ -205,7 +206,9 @@ fn what_a_server_says_of_us_over_one_recipient_while_it_takes_mails_to_others_is
     for (accepts, expected) in [
         (false, "unavailable"),
         (false, "retry"),
+        (false, "postponed"),
         (false, "unavailable"),
+        (false, "postponed"),
         (true, "retry"),
         (false, "retry"),
     ] {
@@ -325,7 +328,49 @@ fn words_that_are_others_each_time_open_the_circuit_seldom_for_a_domain_with_acc
 fn a_limit_is_everybodys_until_a_mail_is_accepted() {
     let mut trial = Trial::new();
     for n in 0..5 {
+        let again = if n % 2 > 0 { "unavailable" } else { "postponed" };
         assert_eq!(kind(&trial.at(1, &format!("a@{n}.test"), limit())), "unavailable");
-        assert_eq!(kind(&trial.at(1, "a@0.test", limit())), "unavailable");
+        assert_eq!(kind(&trial.at(1, "a@0.test", limit())), again);
+    }
+}
+
+fn rate(after: Option<u64>) -> Verdict {
+    let after = after.map(Duration::from_secs);
+    Verdict::Suspected { suspicion: Suspicion::Rate, after, reason: "429".to_owned() }
+}
+
+/// The kind of the verdict on a mail over which a limit was told, and its pause in seconds.
+fn limited(trial: &mut Trial, recipient: &str, after: Option<u64>) -> (&'static str, Option<u64>) {
+    let verdict = trial.at(1, recipient, rate(after));
+    (kind(&verdict), verdict.after().map(|after| after.as_secs()))
+}
+
+#[test]
+fn a_recipient_over_which_a_limit_is_told_leaves_every_other_trial_to_others() {
+    let mut trial = Trial::new();
+    for _ in 0..3 {
+        assert_eq!(limited(&mut trial, "a@a.test", Some(3_000)), ("unavailable", Some(60)));
+        assert_eq!(limited(&mut trial, "a@a.test", Some(3_000)), ("postponed", Some(60)));
+    }
+    assert_eq!(limited(&mut trial, "b@a.test", None), ("unavailable", None));
+    assert_eq!(limited(&mut trial, "b@a.test", None), ("postponed", Some(15)));
+    // Other mails are accepted: only these recipients are believed to be the reason.
+    trial.accepted(1);
+    for _ in 0..3 {
+        assert_eq!(limited(&mut trial, "a@a.test", Some(3_000)), ("postponed", Some(3_000)));
+        assert_eq!(limited(&mut trial, "b@a.test", None), ("postponed", Some(300)));
+        trial.accepted(2);
+    }
+    assert_eq!(limited(&mut trial, "c@a.test", Some(1)), ("unavailable", Some(1)));
+    trial.accepted(3_602);
+    assert_eq!(kind(&trial.at(3_602, "a@a.test", rate(None))), "unavailable");
+}
+
+#[test]
+fn a_limit_that_is_told_of_many_mails_of_a_domain_stays_everybodys() {
+    let mut trial = Trial::new();
+    for n in 0..100 {
+        assert_eq!(limited(&mut trial, &format!("{n}@a.test"), None).0, "unavailable");
+        trial.accepted(1);
     }
 }

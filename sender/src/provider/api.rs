@@ -21,10 +21,6 @@ use crate::rate::Rate;
 /// The type of a body.
 pub(super) const JSON: &str = "application/json";
 
-/// The longest pause that a limit is granted which may be one recipient's: after it a mail is
-/// tried.
-const LONGEST_LIMIT: Duration = Duration::from_secs(60);
-
 /// The largest answer that is read, in bytes.
 const LARGEST_ANSWER: u64 = 65_536;
 
@@ -393,9 +389,9 @@ pub(super) fn by_status(answer: &Answer, words: &str) -> Verdict {
     let reason = answer.reason(words);
     match answer.status {
         200..300 => Verdict::Sent(Receipt { message_id: None, answer: reason }),
-        // The login, the account and the limits are those of all mails.
+        // The login and the account are those of all mails.
         401 | 402 | 407 => Verdict::Unavailable { after, reason },
-        429 => Verdict::Unavailable { after: after.map(|after| after.min(LONGEST_LIMIT)), reason },
+        429 => Verdict::Suspected { suspicion: Suspicion::Rate, after, reason },
         400 | 413 | 422 => answer.refused(Step::Http, "", "", words),
         // A fault of the server or of a gateway, which others would meet, too; after it has begun
         // with this mail.

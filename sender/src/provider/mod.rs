@@ -185,6 +185,15 @@ pub(crate) enum Verdict {
         /// Why.
         reason: String,
     },
+    /// This mail was refused for now and certainly not accepted, by a limit of ours that may be in
+    /// force for it alone. It says nothing of others, which are to be tried before it, and is no
+    /// failure of this one.
+    Postponed {
+        /// The pause of this mail.
+        after: Option<Duration>,
+        /// Why.
+        reason: String,
+    },
     /// This mail is refused for ever.
     Dead(Refusal),
     /// Nobody knows whether this mail was accepted. It says nothing of others.
@@ -226,6 +235,8 @@ pub(crate) enum Suspicion {
     Words,
     /// They are of a limit of ours that passes.
     Limit,
+    /// The same, said by a provider that seldom means one recipient (HTTP 429).
+    Rate,
     /// The provider fell silent when it heard of the recipient.
     Silence,
 }
@@ -274,6 +285,7 @@ impl Verdict {
         match self {
             Self::Sent(_) | Self::Dead(_) | Self::InDoubt { .. } => None,
             Self::Retry { after, .. }
+            | Self::Postponed { after, .. }
             | Self::Overloaded { after, .. }
             | Self::Suspected { after, .. }
             | Self::Unavailable { after, .. } => *after,
@@ -286,6 +298,7 @@ impl Verdict {
             Self::Sent(_) => "",
             Self::Dead(Refusal { reason, .. })
             | Self::Retry { reason, .. }
+            | Self::Postponed { reason, .. }
             | Self::InDoubt { reason }
             | Self::Overloaded { reason, .. }
             | Self::Suspected { reason, .. }

@@ -1,5 +1,6 @@
 //! Limits by provider and by the domain of the recipient.
 
+use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use crate::sending::{Configuration, Sending, Verdict};
@@ -45,6 +46,34 @@ fn a_provider_gets_no_more_than_its_rate_and_every_mail() {
     assert!(start.elapsed() >= Duration::from_millis(29 * 50), "{:?}", start.elapsed());
     sending.finish();
     assert_eq!(server.requests().len(), 30);
+}
+
+#[test]
+fn a_limit_that_is_told_over_one_recipient_keeps_the_others_waiting_once() {
+    let server = StandIn::start(|request| {
+        if String::from_utf8_lossy(&request.body).contains("limited@") {
+            Reply::Answer(429, vec![("Retry-After", "1".to_owned())], "{}".to_owned())
+        } else {
+            Reply::status(200)
+        }
+    });
+    let table = format!("[postmark]\nkey_file = \"key\"\nurl = \"{}\"\n", server.url());
+    let configuration = Configuration::new("", &table);
+    let mut sending = Sending::start(&configuration);
+    // The same mail is the first one each time, also where a collector tries one alone.
+    let first = sending.verdict(1, "limited@x.test");
+    assert_eq!((first.kind.as_str(), first.after), ("unavailable", Some(1_000)));
+    sleep(Duration::from_millis(1_100));
+    let second = sending.verdict(1, "limited@x.test");
+    assert_eq!((second.kind.as_str(), second.after), ("untried", Some(15_000)), "{second:?}");
+    assert_eq!(sending.verdict(2, "ada@x.test").kind, "ok");
+    // Since then its limit is its own.
+    for id in 3..6 {
+        let verdicts = sending.verdicts("b", &[(1, "limited@x.test"), (id, "ada@x.test")]);
+        let kinds: Vec<_> = verdicts.iter().map(|verdict| verdict.kind.as_str()).collect();
+        assert_eq!(kinds, ["untried", "ok"], "{verdicts:?}");
+    }
+    sending.finish();
 }
 
 #[test]

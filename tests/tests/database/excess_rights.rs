@@ -97,19 +97,20 @@ async fn what_status_prints_ends_all_rights_that_no_document_gives() -> Result<(
         .await?;
     let text = place.warnings()?.join("\n");
     for sentence in [
-        "everybody has rights on",
+        "everybody has rights that no document gives: ",
         "REVOKE ALL ON ALL ROUTINES IN SCHEMA mailroom FROM PUBLIC",
         "REVOKE CREATE ON SCHEMA mailroom FROM PUBLIC",
-        "the role anon has rights on accounts, accounts_id_seq, functions of the schema mailroom, \
-         jobs, schema_migrations, tables of the schema mailroom, the schema mailroom, tokens, \
-         tokens_id_seq, trigger functions of the schema mail that no document gives one role \
-         (afterwards grant it the documented roles that it needs",
+        "the role anon has rights that no document gives one role: ",
+        "TRIGGER, TRUNCATE on accounts, and UPDATE on accounts_id_seq, and EXECUTE on functions of \
+         the schema mailroom, and ",
+        "(afterwards grant it the documented roles that it needs, such as application)",
         "REVOKE ALL ON ALL ROUTINES IN SCHEMA mailroom FROM anon",
         "REVOKE ALL ON ROUTINE user_changed() FROM anon",
         "REVOKE ALL ON ALL ROUTINES IN SCHEMA mailroom FROM reporter CASCADE",
         "REVOKE ALL ON mailroom.adopted_tokens FROM reporter",
-        "the role reader has rights on",
+        "the role reader has rights that no document gives: ",
         "REVOKE ALL ON mailroom.queue FROM reader",
+        "if it is neither of the two, take all by REVOKE ALL ON accounts, jobs, tokens FROM anon",
     ] {
         assert!(text.contains(sentence), "{sentence} in {text}");
     }
@@ -120,7 +121,22 @@ async fn what_status_prints_ends_all_rights_that_no_document_gives() -> Result<(
     let views = ["delivery_attempts", "deliveries", "suppressed_addresses", "waiting"];
     let mut left =
         BTreeSet::from(["site SELECT on waiting", "site UPDATE on tokens"].map(String::from));
-    left.extend(views.iter().map(|view| format!("reporter SELECT on {view}")));
+    left.extend(
+        views
+            .iter()
+            .flat_map(|view| ["reporter", "anon"].map(|role| format!("{role} SELECT on {view}"))),
+    );
+    // What an application of the base schema or a cursor may have.
+    for (relations, rights) in [
+        (&["accounts", "tokens"][..], &["DELETE", "INSERT", "REFERENCES", "SELECT", "UPDATE"][..]),
+        (&["jobs"], &["SELECT", "UPDATE"]),
+        (&["schema_migrations"], &["SELECT"]),
+        (&["accounts_id_seq", "tokens_id_seq"], &["SELECT", "USAGE"]),
+    ] {
+        left.extend(relations.iter().flat_map(|relation| {
+            rights.iter().map(move |right| format!("anon {right} on {relation}"))
+        }));
+    }
     assert_eq!(BTreeSet::from_iter(place.rows(OPEN).await?), left);
     Ok(())
 }
@@ -222,6 +238,70 @@ async fn a_role_that_is_application_and_operator_has_both_by_membership() -> Res
 }
 
 #[tokio::test]
+async fn an_application_of_the_base_schema_keeps_what_it_needs() -> Result<()> {
+    let place = Place::migrated().await?;
+    let rights =
+        "SELECT string_agg(right_name, ' ' ORDER BY right_name) FROM unnest(ARRAY['DELETE',
+            'INSERT', 'REFERENCES', 'SELECT', 'TRIGGER', 'TRUNCATE', 'UPDATE']) AS right_name
+        WHERE has_table_privilege('product', 'mail.accounts', right_name)";
+    place
+        .superuser
+        .batch_execute(
+            "CREATE ROLE product LOGIN;
+            GRANT SELECT, INSERT, UPDATE, DELETE, REFERENCES ON mail.accounts, mail.tokens
+                TO product",
+        )
+        .await?;
+    assert_eq!(place.warnings()?.join("\n"), "");
+    place
+        .superuser
+        .batch_execute(
+            "GRANT ALL ON ALL TABLES IN SCHEMA mail TO product;
+            GRANT SELECT, UPDATE ON mail.accounts TO product WITH GRANT OPTION",
+        )
+        .await?;
+    let text = place.warnings()?.join("\n");
+    for part in [
+        "the role product has rights that no document gives: ",
+        "TRIGGER, TRUNCATE, the option to grant SELECT, the option to grant UPDATE on accounts",
+        "an application of the base schema may have SELECT, INSERT, UPDATE, DELETE and REFERENCES",
+        "REVOKE GRANT OPTION FOR SELECT, UPDATE ON accounts FROM product CASCADE",
+        "TRIGGER, TRUNCATE ON tokens FROM product",
+    ] {
+        assert!(text.contains(part), "{part} in {text}");
+    }
+    place.mend().await?;
+    assert_eq!(place.warnings()?.join("\n"), "");
+    let left = place.rows(rights).await?;
+    assert_eq!(left, ["DELETE INSERT REFERENCES SELECT UPDATE"]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_record_of_a_products_own_migrations_is_not_judged() -> Result<()> {
+    for (table, owner, is_named) in [
+        ("version bigint PRIMARY KEY, dirty boolean NOT NULL", "owner", true),
+        ("version varchar PRIMARY KEY", "owner", false),
+        ("version bigint PRIMARY KEY, dirty boolean NOT NULL", "product", false),
+    ] {
+        let place = Place::new().await?;
+        let up = ["migrate", "up", "--migrations-table", "mailroom_migrations"];
+        assert!(run(&place.in_mail("owner"), &up)?.status.success());
+        place
+            .superuser
+            .batch_execute(&format!(
+                "CREATE ROLE product LOGIN; CREATE TABLE mail.schema_migrations ({table});
+                ALTER TABLE mail.schema_migrations OWNER TO {owner};
+                CREATE ROLE deployer; GRANT ALL ON mail.schema_migrations TO deployer"
+            ))
+            .await?;
+        let text = place.warnings()?.join("\n");
+        assert_eq!(text.contains("deployer"), is_named, "{table} of {owner}: {text}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
 async fn what_others_own_in_the_schema_is_named() -> Result<()> {
     let place = Place::migrated().await?;
     place
@@ -259,8 +339,36 @@ async fn the_right_on_the_schema_that_a_restore_loses_is_named() -> Result<()> {
     assert_eq!(place.warnings()?.join("\n"), "");
     place.superuser.batch_execute("REVOKE USAGE ON SCHEMA mailroom FROM PUBLIC").await?;
     let text = place.warnings()?.join("\n");
-    assert!(text.contains("USAGE is missing for application, collector"), "{text}");
+    let sentence = "the roles application, collector without the right USAGE on the schema mailroom \
+                    can call none of its functions, perhaps because a dump was restored without \
+                    privileges; GRANT USAGE ON SCHEMA mailroom TO PUBLIC";
+    assert!(text.contains(sentence), "{text}");
     place.mend().await?;
     assert_eq!(place.warnings()?.join("\n"), "");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_role_whose_members_all_have_the_right_on_the_schema_is_not_named() -> Result<()> {
+    let place = Place::migrated().await?;
+    place
+        .superuser
+        .batch_execute(
+            "CREATE ROLE caller NOLOGIN; GRANT EXECUTE ON FUNCTION mailroom.enqueue TO caller;
+            CREATE ROLE user_of_schemas NOLOGIN;
+            REVOKE USAGE ON SCHEMA mailroom FROM PUBLIC;
+            GRANT USAGE ON SCHEMA mailroom TO user_of_schemas;
+            CREATE ROLE site LOGIN IN ROLE caller, user_of_schemas",
+        )
+        .await?;
+    assert_eq!(place.warnings()?.join("\n"), "");
+    let named = "the role caller without the right USAGE on the schema mailroom";
+    // One who logs in and inherits nothing, or who lacks the right.
+    for member in ["NOINHERIT IN ROLE caller, user_of_schemas", "IN ROLE caller"] {
+        place.superuser.batch_execute(&format!("CREATE ROLE other LOGIN {member}")).await?;
+        let text = place.warnings()?.join("\n");
+        assert!(text.contains(named), "{member}: {text}");
+        place.superuser.batch_execute("DROP ROLE other").await?;
+    }
     Ok(())
 }

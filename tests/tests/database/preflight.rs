@@ -181,7 +181,13 @@ async fn a_cursor_is_told_which_rights_it_lacks() -> Result<()> {
     let mut command = collector::on_base_schema(&url)?;
     let (status, log) = Collector::start(command.args(["--missing-schema", "exit"]))?.wait()?;
     assert_eq!(status.code(), Some(1), "{log}");
-    assert!(log.contains("GRANT SELECT ON jobs and GRANT UPDATE ON jobs TO \"daemon\""), "{log}");
+    assert!(
+        log.contains(
+            "the right SELECT, or UPDATE on jobs, is missing on jobs; GRANT SELECT ON jobs TO \
+             \"daemon\"; GRANT UPDATE ON jobs TO \"daemon\""
+        ),
+        "{log}"
+    );
     Ok(())
 }
 
@@ -402,8 +408,9 @@ async fn default_privileges_of_a_hosted_server_open_nothing() -> Result<()> {
 
 #[tokio::test]
 async fn a_collector_that_is_to_suppress_and_may_not_says_what_helps() -> Result<()> {
-    const SENTENCE: &str = "MAILROOM_SUPPRESS_UNKNOWN is on, but the role \"daemon\" may suppress \
-                            no address; GRANT EXECUTE ON FUNCTION mailroom.suppress TO \"daemon\"";
+    const SENTENCE: &str = "MAILROOM_SUPPRESS_UNKNOWN is on, but the role \"daemon\" lacks the \
+                            right EXECUTE on the function mailroom.suppress; GRANT EXECUTE ON \
+                            FUNCTION mailroom.suppress TO \"daemon\", as its owner";
     let place = Place::migrated().await?;
     let grants = documented_grants("mail")?;
     place.superuser.batch_execute(&format!("SET search_path = mail; {grants}")).await?;

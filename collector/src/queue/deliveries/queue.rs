@@ -384,7 +384,11 @@ impl Queue for DeliveriesQueue {
         };
         if !std::mem::replace(&mut self.is_announced, true) {
             for reason in warnings {
-                tracing::warn!(event = "preflight_warning", reason, "tokens may never be sent");
+                tracing::warn!(
+                    event = "preflight_warning",
+                    reason,
+                    "the database is not set up as documented"
+                );
             }
             if let Some(reason) = fault {
                 tracing::warn!(event = "preflight_warning", reason, "no address is suppressed");

@@ -49,9 +49,21 @@ pub(super) fn read(message: &Message<'_>, proof: &Proof<'_>) -> Result<Vec<Notic
     Ok(notices)
 }
 
-/// What the part for people says of a recipient.
+/// What the part for people says of a recipient; if nothing, what the next server answered first,
+/// which sendmail writes below.
 pub(super) fn said_of(message: &Message<'_>, address: &str) -> Option<String> {
-    find(&first_text(message)?, address)
+    let text = first_text(message)?;
+    find(&text, address).filter(|said| !said.is_empty()).or_else(|| refusal_in(&text))
+}
+
+/// The first refusal in a transcript of sendmail.
+fn refusal_in(transcript: &str) -> Option<String> {
+    let answer_in = |line: &str| line.trim_start().strip_prefix("<<< ").map(str::to_owned);
+    let mut lines = transcript.lines().take(MOST_LINES).map(answer_in);
+    let is_refusal = |line: &String| line.starts_with(['4', '5']);
+    let first = lines.find_map(|line| line.filter(is_refusal))?;
+    let rest = lines.take(MOST_SAID).map_while(|line| line.filter(is_refusal));
+    Some(std::iter::once(first).chain(rest).collect::<Vec<_>>().join(" "))
 }
 
 /// The rest of the line that begins with an address, and the lines below it up to an empty one.

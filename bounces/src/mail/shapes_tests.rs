@@ -189,7 +189,18 @@ fn what_notifications_say_to_people_counts_where_they_have_no_answer_for_program
              failed\nStatus: 5.0.0\n\n--b--\n"
         )
     };
+    let sendmail = |said: &str| {
+        format!(
+            "Content-Type: multipart/report; boundary=b\n\n--b\nContent-Type: text/plain\n\n   \
+             ----- The following addresses had permanent fatal errors -----\n<ada@x.test>\n\n   \
+             ----- Transcript of session follows -----\n... while talking to mx.x.test.:\n>>> \
+             RCPT To:<ada@x.test>\n{said}\n\n--b\nContent-Type: message/delivery-status\n\n\
+             Final-Recipient: rfc822; ada@x.test\nAction: failed\nStatus: 5.1.1\n\n--b--\n"
+        )
+    };
     for mail in [
+        sendmail("<<< 550 5.1.1 no such user\n550 5.1.1 <ada@x.test>... User unknown"),
+        sendmail("<<< 550-5.1.1 the account\n<<< 550 5.1.1 does not exist\n<<< 250 2.0.0 ok"),
         exim("    Unrouteable address"),
         exim(
             "    SMTP error from remote mail server after RCPT TO:<ada@x.test>:\n    host \
@@ -210,6 +221,8 @@ fn what_notifications_say_to_people_counts_where_they_have_no_answer_for_program
         assert_eq!(suppressed(&to_ada(&mail)), ada(Reason::Bounce), "{mail}");
     }
     for mail in [
+        sendmail("<<< 550 5.7.1 your IP is blocked\n550 5.1.1 <ada@x.test>... User unknown"),
+        sendmail("<<< 550-we do not want\n<<< 550 your mails\n550 5.1.1 <ada@x.test>... gone"),
         exim("    mailbox is full: retry timeout exceeded"),
         exim(
             "    SMTP error from remote mail server after end of data:\n    host mx.x.test \

@@ -222,6 +222,7 @@ const OTHER: &[&str] = &[
     " deferred ",
     " try later ",
     " try again later ",
+    " not found try again ",
     " later ",
     " timeout ",
     " timed out ",
@@ -274,6 +275,9 @@ const OTHER: &[&str] = &[
     " your region ",
 ];
 
+/// What Postfix writes behind what another server answered, when it asked only for the recipient.
+const POSTFIX_STEP: &str = " in reply to rcpt to command ";
+
 /// Says whether an address is gone, by the status of a report and by what the server answered, if
 /// it is known.
 ///
@@ -291,12 +295,11 @@ pub(crate) fn is_gone(status: &str, answer: &str, address: &str, is_after_conten
     }
     let stated = codes(status).next();
     let answered = codes(said).last();
-    let is_empty = said.trim().is_empty();
     let meanings = [stated, answered].map(|code| code.map(meaning));
     if meanings.contains(&Some(Meaning::Other)) || basic_codes(said).any(is_against) {
         return false;
     }
-    let words = plain(said);
+    let words = plain(said).replace(POSTFIX_STEP, " ");
     let names_access = words.contains(" recipient address rejected access denied ");
     let is_tenant = [stated, answered].contains(&Some([5, 4, 1])) && names_access;
     // Directory-based edge blocking of Microsoft 365 has no other words
@@ -308,10 +311,12 @@ pub(crate) fn is_gone(status: &str, answer: &str, address: &str, is_after_conten
         return false;
     }
     let says_gone = has_gone_words(&words, said) || is_ironport(&words, answered);
+    let is_of_postfix = kind.eq_ignore_ascii_case("x-postfix") && !said.contains("://");
     match meanings {
-        [Some(Meaning::Gone), None] => is_empty || says_gone || !said.contains("://"),
+        // Sendmail as a relay writes 5.1.1 for every 550 before the content, and 5.1.3 for 553.
+        [Some(Meaning::Gone), None] => says_gone || says_nothing(&words, said) || is_of_postfix,
         [_, Some(Meaning::Gone)] => says_gone || !said.contains("://"),
-        _ => says_gone && !is_after_content && !names_nobody(said),
+        _ => (says_gone || is_outlook(said, answered)) && !is_after_content && !names_nobody(said),
     }
 }
 
@@ -322,7 +327,7 @@ pub(crate) fn speaks_against(status: &str, answer: &str, address: &str) -> bool 
     let mut codes = codes(status).next().into_iter().chain(codes(said).last());
     codes.any(|code| meaning(code) == Meaning::Other)
         || basic_codes(said).any(is_against)
-        || has_other_words(&plain(said))
+        || has_other_words(&plain(said).replace(POSTFIX_STEP, " "))
         || is_about_another(said, address)
 }
 
@@ -356,6 +361,30 @@ fn is_ironport(words: &str, answered: Option<[u16; 3]>) -> bool {
     answered == Some([5, 1, 0])
         && words.ends_with(" address rejected ")
         && !words.contains(" recipient address ")
+}
+
+/// Outlook.com refuses an address that nobody has with the words of RFC 5321 for any 550, and with
+/// this code and the tag of a server; in an answer about something else there are more words.
+fn is_outlook(said: &str, answered: Option<[u16; 3]>) -> bool {
+    let mut depth = 0_usize;
+    let is_outside = |character: &char| {
+        match character {
+            '(' | '[' => depth += 1,
+            ')' | ']' => depth = depth.saturating_sub(1),
+            _ => return depth == 0,
+        }
+        false
+    };
+    let words = plain(&said.chars().filter(is_outside).collect::<String>());
+    answered == Some([5, 5, 0])
+        && said.is_ascii()
+        && words.replace(" requested action not taken ", " ") == " 550 mailbox unavailable "
+}
+
+/// Whether there is nothing but a basic code and addresses in an answer.
+fn says_nothing(words: &str, said: &str) -> bool {
+    let is_code = |word: &str| word.len() == 3 && word.bytes().all(|byte| byte.is_ascii_digit());
+    said.is_ascii() && words.split_whitespace().all(is_code)
 }
 
 /// Whether an answer has a place for an address and nothing in it, as filters of some networks for

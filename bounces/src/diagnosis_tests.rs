@@ -48,6 +48,9 @@ fn an_address_is_gone_where_status_and_answer_agree() {
         ("5.1.1", "smtp; 550 5.1.1 Requested action not taken: mailbox unavailable"),
         ("5.1.1", "SMTP; 550 unknown user"),
         ("5.1.1", "x-postfix; unknown user: \"ada\""),
+        ("5.1.1", "X-Postfix; gone"),
+        ("5.1.1", "smtp; 550"),
+        ("5.1.1", "SMTP; 550 <ada@x.test>"),
         ("5.1.1", "550 5.1.1 <ada@x.test>... User Unknown"),
         ("5.1.1", "smtp; 550 5.1.1 <ada@mx7.x.test> is gone"),
         ("5.1.1", "smtp;550 5.1.1 RESOLVER.ADR.RecipNotFound; not found"),
@@ -78,6 +81,19 @@ fn an_address_is_gone_where_status_and_answer_agree() {
         // Courier, sendmail, PowerMTA, IronPort, Microsoft 365.
         ("5.0.0", "unknown; No such domain."),
         ("5.5.0", "SMTP; 550 5.5.0 Invalid recipient. EX_416"),
+        (
+            "5.5.0",
+            "smtp; 550 5.5.0 Requested action not taken: mailbox unavailable (S2017062302). \
+             [XX1.prod.x.test 2026-11-26T08:00:00.000Z 08DD]",
+        ),
+        ("5.5.0", "smtp;550 5.5.0 mailbox unavailable"),
+        // Postfix, which asks the next server for the recipient.
+        (
+            "5.1.1",
+            "smtp; 550 5.1.1 <ada@x.test>: Recipient address rejected: undeliverable address: \
+             host mx.x.test[192.0.2.1] said: 550 5.1.1 <ada@x.test>: user unknown \
+             (in reply to RCPT TO command)",
+        ),
         (
             "5.0.0",
             "smtp;554 delivery error: \
@@ -156,6 +172,8 @@ fn answers_about_something_else_than_the_address_say_that_nobody_is_gone_whateve
         "smtp; 550 5.1.1 user unknown (4.2.1)",
         "smtp; 550 host mx.x.test: retry timeout exceeded, no such user",
         "smtp; 550 Message expired; host not found",
+        "X-Postfix; Host or domain name not found. Name service error for name=x.test type=MX: Host \
+         not found, try again",
         // Policy, relay, sender, content.
         "smtp; 550 5.1.1 relaying denied",
         "smtp; 550 5.7.54 SMTP; Unable to relay recipient in non-accepted domain",
@@ -202,6 +220,9 @@ fn another_status_than_that_of_an_address_says_that_nobody_is_gone_whatever_the_
         ("5.0.0", "smtp; 550 Rejected"),
         ("5.0.0", "smtp; 550 mailbox unavailable"),
         ("5.5.0", "smtp;550 Requested action not taken: mailbox unavailable"),
+        ("5.5.0", "smtp;550 5.5.0 Requested action not taken: mailbox unavailable, try mx2"),
+        ("5.5.0", "smtp;550 5.5.0 mailbox unavailable, see https://x.test/why"),
+        ("5.0.0", "smtp;550 5.0.0 Requested action not taken: mailbox unavailable"),
         ("5.1.0", "smtp; 550 5.1.0 rejected"),
         ("5.4.1", "smtp; 550 5.4.1 no answer from host"),
         ("5.4.1", "smtp; 541 5.4.1 Mail rejected by destination domain"),
@@ -219,6 +240,31 @@ fn another_status_than_that_of_an_address_says_that_nobody_is_gone_whatever_the_
         ("5.1", ""),
     ] {
         assert!(!gone(status, answer), "{status} {answer}");
+    }
+}
+
+/// Sendmail as a relay makes one status of all answers with a basic code.
+#[test]
+fn a_status_that_a_relay_made_of_a_basic_code_needs_words_that_say_that_nobody_is_there() {
+    for (status, said) in [
+        ("5.1.1", "550 Rejected"),
+        ("5.1.1", "550 Message refused"),
+        ("5.1.1", "550 not local host x.test, not a gateway"),
+        ("5.1.1", "550 Dynamic addresses not accepted here"),
+        ("5.1.1", "550 JunkMail rejected"),
+        ("5.1.1", "550 Service not available"),
+        ("5.1.1", "550 Versandlimit erreicht"),
+        ("5.1.1", "550 Absender abgelehnt"),
+        ("5.1.1", "550 Postfach voll"),
+        ("5.1.1", "550 boite pleine"),
+        ("5.1.1", "550 mailbox has no space left"),
+        ("5.1.1", "550 Requested action not taken: mailbox unavailable"),
+        ("5.1.1", "550 \u{88ab}\u{62d2}\u{7edd}"),
+        ("5.1.3", "553 Bounces not accepted"),
+        ("5.1.6", "551 we do not forward"),
+    ] {
+        assert!(!gone(status, &format!("SMTP; {said}")), "{said}");
+        assert!(!gone(status, said), "{said}");
     }
 }
 

@@ -56,6 +56,7 @@ fn answer(request: &Request, has_place: impl Fn() -> bool) -> Reply {
     match words[..] {
         ["status", status] => Reply::status(status.parse().unwrap()),
         ["cut"] => Reply::Nothing,
+        ["anonymous"] => Reply::Answer(200, Vec::new(), "{}".to_owned()),
         ["unverified"] => {
             let message = format!(
                 "Email address is not verified. The following identities failed the check: {to}"
@@ -180,6 +181,9 @@ fn what_the_api_answers_is_a_verdict_on_the_mail_or_on_the_account() {
         ("status-400", "retry"),
         ("error-500-InternalServiceErrorException", "in_doubt"),
         ("status-502", "in_doubt"),
+        // Without the id that SES gives to each mail.
+        ("anonymous", "in_doubt"),
+        ("status-204", "in_doubt"),
         ("cut", "in_doubt"),
     ]) {
         let mut sending = Sending::start(&configuration);

@@ -39,7 +39,8 @@ pub(crate) enum Reply {
 
 impl Reply {
     pub(crate) fn status(status: u16) -> Self {
-        let body = if status == 200 { r#"{"id":"1","MessageID":"1"}"# } else { "{}" };
+        let ids = r#"{"id":"1","MessageID":"1","MessageId":"1"}"#;
+        let body = if status == 200 { ids } else { "{}" };
         Self::Answer(status, Vec::new(), body.to_owned())
     }
 }

@@ -154,6 +154,9 @@ impl Api for Ses {
             kind.split(':').next().unwrap_or_default().rsplit('#').next().unwrap_or_default();
         let is_name = kind.len() <= 100 && kind.bytes().all(|byte| byte.is_ascii_alphanumeric());
         let kind = if is_name { kind } else { "" };
+        if matches!(answer.status, 200..300) && !answer.body["MessageId"].is_string() {
+            return Some(api::unproven(answer));
+        }
         if answer.status != 400 {
             return Some(api::by_status(answer, kind));
         }

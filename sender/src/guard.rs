@@ -19,9 +19,13 @@
 //! until a mail is accepted: its mail may always be the first one that is tried. A limit of an HTTP
 //! API (429) is nearly always everybody's; since an acceptance it is believed for an hour to be a
 //! recipient's own, but only of those over which it was told before.
+//!
+//! A long pause that is asked for over one recipient is a minute of everybody's, until a recipient
+//! of another domain gets the same answer.
 
 mod disarmed;
 mod kind;
+mod pauses;
 mod turns;
 
 use std::collections::{HashMap, HashSet};
@@ -30,9 +34,11 @@ use std::time::{Duration, Instant};
 
 use mailroom_mail::address::domain_of;
 
+use crate::provider::refusal::signature;
 use crate::provider::{About, Refusal, Suspicion, Verdict};
 use disarmed::{Disarmed, MOST_REFUSED};
 use kind::{DOMAINS, Kind, SILENCE, Side};
+use pauses::{LONGEST_OF_ONE, Pauses};
 use turns::Turns;
 
 /// How long such refusals are the recipients' own, once a mail was accepted between them.
@@ -64,6 +70,7 @@ pub(crate) struct Guard {
     /// words are passed on finds others for every attempt.
     disproved: HashMap<String, Disarmed>,
     turns: Turns,
+    pauses: Pauses,
     last_accepted: Option<Instant>,
     /// Domains of addresses that do not exist, since then, until there are too many.
     unknown: HashSet<String>,
@@ -126,6 +133,11 @@ impl Guard {
             Verdict::Suspected { suspicion: Suspicion::Silence, reason, .. } => {
                 (Kind::Silence, reason)
             }
+            Verdict::Overloaded { after: Some(after), reason } => {
+                let text = signature(&reason, recipient);
+                let after = Some(self.pauses.grant(after, &text, &domain_of(recipient)));
+                return Verdict::Overloaded { after, reason };
+            }
             other => return other,
         };
         let side = self.side(kind, recipient, &reason, now);
@@ -137,6 +149,7 @@ impl Guard {
         self.last_accepted = Some(now);
         self.unknown.clear();
         self.turns.accept(now);
+        self.pauses.accept();
         self.disarmed.retain(|_, disarmed| disarmed.until > now);
         for disarmed in self.disarmed.values_mut() {
             disarmed.add(std::iter::empty());
@@ -165,8 +178,9 @@ impl Guard {
         }
     }
 
-    /// Notes that a refusal of this recipient opens the circuit, unless it leaves that to others.
-    fn open(&mut self, domain: String, recipient: u64) -> Side {
+    /// Notes that a refusal of this recipient opens the circuit for this time, unless it leaves that
+    /// to others.
+    fn open(&mut self, domain: String, recipient: u64, after: Option<Duration>) -> Side {
         if !self.turns.counts(recipient) {
             return Side::Passed;
         }
@@ -176,18 +190,19 @@ impl Guard {
                 recipients.insert(recipient);
             }
         }
-        Side::Ours
+        Side::Ours(after)
     }
 
     fn side(&mut self, kind: Kind, recipient: &str, reason: &str, now: Instant) -> Side {
         let text = kind.text(reason, recipient);
         let hash = self.hasher.hash_one(recipient);
-        if matches!(kind, Kind::Rate(_)) {
+        if let Kind::Rate(after) = kind {
             if self.turns.is_own_limit(hash, now) {
                 return Side::Theirs;
             }
             self.turns.note_limit(hash);
-            return if self.turns.counts(hash) { Side::Ours } else { Side::Passed };
+            let after = after.map(|after| after.min(LONGEST_OF_ONE));
+            return if self.turns.counts(hash) { Side::Ours(after) } else { Side::Passed };
         }
         if self.disarmed.get_mut(&text).is_some_and(|disarmed| disarmed.believes(hash, now)) {
             return Side::Theirs;
@@ -199,9 +214,12 @@ impl Guard {
         {
             return Side::Theirs;
         }
-        if matches!(kind, Kind::Limit(_)) {
-            return self.open(domain, hash);
+        if let Kind::Limit(after) = kind {
+            return self.open(domain, hash, after);
         }
+        let asked = if let Kind::Ours(asked) = kind { asked } else { None };
+        let after = asked.map(|asked| self.pauses.grant(asked, &text, &domain));
+        let is_granted = after.is_some_and(|after| after > LONGEST_OF_ONE);
         self.suspects
             .retain(|_, suspect| now.saturating_duration_since(suspect.since) < 24 * UNDECIDED);
         if self.suspects.len() >= MOST_TEXTS && !self.suspects.contains_key(&text) {
@@ -232,17 +250,18 @@ impl Guard {
             let age = now.saturating_duration_since(since);
             return if age < UNDECIDED { Side::Undecided(age) } else { Side::Theirs };
         }
-        // The one that shows it opens the circuit, and is tried once more like the others.
-        if !std::mem::replace(&mut suspect.is_open, true) {
-            return if kind.is_of_us() { self.open(domain, hash) } else { Side::Ours };
+        // The one that shows it opens the circuit, and is tried once more like the others. A pause
+        // that several domains are asked for is nobody's trial.
+        if !std::mem::replace(&mut suspect.is_open, true) || is_granted {
+            return if kind.is_of_us() { self.open(domain, hash, after) } else { Side::Ours(None) };
         }
         let is_new = suspect.tried.len() <= TRIALS && suspect.tried.insert(hash);
         if is_new {
             Side::Undecided(Duration::ZERO)
         } else if kind.is_of_us() {
-            self.open(domain, hash)
+            self.open(domain, hash, after)
         } else {
-            Side::Ours
+            Side::Ours(None)
         }
     }
 }

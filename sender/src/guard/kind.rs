@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::pauses::LONGEST_OF_ONE;
 use crate::provider::refusal::signature;
 use crate::provider::{About, Verdict};
 
@@ -20,10 +21,6 @@ const OWN_PAUSE: Duration = Duration::from_secs(300);
 /// The pause of a mail over which the server fell silent: each attempt takes a connection for the
 /// whole timeout.
 const SILENCE_PAUSE: Duration = Duration::from_secs(120);
-
-/// The longest pause of everybody for a limit that may be one recipient's: after it a mail is
-/// tried.
-const LONGEST_LIMIT: Duration = Duration::from_secs(60);
 
 /// The longest pause of a mail over which a limit is told that is not everybody's.
 const LONGEST_OWN_LIMIT: Duration = Duration::from_secs(3_600);
@@ -53,7 +50,8 @@ pub(super) enum Side {
     Theirs,
     /// That is not known yet, and has not been for this time.
     Undecided(Duration),
-    Ours,
+    /// Ours, with the pause that everybody makes.
+    Ours(Option<Duration>),
     /// Ours, as far as anybody knows; but this recipient alone may be the reason, and is not the
     /// next one that is tried.
     Passed,
@@ -83,34 +81,30 @@ impl Kind {
     pub(super) fn verdict(self, side: Side, reason: String) -> Verdict {
         let pause = match (self, side) {
             (Self::Unplaced, Side::Theirs) => return Verdict::dead(reason, About::Unplaced),
-            (Self::Unplaced, Side::Ours) => {
+            (Self::Unplaced, Side::Ours(_)) => {
                 let what = "are refused alike, as if it were our fault";
                 let reason = format!("recipients of {DOMAINS} domains {what}: {reason}");
                 return Verdict::Unavailable { after: None, reason };
             }
-            (Self::Ours(after) | Self::Limit(after), Side::Ours) => {
+            (Self::Ours(_) | Self::Limit(_) | Self::Rate(_), Side::Ours(after)) => {
                 return Verdict::Unavailable { after, reason };
             }
-            (Self::Silence, Side::Ours) => {
+            (Self::Silence, Side::Ours(_)) => {
                 let reason =
                     format!("mails to recipients of {DOMAINS} domains get no answer: {reason}");
                 return Verdict::Unavailable { after: None, reason };
-            }
-            (Self::Rate(after), Side::Ours) => {
-                let after = after.map(|after| after.min(LONGEST_LIMIT));
-                return Verdict::Unavailable { after, reason };
             }
             (Self::Rate(after), Side::Theirs) => {
                 let after = after.unwrap_or(OWN_PAUSE).clamp(PAUSE, LONGEST_OWN_LIMIT);
                 return Verdict::Postponed { after: Some(after), reason };
             }
             (Self::Ours(after) | Self::Limit(after) | Self::Rate(after), Side::Passed) => {
-                let after = after.unwrap_or_default().clamp(PAUSE, LONGEST_LIMIT);
+                let after = after.unwrap_or_default().clamp(PAUSE, LONGEST_OF_ONE);
                 return Verdict::Postponed { after: Some(after), reason };
             }
             (Self::Ours(after) | Self::Limit(after), Side::Theirs) => after.unwrap_or(OWN_PAUSE),
             (Self::Ours(after) | Self::Limit(after) | Self::Rate(after), Side::Undecided(_)) => {
-                after.unwrap_or(PAUSE)
+                after.unwrap_or(PAUSE).min(LONGEST_OF_ONE)
             }
             // A bad address costs the server a few attempts in the hour, and not hundreds.
             (Self::Unplaced, Side::Undecided(age)) => age.clamp(PAUSE, LONGEST_PAUSE),

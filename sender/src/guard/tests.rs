@@ -334,6 +334,48 @@ fn a_limit_is_everybodys_until_a_mail_is_accepted() {
     }
 }
 
+fn ours_after(seconds: u64) -> Verdict {
+    let reason = "403 forbidden".to_owned();
+    let after = Some(Duration::from_secs(seconds));
+    Verdict::Suspected { suspicion: Suspicion::Words, after, reason }
+}
+
+fn overloaded(seconds: u64) -> Verdict {
+    Verdict::Overloaded { after: Some(Duration::from_secs(seconds)), reason: "503".to_owned() }
+}
+
+#[test]
+fn a_long_pause_is_everybodys_once_a_second_domain_gets_the_same_answer() {
+    let pause = |verdict: &Verdict| verdict.after().unwrap().as_secs();
+    let mut trial = Trial::new();
+    let first = trial.at(0, "a@a.test", ours_after(3_000));
+    assert_eq!((kind(&first), pause(&first)), ("unavailable", 60));
+    // Another one of the domain is a trial, whose own pause is as short.
+    let second = trial.at(60, "b@a.test", ours_after(3_000));
+    assert_eq!((kind(&second), pause(&second)), ("retry", 60));
+    let third = trial.at(120, "a@b.test", ours_after(3_000));
+    assert_eq!((kind(&third), pause(&third)), ("unavailable", 3_000));
+    let fourth = trial.at(3_120, "a@c.test", ours_after(2_000));
+    assert_eq!((kind(&fourth), pause(&fourth)), ("unavailable", 2_000));
+    trial.accepted(6_000);
+    // It was of these recipients, each of which waits as long as it is asked to.
+    let fifth = trial.at(6_001, "a@a.test", ours_after(3_000));
+    assert_eq!((kind(&fifth), pause(&fifth)), ("retry", 3_000));
+
+    let mut trial = Trial::new();
+    for (recipient, asked, expected) in [
+        ("a@a.test", 30, 30),
+        ("a@a.test", 3_000, 60),
+        ("b@a.test", 3_000, 60),
+        ("a@b.test", 3_000, 3_000),
+        ("a@a.test", 3_000, 3_000),
+    ] {
+        assert_eq!(pause(&trial.at(1, recipient, overloaded(asked))), expected, "{recipient}");
+    }
+    trial.accepted(2);
+    assert_eq!(pause(&trial.at(3, "a@b.test", overloaded(3_000))), 60);
+}
+
 fn rate(after: Option<u64>) -> Verdict {
     let after = after.map(Duration::from_secs);
     Verdict::Suspected { suspicion: Suspicion::Rate, after, reason: "429".to_owned() }

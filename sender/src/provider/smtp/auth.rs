@@ -36,6 +36,26 @@ impl Credentials {
     }
 }
 
+/// Why a login failed.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Failure {
+    pub(super) reason: String,
+    /// Whether the server clearly refuses these credentials, and would do so again.
+    pub(super) is_of_credentials: bool,
+}
+
+impl Failure {
+    fn of_server(reason: String) -> Self {
+        Self { reason, is_of_credentials: false }
+    }
+}
+
+/// Whether a reply refuses the credentials: it is for ever, and about neither the command nor the
+/// encryption (RFC 4954, 6).
+fn is_of_credentials(reply: &Reply) -> bool {
+    matches!(reply.code, 505..600) && !matches!(reply.code, 530 | 538)
+}
+
 /// A mechanism that is supported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mechanism {
@@ -58,25 +78,31 @@ pub(super) fn authenticate(
     credentials: &Credentials,
     offers: &Extensions,
     command: &mut dyn FnMut(&str) -> Result<Reply, Lost>,
-) -> Result<(), String> {
+) -> Result<(), Failure> {
     let is_offered = |name: &str| offers.mechanisms.iter().any(|other| other == name);
     let usable: Vec<_> = SUPPORTED.iter().filter(|(_, name)| is_offered(name)).collect();
     if usable.is_empty() {
         let offered = offers.mechanisms.join(" ").chars().take(200).collect::<String>();
-        return Err(if offered.is_empty() {
+        return Err(Failure::of_server(if offered.is_empty() {
             "the server offers no login (AUTH)".to_owned()
         } else {
             format!(
                 "the server offers the login by {offered} only, and PLAIN and LOGIN are supported"
             )
-        });
+        }));
     }
     let mut refusals = String::new();
+    let mut is_refused = false;
     for (mechanism, name) in usable {
         let refusal = match attempt(*mechanism, credentials, command) {
             Ok(reply) if reply.is_positive() => return Ok(()),
-            Ok(reply) => reply.to_string(),
-            Err(lost) if refusals.is_empty() => return Err(format!("the login failed: {lost}")),
+            Ok(reply) => {
+                is_refused |= is_of_credentials(&reply);
+                reply.to_string()
+            }
+            Err(lost) if refusals.is_empty() => {
+                return Err(Failure::of_server(format!("the login failed: {lost}")));
+            }
             // What the server said before it left is the reason.
             Err(_) => break,
         };
@@ -88,7 +114,8 @@ pub(super) fn authenticate(
             break;
         }
     }
-    Err(format!("the login is refused: {refusals}"))
+    let reason = format!("the login is refused: {refusals}");
+    Err(Failure { reason, is_of_credentials: is_refused })
 }
 
 /// Goes through one mechanism. The prompts are not read: what comes first is the name.
@@ -144,6 +171,11 @@ mod tests {
 
     /// What the client says, and how it ends, where the server says these lines.
     fn talk(offered: &str, replies: &[&str]) -> (Vec<String>, Result<(), String>) {
+        let (said, outcome) = log_in(offered, replies);
+        (said, outcome.map_err(|failure| failure.reason))
+    }
+
+    fn log_in(offered: &str, replies: &[&str]) -> (Vec<String>, Result<(), Failure>) {
         let offers = Extensions {
             mechanisms: offered.split_whitespace().map(str::to_owned).collect(),
             ..Extensions::default()
@@ -186,6 +218,25 @@ mod tests {
         assert_eq!((said.len(), outcome), (2, Err("the login is refused: 535 no (PLAIN)".into())));
         let (said, _) = talk("LOGIN PLAIN", &["421 closing", "235"]);
         assert_eq!(said.len(), 1);
+    }
+
+    #[test]
+    fn a_refusal_of_the_credentials_is_told_from_one_of_the_moment_or_the_command() {
+        for (replies, expected) in [
+            (&["535 5.7.8 no"][..], true),
+            (&["534 5.7.9 application-specific password required"], true),
+            (&["504 5.5.4 unrecognized", "535 5.7.8 no"], true),
+            (&["550 authentication failed"], true),
+            (&["454 4.7.0 later"], false),
+            (&["421 4.7.0 closing"], false),
+            (&["500 5.5.2 too long"], false),
+            (&["530 5.7.0 STARTTLS first"], false),
+            (&["538 5.7.11 encryption required"], false),
+            (&[], false),
+        ] {
+            let failure = log_in("PLAIN LOGIN", replies).1.unwrap_err();
+            assert_eq!(failure.is_of_credentials, expected, "{replies:?}: {failure:?}");
+        }
     }
 
     #[test]

@@ -5,11 +5,13 @@ use std::sync::mpsc::channel;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::auth;
+use super::auth::{self, Credentials};
 use super::config::TlsMode;
 use super::dialogue::Dialogue;
+use super::gate::{Change, Closed};
 use super::stream::{Lost, Stream};
 use super::{Smtp, hello, tls};
+use crate::serve::report;
 
 /// The longest time for a connection to one address.
 const LONGEST_CONNECT: Duration = Duration::from_secs(30);
@@ -19,22 +21,64 @@ impl Smtp {
     ///
     /// # Errors
     /// Why no mail can go out.
-    pub(super) fn open(&self, deadline: Instant) -> Result<Dialogue, String> {
-        let place = format!("{}:{}", self.server, self.port);
-        self.begin(deadline).map_err(|reason| format!("{place}: {reason}"))
+    pub(super) fn open(&self, deadline: Instant) -> Result<Dialogue, Unopened> {
+        self.begin(deadline).map_err(|unopened| {
+            let reason = format!("{}: {}", self.place(), unopened.reason);
+            Unopened { reason, ..unopened }
+        })
     }
 
-    fn begin(&self, deadline: Instant) -> Result<Dialogue, String> {
+    fn place(&self) -> String {
+        format!("{}:{}", self.server, self.port)
+    }
+
+    fn begin(&self, deadline: Instant) -> Result<Dialogue, Unopened> {
+        if self.credentials.is_some() {
+            self.gate.check(Instant::now())?;
+        }
         let addresses = look_up(&self.server, self.port, deadline)?;
         let mut dialogue = self.connect(&addresses, deadline)?;
         if self.mode == TlsMode::StartTls {
             dialogue = self.start_tls(dialogue, deadline)?;
         }
         if let Some(credentials) = &self.credentials {
-            let offers = dialogue.offers.clone();
-            auth::authenticate(credentials, &offers, &mut |line| dialogue.command(line, deadline))?;
+            self.log_in(credentials, &mut dialogue, deadline)?;
         }
         Ok(dialogue)
+    }
+
+    /// Authenticates, unless the server has refused that lately.
+    fn log_in(
+        &self,
+        credentials: &Credentials,
+        dialogue: &mut Dialogue,
+        deadline: Instant,
+    ) -> Result<(), Unopened> {
+        let pass = self.gate.enter(deadline)?;
+        let offers = dialogue.offers.clone();
+        let outcome =
+            auth::authenticate(credentials, &offers, &mut |line| dialogue.command(line, deadline));
+        let change = pass.end(&outcome, Instant::now());
+        if change == Change::Accepted {
+            report(&format!("{} takes the login again", self.place()));
+        }
+        outcome.map_err(|failure| {
+            let closed = self.gate.check(Instant::now()).err().map(Unopened::from);
+            let after = closed.and_then(|closed| closed.after);
+            Unopened { after, reason: failure.reason, is_newly_refused: change == Change::Refused }
+        })
+    }
+
+    /// Says once what to do where the login is refused.
+    pub(super) fn report_refusal(&self, unopened: &Unopened) {
+        if unopened.is_newly_refused {
+            report(&format!(
+                "{} refuses the username or the password of [smtp]; correct them and restart the \
+                 collector: no mail goes out until then, none is lost, and the login is tried \
+                 again after a minute, doubling to ten minutes, so that the account is not locked",
+                self.place()
+            ));
+        }
     }
 
     /// Connects to the first of the addresses that answers. Each has its share of the time, so that
@@ -106,6 +150,34 @@ impl Smtp {
         let mut dialogue = Dialogue::new(stream);
         dialogue.hello(&name, deadline)?;
         Ok(dialogue)
+    }
+}
+
+/// Why there is no connection to the server.
+#[derive(Debug)]
+pub(super) struct Unopened {
+    /// How long none is to be opened.
+    pub(super) after: Option<Duration>,
+    pub(super) reason: String,
+    /// Whether the server refuses the login, and did not do so before.
+    is_newly_refused: bool,
+}
+
+impl From<String> for Unopened {
+    fn from(reason: String) -> Self {
+        Self { after: None, reason, is_newly_refused: false }
+    }
+}
+
+impl From<Closed> for Unopened {
+    fn from(closed: Closed) -> Self {
+        match closed {
+            Closed::Refused(reason, left) => {
+                let reason = format!("not tried again yet: {reason}");
+                Self { after: Some(left), reason, is_newly_refused: false }
+            }
+            Closed::Late => "another connection waits for the login".to_owned().into(),
+        }
     }
 }
 

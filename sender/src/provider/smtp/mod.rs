@@ -4,7 +4,7 @@
 //! bounded in size and time, three digits decide whatever follows them, and nothing that was said
 //! in clear is believed once the connection is encrypted.
 //!
-//! `connect` opens a connection (`hello`, `tls`, `auth`), `dialogue` gives a mail to the server
+//! `connect` opens a connection (`hello`, `tls`, `auth`, `gate`), `dialogue` gives a mail to the server
 //! (`envelope`, `extensions`), `stream` writes and reads (`reply`), and `receipt` is what remains.
 
 mod auth;
@@ -13,6 +13,7 @@ mod connect;
 mod dialogue;
 mod envelope;
 mod extensions;
+mod gate;
 mod hello;
 mod receipt;
 mod reply;
@@ -31,8 +32,10 @@ use crate::rate::Rate;
 use auth::Credentials;
 pub(crate) use config::SmtpConfig;
 use config::TlsMode;
+use connect::Unopened;
 use dialogue::{Dialogue, Outcome};
 use envelope::{Letter, Misfit};
+use gate::Gate;
 use reply::Reply;
 use stream::Lost;
 use tls::Tls;
@@ -56,6 +59,7 @@ pub(crate) struct Smtp {
     mode: TlsMode,
     tls: Option<Tls>,
     credentials: Option<Credentials>,
+    gate: Gate,
     return_path: Option<ReturnPath>,
     hello: Option<String>,
     connections: usize,
@@ -74,6 +78,7 @@ impl Smtp {
             mode: config.tls,
             tls: config.encryption()?,
             credentials: config.credentials()?,
+            gate: Gate::default(),
             return_path: config.return_path()?,
             hello: config.hello.clone(),
             connections: config.connections,
@@ -176,7 +181,8 @@ impl Provider for Smtp {
     }
 
     fn check(&self) -> Result<Option<String>, String> {
-        let dialogue = self.open(Instant::now() + self.timeout)?;
+        let opened = self.open(Instant::now() + self.timeout);
+        let dialogue = opened.map_err(|unopened| unopened.reason)?;
         let is_elsewhere =
             dialogue.ends().is_ok_and(|(_, peer)| !peer.ip().to_canonical().is_loopback());
         let warning = (is_elsewhere && hello::is_loopback(&dialogue.name)).then(|| {
@@ -188,6 +194,14 @@ impl Provider for Smtp {
         });
         dialogue.quit();
         Ok(warning)
+    }
+
+    fn probe(&self) -> Result<(), String> {
+        let opened = self.open(Instant::now() + self.timeout);
+        opened.map(Dialogue::quit).map_err(|unopened| {
+            self.report_refusal(&unopened);
+            unopened.reason
+        })
     }
 }
 
@@ -215,7 +229,11 @@ impl Connection for Session<'_> {
                 Some(open) => open,
                 None => match self.smtp.open(deadline) {
                     Ok(dialogue) => Open::new(dialogue),
-                    Err(reason) => return Verdict::Unavailable { after: None, reason },
+                    Err(unopened) => {
+                        self.smtp.report_refusal(&unopened);
+                        let Unopened { after, reason, .. } = unopened;
+                        return Verdict::Unavailable { after, reason };
+                    }
                 },
             };
             let patience = self.smtp.final_timeout;

@@ -3,6 +3,7 @@
 mod campaigns;
 mod dialogue;
 mod hostile;
+mod logins;
 mod refusals;
 mod server;
 mod tls;

@@ -10,7 +10,7 @@ use mailroom_tests::sending::{Configuration, Sending, batch, key, token};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use serde_json::json;
 
-use super::{answer_after_a_doubt, answer_for, run};
+use super::{answer_after_a_doubt, answer_and_errors_to, answer_for, run};
 
 #[test]
 fn a_mail_has_the_link_and_the_same_id_at_every_attempt() -> Result<()> {
@@ -282,7 +282,13 @@ fn passwords_go_to_servers_that_prove_who_they_are_and_wrong_ones_are_no_fault_o
                 path(ca),
                 path(password)
             ))?;
-            let answer = answer_for(&configuration, "ada@x.test")?;
+            let line = batch("b", &[(1, "ada@x.test")]);
+            let (answer, errors) = answer_and_errors_to(&configuration, &line)?;
+            // What to do is said where the password is wrong.
+            let advice = "refuses the username or the password of [smtp]";
+            assert_eq!(errors.matches(advice).count(), usize::from(password == "wrong"));
+            assert_eq!(errors.lines().count(), usize::from(password == "wrong"), "{errors}");
+            assert!(!errors.contains("hunter"), "{errors}");
             let reason = answer["unavailable"]["reason"].as_str();
             match expected {
                 None => assert_eq!(answer["ok"], json!([1]), "{answer}"),

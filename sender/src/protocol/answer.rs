@@ -243,22 +243,40 @@ fn cut(text: &str, most: usize) -> String {
     text[..end.unwrap_or_default()].to_owned()
 }
 
-/// An id that a provider gave to a mail, if it is one: a word in ASCII.
-/// `<…@…>` is written without its brackets.
+/// An id that a provider gave to a mail, if it is one: a word in ASCII, and nothing that could be a
+/// token, which a server may repeat. `<…@…>` is written without its brackets.
 fn name(id: &str) -> Option<String> {
     let id = id.trim().trim_start_matches('<').trim_end_matches('>');
     let is_name =
         (1..=LONGEST_RECEIPT).contains(&id.len()) && id.bytes().all(|byte| byte.is_ascii_graphic());
-    is_name.then(|| id.to_owned())
+    (is_name && !holds_token(id)).then(|| id.to_owned())
+}
+
+/// So many characters of a token's alphabet, in a row or in the pieces of an id, may be most of a
+/// token.
+const MOST_OF_TOKEN: usize = 32;
+const MOST_OF_TOKEN_IN_PIECES: usize = 64;
+
+/// Whether an id may hold a token, or most of one. Hexadecimal digits and hyphens, of which the ids
+/// of Amazon SES and UUIDs consist, are none.
+fn holds_token(id: &str) -> bool {
+    let is_hexadecimal =
+        |part: &str| part.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-');
+    let lengths = parts(id).filter(|part| !is_hexadecimal(part)).map(str::len);
+    lengths.clone().any(|length| length >= MOST_OF_TOKEN)
+        || lengths.sum::<usize>() >= MOST_OF_TOKEN_IN_PIECES
+}
+
+/// The parts of a text that consist of characters of a token.
+fn parts(text: &str) -> impl Iterator<Item = &str> + Clone {
+    let is_of_token =
+        |character: char| character.is_ascii_alphanumeric() || "-_".contains(character);
+    text.split(move |character| !is_of_token(character))
 }
 
 /// A provider's answer in one line without what could be an address or a token of the mail.
 fn redacted(answer: &str) -> String {
-    let is_secret = |word: &str| {
-        let is_of_token =
-            |character: char| character.is_ascii_alphanumeric() || "-_".contains(character);
-        word.split(|character| !is_of_token(character)).any(|part| part.len() >= 40)
-    };
+    let is_secret = |word: &str| parts(word).any(|part| part.len() >= 40);
     let words = answer.split(|character: char| character.is_whitespace() || character.is_control());
     let words = words.filter(|word| !word.is_empty()).map(|word| {
         if word.contains('@') || word.contains("%40") {
@@ -365,8 +383,24 @@ mod tests {
             let receipt = Receipt { message_id: Some(id.to_owned()), answer: "ü".repeat(300) };
             answer.accepted(1, "smtp", &receipt);
         }
+        let pieces: Vec<_> = token.as_bytes().chunks(5).collect();
+        let link = format!("https://x.test/a#{token}");
+        for id in [&token[..], &token[..32], &format!("<{token}@x.test>"), &link] {
+            assert_eq!(name(id), None, "{id}");
+        }
+        let pieces = [pieces.join(&b'.'), pieces.join(&b'/')].concat();
+        assert_eq!(name(str::from_utf8(&pieces).unwrap()), None);
         let written = text(&answer);
         assert!(!written.contains("message_id"), "{written}");
+        for id in [
+            "0102018f3a5c7d9e-1a2b3c4d-5e6f-7081-92a3-b4c5d6e7f809-000000",
+            "b9a16650-bbdc-ba5d-d029-8fef5dd25661",
+            "14c5d75ce93.dfd.64b469.filter0001.16648.5515E0B88.0",
+            "1tABcd-000000001xY-2abc",
+            "20261126084218.1.A1B2C3D4E5F60718@mail.x.test",
+        ] {
+            assert_eq!(name(id).as_deref(), Some(id));
+        }
         assert!(answer.receipts.iter().all(|receipt| receipt.answer.len() == LONGEST_RECEIPT));
     }
 }

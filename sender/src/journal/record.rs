@@ -1,6 +1,12 @@
 //! The records of a journal: one a line, `KIND KEY [EXPIRES_AT [MAIL]]`, `bound KEY PROVIDER`,
-//! `doubt KEY COUNT SINCE`, `table NUMBER KEYS EXPIRES_AT` or `synced LENGTH`. The mail is base64
-//! of JSON, so that no text of it ends a line.
+//! `doubt KEY COUNT SINCE`, `table NUMBER KEYS EXPIRES_AT` or `synced LENGTH`, and then a blank and
+//! the CRC-32 of what is before that, in 8 hexadecimal digits. The mail is base64 of JSON, so that
+//! no text of it ends a line.
+//!
+//! Without the checksum a disk that changes a bit could make one verdict of another one, or the
+//! record of one mail that of another. It is not against forgery: who can write to the file can as
+//! well remove it. A mail that is overwritten no longer fits its checksum, and its record says
+//! nothing any more but that another one settles its key.
 
 use std::ops::Range;
 
@@ -12,11 +18,7 @@ use crate::protocol::Key;
 use crate::provider::Sealed;
 
 /// The first line.
-pub(super) const HEADER: &[u8] = b"mailroom send journal 3\n";
-
-/// The first line of the version before, and how it said that everything before is on the disk.
-pub(super) const HEADER_BEFORE: &[u8] = b"mailroom send journal 2\n";
-const SYNCED_BEFORE: &[u8] = b"synced\n";
+pub(super) const HEADER: &[u8] = b"mailroom send journal 4\n";
 
 /// What overwrites a mail. It is no character of base64.
 pub(super) const ERASED: u8 = b'.';
@@ -47,51 +49,64 @@ pub(super) enum Record {
 
 /// The line of a mail, and where in it the mail is.
 pub(super) fn tried(key: Key, expires_at: i64, sealed: &Sealed) -> (Vec<u8>, Range<usize>) {
-    let mut line = format!("tried {key} {expires_at} ").into_bytes();
-    let start = line.len();
-    let text = serde_json::to_vec(sealed).expect("texts are JSON");
-    line.extend_from_slice(Base64UrlUnpadded::encode_string(&text).as_bytes());
-    let mail = start..line.len();
-    line.push(b'\n');
-    (line, mail)
+    let mut text = format!("tried {key} {expires_at} ");
+    let start = text.len();
+    let json = serde_json::to_vec(sealed).expect("texts are JSON");
+    text.push_str(&Base64UrlUnpadded::encode_string(&json));
+    let mail = start..text.len();
+    (line(&text), mail)
 }
 
 pub(super) fn bound(key: Key, provider: &str) -> Vec<u8> {
-    format!("bound {key} {provider}\n").into_bytes()
+    line(&format!("bound {key} {provider}"))
 }
 
 pub(super) fn free(key: Key) -> Vec<u8> {
-    format!("free {key}\n").into_bytes()
+    line(&format!("free {key}"))
 }
 
 pub(super) fn accepted(key: Key, expires_at: i64) -> Vec<u8> {
-    format!("accepted {key} {expires_at}\n").into_bytes()
+    line(&format!("accepted {key} {expires_at}"))
 }
 
 pub(super) fn given_up(key: Key) -> Vec<u8> {
-    format!("given-up {key}\n").into_bytes()
+    line(&format!("given-up {key}"))
 }
 
 pub(super) fn doubt(key: Key, doubt: Doubt) -> Vec<u8> {
-    format!("doubt {key} {} {}\n", doubt.count, doubt.since).into_bytes()
+    line(&format!("doubt {key} {} {}", doubt.count, doubt.since))
 }
 
 /// Says how much of the file the disk has.
 pub(super) fn synced(length: u64) -> Vec<u8> {
-    format!("synced {length}\n").into_bytes()
+    line(&format!("synced {length}"))
 }
 
 pub(super) fn table(name: Name) -> Vec<u8> {
-    format!("table {} {} {}\n", name.number, name.keys, name.expires_at).into_bytes()
+    line(&format!("table {} {} {}", name.number, name.keys, name.expires_at))
+}
+
+/// A record with its checksum.
+pub(super) fn line(text: &str) -> Vec<u8> {
+    format!("{text} {}\n", checksum(text)).into_bytes()
+}
+
+fn checksum(text: &str) -> String {
+    format!("{:08x}", crc32fast::hash(text.as_bytes()))
 }
 
 /// The record of a line, if it is whole.
 pub(super) fn parse(line: &[u8]) -> Option<Record> {
-    if line == SYNCED_BEFORE {
-        return Some(Record::Synced(u64::MAX));
-    }
     let line = str::from_utf8(line.strip_suffix(b"\n")?).ok()?;
-    let mut words = line.split(' ');
+    let (text, found) = line.rsplit_once(' ')?;
+    let record = parse_text(text)?;
+    let fits = matches!(record, Record::Erased { .. }) || found == checksum(text);
+    fits.then_some(record)
+}
+
+/// The record of a text before its checksum.
+fn parse_text(text: &str) -> Option<Record> {
+    let mut words = text.split(' ');
     let kind = words.next()?;
     let second = words.next()?;
     if kind == "table" {

@@ -38,7 +38,7 @@ impl Contents {
         let mut lines = BufReader::new(file);
         let mut line = Vec::new();
         let mut end = lines.read_until(b'\n', &mut line).map_err(failed)? as u64;
-        if ![record::HEADER, record::HEADER_BEFORE].iter().any(|header| header.starts_with(&line)) {
+        if !record::HEADER.starts_with(&line) {
             return Err(Error::configuration(format!(
                 "{} is not a journal of this version of mailroom send",
                 path.display()

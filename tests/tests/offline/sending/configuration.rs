@@ -101,7 +101,7 @@ fn a_check_connects_and_sends_nothing() -> Result<()> {
         !configuration.path("journal").exists() && !configuration.path("journal.lock").exists()
     );
     // A journal with which no start would go on.
-    fs::write(configuration.path("journal"), "mailroom send journal 3\nx\nsynced 26\n")?;
+    fs::write(configuration.path("journal"), "mailroom send journal 4\nx\nsynced 26 36c03428\n")?;
     for arguments in [&["--check"][..], &[]] {
         let (code, _, errors) = run(&configuration, arguments)?;
         assert!(code == Some(1) && errors.contains("line 2 is damaged"), "{arguments:?}: {errors}");

@@ -45,7 +45,7 @@ enum MigrateAction {
         /// Install the schema `mailroom` alone, for an application with accounts of its own
         ///
         /// It refers to no table outside of it. The table `mailroom.migrations` records what is
-        /// applied.
+        /// applied. Where it is installed already, `up` goes on with it also without this option.
         #[arg(long, conflicts_with_all = ["baseline", "migrations_table", "drop_secrets"])]
         #[arg(conflicts_with = "with_accounts")]
         without_accounts: bool,
@@ -100,6 +100,7 @@ fn history_table(text: &str) -> Result<HistoryTable, String> {
 
 /// The progress goes to standard error, the outcome to standard output.
 pub(crate) async fn run(arguments: MigrateArguments) -> Outcome {
+    let asks_for_table = arguments.migrations_table.is_some();
     let table = match arguments.migrations_table {
         None => setting_of_variable("MAILROOM_MIGRATIONS_TABLE", history_table)
             .map_err(CommandError::Usage)?,
@@ -116,17 +117,23 @@ pub(crate) async fn run(arguments: MigrateArguments) -> Outcome {
     // The client's next call reports why a connection ended.
     tokio::spawn(async { session.connection.run_with(show).await.ok() });
     let mut client = SchemaClient { raw: session.client, schema: schema.clone() };
+    let is_table_named = table.is_some();
     let table = table.unwrap_or_default();
     let plan = match arguments.action {
         MigrateAction::Up { without_accounts: true, .. } => Plan::without_accounts(schema),
         MigrateAction::Up { drop_secrets: true, .. } => Plan::dropping_secrets(table, schema),
-        MigrateAction::Up { .. } => Plan::with_accounts(&client.raw, table, schema).await?,
+        MigrateAction::Up { with_accounts, baseline, .. }
+            if with_accounts || baseline.is_some() || asks_for_table =>
+        {
+            Plan::with_accounts(&client.raw, table, schema).await?
+        }
+        // The kind of the installation that is there, if one is.
         _ => Plan::of_database(&client.raw, table, schema).await?,
     };
     let outcome = match arguments.action {
         MigrateAction::Up { baseline, with_accounts, without_accounts, .. } => {
             let is_kind_known = baseline.is_some() || with_accounts || without_accounts;
-            let plan = Plan { is_kind_known, ..plan };
+            let plan = Plan { is_kind_known, is_table_named, ..plan };
             let outcome = up(&mut client.raw, plan, baseline).await?;
             for warning in preflight::warnings(&client).await? {
                 report(format_args!("warning: {warning}"));

@@ -51,6 +51,10 @@ const EARLIER: &str = "If a checkout of Mailroom from before its release made it
                        that one to version 0, or without accounts until nothing is left, and up \
                        with this one";
 
+/// What to do beside another program's record.
+const ADVICE: &str = "give Mailroom a table of its own by --migrations-table or \
+                      MAILROOM_MIGRATIONS_TABLE, such as mailroom_migrations";
+
 /// The one row of the history's table.
 #[derive(Clone, Copy)]
 pub(super) struct RecordedVersion {
@@ -183,8 +187,6 @@ impl History {
         &self,
         client: &Client,
     ) -> Result<Option<RecordedVersion>, MigrateError> {
-        const ADVICE: &str = "give Mailroom a table of its own by --migrations-table or \
-                              MAILROOM_MIGRATIONS_TABLE, such as mailroom_migrations";
         const ONE_ROW: &str = "delete all but that of the newest applied migration";
         let Self { schema: home, table_schema: schema, table, .. } = self;
         let refused = |reason: String| {
@@ -196,8 +198,9 @@ impl History {
             Some(true) => {}
             Some(false) => {
                 let columns = "`version bigint` and `dirty boolean`";
+                let choice = self.choice(client).await?;
                 return refused(format!(
-                    "is another tool's, without the columns {columns}; {ADVICE}"
+                    "is another tool's, without the columns {columns}; {ADVICE}{choice}"
                 ));
             }
         }
@@ -212,12 +215,31 @@ impl History {
         if self.fits(client, recorded).await? {
             return Ok(Some(recorded));
         }
+        let choice = self.choice(client).await?;
         refused(format!(
             "records version {}, but schema {home} does not have what Mailroom's migrations up to \
              that one make; most likely it is another program's: {ADVICE} (together with \
-             --baseline, if its schema was loaded by hand). {EARLIER}",
+             --baseline, if its schema was loaded by hand){choice}. {EARLIER}",
             recorded.version
         ))
+    }
+
+    /// Whether the table is there, with rows or without.
+    pub(super) async fn has_table(&self, client: &Client) -> Result<bool, tokio_postgres::Error> {
+        let columns = include_str!("history_columns.sql");
+        let row = client.query_one(columns, &[&self.table_schema, &self.table]).await?;
+        Ok(row.get::<_, Option<bool>>(0).is_some())
+    }
+
+    /// What else helps beside another tool's record where Mailroom has nothing yet.
+    async fn choice(&self, client: &Client) -> Result<&'static str, MigrateError> {
+        let is_new = !self.has_schema && self.tables(client).await?.is_none();
+        Ok(if is_new {
+            ", or, if the product has a table of users of its own, run `mailroom migrate up \
+             --without-accounts`, which does not use this table"
+        } else {
+            ""
+        })
     }
 
     /// Whether the schema looks like what is recorded. Programs of all sorts record their own
@@ -258,7 +280,19 @@ impl History {
             return Ok(Some(Applied { count: index + 1, is_unfinished: dirty }));
         }
         let table = &self.table;
-        Err(MigrateError::Refused(if dirty {
+        let has_nothing = !self.has_schema && self.tables(client).await?.is_none();
+        Err(MigrateError::Refused(if dirty && has_nothing {
+            format!(
+                "the table {table} in schema {} records version {version} as dirty, and Mailroom \
+                 has nothing in schema {}. Either golang-migrate failed to make Mailroom's base \
+                 schema: DELETE FROM {}, and run `mailroom migrate up`. Or the table is another \
+                 product's: {ADVICE}{}",
+                self.table_schema,
+                self.schema,
+                self.quoted,
+                self.choice(client).await?
+            )
+        } else if dirty {
             format!(
                 "golang-migrate or a newer mailroom left version {version} marked as dirty, \
                  because that migration failed or was stopped; find out by `mailroom migrate \

@@ -45,6 +45,9 @@ pub struct Plan<'a> {
     /// Whether accounts are made beside tables of others, without asking for the kind of the
     /// installation.
     pub is_kind_known: bool,
+    /// Whether somebody has named the table that records, so that it is Mailroom's even if it is
+    /// empty and others have tables beside it.
+    pub is_table_named: bool,
 }
 
 impl<'a> From<&'a [Migration]> for Plan<'a> {
@@ -54,6 +57,7 @@ impl<'a> From<&'a [Migration]> for Plan<'a> {
             table: HistoryTable::default(),
             schema: Schema::default(),
             is_kind_known: true,
+            is_table_named: true,
         }
     }
 }
@@ -63,7 +67,7 @@ impl Plan<'static> {
     pub fn without_accounts(schema: Schema) -> Self {
         let table = HistoryTable::without_accounts(&schema);
         let migrations = &MIGRATIONS[migration::OF_MAILROOM];
-        Self { migrations, table, schema, is_kind_known: true }
+        Self { migrations, table, schema, is_kind_known: true, is_table_named: true }
     }
 
     /// Those of the installation that a database has; with accounts recorded in `table`, and if it
@@ -95,7 +99,8 @@ impl Plan<'static> {
 
     /// All migrations with accounts, with the one that drops secrets.
     pub fn dropping_secrets(table: HistoryTable, schema: Schema) -> Self {
-        Self { migrations: migration::WITH_DROP_SECRETS, table, schema, is_kind_known: true }
+        let migrations = migration::WITH_DROP_SECRETS;
+        Self { migrations, table, schema, is_kind_known: true, is_table_named: true }
     }
 }
 
@@ -118,12 +123,10 @@ pub async fn up<'a>(
     plan: impl Into<Plan<'a>>,
     report: Report<'_>,
 ) -> Result<usize, MigrateError> {
-    let Plan { migrations, table, schema, is_kind_known } = plan.into();
+    let Plan { migrations, table, schema, is_kind_known, is_table_named } = plan.into();
     with_lock(client, &table, schema, report, async |client, history, report| {
         // Under the lock: another session may be making the tables just now.
-        if !is_kind_known {
-            kind::refuse_unknown(client, history).await?;
-        }
+        kind::refuse_unknown(client, history, is_kind_known, is_table_named).await?;
         let Applied { count, is_unfinished } = history.applied(client, migrations).await?;
         let missing = &migrations[count - usize::from(is_unfinished)..];
         let Some(next) = missing.first() else { return Ok(0) };

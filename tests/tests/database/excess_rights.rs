@@ -339,9 +339,9 @@ async fn the_right_on_the_schema_that_a_restore_loses_is_named() -> Result<()> {
     assert_eq!(place.warnings()?.join("\n"), "");
     place.superuser.batch_execute("REVOKE USAGE ON SCHEMA mailroom FROM PUBLIC").await?;
     let text = place.warnings()?.join("\n");
-    let sentence = "the roles application, collector without the right USAGE on the schema mailroom \
-                    can call none of its functions, perhaps because a dump was restored without \
-                    privileges; GRANT USAGE ON SCHEMA mailroom TO PUBLIC";
+    let sentence = "the roles application, collector without the right USAGE on the schema \
+                    mailroom can call none of its functions, perhaps because a dump was restored \
+                    without privileges; GRANT USAGE ON SCHEMA mailroom TO PUBLIC";
     assert!(text.contains(sentence), "{text}");
     place.mend().await?;
     assert_eq!(place.warnings()?.join("\n"), "");

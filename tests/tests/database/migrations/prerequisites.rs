@@ -168,6 +168,46 @@ async fn the_record_of_a_product_is_not_taken_for_ours() -> Result<()> {
 }
 
 #[tokio::test]
+async fn a_dirty_record_of_a_product_is_not_to_be_changed() -> Result<()> {
+    for version in [-1, 0, newest()] {
+        let (database, client) =
+            with_record_of_a_product(version, "UPDATE schema_migrations SET dirty = true").await?;
+        let said = fail(&database, &["up", "--with-accounts"])?;
+        assert!(said.contains("MAILROOM_MIGRATIONS_TABLE"), "{version}: {said}");
+        assert!(said.contains("`mailroom migrate up --without-accounts`"), "{version}: {said}");
+        assert!(!said.contains("SET version"), "{version}: {said}");
+        assert_eq!(count(&client, "schema_migrations WHERE dirty").await?, 1);
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_empty_record_beside_tables_of_others_is_not_written_until_it_is_named() -> Result<()> {
+    for table in ["schema_migrations", "mailroom_migrations"] {
+        let (database, client) =
+            with_record_of_a_product(7, "DELETE FROM schema_migrations; CREATE TABLE users ()")
+                .await?;
+        let before = description(&client).await?;
+        let said = fail(&database, &["up", "--with-accounts"])?;
+        for part in [
+            "the table schema_migrations in schema public is empty",
+            "(public.users)",
+            "--migrations-table mailroom_migrations",
+            "--migrations-table schema_migrations",
+        ] {
+            assert!(said.contains(part), "{part} in {said}");
+        }
+        assert_eq!(description(&client).await?, before);
+        succeed(&database, &["up", "--with-accounts", "--migrations-table", table])?;
+        let is_named = i64::from(table == "schema_migrations");
+        assert_eq!(count(&client, "schema_migrations").await?, is_named);
+        // From here on the record is known.
+        succeed(&database, &["up", "--migrations-table", table])?;
+    }
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_table_of_its_own_records_the_migrations_beside_a_product() -> Result<()> {
     let name = "mailroom_migrations";
     for table in [name, "tools.mailroom_migrations"] {

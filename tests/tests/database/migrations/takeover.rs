@@ -280,8 +280,11 @@ async fn a_table_of_another_tool_with_the_same_name_is_left_alone() -> Result<()
                 said.contains("schema_migrations in schema public is another tool's"),
                 "{said}"
             );
+            assert!(said.contains("run `mailroom migrate up --without-accounts`"), "{said}");
         }
         assert_eq!(count(&client, "pg_class").await?, before);
+        succeed(&database, &["up", "--without-accounts"])?;
+        assert_eq!(count(&client, "pg_class WHERE relname = 'accounts'").await?, 0);
     }
     Ok(())
 }

@@ -147,9 +147,12 @@ async fn a_database_with_one_kind_of_installation_is_refused_the_other() -> Resu
     let client = database.connect().await?;
     succeed(&database, UP)?;
     let before = description(&client).await?;
-    for arguments in
-        [&["up"][..], &["up", "--baseline", "0"], &["up", "--migrations-table", "other"]]
-    {
+    for arguments in [
+        &["up", "--with-accounts"][..],
+        &["up", "--baseline", "0"],
+        &["up", "--migrations-table", "other"],
+        &["up", "--drop-secrets"],
+    ] {
         let said = fail(&database, arguments)?;
         assert!(
             said.contains("run `mailroom migrate up --without-accounts`"),
@@ -158,6 +161,31 @@ async fn a_database_with_one_kind_of_installation_is_refused_the_other() -> Resu
     }
     succeed(&database, UP)?;
     assert_eq!(description(&client).await?, before);
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_is_installed_without_accounts_is_gone_on_with_without_saying_so() -> Result<()> {
+    let database = Database::create()?;
+    let client = database.connect().await?;
+    client.batch_execute(PRODUCT).await?;
+    succeed(&database, UP)?;
+    let before = description(&client).await?;
+    assert_eq!(succeed(&database, &["up"])?.trim(), "no migration is missing");
+    // The variable is for installations with accounts, and of all of a machine's.
+    let mut command = super::mailroom_migrate(&database, &["up"])?;
+    let said = command.env("MAILROOM_MIGRATIONS_TABLE", "mailroom_migrations").output()?;
+    assert_eq!(super::Outcome::from(said).stdout.trim(), "no migration is missing");
+    assert_eq!(description(&client).await?, before);
+    // As one whose newest migration is not applied yet.
+    client
+        .batch_execute(
+            "DROP SCHEMA mailroom CASCADE; CREATE SCHEMA mailroom;
+        CREATE TABLE mailroom.migrations (version bigint PRIMARY KEY, dirty boolean NOT NULL)",
+        )
+        .await?;
+    assert_eq!(succeed(&database, &["up"])?.trim(), "1 migration applied");
+    works(&client).await?;
     Ok(())
 }
 

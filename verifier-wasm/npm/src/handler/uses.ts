@@ -16,7 +16,7 @@ const LOOK = 11;
  */
 const MOST_MINUTES = 10;
 
-/** For how many seconds at most a call is waited for that changes nothing about the use. */
+/** For how many seconds at most a call is waited for that marks a use, which only saves minutes. */
 const PATIENCE = 1;
 
 /** A link's id, until when its use is remembered, and whatever else the store was told. */
@@ -31,13 +31,13 @@ export class Uses {
   /** @param store with own methods that need no `this` */
   constructor(store: TokenStore, timeout: number) {
     const { consume, attempt } = store;
-    const patience = Math.min(timeout, PATIENCE);
-    // Without the methods that are called where an answer is missing: a release is what marks.
-    const asking = readStore({ consume, attempt }, patience);
+    // Without the methods that are called where an answer is missing: a release is what marks. As
+    // patient as a use: with a store that is slower than that, a link would be in use for ever.
+    const asking = readStore({ consume, attempt }, timeout);
     this.#isFinal = asking.consume;
     this.#look = asking.attempt;
     this.#markFinal = Object.hasOwn(store, "release")
-      ? readStore(store, patience).release
+      ? readStore(store, Math.min(timeout, PATIENCE)).release
       : undefined;
   }
 

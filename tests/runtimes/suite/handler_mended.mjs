@@ -63,6 +63,14 @@ function mangled(token) {
       token.replaceAll("_", "&#95;").replaceAll("-", "&#x2D;"),
     ),
     "signs escaped as in JSON": encodeURIComponent(token.replaceAll("_", "\\u005f")),
+    "signs escaped by their names in HTML": token
+      .replaceAll("_", "&lowbar;")
+      .replaceAll("-", "&hyphen;"),
+    "the same names, encoded": encodeURIComponent(
+      token.replaceAll("_", "&lowbar;").replaceAll("-", "&hyphen;"),
+    ),
+    "a full stop by its name": `${token}&period;`,
+    "a slash and a colon by their names": `${token}&sol;&colon;`,
     "parameters behind an encoded ampersand": `${token}%26utm_source%3Dx`,
     "a parameter behind a semicolon": `${token};jsessionid=1`,
   }).map(([what, text]) => [what, `token=${text}`]);
@@ -95,6 +103,14 @@ function addresses(token) {
     "an ampersand escaped by its number": `/activate?x=1&%2338;token=${token}`,
     "an ampersand escaped as in JSON": `/activate?x=1%5Cu0026token=${token}`,
     "an equals sign escaped as in JSON": `/activate?token%5Cu003d${token}`,
+    "an equals sign by its name": `/activate?token&equals;${token}`,
+    "an equals sign and an ampersand by their names": `/activate?x=1&amp;token&equals;${token}`,
+    "an ampersand by its name, encoded": `/activate?x=1%26amp%3Btoken=${token}`,
+    "a question mark by its name": `/activate&quest;token=${token}`,
+    "all of its signs by their names": `/app&sol;activate&quest;token&equals;${token
+      .replaceAll("_", "&lowbar;")
+      .replaceAll("-", "&hyphen;")}`,
+    "a # by its name": `/activate&num;${token}`,
     "a blank before its name": `/activate?%20token=${token}`,
     "a blank behind its name": `/activate?token%20=${token}`,
     "a zero width space before its name": `/activate?%E2%80%8Btoken=${token}`,
@@ -174,6 +190,12 @@ export function* handlerMended(subject) {
       }
       const two = `${SITE}/activate?token=${token}&amp;token=${altered(token)}`;
       same((await handle(new Request(two))).status, 400, "two different tokens by two names");
+      const named = `${SITE}/activate?token=${token}&token&equals;${altered(token)}`;
+      same((await handle(new Request(named))).status, 400, "one of them behind a sign by its name");
+      const kept = `${SITE}/activate?num=1&sol=2&token=${token}`;
+      const page = await read(await handle(new Request(kept)));
+      const [, action] = /<form method="post" action="([^"]*)"/.exec(page.text);
+      same(action.replaceAll("&#38;", "&"), "?num=1&sol=2", "parameters named as signs are");
     },
   ];
   yield [
@@ -281,6 +303,9 @@ export function* handlerMended(subject) {
         "%3Cbr%3E",
         "-%0A",
         "&#95;",
+        "&lowbar;",
+        "&equals;",
+        "&period;",
         "%A0",
         "Ag",
         "https://app.example/activate?token=",

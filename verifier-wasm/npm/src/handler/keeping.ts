@@ -6,6 +6,7 @@
 /** The functions that the scripts of the pages share. */
 export const KEEPING = `
   const url = new URL(location.href);
+  url.pathname = url.pathname.replaceAll("&sol;", "/");
   const inPath = /(?:%(?:25)*(?:3f|23|26|3b)|[&;])[^/]*/gi;
   const found = [...url.pathname.matchAll(inPath)].find(([text]) => /token|[\\w-]{82}/i.test(text));
   if (found) url.pathname = url.pathname.slice(0, found.index);
@@ -13,7 +14,9 @@ export const KEEPING = `
   const pairs = [...url.searchParams];
   const named = pairs.filter(([name]) => has(name));
   const others = pairs.filter((pair) => has(pair.join("=")) || /[\\w-]{80}/.test(pair[0]));
-  const gone = named.length > 0 ? named : others;
+  const split = /^(?:equals|period|hyphen|lowbar|quest|sol|colon|num);/;
+  const rest = pairs.filter(([name]) => split.test(name));
+  const gone = named.length > 0 ? [...named, ...rest] : others;
   const names = new Set(["open", "script", ...gone.map(([name]) => name)]);
   url.search = new URLSearchParams(pairs.filter(([name]) => !names.has(name)));
   url.hash = "";

@@ -116,10 +116,7 @@ export function withoutTokens(url: URL): {
   readonly query: URLSearchParams;
 } {
   const { path, ofToken } = partsOf(url);
-  const others = url.search
-    .slice(1)
-    .split("&")
-    .filter((pair) => !ofToken.has(pair));
+  const others = pairsOf(url).filter((pair) => !ofToken.has(pair));
   return { path, query: new URLSearchParams(others.join("&")) };
 }
 
@@ -151,11 +148,21 @@ interface Parts {
   readonly ofToken: ReadonlySet<string>;
 }
 
-function partsOf({ pathname, search }: URL): Parts {
+/** The pairs of the query. What is named by its sign begins no pair by that sign's name. */
+function pairsOf({ search }: URL): string[] {
+  return search
+    .slice(1)
+    .replace(/&(equals|period|hyphen|lowbar|quest|sol|colon|num);/g, signNamed)
+    .split("&");
+}
+
+function partsOf(url: URL): Parts {
+  // Signs that a path may have; those before a query are found below.
+  const pathname = url.pathname.replace(/&(equals|period|hyphen|lowbar|sol|colon);/g, signNamed);
   const [inPath = ""] = QUERY_IN_PATH.exec(pathname) ?? [];
   const [, ...texts] = decoded(inPath.replace(/^=3f/i, "?")).split(/[?#&;]/);
   const isQuery = texts.some((text) => NAMED.test(text) || BARE.test(text));
-  const pairs = [...(isQuery ? texts : []), ...search.slice(1).split("&")];
+  const pairs = [...(isQuery ? texts : []), ...pairsOf(url)];
   const named = pairs.filter((pair) => NAMED.test(decoded(pair)));
   const has = (pair: string) => WITHIN.test(decoded(pair)) || BARE.test(pair);
   return {
@@ -215,7 +222,25 @@ function decoded(text: string): string {
   }
   return plain
     .replace(/(?:&#x|\\u)([\da-f]{1,4});?/gi, (_, code: string) => character(code, 16))
-    .replace(/&#(\d{1,5});?/g, (_, code: string) => character(code, 10));
+    .replace(/&#(\d{1,5});?/g, (_, code: string) => character(code, 10))
+    .replace(/&(amp|equals|period|hyphen|lowbar|quest|sol|colon|num);/g, signNamed);
+}
+
+/** The signs of links that HTML has names for. */
+const SIGNS: Readonly<Record<string, string>> = {
+  amp: "&",
+  equals: "=",
+  period: ".",
+  hyphen: "-",
+  lowbar: "_",
+  quest: "?",
+  sol: "/",
+  colon: ":",
+  num: "#",
+};
+
+function signNamed(reference: string, name: string): string {
+  return SIGNS[name] ?? reference;
 }
 
 function character(code: string, base: number): string {

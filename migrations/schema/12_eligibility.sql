@@ -113,9 +113,19 @@ EXCEPTION WHEN OTHERS OR assert_failure OR query_canceled THEN
         RETURN;
     END IF;
 
-    -- Not its message, which may quote a row.
+    -- Not its message, which may quote a row. What a conversion says of one subject alone is not a
+    -- fault of the function.
     RETURN QUERY
-    SELECT id, NULL::text, NULL::text, format('%s fails with SQLSTATE %s', predicate, SQLSTATE)
+    SELECT id, NULL::text, NULL::text,
+        format(
+            CASE
+                WHEN cardinality(subject_ids) = 1
+                    AND SQLSTATE IN ('22P02', '22003', '22007', '22008')
+                THEN '%s cannot convert the id of the subject, or another value of it (SQLSTATE %s)'
+                ELSE '%s fails with SQLSTATE %s'
+            END,
+            predicate, SQLSTATE
+        )
     FROM pg_catalog.unnest(subject_ids) AS id;
 END;
 $$;

@@ -30,8 +30,6 @@ pub(super) struct Claimed {
     pub(super) suppressed: usize,
     /// Given up because they expired and may have been delivered.
     pub(super) dead_in_doubt: usize,
-    /// Why a predicate of eligibility failed.
-    pub(super) fault: Option<String>,
     /// Examples of tokens that were not claimed, by verdict and reason.
     pub(super) skipped: Vec<Skipped>,
     pub(super) next_since: [Option<SystemTime>; 2],
@@ -80,7 +78,6 @@ impl Claimed {
             claimed.unsignable = number("unsignable")?;
             claimed.suppressed = number("suppressed")?;
             claimed.dead_in_doubt = number("dead_in_doubt")?;
-            claimed.fault = column(row, "reason")?;
             claimed.next_since = [column(row, "first_through")?, column(row, "second_through")?];
             let wait: Option<i64> = column(row, "wait")?;
             claimed.wait = wait.map(|wait| Duration::from_millis(u64::try_from(wait).unwrap_or(0)));
@@ -110,7 +107,6 @@ impl Claimed {
         self.unsignable += other.unsignable;
         self.suppressed += other.suppressed;
         self.dead_in_doubt += other.dead_in_doubt;
-        self.fault = self.fault.take().or(other.fault);
         self.skipped.extend(other.skipped);
     }
 

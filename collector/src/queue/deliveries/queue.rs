@@ -338,15 +338,19 @@ impl DeliveriesQueue {
                 );
             }
         }
-        if let Some(reason) = claimed.fault
-            && let Some(withheld) = admit()
-        {
-            tracing::warn!(
-                event = "eligibility_failed",
-                %reason,
-                withheld,
-                "tokens wait because a predicate of eligibility fails"
-            );
+        // Of subjects who are just not eligible there is no reason.
+        let faults = claimed.alike("ineligible").filter(|(reason, ..)| !reason.is_empty());
+        for (reason, count, ids) in faults {
+            if let Some(withheld) = admit() {
+                tracing::warn!(
+                    event = "eligibility_failed",
+                    %reason,
+                    count,
+                    ?ids,
+                    withheld,
+                    "tokens wait because a predicate of eligibility fails"
+                );
+            }
         }
         tokens
     }

@@ -150,6 +150,38 @@ async fn a_predicate_that_fails_is_in_the_log_without_what_it_says_of_people() -
 }
 
 #[tokio::test]
+async fn a_subject_whose_id_does_not_fit_has_another_reason_than_a_predicate_that_fails()
+-> Result<()> {
+    let (database, client) = product().await?;
+    client
+        .batch_execute(
+            "CREATE FUNCTION numbered(subject_ids text[], is_redemption boolean)
+            RETURNS TABLE (subject_id text, email text, name text)
+                LANGUAGE plpgsql SECURITY DEFINER AS $$
+                DECLARE ids bigint[] := subject_ids::bigint[];
+                BEGIN
+                    IF 8 = ANY (ids) THEN RAISE EXCEPTION 'not now' USING ERRCODE = 'ZZ123'; END IF;
+                    RETURN QUERY SELECT id::text, NULL, NULL FROM pg_catalog.unnest(ids) AS id;
+                END $$;
+            UPDATE mailroom.actions SET eligibility = 'public.numbered(text[], boolean)'
+                WHERE name = 'invite'",
+        )
+        .await?;
+    for subject in ["8", "ada"] {
+        enqueue(&client, &format!("'invite', 'a@example.test', subject_id => '{subject}'")).await?;
+    }
+    let collector = start(&database, "v2")?;
+    collector.wait_for_log("public.numbered(text[],boolean) fails with SQLSTATE ZZ123", 1)?;
+    collector.wait_for_log(
+        "public.numbered(text[],boolean) cannot convert the id of the subject, or another value \
+         of it (SQLSTATE 22P02)",
+        1,
+    )?;
+    collector.stop()?;
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_role_with_the_rights_of_the_document_collects_and_reads_no_table() -> Result<()> {
     let (database, client) = product().await?;
     let role = format!("{}_collector", database.name());

@@ -2,6 +2,7 @@
 //! shared by the threads that send by it.
 
 mod mute;
+mod news;
 mod on_its_way;
 mod patience;
 mod places;
@@ -19,6 +20,7 @@ use crate::provider::{About, Sealed, Verdict};
 use crate::queue::{Queue, Queued};
 use crate::rate::{Domains, LONGEST_WAIT, Pace, Rate};
 use mute::Mute;
+pub(crate) use news::Sentences;
 use on_its_way::OnItsWay;
 use patience::Pulse;
 
@@ -278,6 +280,11 @@ impl Lane {
         let is_waiting =
             state.on_their_way.values().any(|attempt| attempt.in_doubt_since.is_some());
         std::mem::take(&mut state.has_moved) || is_waiting
+    }
+
+    /// What is to be said of domains over which the server takes its time.
+    pub(crate) fn news(&self, now: Instant) -> Option<Sentences> {
+        self.lock().mute.news.take(now)
     }
 
     /// Whether nothing is on its way.

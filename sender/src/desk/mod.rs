@@ -14,7 +14,7 @@ use mailroom_mail::Error;
 use crate::attempt::is_replayed;
 use crate::doubt::{Doubt, Outcome, Step};
 use crate::journal::Known;
-use crate::lane::{Lane, Refusal};
+use crate::lane::{Lane, Refusal, Sentences};
 use crate::pool::{Pool, Shared};
 use crate::protocol::{Batch, Item, Key, Knows, parse_line};
 use crate::provider::{Receipt, Sealed, Verdict};
@@ -165,6 +165,7 @@ impl<'a, W: Write> Desk<'a, W> {
         self.next_beat = now + BEAT;
         pool.replace_waiting(now);
         self.give_way(now)?;
+        self.report_slow(now);
         let waiting: Vec<Key> =
             self.shared.lanes.iter().flat_map(|lane| lane.waiting_for_answers(now)).collect();
         let mut counts: HashMap<&str, usize> = HashMap::new();
@@ -195,6 +196,23 @@ impl<'a, W: Write> Desk<'a, W> {
             }
         }
         self.answer()
+    }
+
+    /// Tells the operator of domains over which a server takes its time.
+    fn report_slow(&self, now: Instant) {
+        for (provider, lane) in self.shared.providers.iter().zip(&self.shared.lanes) {
+            let Some(Sentences { begun, ended }) = lane.news(now) else { continue };
+            let name = provider.name();
+            if !begun.is_empty() {
+                report(&format!(
+                    "{name} says nothing for seconds about mails to {begun}: their servers may be \
+                     away; such mails are tried again and leave places to others"
+                ));
+            }
+            if !ended.is_empty() {
+                report(&format!("{name} answers at once again about mails to {ended}"));
+            }
+        }
     }
 
     /// Does not wait any longer for what may have been accepted: that is recorded. What nobody has

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use mailroom_mail::address::domain_of;
 
+use super::news::News;
 use crate::queue::Queued;
 
 /// How long a domain is remembered over which the server was silent for long, and one that only
@@ -46,6 +47,8 @@ pub(super) struct Mute {
     looked_at: Option<Instant>,
     /// When the next mail has its turn.
     next_turn: Option<Instant>,
+    /// What is to be said of them.
+    pub(super) news: News,
 }
 
 #[derive(Debug)]
@@ -64,6 +67,7 @@ impl Mute {
             most: connections.saturating_sub(1).max(1),
             looked_at: None,
             next_turn: None,
+            news: News::default(),
         }
     }
 
@@ -84,6 +88,7 @@ impl Mute {
     /// A mail to this domain waited for long.
     pub(super) fn note(&mut self, domain: &str, waited: Duration, now: Instant) {
         self.add(domain, waited, REMEMBERED, now);
+        self.news.begin(domain);
     }
 
     /// Mails to this domain hold places that others may need.
@@ -106,6 +111,7 @@ impl Mute {
     pub(super) fn show(&mut self, domain: &str, now: Instant) {
         if let Some(slow) = self.domains.get_mut(domain) {
             slow.is_shown = true;
+            self.news.begin(domain);
             slow.until = now + REMEMBERED;
         }
     }
@@ -114,6 +120,7 @@ impl Mute {
     pub(super) fn accept(&mut self, domain: &str, took: Duration) {
         if took < QUICK {
             self.domains.remove(domain);
+            self.news.end(domain);
         } else if let Some(slow) = self.domains.get_mut(domain) {
             slow.waited = took;
         }

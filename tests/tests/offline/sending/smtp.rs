@@ -89,6 +89,35 @@ fn a_password_comes_from_the_variable_that_the_configuration_names() -> Result<(
 }
 
 #[test]
+fn it_is_said_once_that_a_server_takes_its_time_over_a_domain_and_once_that_it_does_so_no_more()
+-> Result<()> {
+    let Some(server) = MailServer::start(&[])? else { return Ok(()) };
+    let configuration = Configuration::smtp(server.port, "connections = 4")?;
+    let mut sending = Sending::start(&configuration, &[])?;
+    // The server is asked for six seconds about the first one.
+    for (id, email) in
+        [(1, "slow@away.test"), (2, "ada@x.test"), (3, "slow@away.test"), (4, "ada@away.test")]
+    {
+        sending.write(&batch("b", &[(id, email)]))?;
+        let answer = sending.answer()?;
+        assert_eq!(answer.get("ok").is_some(), email.starts_with("ada"), "{answer}");
+    }
+    // What is to be said is said while something is on its way, once a second.
+    sending.write(&batch("b", &[(5, "slow@x.test")]))?;
+    sending.answer()?;
+    let (status, errors) = sending.finish()?;
+    assert!(status.success(), "{status}: {errors}");
+    for sentence in [
+        "smtp says nothing for seconds about mails to away.test:",
+        "smtp answers at once again about mails to away.test",
+    ] {
+        assert_eq!(errors.matches(sentence).count(), 1, "{errors}");
+    }
+    assert!(!errors.contains('@'), "{errors}");
+    Ok(())
+}
+
+#[test]
 fn a_refusal_of_the_mail_is_the_mails_alone() -> Result<()> {
     let Some(server) = MailServer::start(&[])? else { return Ok(()) };
     let configuration = Configuration::smtp(server.port, "connections = 1")?;

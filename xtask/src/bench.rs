@@ -62,7 +62,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         Benchmark::Start => program("start")?,
         Benchmark::Timing => program("timing")?,
         Benchmark::Verify => {
-            // `tests/bench/native.mjs` starts it the same way once it is compiled.
+            // `native.mjs` starts it the same way once it is compiled.
             let native = [
                 "bench",
                 "--quiet",
@@ -82,14 +82,14 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     Ok(ExitCode::from(u8::from(!status.success())))
 }
 
-/// The program `tests/bench/NAME.mjs`, which is given the packed package and a folder
+/// The program `bench/NAME.mjs` of the package's tests, which is given the packed package and a folder
 /// to install it into.
 fn program(name: &str) -> Result<Command> {
     let tarball = npm::tarball()?;
-    node::install("tests")?;
+    node::install(npm::TESTS)?;
     let folder = target_folder().join("consumers").join(format!("bench-{name}"));
     let mut command = node::command()?;
-    command.arg(workspace().join("tests/bench").join(name).with_extension("mjs"));
+    command.arg(workspace().join(npm::TESTS).join("bench").join(name).with_extension("mjs"));
     command
         .arg(format!("--tarball={}", tarball.display()))
         .arg(format!("--folder={}", folder.display()));
@@ -107,8 +107,9 @@ fn collector(arguments: &[OsString]) -> Result<Command> {
     let is = |word: &str| arguments.iter().any(|argument| argument == word);
     if (is("drain") || is("send")) && !is("--alone") && !is("--help") {
         node::install("tests/bench/peers")?;
-        node::install("tests")?;
-        command.env("MAILROOM_BENCH_NODE", node::program("tests", "node-newest", "x64", "node")?);
+        node::install(npm::TESTS)?;
+        command
+            .env("MAILROOM_BENCH_NODE", node::program(npm::TESTS, "node-newest", "x64", "node")?);
     }
     Ok(command)
 }

@@ -14,7 +14,8 @@ use crate::{node, npm};
 pub(crate) const PACK: &str = "pack the npm package";
 
 /// Where npm installs what the tests need, each by its own lock file.
-const TOOLS: [&str; 4] = ["tests", "tests/jest", "tests/handlers", "web-demo"];
+const TOOLS: [&str; 4] =
+    [npm::TESTS, "verifier-wasm/npm/test/jest", "verifier-wasm/npm/test/handlers", "web-demo"];
 
 pub(crate) fn pack(steps: &mut Steps) {
     steps.add(PACK, &[], || {
@@ -25,25 +26,25 @@ pub(crate) fn pack(steps: &mut Steps) {
     });
 }
 
-/// A step that runs `tests/NAME/main.mjs`.
+/// A step that runs `main.mjs` of a folder of the package's tests.
 pub(crate) fn suite(steps: &mut Steps, extent: Extent, title: &str, name: &'static str) {
     pack(steps);
     steps.add(title, &[PACK], move || {
-        given_package(extent, &format!("tests/{name}/main.mjs"), name)
+        given_package(extent, &format!("{}/{name}/main.mjs", npm::TESTS), name)
     });
 }
 
 /// The sources of the package, and what was packed: its contents, its types, its command line.
 pub(crate) fn package(steps: &mut Steps, extent: Extent) {
     biome(steps, "formatting and lints of the npm package", npm::PACKAGE);
-    let program = format!("{}/test/main.mjs", npm::PACKAGE);
+    let program = format!("{}/unit/main.mjs", npm::TESTS);
     steps.add("npm package", &[PACK], move || given_package(extent, &program, "npm"));
 }
 
 /// The stores of used tokens, each against the real thing: servers of Redis and PostgreSQL of their
 /// own, workerd, Deno; `DynamoDB` by an emulator.
 pub(crate) fn stores(steps: &mut Steps, extent: Extent) {
-    const PROGRAM: &str = "tests/stores/main.mjs";
+    let program = format!("{}/stores/main.mjs", npm::TESTS);
     pack(steps);
     for topics in [
         &["redis", "upstash"][..],
@@ -51,17 +52,19 @@ pub(crate) fn stores(steps: &mut Steps, extent: Extent) {
         &["deno-kv", "dynamodb"],
         &["kit", "memory"],
     ] {
+        let program = program.clone();
         steps.add(&format!("stores of used tokens, {}", topics.join(", ")), &[PACK], move || {
-            let mut command = given_package(extent, PROGRAM, &format!("stores-{}", topics[0]))?;
+            let mut command = given_package(extent, &program, &format!("stores-{}", topics[0]))?;
             command.args(topics);
             Ok(command)
         });
     }
     for wanted in extent.versions {
+        let program = program.clone();
         steps.add(&format!("store of used tokens in {wanted}"), &[PACK], move || {
             let server = Cluster::builder().version(wanted.clone()).start()?;
             let folder = format!("stores-postgres-{}", server.installation().major);
-            let mut command = given_package(extent, PROGRAM, &folder)?;
+            let mut command = given_package(extent, &program, &folder)?;
             command.arg("postgres").env("PGHOST", server.socket_dir());
             command.env("PGPORT", server.port().to_string());
             command.env("PGUSER", "postgres").env("PGDATABASE", "postgres");

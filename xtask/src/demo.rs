@@ -72,7 +72,7 @@ pub(crate) fn test_pages(steps: &mut Steps, extent: Extent) {
         let server = Cluster::builder().version(wanted.clone()).start()?;
         let mut command = node::command()?;
         command
-            .arg(workspace().join("tests/web/main.mjs"))
+            .arg(workspace().join("web-demo/test/main.mjs"))
             .arg(target_folder().join("consumers/web"));
         command.env("MAILROOM_TEST_DATABASE_URL", server.url("postgres"));
         command.args(extent.groups);

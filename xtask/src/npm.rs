@@ -14,6 +14,9 @@ use crate::{node, tools};
 /// The folder of the package.
 pub(crate) const PACKAGE: &str = "verifier-wasm/npm";
 
+/// Its tests, with the runtimes, bundlers and checkers that they need.
+pub(crate) const TESTS: &str = "verifier-wasm/npm/test";
+
 /// What its modules are compiled for.
 pub(crate) const WASM: &str = "wasm32-unknown-unknown";
 

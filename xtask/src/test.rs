@@ -9,7 +9,7 @@ use clap::ValueEnum;
 use crate::extent::Extent;
 use crate::load::Load;
 use crate::step::Steps;
-use crate::{consumers, demo, rust, tools};
+use crate::{consumers, demo, npm, rust, tools};
 
 /// A part of the suite that can be asked for by name. In the order in which they start: the
 /// formatting, then the longest first.
@@ -59,7 +59,7 @@ impl Part {
             Self::Runtimes => {
                 suite(steps, "package on Node, Deno, Bun, workerd", "runtimes");
                 suite(steps, "package in Jest", "jest");
-                consumers::biome(steps, "lints of the tests in JavaScript", "tests");
+                consumers::biome(steps, "lints of the tests in JavaScript", npm::TESTS);
             }
             Self::Rust => {
                 rust::without_database(steps);

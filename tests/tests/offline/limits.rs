@@ -8,8 +8,14 @@ use anyhow::Result;
 use mailroom_tests::tools;
 
 /// Where there are tests.
-const FOLDERS: [&str; 5] =
-    ["collector/tests", "sender/tests", "tests", "verifier-wasm/npm/test", "xtask/tests"];
+const FOLDERS: [&str; 6] = [
+    "collector/tests",
+    "sender/tests",
+    "tests",
+    "verifier-wasm/npm/test",
+    "web-demo/test",
+    "xtask/tests",
+];
 
 /// What stands before a limit of time, and how many of its units are a minute.
 const LIMITS: [(&str, u64); 11] = [

@@ -1,0 +1,52 @@
+// The server of the REFERENCE with three pages, as a process of its own.
+
+import { spawn } from "node:child_process";
+
+import { freePort } from "../bundlers/vite.mjs";
+import { write } from "../runtimes/consumer.mjs";
+import { until } from "../waiting.mjs";
+import { commands } from "./document.mjs";
+
+/** `place` has the files of the form with a new password already. */
+export async function threePages(place, shown, document) {
+  for (const name of ["ask.js", "links.js"]) write(place, name, shown[name]);
+  const port = await freePort();
+  write(place, "server.js", shown["server.js"].replace(".listen(8000)", `.listen(${port})`));
+  const [, key] = /keys: "([0-9a-f]{64})"/.exec(shown["redeem.mjs"]);
+  const { text } = commands(document).find(({ text }) => text.startsWith("node redeem.mjs"));
+  const [activation, recovery] = text.match(/Ag[\w-]{100,}/g);
+  const server = spawn(process.execPath, ["server.js"], {
+    cwd: place,
+    env: { PATH: process.env.PATH, MAILROOM_SECRET_KEY: key },
+    stdio: ["ignore", "ignore", "inherit"],
+  });
+  const address = `http://127.0.0.1:${port}`;
+  const results = [];
+  const check = async (name, path, found, options) => {
+    const answer = await fetch(`${address}${path}`, options);
+    const shownPage = `${answer.status} ${await answer.text()}`;
+    results.push({ name, error: found.test(shownPage) ? undefined : shownPage.slice(0, 500) });
+  };
+  try {
+    await until("the three pages", () =>
+      fetch(address).then(
+        () => true,
+        () => false,
+      ),
+    );
+    await check("/activate has a button", `/activate?token=${activation}`, /^200 .*<button/s);
+    await check("also as quoted-printable", `/activate=3Ftoken=3D${activation}`, /^200 .*<button/s);
+    const both = /^200 .*name="code".*name="password"/s;
+    await check("/recover asks for code and password", `/recover?token=${recovery}`, both);
+    await check("/forgot asks for an address", "/forgot", /^200 .*name="email"/s);
+    await check("and refuses a form of another site", "/forgot", /^403 /, {
+      method: "POST",
+      headers: { Origin: "https://evil.example" },
+      body: new URLSearchParams({ email: "ada@example.test" }),
+    });
+    await check("another path is nobody's", "/forgotten", /^404 $/);
+  } finally {
+    server.kill();
+  }
+  return results;
+}

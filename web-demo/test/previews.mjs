@@ -1,0 +1,88 @@
+// The shipped mails in a browser, and the page on which `mailroom send --preview` shows them:
+// narrow and wide, light and dark.
+
+import { execFileSync } from "node:child_process";
+import { mkdirSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { pathToFileURL } from "node:url";
+import { Checks } from "../../verifier-wasm/npm/test/checks.mjs";
+import { violations } from "./accessibility.mjs";
+
+const CONFIGURATION = `from = "Example <no-reply@example.org>"
+product = "Example"
+journal = "journal"
+[links]
+base = "https://example.org"
+[smtp]
+server = "localhost"
+`;
+
+// A mail is shown within the page of a mail client, which has these parts.
+const OF_A_WHOLE_PAGE = { "landmark-one-main": { enabled: false }, region: { enabled: false } };
+const BACKGROUNDS = { light: "rgb(255, 255, 255)", dark: "rgb(22, 24, 29)" };
+
+export async function previews(context, { folder, mailroom }) {
+  const checks = new Checks();
+  const site = join(folder, "previews");
+  rmSync(site, { recursive: true, force: true });
+  mkdirSync(site, { recursive: true });
+  writeFileSync(join(site, "send.toml"), CONFIGURATION);
+  execFileSync(mailroom, ["send", "--config", join(site, "send.toml"), "--preview", site]);
+  const files = readdirSync(site).filter((name) => name.endsWith(".html"));
+  const mails = ["activate", "change_email", "invite", "notice", "recover", "sign_in"];
+  const expected = [...mails.map((action) => `en-${action}.html`), "index.html"];
+  checks.same("there is every mail, and the page", files.sort().join(), expected.join());
+
+  const page = await context.newPage();
+  const address = String(pathToFileURL(`${site}/`));
+  const [asked, complaints] = [[], []];
+  page.on("request", (request) => asked.push(request.url()));
+  page.on("console", (message) => message.type() === "error" && complaints.push(message.text()));
+  for (const name of files) {
+    const isMail = name !== "index.html";
+    for (const width of [360, 1200]) {
+      await page.setViewportSize({ width, height: 800 });
+      for (const colorScheme of ["light", "dark"]) {
+        const look = `${name}, ${width} px, ${colorScheme}`;
+        await page.emulateMedia({ colorScheme });
+        await page.goto(`${address}${name}`);
+        await page.screenshot({
+          path: join(site, `${name}-${width}-${colorScheme}.png`),
+          fullPage: true,
+        });
+        checks.none(
+          `${look}: axe finds nothing`,
+          await violations(page, isMail ? OF_A_WHOLE_PAGE : {}),
+        );
+        checks.none(`${look}: nothing is wider than the window`, await page.evaluate(wider));
+        const background = await page.evaluate(
+          () => getComputedStyle(document.body).backgroundColor,
+        );
+        if (isMail)
+          checks.same(`${look}: its own background`, background, BACKGROUNDS[colorScheme]);
+      }
+    }
+  }
+  checks.same(
+    "the page shows every mail at two widths",
+    asked.filter((url) => /\/en-\w+\.html$/.test(url)).length,
+    mails.length * 4 + mails.length * 2 * 4,
+  );
+  checks.none(
+    "nothing is asked for elsewhere",
+    asked.filter((url) => !url.startsWith(address)),
+  );
+  checks.none("the pages complain of nothing", complaints);
+  await page.close();
+  return checks.results;
+}
+
+/** The elements that reach beyond the window. */
+function wider() {
+  const width = document.documentElement.clientWidth;
+  const elements = [document.documentElement, ...document.querySelectorAll("*")];
+  const reaching = elements.filter(
+    (element) => element.getBoundingClientRect().right > width + 0.5 || element.scrollWidth > width,
+  );
+  return reaching.map((element) => element.outerHTML.slice(0, 100));
+}

@@ -1,26 +1,66 @@
 -- Who may get and use mails of an action, by a function that the application names.
 
--- Looked up for each call: whoever owns the function may have made it anew since it was named.
-CREATE FUNCTION mailroom.predicate_name(predicate text) RETURNS text
+-- `is_predicate` reads the catalogue as the transaction sees it, and a call takes what was committed
+-- last, which is another function where the transaction's snapshot is older: then one that runs with
+-- the rights of Mailroom's owner. What pg_get_functiondef returns is what a call takes. Quotes are
+-- counted because a name may contain the lines that are looked for.
+CREATE FUNCTION mailroom.is_definer(definition text) RETURNS boolean
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN definition ~ concat(
+    '^CREATE OR REPLACE FUNCTION [^"\n]*("[^"\n]*"[^"\n]*)*\n',
+    ' RETURNS [^"\n]*\n',
+    ' LANGUAGE [^"\n]*\n',
+    '[^"\n]* SECURITY DEFINER( [^"\n]*)?\n'
+);
+
+COMMENT ON FUNCTION mailroom.is_definer(text) IS
+    'Whether the statement that makes a function makes it SECURITY DEFINER.';
+
+-- Volatile, so that no plan puts the body of a function in the place of its call.
+CREATE FUNCTION mailroom.refuse_predicate(predicate text) RETURNS text[]
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    RAISE EXCEPTION
+        '% is no SECURITY DEFINER function that returns rows (subject_id text, email text, '
+        'name text)', predicate
+        USING ERRCODE = 'object_not_in_prerequisite_state';
+END;
+$$;
+
+COMMENT ON FUNCTION mailroom.refuse_predicate(text) IS
+    'Says that a function cannot be asked who is eligible.';
+
+-- Looked up for each call: whoever owns the function may have made it anew since it was named. Its
+-- definition is looked at once more when its arguments are computed, just before it runs, and twice
+-- there: the second time finds everything in the session's caches, so that the call takes what was
+-- looked at.
+CREATE FUNCTION mailroom.predicate_call(predicate text, is_redemption boolean) RETURNS text
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     callable oid := predicate::regprocedure;
 BEGIN
-    IF NOT mailroom.is_predicate(callable) THEN
-        RAISE EXCEPTION
-            '% is no SECURITY DEFINER function that returns rows (subject_id text, email text, '
-            'name text)', predicate
-            USING ERRCODE = 'object_not_in_prerequisite_state';
+    IF NOT mailroom.is_predicate(callable)
+        OR NOT mailroom.is_definer(pg_get_functiondef(callable))
+    THEN
+        PERFORM mailroom.refuse_predicate(predicate);
     END IF;
 
-    RETURN callable::regproc::text;
+    RETURN format(
+        '%1$s(
+            CASE WHEN mailroom.is_definer(pg_catalog.pg_get_functiondef(%2$s))
+                AND mailroom.is_definer(pg_catalog.pg_get_functiondef(%2$s))
+            THEN $1 ELSE mailroom.refuse_predicate(%3$L) END,
+            %4$L
+        )',
+        callable::regproc, callable, predicate, is_redemption
+    );
 END;
 $$;
 
-COMMENT ON FUNCTION mailroom.predicate_name(text) IS
-    'The name, to be called by, of a function of eligibility that runs '
-    'with the rights of its own owner.';
+COMMENT ON FUNCTION mailroom.predicate_call(text, boolean) IS
+    'SQL that asks a function of eligibility for the subjects $1, with the rights of its own owner.';
 
 -- The type is looked at beside the value: a function that was made anew just now could return
 -- another one, with a cast of its owner's that would run with the rights of Mailroom's owner.
@@ -76,10 +116,10 @@ BEGIN
     BEGIN
         EXECUTE format(
             'SELECT array_agg(subject_id), array_agg(email), array_agg(name)
-            FROM (SELECT DISTINCT ON (1) %1$s, %2$s, %3$s FROM %4$s($1, false)) AS answer',
+            FROM (SELECT DISTINCT ON (1) %1$s, %2$s, %3$s FROM %4$s) AS answer',
             mailroom.text_column('subject_id'), mailroom.text_column('email'),
                 mailroom.text_column('name'),
-            mailroom.predicate_name(predicate)
+            mailroom.predicate_call(predicate, false)
         )
         INTO answered, emails, names
         USING subject_ids;

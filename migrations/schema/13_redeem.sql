@@ -146,8 +146,8 @@ BEGIN
     -- A token never changes its subject, so what was read without a lock says whom to ask for.
     IF wanted.eligibility IS NOT NULL THEN
         EXECUTE format(
-            'SELECT %s FROM %s($1, true)',
-            mailroom.text_column('email'), mailroom.predicate_name(wanted.eligibility)
+            'SELECT %s FROM %s',
+            mailroom.text_column('email'), mailroom.predicate_call(wanted.eligibility, true)
         )
         INTO present_email USING ARRAY[candidate.subject_id];
 

@@ -51,6 +51,17 @@ const WITH_A_PATH: &str = "
         RETURN QUERY SELECT id, 'ada@example.test', NULL FROM pg_catalog.unnest(subject_ids) AS id;
     END $$";
 
+/// The same function with the rights of whoever calls it.
+const OF_THE_CALLER: &str = "
+    CREATE OR REPLACE FUNCTION shop.may(subject_ids text[], is_redemption boolean)
+    RETURNS TABLE (subject_id text, email text, name text)
+    LANGUAGE sql
+    AS $$ INSERT INTO shop.loot VALUES (current_user);
+        SELECT id, 'ada@example.test', NULL FROM unnest($1) AS id $$";
+
+/// A name of an argument that has the lines of a function with rights of its own.
+const NAME_OF_LINES: &str = "\"x)\n RETURNS y\n LANGUAGE z\n SECURITY DEFINER\nAS\"";
+
 async fn invited(client: &Client) -> Result<(i64, Vec<u8>)> {
     let token = enqueue(client, "'invite', 'ada@example.test', subject_id => '7'").await?;
     let query = "SELECT secret FROM mailroom.queue WHERE token = $1";
@@ -132,5 +143,33 @@ async fn a_search_path_of_the_callers_own_finds_nothing_in_redeem() -> Result<()
     assert_eq!(row.get::<_, &str>(0), "ok");
     client.batch_execute("RESET search_path").await?;
     assert_eq!(count(&client, "shop.loot").await?, 0);
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_replaces_a_predicate_during_a_transaction_gets_no_rights_of_its_caller() -> Result<()>
+{
+    for name in ["subject_ids", NAME_OF_LINES] {
+        let (database, client) = product().await?;
+        let named =
+            |statements: &str| statements.replace("(subject_ids text", &format!("({name} text"));
+        client.batch_execute(&named(&SHOP.replace("unnest(subject_ids)", "unnest($1)"))).await?;
+        let (_, secret) = invited(&client).await?;
+        let redeem = "SELECT verdict::text FROM mailroom.redeem($1, 'invite')";
+        let claim = "SELECT * FROM mailroom.ask_eligibility(
+            'shop.may(text[], boolean)', ARRAY['7'])";
+        let owner = database.connect().await?;
+        client.batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1").await?;
+        owner.batch_execute(&named(OF_THE_CALLER)).await?;
+        let asked = client.query_one(claim, &[]).await?;
+        assert_eq!(
+            asked.get::<_, &str>("fault"),
+            "shop.may(text[], boolean) fails with SQLSTATE 55000"
+        );
+        let error = client.query_one(redeem, &[&secret]).await.expect_err("it is another function");
+        assert_eq!(error.code(), Some(&SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE));
+        client.batch_execute("COMMIT").await?;
+        assert_eq!(count(&client, "shop.loot").await?, 0);
+    }
     Ok(())
 }

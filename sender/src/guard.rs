@@ -15,6 +15,9 @@
 //! believed for an hour to be the reason of whatever is said of us over it; of a domain with
 //! several such recipients, some others are, too.
 //!
+//! After a few such openings by several domains, words about us over domains that accepted nothing
+//! yet open no circuit, as long as mails of others are accepted.
+//!
 //! A recipient over which it was said that no mail can go out leaves every other trial to others,
 //! until a mail is accepted: its mail may always be the first one that is tried. A limit of an HTTP
 //! API (429) is nearly always everybody's; since an acceptance it is believed for an hour to be a
@@ -23,6 +26,7 @@
 //! A long pause that is asked for over one recipient is a minute of everybody's, until a recipient
 //! of another domain gets the same answer.
 
+mod alarms;
 mod disarmed;
 mod kind;
 mod pauses;
@@ -36,6 +40,7 @@ use mailroom_mail::address::domain_of;
 
 use crate::provider::refusal::signature;
 use crate::provider::{About, Refusal, Suspicion, Verdict};
+use alarms::Alarms;
 use disarmed::{Disarmed, MOST_REFUSED};
 use kind::{DOMAINS, Kind, SILENCE, Side};
 use pauses::{LONGEST_OF_ONE, Pauses};
@@ -55,6 +60,9 @@ const TRIALS: usize = 2_000;
 /// How long after an acceptance a server is believed that an address does not exist.
 const BELIEVED: Duration = Duration::from_secs(3_600);
 
+/// The most domains that are remembered with what they said of us.
+const MOST_DOMAINS: usize = 4_096;
+
 /// The most texts that are remembered.
 const MOST_TEXTS: usize = 256;
 
@@ -69,6 +77,7 @@ pub(crate) struct Guard {
     /// Those whose openings an acceptance disproved, of each domain: a stranger whose server's
     /// words are passed on finds others for every attempt.
     disproved: HashMap<String, Disarmed>,
+    alarms: Alarms,
     turns: Turns,
     pauses: Pauses,
     last_accepted: Option<Instant>,
@@ -106,6 +115,7 @@ impl Guard {
         }
         let (kind, reason) = match verdict {
             Verdict::Sent(_) => {
+                self.alarms.accept(&domain_of(recipient), now);
                 self.accept(now);
                 return verdict;
             }
@@ -168,7 +178,7 @@ impl Guard {
             disproved.add(std::iter::empty());
         }
         for (domain, recipients) in self.openers.drain() {
-            if self.disproved.len() >= MOST_TEXTS && !self.disproved.contains_key(&domain) {
+            if self.disproved.len() >= MOST_DOMAINS && !self.disproved.contains_key(&domain) {
                 continue;
             }
             let until = now + DISARMED;
@@ -179,18 +189,29 @@ impl Guard {
     }
 
     /// Notes that a refusal of this recipient opens the circuit for this time, unless it leaves that
-    /// to others.
-    fn open(&mut self, domain: String, recipient: u64, after: Option<Duration>) -> Side {
-        if !self.turns.counts(recipient) {
+    /// to others, or is doubted.
+    fn open(
+        &mut self,
+        domain: String,
+        recipient: u64,
+        after: Option<Duration>,
+        now: Instant,
+    ) -> Side {
+        let is_granted = after.is_some_and(|after| after > LONGEST_OF_ONE);
+        let is_doubted = !is_granted && self.alarms.doubts(&domain, now);
+        if !is_doubted && !self.turns.counts(recipient) {
             return Side::Passed;
         }
-        if self.openers.len() < MOST_TEXTS || self.openers.contains_key(&domain) {
+        if !is_doubted {
+            self.alarms.open(&domain, now);
+        }
+        if self.openers.len() < MOST_DOMAINS || self.openers.contains_key(&domain) {
             let recipients = self.openers.entry(domain).or_default();
             if recipients.len() < MOST_REFUSED {
                 recipients.insert(recipient);
             }
         }
-        Side::Ours(after)
+        if is_doubted { Side::Doubted } else { Side::Ours(after) }
     }
 
     fn side(&mut self, kind: Kind, recipient: &str, reason: &str, now: Instant) -> Side {
@@ -215,7 +236,7 @@ impl Guard {
             return Side::Theirs;
         }
         if let Kind::Limit(after) = kind {
-            return self.open(domain, hash, after);
+            return self.open(domain, hash, after, now);
         }
         let asked = if let Kind::Ours(asked) = kind { asked } else { None };
         let after = asked.map(|asked| self.pauses.grant(asked, &text, &domain));
@@ -253,13 +274,16 @@ impl Guard {
         // The one that shows it opens the circuit, and is tried once more like the others. A pause
         // that several domains are asked for is nobody's trial.
         if !std::mem::replace(&mut suspect.is_open, true) || is_granted {
-            return if kind.is_of_us() { self.open(domain, hash, after) } else { Side::Ours(None) };
+            return match kind.is_of_us() {
+                true => self.open(domain, hash, after, now),
+                false => Side::Ours(None),
+            };
         }
         let is_new = suspect.tried.len() <= TRIALS && suspect.tried.insert(hash);
         if is_new {
             Side::Undecided(Duration::ZERO)
         } else if kind.is_of_us() {
-            self.open(domain, hash, after)
+            self.open(domain, hash, after, now)
         } else {
             Side::Ours(None)
         }

@@ -45,6 +45,7 @@ pub mod protocol;
 mod provider;
 mod queue;
 mod rate;
+mod registered;
 mod serve;
 mod templates;
 mod writer;

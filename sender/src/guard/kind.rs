@@ -18,6 +18,9 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 /// The pause of a mail over which a server says of us what it does not hold against others.
 const OWN_PAUSE: Duration = Duration::from_secs(300);
 
+/// The same, as long as it is not certain.
+const DOUBTED_PAUSE: Duration = Duration::from_secs(60);
+
 /// The pause of a mail over which the server fell silent: each attempt takes a connection for the
 /// whole timeout.
 const SILENCE_PAUSE: Duration = Duration::from_secs(120);
@@ -52,6 +55,8 @@ pub(super) enum Side {
     Undecided(Duration),
     /// Ours, with the pause that everybody makes.
     Ours(Option<Duration>),
+    /// The recipient's, as far as anybody knows: words of others were false alarms.
+    Doubted,
     /// Ours, as far as anybody knows; but this recipient alone may be the reason, and is not the
     /// next one that is tried.
     Passed,
@@ -106,10 +111,15 @@ impl Kind {
             (Self::Ours(after) | Self::Limit(after) | Self::Rate(after), Side::Undecided(_)) => {
                 after.unwrap_or(PAUSE).min(LONGEST_OF_ONE)
             }
+            (Self::Ours(after) | Self::Limit(after) | Self::Rate(after), Side::Doubted) => {
+                after.unwrap_or(DOUBTED_PAUSE).min(LONGEST_OF_ONE)
+            }
             // A bad address costs the server a few attempts in the hour, and not hundreds.
             (Self::Unplaced, Side::Undecided(age)) => age.clamp(PAUSE, LONGEST_PAUSE),
-            (Self::Unplaced, Side::Passed) => PAUSE,
-            (Self::Silence, Side::Theirs | Side::Undecided(_) | Side::Passed) => SILENCE_PAUSE,
+            (Self::Unplaced, Side::Passed | Side::Doubted) => PAUSE,
+            (Self::Silence, Side::Theirs | Side::Undecided(_) | Side::Passed | Side::Doubted) => {
+                SILENCE_PAUSE
+            }
         };
         Verdict::Retry { after: Some(pause), reason }
     }

@@ -416,3 +416,33 @@ fn a_limit_that_is_told_of_many_mails_of_a_domain_stays_everybodys() {
         trial.accepted(1);
     }
 }
+
+#[test]
+fn words_about_us_over_many_domains_open_the_circuit_a_few_times_while_others_are_accepted() {
+    for refusal in [words, |_| limit()] {
+        let mut trial = Trial::new();
+        let said = |trial: &mut Trial, seconds, recipient: &str, n| {
+            kind(&trial.at(seconds, recipient, refusal(n)))
+        };
+        let mut openings = 0;
+        for n in 0..100 {
+            let said = said(&mut trial, u64::from(n), &format!("a@{n}.test"), n);
+            assert!(["unavailable", "retry"].contains(&said), "{said}");
+            openings += usize::from(said == "unavailable");
+            trial.accepted(u64::from(n));
+        }
+        assert_eq!(openings, 5);
+        // A domain that accepts mails is believed once, and of a stranger all domains below it.
+        assert_eq!(said(&mut trial, 100, "b@good.test", 101), "unavailable");
+        for (domain, expected) in [("one", "unavailable"), ("two", "retry"), ("three", "retry")] {
+            let sent = Verdict::Sent(Receipt::default());
+            trial.at(101, &format!("a@{domain}.evil.test"), sent);
+            let said = said(&mut trial, 101, &format!("b@{domain}.evil.test"), 102);
+            assert_eq!(said, expected, "{domain}");
+            trial.accepted(101);
+        }
+        // It may be our fault after all: then nothing is accepted any more.
+        assert_eq!(said(&mut trial, 110, "a@new.test", 103), "retry");
+        assert_eq!(said(&mut trial, 111, "a@newer.test", 104), "unavailable");
+    }
+}

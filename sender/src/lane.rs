@@ -4,6 +4,7 @@
 mod mute;
 mod news;
 mod on_its_way;
+mod order;
 mod patience;
 mod places;
 
@@ -16,12 +17,13 @@ use mailroom_mail::address::domain_of;
 use crate::breaker::{self, Breaker};
 use crate::guard::Guard;
 use crate::protocol::Key;
-use crate::provider::{About, Sealed, Verdict};
+use crate::provider::{About, Verdict};
 use crate::queue::{Queue, Queued};
 use crate::rate::{Domains, LONGEST_WAIT, Pace, Rate};
 use mute::Mute;
 pub(crate) use news::Sentences;
 use on_its_way::OnItsWay;
+use order::Order;
 use patience::Pulse;
 
 /// So many mails may wait without a place, for each connection that is configured.
@@ -55,6 +57,7 @@ struct State {
     has_moved: bool,
     is_closed: bool,
     mute: Mute,
+    order: Order,
     pulse: Pulse,
 }
 
@@ -69,6 +72,8 @@ pub(crate) enum Refusal {
     DomainRate(Duration),
     /// Others to domains over which the server takes its time have the places.
     Mute(Duration),
+    /// Mails that take long have the places, and as many wait as may.
+    Behind(Duration),
     /// The mail is in doubt, and nothing shows yet that the provider works again.
     Unproven(Duration),
 }
@@ -117,6 +122,7 @@ impl Lane {
             has_moved: false,
             is_closed: false,
             mute: Mute::new(connections),
+            order: Order::default(),
             pulse: Pulse::default(),
         };
         Self {
@@ -153,6 +159,9 @@ impl Lane {
         }
         if let Some(pause) = state.pause_of_mute(&mail, now) {
             return Err(Refusal::Mute(pause));
+        }
+        if let Some(pause) = state.pause_in_crowd(&mail, self.connections, now) {
+            return Err(Refusal::Behind(pause));
         }
         let domain = self.domains.limited(&mail.sealed.to);
         if let Some(domain) = &domain {
@@ -191,7 +200,7 @@ impl Lane {
                     if !state.waiting.is_empty() {
                         self.changed.notify_one();
                     }
-                    let ticket = state.begin(&mail.sealed);
+                    let ticket = state.begin(&mail);
                     return Job::Send(mail, ticket);
                 }
                 Err(wait) => wait.unwrap_or(patience).min(end.saturating_duration_since(now)),
@@ -311,20 +320,20 @@ impl Lane {
 }
 
 impl State {
-    fn begin(&mut self, sealed: &Sealed) -> Ticket {
+    fn begin(&mut self, mail: &Queued) -> Ticket {
         let attempt = self.breaker.begin();
-        self.start(Some(sealed.key), domain_of(&sealed.to), attempt)
+        self.start(Some(mail), attempt)
     }
 
     fn begin_probe(&mut self) -> Ticket {
         let attempt = self.breaker.begin_asking();
-        self.start(None, String::new(), attempt)
+        self.start(None, attempt)
     }
 
-    fn start(&mut self, key: Option<Key>, domain: String, attempt: breaker::Attempt) -> Ticket {
+    fn start(&mut self, mail: Option<&Queued>, attempt: breaker::Attempt) -> Ticket {
         self.begun += 1;
         self.has_moved = true;
-        let on_its_way = OnItsWay::begin(key, domain, attempt);
+        let on_its_way = OnItsWay::begin(mail, attempt);
         self.on_their_way.insert(self.begun, on_its_way);
         Ticket(self.begun)
     }
@@ -354,7 +363,19 @@ impl State {
             (takes_doubtful || !mail.is_doubtful)
                 && (takes_mute || !self.mute.has(&domain_of(&mail.sealed.to), now))
         };
-        let mail = self.waiting.pop(domains, &may_go, is_newest, now)?;
+        let is_turn_of_preferred = self.order.is_turn_of_preferred();
+        let is_other = |mail: &Queued| may_go(mail) && self.order.is_beside_crowd(mail);
+        let is_preferred = |mail: &Queued| may_go(mail) && self.order.prefers(mail, now);
+        let first: [&dyn Fn(&Queued) -> bool; 2] = [&is_other, &is_preferred];
+        let first = first
+            .into_iter()
+            .filter(|_| is_turn_of_preferred)
+            .find_map(|is_first| self.waiting.pop(domains, is_first, is_newest, now).ok());
+        let mail = match first {
+            Some(mail) => mail,
+            None => self.waiting.pop(domains, &may_go, is_newest, now)?,
+        };
+        self.order.take(&mail);
         if let Some(pace) = &mut self.pace {
             pace.take(now);
         }

@@ -12,6 +12,8 @@ use crate::rate::Domains;
 #[derive(Clone, Debug)]
 pub(crate) struct Queued {
     pub(crate) sealed: Arc<Sealed>,
+    /// What it is for.
+    pub(crate) action: String,
     /// How many of its attempts the database counts as in doubt.
     pub(crate) known: u32,
     /// Whether the provider may have accepted it and would accept it again.
@@ -110,8 +112,12 @@ impl Queue {
 
     /// How many mails are of a kind.
     pub(crate) fn count_if(&self, is_wanted: impl Fn(&Queued) -> bool) -> usize {
-        let mails = self.limited.values().chain([&self.unlimited]).flatten();
-        mails.filter(|(_, mail)| is_wanted(mail)).count()
+        self.mails().filter(|mail| is_wanted(mail)).count()
+    }
+
+    /// All mails, in no order.
+    pub(crate) fn mails(&self) -> impl Iterator<Item = &Queued> {
+        self.limited.values().chain([&self.unlimited]).flatten().map(|(_, mail)| mail)
     }
 
     /// Takes the mails in doubt.
@@ -120,11 +126,21 @@ impl Queue {
     }
 
     /// Takes the mails that may be given back and have waited since before this, but for the first
-    /// ones.
-    pub(crate) fn drain_waiting_since(&mut self, before: Instant, kept: usize) -> Vec<Queued> {
-        let first = self.unlimited.get(kept).map_or(u64::MAX, |(number, _)| *number);
+    /// ones, and the first ones that are preferred.
+    pub(crate) fn drain_waiting_since(
+        &mut self,
+        before: Instant,
+        kept: usize,
+        is_preferred: &dyn Fn(&Queued) -> bool,
+    ) -> Vec<Queued> {
+        let number = |(number, _): &(u64, Queued)| *number;
+        let first = self.unlimited.get(kept).map_or(u64::MAX, number);
+        let mut preferred = self.unlimited.iter().filter(|(_, mail)| is_preferred(mail));
+        let first_preferred = preferred.nth(kept).map_or(u64::MAX, number);
         self.drain_if(|number, mail| {
-            number >= first && mail.returnable_since.is_some_and(|since| since <= before)
+            number >= first
+                && mail.returnable_since.is_some_and(|since| since <= before)
+                && (number >= first_preferred || !is_preferred(mail))
         })
     }
 

@@ -9,6 +9,7 @@ It prints its port, then each accepted mail as a line of JSON. The recipient say
 - `lost…@…` loses its connection after the content, always.
 - `silent…@…` is accepted without an answer to the content.
 - `slow…@…` is refused for now after six seconds at RCPT.
+- `late…@…` is taken after a second and a half at RCPT.
 - `mute-PHASE…@…` gets no answer in this phase (`rcpt`, `data`), and its connection stays open.
 """
 import argparse, asyncio, email, email.policy, json, os, ssl, sys, threading
@@ -105,6 +106,8 @@ class Server(smtp.SMTP):
         if arg.split("<")[1].startswith("slow"):
             await asyncio.sleep(6)
             return await self.refuse("450")
+        if arg.split("<")[1].startswith("late"):
+            await asyncio.sleep(1.5)
         code = refusal("rcpt", arg.split("<")[1].split(">")[0])
         never = "5.1.1 no such user" if code == "550" else "5.7.1 never"
         await (self.refuse(code, never) if code else super().smtp_RCPT(arg))

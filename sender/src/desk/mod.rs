@@ -27,6 +27,10 @@ use batches::Batches;
 /// and said that batches are being worked on.
 const BEAT: Duration = Duration::from_secs(1);
 
+/// The same while mails that take long have the places: batches that only wait are to be known soon,
+/// so that others come.
+const BEAT_IN_CROWD: Duration = Duration::from_millis(200);
+
 /// How long mails that are on their way get after the end of the input.
 const ENDING: Duration = Duration::from_secs(20);
 
@@ -162,7 +166,8 @@ impl<'a, W: Write> Desk<'a, W> {
         if now < self.next_beat {
             return Ok(());
         }
-        self.next_beat = now + BEAT;
+        let is_crowded = self.shared.lanes.iter().any(Lane::is_crowded);
+        self.next_beat = now + if is_crowded { BEAT_IN_CROWD } else { BEAT };
         pool.replace_waiting(now);
         self.give_way(now)?;
         self.report_slow(now);
@@ -189,6 +194,9 @@ impl<'a, W: Write> Desk<'a, W> {
         for (index, lane) in self.shared.lanes.iter().enumerate() {
             for (mail, pause) in lane.hold_back(now) {
                 self.refuse(mail.sealed.key, index, &Refusal::Mute(pause));
+            }
+            for (mail, pause) in lane.disperse(now) {
+                self.refuse(mail.sealed.key, index, &Refusal::Behind(pause));
             }
             for mail in lane.give_way(now) {
                 self.free(mail.sealed.key);
@@ -347,7 +355,8 @@ impl<'a, W: Write> Desk<'a, W> {
             let is_safe = is_replayed(&*providers[lane], &sealed, now);
             let is_doubtful = !is_safe && doubt.count.max(item.doubts) > 0;
             let returnable_since = knows.untried.then(Instant::now);
-            let mail = Queued { sealed, known: item.doubts, is_doubtful, returnable_since };
+            let (action, known) = (item.action.clone(), item.doubts);
+            let mail = Queued { sealed, action, known, is_doubtful, returnable_since };
             Decision::Send(Outgoing { lane, mail, is_bound })
         };
         match journal.known(item.key)? {
@@ -451,6 +460,10 @@ impl<'a, W: Write> Desk<'a, W> {
             Refusal::Mute(after) => {
                 self.free(key);
                 self.say_untried(key, Some(*after), &format!("{name} is slow over its domain"));
+            }
+            Refusal::Behind(after) => {
+                self.free(key);
+                self.say_untried(key, Some(*after), BEHIND_OTHERS);
             }
             Refusal::Unproven(after) => {
                 let reason =
@@ -591,7 +604,13 @@ impl<'a, W: Write> Desk<'a, W> {
                     waiting.lane = other;
                     waiting.known
                 });
-                let mail = Queued { sealed, known, is_doubtful: known > 0, returnable_since: None };
+                let mail = Queued {
+                    sealed,
+                    action: String::new(),
+                    known,
+                    is_doubtful: known > 0,
+                    returnable_since: None,
+                };
                 self.moved.push((other, mail));
             }
             _ => {

@@ -2,8 +2,11 @@
 
 use std::time::{Duration, Instant};
 
+use mailroom_mail::address::domain_of;
+
 use crate::breaker;
 use crate::protocol::Key;
+use crate::queue::Queued;
 
 use super::places::LONGEST_MUTE;
 
@@ -17,6 +20,8 @@ pub(super) struct OnItsWay {
     pub(super) key: Option<Key>,
     pub(super) attempt: breaker::Attempt,
     pub(super) begun_at: Instant,
+    /// What the mail is for.
+    pub(super) action: String,
     /// The recipient's domain.
     pub(super) domain: String,
     /// Since when the server is asked about the recipient.
@@ -30,12 +35,13 @@ pub(super) struct OnItsWay {
 }
 
 impl OnItsWay {
-    pub(super) fn begin(key: Option<Key>, domain: String, attempt: breaker::Attempt) -> Self {
+    pub(super) fn begin(mail: Option<&Queued>, attempt: breaker::Attempt) -> Self {
         Self {
-            key,
+            key: mail.map(|mail| mail.sealed.key),
             attempt,
             begun_at: Instant::now(),
-            domain,
+            action: mail.map(|mail| mail.action.clone()).unwrap_or_default(),
+            domain: mail.map(|mail| domain_of(&mail.sealed.to)).unwrap_or_default(),
             in_envelope_since: None,
             is_patient: true,
             in_doubt_since: None,
@@ -56,7 +62,18 @@ impl OnItsWay {
 
     /// Whether it waits for an answer of the provider.
     pub(super) fn is_lingering(&self, now: Instant) -> bool {
-        has_lasted(self.in_envelope_since.or(self.in_doubt_since), LINGERING, now)
+        self.has_taken(LINGERING, now)
+    }
+
+    /// Whether this time has passed since it was first asked about.
+    pub(super) fn has_taken(&self, time: Duration, now: Instant) -> bool {
+        has_lasted(self.in_envelope_since.or(self.in_doubt_since), time, now)
+    }
+
+    /// How long that has been.
+    pub(super) fn taken(&self, now: Instant) -> Duration {
+        let since = self.in_envelope_since.or(self.in_doubt_since);
+        since.map_or(Duration::ZERO, |since| now.saturating_duration_since(since))
     }
 
     /// How long it has waited for answers about the recipient, or for the one to the content.

@@ -5,7 +5,10 @@
 //! about a recipient waits for the recipient's own server, and strangers may have given many such
 //! addresses.
 
+use std::collections::VecDeque;
 use std::time::{Duration, Instant};
+
+use super::on_its_way::LINGERING;
 
 /// A mail that is accepted within this time shows that the server answers at once.
 const QUICK: Duration = Duration::from_secs(2);
@@ -20,6 +23,15 @@ pub(super) const LONGEST_MUTE_BESIDE_QUICK: Duration = Duration::from_secs(2);
 /// The same of the content, after which the mail is in doubt.
 pub(super) const LONGEST_CONTENT_BESIDE_QUICK: Duration = Duration::from_secs(3);
 
+/// The usual time of a mail is that within which this part of so many mails were accepted last: a
+/// stranger may have given most of them.
+const TIMES: usize = 50;
+const QUICKEST: usize = 10;
+
+/// A mail takes long if it takes so many times the usual time, within these limits.
+const LONG: u32 = 3;
+const SHORTEST_LONG: Duration = Duration::from_millis(250);
+
 /// How the server has answered of late.
 #[derive(Debug, Default)]
 pub(super) struct Pulse {
@@ -29,6 +41,8 @@ pub(super) struct Pulse {
     slow_at: Option<Instant>,
     /// How many contents were not waited for since a mail was accepted at once.
     unproven: usize,
+    /// How long the last mails took that were accepted.
+    times: VecDeque<Duration>,
 }
 
 impl Pulse {
@@ -39,6 +53,20 @@ impl Pulse {
         } else {
             self.slow_at = Some(now);
         }
+    }
+
+    /// A mail was accepted this long after the server was given its recipient.
+    pub(super) fn note_time(&mut self, took: Duration) {
+        self.times.truncate(TIMES - 1);
+        self.times.push_front(took);
+    }
+
+    /// What is long for a mail, as far as the server's usual time is known: less than this.
+    pub(super) fn long(&self) -> Duration {
+        let mut times: Vec<_> = self.times.iter().copied().collect();
+        times.sort_unstable();
+        let usual = times.get(times.len() / QUICKEST);
+        usual.map_or(LINGERING, |usual| (*usual * LONG).clamp(SHORTEST_LONG, LINGERING))
     }
 
     /// Whether the server answers at once, as far as anybody knows.
@@ -92,6 +120,24 @@ mod tests {
         assert!(pulse.is_quick(at(200)));
         assert!(Pulse::default().is_unknown(start) && !pulse.is_unknown(at(3_670)));
         assert!(pulse.is_unknown(at(3_671)));
+    }
+
+    #[test]
+    fn what_is_long_for_a_server_follows_its_quickest_mails() {
+        let mut pulse = Pulse::default();
+        assert_eq!(pulse.long(), LINGERING);
+        pulse.note_time(Duration::from_millis(10));
+        assert_eq!(pulse.long(), SHORTEST_LONG);
+        pulse.note_time(Duration::from_millis(200));
+        // Most are a stranger's.
+        for number in 0..60 {
+            let is_good = number % 8 == 0;
+            pulse.note_time(Duration::from_millis(if is_good { 120 } else { 1_500 }));
+        }
+        assert_eq!(pulse.long(), Duration::from_millis(360));
+        // A server that is slow for everybody is as it is.
+        (0..TIMES).for_each(|_| pulse.note_time(Duration::from_secs(2)));
+        assert_eq!(pulse.long(), LINGERING);
     }
 
     #[test]

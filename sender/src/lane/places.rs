@@ -58,20 +58,73 @@ impl Lane {
     pub(crate) fn give_way(&self, now: Instant) -> Vec<Queued> {
         let mut guard = self.lock();
         let state = &mut *guard;
+        let long = state.pulse.long();
         let places = || state.on_their_way.values().filter(|attempt| !attempt.is_aside);
         let is_full = places().count() >= self.connections;
-        let is_held_up = is_full && places().any(|attempt| attempt.is_lingering(now));
+        let taking_long = || places().filter(|attempt| attempt.has_taken(long, now));
+        let most = self.connections.div_ceil(2);
+        let are_held = taking_long().count() >= most;
+        let held_by = taking_long().find(|attempt| {
+            taking_long().filter(|other| other.action == attempt.action).count() >= most
+        });
+        let is_lingering = places().any(|attempt| attempt.is_lingering(now));
+        // A server that is slow for everybody makes no crowd.
+        let is_usual = long >= LINGERING;
+        let longest = places().map(|attempt| attempt.taken(now)).max().unwrap_or_default();
+        let held_by = held_by.filter(|_| is_full && !is_usual);
+        state.order.look(held_by.map(|attempt| (attempt.action.as_str(), longest)));
+        let is_held_up = is_full && (is_lingering || are_held);
         let before = now.checked_sub(LONGEST_QUEUE).filter(|_| is_held_up);
-        before.map_or_else(Vec::new, |before| {
-            state.waiting.drain_waiting_since(before, self.connections)
-        })
+        let Some(before) = before else { return Vec::new() };
+        let is_crowded = state.order.is_crowded();
+        let kept = if is_usual || is_lingering && !is_crowded { 1 } else { 2 } * self.connections;
+        let State { waiting, order, .. } = state;
+        let mails = waiting.drain_waiting_since(before, kept, &|mail| order.prefers(mail, now));
+        order.pass_over(&mails, now);
+        mails
     }
 
-    /// The tokens whose mails wait for answers of the provider.
+    /// Takes the mails that are more than may wait while mails that take long have the places, with
+    /// their pauses.
+    pub(crate) fn disperse(&self, now: Instant) -> Vec<(Queued, Duration)> {
+        let mut guard = self.lock();
+        let newest = guard.newest_in_crowd(self.connections, now);
+        let State { waiting, order, .. } = &mut *guard;
+        let mut waiting_of = [0, 0];
+        let mails = waiting.drain_if(|_, mail| {
+            if !order.is_of_crowd(mail) {
+                return false;
+            }
+            let is_preferred = order.prefers(mail, now);
+            let count = &mut waiting_of[usize::from(is_preferred)];
+            *count += 1;
+            match is_preferred {
+                true => *count > most_in_crowd(true, self.connections),
+                // The first one, so that nobody is left out, and those that came last.
+                false => {
+                    *count > 1 && newest.is_some_and(|at| order.passed_over_at(mail) < Some(at))
+                }
+            }
+        });
+        let pause = |mail| (order.pause(&mail, self.connections, now), mail);
+        mails.into_iter().map(pause).map(|(pause, mail)| (mail, pause)).collect()
+    }
+
+    /// Whether mails that take long have the places, so that others have to come and go.
+    pub(crate) fn is_crowded(&self) -> bool {
+        self.lock().order.is_crowded()
+    }
+
+    /// The tokens whose mails wait for answers of the provider, or behind others that do.
     pub(crate) fn waiting_for_answers(&self, now: Instant) -> Vec<Key> {
         let state = self.lock();
-        let waiting = state.on_their_way.values().filter(|attempt| attempt.is_lingering(now));
-        waiting.filter_map(|attempt| attempt.key).collect()
+        let lingering = state.on_their_way.values().filter(|attempt| attempt.is_lingering(now));
+        if state.order.is_crowded() {
+            let on_their_way = state.on_their_way.values().filter_map(|attempt| attempt.key);
+            let behind = state.waiting.mails().map(|mail| mail.sealed.key);
+            return on_their_way.chain(behind).collect();
+        }
+        lingering.filter_map(|attempt| attempt.key).collect()
     }
 
     /// Gives up the places of mails that wait for their answers for long, as far as there may be so
@@ -153,7 +206,48 @@ impl Lane {
     }
 }
 
+/// How many mails may wait while mails that take long have all places: of those that are preferred,
+/// or of the others.
+fn most_in_crowd(is_preferred: bool, connections: usize) -> usize {
+    if is_preferred { 2 * connections } else { connections }
+}
+
 impl State {
+    /// For how long a mail is given back because mails that take long have the places, and as many
+    /// wait as may.
+    pub(super) fn pause_in_crowd(
+        &mut self,
+        mail: &Queued,
+        connections: usize,
+        now: Instant,
+    ) -> Option<Duration> {
+        if !self.order.is_of_crowd(mail) {
+            return None;
+        }
+        let is_preferred = self.order.prefers(mail, now);
+        let waiting = self.waiting.count_if(|mail| {
+            self.order.is_of_crowd(mail) && self.order.prefers(mail, now) == is_preferred
+        });
+        let is_full = waiting >= most_in_crowd(is_preferred, connections);
+        // One that came later than those that wait takes the place of one of them.
+        let newest = self.newest_in_crowd(connections, now).filter(|_| !is_preferred);
+        let is_newer = newest.is_some_and(|at| self.order.passed_over_at(mail) > Some(at));
+        (is_full && !is_newer).then(|| self.order.pause(mail, connections, now))
+    }
+
+    /// When the last of those mails was given back first that wait in a crowd, are not preferred, and
+    /// came last, if as many wait as may.
+    fn newest_in_crowd(&self, connections: usize, now: Instant) -> Option<(Instant, u128)> {
+        let is_other =
+            |mail: &&Queued| self.order.is_of_crowd(mail) && !self.order.prefers(mail, now);
+        let others = self.waiting.mails().filter(is_other);
+        let mut times: Vec<_> = others.filter_map(|mail| self.order.passed_over_at(mail)).collect();
+        times.sort_unstable_by(|one, other| other.cmp(one));
+        let most = most_in_crowd(false, connections);
+        times.get(most - 1)?;
+        times.get(most.max(2) - 2).copied()
+    }
+
     /// Remembers about whose mails the server says nothing for long, and over which others' mails
     /// have just shown that.
     pub(super) fn note_end(&mut self, ended: &OnItsWay, is_accepted: bool, now: Instant) {
@@ -164,6 +258,15 @@ impl State {
         let began = ended.in_envelope_since.or(ended.in_doubt_since);
         let took = began.map_or(Duration::ZERO, |began| now.saturating_duration_since(began));
         let is_quick = took < LINGERING;
+        let is_long = took >= self.pulse.long();
+        if began.is_some() && is_long {
+            self.order.note_slow(&ended.domain, now);
+        } else if began.is_some() && is_accepted {
+            self.order.note_quick(&ended.domain, now);
+        }
+        if began.is_some() && is_accepted {
+            self.pulse.note_time(took);
+        }
         if ended.is_mute(longest, now) || (ended.in_doubt_since.is_some() && ended.is_slow(now)) {
             self.mute.note(&ended.domain, ended.waited(now), now);
         } else if is_accepted {
@@ -365,6 +468,106 @@ mod tests {
         let mut mail = mail(number, false);
         Arc::get_mut(&mut mail.sealed).unwrap().to = format!("ada@{domain}");
         mail
+    }
+
+    /// A lane with two places, which mails have that take long; eight more were given back and come
+    /// again behind the next two.
+    fn held_up() -> (Lane, Vec<Ticket>) {
+        let lane = lane(2);
+        let ticket = begin(&lane, 0);
+        lane.enter_envelope(ticket, Instant::now());
+        lane.finish(ticket, &Verdict::Sent(Receipt::default()));
+        let start = Instant::now();
+        for number in 1..=12 {
+            lane.push(mail_to(number, &format!("{number}.test"))).unwrap();
+        }
+        let take = || match lane.next(Duration::ZERO) {
+            Job::Send(_, ticket) => ticket,
+            _ => panic!("no place"),
+        };
+        let tickets = vec![take(), take()];
+        for ticket in &tickets {
+            lane.enter_envelope(*ticket, start);
+        }
+        let held = lane.give_way(start + LONGEST_QUEUE + LINGERING);
+        assert_eq!(held.len(), 8);
+        for mail in held {
+            lane.push(mail).unwrap();
+        }
+        (lane, tickets)
+    }
+
+    #[test]
+    fn a_new_mail_and_one_to_a_quick_domain_go_before_those_that_were_given_back() {
+        let (lane, mut tickets) = held_up();
+        lane.lock().order.note_quick("12.test", Instant::now());
+        lane.push(mail_to(100, "new.test")).unwrap();
+        let mut taken = Vec::new();
+        while let Some(ticket) = tickets.pop() {
+            lane.finish(ticket, &Verdict::dead("", About::Unplaced));
+            if let Job::Send(mail, ticket) = lane.next(Duration::ZERO) {
+                taken.push(mail.sealed.key.number());
+                tickets.push(ticket);
+            }
+        }
+        assert_eq!(taken[..6], [3, 4, 12, 5, 100, 6]);
+        // Nobody is left out.
+        taken.sort_unstable();
+        assert_eq!(taken, [3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 100]);
+    }
+
+    #[test]
+    fn mails_that_take_longer_than_is_usual_hold_others_up_below_a_second_too() {
+        for (usual, is_held_up) in [(50, true), (90, true), (110, false)] {
+            let (lane, start) = (lane(2), Instant::now());
+            lane.lock().pulse.note_time(Duration::from_millis(usual));
+            ask_about(&lane, 0..2, start);
+            let later = start + Duration::from_millis(300);
+            for number in 2..9 {
+                let waiting = Queued {
+                    returnable_since: later.checked_sub(LONGEST_QUEUE),
+                    ..mail(number, false)
+                };
+                lane.push(waiting).unwrap();
+            }
+            assert_eq!(lane.give_way(later).len(), if is_held_up { 3 } else { 0 }, "{usual}");
+        }
+    }
+
+    #[test]
+    fn in_a_crowd_few_mails_wait_and_new_ones_are_among_them() {
+        let (lane, _) = held_up();
+        lane.lock().order.look(Some(("activate", Duration::from_secs(2))));
+        assert!(lane.lock().order.is_crowded());
+        // Two that were given back, and the two new ones.
+        assert_eq!(lane.disperse(Instant::now()).len(), 6);
+        assert_eq!(lane.waiting_for_answers(Instant::now()).len(), 2 + 4);
+        let push = |number: u128| lane.push(mail_to(number, &format!("{number}.test")));
+        assert!([20, 21].map(push).iter().all(Result::is_ok));
+        assert!(matches!(push(22), Err(Refusal::Behind(_))));
+        // What was passed over is no new one any more, and a collector that would count an attempt
+        // gets nothing back.
+        assert!(matches!(push(12), Err(Refusal::Behind(_))));
+        let old = Queued { returnable_since: None, ..mail_to(23, "23.test") };
+        assert_eq!(lane.push(old), Ok(()));
+        // The mails of another action wait, and go first.
+        let other = Queued { action: "recover".to_owned(), ..mail_to(12, "12.test") };
+        assert_eq!(lane.push(other), Ok(()));
+        (0..4).for_each(|_| lane.lock().order.look(None));
+        assert_eq!(push(22), Ok(()));
+    }
+
+    #[test]
+    fn a_server_that_takes_its_time_over_every_mail_makes_no_crowd() {
+        for (usual, is_crowd) in [(10, true), (2_000, false)] {
+            let (lane, start) = (lane(2), Instant::now());
+            lane.lock().pulse.note_time(Duration::from_millis(usual));
+            ask_about(&lane, 0..2, start);
+            for second in 1..4 {
+                lane.give_way(start + Duration::from_secs(second));
+            }
+            assert_eq!(lane.lock().order.is_crowded(), is_crowd);
+        }
     }
 
     #[test]

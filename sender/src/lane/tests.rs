@@ -1,7 +1,7 @@
 //! What goes out next, and what an outage costs.
 
 use super::*;
-use crate::provider::Receipt;
+use crate::provider::{Receipt, Sealed};
 
 pub(super) fn lane(connections: usize) -> Lane {
     Lane::new(None, connections, Arc::default(), false)
@@ -19,6 +19,7 @@ pub(super) fn mail(number: u128, is_doubtful: bool) -> Queued {
     };
     Queued {
         sealed: Arc::new(sealed),
+        action: "activate".to_owned(),
         known: u32::from(is_doubtful),
         is_doubtful,
         returnable_since: Some(Instant::now()),

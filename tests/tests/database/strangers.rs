@@ -5,7 +5,7 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use mailroom_tests::collector::{Collector, PATIENCE, wait_until};
+use mailroom_tests::collector::{Collector, PATIENCE, wait_long_until, wait_until};
 use mailroom_tests::mail_server::MailServer;
 use mailroom_tests::postgres::Database;
 use mailroom_tests::sending::Configuration;
@@ -75,6 +75,45 @@ async fn deliver_soon(client: &Client, server: &MailServer, strangers: &str) -> 
     }
     let longest = delays.values().max().copied().unwrap_or_default();
     println!("behind {strangers} good mails waited for {longest:?} at most: {:?}", delays.values());
+    Ok(())
+}
+
+/// An activation for somebody of a domain of their own.
+async fn activate(client: &Client, email: &str) -> Result<()> {
+    let insert = "INSERT INTO accounts (email, login) VALUES ($1, $1)";
+    client.execute(insert, &[&email]).await?;
+    Ok(())
+}
+
+/// Mails that matter no more than the strangers' go out before most of these, which came sooner.
+#[tokio::test]
+async fn recipients_over_whom_a_server_takes_longer_than_is_usual() -> Result<()> {
+    let Some(server) = MailServer::start(&[])? else { return Ok(()) };
+    let configuration = Configuration::smtp(server.port, "")?;
+    let database = Database::migrated()?;
+    let client = database.connect().await?;
+    let collector = Collector::start(&mut command(&database, &configuration)?)?;
+    activate(&client, "first@x.test").await?;
+    wait_until(|| !server.mails().is_empty())?;
+    client
+        .execute(
+            "INSERT INTO accounts (email, login)
+             SELECT 'late-' || n || '@d' || n || '.test', 'p' || n
+                 FROM generate_series(1, 300) AS n",
+            &[],
+        )
+        .await?;
+    wait_until(|| server.mails().len() > 1)?;
+    for number in 0..GOOD {
+        activate(&client, &format!("good{number}@g{number}.test")).await?;
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    let count = |of: &str| server.mails().iter().filter(|mail| mail.to.starts_with(of)).count();
+    wait_long_until(|| count("good") == GOOD)?;
+    let late = count("late");
+    println!("{late} mails to strangers went out before the last good one");
+    ensure!(late < 200, "{late} of 300 mails to strangers went out before the last good one");
+    collector.stop()?;
     Ok(())
 }
 

@@ -2151,8 +2151,10 @@ BEGIN
     -- A token never changes its subject, so what was read without a lock says whom to ask for.
     IF wanted.eligibility IS NOT NULL THEN
         EXECUTE format(
-            'SELECT %s FROM %s',
-            mailroom.text_column('email'), mailroom.predicate_call(wanted.eligibility, true)
+            'SELECT email FROM (SELECT %s, %s FROM %s) AS answer
+            WHERE subject_id OPERATOR(pg_catalog.=) $1[1] COLLATE pg_catalog."C"',
+            mailroom.text_column('subject_id'), mailroom.text_column('email'),
+            mailroom.predicate_call(wanted.eligibility, true)
         )
         INTO present_email USING ARRAY[candidate.subject_id];
 
@@ -3851,7 +3853,7 @@ BEGIN
                 -- A registration has no row there once secrets were dropped. Its address need not
                 -- be one that enqueue() takes.
                 IF NOT is_renewed AND expired.action = 1 AND NOT expired.has_payload
-                    AND expired.subject_id ~ '^[0-9]{1,18}$' THEN
+                    AND expired.subject_id ~ '^(0|[1-9][0-9]{0,17})$' THEN
                     INSERT INTO mailroom.adopted_tokens (account, action)
                     SELECT id, 'activation'
                     FROM mailroom.adopted_accounts

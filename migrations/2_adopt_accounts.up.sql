@@ -103,10 +103,10 @@ SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off SET jit = off AS $$
 #variable_conflict use_column
 DECLARE
-    -- What is no id is nobody, and keeps nobody else from being found.
+    -- What is no id, or another spelling of one, is nobody, and keeps nobody else from being found.
     ids bigint[] := ARRAY(
-        SELECT id::bigint FROM pg_catalog.unnest(subject_ids) AS id WHERE length(id) BETWEEN 1
-            AND 18 AND translate(id, '0123456789', '') = ''
+        SELECT id::bigint FROM pg_catalog.unnest(subject_ids) AS id
+        WHERE id ~ '^(0|[1-9][0-9]{0,17})$'
     );
 BEGIN
     IF is_redemption THEN
@@ -157,6 +157,7 @@ LANGUAGE sql STABLE AS $$
         WHERE id = CASE
                 WHEN octet_length(locked.subject_id) BETWEEN 1 AND 18
                     AND ltrim(locked.subject_id, '0123456789') = ''
+                    AND locked.subject_id NOT LIKE '0_%'
                 THEN locked.subject_id::bigint
             END
             AND CASE locked.eligibility
@@ -362,7 +363,7 @@ BEGIN
     UPDATE mailroom.adopted_tokens SET consumed_at = NEW.consumed_at WHERE id = NEW.id
         AND consumed_at IS NULL;
 
-    IF NOT FOUND AND NEW.action = 1 AND NEW.subject_id ~ '^[0-9]{1,18}$' THEN
+    IF NOT FOUND AND NEW.action = 1 AND NEW.subject_id ~ '^(0|[1-9][0-9]{0,17})$' THEN
         UPDATE mailroom.adopted_accounts SET status = 'active'
         WHERE id = NEW.subject_id::bigint AND status::text = 'provisioned'
             AND email::text = NEW.recipient_email COLLATE "C";

@@ -36,10 +36,10 @@ SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off SET jit = off AS $$
 #variable_conflict use_column
 DECLARE
-    -- What is no id is nobody, and keeps nobody else from being found.
+    -- What is no id, or another spelling of one, is nobody, and keeps nobody else from being found.
     ids bigint[] := ARRAY(
-        SELECT id::bigint FROM pg_catalog.unnest(subject_ids) AS id WHERE length(id) BETWEEN 1
-            AND 18 AND translate(id, '0123456789', '') = ''
+        SELECT id::bigint FROM pg_catalog.unnest(subject_ids) AS id
+        WHERE id ~ '^(0|[1-9][0-9]{0,17})$'
     );
 BEGIN
     IF is_redemption THEN

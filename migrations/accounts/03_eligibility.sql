@@ -28,6 +28,7 @@ LANGUAGE sql STABLE AS $$
         WHERE id = CASE
                 WHEN octet_length(locked.subject_id) BETWEEN 1 AND 18
                     AND ltrim(locked.subject_id, '0123456789') = ''
+                    AND locked.subject_id NOT LIKE '0_%'
                 THEN locked.subject_id::bigint
             END
             AND CASE locked.eligibility

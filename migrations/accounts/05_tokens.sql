@@ -72,7 +72,7 @@ BEGIN
     UPDATE mailroom.adopted_tokens SET consumed_at = NEW.consumed_at WHERE id = NEW.id
         AND consumed_at IS NULL;
 
-    IF NOT FOUND AND NEW.action = 1 AND NEW.subject_id ~ '^[0-9]{1,18}$' THEN
+    IF NOT FOUND AND NEW.action = 1 AND NEW.subject_id ~ '^(0|[1-9][0-9]{0,17})$' THEN
         UPDATE mailroom.adopted_accounts SET status = 'active'
         WHERE id = NEW.subject_id::bigint AND status::text = 'provisioned'
             AND email::text = NEW.recipient_email COLLATE "C";

@@ -146,8 +146,10 @@ BEGIN
     -- A token never changes its subject, so what was read without a lock says whom to ask for.
     IF wanted.eligibility IS NOT NULL THEN
         EXECUTE format(
-            'SELECT %s FROM %s',
-            mailroom.text_column('email'), mailroom.predicate_call(wanted.eligibility, true)
+            'SELECT email FROM (SELECT %s, %s FROM %s) AS answer
+            WHERE subject_id OPERATOR(pg_catalog.=) $1[1] COLLATE pg_catalog."C"',
+            mailroom.text_column('subject_id'), mailroom.text_column('email'),
+            mailroom.predicate_call(wanted.eligibility, true)
         )
         INTO present_email USING ARRAY[candidate.subject_id];
 

@@ -45,7 +45,7 @@ BEGIN
                 -- A registration has no row there once secrets were dropped. Its address need not
                 -- be one that enqueue() takes.
                 IF NOT is_renewed AND expired.action = 1 AND NOT expired.has_payload
-                    AND expired.subject_id ~ '^[0-9]{1,18}$' THEN
+                    AND expired.subject_id ~ '^(0|[1-9][0-9]{0,17})$' THEN
                     INSERT INTO mailroom.adopted_tokens (account, action)
                     SELECT id, 'activation'
                     FROM mailroom.adopted_accounts

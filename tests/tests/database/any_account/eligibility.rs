@@ -103,6 +103,56 @@ async fn a_subject_that_a_predicate_names_twice_gets_one_mail_and_one_that_was_n
 }
 
 #[tokio::test]
+async fn only_the_id_as_the_application_writes_it_is_that_subject() -> Result<()> {
+    let (database, client) = product().await?;
+    client
+        .batch_execute(&std::fs::read_to_string(
+            mailroom_tests::tools::workspace().join("docs/examples/existing_users.sql"),
+        )?)
+        .await?;
+    let mut collector = queue(&database, Version::V2).await?;
+    for (id, others) in [
+        ("7", &["07", "+7", " 7", "7.0"][..]),
+        ("1234567890123456789", &["01234567890123456789", "12345678901234567890"]),
+        ("-5", &["-05", "--5", "-"]),
+        ("0", &["00", "-0"]),
+    ] {
+        let insert = format!(
+            "INSERT INTO users (id, email) OVERRIDING SYSTEM VALUE
+            VALUES ({id}, 'user{id}@example.test')"
+        );
+        client.batch_execute(&insert).await?;
+        let mail = |subject: &str| {
+            format!("'sign_in', 'user{id}@example.test', subject_id => '{subject}'")
+        };
+        for other in others {
+            enqueue(&client, &mail(other)).await?;
+        }
+        let token = enqueue(&client, &mail(id)).await?;
+        let sent = send(&mut collector).await?;
+        assert_eq!(ids(&sent), [token], "{id}");
+        let code = String::from_utf8(sent[0].code.clone().unwrap_or_default())?;
+        assert_eq!(redeem(&client, &sent[0], "sign_in", Some(&code)).await?, "ok", "{id}");
+    }
+    // Also where the predicate itself takes another spelling for it.
+    client.batch_execute(PEOPLE).await?;
+    client
+        .batch_execute(
+            "CREATE OR REPLACE FUNCTION may_sign_in(subject_ids text[], is_redemption boolean)
+            RETURNS TABLE (subject_id text, email text, name text)
+            LANGUAGE sql SECURITY DEFINER SET search_path = public, pg_temp
+            AS $$ SELECT 'ada', 'ada@example.test', NULL $$",
+        )
+        .await?;
+    let other = enqueue(&client, "'sign_in', 'ada@example.test', subject_id => 'ADA'").await?;
+    let redeem = "SELECT verdict::text FROM mailroom.redeem(
+        (SELECT secret FROM mailroom.queue WHERE token = $1), 'sign_in',
+        (SELECT code FROM mailroom.queue WHERE token = $1))";
+    assert_eq!(client.query_one(redeem, &[&other]).await?.get::<_, &str>(0), "not_eligible");
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_predicate_that_fails_defers_its_own_tokens_alone_ever_longer() -> Result<()> {
     let (database, client) = product().await?;
     client.batch_execute(PEOPLE).await?;

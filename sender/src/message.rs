@@ -8,7 +8,8 @@ use lettre::message::{Body, Mailbox, MultiPart, SinglePart};
 use crate::encoding;
 use crate::mail::Mail;
 
-/// The text of a mail: ASCII, lines ended by CR LF, text and HTML as alternatives.
+/// The text of a mail: ASCII but for a recipient's name in other letters (RFC 6532), lines ended by
+/// CR LF, text and HTML as alternatives.
 ///
 /// The same mail always has the same bytes: what could differ, its Message-ID and the boundary of
 /// its parts, follows from the key.
@@ -38,7 +39,7 @@ pub(crate) fn encode(mail: &Mail) -> String {
                 .singlepart(part(ContentType::TEXT_HTML, encoding::html(&mail.html))),
         )
         .expect("a mail has a sender and a recipient");
-    String::from_utf8(message.formatted()).expect("headers and bodies are encoded as ASCII")
+    String::from_utf8(message.formatted()).expect("headers and bodies are encoded")
 }
 
 fn part(kind: ContentType, body: Body) -> SinglePart {
@@ -134,6 +135,8 @@ mod tests {
         for (to, subject) in [
             ("ada@x.test", "Bcc: victim@x.test"),
             ("Bcc=victim@x.test", "x"),
+            ("\u{938}\u{902}\u{92a}\u{930}\u{94d}\u{915}@x.test", "x"),
+            ("\u{e1c}\u{e39}\u{e49}\u{1f4a9}@x.test", "x"),
             ("ada@x.test", long.as_str()),
             ("ada@x.test", "\u{1f600}\u{202e}\u{feff}"),
         ] {

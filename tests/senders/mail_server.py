@@ -30,6 +30,7 @@ parser.add_argument("--key")
 parser.add_argument("--login", help="user:password")
 parser.add_argument("--delay", type=float, default=0, help="seconds until the content is answered")
 options = parser.parse_args()
+parser.add_argument("--utf8", action="store_true", help="offers SMTPUTF8")
 options.refuse = dict([options.refuse.split("=")] if options.refuse else [])
 seen, lock = set(), threading.Lock()
 
@@ -159,7 +160,7 @@ async def main():
     if options.tls:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(options.certificate, options.key)
-    settings = {"hostname": "x.test", "enable_SMTPUTF8": False, "auth_require_tls": False}
+    settings = {"hostname": "x.test", "enable_SMTPUTF8": options.utf8, "auth_require_tls": False}
     if options.tls == "starttls":
         settings.update(tls_context=context, require_starttls=True)
     if options.login:

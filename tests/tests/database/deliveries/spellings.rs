@@ -6,6 +6,7 @@ use mailroom::queue::Queue;
 use mailroom_mail::addressed;
 use mailroom_tests::collector::{self, Collector};
 use mailroom_tests::postgres::Database;
+use mailroom_tests::sending::{Configuration, Sending, batch};
 use proptest::prelude::{Strategy, prop};
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
@@ -236,6 +237,84 @@ async fn no_character_that_the_database_takes_is_replaced_by_the_sender() -> Res
         assert!(!(is_address && refused && assigned), "{address:?}");
     }
     ensure!(taken > 4_000, "{taken}");
+    Ok(())
+}
+
+/// Characters of each general category of Unicode.
+const CATEGORIES: [(&str, &str); 30] = [
+    ("Lu", "A\u{c4}\u{130}\u{414}\u{10a0}"),
+    ("Ll", "a\u{df}\u{3c2}\u{434}"),
+    ("Lt", "\u{1c5}\u{1f88}"),
+    ("Lm", "\u{2b0}\u{e46}\u{3005}\u{30fc}"),
+    ("Lo", "\u{aa}\u{5d0}\u{645}\u{939}\u{b95}\u{e01}\u{1000}\u{65e5}\u{ac00}\u{20000}"),
+    ("Mn", "\u{301}\u{5b0}\u{64b}\u{902}\u{94d}\u{bcd}\u{e39}\u{e49}\u{103a}\u{3099}\u{fe0f}"),
+    ("Mc", "\u{903}\u{93f}\u{bbf}\u{102c}"),
+    ("Me", "\u{488}\u{20dd}"),
+    ("Nd", "0\u{661}\u{966}\u{ff11}"),
+    ("Nl", "\u{2160}\u{3007}\u{16ee}"),
+    ("No", "\u{b2}\u{bd}\u{2460}\u{1369}"),
+    ("Pc", "_\u{203f}\u{ff3f}"),
+    ("Pd", "-\u{2010}\u{2014}\u{301c}"),
+    ("Ps", "(\u{201a}\u{300c}"),
+    ("Pe", ")\u{300d}"),
+    ("Pi", "\u{ab}\u{201c}"),
+    ("Pf", "\u{bb}\u{2019}"),
+    ("Po", "!\"#\u{a1}\u{b7}\u{2026}\u{3002}\u{965}"),
+    ("Sm", "+<\u{ac}\u{2211}"),
+    ("Sc", "$\u{20ac}\u{e3f}"),
+    ("Sk", "^\u{a8}\u{2c2}\u{1f3fb}"),
+    ("So", "\u{a9}\u{b0}\u{2603}\u{1f4a9}\u{1f600}"),
+    ("Zs", " \u{a0}\u{1680}\u{2003}\u{3000}"),
+    ("Zl", "\u{2028}"),
+    ("Zp", "\u{2029}"),
+    ("Cc", "\u{1}\t\u{7f}\u{85}"),
+    ("Cf", "\u{ad}\u{200b}\u{200d}\u{202e}\u{feff}\u{e0061}"),
+    ("Co", "\u{e000}\u{f0000}"),
+    ("Cn", "\u{378}\u{fffe}\u{e0fff}"),
+    // What stands for a character that could not be read.
+    ("So", "\u{fffd}"),
+];
+
+/// The program itself is asked: what it writes addresses with may know fewer of them.
+#[tokio::test]
+async fn a_mail_is_written_to_every_address_that_the_database_takes() -> Result<()> {
+    let database = Database::migrated()?;
+    let client = database.connect().await?;
+    let around = |character: char| {
+        [
+            format!("a{character}a@x.test"),
+            format!("{character}@x.test"),
+            format!("a..{character}@x.test"),
+            format!("a@a{character}a.test"),
+        ]
+    };
+    let categories = CATEGORIES.iter().flat_map(|(category, characters)| {
+        characters.chars().flat_map(around).map(move |address| (*category, address))
+    });
+    let (categories, addresses): (Vec<_>, Vec<_>) = categories.unzip();
+    let query = "SELECT mailroom.is_address(address), mailroom.is_addressable(address)
+        FROM unnest($1::text[]) WITH ORDINALITY AS given (address, nth) ORDER BY nth";
+    let judged = client.query(query, &[&addresses]).await?;
+    let configuration = Configuration::smtp(1, "")?;
+    let folder = configuration.path("mails").display().to_string();
+    let mut sending = Sending::start(&configuration, &["--dry-run", &folder])?;
+    let mut taken = 0;
+    for (number, (address, row)) in (1..).zip(addresses.iter().zip(judged)) {
+        let category = categories[usize::try_from(number - 1)?];
+        sending.write(&batch("b", &[(number, address)]))?;
+        let answer = sending.answer()?;
+        let is_written = answer["ok"] == serde_json::json!([number]);
+        let (is_address, is_addressable): (bool, bool) = (row.get(0), row.get(1));
+        ensure!(is_address == is_addressable, "{category} {address:?}");
+        // The database refuses some that could be written, since it knows fewer characters.
+        let is_in_neither = category.starts_with(['Z', 'C']);
+        ensure!(
+            (is_written || !is_address) && !(is_written && is_in_neither),
+            "{category} {address:?}: {is_address}, the sender: {answer}"
+        );
+        taken += usize::from(is_address);
+    }
+    ensure!((150..300).contains(&taken), "{taken} of {} addresses were taken", addresses.len());
     Ok(())
 }
 

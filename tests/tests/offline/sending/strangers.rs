@@ -43,6 +43,38 @@ fn addresses_reach_exactly_one_mailbox_or_none() -> Result<()> {
 }
 
 #[test]
+fn names_with_marks_and_symbols_get_mails_where_the_server_takes_more_than_ascii() -> Result<()> {
+    let Some(server) = MailServer::start(&["--utf8"])? else { return Ok(()) };
+    let configuration = Configuration::smtp(server.port, "connections = 1")?;
+    let mut sending = Sending::start(&configuration, &[])?;
+    // Hindi, Tamil, Thai, Burmese, Vietnamese, Arabic, Japanese, and an emoji.
+    let names = [
+        "\u{938}\u{902}\u{92a}\u{930}\u{94d}\u{915}",
+        "\u{bae}\u{bbf}\u{ba9}\u{bcd}",
+        "\u{e1c}\u{e39}\u{e49}\u{e43}\u{e0a}\u{e49}",
+        "\u{1019}\u{103c}\u{1014}\u{103a}\u{1019}\u{102c}",
+        "nguy\u{1ec5}n",
+        "\u{645}\u{62d}\u{645}\u{62f}",
+        "\u{30e6}\u{30fc}\u{30b6}\u{30fc}",
+        "ada\u{1f4a9}",
+    ];
+    for (number, name) in (1..).zip(names) {
+        sending.write(&batch(
+            "b",
+            &[(number, &format!("{name}@\u{92d}\u{93e}\u{930}\u{924}.test"))],
+        ))?;
+        assert_eq!(sending.answer()?, json!({"batch": "b", "ok": [number]}), "{name}");
+    }
+    let mails = server.mails();
+    assert_eq!(mails.len(), names.len());
+    for (mail, name) in mails.iter().zip(names) {
+        assert_eq!(mail.to, format!("{name}@xn--h2brj9c.test"));
+        assert_eq!(mail.header("To"), Some(mail.to.as_str()));
+    }
+    Ok(())
+}
+
+#[test]
 fn a_line_that_is_no_batch_ends_nothing() -> Result<()> {
     let Some(server) = MailServer::start(&[])? else { return Ok(()) };
     let configuration = Configuration::smtp(server.port, "")?;

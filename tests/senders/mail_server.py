@@ -22,9 +22,10 @@ parser.add_argument(
     "--refuse", help="VERB=CODE: refuses a verb (EHLO, STARTTLS, AUTH or MAIL) with this code"
 )
 parser.add_argument(
-    "--mails", type=int, default=0, help="how many mails a connection takes until 421 ends it"
+    "--mails", type=int, default=0, help="how many mails a connection takes until MAIL is refused"
 )
 parser.add_argument("--tls", choices=["starttls", "implicit"])
+parser.add_argument("--mails-code", default="421", help="the code of that; 421 ends the connection")
 parser.add_argument("--certificate")
 parser.add_argument("--key")
 parser.add_argument("--login", help="user:password")
@@ -98,7 +99,7 @@ class Server(smtp.SMTP):
         if "MAIL" in options.refuse:
             await self.refuse(options.refuse["MAIL"])
         elif options.mails and self.mails >= options.mails:
-            await self.refuse("421")
+            await self.refuse(options.mails_code)
         else:
             await super().smtp_MAIL(arg)
 

@@ -237,6 +237,7 @@ impl Connection for Session<'_> {
                 },
             };
             let patience = self.smtp.final_timeout;
+                open.dialogue.quit();
             let outcome = open.dialogue.send(&letter, progress, deadline, patience);
             if open.mails > 0 && is_stale(&outcome) {
                 continue;
@@ -288,14 +289,15 @@ impl Open {
     }
 }
 
-/// Whether the connection had ended before this mail, which no server has seen: another one may be
-/// tried at once.
+/// Whether a connection that has had other mails may be the reason that this one, of which nothing
+/// was said yet, did not go out: another connection is tried at once. It may have ended, or its
+/// server counts mails, or is the one behind a balancer that is broken.
 fn is_stale(outcome: &Outcome) -> bool {
     match outcome {
-        // Of this mail nothing was said yet.
-        Outcome::Lost(Step::Hello, _) => true,
+        Outcome::Lost(Step::Hello, _) | Outcome::Refused(Step::Sender | Step::SenderUtf8, _) => {
+            true
+        }
         Outcome::Lost(Step::Sender | Step::SenderUtf8, lost) => !matches!(lost, Lost::Late),
-        Outcome::Refused(Step::Sender | Step::SenderUtf8, reply) => reply.code == 421,
         _ => false,
     }
 }

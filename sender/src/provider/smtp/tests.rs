@@ -26,6 +26,80 @@ fn an_address_that_is_silent_leaves_time_to_the_next() {
     assert!(smtp.connect(&addresses[..1], Instant::now() + Duration::from_millis(100)).is_err());
 }
 
+fn smtp_at(port: u16) -> Smtp {
+    let table = format!("server = \"127.0.0.1\"\nport = {port}\ntls = \"none\"");
+    Smtp::new(&toml::from_str(&table).unwrap()).unwrap()
+}
+
+fn sealed() -> Sealed {
+    Sealed {
+        key: crate::protocol::Key::default(),
+        provider: "smtp".to_owned(),
+        fixed_at: 0,
+        envelope_sender: "us@x.test".to_owned(),
+        to: "ada@x.test".to_owned(),
+        payload: "Subject: a\r\n\r\n.a\r\n".to_owned(),
+        other: None,
+    }
+}
+
+/// A progress that is recorded nowhere.
+struct Nowhere;
+
+impl Progress for Nowhere {
+    fn enter_doubt(&self) -> Result<Option<Duration>, String> {
+        Ok(None)
+    }
+}
+
+/// Takes so many connections, each of which hears these replies to its commands of MAIL, and ends
+/// with the client. Returns how many of them ended with QUIT.
+fn serve(listener: &TcpListener, connections: &[&[&str]]) -> usize {
+    let mut farewells = 0;
+    for replies in connections {
+        let (mut stream, _) = listener.accept().unwrap();
+        stream.write_all(b"220 mail.example\r\n").unwrap();
+        let mut replies = replies.iter();
+        for line in BufReader::new(stream.try_clone().unwrap()).lines().map_while(Result::ok) {
+            let reply = match line.split([' ', ':']).next().unwrap() {
+                "MAIL" => replies.next().unwrap(),
+                "DATA" => "354 go on",
+                "EHLO" | "RSET" | "RCPT" | "." => "250 ok",
+                "QUIT" => {
+                    farewells += 1;
+                    "221 bye"
+                }
+                _ => continue,
+            };
+            stream.write_all(format!("{reply}\r\n").as_bytes()).unwrap();
+        }
+    }
+    farewells
+}
+
+#[test]
+fn a_refusal_at_mail_is_heard_once_more_from_a_new_connection_if_this_one_has_had_mails() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let smtp = smtp_at(listener.local_addr().unwrap().port());
+    let (ok, full) = ("250 ok", "452 4.5.3 too many messages in this session");
+    let server = thread::spawn(move || {
+        serve(
+            &listener,
+            &[&[ok, full], &[ok, "530 5.7.0 log in"], &["451 4.7.0 a broken one", full], &[ok]],
+        )
+    });
+    let mut connection = smtp.connection();
+    let mut deliver = || connection.deliver(&sealed(), "Subject: a\r\n", &Nowhere);
+    assert!(matches!(deliver(), Verdict::Sent(_)));
+    assert!(matches!(deliver(), Verdict::Sent(_)));
+    // The new connection is refused, too: it is tried again with another mail.
+    let Verdict::Unavailable { reason, .. } = deliver() else { panic!("it was refused") };
+    assert_eq!(reason, "MAIL FROM: 451 4.7.0 a broken one");
+    assert!(matches!(deliver(), Verdict::Sent(_)));
+    drop(connection);
+    assert_eq!(server.join().unwrap(), 4);
+}
+
 /// A progress that cannot be recorded.
 struct FullDisk;
 
@@ -54,17 +128,7 @@ fn a_mail_is_not_ended_if_doubt_cannot_be_recorded() {
         }
         heard
     });
-    let table = format!("server = \"127.0.0.1\"\nport = {port}\ntls = \"none\"");
-    let smtp = Smtp::new(&toml::from_str(&table).unwrap()).unwrap();
-    let sealed = Sealed {
-        key: crate::protocol::Key::default(),
-        provider: "smtp".to_owned(),
-        fixed_at: 0,
-        envelope_sender: "us@x.test".to_owned(),
-        to: "ada@x.test".to_owned(),
-        payload: "Subject: a\r\n\r\n.a\r\n".to_owned(),
-        other: None,
-    };
+    let (smtp, sealed) = (smtp_at(port), sealed());
     let verdict = smtp.connection().deliver(&sealed, &sealed.payload, &FullDisk);
     assert_eq!(
         verdict,

@@ -238,16 +238,25 @@ fn a_connection_cut_after_the_content_is_a_retry_with_the_same_id() -> Result<()
 
 #[test]
 fn a_server_that_takes_few_mails_a_connection_gets_them_all() -> Result<()> {
-    for further in ["connections = 1", "connections = 1\nmails_per_connection = 2"] {
-        let Some(server) = MailServer::start(&["--mails", "3"])? else { return Ok(()) };
-        let configuration = Configuration::smtp(server.port, further)?;
+    for (further, code) in [
+        ("", "421"),
+        ("mails_per_connection = 2", "421"),
+        ("", "452"),
+        ("", "451"),
+        ("", "503"),
+        ("", "530"),
+    ] {
+        let options = ["--mails", "3", "--mails-code", code];
+        let Some(server) = MailServer::start(&options)? else { return Ok(()) };
+        let further = format!("connections = 1\n{further}");
+        let configuration = Configuration::smtp(server.port, &further)?;
         let mut sending = Sending::start(&configuration, &[])?;
         let people: Vec<_> = (1..=10).map(|id| (id, "ada@x.test")).collect();
         sending.write(&batch("b", &people))?;
         let mut sent = 0;
         while sent < 10 {
             let answer = sending.answer()?;
-            sent += answer["ok"].as_array().with_context(|| answer.to_string())?.len();
+            sent += answer["ok"].as_array().with_context(|| format!("{code}: {answer}"))?.len();
         }
         assert_eq!(server.mails().len(), 10);
     }

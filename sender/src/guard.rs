@@ -18,6 +18,10 @@
 //! After a few such openings by several domains, words about us over domains that accepted nothing
 //! yet open no circuit, as long as mails of others are accepted.
 //!
+//! That an address does not exist is believed at once of one, and not of ten domains in a row: a
+//! relay without its table of recipients, or whose resolver fails, says so of everybody. From then
+//! on such refusals are decided on like those of no known reason, until a mail is accepted.
+//!
 //! A recipient over which it was said that no mail can go out leaves every other trial to others,
 //! until a mail is accepted: its mail may always be the first one that is tried. A limit of an HTTP
 //! API (429) is nearly always everybody's; since an acceptance it is believed for an hour to be a
@@ -42,7 +46,7 @@ use crate::provider::refusal::signature;
 use crate::provider::{About, Refusal, Suspicion, Verdict};
 use alarms::Alarms;
 use disarmed::{Disarmed, MOST_REFUSED};
-use kind::{DOMAINS, Kind, SILENCE, Side};
+use kind::{DOMAINS, Kind, MISSING_DOMAINS, SILENCE, Side};
 use pauses::{LONGEST_OF_ONE, Pauses};
 use turns::Turns;
 
@@ -81,8 +85,8 @@ pub(crate) struct Guard {
     turns: Turns,
     pauses: Pauses,
     last_accepted: Option<Instant>,
-    /// Domains of addresses that do not exist, since then, until there are too many.
-    unknown: HashSet<String>,
+    /// Domains of addresses that do not exist or get no mail, since then, until there are too many.
+    missing: HashSet<String>,
     hasher: RandomState,
 }
 
@@ -119,16 +123,15 @@ impl Guard {
                 self.accept(now);
                 return verdict;
             }
-            Verdict::Dead(Refusal { reason, about: About::Recipient { is_unknown: true } }) => {
-                let is_recent = |at: Instant| now.saturating_duration_since(at) < BELIEVED;
-                if self.unknown.len() < DOMAINS {
-                    self.unknown.insert(domain_of(recipient));
+            Verdict::Dead(Refusal { reason, about: About::Recipient { is_unknown } }) => {
+                if self.missing.len() < MISSING_DOMAINS {
+                    self.missing.insert(domain_of(recipient));
                 }
-                // A server that lost its users says so of everybody.
-                let is_unknown = self.last_accepted.is_some_and(is_recent)
-                    && self.suspects.is_empty()
-                    && self.unknown.len() < DOMAINS;
-                return Verdict::dead(reason, About::Recipient { is_unknown });
+                if self.missing.len() < MISSING_DOMAINS {
+                    let is_unknown = is_unknown && self.is_believable(now);
+                    return Verdict::dead(reason, About::Recipient { is_unknown });
+                }
+                (Kind::Missing, reason)
             }
             Verdict::Dead(Refusal { reason, about: About::Unplaced }) => (Kind::Unplaced, reason),
             Verdict::Suspected { suspicion: Suspicion::Words, after, reason } => {
@@ -154,10 +157,19 @@ impl Guard {
         kind.verdict(side, reason)
     }
 
+    /// Whether the server is believed that an address does not exist: one that lost its users says
+    /// so of everybody.
+    fn is_believable(&self, now: Instant) -> bool {
+        let is_recent = |at: Instant| now.saturating_duration_since(at) < BELIEVED;
+        self.last_accepted.is_some_and(is_recent)
+            && self.suspects.is_empty()
+            && self.missing.len() < DOMAINS
+    }
+
     /// A mail was accepted: what was refused before it was not our fault.
     fn accept(&mut self, now: Instant) {
         self.last_accepted = Some(now);
-        self.unknown.clear();
+        self.missing.clear();
         self.turns.accept(now);
         self.pauses.accept();
         self.disarmed.retain(|_, disarmed| disarmed.until > now);
@@ -225,7 +237,13 @@ impl Guard {
             let after = after.map(|after| after.min(LONGEST_OF_ONE));
             return if self.turns.counts(hash) { Side::Ours(after) } else { Side::Passed };
         }
-        if self.disarmed.get_mut(&text).is_some_and(|disarmed| disarmed.believes(hash, now)) {
+        let disarmed = self.disarmed.get_mut(&text).filter(|disarmed| now < disarmed.until);
+        // Of addresses that do not exist, enough others are believed already.
+        let is_missing = kind == Kind::Missing;
+        let was_disproved = is_missing && disarmed.is_some();
+        if disarmed.is_some_and(|disarmed| {
+            if is_missing { disarmed.refused.contains(&hash) } else { disarmed.believes(hash, now) }
+        }) {
             return Side::Theirs;
         }
         let domain = domain_of(recipient);
@@ -271,9 +289,11 @@ impl Guard {
             let age = now.saturating_duration_since(since);
             return if age < UNDECIDED { Side::Undecided(age) } else { Side::Theirs };
         }
-        // The one that shows it opens the circuit, and is tried once more like the others. A pause
-        // that several domains are asked for is nobody's trial.
-        if !std::mem::replace(&mut suspect.is_open, true) || is_granted {
+        // The one that shows it opens the circuit, and is tried once more like the others. Where
+        // a stranger's many bad addresses have done so within the hour, only a second refusal does.
+        // A pause that several domains are asked for is nobody's trial.
+        let shows_it = !std::mem::replace(&mut suspect.is_open, true) && !was_disproved;
+        if shows_it || is_granted {
             return match kind.is_of_us() {
                 true => self.open(domain, hash, after, now),
                 false => Side::Ours(None),

@@ -5,6 +5,7 @@ It prints its port, then each accepted mail as a line of JSON. The recipient say
 
 - `PHASE-CODE@…` is refused with this code in this phase (`rcpt`, `data`, `content`).
 - Each `PHASE-CODE-first…@…` is refused only once.
+- `gone…@…` does not exist, which RCPT says.
 - `cut…@…` loses its connection after the content, once.
 - `lost…@…` loses its connection after the content, always.
 - `silent…@…` is accepted without an answer to the content.
@@ -24,14 +25,14 @@ parser.add_argument(
 parser.add_argument(
     "--mails", type=int, default=0, help="how many mails a connection takes until MAIL is refused"
 )
-parser.add_argument("--tls", choices=["starttls", "implicit"])
 parser.add_argument("--mails-code", default="421", help="the code of that; 421 ends the connection")
+parser.add_argument("--tls", choices=["starttls", "implicit"])
 parser.add_argument("--certificate")
 parser.add_argument("--key")
 parser.add_argument("--login", help="user:password")
+parser.add_argument("--utf8", action="store_true", help="offers SMTPUTF8")
 parser.add_argument("--delay", type=float, default=0, help="seconds until the content is answered")
 options = parser.parse_args()
-parser.add_argument("--utf8", action="store_true", help="offers SMTPUTF8")
 options.refuse = dict([options.refuse.split("=")] if options.refuse else [])
 seen, lock = set(), threading.Lock()
 
@@ -110,6 +111,8 @@ class Server(smtp.SMTP):
             return await self.refuse("450")
         if arg.split("<")[1].startswith("late"):
             await asyncio.sleep(1.5)
+        if arg.split("<")[1].startswith("gone"):
+            return await self.refuse("550", "5.1.1 no such user")
         code = refusal("rcpt", arg.split("<")[1].split(">")[0])
         never = "5.1.1 no such user" if code == "550" else "5.7.1 never"
         await (self.refuse(code, never) if code else super().smtp_RCPT(arg))

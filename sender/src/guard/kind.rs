@@ -9,6 +9,9 @@ use crate::provider::{About, Verdict};
 /// Refusals alike for so many domains are about us.
 pub(super) const DOMAINS: usize = 3;
 
+/// Addresses of so many domains are not all missing, if no mail is accepted between.
+pub(super) const MISSING_DOMAINS: usize = 10;
+
 /// How long a mail waits until it is tried again, if its refusal is not placed.
 const PAUSE: Duration = Duration::from_secs(15);
 
@@ -28,6 +31,9 @@ const SILENCE_PAUSE: Duration = Duration::from_secs(120);
 /// The longest pause of a mail over which a limit is told that is not everybody's.
 const LONGEST_OWN_LIMIT: Duration = Duration::from_secs(3_600);
 
+/// The text of refusals of addresses that do not exist, whatever their words.
+const MISSING: &str = "missing";
+
 /// The text of no answer.
 pub(super) const SILENCE: &str = "silence";
 
@@ -36,6 +42,8 @@ pub(super) const SILENCE: &str = "silence";
 pub(super) enum Kind {
     /// Words that no table can place.
     Unplaced,
+    /// That the recipient's address does not exist or gets no mail, which is said of too many.
+    Missing,
     /// Words that are about us, with the pause that was asked for.
     Ours(Option<Duration>),
     /// Words about a limit of ours that passes, with the pause that was asked for.
@@ -67,6 +75,7 @@ impl Kind {
     pub(super) fn text(self, reason: &str, recipient: &str) -> String {
         match self {
             Self::Unplaced => signature(reason, recipient),
+            Self::Missing => MISSING.to_owned(),
             Self::Ours(_) | Self::Limit(_) | Self::Rate(_) => {
                 format!("ours: {}", signature(reason, recipient))
             }
@@ -89,6 +98,14 @@ impl Kind {
             (Self::Unplaced, Side::Ours(_)) => {
                 let what = "are refused alike, as if it were our fault";
                 let reason = format!("recipients of {DOMAINS} domains {what}: {reason}");
+                return Verdict::Unavailable { after: None, reason };
+            }
+            (Self::Missing, Side::Theirs) => {
+                return Verdict::dead(reason, About::Recipient { is_unknown: false });
+            }
+            (Self::Missing, Side::Ours(_)) => {
+                let what = "are refused in a row as if there were no such addresses";
+                let reason = format!("recipients of {MISSING_DOMAINS} domains {what}: {reason}");
                 return Verdict::Unavailable { after: None, reason };
             }
             (Self::Ours(_) | Self::Limit(_) | Self::Rate(_), Side::Ours(after)) => {
@@ -115,8 +132,10 @@ impl Kind {
                 after.unwrap_or(DOUBTED_PAUSE).min(LONGEST_OF_ONE)
             }
             // A bad address costs the server a few attempts in the hour, and not hundreds.
-            (Self::Unplaced, Side::Undecided(age)) => age.clamp(PAUSE, LONGEST_PAUSE),
-            (Self::Unplaced, Side::Passed | Side::Doubted) => PAUSE,
+            (Self::Unplaced | Self::Missing, Side::Undecided(age)) => {
+                age.clamp(PAUSE, LONGEST_PAUSE)
+            }
+            (Self::Unplaced | Self::Missing, Side::Passed | Side::Doubted) => PAUSE,
             (Self::Silence, Side::Theirs | Side::Undecided(_) | Side::Passed | Side::Doubted) => {
                 SILENCE_PAUSE
             }

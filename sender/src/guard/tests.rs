@@ -176,6 +176,80 @@ fn unknown_addresses_of_three_domains_without_an_acceptance_are_no_proof() {
     assert!(is_believed(&mut trial, "a@c.test"));
 }
 
+fn missing(is_unknown: bool) -> Verdict {
+    let reason = if is_unknown { "550 5.1.1 no such user" } else { "550 Unrouteable address" };
+    Verdict::dead(reason, About::Recipient { is_unknown })
+}
+
+#[test]
+fn that_there_is_no_such_address_is_not_believed_of_ten_domains_in_a_row() {
+    for is_unknown in [true, false] {
+        let mut trial = Trial::new();
+        trial.accepted(0);
+        let refused = |trial: &mut Trial, seconds, n: usize| {
+            kind(&trial.at(seconds, &format!("x@{n}.test"), missing(is_unknown)))
+        };
+        // A domain counts once.
+        for _ in 0..20 {
+            assert_eq!(refused(&mut trial, 1, 0), "dead");
+        }
+        let kinds: Vec<_> = (0..400).map(|n| refused(&mut trial, 1, n)).collect();
+        assert!(kinds[..9].iter().all(|kind| *kind == "dead"), "{kinds:?}");
+        assert_eq!(kinds[9..12], ["retry", "retry", "unavailable"]);
+        assert!(kinds[12..].iter().all(|kind| *kind == "retry"), "{kinds:?}");
+        // It stays everybody's fault, and nobody is dead of it.
+        for seconds in [16, 3_602, 80_000] {
+            for n in 0..400 {
+                let kind = refused(&mut trial, seconds, n);
+                assert!(matches!(kind, "retry" | "unavailable"), "{n} {kind}");
+            }
+        }
+        // Until a mail is accepted: then they are dead again.
+        trial.accepted(80_001);
+        for n in 9..400 {
+            assert_eq!(refused(&mut trial, 80_001, n), "dead", "{n}");
+        }
+    }
+}
+
+#[test]
+fn many_addresses_of_a_stranger_that_do_not_exist_open_the_circuit_once_beside_others() {
+    let mut trial = Trial::new();
+    let mut openings = 0;
+    let mut left: Vec<u64> = (0..1_000).collect();
+    for round in 0..41 {
+        // Twenty-five for each mail of somebody else; those of a round are tried again in the next.
+        let now = round * 15;
+        trial.accepted(now);
+        let tried: Vec<_> = left.iter().copied().take_while(|n| n / 25 <= round).collect();
+        let verdicts = tried.into_iter().map(|n| {
+            let verdict = trial.at(now, &format!("x@{n}.test"), missing(n % 2 > 0));
+            (n, kind(&verdict))
+        });
+        let verdicts: Vec<_> = verdicts.collect();
+        openings += verdicts.iter().filter(|(_, kind)| *kind == "unavailable").count();
+        left.retain(|n| !verdicts.contains(&(*n, "dead")));
+    }
+    assert_eq!((openings, left.len()), (1, 0));
+}
+
+#[test]
+fn a_server_that_loses_its_users_after_a_strangers_bad_addresses_kills_few_of_them() {
+    let mut trial = Trial::new();
+    for n in 0..20 {
+        trial.at(0, &format!("bad@{n}.test"), missing(true));
+    }
+    trial.accepted(1);
+    let refused = |trial: &mut Trial, seconds, n| {
+        kind(&trial.at(seconds, &format!("x@{n}.test"), missing(true)))
+    };
+    let kinds: Vec<_> = (0..400).map(|n| refused(&mut trial, 2, n)).collect();
+    assert_eq!(kinds.iter().filter(|kind| **kind == "dead").count(), MISSING_DOMAINS - 1);
+    assert!(kinds[9..].iter().all(|kind| *kind == "retry"), "{kinds:?}");
+    // Whoever is refused again shows it.
+    assert_eq!(refused(&mut trial, 17, 100), "unavailable");
+}
+
 #[test]
 fn pauses_grow_while_nothing_places_a_refusal() {
     let mut trial = Trial::new();

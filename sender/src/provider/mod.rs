@@ -268,7 +268,7 @@ pub(crate) enum About {
         /// Whether the provider said for sure that there is no such address.
         is_unknown: bool,
     },
-    /// This mail's text.
+    /// This mail: its text, or an address that this server cannot be told.
     Content,
     /// Nothing that the provider says tells.
     Unplaced,

@@ -167,6 +167,11 @@ async fn recipients_that_are_refused_in_words_of_no_place() -> Result<()> {
 }
 
 #[tokio::test]
+async fn recipients_that_do_not_exist() -> Result<()> {
+    by_smtp("gone-").await
+}
+
+#[tokio::test]
 async fn recipients_about_whom_a_server_says_nothing() -> Result<()> {
     by_smtp("mute-rcpt-").await
 }

@@ -98,9 +98,7 @@ fn verdict_of(outcome: Outcome, letter: &Letter<'_>) -> Verdict {
         Outcome::Misfit(Misfit::Sender(reason)) => {
             Verdict::Unavailable { after: None, reason: reason.to_owned() }
         }
-        Outcome::Misfit(Misfit::Address(reason)) => {
-            Verdict::dead(reason, About::Recipient { is_unknown: false })
-        }
+        Outcome::Misfit(Misfit::Address(reason)) => Verdict::dead(reason, About::Content),
         Outcome::Misfit(Misfit::Size { size, most }) => {
             let reason = format!("the mail has {size} bytes, and the server takes {most}");
             // Who takes no mail of usual size takes none at all.
@@ -237,9 +235,9 @@ impl Connection for Session<'_> {
                 },
             };
             let patience = self.smtp.final_timeout;
-                open.dialogue.quit();
             let outcome = open.dialogue.send(&letter, progress, deadline, patience);
             if open.mails > 0 && is_stale(&outcome) {
+                open.dialogue.quit();
                 continue;
             }
             open.note(&outcome);

@@ -191,6 +191,8 @@ fn campaign(act: Act, addresses: i64) -> String {
 fn a_thousand_addresses_of_a_stranger_delay_others_by_less_than_ten_seconds() {
     for (line, expected) in [
         ("554 5.7.1 no", "dead"),
+        ("550 5.1.1 <>: User unknown in relay recipient table", "dead"),
+        ("550 Unrouteable address", "dead"),
         ("554 5.7.1 <>: Relay access denied", "retry"),
         ("454 4.7.1 <>: Relay access denied", "retry"),
         ("550 5.4.5 Daily sending quota exceeded for this domain", "retry"),

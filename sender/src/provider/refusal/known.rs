@@ -539,8 +539,9 @@ pub(super) const PERSONAL: &Words = &Words {
     list: &["resolver.rst", "recipient preferences", "recipient's list"],
 };
 
-/// Postmark's name of the field that a recipient is in.
-pub(super) const FIELD_OF_RECIPIENT: &Words = &Words { name: "recipient's field", list: &["'to'"] };
+/// Postmark's name of the field that a recipient is in, where it says what is wrong with it.
+pub(super) const FIELD_OF_RECIPIENT: &Words =
+    &Words { name: "recipient's field", list: &["parsing 'to'", "invalid 'to'"] };
 
 /// All of them, in the order of the documentation.
 #[cfg(test)]

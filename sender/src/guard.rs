@@ -294,10 +294,10 @@ impl Guard {
         // A pause that several domains are asked for is nobody's trial.
         let shows_it = !std::mem::replace(&mut suspect.is_open, true) && !was_disproved;
         if shows_it || is_granted {
-            return match kind.is_of_us() {
-                true => self.open(domain, hash, after, now),
-                false => Side::Ours(None),
-            };
+            if !kind.is_of_us() {
+                return Side::Ours(None);
+            }
+            return self.open(domain, hash, after, now);
         }
         let is_new = suspect.tried.len() <= TRIALS && suspect.tried.insert(hash);
         if is_new {

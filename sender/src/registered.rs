@@ -13,10 +13,7 @@ pub(crate) fn registered(domain: &str) -> &str {
     let second = starts.next().unwrap_or(0);
     let label = &domain[second..top - 1];
     let is_shared = domain.len() - top == 2 && (label.len() == 2 || SHARED.contains(&label));
-    match is_shared {
-        true if second > 0 => &domain[starts.next().unwrap_or(0)..],
-        _ => &domain[second..],
-    }
+    if is_shared && second > 0 { &domain[starts.next().unwrap_or(0)..] } else { &domain[second..] }
 }
 
 #[cfg(test)]

@@ -355,8 +355,13 @@ impl<'a, W: Write> Desk<'a, W> {
             let is_safe = is_replayed(&*providers[lane], &sealed, now);
             let is_doubtful = !is_safe && doubt.count.max(item.doubts) > 0;
             let returnable_since = knows.untried.then(Instant::now);
-            let (action, known) = (item.action.clone(), item.doubts);
-            let mail = Queued { sealed, action, known, is_doubtful, returnable_since };
+            let mail = Queued {
+                sealed,
+                action: item.action.clone(),
+                known: item.doubts,
+                is_doubtful,
+                returnable_since,
+            };
             Decision::Send(Outgoing { lane, mail, is_bound })
         };
         match journal.known(item.key)? {

@@ -23,10 +23,10 @@ pub(super) const LONGEST_MUTE_BESIDE_QUICK: Duration = Duration::from_secs(2);
 /// The same of the content, after which the mail is in doubt.
 pub(super) const LONGEST_CONTENT_BESIDE_QUICK: Duration = Duration::from_secs(3);
 
-/// The usual time of a mail is that within which this part of so many mails were accepted last: a
-/// stranger may have given most of them.
+/// The usual time of a mail is the third shortest of so many that were accepted last, and the
+/// shortest while there are fewer: a stranger may have given most of them.
 const TIMES: usize = 50;
-const QUICKEST: usize = 10;
+const THIRD: usize = 2;
 
 /// A mail takes long if it takes so many times the usual time, within these limits.
 const LONG: u32 = 3;
@@ -65,7 +65,7 @@ impl Pulse {
     pub(super) fn long(&self) -> Duration {
         let mut times: Vec<_> = self.times.iter().copied().collect();
         times.sort_unstable();
-        let usual = times.get(times.len() / QUICKEST);
+        let usual = times.get(if times.len() < TIMES { 0 } else { THIRD });
         usual.map_or(LINGERING, |usual| (*usual * LONG).clamp(SHORTEST_LONG, LINGERING))
     }
 
@@ -131,7 +131,7 @@ mod tests {
         pulse.note_time(Duration::from_millis(200));
         // Most are a stranger's.
         for number in 0..60 {
-            let is_good = number % 8 == 0;
+            let is_good = number % 16 == 0;
             pulse.note_time(Duration::from_millis(if is_good { 120 } else { 1_500 }));
         }
         assert_eq!(pulse.long(), Duration::from_millis(360));

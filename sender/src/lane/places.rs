@@ -98,13 +98,11 @@ impl Lane {
             let is_preferred = order.prefers(mail, now);
             let count = &mut waiting_of[usize::from(is_preferred)];
             *count += 1;
-            match is_preferred {
-                true => *count > most_in_crowd(true, self.connections),
-                // The first one, so that nobody is left out, and those that came last.
-                false => {
-                    *count > 1 && newest.is_some_and(|at| order.passed_over_at(mail) < Some(at))
-                }
+            if is_preferred {
+                return *count > most_in_crowd(true, self.connections);
             }
+            // The first one stays, so that nobody is left out, and those that came last.
+            *count > 1 && newest.is_some_and(|at| order.passed_over_at(mail) < Some(at))
         });
         let pause = |mail| (order.pause(&mail, self.connections, now), mail);
         mails.into_iter().map(pause).map(|(pause, mail)| (mail, pause)).collect()

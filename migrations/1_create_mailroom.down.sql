@@ -74,7 +74,9 @@ DROP FUNCTION mailroom.count_code_attempt(mailroom.issued_tokens, boolean, boole
     text, bigint);
 DROP FUNCTION mailroom.ask_eligibility(text, text[]);
 DROP FUNCTION mailroom.text_column(text);
-DROP FUNCTION mailroom.predicate_name(text);
+DROP FUNCTION mailroom.predicate_call(text, boolean);
+DROP FUNCTION mailroom.refuse_predicate(text);
+DROP FUNCTION mailroom.is_definer(text);
 DROP TYPE mailroom.verdict;
 
 DROP TRIGGER before_token_change ON mailroom.issued_tokens;

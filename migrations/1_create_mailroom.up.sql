@@ -1829,10 +1829,10 @@ COMMENT ON FUNCTION mailroom.recheck(text) IS
 
 -- Who may get and use mails of an action, by a function that the application names.
 
--- `is_predicate` reads the catalogue as the transaction sees it, and a call takes what was committed
--- last, which is another function where the transaction's snapshot is older: then one that runs with
--- the rights of Mailroom's owner. What pg_get_functiondef returns is what a call takes. Quotes are
--- counted because a name may contain the lines that are looked for.
+-- `is_predicate` reads the catalogue as the transaction sees it, and a call takes what was
+-- committed last, which is another function where the transaction's snapshot is older: then one
+-- that runs with the rights of Mailroom's owner. What pg_get_functiondef returns is what a call
+-- takes. Quotes are counted because a name may contain the lines that are looked for.
 CREATE FUNCTION mailroom.is_definer(definition text) RETURNS boolean
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN definition ~ concat(
@@ -1889,7 +1889,8 @@ END;
 $$;
 
 COMMENT ON FUNCTION mailroom.predicate_call(text, boolean) IS
-    'SQL that asks a function of eligibility for the subjects $1, with the rights of its own owner.';
+    'SQL that asks a function of eligibility for the subjects $1, with the rights of its own '
+    'owner.';
 
 -- The type is looked at beside the value: a function that was made anew just now could return
 -- another one, with a cast of its owner's that would run with the rights of Mailroom's owner.

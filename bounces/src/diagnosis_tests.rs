@@ -172,8 +172,8 @@ fn answers_about_something_else_than_the_address_say_that_nobody_is_gone_whateve
         "smtp; 550 5.1.1 user unknown (4.2.1)",
         "smtp; 550 host mx.x.test: retry timeout exceeded, no such user",
         "smtp; 550 Message expired; host not found",
-        "X-Postfix; Host or domain name not found. Name service error for name=x.test type=MX: Host \
-         not found, try again",
+        "X-Postfix; Host or domain name not found. Name service error for name=x.test type=MX: \
+         Host not found, try again",
         // Policy, relay, sender, content.
         "smtp; 550 5.1.1 relaying denied",
         "smtp; 550 5.7.54 SMTP; Unable to relay recipient in non-accepted domain",

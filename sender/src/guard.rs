@@ -200,8 +200,8 @@ impl Guard {
         }
     }
 
-    /// Notes that a refusal of this recipient opens the circuit for this time, unless it leaves that
-    /// to others, or is doubted.
+    /// Notes that a refusal of this recipient opens the circuit for this time, unless it leaves
+    /// that to others, or is doubted.
     fn open(
         &mut self,
         domain: String,

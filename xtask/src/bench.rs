@@ -82,8 +82,8 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     Ok(ExitCode::from(u8::from(!status.success())))
 }
 
-/// The program `bench/NAME.mjs` of the package's tests, which is given the packed package and a folder
-/// to install it into.
+/// The program `bench/NAME.mjs` of the package's tests, which is given the packed package and a
+/// folder to install it into.
 fn program(name: &str) -> Result<Command> {
     let tarball = npm::tarball()?;
     node::install(npm::TESTS)?;

@@ -27,8 +27,8 @@ use batches::Batches;
 /// and said that batches are being worked on.
 const BEAT: Duration = Duration::from_secs(1);
 
-/// The same while mails that take long have the places: batches that only wait are to be known soon,
-/// so that others come.
+/// The same while mails that take long have the places: batches that only wait are to be known
+/// soon, so that others come.
 const BEAT_IN_CROWD: Duration = Duration::from_millis(200);
 
 /// How long mails that are on their way get after the end of the input.

@@ -2,8 +2,8 @@
 //!
 //! Where a server passes on what others said, each domain of a stranger can open the circuit once.
 //! After a few such false alarms of several domains, words about us are not believed over domains
-//! that accepted nothing yet, as long as mails of others are accepted. If it is our fault after all,
-//! none is any more, and the words count again.
+//! that accepted nothing yet, as long as mails of others are accepted. If it is our fault after
+//! all, none is any more, and the words count again.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};

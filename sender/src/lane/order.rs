@@ -206,7 +206,8 @@ mod tests {
         assert!(order.is_turn_of_preferred() && !order.is_turn_of_preferred());
         order.note_quick("a.x.test", start);
         assert!(order.prefers(&old, start));
-        // Whoever has one name below a domain has all of them; one that was quick stands for itself.
+        // Whoever has one name below a domain has all of them; one that was quick stands for
+        // itself.
         order.note_slow("c.x.test", start);
         assert!(!order.prefers(&new, start) && order.prefers(&old, start));
         order.note_quick("c.x.test", start);

@@ -233,8 +233,8 @@ impl State {
         (is_full && !is_newer).then(|| self.order.pause(mail, connections, now))
     }
 
-    /// When the last of those mails was given back first that wait in a crowd, are not preferred, and
-    /// came last, if as many wait as may.
+    /// When the last of those mails was given back first that wait in a crowd, are not preferred,
+    /// and came last, if as many wait as may.
     fn newest_in_crowd(&self, connections: usize, now: Instant) -> Option<(Instant, u128)> {
         let is_other =
             |mail: &&Queued| self.order.is_of_crowd(mail) && !self.order.prefers(mail, now);

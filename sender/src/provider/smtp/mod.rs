@@ -4,8 +4,9 @@
 //! bounded in size and time, three digits decide whatever follows them, and nothing that was said
 //! in clear is believed once the connection is encrypted.
 //!
-//! `connect` opens a connection (`hello`, `tls`, `auth`, `gate`), `dialogue` gives a mail to the server
-//! (`envelope`, `extensions`), `stream` writes and reads (`reply`), and `receipt` is what remains.
+//! `connect` opens a connection (`hello`, `tls`, `auth`, `gate`), `dialogue` gives a mail to the
+//! server (`envelope`, `extensions`), `stream` writes and reads (`reply`), and `receipt` is what
+//! remains.
 
 mod auth;
 mod config;

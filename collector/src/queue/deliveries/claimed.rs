@@ -90,6 +90,11 @@ impl Claimed {
         Ok(claimed)
     }
 
+    /// How many tokens were claimed.
+    pub(super) fn tokens(&self) -> usize {
+        self.batches.iter().map(|batch| batch.tokens.len()).sum()
+    }
+
     /// Adds what another statement has claimed at the same time, from the same place.
     pub(super) fn add(&mut self, other: Self) {
         let have_left = self.waiting + other.waiting > 0;

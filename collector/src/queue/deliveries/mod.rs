@@ -5,6 +5,10 @@
 //! and by its clock. This side says what it settles, releases and claims, and keeps what the
 //! database may not have received (`batches`).
 //!
+//! `scan` says what a claim reads, `exchange` sends that with all that is to be settled and
+//! released, `claimed` is the answer, which `claim_log` reports and `scan` goes on from. `renewals`
+//! keep the leases meanwhile. `queue` calls them in their order.
+//!
 //! # Lost answers
 //! - Settling, releasing and claiming are statements of their own. Each has an answer, and a
 //!   commit, of its own.
@@ -20,9 +24,13 @@
 
 mod actions;
 mod batches;
+mod claim_log;
 mod claimed;
+mod exchange;
 mod nacks;
 mod queue;
+mod renewals;
+mod scan;
 mod session;
 mod statements;
 mod sweep;

@@ -6,4 +6,5 @@
 SELECT
     due, lapsed, next_after, asked_at, oldest_place, unfinished, unended,
     CASE WHEN unended > $3::bigint + 1 THEN pg_current_xact_id()::text::bigint END
+        AS assigned_xid
 FROM mailroom.peek($1::timestamptz, $2::integer)

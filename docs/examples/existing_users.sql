@@ -17,7 +17,8 @@ LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     -- What is no id is nobody, and keeps nobody else waiting.
     ids bigint[] := ARRAY(SELECT id::bigint FROM unnest(subject_ids) AS id
-        WHERE id ~ '^(0|-?[1-9][0-9]{0,18})$');
+        WHERE CASE WHEN id ~ '^(0|-?[1-9][0-9]{0,18})$'
+            THEN id::numeric BETWEEN -9223372036854775808 AND 9223372036854775807 END);
 BEGIN
     IF is_redemption THEN
         PERFORM FROM public.users WHERE id = ANY (ids) FOR NO KEY UPDATE;

@@ -3,14 +3,17 @@
 -- `is_predicate` reads the catalogue as the transaction sees it, and a call takes what was
 -- committed last, which is another function where the transaction's snapshot is older: then one
 -- that runs with the rights of Mailroom's owner. What pg_get_functiondef returns is what a call
--- takes. Quotes are counted because a name may contain the lines that are looked for.
+-- takes. The line of options is taken word by word, and quotes are counted, because a name, a
+-- default, a setting or a body may contain what is looked for.
 CREATE FUNCTION mailroom.is_definer(definition text) RETURNS boolean
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN definition ~ concat(
-    '^CREATE OR REPLACE FUNCTION [^"\n]*("[^"\n]*"[^"\n]*)*\n',
-    ' RETURNS [^"\n]*\n',
-    ' LANGUAGE [^"\n]*\n',
-    '[^"\n]* SECURITY DEFINER( [^"\n]*)?\n'
+    '^CREATE OR REPLACE FUNCTION [^"''\n]*("[^"\n]*"[^"''\n]*)*\n',
+    ' RETURNS [^"''\n]*\n',
+    '( TRANSFORM [^"''\n]*\n)?',
+    ' LANGUAGE [^"''\n]*\n',
+    '( WINDOW)?( IMMUTABLE| STABLE)?( PARALLEL SAFE| PARALLEL RESTRICTED)?( STRICT)?',
+    ' SECURITY DEFINER( [^"''\n]*)?\n'
 );
 
 COMMENT ON FUNCTION mailroom.is_definer(text) IS
@@ -33,11 +36,11 @@ COMMENT ON FUNCTION mailroom.refuse_predicate(text) IS
 
 -- Looked up for each call: whoever owns the function may have made it anew since it was named. Its
 -- definition is looked at once more when its arguments are computed, just before it runs, and twice
--- there: the second time finds everything in the session's caches, so that the call takes what was
--- looked at.
+-- there: the second time finds everything in the session's caches, and the call most likely, too.
+-- The flag has its type, so that no overload of other types is called.
 CREATE FUNCTION mailroom.predicate_call(predicate text, is_redemption boolean) RETURNS text
 LANGUAGE plpgsql STABLE
-SET search_path = pg_catalog, pg_temp AS $$
+SET search_path = pg_catalog, pg_temp SET quote_all_identifiers = off AS $$
 DECLARE
     callable oid := predicate::regprocedure;
 BEGIN
@@ -52,7 +55,7 @@ BEGIN
             CASE WHEN mailroom.is_definer(pg_catalog.pg_get_functiondef(%2$s))
                 AND mailroom.is_definer(pg_catalog.pg_get_functiondef(%2$s))
             THEN $1 ELSE mailroom.refuse_predicate(%3$L) END,
-            %4$L
+            %4$L::pg_catalog.bool
         )',
         callable::regproc, callable, predicate, is_redemption
     );
@@ -84,7 +87,7 @@ CREATE FUNCTION mailroom.ask_eligibility(predicate text, subject_ids text[], OUT
     OUT email text, OUT name text, OUT fault text)
 RETURNS SETOF record
 LANGUAGE plpgsql VOLATILE ROWS 2
-SET search_path = pg_catalog, pg_temp
+SET search_path = pg_catalog, pg_temp SET quote_all_identifiers = off
 SET enable_nestloop = on SET enable_mergejoin = on SET lock_timeout = 300 AS $$
 DECLARE
     answered text[];

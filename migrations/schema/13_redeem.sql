@@ -111,7 +111,7 @@ CREATE FUNCTION mailroom.use_token(
     OUT subject_id text
 )
 LANGUAGE plpgsql VOLATILE
-SET search_path = pg_catalog, pg_temp
+SET search_path = pg_catalog, pg_temp SET quote_all_identifiers = off
 SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off SET jit = off AS $$
 #variable_conflict use_column

@@ -62,6 +62,19 @@ const OF_THE_CALLER: &str = "
 /// A name of an argument that has the lines of a function with rights of its own.
 const NAME_OF_LINES: &str = "\"x)\n RETURNS y\n LANGUAGE z\n SECURITY DEFINER\nAS\"";
 
+/// What in a function of the caller's rights looks like one with rights of its own: a part of
+/// [`OF_THE_CALLER`], and by what it is replaced.
+const LOOKS: [(&str, &str); 4] = [
+    ("LANGUAGE sql", "LANGUAGE sql"),
+    ("AS $$ INSERT", "AS $$-- SECURITY DEFINER \nINSERT"),
+    ("LANGUAGE sql", "LANGUAGE sql SET application_name = 'a SECURITY DEFINER b'"),
+    (
+        "is_redemption boolean",
+        "is_redemption boolean DEFAULT
+            (E'\\n RETURNS x\\n LANGUAGE y\\n SECURITY DEFINER\\n' = 'a')",
+    ),
+];
+
 async fn invited(client: &Client) -> Result<(i64, Vec<u8>)> {
     let token = enqueue(client, "'invite', 'ada@example.test', subject_id => '7'").await?;
     let query = "SELECT secret FROM mailroom.queue WHERE token = $1";
@@ -149,7 +162,9 @@ async fn a_search_path_of_the_callers_own_finds_nothing_in_redeem() -> Result<()
 #[tokio::test]
 async fn what_replaces_a_predicate_during_a_transaction_gets_no_rights_of_its_caller() -> Result<()>
 {
-    for name in ["subject_ids", NAME_OF_LINES] {
+    for (name, (part, look)) in
+        LOOKS.map(|look| ("subject_ids", look)).into_iter().chain([(NAME_OF_LINES, LOOKS[0])])
+    {
         let (database, client) = product().await?;
         let named =
             |statements: &str| statements.replace("(subject_ids text", &format!("({name} text"));
@@ -160,16 +175,34 @@ async fn what_replaces_a_predicate_during_a_transaction_gets_no_rights_of_its_ca
             'shop.may(text[], boolean)', ARRAY['7'])";
         let owner = database.connect().await?;
         client.batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1").await?;
-        owner.batch_execute(&named(OF_THE_CALLER)).await?;
+        owner.batch_execute(&named(&OF_THE_CALLER.replace(part, look))).await?;
         let asked = client.query_one(claim, &[]).await?;
         assert_eq!(
             asked.get::<_, &str>("fault"),
-            "shop.may(text[], boolean) fails with SQLSTATE 55000"
+            "shop.may(text[], boolean) fails with SQLSTATE 55000",
+            "{look}"
         );
         let error = client.query_one(redeem, &[&secret]).await.expect_err("it is another function");
-        assert_eq!(error.code(), Some(&SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE));
+        assert_eq!(error.code(), Some(&SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE), "{look}");
         client.batch_execute("COMMIT").await?;
-        assert_eq!(count(&client, "shop.loot").await?, 0);
+        assert_eq!(count(&client, "shop.loot").await?, 0, "{look}");
     }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_function_of_the_same_name_for_other_types_is_never_called() -> Result<()> {
+    let (database, client) = product().await?;
+    client.batch_execute(SHOP).await?;
+    for types in ["text[], is_redemption text", "text[], is_redemption anyelement"] {
+        let other = OF_THE_CALLER.replace("text[], is_redemption boolean", types);
+        client.batch_execute(&other).await?;
+    }
+    client.batch_execute("SET quote_all_identifiers = on").await?;
+    let (token, secret) = invited(&client).await?;
+    assert_eq!(ids(&send(&mut queue(&database, Version::V2).await?).await?), [token]);
+    let redeem = "SELECT verdict::text FROM mailroom.redeem($1, 'invite')";
+    assert_eq!(client.query_one(redeem, &[&secret]).await?.get::<_, &str>(0), "ok");
+    assert_eq!(count(&client, "shop.loot").await?, 0);
     Ok(())
 }

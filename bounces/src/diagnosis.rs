@@ -381,10 +381,10 @@ fn is_outlook(said: &str, answered: Option<[u16; 3]>) -> bool {
         && words.replace(" requested action not taken ", " ") == " 550 mailbox unavailable "
 }
 
-/// Whether there is nothing but a basic code and addresses in an answer.
+/// Whether there is nothing but a basic code and addresses in an answer, which may be unknown.
 fn says_nothing(words: &str, said: &str) -> bool {
     let is_code = |word: &str| word.len() == 3 && word.bytes().all(|byte| byte.is_ascii_digit());
-    said.is_ascii() && words.split_whitespace().all(is_code)
+    said.is_ascii() && words.split_whitespace().all(|word| is_code(word) || word == "unknown")
 }
 
 /// Whether an answer has a place for an address and nothing in it, as filters of some networks for

@@ -51,6 +51,7 @@ fn an_address_is_gone_where_status_and_answer_agree() {
         ("5.1.1", "X-Postfix; gone"),
         ("5.1.1", "smtp; 550"),
         ("5.1.1", "SMTP; 550 <ada@x.test>"),
+        ("5.1.1", "smtp; 550 <ada@x.test> unknown"),
         ("5.1.1", "550 5.1.1 <ada@x.test>... User Unknown"),
         ("5.1.1", "smtp; 550 5.1.1 <ada@mx7.x.test> is gone"),
         ("5.1.1", "smtp;550 5.1.1 RESOLVER.ADR.RecipNotFound; not found"),

@@ -37,7 +37,7 @@ fn notification(to: &str, recipient: &str, status: &str) -> String {
          --b\nContent-Type: text/plain\n\nIt could not be delivered.\n\n--b\nContent-Type: \
          message/delivery-status\n\nReporting-MTA: dns; mx.test\n\n\
          Final-Recipient: rfc822; {recipient}\nAction: failed\nStatus: {status}\nDiagnostic-Code: \
-         smtp; 550 <{recipient}>: user unknown\n\n--b--\n"
+         smtp; 550 <{recipient}> unknown\n\n--b--\n"
     )
 }
 
@@ -124,7 +124,7 @@ async fn the_return_address_of_a_sent_mail_proves_its_bounce_and_no_other() -> R
         let output = pipe(folder.path(), &url, mail.as_bytes())?;
         assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
     }
-    let detail = "5.1.1: smtp; 550 [address] user unknown";
+    let detail = "5.1.1: smtp; 550 [address] unknown";
     assert_eq!(suppressed(&client).await?, [["ada@x.test", "bounce", "mail", detail]]);
     // A mail is not given up because of a configuration that can be mended.
     for url in ["", "postgresql://u:hunter2@127.0.0.1:port/x"] {

@@ -76,7 +76,6 @@ DROP FUNCTION mailroom.ask_eligibility(text, text[]);
 DROP FUNCTION mailroom.text_column(text);
 DROP FUNCTION mailroom.predicate_call(text, boolean);
 DROP FUNCTION mailroom.refuse_predicate(text);
-DROP FUNCTION mailroom.is_definer(text);
 DROP TYPE mailroom.verdict;
 
 DROP TRIGGER before_token_change ON mailroom.issued_tokens;
@@ -107,6 +106,7 @@ DROP FUNCTION mailroom.next_token_id();
 DROP FUNCTION mailroom.trg_before_token_change();
 DROP FUNCTION mailroom.trg_before_action_change();
 DROP FUNCTION mailroom.is_predicate(oid);
+DROP FUNCTION mailroom.is_definer(text);
 DROP FUNCTION mailroom.trg_after_queue_insert();
 DROP FUNCTION mailroom.generate_code(integer);
 DROP FUNCTION mailroom.generate_secret();

@@ -235,22 +235,46 @@ VALUES
     (5, 'sign_in', '/sign-in', 6, '15 minutes', 0, true),
     (6, 'notice', NULL, 0, '1 day', 1, false);
 
+-- A query of pg_proc reads the catalogue as the transaction sees it, and a call takes what was
+-- committed last, which is another function where the transaction's snapshot is older: then one
+-- that runs with the rights of Mailroom's owner. What pg_get_functiondef returns is what a call
+-- takes. The line of options is taken word by word, and quotes are counted, because a name, a
+-- default, a setting or a body may contain what is looked for.
+CREATE FUNCTION mailroom.is_definer(definition text) RETURNS boolean
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN definition ~ concat(
+    '^CREATE OR REPLACE FUNCTION [^"''\n]*("[^"]*"[^"''\n]*)*\n',
+    ' RETURNS [^"''\n]*\n',
+    '( TRANSFORM [^"''\n]*\n)?',
+    ' LANGUAGE [^"''\n]*\n',
+    '( WINDOW)?( IMMUTABLE| STABLE)?( PARALLEL SAFE| PARALLEL RESTRICTED)?( STRICT)?',
+    ' SECURITY DEFINER( [^"''\n]*)?\n'
+);
+
+COMMENT ON FUNCTION mailroom.is_definer(text) IS
+    'Whether the statement that makes a function makes it SECURITY DEFINER.';
+
 -- Types too: a value of another one would be cast to text, by a cast that the function's owner may
 -- have made, which would run with the rights of Mailroom's owner.
 CREATE FUNCTION mailroom.is_predicate(candidate oid) RETURNS boolean
-LANGUAGE sql STABLE
-RETURN EXISTS (
-    SELECT FROM pg_proc
-    WHERE oid = candidate
-        AND prokind = 'f'
-        AND prosecdef
-        AND proretset
-        AND proallargtypes = ARRAY[
-            'text[]'::regtype, 'boolean'::regtype, 'text'::regtype, 'text'::regtype, 'text'::regtype
-        ]::oid[]
-        AND proargmodes IN ('{i,i,t,t,t}', '{i,i,o,o,o}')
-        AND proargnames[3:] = '{subject_id,email,name}'
-);
+LANGUAGE sql STABLE SET quote_all_identifiers = off
+RETURN CASE
+    WHEN EXISTS (
+        SELECT FROM pg_proc
+        WHERE oid = candidate
+            AND prokind = 'f'
+            AND prosecdef
+            AND proretset
+            AND proallargtypes = ARRAY[
+                'text[]'::regtype, 'boolean'::regtype, 'text'::regtype, 'text'::regtype,
+                'text'::regtype
+            ]::oid[]
+            AND proargmodes IN ('{i,i,t,t,t}', '{i,i,o,o,o}')
+            AND proargnames[3:] = '{subject_id,email,name}'
+    )
+    THEN mailroom.is_definer(pg_get_functiondef(candidate))
+    ELSE false
+END;
 
 COMMENT ON FUNCTION mailroom.is_predicate(oid) IS
     'Whether a function can be asked who is eligible: SECURITY DEFINER, of (text[], boolean), with '
@@ -1829,25 +1853,6 @@ COMMENT ON FUNCTION mailroom.recheck(text) IS
 
 -- Who may get and use mails of an action, by a function that the application names.
 
--- `is_predicate` reads the catalogue as the transaction sees it, and a call takes what was
--- committed last, which is another function where the transaction's snapshot is older: then one
--- that runs with the rights of Mailroom's owner. What pg_get_functiondef returns is what a call
--- takes. The line of options is taken word by word, and quotes are counted, because a name, a
--- default, a setting or a body may contain what is looked for.
-CREATE FUNCTION mailroom.is_definer(definition text) RETURNS boolean
-LANGUAGE sql IMMUTABLE PARALLEL SAFE
-RETURN definition ~ concat(
-    '^CREATE OR REPLACE FUNCTION [^"''\n]*("[^"\n]*"[^"''\n]*)*\n',
-    ' RETURNS [^"''\n]*\n',
-    '( TRANSFORM [^"''\n]*\n)?',
-    ' LANGUAGE [^"''\n]*\n',
-    '( WINDOW)?( IMMUTABLE| STABLE)?( PARALLEL SAFE| PARALLEL RESTRICTED)?( STRICT)?',
-    ' SECURITY DEFINER( [^"''\n]*)?\n'
-);
-
-COMMENT ON FUNCTION mailroom.is_definer(text) IS
-    'Whether the statement that makes a function makes it SECURITY DEFINER.';
-
 -- Volatile, so that no plan puts the body of a function in the place of its call.
 CREATE FUNCTION mailroom.refuse_predicate(predicate text) RETURNS text[]
 LANGUAGE plpgsql VOLATILE
@@ -1869,13 +1874,11 @@ COMMENT ON FUNCTION mailroom.refuse_predicate(text) IS
 -- The flag has its type, so that no overload of other types is called.
 CREATE FUNCTION mailroom.predicate_call(predicate text, is_redemption boolean) RETURNS text
 LANGUAGE plpgsql STABLE
-SET search_path = pg_catalog, pg_temp SET quote_all_identifiers = off AS $$
+SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     callable oid := predicate::regprocedure;
 BEGIN
-    IF NOT mailroom.is_predicate(callable)
-        OR NOT mailroom.is_definer(pg_get_functiondef(callable))
-    THEN
+    IF NOT mailroom.is_predicate(callable) THEN
         PERFORM mailroom.refuse_predicate(predicate);
     END IF;
 

@@ -8,22 +8,17 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
+use super::{DISARMED, MOST_DOMAINS};
 use crate::registered::registered;
 
 /// An opening is a false alarm if a mail was accepted within this time.
-const SOON: Duration = Duration::from_secs(60);
-
-/// How long false alarms count, and acceptances of a domain.
-const REMEMBERED: Duration = Duration::from_secs(3_600);
+const LONGEST_UNTIL_ACCEPTED: Duration = Duration::from_secs(60);
 
 /// After false alarms of so many domains others are doubted.
-const ENOUGH: usize = 5;
+const ALARMED_DOMAINS: usize = 5;
 
-/// For how long after an acceptance.
-const DOUBTED: Duration = Duration::from_secs(10);
-
-/// The most domains that are remembered of each kind.
-const MOST: usize = 4_096;
+/// For how long after an acceptance others are doubted.
+const LONGEST_DOUBT: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Default)]
 pub(super) struct Alarms {
@@ -41,7 +36,7 @@ pub(super) struct Alarms {
 impl Alarms {
     /// Words over a recipient of this domain open the circuit.
     pub(super) fn open(&mut self, domain: &str, now: Instant) {
-        if self.opened.len() < MOST {
+        if self.opened.len() < MOST_DOMAINS {
             self.opened.entry(domain.to_owned()).or_insert(now);
         }
     }
@@ -49,9 +44,9 @@ impl Alarms {
     /// A mail to this domain was accepted.
     pub(super) fn accept(&mut self, domain: &str, now: Instant) {
         self.last_accepted = Some(now);
-        let until = now + REMEMBERED;
+        let until = now + DISARMED;
         for (opener, at) in std::mem::take(&mut self.opened) {
-            if now.saturating_duration_since(at) <= SOON {
+            if now.saturating_duration_since(at) <= LONGEST_UNTIL_ACCEPTED {
                 remember(&mut self.above, registered(&opener), until, now);
                 remember(&mut self.disproved, &opener, until, now);
             }
@@ -61,24 +56,23 @@ impl Alarms {
 
     /// Whether words about us over this domain open no circuit now.
     pub(super) fn doubts(&self, domain: &str, now: Instant) -> bool {
-        let is_recent = |at: Instant| now.saturating_duration_since(at) < DOUBTED;
+        let is_recent = |at: Instant| now.saturating_duration_since(at) < LONGEST_DOUBT;
         let counts = |until: Option<&Instant>| until.is_some_and(|until| now < *until);
         let is_trusted =
             counts(self.accepted.get(domain)) && !counts(self.above.get(registered(domain)));
-        self.last_accepted.is_some_and(is_recent)
-            && !is_trusted
-            && self.disproved.values().filter(|until| now < **until).nth(ENOUGH - 1).is_some()
+        let alarmed = self.disproved.values().filter(|until| now < **until).count();
+        self.last_accepted.is_some_and(is_recent) && !is_trusted && alarmed >= ALARMED_DOMAINS
     }
 }
 
 /// Remembers a domain, if there is room.
 fn remember(domains: &mut HashMap<String, Instant>, domain: &str, until: Instant, now: Instant) {
-    if domains.len() >= MOST {
+    if domains.len() >= MOST_DOMAINS {
         domains.retain(|_, until| now < *until);
     }
     if let Some(known) = domains.get_mut(domain) {
         *known = until;
-    } else if domains.len() < MOST {
+    } else if domains.len() < MOST_DOMAINS {
         domains.insert(domain.to_owned(), until);
     }
 }

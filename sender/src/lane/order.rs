@@ -24,11 +24,11 @@ use crate::registered::registered;
 const REMEMBERED: Duration = Duration::from_secs(600);
 
 /// The most mails and domains that are remembered.
-const MOST: usize = 50_000;
+const MOST_REMEMBERED: usize = 50_000;
 
 /// There is a crowd after so many looks in a row at which mails that take long had the places, and
 /// as long as that was so at one of the last ones.
-const CROWD: u8 = 2;
+const LOOKS_OF_CROWD: u8 = 2;
 const MOST_LOOKS: u8 = 6;
 
 /// The pauses of mails that are given back at once while there is a crowd.
@@ -72,7 +72,7 @@ impl Order {
         } else {
             self.looks = self.looks.saturating_sub(1);
         }
-        self.is_crowded = self.looks >= CROWD || self.is_crowded && self.looks > 0;
+        self.is_crowded = self.looks >= LOOKS_OF_CROWD || self.is_crowded && self.looks > 0;
         self.next_turn = self.next_turn.filter(|_| self.is_crowded);
     }
 
@@ -106,10 +106,10 @@ impl Order {
 
     /// Mails were given back because others had all places.
     pub(super) fn pass_over(&mut self, mails: &[Queued], now: Instant) {
-        if self.passed_over.len() >= MOST {
+        if self.passed_over.len() >= MOST_REMEMBERED {
             self.passed_over.retain(|_, until| now < *until);
         }
-        let left = MOST.saturating_sub(self.passed_over.len());
+        let left = MOST_REMEMBERED.saturating_sub(self.passed_over.len());
         for mail in mails.iter().take(left) {
             self.passed_over.entry(mail.sealed.key).or_insert(now + REMEMBERED);
         }
@@ -145,10 +145,10 @@ impl Order {
     }
 
     fn note(&mut self, domain: &str, pace: Pace, now: Instant) {
-        if self.domains.len() >= MOST {
+        if self.domains.len() >= MOST_REMEMBERED {
             self.domains.retain(|_, (_, until)| now < *until);
         }
-        if self.domains.len() < MOST || self.domains.contains_key(domain) {
+        if self.domains.len() < MOST_REMEMBERED || self.domains.contains_key(domain) {
             self.domains.insert(domain.to_owned(), (pace, now + REMEMBERED));
         }
     }

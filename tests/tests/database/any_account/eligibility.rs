@@ -227,13 +227,18 @@ async fn a_predicate_must_exist_return_rows_and_have_rights_of_its_own() -> Resu
             CREATE FUNCTION one_row(text[], boolean) RETURNS text
                 LANGUAGE sql SECURITY DEFINER AS 'SELECT $1[1]';
             CREATE FUNCTION other(text) RETURNS SETOF text LANGUAGE sql SECURITY DEFINER
-                AS 'SELECT $1'",
+                AS 'SELECT $1';
+            -- Its definition could not be told from that of one without rights of its own.
+            CREATE FUNCTION quoted(text[], boolean DEFAULT 'a' = 'b')
+                RETURNS TABLE (subject_id text, email text, name text)
+                LANGUAGE sql SECURITY DEFINER AS 'SELECT $1[1], $1[1], $1[1]'",
         )
         .await?;
     for name in [
         "invoker(text[], boolean)",
         "one_row(text[], boolean)",
         "other(text)",
+        "quoted(text[], boolean)",
         "missing(text[], boolean)",
         "may_sign_in",
     ] {

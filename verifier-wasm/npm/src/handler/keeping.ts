@@ -3,6 +3,8 @@
 // that is in the tab's session storage, so that neither place tells the token to a program that
 // collects it, and so that every entry forgets the link when the pad is removed.
 
+import { SIGN_NAMES } from "./mending.js";
+
 /** The functions that the scripts of the pages share. */
 export const KEEPING = `
   const url = new URL(location.href);
@@ -14,7 +16,7 @@ export const KEEPING = `
   const pairs = [...url.searchParams];
   const named = pairs.filter(([name]) => has(name));
   const others = pairs.filter((pair) => has(pair.join("=")) || /[\\w-]{80}/.test(pair[0]));
-  const split = /^(?:equals|period|hyphen|lowbar|quest|sol|colon|num);/;
+  const split = /^(?:${SIGN_NAMES});/;
   const rest = pairs.filter(([name]) => split.test(name));
   const gone = named.length > 0 ? [...named, ...rest] : others;
   const names = new Set(["open", "script", ...gone.map(([name]) => name)]);

@@ -140,6 +140,24 @@ const WITHIN = /(?:^|[^\w-])token[^\w-]*=(.{80,})$/is;
 /** A token without a name, as it is behind `#`. */
 const BARE = /^[\w-]{80,}/;
 
+/** The signs of links that HTML has names for, beside the ampersand. */
+const SIGNS: Readonly<Record<string, string>> = {
+  equals: "=",
+  period: ".",
+  hyphen: "-",
+  lowbar: "_",
+  quest: "?",
+  sol: "/",
+  colon: ":",
+  num: "#",
+};
+
+/** Their names, as a part of a regular expression. */
+export const SIGN_NAMES = Object.keys(SIGNS).join("|");
+
+const SIGN = new RegExp(`&(${SIGN_NAMES});`, "g");
+const SIGN_OR_AMPERSAND = new RegExp(`&(amp|${SIGN_NAMES});`, "g");
+
 /** What an address is made of. */
 interface Parts {
   /** The path without a query in it. */
@@ -150,10 +168,7 @@ interface Parts {
 
 /** The pairs of the query. What is named by its sign begins no pair by that sign's name. */
 function pairsOf({ search }: URL): string[] {
-  return search
-    .slice(1)
-    .replace(/&(equals|period|hyphen|lowbar|quest|sol|colon|num);/g, signNamed)
-    .split("&");
+  return search.slice(1).replace(SIGN, signNamed).split("&");
 }
 
 function partsOf(url: URL): Parts {
@@ -223,24 +238,11 @@ function decoded(text: string): string {
   return plain
     .replace(/(?:&#x|\\u)([\da-f]{1,4});?/gi, (_, code: string) => character(code, 16))
     .replace(/&#(\d{1,5});?/g, (_, code: string) => character(code, 10))
-    .replace(/&(amp|equals|period|hyphen|lowbar|quest|sol|colon|num);/g, signNamed);
+    .replace(SIGN_OR_AMPERSAND, signNamed);
 }
 
-/** The signs of links that HTML has names for. */
-const SIGNS: Readonly<Record<string, string>> = {
-  amp: "&",
-  equals: "=",
-  period: ".",
-  hyphen: "-",
-  lowbar: "_",
-  quest: "?",
-  sol: "/",
-  colon: ":",
-  num: "#",
-};
-
-function signNamed(reference: string, name: string): string {
-  return SIGNS[name] ?? reference;
+function signNamed(_reference: string, name: string): string {
+  return SIGNS[name] ?? "&";
 }
 
 function character(code: string, base: number): string {

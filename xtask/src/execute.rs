@@ -1,44 +1,96 @@
-//! Runs a command and hands on every line that it prints.
+//! Runs a command, hands on every line that it prints, and ends it if it stands still.
 
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Read};
-use std::process::{Command, Stdio};
-use std::sync::{Mutex, PoisonError};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 
+use crate::processes;
+
 /// How often it is said how far work is that takes long.
 pub(crate) const REFRESH: Duration = Duration::from_secs(15);
 
+/// How long a command may print nothing. What is well prints something each minute, also beside
+/// other work.
+pub(crate) const SILENCE: Duration = Duration::from_secs(15 * 60);
+
+/// How long the output may stay open once the command has ended: what it has started ends, too.
+const LINGERING: Duration = Duration::from_secs(60);
+
+/// How often it is looked whether the command has ended.
+const GLANCE: Duration = Duration::from_secs(1);
+
 /// Returns whether the command succeeded, and all that it printed, once it has ended.
+///
+/// A command that prints nothing for as long as `silence` is killed, and has failed; so has one
+/// whose output a process holds that it has left behind. The text says then which processes those
+/// were: without it a run would wait until somebody ends it, and nobody would know for what.
 pub(crate) fn execute(
     command: &mut Command,
-    line: impl FnMut(&str) + Send,
+    silence: Duration,
+    mut line: impl FnMut(&str),
 ) -> Result<(bool, String)> {
     let program = command.get_program().to_string_lossy().into_owned();
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().with_context(|| format!("cannot run {program}"))?;
-    let output = child.stdout.take().expect("the output is piped");
-    let errors = child.stderr.take().expect("the output is piped");
-    let printed = Mutex::new((String::new(), line));
-    let forward = |stream: &mut (dyn Read + Send)| {
-        let (mut stream, mut bytes) = (BufReader::new(stream), Vec::new());
-        while stream.read_until(b'\n', &mut bytes).is_ok_and(|length| length > 0) {
-            let text = String::from_utf8_lossy(&bytes);
-            let mut printed = printed.lock().unwrap_or_else(PoisonError::into_inner);
-            printed.0.push_str(&text);
-            (printed.1)(text.trim_end());
-            bytes.clear();
+    let mut printed = String::new();
+    let lines = output(&mut child);
+    let mut heard = Instant::now();
+    let mut ended = None;
+    let complaint = loop {
+        match lines.recv_timeout(GLANCE) {
+            Ok(text) => {
+                heard = Instant::now();
+                printed.push_str(&text);
+                line(text.trim_end());
+                continue;
+            }
+            Err(RecvTimeoutError::Disconnected) => break None,
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+        if ended.is_none() && child.try_wait()?.is_some() {
+            ended = Some(Instant::now());
+        }
+        if ended.is_some_and(|ended| ended.elapsed() > LINGERING) {
+            break Some(format!("{program} has ended, but something holds its output open"));
+        }
+        if ended.is_none() && heard.elapsed() > silence {
+            let minutes = silence.as_secs() / 60;
+            break Some(format!("{program} printed nothing for {minutes} minutes and was ended"));
         }
     };
-    thread::scope(|scope| {
-        scope.spawn(|| forward(&mut { output }));
-        forward(&mut { errors });
-    });
-    let succeeded = child.wait()?.success();
-    Ok((succeeded, printed.into_inner().unwrap_or_else(PoisonError::into_inner).0))
+    if let Some(complaint) = complaint {
+        let found = processes::below(child.id());
+        processes::kill(&found);
+        child.wait()?;
+        let shown: String = found.iter().map(|found| format!("    {found}\n")).collect();
+        printed.push_str(&format!("error: {complaint}; its processes:\n{shown}"));
+        return Ok((false, printed));
+    }
+    Ok((child.wait()?.success(), printed))
+}
+
+/// The lines of both streams as they come, until both have ended.
+fn output(child: &mut Child) -> Receiver<String> {
+    fn forward(stream: impl Read + Send + 'static, lines: Sender<String>) {
+        thread::spawn(move || {
+            let (mut stream, mut bytes) = (BufReader::new(stream), Vec::new());
+            while stream.read_until(b'\n', &mut bytes).is_ok_and(|length| length > 0) {
+                if lines.send(String::from_utf8_lossy(&bytes).into_owned()).is_err() {
+                    return;
+                }
+                bytes.clear();
+            }
+        });
+    }
+    let (sender, lines) = mpsc::channel();
+    forward(child.stdout.take().expect("the output is piped"), sender.clone());
+    forward(child.stderr.take().expect("the output is piped"), sender);
+    lines
 }
 
 /// Runs a long command that a step needs, and shows its progress.
@@ -46,7 +98,7 @@ pub(crate) fn execute(
 pub(crate) fn watch(command: &mut Command, what: &str) -> Result<()> {
     eprintln!("{what} ...");
     let (started, mut shown) = (Instant::now(), Instant::now());
-    let result = execute(command, |line| {
+    let result = execute(command, SILENCE, |line| {
         if shown.elapsed() > REFRESH {
             eprintln!("    {:.1} s: {}", started.elapsed().as_secs_f64(), line.trim());
             shown = Instant::now();
@@ -85,6 +137,24 @@ mod tests {
             format!("{:#}", watch(&mut Command::new("/nowhere/program"), "start").unwrap_err());
         assert!(error.starts_with("cannot start: cannot run /nowhere/program"), "{error}");
         assert!(watch(Command::new("sh").args(["-c", "true"]), "succeed").is_ok());
+    }
+
+    fn run(script: &str, silence: Duration) -> (bool, String) {
+        execute(Command::new("sh").args(["-c", script]), silence, |_| {}).unwrap()
+    }
+
+    #[test]
+    fn a_command_that_stands_still_is_ended_and_its_processes_are_named() {
+        let (succeeded, printed) = run("echo first; sleep 4711 & wait", Duration::from_secs(2));
+        assert!(!succeeded);
+        assert!(printed.starts_with("first\nerror: sh printed nothing"), "{printed}");
+        assert!(printed.contains("sleep 4711"), "{printed}");
+    }
+
+    #[test]
+    fn a_command_that_prints_now_and_then_is_not_ended() {
+        let script = "for i in 1 2 3 4 5 6; do echo $i; sleep 1; done";
+        assert_eq!(run(script, Duration::from_secs(4)), (true, "1\n2\n3\n4\n5\n6\n".to_owned()));
     }
 
     #[test]

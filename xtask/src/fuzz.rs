@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use mailroom_tests::corpus;
@@ -126,7 +126,8 @@ impl Fuzzer<'_> {
         // Such as `#8192 pulse  cov: 411 ft: 1002 exec/s: 2730`; frames of a stack begin alike.
         let has_figures = |line: &str| line.starts_with('#') && line.contains("cov: ");
         let (mut figures, mut shown) = (String::new(), Instant::now());
-        let (succeeded, printed) = execute(&mut command, |line| {
+        // It prints ever more seldom, and ends by the time that it is given.
+        let (succeeded, printed) = execute(&mut command, Duration::MAX, |line| {
             if has_figures(line) {
                 line.clone_into(&mut figures);
                 if shown.elapsed() > REFRESH {

@@ -10,6 +10,7 @@ mod fuzz;
 mod load;
 mod node;
 mod npm;
+mod processes;
 mod rust;
 mod schema;
 mod step;

@@ -8,7 +8,7 @@ use std::process::{Command, ExitCode};
 use anyhow::{Context, Result, ensure};
 use mailroom_tests::tools::{target_folder, workspace};
 
-use crate::execute::{execute, watch};
+use crate::execute::{SILENCE, execute, watch};
 use crate::{node, tools};
 
 /// The folder of the package.
@@ -48,7 +48,8 @@ pub(crate) fn tarball() -> Result<PathBuf> {
     tools::add("target", &[WASM])?;
     watch(&mut npm(["run", "build"]), "build the npm package")?;
     let mut pack = npm(["pack", "--silent"]);
-    let (succeeded, printed) = execute(pack.arg("--pack-destination").arg(&folder), |_| ())?;
+    let (succeeded, printed) =
+        execute(pack.arg("--pack-destination").arg(&folder), SILENCE, |_| ())?;
     ensure!(succeeded, "cannot pack: {printed}");
     let name = printed
         .lines()

@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 use mailroom_tests::postgres::{Cluster, Installation, Wanted};
 
-use crate::execute::execute;
+use crate::execute::{SILENCE, execute};
 use crate::extent::Extent;
 use crate::step::Steps;
 use crate::{npm, tools};
@@ -95,7 +95,7 @@ pub(crate) fn core_package(steps: &mut Steps) {
         let mut command =
             tools::cargo(["package", "--package", "mailroom-verifier-core", "--locked"]);
         command.args(["--offline", "--allow-dirty", "--no-verify"]);
-        let (succeeded, said) = execute(&mut command, |_| ())?;
+        let (succeeded, said) = execute(&mut command, SILENCE, |_| ())?;
         ensure!(succeeded && !said.contains("warning"), "{said}");
         Ok(())
     });

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use mailroom_tests::postgres::Cluster;
 
-use crate::execute::{REFRESH, execute, typed};
+use crate::execute::{REFRESH, SILENCE, execute, typed};
 use crate::tools::is_continuous_integration;
 
 /// How many steps run at once. Most steps that need a server or a browser wait half of the time; a
@@ -74,11 +74,19 @@ pub(crate) struct Steps {
     summary: Vec<String>,
     total: Counts,
     started: Instant,
+    /// How long a step may print nothing before it is ended.
+    silence: Duration,
 }
 
 impl Steps {
     pub(crate) fn new() -> Self {
+        Self::with_silence(SILENCE)
+    }
+
+    /// Steps that may each print nothing for so long.
+    pub(crate) fn with_silence(silence: Duration) -> Self {
         Self {
+            silence,
             waiting: Vec::new(),
             summary: Vec::new(),
             total: Counts::default(),
@@ -109,8 +117,8 @@ impl Steps {
         let mut waiting = std::mem::take(&mut self.waiting);
         let title = |step: &Step| (step.title.clone(), State::WaitingOrRunning);
         let mut states: HashMap<String, State> = waiting.iter().map(title).collect();
-        let (mut running, mut last, mut shown) =
-            (0, (String::new(), String::new()), Instant::now());
+        let mut running: Vec<String> = Vec::new();
+        let (mut last, mut shown) = ((String::new(), String::new()), Instant::now());
         loop {
             let mut number = 0;
             while let Some(step) = waiting.get(number) {
@@ -118,22 +126,23 @@ impl Steps {
                     Some(State::Failed) => {
                         states.insert(waiting.remove(number).title, State::Failed);
                     }
-                    None | Some(State::Passed) if running < LANES => {
+                    None | Some(State::Passed) if running.len() < LANES => {
                         let (step, news) = (waiting.remove(number), sender.clone());
-                        running += 1;
+                        running.push(step.title.clone());
                         println!("==> {}", step.title);
-                        thread::spawn(move || work(step, &news));
+                        let silence = self.silence;
+                        thread::spawn(move || work(step, silence, &news));
                     }
                     _ => number += 1,
                 }
             }
-            if running == 0 {
+            if running.is_empty() {
                 return self.total.failed == 0;
             }
             match news.recv_timeout(REFRESH.saturating_sub(shown.elapsed())) {
                 Ok(News::Line(title, line)) => last = (title, line),
                 Ok(News::Ended(ended)) => {
-                    running -= 1;
+                    running.retain(|title| *title != ended.title);
                     let state = if ended.succeeded { State::Passed } else { State::Failed };
                     states.insert(ended.title.clone(), state);
                     self.close(ended);
@@ -141,7 +150,8 @@ impl Steps {
                 Err(_) => {}
             }
             if shown.elapsed() >= REFRESH {
-                println!("    {}: {}: {}", seconds(self.started.elapsed()), last.0, last.1);
+                let elapsed = seconds(self.started.elapsed());
+                println!("    {elapsed}: {}: {}{}", last.0, last.1, others(&running, &last.0));
                 shown = Instant::now();
             }
         }
@@ -189,7 +199,14 @@ impl Steps {
     }
 }
 
-fn work(step: Step, news: &Sender<News>) {
+/// What runs beside the step whose line is shown: it may be what everything waits for.
+fn others(running: &[String], shown: &str) -> String {
+    let beside: Vec<&str> =
+        running.iter().map(String::as_str).filter(|title| *title != shown).collect();
+    if beside.is_empty() { String::new() } else { format!("   (beside it: {})", beside.join(", ")) }
+}
+
+fn work(step: Step, silence: Duration, news: &Sender<News>) {
     let (title, started, mut again) = (step.title, Instant::now(), None);
     let result = (step.prepare)().and_then(|Prepared(command, _server)| {
         let Some(mut command) = command else { return Ok((true, String::new())) };
@@ -200,7 +217,7 @@ fn work(step: Step, news: &Sender<News>) {
             .env("CARGO_TERM_COLOR", "never")
             .env_remove("FORCE_COLOR")
             .env("RUST_LIB_BACKTRACE", "0");
-        execute(&mut command, |line| {
+        execute(&mut command, silence, |line| {
             if !line.trim().is_empty() {
                 news.send(News::Line(title.clone(), line.trim().to_owned())).ok();
             }

@@ -11,6 +11,9 @@ use crate::load::Load;
 use crate::step::Steps;
 use crate::{consumers, demo, npm, rust, tools};
 
+/// How long a step of `--full` may print nothing: one test kills a thousand times.
+const LONG_SILENCE: Duration = Duration::from_secs(4 * 3_600);
+
 /// A part of the suite that can be asked for by name. In the order in which they start: the
 /// formatting, then the longest first.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -124,7 +127,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     );
     let extent = Extent::new(options.postgres.as_deref(), options.full, &options.groups)?;
     let _load = options.load.map(|per_core| Load::start(per_core.into())).transpose()?;
-    let mut steps = Steps::new();
+    let mut steps = if options.full { Steps::with_silence(LONG_SILENCE) } else { Steps::new() };
     if let Some(duration) = options.chaos {
         rust::build(&mut steps);
         let Some(wanted) = extent.versions.first().filter(|_| steps.run()) else {

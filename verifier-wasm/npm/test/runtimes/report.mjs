@@ -1,6 +1,12 @@
 // What a step prints: a line for each run, every failure, and the result line that
 // `cargo xtask test` adds up.
 
+import { FULL } from "./scope.mjs";
+import { PATIENCE, within } from "../waiting.mjs";
+
+/** How long one run may take, in milliseconds; the longest that is well takes two minutes. */
+const LONGEST_RUN = FULL ? 4 * 3_600_000 : 900_000;
+
 const REQUIRED = Boolean(process.env.CI) && process.env.CI !== "false";
 
 export class Report {
@@ -16,8 +22,7 @@ export class Report {
   async run(title, run) {
     console.log(`${title} ...`);
     const started = performance.now();
-    const results = await Promise.resolve()
-      .then(run)
+    const results = await within(title, Promise.resolve().then(run), LONGEST_RUN)
       .catch((error) => [{ name: "the run", error: String(error?.stack ?? error) }]);
     const failures = results.filter((result) => result.error !== undefined);
     for (const { name, error } of failures) {
@@ -46,8 +51,18 @@ export class Report {
     );
   }
 
-  /** Prints the result line and sets the exit status. */
+  /**
+   * Prints the result line and sets the exit status. Something that is still open then, such as a
+   * connection or a timer, would keep the process alive for ever: it is one more failure.
+   */
   end() {
+    const watch = setTimeout(() => {
+      const open = process.getActiveResourcesInfo().join(", ");
+      console.log(`test the end ... FAILED\n    these are still open: ${open}`);
+      console.log("test result: FAILED. 0 passed; 1 failed");
+      process.exit(1);
+    }, PATIENCE);
+    watch.unref();
     const { passed, failed } = this.#counts;
     const verdict = failed === 0 ? "ok" : "FAILED";
     console.log(`test result: ${verdict}. ${passed} passed; ${failed} failed`);

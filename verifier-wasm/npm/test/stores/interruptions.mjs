@@ -1,6 +1,7 @@
 // A connection that is cut at any command of a redemption: the callback takes effect once, no use
 // comes back, no try counts twice, and no link stays used for nothing.
 
+import { until } from "../waiting.mjs";
 import { same } from "../runtimes/suite/expect.mjs";
 
 const activate = { action: "activate" };
@@ -175,7 +176,7 @@ export function* threeEffects(
           throw new Error("origin is down");
         })
         .catch((error) => error);
-      while (proxy.cuts === 0) await new Promise((resolve) => setTimeout(resolve, 5));
+      await until("the answer of the release is cut off", () => proxy.cuts > 0);
       // B redeems.
       const b = await guardOf(steady).tryRedeem(activation, activate, () => void ran.push("B"));
       same(b.ok, true, "B");

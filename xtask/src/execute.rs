@@ -1,6 +1,7 @@
 //! Runs a command, hands on every line that it prints, and ends it if it stands still.
 
 use std::ffi::OsStr;
+use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
@@ -67,8 +68,9 @@ pub(crate) fn execute(
         let found = processes::below(child.id());
         processes::kill(&found);
         child.wait()?;
-        let shown: String = found.iter().map(|found| format!("    {found}\n")).collect();
-        printed.push_str(&format!("error: {complaint}; its processes:\n{shown}"));
+        let shown: Vec<String> = found.iter().map(ToString::to_string).collect();
+        let shown = shown.join("\n    ");
+        writeln!(printed, "error: {complaint}; its processes:\n    {shown}")?;
         return Ok((false, printed));
     }
     Ok((child.wait()?.success(), printed))

@@ -22,8 +22,9 @@ export class Report {
   async run(title, run) {
     console.log(`${title} ...`);
     const started = performance.now();
-    const results = await within(title, Promise.resolve().then(run), LONGEST_RUN)
-      .catch((error) => [{ name: "the run", error: String(error?.stack ?? error) }]);
+    const results = await within(title, Promise.resolve().then(run), LONGEST_RUN).catch((error) => [
+      { name: "the run", error: String(error?.stack ?? error) },
+    ]);
     const failures = results.filter((result) => result.error !== undefined);
     for (const { name, error } of failures) {
       console.log(`test ${title}: ${name} ... FAILED\n${error.replace(/^/gm, "    ")}`);

@@ -3,12 +3,13 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::panic::{self, AssertUnwindSafe};
 use std::process::{Command, ExitCode};
 use std::sync::mpsc::{self, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::Result;
+use anyhow::{Result, anyhow};
 use mailroom_tests::postgres::Cluster;
 
 use crate::execute::{REFRESH, SILENCE, execute, typed};
@@ -17,6 +18,10 @@ use crate::tools::is_continuous_integration;
 /// How many steps run at once. Most steps that need a server or a browser wait half of the time; a
 /// fourth lane would make all of them slower than their waits allow for.
 const LANES: usize = 3;
+
+/// A step is given up when nothing was heard of it for so many times the limit of a command: one
+/// that prepares something, such as a build, may take longer.
+const GIVE_UP: u32 = 3;
 
 /// What a step does once it is prepared: nothing more, or a command,
 /// with a server that runs as long.
@@ -68,6 +73,28 @@ struct Ended {
     again: Option<String>,
 }
 
+struct Running {
+    title: String,
+    started: Instant,
+    /// When it last printed something.
+    heard: Instant,
+}
+
+impl Running {
+    /// For a step that ended neither by itself nor by the limit of its command: what prepares or
+    /// tidies up stands still.
+    fn given_up(&self) -> Ended {
+        let minutes = self.heard.elapsed().as_secs() / 60;
+        Ended {
+            title: self.title.clone(),
+            elapsed: self.started.elapsed(),
+            succeeded: false,
+            output: format!("error: nothing was heard of it for {minutes} minutes: given up\n"),
+            again: None,
+        }
+    }
+}
+
 /// The steps that are to run, and how those ended that have run.
 pub(crate) struct Steps {
     waiting: Vec<Step>,
@@ -117,7 +144,7 @@ impl Steps {
         let mut waiting = std::mem::take(&mut self.waiting);
         let title = |step: &Step| (step.title.clone(), State::WaitingOrRunning);
         let mut states: HashMap<String, State> = waiting.iter().map(title).collect();
-        let mut running: Vec<String> = Vec::new();
+        let mut running: Vec<Running> = Vec::new();
         let (mut last, mut shown) = ((String::new(), String::new()), Instant::now());
         loop {
             let mut number = 0;
@@ -128,7 +155,12 @@ impl Steps {
                     }
                     None | Some(State::Passed) if running.len() < LANES => {
                         let (step, news) = (waiting.remove(number), sender.clone());
-                        running.push(step.title.clone());
+                        let now = Instant::now();
+                        running.push(Running {
+                            title: step.title.clone(),
+                            started: now,
+                            heard: now,
+                        });
                         println!("==> {}", step.title);
                         let silence = self.silence;
                         thread::spawn(move || work(step, silence, &news));
@@ -140,14 +172,19 @@ impl Steps {
                 return self.total.failed == 0;
             }
             match news.recv_timeout(REFRESH.saturating_sub(shown.elapsed())) {
-                Ok(News::Line(title, line)) => last = (title, line),
-                Ok(News::Ended(ended)) => {
-                    running.retain(|title| *title != ended.title);
-                    let state = if ended.succeeded { State::Passed } else { State::Failed };
-                    states.insert(ended.title.clone(), state);
-                    self.close(ended);
+                Ok(News::Line(title, line)) => {
+                    let of_step = running.iter_mut().filter(|step| step.title == title);
+                    of_step.for_each(|step| step.heard = Instant::now());
+                    last = (title, line);
                 }
+                Ok(News::Ended(ended)) => self.end(ended, &mut running, &mut states),
                 Err(_) => {}
+            }
+            if let Some(step) =
+                running.iter().find(|step| step.heard.elapsed() > GIVE_UP * self.silence)
+            {
+                let given_up = step.given_up();
+                self.end(given_up, &mut running, &mut states);
             }
             if shown.elapsed() >= REFRESH {
                 let elapsed = seconds(self.started.elapsed());
@@ -155,6 +192,20 @@ impl Steps {
                 shown = Instant::now();
             }
         }
+    }
+
+    /// Takes note of how a step ended; of one that was given up, not once more.
+    fn end(
+        &mut self,
+        ended: Ended,
+        running: &mut Vec<Running>,
+        states: &mut HashMap<String, State>,
+    ) {
+        let Some(place) = running.iter().position(|step| step.title == ended.title) else { return };
+        running.remove(place);
+        let state = if ended.succeeded { State::Passed } else { State::Failed };
+        states.insert(ended.title.clone(), state);
+        self.close(ended);
     }
 
     /// Shows what a step printed, if there is a reason to, and how it ended.
@@ -200,15 +251,19 @@ impl Steps {
 }
 
 /// What runs beside the step whose line is shown: it may be what everything waits for.
-fn others(running: &[String], shown: &str) -> String {
-    let beside: Vec<&str> =
-        running.iter().map(String::as_str).filter(|title| *title != shown).collect();
+fn others(running: &[Running], shown: &str) -> String {
+    let titles = running.iter().map(|step| step.title.as_str());
+    let beside: Vec<&str> = titles.filter(|title| *title != shown).collect();
     if beside.is_empty() { String::new() } else { format!("   (beside it: {})", beside.join(", ")) }
 }
 
 fn work(step: Step, silence: Duration, news: &Sender<News>) {
     let (title, started, mut again) = (step.title, Instant::now(), None);
-    let result = (step.prepare)().and_then(|Prepared(command, _server)| {
+    // Whoever waits for this step would do so for ever if it panicked.
+    let prepare = AssertUnwindSafe(step.prepare);
+    let prepared = panic::catch_unwind(|| { prepare }.0())
+        .unwrap_or_else(|_| Err(anyhow!("what prepares this step panicked")));
+    let result = prepared.and_then(|Prepared(command, _server)| {
         let Some(mut command) = command else { return Ok((true, String::new())) };
         again = Some(typed(&command));
         // The output is searched for results, so it has no colours. Of an error its message tells
@@ -334,6 +389,21 @@ mod tests {
         let ended =
             ["FAILED fail", "FAILED no program", again[0], again[1], "ok     make", "ok     use"];
         assert_eq!(starts, ended);
+    }
+
+    #[test]
+    fn a_step_that_stands_still_or_panics_fails_and_holds_up_no_other() {
+        let mut steps = Steps::with_silence(Duration::from_secs(1));
+        steps.add("hang", &[], || {
+            thread::sleep(Duration::from_secs(3_600));
+            Ok(())
+        });
+        steps.add("panic", &[], || -> Result<()> { panic!("on purpose") });
+        steps.add("well", &[], shell("true"));
+        assert!(!steps.run());
+        let mut ends: Vec<_> = steps.summary.iter().map(|line| line[..14].trim()).collect();
+        ends.sort_unstable();
+        assert_eq!(ends, ["FAILED hang", "FAILED panic", "ok     well"]);
     }
 
     #[test]

@@ -231,6 +231,15 @@ export class WasmUnavailableError extends VerifierError {
   declare readonly reason: typeof WasmUnavailableError.reason;
 }
 
+/**
+ * The platform has no WebCrypto here, or no Ed25519 that is as strict as the format; `cause` is the
+ * error of the runtime where there is one.
+ */
+export class PlatformUnavailableError extends VerifierError {
+  static readonly reason = "ERR_PLATFORM_UNAVAILABLE";
+  declare readonly reason: typeof PlatformUnavailableError.reason;
+}
+
 /** What {@link errorOf} needs of a refusal. */
 export interface Refusal<Reason> {
   readonly reason: Reason;

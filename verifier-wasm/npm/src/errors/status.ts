@@ -28,11 +28,15 @@ export const CODE_REQUIRED = 5;
 
 /** The code does not have the digits of its action. */
 export const CODE_MALFORMED = 6;
+/** The token is for another action. */
+export const ACTION = 10;
 /** The token has expired. */
 export const EXPIRED = 11;
 /** The link is valid, the code is wrong. */
 export const CODE_MISMATCH = 12;
 
+/** A v1 token has no link apart from its code. */
+export const LINK_UNCHECKABLE = 13;
 /** The link is valid, but in another browser. */
 export const OTHER_BROWSER = 14;
 

@@ -14,7 +14,7 @@ import { isBound, type Version, versionOf } from "./version.js";
  * `JSON.stringify` shows them.
  */
 export class VerifiedToken<Name extends string = Action> {
-  readonly #engine: Engine;
+  readonly #engine: Pick<Engine, "id">;
   readonly #token: string;
   readonly #action: KnownAction;
   readonly #expiresAt: number;
@@ -23,7 +23,7 @@ export class VerifiedToken<Name extends string = Action> {
 
   /** @internal */
   constructor(
-    engine: Engine,
+    engine: Pick<Engine, "id">,
     token: string,
     action: KnownAction,
     expiresAt: number,

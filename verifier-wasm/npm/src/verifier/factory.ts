@@ -1,6 +1,5 @@
 import { atCaller } from "../arguments/caller.js";
 import { codeOf, OF_LINK, OF_TOKEN, readExpectation, textOf } from "../arguments/options.js";
-import type { Clock } from "../arguments/seconds.js";
 import {
   asResult,
   CODE_UNCHECKABLE,
@@ -15,12 +14,12 @@ import {
   UNKNOWN_KEY,
   unaccepted,
 } from "../errors/status.js";
-import type { Actions } from "../token/actions.js";
 import { VerifiedToken } from "../token/token.js";
 import type { Action } from "../token/types.js";
 import { type Version, versionOf } from "../token/version.js";
-import { type Engine, NOT_JUDGED } from "../wasm/engine.js";
+import { type Engine, NOT_JUDGED, type PreparedKey } from "../wasm/engine.js";
 import { VerifiedLink } from "./link.js";
+import type { ReadOptions } from "./options.js";
 import { platformOf } from "./platform.js";
 import { withPlatform } from "./platform_judging.js";
 import type { PublicVerifier } from "./public_verifier.js";
@@ -28,16 +27,10 @@ import type { KeyRing } from "./ring.js";
 import type { Verifier } from "./verifier.js";
 
 /** @internal What a verifier is made of. */
-export interface Parts {
+export interface Parts extends Omit<ReadOptions<PreparedKey>, "keys"> {
   readonly engine: Engine;
   /** Throws where the keys are read at the first use and are not good. */
   readonly ring: () => KeyRing;
-  /** The actions that are known. */
-  readonly actions: Actions;
-  /** The versions that are accepted. */
-  readonly accepted: readonly Version[];
-  readonly clock: Clock;
-  readonly clockTolerance: number;
 }
 
 /** @internal What a verifier of public keys is made of. */

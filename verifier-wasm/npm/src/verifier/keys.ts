@@ -2,23 +2,29 @@ import { isBytes } from "../arguments/bytes.js";
 import { atOnce } from "../arguments/callbacks.js";
 import { unreadable } from "../arguments/options.js";
 import { KeyInvalidError } from "../errors/errors.js";
-import type { Engine, PreparedKey } from "../wasm/engine.js";
 import { type KeyKind, keyFault } from "./key_faults.js";
-import { KeyRing } from "./ring.js";
 
 const LENGTH = 32;
 
 /** The bound of a list, since a proxy may have any length. */
 const MOST_KEYS = 1024;
 
+/** Prepares a key given as text or as 32 bytes; `undefined` if it is no key of the kind. */
+export type Prepare<Key> = (key: string | Uint8Array) => Key | undefined;
+
 /**
  * The option `keys`. A function is called at the first use, so that a verifier can be made where
- * its keys are not available, and again at the next use if the keys were not valid.
+ * its keys are not available, and again at the next use if the keys were not valid. The same keys
+ * are the same list.
  */
-export function readKeys(engine: Engine, keys: unknown, kind: KeyKind): () => KeyRing {
-  let ring: KeyRing | undefined;
+export function readKeys<Key>(
+  prepare: Prepare<Key>,
+  keys: unknown,
+  kind: KeyKind,
+): () => readonly Key[] {
+  let ring: readonly Key[] | undefined;
   if (typeof keys !== "function") {
-    const given = new KeyRing(prepareRing(engine, keys, kind));
+    const given = prepareRing(prepare, keys, kind);
     return () => given;
   }
   return () => {
@@ -29,7 +35,7 @@ export function readKeys(engine: Engine, keys: unknown, kind: KeyKind): () => Ke
     } catch (cause) {
       throw new KeyInvalidError(`the function keys threw ${nameOf(cause)}`, { cause });
     }
-    ring = new KeyRing(prepareRing(engine, given, kind));
+    ring = prepareRing(prepare, given, kind);
     return ring;
   };
 }
@@ -48,15 +54,15 @@ function nameOf(thrown: unknown): string {
 }
 
 /** Prepares one key, or a list of them. Each element of the list is read once. */
-function prepareRing(engine: Engine, keys: unknown, kind: KeyKind): readonly PreparedKey[] {
-  if (!read(() => Array.isArray(keys))) return [prepare(engine, keys, kind)];
-  const ring: PreparedKey[] = [];
+function prepareRing<Key>(prepare: Prepare<Key>, keys: unknown, kind: KeyKind): readonly Key[] {
+  if (!read(() => Array.isArray(keys))) return [prepareOne(prepare, keys, kind)];
+  const ring: Key[] = [];
   // Whatever a proxy gives for it becomes a number, or an error of this package.
   const length = read(() => Number((keys as unknown[]).length));
   if (length > MOST_KEYS) throw new KeyInvalidError(`a verifier takes at most ${MOST_KEYS} keys`);
   for (let index = 0; index < length; index++) {
     const key = read(() => (keys as unknown[])[index]);
-    ring.push(prepare(engine, key, kind, `keys[${index}]: `));
+    ring.push(prepareOne(prepare, key, kind, `keys[${index}]: `));
   }
   if (ring.length === 0) throw new KeyInvalidError("a verifier needs at least one key");
   return ring;
@@ -71,9 +77,8 @@ function read<Value>(attempt: () => Value): Value {
   }
 }
 
-function prepare(engine: Engine, key: unknown, kind: KeyKind, which = ""): PreparedKey {
-  const prepared =
-    typeof key === "string" || isBytes(key, LENGTH) ? engine.prepare(key) : undefined;
-  if (!prepared) throw new KeyInvalidError(which + keyFault(key, kind));
+function prepareOne<Key>(prepare: Prepare<Key>, key: unknown, kind: KeyKind, which = ""): Key {
+  const prepared = typeof key === "string" || isBytes(key, LENGTH) ? prepare(key) : undefined;
+  if (prepared === undefined) throw new KeyInvalidError(which + keyFault(key, kind));
   return prepared;
 }

@@ -12,24 +12,17 @@ type CodeJudge<Name extends string> = (code: string | undefined) => VerifiedToke
  *
  * Its values are getters, so that neither `console.log` nor `JSON.stringify` shows them.
  */
-export class VerifiedLink<Name extends string = Action> {
+export abstract class ProvenLink<Name extends string = Action> {
   /** The token, which is returned only once its code is proven. */
   readonly #token: VerifiedToken<Name>;
   readonly #tolerance: number;
   readonly #digits: number;
-  readonly #judge: CodeJudge<Name>;
 
   /** @internal */
-  constructor(
-    token: VerifiedToken<Name>,
-    tolerance: number,
-    digits: number,
-    judge: CodeJudge<Name>,
-  ) {
+  constructor(token: VerifiedToken<Name>, tolerance: number, digits: number) {
     this.#token = token;
     this.#tolerance = tolerance;
     this.#digits = digits;
-    this.#judge = judge;
   }
 
   /** The version of the signature format. */
@@ -85,6 +78,22 @@ export class VerifiedLink<Name extends string = Action> {
    */
   get consumedId(): Bytes {
     return this.#token.consumedId;
+  }
+}
+
+/** A link that is proven by a verifier that answers at once. */
+export class VerifiedLink<Name extends string = Action> extends ProvenLink<Name> {
+  readonly #judge: CodeJudge<Name>;
+
+  /** @internal */
+  constructor(
+    token: VerifiedToken<Name>,
+    tolerance: number,
+    digits: number,
+    judge: CodeJudge<Name>,
+  ) {
+    super(token, tolerance, digits);
+    this.#judge = judge;
   }
 
   /**

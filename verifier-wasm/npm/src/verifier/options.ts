@@ -1,25 +1,37 @@
 import { readOptions, unreadable } from "../arguments/options.js";
-import { MAX_CLOCK_TOLERANCE, readClock, readSpan } from "../arguments/seconds.js";
+import { type Clock, MAX_CLOCK_TOLERANCE, readClock, readSpan } from "../arguments/seconds.js";
 import { InvalidArgumentError, SecretInBrowserError } from "../errors/errors.js";
-import { readActions } from "../token/actions.js";
+import { type Actions, readActions } from "../token/actions.js";
 import type { Version } from "../token/version.js";
-import type { Engine } from "../wasm/engine.js";
+import type { Engine, PreparedKey } from "../wasm/engine.js";
 import type { Parts, PublicParts } from "./factory.js";
 import { type KeyKind, PUBLIC, SHARED } from "./key_faults.js";
-import { readKeys } from "./keys.js";
+import { type Prepare, readKeys } from "./keys.js";
+import { ringOf } from "./ring.js";
 
 const TOLERANCE = { name: "clockTolerance", least: 0, most: MAX_CLOCK_TOLERANCE };
 
+/** What every verifier has been told, once it is read. */
+export interface ReadOptions<Key> {
+  /** Throws where the keys are read at the first use and are not good. */
+  readonly keys: () => readonly Key[];
+  /** The actions that are known. */
+  readonly actions: Actions;
+  /** The versions that are accepted. */
+  readonly accepted: readonly Version[];
+  readonly clock: Clock;
+  readonly clockTolerance: number;
+}
+
+/** The names of the options that verifiers of all kinds of keys have. */
+const COMMON = ["keys", "actions", "accept", "clock", "clockTolerance"] as const;
+
 /** The options of a verifier of shared keys. */
-export function readSharedOptions(engine: Engine, options: unknown): Parts {
-  const [keys, actions, accept, clock, clockTolerance, allowed] = readOptions(options, [
-    "keys",
-    "actions",
-    "accept",
-    "clock",
-    "clockTolerance",
+export function readShared<Key>(prepare: Prepare<Key>, options: unknown): ReadOptions<Key> {
+  const [allowed, ...common] = readOptions(options, [
     "dangerouslyAllowSecretInBrowser",
-  ]);
+    ...COMMON,
+  ] as const);
   if (allowed !== undefined && typeof allowed !== "boolean") {
     throw new InvalidArgumentError(
       "the option dangerouslyAllowSecretInBrowser must be true or false",
@@ -31,42 +43,51 @@ export function readSharedOptions(engine: Engine, options: unknown): Parts {
         "there, or give the option dangerouslyAllowSecretInBrowser where nobody else can open it",
     );
   }
-  return readParts(engine, [1, 2], SHARED, keys, actions, accept, clock, clockTolerance);
+  return readCommon(prepare, [1, 2], SHARED, common);
 }
 
-/** The options of a verifier of public keys. */
+/** The options of a verifier of public keys, of which `name` is one beside those of all. */
+export function readPublic<Key>(
+  prepare: Prepare<Key>,
+  options: unknown,
+  name: string,
+): readonly [unknown, ReadOptions<Key>] {
+  const [own, ...common] = readOptions(options, [name, ...COMMON] as const);
+  return [own, readCommon(prepare, [3], PUBLIC, common)];
+}
+
+/** The options of a verifier of shared keys on a module. */
+export function readSharedOptions(engine: Engine, options: unknown): Parts {
+  return partsOf(
+    engine,
+    readShared((key) => engine.prepare(key), options),
+  );
+}
+
+/** The options of a verifier of public keys on a module. */
 export function readPublicOptions(engine: Engine, options: unknown): PublicParts {
-  const [keys, actions, accept, clock, clockTolerance, signatures] = readOptions(options, [
-    "keys",
-    "actions",
-    "accept",
-    "clock",
-    "clockTolerance",
-    "signatures",
-  ]);
+  const [signatures, read] = readPublic((key) => engine.prepare(key), options, "signatures");
   if (signatures !== undefined && signatures !== "webassembly") {
     throw new InvalidArgumentError('the option signatures must be "webassembly", or left out');
   }
-  const parts = readParts(engine, [3], PUBLIC, keys, actions, accept, clock, clockTolerance);
-  return { ...parts, usesPlatform: signatures === undefined };
+  return { ...partsOf(engine, read), usesPlatform: signatures === undefined };
 }
 
-function readParts(
-  engine: Engine,
+function partsOf(engine: Engine, { keys, ...read }: ReadOptions<PreparedKey>): Parts {
+  return { engine, ring: ringOf(keys), ...read };
+}
+
+function readCommon<Key>(
+  prepare: Prepare<Key>,
   versions: readonly Version[],
   kind: KeyKind,
-  keys: unknown,
-  actions: unknown,
-  accept: unknown,
-  clock: unknown,
-  clockTolerance: unknown,
-): Parts {
+  [keys, actions, accept, clock, clockTolerance]: readonly unknown[],
+): ReadOptions<Key> {
   const tolerance = readSpan(clockTolerance === undefined ? 0 : clockTolerance, TOLERANCE);
   if (!Number.isInteger(tolerance))
     throw new InvalidArgumentError("the option clockTolerance must be in whole seconds");
   return {
-    engine,
-    ring: readKeys(engine, keys, kind),
+    keys: readKeys(prepare, keys, kind),
     actions: readActions(actions),
     accepted: readAccepted(accept, versions),
     clock: readClock(clock),

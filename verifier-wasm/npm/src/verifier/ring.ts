@@ -39,3 +39,17 @@ function nameOf({ id }: PreparedKey): string {
   const bits = ((id[1] as number) << 16) | ((id[2] as number) << 8) | (id[3] as number);
   return [18, 12, 6, 0].map((shift) => ALPHABET[(bits >> shift) & 63]).join("");
 }
+
+/** The ring of the keys that `read` returns; the same keys make the same ring. */
+export function ringOf(read: () => readonly PreparedKey[]): () => KeyRing {
+  let keys: readonly PreparedKey[] | undefined;
+  let ring: KeyRing;
+  return () => {
+    const found = read();
+    if (found !== keys) {
+      keys = found;
+      ring = new KeyRing(found);
+    }
+    return ring;
+  };
+}

@@ -7,7 +7,7 @@ import { PACKAGE, addSuite, addSurface, install, write } from "../runtimes/consu
 import { resolveExport } from "../runtimes/exports.mjs";
 import { chromium, version } from "../runtimes/programs.mjs";
 import { Report } from "../runtimes/report.mjs";
-import { FULL, loadingQuery } from "../runtimes/scope.mjs";
+import { ANSWER_TIMEOUT, FULL, loadingQuery, RANDOM_TOKENS } from "../runtimes/scope.mjs";
 import { resultsOf, withChromium } from "./chromium.mjs";
 import { STRICT_POLICY, withServer } from "./server.mjs";
 
@@ -65,6 +65,12 @@ async function everyPage(browser, site, installed, entries) {
     open(`mapped.html${loading}`),
   );
 
+  write(site, "web.html", page("web.mjs", map));
+  write(site, "web.mjs", entry("page-web.mjs"));
+  await report.run(`${title}, the platform's cryptography`, () =>
+    open(`web.html?count=${RANDOM_TOKENS}`, undefined, ANSWER_TIMEOUT),
+  );
+
   write(site, "slim.html", page("slim.mjs", map));
   write(
     site,
@@ -86,13 +92,16 @@ async function everyPage(browser, site, installed, entries) {
 
   // An import map stands in the page, and so would need a policy that allows inline scripts.
   write(site, "direct.html", page("direct.mjs"));
-  const addressed = Object.entries(paths).reduce(
-    (text, [name, path]) => text.replace(`"${name}"`, `"${path}"`),
-    entry("page.mjs"),
-  );
-  write(site, "direct.mjs", addressed);
+  write(site, "direct.mjs", at(paths, entry("page.mjs")));
   await report.run(`${title}, module script under ${STRICT_POLICY}`, () =>
     open("direct.html", STRICT_POLICY),
+  );
+
+  const inert = STRICT_POLICY.replace(" 'wasm-unsafe-eval'", "");
+  write(site, "inert.html", page("inert.mjs"));
+  write(site, "inert.mjs", at(paths, entry("page-web.mjs")));
+  await report.run(`${title}, the platform's cryptography under ${inert}`, () =>
+    open("inert.html", inert),
   );
 
   write(site, "workers.html", page("workers.mjs"));
@@ -118,6 +127,12 @@ async function everyPage(browser, site, installed, entries) {
 
 function entry(name) {
   return readFileSync(new URL(name, ENTRIES), "utf8");
+}
+
+/** A script with the addresses of the entries in the place of their names. */
+function at(paths, script) {
+  const addressed = (text, [name, path]) => text.replace(`"${name}"`, `"${path}"`);
+  return Object.entries(paths).reduce(addressed, script);
 }
 
 function page(script, head = "") {

@@ -11,7 +11,7 @@ import { resolveExport } from "./exports.mjs";
 import { resultsOf } from "./program.mjs";
 import * as programs from "./programs.mjs";
 import { Report } from "./report.mjs";
-import { freeing, FULL, loading, loadingQuery } from "./scope.mjs";
+import { freeing, FULL, loading, loadingQuery, RANDOM_TOKENS } from "./scope.mjs";
 import { resultsOf as resultsOfWorker, withWorker } from "./workerd.mjs";
 
 const [tarball, folder] = process.argv.slice(2);
@@ -29,6 +29,7 @@ for (const { title, path } of FULL ? programs.NODES : [programs.NODES[0], progra
     slim: ["--expose-gc", "slim.mjs", ...loading],
     "without FinalizationRegistry": ["--expose-gc", "unfinalized.mjs", ...freeing],
     "the platform's Ed25519": ["platform.mjs"],
+    "the platform's cryptography": ["web.mjs", String(RANDOM_TOKENS)],
     ...(FULL && { "the whole surface": ["surface.mjs"] }),
   });
 }
@@ -58,6 +59,7 @@ await onProgram("Deno", programs.deno(), {
   slim: [...denoOptions, "--allow-read=.", "slim.mjs", ...loading],
   "without FinalizationRegistry": [...denoOptions, "unfinalized.mjs", ...freeing],
   "the platform's Ed25519": [...denoOptions, "--allow-read=.", "platform.mjs"],
+  "the platform's cryptography": [...denoOptions, "web.mjs", String(RANDOM_TOKENS)],
   ...(FULL && {
     "the whole surface": [...denoOptions, "--allow-read=.", "surface.mjs"],
     "a million": [...denoOptions, "--allow-sys", "millions.mjs", "1"],
@@ -71,6 +73,7 @@ await onProgram("Bun", programs.bun(), {
   "the whole surface": ["run", "surface.mjs"],
   "without FinalizationRegistry": ["run", "unfinalized.mjs", ...freeing],
   "the platform's Ed25519": ["run", "platform.mjs"],
+  "the platform's cryptography": ["run", "web.mjs", String(RANDOM_TOKENS)],
   ...(FULL && { "a million": ["run", "millions.mjs", "1"] }),
 });
 await onWorkerd();
@@ -121,6 +124,10 @@ async function onWorkerd() {
     await report.run(`workerd ${version}, the whole surface`, () =>
       withWorker(whole, resultsOfWorker),
     );
+  const web = { program, folder, main: "worker-web.mjs", date: version, flags: [], aliases };
+  await report.run(`workerd ${version}, the platform's cryptography`, () =>
+    withWorker(web, (url) => resultsOfWorker(`${url}/?count=${RANDOM_TOKENS}`)),
+  );
   const withNode = ["nodejs_compat"];
   const withoutNode = ["no_nodejs_compat", "no_nodejs_compat_v2"];
   for (const [date, node, flags] of [

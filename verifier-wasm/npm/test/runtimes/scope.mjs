@@ -25,6 +25,9 @@ const LOADING = [
  */
 export const loading = FULL ? [] : [LOADING];
 
+/** How many random tokens `./web` judges in each engine, of which the modules know the verdict. */
+export const RANDOM_TOKENS = FULL ? 1_000_000 : 20_000;
+
 /** The same for an engine without finalizers, where what must be freed would stay. */
 export const freeing = FULL ? [] : ["links,endurance"];
 

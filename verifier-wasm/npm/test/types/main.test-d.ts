@@ -209,6 +209,7 @@ same<typeof errors.InvalidArgumentError.reason, "ERR_INVALID_ARGUMENT">(true);
 same<typeof errors.KeyInvalidError.reason, "ERR_KEY_INVALID">(true);
 same<typeof errors.SecretInBrowserError.reason, "ERR_SECRET_IN_BROWSER">(true);
 same<typeof errors.WasmUnavailableError.reason, "ERR_WASM_UNAVAILABLE">(true);
+same<typeof errors.PlatformUnavailableError.reason, "ERR_PLATFORM_UNAVAILABLE">(true);
 const handmade: VerifierError = new errors.KeyInvalidError("message", { cause: token });
 // @ts-expect-error a wrong key is not the visitor's fault
 const visitors: VerificationError = handmade;

@@ -50,6 +50,10 @@ const options = { keys: "${key}" }, expected = { action: "activate" };
 said.decode = await attempt(() => void decodeUnverified("${token}"));
 said.verify = await attempt(() => void createVerifier(options).verify("${token}", expected).secret);
 said.public = await attempt(() => void entry.createVerifier({ keys: "mrpk_" }));
+const web = await import("mailroom-verifier/web");
+said.web = await attempt(async () =>
+  (await web.createSharedVerifier(options).tryVerify("${token}", expected)).reason,
+);
 said.slim = await attempt(() => void instantiate(undefined));
 const redeem = (store) => async () => {
   const verifier = createVerifier(options);
@@ -64,6 +68,7 @@ const WORKS = {
   decode: "works",
   verify: "works",
   public: "ERR_KEY_INVALID",
+  web: "works",
   slim: "ERR_INVALID_ARGUMENT",
   memory: "works",
   store: "works",
@@ -78,7 +83,10 @@ const REASONS = {
     },
     ...{ memory: "ERR_WASM_UNAVAILABLE", store: "ERR_WASM_UNAVAILABLE" },
   },
-  crypto: { memory: "ERR_GUARD_UNSUPPORTED", store: "ERR_GUARD_UNSUPPORTED" },
+  crypto: {
+    ...{ memory: "ERR_GUARD_UNSUPPORTED", store: "ERR_GUARD_UNSUPPORTED" },
+    web: "ERR_PLATFORM_UNAVAILABLE",
+  },
   setTimeout: { store: "ERR_STORE_UNAVAILABLE" },
 };
 

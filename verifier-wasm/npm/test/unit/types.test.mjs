@@ -19,6 +19,7 @@ const MAIN = "main.test-d.ts";
 const SLIM = "slim.test-d.ts";
 const GUARD = "guard.test-d.ts";
 const HANDLER = "handler.test-d.ts";
+const WEB = "web.test-d.ts";
 const STRICT = {
   strict: true,
   exactOptionalPropertyTypes: true,
@@ -32,15 +33,15 @@ const STRICT = {
 const LENIENT = { strict: true, skipLibCheck: false, noEmit: true, target: "es2022", types: [] };
 const PROJECTS = {
   "Node without any types but those of the language": [
-    [MAIN, GUARD],
+    [MAIN, GUARD, WEB],
     { module: "nodenext", lib: ["es2022"] },
   ],
   "Node with the types of the web": [
-    [MAIN, GUARD, SLIM, HANDLER],
+    [MAIN, GUARD, SLIM, HANDLER, WEB],
     { module: "nodenext", lib: ["es2022", "dom"] },
   ],
   "a bundler": [
-    [MAIN, GUARD, SLIM, HANDLER],
+    [MAIN, GUARD, SLIM, HANDLER, WEB],
     { module: "esnext", moduleResolution: "bundler", lib: ["es2022", "dom"] },
   ],
 };
@@ -69,7 +70,7 @@ const LOOSE = {
   },
 };
 
-for (const name of [MAIN, GUARD, SLIM, HANDLER, "loose.ts"])
+for (const name of [MAIN, GUARD, SLIM, HANDLER, WEB, "loose.ts"])
   copyFileSync(new URL(`../types/${name}`, import.meta.url), join(consumer, name));
 
 // The same as CommonJS, for which the package declares its types apart.
@@ -128,6 +129,7 @@ import { checkStore } from "mailroom-verifier/conformance";
 import { bindBrowser, createLinkHandler, toNodeListener } from "mailroom-verifier/handler";
 import * as publicEntry from "mailroom-verifier/public";
 import { instantiate, instantiatePublic } from "mailroom-verifier/slim";
+import * as webEntry from "mailroom-verifier/web";
 import * as entry from "mailroom-verifier";
 import { errorOf } from "mailroom-verifier/errors";
 declare const process: { env: Record<string, string | undefined> };
@@ -151,12 +153,14 @@ test("the examples of the documentation comments compile", async () => {
   const examples = declarations.flatMap((name) => {
     const text = readFileSync(join(installed, "dist", name), "utf8");
     const found = [...text.matchAll(/@example\n((?: *\* [^@\n].*\n)+)/g)];
-    const of = name.includes("/public") ? "publicEntry" : "entry";
+    const isOfWeb = /^(?:entries\/web\.|web\/)/.test(name);
+    const of = isOfWeb ? "webEntry" : name.includes("/public") ? "publicEntry" : "entry";
     return found.map(([, lines]) => ({ of, text: lines.replace(/^ *\* /gm, "") }));
   });
   assert.ok(examples.length >= 12, `${examples.length} examples`);
   const programs = examples.map(({ of, text }) => {
-    const names = ["createVerifier", "createGuard", "bindingOf"]
+    const others = of === "webEntry" ? ["createSharedVerifier"] : ["createGuard"];
+    const names = ["createVerifier", "bindingOf", ...others]
       .map((name) => `${name} = ${of}.${name}`)
       .join(", ");
     const own = `const ${names}, { createMemoryStore } = entry;`;

@@ -24,6 +24,7 @@ const REASONS = [
   "ERR_KEY_INVALID",
   "ERR_SECRET_IN_BROWSER",
   "ERR_WASM_UNAVAILABLE",
+  "ERR_PLATFORM_UNAVAILABLE",
 ];
 
 export function* errors(subject) {

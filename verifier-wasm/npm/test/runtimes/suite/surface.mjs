@@ -7,6 +7,7 @@ import { HANGS } from "./patience.mjs";
 import { handled, hostileValues } from "./hostile_values.mjs";
 import { EITHER, USELESS, WORKS, fixtureOf } from "./surface_recipes.mjs";
 import { fixtureOfHandler } from "./surface_handler.mjs";
+import { fixtureOfWeb } from "./surface_web.mjs";
 import { fixtureOfConformance, fixtureOfErrors, fixtureOfStore } from "./surface_stores.mjs";
 
 /** Those whose methods need no `this`. */
@@ -18,6 +19,8 @@ const WITHOUT_THIS = [
   "MemoryStore",
   "Required",
   "LinkHandler",
+  "WebVerifier",
+  "SharedWebVerifier",
 ];
 
 /** Where a call takes long, one value of so many is tried in each place. */
@@ -64,6 +67,7 @@ export function fixtureFor(subject, entry) {
   if (entry === "./errors") return fixtureOfErrors(subject);
   if (entry === "./conformance") return fixtureOfConformance(subject);
   if (entry === "./handler") return fixtureOfHandler(subject);
+  if (entry === "./web") return fixtureOfWeb(subject);
   return entry.startsWith("./stores/") ? fixtureOfStore(subject, entry) : fixtureOf(subject, entry);
 }
 
@@ -151,7 +155,7 @@ function* hostileCalls(subject, entry, fixture, called) {
           const fault = await faultOf(subject, fixture, called, place, what, value);
           if (fault !== undefined) faults.push(fault);
         }
-        fixture.stillRefuses();
+        await fixture.stillRefuses();
         const more = faults.length > TOLD ? `\nand ${faults.length - TOLD} more` : "";
         holds(faults.length === 0, faults.slice(0, TOLD).join("\n") + more);
       },
@@ -203,7 +207,7 @@ export async function faultOf(subject, fixture, called, place, what, value) {
   const expected = outcomes?.(value, what);
   try {
     const outcome = await outcomeOf(subject, called, place.put(recipe.args(), value), place.path);
-    fixture.stillAccepts();
+    await fixture.stillAccepts();
     if (expected === EITHER || outcome === expected) return undefined;
     // Refused when it is made, instead of when it is used.
     if (expected === USELESS && outcome === "refused") return undefined;

@@ -228,21 +228,21 @@ function fixtureOfKeys(subject, _entry, api, maker, isPublic) {
   };
 }
 
-function genuine({ vectors2, vectors3 }, isPublic) {
+export function genuine({ vectors2, vectors3 }, isPublic) {
   const { activation, recovery } = isPublic ? v3Pair(vectors3) : v2Pair(vectors2);
   const key = isPublic ? text(activation.publicKey) : activation.key;
   return { activation, recovery, key, clock: () => activation.now, code: recovery.code ?? "04711" };
 }
 
 /** A genuine link for one browser, and its nonce. */
-function boundOf({ vectorsOfBound }, isPublic) {
+export function boundOf({ vectorsOfBound }, isPublic) {
   const isMeant = ({ version, action }) => version === (isPublic ? 3 : 2) && action === "activate";
   const group = vectorsOfBound.groups.find(isMeant);
   const { token, nonce } = group.tests.find(({ comment }) => comment === "genuine");
   return { token, nonce, key: isPublic ? text(group.public_key) : group.key };
 }
 
-function ofVerifier({ inWindow }, { expiresAt }) {
+export function ofVerifier({ inWindow }, { expiresAt }) {
   return {
     // Called at the first use, and then no key.
     "options.keys": when(isFunction, USELESS),

@@ -1,0 +1,84 @@
+import type { Bytes } from "../token/types.js";
+import { isBound, type Version, versionOf } from "../token/version.js";
+import { decode } from "./encoding.js";
+
+/** A well-formed token. Nothing about it is proven. */
+export interface Parsed {
+  readonly version: Version;
+  /** Its number; 0 in v1, which does not say. */
+  readonly action: number;
+  readonly keyId: Bytes;
+  readonly expiresAt: number;
+  /** The browser that it is bound to; empty for one that is not bound. */
+  readonly binding: Bytes;
+  readonly secret: Bytes;
+  /** What the tag or the signature covers: the header, the binding, and the secret. */
+  readonly signed: Bytes;
+  /** The tag of v1 and v2, or the signature of v3. */
+  readonly tag: Bytes;
+  /** The tag of the code of v2; empty where there is none. */
+  readonly codeTag: Bytes;
+}
+
+/** The numbers of `verifier-wasm/src/status.rs` for what is no token. */
+const LENGTH = 1;
+const ENCODING = 2;
+const VERSION = 7;
+const ACTION = 8;
+const EXPIRY = 9;
+
+const LENGTHS = [86, 104, 124, 126, 146, 147, 168];
+const HEADER = 14;
+const BINDING = 16;
+const SECRET = 32;
+const LAST_SECOND = 253_402_300_799;
+
+/**
+ * Reads a token in its one spelling (FORMAT.md, "One token, one spelling"), or returns the status
+ * of the rule that it breaks.
+ */
+export function parse(token: string): Parsed | number {
+  if (!LENGTHS.includes(token.length)) return LENGTH;
+  const bytes = decode(token);
+  if (!bytes) return ENCODING;
+  const version = versionOf(token);
+  const isOfRow = version === 1;
+  const bound = isBound(token);
+  const start = isOfRow ? 0 : HEADER + (bound ? BINDING : 0);
+  const end = start + SECRET;
+  const covered = end + (version === 3 ? 64 : 32);
+  const codeTag = bytes.slice(covered);
+  const header = new DataView(bytes.buffer);
+  const action = isOfRow ? 0 : (bytes[1] as number) & 127;
+  const expiresAt = isOfRow ? 0 : header.getUint32(6) * 2 ** 32 + header.getUint32(10);
+  if (!isOfRow) {
+    if (bytes[0] !== version) return VERSION;
+    if (action === 0 || (bytes[1] as number) > 127 !== bound) return ACTION;
+    if (expiresAt > LAST_SECOND) return EXPIRY;
+    // What every verifier knows: the first action has no code, the second one has.
+    if (version === 2 && action < 3 && codeTag.length > 0 !== (action === 2)) return ACTION;
+  }
+  return {
+    version,
+    action,
+    keyId: bytes.slice(2, 6),
+    expiresAt,
+    binding: isOfRow ? bytes.slice(0, 0) : bytes.slice(HEADER, start),
+    secret: bytes.slice(start, end),
+    signed: bytes.slice(0, end),
+    tag: bytes.slice(end, covered),
+    codeTag,
+  };
+}
+
+/**
+ * Whether the actions that a verifier knows, by number the digits of the code, have this one, with
+ * a code if there is the tag of one. Returns `OK`, or the status of an unknown action.
+ */
+export function isKnown({ version, action, codeTag }: Parsed, list: Bytes): boolean {
+  const digits = list[action] as number;
+  return digits < 255 && (version === 3 || codeTag.length > 0 === digits > 0);
+}
+
+/** The status of an action that a verifier does not know. */
+export const UNKNOWN_ACTION = ACTION;

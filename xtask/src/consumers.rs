@@ -2,11 +2,13 @@
 
 use std::process::Command;
 
-use anyhow::Result;
+use anyhow::{Context, Result, ensure};
 use mailroom_tests::postgres::Cluster;
+use mailroom_tests::program;
 use mailroom_tests::tools::{target_folder, workspace};
 
 use crate::extent::Extent;
+use crate::rust::{self, BUILD};
 use crate::step::Steps;
 use crate::{node, npm};
 
@@ -25,6 +27,9 @@ pub(crate) fn pack(steps: &mut Steps) {
         npm::tarball().map(drop)
     });
 }
+
+/// The topics of the tests of adapters for clients of the database.
+const ADAPTERS: [&str; 1] = ["pg"];
 
 /// A step that runs `main.mjs` of a folder of the package's tests.
 pub(crate) fn suite(steps: &mut Steps, extent: Extent, title: &str, name: &'static str) {
@@ -66,6 +71,31 @@ pub(crate) fn stores(steps: &mut Steps, extent: Extent) {
             let folder = format!("stores-postgres-{}", server.installation().major);
             let mut command = given_package(extent, &program, &folder)?;
             command.arg("postgres").env("PGHOST", server.socket_dir());
+            command.env("PGPORT", server.port().to_string());
+            command.env("PGUSER", "postgres").env("PGDATABASE", "postgres");
+            Ok((command, Some(server)))
+        });
+    }
+}
+
+/// The adapters for clients of the database, each on a server of its own that has Mailroom's schema.
+pub(crate) fn adapters(steps: &mut Steps, extent: Extent) {
+    pack(steps);
+    rust::build(steps);
+    for wanted in extent.versions {
+        steps.add(&format!("clients of the database, {wanted}"), &[BUILD, PACK], move || {
+            let server = Cluster::builder().version(wanted.clone()).tcp().start()?;
+            let migrated = program::mailroom()?
+                .args(["migrate", "up", "--without-accounts"])
+                .env("MAILROOM_DATABASE_URL", server.url("postgres"))
+                .output()
+                .context("cannot run mailroom")?;
+            let complaint = String::from_utf8_lossy(&migrated.stderr);
+            ensure!(migrated.status.success(), "cannot migrate: {complaint}");
+            let program = format!("{}/database/main.mjs", npm::TESTS);
+            let folder = format!("database-{}", server.installation().major);
+            let mut command = given_package(extent, &program, &folder)?;
+            command.args(ADAPTERS).env("PGHOST", "127.0.0.1");
             command.env("PGPORT", server.port().to_string());
             command.env("PGUSER", "postgres").env("PGDATABASE", "postgres");
             Ok((command, Some(server)))

@@ -37,7 +37,7 @@ enum Part {
     /// every fault there is, on the first PostgreSQL version
     Faults,
     /// the stores of used tokens, against Redis, PostgreSQL, workerd,
-    /// Deno and an emulator of `DynamoDB`
+    /// Deno and an emulator of `DynamoDB`; clients of the database, on PostgreSQL
     Stores,
     /// the packed npm package in Chromium
     Browser,
@@ -73,7 +73,10 @@ impl Part {
                 suite(steps, "handler of links, in Chromium and in frameworks", "link_handler");
                 suite(steps, "package through bundlers", "bundlers");
             }
-            Self::Stores => consumers::stores(steps, extent),
+            Self::Stores => {
+                consumers::stores(steps, extent);
+                consumers::adapters(steps, extent);
+            }
             Self::Browser => suite(steps, "package in Chromium", "browser"),
             Self::Npm => {
                 consumers::package(steps, extent);

@@ -1,7 +1,7 @@
 import { InvalidArgumentError } from "../errors/errors.js";
 import type { VerifiedToken } from "../token/token.js";
 import type { VerifiedLink } from "../verifier/link.js";
-import type { Judgement, Outcome, Verdict } from "./judgement.js";
+import type { Away, Judgement, Outcome, Verdict } from "./judgement.js";
 import { outcomeOf } from "./judgement.js";
 import type { Again, HandlerOptions, RedeemableLink } from "./options.js";
 
@@ -71,6 +71,11 @@ export function isAgain(answer: unknown): answer is Again {
   return typeof said === "string" && said !== "" && said.length <= LONGEST;
 }
 
+/** Whether the answer says why the database cannot be asked. */
+function isAway(answer: unknown): answer is Away {
+  return typeof answer === "object" && answer !== null && Object.hasOwn(answer, "away");
+}
+
 /** The form once more, with what the application says. */
 export function againWith({ again }: Again): Outcome {
   return { ...outcomeOf("again"), message: again };
@@ -95,6 +100,10 @@ export async function asked(
       return { reason: answer.status >= 400 ? "wrong_code" : undefined, outcome };
     }
     if (isAgain(answer)) return { reason: "again", outcome: againWith(answer) };
+    if (isAway(answer)) {
+      report(answer.away);
+      return answered("away");
+    }
     throw new InvalidArgumentError(
       "the option redeem must return a verdict of mailroom.redeem, 'away', { again: " +
         "'a message' }, or a Response whose body is unread",

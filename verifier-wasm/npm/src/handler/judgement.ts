@@ -16,6 +16,14 @@ export type Verdict =
   | "wrong_code"
   | "away";
 
+/**
+ * The verdict `away` with the reason of it, which `onError` gets, as the option `redeem`
+ * may answer.
+ */
+export interface Away {
+  readonly away: unknown;
+}
+
 /** The pages, each of which `pages` may replace. */
 export type PageName =
   /** The button, and the field for the code. */

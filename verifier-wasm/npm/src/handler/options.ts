@@ -9,7 +9,7 @@ import {
   readVerifier,
 } from "../guard/options.js";
 import type { Action } from "../token/types.js";
-import type { Judgement, PageName, Verdict } from "./judgement.js";
+import type { Away, Judgement, PageName, Verdict } from "./judgement.js";
 import { readPublicKeys } from "./opening.js";
 import { readOrigins } from "./origin.js";
 import { type Languages, languagesWith, type OwnTexts } from "./texts.js";
@@ -99,10 +99,11 @@ export interface HandlerOptions<Further extends string = never>
    * after an exception: the visitor reads that it is not known whether it worked, and the next
    * press tells. `{ again: "Choose a longer password." }` shows the form with that text, and takes
    * the attempt at a code back, up to twenty times a link: it must not depend on the code.
+   * `{ away: error }` is `away`, and `onError` gets the error.
    */
   readonly redeem: (
     link: RedeemableLink<NoInfer<Further>>,
-  ) => Verdict | Again | Response | PromiseLike<Verdict | Again | Response>;
+  ) => Verdict | Again | Away | Response | PromiseLike<Verdict | Again | Away | Response>;
   /**
    * Checks the fields of a form of one's own before the code is compared and `redeem` is called.
    * `{ again: "…" }` shows the form with that text; nothing is used or counted.

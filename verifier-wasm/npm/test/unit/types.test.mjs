@@ -20,6 +20,7 @@ const SLIM = "slim.test-d.ts";
 const GUARD = "guard.test-d.ts";
 const HANDLER = "handler.test-d.ts";
 const WEB = "web.test-d.ts";
+const DATABASE = "database.test-d.ts";
 const STRICT = {
   strict: true,
   exactOptionalPropertyTypes: true,
@@ -37,11 +38,11 @@ const PROJECTS = {
     { module: "nodenext", lib: ["es2022"] },
   ],
   "Node with the types of the web": [
-    [MAIN, GUARD, SLIM, HANDLER, WEB],
+    [MAIN, GUARD, SLIM, HANDLER, WEB, DATABASE],
     { module: "nodenext", lib: ["es2022", "dom"] },
   ],
   "a bundler": [
-    [MAIN, GUARD, SLIM, HANDLER, WEB],
+    [MAIN, GUARD, SLIM, HANDLER, WEB, DATABASE],
     { module: "esnext", moduleResolution: "bundler", lib: ["es2022", "dom"] },
   ],
 };
@@ -70,7 +71,7 @@ const LOOSE = {
   },
 };
 
-for (const name of [MAIN, GUARD, SLIM, HANDLER, WEB, "loose.ts"])
+for (const name of [MAIN, GUARD, SLIM, HANDLER, WEB, DATABASE, "loose.ts"])
   copyFileSync(new URL(`../types/${name}`, import.meta.url), join(consumer, name));
 
 // The same as CommonJS, for which the package declares its types apart.
@@ -126,6 +127,7 @@ test("TypeScript 5.4, CommonJS, the resolution of before package exports", () =>
 /** What an editor shows as the use of a function, in a program that has what such a program has. */
 const AROUND = `
 import { checkStore } from "mailroom-verifier/conformance";
+import { createMailroom, FURTHER_ACTIONS, pg, redeemWith } from "mailroom-verifier/database";
 import { bindBrowser, createLinkHandler, toNodeListener } from "mailroom-verifier/handler";
 import * as publicEntry from "mailroom-verifier/public";
 import { instantiate, instantiatePublic } from "mailroom-verifier/slim";
@@ -141,6 +143,11 @@ declare const origin: { recover(secret: Uint8Array, password: string): Promise<v
 declare const handler: ReturnType<typeof createLinkHandler>, request: Request;
 declare const database: { activate(secret: Uint8Array): Promise<"ok" | "used"> };
 declare const app: { all(path: string, listener: (request: never, response: never) => void): void };
+interface Client { query(text: string, values: unknown[]): Promise<{ rows: unknown[] }> }
+interface Pool extends Client { connect(): Promise<Client & { release(): void }> }
+declare const pool: Pool, client: Client & { release(): void }, keys: string;
+declare const mailroom: import("mailroom-verifier/database").Mailroom<Client>;
+declare const recipientEmail: string, subjectId: string;
 declare function readFile(path: string): Promise<Uint8Array<ArrayBuffer>>;
 declare function fileURLToPath(url: string): string;
 `;

@@ -6,6 +6,7 @@ import { holds, same } from "./expect.mjs";
 import { HANGS } from "./patience.mjs";
 import { handled, hostileValues } from "./hostile_values.mjs";
 import { EITHER, USELESS, WORKS, fixtureOf } from "./surface_recipes.mjs";
+import { fixtureOfDatabase } from "./surface_database.mjs";
 import { fixtureOfHandler } from "./surface_handler.mjs";
 import { fixtureOfWeb } from "./surface_web.mjs";
 import { fixtureOfConformance, fixtureOfErrors, fixtureOfStore } from "./surface_stores.mjs";
@@ -66,6 +67,7 @@ export function* surface(subject) {
 export function fixtureFor(subject, entry) {
   if (entry === "./errors") return fixtureOfErrors(subject);
   if (entry === "./conformance") return fixtureOfConformance(subject);
+  if (entry === "./database") return fixtureOfDatabase(subject);
   if (entry === "./handler") return fixtureOfHandler(subject);
   if (entry === "./web") return fixtureOfWeb(subject);
   return entry.startsWith("./stores/") ? fixtureOfStore(subject, entry) : fixtureOf(subject, entry);

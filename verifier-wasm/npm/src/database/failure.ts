@@ -1,0 +1,124 @@
+// What clients throw, each in its own way.
+
+import { VerifierError } from "../errors/errors.js";
+
+/**
+ * What a function of the database fails with: the client's error without what was asked, which may
+ * be a secret, a code or an address.
+ */
+export interface DatabaseError extends Error {
+  readonly name: "DatabaseError";
+  /** PostgreSQL's SQLSTATE where the server said it, or the client's own code. */
+  readonly code: string | undefined;
+}
+
+interface Thrown {
+  readonly message?: unknown;
+  readonly code?: unknown;
+  /** Where Bun has what PostgreSQL says. */
+  readonly errno?: unknown;
+  readonly cause?: unknown;
+}
+
+/** Of PostgreSQL's appendix A, and of functions that raise their own. */
+const SQLSTATE = /^(?:\d[\dA-Z]|F0|HV|M[A-Z]|P0|XX)[\dA-Z]{3}$/;
+
+/** How many causes are looked at. */
+const DEEPEST = 5;
+
+/** The error and its causes. */
+function chainOf(error: unknown): Thrown[] {
+  const chain: Thrown[] = [];
+  let at = error;
+  while (typeof at === "object" && at !== null && chain.length < DEEPEST) {
+    chain.push(at as Thrown);
+    at = (at as Thrown).cause;
+  }
+  return chain;
+}
+
+/** What PostgreSQL said, if it said something. */
+export function sqlStateOf(error: unknown): string | undefined {
+  try {
+    for (const { code, errno } of chainOf(error)) {
+      for (const value of [errno, code])
+        if (typeof value === "string" && SQLSTATE.test(value)) return value;
+    }
+  } catch {
+    // What cannot be read is no error of a client.
+  }
+  return undefined;
+}
+
+/** The code of the client's or of the runtime's own, such as `ECONNREFUSED`. */
+function codeOf(error: unknown): string | undefined {
+  for (const { code } of chainOf(error))
+    if (typeof code === "string" && /^\w{1,64}$/.test(code)) return code;
+  return undefined;
+}
+
+/** @internal The error that is thrown in the place of a client's. */
+export function reported(error: unknown): Error {
+  if (error instanceof VerifierError || isReported(error)) return error;
+  let message = "the client of the database threw something that cannot be read";
+  let code: string | undefined;
+  try {
+    const chain = chainOf(error);
+    code = sqlStateOf(error) ?? codeOf(error);
+    // The outer ones are of query builders, and quote the values of the statement.
+    const source =
+      chain.find((one) => code !== undefined && (one.code === code || one.errno === code)) ??
+      chain.at(-1);
+    message = String(source?.message ?? "") || (code ?? "the client of the database failed");
+  } catch {
+    // It says what it says.
+  }
+  const own = Object.assign(new Error(message), { code });
+  Object.defineProperty(own, "name", { value: "DatabaseError", configurable: true });
+  made.add(own);
+  return own;
+}
+
+const made = /* @__PURE__ */ new WeakSet<object>();
+
+function isReported(error: unknown): error is DatabaseError {
+  return made.has(error as object);
+}
+
+/** Whether the whole transaction was taken back, and may go well when it is done again. */
+export function isRepeatable(error: unknown): boolean {
+  return ["40001", "40P01"].includes(sqlStateOf(error) ?? "");
+}
+
+/** The server is going, coming, or full; the connection failed. */
+const AWAY = /^(?:08...|53300|57P0[1235])$/;
+
+/**
+ * Whether the database was away, told in a transaction that was not committed: then nothing was
+ * done. What the server did not say, the client did: it has no connection.
+ */
+export function isAway(error: unknown): boolean {
+  if (error instanceof VerifierError) return false;
+  const state = sqlStateOf(error);
+  return state === undefined || AWAY.test(state);
+}
+
+const UNSENT = new Set([
+  ...["EAI_AGAIN", "ECONNREFUSED", "EHOSTUNREACH", "ENETUNREACH", "ENOENT", "ENOTFOUND"],
+  ...["CONNECT_TIMEOUT", "CONNECTION_ENDED", "UND_ERR_CONNECT_TIMEOUT"],
+  ...["08001", "08004", "53300", "57P03", "40001", "40P01"],
+  // PostgREST has no connection to the database.
+  ...["PGRST000", "PGRST001", "PGRST002", "PGRST003"],
+]);
+
+/**
+ * Whether nothing was done by a statement that is a transaction by itself: it was not sent, or the
+ * server has taken it back. Of a connection that was lost meanwhile nobody knows.
+ */
+export function isUndone(error: unknown): boolean {
+  try {
+    return UNSENT.has(sqlStateOf(error) ?? codeOf(error) ?? "");
+  } catch {
+    return false;
+  }
+}

@@ -1,0 +1,43 @@
+// The adapters for clients of the database, each on a real PostgreSQL with the schema of Mailroom:
+// `node main.mjs TARBALL FOLDER TOPIC…`. FOLDER is made anew.
+//
+// The variables PGHOST, PGPORT, PGUSER and PGDATABASE name the database, on which
+// `mailroom migrate up --without-accounts` was run by that user, a superuser.
+
+import { createRequire } from "node:module";
+import { join } from "node:path";
+
+import { install } from "../runtimes/consumer.mjs";
+import { Report } from "../runtimes/report.mjs";
+import { outcomes } from "../stores/outcomes.mjs";
+import { actions } from "./actions.mjs";
+import { effects } from "./effects.mjs";
+import { functions } from "./functions.mjs";
+import { inTransactions } from "./in_transactions.mjs";
+import { byPg } from "./pg.mjs";
+import { Scene } from "./scene.mjs";
+
+const TOPICS = { pg: byPg };
+
+const [tarball, folder, ...topics] = process.argv.slice(2);
+install(folder, tarball);
+const require = createRequire(join(folder, "package.json"));
+const load = (entry) => require(join("mailroom-verifier", entry));
+
+const report = new Report();
+const scene = await Scene.open();
+await report.run("actions that are shipped", () => outcomes(actions(scene, load)));
+for (const topic of topics) {
+  const client = await TOPICS[topic](scene, load("database"), folder);
+  const subject = { ...client, scene, load, api: load("database") };
+  await report.run(`${topic}, its functions`, () => outcomes(functions(subject)));
+  if (client.transaction) {
+    await report.run(`${topic}, in transactions`, () => outcomes(inTransactions(subject)));
+    await report.run(`${topic}, effects of links`, () => outcomes(effects(subject)));
+  }
+  if (client.more)
+    await report.run(`${topic}, in particular`, () => outcomes(client.more(subject)));
+  await client.end();
+}
+await scene.close();
+report.end();

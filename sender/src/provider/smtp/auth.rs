@@ -95,7 +95,7 @@ pub(super) fn authenticate(
     let mut is_refused = false;
     for (mechanism, name) in usable {
         let refusal = match attempt(*mechanism, credentials, command) {
-            Ok(reply) if reply.is_positive() => return Ok(()),
+            Ok(reply) if reply.is_login() => return Ok(()),
             Ok(reply) => {
                 is_refused |= is_of_credentials(&reply);
                 reply.to_string()

@@ -139,7 +139,7 @@ impl Smtp {
             Lost::OutOfStep => INJECTED.to_owned(),
             lost => format!("STARTTLS failed: {lost}"),
         })?;
-        if !reply.is_positive() {
+        if !reply.is_ready() {
             return Err(format!("STARTTLS failed: {reply}"));
         }
         let name = dialogue.name.clone();

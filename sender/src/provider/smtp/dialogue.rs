@@ -78,7 +78,7 @@ impl Dialogue {
     /// Why the server takes no mails.
     pub(super) fn greeting(&mut self, deadline: Instant) -> Result<(), String> {
         let reply = self.reply(deadline).map_err(|lost| format!("no greeting: {lost}"))?;
-        if reply.is_positive() { Ok(()) } else { Err(format!("the greeting is {reply}")) }
+        if reply.is_ready() { Ok(()) } else { Err(format!("the greeting is {reply}")) }
     }
 
     /// Greets the server, and hears what it offers.
@@ -90,7 +90,7 @@ impl Dialogue {
         let failed = |lost: &Lost| format!("no answer to EHLO: {lost}");
         let reply =
             self.command(&format!("EHLO {name}"), deadline).map_err(|lost| failed(&lost))?;
-        if reply.is_positive() {
+        if reply.is_completion() {
             self.offers = Extensions::of(&reply);
             return Ok(());
         }
@@ -98,7 +98,7 @@ impl Dialogue {
         self.offers = Extensions::default();
         if matches!(reply.code, 500..=502 | 504) {
             let again = self.command(&format!("HELO {name}"), deadline);
-            if again.is_ok_and(|again| again.is_positive()) {
+            if again.is_ok_and(|again| again.is_completion()) {
                 return Ok(());
             }
         }
@@ -175,13 +175,13 @@ impl Dialogue {
             }
         };
         self.is_usable &= reply.is_whole && reply.code != 421 && !self.stream.has_unread();
-        if reply.is_contradictory || !(reply.is_positive() || reply.is_refusal()) {
+        if reply.is_contradictory || !(reply.is_completion() || reply.is_refusal()) {
             self.is_usable = false;
             return Outcome::InDoubt(format!(
                 "the answer to the content is none of that command: {reply}"
             ));
         }
-        if reply.is_positive() {
+        if reply.is_completion() {
             return Outcome::Accepted(reply);
         }
         self.needs_reset = true;
@@ -195,7 +195,7 @@ impl Dialogue {
             let left = deadline.saturating_duration_since(now);
             let reply = self.command("RSET", now + RESET_PATIENCE.min(left / 2));
             let reply = reply.map_err(|lost| Outcome::Lost(Step::Hello, lost))?;
-            if !reply.is_positive() {
+            if !reply.is_completion() {
                 self.is_usable = false;
                 return Err(Outcome::Lost(Step::Hello, Lost::OutOfStep));
             }
@@ -209,7 +209,7 @@ impl Dialogue {
             let reply =
                 self.command(&command, deadline).map_err(|lost| Outcome::Lost(step, lost))?;
             let is_good =
-                if step == Step::Data { reply.is_intermediate() } else { reply.is_positive() };
+                if step == Step::Data { reply.is_go_ahead() } else { reply.is_completion() };
             if is_good {
                 continue;
             }

@@ -30,12 +30,35 @@ pub(super) struct Reply {
 }
 
 impl Reply {
-    pub(super) const fn is_positive(&self) -> bool {
+    const fn is_positive(&self) -> bool {
         self.code / 100 == 2
+    }
+
+    /// Whether the server says yes to our greeting or to a command of a mail. A reply that the
+    /// protocol knows for other commands is to one of these (RFC 5321, 4.2.3; RFC 4954, 6): 21x to
+    /// HELP, 22x a greeting or the end of the connection, 23x to a login. Of others the first digit
+    /// decides.
+    pub(super) const fn is_completion(&self) -> bool {
+        self.is_positive() && !matches!(self.code / 10, 21..=23)
+    }
+
+    /// Whether the server is ready for what follows, as a greeting or before encryption.
+    pub(super) const fn is_ready(&self) -> bool {
+        self.code == 220 || self.is_completion()
+    }
+
+    /// Whether a login has succeeded.
+    pub(super) const fn is_login(&self) -> bool {
+        self.code == 235 || self.is_completion()
     }
 
     pub(super) const fn is_intermediate(&self) -> bool {
         self.code / 100 == 3
+    }
+
+    /// Whether the server asks for a content; 33x asks for a part of a login.
+    pub(super) const fn is_go_ahead(&self) -> bool {
+        self.is_intermediate() && self.code / 10 != 33
     }
 
     /// Whether the server says no, for now or for ever.

@@ -75,6 +75,9 @@ fn what_is_broken_at_a_step_before_the_final_dot_certainly_was_not_accepted() {
             Act::line("999 odd"),
             Act::say("\u{16}\u{3}\u{1}\r\n"),
             Act::line("421 closing"),
+            Act::line("221 closing"),
+            Act::line("214 help"),
+            Act::line("334 dXNlcm5hbWU6"),
         ] {
             let server = Server::start(Script::new().at(verb, act));
             let verdict = verdict_with(&server, SHORT, "ada@example.org");
@@ -129,6 +132,13 @@ fn a_lost_answer_to_the_final_dot_leaves_doubt() {
         Act::line("accepted"),
         Act::line("354 more"),
         Act::line("550-no\r\n250 yes"),
+        // What is said to other commands: a second greeting, a farewell, help, a login.
+        Act::line("220 mx.x.test ESMTP"),
+        Act::line("221 2.0.0 closing"),
+        Act::close("221 2.0.0 closing\r\n"),
+        Act::line("211 status"),
+        Act::line("214 help"),
+        Act::line("235 2.7.0 logged in"),
     ] {
         let server = Server::start(Script::new().at("end", act));
         let verdict = verdict_with(&server, SHORT, "ada@example.org");

@@ -11,48 +11,63 @@ use mailroom_mail::toml_file::{self, Table};
 use serde::Deserialize;
 
 use crate::link::Links;
+use crate::provider::{self, for_providers};
 use crate::rate::{Domains, Rate};
 
-/// Everything that can be configured, as it is written.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Config {
-    /// Who the mails are from: `no-reply@example.org` or `Example <no-reply@example.org>`.
-    pub(crate) from: String,
-    /// Where answers of people go, if not to `from`.
-    pub(crate) reply_to: Option<String>,
-    /// What people know the site as, for the templates.
-    pub(crate) product: String,
-    /// The file that records which mails were sent.
-    pub(crate) journal: PathBuf,
-    /// The folder of the templates; those that are shipped unless given.
-    pub(crate) templates: Option<PathBuf>,
-    /// The folder in it whose templates are used.
-    #[serde(default = "english")]
-    pub(crate) language: String,
-    /// The provider, of two, that is used only while the other one fails.
-    pub(crate) fallback: Option<String>,
-    /// Where links lead.
-    pub(crate) links: LinksConfig,
-    /// How many mails go to addresses of a domain.
-    #[serde(default)]
-    pub(crate) domain_rates: BTreeMap<String, Rate>,
-    /// A provider that is described.
-    #[cfg(feature = "http")]
-    pub(crate) http: Option<crate::provider::http::HttpConfig>,
-    /// Postmark.
-    #[cfg(feature = "postmark")]
-    pub(crate) postmark: Option<crate::provider::keyed::KeyedConfig>,
-    /// Resend.
-    #[cfg(feature = "resend")]
-    pub(crate) resend: Option<crate::provider::keyed::KeyedConfig>,
-    /// Amazon SES.
-    #[cfg(feature = "ses")]
-    pub(crate) ses: Option<crate::provider::ses::SesConfig>,
-    /// A mail server.
-    #[cfg(feature = "smtp")]
-    pub(crate) smtp: Option<crate::provider::smtp::SmtpConfig>,
+/// Makes the configuration, in which every provider of the registry can have a table.
+macro_rules! configuration {
+    ($($(#[$built:meta])* $table:ident: $Table:ty => $make:path;)+) => {
+        /// Everything that can be configured, as it is written.
+        #[derive(Debug, Deserialize)]
+        #[serde(deny_unknown_fields)]
+        pub(crate) struct Config {
+            /// Who the mails are from: `no-reply@example.org` or `Example <no-reply@example.org>`.
+            pub(crate) from: String,
+            /// Where answers of people go, if not to `from`.
+            pub(crate) reply_to: Option<String>,
+            /// What people know the site as, for the templates.
+            pub(crate) product: String,
+            /// The file that records which mails were sent.
+            pub(crate) journal: PathBuf,
+            /// The folder of the templates; those that are shipped unless given.
+            pub(crate) templates: Option<PathBuf>,
+            /// The folder in it whose templates are used.
+            #[serde(default = "english")]
+            pub(crate) language: String,
+            /// The provider, of two, that is used only while the other one fails.
+            pub(crate) fallback: Option<String>,
+            /// Where links lead.
+            pub(crate) links: LinksConfig,
+            /// How many mails go to addresses of a domain.
+            #[serde(default)]
+            pub(crate) domain_rates: BTreeMap<String, Rate>,
+            $(
+                /// A provider.
+                $(#[$built])*
+                pub(crate) $table: Option<$Table>,
+            )+
+        }
+
+        /// The tables of providers.
+        fn provider_tables() -> Vec<Table> {
+            vec![$($(#[$built])* Table::of::<$Table>(stringify!($table)),)+]
+        }
+
+        impl Config {
+            /// Makes the paths in the tables of providers start from a folder.
+            fn make_provider_paths_relative_to(&mut self, folder: &Path) {
+                $(
+                    $(#[$built])*
+                    if let Some(table) = &mut self.$table {
+                        table.make_paths_relative_to(folder);
+                    }
+                )+
+            }
+        }
+    };
 }
+
+for_providers!(configuration);
 
 /// Where links lead.
 #[derive(Debug, Deserialize)]
@@ -81,20 +96,9 @@ pub(crate) enum TokenPlace {
 
 /// What can stand where in the file; what stands before the first table comes first.
 fn tables() -> Vec<Table> {
-    vec![
-        Table::of::<Config>(""),
-        Table::of::<LinksConfig>("links"),
-        #[cfg(feature = "http")]
-        Table::of::<crate::provider::http::HttpConfig>("http"),
-        #[cfg(feature = "postmark")]
-        Table::of::<crate::provider::keyed::KeyedConfig>("postmark"),
-        #[cfg(feature = "resend")]
-        Table::of::<crate::provider::keyed::KeyedConfig>("resend"),
-        #[cfg(feature = "ses")]
-        Table::of::<crate::provider::ses::SesConfig>("ses"),
-        #[cfg(feature = "smtp")]
-        Table::of::<crate::provider::smtp::SmtpConfig>("smtp"),
-    ]
+    let mut tables = vec![Table::of::<Config>(""), Table::of::<LinksConfig>("links")];
+    tables.extend(provider_tables());
+    tables
 }
 
 fn english() -> String {
@@ -115,26 +119,7 @@ impl Config {
         let folder = path.parent().unwrap_or(Path::new(""));
         config.journal = folder.join(config.journal);
         config.templates = config.templates.map(|templates| folder.join(templates));
-        #[cfg(feature = "http")]
-        if let Some(http) = &mut config.http {
-            http.make_paths_relative_to(folder);
-        }
-        #[cfg(feature = "postmark")]
-        if let Some(postmark) = &mut config.postmark {
-            postmark.make_paths_relative_to(folder);
-        }
-        #[cfg(feature = "resend")]
-        if let Some(resend) = &mut config.resend {
-            resend.make_paths_relative_to(folder);
-        }
-        #[cfg(feature = "ses")]
-        if let Some(ses) = &mut config.ses {
-            ses.make_paths_relative_to(folder);
-        }
-        #[cfg(feature = "smtp")]
-        if let Some(smtp) = &mut config.smtp {
-            smtp.make_paths_relative_to(folder);
-        }
+        config.make_provider_paths_relative_to(folder);
         if config.product.trim().is_empty() || config.product.chars().any(char::is_control) {
             return Err(Error::configuration("product must be a line of text that is not empty"));
         }
@@ -187,6 +172,8 @@ fn mailbox(name: &str, text: &str) -> Result<Mailbox, Error> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     fn read(text: &str) -> Result<Config, Error> {
@@ -237,6 +224,23 @@ mod tests {
                 "{error}"
             );
         }
+    }
+
+    #[test]
+    fn the_documentation_has_a_row_of_every_table_and_of_no_other() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/OPERATIONS.md");
+        let text = fs::read_to_string(path).unwrap();
+        let (_, rest) =
+            text.split_once("\n| setting | default | meaning |\n|---|---|---|\n| `from`").unwrap();
+        let rows = rest.split("\n\n").next().unwrap().lines();
+        let first_cells = rows.filter_map(|row| row.strip_prefix('|')?.split('|').next());
+        let documented: BTreeSet<&str> = first_cells
+            .flat_map(|cell| cell.split("`[").skip(1))
+            .filter_map(|rest| Some(rest.split_once("]`")?.0))
+            .collect();
+        let tables = tables();
+        let names = tables.iter().map(|table| table.name).filter(|name| !name.is_empty());
+        assert_eq!(documented, names.chain(["domain_rates"]).collect());
     }
 
     #[test]

@@ -12,19 +12,12 @@
 //! | feature | default | what it adds |
 //! |---|---|---|
 //! | `http` | yes | any HTTP API that the configuration describes |
-//! | `postmark` | yes | Postmark, by its HTTP API |
-//! | `resend` | yes | Resend, by its HTTP API |
+//! | `keyed` | yes | providers whose HTTP APIs want a key in a header, such as Resend |
 //! | `ses` | yes | Amazon SES, by its HTTP API |
 //! | `smtp` | yes | mail servers |
 
-#[cfg(not(any(
-    feature = "http",
-    feature = "postmark",
-    feature = "resend",
-    feature = "ses",
-    feature = "smtp"
-)))]
-compile_error!("a sender needs a provider: enable the feature http, postmark, resend, ses or smtp");
+#[cfg(not(any(feature = "api", feature = "smtp")))]
+compile_error!("a sender needs a provider: enable the feature http, keyed, ses or smtp");
 
 mod attempt;
 mod breaker;

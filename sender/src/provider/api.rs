@@ -376,7 +376,7 @@ fn without_hearing(fault: Option<Fault>, verdict: Verdict) -> Verdict {
 
 /// The verdict of an acceptance that does not have what the provider always gives: a proxy, or a
 /// page for the login of a network, may have answered in its place.
-#[cfg(any(feature = "postmark", feature = "resend", feature = "ses"))]
+#[cfg(any(feature = "keyed", feature = "ses"))]
 pub(super) fn unproven(answer: &Answer) -> Verdict {
     let reason = answer.reason("without the id that the provider gives to a mail");
     Verdict::Overloaded { after: None, reason }

@@ -1,4 +1,4 @@
-//! The table of a provider that authenticates by a key in a header: Postmark, Resend.
+//! The table of a provider that authenticates by a key in a header.
 
 use std::path::{Path, PathBuf};
 

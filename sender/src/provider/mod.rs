@@ -1,5 +1,5 @@
-//! Providers of mail: what one has to do, and what it can say. Each is a file of its own, and a
-//! feature.
+//! Providers of mail: what one has to do, and what it can say. Each is a file of its own and a line
+//! of the registry.
 
 use std::fmt;
 use std::time::Duration;
@@ -7,6 +7,7 @@ use std::time::Duration;
 use mailroom_mail::Error;
 use serde::{Deserialize, Serialize};
 
+use crate::config::Config;
 use crate::mail::Mail;
 use crate::protocol::Key;
 use crate::rate::Rate;
@@ -16,17 +17,80 @@ mod api;
 pub(crate) mod folder;
 #[cfg(feature = "http")]
 pub(crate) mod http;
-#[cfg(any(feature = "postmark", feature = "resend"))]
+#[cfg(feature = "keyed")]
 pub(crate) mod keyed;
-#[cfg(feature = "postmark")]
+#[cfg(feature = "keyed")]
 mod postmark;
 pub(crate) mod refusal;
-#[cfg(feature = "resend")]
+#[cfg(feature = "keyed")]
 mod resend;
 #[cfg(feature = "ses")]
 pub(crate) mod ses;
 #[cfg(feature = "smtp")]
 pub(crate) mod smtp;
+mod verdict;
+
+pub(crate) use verdict::{About, Receipt, Refusal, Suspicion, Verdict};
+
+/// The registry of providers, a line each: the table of the configuration that has its name, what
+/// that table is read into, and what makes the provider of it. The lines go to another macro; where
+/// that uses the types, `provider` must be in scope, and this module's names for the functions.
+macro_rules! for_providers {
+    ($then:ident) => {
+        $then! {
+            #[cfg(feature = "http")] http: provider::http::HttpConfig => http::of;
+            #[cfg(feature = "keyed")] postmark: provider::keyed::KeyedConfig => postmark::of;
+            #[cfg(feature = "keyed")] resend: provider::keyed::KeyedConfig => resend::of;
+            #[cfg(feature = "ses")] ses: provider::ses::SesConfig => ses::of;
+            #[cfg(feature = "smtp")] smtp: provider::smtp::SmtpConfig => smtp::Smtp::new;
+        }
+    };
+}
+
+pub(crate) use for_providers;
+
+/// Makes a function of the registry that makes the providers of a configuration.
+macro_rules! make_providers {
+    ($($(#[$built:meta])* $table:ident: $Table:ty => $make:path;)+) => {
+        /// The providers whose tables the configuration has, in the order of the registry.
+        fn make_named(config: &Config) -> Result<Vec<Box<dyn Provider>>, Error> {
+            let mut named: Vec<Box<dyn Provider>> = Vec::new();
+            $(
+                $(#[$built])*
+                if let Some(table) = &config.$table {
+                    named.push(Box::new($make(table)?));
+                }
+            )+
+            Ok(named)
+        }
+    };
+}
+
+for_providers!(make_providers);
+
+/// The provider that the configuration has, and then the fallback, if it names one.
+///
+/// # Errors
+/// None or too many, or settings that cannot be used.
+pub(crate) fn of(config: &Config) -> Result<Vec<Box<dyn Provider>>, Error> {
+    let mut named = make_named(config)?;
+    if let Some(fallback) = &config.fallback {
+        let place = named.iter().position(|provider| provider.name() == fallback);
+        let Some(place) = place.filter(|_| named.len() == 2) else {
+            return Err(Error::configuration(
+                "fallback must name one of exactly two tables of providers, such as [smtp]",
+            ));
+        };
+        let last = named.remove(place);
+        named.push(last);
+    } else if named.len() != 1 {
+        return Err(Error::configuration(
+            "the configuration must have exactly one table of a provider, such as [smtp], \
+             or two and `fallback`",
+        ));
+    }
+    Ok(named)
+}
 
 /// What takes mails. It is shared by all threads; each has a connection of its own.
 pub(crate) trait Provider: Send + Sync {
@@ -169,184 +233,4 @@ impl Sealed {
             .filter(|(name, _)| name == provider)
             .map(|(_, payload)| payload.as_str())
     }
-}
-
-/// What became of an attempt. Reasons never hold a secret or a token; addresses that a server
-/// repeats are removed by the collector.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(dead_code, reason = "no provider says everything, and a build may have a single provider")]
-pub(crate) enum Verdict {
-    /// The provider has taken responsibility for the mail.
-    Sent(Receipt),
-    /// This mail was refused for now, and certainly not accepted.
-    Retry {
-        /// The pause that the provider asks for.
-        after: Option<Duration>,
-        /// Why.
-        reason: String,
-    },
-    /// This mail was refused for now and certainly not accepted, by a limit of ours that may be in
-    /// force for it alone. It says nothing of others, which are to be tried before it, and is no
-    /// failure of this one.
-    Postponed {
-        /// The pause of this mail.
-        after: Option<Duration>,
-        /// Why.
-        reason: String,
-    },
-    /// This mail is refused for ever.
-    Dead(Refusal),
-    /// Nobody knows whether this mail was accepted. It says nothing of others.
-    InDoubt {
-        /// What is known.
-        reason: String,
-    },
-    /// Nobody knows whether this mail was accepted, and others may fare like it: a gateway may say
-    /// so after it has passed the mail on.
-    Overloaded {
-        /// The pause that the provider asks for.
-        after: Option<Duration>,
-        /// Why.
-        reason: String,
-    },
-    /// This mail certainly was not accepted, and the guard decides whose fault that is.
-    Suspected {
-        /// What speaks for our own fault.
-        suspicion: Suspicion,
-        /// The pause that the provider asks for.
-        after: Option<Duration>,
-        /// Why.
-        reason: String,
-    },
-    /// No mail can go out now, and this one certainly did not.
-    Unavailable {
-        /// The pause that the provider asks for.
-        after: Option<Duration>,
-        /// Why.
-        reason: String,
-    },
-}
-
-/// Why a mail may not have been accepted because of us, though one recipient may be the reason.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(dead_code, reason = "no provider says everything, and a build may have a single provider")]
-pub(crate) enum Suspicion {
-    /// The provider's words are about us.
-    Words,
-    /// They are of a limit of ours that passes.
-    Limit,
-    /// The same, said by a provider that seldom means one recipient (HTTP 429).
-    Rate,
-    /// The provider fell silent when it heard of the recipient.
-    Silence,
-}
-
-/// What a provider said when it accepted a mail.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Receipt {
-    /// The id that the provider gave to the mail, if it said one.
-    pub(crate) message_id: Option<String>,
-    /// Its answer, in one line: `250 2.0.0 queued as ABC`.
-    pub(crate) answer: String,
-}
-
-/// Why a mail is refused for ever.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Refusal {
-    /// The provider's words.
-    pub(crate) reason: String,
-    /// What they are about.
-    pub(crate) about: About,
-}
-
-/// What a refusal is about. What is about us is no refusal of a mail, but `Unavailable`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(dead_code, reason = "no provider says everything, and a build may have a single provider")]
-pub(crate) enum About {
-    /// The recipient's address.
-    Recipient {
-        /// Whether the provider said for sure that there is no such address.
-        is_unknown: bool,
-    },
-    /// This mail: its text, or an address that this server cannot be told.
-    Content,
-    /// Nothing that the provider says tells.
-    Unplaced,
-}
-
-impl Verdict {
-    /// A refusal for ever.
-    pub(crate) fn dead(reason: impl Into<String>, about: About) -> Self {
-        Self::Dead(Refusal { reason: reason.into(), about })
-    }
-
-    /// The pause that the provider asks for.
-    pub(crate) fn after(&self) -> Option<Duration> {
-        match self {
-            Self::Sent(_) | Self::Dead(_) | Self::InDoubt { .. } => None,
-            Self::Retry { after, .. }
-            | Self::Postponed { after, .. }
-            | Self::Overloaded { after, .. }
-            | Self::Suspected { after, .. }
-            | Self::Unavailable { after, .. } => *after,
-        }
-    }
-
-    /// What was said; nothing of success.
-    pub(crate) fn reason(&self) -> &str {
-        match self {
-            Self::Sent(_) => "",
-            Self::Dead(Refusal { reason, .. })
-            | Self::Retry { reason, .. }
-            | Self::Postponed { reason, .. }
-            | Self::InDoubt { reason }
-            | Self::Overloaded { reason, .. }
-            | Self::Suspected { reason, .. }
-            | Self::Unavailable { reason, .. } => reason,
-        }
-    }
-}
-
-/// The provider that the configuration has, and then the fallback, if it names one.
-///
-/// # Errors
-/// None or too many, or settings that cannot be used.
-pub(crate) fn of(config: &crate::config::Config) -> Result<Vec<Box<dyn Provider>>, Error> {
-    let mut named: Vec<Box<dyn Provider>> = Vec::new();
-    #[cfg(feature = "http")]
-    if let Some(http) = &config.http {
-        named.push(Box::new(http::of(http)?));
-    }
-    #[cfg(feature = "postmark")]
-    if let Some(postmark) = &config.postmark {
-        named.push(Box::new(postmark::of(postmark)?));
-    }
-    #[cfg(feature = "resend")]
-    if let Some(resend) = &config.resend {
-        named.push(Box::new(resend::of(resend)?));
-    }
-    #[cfg(feature = "ses")]
-    if let Some(ses) = &config.ses {
-        named.push(Box::new(ses::of(ses)?));
-    }
-    #[cfg(feature = "smtp")]
-    if let Some(smtp) = &config.smtp {
-        named.push(Box::new(smtp::Smtp::new(smtp)?));
-    }
-    if let Some(fallback) = &config.fallback {
-        let place = named.iter().position(|provider| provider.name() == fallback);
-        let Some(place) = place.filter(|_| named.len() == 2) else {
-            return Err(Error::configuration(
-                "fallback must name one of exactly two tables of providers, such as [smtp]",
-            ));
-        };
-        let last = named.remove(place);
-        named.push(last);
-    } else if named.len() != 1 {
-        return Err(Error::configuration(
-            "the configuration must have exactly one table of a provider, such as [smtp], \
-             or two and `fallback`",
-        ));
-    }
-    Ok(named)
 }

@@ -7,7 +7,7 @@ use serde_json::json;
 use super::Verdict;
 use super::api::{self, Answer, Api, Client, Request};
 use super::keyed::KeyedConfig;
-use super::refusal::Step;
+use super::refusal;
 use crate::mail::Mail;
 
 const NAME: &str = "postmark";
@@ -55,7 +55,7 @@ impl Api for Postmark {
         let words = format!("ErrorCode {code}");
         (answer.status == 422).then(|| {
             let text = answer.body["Message"].as_str().unwrap_or_default();
-            answer.refused(Step::Postmark, &code.to_string(), text, &words)
+            answer.refused(refusal::table::POSTMARK, &code.to_string(), text, &words)
         })
     }
 }

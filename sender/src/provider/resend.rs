@@ -9,7 +9,7 @@ use serde_json::json;
 use super::Verdict;
 use super::api::{self, Answer, Api, Client, Request};
 use super::keyed::KeyedConfig;
-use super::refusal::Step;
+use super::refusal;
 use crate::mail::Mail;
 
 const NAME: &str = "resend";
@@ -62,7 +62,7 @@ impl Api for Resend {
             (400 | 401 | 403 | 422 | 429 | 451, _)
             | (409, "invalid_idempotent_request")
             | (_, "invalid_from_address" | "invalid_access" | "invalid_region") => {
-                Some(answer.refused(Step::Resend, name, text, name))
+                Some(answer.refused(refusal::table::RESEND, name, text, name))
             }
             _ => None,
         }

@@ -1,8 +1,8 @@
-//! A build without a provider is a build without what only that provider needs.
+//! A build without a kind of providers is one without what only they need.
 
 use std::process::Command;
 
-/// The packages of a build with one provider.
+/// The packages of a build with one feature.
 fn packages(feature: &str) -> Vec<String> {
     let mut command = Command::new(env!("CARGO"));
     command.args([
@@ -24,11 +24,10 @@ fn packages(feature: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_build_with_one_provider_has_nothing_of_the_others() {
+fn a_build_with_one_kind_of_providers_has_nothing_of_the_others() {
     for (feature, present, absent) in [
         ("smtp", ["lettre", "rustls"], &["socket2", "ureq"][..]),
-        ("resend", ["ureq", "rustls"], &["socket2", "hmac", "sha2"]),
-        ("postmark", ["ureq", "rustls"], &["socket2", "hmac", "sha2"]),
+        ("keyed", ["ureq", "rustls"], &["socket2", "hmac", "sha2"]),
         ("http", ["ureq", "rustls"], &["socket2", "hmac", "sha2"]),
         ("ses", ["hmac", "sha2"], &["socket2"]),
     ] {

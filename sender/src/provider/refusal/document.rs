@@ -23,9 +23,7 @@ fn step(step: Step) -> &'static str {
         Step::Recipient => "RCPT",
         Step::Data => "DATA",
         Step::Content => "content",
-        Step::Postmark => "Postmark",
-        Step::Resend => "Resend",
-        Step::Ses => "SES",
+        Step::Api(name) => name,
         Step::Http => "`[http]`",
     }
 }
@@ -41,10 +39,26 @@ fn meaning(meaning: Meaning) -> &'static str {
     }
 }
 
+/// The HTTP APIs that have rows of their own, each once.
+fn apis() -> Vec<&'static str> {
+    let mut names = Vec::new();
+    for at in ROWS.iter().flat_map(|row| row.steps) {
+        if let Step::Api(name) = at
+            && !names.contains(name)
+        {
+            names.push(*name);
+        }
+    }
+    names
+}
+
 fn line(row: &Row) -> String {
     let mut steps: Vec<_> = row.steps.iter().map(|at| step(*at)).collect();
     if steps.starts_with(&["MAIL", "MAIL with SMTPUTF8"]) {
         steps.remove(1);
+    }
+    if row.apis {
+        steps.extend(apis());
     }
     let codes: Vec<_> = row
         .codes

@@ -5,7 +5,7 @@
 //! cannot place is left to the guard, which compares refusals of several recipients.
 
 mod known;
-mod table;
+pub(super) mod table;
 mod words;
 
 use std::time::Duration;
@@ -31,12 +31,8 @@ pub(crate) enum Step {
     Data,
     /// The content and its end.
     Content,
-    /// A request to Postmark.
-    Postmark,
-    /// A request to Resend.
-    Resend,
-    /// A request to Amazon SES.
-    Ses,
+    /// A request to the HTTP API of this name, which has rows of its own.
+    Api(&'static str),
     /// A request to another HTTP API.
     Http,
 }
@@ -117,8 +113,8 @@ fn suspicion(said: &Said<'_>) -> Option<Suspicion> {
     let is_of_one = match said.step {
         Step::Hello | Step::Login | Step::Sender => false,
         Step::SenderUtf8 | Step::Recipient | Step::Data | Step::Content | Step::Http => true,
-        Step::Postmark | Step::Resend => !matches!(said.code, 401 | 429),
-        Step::Ses => said.name == "MessageRejected",
+        table::SES => said.name == "MessageRejected",
+        Step::Api(_) => !matches!(said.code, 401 | 429),
     };
     let is_dialogue = matches!(said.step, Step::Recipient | Step::Data | Step::Content);
     let passes = is_dialogue && said.code < 500 && {
@@ -132,7 +128,8 @@ fn fits(row: &Row, said: &Said<'_>, enhanced: Option<(u16, u16)>, text: &str) ->
     let is_code = |codes: &Codes| codes.contains(said.code);
     let is_enhanced =
         |pattern: &&str| enhanced.is_some_and(|code| words::is_enhanced(pattern, code));
-    row.steps.contains(&said.step)
+    let is_step = row.steps.contains(&said.step) || (row.apis && matches!(said.step, Step::Api(_)));
+    is_step
         && row.codes.iter().any(is_code)
         && (row.names.is_empty() || row.names.contains(&said.name))
         && (row.enhanced.is_empty()

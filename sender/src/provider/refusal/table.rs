@@ -15,6 +15,8 @@ pub(crate) struct Row {
     pub(super) enhanced: &'static [&'static str],
     /// Kinds of words, of each of which the text has some; any text if there are none.
     pub(super) words: &'static [&'static Words],
+    /// Whether a request to any HTTP API that has rows of its own fits, too.
+    pub(super) apis: bool,
     /// Whether only a text fits that names our address or its domain, and not the recipient's.
     pub(super) names_us: bool,
     pub(super) meaning: Meaning,
@@ -45,24 +47,23 @@ const CONTENT: &[Step] = &[Step::Data, Step::Content];
 const AFTER_MAIL: &[Step] = &[Step::Recipient, Step::Data, Step::Content];
 const DIALOGUE: &[Step] =
     &[Step::Sender, Step::SenderUtf8, Step::Recipient, Step::Data, Step::Content];
-/// Also the words that an HTTP API passes on.
-const EVERYWHERE: &[Step] = &[
-    Step::Sender,
-    Step::SenderUtf8,
-    Step::Recipient,
-    Step::Data,
-    Step::Content,
-    Step::Postmark,
-    Step::Resend,
-    Step::Ses,
-];
 
-const POSTMARK: &[Step] = &[Step::Postmark];
-const RESEND: &[Step] = &[Step::Resend];
-const SES: &[Step] = &[Step::Ses];
+/// Requests to the HTTP APIs that have names for their refusals.
+pub(crate) const POSTMARK: Step = Step::Api("Postmark");
+pub(crate) const RESEND: Step = Step::Api("Resend");
+pub(crate) const SES: Step = Step::Api("SES");
 
 const fn row(steps: &'static [Step], codes: &'static [Codes], meaning: Meaning) -> Row {
-    Row { steps, codes, names: &[], enhanced: &[], words: &[], names_us: false, meaning }
+    Row {
+        steps,
+        codes,
+        names: &[],
+        enhanced: &[],
+        words: &[],
+        apis: false,
+        names_us: false,
+        meaning,
+    }
 }
 
 impl Row {
@@ -76,6 +77,11 @@ impl Row {
 
     const fn words(self, words: &'static [&'static Words]) -> Self {
         Self { words, ..self }
+    }
+
+    /// The words count also where an HTTP API passes them on.
+    const fn and_apis(self) -> Self {
+        Self { apis: true, ..self }
     }
 
     const fn naming_us(self) -> Self {
@@ -131,12 +137,12 @@ pub(crate) const ROWS: &[Row] = &[
     row(RCPT, FOR_EVER, Unknown).enhanced(BAD_ADDRESS).words(&[known::NO_SUCH_ADDRESS]),
     row(AFTER_MAIL, FOR_EVER, Recipient).words(&[known::PERSONAL]),
     // About us, by words.
-    row(EVERYWHERE, ANY, Ours).words(&[known::RELAYING]),
-    row(EVERYWHERE, ANY, Ours).words(&[known::LOGIN]),
-    row(EVERYWHERE, ANY, Ours).words(&[known::SENDER]),
-    row(EVERYWHERE, ANY, Ours).words(&[known::HELO]),
-    row(EVERYWHERE, ANY, Ours).words(&[known::LIMITS]),
-    row(EVERYWHERE, ANY, Ours).words(&[known::BLOCKED]),
+    row(DIALOGUE, ANY, Ours).and_apis().words(&[known::RELAYING]),
+    row(DIALOGUE, ANY, Ours).and_apis().words(&[known::LOGIN]),
+    row(DIALOGUE, ANY, Ours).and_apis().words(&[known::SENDER]),
+    row(DIALOGUE, ANY, Ours).and_apis().words(&[known::HELO]),
+    row(DIALOGUE, ANY, Ours).and_apis().words(&[known::LIMITS]),
+    row(DIALOGUE, ANY, Ours).and_apis().words(&[known::BLOCKED]),
     // About us, by codes.
     row(AFTER_MAIL, ANY, Ours).enhanced(OURS_BY_CODE),
     row(AFTER_MAIL, &[one(432), one(454), Codes(502, 503), Codes(530, 539)], Ours),
@@ -154,21 +160,21 @@ pub(crate) const ROWS: &[Row] = &[
     row(AFTER_MAIL, FOR_EVER, Recipient).enhanced(OF_MAILBOX).words(&[known::NO_DELIVERY]),
     row(AFTER_MAIL, FOR_EVER, Unplaced),
     // HTTP APIs, by the names that they have.
-    row(POSTMARK, &[one(422)], Ours).names(&["400", "401", "405", "412", "413"]),
-    row(POSTMARK, &[one(422)], Recipient).names(&["406"]),
-    row(POSTMARK, &[one(422)], Recipient).names(&["300"]).words(&[known::FIELD_OF_RECIPIENT]),
-    row(POSTMARK, &[one(422)], Unplaced).names(&["300"]),
-    row(POSTMARK, &[one(422)], Later),
-    row(RESEND, ANY, Ours).names(&["invalid_from_address", "invalid_access", "invalid_region"]),
-    row(RESEND, &[one(401), one(403), one(429)], Ours),
-    row(RESEND, &[one(409)], Mail).names(&["invalid_idempotent_request"]),
-    row(RESEND, &[one(400), one(422), one(451)], Unplaced),
-    row(SES, &[one(400)], Unplaced).names(&[
+    row(&[POSTMARK], &[one(422)], Ours).names(&["400", "401", "405", "412", "413"]),
+    row(&[POSTMARK], &[one(422)], Recipient).names(&["406"]),
+    row(&[POSTMARK], &[one(422)], Recipient).names(&["300"]).words(&[known::FIELD_OF_RECIPIENT]),
+    row(&[POSTMARK], &[one(422)], Unplaced).names(&["300"]),
+    row(&[POSTMARK], &[one(422)], Later),
+    row(&[RESEND], ANY, Ours).names(&["invalid_from_address", "invalid_access", "invalid_region"]),
+    row(&[RESEND], &[one(401), one(403), one(429)], Ours),
+    row(&[RESEND], &[one(409)], Mail).names(&["invalid_idempotent_request"]),
+    row(&[RESEND], &[one(400), one(422), one(451)], Unplaced),
+    row(&[SES], &[one(400)], Unplaced).names(&[
         "BadRequestException",
         "MessageRejected",
         "ValidationException",
     ]),
-    row(SES, &[one(400)], Ours).names(&[
+    row(&[SES], &[one(400)], Ours).names(&[
         "AccountSuspendedException",
         "LimitExceededException",
         "MailFromDomainNotVerifiedException",
@@ -179,6 +185,6 @@ pub(crate) const ROWS: &[Row] = &[
         "ThrottlingException",
         "TooManyRequestsException",
     ]),
-    row(SES, &[one(400)], Later),
+    row(&[SES], &[one(400)], Later),
     row(&[Step::Http], &[one(400), one(413), one(422)], Unplaced),
 ];

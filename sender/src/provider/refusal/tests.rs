@@ -1,5 +1,6 @@
 //! Refusals as real servers word them.
 
+use super::table::{POSTMARK, RESEND, SES};
 use super::*;
 
 const ADA: &str = "ada@example.org";
@@ -315,42 +316,36 @@ fn http_apis_are_judged_by_the_same_table() {
         judge(&Said { step, code, name, text, recipient: ADA, sender: US })
     };
     for (step, code, name, text, meaning) in [
-        (Step::Postmark, 422, "406", "inactive recipient", Meaning::Recipient),
+        (POSTMARK, 422, "406", "inactive recipient", Meaning::Recipient),
+        (POSTMARK, 422, "300", "Error parsing 'To': Illegal email address", Meaning::Recipient),
+        (POSTMARK, 422, "300", "Invalid 'To' address: 'ada@x'.", Meaning::Recipient),
         (
-            Step::Postmark,
-            422,
-            "300",
-            "Error parsing 'To': Illegal email address",
-            Meaning::Recipient,
-        ),
-        (Step::Postmark, 422, "300", "Invalid 'To' address: 'ada@x'.", Meaning::Recipient),
-        (
-            Step::Postmark,
+            POSTMARK,
             422,
             "300",
             "Error parsing 'Reply-To': illegal. Only 'To' may be empty",
             Meaning::Unplaced,
         ),
-        (Step::Postmark, 422, "300", "Invalid 'From' address: 'us'.", Meaning::Ours),
-        (Step::Postmark, 422, "300", "Invalid 'ReplyTo' address: 'us'.", Meaning::Unplaced),
-        (Step::Postmark, 422, "300", "Zero recipients specified", Meaning::Unplaced),
+        (POSTMARK, 422, "300", "Invalid 'From' address: 'us'.", Meaning::Ours),
+        (POSTMARK, 422, "300", "Invalid 'ReplyTo' address: 'us'.", Meaning::Unplaced),
+        (POSTMARK, 422, "300", "Zero recipients specified", Meaning::Unplaced),
         (
-            Step::Postmark,
+            POSTMARK,
             422,
             "400",
             "The 'From' address you supplied is not a Sender Signature",
             Meaning::Ours,
         ),
-        (Step::Postmark, 422, "405", "Not allowed to send", Meaning::Ours),
-        (Step::Postmark, 422, "999", "", Meaning::Later),
-        (Step::Resend, 403, "validation_error", "The x.test domain is not verified", Meaning::Ours),
-        (Step::Resend, 429, "daily_quota_exceeded", "", Meaning::Ours),
-        (Step::Resend, 422, "validation_error", "", Meaning::Unplaced),
-        (Step::Resend, 409, "invalid_idempotent_request", "", Meaning::Mail),
-        (Step::Ses, 400, "MessageRejected", "Email address is not verified.", Meaning::Ours),
-        (Step::Ses, 400, "MessageRejected", "virus", Meaning::Unplaced),
-        (Step::Ses, 400, "SendingPausedException", "", Meaning::Ours),
-        (Step::Ses, 400, "Other", "", Meaning::Later),
+        (POSTMARK, 422, "405", "Not allowed to send", Meaning::Ours),
+        (POSTMARK, 422, "999", "", Meaning::Later),
+        (RESEND, 403, "validation_error", "The x.test domain is not verified", Meaning::Ours),
+        (RESEND, 429, "daily_quota_exceeded", "", Meaning::Ours),
+        (RESEND, 422, "validation_error", "", Meaning::Unplaced),
+        (RESEND, 409, "invalid_idempotent_request", "", Meaning::Mail),
+        (SES, 400, "MessageRejected", "Email address is not verified.", Meaning::Ours),
+        (SES, 400, "MessageRejected", "virus", Meaning::Unplaced),
+        (SES, 400, "SendingPausedException", "", Meaning::Ours),
+        (SES, 400, "Other", "", Meaning::Later),
         (Step::Http, 422, "", "", Meaning::Unplaced),
     ] {
         assert_eq!(of(step, code, name, text), meaning, "{step:?} {code} {name} {text}");
@@ -370,12 +365,12 @@ fn words_about_us_open_the_circuit_at_once_only_where_no_recipient_can_be_the_re
         (Step::Recipient, 554, "", "5.7.1 Relay access denied", false),
         (Step::Recipient, 454, "", "4.7.1 Relay access denied", false),
         (Step::Content, 550, "", "5.4.5 Daily user sending limit exceeded", false),
-        (Step::Postmark, 422, "412", "Account pending approval: only your own domain", false),
-        (Step::Resend, 403, "validation_error", "You can only send to your own address", false),
-        (Step::Resend, 429, "rate_limit_exceeded", "", true),
-        (Step::Resend, 401, "missing_api_key", "", true),
-        (Step::Ses, 400, "MessageRejected", "Email address is not verified.", false),
-        (Step::Ses, 400, "ThrottlingException", "", true),
+        (POSTMARK, 422, "412", "Account pending approval: only your own domain", false),
+        (RESEND, 403, "validation_error", "You can only send to your own address", false),
+        (RESEND, 429, "rate_limit_exceeded", "", true),
+        (RESEND, 401, "missing_api_key", "", true),
+        (SES, 400, "MessageRejected", "Email address is not verified.", false),
+        (SES, 400, "ThrottlingException", "", true),
     ] {
         let said = Said { step, code, name, text, recipient: ADA, sender: US };
         assert_eq!(judge(&said), Meaning::Ours, "{step:?} {code} {text}");

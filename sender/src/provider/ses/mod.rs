@@ -13,7 +13,7 @@ use serde_json::json;
 
 use super::Verdict;
 use super::api::{self, Answer, Api, Client, JSON, Request, Settings};
-use super::refusal::Step;
+use super::refusal;
 use crate::mail::Mail;
 use crate::message;
 use crate::rate::Rate;
@@ -168,6 +168,6 @@ impl Api for Ses {
         } else {
             kind.to_owned()
         };
-        Some(answer.refused(Step::Ses, kind, text, &words))
+        Some(answer.refused(refusal::table::SES, kind, text, &words))
     }
 }

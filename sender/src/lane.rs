@@ -25,6 +25,7 @@ pub(crate) use news::Sentences;
 use on_its_way::OnItsWay;
 use order::Order;
 use patience::Pulse;
+use places::DOUBTFUL_PAUSE;
 
 /// So many mails may wait without a place, for each connection that is configured.
 const ASIDE_PER_CONNECTION: usize = 3;
@@ -42,6 +43,9 @@ pub(crate) struct Lane {
     most_aside: usize,
     /// How many of them may wait for an answer about their recipients.
     most_mute_aside: usize,
+    /// How many mails that were in doubt before may be on their way at once. They may all wait
+    /// without a place, and are waited for as long as it takes.
+    most_doubtful: usize,
 }
 
 #[derive(Debug)]
@@ -134,6 +138,7 @@ impl Lane {
             connections,
             most_aside: ASIDE_PER_CONNECTION * connections,
             most_mute_aside: connections,
+            most_doubtful: connections,
         }
     }
 
@@ -162,6 +167,10 @@ impl Lane {
         }
         if let Some(pause) = state.pause_in_crowd(&mail, self.connections, now) {
             return Err(Refusal::Behind(pause));
+        }
+        let is_returnable = mail.is_doubtful && mail.returnable_since.is_some();
+        if is_returnable && state.are_doubtful_slow(self.most_doubtful) {
+            return Err(Refusal::Behind(DOUBTFUL_PAUSE));
         }
         let domain = self.domains.limited(&mail.sealed.to);
         if let Some(domain) = &domain {
@@ -193,7 +202,7 @@ impl Lane {
             if state.has_to_probe() {
                 return Job::Probe(state.begin_probe());
             }
-            let wait = match state.take(&self.domains, now) {
+            let wait = match state.take(&self.domains, self.most_doubtful, now) {
                 Ok(mail) => {
                     // This thread waited for the turn of the next one, too,
                     // perhaps as the only one.
@@ -215,9 +224,20 @@ impl Lane {
 
     /// The verdict on a mail to this recipient, in the light of the earlier ones; and what it says
     /// of the provider, with which the attempt is to be ended.
-    pub(crate) fn weigh(&self, recipient: &str, answer: Verdict) -> (Verdict, Verdict) {
+    pub(crate) fn weigh(
+        &self,
+        ticket: Ticket,
+        recipient: &str,
+        answer: Verdict,
+    ) -> (Verdict, Verdict) {
+        let now = Instant::now();
+        // Whom we did not wait for says nothing of the provider.
+        if matches!(answer, Verdict::InDoubt { .. }) && self.is_left(ticket, now) {
+            let of_provider = Verdict::Postponed { after: None, reason: String::new() };
+            return (answer, of_provider);
+        }
         let mut guard = self.guard.lock().unwrap_or_else(PoisonError::into_inner);
-        let verdict = guard.weigh(recipient, answer, Instant::now());
+        let verdict = guard.weigh(recipient, answer, now);
         // Whose fault a refusal is was decided: one of a mail alone slows no other down.
         let is_of_mail = matches!(verdict, Verdict::Retry { .. });
         let of_provider =
@@ -347,7 +367,12 @@ impl State {
     ///
     /// # Errors
     /// How long to wait for one, if that is known.
-    fn take(&mut self, domains: &Domains, now: Instant) -> Result<Queued, Option<Duration>> {
+    fn take(
+        &mut self,
+        domains: &Domains,
+        most_doubtful: usize,
+        now: Instant,
+    ) -> Result<Queued, Option<Duration>> {
         if self.waiting.is_empty() || !self.breaker.has_place() {
             return Err(None);
         }
@@ -355,7 +380,8 @@ impl State {
         if !wait.is_zero() {
             return Err(Some(wait));
         }
-        let takes_doubtful = self.breaker.takes_doubtful(self.waiting.is_all_doubtful());
+        let takes_doubtful = self.breaker.takes_doubtful(self.waiting.is_all_doubtful())
+            && self.doubtful_on_their_way() < most_doubtful;
         let is_newest = self.breaker.takes_newest();
         // Mails about which the server may say nothing for long leave a place to others.
         let takes_mute = self.mute.is_empty() || self.mute_on_their_way(now) < self.mute.most;

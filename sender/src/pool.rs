@@ -57,7 +57,7 @@ impl Pool {
                 report(&format!(
                     "{name} took the content of {waiting} mails and has not answered for half a \
                      minute; further connections are opened meanwhile, \
-                     at most three times as many as configured"
+                     at most four times as many as configured"
                 ));
             }
             (0..new).for_each(|_| self.add(index));
@@ -90,7 +90,7 @@ fn deliver(shared: &Shared, index: usize, events: &Sender<Event>) {
                 let payload = mail.sealed.payload(provider.name());
                 let payload = payload.expect("the mail was fixed for this provider");
                 let answer = connection.deliver(&mail.sealed, payload, &attempt);
-                let (verdict, of_provider) = lane.weigh(&mail.sealed.to, answer);
+                let (verdict, of_provider) = lane.weigh(ticket, &mail.sealed.to, answer);
                 attempt.end(&verdict);
                 let finished = lane.finish(ticket, &of_provider);
                 let key = Some(mail.sealed.key);

@@ -195,6 +195,9 @@ impl<'a, W: Write> Desk<'a, W> {
             for (mail, pause) in lane.hold_back(now) {
                 self.refuse(mail.sealed.key, index, &Refusal::Mute(pause));
             }
+            for (mail, pause) in lane.postpone_doubtful() {
+                self.refuse(mail.sealed.key, index, &Refusal::Behind(pause));
+            }
             for (mail, pause) in lane.disperse(now) {
                 self.refuse(mail.sealed.key, index, &Refusal::Behind(pause));
             }
@@ -506,10 +509,12 @@ impl<'a, W: Write> Desk<'a, W> {
                 Verdict::Overloaded { .. } => self.overload(key, lane, after, reason),
                 Verdict::InDoubt { .. } => self.say_doubt(key, lane, reason),
                 Verdict::Retry { .. } => self.say_retry(key, after, reason),
-                Verdict::Postponed { .. } if self.other(lane).is_some() => {
-                    self.leave(key, lane, after, reason);
+                // It is no reason for anybody's pause.
+                Verdict::Postponed { .. } => {
+                    if !self.moves(key, lane) {
+                        self.say_untried(key, after, reason);
+                    }
                 }
-                Verdict::Postponed { .. } => self.say_untried(key, after, reason),
                 Verdict::Sent(receipt) => self.say_sent(key, lane, receipt),
                 Verdict::Dead(refusal) => {
                     let waiting = self.waiting.remove(&key);
@@ -589,10 +594,16 @@ impl<'a, W: Write> Desk<'a, W> {
     /// A provider certainly has not accepted a mail, and takes none: the other one gets it, if
     /// there is one that does.
     fn leave(&mut self, key: Key, lane: usize, after: Option<Duration>, reason: &str) {
+        if !self.moves(key, lane) {
+            self.free(key);
+            self.give_back(key, lane, after, reason);
+        }
+    }
+
+    /// Gives a mail to the other provider, if there is one that takes it. Returns whether it does.
+    fn moves(&mut self, key: Key, lane: usize) -> bool {
         let is_bound = self.waiting.get(&key).is_some_and(|waiting| waiting.is_bound);
-        let Some(other) = self.other(lane).filter(|_| !is_bound) else {
-            return self.give_back(key, lane, after, reason);
-        };
+        let Some(other) = self.other(lane).filter(|_| !is_bound) else { return false };
         let Shared { providers, lanes, journal } = self.shared;
         let name = providers[other].name();
         let sealed = journal.sealed(key).filter(|sealed| sealed.payload(name).is_some());
@@ -617,11 +628,9 @@ impl<'a, W: Write> Desk<'a, W> {
                     returnable_since: None,
                 };
                 self.moved.push((other, mail));
+                true
             }
-            _ => {
-                self.free(key);
-                self.give_back(key, lane, after, reason);
-            }
+            _ => false,
         }
     }
 

@@ -30,6 +30,10 @@ pub(super) struct OnItsWay {
     pub(super) is_patient: bool,
     /// Since when it waits for the answer to its content.
     pub(super) in_doubt_since: Option<Instant>,
+    /// Whether the provider may have accepted the mail at an earlier attempt, and would again.
+    pub(super) is_doubtful: bool,
+    /// How long the answer to its content is waited for, if others need the place.
+    pub(super) limit: Option<Duration>,
     /// Whether another one has its place.
     pub(super) is_aside: bool,
 }
@@ -45,6 +49,8 @@ impl OnItsWay {
             in_envelope_since: None,
             is_patient: true,
             in_doubt_since: None,
+            is_doubtful: mail.is_some_and(|mail| mail.is_doubtful),
+            limit: None,
             is_aside: false,
         }
     }
@@ -58,6 +64,11 @@ impl OnItsWay {
     /// Whether the answer to the content has not come for this time.
     pub(super) fn is_unanswered(&self, longest: Duration, now: Instant) -> bool {
         has_lasted(self.in_doubt_since, longest, now)
+    }
+
+    /// Whether the answer to its content was not waited for any longer because of others.
+    pub(super) fn is_left(&self, now: Instant) -> bool {
+        self.limit.is_some_and(|limit| self.is_unanswered(limit, now))
     }
 
     /// Whether it waits for an answer of the provider.

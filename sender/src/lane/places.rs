@@ -18,33 +18,49 @@ const LONGEST_HOLD: Duration = Duration::from_secs(30);
 /// How long a server may say nothing about a recipient until another mail gets the place.
 pub(super) const LONGEST_MUTE: Duration = Duration::from_secs(4);
 
+/// The pause of a mail in doubt that waits while as many as may wait for their answers.
+pub(super) const DOUBTFUL_PAUSE: Duration = Duration::from_secs(10);
+
 /// How long a mail waits behind others that only wait for answers, until it is given back.
 const LONGEST_QUEUE: Duration = Duration::from_secs(1);
 
 impl Lane {
     /// From now on an attempt waits for the answer to its content. Returns for how long, if as many
-    /// wait as may without a place, while the server answers others at once.
+    /// wait as may without a place, while the server answers others at once. A mail that was in
+    /// doubt before is waited for: else our impatience alone would make three copies of it, and a
+    /// dead letter.
     pub(crate) fn enter_doubt(&self, ticket: Ticket, now: Instant) -> Option<Duration> {
-        let mut state = self.lock();
+        let mut guard = self.lock();
+        let state = &mut *guard;
         state.has_moved = true;
-        let doubts = state.on_their_way.values().filter_map(|attempt| attempt.in_doubt_since);
+        let first_attempts = state.on_their_way.values().filter(|attempt| !attempt.is_doubtful);
+        let doubts = first_attempts.filter_map(|attempt| attempt.in_doubt_since);
         let is_full = doubts.clone().count() >= self.most_aside;
         let first = doubts.min().filter(|_| is_full);
-        if let Some(attempt) = state.on_their_way.get_mut(&ticket.0) {
-            attempt.in_doubt_since = Some(now);
-        }
+        let attempt = state.on_their_way.get_mut(&ticket.0)?;
+        attempt.in_doubt_since = Some(now);
+        let first = first.filter(|_| !attempt.is_doubtful);
         let may_leave =
             first.is_some_and(|first| state.pulse.may_leave(first, self.connections, now));
-        may_leave.then_some(LONGEST_CONTENT_BESIDE_QUICK)
+        attempt.limit = may_leave.then_some(LONGEST_CONTENT_BESIDE_QUICK);
+        attempt.limit
+    }
+
+    /// Whether the answer to the content of an attempt was not waited for because of others.
+    pub(super) fn is_left(&self, ticket: Ticket, now: Instant) -> bool {
+        self.lock().on_their_way.get(&ticket.0).is_some_and(|attempt| attempt.is_left(now))
     }
 
     /// From now on the server is asked about the recipient. Returns for how long, if it may not
     /// take its time for this one, too.
     pub(crate) fn enter_envelope(&self, ticket: Ticket, now: Instant) -> Option<Duration> {
         let mut state = self.lock();
+        state.has_moved = true;
         let is_asked =
             |attempt: &&OnItsWay| attempt.in_envelope_since.is_some() && attempt.is_patient;
-        let asked = state.on_their_way.values().filter(is_asked);
+        // It may have been asked about before, on a connection that has ended.
+        let others = state.on_their_way.iter().filter(|(number, _)| **number != ticket.0);
+        let asked = others.map(|(_, attempt)| attempt).filter(is_asked);
         let patient = asked.filter(|attempt| attempt.in_doubt_since.is_none()).count();
         let is_patient = patient < self.most_mute_aside || !state.pulse.is_quick(now);
         if let Some(attempt) = state.on_their_way.get_mut(&ticket.0) {
@@ -132,7 +148,15 @@ impl Lane {
         let mut guard = self.lock();
         let state = &mut *guard;
         state.suspect_slow(self.connections, now);
-        let before = state.on_their_way.values().filter(|attempt| attempt.is_aside).count();
+        let aside = |is_doubtful: bool| {
+            let attempts = state.on_their_way.values().filter(|attempt| attempt.is_aside);
+            attempts.filter(|attempt| attempt.is_doubtful == is_doubtful).count()
+        };
+        // Those that were in doubt before have places of their own, so that each has its turn.
+        let mut left = [
+            self.most_aside.saturating_sub(aside(false)),
+            self.most_doubtful.saturating_sub(aside(true)),
+        ];
         // Where others are answered at once, the recipient is the reason.
         let (longest_mute, longest_hold) = match state.pulse.is_quick(now) {
             true => (LONGEST_MUTE_BESIDE_QUICK, LONGEST_MUTE_BESIDE_QUICK),
@@ -153,10 +177,8 @@ impl Lane {
         let mut mute = state.on_their_way.values().filter(is_mute_aside).count();
         let mut new = 0;
         for attempt in state.on_their_way.values_mut() {
-            if before + new >= self.most_aside {
-                break;
-            }
-            if attempt.is_aside || !is_slow(&state.mute, attempt) {
+            let left = &mut left[usize::from(attempt.is_doubtful)];
+            if *left == 0 || attempt.is_aside || !is_slow(&state.mute, attempt) {
                 continue;
             }
             if attempt.in_doubt_since.is_none() {
@@ -169,6 +191,7 @@ impl Lane {
                 state.mute.note(&attempt.domain, attempt.waited(now), now);
             }
             attempt.is_aside = true;
+            *left -= 1;
             new += 1;
         }
         for _ in 0..new {
@@ -179,6 +202,18 @@ impl Lane {
             .values()
             .filter(|attempt| attempt.is_aside && attempt.is_unanswered(LONGEST_HOLD, now));
         (of_content.count(), new)
+    }
+
+    /// Takes the mails in doubt that wait while as many as may wait for their answers, with their
+    /// pauses.
+    pub(crate) fn postpone_doubtful(&self) -> Vec<(Queued, Duration)> {
+        let mut state = self.lock();
+        if !state.are_doubtful_slow(self.most_doubtful) {
+            return Vec::new();
+        }
+        let is_postponed = |mail: &Queued| mail.is_doubtful && mail.returnable_since.is_some();
+        let mails = state.waiting.drain_if(|_, mail| is_postponed(mail));
+        mails.into_iter().map(|mail| (mail, DOUBTFUL_PAUSE)).collect()
     }
 
     /// Takes the mails that would keep others waiting, with their pauses: those to domains over
@@ -211,6 +246,17 @@ fn most_in_crowd(is_preferred: bool, connections: usize) -> usize {
 }
 
 impl State {
+    /// How many mails that were in doubt before are on their way.
+    pub(super) fn doubtful_on_their_way(&self) -> usize {
+        self.on_their_way.values().filter(|attempt| attempt.is_doubtful).count()
+    }
+
+    /// Whether as many mails that were in doubt before as may be on their way take long.
+    pub(super) fn are_doubtful_slow(&self, most: usize) -> bool {
+        let attempts = self.on_their_way.values().filter(|attempt| attempt.is_doubtful);
+        attempts.filter(|attempt| attempt.is_aside).count() >= most
+    }
+
     /// For how long a mail is given back because mails that take long have the places, and as many
     /// wait as may.
     pub(super) fn pause_in_crowd(
@@ -437,6 +483,59 @@ mod tests {
         let ticket = begin(&lane, 6);
         lane.finish(ticket, &Verdict::Sent(Receipt::default()));
         assert_eq!([7, 8].map(doubt), [Some(LONGEST_CONTENT_BESIDE_QUICK); 2]);
+    }
+
+    /// A lane with one place where the server answers others at once, and as many contents wait as
+    /// may; and what the next content may take.
+    fn with_slow_contents(start: Instant) -> (Lane, Ticket, Option<Duration>) {
+        let lane = lane(1);
+        let ticket = begin(&lane, 0);
+        lane.finish(ticket, &Verdict::Sent(Receipt::default()));
+        for number in 1..=3 {
+            lane.enter_doubt(begin(&lane, number), start);
+        }
+        assert_eq!(lane.set_aside(start + LONGEST_MUTE_BESIDE_QUICK).1, 3);
+        let ticket = begin(&lane, 4);
+        let limit = lane.enter_doubt(ticket, start);
+        (lane, ticket, limit)
+    }
+
+    #[test]
+    fn a_content_that_is_not_waited_for_says_nothing_of_the_provider() {
+        let doubt = || Verdict::InDoubt { reason: String::new() };
+        let long_ago = Instant::now().checked_sub(LONGEST_CONTENT_BESIDE_QUICK).unwrap();
+        for (start, is_left) in [(long_ago, true), (Instant::now(), false)] {
+            let (lane, ticket, limit) = with_slow_contents(start);
+            assert_eq!(limit, Some(LONGEST_CONTENT_BESIDE_QUICK));
+            let (verdict, of_provider) = lane.weigh(ticket, "ada@x.test", doubt());
+            assert_eq!(verdict, doubt());
+            assert_eq!(matches!(of_provider, Verdict::Postponed { .. }), is_left);
+        }
+    }
+
+    #[test]
+    fn a_mail_that_was_in_doubt_before_is_waited_for_and_leaves_the_places_to_others() {
+        let start = Instant::now();
+        let (lane, ticket, _) = with_slow_contents(start);
+        lane.finish(ticket, &Verdict::Postponed { after: None, reason: String::new() });
+        lane.push(mail(5, true)).unwrap();
+        lane.push(mail(6, true)).unwrap();
+        let Job::Send(_, doubtful) = lane.next(Duration::ZERO) else { panic!("none is sent") };
+        assert_eq!(lane.enter_doubt(doubtful, start), None);
+        let later = start + LONGEST_MUTE_BESIDE_QUICK;
+        assert!(lane.postpone_doubtful().is_empty());
+        // It has a place of its own where it waits; the next one in doubt comes again later.
+        assert_eq!(lane.set_aside(later).1, 1);
+        assert!(matches!(lane.next(Duration::ZERO), Job::Nothing));
+        assert_eq!(lane.postpone_doubtful().len(), 1);
+        assert!(matches!(lane.push(mail(6, true)), Err(Refusal::Behind(_))));
+        let old = Queued { returnable_since: None, ..mail(7, true) };
+        lane.push(old).unwrap();
+        let other = begin(&lane, 8);
+        lane.finish(other, &Verdict::Sent(Receipt::default()));
+        assert!(lane.postpone_doubtful().is_empty());
+        lane.finish(doubtful, &Verdict::Sent(Receipt::default()));
+        assert!(matches!(lane.next(Duration::ZERO), Job::Send(..)));
     }
 
     #[test]

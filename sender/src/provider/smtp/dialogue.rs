@@ -43,6 +43,9 @@ pub(super) enum Outcome {
     /// There was no reply at a step before the end of the content: the mail certainly was not
     /// accepted.
     Lost(Step, Lost),
+    /// The same, because others need the place and the step was not waited for any longer. It says
+    /// nothing of the server.
+    Left(Step),
     /// It cannot be recorded that the mail may be accepted, so it was not ended.
     Unrecorded(String),
     /// Nobody knows.
@@ -143,8 +146,13 @@ impl Dialogue {
         }
         let limit = progress.enter_envelope();
         let until = limit.map_or(deadline, |limit| deadline.min(Instant::now() + limit));
-        if let Err(outcome) = self.envelope(letter, until) {
-            return outcome;
+        match self.envelope(letter, until) {
+            Ok(()) => {}
+            // RSET has a limit of its own.
+            Err(Outcome::Lost(step, Lost::Late)) if until < deadline && step != Step::Hello => {
+                return Outcome::Left(step);
+            }
+            Err(outcome) => return outcome,
         }
         let deadline = deadline.max(Instant::now() + CONTENT_PATIENCE);
         if let Err(outcome) = self.content(letter, deadline) {

@@ -50,6 +50,9 @@ const LONGEST_IDLE: Duration = Duration::from_secs(30);
 /// that bad addresses of one person would hold up everybody's mails.
 const MOST_REFUSED: u32 = 8;
 
+/// The pause of a mail that was not waited for because others needed its connection.
+const LEFT_PAUSE: Duration = Duration::from_secs(60);
+
 /// A limit of fewer bytes is no fault of one mail.
 const SMALL: u64 = 100_000;
 
@@ -107,6 +110,10 @@ fn verdict_of(outcome: Outcome, letter: &Letter<'_>) -> Verdict {
             Verdict::dead(reason, about)
         }
         Outcome::Lost(step, lost) => of_loss(step, &lost),
+        Outcome::Left(step) => {
+            let reason = format!("{}: no answer while others need the connection", name_of(step));
+            Verdict::Postponed { after: Some(LEFT_PAUSE), reason }
+        }
         Outcome::Unrecorded(reason) => Verdict::Unavailable { after: None, reason },
         Outcome::InDoubt(reason) => Verdict::InDoubt { reason },
     }

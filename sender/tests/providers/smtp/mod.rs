@@ -3,6 +3,7 @@
 mod campaigns;
 mod dialogue;
 mod hostile;
+mod impatience;
 mod logins;
 mod refusals;
 mod server;

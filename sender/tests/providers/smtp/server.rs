@@ -16,6 +16,8 @@ pub(crate) enum Act {
     Close(Vec<u8>),
     /// It says nothing any more.
     Silence,
+    /// It says these bytes after this time.
+    Late(Duration, Vec<u8>),
     /// It says these bytes one by one, a second between two.
     Drip(Vec<u8>),
     /// It says these bytes again and again, as fast as they are taken.
@@ -27,6 +29,11 @@ pub(crate) enum Act {
 impl Act {
     pub(crate) fn say(text: &str) -> Self {
         Self::Say(text.as_bytes().to_vec())
+    }
+
+    /// A line after so many seconds.
+    pub(crate) fn late(seconds: u64, text: &str) -> Self {
+        Self::Late(Duration::from_secs(seconds), format!("{text}\r\n").into_bytes())
     }
 
     /// A line.
@@ -213,6 +220,10 @@ impl Session<'_> {
             Some(Act::Say(bytes)) => {
                 self.say(&bytes)?;
                 Some(bytes.starts_with(b"3"))
+            }
+            Some(Act::Late(time, bytes)) => {
+                thread::sleep(time);
+                self.say(&bytes)
             }
             Some(Act::Close(bytes)) => {
                 self.say(&bytes);

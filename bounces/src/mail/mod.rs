@@ -18,7 +18,7 @@ use std::borrow::Cow;
 use mail_parser::{Message, MessageParser, MessagePart, MimeHeaders as _, PartType};
 use mailroom_mail::ReturnPath;
 
-use crate::diagnosis::is_gone;
+use crate::diagnosis::{Said, Step, is_gone};
 use crate::notice::{Notice, Reason, Refusal};
 use fields::Report;
 use proof::Proof;
@@ -32,10 +32,6 @@ const MOST_RECIPIENTS: usize = 16;
 /// The headers by which a mail says where it came to.
 const DESTINATIONS: [&str; 5] =
     ["To", "Delivered-To", "X-Original-To", "Envelope-To", "X-Envelope-To"];
-
-/// What a server writes beside an answer that came when it had seen the content.
-const AFTER_CONTENT: [&str; 4] =
-    ["in reply to end of data", "in reply to data", ">>> data", "after end of data"];
 
 const UNPROVEN: Refusal =
     Refusal::Unproven("it did not come to the return address of a recipient that it names");
@@ -101,7 +97,7 @@ fn of_reports(
         return Err(Refusal::Unproven("it did not come to a return address of this configuration"));
     }
     let whole = text(message.raw_message()).to_ascii_lowercase();
-    let is_after_content = AFTER_CONTENT.iter().any(|words| whole.contains(words));
+    let step = step_of(message);
     let mut notices = Vec::new();
     let mut is_proven = false;
     for report in reports {
@@ -120,10 +116,15 @@ fn of_reports(
         }
         let is_passed_on =
             report.actual_recipient().is_some_and(|actual| is_elsewhere(actual, &address));
-        if report.has_failed()
-            && !is_passed_on
-            && is_gone(report.status(), &answer, &address, is_after_content)
-        {
+        let sender = proof.sender_to(&address);
+        let said = Said {
+            status: report.status(),
+            answer: &answer,
+            recipient: &address,
+            sender: &sender,
+            step,
+        };
+        if report.has_failed() && !is_passed_on && is_gone(&said) {
             let said = [report.status(), answer.as_str()];
             notices.extend(Notice::all([address.as_str()], Reason::Bounce, &said)?);
         }
@@ -131,6 +132,14 @@ fn of_reports(
     // It may be about a mailbox that the mail was passed on to: then the mail that is sent back
     // names the recipient.
     if is_proven || proof.is_of_somebody_in(&whole) { Ok(notices) } else { Err(UNPROVEN) }
+}
+
+/// The step that the texts of a notification name. The mail that is sent back is none of them.
+fn step_of(message: &Message<'_>) -> Step {
+    let is_text =
+        |part: &&MessagePart<'_>| matches!(part.body, PartType::Text(_) | PartType::Binary(_));
+    let steps = message.parts.iter().filter(is_text).map(|part| Step::of(&text_of(part)));
+    steps.max().unwrap_or(Step::Recipient)
 }
 
 /// Whether a server passed the mail on to a program, or to a mailbox of another name.

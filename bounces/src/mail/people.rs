@@ -6,8 +6,8 @@ use std::borrow::Cow;
 use mail_parser::{Message, MessagePart, PartType};
 
 use super::proof::Proof;
-use super::{AFTER_CONTENT, headers, text_of};
-use crate::diagnosis::is_gone;
+use super::{headers, text_of};
+use crate::diagnosis::{Said, Step, is_gone};
 use crate::notice::{Notice, Reason, Refusal};
 
 /// How mails of qmail begin; its author described it as a format.
@@ -40,9 +40,15 @@ pub(super) fn read(message: &Message<'_>, proof: &Proof<'_>) -> Result<Vec<Notic
     for address in named.iter().filter_map(|recipient| proof.proven(recipient)) {
         let is_known = notices.iter().any(|notice| notice.addresses[0] == address);
         let Some(said) = find(&text, &address).filter(|_| !is_known) else { continue };
-        let lower = said.to_ascii_lowercase();
-        let is_after_content = AFTER_CONTENT.iter().any(|words| lower.contains(words));
-        if is_gone("", &said, &address, is_after_content) {
+        let sender = proof.sender_to(&address);
+        let of = Said {
+            status: "",
+            answer: &said,
+            recipient: &address,
+            sender: &sender,
+            step: Step::Recipient,
+        };
+        if is_gone(&of) {
             notices.extend(Notice::all([address.as_str()], Reason::Bounce, &[&said])?);
         }
     }

@@ -33,6 +33,11 @@ impl<'a> Proof<'a> {
         self.addresses.is_empty()
     }
 
+    /// The sender of the mails to a recipient.
+    pub(super) fn sender_to(&self, recipient: &str) -> String {
+        self.return_path.of(recipient)
+    }
+
     /// The recipient in the spelling that a return address proves.
     pub(super) fn proven(&self, recipient: &str) -> Option<String> {
         if self.is_empty() {

@@ -240,6 +240,47 @@ fn what_notifications_say_to_people_counts_where_they_have_no_answer_for_program
     }
 }
 
+#[test]
+fn a_refusal_of_a_command_before_the_recipient_suppresses_nobody() {
+    let report = |text: &str, fields: &str| {
+        to_ada(&format!(
+            "Content-Type: multipart/report; boundary=b\n\n--b\nContent-Type: text/plain\n\n\
+             {text}\n\n--b\nContent-Type: message/delivery-status\n\n\
+             Final-Recipient: rfc822; ada@x.test\nAction: failed\n{fields}\n\n--b\n\
+             Content-Type: message/rfc822\n\nTo: ada@x.test\n\nIt came >>> MAIL FROM: us\n\n\
+             --b--\n"
+        ))
+    };
+    let fields = "Status: 5.1.2\nDiagnostic-Code: smtp; 550 5.1.2 Domain not found";
+    // What the mail that is sent back says is no step.
+    let sent = "<ada@x.test>: host mx.x.test[192.0.2.9] said: 550 5.1.2 Domain not found (in reply";
+    let asked = report(&format!("{sent}\n    to RCPT TO command)"), fields);
+    assert_eq!(suppressed(&asked), ada(Reason::Bounce));
+    for text in [
+        &format!("{sent}\n    to MAIL FROM command)"),
+        &format!("{sent}\n    to EHLO command)"),
+        "<ada@x.test>: host mx.x.test[192.0.2.9] refused to talk to\n    me: 550 Host unknown",
+        "... while talking to mx.x.test.:\n>>> MAIL From:<us@example.org>\n<<< 550 Host unknown",
+        "  ada@x.test\n    SMTP error from remote mail server after pipelined\n    MAIL FROM:<us>:",
+        "  ada@x.test\n    SMTP error from remote mail server after initial connection:",
+    ] {
+        assert_eq!(suppressed(&report(text, fields)), [], "{text}");
+        assert_eq!(suppressed(&report(text, "Status: 5.1.1")), [], "{text}");
+    }
+    let content = "Status: 5.0.0\nDiagnostic-Code: smtp; 550 unknown user";
+    let text = "host mx.x.test said: 550 unknown user (in reply to\n    end of DATA command)";
+    assert_eq!(suppressed(&report(text, content)), []);
+    for said in [
+        "Connected to 192.0.2.1 but my name was rejected.\nRemote host said: 550 Host unknown",
+        "Connected to 192.0.2.1 but greeting failed.\nRemote host said: 550 5.1.1 user unknown",
+        "Connected to 192.0.2.1 but sender was rejected.\nRemote host said: 550 no such user",
+    ] {
+        let mail =
+            format!("\nHi. This is the qmail-send program at mx.\n\n<ada@x.test>:\n{said}\n");
+        assert_eq!(suppressed(&to_ada(&mail)), [], "{said}");
+    }
+}
+
 /// A complaint as a provider sends it to an address of ours that is no return address.
 fn complaint(kind: &str, sender: &str, recipient: &str, mail: &str) -> Vec<u8> {
     format!(

@@ -12,7 +12,7 @@ use sha2::Sha256;
 
 use super::{Object, Provider, Request, parse};
 use crate::Error;
-use crate::diagnosis;
+use crate::diagnosis::{self, Said, Step};
 use crate::notice::{Notice, Reason, Refusal};
 
 /// How far the time of a signature may be from now, in seconds: an old notification is not sent
@@ -89,6 +89,8 @@ struct OfMail {
 struct Email {
     to: Vec<String>,
     #[serde(default)]
+    from: Option<String>,
+    #[serde(default)]
     bounce: Option<Object<Bounce>>,
 }
 
@@ -123,13 +125,12 @@ struct Bounce {
 impl Bounce {
     /// Whether the recipient is gone. Resend calls unknown users also `Transient` or
     /// `Undetermined`; then what the next server said counts.
-    fn is_gone(&self, answer: &str, address: &str) -> bool {
+    fn is_gone(&self, answer: &str, recipient: &str, sender: &str) -> bool {
+        let said = Said { status: "", answer, recipient, sender, step: Step::Recipient };
         match self.kind.as_str() {
-            "Permanent" => answer.is_empty() || !diagnosis::speaks_against("", answer, address),
-            "Transient" if self.sub_type.as_deref() == Some("General") => {
-                diagnosis::is_gone("", answer, address, false)
-            }
-            "Undetermined" => diagnosis::is_gone("", answer, address, false),
+            "Permanent" => answer.is_empty() || !diagnosis::speaks_against(&said),
+            "Transient" if self.sub_type.as_deref() == Some("General") => diagnosis::is_gone(&said),
+            "Undetermined" => diagnosis::is_gone(&said),
             _ => false,
         }
     }
@@ -154,7 +155,7 @@ pub(crate) fn notices(body: &[u8]) -> Result<Vec<Notice>, Refusal> {
         "email.complained" => Reason::Complaint,
         _ => return Ok(Vec::new()),
     };
-    let OfMail { data: Object(Email { to, bounce }) } = parse(body)?;
+    let OfMail { data: Object(Email { to, from, bounce }) } = parse(body)?;
     let Object(mut bounce) = bounce.unwrap_or_default();
     // Mails of Mailroom have one recipient; of several it is not said whom this is about.
     if to.len() > 1 {
@@ -163,7 +164,9 @@ pub(crate) fn notices(body: &[u8]) -> Result<Vec<Notice>, Refusal> {
     let answer =
         bounce.diagnostic_code.take().map(|texts| texts.all().join(" ")).unwrap_or_default();
     let address = to.first().map(String::as_str).unwrap_or_default();
-    if reason == Reason::Bounce && !bounce.is_gone(&answer, address) {
+    if reason == Reason::Bounce
+        && !bounce.is_gone(&answer, address, from.as_deref().unwrap_or_default())
+    {
         return Ok(Vec::new());
     }
     let said = [Some(bounce.kind), bounce.sub_type, bounce.message].map(Option::unwrap_or_default);

@@ -11,7 +11,7 @@ use serde::Deserialize;
 
 use super::{Object, Provider, Request, parse};
 use crate::Error;
-use crate::diagnosis;
+use crate::diagnosis::{self, Said, Step};
 use crate::notice::{Notice, Reason, Refusal};
 use https::{Fetch, Https};
 use sns::{Kind, Message, Signatures, Topic};
@@ -47,8 +47,15 @@ struct Event {
     /// The first name is of notifications of an identity, the second of a configuration set.
     #[serde(rename = "notificationType", alias = "eventType")]
     kind: Option<String>,
+    mail: Option<Object<Mail>>,
     bounce: Option<Object<Bounce>>,
     complaint: Option<Object<Complaint>>,
+}
+
+#[derive(Deserialize)]
+struct Mail {
+    /// The sender.
+    source: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -81,10 +88,14 @@ impl Bounce {
     /// Whether a recipient is gone. SES calls a bounce `Permanent` by the first digit, and unknown
     /// users also `Transient` or `Undetermined`; so what the next server said counts, except where
     /// SES itself sends nothing to the address.
-    fn is_gone(&self, recipient: &Recipient) -> bool {
-        let said = [&recipient.status, &recipient.diagnostic_code]
-            .map(|text| text.as_deref().unwrap_or_default());
-        let ([status, answer], address) = (said, recipient.email_address.as_str());
+    fn is_gone(&self, recipient: &Recipient, sender: &str) -> bool {
+        let said = Said {
+            status: recipient.status.as_deref().unwrap_or_default(),
+            answer: recipient.diagnostic_code.as_deref().unwrap_or_default(),
+            recipient: &recipient.email_address,
+            sender,
+            step: Step::Recipient,
+        };
         let sub_kind = self.sub_kind.as_deref().unwrap_or_default();
         match self.kind.as_str() {
             "Permanent"
@@ -92,13 +103,11 @@ impl Bounce {
             {
                 true
             }
-            "Permanent" => !diagnosis::speaks_against(status, answer, address),
+            "Permanent" => !diagnosis::speaks_against(&said),
             // Other subtypes of `Transient` name their cause: a full mailbox, a mail that is too
             // large, refused content.
-            "Transient" if sub_kind == "General" => {
-                diagnosis::is_gone(status, answer, address, false)
-            }
-            "Undetermined" => diagnosis::is_gone(status, answer, address, false),
+            "Transient" if sub_kind == "General" => diagnosis::is_gone(&said),
+            "Undetermined" => diagnosis::is_gone(&said),
             _ => false,
         }
     }
@@ -121,8 +130,10 @@ impl Event {
                         &said.map(|text| text.as_deref().unwrap_or_default()),
                     )
                 };
-                let gone =
-                    bounce.recipients.iter().filter(|Object(recipient)| bounce.is_gone(recipient));
+                let mail = self.mail.as_ref().and_then(|Object(mail)| mail.source.as_deref());
+                let sender = mail.unwrap_or_default();
+                let is_gone = |recipient: &&Object<Recipient>| bounce.is_gone(&recipient.0, sender);
+                let gone = bounce.recipients.iter().filter(is_gone);
                 let notices: Result<Vec<_>, _> = gone.map(detail).collect();
                 Ok(notices?.into_iter().flatten().collect())
             }

@@ -2,6 +2,8 @@
 
 use super::*;
 
+const SENDER: &str = "bounces+0864bac4fdf5158c59e62c4f49f76d16@example.org";
+
 #[test]
 fn what_a_server_cannot_say_or_holds_against_the_sender_suppresses_nobody() {
     for said in [
@@ -29,8 +31,12 @@ fn what_a_server_cannot_say_or_holds_against_the_sender_suppresses_nobody() {
     }
 }
 
+fn said<'a>(status: &'a str, answer: &'a str, step: Step) -> Said<'a> {
+    Said { status, answer, recipient: "ada@x.test", sender: SENDER, step }
+}
+
 fn gone(status: &str, answer: &str) -> bool {
-    is_gone(status, answer, "ada@x.test", false)
+    is_gone(&said(status, answer, Step::Recipient))
 }
 
 #[test]
@@ -271,8 +277,9 @@ fn a_status_that_a_relay_made_of_a_basic_code_needs_words_that_say_that_nobody_i
 
 #[test]
 fn words_alone_do_not_count_when_the_server_had_seen_the_content() {
-    assert!(!is_gone("5.0.0", "smtp; 550 Unknown user ada@x.test", "ada@x.test", true));
-    assert!(is_gone("5.0.0", "smtp; 550 5.1.1 Unknown user ada@x.test", "ada@x.test", true));
+    let gone = |answer| is_gone(&said("5.0.0", answer, Step::Content));
+    assert!(!gone("smtp; 550 Unknown user ada@x.test"));
+    assert!(gone("smtp; 550 5.1.1 Unknown user ada@x.test"));
 }
 
 #[test]

@@ -1,0 +1,235 @@
+//! Whether what a mail server said proves that no mail can reach an address.
+//!
+//! Servers set the status of a report (RFC 3464) from the first digits of an answer, or always to
+//! 5.0.0, and the answer itself says something else: that the sender's network is blocked, that a
+//! mailbox is full. So an address counts as gone only if status and answer agree; in doubt it does
+//! not, since a mail to nobody costs less than a person who gets no mail.
+//!
+//! What speaks against it counts wherever it stands: a command that is not about the recipient
+//! (`step`), somebody else's name (`parties`), a code (`codes`), a word (`against`). What speaks for
+//! it counts only in what the last server said (`innermost`), and only of a mailbox or a domain
+//! (`gone`).
+
+mod against;
+mod codes;
+mod gone;
+mod innermost;
+mod parties;
+mod step;
+mod words;
+
+use codes::{basic_codes, codes};
+use gone::Gone;
+use innermost::Innermost;
+pub(crate) use step::Step;
+use words::{plain, words};
+
+/// What a server said of a recipient, as a notification repeats it.
+pub(crate) struct Said<'a> {
+    /// The status of the report, if it has one.
+    pub(crate) status: &'a str,
+    /// What the server answered, if it is known.
+    pub(crate) answer: &'a str,
+    pub(crate) recipient: &'a str,
+    /// The sender of the mail, or nothing.
+    pub(crate) sender: &'a str,
+    pub(crate) step: Step,
+}
+
+/// What a status code of RFC 3463 says of an address.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Meaning {
+    /// No such mailbox, system or form of address; moved;
+    /// no mail is taken there (RFC 3463, RFC 7505).
+    Gone,
+    /// A permanent failure without a reason, or one that servers use for several: the words decide.
+    Open,
+    /// For now, or about the mail, its sender or a network.
+    Other,
+}
+
+/// Basic codes that say why: too much for the mailbox, or a server that closes.
+const AGAINST: [&str; 2] = ["552", "521"];
+
+/// Codes that are about the domain of the recipient.
+const OF_DOMAINS: [[u16; 3]; 4] = [[5, 1, 2], [5, 1, 10], [5, 4, 4], [5, 4, 310]];
+
+/// What Microsoft 365 says, with the code 5.4.1, of an address that nobody has in a domain that it
+/// serves: directory-based edge blocking.
+const TENANT: [&str; 2] = [
+    " recipient address rejected access denied ",
+    " all recipient addresses rejected access denied ",
+];
+
+/// What Yahoo says of a mailbox that nobody has, with the basic code of a full one.
+const YAHOO: &str = " requested mail action aborted mailbox not found ";
+
+/// What Postfix writes behind what another server answered, when it asked only for the recipient.
+const POSTFIX_STEP: &str = " in reply to rcpt to command ";
+
+/// Says whether an address is gone, by the status of a report and by what the server answered.
+///
+/// The last status code in the answer counts: a server that passes on what another one said writes
+/// it behind its own words. When the server had seen the content, an answer without a code that
+/// says more may be about that.
+pub(crate) fn is_gone(said: &Said<'_>) -> bool {
+    let answer = Answer::of(said);
+    // A program on the server's own machine: whatever it says, it is not that the address is gone.
+    if answer.kind.eq_ignore_ascii_case("x-unix") || answer.speaks_against(said) {
+        return false;
+    }
+    if answer.is_of_tenant {
+        return true;
+    }
+    let Innermost { said: last, is_quoted } = answer.innermost;
+    let own = codes(last).last();
+    let marked = words(last, |word| parties::is_recipient(word, said.recipient));
+    let marked = marked.replace(POSTFIX_STEP, " ");
+    let says_gone = match gone::of(&marked, last) {
+        Some(Gone::Mailbox) => true,
+        Some(Gone::System) => is_of_recipients_domain(said, last, answer.stated, own),
+        None => is_ironport(&plain(last), own),
+    };
+    let is_of_postfix =
+        answer.kind.eq_ignore_ascii_case("x-postfix") && !last.contains("://") && !is_quoted;
+    match [answer.stated, own].map(|code| code.map(meaning)) {
+        // Sendmail as a relay writes 5.1.1 for every 550 before the content, and 5.1.3 for 553.
+        [Some(Meaning::Gone), None] => {
+            says_gone || is_of_postfix || !is_quoted && says_nothing(&plain(last), last)
+        }
+        [_, Some(Meaning::Gone)] => says_gone || gone::says_no_more(&marked),
+        _ => {
+            (says_gone || is_outlook(last, own))
+                && answer.step == Step::Recipient
+                && !names_nobody(last)
+        }
+    }
+}
+
+/// Whether a status or an answer says that a bounce is for now,
+/// or about something else than the address.
+pub(crate) fn speaks_against(said: &Said<'_>) -> bool {
+    Answer::of(said).speaks_against(said)
+}
+
+/// An answer, taken apart.
+struct Answer<'a> {
+    /// The type of the diagnostic code (RFC 3464).
+    kind: &'a str,
+    whole: &'a str,
+    innermost: Innermost<'a>,
+    step: Step,
+    stated: Option<[u16; 3]>,
+    is_of_tenant: bool,
+    words: String,
+}
+
+impl<'a> Answer<'a> {
+    fn of(said: &Said<'a>) -> Self {
+        let (kind, whole) = match said.answer.split_once(';') {
+            Some((kind, whole)) if !kind.trim().contains(char::is_whitespace) => {
+                (kind.trim(), whole)
+            }
+            _ => ("", said.answer),
+        };
+        let stated = codes(said.status).next();
+        let mut words = plain(whole);
+        let is_of_tenant = [stated, codes(whole).last()].contains(&Some([5, 4, 1]))
+            && TENANT.iter().any(|sentence| words.contains(sentence));
+        if is_of_tenant {
+            words = words.replace(" access denied ", " ");
+        }
+        Self {
+            kind,
+            whole,
+            innermost: Innermost::of(whole),
+            step: said.step.max(Step::of(whole)),
+            stated,
+            is_of_tenant,
+            words,
+        }
+    }
+
+    fn speaks_against(&self, said: &Said<'_>) -> bool {
+        let mut codes = self.stated.into_iter().chain(codes(self.whole).last());
+        self.step == Step::Sender
+            || codes.any(|code| meaning(code) == Meaning::Other)
+            || basic_codes(self.whole).any(is_against) && !self.words.contains(YAHOO)
+            || against::has(&self.words)
+            || parties::is_about_another(self.whole, said.recipient)
+            || parties::names_us(self.innermost.said, said.sender, said.recipient)
+    }
+}
+
+fn meaning(code: [u16; 3]) -> Meaning {
+    match code {
+        [5, 1, 1 | 2 | 3 | 6 | 10] => Meaning::Gone,
+        // 5.1.351: the words of the next server follow. 5.4.4 and 5.4.310: no route, among others
+        // to a domain that nobody has.
+        [5, 0, _] | [5, 1 | 3 | 4 | 5, 0] | [5, 1, 351] | [5, 4, 1 | 4 | 310] => Meaning::Open,
+        // 5.2.1 is also said of mailboxes that get too much, 5.1.7 and 5.1.8 are about the sender.
+        _ => Meaning::Other,
+    }
+}
+
+fn is_against(code: &str) -> bool {
+    code.starts_with('4') || AGAINST.contains(&code)
+}
+
+/// Whether a host or a domain that does not exist is the recipient's, and not that of the sender,
+/// which a server looks up, too. What has no basic code is no answer of another server.
+fn is_of_recipients_domain(
+    said: &Said<'_>,
+    last: &str,
+    stated: Option<[u16; 3]>,
+    own: Option<[u16; 3]>,
+) -> bool {
+    let mut codes = [stated, own].into_iter().flatten();
+    codes.any(|code| OF_DOMAINS.contains(&code))
+        || basic_codes(last).next().is_none()
+        || parties::names_domain(last, said.recipient)
+        || plain(last).contains(" recipient address rejected ")
+}
+
+/// `IronPort` of Cisco refuses an address that is not in its directory with these words alone.
+fn is_ironport(words: &str, answered: Option<[u16; 3]>) -> bool {
+    answered == Some([5, 1, 0])
+        && words.ends_with(" address rejected ")
+        && !words.contains(" recipient address ")
+}
+
+/// Outlook.com refuses an address that nobody has with the words of RFC 5321 for any 550, and with
+/// this code and the tag of a server; in an answer about something else there are more words.
+fn is_outlook(said: &str, answered: Option<[u16; 3]>) -> bool {
+    let mut depth = 0_usize;
+    let is_outside = |character: &char| {
+        match character {
+            '(' | '[' => depth += 1,
+            ')' | ']' => depth = depth.saturating_sub(1),
+            _ => return depth == 0,
+        }
+        false
+    };
+    let words = plain(&said.chars().filter(is_outside).collect::<String>());
+    answered == Some([5, 5, 0])
+        && said.is_ascii()
+        && words.replace(" requested action not taken ", " ") == " 550 mailbox unavailable "
+}
+
+/// Whether there is nothing but a basic code and addresses in an answer, which may be unknown.
+fn says_nothing(words: &str, said: &str) -> bool {
+    let is_code = |word: &str| word.len() == 3 && word.bytes().all(|byte| byte.is_ascii_digit());
+    said.is_ascii() && words.split_whitespace().all(|word| is_code(word) || word == "unknown")
+}
+
+/// Whether an answer has a place for an address and nothing in it, as filters of some networks for
+/// mobile telephones write it.
+fn names_nobody(said: &str) -> bool {
+    said.match_indices(" : ")
+        .any(|(at, _)| basic_codes(said).any(|code| said[..at].ends_with(code)))
+}
+
+#[cfg(test)]
+mod doubtful_tests;
+#[cfg(test)]
+mod tests;

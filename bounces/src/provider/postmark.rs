@@ -11,6 +11,7 @@ use subtle::ConstantTimeEq as _;
 
 use super::{Provider, Request, parse};
 use crate::Error;
+use crate::diagnosis::{self, Said, Step};
 use crate::notice::{Notice, Reason, Refusal};
 
 const SHORTEST_PASSWORD: usize = 16;
@@ -60,6 +61,9 @@ struct Event {
     r#type: String,
     #[serde(default)]
     email: String,
+    /// The sender of the mail.
+    #[serde(default)]
+    from: String,
     description: Option<String>,
     details: Option<String>,
 }
@@ -77,8 +81,20 @@ impl Provider for Postmark {
 
 /// What a notification says, whoever sent it.
 pub(crate) fn notices(body: &[u8]) -> Result<Vec<Notice>, Refusal> {
-    let Event { record_type, r#type: kind, email, description, details } = parse(body)?;
+    let Event { record_type, r#type: kind, email, from, description, details } = parse(body)?;
     let reason = match (record_type.as_str(), kind.as_str()) {
+        // Postmark calls refusals of all kinds hard: the next server's answer may speak against it.
+        ("Bounce", "HardBounce")
+            if diagnosis::speaks_against(&Said {
+                status: "",
+                answer: details.as_deref().unwrap_or_default(),
+                recipient: &email,
+                sender: &from,
+                step: Step::Recipient,
+            }) =>
+        {
+            return Ok(Vec::new());
+        }
         ("Bounce", "HardBounce" | "BadEmailAddress") => Reason::Bounce,
         ("SpamComplaint", _) | ("Bounce", "SpamComplaint") => Reason::Complaint,
         // All other kinds are for now, or about the mail: blocked, virus, automatic answers.
@@ -186,5 +202,43 @@ mod tests {
         ] {
             assert!(suppressed(record, kind).is_empty(), "{record} {kind}");
         }
+    }
+
+    #[test]
+    fn a_hard_bounce_counts_unless_the_answer_in_its_details_is_about_something_else() {
+        let suppressed = |kind: &str, details: &str| {
+            let body = serde_json::json!({
+                "RecordType": "Bounce",
+                "Type": kind,
+                "Email": "ada@x.test",
+                "From": "us@example.org",
+                "Description": "The server was unable to deliver your message (ex: unknown user, \
+                                mailbox not found).",
+                "Details": details,
+            });
+            !notices(body.to_string().as_bytes()).ok().unwrap().is_empty()
+        };
+        for details in [
+            "",
+            "Test bounce details",
+            "smtp;550 5.1.1 The email account that you tried to reach does not exist",
+            "smtp;550 5.4.1 All recipient addresses rejected : Access denied",
+            "smtp;550 Requested action not taken: mailbox unavailable",
+            "action: failed",
+        ] {
+            assert!(suppressed("HardBounce", details), "{details}");
+        }
+        for details in [
+            "smtp;552 5.2.2 mailbox full",
+            "smtp;550 5.7.1 Service unavailable, Client host [192.0.2.1] blocked using Spamhaus",
+            "smtp;554 5.7.1 <ada@x.test>: Relay access denied",
+            "smtp;450 4.1.1 user unknown",
+            "smtp;550 5.1.1 <us@example.org>: user unknown",
+            "smtp;550 domain example.org does not exist",
+            "smtp;550 Host unknown (in reply to MAIL FROM command)",
+        ] {
+            assert!(!suppressed("HardBounce", details), "{details}");
+        }
+        assert!(suppressed("BadEmailAddress", "smtp;552 5.2.2 mailbox full"));
     }
 }

@@ -92,14 +92,14 @@ enum Said {
 }
 
 fn of_postmark(event: &Value) -> Vec<(String, Said)> {
-    let is_certain = match (event["RecordType"].as_str(), event["Type"].as_str()) {
-        (Some("Bounce"), Some(kind)) => {
-            ["HardBounce", "BadEmailAddress", "SpamComplaint"].contains(&kind)
-        }
-        (record, _) => record == Some("SpamComplaint"),
+    let said = match (event["RecordType"].as_str(), event["Type"].as_str()) {
+        (Some("Bounce"), Some("HardBounce")) if !event["Details"].is_null() => Some(Said::Perhaps),
+        (Some("Bounce"), Some("HardBounce" | "BadEmailAddress" | "SpamComplaint"))
+        | (Some("SpamComplaint"), _) => Some(Said::Certain),
+        _ => None,
     };
-    let address = event["Email"].as_str().filter(|_| is_certain);
-    address.map(|address| (address.to_owned(), Said::Certain)).into_iter().collect()
+    let address = event["Email"].as_str().map(str::to_owned);
+    address.into_iter().filter_map(|address| Some((address, said?))).collect()
 }
 
 fn of_resend(event: &Value) -> Vec<(String, Said)> {
@@ -236,7 +236,12 @@ fn is_bounce(text: &str, address: &str) -> bool {
     ];
     let words = words
         .iter()
-        .chain(&["rout", "illegal", "null", "point to", "bad dest", "rejected", "found"]);
+        .chain(&["rout", "illegal", "null", "point to", "bad dest", "rejected", "found"])
+        .chain(&["unavailable", "nxdomain", "unbekannt", "nicht ", "bestaat", "onbekend", "ukendt"])
+        .chain(&["finns", "inconnu", "introuvable", "desconoc", "encontrado", "desconhec"])
+        .chain(&["esiste", "inesist", "sconosciut", "istnieje", "nieznany"]);
     let mut said = words.chain(&["exist"]);
+    let is_foreign = !text.is_ascii();
+    let has_status = has_status || is_foreign;
     (is_report || is_for_people) && names_it && (has_status || said.any(|word| text.contains(word)))
 }

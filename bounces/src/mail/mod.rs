@@ -16,7 +16,7 @@ mod proof;
 use std::borrow::Cow;
 
 use mail_parser::{Message, MessageParser, MessagePart, MimeHeaders as _, PartType};
-use mailroom_mail::ReturnPath;
+use mailroom_mail::{ReturnPath, normal_address};
 
 use crate::diagnosis::{Said, Step, is_gone};
 use crate::notice::{Notice, Reason, Refusal};
@@ -100,6 +100,8 @@ fn of_reports(
     let step = step_of(message);
     let mut notices = Vec::new();
     let mut is_proven = false;
+    // A recipient of whom a notification says different things is not known to be gone.
+    let mut contradicted = Vec::new();
     for report in reports {
         let Some(address) = report.final_recipient().and_then(|recipient| proof.proven(recipient))
         else {
@@ -127,8 +129,11 @@ fn of_reports(
         if report.has_failed() && !is_passed_on && is_gone(&said) {
             let said = [report.status(), answer.as_str()];
             notices.extend(Notice::all([address.as_str()], Reason::Bounce, &said)?);
+        } else {
+            contradicted.extend(normal_address(&address));
         }
     }
+    notices.retain(|notice| !contradicted.contains(&notice.addresses[0]));
     // It may be about a mailbox that the mail was passed on to: then the mail that is sent back
     // names the recipient.
     if is_proven || proof.is_of_somebody_in(&whole) { Ok(notices) } else { Err(UNPROVEN) }

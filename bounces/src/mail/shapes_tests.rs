@@ -281,6 +281,31 @@ fn a_refusal_of_a_command_before_the_recipient_suppresses_nobody() {
     }
 }
 
+#[test]
+fn a_report_that_says_two_things_of_a_recipient_suppresses_nobody() {
+    let other = |fields: &str| report(&format!("{GROUP}\nFinal-Recipient: {fields}\n"));
+    for fields in [
+        "rfc822; ada@x.test\nAction: delivered\nStatus: 2.1.5",
+        "rfc822; Ada@X.test\nAction: relayed\nStatus: 2.1.9",
+        "<ada@x.test>\nAction: expanded\nStatus: 2.0.0",
+        "rfc822; ada@x.test\nAction: delayed\nStatus: 4.4.1",
+        "rfc822; ada@x.test\nAction: failed\nStatus: 5.2.2",
+        "rfc822; ada@x.test\nStatus: 5.1.1",
+    ] {
+        assert_eq!(suppressed(&other(fields)), [], "{fields}");
+        let before = report(&format!("Final-Recipient: {fields}\n\n{GROUP}"));
+        assert_eq!(suppressed(&before), [], "{fields}");
+    }
+    for fields in [
+        "rfc822; bob@x.test\nAction: delivered\nStatus: 2.1.5",
+        "rfc822; bob@x.test\nAction: failed\nStatus: 5.2.2",
+    ] {
+        assert_eq!(suppressed(&other(fields)), ada(Reason::Bounce), "{fields}");
+    }
+    let twice = suppressed(&report(&format!("{GROUP}\n{GROUP}")));
+    assert!(twice.iter().all(|(address, _)| address == "ada@x.test") && !twice.is_empty());
+}
+
 /// A complaint as a provider sends it to an address of ours that is no return address.
 fn complaint(kind: &str, sender: &str, recipient: &str, mail: &str) -> Vec<u8> {
     format!(

@@ -29,7 +29,7 @@ pub(crate) fn pack(steps: &mut Steps) {
 }
 
 /// The topics of the tests of adapters for clients of the database.
-const ADAPTERS: [&str; 1] = ["pg"];
+const ADAPTERS: [&str; 7] = ["pg", "postgres-js", "drizzle", "kysely", "bun", "neon", "postgrest"];
 
 /// A step that runs `main.mjs` of a folder of the package's tests.
 pub(crate) fn suite(steps: &mut Steps, extent: Extent, title: &str, name: &'static str) {
@@ -78,7 +78,7 @@ pub(crate) fn stores(steps: &mut Steps, extent: Extent) {
     }
 }
 
-/// The adapters for clients of the database, each on a server of its own that has Mailroom's schema.
+/// The adapters for clients of the database, on a server of their own that has the schema.
 pub(crate) fn adapters(steps: &mut Steps, extent: Extent) {
     pack(steps);
     rust::build(steps);

@@ -18,6 +18,8 @@ interface Thrown {
   /** Where Bun has what PostgreSQL says. */
   readonly errno?: unknown;
   readonly cause?: unknown;
+  /** What Neon's driver calls a cause. */
+  readonly sourceError?: unknown;
 }
 
 /** Of PostgreSQL's appendix A, and of functions that raise their own. */
@@ -32,7 +34,7 @@ function chainOf(error: unknown): Thrown[] {
   let at = error;
   while (typeof at === "object" && at !== null && chain.length < DEEPEST) {
     chain.push(at as Thrown);
-    at = (at as Thrown).cause;
+    at = (at as Thrown).cause ?? (at as Thrown).sourceError;
   }
   return chain;
 }

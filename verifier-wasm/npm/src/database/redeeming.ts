@@ -1,8 +1,8 @@
 // The `redeem` of a handler: uses the link and does what it is for in one transaction.
 //
-// Every verdict is committed, because a wrong code is counted by a row. A verdict is told only after
-// its commit: otherwise a code could be tried without being counted. Only `ok` can be rolled back,
-// and then nobody has tried a wrong one: the right code may be tried as often as one likes.
+// Every verdict is committed, because a wrong code is counted by a row. A verdict is told only
+// after its commit: otherwise a code could be tried without being counted. Only `ok` can be rolled
+// back, and then nobody has tried a wrong one: the right code may be tried as often as one likes.
 
 import { described } from "../arguments/described.js";
 import { unreadable } from "../arguments/options.js";

@@ -8,7 +8,7 @@ import { thrownBy } from "./functions.mjs";
 
 const VERIFY = "UPDATE users SET verified_at = now() WHERE id = $1";
 
-export function* effects({ mailroom, away, scene, run, api, load }) {
+export function* effects({ mailroom, away, scene, run, api, load, endsWithItsConnection }) {
   const { InvalidArgumentError } = load("errors");
   const { redeemWith } = api;
   const verify = (tx, id) => run(tx, VERIFY, [id]);
@@ -222,22 +222,23 @@ export function* effects({ mailroom, away, scene, run, api, load }) {
       same((await mailroom.redeem(link)).verdict, "ok", "afterwards");
     },
   ];
-  yield [
-    "a server that ends the connection in an effect has done nothing",
-    async () => {
-      const user = await scene.user();
-      const { link } = await scene.link(mailroom, "activate", user);
-      const redeem = redeemWith(mailroom, {
-        async activate(tx, id) {
-          await verify(tx, id);
-          await run(tx, "SELECT pg_terminate_backend(pg_backend_pid())", []);
-        },
-      });
-      await thrownBy(redeem(link));
-      same(await scene.isVerified(user.id), false, "not verified");
-      same((await mailroom.redeem(link)).verdict, "ok", "afterwards");
-    },
-  ];
+  if (!endsWithItsConnection)
+    yield [
+      "a server that ends the connection in an effect has done nothing",
+      async () => {
+        const user = await scene.user();
+        const { link } = await scene.link(mailroom, "activate", user);
+        const redeem = redeemWith(mailroom, {
+          async activate(tx, id) {
+            await verify(tx, id);
+            await run(tx, "SELECT pg_terminate_backend(pg_backend_pid())", []);
+          },
+        });
+        await thrownBy(redeem(link));
+        same(await scene.isVerified(user.id), false, "not verified");
+        same((await mailroom.redeem(link)).verdict, "ok", "afterwards");
+      },
+    ];
   yield [
     "a handler asks to try again where the database is away, and tells why without a secret",
     async () => {

@@ -14,10 +14,24 @@ import { actions } from "./actions.mjs";
 import { effects } from "./effects.mjs";
 import { functions } from "./functions.mjs";
 import { inTransactions } from "./in_transactions.mjs";
+import { byBunSql, onBun } from "./bun.mjs";
+import { byDrizzle } from "./drizzle.mjs";
+import { byKysely } from "./kysely.mjs";
+import { byNeon } from "./neon.mjs";
 import { byPg } from "./pg.mjs";
+import { byPostgresJs } from "./postgres_js.mjs";
+import { byPostgrest } from "./postgrest.mjs";
 import { Scene } from "./scene.mjs";
 
-const TOPICS = { pg: byPg };
+const TOPICS = {
+  pg: byPg,
+  "postgres-js": byPostgresJs,
+  drizzle: byDrizzle,
+  kysely: byKysely,
+  "bun-sql": byBunSql,
+  neon: byNeon,
+  postgrest: byPostgrest,
+};
 
 const [tarball, folder, ...topics] = process.argv.slice(2);
 install(folder, tarball);
@@ -28,6 +42,10 @@ const report = new Report();
 const scene = await Scene.open();
 await report.run("actions that are shipped", () => outcomes(actions(scene, load)));
 for (const topic of topics) {
+  if (topic === "bun") {
+    await report.run("Bun", () => outcomes(onBun(tarball, folder)));
+    continue;
+  }
   const client = await TOPICS[topic](scene, load("database"), folder);
   const subject = { ...client, scene, load, api: load("database") };
   await report.run(`${topic}, its functions`, () => outcomes(functions(subject)));

@@ -54,7 +54,7 @@ export async function byPg({ server }, { pg: adapter, createMailroom }) {
         },
       ];
       yield [
-        "a connection that is lost while an effect does something else ends no process, and its client is not lent again",
+        "a connection that is lost while an effect waits ends no process, and is not lent again",
         async () => {
           const user = await scene.user();
           const { link } = await scene.link(mailroom, "activate", user);

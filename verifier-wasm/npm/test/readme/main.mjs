@@ -15,7 +15,7 @@ import * as programs from "../runtimes/programs.mjs";
 import { Report } from "../runtimes/report.mjs";
 import { commands, errorSections, files } from "./document.mjs";
 import { fromBetterAuth, fromJose, prepare } from "./migrating.mjs";
-import { newPassword, shippedActions } from "./password.mjs";
+import { newPassword } from "./password.mjs";
 import { onPage } from "./page.mjs";
 import { threePages } from "./server.mjs";
 import { onWorker } from "./worker.mjs";
@@ -54,7 +54,6 @@ await report.run("REFERENCE, a form with a new password", () =>
 await report.run("REFERENCE, three pages on a port", () =>
   threePages(join(folder, "reset"), shown, document),
 );
-await report.run("REFERENCE, its actions", () => shippedActions(shown["invite.ts"]));
 await report.run("ERRORS, its sections", () => errors());
 prepare(folder);
 await report.run("MIGRATING, from jose", () => fromJose(folder));

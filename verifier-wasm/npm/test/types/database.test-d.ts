@@ -2,12 +2,18 @@
 
 import { createMemoryStore, createVerifier } from "mailroom-verifier";
 import {
+  bunSql,
   createMailroom,
+  drizzle,
   type Effects,
   FURTHER_ACTIONS,
+  kysely,
   type Mailroom,
   type MailroomFunctions,
+  neon,
   pg,
+  postgresJs,
+  postgrest,
   type Redeemed,
   redeemWith,
   type StatementAdapter,
@@ -90,3 +96,50 @@ createLinkHandler({
   store: createMemoryStore({ capacity: 10 }),
   redeem,
 });
+
+/** As the types of the other clients have them. */
+interface InSql {
+  unsafe(text: string, values?: (string | number)[]): PromiseLike<object[]>;
+  savepoint(name: string): Promise<void>;
+}
+interface Sql {
+  unsafe(text: string, values?: (string | number)[]): PromiseLike<object[]>;
+  begin<T>(work: (sql: InSql) => T | Promise<T>): Promise<T>;
+  begin<T>(options: string, work: (sql: InSql) => T | Promise<T>): Promise<T>;
+}
+interface InDrizzle {
+  execute(query: string | { getSQL(): { readonly inner: string } }): PromiseLike<{ rows: [] }>;
+  rollback(): never;
+}
+interface Drizzle extends Omit<InDrizzle, "rollback"> {
+  transaction<T>(work: (tx: InDrizzle) => Promise<T>, config?: { level?: string }): Promise<T>;
+}
+interface InKysely extends Kysely {
+  readonly isTransaction: true;
+}
+interface Kysely {
+  executeQuery<R>(query: { readonly sql: string }): Promise<{ rows: R[] }>;
+  transaction(): { execute<T>(work: (trx: InKysely) => Promise<T>): Promise<T> };
+}
+declare const sql: Sql, drizzled: Drizzle, built: Kysely;
+const others = [
+  createMailroom(postgresJs(sql)),
+  createMailroom(bunSql(sql)),
+  createMailroom(drizzle(drizzled)),
+  createMailroom(kysely(built)),
+] as const;
+same<(typeof others)[0], Mailroom<InSql, never>>(true);
+same<(typeof others)[1], Mailroom<InSql, never>>(true);
+same<(typeof others)[2], Mailroom<InDrizzle, never>>(true);
+same<(typeof others)[3], Mailroom<InKysely, never>>(true);
+const byHttp = createMailroom(neon({ query: async () => [] }));
+same<typeof byHttp, MailroomFunctions<never>>(true);
+redeemWith(createMailroom(postgrest({ url: "https://app.example", key: "" })));
+// @ts-expect-error there is no transaction in which an effect could be
+redeemWith(byHttp, { activate() {} });
+// @ts-expect-error a key is needed
+postgrest({ url: "https://app.example" });
+// @ts-expect-error a pool of pg is no function of postgres.js
+postgresJs(pool);
+// @ts-expect-error nor a database of Drizzle
+drizzle(pool);

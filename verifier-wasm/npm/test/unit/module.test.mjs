@@ -99,7 +99,7 @@ for (const [entry, most] of [
   ["mailroom-verifier/public", 23_900],
   ["mailroom-verifier/web", 8_300],
   ["mailroom-verifier/handler", 28_300],
-  ["mailroom-verifier/database", 5_500],
+  ["mailroom-verifier/database", 6_450],
   ["mailroom-verifier/stores/redis", 3_150],
   ["mailroom-verifier/stores/postgres", 3_300],
   ["mailroom-verifier/stores/durable-object", 2_600],

@@ -45,6 +45,24 @@ const poolOfPg = () => {
   return { query, connect: async () => ({ query, release() {} }) };
 };
 
+const sqlFunction = () => {
+  const unsafe = async (text) => answer(text).rows;
+  return { unsafe, begin: (work) => work({ unsafe, savepoint() {} }) };
+};
+
+const ofDrizzle = () => {
+  const execute = async (query) => answer(query.getSQL().toQuery().sql);
+  return { execute, transaction: (work) => work({ execute }) };
+};
+
+const ofKysely = () => {
+  const executeQuery = async ({ sql }) => answer(sql);
+  return {
+    executeQuery,
+    transaction: () => ({ execute: (work) => work({ executeQuery, isTransaction: true }) }),
+  };
+};
+
 export function fixtureOfDatabase({ entries }) {
   const api = entries["./database"];
   const mailroom = api.createMailroom(api.pg(poolOfPg()));
@@ -231,6 +249,31 @@ export function fixtureOfDatabase({ entries }) {
         },
       ],
       ...adapter("pg", poolOfPg, { parameter: "pool", names: ["connect", "query"] }),
+      ...adapter("postgresJs", sqlFunction, { parameter: "sql", names: ["unsafe", "begin"] }),
+      ...adapter("bunSql", sqlFunction, { parameter: "sql", names: ["unsafe", "begin"] }),
+      ...adapter("drizzle", ofDrizzle, {
+        parameter: "database",
+        names: ["execute", "transaction"],
+      }),
+      ...adapter("kysely", ofKysely, {
+        parameter: "database",
+        names: ["executeQuery", "transaction"],
+      }),
+      ...adapter("neon", () => ({ query: async (text) => answer(text).rows }), {
+        parameter: "sql",
+        names: ["query"],
+      }),
+      // What becomes of its calls a test with a server shows.
+      ".postgrest": [
+        {
+          args: () => [{ url: "https://app.example/rest/v1", key: "key", schema: "public" }],
+          places: {
+            "options.url": texts,
+            "options.key": texts,
+            "options.schema": optional(texts),
+          },
+        },
+      ],
     },
     reenter() {},
     stillAccepts() {},

@@ -1,7 +1,9 @@
-//! Templates: for each language a folder, in it for each action a subject, a text and an HTML body.
+//! Templates: for each language a folder, in it for each action one file, or three.
 //!
-//! `LANGUAGE/ACTION.subject.txt`, `LANGUAGE/ACTION.txt`, `LANGUAGE/ACTION.html`; other files of
-//! these endings can be included. Unknown variables are errors, members that a payload lacks are
+//! `LANGUAGE/ACTION.mail` has the words of a mail, and extends the variable `layout`: in turn
+//! `layout.subject.txt`, `layout.txt` and `layout.html`, which make subject, text and HTML body of
+//! them. Or each of the three has a file of its own: `LANGUAGE/ACTION.subject.txt`,
+//! `LANGUAGE/ACTION.txt`, `LANGUAGE/ACTION.html`. Other files of these endings can be included. Unknown variables are errors, members that a payload lacks are
 //! empty. HTML bodies escape what they show, also in what they include.
 //! `LANGUAGE/ACTION.sample.json` is the payload with which the templates are tried.
 
@@ -15,44 +17,22 @@ use minijinja::syntax::SyntaxConfig;
 use minijinja::value::{Object, Serde};
 use minijinja::{AutoEscape, Environment, UndefinedBehavior, Value};
 
+mod shipped;
+
+pub(crate) use shipped::SHIPPED;
+pub use shipped::write_shipped;
+
 /// The actions that every collector sends.
 pub(crate) const ACTIONS: [&str; 2] = ["activate", "recover"];
+
+/// How the name of a mail ends whose three texts are made of one file.
+const MAIL: &str = ".mail";
 
 /// How the names of payloads end that templates are tried with.
 const SAMPLE: &str = ".sample.json";
 
 /// The largest template, in bytes.
 const LARGEST: u64 = 262_144;
-
-/// A shipped template, by its path.
-macro_rules! shipped {
-    ($($path:literal),+ $(,)?) => {
-        [$(($path, include_str!(concat!("../templates/", $path)))),+]
-    };
-}
-
-/// The templates that are shipped: for every action that a new installation has.
-pub(crate) const SHIPPED: [(&str, &str); 19] = shipped![
-    "layout.html",
-    "en/activate.subject.txt",
-    "en/activate.txt",
-    "en/activate.html",
-    "en/recover.subject.txt",
-    "en/recover.txt",
-    "en/recover.html",
-    "en/change_email.subject.txt",
-    "en/change_email.txt",
-    "en/change_email.html",
-    "en/invite.subject.txt",
-    "en/invite.txt",
-    "en/invite.html",
-    "en/sign_in.subject.txt",
-    "en/sign_in.txt",
-    "en/sign_in.html",
-    "en/notice.subject.txt",
-    "en/notice.txt",
-    "en/notice.html",
-];
 
 /// What templates can show.
 #[derive(Debug)]
@@ -79,7 +59,7 @@ pub(crate) struct Variables<'a> {
 }
 
 impl Variables<'_> {
-    fn context(&self) -> Context {
+    fn context(&self, layout: &str) -> Context {
         let Self { product, language, action, link, code, email, login, expires, payload } = *self;
         // Made of characters that mean nothing in HTML (`Links`), it would only get unreadable.
         let link = Value::from_safe_string(link.to_owned());
@@ -87,6 +67,7 @@ impl Variables<'_> {
         let text = |text: &str| Value::from(text.to_owned());
         let values = [
             ("product", text(product)),
+            ("layout", text(layout)),
             ("language", text(language)),
             ("action", text(action)),
             ("link", link),
@@ -137,6 +118,8 @@ pub(crate) struct Templates {
     html: Environment<'static>,
     /// Each language and action for which there are templates.
     mails: BTreeSet<(String, String)>,
+    /// The names of those that one file makes.
+    whole: BTreeSet<String>,
     /// Payloads to try them with, by the names of their files.
     samples: BTreeMap<String, serde_json::Value>,
 }
@@ -150,10 +133,7 @@ impl Templates {
     pub(crate) fn read(folder: Option<&Path>) -> Result<Self, Error> {
         match folder {
             Some(folder) => Self::parse(files(folder)?, &folder.display().to_string()),
-            None => Self::parse(
-                SHIPPED.map(|(name, text)| (name.to_owned(), text.to_owned())),
-                "shipped",
-            ),
+            None => Self::parse(SHIPPED.iter().copied().map(owned), "shipped"),
         }
     }
 
@@ -181,32 +161,34 @@ impl Templates {
             }
             check_members(&plain, &name)?;
         }
-        let subjects =
-            names.iter().filter_map(|name| name.strip_suffix(".subject.txt")?.split_once('/'));
-        let mut mails: BTreeSet<_> =
-            subjects.map(|(language, action)| (language.to_owned(), action.to_owned())).collect();
-        let languages: BTreeSet<_> = names
-            .iter()
-            .filter_map(|name| name.split_once('/'))
-            .map(|(language, _)| language)
-            .collect();
+        let pairs = |ending: &'static str| {
+            let stems = names.iter().filter_map(move |name| name.strip_suffix(ending));
+            stems.filter_map(|stem| stem.split_once('/')).map(owned)
+        };
+        let mut mails: BTreeSet<_> = pairs(".subject.txt").chain(pairs(MAIL)).collect();
+        let languages: BTreeSet<_> =
+            names.iter().filter_map(|name| name.split_once('/')).map(|(name, _)| name).collect();
         for language in languages {
-            mails.extend(ACTIONS.map(|action| (language.to_owned(), action.to_owned())));
+            mails.extend(ACTIONS.map(|action| owned((language, action))));
         }
+        let whole: BTreeSet<_> =
+            names.iter().filter(|name| name.ends_with(MAIL)).cloned().collect();
         for (language, action) in &mails {
-            for part in [Part::Subject, Part::Text, Part::Html] {
+            let one = format!("{language}/{action}{MAIL}");
+            for part in Part::ALL {
                 let name = part.name(language, action);
-                if !names.contains(&name) {
-                    return Err(Error::configuration(format!(
-                        "the template {name} is missing in {shown}"
-                    )));
-                }
+                let reason = match (whole.contains(&one), names.contains(&name)) {
+                    (true, false) | (false, true) => continue,
+                    (true, true) => format!("{name} and {one} are the same mail: delete one"),
+                    (false, false) => format!("the template {name} is missing in {shown}"),
+                };
+                return Err(Error::configuration(reason));
             }
         }
         if mails.is_empty() {
             return Err(Error::configuration(format!("there are no templates in {shown}")));
         }
-        Ok(Self { plain, html, mails, samples })
+        Ok(Self { plain, html, mails, whole, samples })
     }
 
     /// Every language and action for which there are templates.
@@ -243,9 +225,14 @@ impl Templates {
     /// No such templates, an undefined variable, another error of a template;
     /// never with a value of a variable.
     pub(crate) fn render(&self, variables: &Variables<'_>) -> Result<Rendered, String> {
-        let context = Arc::new(variables.context());
+        let one = format!("{}/{}{MAIL}", variables.language, variables.action);
         let render = |part: Part| {
-            let name = part.name(variables.language, variables.action);
+            let context = Arc::new(variables.context(part.layout()));
+            let name = if self.whole.contains(&one) {
+                one.clone()
+            } else {
+                part.name(variables.language, variables.action)
+            };
             let environment = if matches!(part, Part::Html) { &self.html } else { &self.plain };
             let template = environment
                 .get_template(&name)
@@ -277,27 +264,6 @@ impl Templates {
     }
 }
 
-/// Writes the shipped templates into a new or empty folder.
-///
-/// # Errors
-/// A folder that has something in it, or that cannot be written.
-pub fn write_shipped(folder: &Path) -> Result<(), Error> {
-    let shown = folder.display().to_string();
-    let failed = |error| Error::failure(format!("{shown} cannot be written: {error}"));
-    fs::create_dir_all(folder).map_err(failed)?;
-    if fs::read_dir(folder).map_err(failed)?.next().is_some() {
-        return Err(Error::configuration(format!(
-            "{shown} is not empty, and nothing in it is overwritten"
-        )));
-    }
-    for (name, text) in SHIPPED {
-        let path = folder.join(name);
-        fs::create_dir_all(path.parent().unwrap_or(folder)).map_err(failed)?;
-        fs::write(path, text).map_err(failed)?;
-    }
-    Ok(())
-}
-
 #[derive(Clone, Copy)]
 enum Part {
     Subject,
@@ -306,6 +272,18 @@ enum Part {
 }
 
 impl Part {
+    const ALL: [Self; 3] = [Self::Subject, Self::Text, Self::Html];
+
+    /// What a mail of one file extends.
+    fn layout(self) -> &'static str {
+        match self {
+            Self::Subject => "layout.subject.txt",
+            Self::Text => "layout.txt",
+            Self::Html => "layout.html",
+        }
+    }
+
+    /// The file of a mail that has one for each part.
     fn name(self, language: &str, action: &str) -> String {
         let ending = match self {
             Self::Subject => "subject.txt",
@@ -328,12 +306,17 @@ fn environment(escape: AutoEscape) -> Environment<'static> {
     environment
 }
 
+fn owned((first, second): (&str, &str)) -> (String, String) {
+    (first.to_owned(), second.to_owned())
+}
+
 /// Checks that a template asks for members of the payload alone:
 /// other variables are texts, and have none.
 fn check_members(environment: &Environment<'_>, name: &str) -> Result<(), Error> {
     let template = environment.get_template(name).expect("it was added");
     let asked: BTreeSet<_> = template.undeclared_variables(true).into_iter().collect();
-    let texts = ["product", "language", "action", "link", "code", "email", "login", "expires"];
+    let texts =
+        ["product", "layout", "language", "action", "link", "code", "email", "login", "expires"];
     let member = asked.iter().find(|variable| {
         variable.split_once('.').is_some_and(|(variable, _)| texts.contains(&variable))
     });
@@ -365,7 +348,9 @@ fn read(path: &Path, name: &str, files: &mut Vec<(String, String)>) -> Result<()
     let failed =
         |reason: String| Error::configuration(format!("the template {} {reason}", path.display()));
     if !name.ends_with(SAMPLE)
-        && !path.extension().is_some_and(|extension| extension == "txt" || extension == "html")
+        && !path.extension().is_some_and(|extension| {
+            ["txt", "html", "mail"].iter().any(|known| extension == *known)
+        })
     {
         return Ok(());
     }
@@ -397,219 +382,4 @@ fn file_name(path: &Path) -> Result<String, Error> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn variables<'a>(action: &'a str, login: &'a str) -> Variables<'a> {
-        Variables {
-            product: "Example",
-            language: "en",
-            action,
-            link: "https://example.org/x?token=t",
-            code: "01234",
-            email: "ada@x.test",
-            login,
-            expires: "2026-11-22 14:35 UTC",
-            payload: &serde_json::Value::Null,
-        }
-    }
-
-    fn with(change: &[(&str, &str)]) -> Result<Templates, Error> {
-        let mut files: BTreeMap<_, _> =
-            SHIPPED.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect();
-        for (name, text) in change {
-            files.insert((*name).to_owned(), (*text).to_owned());
-        }
-        Templates::parse(files, "tests")
-    }
-
-    #[test]
-    fn the_shipped_mails_have_link_and_code_of_their_action_and_none_has_what_a_stranger_chose() {
-        let templates = Templates::read(None).unwrap();
-        for (_, action) in templates.mails() {
-            let mail = templates.render(&variables(action, "WIN MONEY http://evil.test")).unwrap();
-            for body in [&mail.text, &mail.html] {
-                assert_eq!(
-                    body.contains("https://example.org/x?token=t"),
-                    action != "notice",
-                    "{body}"
-                );
-                assert_eq!(
-                    body.contains("01234"),
-                    ["recover", "sign_in"].contains(&action),
-                    "{body}"
-                );
-                assert!(!body.contains("WIN MONEY"), "{body}");
-                assert!(
-                    !body.contains("<img") && !body.contains("src=") && !body.contains("{{"),
-                    "{body}"
-                );
-            }
-            assert!(mail.subject.contains("Example"), "{}", mail.subject);
-        }
-    }
-
-    #[test]
-    fn a_notice_says_what_the_application_does_and_every_new_installations_action_has_a_mail() {
-        let templates = Templates::read(None).unwrap();
-        let actions: Vec<_> = templates.mails().map(|(_, action)| action).collect();
-        assert_eq!(actions, ["activate", "change_email", "invite", "notice", "recover", "sign_in"]);
-        let payload =
-            serde_json::json!({"subject": "A new passkey", "text": "It was added to <you>."});
-        let mail = Variables { payload: &payload, ..variables("notice", "ada") };
-        let mail = templates.render(&mail).unwrap();
-        assert_eq!(mail.subject.trim(), "A new passkey");
-        assert!(
-            mail.text.contains("added to <you>.") && mail.html.contains("added to &lt;you&gt;.")
-        );
-    }
-
-    #[test]
-    fn html_escapes_and_text_does_not() {
-        let login = "<script>\"&'";
-        let templates =
-            with(&[("en/activate.html", "{{ login }}"), ("en/activate.txt", "{{ login }}")])
-                .unwrap();
-        let mail = templates.render(&variables("activate", login)).unwrap();
-        assert_eq!(
-            (mail.html.as_str(), mail.text.as_str()),
-            ("&lt;script&gt;&quot;&amp;&#x27;", login)
-        );
-        let evil =
-            templates.render(&variables("activate", "{{ product }}{% include 'x' %}")).unwrap();
-        assert_eq!(evil.text, "{{ product }}{% include 'x' %}");
-    }
-
-    #[test]
-    fn a_template_that_does_not_parse_or_is_missing_is_named() {
-        for (name, text, expected) in [
-            ("en/activate.txt", "{% if %}", "en/activate.txt"),
-            ("en/activate.txt", "{{ login", "en/activate.txt"),
-            ("de/activate.txt", "x", "de/activate.subject.txt is missing"),
-            ("en/vote.subject.txt", "x", "en/vote.txt is missing"),
-        ] {
-            let error = with(&[(name, text)]).unwrap_err().to_string();
-            assert!(error.contains(expected) && !error.contains('\n'), "{error}");
-        }
-        assert!(Templates::parse([], "tests").unwrap_err().to_string().contains("no templates"));
-    }
-
-    #[test]
-    fn an_unknown_variable_is_an_error_that_names_the_template_and_no_value() {
-        for text in [
-            "{{ logn }}",
-            "{{ login.first }}",
-            "{% include 'nothing.txt' %}",
-            "{{ login | nothing }}",
-            "{{ login + 1 }}",
-        ] {
-            let templates = with(&[("en/activate.txt", text)]);
-            let error = match templates {
-                Ok(templates) => {
-                    templates.render(&variables("activate", "ada-lovelace")).unwrap_err()
-                }
-                Err(error) => error.to_string(),
-            };
-            assert!(error.contains("en/activate.txt") && !error.contains("lovelace"), "{error}");
-        }
-        let unknown = Templates::read(None).unwrap().render(&variables("vote", "x")).unwrap_err();
-        assert_eq!(unknown, "there is no template en/vote.subject.txt");
-    }
-
-    #[test]
-    fn a_template_shows_what_the_application_says_and_a_sample_of_it_is_json() {
-        let mail = [
-            ("en/invite.subject.txt", "Join {{ payload.team }}"),
-            ("en/invite.txt", "{{ link }} {{ payload.team }}"),
-            ("en/invite.html", "<p>{{ payload.team }}</p>"),
-            ("en/invite.sample.json", r#"{"team": "A & B"}"#),
-        ];
-        let templates = with(&mail).unwrap();
-        let payload = templates.sample("en", "invite");
-        let rendered = templates
-            .render(&Variables { payload: &payload, ..variables("invite", "ada") })
-            .unwrap();
-        assert_eq!(
-            (rendered.subject.as_str(), rendered.html.as_str()),
-            ("Join A & B", "<p>A &amp; B</p>")
-        );
-        assert_eq!(templates.language_of("de", "invite"), None);
-        assert_eq!(templates.language_of("EN", "invite"), Some("en"));
-        let error = with(&[("en/invite.sample.json", "{")]).unwrap_err().to_string();
-        assert!(error.contains("en/invite.sample.json is not JSON"), "{error}");
-    }
-
-    #[test]
-    fn what_a_payload_lacks_is_empty_and_a_variable_that_there_is_none_of_is_an_error() {
-        let text = "{% if payload.by.name %}by {{ payload.by.name }}{% endif %}[{{ payload.team | \
-                    default('none') }}]{% if payload.by is defined %}!{% endif %}{% for one in \
-                    payload.all %}{{ one }}{% endfor %}{{ payload.x }}";
-        let templates = with(&[("en/activate.txt", text)]).unwrap();
-        for (payload, expected) in [
-            (serde_json::json!(null), "[none]"),
-            (serde_json::json!({"x": 1}), "[none]1"),
-            (serde_json::json!({"by": null}), "[none]!"),
-            (serde_json::json!({"by": {"name": "Bob"}, "all": [1, 2]}), "by Bob[none]!12"),
-        ] {
-            let variables = Variables { payload: &payload, ..variables("activate", "ada") };
-            assert_eq!(templates.render(&variables).unwrap().text, expected);
-        }
-        for text in [
-            "{% if paylod.x %}{% endif %}",
-            "{{ logn }}",
-            "{% set x = logn %}",
-            "{{ logn is defined }}",
-        ] {
-            let error =
-                with(&[("en/activate.txt", text)]).unwrap().render(&variables("activate", "ada"));
-            let error = error.unwrap_err();
-            assert!(
-                error.contains("en/activate.txt cannot be filled in: there is no variable "),
-                "{error}"
-            );
-        }
-        let known = "{% set x = range(2) %}{% for y in x %}{{ loop.index }}{{ y }}{% endfor %}{% \
-                     include 'en/x.txt' %}";
-        let templates = with(&[("en/activate.txt", known), ("en/x.txt", "{{ x }}")]).unwrap();
-        assert_eq!(templates.render(&variables("activate", "ada")).unwrap().text, "1021[0, 1]");
-    }
-
-    #[test]
-    fn an_html_body_escapes_also_what_a_text_shows_that_it_includes() {
-        let templates = with(&[
-            ("en/greeting.txt", "Hello {{ login }}"),
-            ("en/link.html", "<i>{{ login }}</i>"),
-            ("en/activate.html", "{% include 'en/greeting.txt' %}"),
-            ("en/activate.txt", "{% include 'en/greeting.txt' %}{% include 'en/link.html' %}"),
-        ]);
-        let mail = templates.unwrap().render(&variables("activate", "<img src=x>")).unwrap();
-        assert_eq!(mail.html, "Hello &lt;img src=x&gt;");
-        assert_eq!(mail.text, "Hello <img src=x><i><img src=x></i>");
-    }
-
-    #[test]
-    fn the_written_templates_are_the_shipped_ones_and_overwrite_nothing() {
-        let folder = tempfile::tempdir().unwrap();
-        let target = folder.path().join("new/templates");
-        write_shipped(&target).unwrap();
-        let templates = Templates::read(Some(&target)).unwrap();
-        assert!(templates.has_language("en") && !templates.has_language("de"));
-        assert_eq!(templates.mails().count(), 6);
-        assert!(write_shipped(&target).unwrap_err().to_string().contains("is not empty"));
-    }
-
-    #[test]
-    fn a_folder_with_files_that_cannot_be_templates_is_described() {
-        let folder = tempfile::tempdir().unwrap();
-        write_shipped(folder.path()).unwrap();
-        for (text, expected) in
-            [(vec![0xff], "cannot be read"), (vec![b'a'; 262_145], "is larger than")]
-        {
-            fs::write(folder.path().join("en/activate.txt"), text).unwrap();
-            let error = Templates::read(Some(folder.path())).unwrap_err().to_string();
-            assert!(error.contains("en/activate.txt") && error.contains(expected), "{error}");
-        }
-        let error = Templates::read(Some(&folder.path().join("nothing"))).unwrap_err().to_string();
-        assert!(error.contains("nothing cannot be read"), "{error}");
-    }
-}
+mod tests;

@@ -3,8 +3,9 @@
 //! `LANGUAGE/ACTION.mail` has the words of a mail, and extends the variable `layout`: in turn
 //! `layout.subject.txt`, `layout.txt` and `layout.html`, which make subject, text and HTML body of
 //! them. Or each of the three has a file of its own: `LANGUAGE/ACTION.subject.txt`,
-//! `LANGUAGE/ACTION.txt`, `LANGUAGE/ACTION.html`. Other files of these endings can be included. Unknown variables are errors, members that a payload lacks are
-//! empty. HTML bodies escape what they show, also in what they include.
+//! `LANGUAGE/ACTION.txt`, `LANGUAGE/ACTION.html`. Other files of these endings can be included.
+//! Unknown variables are errors, members that a payload lacks are empty. HTML bodies escape what
+//! they show, also in what they include.
 //! `LANGUAGE/ACTION.sample.json` is the payload with which the templates are tried.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -42,7 +42,7 @@ fn what_is_wrong_is_said_at_the_start_in_one_sentence() -> Result<()> {
         (format!("{text}connections = 0\n"), "connections must be from 1 to 64"),
         (format!("{text}timeout_seconds = 301\n"), "timeout_seconds must be from 1 to 300"),
         (format!("{text}ca_file = \"send.toml\"\n"), "holds no certificates"),
-        (format!("language = \"de\"\n{text}"), "no templates in the language de"),
+        (format!("language = \"fi\"\n{text}"), "no templates in the language fi"),
         (format!("templates = \"nothing\"\n{text}"), "nothing cannot be read"),
         (text.replace("\"journal\"", "\"no/journal\""), "no/journal.lock cannot be used"),
         (text.replace("\"journal\"", "\"send.toml\""), "is not a journal"),

@@ -31,7 +31,8 @@ fn a_preview_shows_every_mail_in_all_its_forms() -> Result<()> {
             (0, 0, 0),
             "{html}"
         );
-        assert!(html.contains("<html lang=\"en\">") && html.contains("color-scheme"), "{html}");
+        assert!(html.contains("<html lang=\"en\" dir=\"ltr\">"), "{html}");
+        assert!(html.contains("color-scheme"), "{html}");
     }
     Ok(())
 }

@@ -1,63 +1,86 @@
-// What a person reads when a link is not let through,
-// for every reason that the edge and the origin have.
+// What a person reads when a link is not let through. The handler of the package says what becomes
+// of a reason, and with which status; this site has words of its own for that, and more to say of
+// some reasons.
 
+import { outcomeOf } from "mailroom-verifier/handler";
 import type { Action } from "./actions.ts";
 import type { EdgeReason, OriginReason, Outcome } from "./redeeming.ts";
 
-export interface Refusal {
-  readonly status: number;
+interface Words {
   readonly title: string;
   readonly text: string;
 }
 
+export interface Refusal extends Words {
+  readonly status: number;
+}
+
 const ANOTHER = "Ask for another link, and use the newest mail.";
 
-const USED = {
-  status: 409,
-  title: "This link was already used",
-  text:
-    "A link works once. If that was you, there is nothing left to do. " +
-    "If not, ask for another link.",
-};
-const EXPIRED = {
-  status: 410,
-  title: "This link has expired",
-  text: `Its time is over. ${ANOTHER}`,
-};
-const WRONG_CODE = {
-  status: 422,
-  title: "That is not the code",
-  text:
-    "The link is fine, the code is not the one that belongs to it. " +
-    "Five tries are counted in all.",
-};
-const TOO_MANY = {
-  status: 429,
-  title: "Too many codes were tried",
-  text: `After five tries a link is locked: not even the right code opens it then. ${ANOTHER}`,
+/** By the problem of the handler's form, or else by its page. */
+const WORDS: Readonly<Record<string, Words>> = {
+  invalid: {
+    title: "This link is not valid",
+    text: `Copy all of it from the mail. ${ANOTHER}`,
+  },
+  used: {
+    title: "This link was already used",
+    text:
+      "A link works once. If that was you, there is nothing left to do. " +
+      "If not, ask for another link.",
+  },
+  expired: {
+    title: "This link has expired",
+    text: `Its time is over. ${ANOTHER}`,
+  },
+  locked: {
+    title: "Too many codes were tried",
+    text: `After five tries a link is locked: not even the right code opens it then. ${ANOTHER}`,
+  },
+  wrongCode: {
+    title: "That is not the code",
+    text:
+      "The link is fine, the code is not the one that belongs to it. " +
+      "Five tries are counted in all.",
+  },
+  missingCode: {
+    title: "The code is missing",
+    text: "Type the five digits of the mail.",
+  },
+  away: {
+    title: "Try again in a moment",
+    text: "The edge cannot answer now. Nothing was done, and your link still works.",
+  },
+  unknown: {
+    title: "The application does not answer",
+    text:
+      "It is not known whether this worked. Try again in a moment: " +
+      "if it then says that the link was used, it has worked.",
+  },
+  failure: {
+    title: "This site is not set up for this link",
+    text: "Nothing was done with it, and trying again does not help. Tell those who run this site.",
+  },
 };
 
-const BY_EDGE: Record<EdgeReason, Refusal> = {
+/** Reasons of which the edge says more. Where it says who is at fault, it is no secret here. */
+const BY_EDGE: Partial<Record<EdgeReason, Words & { readonly status?: number }>> = {
   ERR_TOKEN_MALFORMED: {
     status: 400,
     title: "This link is not complete",
     text: "Some of it is missing or was changed on the way. Copy all of it from the mail.",
   },
   ERR_TOKEN_SIGNATURE: {
-    status: 403,
     title: "This link is not genuine",
     text:
       "Nobody who may sign links has signed this one for this page. " +
       "Copy all of it from the mail, or ask for another.",
   },
   ERR_TOKEN_ACTION: {
-    status: 403,
     title: "This link is for something else",
     text: "It is genuine, but was made for another page. Open it as it stands in the mail.",
   },
-  ERR_TOKEN_EXPIRED: EXPIRED,
   ERR_TOKEN_OTHER_BROWSER: {
-    status: 403,
     title: "This link is for another browser",
     text: `It works only where it was asked for. Open it there. ${ANOTHER}`,
   },
@@ -66,42 +89,26 @@ const BY_EDGE: Record<EdgeReason, Refusal> = {
     title: "No code belongs here",
     text: "This link is used without a code. Open it from the mail again and press its button.",
   },
-  ERR_CODE_REQUIRED: {
-    status: 422,
-    title: "The code is missing",
-    text: "Type the five digits of the mail.",
-  },
   ERR_CODE_MALFORMED: {
-    status: 422,
     title: "A code is five digits",
     text: "Type the five digits of the mail. This was not counted as a try.",
   },
-  ERR_CODE_MISMATCH: WRONG_CODE,
   ERR_LINK_UNCHECKABLE: {
     status: 400,
     title: "This link cannot be judged here",
     text: `The edge cannot prove links of its kind. Nothing was done with it. ${ANOTHER}`,
   },
-  ERR_TOKEN_USED: USED,
-  ERR_TOO_MANY_ATTEMPTS: TOO_MANY,
   ERR_STORE_FULL: {
-    status: 503,
     title: "The edge can remember no more links",
     text:
       "It lets no link through that it could not remember. " +
       "Nothing was done, and your link still works: try again in some minutes.",
   },
   ERR_STORE_UNAVAILABLE: {
-    status: 503,
     title: "The edge cannot look up this link",
     text:
       "Where it remembers used links nothing answers, so the application was not asked. " +
       "Try again in a moment. If it then says that the link was used, ask for another one.",
-  },
-  ERR_GUARD_UNSUPPORTED: {
-    status: 500,
-    title: "This site is not set up for this link",
-    text: "Nothing was done with it, and trying again does not help. Tell those who run this site.",
   },
 };
 
@@ -115,29 +122,17 @@ const NOT_ELIGIBLE: Record<Action, string> = {
   invite: "Those who run this site know why. The link stays as it is.",
 };
 
-const BY_ORIGIN: Record<Exclude<OriginReason, "ok" | "not_eligible">, Refusal> = {
+/** What the database says, where it is more than the handler's answer. */
+const BY_ORIGIN: Partial<Record<OriginReason, Words>> = {
   unknown: {
-    status: 403,
     title: "This link belongs to nobody",
     text: `The database knows no such link for this page. ${ANOTHER}`,
   },
-  used: USED,
-  expired: EXPIRED,
-  too_many_attempts: TOO_MANY,
-  wrong_code: WRONG_CODE,
   away: {
-    status: 503,
     title: "The application does not answer",
     text:
       "It or its database is away, and nothing was done. Your link still works: " +
       "try again in a moment.",
-  },
-  silent: {
-    status: 503,
-    title: "The application does not answer",
-    text:
-      "It is not known whether this worked. Try again in a moment: " +
-      "if it then says that the link was used, it has worked.",
   },
 };
 
@@ -153,7 +148,7 @@ const STUCK =
 /** All that is to be said of an outcome that is not "ok". */
 export function refusalOf(outcome: Outcome, action: Action): Refusal {
   const { status, title, text } =
-    outcome.by === "edge" ? BY_EDGE[outcome.reason] : refusalByOrigin(outcome.reason, action);
+    outcome.by === "edge" ? refusalByEdge(outcome.reason) : refusalByOrigin(outcome.reason, action);
   // Of interest to whoever is to try again.
   const counted =
     status === 503 && outcome.counted !== undefined ? COUNTED[outcome.counted] : undefined;
@@ -162,11 +157,27 @@ export function refusalOf(outcome: Outcome, action: Action): Refusal {
 }
 
 export function refusalByEdge(reason: EdgeReason): Refusal {
-  return BY_EDGE[reason];
+  return { ...answerTo(reason), ...BY_EDGE[reason] };
 }
 
 function refusalByOrigin(reason: OriginReason, action: Action): Refusal {
   if (reason === "ok") throw new TypeError("that is no refusal");
-  if (reason !== "not_eligible") return BY_ORIGIN[reason];
-  return { status: 409, title: "This account cannot use the link now", text: NOT_ELIGIBLE[action] };
+  if (reason === "not_eligible") {
+    return {
+      status: 409,
+      title: "This account cannot use the link now",
+      text: NOT_ELIGIBLE[action],
+    };
+  }
+  // Nobody knows whether the link was used, as after a `redeem` of the handler that failed.
+  const answer = answerTo(reason === "silent" ? "redeem_failed" : reason);
+  return { ...answer, ...BY_ORIGIN[reason] };
+}
+
+/** What the handler of the package answers, in the words of this site. */
+function answerTo(reason: Parameters<typeof outcomeOf>[0]): Refusal {
+  const { page, problem, status } = outcomeOf(reason);
+  const words = WORDS[problem ?? page];
+  if (words === undefined) throw new TypeError(`there are no words for ${problem ?? page}`);
+  return { status, ...words };
 }

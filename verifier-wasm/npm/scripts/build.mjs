@@ -14,6 +14,7 @@ import { buildForJsr } from "./build_jsr.mjs";
 import { buildModules } from "./build_modules.mjs";
 import { keepDeclarations } from "./declarations.mjs";
 import { ENTRIES, edgeOf, FOR_WORKERD, MODULES, MODULES_ONLY, workerdOf } from "./entries.mjs";
+import { writeReasons } from "./reasons.mjs";
 import { ROOT, run } from "./run.mjs";
 
 /** The errors, as all bundles import them: they lie in one folder, and share that one. */
@@ -21,6 +22,7 @@ const ERRORS = "./errors.js";
 
 process.chdir(fileURLToPath(new URL("..", import.meta.url)));
 buildModules();
+writeReasons();
 // Not by .bin, where the compiler has the same name as the older ones
 // of the reference and of the tests.
 run(process.execPath, ["node_modules/typescript-7/bin/tsc"]);

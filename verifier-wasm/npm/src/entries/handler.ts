@@ -13,7 +13,16 @@ import { type LinkHandler, makeHandler } from "../handler/serving.js";
 
 export type { CodeCheck, GuardedVerifier, GuardOptions } from "../guard/options.js";
 export type { AskingRequest, BrowserBinding } from "../handler/browser.js";
-export type { Away, Judgement, PageName, Problem, Verdict } from "../handler/judgement.js";
+export type {
+  Away,
+  Judgement,
+  PageName,
+  Problem,
+  RefusalOutcome,
+  RefusalReason,
+  Verdict,
+} from "../handler/judgement.js";
+export { publicOutcomeOf as outcomeOf } from "../handler/judgement.js";
 export type { NodeListener, NodeRequest, NodeResponse } from "../handler/node_listener.js";
 export type {
   Again,

@@ -1,9 +1,10 @@
 import { InvalidArgumentError } from "../errors/errors.js";
 import type { VerifiedToken } from "../token/token.js";
 import type { VerifiedLink } from "../verifier/link.js";
-import type { Away, Judgement, Outcome, Verdict } from "./judgement.js";
+import type { Away, Judgement, Verdict } from "./judgement.js";
 import { outcomeOf } from "./judgement.js";
 import type { Again, HandlerOptions, RedeemableLink } from "./options.js";
+import type { Outcome } from "./outcomes.js";
 
 export type Reason = NonNullable<Judgement["reason"]>;
 export type Redeem = HandlerOptions<string>["redeem"];

@@ -19,7 +19,8 @@ import {
   type Redeem,
 } from "./asking.js";
 import { visitorOf } from "./browser.js";
-import { type Outcome, outcomeOf } from "./judgement.js";
+import { outcomeOf } from "./judgement.js";
+import type { Outcome } from "./outcomes.js";
 import type { Uses } from "./uses.js";
 
 /** How many digits the browser shows that asked for a link (`mailroom.browser_code`). */

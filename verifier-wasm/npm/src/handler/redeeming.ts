@@ -6,7 +6,8 @@ import type { VerifiedLink } from "../verifier/link.js";
 import { type Answer, asked, linkOf, NOT_USED, type Press, type Redeem } from "./asking.js";
 import { Attempts } from "./attempts.js";
 import { redeemElsewhere } from "./elsewhere.js";
-import { type Outcome, outcomeOf } from "./judgement.js";
+import { outcomeOf } from "./judgement.js";
+import type { Outcome } from "./outcomes.js";
 import { Uses } from "./uses.js";
 
 export type Options = GuardOptions<string> & { readonly storeTimeout: number };

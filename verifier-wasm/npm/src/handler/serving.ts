@@ -4,12 +4,13 @@ import { GuardUnsupportedError, InvalidArgumentError } from "../errors/errors.js
 import { againWith, isAgain, type Press } from "./asking.js";
 import { newVisitor, nonceOf, visitorOf } from "./browser.js";
 import { browserDigitsFor } from "./elsewhere.js";
-import { type Judgement, type Outcome, outcomeOf, type ShownLink } from "./judgement.js";
+import { type Judgement, outcomeOf } from "./judgement.js";
 import type { Memory } from "./keeping.js";
 import { log } from "./log.js";
 import { pathOf } from "./mending.js";
 import { type HandlerOptions, readHandlerOptions } from "./options.js";
 import { originDiffers } from "./origin.js";
+import type { Outcome, ShownLink } from "./outcomes.js";
 import { documentOf, openingDocument } from "./page.js";
 import { headersOf, newNonce, withHeaders } from "./policy.js";
 import { type Begun, redeemLink } from "./redeeming.js";

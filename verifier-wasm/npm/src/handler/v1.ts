@@ -4,7 +4,8 @@
 
 import type { VerifiedToken } from "../token/token.js";
 import { asked, linkOf, type Press, type Redeem } from "./asking.js";
-import { type Outcome, outcomeOf } from "./judgement.js";
+import { outcomeOf } from "./judgement.js";
+import type { Outcome } from "./outcomes.js";
 
 /** How many digits the code of a recovery has. */
 export const V1_DIGITS = 5;

@@ -1,6 +1,6 @@
 import type { VerificationReason } from "../errors/errors.js";
+import { FOR_PUBLIC_KEY, FOR_SHARED_KEY, KEY_UNKNOWN } from "../errors/generated/sentences.js";
 import type { GuardedVerifier } from "../guard/options.js";
-import { FOR_PUBLIC_KEY, FOR_SHARED_KEY, KEY_UNKNOWN } from "../verifier/key_refusals.js";
 
 /** What a verifier answers when it refuses. */
 export interface VerifierRefusal {

@@ -1,4 +1,5 @@
-import type { Judgement, Outcome } from "./judgement.js";
+import type { Judgement } from "./judgement.js";
+import type { Outcome } from "./outcomes.js";
 import type { Message, Texts } from "./texts.js";
 
 type Words = Pick<Judgement, "title" | "text" | "button" | "codeLabel" | "browserCodeLabel">;

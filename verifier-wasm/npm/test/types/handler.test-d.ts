@@ -8,6 +8,8 @@ import {
   type Judgement,
   type LinkHandler,
   type NodeListener,
+  outcomeOf,
+  type RefusalOutcome,
   toNodeListener,
   type Verdict,
 } from "mailroom-verifier/handler";
@@ -56,6 +58,10 @@ const bound: Promise<BrowserBinding | undefined> = bindBrowser(request, {
 });
 bound.then((found) => found && found.binding.length + found.setCookie.length);
 bindBrowser({ url: "/ask", headers: { host: "app.example" } });
+const outcome: RefusalOutcome = outcomeOf("ERR_TOKEN_USED");
+same<typeof outcome.status, number>(true);
+// @ts-expect-error there is no such reason
+outcomeOf("ERR_TOKEN_FORGED");
 // @ts-expect-error the request, not the header
 bindBrowser(request.headers.get("Cookie"));
 // @ts-expect-error nothing is bound for a page of another site

@@ -140,18 +140,13 @@ if (result.ok) {
   const { reason } = result;
   switch (reason) {
     case "ERR_TOKEN_MALFORMED":
-    case "ERR_TOKEN_SIGNATURE":
-    case "ERR_TOKEN_ACTION":
-    case "ERR_TOKEN_EXPIRED":
-    case "ERR_TOKEN_OTHER_BROWSER":
     case "ERR_CODE_MISMATCH":
-    case "ERR_LINK_UNCHECKABLE":
-    case "ERR_CODE_UNCHECKABLE":
-    case "ERR_CODE_REQUIRED":
-    case "ERR_CODE_MALFORMED":
+      break;
+    // @ts-expect-error there is no such reason
+    case "ERR_TOKEN_FORGED":
       break;
     default:
-      reason satisfies never;
+      reason satisfies Exclude<VerificationReason, "ERR_TOKEN_MALFORMED" | "ERR_CODE_MISMATCH">;
   }
 }
 

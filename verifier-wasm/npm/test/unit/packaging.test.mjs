@@ -17,6 +17,7 @@ import {
   MODULES_ONLY,
   ofPackage,
 } from "../../scripts/entries.mjs";
+import { errorsDocument } from "../../scripts/reasons.mjs";
 import { consumer, installed, load, repository, run, sources, tarball } from "./consumer.mjs";
 
 const checker = (name) => join(sources, "test/node_modules/.bin", name);
@@ -61,6 +62,11 @@ test("package.json and jsr.json name the entries that there are", () => {
   assert.deepEqual({ exports, main, types, typesVersions }, ofPackage(), "run npm run entries");
   const ofJsr = JSON.parse(readFileSync(join(sources, "jsr.json"), "utf8")).exports;
   assert.deepEqual(ofJsr, exportsOfJsr(), "run npm run entries");
+});
+
+test("errors.md has the reasons that there are", () => {
+  const text = readFileSync(join(installed, "errors.md"), "utf8");
+  assert.equal(text, errorsDocument(), "run npm run reasons");
 });
 
 test("npm would publish it as it is, with provenance, and warns of nothing", async () => {

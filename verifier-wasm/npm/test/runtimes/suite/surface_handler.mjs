@@ -127,6 +127,12 @@ export function fixtureOfHandler(subject) {
           },
         },
       ],
+      ".outcomeOf": [
+        {
+          args: () => ["ERR_TOKEN_USED"],
+          places: { reason: () => undefined },
+        },
+      ],
       ".toNodeListener": [
         {
           args: () => [createLinkHandler(making())],

@@ -1,5 +1,6 @@
 //! The steps that use the packed npm package as its users do, none of them from the source tree.
 
+use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
@@ -10,7 +11,7 @@ use mailroom_tests::tools::{target_folder, workspace};
 use crate::extent::Extent;
 use crate::rust::{self, BUILD};
 use crate::step::Steps;
-use crate::{node, npm};
+use crate::{node, npm, tools};
 
 /// The step that packs the package, and installs what its consumers are tested with.
 pub(crate) const PACK: &str = "pack the npm package";
@@ -46,21 +47,26 @@ pub(crate) fn package(steps: &mut Steps, extent: Extent) {
     steps.add("npm package", &[PACK], move || given_package(extent, &program, "npm"));
 }
 
+/// The topic of stores that needs a server of each version.
+const POSTGRES: &str = "postgres";
+
+/// How many topics of stores follow each other in a step.
+const TOPICS_A_STEP: usize = 2;
+
 /// The stores of used tokens, each against the real thing: servers of Redis and PostgreSQL of their
 /// own, workerd, Deno; `DynamoDB` by an emulator.
-pub(crate) fn stores(steps: &mut Steps, extent: Extent) {
-    let program = format!("{}/stores/main.mjs", npm::TESTS);
+pub(crate) fn stores(steps: &mut Steps, extent: Extent) -> Result<()> {
+    let folder = format!("{}/stores", npm::TESTS);
+    let program = format!("{folder}/main.mjs");
     pack(steps);
-    for topics in [
-        &["redis", "upstash"][..],
-        &["durable-objects", "d1"],
-        &["deno-kv", "dynamodb"],
-        &["kit", "memory"],
-    ] {
-        let program = program.clone();
-        steps.add(&format!("stores of used tokens, {}", topics.join(", ")), &[PACK], move || {
+    let mut topics = topics(&workspace().join(folder))?;
+    topics.retain(|topic| topic != POSTGRES);
+    for topics in topics.chunks(TOPICS_A_STEP) {
+        let (program, topics) = (program.clone(), topics.to_vec());
+        let title = format!("stores of used tokens, {}", topics.join(", "));
+        steps.add(&title, &[PACK], move || {
             let mut command = given_package(extent, &program, &format!("stores-{}", topics[0]))?;
-            command.args(topics);
+            command.args(&topics);
             Ok(command)
         });
     }
@@ -70,12 +76,20 @@ pub(crate) fn stores(steps: &mut Steps, extent: Extent) {
             let server = Cluster::builder().version(wanted.clone()).start()?;
             let folder = format!("stores-postgres-{}", server.installation().major);
             let mut command = given_package(extent, &program, &folder)?;
-            command.arg("postgres").env("PGHOST", server.socket_dir());
+            command.arg(POSTGRES).env("PGHOST", server.socket_dir());
             command.env("PGPORT", server.port().to_string());
             command.env("PGUSER", "postgres").env("PGDATABASE", "postgres");
             Ok((command, Some(server)))
         });
     }
+    Ok(())
+}
+
+/// What the files of a folder test whose names end in `.topic.mjs`, in alphabetical order.
+fn topics(folder: &Path) -> Result<Vec<String>> {
+    let files = tools::entries(folder)?;
+    let names = files.iter().filter_map(|file| file.file_name()?.to_str());
+    Ok(names.filter_map(|name| name.strip_suffix(".topic.mjs")).map(str::to_owned).collect())
 }
 
 /// The adapters for clients of the database, on a server of their own that has the schema.

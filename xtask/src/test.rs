@@ -46,7 +46,7 @@ enum Part {
 }
 
 impl Part {
-    fn add(self, steps: &mut Steps, extent: Extent) {
+    fn add(self, steps: &mut Steps, extent: Extent) -> Result<()> {
         let suite = |steps: &mut Steps, title, name| consumers::suite(steps, extent, title, name);
         match self {
             Self::Fmt => rust::formatting(steps),
@@ -74,7 +74,7 @@ impl Part {
                 suite(steps, "package through bundlers", "bundlers");
             }
             Self::Stores => {
-                consumers::stores(steps, extent);
+                consumers::stores(steps, extent)?;
                 consumers::adapters(steps, extent);
             }
             Self::Browser => suite(steps, "package in Chromium", "browser"),
@@ -84,6 +84,7 @@ impl Part {
             }
             Self::Demo => demo::test_once(steps, extent),
         }
+        Ok(())
     }
 }
 
@@ -147,7 +148,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     }
     for part in Part::value_variants() {
         if options.parts.is_empty() || options.parts.contains(part) {
-            part.add(&mut steps, extent);
+            part.add(&mut steps, extent)?;
         }
     }
     steps.run();

@@ -5,7 +5,7 @@ import { ofChecks, outcomes } from "./outcomes.mjs";
 
 const SMALL = { capacity: 100, smallLimit: 300 };
 
-export async function kit({ report, load }) {
+export async function run({ report, load }) {
   const { checkStore } = load("conformance");
   const examine = (Store) =>
     checkStore({

@@ -85,7 +85,7 @@ async function interrupted({ report, load, title, path, connect, direct }) {
   await proxy.end();
 }
 
-export async function redis({ report, load, folder }) {
+export async function run({ report, load, folder }) {
   const found = servers();
   if (found.length === 0) {
     report.missing("Redis", "there is no redis-server; install Debian's package redis-server");

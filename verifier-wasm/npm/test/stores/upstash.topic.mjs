@@ -18,7 +18,7 @@ const owner = (number) => new Uint8Array(16).fill(number);
 const until = () => Date.now() / 1000 + 100;
 const METHODS = ["consume", "attempt", "release", "withdraw"];
 
-export async function upstash({ report, load }) {
+export async function run({ report, load }) {
   const [found] = servers();
   if (found === undefined) {
     report.missing(

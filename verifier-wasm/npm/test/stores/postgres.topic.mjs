@@ -49,7 +49,7 @@ const LITTLE_ROOM = `
   CREATE TRIGGER little_room BEFORE INSERT ON mailroom_used_tokens
     FOR EACH ROW WHEN (NEW.namespace = 'small') EXECUTE FUNCTION mailroom_little_room()`;
 
-export async function postgres({ report, load, folder }) {
+export async function run({ report, load, folder }) {
   const { PGHOST: host, PGPORT: port, PGUSER: user, PGDATABASE: database } = process.env;
   if (host === undefined) {
     report.missing(

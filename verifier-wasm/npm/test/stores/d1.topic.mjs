@@ -17,7 +17,7 @@ const here = (name) => fileURLToPath(new URL(name, import.meta.url));
 /** As many as the Worker uses, which cannot sign any. */
 const LINKS = 100;
 
-export async function d1({ report, folder }) {
+export async function run({ report, folder }) {
   // Miniflare needs a newer Node than the package.
   const node = programs.NODES.at(-1).path();
   if (node === undefined) {

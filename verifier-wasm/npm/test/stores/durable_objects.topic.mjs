@@ -17,7 +17,7 @@ const LINKS = 100;
 /** Before RPC and Durable Objects in SQL, and now. */
 const DATES = ["2023-05-18", undefined];
 
-export async function durableObjects({ report, folder, installed }) {
+export async function run({ report, folder, installed }) {
   const program = programs.workerd();
   if (program === undefined) {
     report.missing(

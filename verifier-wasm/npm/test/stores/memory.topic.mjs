@@ -12,7 +12,7 @@ import { freshLinks } from "./links.mjs";
 import { ofChecks, outcomes } from "./outcomes.mjs";
 import { redeeming } from "./redeeming.mjs";
 
-export async function memory({ report, load, folder }) {
+export async function run({ report, load, folder }) {
   const verifierPackage = load(".");
   const { checkStore } = load("conformance");
   const { createMemoryStore } = verifierPackage;

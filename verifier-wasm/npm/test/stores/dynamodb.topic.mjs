@@ -21,7 +21,7 @@ const settings = (port) => ({
   credentials: { accessKeyId: "id", secretAccessKey: "secret" },
 });
 
-export async function dynamodb({ report, load, folder }) {
+export async function run({ report, load, folder }) {
   const verifierPackage = load(".");
   const { createDynamoDbStore } = load("stores/dynamodb");
   const subject = { errors: load("errors") };

@@ -19,7 +19,7 @@ const FILES = [
   "network.mjs",
 ];
 
-export async function denoKv({ report, folder }) {
+export async function run({ report, folder }) {
   const program = programs.deno();
   if (program === undefined) {
     report.missing(

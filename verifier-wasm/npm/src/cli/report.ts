@@ -10,6 +10,7 @@ import {
 } from "../errors/status.js";
 import type { KnownAction } from "../token/actions.js";
 import { fieldsOf } from "../token/fields.js";
+import { hasHeader, isPublic, LENGTHS, versionOf } from "../token/version.js";
 import { type Engine, NOT_JUDGED, type PreparedKey } from "../wasm/engine.js";
 
 /** A token, and what it is expected to be good for. */
@@ -46,7 +47,7 @@ export function report(engine: Engine, keys: readonly PreparedKey[], question: Q
   if (expiresAt !== undefined) parts.unshift(["expires", new Date(expiresAt * 1000).toISOString()]);
   // The right value is never shown: whoever sees the report
   // of a forged token would hold a genuine one.
-  if (version !== 3 && (status === OK || status === SIGNATURE)) {
+  if (!isPublic(version) && (status === OK || status === SIGNATURE)) {
     parts.push(["signature", status === OK ? "matches" : "differs"]);
   }
   if (error) return answer([...parts, ["verdict", notValid(error, error.message)]]);
@@ -82,12 +83,10 @@ function notValid({ reason }: VerificationError, message: string): string {
   return `not valid: ${reason}: ${message}`;
 }
 
-const CHARACTERS = [86, 104, 124, 126, 146, 147, 168];
-
 /** What is wrong with a text that is no token, as far as its characters show. */
 function fault({ token, length }: Question): string | undefined {
   const characters = length ?? token.length;
-  if (!CHARACTERS.includes(characters)) {
+  if (!LENGTHS.includes(characters)) {
     const lengths = "86 (version 1), 104, 124, 126 or 146 (2), or 147 or 168 (3)";
     return `it has ${characters} characters, and a token has ${lengths}`;
   }
@@ -98,7 +97,7 @@ function fault({ token, length }: Question): string | undefined {
     const allowed = "only A to Z, a to z, 0 to 9, - and _ stand in a token";
     return `its character ${at + 1} is U+${point}, and ${allowed}`;
   }
-  if (characters === 86)
+  if (!hasHeader(versionOf({ length: characters })))
     return "its last character is none of A, Q, g and w, the only ones without surplus bits";
   return undefined;
 }

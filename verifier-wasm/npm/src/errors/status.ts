@@ -1,4 +1,5 @@
 import type { Refused } from "../token/types.js";
+import { isPublic, type Version } from "../token/version.js";
 import { denied } from "./denial.js";
 import { TokenMalformedError, type VerificationError, WasmUnavailableError } from "./errors.js";
 import {
@@ -19,9 +20,10 @@ export const OK = 0;
 export const PENDING_SIGNATURE = 254;
 
 /** The status of a version that is not among those that are accepted. */
-export function unaccepted(version: number, accepted: readonly number[]): number {
-  if (version === 3) return OF_PUBLIC_KEY;
-  return accepted.includes(3) ? OF_SHARED_KEY : SIGNATURE;
+export function unaccepted(version: Version, accepted: readonly Version[]): number {
+  if (isPublic(version)) return OF_PUBLIC_KEY;
+  // A verifier has one kind of keys.
+  return isPublic(accepted[0] as Version) ? OF_SHARED_KEY : SIGNATURE;
 }
 
 /** Whether a token is malformed, which is found before a key is tried. */

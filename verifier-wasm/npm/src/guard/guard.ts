@@ -27,6 +27,7 @@ import type {
   Nonce,
   TriedRecovery,
 } from "../token/types.js";
+import { coversCode } from "../token/version.js";
 import type { VerifiedLink } from "../verifier/link.js";
 import { type GuardOptions, readGuardOptions } from "./options.js";
 
@@ -231,7 +232,8 @@ export function makeGuard<Further extends string>(given: GuardOptions<Further>):
   ): Promise<Judged> {
     if (code === undefined) return refused(CODE_REQUIRED);
     if (code.length !== link.codeDigits || !/^[0-9]+$/.test(code)) return refused(CODE_MALFORMED);
-    if (link.version === 3 && !checkCode) {
+    const isCovered = coversCode(link.version);
+    if (!isCovered && !checkCode) {
       return denied(GuardUnsupportedError, "a v3 token covers no code: give createGuard checkCode");
     }
     if (!store.attempt) {
@@ -249,7 +251,7 @@ export function makeGuard<Further extends string>(given: GuardOptions<Further>):
     if (taken.answer > maxCodeAttempts) {
       return denied(TooManyAttemptsError, "too many codes were tried on this link");
     }
-    if (link.version !== 3 || !checkCode) {
+    if (isCovered || !checkCode) {
       return remembered(link.tryWithUncountedCode(code), rememberUntil, owner);
     }
     let right: unknown;

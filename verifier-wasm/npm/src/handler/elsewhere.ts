@@ -7,6 +7,7 @@ import type { RefusedRedemption } from "../errors/denial.js";
 import { errorOf, GuardUnsupportedError } from "../errors/errors.js";
 import type { CheckedStore } from "../guard/checked_store.js";
 import { newOwner, REMEMBERED_AFTER } from "../guard/guard.js";
+import { hasCodeTag } from "../token/version.js";
 import type { VerifiedLink } from "../verifier/link.js";
 import { apart, isTakenBack } from "./apart.js";
 import {
@@ -88,7 +89,7 @@ export async function redeemElsewhere(
   if (!tried.ok) return refusedBy(tried, report);
   if (tried.answer > most) return locked("ERR_TOO_MANY_ATTEMPTS");
 
-  const isCovered = link.version === 2 && link.codeDigits > 0;
+  const isCovered = hasCodeTag(link.version) && link.codeDigits > 0;
   const proven = isCovered ? link.tryWithUncountedCode(code) : undefined;
   if (proven && !proven.ok) return outcomeOf(proven.reason);
   const outcome = await use(press, link, isCovered, store, uses, owner, redeem, report);

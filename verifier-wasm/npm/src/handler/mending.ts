@@ -4,8 +4,7 @@
 //
 // Anybody can send these texts, so each step takes time in proportion to the text.
 
-/** The lengths of tokens (FORMAT.md). */
-const LENGTHS: readonly number[] = [86, 104, 124, 126, 146, 147, 168];
+import { LENGTHS } from "../token/version.js";
 
 /**
  * The lengths by how a token begins: of v2 and v3 the first two bytes tell version and binding. A

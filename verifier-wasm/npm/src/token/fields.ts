@@ -1,5 +1,5 @@
 import type { Action, Bytes } from "./types.js";
-import { isBound, type Version, versionOf } from "./version.js";
+import { hasHeader, isBound, tagLength, type Version, versionOf } from "./version.js";
 
 /** The fields of a token. */
 export interface Fields {
@@ -23,20 +23,21 @@ export function fieldsOf(token: string): Fields {
   const version = versionOf(token);
   const bytes = decode(token, 0, (token.length * 3) >> 2);
   const bound = isBound(token);
-  const start = version === 1 ? 0 : HEADER + (bound ? BINDING : 0);
+  const headed = hasHeader(version);
+  const start = headed ? HEADER + (bound ? BINDING : 0) : 0;
   const end = start + SECRET;
   const header = new DataView(bytes.buffer);
   // The other bit says that the token is bound.
   const actionNumber = (bytes[1] as number) & 127;
   return {
     version,
-    action: version === 1 ? undefined : BUILT_IN[actionNumber],
-    actionNumber: version === 1 ? undefined : actionNumber,
-    keyId: version === 1 ? undefined : bytes.slice(2, 6),
-    expiresAt: version === 1 ? undefined : header.getUint32(6) * 2 ** 32 + header.getUint32(10),
+    action: headed ? BUILT_IN[actionNumber] : undefined,
+    actionNumber: headed ? actionNumber : undefined,
+    keyId: headed ? bytes.slice(2, 6) : undefined,
+    expiresAt: headed ? header.getUint32(6) * 2 ** 32 + header.getUint32(10) : undefined,
     binding: bound ? bytes.slice(HEADER, start) : undefined,
     secret: bytes.slice(start, end),
-    tag: bytes.slice(end, end + (version === 3 ? 64 : 32)),
+    tag: bytes.slice(end, end + tagLength(version)),
   };
 }
 
@@ -44,7 +45,9 @@ export function fieldsOf(token: string): Fields {
 export function secretOf(token: string): Bytes {
   // The header of 14 bytes ends inside of four characters, that of 30 bytes behind four.
   if (isBound(token)) return decode(token, HEADER + BINDING, SECRET);
-  return versionOf(token) === 1 ? decode(token, 0, SECRET) : decode(token, 12, SECRET + 2).slice(2);
+  return hasHeader(versionOf(token))
+    ? decode(token, 12, SECRET + 2).slice(2)
+    : decode(token, 0, SECRET);
 }
 
 /**

@@ -3,7 +3,7 @@ import type { Engine } from "../wasm/engine.js";
 import type { KnownAction } from "./actions.js";
 import { fieldsOf, secretOf } from "./fields.js";
 import type { Action, Browser, Bytes, Refused } from "./types.js";
-import { isBound, type Version, versionOf } from "./version.js";
+import { coversCode, hasHeader, isBound, type Version, versionOf } from "./version.js";
 
 /**
  * A token that a key of the ring signed for this action and,
@@ -53,7 +53,7 @@ export class VerifiedToken<Name extends string = Action> {
    * `undefined` in v1, where only the database knows.
    */
   get expiresAt(): number | undefined {
-    return this.version === 1 ? undefined : this.#expiresAt;
+    return hasHeader(this.version) ? this.#expiresAt : undefined;
   }
 
   /** When the token was judged, by the verifier's clock, in whole seconds since the Unix epoch. */
@@ -75,7 +75,7 @@ export class VerifiedToken<Name extends string = Action> {
    * the `checkCode` of a guard accepted it.
    */
   get codeIsProven(): boolean {
-    return this.#action.digits > 0 && this.version !== 3;
+    return this.#action.digits > 0 && coversCode(this.version);
   }
 
   /** The 32 bytes by which the database finds the token's row; a fresh copy each time. */

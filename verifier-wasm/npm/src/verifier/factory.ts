@@ -16,7 +16,7 @@ import {
 } from "../errors/status.js";
 import { VerifiedToken } from "../token/token.js";
 import type { Action } from "../token/types.js";
-import { type Version, versionOf } from "../token/version.js";
+import { hasHeader, type Version, versionOf } from "../token/version.js";
 import { type Engine, NOT_JUDGED, type PreparedKey } from "../wasm/engine.js";
 import { VerifiedLink } from "./link.js";
 import type { ReadOptions } from "./options.js";
@@ -85,13 +85,14 @@ function makeJudge<Further extends string>(
   type Token = VerifiedToken<Action | Further>;
   const { engine, ring, actions, accepted, clock, clockTolerance } = parts;
   // By version, since a list is searched more slowly.
-  const accepts = [1, 2, 3].map((version) => accepted.includes(version as Version));
+  const accepts: boolean[] = [];
+  for (const version of accepted) accepts[version] = true;
 
   const read = () => Math.floor(clock());
 
   /** The same status, or that the key is missing which the token names. */
   const explained = (status: number, token: string, version: Version) =>
-    status === SIGNATURE && version !== 1 && !ring().knows(token) ? UNKNOWN_KEY : status;
+    status === SIGNATURE && hasHeader(version) && !ring().knows(token) ? UNKNOWN_KEY : status;
 
   function judge(sent: unknown, expected: unknown, known: typeof OF_TOKEN): Token | number {
     const { action: name, code, nonce } = readExpectation(expected, known);
@@ -109,8 +110,8 @@ function makeJudge<Further extends string>(
       clockTolerance,
     );
     const version = versionOf(token);
-    if (!accepts[version - 1]) {
-      return isMalformed(status) || (version === 1 && isAboutCode(status))
+    if (!accepts[version]) {
+      return isMalformed(status) || (!hasHeader(version) && isAboutCode(status))
         ? status
         : unaccepted(version, accepted);
     }
@@ -127,7 +128,7 @@ function makeJudge<Further extends string>(
     const keys = ring().candidates(token);
     const status = judging.verifyLink(token, action, textOf(nonce), keys, now, clockTolerance);
     const version = versionOf(token);
-    if (!accepts[version - 1]) return isMalformed(status) ? status : unaccepted(version, accepted);
+    if (!accepts[version]) return isMalformed(status) ? status : unaccepted(version, accepted);
     const elsewhere = status === OTHER_BROWSER;
     if (status !== OK && !elsewhere) return explained(status, token, version);
     const { expiresAt } = engine;

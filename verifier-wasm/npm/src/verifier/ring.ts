@@ -1,4 +1,4 @@
-import { versionOf } from "../token/version.js";
+import { hasHeader, versionOf } from "../token/version.js";
 import type { PreparedKey } from "../wasm/engine.js";
 
 const ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
@@ -21,7 +21,7 @@ export class KeyRing {
    * have, one key: it rejects the token, after the checks that come before the signature.
    */
   candidates(token: string): readonly PreparedKey[] {
-    if (this.#keys.length === 1 || versionOf(token) === 1) return this.#keys;
+    if (this.#keys.length === 1 || !hasHeader(versionOf(token))) return this.#keys;
     return this.#named.get(token.slice(4, 8)) ?? this.#keys.slice(0, 1);
   }
 

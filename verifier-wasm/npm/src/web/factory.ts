@@ -19,6 +19,7 @@ import {
 import type { KnownAction } from "../token/actions.js";
 import { VerifiedToken } from "../token/token.js";
 import type { Action, Bytes } from "../token/types.js";
+import { coversCode, hasHeader, isPublic } from "../token/version.js";
 import type { ReadOptions } from "../verifier/options.js";
 import { areSame, decode } from "./encoding.js";
 import { WebLink } from "./link.js";
@@ -129,7 +130,7 @@ function makeJudge<Further extends string, Key extends { readonly id: Bytes }>(
     digits: number,
     code: string | undefined,
   ): Promise<number> {
-    const fault = codeFault(parsed.version === 3 ? 0 : digits, code);
+    const fault = codeFault(coversCode(parsed.version) ? digits : 0, code);
     if (fault !== OK || code === undefined || (await kind.isCode(key, parsed, code))) return fault;
     return CODE_MISMATCH;
   }
@@ -143,8 +144,8 @@ function makeJudge<Further extends string, Key extends { readonly id: Bytes }>(
     const parsed = parse(token);
     if (typeof parsed === "number") return parsed;
     const { version, binding } = parsed;
-    const isV1 = version === 1;
-    const isOfOthers = kind.isPublic !== (version === 3);
+    const isV1 = !hasHeader(version);
+    const isOfOthers = kind.isPublic !== isPublic(version);
     if (!isV1 && !(kind.isPublic && isOfOthers) && !isKnown(parsed, actions.list)) {
       return UNKNOWN_ACTION;
     }
@@ -181,7 +182,9 @@ function makeJudge<Further extends string, Key extends { readonly id: Bytes }>(
     const { key, parsed, elsewhere, id } = signed;
     if (elsewhere) return OTHER_BROWSER;
     const { token, action, code, now } = call;
-    const status = parsed.version === 1 ? OK : await judgeCode(key, parsed, action.digits, code);
+    const status = hasHeader(parsed.version)
+      ? await judgeCode(key, parsed, action.digits, code)
+      : OK;
     if (status !== OK) return status;
     return new VerifiedToken(identified(id), token, action, parsed.expiresAt, now, false);
   }

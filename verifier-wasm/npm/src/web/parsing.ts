@@ -1,5 +1,13 @@
 import type { Bytes } from "../token/types.js";
-import { isBound, type Version, versionOf } from "../token/version.js";
+import {
+  hasCodeTag,
+  hasHeader,
+  isBound,
+  LENGTHS,
+  tagLength,
+  type Version,
+  versionOf,
+} from "../token/version.js";
 import { decode } from "./encoding.js";
 
 /** A well-formed token. Nothing about it is proven. */
@@ -27,7 +35,6 @@ const VERSION = 7;
 const ACTION = 8;
 const EXPIRY = 9;
 
-const LENGTHS = [86, 104, 124, 126, 146, 147, 168];
 const HEADER = 14;
 const BINDING = 16;
 const SECRET = 32;
@@ -42,11 +49,11 @@ export function parse(token: string): Parsed | number {
   const bytes = decode(token);
   if (!bytes) return ENCODING;
   const version = versionOf(token);
-  const isOfRow = version === 1;
+  const isOfRow = !hasHeader(version);
   const bound = isBound(token);
   const start = isOfRow ? 0 : HEADER + (bound ? BINDING : 0);
   const end = start + SECRET;
-  const covered = end + (version === 3 ? 64 : 32);
+  const covered = end + tagLength(version);
   const codeTag = bytes.slice(covered);
   const header = new DataView(bytes.buffer);
   const action = isOfRow ? 0 : (bytes[1] as number) & 127;
@@ -56,7 +63,7 @@ export function parse(token: string): Parsed | number {
     if (action === 0 || (bytes[1] as number) > 127 !== bound) return ACTION;
     if (expiresAt > LAST_SECOND) return EXPIRY;
     // What every verifier knows: the first action has no code, the second one has.
-    if (version === 2 && action < 3 && codeTag.length > 0 !== (action === 2)) return ACTION;
+    if (hasCodeTag(version) && action < 3 && codeTag.length > 0 !== (action === 2)) return ACTION;
   }
   return {
     version,
@@ -77,7 +84,7 @@ export function parse(token: string): Parsed | number {
  */
 export function isKnown({ version, action, codeTag }: Parsed, list: Bytes): boolean {
   const digits = list[action] as number;
-  return digits < 255 && (version === 3 || codeTag.length > 0 === digits > 0);
+  return digits < 255 && (!hasCodeTag(version) || codeTag.length > 0 === digits > 0);
 }
 
 /** The status of an action that a verifier does not know. */

@@ -1,4 +1,5 @@
 import type { Bytes } from "../token/types.js";
+import { hasHeader } from "../token/version.js";
 import { areSame, behind, decodeHexadecimal } from "./encoding.js";
 import type { Kind } from "./factory.js";
 import { onPlatform } from "./platform.js";
@@ -40,8 +41,8 @@ export const SHARED_KEYS: Kind<SharedKey> = {
       };
     }),
   async isSigned({ v1, link }, { version, secret, signed, tag }, _, { name }, code) {
-    const message = version === 1 ? behind(`/${name}`, secret, behind(code ?? "")) : signed;
-    return areSame(await tagOf(version === 1 ? v1 : link, message), tag);
+    const message = hasHeader(version) ? signed : behind(`/${name}`, secret, behind(code ?? ""));
+    return areSame(await tagOf(hasHeader(version) ? link : v1, message), tag);
   },
   async isCode({ code: key }, { signed, codeTag }, code) {
     const tag = await tagOf(key, behind("", signed, behind(code)));

@@ -3,6 +3,7 @@
 import type { Action } from "./actions.ts";
 import { isOfType, readBody } from "./body.ts";
 import type { Environment } from "./environment.ts";
+import { FORMATS } from "./formats.ts";
 import { type Check, donePage, errorPage, type Form, formPage, refusalPage } from "./page.ts";
 import { type Outcome, redeem } from "./redeeming.ts";
 import { type Refusal, refusalByEdge, refusalOf } from "./refusals.ts";
@@ -164,6 +165,7 @@ function form(
 type Judged = Extract<ReturnType<typeof judgeLink>, { ok: true }>;
 
 function found(action: Action, { version, proven }: Judged): Check[] {
+  const { hasHeader, hasCodeTag } = FORMATS[version];
   const format = `v${version}`;
   const checks: Check[] = proven
     ? [{ by: "edge", passed: true, text: `This ${format} link is genuine.` }]
@@ -175,20 +177,19 @@ function found(action: Action, { version, proven }: Judged): Check[] {
         },
       ];
   checks.push(
-    version === 1
-      ? {
+    hasHeader
+      ? { by: "edge", passed: true, text: "It has not expired." }
+      : {
           by: "edge",
           passed: undefined,
-          text: "A v1 link carries no expiry: only the database knows it.",
-        }
-      : { by: "edge", passed: true, text: "It has not expired." },
+          text: `A ${format} link carries no expiry: only the database knows it.`,
+        },
   );
   if (action === "recover") {
-    const text =
-      version === 2
-        ? "The edge will check the code and count the tries."
-        : "Only the database can check the code; it counts the tries, as the edge does.";
-    checks.push({ by: version === 2 ? "edge" : "origin", passed: undefined, text });
+    const text = hasCodeTag
+      ? "The edge will check the code and count the tries."
+      : "Only the database can check the code; it counts the tries, as the edge does.";
+    checks.push({ by: hasCodeTag ? "edge" : "origin", passed: undefined, text });
   }
   checks.push({
     by: "origin",

@@ -2,6 +2,7 @@
 // the address, before anything else is loaded, the second checks it once more.
 
 import type { Action } from "./actions.ts";
+import { FORMATS, type Version } from "./formats.ts";
 import { type Html, html } from "./html.ts";
 import type { Refusal } from "./refusals.ts";
 
@@ -43,7 +44,7 @@ export interface Check {
 export interface Form {
   readonly action: Action;
   readonly token: string;
-  readonly version: 1 | 2 | 3;
+  readonly version: Version;
   readonly expiresAt: number | undefined;
   readonly publicKeys: string;
 }
@@ -55,7 +56,9 @@ export function formPage(form: Form, checks: readonly Check[], refusal?: Refusal
     <h1>${refusal?.title ?? words.title}</h1>
     <p${refusal ? html` role="alert" class="alert"` : undefined}>${refusal?.text ?? words.lead}</p>
     <form method="post" action="/${form.action}" id="redeem" data-public-keys="${form.publicKeys}"
-      data-version="${form.version}" data-expires-at="${form.expiresAt}">
+      data-version="${form.version}"
+      data-is-public="${String(FORMATS[form.version].isPublic)}"
+      data-expires-at="${form.expiresAt}">
       <input type="hidden" name="token" value="${form.token}">
       ${form.action === "recover" ? CODE : undefined}
       <p><button>${words.button}</button></p>

@@ -15,6 +15,7 @@ import {
 import { createDurableObjectStore } from "mailroom-verifier/stores/durable-object";
 import type { Action, Further } from "./actions.ts";
 import type { Environment } from "./environment.ts";
+import { FORMATS, type Version } from "./formats.ts";
 import { askOrigin, OriginAway, type Verdict } from "./origin.ts";
 import { settingsOf } from "./settings.ts";
 import { type KeepAlive, Tries } from "./tries.ts";
@@ -119,7 +120,7 @@ async function redeemOnce(
   const store = createDurableObjectStore({ binding: env.USED_TOKENS, namespace: NAMESPACE });
   const tries = new Tries(store, keepAlive);
   const outcome =
-    version === 1 && action === "recover"
+    !FORMATS[version].hasHeader && action === "recover"
       ? await redeemUnjudged(env, tries, token, code)
       : await redeemJudged(guardOf(env, version, store, tries), env, token, action, code);
   if (action !== "recover" || !NOT_WRONG.includes(outcome.reason)) return outcome;
@@ -211,8 +212,8 @@ async function reasonOf(
  * Of v2 it gets right codes alone; of the others every one,
  * and it counts also if its answer was lost.
  */
-function databaseMayCount(version: 1 | 2 | 3, { reason }: Outcome): boolean {
-  return version !== 2 && reason === "silent";
+function databaseMayCount(version: Version, { reason }: Outcome): boolean {
+  return !FORMATS[version].hasCodeTag && reason === "silent";
 }
 
 function causesOf({ cause }: Error): readonly unknown[] {
@@ -221,13 +222,13 @@ function causesOf({ cause }: Error): readonly unknown[] {
 
 function guardOf(
   env: Environment,
-  version: 1 | 2 | 3,
+  version: Version,
   store: ReturnType<typeof createDurableObjectStore>,
   tries: Tries,
 ): Guard<Further> {
   const verifiers = verifiersOf(env);
   return createGuard({
-    verifier: version === 3 ? verifiers.public : verifiers.shared,
+    verifier: FORMATS[version].isPublic ? verifiers.public : verifiers.shared,
     store: { ...store, attempt: (...given) => tries.attempt(...given) },
     maxCodeAttempts: MOST_TRIES,
     v1RememberFor: V1_REMEMBER_FOR,

@@ -14,6 +14,7 @@ import {
 } from "mailroom-verifier/public";
 import { type Action, FURTHER, type Further } from "./actions.ts";
 import type { Environment } from "./environment.ts";
+import { FORMATS, type Version } from "./formats.ts";
 import { Misconfigured, type Settings, settingsOf } from "./settings.ts";
 
 export interface Verifiers {
@@ -24,7 +25,7 @@ export interface Verifiers {
 export type Judgement =
   | {
       readonly ok: true;
-      readonly version: 1 | 2 | 3;
+      readonly version: Version;
       /** Seconds since the Unix epoch; v1 carries none. */
       readonly expiresAt: number | undefined;
       /** Whether anything was proven: of a v1 recovery nothing is before its code. */
@@ -72,7 +73,7 @@ function isPublicKey(key: string): boolean {
 }
 
 /** The version, which the length alone tells, or nothing if the text is no token. */
-export function versionOf(token: string): 1 | 2 | 3 | undefined {
+export function versionOf(token: string): Version | undefined {
   try {
     return decodeUnverified(token).version;
   } catch (error) {
@@ -85,7 +86,7 @@ export function judgeLink(env: Environment, token: string, action: Action): Judg
   const { shared, public: open } = verifiersOf(env);
   const version = versionOf(token);
   if (version === undefined) return { ok: false, reason: TokenMalformedError.reason };
-  if (version === 1) {
+  if (!FORMATS[version].hasHeader) {
     // Whoever answers v1 codes on a public route is an oracle,
     // so of a recovery only the shape is looked at.
     if (action === "recover") {
@@ -96,6 +97,6 @@ export function judgeLink(env: Environment, token: string, action: Action): Judg
     const verified = shared.tryVerify(token, { action });
     return verified.ok ? { ok: true, version, expiresAt: undefined, proven: true } : verified;
   }
-  const found = (version === 3 ? open : shared).tryVerifyLink(token, { action });
+  const found = (FORMATS[version].isPublic ? open : shared).tryVerifyLink(token, { action });
   return found.ok ? { ok: true, version, expiresAt: found.link.expiresAt, proven: true } : found;
 }

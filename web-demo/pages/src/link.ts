@@ -10,8 +10,8 @@ import { left } from "./time.ts";
 const form = document.querySelector<HTMLFormElement>("#redeem");
 if (form !== null) {
   const token = form.querySelector<HTMLInputElement>('input[name="token"]')?.value ?? "";
-  const { version, publicKeys = "", expiresAt } = form.dataset;
-  check(version === "3" ? judge(token, publicKeys) : cannot(version));
+  const { version, isPublic, publicKeys = "", expiresAt } = form.dataset;
+  check(isPublic === "true" ? judge(token, publicKeys) : cannot(version));
   if (expiresAt) countDown(Number(expiresAt));
   // The answer to a second press would take the place of the first one's.
   let isPressed = false;

@@ -106,6 +106,26 @@ impl Smtp {
         patience: Duration,
         deadline: Instant,
     ) -> Result<Dialogue, String> {
+        let (mut dialogue, name) = self.reach(address, patience, deadline)?;
+        let Err(reason) = dialogue.hello(&name, deadline) else { return Ok(dialogue) };
+        // One that ends the connection over EHLO may know HELO, after which there is neither
+        // STARTTLS nor a login.
+        let needs_offers = self.mode == TlsMode::StartTls || self.credentials.is_some();
+        if !dialogue.is_cut || needs_offers {
+            return Err(reason);
+        }
+        let (mut dialogue, name) = self.reach(address, patience, deadline)?;
+        dialogue.helo(&name, deadline).map_err(|_| reason)?;
+        Ok(dialogue)
+    }
+
+    /// Connects, encrypts and waits to be greeted. Returns the name to greet with, too.
+    fn reach(
+        &self,
+        address: &SocketAddr,
+        patience: Duration,
+        deadline: Instant,
+    ) -> Result<(Dialogue, String), String> {
         let mut stream = Stream::connect(address, patience).map_err(|lost| match lost {
             Lost::Late => "no answer in time".to_owned(),
             lost => lost.to_string(),
@@ -120,8 +140,7 @@ impl Smtp {
         }
         let mut dialogue = Dialogue::new(stream);
         dialogue.greeting(deadline)?;
-        dialogue.hello(&name, deadline)?;
-        Ok(dialogue)
+        Ok((dialogue, name))
     }
 
     /// Encrypts by STARTTLS (RFC 3207). What was said before is forgotten.

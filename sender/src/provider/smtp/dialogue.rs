@@ -25,6 +25,10 @@ pub(super) struct Dialogue {
     pub(super) offers: Extensions,
     /// The name that the server was greeted with.
     pub(super) name: String,
+    /// Whether the server took HELO and not EHLO, so that nobody knows what it offers.
+    pub(super) is_old: bool,
+    /// Whether it ended the connection over EHLO.
+    pub(super) is_cut: bool,
     /// Whether the server still has the beginning of a mail.
     needs_reset: bool,
     /// Whether another command would get a reply of its own.
@@ -58,6 +62,8 @@ impl Dialogue {
             stream,
             offers: Extensions::default(),
             name: String::new(),
+            is_old: false,
+            is_cut: false,
             needs_reset: false,
             is_usable: true,
         }
@@ -75,13 +81,24 @@ impl Dialogue {
         self.stream.ends()
     }
 
-    /// Waits to be greeted.
+    /// Waits to be greeted. A proxy may greet before the server does.
     ///
     /// # Errors
     /// Why the server takes no mails.
     pub(super) fn greeting(&mut self, deadline: Instant) -> Result<(), String> {
-        let reply = self.reply(deadline).map_err(|lost| format!("no greeting: {lost}"))?;
-        if reply.is_ready() { Ok(()) } else { Err(format!("the greeting is {reply}")) }
+        let failed = |lost: Lost| format!("no greeting: {lost}");
+        let mut reply = self.stream.read(deadline).map_err(failed)?;
+        if reply.code == 220 && self.stream.has_unread() {
+            reply = self.stream.read(deadline).map_err(failed)?;
+            if reply.is_completion() {
+                return Err(failed(Lost::OutOfStep));
+            }
+        }
+        self.is_usable &= reply.is_whole;
+        if !reply.is_ready() {
+            return Err(format!("the greeting is {reply}"));
+        }
+        if self.stream.has_unread() { Err(failed(Lost::OutOfStep)) } else { Ok(()) }
     }
 
     /// Greets the server, and hears what it offers.
@@ -90,30 +107,50 @@ impl Dialogue {
     /// Why it takes no mails.
     pub(super) fn hello(&mut self, name: &str, deadline: Instant) -> Result<(), String> {
         name.clone_into(&mut self.name);
-        let failed = |lost: &Lost| format!("no answer to EHLO: {lost}");
-        let reply =
-            self.command(&format!("EHLO {name}"), deadline).map_err(|lost| failed(&lost))?;
+        self.offers = Extensions::default();
+        let line = format!("EHLO {name}");
+        let reply = self.ask(&line, Self::reply_after_greeting, deadline).map_err(|lost| {
+            self.is_cut = matches!(lost, Lost::Closed);
+            format!("no answer to EHLO: {lost}")
+        })?;
         if reply.is_completion() {
             self.offers = Extensions::of(&reply);
             return Ok(());
         }
-        // A server from before 1993 knows only HELO (RFC 5321, 3.2), and offers nothing.
-        self.offers = Extensions::default();
-        if matches!(reply.code, 500..=502 | 504) {
-            let again = self.command(&format!("HELO {name}"), deadline);
-            if again.is_ok_and(|again| again.is_completion()) {
-                return Ok(());
-            }
+        // A server from before 1993 knows only HELO (RFC 5321, 3.2), and not all say so by 500.
+        if reply.code / 100 == 5 && self.is_usable && self.helo(name, deadline).is_ok() {
+            return Ok(());
         }
         Err(format!("EHLO {name} is refused: {reply}"))
     }
 
+    /// Greets a server that does not take EHLO, and offers nothing.
+    ///
+    /// # Errors
+    /// Why it takes no mails.
+    pub(super) fn helo(&mut self, name: &str, deadline: Instant) -> Result<(), String> {
+        name.clone_into(&mut self.name);
+        self.is_old = true;
+        let reply = self.command(&format!("HELO {name}"), deadline);
+        let reply = reply.map_err(|lost| format!("no answer to HELO: {lost}"))?;
+        if reply.is_completion() { Ok(()) } else { Err(format!("HELO {name} is refused: {reply}")) }
+    }
+
     /// Writes a line and reads the reply to it.
     pub(super) fn command(&mut self, line: &str, deadline: Instant) -> Result<Reply, Lost> {
+        self.ask(line, Self::reply, deadline)
+    }
+
+    fn ask(
+        &mut self,
+        line: &str,
+        read: fn(&mut Self, Instant) -> Result<Reply, Lost>,
+        deadline: Instant,
+    ) -> Result<Reply, Lost> {
         let written = self.stream.write(format!("{line}\r\n").as_bytes(), deadline);
         self.is_usable &= written.is_ok();
         // What a server that left has said before, such as 421, tells more.
-        match (self.reply(deadline), written) {
+        match (read(self, deadline), written) {
             (Ok(reply), _) => Ok(reply),
             (Err(_), Err(lost)) | (Err(lost), Ok(())) => Err(lost),
         }
@@ -122,6 +159,18 @@ impl Dialogue {
     /// Reads a reply. Nothing may follow it: that would be taken for the reply to the next command.
     fn reply(&mut self, deadline: Instant) -> Result<Reply, Lost> {
         let reply = self.stream.read(deadline);
+        self.checked(reply)
+    }
+
+    /// The same after a second greeting, which came late.
+    fn reply_after_greeting(&mut self, deadline: Instant) -> Result<Reply, Lost> {
+        match self.stream.read(deadline) {
+            Ok(greeting) if greeting.code == 220 && greeting.is_whole => self.reply(deadline),
+            reply => self.checked(reply),
+        }
+    }
+
+    fn checked(&mut self, reply: Result<Reply, Lost>) -> Result<Reply, Lost> {
         self.is_usable &= reply.as_ref().is_ok_and(|reply| reply.is_whole && reply.code != 421);
         let reply = reply?;
         if self.stream.has_unread() {

@@ -125,22 +125,23 @@ impl Stream {
     /// Whether the server has sent nothing more than was read. What comes before its command was
     /// sent is no reply to it.
     pub(super) fn is_quiet(&mut self) -> Result<bool, Lost> {
-        if !self.unread.is_empty() {
+        if self.has_unread() {
             return Ok(false);
         }
         self.socket_mut().stop_waiting(true)?;
         let outcome = self.fill(Instant::now());
         self.socket_mut().stop_waiting(false)?;
         match outcome {
-            Ok(()) => Ok(false),
+            Ok(()) => Ok(!self.has_unread()),
             Err(Lost::Late) => Ok(true),
             Err(lost) => Err(lost),
         }
     }
 
-    /// Whether something was read that is no part of a reply.
+    /// Whether something was read that is no part of a reply. Empty lines, which some servers put
+    /// between replies, say nothing.
     pub(super) fn has_unread(&self) -> bool {
-        !self.unread.is_empty()
+        self.unread.iter().any(|byte| !matches!(byte, b'\r' | b'\n'))
     }
 
     /// Tells the other end of TLS that nothing will come any more.

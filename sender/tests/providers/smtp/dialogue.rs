@@ -55,6 +55,13 @@ fn odd_answers_on_the_way_are_read() {
         Script::new().at("EHLO", Act::line("250 mx")),
         Script::new().at("EHLO", Act::line("502 5.5.1 not implemented")),
         Script::new().at("EHLO", Act::line("500")),
+        Script::new().at("EHLO", Act::line("550 5.5.1 no such command")),
+        Script::new().at("EHLO", Act::line("503 5.5.1 bad sequence")),
+        Script::new().at("EHLO", Act::close("")),
+        // A proxy that greets before the server does, at once or late.
+        Script::new().at("greeting", Act::line("220 proxy\r\n220 mx ready")),
+        Script::new().at("EHLO", Act::line("220 mx ready\r\n250 mx")),
+        Script::new().at("MAIL", Act::line("250 ok\r\n")).at("RCPT", Act::line("250 ok\r\n")),
         lf_only,
     ] {
         let server = Server::start(script);
@@ -81,7 +88,8 @@ fn a_server_that_says_no_in_its_greeting_takes_no_mails() {
         (Script::new().at("greeting", Act::close("421 busy\r\n")), "421 busy"),
         (Script::new().at("EHLO", Act::line("450 4.7.1 <x>: Helo command rejected")), "450 4.7.1"),
         (Script::new().at("EHLO", Act::close("421 4.7.0 Try again later\r\n")), "421 4.7.0"),
-        (Script::new().at("EHLO", Act::line("550 go")), "550 go"),
+        (Script::new().at("EHLO", Act::line("550 go")).at("HELO", Act::line("550 no")), "550 go"),
+        (Script::new().at("EHLO", Act::close("")).at("HELO", Act::line("550 no")), "EHLO"),
     ] {
         let server = Server::start(script);
         let verdict = verdict(&server);

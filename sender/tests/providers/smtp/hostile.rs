@@ -79,7 +79,9 @@ fn what_is_broken_at_a_step_before_the_final_dot_certainly_was_not_accepted() {
             Act::line("214 help"),
             Act::line("334 dXNlcm5hbWU6"),
         ] {
-            let server = Server::start(Script::new().at(verb, act));
+            // HELO is the other way to say EHLO.
+            let other = if verb == "EHLO" { "HELO" } else { verb };
+            let server = Server::start(Script::new().at(other, act.clone()).at(verb, act));
             let verdict = verdict_with(&server, SHORT, "ada@example.org");
             let expected = if ["RCPT", "DATA"].contains(&verb) { "retry" } else { "unavailable" };
             let is_expected = verdict.kind == expected || verdict.reason.contains("421 closing");

@@ -122,7 +122,7 @@ const TRUST: &str = "ca_file = \"ca.pem\"";
 #[test]
 fn what_somebody_on_the_way_adds_to_the_reply_to_starttls_is_not_believed() {
     let forged = "250 mx\r\n250 sender ok\r\n250 recipient ok\r\n354 go\r\n250 accepted\r\n";
-    for added in [forged, "250 mx\r\n", "2", "\r\n", "\0"] {
+    for added in [forged, "250 mx\r\n", "2", "\r\n2", "\0"] {
         let (verdict, heard) = verdict(Begin::StartTls(added, Duration::ZERO), &localhost(), TRUST);
         assert_eq!(verdict.kind, "unavailable", "{verdict:?}");
         let says_why = verdict.reason.contains("forge the server's answers");
@@ -142,6 +142,12 @@ fn what_was_offered_before_the_encryption_is_forgotten() {
         ("dead", "550 5.1.1 no such user")
     );
     assert!(heard[0].starts_with("EHLO ") && heard[2] == "RCPT TO:<ada@example.org>", "{heard:?}");
+}
+
+#[test]
+fn an_empty_line_before_the_encryption_says_nothing() {
+    let (verdict, heard) = verdict(Begin::StartTls("\r\n", Duration::ZERO), &localhost(), TRUST);
+    assert!(verdict.kind == "dead" && heard.len() >= 3, "{verdict:?} {heard:?}");
 }
 
 #[test]

@@ -55,6 +55,7 @@ impl Lane {
     /// take its time for this one, too.
     pub(crate) fn enter_envelope(&self, ticket: Ticket, now: Instant) -> Option<Duration> {
         let mut state = self.lock();
+        // Each part of an attempt has the whole timeout, for which the collector waits.
         state.has_moved = true;
         let is_asked =
             |attempt: &&OnItsWay| attempt.in_envelope_since.is_some() && attempt.is_patient;

@@ -115,8 +115,8 @@ pub(crate) trait Provider: Send + Sync {
     /// How many connections it is to have.
     fn connections(&self) -> usize;
 
-    /// How long an attempt may take until its content has begun, if it waits for others: all steps
-    /// together.
+    /// How long an attempt may take until a connection is open, and then until its content has
+    /// begun, if it waits for others: all steps of each together.
     fn timeout(&self) -> Option<Duration>;
 
     /// How many mails it may get in a time.

@@ -26,15 +26,8 @@ impl Letter<'_> {
         if !is_writable(self.to) {
             return Some(Misfit::Address("its address cannot be written in SMTP"));
         }
-        if !self.from.is_ascii() && !offers.smtputf8 {
-            return Some(Misfit::Sender(
-                "the sender's address is not ASCII, which the server does not take",
-            ));
-        }
         if self.needs_utf8() && !offers.smtputf8 {
-            return Some(Misfit::Address(
-                "its address is not ASCII, which the server does not take",
-            ));
+            return Some(Misfit::Utf8);
         }
         let size = self.content.len() as u64;
         let most = offers.size?;
@@ -81,6 +74,8 @@ pub(super) enum Misfit {
     Address(&'static str),
     /// Our own.
     Sender(&'static str),
+    /// The server does not say that it takes addresses which are not ASCII.
+    Utf8,
     Size {
         size: u64,
         most: u64,
@@ -204,22 +199,20 @@ mod tests {
         assert_eq!(letter.misfit(&of(None)), None);
         assert_eq!(letter.misfit(&of(Some(9))), None);
         assert_eq!(letter.misfit(&of(Some(8))), Some(Misfit::Size { size: 9, most: 8 }));
-        for to in [
-            "j\u{f6}s@x.test",
-            "a b@x.test",
-            "a>@x.test",
-            "a\r\nDATA@x.test",
-            "\"a@x.test",
-            "a",
-            "\"a\\\"@x.test",
+        for utf8 in [
+            Letter { to: "j\u{f6}s@x.test", ..letter },
+            Letter { from: "j\u{f6}s@x.test", ..letter },
         ] {
+            assert_eq!(utf8.misfit(&of(None)), Some(Misfit::Utf8));
+        }
+        for to in
+            ["a b@x.test", "a>@x.test", "a\r\nDATA@x.test", "\"a@x.test", "a", "\"a\\\"@x.test"]
+        {
             let misfit = Letter { to, ..letter }.misfit(&of(None));
             assert!(matches!(misfit, Some(Misfit::Address(_))), "{to}");
         }
-        for from in ["j\u{f6}s@x.test", "a b@x.test"] {
-            let misfit = Letter { from, ..letter }.misfit(&of(None));
-            assert!(matches!(misfit, Some(Misfit::Sender(_))), "{from}");
-        }
+        let misfit = Letter { from: "a b@x.test", ..letter }.misfit(&of(None));
+        assert!(matches!(misfit, Some(Misfit::Sender(_))));
         for to in ["\"a b\"@x.test", "\"a>\\\"\"@x.test", "foo..bar@x.test", "a@[IPv6:::1]"] {
             assert_eq!(Letter { to, ..letter }.misfit(&of(None)), None, "{to}");
         }

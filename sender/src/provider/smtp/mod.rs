@@ -21,6 +21,7 @@ mod reply;
 mod stream;
 mod tls;
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use mailroom_mail::{Error, ReturnPath};
@@ -53,6 +54,9 @@ const MOST_REFUSED: u32 = 8;
 /// The pause of a mail that was not waited for because others needed its connection.
 const LEFT_PAUSE: Duration = Duration::from_secs(60);
 
+/// The pause of a mail that another server of the same name may take.
+const OTHER_SERVER_PAUSE: Duration = Duration::from_secs(60);
+
 /// A limit of fewer bytes is no fault of one mail.
 const SMALL: u64 = 100_000;
 
@@ -71,6 +75,9 @@ pub(crate) struct Smtp {
     timeout: Duration,
     final_timeout: Duration,
     rate: Option<Rate>,
+    /// Whether a connection has offered SMTPUTF8: of several servers behind one name each may offer
+    /// something else.
+    has_offered_utf8: AtomicBool,
 }
 
 impl Smtp {
@@ -90,6 +97,7 @@ impl Smtp {
             timeout: config.timeout(),
             final_timeout: config.final_timeout(),
             rate: config.rate,
+            has_offered_utf8: AtomicBool::new(false),
         })
     }
 }
@@ -103,6 +111,14 @@ fn verdict_of(outcome: Outcome, letter: &Letter<'_>) -> Verdict {
             Verdict::Unavailable { after: None, reason: reason.to_owned() }
         }
         Outcome::Misfit(Misfit::Address(reason)) => Verdict::dead(reason, About::Content),
+        Outcome::Misfit(Misfit::Utf8) if !letter.from.is_ascii() => {
+            let reason = "the sender's address is not ASCII, which the server does not take";
+            Verdict::Unavailable { after: None, reason: reason.to_owned() }
+        }
+        Outcome::Misfit(Misfit::Utf8) => {
+            let reason = "its address is not ASCII, which the server does not take";
+            Verdict::dead(reason, About::Content)
+        }
         Outcome::Misfit(Misfit::Size { size, most }) => {
             let reason = format!("the mail has {size} bytes, and the server takes {most}");
             // Who takes no mail of usual size takes none at all.
@@ -227,14 +243,21 @@ struct Open {
 
 impl Connection for Session<'_> {
     fn deliver(&mut self, sealed: &Sealed, payload: &str, progress: &dyn Progress) -> Verdict {
-        let deadline = Instant::now() + self.smtp.timeout;
+        let mut deadline = Instant::now() + self.smtp.timeout;
         let letter = Letter { from: &sealed.envelope_sender, to: &sealed.to, content: payload };
+        let mut is_second = false;
         loop {
             self.idle();
             let mut open = match self.open.take() {
                 Some(open) => open,
                 None => match self.smtp.open(deadline) {
-                    Ok(dialogue) => Open::new(dialogue),
+                    Ok(dialogue) => {
+                        // A server that takes its time over each step would never get a mail.
+                        deadline = Instant::now() + self.smtp.timeout;
+                        let offers_utf8 = dialogue.offers.smtputf8;
+                        self.smtp.has_offered_utf8.fetch_or(offers_utf8, Ordering::Relaxed);
+                        Open::new(dialogue)
+                    }
                     Err(unopened) => {
                         self.smtp.report_refusal(&unopened);
                         let Unopened { after, reason, .. } = unopened;
@@ -244,13 +267,31 @@ impl Connection for Session<'_> {
             };
             let patience = self.smtp.final_timeout;
             let outcome = open.dialogue.send(&letter, progress, deadline, patience);
-            if open.mails > 0 && is_stale(&outcome) {
+            let is_utf8 = matches!(outcome, Outcome::Misfit(Misfit::Utf8));
+            // A connection for which too little time is left would look like an outage.
+            let left = deadline.saturating_duration_since(Instant::now());
+            let is_stale = open.mails > 0 && left >= self.smtp.timeout / 2 && is_stale(&outcome);
+            if is_stale || is_utf8 && !is_second {
+                is_second |= is_utf8;
                 open.dialogue.quit();
                 continue;
             }
             open.note(&outcome);
-            let verdict = verdict_of(outcome, &letter);
-            if open.mails < self.smtp.mails_per_connection && open.refused < MOST_REFUSED {
+            let is_over =
+                is_utf8 || matches!(&outcome, Outcome::Refused(_, reply) if is_of_session(reply));
+            let may_be_taken =
+                open.dialogue.is_old || self.smtp.has_offered_utf8.load(Ordering::Relaxed);
+            let mut verdict = verdict_of(outcome, &letter);
+            if is_utf8
+                && may_be_taken
+                && let Verdict::Dead(refusal) = verdict
+            {
+                let reason = format!("{} on this connection", refusal.reason);
+                verdict = Verdict::Retry { after: Some(OTHER_SERVER_PAUSE), reason };
+            }
+            let is_full =
+                open.mails >= self.smtp.mails_per_connection || open.refused >= MOST_REFUSED;
+            if !is_over && !is_full {
                 self.open = Some(open);
             } else {
                 open.dialogue.quit();
@@ -295,17 +336,30 @@ impl Open {
     }
 }
 
-/// Whether a connection that has had other mails may be the reason that this one, of which nothing
-/// was said yet, did not go out: another connection is tried at once. It may have ended, or its
-/// server counts mails, or is the one behind a balancer that is broken.
+/// Whether a connection that has had other mails may be the reason that this one did not go out,
+/// whose content was not begun: another connection is tried at once. It may have ended, or its
+/// server counts mails or recipients, or is the one behind a balancer that is broken.
 fn is_stale(outcome: &Outcome) -> bool {
     match outcome {
         Outcome::Lost(Step::Hello, _) | Outcome::Refused(Step::Sender | Step::SenderUtf8, _) => {
             true
         }
-        Outcome::Lost(Step::Sender | Step::SenderUtf8, lost) => !matches!(lost, Lost::Late),
+        Outcome::Lost(Step::Content, _) => false,
+        Outcome::Lost(_, lost) => !matches!(lost, Lost::Late),
+        Outcome::Refused(Step::Recipient | Step::Data, reply) => {
+            reply.code == 421 || is_of_session(reply)
+        }
         _ => false,
     }
+}
+
+/// Whether a server refuses a mail because of those before it on the same connection. Each of ours
+/// has one recipient, so that "too many recipients" (RFC 3463, X.5.3) are those of all.
+fn is_of_session(reply: &Reply) -> bool {
+    let text = reply.text().to_ascii_lowercase();
+    let is_enhanced = ["4.5.3", "5.5.3"].iter().any(|code| text.starts_with(code));
+    is_enhanced
+        || ["session", "this connection", "per connection"].iter().any(|word| text.contains(word))
 }
 
 #[cfg(test)]

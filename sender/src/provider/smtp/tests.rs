@@ -52,8 +52,9 @@ impl Progress for Nowhere {
     }
 }
 
-/// Takes so many connections, each of which hears these replies to its commands of MAIL, and ends
-/// with the client. Returns how many of them ended with QUIT.
+/// Takes so many connections, each of which hears these replies to its commands of MAIL, or to the
+/// command that a reply begins with, and ends with the client. Returns how many of them ended with
+/// QUIT.
 fn serve(listener: &TcpListener, connections: &[&[&str]]) -> usize {
     let mut farewells = 0;
     for replies in connections {
@@ -61,16 +62,29 @@ fn serve(listener: &TcpListener, connections: &[&[&str]]) -> usize {
         stream.write_all(b"220 mail.example\r\n").unwrap();
         let mut replies = replies.iter();
         for line in BufReader::new(stream.try_clone().unwrap()).lines().map_while(Result::ok) {
-            let reply = match line.split([' ', ':']).next().unwrap() {
+            let verb = line.split([' ', ':']).next().unwrap();
+            // What is said to this verb only.
+            let next = replies.as_slice().first().filter(|_| !verb.is_empty());
+            let next = next.and_then(|next| next.strip_prefix(verb));
+            let said = next.map(|reply| {
+                replies.next();
+                reply.trim_start()
+            });
+            let reply = match verb {
+                _ if said.is_some() => said.unwrap(),
                 "MAIL" => replies.next().unwrap(),
                 "DATA" => "354 go on",
-                "EHLO" | "RSET" | "RCPT" | "." => "250 ok",
+                "EHLO" | "HELO" | "RSET" | "RCPT" | "." => "250 ok",
                 "QUIT" => {
                     farewells += 1;
                     "221 bye"
                 }
                 _ => continue,
             };
+            // Nothing is said where the server leaves.
+            if reply.is_empty() {
+                break;
+            }
             stream.write_all(format!("{reply}\r\n").as_bytes()).unwrap();
         }
     }
@@ -98,6 +112,66 @@ fn a_refusal_at_mail_is_heard_once_more_from_a_new_connection_if_this_one_has_ha
     assert!(matches!(deliver(), Verdict::Sent(_)));
     drop(connection);
     assert_eq!(server.join().unwrap(), 4);
+}
+
+#[test]
+fn a_limit_of_a_session_that_is_told_after_mail_ends_it_and_costs_no_mail() {
+    for said in [
+        "RCPT 452 4.5.3 Too many recipients in this session",
+        "RCPT 450 too many messages per connection",
+        "RCPT 421 4.7.0 too many mails",
+        "RCPT ",
+    ] {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let smtp = smtp_at(listener.local_addr().unwrap().port());
+        let server = thread::spawn(move || {
+            let ok = "250 ok";
+            let full: &[&str] = &[ok, ok, said];
+            serve(&listener, &[full, full, full, &[ok, said], &[ok]])
+        });
+        let mut connection = smtp.connection();
+        let mut deliver = || connection.deliver(&sealed(), "Subject: a\r\n", &Nowhere);
+        for _ in 0..3 {
+            assert!(matches!(deliver(), Verdict::Sent(_)), "{said}");
+        }
+        // A new connection on which it is said at once.
+        let verdict = deliver();
+        assert!(!matches!(verdict, Verdict::Sent(_)), "{said}: {verdict:?}");
+        assert!(matches!(deliver(), Verdict::Sent(_)), "{said}");
+        drop(connection);
+        assert!(server.join().unwrap() >= 1);
+    }
+}
+
+#[test]
+fn an_address_that_is_not_ascii_is_refused_for_ever_only_where_no_connection_can_take_it() {
+    const NONE: &str = "EHLO 250-mx\r\n250 8BITMIME";
+    const UTF8: &str = "EHLO 250-mx\r\n250 SMTPUTF8";
+    const OLD: &str = "EHLO 502 5.5.1 not now";
+    let mail = || Sealed { to: "j\u{f6}s@x.test".to_owned(), ..sealed() };
+    // What each connection hears, and what becomes of mails.
+    let cases: [(&[&[&str]], &[&str]); 4] = [
+        (&[&[NONE], &[NONE]], &["dead"]),
+        (&[&[NONE], &[UTF8, "250 ok"]], &["sent"]),
+        (&[&[UTF8, "250 ok", "421 bye"], &[NONE], &[NONE], &[NONE]], &["sent", "retry"]),
+        (&[&[OLD], &[OLD], &[UTF8, "250 ok"]], &["retry", "sent"]),
+    ];
+    for (connections, expected) in cases {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let smtp = smtp_at(listener.local_addr().unwrap().port());
+        thread::spawn(move || serve(&listener, connections));
+        let mut connection = smtp.connection();
+        for expected in expected {
+            let verdict = connection.deliver(&mail(), "Subject: a\r\n", &Nowhere);
+            let found = match verdict {
+                Verdict::Sent(_) => "sent",
+                Verdict::Retry { .. } => "retry",
+                Verdict::Dead(_) => "dead",
+                other => panic!("{other:?}"),
+            };
+            assert_eq!(found, *expected, "{connections:?}");
+        }
+    }
 }
 
 /// A progress that cannot be recorded.

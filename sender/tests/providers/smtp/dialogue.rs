@@ -98,6 +98,16 @@ fn a_server_that_says_no_in_its_greeting_takes_no_mails() {
 }
 
 #[test]
+fn a_server_that_takes_its_time_over_each_step_gets_mails() {
+    // Together they take longer than the limit, and each of connection and mail takes half of it.
+    let script =
+        Script::new().at("greeting", Act::late(33, "220 mx")).at("RCPT", Act::late(33, "250 ok"));
+    let server = Server::start(script);
+    let verdict = verdict_with(&server, "timeout_seconds = 65", "ada@example.org");
+    assert_eq!(verdict.kind, "ok", "{verdict:?}");
+}
+
+#[test]
 fn a_login_is_tried_by_each_mechanism_that_is_offered_and_known() {
     let ehlo = |line: &str| Script::new().at("EHLO", Act::line(&format!("250-mx\r\n250 {line}")));
     let usual = Login::Prompts("VXNlcm5hbWU6", "UGFzc3dvcmQ6");

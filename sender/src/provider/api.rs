@@ -88,6 +88,11 @@ pub(super) trait Api: Send + Sync {
 }
 
 /// A request that is about to be posted.
+
+    /// The id that the provider gave to a mail which it accepted, if its answers have one.
+    fn id<'a>(&self, _: &'a Answer) -> Option<&'a str> {
+        None
+    }
 #[derive(Debug)]
 #[allow(
     dead_code,
@@ -356,7 +361,8 @@ impl<A: Api> Connection for Requests<'_, A> {
             Ok(mut answer) => {
                 sealed.to.clone_into(&mut answer.recipient);
                 let verdict = self.0.api.judge(&answer).unwrap_or_else(|| by_status(&answer, ""));
-                without_hearing(answer.fault, verdict)
+                let id = self.0.api.id(&answer);
+                with_id(id, without_hearing(answer.fault, verdict))
             }
             Err(verdict) => verdict,
         }
@@ -389,6 +395,16 @@ pub(super) fn by_status(answer: &Answer, words: &str) -> Verdict {
     let reason = answer.reason(words);
     match answer.status {
         200..300 => Verdict::Sent(Receipt { message_id: None, answer: reason }),
+/// An acceptance with the provider's id, by which its support and its notices know the mail.
+fn with_id(id: Option<&str>, verdict: Verdict) -> Verdict {
+    match verdict {
+        Verdict::Sent(Receipt { message_id: None, answer }) => {
+            Verdict::Sent(Receipt { message_id: id.map(str::to_owned), answer })
+        }
+        verdict => verdict,
+    }
+}
+
         // The login and the account are those of all mails.
         401 | 402 | 407 => Verdict::Unavailable { after, reason },
         429 => Verdict::Suspected { suspicion: Suspicion::Rate, after, reason },

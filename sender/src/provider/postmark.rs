@@ -45,6 +45,10 @@ impl Api for Postmark {
         Ok(body.to_string())
     }
 
+    fn id<'a>(&self, answer: &'a Answer) -> Option<&'a str> {
+        answer.body["MessageID"].as_str()
+    }
+
     fn judge(&self, answer: &Answer) -> Option<Verdict> {
         let code = answer.body["ErrorCode"].as_u64();
         let has_id = answer.body["MessageID"].is_string();

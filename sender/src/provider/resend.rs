@@ -49,6 +49,10 @@ impl Api for Resend {
         Ok(body.to_string())
     }
 
+    fn id<'a>(&self, answer: &'a Answer) -> Option<&'a str> {
+        answer.body["id"].as_str()
+    }
+
     fn judge(&self, answer: &Answer) -> Option<Verdict> {
         let name = answer.body["name"].as_str().unwrap_or_default();
         let text = answer.body["message"].as_str().unwrap_or_default();

@@ -98,3 +98,28 @@ fn answers_of_people_go_to_reply_to_and_to_the_sender_without_it() {
     let configuration = Configuration::new("reply_to = \"help\"", "[resend]\nkey_file = \"key\"\n");
     assert!(configuration.fault().starts_with("reply_to must be an address"));
 }
+
+#[test]
+fn a_receipt_has_the_id_that_the_provider_gave_to_the_mail() {
+    for (table, name) in [
+        ("[postmark]\nkey_file = \"key\"", "MessageID"),
+        ("[resend]\nkey_file = \"key\"", "id"),
+        (
+            "[ses]\nkey_file = \"key\"\nkey_id = \"AKIDEXAMPLE\"\nregion = \"eu-central-1\"",
+            "MessageId",
+        ),
+    ] {
+        let server = StandIn::start(move |_| {
+            // A byte order mark is no part of it.
+            let body = format!("\u{feff}{{\"{name}\": \"0102018f-0a1b\"}}");
+            Reply::Answer(200, Vec::new(), body)
+        });
+        let configuration =
+            Configuration::new("", &format!("{table}\nurl = \"{}\"\n", server.url()));
+        let mut sending = Sending::start(&configuration);
+        sending.write("b", &[(1, "ada@x.test")]);
+        let answer = sending.answer();
+        assert_eq!(answer["receipts"][0]["message_id"], "0102018f-0a1b", "{answer}");
+        sending.finish();
+    }
+}

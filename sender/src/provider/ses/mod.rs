@@ -144,6 +144,10 @@ impl Api for Ses {
         Ok(body.to_string())
     }
 
+    fn id<'a>(&self, answer: &'a Answer) -> Option<&'a str> {
+        answer.body["MessageId"].as_str()
+    }
+
     fn judge(&self, answer: &Answer) -> Option<Verdict> {
         // `NAME`, `NAME:http://…` or `namespace#NAME`, in the header or in the body.
         let kind = answer

@@ -4,8 +4,8 @@
 use std::fs;
 use std::io::{self, Read};
 use std::path::Path;
-use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
 
 use mailroom_mail::{Error, Secret};
 use ureq::SendBody;
@@ -20,6 +20,9 @@ use crate::rate::Rate;
 
 /// The type of a body.
 pub(super) const JSON: &str = "application/json";
+
+/// How long each request has a connection of its own after one got no answer.
+const ANEW: Duration = Duration::from_secs(3_600);
 
 /// The largest answer that is read, in bytes.
 const LARGEST_ANSWER: u64 = 65_536;
@@ -85,14 +88,14 @@ pub(super) trait Api: Send + Sync {
 
     /// What an answer means; `None` where the status alone tells.
     fn judge(&self, answer: &Answer) -> Option<Verdict>;
-}
-
-/// A request that is about to be posted.
 
     /// The id that the provider gave to a mail which it accepted, if its answers have one.
     fn id<'a>(&self, _: &'a Answer) -> Option<&'a str> {
         None
     }
+}
+
+/// A request that is about to be posted.
 #[derive(Debug)]
 #[allow(
     dead_code,
@@ -162,6 +165,11 @@ impl Answer {
 pub(super) struct Client<A> {
     name: &'static str,
     agent: ureq::Agent,
+    /// The same with a new connection for each request.
+    anew: ureq::Agent,
+    /// Until when connections are not used again, since a request got no answer: there are servers
+    /// that drop the second one of a connection, which would leave nearly every mail in doubt.
+    anew_until: Mutex<Option<Instant>>,
     method: Method,
     url: String,
     connections: usize,
@@ -197,23 +205,28 @@ impl<A: Api> Client<A> {
         let tls = TlsConfig::builder()
             .root_certs(roots(ca_file).map_err(|what| wrong(&what))?)
             .unversioned_rustls_crypto_provider(Arc::new(rustls::crypto::ring::default_provider()));
-        let agent = ureq::Agent::config_builder()
-            .tls_config(tls.build())
-            .http_status_as_error(false)
-            // A redirection would carry the key elsewhere.
-            .max_redirects(0)
-            .proxy(None)
-            .max_idle_connections(connections)
-            .max_idle_connections_per_host(connections)
-            .timeout_global(Some(Duration::from_secs(timeout_seconds)))
-            // Without a connection nothing was sent, and the fallback may have the mail; after the
-            // whole time nobody knows.
-            .timeout_connect(Some(Duration::from_secs(timeout_seconds) / 2))
-            .build()
-            .new_agent();
+        let tls = tls.build();
+        let agent = |most_idle: usize| {
+            ureq::Agent::config_builder()
+                .tls_config(tls.clone())
+                .http_status_as_error(false)
+                // A redirection would carry the key elsewhere.
+                .max_redirects(0)
+                .proxy(None)
+                .max_idle_connections(most_idle)
+                .max_idle_connections_per_host(most_idle)
+                .timeout_global(Some(Duration::from_secs(timeout_seconds)))
+                // Without a connection nothing was sent, and the fallback may have the mail; after the
+                // whole time nobody knows.
+                .timeout_connect(Some(Duration::from_secs(timeout_seconds) / 2))
+                .build()
+                .new_agent()
+        };
         Ok(Self {
             name,
-            agent,
+            agent: agent(connections),
+            anew: agent(0),
+            anew_until: Mutex::default(),
             method: Method::POST,
             url,
             connections,
@@ -246,22 +259,31 @@ impl<A: Api> Client<A> {
         let headers = self.api.headers(&Request { host, path, key, body });
         let mut request =
             ureq::http::Request::builder().method(method).uri(&self.url).header("Host", host);
-        if !headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("Content-Type")) {
-            request = request.header("Content-Type", JSON);
+        // Without Accept-Encoding a server may compress its answer (RFC 9110, 12.5.3), which then
+        // could not be read.
+        for (name, value) in [("Content-Type", JSON), ("Accept-Encoding", "identity")] {
+            if !headers.iter().any(|(other, _)| other.eq_ignore_ascii_case(name)) {
+                request = request.header(name, value);
+            }
         }
         for (name, value) in headers {
             request = request.header(name, value);
         }
         let progress = mail.map(|(_, progress)| progress);
         let mut content = Content { rest: body.as_bytes(), is_begun: false, progress, fault: None };
+        let uses_anew = self.lock_anew().is_some_and(|until| Instant::now() < until);
+        let agent = if uses_anew { &self.anew } else { &self.agent };
         let response = if *method == Method::HEAD {
-            request.body(()).map_err(ureq::Error::from).and_then(|request| self.agent.run(request))
+            request.body(()).map_err(ureq::Error::from).and_then(|request| agent.run(request))
         } else {
             // Else a body that is read piece by piece would have no length.
             let request = request.header("Content-Length", body.len());
             let sent = request.body(SendBody::from_reader(&mut content));
-            sent.map_err(ureq::Error::from).and_then(|request| self.agent.run(request))
+            sent.map_err(ureq::Error::from).and_then(|request| agent.run(request))
         };
+        if response.is_err() && content.is_begun {
+            *self.lock_anew() = Some(Instant::now() + ANEW);
+        }
         let mut response = response.map_err(|error| content.verdict(self.name, &error))?;
         let status = response.status().as_u16();
         let headers = response.headers().clone();
@@ -271,6 +293,12 @@ impl<A: Api> Client<A> {
             Err(fault) => (serde_json::Value::Null, Some(fault)),
         };
         Ok(Answer { status, headers, body, fault, recipient: String::new() })
+    }
+}
+
+impl<A> Client<A> {
+    fn lock_anew(&self) -> MutexGuard<'_, Option<Instant>> {
+        self.anew_until.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -290,7 +318,9 @@ fn read_body(
     {
         return Ok(serde_json::Value::Null);
     }
-    serde_json::from_slice(&body).map_err(|_| Fault::Unreadable)
+    // A byte order mark, which is no JSON and says nothing (RFC 8259, 8.1).
+    let text = body.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&body);
+    serde_json::from_slice(text).map_err(|_| Fault::Unreadable)
 }
 
 impl<A: Api> Provider for Client<A> {
@@ -369,6 +399,16 @@ impl<A: Api> Connection for Requests<'_, A> {
     }
 }
 
+/// An acceptance with the provider's id, by which its support and its notices know the mail.
+fn with_id(id: Option<&str>, verdict: Verdict) -> Verdict {
+    match verdict {
+        Verdict::Sent(Receipt { message_id: None, answer }) => {
+            Verdict::Sent(Receipt { message_id: id.map(str::to_owned), answer })
+        }
+        verdict => verdict,
+    }
+}
+
 /// A refusal that nothing places is none for ever if the provider's words did not arrive.
 fn without_hearing(fault: Option<Fault>, verdict: Verdict) -> Verdict {
     match verdict {
@@ -395,16 +435,6 @@ pub(super) fn by_status(answer: &Answer, words: &str) -> Verdict {
     let reason = answer.reason(words);
     match answer.status {
         200..300 => Verdict::Sent(Receipt { message_id: None, answer: reason }),
-/// An acceptance with the provider's id, by which its support and its notices know the mail.
-fn with_id(id: Option<&str>, verdict: Verdict) -> Verdict {
-    match verdict {
-        Verdict::Sent(Receipt { message_id: None, answer }) => {
-            Verdict::Sent(Receipt { message_id: id.map(str::to_owned), answer })
-        }
-        verdict => verdict,
-    }
-}
-
         // The login and the account are those of all mails.
         401 | 402 | 407 => Verdict::Unavailable { after, reason },
         429 => Verdict::Suspected { suspicion: Suspicion::Rate, after, reason },

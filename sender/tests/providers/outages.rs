@@ -158,3 +158,20 @@ fn a_mail_that_cannot_be_processed_holds_up_no_other_where_every_answer_without_
     }
     sending.finish();
 }
+
+#[test]
+fn a_server_that_drops_the_second_request_of_a_connection_leaves_one_mail_in_doubt() {
+    let server = StandIn::start(|request| {
+        if request.before > 0 {
+            Reply::Nothing
+        } else {
+            Reply::status(if is_mail(request) { 200 } else { 422 })
+        }
+    });
+    let configuration = configuration(POSTMARK, &server);
+    let mut sending = Sending::start(&configuration);
+    let kinds = (1..8).map(|id| sending.verdict(id, "ada@x.test").kind);
+    let doubts = kinds.filter(|kind| kind != "ok").count();
+    assert!(doubts <= 1, "{doubts}");
+    sending.finish();
+}

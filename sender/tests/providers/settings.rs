@@ -121,5 +121,6 @@ fn a_receipt_has_the_id_that_the_provider_gave_to_the_mail() {
         let answer = sending.answer();
         assert_eq!(answer["receipts"][0]["message_id"], "0102018f-0a1b", "{answer}");
         sending.finish();
+        assert_eq!(server.requests()[0].header("Accept-Encoding"), Some("identity"));
     }
 }

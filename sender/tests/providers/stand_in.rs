@@ -12,6 +12,8 @@ pub(crate) struct Request {
     pub(crate) path: String,
     pub(crate) headers: Vec<(String, String)>,
     pub(crate) body: Vec<u8>,
+    /// How many requests came before it on its connection.
+    pub(crate) before: usize,
 }
 
 impl Request {
@@ -84,8 +86,8 @@ fn serve(
     stream.set_nodelay(true).ok()?;
     let mut output = stream.try_clone().ok()?;
     let mut input = BufReader::new(stream);
-    loop {
-        let request = read(&mut input)?;
+    for before in 0.. {
+        let request = Request { before, ..read(&mut input)? };
         seen.lock().unwrap_or_else(PoisonError::into_inner).push(request.clone());
         let (status, headers, body, missing) = match answer(&request) {
             Reply::Answer(status, headers, body) => (status, headers, body, 0),
@@ -103,6 +105,7 @@ fn serve(
             return None;
         }
     }
+    None
 }
 
 fn read(input: &mut impl BufRead) -> Option<Request> {
@@ -120,7 +123,7 @@ fn read(input: &mut impl BufRead) -> Option<Request> {
         let Some((name, value)) = header.split_once(':') else { break };
         headers.push((name.to_owned(), value.trim().to_owned()));
     }
-    let mut request = Request { method, path, headers, body: Vec::new() };
+    let mut request = Request { method, path, headers, body: Vec::new(), before: 0 };
     let length =
         request.header("Content-Length").and_then(|length| length.parse().ok()).unwrap_or(0);
     input.take(length).read_to_end(&mut request.body).ok()?;

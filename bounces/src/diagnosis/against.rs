@@ -209,6 +209,7 @@ const CLEAR: &[&str] = &[
     // Postfix, behind what another server answered, when it asked only for the recipient.
     " in reply to rcpt to command ",
     " in reply to rcpt to ",
+    " user unknown in relay recipient table ",
     // Microsoft 365 and `IronPort`, whose own look-up found that the domain does not exist.
     " dns domain does not exist message infodomainnonexistent ",
     " dns hard error looking up mx nxdomain ",

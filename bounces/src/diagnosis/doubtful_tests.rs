@@ -392,6 +392,56 @@ fn words_count_only_of_a_mailbox_or_a_domain() {
 }
 
 #[test]
+fn words_alone_count_only_beside_words_that_give_no_other_reason() {
+    for said in [
+        "invalid mailbox in From",
+        "unknown user name or bad password",
+        "Invalid user credentials",
+        "user not found in address book of recipient",
+        "Message-ID address invalid",
+        "To: header contains invalid address",
+        "Invalid address in Reply-To",
+        "Reply-To address not found",
+        "Cc recipient unknown",
+        "some recipients are invalid",
+        "invalid recipients count",
+        "user unknown: not in the list of permitted correspondents",
+        "unknown address 192.0.2.9",
+        "address 2001:db8::1 not found",
+        "invalid account: subscription ended",
+        "unknown customer license",
+        "mailbox not found, please try again in a few minutes",
+        "user not found - server is shutting down",
+        "mailbox not found: the store is offline",
+        "user unknown (directory unreachable)",
+        "Benutzer unbekannt, Verzeichnis nicht erreichbar",
+        "utilisateur inconnu pour le moment",
+        "mailbox invalid state",
+    ] {
+        for (status, kind) in [("5.0.0", "smtp; "), ("5.1.1", "SMTP; "), ("", "")] {
+            let answer = format!("{kind}550 {said}");
+            assert!(!gone(status, &answer), "{status} {answer}");
+        }
+    }
+    assert!(!gone("5.0.0", "smtp; 535 invalid user"));
+    for answer in [
+        "smtp; 550 non-existent user",
+        "smtp; 550 There is no such user here, please check the spelling",
+        "smtp; 550 Requested action not taken: mailbox does not exist",
+        "smtp; 550 <ada@x.test>: Recipient address rejected: User unknown in relay recipient table",
+        "smtp; 550 5.5.0 Service refuse. Veuillez essayer plus tard. Invalid recipient. EX_416",
+        "smtp; 550-Callout verification failed: 550 550 User unknown",
+        "SMTP error from remote mail server after RCPT TO:<ada@x.test>: 550 No such recipient here",
+        "SMTP error from remote mail server after RCPT TO:<ada@x.test>: host mx.x.test \
+         [192.0.2.1]: 550 No such recipient here",
+        "192.0.2.1 does not like recipient. Remote host said: 550 unknown user Giving up on \
+         192.0.2.1.",
+    ] {
+        assert!(gone("5.0.0", answer), "{answer}");
+    }
+}
+
+#[test]
 fn a_recipient_whose_name_is_a_word_is_no_word_of_the_answer() {
     let gone = |recipient, answer| {
         is_gone(&Said { status: "5.0.0", answer, recipient, sender: SENDER, step: Step::Recipient })

@@ -126,8 +126,6 @@ const STATES: &[&str] = &[
     "not a valid mailbox",
     "not a valid recipient",
     "not a valid address",
-    "not listed in domino directory",
-    "not listed in public name address book",
     "unbekannt",
     "hier unbekannt",
     "nicht bekannt",
@@ -174,6 +172,7 @@ const ATTRIBUTES: &[&str] = &[
     "invalid",
     "illegal",
     "nonexistent",
+    "non existent",
     "point to non existent",
     "bad destination",
     "not a valid",
@@ -196,8 +195,6 @@ const SENTENCES: &[&str] = &[
     " no mailbox here ",
     " no mailbox by that name ",
     " no user here by that name ",
-    " not listed in domino directory ",
-    " not listed in public name address book ",
     " no account by that name here ",
 ];
 
@@ -328,61 +325,21 @@ pub(super) fn of(words: &str, said: &str) -> Option<Gone> {
     is_system.then_some(Gone::System)
 }
 
-/// Whether an answer with a code of its own has no words beside those that name an address, and say
-/// that it does not exist or that a mail cannot go there.
-pub(super) fn says_no_more(words: &str) -> bool {
-    const REFUSED: &[&str] = &[
-        "rejected",
-        "refused",
-        "unavailable",
-        "gone",
-        "inactive",
-        "requested",
-        "action",
-        "not",
-        "taken",
-        "undeliverable",
-        "bad",
-        "error",
-        "permanent",
-        "failure",
-        "failed",
-        "fatal",
-        "delivery",
-        "attempts",
-        "moved",
-        "deleted",
-        "removed",
-        "terminated",
-        "retired",
-        "no",
-        "longer",
-        "active",
-        "works",
-        "employed",
-        "exists",
-        "exist",
-        "does",
-        "doesnt",
-        "found",
-        "sorry",
-        "invalid",
-        "unknown",
-        "illegal",
-        "rcpt",
-    ];
-    let is_code = |word: &str| word.chars().any(|character| character.is_ascii_digit());
-    let mut names_somebody = false;
-    let mut is_bare = true;
-    for word in words.split_whitespace().filter(|word| !is_code(word)) {
-        is_bare = false;
-        if MAILBOXES.contains(&word) || SYSTEMS.contains(&word) {
-            names_somebody = true;
-        } else if !FILLERS.contains(&word) && !REFUSED.contains(&word) {
-            return false;
-        }
-    }
-    names_somebody || is_bare
+/// Whether a word has a part in what says that an address does not exist.
+pub(super) fn is_of_it(word: &str) -> bool {
+    let is_in =
+        |phrases: &[&str]| phrases.iter().any(|phrase| phrase.split(' ').any(|one| one == word));
+    names_somebody(word)
+        || is_filler(word)
+        || is_in(STATES)
+        || is_in(ATTRIBUTES)
+        || is_in(SENTENCES)
+        || is_in(&SYSTEM_SENTENCES)
+}
+
+/// Whether a word stands for a mailbox or a system.
+pub(super) fn names_somebody(word: &str) -> bool {
+    MAILBOXES.contains(&word) || SYSTEMS.contains(&word)
 }
 
 /// The length of the longest phrase that a list of words begins with.

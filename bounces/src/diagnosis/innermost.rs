@@ -30,7 +30,9 @@ impl<'a> Innermost<'a> {
             said = said[end..].trim();
         }
         said = of_ironport(said).unwrap_or(said);
+        said = behind_recipient(said).unwrap_or(said);
         said = of_exim(said).unwrap_or(said);
+        said = said.split_once(" Giving up on ").map_or(said, |(said, _)| said);
         Self { said, is_quoted: said.len() < answer.trim().len() }
     }
 }
@@ -45,6 +47,12 @@ fn of_ironport(said: &str) -> Option<&str> {
     let digits = before.bytes().rev().take_while(u8::is_ascii_digit).count();
     let said = &rest[before.len() - digits..];
     Some(said.split_once("' (delivery attempts").map_or(said, |(said, _)| said))
+}
+
+/// `SMTP error from remote mail server after RCPT TO:<ada@x.test>: 550 no such user`, of Exim.
+fn behind_recipient(said: &str) -> Option<&str> {
+    let at = said.find("after RCPT TO:").or_else(|| said.find("after pipelined RCPT TO:"))?;
+    said[at..].split_once(">:").map(|(_, said)| said.trim())
 }
 
 /// `host mx.x.test [192.0.2.1]: 550 no such user`.

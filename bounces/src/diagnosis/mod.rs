@@ -6,15 +6,16 @@
 //! not, since a mail to nobody costs less than a person who gets no mail.
 //!
 //! What speaks against it counts wherever it stands: a command that is not about the recipient
-//! (`step`), somebody else's name (`parties`), a code (`codes`), a word (`against`). What speaks for
-//! it counts only in what the last server said (`innermost`), and only of a mailbox or a domain
-//! (`gone`).
+//! (`step`), somebody else's name (`parties`), a code (`codes`), a word (`against`). What speaks
+//! for it counts only in what the last server said (`innermost`), only of a mailbox or a domain
+//! (`gone`), and without a code only where no word may give another reason (`rest`).
 
 mod against;
 mod codes;
 mod gone;
 mod innermost;
 mod parties;
+mod rest;
 mod step;
 mod words;
 
@@ -48,8 +49,8 @@ enum Meaning {
     Other,
 }
 
-/// Basic codes that say why: too much for the mailbox, or a server that closes.
-const AGAINST: [&str; 2] = ["552", "521"];
+/// Basic codes that say why: too much for the mailbox, a server that closes, a login.
+const AGAINST: [&str; 6] = ["552", "521", "530", "534", "535", "538"];
 
 /// Codes that are about the domain of the recipient.
 const OF_DOMAINS: [[u16; 3]; 4] = [[5, 1, 2], [5, 1, 10], [5, 4, 4], [5, 4, 310]];
@@ -64,8 +65,15 @@ const TENANT: [&str; 2] = [
 /// What Yahoo says of a mailbox that nobody has, with the basic code of a full one.
 const YAHOO: &str = " requested mail action aborted mailbox not found ";
 
-/// What Postfix writes behind what another server answered, when it asked only for the recipient.
-const POSTFIX_STEP: &str = " in reply to rcpt to command ";
+/// Sentences in plainer words: what Postfix writes behind what another server answered, when it
+/// asked only for the recipient, what Orange writes before a reason, and Domino.
+const CLEAR: [(&str, &str); 5] = [
+    (" in reply to rcpt to command ", " "),
+    (" in reply to rcpt to ", " "),
+    (" service refuse veuillez essayer plus tard ", " "),
+    (" not listed in domino directory ", " not found "),
+    (" not listed in public name address book ", " not found "),
+];
 
 /// Says whether an address is gone, by the status of a report and by what the server answered.
 ///
@@ -84,7 +92,9 @@ pub(crate) fn is_gone(said: &Said<'_>) -> bool {
     let Innermost { said: last, is_quoted } = answer.innermost;
     let own = codes(last).last();
     let marked = words(last, |word| parties::is_recipient(word, said.recipient));
-    let marked = marked.replace(POSTFIX_STEP, " ");
+    let marked = CLEAR.iter().fold(marked, |marked, (clear, plain)| marked.replace(clear, plain));
+    // A code may stand with any words; words alone with none that may give another reason.
+    let is_alone = rest::is_known(&marked);
     let says_gone = match gone::of(&marked, last) {
         Some(Gone::Mailbox) => true,
         Some(Gone::System) => is_of_recipients_domain(said, last, answer.stated, own),
@@ -95,11 +105,11 @@ pub(crate) fn is_gone(said: &Said<'_>) -> bool {
     match [answer.stated, own].map(|code| code.map(meaning)) {
         // Sendmail as a relay writes 5.1.1 for every 550 before the content, and 5.1.3 for 553.
         [Some(Meaning::Gone), None] => {
-            says_gone || is_of_postfix || !is_quoted && says_nothing(&plain(last), last)
+            says_gone && is_alone || is_of_postfix || !is_quoted && says_nothing(&plain(last), last)
         }
-        [_, Some(Meaning::Gone)] => says_gone || gone::says_no_more(&marked),
+        [_, Some(Meaning::Gone)] => says_gone || rest::is_empty(&marked),
         _ => {
-            (says_gone || is_outlook(last, own))
+            (says_gone && is_alone || is_outlook(last, own))
                 && answer.step == Step::Recipient
                 && !names_nobody(last)
         }

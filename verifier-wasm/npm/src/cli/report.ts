@@ -8,8 +8,8 @@ import {
   refusal,
   SIGNATURE,
 } from "../errors/status.js";
-import type { KnownAction } from "../token/actions.js";
 import { fieldsOf } from "../token/fields.js";
+import type { KnownAction } from "../token/known_actions.js";
 import { hasHeader, isPublic, LENGTHS, versionOf } from "../token/version.js";
 import { type Engine, NOT_JUDGED, type PreparedKey } from "../wasm/engine.js";
 

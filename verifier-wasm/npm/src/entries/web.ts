@@ -5,13 +5,13 @@
  * @module
  */
 
-import { atCaller } from "../arguments/caller.js";
-import { textOf } from "../arguments/options.js";
 import type { Bytes, Nonce, VerifierOptions } from "../token/types.js";
-import { readPublic, readShared } from "../verifier/options.js";
-import { bindingOfNonce, makeSharedWebVerifier, makeWebVerifier } from "../web/factory.js";
-import { publicKeys, readFallback, readPublicKey } from "../web/public_keys.js";
-import { readSharedKey, SHARED_KEYS } from "../web/shared_keys.js";
+import { isPublicKey } from "../web/ed25519.js";
+import { decodeHexadecimal } from "../web/encoding.js";
+import { bindingOfNonce, makeSharedWebVerifier, makeWebVerifier, textOf } from "../web/factory.js";
+import { readOptions } from "../web/options.js";
+import { parsePublicKey, publicKeys } from "../web/public_keys.js";
+import { demandSafety, SHARED_KEYS } from "../web/shared_keys.js";
 import type { SharedWebVerifier, WebVerifier, WebVerifierOptions } from "../web/verifier.js";
 
 export type { Verification, Verified, VerifiedToken } from "../token/token.js";
@@ -38,10 +38,8 @@ export type {
 export function createVerifier<const Further extends string = never>(
   options: WebVerifierOptions<Further>,
 ): WebVerifier<Further> {
-  return atCaller(createVerifier, () => {
-    const [fallback, read] = readPublic(readPublicKey, options, "fallback");
-    return makeWebVerifier(read, publicKeys(readFallback(fallback)));
-  });
+  const told = readOptions(options, "fallback", [3], parsePublicKey, isPublicKey);
+  return makeWebVerifier(told, publicKeys(told.own));
 }
 
 /**
@@ -56,9 +54,10 @@ export function createVerifier<const Further extends string = never>(
 export function createSharedVerifier<const Further extends string = never>(
   options: VerifierOptions<Further>,
 ): SharedWebVerifier<Further> {
-  return atCaller(createSharedVerifier, () =>
-    makeSharedWebVerifier(readShared(readSharedKey, options), SHARED_KEYS),
-  );
+  const own = "dangerouslyAllowSecretInBrowser";
+  const told = readOptions(options, own, [1, 2], decodeHexadecimal, () => true);
+  demandSafety(told.own);
+  return makeSharedWebVerifier(told, SHARED_KEYS);
 }
 
 /**

@@ -1,9 +1,12 @@
 import { textOf } from "../arguments/options.js";
 import type { Engine } from "../wasm/engine.js";
-import type { KnownAction } from "./actions.js";
-import { fieldsOf, secretOf } from "./fields.js";
+import { fieldsOf } from "./fields.js";
+import type { KnownAction } from "./known_actions.js";
 import type { Action, Browser, Bytes, Refused } from "./types.js";
 import { coversCode, hasHeader, isBound, type Version, versionOf } from "./version.js";
+
+/** @internal What a token's parts are read by; each of them is a fresh copy. */
+export type TokenReader = Pick<Engine, "id" | "secret">;
 
 /**
  * A token that a key of the ring signed for this action and,
@@ -14,7 +17,7 @@ import { coversCode, hasHeader, isBound, type Version, versionOf } from "./versi
  * `JSON.stringify` shows them.
  */
 export class VerifiedToken<Name extends string = Action> {
-  readonly #engine: Pick<Engine, "id">;
+  readonly #engine: TokenReader;
   readonly #token: string;
   readonly #action: KnownAction;
   readonly #expiresAt: number;
@@ -23,7 +26,7 @@ export class VerifiedToken<Name extends string = Action> {
 
   /** @internal */
   constructor(
-    engine: Pick<Engine, "id">,
+    engine: TokenReader,
     token: string,
     action: KnownAction,
     expiresAt: number,
@@ -80,7 +83,7 @@ export class VerifiedToken<Name extends string = Action> {
 
   /** The 32 bytes by which the database finds the token's row; a fresh copy each time. */
   get secret(): Bytes {
-    return secretOf(this.#token);
+    return this.#engine.secret(this.#token);
   }
 
   /**

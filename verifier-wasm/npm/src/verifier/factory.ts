@@ -14,6 +14,7 @@ import {
   UNKNOWN_KEY,
   unaccepted,
 } from "../errors/status.js";
+import { demandAction } from "../token/actions.js";
 import { VerifiedToken } from "../token/token.js";
 import type { Action } from "../token/types.js";
 import { hasHeader, type Version, versionOf } from "../token/version.js";
@@ -96,7 +97,7 @@ function makeJudge<Further extends string>(
 
   function judge(sent: unknown, expected: unknown, known: typeof OF_TOKEN): Token | number {
     const { action: name, code, nonce } = readExpectation(expected, known);
-    const action = actions.demand(name);
+    const action = demandAction(actions, name);
     const token = textOf(sent);
     const now = read();
     const keys = ring().candidates(token);
@@ -122,7 +123,7 @@ function makeJudge<Further extends string>(
 
   function judgeLink(sent: unknown, expected: unknown): VerifiedLink<Action | Further> | number {
     const { action: name, nonce } = readExpectation(expected, OF_LINK);
-    const action = actions.demand(name);
+    const action = demandAction(actions, name);
     const token = textOf(sent);
     const now = read();
     const keys = ring().candidates(token);

@@ -1,10 +1,12 @@
 import { readOptions, unreadable } from "../arguments/options.js";
 import { type Clock, MAX_CLOCK_TOLERANCE, readClock, readSpan } from "../arguments/seconds.js";
 import { InvalidArgumentError, SecretInBrowserError } from "../errors/errors.js";
-import { type Actions, readActions } from "../token/actions.js";
+import { readActions } from "../token/actions.js";
+import type { Actions } from "../token/known_actions.js";
 import type { Version } from "../token/version.js";
 import type { Engine, PreparedKey } from "../wasm/engine.js";
 import type { Parts, PublicParts } from "./factory.js";
+import { inBrowser } from "./in_browser.js";
 import { type KeyKind, PUBLIC, SHARED } from "./key_faults.js";
 import { type Prepare, readKeys } from "./keys.js";
 import { ringOf } from "./ring.js";
@@ -113,28 +115,4 @@ function readAccepted(accept: unknown, versions: readonly Version[]): readonly V
     );
   }
   return accepted;
-}
-
-/**
- * Whether this is a page, or a worker of one: of all runtimes only browsers have `importScripts`.
- */
-function inBrowser(): boolean {
-  const { window, importScripts, process } = globalThis as {
-    window?: { document?: unknown };
-    importScripts?: unknown;
-    process?: unknown;
-  };
-  const isLikePage = typeof window?.document === "object" || typeof importScripts === "function";
-  return isLikePage && !isOfNode(process);
-}
-
-/**
- * Whether a process is that of Node, where jsdom, happy-dom or domino may have made a window.
- * Bundlers give pages an object of that name, which is of no such class and has no version; the
- * pages of Electron and NW.js have one that says whose it is.
- */
-function isOfNode(process: unknown): boolean {
-  if (Object.prototype.toString.call(process) !== "[object process]") return false;
-  const { node, electron, nw } = (process as { versions?: Record<string, unknown> }).versions ?? {};
-  return typeof node === "string" && electron === undefined && nw === undefined;
 }

@@ -1,5 +1,6 @@
 import { OK, refusal, SIGNATURE } from "../errors/status.js";
-import { BUILT_IN, type KnownAction } from "../token/actions.js";
+import { secretOf } from "../token/fields.js";
+import { BUILT_IN, type KnownAction } from "../token/known_actions.js";
 import type { Bytes } from "../token/types.js";
 import { isBound } from "../token/version.js";
 import type * as Exports from "./generated/verifier_bg.wasm.js";
@@ -200,6 +201,11 @@ export class Engine {
     this.#stack.leave();
     if (status !== OK) throw refusal(status);
     return this.#output.slice();
+  }
+
+  /** The secret of a well-formed token. */
+  secret(token: string): Bytes {
+    return secretOf(token);
   }
 
   /** Loads a key, with the actions that its tokens may have. */

@@ -97,8 +97,5 @@ async function judgesRightly(): Promise<boolean> {
 }
 
 export function unavailable(): PlatformUnavailableError {
-  return new PlatformUnavailableError(
-    "the platform has no Ed25519 that is as strict as the format: " +
-      'give the option fallback: () => import("mailroom-verifier/public")',
-  );
+  return new PlatformUnavailableError("no strict Ed25519: give the option fallback");
 }

@@ -1,13 +1,10 @@
-import { codeOf } from "../arguments/options.js";
-import { asResult, orThrow } from "../errors/status.js";
 import type { Verification, VerifiedToken } from "../token/token.js";
 import type { Action, Refused } from "../token/types.js";
 import { ProvenLink } from "../verifier/link.js";
+import { asResult, orThrow, type Verdict } from "./verdict.js";
 
-/** @internal Judges a link together with a code; the number is one of `status.ts`. */
-type CodeJudge<Name extends string> = (
-  code: string | undefined,
-) => Promise<VerifiedToken<Name> | number>;
+/** @internal Judges a link together with whatever was sent as its code. */
+type CodeJudge<Name extends string> = (code: unknown) => Promise<Verdict<VerifiedToken<Name>>>;
 
 /** A link that the platform's cryptography has proven. */
 export class WebLink<Name extends string = Action> extends ProvenLink<Name> {
@@ -35,7 +32,7 @@ export class WebLink<Name extends string = Action> extends ProvenLink<Name> {
    * or the link has expired
    */
   async withUncountedCode(code: string | undefined): Promise<VerifiedToken<Name>> {
-    return orThrow(await this.#judge(codeOf(code)));
+    return orThrow(await this.#judge(code));
   }
 
   /**
@@ -43,7 +40,7 @@ export class WebLink<Name extends string = Action> extends ProvenLink<Name> {
    * the visitor sent: one that is no string is a malformed code.
    */
   async tryWithUncountedCode(code: unknown): Promise<Verification<Name>> {
-    return asResult(await this.#judge(codeOf(code)));
+    return asResult("token", await this.#judge(code));
   }
 }
 

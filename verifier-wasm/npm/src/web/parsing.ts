@@ -28,64 +28,41 @@ export interface Parsed {
   readonly codeTag: Bytes;
 }
 
-/** The numbers of `verifier-wasm/src/status.rs` for what is no token. */
-const LENGTH = 1;
-const ENCODING = 2;
-const VERSION = 7;
-const ACTION = 8;
-const EXPIRY = 9;
-
 const HEADER = 14;
 const BINDING = 16;
 const SECRET = 32;
 const LAST_SECOND = 253_402_300_799;
 
-/**
- * Reads a token in its one spelling (FORMAT.md, "One token, one spelling"), or returns the status
- * of the rule that it breaks.
- */
-export function parse(token: string): Parsed | number {
-  if (!LENGTHS.includes(token.length)) return LENGTH;
-  const bytes = decode(token);
-  if (!bytes) return ENCODING;
+/** Reads a token in its one spelling (FORMAT.md, "One token, one spelling"). */
+export function parse(token: string): Parsed | undefined {
+  const bytes = LENGTHS.includes(token.length) && decode(token);
+  if (!bytes) return undefined;
   const version = versionOf(token);
-  const isOfRow = !hasHeader(version);
+  const isV1 = !hasHeader(version);
   const bound = isBound(token);
-  const start = isOfRow ? 0 : HEADER + (bound ? BINDING : 0);
+  const start = isV1 ? 0 : HEADER + (bound ? BINDING : 0);
   const end = start + SECRET;
   const covered = end + tagLength(version);
   const codeTag = bytes.slice(covered);
   const header = new DataView(bytes.buffer);
-  const action = isOfRow ? 0 : (bytes[1] as number) & 127;
-  const expiresAt = isOfRow ? 0 : header.getUint32(6) * 2 ** 32 + header.getUint32(10);
-  if (!isOfRow) {
-    if (bytes[0] !== version) return VERSION;
-    if (action === 0 || (bytes[1] as number) > 127 !== bound) return ACTION;
-    if (expiresAt > LAST_SECOND) return EXPIRY;
+  const action = isV1 ? 0 : (bytes[1] as number) & 127;
+  const expiresAt = isV1 ? 0 : header.getUint32(6) * 2 ** 32 + header.getUint32(10);
+  if (!isV1) {
+    if (bytes[0] !== version || expiresAt > LAST_SECOND) return undefined;
+    if (action === 0 || (bytes[1] as number) > 127 !== bound) return undefined;
     // What every verifier knows: the first action has no code, the second one has.
-    if (hasCodeTag(version) && action < 3 && codeTag.length > 0 !== (action === 2)) return ACTION;
+    if (hasCodeTag(version) && action < 3 && codeTag.length > 0 !== (action === 2))
+      return undefined;
   }
   return {
     version,
     action,
     keyId: bytes.slice(2, 6),
     expiresAt,
-    binding: isOfRow ? bytes.slice(0, 0) : bytes.slice(HEADER, start),
+    binding: isV1 ? bytes.slice(0, 0) : bytes.slice(HEADER, start),
     secret: bytes.slice(start, end),
     signed: bytes.slice(0, end),
     tag: bytes.slice(end, covered),
     codeTag,
   };
 }
-
-/**
- * Whether the actions that a verifier knows, by number the digits of the code, have this one, with
- * a code if there is the tag of one. Returns `OK`, or the status of an unknown action.
- */
-export function isKnown({ version, action, codeTag }: Parsed, list: Bytes): boolean {
-  const digits = list[action] as number;
-  return digits < 255 && (!hasCodeTag(version) || codeTag.length > 0 === digits > 0);
-}
-
-/** The status of an action that a verifier does not know. */
-export const UNKNOWN_ACTION = ACTION;

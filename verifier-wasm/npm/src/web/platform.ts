@@ -12,10 +12,7 @@ export async function onPlatform<Result>(
     return await act(crypto.subtle);
   } catch (cause) {
     if (cause instanceof VerifierError) throw cause;
-    throw new PlatformUnavailableError(
-      "the platform's WebCrypto fails: in a page it needs HTTPS, or a host of this machine",
-      { cause },
-    );
+    throw new PlatformUnavailableError("WebCrypto fails, which needs HTTPS", { cause });
   }
 }
 

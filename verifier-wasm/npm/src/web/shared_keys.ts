@@ -1,8 +1,21 @@
+import {
+  CodeMalformedError,
+  CodeMismatchError,
+  CodeRequiredError,
+  CodeUncheckableError,
+  LinkUncheckableError,
+  SecretInBrowserError,
+  TokenMalformedError,
+  TokenSignatureError,
+} from "../errors/errors.js";
 import type { Bytes } from "../token/types.js";
-import { hasHeader } from "../token/version.js";
-import { areSame, behind, decodeHexadecimal } from "./encoding.js";
+import { hasCodeTag, hasHeader } from "../token/version.js";
+import { inBrowser } from "../verifier/in_browser.js";
+import { areSame, behind } from "./encoding.js";
 import type { Kind } from "./factory.js";
+import { invalid } from "./options.js";
 import { onPlatform } from "./platform.js";
+import type { Refusal } from "./verdict.js";
 
 /** What is derived from a shared key (FORMAT.md, "v2"). */
 interface SharedKey {
@@ -14,14 +27,30 @@ interface SharedKey {
 
 const HASH = "SHA-256";
 
-/** The bytes of a key given as text or as 32 bytes, if they are one. */
-export function readSharedKey(given: string | Uint8Array): Bytes | undefined {
-  return typeof given === "string" ? decodeHexadecimal(given) : Uint8Array.from(given);
+/** Refuses shared keys in a page, unless the option allows them. */
+export function demandSafety(allowed: unknown): void {
+  if (allowed !== undefined && typeof allowed !== "boolean")
+    throw invalid("dangerouslyAllowSecretInBrowser");
+  if (allowed !== true && inBrowser())
+    throw new SecretInBrowserError("whoever opens a page could forge links with its shared key");
 }
 
 /** Shared keys: tokens of v1 and v2. */
 export const SHARED_KEYS: Kind<SharedKey> = {
-  isPublic: false,
+  refuses({ version, action: number, codeTag }, { action, code }, isLink, { actions, accepted }) {
+    const digits = actions.list[number] as number;
+    const hasCode = codeTag.length > 0;
+    if (hasHeader(version) && (digits === 255 || (hasCodeTag(version) && hasCode !== digits > 0))) {
+      return TokenMalformedError;
+    }
+    if (!hasHeader(version) && !isLink) {
+      // The code is part of what is signed.
+      const fault = action.number > 2 ? TokenSignatureError : faultOf(action.digits, code);
+      if (fault) return fault;
+    }
+    if (!accepted.includes(version)) return TokenSignatureError;
+    return !hasHeader(version) && isLink ? LinkUncheckableError : undefined;
+  },
   prepare: (bytes) =>
     onPlatform(async (subtle) => {
       const root = await subtle.importKey("raw", bytes, "HKDF", false, ["deriveBits"]);
@@ -40,15 +69,25 @@ export const SHARED_KEYS: Kind<SharedKey> = {
         code: await mac(await derived("code", 32)),
       };
     }),
-  async isSigned({ v1, link }, { version, secret, signed, tag }, _, { name }, code) {
-    const message = hasHeader(version) ? signed : behind(`/${name}`, secret, behind(code ?? ""));
+  async isSigned({ v1, link }, { version, secret, signed, tag }, { action, code }) {
+    const covered = behind(`/${action.name}`, secret, behind(code ?? ""));
+    const message = hasHeader(version) ? signed : covered;
     return areSame(await tagOf(hasHeader(version) ? link : v1, message), tag);
   },
-  async isCode({ code: key }, { signed, codeTag }, code) {
+  async refusesCode({ code: key }, { version, signed, codeTag }, digits, code) {
+    const fault = hasHeader(version) ? faultOf(digits, code) : undefined;
+    if (fault || !hasHeader(version) || code === undefined) return fault;
     const tag = await tagOf(key, behind("", signed, behind(code)));
-    return areSame(tag.subarray(0, codeTag.length), codeTag);
+    return areSame(tag.subarray(0, codeTag.length), codeTag) ? undefined : CodeMismatchError;
   },
 };
+
+/** Why a code is refused by its shape, of an action that has one of so many digits. */
+function faultOf(digits: number, code: string | undefined): Refusal | undefined {
+  if (digits === 0) return code === undefined ? undefined : CodeUncheckableError;
+  if (code === undefined) return CodeRequiredError;
+  return code.length === digits && /^\d+$/.test(code) ? undefined : CodeMalformedError;
+}
 
 async function tagOf(key: CryptoKey, message: Bytes): Promise<Bytes> {
   return new Uint8Array(await onPlatform((subtle) => subtle.sign("HMAC", key, message)));

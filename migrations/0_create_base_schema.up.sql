@@ -46,7 +46,7 @@ CREATE TABLE tokens (
     id bigserial,
     action token_action NOT NULL,
     secret bytea NOT NULL DEFAULT gen_random_bytes(32),
-    code varchar(5) DEFAULT to_char(random() * 100000, 'FM00000'),
+    code varchar(5) DEFAULT to_char(random() * 100000::double precision, 'FM00000'),
     account bigint NOT NULL,
     expires_at integer NOT NULL DEFAULT extract(epoch FROM now() + interval '15 minutes'),
     consumed_at integer,

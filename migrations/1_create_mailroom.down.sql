@@ -2,6 +2,9 @@
 
 BEGIN;
 
+-- Functions and operators are PostgreSQL's own here, whatever is on the caller's path.
+SET LOCAL search_path = pg_catalog, pg_temp;
+
 DROP FUNCTION mailroom.export_subject(text, text);
 DROP FUNCTION mailroom.forget(text, text);
 DROP FUNCTION mailroom.receipts_of(bigint[], text);

@@ -69,7 +69,7 @@ BEGIN
     JOIN (
         SELECT token FROM mailroom.queue WHERE deferrals = 0
         UNION ALL
-        SELECT unnest(leases.tokens) FROM mailroom.leases
+        SELECT pg_catalog.unnest(leases.tokens) FROM mailroom.leases
     ) AS queued ON queued.token = tokens.id
     WHERE consumed_at IS NULL AND expires_at > epoch;
 
@@ -90,7 +90,8 @@ BEGIN
     RAISE NOTICE '% tokens may be sent again', again;
 
     -- What stays in mailroom.issued_tokens has ids of the other sequence.
-    PERFORM setval('mailroom.issued_tokens_id_seq', (SELECT max(id) FROM mailroom.issued_tokens));
+    PERFORM setval('mailroom.issued_tokens_id_seq'::regclass,
+        (SELECT max(id) FROM mailroom.issued_tokens));
 END;
 $$;
 
@@ -98,8 +99,8 @@ DELETE FROM mailroom.queue USING tokens WHERE queue.token = tokens.id;
 DELETE FROM mailroom.dead_letters USING tokens WHERE dead_letters.token = tokens.id;
 DELETE FROM mailroom.leases
 WHERE EXISTS (
-    SELECT FROM unnest(leases.tokens) AS held (id) JOIN tokens USING (id)
-        WHERE expires_at > extract(epoch FROM clock_timestamp())
+    SELECT FROM pg_catalog.unnest(leases.tokens) AS held (id) JOIN tokens USING (id)
+        WHERE expires_at::numeric > extract(epoch FROM clock_timestamp())
 );
 DELETE FROM mailroom.issued_tokens AS known USING tokens WHERE known.id = tokens.id;
 
@@ -148,7 +149,7 @@ DROP FUNCTION trg_after_token_changed();
 
 ALTER TABLE tokens
     DROP CONSTRAINT tokens_code_five_digits,
-    ALTER COLUMN code SET DEFAULT to_char(random() * 100000, 'FM00000');
+    ALTER COLUMN code SET DEFAULT to_char(random() * 100000::double precision, 'FM00000');
 ALTER TABLE tokens RESET (fillfactor);
 ALTER TABLE accounts RESET (fillfactor);
 

@@ -27,7 +27,10 @@ DO $$
 DECLARE
     foreign_code bigint;
 BEGIN
-    SELECT id INTO foreign_code FROM tokens WHERE code !~ '^[0-9]{5}$' AND code <> '#####' LIMIT 1;
+    SELECT id INTO foreign_code
+    FROM tokens
+    WHERE code::text !~ '^[0-9]{5}$' AND code::text <> '#####'
+    LIMIT 1;
 
     IF FOUND THEN
         RAISE EXCEPTION 'the code of token % is not five digits', foreign_code
@@ -93,7 +96,7 @@ DECLARE
 BEGIN
     FOR name, status IN VALUES ('provisioned_accounts', 'provisioned'),
         ('active_accounts', 'active') LOOP
-        EXECUTE format(
+        EXECUTE pg_catalog.format(
             $format$
 CREATE FUNCTION mailroom.%I(subject_ids text[], is_redemption boolean)
     RETURNS TABLE (subject_id text, email text, name text)
@@ -767,10 +770,10 @@ DO $$
 DECLARE
     home name := (
         SELECT nspname FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace
-        WHERE pg_class.oid = 'tokens'::regclass
+        WHERE pg_class.oid = 'tokens'::regclass::oid
     );
 BEGIN
-    EXECUTE format(
+    EXECUTE pg_catalog.format(
         'ALTER FUNCTION trg_before_account_status_change() SET search_path = pg_catalog, %1$I, '
         'pg_temp; '
         'ALTER FUNCTION trg_after_token_changed() SET search_path = pg_catalog, %1$I, pg_temp',
@@ -847,7 +850,7 @@ SELECT mailroom.lock_briefly('jobs', 'accounts', 'tokens');
 -- NOT VALID spares the table a scan; catch_up looks at the rows already there.
 ALTER TABLE tokens
     ALTER COLUMN code SET DEFAULT generate_token_code(),
-    ADD CONSTRAINT tokens_code_five_digits CHECK (code ~ '^[0-9]{5}$') NOT VALID;
+    ADD CONSTRAINT tokens_code_five_digits CHECK (code::text ~ '^[0-9]{5}$') NOT VALID;
 
 COMMENT ON CONSTRAINT tokens_code_five_digits ON tokens IS
     'Nothing but five ASCII digits can be signed.';
@@ -980,11 +983,11 @@ DECLARE
     callable text;
 BEGIN
     FOR callable IN
-        SELECT pg_proc.oid::regprocedure
+        SELECT pg_proc.oid::regprocedure::text
         FROM pg_proc JOIN pg_namespace ON pg_namespace.oid = pronamespace
         WHERE nspname = 'mailroom' AND pg_proc.xmin = pg_current_xact_id()::xid
     LOOP
-        EXECUTE format('REVOKE ALL ON FUNCTION %s FROM PUBLIC', callable);
+        EXECUTE pg_catalog.format('REVOKE ALL ON FUNCTION %s FROM PUBLIC', callable);
     END LOOP;
 END;
 $$;
@@ -995,29 +998,29 @@ DO $$
 DECLARE
     migrator oid := (SELECT oid FROM pg_roles WHERE rolname = current_user);
     home oid := (SELECT oid FROM pg_namespace WHERE nspname = 'mailroom');
-    owner oid := (SELECT relowner FROM pg_class WHERE oid = 'mailroom.queue'::regclass);
+    owner oid := (SELECT relowner FROM pg_class WHERE oid = 'mailroom.queue'::regclass::oid);
     made text;
 BEGIN
     FOR made IN
-        SELECT 'FUNCTION ' || oid::regprocedure
+        SELECT 'FUNCTION ' || oid::regprocedure::text
         FROM pg_proc
         WHERE pronamespace = home AND proowner = migrator AND migrator <> owner
         UNION ALL
-        SELECT 'VIEW ' || oid::regclass
+        SELECT 'VIEW ' || oid::regclass::text
         FROM pg_class
         WHERE relnamespace = home AND relkind = 'v' AND relowner = migrator AND migrator <> owner
         UNION ALL
-        SELECT 'SEQUENCE ' || oid::regclass
+        SELECT 'SEQUENCE ' || oid::regclass::text
         FROM pg_class
         WHERE relnamespace = home AND relkind = 'S' AND relowner = migrator AND migrator <> owner
             -- Those of columns go with their tables.
             AND NOT EXISTS (
                 SELECT FROM pg_depend
-                WHERE classid = 'pg_class'::regclass AND objid = pg_class.oid
+                WHERE classid = 'pg_class'::regclass::oid AND objid = pg_class.oid
                     AND deptype IN ('a', 'i')
             )
     LOOP
-        EXECUTE format('ALTER %s OWNER TO %s', made, owner::regrole);
+        EXECUTE pg_catalog.format('ALTER %s OWNER TO %s', made, owner::regrole);
     END LOOP;
 END;
 $$;

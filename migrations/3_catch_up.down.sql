@@ -26,19 +26,20 @@ BEGIN
     FOREACH singular IN ARRAY ARRAY['token', 'account'] LOOP
         relation := singular || 's';
         obsolete := (
-            SELECT string_agg(format('DROP COLUMN %I', attname), ', ') FROM pg_attribute
-            WHERE attrelid = relation::regclass AND attname LIKE '%\_at\_bigint'
-                AND to_regproc(format('copy_%s_epochs', singular)) IS NOT NULL
+            SELECT string_agg(pg_catalog.format('DROP COLUMN %I', attname), ', ') FROM pg_attribute
+            WHERE attrelid = relation::regclass::oid AND attname::text LIKE '%\_at\_bigint'
+                AND to_regproc(pg_catalog.format('copy_%s_epochs', singular)) IS NOT NULL
         );
 
         IF obsolete IS NOT NULL THEN
             PERFORM set_config('lock_timeout', '5s', true)
             WHERE current_setting('lock_timeout') = '0';
-            EXECUTE format('LOCK TABLE %I IN SHARE UPDATE EXCLUSIVE MODE', relation);
+            EXECUTE pg_catalog.format('LOCK TABLE %I IN SHARE UPDATE EXCLUSIVE MODE', relation);
             PERFORM mailroom.lock_briefly(relation::regclass);
-            EXECUTE format('DROP FUNCTION copy_%s_epochs() CASCADE', singular);
-            EXECUTE format('ALTER TABLE %I DROP CONSTRAINT copy_%s_epochs, %s', relation, singular,
-                obsolete);
+            EXECUTE pg_catalog.format('DROP FUNCTION copy_%s_epochs() CASCADE', singular);
+            EXECUTE pg_catalog.format(
+                'ALTER TABLE %I DROP CONSTRAINT copy_%s_epochs, %s', relation, singular, obsolete
+            );
         END IF;
 
         COMMIT;
@@ -52,7 +53,9 @@ BEGIN
     LOOP
         -- Plans for each batch by primary key.
         PERFORM set_config(name, 'off', true)
-        FROM unnest(ARRAY['enable_seqscan', 'enable_hashjoin', 'enable_mergejoin', 'jit']) AS name;
+        FROM pg_catalog.unnest(
+            ARRAY['enable_seqscan', 'enable_hashjoin', 'enable_mergejoin', 'jit']
+        ) AS name;
 
         upper := (SELECT max(id) FROM (SELECT id FROM mailroom.issued_tokens WHERE id > lower
             ORDER BY id LIMIT batch) AS next);
@@ -63,7 +66,7 @@ BEGIN
             FROM mailroom.issued_tokens AS known
             JOIN tokens USING (id)
             WHERE known.id > lower AND known.id <= upper
-                AND (known.consumed_at IS NOT NULL OR known.expires_at <= extract(epoch
+                AND (known.consumed_at IS NOT NULL OR known.expires_at::numeric <= extract(epoch
                     FROM clock_timestamp()))
                 AND known.cancelled_at IS NULL
             FOR UPDATE OF known SKIP LOCKED

@@ -61,30 +61,34 @@ DECLARE
         FROM (
             SELECT pg_describe_object(classid, objid, objsubid)
             FROM pg_depend JOIN pg_attribute ON attrelid = refobjid AND attnum = refobjsubid
-            WHERE refclassid = 'pg_class'::regclass AND refobjid = $1 AND attname = ANY ($2)
-                AND NOT (classid = 'pg_attrdef'::regclass AND EXISTS (
+            WHERE refclassid = 'pg_class'::regclass::oid AND refobjid = $1::oid
+                AND attname = ANY ($2)
+                AND NOT (classid = 'pg_attrdef'::regclass::oid AND EXISTS (
                     SELECT FROM pg_attrdef WHERE pg_attrdef.oid = objid AND adrelid = refobjid
                         AND adnum = refobjsubid
                 ))
-                AND NOT (classid = 'pg_constraint'::regclass AND EXISTS (
+                AND NOT (classid = 'pg_constraint'::regclass::oid AND EXISTS (
                     SELECT FROM pg_constraint WHERE pg_constraint.oid = objid AND contype = 'n'
                 ))
-                AND NOT (classid = 'pg_trigger'::regclass AND EXISTS (
+                AND NOT (classid = 'pg_trigger'::regclass::oid AND EXISTS (
                     SELECT FROM pg_trigger WHERE pg_trigger.oid = objid AND tgname = ANY ($3)
                 ))
-                AND NOT (classid = 'pg_rewrite'::regclass AND EXISTS (
+                AND NOT (classid = 'pg_rewrite'::regclass::oid AND EXISTS (
                     SELECT FROM pg_rewrite
-                    WHERE pg_rewrite.oid = objid AND ev_class = ANY ($5::regclass[])
+                    WHERE pg_rewrite.oid = objid AND ev_class = ANY ($5::regclass[]::oid[])
                 ))
             UNION ALL
-            SELECT format('privileges on column %s of table %s', attname, $1)
+            SELECT pg_catalog.format('privileges on column %s of table %s', attname, $1)
             FROM pg_attribute
-            WHERE attrelid = $1 AND attname = ANY ($2) AND attacl IS NOT NULL
+            WHERE attrelid = $1::oid AND attname = ANY ($2) AND attacl IS NOT NULL
             UNION ALL
             -- Row level is 1, BEFORE 2, INSERT 4, UPDATE 16.
-            SELECT format('trigger %s on table %s, which fires after %s', tgname, $1, $4)
+            SELECT pg_catalog.format('trigger %s on table %s, which fires after %s', tgname, $1, $4)
             FROM pg_trigger
-            WHERE tgrelid = $1 AND tgtype & 3 = 3 AND tgtype & 20 > 0 AND tgname > $4::name
+            WHERE tgrelid = $1::oid
+                AND tgtype::integer & 3 = 3
+                AND tgtype::integer & 20 > 0
+                AND tgname > $4::name
         ) AS found (obstacle)
     $query$;
     obstacle text;
@@ -96,10 +100,10 @@ BEGIN
     -- trigger that refuses it is off while codes are repaired, and nobody else writes.
     IF EXISTS (
         SELECT FROM pg_constraint
-        WHERE conrelid = 'tokens'::regclass AND conname = 'tokens_code_five_digits'
+        WHERE conrelid = 'tokens'::regclass::oid AND conname = 'tokens_code_five_digits'
             AND NOT convalidated
     ) THEN
-        damaged := ARRAY(SELECT id FROM tokens WHERE code = '#####');
+        damaged := ARRAY(SELECT id FROM tokens WHERE code::text = '#####');
         COMMIT;
 
         IF damaged[1] IS NOT NULL THEN
@@ -107,7 +111,7 @@ BEGIN
             PERFORM mailroom.lock_briefly('tokens');
             ALTER TABLE tokens DISABLE TRIGGER after_token_changed;
             UPDATE tokens SET code = generate_token_code()
-            WHERE id = ANY (damaged) AND code = '#####';
+            WHERE id = ANY (damaged) AND code::text = '#####';
             ALTER TABLE tokens ENABLE TRIGGER after_token_changed;
             COMMIT;
         END IF;
@@ -123,7 +127,7 @@ BEGIN
     COMMIT;
 
     LOOP
-        PERFORM set_config(name, 'off', true) FROM unnest(unwanted_plans) AS name;
+        PERFORM set_config(name, 'off', true) FROM pg_catalog.unnest(unwanted_plans) AS name;
         PERFORM FROM tokens WHERE id = missed FOR NO KEY UPDATE;
 
         SELECT adopted_after, adopts_through INTO sent_through, upper FROM mailroom.installation;
@@ -194,8 +198,11 @@ BEGIN
             ) IS TRUE
         ORDER BY id;
 
-        missed := (SELECT min(id) FROM (SELECT unnest(wanted) EXCEPT SELECT unnest(locked))
-            AS rest (id));
+        missed := (
+            SELECT min(id)
+            FROM (SELECT pg_catalog.unnest(wanted) EXCEPT SELECT pg_catalog.unnest(locked))
+                AS rest (id)
+        );
 
         IF missed IS NULL THEN
             UPDATE mailroom.installation SET adopts_through = lower - 1;
@@ -206,7 +213,7 @@ BEGIN
 
     -- 3. Wide columns.
     FOREACH relation IN ARRAY ARRAY['tokens', 'accounts']::regclass[] LOOP
-        IF relation = 'tokens'::regclass THEN
+        IF relation::oid = 'tokens'::regclass::oid THEN
             epochs := ARRAY['expires_at', 'consumed_at', 'created_at'];
             own_triggers :=
                 ARRAY['before_token_consumed', 'after_token_consumed', 'after_token_changed'];
@@ -220,17 +227,17 @@ BEGIN
             copy_function := 'copy_account_epochs';
         END IF;
 
-        copies := ARRAY(SELECT epoch || '_bigint' FROM unnest(epochs) AS epoch);
-        epoch_list := array_to_string(epochs, ', ');
-        copy_list := array_to_string(copies, ', ');
+        copies := ARRAY(SELECT epoch || '_bigint' FROM pg_catalog.unnest(epochs) AS epoch);
+        epoch_list := pg_catalog.array_to_string(epochs, ', ');
+        copy_list := pg_catalog.array_to_string(copies, ', ');
         copy_trigger := '~' || copy_function;
         CONTINUE WHEN (
-            SELECT atttypid = 'bigint'::regtype FROM pg_attribute
-            WHERE attrelid = relation AND attname = epochs[1]
+            SELECT atttypid = 'bigint'::regtype::oid FROM pg_attribute
+            WHERE attrelid = relation::oid AND attname = epochs[1]
         );
 
         -- Ends an autovacuum of the table, which can take a second, before others have to wait.
-        EXECUTE format('LOCK TABLE %s IN SHARE UPDATE EXCLUSIVE MODE', relation);
+        EXECUTE pg_catalog.format('LOCK TABLE %s IN SHARE UPDATE EXCLUSIVE MODE', relation);
         EXECUTE obstacles INTO obstacle
         USING relation, epochs, own_triggers, copy_trigger, own_views;
 
@@ -241,41 +248,47 @@ BEGIN
                     HINT = 'Drop them, migrate, and make them again.';
         END IF;
 
-        IF NOT EXISTS (SELECT FROM pg_attribute WHERE attrelid = relation
-            AND attname = copies[1]) THEN
+        IF NOT EXISTS (
+            SELECT FROM pg_attribute WHERE attrelid = relation::oid AND attname = copies[1]
+        ) THEN
             PERFORM mailroom.lock_briefly(relation);
             -- The constraint spares SET NOT NULL the scan under an exclusive lock.
-            EXECUTE format(
+            EXECUTE pg_catalog.format(
                 'ALTER TABLE %s %s, ADD CONSTRAINT %I CHECK (%s) NOT VALID',
                 relation,
-                (SELECT string_agg(format('ADD COLUMN %I bigint', name), ', ')
-                    FROM unnest(copies) AS name),
+                (SELECT string_agg(pg_catalog.format('ADD COLUMN %I bigint', name), ', ')
+                    FROM pg_catalog.unnest(copies) AS name),
                 copy_function,
                 (
-                    SELECT string_agg(format('%I IS NOT NULL', attname || '_bigint'), ' AND ')
+                    SELECT string_agg(
+                        pg_catalog.format('%I IS NOT NULL', attname::text || '_bigint'), ' AND '
+                    )
                     FROM pg_attribute
-                    WHERE attrelid = relation AND attname = ANY (epochs) AND attnotnull
+                    WHERE attrelid = relation::oid AND attname = ANY (epochs) AND attnotnull
                 )
             );
-            EXECUTE format(
+            EXECUTE pg_catalog.format(
                 'CREATE FUNCTION %I() RETURNS trigger LANGUAGE plpgsql AS %L',
                 copy_function,
-                format(
+                pg_catalog.format(
                     'BEGIN %s RETURN NEW; END;',
                     (
-                        SELECT string_agg(format('NEW.%I := NEW.%I;', epoch || '_bigint', epoch),
-                            ' ')
-                        FROM unnest(epochs) AS epoch
+                        SELECT string_agg(
+                            pg_catalog.format('NEW.%I := NEW.%I;', epoch || '_bigint', epoch), ' '
+                        )
+                        FROM pg_catalog.unnest(epochs) AS epoch
                     )
                 )
             );
-            EXECUTE format(
+            EXECUTE pg_catalog.format(
                 'CREATE TRIGGER %I BEFORE INSERT OR UPDATE ON %s FOR EACH ROW '
                 'EXECUTE FUNCTION %I()',
                 copy_trigger, relation, copy_function
             );
             -- Also for what a subscription applies.
-            EXECUTE format('ALTER TABLE %s ENABLE ALWAYS TRIGGER %I', relation, copy_trigger);
+            EXECUTE pg_catalog.format(
+                'ALTER TABLE %s ENABLE ALWAYS TRIGGER %I', relation, copy_trigger
+            );
         END IF;
 
         COMMIT;
@@ -283,10 +296,11 @@ BEGIN
         missed := NULL;
 
         LOOP
-            PERFORM set_config(name, 'off', true) FROM unnest(unwanted_plans) AS name;
-            EXECUTE format('SELECT FROM %s WHERE id = $1 FOR NO KEY UPDATE', relation) USING missed;
+            PERFORM set_config(name, 'off', true) FROM pg_catalog.unnest(unwanted_plans) AS name;
+            EXECUTE pg_catalog.format('SELECT FROM %s WHERE id = $1 FOR NO KEY UPDATE', relation)
+            USING missed;
 
-            EXECUTE format(
+            EXECUTE pg_catalog.format(
                 'WITH
                 page AS MATERIALIZED (
                     SELECT id, (%2$s) IS DISTINCT FROM (%3$s) AS is_wanted
@@ -313,11 +327,13 @@ BEGIN
         END LOOP;
 
         COMMIT;
-        EXECUTE format('ALTER TABLE %s VALIDATE CONSTRAINT %I', relation, copy_function);
+        EXECUTE pg_catalog.format('ALTER TABLE %s VALIDATE CONSTRAINT %I', relation, copy_function);
         COMMIT;
 
-        EXECUTE format('LOCK TABLE %s IN SHARE UPDATE EXCLUSIVE MODE', relation);
-        PERFORM mailroom.lock_briefly(VARIADIC own_views::regclass[] || relation);
+        EXECUTE pg_catalog.format('LOCK TABLE %s IN SHARE UPDATE EXCLUSIVE MODE', relation);
+        PERFORM mailroom.lock_briefly(
+            VARIADIC pg_catalog.array_append(own_views::regclass[], relation)
+        );
         -- Again: it took minutes to come here.
         EXECUTE obstacles INTO obstacle
         USING relation, epochs, own_triggers, copy_trigger, own_views;
@@ -329,68 +345,80 @@ BEGIN
                     HINT = 'Drop them, migrate, and make them again.';
         END IF;
 
-        EXECUTE format('DROP TRIGGER %I ON %s', copy_trigger, relation);
-        EXECUTE format('DROP FUNCTION %I()', copy_function);
+        EXECUTE pg_catalog.format('DROP TRIGGER %I ON %s', copy_trigger, relation);
+        EXECUTE pg_catalog.format('DROP FUNCTION %I()', copy_function);
 
         FOREACH statement IN ARRAY ARRAY(
             WITH
             replaced AS (
-                SELECT *, attname || '_bigint' AS copy,
-                    format('ALTER TABLE %s ALTER COLUMN %I', relation, attname) AS alter
+                SELECT *, attname::text || '_bigint' AS copy,
+                    pg_catalog.format('ALTER TABLE %s ALTER COLUMN %I', relation, attname) AS alter
                 FROM pg_attribute
-                WHERE attrelid = relation AND attname = ANY (epochs)
+                WHERE attrelid = relation::oid AND attname = ANY (epochs)
             ),
             own AS (
-                SELECT oid, tgname FROM pg_trigger WHERE tgrelid = relation
+                SELECT oid, tgname FROM pg_trigger WHERE tgrelid = relation::oid
                     AND tgname = ANY (own_triggers)
             ),
             views AS (
                 SELECT pg_class.oid, pg_class.oid::regclass AS name, relowner::regrole AS owner
-                FROM pg_class WHERE pg_class.oid = ANY (own_views::regclass[])
+                FROM pg_class WHERE pg_class.oid = ANY (own_views::regclass[]::oid[])
             )
             SELECT listed.statement
             FROM (
-                SELECT 1, format('DROP TRIGGER %I ON %s', tgname, relation) FROM own
+                SELECT 1, pg_catalog.format('DROP TRIGGER %I ON %s', tgname, relation) FROM own
                 UNION ALL
-                SELECT 1, format('DROP VIEW %s', name) FROM views
+                SELECT 1, pg_catalog.format('DROP VIEW %s', name) FROM views
                 UNION ALL
-                SELECT 2, format('ALTER TABLE %s DROP COLUMN %I', relation, attname) FROM replaced
-                UNION ALL
-                SELECT 3, format('ALTER TABLE %s RENAME COLUMN %I TO %I', relation, copy, attname)
+                SELECT 2, pg_catalog.format('ALTER TABLE %s DROP COLUMN %I', relation, attname)
                     FROM replaced
+                UNION ALL
+                SELECT 3, pg_catalog.format(
+                    'ALTER TABLE %s RENAME COLUMN %I TO %I', relation, copy, attname
+                )
+                FROM replaced
                 UNION ALL
                 SELECT 4, alter || ' SET NOT NULL' FROM replaced WHERE attnotnull
                 UNION ALL
-                SELECT 4, format('%s SET DEFAULT %s', alter, pg_get_expr(adbin, adrelid))
+                SELECT 4, pg_catalog.format('%s SET DEFAULT %s', alter, pg_get_expr(adbin, adrelid))
                 FROM replaced JOIN pg_attrdef ON adrelid = attrelid AND adnum = attnum
                 UNION ALL
-                SELECT 4, format('%s SET STATISTICS %s', alter, attstattarget) FROM replaced
-                    WHERE attstattarget >= 0
+                SELECT 4, pg_catalog.format('%s SET STATISTICS %s', alter, attstattarget)
+                FROM replaced WHERE attstattarget >= 0
                 UNION ALL
-                SELECT 4, format('%s SET (%s)', alter, array_to_string(attoptions, ', '))
+                SELECT 4, pg_catalog.format(
+                    '%s SET (%s)', alter, pg_catalog.array_to_string(attoptions, ', ')
+                )
                     FROM replaced WHERE attoptions IS NOT NULL
                 UNION ALL
-                SELECT 4, format('COMMENT ON COLUMN %s.%I IS %L', relation, attname,
-                    col_description(attrelid, attnum))
+                SELECT 4, pg_catalog.format('COMMENT ON COLUMN %s.%I IS %L', relation, attname,
+                    col_description(attrelid, attnum::integer))
                 FROM replaced
                 UNION ALL
-                SELECT 5, format('ALTER TABLE %s DROP CONSTRAINT %I', relation, copy_function)
+                SELECT 5, pg_catalog.format(
+                    'ALTER TABLE %s DROP CONSTRAINT %I', relation, copy_function
+                )
                 UNION ALL
                 SELECT 6, pg_get_triggerdef(oid) FROM own
                 UNION ALL
-                SELECT 6, format('CREATE VIEW %s AS %s', name, pg_get_viewdef(oid)) FROM views
-                UNION ALL
-                SELECT 7, format('COMMENT ON VIEW %s IS %L', name, obj_description(oid, 'pg_class'))
+                SELECT 6, pg_catalog.format('CREATE VIEW %s AS %s', name, pg_get_viewdef(oid))
                     FROM views
                 UNION ALL
-                SELECT 7, format('ALTER VIEW %s OWNER TO %s', name, owner) FROM views
+                SELECT 7, pg_catalog.format(
+                    'COMMENT ON VIEW %s IS %L', name, obj_description(oid, 'pg_class'::name)
+                )
+                FROM views
+                UNION ALL
+                SELECT 7, pg_catalog.format('ALTER VIEW %s OWNER TO %s', name, owner) FROM views
                 UNION ALL
                 -- What sessions have compiled for the former types is compiled anew, by a change
                 -- that is none.
                 SELECT DISTINCT 8,
-                    format('ALTER FUNCTION %s COST %s', tgfoid::regprocedure, procost)
+                    pg_catalog.format('ALTER FUNCTION %s COST %s', tgfoid::regprocedure, procost)
                 FROM pg_trigger JOIN pg_proc ON pg_proc.oid = tgfoid
-                WHERE tgrelid = relation AND NOT tgisinternal AND pg_has_role(proowner, 'USAGE')
+                WHERE tgrelid = relation::oid
+                    AND NOT tgisinternal
+                    AND pg_has_role(proowner, 'USAGE')
             ) AS listed (place, statement)
             ORDER BY place
         ) LOOP
@@ -399,7 +427,7 @@ BEGIN
 
         PERFORM mailroom.revoke_default_privileges();
         COMMIT;
-        EXECUTE format('ANALYZE %s (%s)', relation, epoch_list);
+        EXECUTE pg_catalog.format('ANALYZE %s (%s)', relation, epoch_list);
         COMMIT;
     END LOOP;
 

@@ -24,17 +24,18 @@ DECLARE
         SELECT pg_get_expr(adbin, adrelid)
         FROM pg_attrdef
         JOIN pg_attribute ON attrelid = adrelid AND attnum = adnum
-        WHERE adrelid = 'tokens'::regclass AND attname = 'expires_at'
+        WHERE adrelid = 'tokens'::regclass::oid AND attname = 'expires_at'
     );
     seconds bigint;
 BEGIN
-    EXECUTE format('SELECT (%s)::bigint - extract(epoch FROM now())::bigint',
+    EXECUTE pg_catalog.format('SELECT (%s)::bigint - extract(epoch FROM now())::bigint',
         coalesce(expiry, 'NULL')) INTO seconds;
 
     IF seconds > 0 THEN
         seconds := least(greatest(seconds, 60), 366 * 86400);
-        UPDATE mailroom.actions SET lifetime = make_interval(secs => seconds) WHERE number = 1
-            AND lifetime <> make_interval(secs => seconds);
+        UPDATE mailroom.actions SET lifetime = pg_catalog.make_interval(secs => seconds)
+        WHERE number = 1
+            AND lifetime <> pg_catalog.make_interval(secs => seconds);
     END IF;
 END;
 $$;
@@ -51,13 +52,17 @@ DECLARE
             WHERE locktype = 'advisory' AND granted AND objsubid = 1
                 AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
                 AND (classid::bigint << 32) | objid::bigint
-                    = hashtextextended(format('mailroom queue %s in %s', job_type,
-                        'jobs'::regclass::oid), 0)
+                    = hashtextextended(
+                        pg_catalog.format(
+                            'mailroom queue %s in %s', job_type, 'jobs'::regclass::oid
+                        ),
+                        0::bigint
+                    )
         ) THEN 'a collector of the queue cursor is at work; end it'
         WHEN EXISTS (
             SELECT FROM tokens
             WHERE consumed_at IS NULL
-                AND expires_at > extract(epoch FROM clock_timestamp())
+                AND expires_at::numeric > extract(epoch FROM clock_timestamp())
                 AND NOT EXISTS (SELECT FROM mailroom.issued_tokens
                     WHERE issued_tokens.id = tokens.id)
         ) THEN 'a token of the base schema can still be used; wait until it has expired'
@@ -214,10 +219,10 @@ CREATE TRIGGER after_token_changed
 -- A superuser may execute this for the owner.
 DO $$
 BEGIN
-    EXECUTE format(
+    EXECUTE pg_catalog.format(
         'ALTER VIEW mailroom.adopted_tokens OWNER TO %1$s;
         ALTER FUNCTION mailroom.trg_after_token_changed() OWNER TO %1$s',
-        (SELECT relowner::regrole FROM pg_class WHERE oid = 'mailroom.queue'::regclass)
+        (SELECT relowner::regrole FROM pg_class WHERE oid = 'mailroom.queue'::regclass::oid)
     );
 END;
 $$;

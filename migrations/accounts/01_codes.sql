@@ -9,7 +9,10 @@ DO $$
 DECLARE
     foreign_code bigint;
 BEGIN
-    SELECT id INTO foreign_code FROM tokens WHERE code !~ '^[0-9]{5}$' AND code <> '#####' LIMIT 1;
+    SELECT id INTO foreign_code
+    FROM tokens
+    WHERE code::text !~ '^[0-9]{5}$' AND code::text <> '#####'
+    LIMIT 1;
 
     IF FOUND THEN
         RAISE EXCEPTION 'the code of token % is not five digits', foreign_code

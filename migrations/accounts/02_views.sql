@@ -26,7 +26,7 @@ DECLARE
 BEGIN
     FOR name, status IN VALUES ('provisioned_accounts', 'provisioned'),
         ('active_accounts', 'active') LOOP
-        EXECUTE format(
+        EXECUTE pg_catalog.format(
             $format$
 CREATE FUNCTION mailroom.%I(subject_ids text[], is_redemption boolean)
     RETURNS TABLE (subject_id text, email text, name text)

@@ -83,10 +83,10 @@ DO $$
 DECLARE
     home name := (
         SELECT nspname FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace
-        WHERE pg_class.oid = 'tokens'::regclass
+        WHERE pg_class.oid = 'tokens'::regclass::oid
     );
 BEGIN
-    EXECUTE format(
+    EXECUTE pg_catalog.format(
         'ALTER FUNCTION trg_before_account_status_change() SET search_path = pg_catalog, %1$I, '
         'pg_temp; '
         'ALTER FUNCTION trg_after_token_changed() SET search_path = pg_catalog, %1$I, pg_temp',

@@ -4,7 +4,7 @@
 -- NOT VALID spares the table a scan; catch_up looks at the rows already there.
 ALTER TABLE tokens
     ALTER COLUMN code SET DEFAULT generate_token_code(),
-    ADD CONSTRAINT tokens_code_five_digits CHECK (code ~ '^[0-9]{5}$') NOT VALID;
+    ADD CONSTRAINT tokens_code_five_digits CHECK (code::text ~ '^[0-9]{5}$') NOT VALID;
 
 COMMENT ON CONSTRAINT tokens_code_five_digits ON tokens IS
     'Nothing but five ASCII digits can be signed.';

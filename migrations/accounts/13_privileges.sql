@@ -6,11 +6,11 @@ DECLARE
     callable text;
 BEGIN
     FOR callable IN
-        SELECT pg_proc.oid::regprocedure
+        SELECT pg_proc.oid::regprocedure::text
         FROM pg_proc JOIN pg_namespace ON pg_namespace.oid = pronamespace
         WHERE nspname = 'mailroom' AND pg_proc.xmin = pg_current_xact_id()::xid
     LOOP
-        EXECUTE format('REVOKE ALL ON FUNCTION %s FROM PUBLIC', callable);
+        EXECUTE pg_catalog.format('REVOKE ALL ON FUNCTION %s FROM PUBLIC', callable);
     END LOOP;
 END;
 $$;
@@ -21,29 +21,29 @@ DO $$
 DECLARE
     migrator oid := (SELECT oid FROM pg_roles WHERE rolname = current_user);
     home oid := (SELECT oid FROM pg_namespace WHERE nspname = 'mailroom');
-    owner oid := (SELECT relowner FROM pg_class WHERE oid = 'mailroom.queue'::regclass);
+    owner oid := (SELECT relowner FROM pg_class WHERE oid = 'mailroom.queue'::regclass::oid);
     made text;
 BEGIN
     FOR made IN
-        SELECT 'FUNCTION ' || oid::regprocedure
+        SELECT 'FUNCTION ' || oid::regprocedure::text
         FROM pg_proc
         WHERE pronamespace = home AND proowner = migrator AND migrator <> owner
         UNION ALL
-        SELECT 'VIEW ' || oid::regclass
+        SELECT 'VIEW ' || oid::regclass::text
         FROM pg_class
         WHERE relnamespace = home AND relkind = 'v' AND relowner = migrator AND migrator <> owner
         UNION ALL
-        SELECT 'SEQUENCE ' || oid::regclass
+        SELECT 'SEQUENCE ' || oid::regclass::text
         FROM pg_class
         WHERE relnamespace = home AND relkind = 'S' AND relowner = migrator AND migrator <> owner
             -- Those of columns go with their tables.
             AND NOT EXISTS (
                 SELECT FROM pg_depend
-                WHERE classid = 'pg_class'::regclass AND objid = pg_class.oid
+                WHERE classid = 'pg_class'::regclass::oid AND objid = pg_class.oid
                     AND deptype IN ('a', 'i')
             )
     LOOP
-        EXECUTE format('ALTER %s OWNER TO %s', made, owner::regrole);
+        EXECUTE pg_catalog.format('ALTER %s OWNER TO %s', made, owner::regrole);
     END LOOP;
 END;
 $$;

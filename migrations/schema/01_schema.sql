@@ -14,6 +14,8 @@
 -- rows up switch off what would read a whole table, since an index is right in every case.
 
 SET LOCAL client_min_messages = warning;
+-- Functions and operators are PostgreSQL's own here, whatever is on the caller's path.
+SET LOCAL search_path = pg_catalog, pg_temp;
 
 -- Whoever may not create schemas can be given one; IF NOT EXISTS asks for the right all the same.
 DO $$

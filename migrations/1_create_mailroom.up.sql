@@ -85,7 +85,9 @@ COMMENT ON FUNCTION mailroom.cluster_identifier() IS
     'What tells this cluster from others, but not from its physical copies; '
     'null if its owner may not know.';
 
--- Called at the end of each step, whose objects are those that its transaction has made. The
+-- Called at the end of each step, whose objects are those that its transaction has made. A part of
+-- it that can be rolled back alone, as psql's ON_ERROR_ROLLBACK and the exception block of an event
+-- trigger make one, writes with an id of its own, which is younger than the transaction's. The
 -- program executes this body for the base schema and for the table that records steps, too.
 CREATE FUNCTION mailroom.revoke_default_privileges() RETURNS void
 LANGUAGE plpgsql VOLATILE
@@ -101,7 +103,7 @@ BEGIN
         FROM (
             SELECT 'ROUTINE', pg_proc.oid::regprocedure::text, proowner, proacl
             FROM pg_proc JOIN pg_namespace ON pg_namespace.oid = pronamespace
-            WHERE nspname = 'mailroom' AND pg_proc.xmin = pg_current_xact_id()::xid
+            WHERE nspname = 'mailroom' AND age(pg_proc.xmin) <= 0
             UNION ALL
             SELECT
                 CASE relkind WHEN 'S' THEN 'SEQUENCE' ELSE 'TABLE' END,
@@ -114,12 +116,12 @@ BEGIN
                 -- of its columns are not.
                 AND (
                     EXISTS (SELECT FROM pg_type WHERE pg_type.oid = reltype
-                        AND pg_type.xmin = pg_current_xact_id()::xid)
+                        AND age(pg_type.xmin) <= 0)
                     OR relkind = 'S'
                     AND EXISTS (
                         SELECT FROM pg_attribute
                         WHERE attrelid = pg_class.oid AND attnum = 1
-                            AND pg_attribute.xmin = pg_current_xact_id()::xid
+                            AND age(pg_attribute.xmin) <= 0
                     )
                 )
         ) AS made (kind, name, owner, acl)
@@ -5044,9 +5046,10 @@ DECLARE
     callable text;
 BEGIN
     FOR callable IN
-        SELECT pg_proc.oid::regprocedure
+        SELECT pg_proc.oid::regprocedure::text
         FROM pg_proc JOIN pg_namespace ON pg_namespace.oid = pronamespace
-        WHERE nspname = 'mailroom' AND pg_proc.xmin = pg_current_xact_id()::xid
+        WHERE nspname = 'mailroom'
+            AND pg_has_role(proowner, 'USAGE'::text)
             AND proname NOT IN (
                 'begin_step', 'clock', 'code_hash', 'consumed_id', 'is_address', 'is_addressable',
                 'is_language', 'is_utf8', 'language_tag', 'map_address', 'normal_address',
@@ -5059,5 +5062,26 @@ END;
 $$;
 
 SELECT mailroom.revoke_default_privileges();
+
+-- Whatever an event trigger or a client has done meanwhile.
+DO $$
+DECLARE
+    everybodys text := (
+        SELECT string_agg(pg_proc.oid::regprocedure::text, ', ')
+        FROM pg_proc JOIN pg_namespace ON pg_namespace.oid = pronamespace
+        WHERE nspname = 'mailroom'
+            AND prosecdef
+            AND pg_has_role(proowner, 'USAGE'::text)
+            AND has_function_privilege('public'::name, pg_proc.oid, 'EXECUTE'::text)
+    );
+BEGIN
+    IF everybodys IS NOT NULL THEN
+        RAISE EXCEPTION 'everybody may execute %', everybodys
+            USING ERRCODE = 'insufficient_privilege',
+                HINT = 'These run with the rights of their owner. REVOKE EXECUTE ON ALL ROUTINES '
+                    'IN SCHEMA mailroom FROM PUBLIC, find what grants it, and migrate again.';
+    END IF;
+END;
+$$;
 
 COMMIT;

@@ -8,7 +8,17 @@ BEGIN
     FOR callable IN
         SELECT pg_proc.oid::regprocedure::text
         FROM pg_proc JOIN pg_namespace ON pg_namespace.oid = pronamespace
-        WHERE nspname = 'mailroom' AND pg_proc.xmin = pg_current_xact_id()::xid
+        WHERE nspname = 'mailroom'
+            AND pg_has_role(proowner, 'USAGE'::text)
+            AND proname IN (
+                'active_accounts', 'binding_setting', 'check_without_calls', 'next_token_id',
+                'provisioned_accounts', 'prune_account_tokens', 'request',
+                'trg_after_account_change', 'trg_after_account_replicated',
+                'trg_after_accounts_delete', 'trg_after_accounts_insert',
+                'trg_after_token_consumed', 'trg_after_token_redeemed', 'trg_after_tokens_delete',
+                'trg_after_tokens_insert', 'trg_after_tokens_truncate',
+                'trg_before_token_consumed'
+            )
     LOOP
         EXECUTE pg_catalog.format('REVOKE ALL ON FUNCTION %s FROM PUBLIC', callable);
     END LOOP;
@@ -49,3 +59,24 @@ END;
 $$;
 
 SELECT mailroom.revoke_default_privileges();
+
+-- Whatever an event trigger or a client has done meanwhile.
+DO $$
+DECLARE
+    everybodys text := (
+        SELECT string_agg(pg_proc.oid::regprocedure::text, ', ')
+        FROM pg_proc JOIN pg_namespace ON pg_namespace.oid = pronamespace
+        WHERE nspname = 'mailroom'
+            AND prosecdef
+            AND pg_has_role(proowner, 'USAGE'::text)
+            AND has_function_privilege('public'::name, pg_proc.oid, 'EXECUTE'::text)
+    );
+BEGIN
+    IF everybodys IS NOT NULL THEN
+        RAISE EXCEPTION 'everybody may execute %', everybodys
+            USING ERRCODE = 'insufficient_privilege',
+                HINT = 'These run with the rights of their owner. REVOKE EXECUTE ON ALL ROUTINES '
+                    'IN SCHEMA mailroom FROM PUBLIC, find what grants it, and migrate again.';
+    END IF;
+END;
+$$;

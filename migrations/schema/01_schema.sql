@@ -77,7 +77,9 @@ COMMENT ON FUNCTION mailroom.cluster_identifier() IS
     'What tells this cluster from others, but not from its physical copies; '
     'null if its owner may not know.';
 
--- Called at the end of each step, whose objects are those that its transaction has made. The
+-- Called at the end of each step, whose objects are those that its transaction has made. A part of
+-- it that can be rolled back alone, as psql's ON_ERROR_ROLLBACK and the exception block of an event
+-- trigger make one, writes with an id of its own, which is younger than the transaction's. The
 -- program executes this body for the base schema and for the table that records steps, too.
 CREATE FUNCTION mailroom.revoke_default_privileges() RETURNS void
 LANGUAGE plpgsql VOLATILE
@@ -93,7 +95,7 @@ BEGIN
         FROM (
             SELECT 'ROUTINE', pg_proc.oid::regprocedure::text, proowner, proacl
             FROM pg_proc JOIN pg_namespace ON pg_namespace.oid = pronamespace
-            WHERE nspname = 'mailroom' AND pg_proc.xmin = pg_current_xact_id()::xid
+            WHERE nspname = 'mailroom' AND age(pg_proc.xmin) <= 0
             UNION ALL
             SELECT
                 CASE relkind WHEN 'S' THEN 'SEQUENCE' ELSE 'TABLE' END,
@@ -106,12 +108,12 @@ BEGIN
                 -- of its columns are not.
                 AND (
                     EXISTS (SELECT FROM pg_type WHERE pg_type.oid = reltype
-                        AND pg_type.xmin = pg_current_xact_id()::xid)
+                        AND age(pg_type.xmin) <= 0)
                     OR relkind = 'S'
                     AND EXISTS (
                         SELECT FROM pg_attribute
                         WHERE attrelid = pg_class.oid AND attnum = 1
-                            AND pg_attribute.xmin = pg_current_xact_id()::xid
+                            AND age(pg_attribute.xmin) <= 0
                     )
                 )
         ) AS made (kind, name, owner, acl)

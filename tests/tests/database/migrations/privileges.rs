@@ -44,3 +44,55 @@ async fn an_application_keeps_its_rights_on_tables_that_a_migration_alters() -> 
     assert!(lost.iter().all(|right| right.starts_with("mailroom.adopted_tokens")), "{lost:?}");
     Ok(())
 }
+
+/// Functions with the rights of their owner that others may execute, and tables that they may read.
+const OPEN: &str = "
+    SELECT oid::regprocedure::text FROM pg_proc
+    WHERE pronamespace = 'mailroom'::regnamespace AND prosecdef
+        AND (has_function_privilege('public', oid, 'EXECUTE')
+            OR has_function_privilege('readonly', oid, 'EXECUTE'))
+    UNION ALL
+    SELECT oid::regclass::text FROM pg_class
+    WHERE relnamespace = 'mailroom'::regnamespace AND relkind IN ('r', 'v')
+        AND has_table_privilege('readonly', oid, 'SELECT')";
+
+#[tokio::test]
+async fn what_an_event_trigger_grants_in_an_exception_block_is_taken_back() -> Result<()> {
+    let cluster = Cluster::start()?;
+    for arguments in [&["up", "--without-accounts"][..], &["up", "--with-accounts"]] {
+        let database = Database::create_on(&cluster.url("postgres"))?;
+        let client = database.connect().await?;
+        client.batch_execute("DROP ROLE IF EXISTS readonly; CREATE ROLE readonly").await?;
+        client
+            .batch_execute(
+                "CREATE FUNCTION public.grant_it() RETURNS event_trigger LANGUAGE plpgsql AS $$
+                DECLARE
+                    made record;
+                BEGIN
+                    FOR made IN SELECT * FROM pg_event_trigger_ddl_commands()
+                        WHERE command_tag IN ('CREATE FUNCTION', 'CREATE TABLE', 'CREATE VIEW')
+                    LOOP
+                        BEGIN
+                            EXECUTE format('GRANT %s ON %s %s TO readonly',
+                                CASE made.command_tag WHEN 'CREATE FUNCTION' THEN 'EXECUTE'
+                                    ELSE 'SELECT' END,
+                                CASE made.command_tag WHEN 'CREATE FUNCTION' THEN 'FUNCTION'
+                                    ELSE 'TABLE' END,
+                                made.object_identity);
+                        EXCEPTION WHEN undefined_object THEN
+                            NULL;
+                        END;
+                    END LOOP;
+                END;
+                $$;
+                CREATE EVENT TRIGGER grant_it ON ddl_command_end EXECUTE FUNCTION grant_it()",
+            )
+            .await?;
+        succeed(&database, arguments)?;
+        let open = client.query(OPEN, &[]).await?;
+        let open: Vec<String> = open.iter().map(|row| row.get(0)).collect();
+        assert!(open.is_empty(), "{arguments:?}: {open:?}");
+        client.batch_execute("DROP OWNED BY readonly").await?;
+    }
+    Ok(())
+}

@@ -287,6 +287,7 @@ fn a_code_of_its_own_with_words_about_something_else_suppresses_nobody() {
         "bad destination mailbox address",
         "inactive email address",
         "Account deleted",
+        "Sorry your message to ada@x.test cannot be delivered. This account has been deleted",
         "This user is no longer employed here",
         "User not found: ada@x.test",
         "User (ada@x.test) unknown.",
@@ -443,11 +444,20 @@ fn words_alone_count_only_beside_words_that_give_no_other_reason() {
 
 #[test]
 fn a_recipient_whose_name_is_a_word_is_no_word_of_the_answer() {
-    let gone = |recipient, answer| {
+    let gone = |recipient: &str, answer: &str| {
         is_gone(&Said { status: "5.0.0", answer, recipient, sender: SENDER, step: Step::Recipient })
     };
     assert!(gone("user@x.test", "smtp; 550 unknown user user@x.test"));
     assert!(gone("postmaster@x.test", "smtp; 550 Mailbox postmaster does not exist"));
+    assert!(gone("no@x.test", "smtp; 550 no such user"));
+    for name in ["host", "domain", "stream", "connector", "key", "header"] {
+        for said in ["unknown", "not found", "does not exist"] {
+            assert!(
+                !gone(&format!("{name}@x.test"), &format!("smtp; 550 {name} {said}")),
+                "{name}"
+            );
+        }
+    }
     assert!(!gone("sender@x.test", "smtp; 550 sender unknown"));
     assert!(!gone("spam@x.test", "smtp; 550 spam, user unknown"));
     assert!(!gone("header@x.test", "smtp; 550 message without header Date: does not exist"));

@@ -113,6 +113,7 @@ const STATES: &[&str] = &[
     "no longer valid",
     "no longer available",
     "no longer on server",
+    "has been deleted",
     "couldnt be found",
     "could not be found",
     "cannot be found",

@@ -91,7 +91,11 @@ pub(crate) fn is_gone(said: &Said<'_>) -> bool {
     }
     let Innermost { said: last, is_quoted } = answer.innermost;
     let own = codes(last).last();
-    let marked = words(last, |word| parties::is_recipient(word, said.recipient));
+    let marked = words(last, |word| match word.contains('@') {
+        _ if !parties::is_recipient(word, said.recipient) => None,
+        true => Some(words::RECIPIENT),
+        false => (!gone::is_of_it(word)).then_some(words::NAME),
+    });
     let marked = CLEAR.iter().fold(marked, |marked, (clear, plain)| marked.replace(clear, plain));
     // A code may stand with any words; words alone with none that may give another reason.
     let is_alone = rest::is_known(&marked);

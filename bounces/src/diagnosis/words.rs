@@ -3,26 +3,33 @@
 /// The words of a text in lower case, each between blanks;
 /// without addresses, and of URLs their words.
 pub(super) fn plain(text: &str) -> String {
-    write(text, false, |_| false)
+    write(text, false, |_| None)
 }
 
-/// Stands for the recipient.
+/// Stands for the address of the recipient.
 pub(super) const RECIPIENT: &str = "@";
 
-/// The words of a text, where `RECIPIENT` stands for tokens that are the recipient, and one word
-/// for addresses of the network; without URLs and identifiers.
-pub(super) fn words(text: &str, is_recipient: impl Fn(&str) -> bool) -> String {
-    write(text, true, is_recipient)
+/// Stands for its local part alone, which may be any noun: it says nothing.
+pub(super) const NAME: &str = "named";
+
+/// The words of a text, where others stand for some tokens, and one word for addresses of the
+/// network; without URLs and identifiers.
+pub(super) fn words(text: &str, stands_for: impl Fn(&str) -> Option<&'static str>) -> String {
+    write(text, true, stands_for)
 }
 
-fn write(text: &str, is_marking: bool, is_recipient: impl Fn(&str) -> bool) -> String {
+fn write(
+    text: &str,
+    is_marking: bool,
+    stands_for: impl Fn(&str) -> Option<&'static str>,
+) -> String {
     let mut plain = String::from(" ");
     for token in
         text.split(|character: char| character.is_whitespace() || "<>()[],;\"".contains(character))
     {
         let token = token.trim_end_matches(['.', ':', '!', '?', '\'']).to_lowercase();
-        if is_recipient(token.trim_matches('\'')) {
-            plain.push_str(RECIPIENT);
+        if let Some(word) = stands_for(token.trim_matches('\'')) {
+            plain.push_str(word);
             plain.push(' ');
             continue;
         }

@@ -3,7 +3,7 @@ import { type Memory, scriptOf } from "./keeping.js";
 import { openingBody, openingHead } from "./opening.js";
 import type { Page } from "./options.js";
 import { cleanAddress, withoutScript } from "./request.js";
-import type { Texts } from "./texts.js";
+import type { Message, Texts } from "./texts.js";
 
 const STYLE = `
 :root { color-scheme: light dark;
@@ -58,6 +58,23 @@ export function openingDocument(
   keys: readonly string[],
 ): string {
   return framed(judgement, openingHead(judgement, keys), openingBody(texts, escaped));
+}
+
+/** The document that goes to an address by itself, also without script. */
+export function onwardDocument(
+  judgement: Judgement<string>,
+  { title, text }: Message,
+  address: string,
+  setting: Setting,
+): string {
+  const refresh = `<meta http-equiv="refresh" content="${escaped(`0;url="${address}"`)}">`;
+  return framed(
+    { ...judgement, title },
+    headOf(judgement, setting) + refresh,
+    `<h1>${escaped(title)}</h1>
+<p>${escaped(text)}</p>
+<p><a href="${escaped(address)}">${escaped(title)}</a></p>`,
+  );
 }
 
 /** Comes before everything that a page loads. Programs that delay scripts leave it alone. */

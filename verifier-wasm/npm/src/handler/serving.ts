@@ -8,10 +8,11 @@ import { type Judgement, outcomeOf } from "./judgement.js";
 import type { Memory } from "./keeping.js";
 import { log } from "./log.js";
 import { pathOf } from "./mending.js";
+import { isOnward, onwardAddress, onwardHeaders } from "./onward.js";
 import { type HandlerOptions, readHandlerOptions } from "./options.js";
 import { originDiffers } from "./origin.js";
 import type { Outcome, ShownLink } from "./outcomes.js";
-import { documentOf, openingDocument } from "./page.js";
+import { documentOf, onwardDocument, openingDocument, type Setting } from "./page.js";
 import { headersOf, newNonce, withHeaders } from "./policy.js";
 import { type Begun, redeemLink } from "./redeeming.js";
 import { type Asked, cleared, isWithoutScript, moved, readPress, readRequest } from "./request.js";
@@ -299,7 +300,7 @@ export function makeHandler<Further extends string>(
         headers: page === "moved" ? headers : asPage(headers, judgement.language),
       });
     }
-    if (response) return withHeaders(response, headers);
+    if (response && !isOnward(request, response)) return withHeaders(response, headers);
     if (page === "moved") return new Response(null, { status, headers });
     asPage(headers, judgement.language);
     const setting = {
@@ -308,14 +309,41 @@ export function makeHandler<Further extends string>(
       leaving,
       hears: options.publicKeys !== undefined,
     };
-    let document: string;
+    if (response) return onward(request, response, judgement, setting);
+    return new Response(await rendered(judgement, setting), { status, headers });
+  }
+
+  /** The page in place of a redirect that `redeem` has answered. */
+  async function onward(
+    request: Request,
+    response: Response,
+    judgement: Judgement<string>,
+    setting: Setting,
+  ): Promise<Response> {
+    const texts = options.languages.get(judgement.language) as Texts;
+    const address = onwardAddress(response.headers.get("Location") as string, request.url);
+    unawaited(() => response.body?.cancel(), report);
+    const headers = onwardHeaders(response, judgement.headers);
+    if (address !== undefined)
+      return new Response(onwardDocument(judgement, texts.onward, address, setting), { headers });
+    report(
+      new InvalidArgumentError(
+        "redeem answered a redirect to an address that is neither of http or https nor relative; " +
+          "the page says that the link was used",
+      ),
+    );
+    const done = { page: "done", status: 200 } as const;
+    const said = words(texts, done, judgement.action);
+    return new Response(await rendered({ ...judgement, ...done, ...said }, setting), { headers });
+  }
+
+  async function rendered(judgement: Judgement<string>, setting: Setting): Promise<string> {
     try {
-      document = await documentOf(judgement, options.pages.get(page), setting);
+      return await documentOf(judgement, options.pages.get(judgement.page), setting);
     } catch (error) {
       report(error);
-      document = await documentOf(judgement, undefined, setting);
+      return documentOf(judgement, undefined, setting);
     }
-    return new Response(document, { status, headers });
   }
 
   /** What anybody can cause is said once. */

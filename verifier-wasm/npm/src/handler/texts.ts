@@ -38,6 +38,8 @@ export interface Texts {
   readonly elsewhereWithCode: string;
   /** Below the heading once it is done. */
   readonly close: string;
+  /** Beside a link, while the browser goes where `redeem` redirects; the heading is the link's. */
+  readonly onward: Message;
   /** The link is cut, forged, for another page, or unknown to the database. */
   readonly invalid: Message;
   readonly expired: Message;

@@ -24,6 +24,7 @@ import { lines, sites } from "./frameworks.mjs";
 import { damaged, keptBehindHash, keptByPages } from "./keeping.mjs";
 import { nodeRequests } from "./node.mjs";
 import { askedByAnotherSite, scanners } from "./scanner.mjs";
+import { redirects } from "./redirects.mjs";
 import { key } from "./server.mjs";
 
 const [tarball, folder, only = ""] = process.argv.slice(2);
@@ -71,6 +72,18 @@ if (browser === undefined) {
 } else {
   await withBrowsers(browser, (browsers) =>
     run("a scanner, and then the owners", () => scanners(browsers, site)),
+  );
+  const anyCertificate = { ignoreHTTPSErrors: true };
+  await withChromium(
+    browser,
+    (context) => run("redirects", () => redirects(context, { site, folder, scripts: true })),
+    anyCertificate,
+  );
+  await withChromium(
+    browser,
+    (context) =>
+      run("redirects, without script", () => redirects(context, { site, folder, scripts: false })),
+    { ...anyCertificate, javaScriptEnabled: false },
   );
   await withChromium(browser, async (context) => {
     const run = runIn(context);

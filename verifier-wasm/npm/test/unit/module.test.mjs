@@ -106,9 +106,9 @@ const SIZES = [
   [
     'export { createMemoryStore, createVerifier } from "mailroom-verifier"; ' +
       'export { createLinkHandler } from "mailroom-verifier/handler";',
-    40_600,
+    41_550,
   ],
-  ['export * from "mailroom-verifier/handler";', 28_300],
+  ['export * from "mailroom-verifier/handler";', 29_250],
   ['export * from "mailroom-verifier/database";', 6_450],
   ['export * from "mailroom-verifier/stores/redis";', 3_150],
   ['export * from "mailroom-verifier/stores/postgres";', 3_300],

@@ -30,6 +30,10 @@ export const de: Texts = {
     "Sie haben diesen Link in einem anderen Browser angefordert. " +
     "Geben Sie den Code ein und die {digits} Ziffern, die dort stehen.",
   close: "Sie können diese Seite schließen. Der Link funktioniert nun nicht mehr.",
+  onward: {
+    title: "Weiter",
+    text: "Sie werden weitergeleitet. Wenn nichts geschieht, folgen Sie dem Link.",
+  },
   invalid: {
     title: "Dieser Link ist ungültig",
     text:

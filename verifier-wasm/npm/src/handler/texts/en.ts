@@ -29,6 +29,10 @@ export const en: Texts = {
     "You asked for this link in another browser. " +
     "Type the code, and the {digits} digits that you see there.",
   close: "You can close this page. The link does not work any more.",
+  onward: {
+    title: "Continue",
+    text: "You are being taken on. If nothing happens, follow the link.",
+  },
   invalid: {
     title: "This link is not valid",
     text:

@@ -28,6 +28,10 @@ export const es: Texts = {
     "Pidió este enlace en otro navegador. " +
     "Escriba el código y los {digits} dígitos que aparecen allí.",
   close: "Puede cerrar esta página. El enlace ya no funciona.",
+  onward: {
+    title: "Continuar",
+    text: "Se le está redirigiendo. Si no ocurre nada, siga el enlace.",
+  },
   invalid: {
     title: "Este enlace no es válido",
     text:

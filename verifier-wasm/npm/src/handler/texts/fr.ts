@@ -32,6 +32,10 @@ export const fr: Texts = {
     "Vous avez demandé ce lien dans un autre navigateur. " +
     "Saisissez le code et les {digits} chiffres qui y sont affichés.",
   close: "Vous pouvez fermer cette page. Le lien ne fonctionne plus.",
+  onward: {
+    title: "Continuer",
+    text: "Vous allez être redirigé. Si rien ne se passe, suivez le lien.",
+  },
   invalid: {
     title: "Ce lien n’est pas valide",
     text:

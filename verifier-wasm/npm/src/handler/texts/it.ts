@@ -30,6 +30,10 @@ export const it: Texts = {
     "Hai richiesto questo link in un altro browser. " +
     "Scrivi il codice e le {digits} cifre che vedi lì.",
   close: "Puoi chiudere questa pagina. Il link non funziona più.",
+  onward: {
+    title: "Continua",
+    text: "Il reindirizzamento è in corso. Se non succede nulla, segui il link.",
+  },
   invalid: {
     title: "Questo link non è valido",
     text:

@@ -31,6 +31,7 @@ export const nl: Texts = {
     "U hebt deze link in een andere browser aangevraagd. " +
     "Typ de code en de {digits} cijfers die u daar ziet.",
   close: "U kunt deze pagina sluiten. De link werkt niet meer.",
+  onward: { title: "Doorgaan", text: "U wordt doorgestuurd. Gebeurt er niets, volg dan de link." },
   invalid: {
     title: "Deze link is ongeldig",
     text:

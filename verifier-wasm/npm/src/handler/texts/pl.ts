@@ -29,6 +29,7 @@ export const pl: Texts = {
     "Ten link został zamówiony w innej przeglądarce. Wpisz kod oraz {digits} cyfr, " +
     "które są tam widoczne.",
   close: "Możesz zamknąć tę stronę. Link już nie działa.",
+  onward: { title: "Dalej", text: "Trwa przekierowanie. Jeśli nic się nie dzieje, użyj linku." },
   invalid: {
     title: "Ten link jest nieprawidłowy",
     text:

@@ -27,6 +27,10 @@ export const pt: Texts = {
   elsewhereWithCode:
     "Pediu este link noutro navegador. Escreva o código e os {digits} dígitos que aí aparecem.",
   close: "Pode fechar esta página. O link já não funciona.",
+  onward: {
+    title: "Continuar",
+    text: "Está a ser redirecionado. Se nada acontecer, siga a ligação.",
+  },
   invalid: {
     title: "Este link não é válido",
     text:

@@ -6,6 +6,7 @@ import { handlerBadInput } from "./handler_bad_input.mjs";
 import { handlerBound } from "./handler_bound.mjs";
 import { handlerFragment } from "./handler_fragment.mjs";
 import { handlerMended } from "./handler_mended.mjs";
+import { handlerOnward } from "./handler_onward.mjs";
 import { handlerOperator } from "./handler_operator.mjs";
 import { handlerPages } from "./handler_pages.mjs";
 import { handlerProcesses } from "./handler_processes.mjs";
@@ -26,6 +27,7 @@ export function* handler(subject) {
   yield* handlerBadInput(subject);
   yield* handlerMended(subject);
   yield* handlerAgain(subject);
+  yield* handlerOnward(subject);
   yield* handlerProcesses(subject);
   yield* handlerOperator(subject);
 }
@@ -85,18 +87,6 @@ function* using(subject) {
         answers.now = "ok";
         same((await handle(press({ token: activation.token }))).status, after, `after ${verdict}`);
       }
-    },
-  ];
-  yield [
-    "a response of the application goes to the visitor, with its cookie, and is kept nowhere",
-    async () => {
-      const { make, press, activation, answers } = scene(subject);
-      const headers = { Location: "/welcome", "Set-Cookie": "session=1; HttpOnly" };
-      answers.now = new Response(null, { status: 303, headers });
-      const answer = await make()(press({ token: activation.token }));
-      same(`${answer.status} ${answer.headers.get("Location")}`, "303 /welcome", "redirect");
-      same(answer.headers.get("Set-Cookie"), headers["Set-Cookie"], "cookie");
-      same(answer.headers.get("Cache-Control"), "no-store", "Cache-Control");
     },
   ];
   yield [

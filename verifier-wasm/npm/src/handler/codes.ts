@@ -1,4 +1,12 @@
 /**
+ * What may stand around the digits of a code, in a class of a regular expression, also of the
+ * attribute `pattern`.
+ */
+export const BETWEEN = "\\s\\p{Pd}\\p{Cf}\\u2212";
+
+const BETWEEN_ALL = new RegExp(`[${BETWEEN}]`, "gu");
+
+/**
  * A code as digits from 0 to 9: people type and paste it with blanks and hyphens, in full width, or
  * in the digits of their own script. Nothing else is taken out, so that a slip is not judged as
  * another code.
@@ -7,9 +15,8 @@ export function digitsOf(typed: string): string {
   // No code is that long with whatever is between its digits.
   if (typed.length > 64) return typed;
   return typed
-    .normalize("NFKC")
-    .replace(/[\s\p{Pd}\p{Cf}\u2212]/gu, "")
-    .replace(/\p{Nd}/gu, asciiOf);
+    .replace(BETWEEN_ALL, "")
+    .replace(/\p{Nd}/gu, (digit) => asciiOf(digit.normalize("NFKC")));
 }
 
 /** Unicode has the ten digits of each script one behind the other. */

@@ -1,3 +1,4 @@
+import { BETWEEN } from "./codes.js";
 import type { Judgement } from "./judgement.js";
 import { type Memory, scriptOf } from "./keeping.js";
 import { openingBody, openingHead } from "./opening.js";
@@ -98,7 +99,7 @@ ${code}${browserCode}<p><button>${escaped(button)}</button></p>
 </form>`;
 }
 
-/** A field for digits, which may be typed with blanks and hyphens and in any script. */
+/** A field for digits, which takes what `digitsOf` takes. */
 function fieldOf(name: string, label: string, digits: number, isWrong: boolean): string {
   if (digits === 0) return "";
   // The code of a mail is what a browser may offer.
@@ -106,7 +107,7 @@ function fieldOf(name: string, label: string, digits: number, isWrong: boolean):
   const invalid = isWrong ? ' aria-invalid="true"' : "";
   return `<p><label for="${name}">${escaped(label)}</label>
 <input id="${name}" name="${name}" inputmode="numeric" autocomplete="${offered}"
- pattern="[\\s\\-]*(\\p{Nd}[\\s\\-]*){${digits}}" maxlength="40" required${invalid}></p>
+ pattern="[${BETWEEN}]*(\\p{Nd}[${BETWEEN}]*){${digits}}" maxlength="40" required${invalid}></p>
 `;
 }
 

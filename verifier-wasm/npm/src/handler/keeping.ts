@@ -85,19 +85,29 @@ export type Memory =
   | { readonly does: "nothing" };
 
 /**
- * The first script of a page: the token leaves the address before all else. One form is sent once.
+ * For how many milliseconds a form that was sent is not sent again: a page does not learn in every
+ * browser that the visitor has stopped it, or that a listener that comes later has.
+ */
+const SENT_FOR = 5_000;
+
+/**
+ * The first script of a page: the token leaves the address before all else. A form that is being
+ * sent is not sent again, unless that has come to nothing.
  */
 export function scriptOf(memory: Memory, hears: boolean): string {
   return `{${KEEPING}
   ${actionOf(memory)}
-  let sent = false;
+  let sent;
+  const again = () => {
+    sent = clearTimeout(sent);
+  };
   addEventListener("submit", (event) => {
+    if (event.defaultPrevented) return;
     if (sent) event.preventDefault();
-    sent = true;
+    else sent = setTimeout(again, ${SENT_FOR});
   });
-  addEventListener("pageshow", () => {
-    sent = false;
-  });${hears ? HEARING : ""}
+  addEventListener("pageshow", again);
+  globalThis.navigation?.addEventListener("navigateerror", again);${hears ? HEARING : ""}
 }`;
 }
 

@@ -24,6 +24,7 @@ import { lines, sites } from "./frameworks.mjs";
 import { damaged, keptBehindHash, keptByPages } from "./keeping.mjs";
 import { nodeRequests } from "./node.mjs";
 import { askedByAnotherSite, scanners } from "./scanner.mjs";
+import { sentAgain, typedCodes } from "./pressing.mjs";
 import { redirects } from "./redirects.mjs";
 import { key } from "./server.mjs";
 
@@ -89,6 +90,8 @@ if (browser === undefined) {
     const run = runIn(context);
     await run("with script", () => wholeFlow(context, site, true));
     await run("what script adds", () => withScript(context, site));
+    await run("what a field for a code takes", () => typedCodes(context, site));
+    await run("forms that are sent again", () => sentAgain(context, site));
     await run("another site that asks for a link", () => askedByAnotherSite(context, site));
     await run("damaged links", () => damaged(context, site));
     await run("what pages keep", () => keptByPages(context, site));

@@ -22,8 +22,9 @@ const CLIENTS = {
       end: () => pool.end(),
     };
   },
-  "postgres.js"({ host, port, user, database }) {
-    const sql = postgresJs({ host, port, user, database, max: 20, onnotice() {} });
+  "postgres.js"({ host, port, user, database, options }) {
+    const connection = options === undefined ? {} : { options };
+    const sql = postgresJs({ host, port, user, database, connection, max: 20, onnotice() {} });
     // Short: what is cut off is nobody's any more.
     return { client: sql, run: (text) => sql.unsafe(text), end: () => sql.end({ timeout: 1 }) };
   },
@@ -102,6 +103,18 @@ export async function run({ report, load, folder }) {
         }),
       ),
     );
+    if (by === "pg") {
+      const isolated = connect({ ...server, options: "-c default_transaction_isolation=serializable" });
+      await report.run(`${title}, conformance where transactions are serializable`, async () =>
+        ofChecks(
+          await checkStore({
+            store: createPostgresStore({ client: isolated.client, namespace: "isolated" }),
+          }),
+          ["errors", "full"],
+        ),
+      );
+      await isolated.end();
+    }
     const makeStore = () => createPostgresStore({ client, namespace: "redeeming" });
     await report.run(`${title}, redeeming`, () =>
       outcomes(redeeming({ ...verifierPackage, ...load("handler") }, freshLinks(), makeStore)),

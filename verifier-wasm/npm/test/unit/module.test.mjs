@@ -111,7 +111,7 @@ const SIZES = [
   ['export * from "mailroom-verifier/handler";', 29_250],
   ['export * from "mailroom-verifier/database";', 6_450],
   ['export * from "mailroom-verifier/stores/redis";', 3_150],
-  ['export * from "mailroom-verifier/stores/postgres";', 3_300],
+  ['export * from "mailroom-verifier/stores/postgres";', 3_450],
   ['export * from "mailroom-verifier/stores/durable-object";', 2_600],
   ['export * from "mailroom-verifier/stores/upstash";', 3_350],
   ['export * from "mailroom-verifier/stores/d1";', 2_950],

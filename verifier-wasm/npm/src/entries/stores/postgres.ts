@@ -70,7 +70,7 @@ export const TABLE: string = tableDefinition;
  */
 export function createPostgresStore(options: PostgresStoreOptions): Required<TokenStore> {
   const [client, given] = readOptions(options, ["client", "namespace"]);
-  const query = explained(readClient(client));
+  const query = explained(repeated(readClient(client)));
   const namespace = readNamespace(given);
 
   function run(statement: string, id: Uint8Array, rememberUntil: number, owner: Uint8Array) {
@@ -149,6 +149,35 @@ const UNAVAILABLE = new Map([
  * What PostgreSQL says of a disk that is full; this and the keys above are codes of its appendix A.
  */
 const DISK_FULL = "53100";
+
+/**
+ * After these a statement did nothing, since others worked on its row, and may run again: where the
+ * database's default isolation is above READ COMMITTED, and of a deadlock.
+ */
+const CONFLICTS: readonly unknown[] = ["40001", "40P01"];
+
+/** How many times a statement runs at most. */
+const MOST_RUNS = 100;
+
+/** The longest pause before it runs again, in milliseconds. */
+const LONGEST_PAUSE = 200;
+
+/** Runs a statement again that lost to others. */
+function repeated(query: Query): Query {
+  return async (text, values) => {
+    for (let run = 1; ; run += 1) {
+      try {
+        return await query(text, values);
+      } catch (error) {
+        const { code } = (error ?? {}) as { code?: unknown };
+        if (run === MOST_RUNS || !CONFLICTS.includes(code)) throw error;
+        // By chance, so that those who met once do not meet again.
+        const pause = Math.random() * Math.min(LONGEST_PAUSE, 2 ** run);
+        await new Promise((resolve) => setTimeout(resolve, pause));
+      }
+    }
+  };
+}
 
 /** Adds a hint to known errors. */
 function explained(query: Query): Query {

@@ -30,6 +30,7 @@ const query = async (text, values = []) => {
 };
 export class Pool {
   query = query;
+  on() {}
   async connect() {
     if (globalThis.isAway) throw new Error("no connection");
     return { query, release: () => globalThis.queries.push(["release"]) };

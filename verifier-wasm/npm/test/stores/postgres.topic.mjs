@@ -1,5 +1,10 @@
 // The store in PostgreSQL, by either client, on the server that the environment names.
 
+import { execFileSync } from "node:child_process";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+
 import pg from "pg";
 import postgresJs from "postgres";
 
@@ -50,7 +55,7 @@ const LITTLE_ROOM = `
   CREATE TRIGGER little_room BEFORE INSERT ON mailroom_used_tokens
     FOR EACH ROW WHEN (NEW.namespace = 'small') EXECUTE FUNCTION mailroom_little_room()`;
 
-export async function run({ report, load, folder }) {
+export async function run({ report, load, folder, installed }) {
   const { PGHOST: host, PGPORT: port, PGUSER: user, PGDATABASE: database } = process.env;
   if (host === undefined) {
     report.missing(
@@ -64,6 +69,7 @@ export async function run({ report, load, folder }) {
   const { checkStore } = load("conformance");
   const { createPostgresStore, TABLE } = load("stores/postgres");
   const subject = { errors: load("errors") };
+  await report.run("the pool of the REFERENCE", () => outcomes(endedConnections(installed)));
 
   for (const [by, connect] of Object.entries(CLIENTS)) {
     const { client, run, end } = connect(server);
@@ -138,6 +144,44 @@ export async function run({ report, load, folder }) {
     });
     await Promise.all([end(), away.end()]);
   }
+}
+
+/** What an application does whose server ends its connections, by the pool that is documented. */
+function endedConnections(installed) {
+  const document = readFileSync(join(installed, "REFERENCE.md"), "utf8");
+  const [pool] = /^const pool = new Pool.*?(?=^const mailroom)/ms.exec(document) ?? [""];
+  const survives = () => {
+    const program = `import pg, { Pool } from "pg";
+${pool}
+const other = new pg.Client();
+await other.connect();
+const client = await pool.connect();
+const { rows: [{ pid }] } = await client.query("SELECT pg_backend_pid() AS pid");
+const ended = () => new Promise((resolve) => client.once("end", resolve));
+const end = async () => {
+  const told = ended();
+  await other.query("SELECT pg_terminate_backend($1)", [pid]);
+  await told;
+};
+client.release();
+await end();
+const { rows } = await pool.query("SELECT 'goes on' AS said");
+console.log(rows[0].said);
+await other.end();
+await pool.end();`;
+    const said = execFileSync(process.execPath, ["--input-type=module", "-e", program], {
+      cwd: fileURLToPath(new URL(".", import.meta.url)),
+      encoding: "utf8",
+      stdio: ["ignore", "pipe", "pipe"],
+    });
+    same(said, "goes on\n", "what the application says");
+  };
+  return [
+    [
+      "an application goes on when the server ends a connection that nobody uses",
+      async () => survives(),
+    ],
+  ];
 }
 
 const [PARSE, BIND] = ["P", "B"].map((type) => type.charCodeAt(0));

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::auth::{self, Credentials};
 use super::config::TlsMode;
-use super::dialogue::Dialogue;
+use super::dialogue::{Dialogue, Greeted};
 use super::gate::{Change, Closed};
 use super::stream::{Lost, Stream};
 use super::{Smtp, hello, tls};
@@ -111,7 +111,7 @@ impl Smtp {
         // One that ends the connection over EHLO may know HELO, after which there is neither
         // STARTTLS nor a login.
         let needs_offers = self.mode == TlsMode::StartTls || self.credentials.is_some();
-        if !dialogue.is_cut || needs_offers {
+        if dialogue.greeted != Greeted::Cut || needs_offers {
             return Err(reason);
         }
         let (mut dialogue, name) = self.reach(address, patience, deadline)?;

@@ -25,14 +25,24 @@ pub(super) struct Dialogue {
     pub(super) offers: Extensions,
     /// The name that the server was greeted with.
     pub(super) name: String,
-    /// Whether the server took HELO and not EHLO, so that nobody knows what it offers.
-    pub(super) is_old: bool,
-    /// Whether it ended the connection over EHLO.
-    pub(super) is_cut: bool,
+    pub(super) greeted: Greeted,
     /// Whether the server still has the beginning of a mail.
     needs_reset: bool,
     /// Whether another command would get a reply of its own.
     is_usable: bool,
+}
+
+/// How a server was greeted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Greeted {
+    /// Not yet, or in vain.
+    No,
+    /// By EHLO, after which it has said what it offers.
+    Ehlo,
+    /// By HELO, so that nobody knows what it offers.
+    Helo,
+    /// By EHLO, over which it ended the connection.
+    Cut,
 }
 
 /// What became of a mail.
@@ -62,8 +72,7 @@ impl Dialogue {
             stream,
             offers: Extensions::default(),
             name: String::new(),
-            is_old: false,
-            is_cut: false,
+            greeted: Greeted::No,
             needs_reset: false,
             is_usable: true,
         }
@@ -110,11 +119,13 @@ impl Dialogue {
         self.offers = Extensions::default();
         let line = format!("EHLO {name}");
         let reply = self.ask(&line, Self::reply_after_greeting, deadline).map_err(|lost| {
-            self.is_cut = matches!(lost, Lost::Closed);
+            if matches!(lost, Lost::Closed) {
+                self.greeted = Greeted::Cut;
+            }
             format!("no answer to EHLO: {lost}")
         })?;
         if reply.is_completion() {
-            self.offers = Extensions::of(&reply);
+            (self.offers, self.greeted) = (Extensions::of(&reply), Greeted::Ehlo);
             return Ok(());
         }
         // A server from before 1993 knows only HELO (RFC 5321, 3.2), and not all say so by 500.
@@ -130,7 +141,7 @@ impl Dialogue {
     /// Why it takes no mails.
     pub(super) fn helo(&mut self, name: &str, deadline: Instant) -> Result<(), String> {
         name.clone_into(&mut self.name);
-        self.is_old = true;
+        self.greeted = Greeted::Helo;
         let reply = self.command(&format!("HELO {name}"), deadline);
         let reply = reply.map_err(|lost| format!("no answer to HELO: {lost}"))?;
         if reply.is_completion() { Ok(()) } else { Err(format!("HELO {name} is refused: {reply}")) }

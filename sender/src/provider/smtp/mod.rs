@@ -35,7 +35,7 @@ use auth::Credentials;
 pub(crate) use config::SmtpConfig;
 use config::TlsMode;
 use connect::Unopened;
-use dialogue::{Dialogue, Outcome};
+use dialogue::{Dialogue, Greeted, Outcome};
 use envelope::{Letter, Misfit};
 use gate::Gate;
 use reply::Reply;
@@ -279,8 +279,8 @@ impl Connection for Session<'_> {
             open.note(&outcome);
             let is_over =
                 is_utf8 || matches!(&outcome, Outcome::Refused(_, reply) if is_of_session(reply));
-            let may_be_taken =
-                open.dialogue.is_old || self.smtp.has_offered_utf8.load(Ordering::Relaxed);
+            let may_be_taken = open.dialogue.greeted == Greeted::Helo
+                || self.smtp.has_offered_utf8.load(Ordering::Relaxed);
             let mut verdict = verdict_of(outcome, &letter);
             if is_utf8
                 && may_be_taken

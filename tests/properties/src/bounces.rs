@@ -239,7 +239,7 @@ fn is_bounce(text: &str, address: &str) -> bool {
         .chain(&["rout", "illegal", "null", "point to", "bad dest", "rejected", "found"])
         .chain(&["unavailable", "nxdomain", "unbekannt", "nicht ", "bestaat", "onbekend", "ukendt"])
         .chain(&["finns", "inconnu", "introuvable", "desconoc", "encontrado", "desconhec"])
-        .chain(&["esiste", "inesist", "sconosciut", "istnieje", "nieznany"]);
+        .chain(&["esiste", "inesist", "sconosciut", "istnieje", "nieznany", "deleted"]);
     let mut said = words.chain(&["exist"]);
     let is_foreign = !text.is_ascii();
     let has_status = has_status || is_foreign;

@@ -77,6 +77,8 @@ export interface RefusalOutcome {
   readonly headers?: Readonly<Record<string, string>>;
   /** Why the form is shown once more. */
   readonly problem?: Problem;
+  /** The reason that was asked about. */
+  readonly reason?: RefusalReason;
 }
 
 /** What is to be answered. */

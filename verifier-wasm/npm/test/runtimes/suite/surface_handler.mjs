@@ -27,7 +27,7 @@ function press(path, fields) {
 
 export function fixtureOfHandler(subject) {
   const { entries, vectors2 } = subject;
-  const { createLinkHandler } = entries["./handler"];
+  const { createLinkHandler, outcomeOf } = entries["./handler"];
   const { activation, recovery } = v2Pair(vectors2);
   const { samples, reenter, stillAccepts, stillRefuses } = fixtureOf(subject, ".");
   const store = () => ({ consume: () => true, attempt: () => 1, release() {}, withdraw() {} });
@@ -50,6 +50,7 @@ export function fixtureOfHandler(subject) {
     text: activation.token,
     samples: {
       LinkHandler: createLinkHandler(making()),
+      RefusalOutcome: outcomeOf("ERR_STORE_FULL"),
       BrowserBinding: { binding: new Uint8Array(16), setCookie: "" },
       Judgement: {
         ...{

@@ -216,8 +216,8 @@ impl<A: Api> Client<A> {
                 .max_idle_connections(most_idle)
                 .max_idle_connections_per_host(most_idle)
                 .timeout_global(Some(Duration::from_secs(timeout_seconds)))
-                // Without a connection nothing was sent, and the fallback may have the mail; after the
-                // whole time nobody knows.
+                // Without a connection nothing was sent, and the fallback may have the mail; after
+                // the whole time nobody knows.
                 .timeout_connect(Some(Duration::from_secs(timeout_seconds) / 2))
                 .build()
                 .new_agent()

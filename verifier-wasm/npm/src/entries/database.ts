@@ -81,8 +81,8 @@ export function createMailroom(adapter: unknown, options?: unknown): unknown {
 /**
  * The `redeem` of a link handler. It uses the link and calls the effect of its action in one
  * transaction, and commits every verdict; if the effect throws or answers `{ again }`, all is
- * rolled back, and the link is given back. Where the database is away, the visitor is asked to try again,
- * and the handler's `onError` gets why.
+ * rolled back, and the link is given back. Where the database is away, the visitor is asked to try
+ * again, and the handler's `onError` gets why.
  *
  * Without effects it uses the link by one statement; adapters without transactions can do no more.
  *

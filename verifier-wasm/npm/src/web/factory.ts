@@ -179,7 +179,7 @@ function makeJudge<Further extends string, Key extends { readonly id: Bytes }>(
   return { judge, judgeLink };
 }
 
-/** The text that a visitor sent; any value that is none becomes the empty text, which is refused. */
+/** The text that a visitor sent; any value that is none becomes an empty text, which is refused. */
 export function textOf(sent: unknown): string {
   return typeof sent === "string" ? sent : "";
 }

@@ -34,6 +34,7 @@ export async function byPostgresJs({ server }, { postgresJs: adapter, createMail
     },
     adapter,
     createMailroom,
+    // Short: what is still open then is nobody's any more.
     end: () => Promise.all(made.map((sql) => sql.end({ timeout: 1 }))),
   });
   // It writes to a socket that it has let go of, which nobody can catch.

@@ -59,7 +59,8 @@ export function typedCodes(context, site) {
         await asked(sign + code.slice(0, 2) + sign + code.slice(2) + sign),
         await asked(sign + code.slice(1)),
       ];
-      if (taken.join() !== `${around},${instead}`) differing.push(`U+${point.toString(16)} ${taken}`);
+      if (taken.join() !== `${around},${instead}`)
+        differing.push(`U+${point.toString(16)} ${taken}`);
     }
     checks.none("the browser sends what the handler takes, and nothing else", differing);
     checks.same("signs pass", found.filter(([, around]) => around).length > 100, true);
@@ -85,40 +86,44 @@ export async function sentAgain(context, site) {
       return calls === 1 ? new Promise((resolve) => (end = () => resolve("away"))) : "ok";
     },
   };
-    const results = [];
-    for (const source of ["document", "window"]) {
-      results.push(
-        ...(await onSite(
-          context,
-          { site, options: { pages: { form: own.replace("SOURCE", source) } } },
-          async ({ checks, page, open, heading }) => {
-            await open(newLink("activate").token, "activate");
-            await page.click("button");
-            checks.same(`a listener of the ${source} keeps a form`, await heading(), "Own");
-            // At the latest when the page gives up waiting for an answer.
-            await page.waitForTimeout(source === "document" ? 0 : 5_500);
-            await page.click("button");
-            await page.waitForFunction(() => document.title !== "Own", null, { timeout: PATIENCE });
-            checks.same("the next press sends it", await heading(), "Your account is active");
-          },
-        )),
-      );
-    }
+  const results = [];
+  for (const source of ["document", "window"]) {
     results.push(
-      ...(await onSite(context, { site, options }, async ({ checks, page, open, heading }) => {
-        await open(newLink("activate").token, "activate");
-        await page.click("button", { noWaitAfter: true });
-        await until("the press", () => end);
-        const browser = await context.newCDPSession(page);
-        await browser.send("Page.stopLoading");
-        checks.same("a press that was stopped shows the form", await heading(), "Activate your account");
-        end();
-        await page.click("button");
-        await page.waitForFunction(() => document.querySelector("button") === null, null, {
-          timeout: PATIENCE,
-        });
-        checks.same("the next press sends it", await heading(), "Your account is active");
-      })),
+      ...(await onSite(
+        context,
+        { site, options: { pages: { form: own.replace("SOURCE", source) } } },
+        async ({ checks, page, open, heading }) => {
+          await open(newLink("activate").token, "activate");
+          await page.click("button");
+          checks.same(`a listener of the ${source} keeps a form`, await heading(), "Own");
+          // At the latest when the page gives up waiting for an answer.
+          await page.waitForTimeout(source === "document" ? 0 : 5_500);
+          await page.click("button");
+          await page.waitForFunction(() => document.title !== "Own", null, { timeout: PATIENCE });
+          checks.same("the next press sends it", await heading(), "Your account is active");
+        },
+      )),
     );
-    return results;
+  }
+  results.push(
+    ...(await onSite(context, { site, options }, async ({ checks, page, open, heading }) => {
+      await open(newLink("activate").token, "activate");
+      await page.click("button", { noWaitAfter: true });
+      await until("the press", () => end);
+      const browser = await context.newCDPSession(page);
+      await browser.send("Page.stopLoading");
+      checks.same(
+        "a press that was stopped shows the form",
+        await heading(),
+        "Activate your account",
+      );
+      end();
+      await page.click("button");
+      await page.waitForFunction(() => document.querySelector("button") === null, null, {
+        timeout: PATIENCE,
+      });
+      checks.same("the next press sends it", await heading(), "Your account is active");
+    })),
+  );
+  return results;
 }

@@ -110,7 +110,10 @@ export async function run({ report, load, folder, installed }) {
       ),
     );
     if (by === "pg") {
-      const isolated = connect({ ...server, options: "-c default_transaction_isolation=serializable" });
+      const isolated = connect({
+        ...server,
+        options: "-c default_transaction_isolation=serializable",
+      });
       await report.run(`${title}, conformance where transactions are serializable`, async () =>
         ofChecks(
           await checkStore({

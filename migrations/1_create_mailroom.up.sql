@@ -127,7 +127,7 @@ BEGIN
         ) AS made (kind, name, owner, acl)
         CROSS JOIN LATERAL aclexplode(made.acl)
         -- What everybody may call has no rights of its owner, or is revoked beside it.
-        WHERE grantee <> made.owner AND (grantee <> 0 OR made.kind <> 'ROUTINE')
+        WHERE grantee <> made.owner AND (grantee <> 0::oid OR made.kind <> 'ROUTINE')
     LOOP
         EXECUTE revocation;
     END LOOP;

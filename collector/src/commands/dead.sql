@@ -1,12 +1,12 @@
 -- The newest dead letters, at most $1, each as a line of text and of JSON. The role needs to read
 -- the view.
 SELECT
-    concat_ws(
-        '  ', given_up, 'token ' || token, action,
-        attempts || CASE attempts WHEN 1 THEN ' attempt' ELSE ' attempts' END,
+    pg_catalog.concat_ws(
+        '  ', given_up, 'token ' || token::text, action,
+        attempts::text || CASE attempts WHEN 1 THEN ' attempt' ELSE ' attempts' END,
         CASE WHEN expires_at > now() THEN 'its link ends at ' || link_ends END, reason
     ),
-    json_build_object(
+    pg_catalog.json_build_object(
         'token', token, 'action', action, 'attempts', attempts, 'doubts', doubts,
         'died_at', given_up, 'expires_at', link_ends, 'reason', reason
     )::text

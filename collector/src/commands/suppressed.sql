@@ -1,8 +1,12 @@
 -- Each suppressed address as a line of text and of JSON. The role needs to read the view.
 SELECT
-    concat_ws('  ', since, address, reason || coalesce(' (' || provider || ')', ''), detail),
-    json_build_object('address', address, 'reason', reason, 'provider', provider, 'detail', detail,
-        'suppressed_at', since)::text
+    pg_catalog.concat_ws(
+        '  ', since, address, reason || coalesce(' (' || provider || ')', ''), detail
+    ),
+    pg_catalog.json_build_object(
+        'address', address, 'reason', reason, 'provider', provider, 'detail', detail,
+        'suppressed_at', since
+    )::text
 FROM (
     SELECT *, to_char(suppressed_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"') AS since
         FROM mailroom.suppressed_addresses

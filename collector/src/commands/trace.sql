@@ -1,10 +1,10 @@
 -- What is known of tokens $1, or of the address $2, each event as a line of text and of JSON.
 SELECT
-    concat_ws(
-        '  ', happened, 'token ' || token, event, action, 'attempt ' || attempt, provider,
-        message_id, detail, collector
+    pg_catalog.concat_ws(
+        '  ', happened, 'token ' || token::text, event, action, 'attempt ' || attempt::text,
+        provider, message_id, detail, collector
     ),
-    json_build_object(
+    pg_catalog.json_build_object(
         'token', token, 'happened_at', happened, 'event', event, 'attempt', attempt, 'action',
         action,
         'collector', collector, 'provider', provider, 'message_id', message_id, 'detail', detail

@@ -186,7 +186,7 @@ impl<'a> MigrationStep<'a> {
         // would accept.
         let index = built_index(&self.statements);
         let invalid = "SELECT indexrelid::regclass::text FROM pg_index
-            WHERE indexrelid = to_regclass($1) AND NOT indisvalid";
+            WHERE indexrelid = to_regclass($1)::oid AND NOT indisvalid";
         if let Some(row) = client.query_opt(invalid, &[&index]).await? {
             let drop = format!("DROP INDEX CONCURRENTLY {}", row.get::<_, &str>(0));
             let dropped = client.batch_execute(&drop).await;

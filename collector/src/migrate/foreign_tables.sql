@@ -1,7 +1,7 @@
 -- Up to three tables that are neither the server's, an extension's, this session's own nor the
 -- history table $2 of schema $1, and how many there are.
 WITH foreign_tables AS (
-    SELECT format('%I.%I', nspname, relname) AS name
+    SELECT pg_catalog.format('%I.%I', nspname, relname) AS name
     FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace
     WHERE relkind IN ('r', 'p')
         AND NOT relispartition
@@ -11,7 +11,7 @@ WITH foreign_tables AS (
         AND NOT (nspname = $1::text AND relname = $2::text)
         AND NOT EXISTS (
             SELECT FROM pg_depend
-            WHERE classid = 'pg_class'::regclass AND objid = pg_class.oid AND deptype = 'e'
+            WHERE classid = 'pg_class'::regclass::oid AND objid = pg_class.oid AND deptype = 'e'
         )
 )
 SELECT (SELECT string_agg(name, ', ' ORDER BY name)

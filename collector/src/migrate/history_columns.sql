@@ -1,8 +1,8 @@
 -- Whether the history's table has the columns that golang-migrate gives it, because other tools use
 -- the same name for tables of another shape; null if it is not there.
 SELECT CASE WHEN count(*) > 0 THEN
-    count(*) FILTER (WHERE attname = 'version' AND atttypid = 'bigint'::regtype) = 1
-        AND count(*) FILTER (WHERE attname = 'dirty' AND atttypid = 'boolean'::regtype) = 1
+    count(*) FILTER (WHERE attname = 'version' AND atttypid = 'bigint'::regtype::oid) = 1
+        AND count(*) FILTER (WHERE attname = 'dirty' AND atttypid = 'boolean'::regtype::oid) = 1
 END
 FROM pg_attribute
     JOIN pg_class ON pg_class.oid = attrelid

@@ -4,7 +4,7 @@
 SELECT
     home,
     table_home,
-    format('%I.%I', coalesce(table_home, ''), $2::text),
+    pg_catalog.format('%I.%I', coalesce(table_home, ''), $2::text),
     current_schema()::text,
     to_regclass('mailroom.migrations') IS NOT NULL,
     to_regclass('mailroom.installation') IS NOT NULL,

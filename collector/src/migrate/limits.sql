@@ -9,7 +9,7 @@ SELECT set_config(
         WHEN 'default_transaction_read_only' THEN 'off'
         ELSE '0'
     END,
-    $2
+    $2::boolean
 )
 FROM pg_settings
 WHERE (name = 'lock_timeout' AND setting = '0')

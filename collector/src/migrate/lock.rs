@@ -57,7 +57,7 @@ pub(super) async fn with_lock<T>(
         Err(error) => Err(error),
     };
     for id in ids {
-        let released = client.execute("SELECT pg_advisory_unlock($1)", &[&id]).await;
+        let released = client.execute("SELECT pg_advisory_unlock($1::bigint)", &[&id]).await;
         // A connection that was lost has released them already.
         if outcome.is_ok() {
             released?;
@@ -70,7 +70,11 @@ pub(super) async fn with_lock<T>(
 /// INDEX CONCURRENTLY of the session that has the lock would wait for it.
 async fn wait_for(client: &Client, id: i64, report: Report<'_>) -> Result<(), MigrateError> {
     let mut reported = false;
-    while !client.query_one("SELECT pg_try_advisory_lock($1)", &[&id]).await?.get::<_, bool>(0) {
+    while !client
+        .query_one("SELECT pg_try_advisory_lock($1::bigint)", &[&id])
+        .await?
+        .get::<_, bool>(0)
+    {
         if !std::mem::replace(&mut reported, true) {
             let holder = client.query_opt(include_str!("lock_holder.sql"), &[&id]).await?;
             report(&match holder.map(|row| row.get::<_, i32>(0)) {

@@ -1,5 +1,5 @@
 -- The transaction of another client that has been open for longest in this database.
-SELECT format(
+SELECT pg_catalog.format(
     'that of server process %s, user %s, application "%s", open for %s s',
     pid, usename, application_name, round(extract(epoch FROM clock_timestamp() - xact_start))
 )

@@ -16,7 +16,8 @@ traces (version, is_there) AS (
         (2, EXISTS (SELECT FROM own WHERE name = 'adopted_accounts')),
         (3, EXISTS (SELECT FROM own WHERE name = 'adopted_accounts') AND NOT EXISTS (
             SELECT FROM pg_attribute
-            WHERE attrelid = to_regclass('mailroom.installation') AND attname = 'adopts_through'
+            WHERE attrelid = to_regclass('mailroom.installation')::oid
+                AND attname = 'adopts_through'
                 AND NOT attisdropped
         )),
         (4, EXISTS (SELECT FROM own WHERE name = 'trg_after_token_changed'))

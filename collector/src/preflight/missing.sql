@@ -5,16 +5,16 @@ SELECT
     current_user::text,
     current_setting('search_path'),
     wanted.name,
-    quote_ident(pg_namespace.nspname),
+    quote_ident(pg_namespace.nspname::text),
     -- current_schemas() leaves out schemas on which the right USAGE is missing.
     coalesce(wanted.is_function OR pg_namespace.nspname = ANY (current_schemas(false)), false)
         AS is_on_path,
     coalesce(has_schema_privilege(pg_namespace.oid, 'USAGE'), false),
     coalesce(found.is_allowed, false)
 FROM (
-    SELECT name, true AS is_function FROM unnest($1::text[]) AS name
+    SELECT name, true AS is_function FROM pg_catalog.unnest($1::text[]) AS name
     UNION ALL
-    SELECT name, false FROM unnest($2::text[]) AS name
+    SELECT name, false FROM pg_catalog.unnest($2::text[]) AS name
 ) AS wanted
 LEFT JOIN LATERAL (
     SELECT pronamespace AS home, has_function_privilege(oid, 'EXECUTE') AS is_allowed

@@ -22,7 +22,7 @@ tables AS (
     WHERE relkind IN ('r', 'p')
         AND (
             nspname = 'mailroom'
-            OR pg_class.oid IN (to_regclass('accounts'), to_regclass('tokens'))
+            OR pg_class.oid IN (to_regclass('accounts')::oid, to_regclass('tokens')::oid)
                 AND NOT EXISTS (
                     SELECT FROM pg_class AS own JOIN pg_namespace AS home
                         ON home.oid = own.relnamespace
@@ -55,13 +55,15 @@ base (oid, allowed) AS (
                 AND relkind = 'r'
                 AND relowner IN (SELECT oid FROM reader)
                 AND (
-                    SELECT array_agg(format('%s %s', attname, atttypid::regtype) ORDER BY attname)
+                    SELECT pg_catalog.array_agg(
+                        pg_catalog.format('%s %s', attname, atttypid::regtype) ORDER BY attname
+                    )
                     FROM pg_attribute
                     WHERE attrelid = pg_class.oid AND attnum > 0 AND NOT attisdropped
-                ) = ARRAY['dirty boolean', 'version bigint']
+                ) OPERATOR(pg_catalog.=) ARRAY['dirty boolean', 'version bigint']
             OR relkind = 'S' AND EXISTS (
                 SELECT FROM pg_depend JOIN tables ON tables.oid = refobjid
-                WHERE classid = 'pg_class'::regclass AND objid = pg_class.oid
+                WHERE classid = 'pg_class'::regclass::oid AND objid = pg_class.oid
             )
         )
 ),
@@ -104,7 +106,7 @@ rights (kind, oid, name, nspname, owner, grantee, privilege, is_grantable) AS (
     CROSS JOIN LATERAL aclexplode(coalesce(proacl, acldefault('f', proowner)))
     WHERE NOT nspname = 'mailroom'
         AND prosecdef
-        AND prorettype = 'trigger'::regtype
+        AND prorettype = 'trigger'::regtype::oid
         AND (
             prosrc LIKE '%mailroom.%'
             OR EXISTS (SELECT FROM pg_trigger JOIN tables ON tables.oid = tgrelid
@@ -134,7 +136,7 @@ rights (kind, oid, name, nspname, owner, grantee, privilege, is_grantable) AS (
 -- Those of others than the owner: whoever can become the owner has all of them in any case.
 others AS (
     SELECT * FROM rights
-    WHERE CASE grantee WHEN 0 THEN true ELSE NOT pg_has_role(grantee, owner, 'MEMBER') END
+    WHERE CASE grantee WHEN 0::oid THEN true ELSE NOT pg_has_role(grantee, owner, 'MEMBER') END
 ),
 -- Rights that no document gives: default privileges and restored dumps without privileges do. What
 -- is taken back is a right by its name, or ALL where no right on the objects is documented; of a
@@ -142,28 +144,34 @@ others AS (
 excess (grantee, place, privilege, is_option, taken, objects, is_grantable) AS (
     SELECT
         grantee,
-        format('functions of the schema %s', nspname),
+        pg_catalog.format('functions of the schema %s', nspname),
         'EXECUTE',
         false,
         'ALL',
-        format('ALL ROUTINES IN SCHEMA %I', nspname),
+        pg_catalog.format('ALL ROUTINES IN SCHEMA %I', nspname),
         bool_or(is_grantable)
     FROM others
     WHERE kind = 'function'
     GROUP BY grantee, nspname
-    HAVING grantee = 0
+    HAVING grantee = 0::oid
         OR bool_or(is_grantable)
-        OR NOT EXISTS (SELECT FROM documented WHERE array_agg(others.name) <@ documented.names)
+        OR NOT EXISTS (
+            SELECT FROM documented
+            WHERE pg_catalog.array_agg(others.name) OPERATOR(pg_catalog.<@) documented.names
+        )
     UNION ALL
     SELECT
         grantee,
-        format('tables of the schema %s', nspname),
+        pg_catalog.format('tables of the schema %s', nspname),
         privilege,
-        grantee <> 0 AND is_readable AND privilege = 'SELECT',
-        CASE WHEN grantee <> 0 AND is_readable THEN privilege ELSE 'ALL' END,
+        grantee <> 0::oid AND is_readable AND privilege = 'SELECT',
+        CASE WHEN grantee <> 0::oid AND is_readable THEN privilege ELSE 'ALL' END,
         CASE
-            WHEN grantee = 0 THEN format('ALL %sS IN SCHEMA %I', upper(kind), nspname)
-            ELSE format('%s%s', CASE kind WHEN 'sequence' THEN 'SEQUENCE ' END, oid::regclass)
+            WHEN grantee = 0::oid
+                THEN pg_catalog.format('ALL %sS IN SCHEMA %I', upper(kind), nspname)
+            ELSE pg_catalog.format(
+                '%s%s', CASE kind WHEN 'sequence' THEN 'SEQUENCE ' END, oid::regclass
+            )
         END,
         is_grantable
     FROM others
@@ -173,30 +181,31 @@ excess (grantee, place, privilege, is_option, taken, objects, is_grantable) AS (
     ) AS view (is_readable)
     WHERE kind IN ('table', 'sequence')
         AND nspname = 'mailroom'
-        AND NOT (is_readable AND privilege = 'SELECT' AND grantee <> 0 AND NOT is_grantable)
+        AND NOT (is_readable AND privilege = 'SELECT' AND grantee <> 0::oid AND NOT is_grantable)
     UNION ALL
     -- An application of the base schema has rights there, but not all.
     SELECT
         grantee,
         name,
         privilege,
-        grantee <> 0 AND privilege = ANY (allowed),
-        CASE grantee WHEN 0 THEN 'ALL' ELSE privilege END,
-        format('%s%s', CASE kind WHEN 'sequence' THEN 'SEQUENCE ' END, oid::regclass),
+        grantee <> 0::oid AND privilege = ANY (allowed),
+        CASE grantee WHEN 0::oid THEN 'ALL' ELSE privilege END,
+        pg_catalog.format('%s%s', CASE kind WHEN 'sequence' THEN 'SEQUENCE ' END, oid::regclass),
         is_grantable
     FROM others JOIN base USING (oid)
-    WHERE grantee = 0 OR is_grantable OR privilege <> ALL (allowed)
+    WHERE grantee = 0::oid OR is_grantable OR privilege <> ALL (allowed)
     UNION ALL
     SELECT
-        grantee, format('trigger functions of the schema %s', nspname), privilege, false, 'ALL',
-        format('ROUTINE %s', oid::regprocedure), is_grantable
+        grantee, pg_catalog.format('trigger functions of the schema %s', nspname), privilege,
+        false, 'ALL',
+        pg_catalog.format('ROUTINE %s', oid::regprocedure), is_grantable
     FROM others
     WHERE kind = 'trigger'
     UNION ALL
     -- What somebody puts beside the functions can be called in their place.
     SELECT
-        grantee, format('the schema %s', nspname), privilege, false, privilege,
-        format('SCHEMA %I', nspname), is_grantable
+        grantee, pg_catalog.format('the schema %s', nspname), privilege, false, privilege,
+        pg_catalog.format('SCHEMA %I', nspname), is_grantable
     FROM others
     WHERE kind = 'schema' AND privilege = 'CREATE'
 ),
@@ -204,13 +213,13 @@ excess (grantee, place, privilege, is_option, taken, objects, is_grantable) AS (
 intruders (grantee, holder, role, rights) AS (
     SELECT
         grantee,
-        CASE grantee WHEN 0 THEN 'everybody' ELSE 'the role ' || grantee::regrole END,
-        CASE grantee WHEN 0 THEN 'PUBLIC' ELSE grantee::regrole::text END,
+        CASE grantee WHEN 0::oid THEN 'everybody' ELSE 'the role ' || grantee::regrole::text END,
+        CASE grantee WHEN 0::oid THEN 'PUBLIC' ELSE grantee::regrole::text END,
         string_agg(on_place, ', and ' ORDER BY place)
     FROM (
         SELECT
             grantee, place,
-            format('%s on %s', string_agg(DISTINCT
+            pg_catalog.format('%s on %s', string_agg(DISTINCT
                 CASE WHEN is_option THEN 'the option to grant ' ELSE '' END || privilege, ', '),
                 place)
         FROM excess
@@ -222,26 +231,41 @@ revocations (grantee, mend) AS (
     SELECT
         grantee,
         -- Also what was granted on.
-        format('REVOKE %s%s ON %s FROM %s%s', CASE WHEN is_option THEN 'GRANT OPTION FOR ' END,
+        pg_catalog.format('REVOKE %s%s ON %s FROM %s%s',
+            CASE WHEN is_option THEN 'GRANT OPTION FOR ' END,
             string_agg(DISTINCT taken, ', '), objects, role,
             CASE WHEN bool_or(is_grantable) THEN ' CASCADE' END)
     FROM excess JOIN intruders USING (grantee)
     GROUP BY grantee, objects, is_option, role
 ),
 -- The schema, if it is another's, and functions of others in it, which can fit a call better than
--- Mailroom's. A superuser needs none of that.
+-- Mailroom's. A superuser needs none of that. Only what stands beside a function of this name is
+-- to be dropped: another one may be Mailroom's own, whose tables alone were handed over.
 foreign_things (intruder, installed_by, thing, mend) AS (
     SELECT owner, relowner, thing, mend
     FROM pg_class
     JOIN pg_namespace ON pg_namespace.oid = relnamespace
     CROSS JOIN LATERAL (
         SELECT
-            nspowner, format('the schema %I', nspname),
-            format('ALTER SCHEMA %I OWNER TO %s', nspname, relowner::regrole)
+            nspowner, pg_catalog.format('the schema %I', nspname),
+            pg_catalog.format('ALTER SCHEMA %I OWNER TO %s', nspname, relowner::regrole)
         UNION ALL
         SELECT
-            proowner, format('the routine %s', pg_proc.oid::regprocedure),
-            format('DROP ROUTINE %s', pg_proc.oid::regprocedure)
+            proowner, pg_catalog.format('the routine %s', pg_proc.oid::regprocedure),
+            CASE
+                WHEN EXISTS (
+                    SELECT FROM pg_proc AS beside
+                    WHERE beside.pronamespace = pg_proc.pronamespace
+                        AND beside.proname = pg_proc.proname
+                        AND beside.proowner = relowner
+                )
+                THEN pg_catalog.format('DROP ROUTINE %s', pg_proc.oid::regprocedure)
+                ELSE pg_catalog.format(
+                    'if a fresh installation has the routine %1$s with the same body, ALTER '
+                    'ROUTINE %1$s OWNER TO %2$s',
+                    pg_proc.oid::regprocedure, relowner::regrole
+                )
+            END
         FROM pg_proc
         WHERE pronamespace = pg_namespace.oid
     ) AS owned (owner, thing, mend)
@@ -267,9 +291,9 @@ silent AS (
             WHEN 'after_account_replicated' THEN tgenabled IN ('D', 'O')
             ELSE tgenabled = 'O'
         END
-        AND EXISTS (SELECT FROM pg_subscription_rel WHERE srrelid = to_regclass('accounts'))
+        AND EXISTS (SELECT FROM pg_subscription_rel WHERE srrelid = to_regclass('accounts')::oid)
 )
-SELECT format(
+SELECT pg_catalog.format(
     'row-level security binds the role %I, with whose rights the table %s is read: tokens whose '
     'rows a policy hides are never sent; ALTER ROLE %I BYPASSRLS, or ALTER TABLE %s NO FORCE ROW '
     'LEVEL SECURITY as its owner',
@@ -280,16 +304,16 @@ WHERE relrowsecurity
     AND NOT sees_all
     AND (relforcerowsecurity OR NOT pg_has_role(reader.oid, relowner, 'USAGE'))
 UNION ALL
-SELECT format(
+SELECT pg_catalog.format(
     'the table accounts is filled by logical replication, for which triggers do not fire: '
     'replicated accounts get no token; %s',
-    string_agg(format('ALTER TABLE %s ENABLE %s TRIGGER %I', relation, how, tgname), '; '
+    string_agg(pg_catalog.format('ALTER TABLE %s ENABLE %s TRIGGER %I', relation, how, tgname), '; '
         ORDER BY relation, tgname)
 )
 FROM silent
 HAVING count(*) > 0
 UNION ALL
-SELECT format(
+SELECT pg_catalog.format(
     'the role %s owns %s, and so can have its own functions called with the rights of the role '
     '%s; %s',
     intruder::regrole, string_agg(thing, ', ' ORDER BY thing), installed_by::regrole,
@@ -298,25 +322,27 @@ SELECT format(
 FROM foreign_things
 GROUP BY intruder, installed_by
 UNION ALL
-SELECT format(
+SELECT pg_catalog.format(
     '%s has rights that no document gives%s: %s, '
     'perhaps by default privileges or a restored dump%s%s; %s',
     holder,
-    CASE WHEN grantee <> 0 AND has_functions THEN ' one role' END,
+    CASE WHEN grantee <> 0::oid AND has_functions THEN ' one role' END,
     rights,
     -- What it needs is taken back, too.
-    CASE WHEN grantee <> 0 AND has_functions THEN
+    CASE WHEN grantee <> 0::oid AND has_functions THEN
         ' (afterwards grant it the documented roles that it needs, such as application)'
     END,
     -- Who reads all tokens is for whoever knows the role to judge.
-    CASE WHEN has_base THEN format(
+    CASE WHEN has_base THEN pg_catalog.format(
         ' (on accounts and tokens an application of the base schema may have SELECT, INSERT, '
         'UPDATE, DELETE and REFERENCES, and USAGE on their sequences, and a collector of the queue '
         'cursor SELECT, also on jobs with UPDATE: %s)',
         CASE grantee
-            WHEN 0 THEN 'afterwards grant that role by role'
-            ELSE format('%s keeps what it has of that, and if it is neither of the two, take all '
-                'by REVOKE ALL ON %s FROM %s', role, tables_of_base, role)
+            WHEN 0::oid THEN 'afterwards grant that role by role'
+            ELSE pg_catalog.format(
+                '%s keeps what it has of that, and if it is neither of the two, take all by '
+                'REVOKE ALL ON %s FROM %s', role, tables_of_base, role
+            )
         END
     ) END,
     mends
@@ -339,10 +365,10 @@ CROSS JOIN (
     WHERE relname IN ('accounts', 'tokens', 'jobs')
 ) AS own (tables_of_base)
 UNION ALL
-SELECT format(
+SELECT pg_catalog.format(
     'the role%s %s without the right USAGE on the schema %s can call none of its functions, '
     'perhaps because a dump was restored without privileges; GRANT USAGE ON SCHEMA %I TO PUBLIC',
-    CASE WHEN count(DISTINCT grantee) > 1 THEN 's' END,
+    CASE WHEN pg_catalog.count(DISTINCT grantee) > 1 THEN 's' END,
     string_agg(DISTINCT grantee::regrole::text, ', '), nspname, nspname
 )
 FROM others

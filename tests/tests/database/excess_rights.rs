@@ -329,6 +329,41 @@ async fn what_others_own_in_the_schema_is_named() -> Result<()> {
     Ok(())
 }
 
+/// The statements are for copying: after a hand-over of the tables alone they would have dropped
+/// every function of the installation.
+#[tokio::test]
+async fn no_function_of_mailrooms_is_to_be_dropped_where_others_own_it() -> Result<()> {
+    let handed_over = "CREATE ROLE heir;
+        DO $$
+        DECLARE
+            statement text;
+        BEGIN
+            FOR statement IN
+                SELECT format('ALTER TABLE %s OWNER TO heir', oid::regclass) FROM pg_class
+                WHERE relnamespace = 'mailroom'::regnamespace AND relkind IN ('r', 'v')
+            LOOP
+                EXECUTE statement;
+            END LOOP;
+        END;
+        $$;
+        ALTER SCHEMA mailroom OWNER TO heir";
+    let one = "CREATE ROLE heir; ALTER FUNCTION mailroom.browser_code(bytea) OWNER TO heir";
+    for (change, named, new_owner) in
+        [(handed_over, "mailroom.enqueue(", "heir"), (one, "mailroom.browser_code(", "owner")]
+    {
+        let place = Place::migrated().await?;
+        place.superuser.batch_execute(change).await?;
+        let text = place.rows(WARNINGS).await?.join("\n");
+        assert!(
+            text.contains(&format!("if a fresh installation has the routine {named}")),
+            "{text}"
+        );
+        assert!(text.contains(&format!(" OWNER TO {new_owner}")), "{text}");
+        assert!(!text.contains("DROP"), "{text}");
+    }
+    Ok(())
+}
+
 #[tokio::test]
 async fn the_right_on_the_schema_that_a_restore_loses_is_named() -> Result<()> {
     let place = Place::migrated().await?;

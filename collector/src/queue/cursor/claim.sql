@@ -33,7 +33,7 @@ alive AS (
     SELECT *
     FROM (TABLE page UNION ALL TABLE seen) AS candidates
     WHERE consumed_at IS NULL
-        AND expires_at > (SELECT extract(epoch FROM statement_timestamp()))
+        AND expires_at::numeric > (SELECT extract(epoch FROM statement_timestamp()))
 ),
 -- The status of an account can change, so a row with the wrong one may become eligible. OFFSET 0
 -- keeps this a look-up by primary key for each row: no join order that reads all accounts can be
@@ -68,16 +68,16 @@ SELECT
     CASE WHEN judged.eligible THEN judged.action END,
     CASE
         WHEN judged.eligible AND 'email' = ANY ($4::text[]) THEN '\xff'::bytea
-        WHEN judged.eligible THEN convert_to(judged.email, wire.encoding)
+        WHEN judged.eligible THEN convert_to(judged.email::text, wire.encoding::name)
     END,
     CASE
         WHEN judged.eligible AND 'login' = ANY ($4::text[]) THEN '\xff'::bytea
-        WHEN judged.eligible THEN convert_to(judged.login, wire.encoding)
+        WHEN judged.eligible THEN convert_to(judged.login::text, wire.encoding::name)
     END,
     CASE WHEN judged.eligible THEN judged.secret END,
     CASE
         WHEN judged.eligible AND 'code' = ANY ($4::text[]) THEN '\xff'::bytea
-        WHEN judged.eligible THEN convert_to(judged.code, wire.encoding)
+        WHEN judged.eligible THEN convert_to(judged.code::text, wire.encoding::name)
     END,
     CASE WHEN judged.eligible THEN judged.expires_at::bigint END,
     -- Whether the schema got the queue of deliveries, which sends these tokens, since this session

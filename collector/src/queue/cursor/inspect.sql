@@ -6,7 +6,9 @@ SELECT
         THEN (SELECT coalesce(string_agg(job_type::text, ', ' ORDER BY job_type), '') FROM jobs)
     END,
     -- The advisory lock of this queue. The table's oid tells schemas of one database apart.
-    hashtextextended(format('mailroom queue %s in %s', $1::text, 'jobs'::regclass::oid), 0),
+    hashtextextended(
+        pg_catalog.format('mailroom queue %s in %s', $1::text, 'jobs'::regclass::oid), 0::bigint
+    ),
     pg_backend_pid(),
     (SELECT backend_start::text FROM pg_stat_activity WHERE pid = pg_backend_pid()),
     -- Whether tokens of accounts are queued, from where another queue takes them.

@@ -11,7 +11,7 @@ page AS MATERIALIZED (
         account,
         created_at,
         consumed_at,
-        expires_at > (SELECT extract(epoch FROM statement_timestamp())) AS unexpired
+        expires_at::numeric > (SELECT extract(epoch FROM statement_timestamp())) AS unexpired
     FROM tokens
     WHERE id <= $1::bigint
     ORDER BY id DESC

@@ -150,7 +150,7 @@ impl CursorSession {
             )));
         }
         // The server has not noticed that the earlier connection of this process was lost.
-        answer(client.execute("SELECT pg_terminate_backend($1)", &[&pid])).await?;
+        answer(client.execute("SELECT pg_terminate_backend($1::integer)", &[&pid])).await?;
         let freed = timeout(TERMINATION, async {
             while !self.try_lock().await? {
                 sleep(Duration::from_millis(20)).await;
@@ -165,7 +165,7 @@ impl CursorSession {
     }
 
     async fn try_lock(&self) -> Result<bool, QueueError> {
-        let lock = "SELECT pg_try_advisory_lock($1)";
+        let lock = "SELECT pg_try_advisory_lock($1::bigint)";
         column(&answer(self.connection.client.raw.query_one(lock, &[&self.lock])).await?, 0)
     }
 

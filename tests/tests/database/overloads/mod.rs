@@ -1,11 +1,16 @@
 //! The schema's functions call each other with arguments of exactly their parameters' types, so
 //! that no function that somebody puts beside them fits better and gets the rights of their owner.
-//! Migrations call nothing that lies in a schema of the search path beside PostgreSQL's own
-//! functions and operators.
+//! Migrations and the program call nothing that lies in a schema of the search path beside
+//! PostgreSQL's own functions and operators.
+
+use std::fs;
+use std::process::Command;
 
 use anyhow::{Context, Result};
 use mailroom::migrate::{self, MIGRATIONS};
+use mailroom_tests::collector::{self, Collector};
 use mailroom_tests::postgres::Database;
+use mailroom_tests::{program, tools};
 use tokio_postgres::Client;
 
 /// Functions that look up what they call each time, and that the scenario has not executed.
@@ -118,6 +123,72 @@ async fn migrations_call_nothing_that_lies_beside_the_functions_and_operators_of
     for (name, statements) in up.clone().chain(down).chain(up).chain([last]) {
         client.batch_execute(statements).await.with_context(|| name.to_owned())?;
         assert_eq!(called(&observer).await?, Vec::<String>::new(), "{name}");
+    }
+    Ok(())
+}
+
+/// Everything that the program may send to a server.
+fn statements_of_the_program() -> Result<String> {
+    let mut folders = vec![tools::workspace().join("collector/src")];
+    let mut statements = String::new();
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder)? {
+            let path = entry?.path();
+            if path.is_dir() {
+                folders.push(path);
+            } else {
+                statements += &fs::read_to_string(path)?;
+            }
+        }
+    }
+    Ok(statements)
+}
+
+#[tokio::test]
+async fn the_program_calls_nothing_that_lies_beside_the_functions_and_operators_of_postgresql()
+-> Result<()> {
+    let statements = statements_of_the_program()?;
+    for has_accounts in [false, true] {
+        let database =
+            if has_accounts { Database::with_base_schema()? } else { Database::create()? };
+        if has_accounts {
+            database.connect().await?.batch_execute(include_str!("years.sql")).await?;
+        }
+        let observer = plant(&database, &statements).await?;
+        let collect = |mut command: Command| -> Result<()> {
+            let collector = Collector::start(&mut command)?;
+            collector.wait_until_it_collects()?;
+            collector.stop()?;
+            Ok(())
+        };
+        let up: &[&str] = if has_accounts {
+            collect(collector::on_base_schema(database.url())?)?;
+            assert_eq!(called(&observer).await?, Vec::<String>::new(), "the cursor");
+            &["migrate", "up", "--baseline", "0"]
+        } else {
+            &["migrate", "up", "--without-accounts"]
+        };
+        let later: [&[&str]; 8] = [
+            &["migrate", "status"],
+            &["status"],
+            &["trace", "1"],
+            &["dead"],
+            &["suppress", "list"],
+            &["prune", "--older-than", "1d"],
+            &["subject", "export", "1"],
+            &["retry", "--all-dead"],
+        ];
+        for arguments in [up].into_iter().chain(later) {
+            let said = program::mailroom()?
+                .args(arguments)
+                .env("MAILROOM_DATABASE_URL", database.url())
+                .output()?;
+            let error = String::from_utf8_lossy(&said.stderr).into_owned();
+            assert!(said.status.success() || arguments[0] == "trace", "{arguments:?}: {error}");
+            assert_eq!(called(&observer).await?, Vec::<String>::new(), "{arguments:?}");
+        }
+        collect(collector::command(database.url())?)?;
+        assert_eq!(called(&observer).await?, Vec::<String>::new(), "a collector");
     }
     Ok(())
 }

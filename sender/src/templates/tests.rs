@@ -115,6 +115,7 @@ fn one_file_changes_colour_logo_and_footer_of_all_mails() {
     for (language, action) in templates.mails() {
         let mail = templates.render(&of_shipped(language, action)).unwrap();
         assert_eq!(mail.html.contains("background:#aa0000"), action != "notice", "{}", mail.html);
+        assert!(!mail.html.contains("#0b57d0"), "{}", mail.html);
         assert!(mail.html.contains("&lt;Acme&gt;") && mail.html.contains("Acme Ltd, 1 Road"));
         assert!(mail.text.trim_end().ends_with("Acme Ltd, 1 Road"), "{}", mail.text);
     }

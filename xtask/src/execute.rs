@@ -154,6 +154,16 @@ mod tests {
     }
 
     #[test]
+    fn a_server_that_descends_from_nobody_is_named_too_and_left_to_its_owner() {
+        let server = "exec -a \"postgres -D /tmp/mailroom-$0-0/data\" sleep 20";
+        let script =
+            format!("(setsid bash -c '{server}' $$ >/dev/null 2>&1 </dev/null &); sleep 4712");
+        let (succeeded, printed) = run(&script, Duration::from_secs(2));
+        assert!(!succeeded);
+        assert!(printed.contains("S postgres -D /tmp/mailroom-"), "{printed}");
+    }
+
+    #[test]
     fn a_command_that_prints_now_and_then_is_not_ended() {
         let script = "for i in 1 2 3 4 5 6; do echo $i; sleep 1; done";
         assert_eq!(run(script, Duration::from_secs(4)), (true, "1\n2\n3\n4\n5\n6\n".to_owned()));

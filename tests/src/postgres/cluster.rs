@@ -21,14 +21,16 @@ const OPEN_HBA: &str = "local all all trust\nhost all all 127.0.0.1/32 trust\n";
 ///
 /// Only safety against a crash of the machine is given up: what a killed or an immediately stopped
 /// server has committed is still there when it starts again. Compiling queries takes a seventh of
-/// the time of the tests, whose sessions are short.
-const SETTINGS: [(&str, &str); 6] = [
+/// the time of the tests, whose sessions are short. A statement that never ends is an error of the
+/// test that waits for it: the suite would stand still, and nobody would know in which test.
+const SETTINGS: [(&str, &str); 7] = [
     ("fsync", "off"),
     ("full_page_writes", "off"),
     ("jit", "off"),
     ("listen_addresses", ""),
     ("max_connections", "300"),
     ("max_wal_size", "2GB"),
+    ("statement_timeout", "10min"),
 ];
 
 /// The port in the socket's name where nothing listens on TCP;

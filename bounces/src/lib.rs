@@ -21,7 +21,6 @@ mod provider;
 mod server;
 #[cfg(feature = "unproven")]
 pub mod unproven;
-mod unread;
 
 use std::io::{self, Read as _};
 use std::net::SocketAddr;

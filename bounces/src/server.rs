@@ -1,41 +1,39 @@
 //! The HTTP server: `POST /NAME` is a notification of that provider,
 //! `GET /healthz` says that the program listens.
 
-use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
-use hyper::body::{Body as _, Bytes, Incoming};
+use hyper::body::Body as _;
 use hyper::header::{ALLOW, CONTENT_TYPE, HeaderValue};
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
-use hyper::{Method, Request, Response, StatusCode};
-use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::net::{TcpListener, TcpStream};
+use hyper::{Method, Response, StatusCode};
+use mailroom_http::{Answer, Limits, Reading, Request};
+use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::Semaphore;
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
 use crate::Error;
 use crate::database::Database;
 use crate::notice::Refusal;
 use crate::provider::{self, Provider};
-use crate::unread::{Reading, Unread};
 
 /// The largest notification, in bytes.
 const LARGEST: usize = 256 * 1024;
 
-/// Connections at a time. One more takes the place of the oldest whose request has not come yet.
-const CONNECTIONS: usize = 64;
-
 /// For the checks of load balancers.
 const HEALTH: &str = "healthz";
 
-/// The longest time for the head of a request, and for a connection, which takes one request.
+/// The longest time for the head of a request, and for its body.
 const HEAD: Duration = Duration::from_secs(5);
-const CONNECTION: Duration = Duration::from_secs(30);
+
+const LIMITS: Limits = Limits {
+    connections: 64,
+    head_bytes: 64 * 1024,
+    head: HEAD,
+    connection: Duration::from_secs(30),
+};
 
 /// How often refusals are logged at most.
 const LOG_PAUSE: Duration = Duration::from_secs(1);
@@ -63,65 +61,18 @@ pub(crate) async fn serve(
     let names = providers.iter().map(|provider| provider.name()).collect::<Vec<_>>().join(", ");
     tracing::warn!(event = "listening", %address, providers = names, "notifications are taken");
     let state = Arc::new(State { providers, database, logged: Mutex::new(None) });
-    let places = Arc::new(Semaphore::new(CONNECTIONS));
-    let unread = Unread::default();
-    loop {
-        let next = async {
-            let accepted = listener.accept().await;
-            let place = Arc::clone(&places).try_acquire_owned();
-            let place = if let Ok(place) = place {
-                Ok(place)
-            } else {
-                unread.drop_oldest();
-                Arc::clone(&places).acquire_owned().await
-            };
-            (place, accepted)
-        };
-        let (place, accepted) = tokio::select! {
-            next = next => next,
-            _ = terminated.recv() => break,
-            _ = interrupted.recv() => break,
-        };
-        let Ok((stream, _)) = accepted else {
-            // No file descriptor is free, for example.
-            sleep(Duration::from_millis(100)).await;
-            continue;
-        };
-        let state = Arc::clone(&state);
-        unread.spawn(|reading| async move {
-            timeout(CONNECTION, connection(stream, state, reading)).await.ok();
-            drop(place);
-        });
-    }
-    drop(listener);
-    // Each place comes back within the longest time for a connection.
-    places.acquire_many(u32::try_from(CONNECTIONS).unwrap_or(u32::MAX)).await.ok();
+    let stop = async move {
+        tokio::select! {
+            _ = terminated.recv() => {}
+            _ = interrupted.recv() => {}
+        }
+    };
+    let answer = move |request, reading| answer(Arc::clone(&state), request, reading);
+    mailroom_http::serve(listener, LIMITS, stop, answer).await;
     Ok(())
 }
 
-async fn connection(stream: TcpStream, state: Arc<State>, reading: Reading) {
-    // A connection takes one request.
-    let reading = Mutex::new(Some(reading));
-    let service = service_fn(|request| {
-        let state = Arc::clone(&state);
-        let reading = reading.lock().unwrap_or_else(PoisonError::into_inner).take();
-        async move { Ok::<_, Infallible>(answer(state, request, reading).await) }
-    });
-    let mut builder = http1::Builder::new();
-    let builder = builder
-        .timer(TokioTimer::new())
-        .header_read_timeout(HEAD)
-        .keep_alive(false)
-        .max_buf_size(64 * 1024);
-    // How a client ends its connection is of no interest.
-    builder.serve_connection(TokioIo::new(stream), service).await.ok();
-}
-
-async fn answer(
-    state: Arc<State>,
-    request: Request<Incoming>,
-    reading: Option<Reading>,
-) -> Response<Full<Bytes>> {
+async fn answer(state: Arc<State>, request: Request, reading: Option<Reading>) -> Answer {
     let (status, sentence) = match take(&state, request, reading).await {
         Ok(()) => return Response::new(Full::from("ok\n")),
         Err(refused) => refused,
@@ -137,7 +88,7 @@ async fn answer(
 /// Takes a notification, or says with which status and why it is refused.
 async fn take(
     state: &Arc<State>,
-    request: Request<Incoming>,
+    request: Request,
     reading: Option<Reading>,
 ) -> Result<(), (StatusCode, &'static str)> {
     let name = request.uri().path().strip_prefix('/').unwrap_or_default();

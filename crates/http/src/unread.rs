@@ -7,17 +7,18 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::task::AbortHandle;
 
 /// Connections whose request has not come yet, by their age.
-#[derive(Clone, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Unread(Arc<Mutex<Connections>>);
 
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct Connections {
     latest: u64,
     tasks: BTreeMap<u64, AbortHandle>,
 }
 
-/// Keeps a connection among them until this is dropped.
-pub(crate) struct Reading {
+/// Keeps a connection among those whose request has not come, until this is dropped.
+#[derive(Debug)]
+pub struct Reading {
     number: u64,
     unread: Unread,
 }

@@ -17,8 +17,11 @@ import { ENTRIES, edgeOf, FOR_WORKERD, MODULES, MODULES_ONLY, workerdOf } from "
 import { writeReasons } from "./reasons.mjs";
 import { ROOT, run } from "./run.mjs";
 
-/** The errors, as all bundles import them: they lie in one folder, and share that one. */
-const ERRORS = "./errors.js";
+/**
+ * What bundles import instead of having it, by the names of the sources: the errors, which all of
+ * them share, and the languages, which the handler loads when a visitor asks for one.
+ */
+const APART = /\/(errors|languages)\.js$/;
 
 process.chdir(fileURLToPath(new URL("..", import.meta.url)));
 buildModules();
@@ -57,14 +60,16 @@ async function bundle(entries, format, outdir) {
     outdir,
     // Only for Node are the names written that its `import` finds in CommonJS.
     platform: format === "cjs" ? "node" : "neutral",
+    // Jest cannot import what CommonJS loads late, but require it.
+    supported: { "dynamic-import": format !== "cjs" },
     bundle: true,
     target: "es2022",
     entryNames: "[name]",
     plugins: [
       { name: "text", setup: (build) => build.onLoad({ filter: /\.(?:lua|sql)$/ }, textOf) },
       {
-        name: "errors",
-        setup: (build) => build.onResolve({ filter: /\/errors\.js$/ }, sharedErrors),
+        name: "apart",
+        setup: (build) => build.onResolve({ filter: APART }, ofOwnFile),
       },
     ],
     external: ["./*.wasm", "node:*"],
@@ -72,9 +77,12 @@ async function bundle(entries, format, outdir) {
   });
 }
 
-/** Every bundle but that of the errors themselves imports them from there. */
-function sharedErrors({ importer }) {
-  return importer.endsWith("/entries/errors.ts") ? undefined : { path: ERRORS, external: true };
+/** Every bundle but that of the entry itself imports it from there: they lie in one folder. */
+function ofOwnFile({ importer, path }) {
+  const [, name] = APART.exec(path);
+  return importer.endsWith(`/entries/${name}.ts`)
+    ? undefined
+    : { path: `./${name}.js`, external: true };
 }
 
 /**

@@ -16,7 +16,7 @@ import { documentOf, onwardDocument, openingDocument, type Setting } from "./pag
 import { headersOf, newNonce, withHeaders } from "./policy.js";
 import { type Begun, redeemLink } from "./redeeming.js";
 import { type Asked, cleared, isWithoutScript, moved, readPress, readRequest } from "./request.js";
-import { languageFor, type Texts } from "./texts.js";
+import { languageFor, type Spoken } from "./texts.js";
 import { redeemV1, UNCOUNTED, V1_DIGITS } from "./v1.js";
 import { cureOf, hasExpired, type VerifierRefusal } from "./verifiers.js";
 import { words } from "./words.js";
@@ -42,6 +42,7 @@ interface Judged {
   readonly memory: Memory;
   /** The token that has to leave the address. */
   readonly leaving: string | undefined;
+  readonly spoken: Spoken;
 }
 
 /** The pages with which a link has come to its end. */
@@ -80,11 +81,13 @@ export function makeHandler<Further extends string>(
     if (token !== undefined && memory.does === "forget") {
       outcome = { ...outcome, cookies: cleared(request, token) };
     }
+    const spoken = await spokenTo(request);
     const isInAddress =
       asked?.kind === "show" && asked.from === "address" && outcome.page === "form";
     return {
-      judgement: judgementOf(outcome, action, request),
+      judgement: judgementOf(outcome, action, request, spoken),
       memory,
+      spoken,
       leaving: isInAddress ? token : undefined,
     };
   }
@@ -244,10 +247,20 @@ export function makeHandler<Further extends string>(
     return outcomeOf("ERR_GUARD_UNSUPPORTED");
   }
 
+  /** The texts in the visitor's language. */
+  async function spokenTo(request: Request): Promise<Spoken> {
+    const { languages } = options;
+    const language = languageFor(request.headers.get("Accept-Language"), languages);
+    const spoken = await languages.textsOf(language);
+    if (spoken.failure) tellOnce("language", spoken.failure.error);
+    return spoken;
+  }
+
   function judgementOf(
     outcome: Outcome,
     action: string | undefined,
     request: Request,
+    { language, texts }: Spoken,
   ): Judgement<string> {
     const { page, status, problem, reason, response } = outcome;
     const {
@@ -257,8 +270,6 @@ export function makeHandler<Further extends string>(
       expiresAt,
       browser,
     }: Partial<ShownLink> = outcome.link ?? {};
-    const language = languageFor(request.headers.get("Accept-Language"), options.languages);
-    const texts = options.languages.get(language) as Texts;
     const nonce = newNonce();
     const headers = headersOf(nonce, options, outcome.headers);
     const isVisitor =
@@ -292,7 +303,7 @@ export function makeHandler<Further extends string>(
   }
 
   async function answer(request: Request, context: unknown): Promise<Response> {
-    const { judgement, memory, leaving } = await judge(request, context, false);
+    const { judgement, memory, leaving, spoken } = await judge(request, context, false);
     const { page, status, headers, response } = judgement;
     if (request.method === "HEAD") {
       return new Response(null, {
@@ -309,7 +320,7 @@ export function makeHandler<Further extends string>(
       leaving,
       hears: options.publicKeys !== undefined,
     };
-    if (response) return onward(request, response, judgement, setting);
+    if (response) return onward(request, response, judgement, spoken, setting);
     return new Response(await rendered(judgement, setting), { status, headers });
   }
 
@@ -318,9 +329,9 @@ export function makeHandler<Further extends string>(
     request: Request,
     response: Response,
     judgement: Judgement<string>,
+    { texts }: Spoken,
     setting: Setting,
   ): Promise<Response> {
-    const texts = options.languages.get(judgement.language) as Texts;
     const address = onwardAddress(response.headers.get("Location") as string, request.url);
     unawaited(() => response.body?.cancel(), report);
     const headers = onwardHeaders(response, judgement.headers);
@@ -347,7 +358,7 @@ export function makeHandler<Further extends string>(
   }
 
   /** What anybody can cause is said once. */
-  function tellOnce(name: string, error: Error): void {
+  function tellOnce(name: string, error: unknown): void {
     if (told.has(name)) return;
     told.add(name);
     report(error);

@@ -1,11 +1,4 @@
-import { de } from "./texts/de.js";
 import { en } from "./texts/en.js";
-import { es } from "./texts/es.js";
-import { fr } from "./texts/fr.js";
-import { it } from "./texts/it.js";
-import { nl } from "./texts/nl.js";
-import { pl } from "./texts/pl.js";
-import { pt } from "./texts/pt.js";
 
 /** A page's heading, and what is below it. */
 export interface Message {
@@ -84,19 +77,54 @@ export type OwnTexts = {
     | undefined;
 } & { readonly actions?: { readonly [action: string]: Partial<ActionTexts> } | undefined };
 
-/** @internal By language. */
-export type Languages = ReadonlyMap<string, Texts>;
-
-const BUILT_IN = { en, de, fr, es, it, pt, nl, pl };
+/** The language in which all others are written where they have no text. */
 const FIRST = "en";
+
+/** The languages that are built in and loaded when they are asked for. */
+const LOADED = ["de", "fr", "es", "it", "pt", "nl", "pl"] as const;
+
+/** @internal The languages that a handler's pages speak. */
+export interface Languages {
+  has(language: string): boolean;
+  /** Its texts; English, and what failed, where they cannot be loaded. */
+  textsOf(language: string): Promise<Spoken>;
+}
+
+/** @internal Texts, and their language. */
+export interface Spoken {
+  readonly language: string;
+  readonly texts: Texts;
+  readonly failure?: { readonly error: unknown };
+}
 
 /** @internal The languages that are built in, with texts of one's own. */
 export function languagesWith(own: { readonly [language: string]: OwnTexts }): Languages {
-  const languages = new Map<string, Texts>(Object.entries(BUILT_IN));
-  for (const [language, texts] of Object.entries(own)) {
-    languages.set(language, merged(languages.get(language) ?? en, texts));
-  }
-  return languages;
+  const spoken = new Map<string, Spoken>();
+  const known = new Set<string>([FIRST, ...LOADED, ...Object.keys(own)]);
+  return {
+    has: (language) => known.has(language),
+    async textsOf(language) {
+      const kept = spoken.get(language);
+      if (kept) return kept;
+      const mine = Object.hasOwn(own, language) ? own[language] : {};
+      try {
+        const made = { language, texts: merged(await builtIn(language), mine as OwnTexts) };
+        spoken.set(language, made);
+        return made;
+      } catch (error) {
+        const texts = merged(en, own[FIRST] ?? {});
+        return { language: FIRST, texts, failure: { error } };
+      }
+    },
+  };
+}
+
+/** The texts to which those of one's own are added. */
+async function builtIn(language: string): Promise<Texts> {
+  const loaded = LOADED.find((name) => name === language);
+  if (loaded === undefined) return en;
+  // Not at the start: few visitors read all of them, and a bundler that splits leaves them out.
+  return (await import("../entries/languages.js"))[loaded];
 }
 
 function merged(base: Texts, own: OwnTexts): Texts {

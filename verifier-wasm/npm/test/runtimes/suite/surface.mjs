@@ -9,6 +9,7 @@ import { EITHER, USELESS, WORKS, fixtureOf } from "./surface_recipes.mjs";
 import { fixtureOfDatabase } from "./surface_database.mjs";
 import { fixtureOfHandler } from "./surface_handler.mjs";
 import { fixtureOfWeb } from "./surface_web.mjs";
+import { fixtureOfLanguages } from "./surface_languages.mjs";
 import { fixtureOfConformance, fixtureOfErrors, fixtureOfStore } from "./surface_stores.mjs";
 
 /** Those whose methods need no `this`. */
@@ -69,6 +70,7 @@ export function fixtureFor(subject, entry) {
   if (entry === "./conformance") return fixtureOfConformance(subject);
   if (entry === "./database") return fixtureOfDatabase(subject);
   if (entry === "./handler") return fixtureOfHandler(subject);
+  if (entry === "./languages") return fixtureOfLanguages(subject);
   if (entry === "./web") return fixtureOfWeb(subject);
   return entry.startsWith("./stores/") ? fixtureOfStore(subject, entry) : fixtureOf(subject, entry);
 }

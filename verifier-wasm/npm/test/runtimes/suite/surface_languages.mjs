@@ -1,0 +1,16 @@
+// The texts of the entry `./languages`, which has nothing to call.
+
+export function fixtureOfLanguages({ entries }) {
+  const { de } = entries["./languages"];
+  return {
+    text: "a text",
+    samples: {
+      Texts: de,
+      // An index signature declares the other names.
+      "Texts.actions": { other: de.actions.other },
+      ActionTexts: de.actions.other,
+      Message: de.used,
+    },
+    recipes: {},
+  };
+}

@@ -34,7 +34,7 @@ async function answersOf({ createLinkHandler }, languages, options = {}) {
   return { answers, errors };
 }
 
-test("where the languages cannot be loaded, pages are in English, and that is told once", async () => {
+test("where no language can be loaded, pages are in English, which is told once", async () => {
   const copy = join(consumer, "without-languages");
   rmSync(copy, { recursive: true, force: true });
   cpSync(join(installed, "dist"), copy, { recursive: true });

@@ -17,6 +17,7 @@ export type {
   Away,
   Judgement,
   PageName,
+  PasswordField,
   Problem,
   RefusalOutcome,
   RefusalReason,
@@ -30,10 +31,11 @@ export type {
   Directive,
   HandlerOptions,
   Page,
+  PasswordOptions,
   RedeemableLink,
 } from "../handler/options.js";
 export type { LinkHandler } from "../handler/serving.js";
-export type { ActionTexts, Message, OwnTexts, Texts } from "../handler/texts.js";
+export type { ActionTexts, Message, OwnTexts, PasswordTexts, Texts } from "../handler/texts.js";
 export type { TokenStore } from "../stores/token_store.js";
 
 /**

@@ -55,6 +55,8 @@ export type PageName =
 export type Problem =
   | "wrongCode"
   | "missingCode"
+  /** The new password has not the right length; nothing is said of a code. */
+  | "password"
   | "away"
   | "unknown"
   /** The application wants something else in a field of its own; `text` is what it says. */
@@ -81,6 +83,18 @@ export interface RefusalOutcome {
   readonly reason?: RefusalReason;
 }
 
+/** The field for a new password, in the language of the page. */
+export interface PasswordField {
+  readonly label: string;
+  /** Below the field. */
+  readonly hint: string;
+  /** Beside the box that shows what is typed. */
+  readonly show: string;
+  /** In code points of the normal form NFC, as `maxLength`. */
+  readonly minLength: number;
+  readonly maxLength: number;
+}
+
 /** What is to be answered. */
 export interface Judgement<Further extends string = never> {
   /** What to show; `moved`: nothing but status and headers; `response`: that response. */
@@ -98,6 +112,8 @@ export interface Judgement<Further extends string = never> {
    * the link; 0 without one.
    */
   readonly browserCodeDigits: number;
+  /** What the form's field `password` needs, where the option `password` asks for one. */
+  readonly password: PasswordField | undefined;
   /**
    * In which browser the link was opened, where there is a form: in another one than that which
    * asked for it a code is needed.

@@ -12,6 +12,7 @@ import type { Action } from "../token/types.js";
 import type { Away, Judgement, PageName, Verdict } from "./judgement.js";
 import { readPublicKeys } from "./opening.js";
 import { readOrigins } from "./origin.js";
+import { type ReadPassword, readPassword } from "./password.js";
 import { type Languages, languagesWith, type OwnTexts } from "./texts.js";
 import { combined } from "./verifiers.js";
 
@@ -81,6 +82,24 @@ export type Page<Further extends string = never> =
   | string
   | ((judgement: Judgement<Further>, form: string) => string | PromiseLike<string>);
 
+/** What {@link HandlerOptions.password} takes. */
+export interface PasswordOptions<Further extends string = never> {
+  /** @default ["recover"] */
+  readonly actions?: readonly (Action | Further)[] | undefined;
+  /**
+   * In code points, from 8, which is enough beside a second factor.
+   *
+   * @default 15
+   */
+  readonly minLength?: number | undefined;
+  /**
+   * In code points, from 64 to 1024.
+   *
+   * @default 256
+   */
+  readonly maxLength?: number | undefined;
+}
+
 /**
  * What {@link createLinkHandler} takes: what a guard takes, and what the pages need. Options of
  * other names are refused.
@@ -117,6 +136,16 @@ export interface HandlerOptions<Further extends string = never>
   readonly check?:
     | ((form: CheckedForm<NoInfer<Further>>) => Again | undefined | PromiseLike<Again | undefined>)
     | undefined;
+  /**
+   * Has the pages of these actions ask for a new password, in a field of that name (NIST SP
+   * 800-63B-4). One that is too short or too long shows the form again, before a code is looked at;
+   * nothing is used or counted. `redeem` finds it in `fields`, in the normal form NFC, and nothing
+   * else gets it. Where people sign in, `normalize("NFC")` what they type, too.
+   *
+   * @example
+   * password: { actions: ["recover"], minLength: 15, maxLength: 256 }
+   */
+  readonly password?: PasswordOptions<NoInfer<Further>> | undefined;
   /**
    * Whether `redeem` counts the codes that are tried, as `mailroom.redeem` does. Recoveries of v1
    * need that: nothing but the database can judge them. A property `countsAttempts` of `redeem`
@@ -201,6 +230,7 @@ export interface ReadHandlerOptions {
   readonly guard: GuardOptions<string> & { readonly storeTimeout: number };
   readonly redeem: HandlerOptions<string>["redeem"];
   readonly check: HandlerOptions<string>["check"];
+  readonly password: ReadPassword | undefined;
   readonly countsAttempts: boolean;
   readonly action: string | undefined;
   /** Without it there are no tokens behind `#`. */
@@ -220,6 +250,7 @@ export function readHandlerOptions(given: unknown): ReadHandlerOptions {
     store,
     redeem,
     check,
+    password,
     countsAttempts,
     action,
     publicKeys,
@@ -235,6 +266,7 @@ export function readHandlerOptions(given: unknown): ReadHandlerOptions {
       "store",
       "redeem",
       "check",
+      "password",
       "countsAttempts",
       "action",
       "publicKeys",
@@ -273,6 +305,7 @@ export function readHandlerOptions(given: unknown): ReadHandlerOptions {
     guard: { ...guard, store: boundStore(store) } as ReadHandlerOptions["guard"],
     redeem: redeem as ReadHandlerOptions["redeem"],
     check: check as ReadHandlerOptions["check"],
+    password: readPassword(password),
     countsAttempts: countsAttempts === true || saysThatItCounts(redeem),
     action,
     publicKeys: readKeys(publicKeys),

@@ -41,6 +41,7 @@ export const WRONG_CODE: Outcome = { page: "form", status: 422, problem: "wrongC
 export const MISSING_CODE: Outcome = { page: "form", status: 422, problem: "missingCode" };
 export const AWAY: Outcome = { page: "form", status: 503, problem: "away", headers: AGAIN };
 export const AGAIN_FORM: Outcome = { page: "form", status: 422, problem: "again" };
+export const WRONG_PASSWORD: Outcome = { page: "form", status: 422, problem: "password" };
 export const UNKNOWN: Outcome = { page: "form", status: 503, problem: "unknown", headers: AGAIN };
 export const FAILURE: Outcome = { page: "failure", status: 500 };
 export const INELIGIBLE: Outcome = { page: "ineligible", status: 409 };

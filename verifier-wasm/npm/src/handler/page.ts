@@ -3,6 +3,7 @@ import type { Judgement } from "./judgement.js";
 import { type Memory, scriptOf } from "./keeping.js";
 import { openingBody, openingHead } from "./opening.js";
 import type { Page } from "./options.js";
+import { passwordField, SHOWING } from "./password.js";
 import { cleanAddress, withoutScript } from "./request.js";
 import type { Message, Texts } from "./texts.js";
 
@@ -19,8 +20,9 @@ h1 { font-size: 1.5rem; line-height: 1.25; }
 label { display: block; margin-bottom: 0.25rem; }
 input, button { box-sizing: border-box; max-width: 100%; border-radius: 0.375rem;
   padding: 0.625rem 0.875rem; font: inherit; }
-input { width: 10rem; border: 1px solid currentColor; background: transparent; color: inherit;
-  letter-spacing: 0.15em; }
+input { width: 100%; border: 1px solid currentColor; background: transparent; color: inherit; }
+[inputmode] { width: 10rem; letter-spacing: 0.15em; }
+[type="checkbox"] { width: 1.25rem; height: 1.25rem; vertical-align: middle; }
 button { border: 0; background: var(--accent); color: var(--on); cursor: pointer; }
 :focus-visible { outline: 3px solid var(--accent); outline-offset: 2px; }
 [role="alert"] { border-left: 4px solid var(--alert); padding-left: 0.75rem; }
@@ -79,8 +81,11 @@ export function onwardDocument(
 }
 
 /** Comes before everything that a page loads. Programs that delay scripts leave it alone. */
-function headOf({ nonce }: Judgement<string>, { url, leaving, memory, hears }: Setting): string {
-  const code = scriptOf(memory, hears);
+function headOf(
+  { nonce, password }: Judgement<string>,
+  { url, leaving, memory, hears }: Setting,
+): string {
+  const code = scriptOf(memory, hears) + (password ? SHOWING : "");
   const script = `<script nonce="${nonce}" data-cfasync="false">${code}</script>`;
   if (leaving === undefined) return script;
   const address = escaped(withoutScript(url, leaving));
@@ -88,14 +93,15 @@ function headOf({ nonce }: Judgement<string>, { url, leaving, memory, hears }: S
 }
 
 function formOf(judgement: Judgement<string>, url: URL): string {
-  const { token, codeDigits, codeLabel, browserCodeDigits, browserCodeLabel, button, problem } =
-    judgement;
+  const { token, codeDigits, codeLabel, browserCodeDigits, browserCodeLabel } = judgement;
+  const { password, button, problem } = judgement;
   const isWrong = problem === "wrongCode" || problem === "missingCode";
   const code = fieldOf("code", codeLabel, codeDigits, isWrong);
   const browserCode = fieldOf("browser_code", browserCodeLabel, browserCodeDigits, isWrong);
+  const newPassword = password ? passwordField(password, problem === "password", escaped) : "";
   return `<form method="post" action="${escaped(cleanAddress(url))}">
 <input type="hidden" name="token" value="${escaped(token ?? "")}">
-${code}${browserCode}<p><button>${escaped(button)}</button></p>
+${code}${browserCode}${newPassword}<p><button>${escaped(button)}</button></p>
 </form>`;
 }
 

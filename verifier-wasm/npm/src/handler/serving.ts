@@ -11,8 +11,9 @@ import { pathOf } from "./mending.js";
 import { isOnward, onwardAddress, onwardHeaders } from "./onward.js";
 import { type HandlerOptions, readHandlerOptions } from "./options.js";
 import { originDiffers } from "./origin.js";
-import type { Outcome, ShownLink } from "./outcomes.js";
+import { type Outcome, type ShownLink, WRONG_PASSWORD } from "./outcomes.js";
 import { documentOf, onwardDocument, openingDocument, type Setting } from "./page.js";
+import { lacksPassword } from "./password.js";
 import { headersOf, newNonce, withHeaders } from "./policy.js";
 import { type Begun, redeemLink } from "./redeeming.js";
 import { type Asked, cleared, isWithoutScript, moved, readPress, readRequest } from "./request.js";
@@ -139,9 +140,13 @@ export function makeHandler<Further extends string>(
 
   async function used(press: Press, context: unknown): Promise<Outcome> {
     const { token, action, nonce } = press;
+    const { password } = options;
+    // Before what is to be hidden is known: the password is left in another form.
+    const lacks =
+      password?.actions.includes(action) === true && lacksPassword(press.fields, password);
     const hidden = [...press.fields.values(), token, nonce ?? ""];
     const waitUntil = readMethod(context, "waitUntil");
-    const work = redeemed(press, (error) => report(error, hidden));
+    const work = redeemed(press, lacks, (error) => report(error, hidden));
     // A visitor who leaves ends the request, and in some runtimes all that it has begun.
     unawaited(() => waitUntil?.(work.catch(() => undefined)), report);
     const outcome = await work;
@@ -161,7 +166,11 @@ export function makeHandler<Further extends string>(
     return { page: "failure", status: 500, reason: "wrong_code" };
   }
 
-  async function redeemed(press: Press, report: (error: unknown) => void): Promise<Outcome> {
+  async function redeemed(
+    press: Press,
+    lacksPassword: boolean,
+    report: (error: unknown) => void,
+  ): Promise<Outcome> {
     const { token, action, nonce, fields, request } = press;
     const { guard, redeem } = options;
     const found = verifier.tryVerifyLink(token, { action, nonce });
@@ -171,6 +180,7 @@ export function makeHandler<Further extends string>(
       const first = show(token, action, nonce);
       if (first.page !== "form") return first;
     }
+    if (lacksPassword) return WRONG_PASSWORD;
     if (options.check) {
       let said: unknown;
       try {
@@ -289,7 +299,7 @@ export function makeHandler<Further extends string>(
       problem,
       reason,
       language,
-      ...words(texts, outcome, action),
+      ...words(texts, outcome, action, options.password),
       nonce,
       response,
     };

@@ -13,6 +13,16 @@ export interface ActionTexts extends Message {
   readonly done: string;
 }
 
+/** What is said of a new password: of a wrong one its title and text. */
+export interface PasswordTexts extends Message {
+  /** The label of the field. */
+  readonly label: string;
+  /** Below the field. */
+  readonly hint: string;
+  /** Beside the box that shows what is typed. */
+  readonly show: string;
+}
+
 /**
  * The texts of the pages in one language. `{digits}` stands for the number of digits of the
  * action's code; in another browser than that which asked for the link, of those that the first one
@@ -23,6 +33,8 @@ export interface Texts {
   readonly actions: { readonly other: ActionTexts; readonly [action: string]: ActionTexts };
   /** The label of the field for the code. */
   readonly code: string;
+  /** What is said of a new password; in its texts `{min}` and `{max}` stand for numbers. */
+  readonly password: PasswordTexts;
   /** The label of the field for the digits that the browser shows that asked for the link. */
   readonly browserCode: string;
   /** Below the heading of the form in another browser than that which asked for the link. */
@@ -73,7 +85,7 @@ export interface Texts {
  */
 export type OwnTexts = {
   readonly [Name in Exclude<keyof Texts, "actions">]?:
-    | (Texts[Name] extends string ? string : Partial<Message>)
+    | (Texts[Name] extends string ? string : Partial<Texts[Name]>)
     | undefined;
 } & { readonly actions?: { readonly [action: string]: Partial<ActionTexts> } | undefined };
 

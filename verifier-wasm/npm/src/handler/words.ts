@@ -1,16 +1,28 @@
 import type { Judgement } from "./judgement.js";
 import type { Outcome } from "./outcomes.js";
+import type { ReadPassword } from "./password.js";
 import type { Message, Texts } from "./texts.js";
 
-type Words = Pick<Judgement, "title" | "text" | "button" | "codeLabel" | "browserCodeLabel">;
+type Words = Pick<
+  Judgement,
+  "title" | "text" | "button" | "codeLabel" | "browserCodeLabel" | "password"
+>;
 
 /** What a page says. */
-export function words(texts: Texts, outcome: Outcome, action = "other"): Words {
+export function words(
+  texts: Texts,
+  outcome: Outcome,
+  action = "other",
+  password?: ReadPassword,
+): Words {
   const { codeDigits = 0, browserCodeDigits = 0 } = outcome.link ?? {};
   const { button, ...form } = texts.actions[action] ?? texts.actions.other;
   const { title, text } = messageOf(texts, outcome, form);
-  const filled = (text: string, digits: number) => text.replaceAll("{digits}", String(digits));
+  const { minLength: min = 0, maxLength: max = 0 } = password ?? {};
+  const filled = (text: string, digits: number) =>
+    text.replace(/\{(digits|min|max)\}/g, (_, name: "min") => String({ digits, min, max }[name]));
   const digits = browserCodeDigits || codeDigits;
+  const { label, hint, show } = texts.password;
   return {
     title: filled(title, digits),
     // What the application says is shown as it is.
@@ -18,6 +30,10 @@ export function words(texts: Texts, outcome: Outcome, action = "other"): Words {
     button,
     codeLabel: filled(texts.code, codeDigits),
     browserCodeLabel: filled(texts.browserCode, browserCodeDigits),
+    password:
+      outcome.page === "form" && password?.actions.includes(action)
+        ? { label, hint: filled(hint, 0), show, minLength: min, maxLength: max }
+        : undefined,
   };
 }
 

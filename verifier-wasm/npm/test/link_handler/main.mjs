@@ -23,6 +23,13 @@ import {
 import { lines, sites } from "./frameworks.mjs";
 import { damaged, keptBehindHash, keptByPages } from "./keeping.mjs";
 import { nodeRequests } from "./node.mjs";
+import {
+  elsewhere,
+  newPassword,
+  passwordByKeyboard,
+  passwordForEverybody,
+  reloaded,
+} from "./password.mjs";
 import { askedByAnotherSite, scanners } from "./scanner.mjs";
 import { sentAgain, typedCodes } from "./pressing.mjs";
 import { redirects } from "./redirects.mjs";
@@ -100,6 +107,12 @@ if (browser === undefined) {
     await run("tokens behind #, without Ed25519", () => withoutEd25519(context, site));
     await run("tokens behind #, for everybody", () => fragmentsForEverybody(context, site));
     await run("by keyboard", () => byKeyboard(context, site));
+    await run("a new password, with script", () => newPassword(context, site, true));
+    await run("a new password, elsewhere", () => elsewhere(context, site));
+    await run("a new password, by keyboard", () => passwordByKeyboard(context, site));
+    await run("a new password, for everybody", () =>
+      passwordForEverybody(context, site, join(folder, "pictures")),
+    );
     for (const [name, work] of sites(document, folder, context)) await run(`on ${name}`, work);
     await run("for everybody", () => forEverybody(context, site, join(folder, "pictures")));
   });
@@ -108,6 +121,8 @@ if (browser === undefined) {
     async (context) => {
       const run = runIn(context);
       await run("without script", () => wholeFlow(context, site, false));
+      await run("a new password, without script", () => newPassword(context, site, false));
+      await run("a new password, reloaded without script", () => reloaded(context, site));
       await run("tokens behind #, without script", () => fragmentsWithoutScript(context, site));
       await run("without script and cookies", () => withoutCookies(context, site));
     },

@@ -33,6 +33,7 @@ const handler = createLinkHandler({
     same<typeof action, "activate" | "recover" | "invite">(true);
     return fields.get("password") === "" ? { again: "Choose a password." } : undefined;
   },
+  password: { actions: ["recover", "invite"], minLength: 8 },
   countsAttempts: true,
   redeem({ action, secret, code, browserCode, bindingIsProven, fields }) {
     same<typeof browserCode, string | undefined>(true);
@@ -77,6 +78,8 @@ createLinkHandler({
   store,
   redeem: () => "ok",
 });
+// @ts-expect-error an action that no verifier knows
+createLinkHandler({ verifier, store, redeem: () => "ok", password: { actions: ["reset"] } });
 // @ts-expect-error a check that says yes
 createLinkHandler({ verifier, store, check: () => true, redeem: () => "ok" });
 // @ts-expect-error what the database says is its verdict

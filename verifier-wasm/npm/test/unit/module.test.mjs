@@ -109,9 +109,9 @@ const SIZES = [
   [
     'export { createMemoryStore, createVerifier } from "mailroom-verifier"; ' +
       'export { createLinkHandler } from "mailroom-verifier/handler";',
-    33_500,
+    34_350,
   ],
-  ['export * from "mailroom-verifier/handler";', 21_500],
+  ['export * from "mailroom-verifier/handler";', 22_300],
   ['export * from "mailroom-verifier/database";', 6_450],
   ['export * from "mailroom-verifier/stores/redis";', 3_150],
   ['export * from "mailroom-verifier/stores/postgres";', 3_450],

@@ -10,7 +10,9 @@ export const de: Texts = {
     },
     recover: {
       title: "Konto wiederherstellen",
-      text: "Geben Sie die {digits} Ziffern des Codes aus der E-Mail ein.",
+      text:
+        "Geben Sie die {digits} Ziffern des Codes ein. " +
+        "Er steht in der E-Mail, die Sie hierher geführt hat.",
       button: "Mein Konto wiederherstellen",
       done: "Ihr Konto ist wiederhergestellt",
     },
@@ -22,6 +24,13 @@ export const de: Texts = {
     },
   },
   code: "Code ({digits} Ziffern)",
+  password: {
+    label: "Neues Passwort",
+    hint: "Mindestens {min} Zeichen. Mehrere Wörter hintereinander sind eine gute Wahl.",
+    show: "Passwort anzeigen",
+    title: "Wählen Sie ein anderes Passwort",
+    text: "Das Passwort muss {min} bis {max} Zeichen haben.",
+  },
   browserCode: "Ziffern aus dem anderen Browser ({digits})",
   elsewhere:
     "Sie haben diesen Link in einem anderen Browser angefordert. " +

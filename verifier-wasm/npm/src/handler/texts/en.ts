@@ -10,7 +10,7 @@ export const en: Texts = {
     },
     recover: {
       title: "Recover your account",
-      text: "Type the {digits} digits of the code in the mail.",
+      text: "Type the {digits} digits of the code in the mail that brought you here.",
       button: "Recover my account",
       done: "Your account is recovered",
     },
@@ -22,6 +22,13 @@ export const en: Texts = {
     },
   },
   code: "Code ({digits} digits)",
+  password: {
+    label: "New password",
+    hint: "At least {min} characters. Several words in a row are a good choice.",
+    show: "Show the password",
+    title: "Choose another password",
+    text: "A password needs {min} to {max} characters.",
+  },
   browserCode: "The {digits} digits that the other browser shows",
   elsewhere:
     "You asked for this link in another browser. Type the {digits} digits that you see there.",

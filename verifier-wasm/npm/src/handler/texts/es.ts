@@ -10,7 +10,9 @@ export const es: Texts = {
     },
     recover: {
       title: "Recuperar su cuenta",
-      text: "Escriba los {digits} dígitos del código que está en el correo.",
+      text:
+        "Escriba los {digits} dígitos del código. " +
+        "Está en el correo que le ha traído hasta aquí.",
       button: "Recuperar mi cuenta",
       done: "Su cuenta está recuperada",
     },
@@ -22,6 +24,13 @@ export const es: Texts = {
     },
   },
   code: "Código ({digits} dígitos)",
+  password: {
+    label: "Nueva contraseña",
+    hint: "Al menos {min} caracteres. Varias palabras seguidas son una buena opción.",
+    show: "Mostrar la contraseña",
+    title: "Elija otra contraseña",
+    text: "La contraseña debe tener entre {min} y {max} caracteres.",
+  },
   browserCode: "Dígitos que muestra el otro navegador ({digits})",
   elsewhere: "Pidió este enlace en otro navegador. Escriba los {digits} dígitos que aparecen allí.",
   elsewhereWithCode:

@@ -12,7 +12,9 @@ export const fr: Texts = {
     },
     recover: {
       title: "Récupérer votre compte",
-      text: "Saisissez les {digits} chiffres du code qui est dans l’e-mail.",
+      text:
+        "Saisissez les {digits} chiffres du code. " +
+        "Il se trouve dans l’e-mail dont vous avez ouvert le lien.",
       button: "Récupérer mon compte",
       done: "Votre compte est récupéré",
     },
@@ -24,6 +26,13 @@ export const fr: Texts = {
     },
   },
   code: "Code ({digits} chiffres)",
+  password: {
+    label: "Nouveau mot de passe",
+    hint: "Au moins {min} caractères. Plusieurs mots à la suite conviennent très bien.",
+    show: "Afficher le mot de passe",
+    title: "Choisissez un autre mot de passe",
+    text: "Le mot de passe doit compter de {min} à {max} caractères.",
+  },
   browserCode: "Chiffres affichés dans l’autre navigateur ({digits})",
   elsewhere:
     "Vous avez demandé ce lien dans un autre navigateur. " +

@@ -12,7 +12,7 @@ export const it: Texts = {
     },
     recover: {
       title: "Recupera il tuo account",
-      text: "Scrivi le {digits} cifre del codice che è nell’e-mail.",
+      text: "Scrivi le {digits} cifre del codice. Lo trovi nell’e-mail che ti ha portato qui.",
       button: "Recupera il mio account",
       done: "Il tuo account è stato recuperato",
     },
@@ -24,6 +24,13 @@ export const it: Texts = {
     },
   },
   code: "Codice ({digits} cifre)",
+  password: {
+    label: "Nuova password",
+    hint: "Almeno {min} caratteri. Più parole di seguito sono una buona scelta.",
+    show: "Mostra la password",
+    title: "Scegli un’altra password",
+    text: "La password deve avere da {min} a {max} caratteri.",
+  },
   browserCode: "Cifre che mostra l’altro browser ({digits})",
   elsewhere: "Hai richiesto questo link in un altro browser. Scrivi le {digits} cifre che vedi lì.",
   elsewhereWithCode:

@@ -12,7 +12,7 @@ export const nl: Texts = {
     },
     recover: {
       title: "Uw account herstellen",
-      text: "Typ de {digits} cijfers van de code in de mail.",
+      text: "Typ de {digits} cijfers van de code. Die staat in de mail waarmee u hier bent gekomen.",
       button: "Mijn account herstellen",
       done: "Uw account is hersteld",
     },
@@ -24,6 +24,13 @@ export const nl: Texts = {
     },
   },
   code: "Code ({digits} cijfers)",
+  password: {
+    label: "Nieuw wachtwoord",
+    hint: "Minstens {min} tekens. Een paar woorden achter elkaar zijn een goede keuze.",
+    show: "Wachtwoord tonen",
+    title: "Kies een ander wachtwoord",
+    text: "Het wachtwoord moet uit {min} tot {max} tekens bestaan.",
+  },
   browserCode: "Cijfers die de andere browser toont ({digits})",
   elsewhere:
     "U hebt deze link in een andere browser aangevraagd. Typ de {digits} cijfers die u daar ziet.",

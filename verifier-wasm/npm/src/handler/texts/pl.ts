@@ -10,7 +10,7 @@ export const pl: Texts = {
     },
     recover: {
       title: "Odzyskaj swoje konto",
-      text: "Wpisz kod z wiadomości e-mail (liczba cyfr: {digits}).",
+      text: "Wpisz kod z wiadomości e-mail, z której otwarto tę stronę (liczba cyfr: {digits}).",
       button: "Odzyskaj moje konto",
       done: "Twoje konto zostało odzyskane",
     },
@@ -22,6 +22,13 @@ export const pl: Texts = {
     },
   },
   code: "Kod (liczba cyfr: {digits})",
+  password: {
+    label: "Nowe hasło",
+    hint: "Minimalna liczba znaków: {min}. Dobrym wyborem jest kilka słów obok siebie.",
+    show: "Pokaż hasło",
+    title: "Wybierz inne hasło",
+    text: "Hasło musi mieć odpowiednią długość (liczba znaków: od {min} do {max}).",
+  },
   browserCode: "Cyfry z drugiej przeglądarki ({digits})",
   elsewhere:
     "Ten link został zamówiony w innej przeglądarce. Wpisz {digits} cyfr, które są tam widoczne.",

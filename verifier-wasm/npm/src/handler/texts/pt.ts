@@ -10,7 +10,7 @@ export const pt: Texts = {
     },
     recover: {
       title: "Recuperar a sua conta",
-      text: "Escreva os {digits} dígitos do código que está no e-mail.",
+      text: "Escreva os {digits} dígitos do código. Está no e-mail cujo link abriu.",
       button: "Recuperar a minha conta",
       done: "A sua conta foi recuperada",
     },
@@ -22,6 +22,13 @@ export const pt: Texts = {
     },
   },
   code: "Código ({digits} dígitos)",
+  password: {
+    label: "Nova palavra-passe",
+    hint: "Pelo menos {min} caracteres. Várias palavras seguidas são uma boa escolha.",
+    show: "Mostrar a palavra-passe",
+    title: "Escolha outra palavra-passe",
+    text: "A palavra-passe deve ter entre {min} e {max} caracteres.",
+  },
   browserCode: "Dígitos que o outro navegador mostra ({digits})",
   elsewhere: "Pediu este link noutro navegador. Escreva os {digits} dígitos que aí aparecem.",
   elsewhereWithCode:

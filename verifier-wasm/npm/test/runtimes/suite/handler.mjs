@@ -2,6 +2,7 @@
 // a mail scanner and an attacker send them.
 
 import { handlerAgain } from "./handler_again.mjs";
+import { handlerPassword } from "./handler_password.mjs";
 import { handlerBadInput } from "./handler_bad_input.mjs";
 import { handlerBound } from "./handler_bound.mjs";
 import { handlerFragment } from "./handler_fragment.mjs";
@@ -27,6 +28,7 @@ export function* handler(subject) {
   yield* handlerBadInput(subject);
   yield* handlerMended(subject);
   yield* handlerAgain(subject);
+  yield* handlerPassword(subject);
   yield* handlerOnward(subject);
   yield* handlerProcesses(subject);
   yield* handlerOperator(subject);

@@ -62,6 +62,7 @@ export function fixtureOfHandler(subject) {
           codeDigits: 0,
         },
         ...{ browserCodeDigits: 0, browserCodeLabel: "", browser: undefined },
+        password: undefined,
         ...{
           expiresAt: undefined,
           problem: undefined,
@@ -98,6 +99,7 @@ export function fixtureOfHandler(subject) {
             "options.publicKeys": optional(functions),
             // It is called for the page that reads a token behind "#" alone.
             "options.publicKeys()": anything,
+            "options.password": objects,
             "options.pages": objects,
             "options.texts": objects,
             "options.policy": objects,

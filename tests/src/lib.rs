@@ -47,6 +47,7 @@ pub mod postgres;
 pub mod program;
 #[cfg(feature = "client")]
 pub mod proxy;
+pub mod python;
 #[cfg(feature = "client")]
 pub mod recorder;
 #[cfg(feature = "client")]

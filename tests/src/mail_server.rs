@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::collector::wait_until;
 use crate::machine::{has_python, skip};
-use crate::tools;
+use crate::{python, tools};
 
 /// A running mail server, ended when this is dropped. `tests/senders/mail_server.py` says which
 /// recipients are refused.
@@ -65,7 +65,9 @@ impl MailServer {
         if !has_python()? {
             return Ok(None);
         }
-        let Some(packages) = packages()? else { return Ok(None) };
+        let Some(packages) = python::packages("tests/senders/requirements.txt")? else {
+            return Ok(None);
+        };
         Self::run(Command::new("python3").env("PYTHONPATH", packages), "mail_server.py", options)
             .map(Some)
     }
@@ -165,35 +167,4 @@ impl Drop for MailServer {
         self.child.kill().ok();
         self.child.wait().ok();
     }
-}
-
-/// The folder of the Python packages, which are fetched the first time.
-fn packages() -> Result<Option<std::path::PathBuf>> {
-    static FETCHING: Mutex<()> = Mutex::new(());
-    let _fetching = FETCHING.lock().unwrap_or_else(PoisonError::into_inner);
-    let folder = tools::folder().join("python-aiosmtpd-1.4.6");
-    if folder.is_dir() {
-        return Ok(Some(folder));
-    }
-    let unfinished = tools::folder().join(format!("python-unfinished-{}", process::id()));
-    fs::create_dir_all(&unfinished)?;
-    let output = Command::new("python3")
-        .args(["-m", "pip", "install", "--quiet", "--no-deps", "--no-compile", "--require-hashes"])
-        .args(["--disable-pip-version-check", "--target"])
-        .arg(&unfinished)
-        .arg("--requirement")
-        .arg(tools::workspace().join("tests/senders/requirements.txt"))
-        .output()?;
-    let said = String::from_utf8_lossy(&output.stderr);
-    if said.contains("No module named pip") {
-        fs::remove_dir_all(&unfinished).ok();
-        skip("python3 has no pip; install python3-pip");
-        return Ok(None);
-    }
-    ensure!(output.status.success(), "pip cannot install aiosmtpd: {}", said.trim());
-    // Another process may have been faster.
-    if fs::rename(&unfinished, &folder).is_err() {
-        fs::remove_dir_all(&unfinished).ok();
-    }
-    Ok(Some(folder))
 }

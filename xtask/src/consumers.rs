@@ -1,5 +1,6 @@
 //! The steps that use the packed npm package as its users do, none of them from the source tree.
 
+use std::ffi::OsStr;
 use std::path::Path;
 use std::process::Command;
 
@@ -76,9 +77,8 @@ pub(crate) fn stores(steps: &mut Steps, extent: Extent) -> Result<()> {
             let server = Cluster::builder().version(wanted.clone()).start()?;
             let folder = format!("stores-postgres-{}", server.installation().major);
             let mut command = given_package(extent, &program, &folder)?;
-            command.arg(POSTGRES).env("PGHOST", server.socket_dir());
-            command.env("PGPORT", server.port().to_string());
-            command.env("PGUSER", "postgres").env("PGDATABASE", "postgres");
+            command.arg(POSTGRES);
+            lead(&mut command, server.socket_dir(), &server);
             Ok((command, Some(server)))
         });
     }
@@ -109,12 +109,17 @@ pub(crate) fn adapters(steps: &mut Steps, extent: Extent) {
             let program = format!("{}/database/main.mjs", npm::TESTS);
             let folder = format!("database-{}", server.installation().major);
             let mut command = given_package(extent, &program, &folder)?;
-            command.args(ADAPTERS).env("PGHOST", "127.0.0.1");
-            command.env("PGPORT", server.port().to_string());
-            command.env("PGUSER", "postgres").env("PGDATABASE", "postgres");
+            command.args(ADAPTERS);
+            lead(&mut command, "127.0.0.1", &server);
             Ok((command, Some(server)))
         });
     }
+}
+
+/// Leads a client to a server by libpq's variables.
+pub(crate) fn lead(command: &mut Command, host: impl AsRef<OsStr>, server: &Cluster) {
+    command.env("PGHOST", host).env("PGPORT", server.port().to_string());
+    command.env("PGUSER", "postgres").env("PGDATABASE", "postgres");
 }
 
 /// The formatting and lints of a folder of JavaScript, by what npm installed into it.

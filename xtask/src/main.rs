@@ -11,6 +11,7 @@ mod load;
 mod node;
 mod npm;
 mod processes;
+mod python;
 mod rust;
 mod schema;
 mod step;

@@ -9,7 +9,7 @@ use clap::ValueEnum;
 use crate::extent::Extent;
 use crate::load::Load;
 use crate::step::Steps;
-use crate::{consumers, demo, npm, rust, tools};
+use crate::{consumers, demo, npm, python, rust, tools};
 
 /// How long a step of `--full` may print nothing: one test kills a thousand times.
 const LONG_SILENCE: Duration = Duration::from_secs(4 * 3_600);
@@ -39,6 +39,8 @@ enum Part {
     /// the stores of used tokens, against Redis, PostgreSQL, workerd,
     /// Deno and an emulator of `DynamoDB`; clients of the database, on PostgreSQL
     Stores,
+    /// the client for Python: its sources, its types, what it does on PostgreSQL, its README
+    Python,
     /// the packed npm package in Chromium
     Browser,
     /// the demonstration, which must verify every token, on every PostgreSQL version
@@ -77,6 +79,7 @@ impl Part {
                 consumers::stores(steps, extent)?;
                 consumers::adapters(steps, extent);
             }
+            Self::Python => python::client(steps, extent),
             Self::Browser => suite(steps, "package in Chromium", "browser"),
             Self::Npm => {
                 consumers::package(steps, extent);

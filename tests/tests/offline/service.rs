@@ -1,4 +1,4 @@
-//! The unit for systemd is one that systemd takes, and keeps the collector in a sandbox.
+//! The units for systemd are such that systemd takes, and keep what they run in a sandbox.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -10,36 +10,57 @@ use mailroom_tests::machine::skip;
 use mailroom_tests::program;
 use mailroom_tests::tools::workspace;
 
+/// In `packaging`.
+const UNITS: [&str; 3] = ["mailroom.service", "mailroom@.service", "mailroom-bounces.service"];
+
 #[test]
-fn the_unit_is_valid_starts_for_ever_and_is_exposed_to_3_0_at_most() -> Result<()> {
-    let unit = workspace().join("packaging/mailroom.service");
-    let text = fs::read_to_string(&unit)?;
-    starts_for_ever(&text)?;
+fn each_unit_is_valid_starts_for_ever_and_is_exposed_to_2_0_at_most() -> Result<()> {
     let document = fs::read_to_string(workspace().join("docs/OPERATIONS.md"))?;
-    ensure!(
-        document.contains("(../packaging/mailroom.service)"),
-        "docs/OPERATIONS.md does not name the unit"
-    );
     ensure!(!document.contains("[Service]"), "docs/OPERATIONS.md has a unit of its own");
-    let threshold = ["security", "--offline=yes", "--threshold=30", "--no-pager"];
-    let Some(exposed) = analyze(&threshold, &unit)? else {
-        skip("there is no systemd-analyze; install systemd");
-        return Ok(());
-    };
-    ensure!(exposed.status.success(), "above 3.0:\n{}", said(&exposed));
-    // It wants to see the program.
-    let folder = tempfile::tempdir()?;
-    let installed = folder.path().join("mailroom.service");
     let program = program::mailroom()?.get_program().to_string_lossy().into_owned();
     the_sample_is_read(&program)?;
-    fs::write(&installed, text.replace("/usr/local/bin/mailroom", &program))?;
-    let verified = analyze(&["verify", "--man=no"], &installed)?.context("it was there")?;
-    // Settings that it does not know are only said.
-    ensure!(
-        verified.status.success() && !said(&verified).contains("mailroom.service"),
-        "{}",
-        said(&verified)
-    );
+    for name in UNITS {
+        let unit = workspace().join("packaging").join(name);
+        let text = fs::read_to_string(&unit)?;
+        starts_for_ever(&text)?;
+        let link = format!("(../packaging/{name})");
+        ensure!(document.contains(&link), "docs/OPERATIONS.md does not name {name}");
+        let threshold = ["security", "--offline=yes", "--threshold=20", "--no-pager"];
+        let Some(exposed) = analyze(&threshold, &unit)? else {
+            skip("there is no systemd-analyze; install systemd");
+            return Ok(());
+        };
+        ensure!(exposed.status.success(), "above 2.0:\n{}", said(&exposed));
+        // It wants to see the program.
+        let folder = tempfile::tempdir()?;
+        let installed = folder.path().join(name);
+        fs::write(&installed, text.replace("/usr/local/bin/mailroom", &program))?;
+        let verified = analyze(&["verify", "--man=no"], &installed)?.context("it was there")?;
+        // Settings that it does not know are only said.
+        ensure!(
+            verified.status.success() && !said(&verified).contains("mailroom"),
+            "{}",
+            said(&verified)
+        );
+    }
+    Ok(())
+}
+
+#[test]
+fn a_collector_of_several_differs_from_the_only_one_by_its_files_alone() -> Result<()> {
+    let [one, several] = ["mailroom.service", "mailroom@.service"]
+        .map(|name| fs::read_to_string(workspace().join("packaging").join(name)));
+    let settings = |unit: &str| -> Vec<String> {
+        let lines = unit.lines().filter(|line| line.contains('=') && !line.starts_with("# "));
+        lines.filter(|line| !line.starts_with("Description=")).map(str::to_owned).collect()
+    };
+    let expected = settings(&one?)
+        .into_iter()
+        .map(|line| line.replace("/etc/mailroom/collector.env", "/etc/mailroom/%i.env"))
+        .map(|line| line.replace("/etc/mailroom/send.toml", "/etc/mailroom/%i/send.toml"))
+        .map(|line| line.replace("/etc/mailroom/key", "/etc/mailroom/%i/key"))
+        .map(|line| line.replace("StateDirectory=mailroom", "StateDirectory=mailroom/%i"));
+    assert_eq!(settings(&several?), expected.collect::<Vec<_>>());
     Ok(())
 }
 
@@ -70,21 +91,21 @@ fn the_sample_is_read(program: &str) -> Result<()> {
 /// An outage does not end it, a wrong setting does, and a sender has the time that its default
 /// timeout gives it.
 fn starts_for_ever(unit: &str) -> Result<()> {
+    let collects = unit.contains(" collect ");
+    let of_collectors: &[&str] =
+        if collects { &["KillMode=mixed", "TimeoutStopSec=40"] } else { &[] };
     for line in [
         "Wants=network-online.target",
         "After=network-online.target",
         "StartLimitIntervalSec=0",
-        "EnvironmentFile=/etc/mailroom/collector.env",
-        "ExecStart=/usr/local/bin/mailroom collect --sender \"/usr/local/bin/mailroom send \
-         --config /etc/mailroom/send.toml\"",
-        "StateDirectory=mailroom",
         "Restart=always",
         "RestartPreventExitStatus=2",
-        "KillMode=mixed",
-        "TimeoutStopSec=40",
         "WantedBy=multi-user.target",
-    ] {
-        ensure!(unit.lines().any(|own| own == line), "the unit lacks {line}");
+    ]
+    .iter()
+    .chain(of_collectors)
+    {
+        ensure!(unit.lines().any(|own| own == *line), "the unit lacks {line}");
     }
     Ok(())
 }

@@ -10,7 +10,7 @@ use anyhow::Result;
 use mailroom_tests::collector::{self, Collector, KEY};
 use mailroom_tests::postgres::Database;
 use mailroom_tests::program;
-use mailroom_tests::rows::cursor;
+use mailroom_tests::rows::{cursor, wait_for};
 
 /// The exit status and standard error of a collector that does not start.
 fn failure(command: &mut Command) -> Result<(Option<i32>, String)> {
@@ -415,9 +415,7 @@ async fn many_bad_rows_are_few_lines_of_the_log_where_the_database_has_the_reaso
         Collector::start(command.args(["--batch-timeout", "0", "--batch-limit", "20"]))?;
     let dead =
         "SELECT count(*) FROM mailroom.dead_letters WHERE reason = 'its login contains a comma'";
-    while client.query_one(dead, &[]).await?.get::<_, i64>(0) < ROWS {
-        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-    }
+    wait_for(&client, dead, ROWS).await?;
     let log = collector.stop()?;
     let lines: Vec<_> = log.lines().filter(|line| line.contains("WARN")).collect();
     // Ten within ten seconds.

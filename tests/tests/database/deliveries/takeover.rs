@@ -8,7 +8,7 @@ use mailroom::migrate::{self, DataLoss, MIGRATIONS};
 use mailroom::queue::Queue;
 use mailroom_tests::collector::{self, Collector};
 use mailroom_tests::postgres::Database;
-use mailroom_tests::rows::{cursor, register};
+use mailroom_tests::rows::{cursor, register, wait_for};
 use tokio_postgres::Client;
 
 use super::{all, at, queue, sent, state, states};
@@ -85,19 +85,22 @@ async fn a_takeover_that_is_killed_goes_on_where_it_was_and_knows_what_was_used_
         user.batch_execute("BEGIN; UPDATE tokens SET consumed_at = 1 WHERE id = 700").await?;
         let mut migrating = database.connect().await?;
         let pid: i32 = migrating.query_one("SELECT pg_backend_pid()", &[]).await?.get(0);
+        // By its own limit it would give up after five seconds, seen by nobody on a busy machine.
+        migrating.batch_execute("SET lock_timeout = '5min'").await?;
         // The batches of 2500 to 1501 and, but for 700, of 1500 to 501.
-        let is_waiting =
-            "SELECT count(*) = 1999 AND EXISTS (SELECT FROM pg_locks WHERE pid = $1 AND NOT granted)
-            FROM mailroom.issued_tokens";
+        let is_waiting = format!(
+            "SELECT count(*) = 1999 AND EXISTS (
+                SELECT FROM pg_locks WHERE pid = {pid} AND NOT granted)
+            FROM mailroom.issued_tokens"
+        );
         let killer = async {
-            while !client.query_one(is_waiting, &[&pid]).await?.get::<_, bool>(0) {
-                tokio::time::sleep(Duration::from_millis(20)).await;
-            }
+            wait_for(&client, &is_waiting, true).await?;
             anyhow::Ok(client.execute("SELECT pg_terminate_backend($1)", &[&pid]).await?)
         };
         let mut report = |_: &str| {};
-        let (outcome, _) =
+        let (outcome, killed) =
             tokio::join!(migrate::up(&mut migrating, MIGRATIONS, &mut report), killer);
+        killed?;
         let error = outcome.expect_err("its session is ended").to_string();
         assert!(error.contains("`mailroom migrate up` completes it"), "{error}");
         user.batch_execute("COMMIT; UPDATE tokens SET consumed_at = 1 WHERE id IN (50, 500, 2000)")
@@ -225,9 +228,7 @@ async fn a_cursor_that_is_at_work_gives_way_and_nothing_is_lost_or_sent_twice() 
     // Claimed is not sent: at its end a collector gives back what it did not begin.
     let done =
         "SELECT (SELECT count(*) FROM mailroom.queue) + (SELECT count(*) FROM mailroom.leases)";
-    while client.query_one(done, &[]).await?.get::<_, i64>(0) > 0 {
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    wait_for(&client, done, 0_i64).await?;
     new.stop()?;
     seen.extend(old_lines.rest()?);
     seen.extend(new_lines.rest()?);

@@ -15,7 +15,7 @@
 //!
 //! | feature | default | what the module does |
 //! |---|---|---|
-//! | `shared` | yes | verifies v1 and v2 with shared keys, and remembers used tokens |
+//! | `shared` | yes | verifies v1 and v2 with shared keys |
 //! | `public` | no | verifies v3 with public keys |
 
 #![cfg_attr(target_family = "wasm", no_std)]
@@ -26,8 +26,6 @@ mod bare;
 mod buffers;
 #[cfg(target_family = "wasm")]
 pub mod exchange;
-#[cfg(all(feature = "shared", target_family = "wasm"))]
-pub mod memory;
 #[cfg(all(feature = "public", not(feature = "shared"), target_family = "wasm"))]
 pub mod public;
 #[cfg(all(feature = "shared", target_family = "wasm"))]

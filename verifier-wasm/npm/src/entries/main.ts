@@ -52,7 +52,7 @@ const started = startNow(SHARED_KEY, () => compile(wasm));
 export function createVerifier<const Further extends string = never>(
   options: VerifierOptions<Further>,
 ): Verifier<Further> {
-  return atCaller(createVerifier, () => makeVerifier(readSharedOptions(started().engine, options)));
+  return atCaller(createVerifier, () => makeVerifier(readSharedOptions(started(), options)));
 }
 
 /**
@@ -62,7 +62,7 @@ export function createVerifier<const Further extends string = never>(
  * @throws TokenMalformedError
  */
 export function decodeUnverified(token: string): UnverifiedToken {
-  return decodeToken(started().engine, token);
+  return decodeToken(started(), token);
 }
 
 /**
@@ -73,7 +73,7 @@ export function decodeUnverified(token: string): UnverifiedToken {
  * const binding = bindingOf(cookie);
  */
 export function bindingOf(nonce: Nonce): Bytes | undefined {
-  return started().engine.bind(textOf(nonce));
+  return started().bind(textOf(nonce));
 }
 
 /**
@@ -96,10 +96,10 @@ export function createGuard<Further extends string = never>(
  * another process of a cluster, a restart and a second isolate of the same Worker know nothing of
  * what it remembers, so a link works once in each.
  *
- * @throws InvalidArgumentError, WasmUnavailableError
+ * @throws InvalidArgumentError
  * @example
- * const store = createMemoryStore({ capacity: 100_000 }); // 5.6 MB
+ * const store = createMemoryStore({ capacity: 100_000 }); // 5.4 MB
  */
 export function createMemoryStore(options: MemoryStoreOptions): MemoryStore {
-  return makeMemoryStore(started().module, options);
+  return makeMemoryStore(options);
 }

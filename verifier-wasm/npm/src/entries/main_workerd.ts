@@ -21,15 +21,15 @@ import module from "./verifier.wasm";
 const started = startNow(SHARED_KEY, () => module);
 
 export function createVerifier(options: VerifierOptions) {
-  return atCaller(createVerifier, () => makeVerifier(readSharedOptions(started().engine, options)));
+  return atCaller(createVerifier, () => makeVerifier(readSharedOptions(started(), options)));
 }
 
 export function decodeUnverified(token: string) {
-  return decodeToken(started().engine, token);
+  return decodeToken(started(), token);
 }
 
 export function bindingOf(nonce: Nonce) {
-  return started().engine.bind(textOf(nonce));
+  return started().bind(textOf(nonce));
 }
 
 export function createGuard(options: GuardOptions) {
@@ -37,5 +37,5 @@ export function createGuard(options: GuardOptions) {
 }
 
 export function createMemoryStore(options: MemoryStoreOptions) {
-  return makeMemoryStore(started().module, options);
+  return makeMemoryStore(options);
 }

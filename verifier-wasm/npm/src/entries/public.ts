@@ -64,7 +64,7 @@ export function createVerifier<const Further extends string = never>(
   options: PublicVerifierOptions<Further>,
 ): PublicVerifier<Further> {
   return atCaller(createVerifier, () =>
-    makePublicVerifier(readPublicOptions(started().engine, options)),
+    makePublicVerifier(readPublicOptions(started(), options)),
   );
 }
 
@@ -75,7 +75,7 @@ export function createVerifier<const Further extends string = never>(
  * @throws TokenMalformedError
  */
 export function decodeUnverified(token: string): UnverifiedToken {
-  return decodeToken(started().engine, token);
+  return decodeToken(started(), token);
 }
 
 /**
@@ -86,7 +86,7 @@ export function decodeUnverified(token: string): UnverifiedToken {
  * const binding = bindingOf(cookie);
  */
 export function bindingOf(nonce: Nonce): Bytes | undefined {
-  return started().engine.bind(textOf(nonce));
+  return started().bind(textOf(nonce));
 }
 
 /**

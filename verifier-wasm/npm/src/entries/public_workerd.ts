@@ -23,16 +23,16 @@ export function createVerifier<const Further extends string = never>(
   options: PublicVerifierOptions<Further>,
 ): PublicVerifier<Further> {
   return atCaller(createVerifier, () =>
-    makePublicVerifier(readPublicOptions(started().engine, options)),
+    makePublicVerifier(readPublicOptions(started(), options)),
   );
 }
 
 export function decodeUnverified(token: string) {
-  return decodeToken(started().engine, token);
+  return decodeToken(started(), token);
 }
 
 export function bindingOf(nonce: Nonce) {
-  return started().engine.bind(textOf(nonce));
+  return started().bind(textOf(nonce));
 }
 
 export function createGuard(options: GuardOptions) {

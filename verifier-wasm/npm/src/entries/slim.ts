@@ -6,7 +6,6 @@
  */
 
 import { textOf } from "../arguments/options.js";
-import { InvalidArgumentError } from "../errors/errors.js";
 import { type Guard, makeGuard } from "../guard/guard.js";
 import type { GuardOptions } from "../guard/options.js";
 import {
@@ -52,7 +51,6 @@ export interface VerifierModule {
   decodeUnverified(token: string): UnverifiedToken;
   bindingOf(nonce: Nonce): Bytes | undefined;
   createGuard<Further extends string = never>(options: GuardOptions<Further>): Guard<Further>;
-  /** Only if the caller passed a module: a store needs an instance of its own. */
   createMemoryStore(options: MemoryStoreOptions): MemoryStore;
 }
 
@@ -76,20 +74,13 @@ export interface PublicVerifierModule {
  * const { createVerifier } = instantiate(await WebAssembly.compile(bytes));
  */
 export function instantiate(source: WebAssembly.Module | WebAssembly.Instance): VerifierModule {
-  const { engine, module } = startLoaded(SHARED_KEY, source);
+  const engine = startLoaded(SHARED_KEY, source);
   return Object.freeze<VerifierModule>({
     createVerifier: (options) => makeVerifier(readSharedOptions(engine, options)),
     decodeUnverified: (token) => decodeToken(engine, token),
     bindingOf: (nonce) => engine.bind(textOf(nonce)),
     createGuard: (options) => makeGuard(options),
-    createMemoryStore(options) {
-      if (!module) {
-        throw new InvalidArgumentError(
-          "a store needs an instance of its own: give instantiate the module instead",
-        );
-      }
-      return makeMemoryStore(module, options);
-    },
+    createMemoryStore: (options) => makeMemoryStore(options),
   });
 }
 
@@ -104,7 +95,7 @@ export function instantiate(source: WebAssembly.Module | WebAssembly.Instance): 
 export function instantiatePublic(
   source: WebAssembly.Module | WebAssembly.Instance,
 ): PublicVerifierModule {
-  const { engine } = startLoaded(PUBLIC_KEY, source);
+  const engine = startLoaded(PUBLIC_KEY, source);
   return Object.freeze<PublicVerifierModule>({
     createVerifier: (options) => makePublicVerifier(readPublicOptions(engine, options)),
     decodeUnverified: (token) => decodeToken(engine, token),

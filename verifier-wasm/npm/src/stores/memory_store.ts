@@ -2,14 +2,13 @@ import { demandEntry } from "../arguments/bytes.js";
 import { readOptions } from "../arguments/options.js";
 import { readClock } from "../arguments/seconds.js";
 import { InvalidArgumentError, StoreFullError, TokenExpiredError } from "../errors/errors.js";
-import type * as Exports from "../wasm/generated/verifier_bg.wasm.js";
-import { Stack } from "../wasm/stack.js";
+import { ALREADY_USED, FULL, makeCache, TOO_LATE } from "./cache.js";
 import type { TokenStore } from "./token_store.js";
 
 /** What {@link createMemoryStore} takes. Options of other names are refused. */
 export interface MemoryStoreOptions {
   /**
-   * How many redemptions and attempts at codes it holds, 56 bytes each, which are allocated at
+   * How many redemptions and attempts at codes it holds, 54 bytes each, which are allocated at
    * once. Those within the lifetime of a link and 22 minutes have to fit; of the link handler each
    * redemption counts twice.
    */
@@ -35,32 +34,22 @@ export interface MemoryStore extends TokenStore {
 /** Of an id, and of an owner. */
 const LENGTH = 16;
 
-/** One gibibyte, which wasm engines give. */
+/** About one gibibyte. */
 const MOST = 19_173_961;
 
-/** What the module answers to all calls but `attempt`. */
-const TOO_LATE = 2;
-
 /**
- * @internal What every entry calls `createMemoryStore`: the cache of the core, on an instance of
- * the module of its own, because it grows the memory, which moves the buffers.
+ * @internal What every entry calls `createMemoryStore`.
  *
  * If JavaScript's stack overflows in the middle of a call, what the store remembers may be half
  * written: from then on it answers that it is full.
  */
-export function makeMemoryStore(module: WebAssembly.Module, options: unknown): MemoryStore {
+export function makeMemoryStore(options: unknown): MemoryStore {
   const [capacity, clock] = readOptions(options, ["capacity", "clock"]);
   if (!Number.isInteger(capacity) || !((capacity as number) >= 1 && (capacity as number) <= MOST)) {
     throw new InvalidArgumentError(`the option capacity must be a whole number from 1 to ${MOST}`);
   }
   const now = readClock(clock);
-  const instance = new WebAssembly.Instance(module);
-  const exports = instance.exports as unknown as typeof Exports;
-  const stack = new Stack(instance);
-  if (!exports.open_store(capacity as number)) {
-    throw new InvalidArgumentError("not enough memory for this capacity");
-  }
-  const place = new Uint8Array(exports.memory.buffer, exports.buffers(), 2 * LENGTH);
+  const cache = cacheOf(capacity as number);
 
   function ask(
     question: (rememberUntil: number, now: number) => number,
@@ -71,36 +60,32 @@ export function makeMemoryStore(module: WebAssembly.Module, options: unknown): M
     // The clock may be code of the caller, so it is read before anything is written.
     const time = Math.floor(now());
     demandEntry(id, rememberUntil, owner);
-    place.set(id);
-    place.set(owner, LENGTH);
-    stack.enter();
+    cache.asked.set(id);
+    cache.asked.set(owner, LENGTH);
     const answer = question(Math.ceil(rememberUntil), time);
-    stack.leave();
+    if (answer === TOO_LATE) throw new TokenExpiredError("the token has expired");
+    if (answer === FULL) throw full();
     return answer;
   }
 
   return Object.freeze<MemoryStore>({
-    consume(id, rememberUntil, owner) {
-      const answer = ask(exports.consume, id, rememberUntil, owner);
-      if (answer > 1) throw answer === TOO_LATE ? tooLate() : full();
-      return answer === 0;
+    consume: (...given) => ask(cache.consume, ...given) !== ALREADY_USED,
+    release(...given) {
+      ask(cache.release, ...given);
     },
-    release(id, rememberUntil, owner) {
-      if (ask(exports.release, id, rememberUntil, owner)) throw full();
-    },
-    attempt(id, rememberUntil, owner) {
-      const answer = ask(exports.attempt, id, rememberUntil, owner);
-      if (answer <= 0) throw answer === 0 ? tooLate() : full();
-      return answer;
-    },
-    withdraw(id, rememberUntil, owner) {
-      if (ask(exports.withdraw, id, rememberUntil, owner)) throw full();
+    attempt: (...given) => ask(cache.attempt, ...given),
+    withdraw(...given) {
+      ask(cache.withdraw, ...given);
     },
   });
 }
 
-function tooLate(): TokenExpiredError {
-  return new TokenExpiredError("the token has expired");
+function cacheOf(capacity: number) {
+  try {
+    return makeCache(capacity);
+  } catch (cause) {
+    throw new InvalidArgumentError("not enough memory for this capacity", { cause });
+  }
 }
 
 function full(): StoreFullError {

@@ -1,20 +1,10 @@
 import { InvalidArgumentError, WasmUnavailableError } from "../errors/errors.js";
 import { Engine, type KeyLength, SHARED_KEY } from "./engine.js";
+import type * as Exports from "./generated/verifier_bg.wasm.js";
 
 // The entries import it from here: what they import first comes first in their bundles, which
 // compress best with the module first.
 export { PUBLIC_KEY, SHARED_KEY } from "./engine.js";
-
-/** A module that has been started. */
-export interface Started {
-  readonly engine: Engine;
-  /** What further instances are made of; not known where the caller made the instance. */
-  readonly module: WebAssembly.Module | undefined;
-}
-
-interface StartedModule extends Started {
-  readonly module: WebAssembly.Module;
-}
 
 /**
  * Of the 91 characters, those that encode a byte; the other two encode an offset for the next one.
@@ -55,11 +45,10 @@ export function compile(text: string): WebAssembly.Module {
 export function startNow(
   keyLength: KeyLength,
   load: () => WebAssembly.Module,
-): () => StartedModule {
-  let started: StartedModule;
+): () => Engine {
+  let engine: Engine;
   try {
-    const module = load();
-    started = { engine: new Engine(new WebAssembly.Instance(module), keyLength), module };
+    engine = new Engine(new WebAssembly.Instance(load()), keyLength);
   } catch (cause) {
     return () => {
       throw new WasmUnavailableError(
@@ -69,7 +58,7 @@ export function startNow(
       );
     };
   }
-  return () => started;
+  return () => engine;
 }
 
 /**
@@ -79,18 +68,20 @@ export function startNow(
 const engines = new WeakMap<WebAssembly.Instance, Engine>();
 
 /** Starts a module that the caller has loaded. */
-export function startLoaded(keyLength: KeyLength, source: unknown): Started {
+export function startLoaded(keyLength: KeyLength, source: unknown): Engine {
   try {
-    const isInstance = source instanceof WebAssembly.Instance;
-    const module = isInstance ? undefined : (source as WebAssembly.Module);
-    const instance = isInstance ? source : new WebAssembly.Instance(source as WebAssembly.Module);
-    // Only the module of shared keys has a store of used tokens.
-    if ("open_store" in instance.exports !== (keyLength === SHARED_KEY)) {
+    const instance =
+      source instanceof WebAssembly.Instance
+        ? source
+        : new WebAssembly.Instance(source as WebAssembly.Module);
+    const { verify_link } = instance.exports as unknown as typeof Exports;
+    // That of public keys takes who checks the signature, too.
+    if (verify_link.length !== (keyLength === SHARED_KEY ? 5 : 6)) {
       throw new TypeError("the module is for the other kind of keys");
     }
     const engine = engines.get(instance) ?? new Engine(instance, keyLength);
     engines.set(instance, engine);
-    return { engine, module };
+    return engine;
   } catch (cause) {
     const file = keyLength === SHARED_KEY ? "verifier.wasm" : "public.wasm";
     throw new InvalidArgumentError(

@@ -85,30 +85,45 @@ function statuses() {
   }
   const used = [...new Set(STATUSES.map(({ reason }) => classOf(reason)))].toSorted();
   const named = STATUSES.filter(({ name }) => name !== undefined);
-  const sentences = STATUSES.filter(({ sentenceName }) => sentenceName !== undefined);
   const declared = ({ name, number, sentence }) =>
     `/** ${sentence} */\nexport const ${name} = ${number};\n`;
-  const said = ({ sentence, sentenceName }) => sentenceName ?? JSON.stringify(sentence);
   return `import type { ErrorClass } from "../denial.js";
 import {
 ${indented(used)}  type VerificationError,
   type VerificationReason,
 } from "../errors.js";
-import { ${sentences.map((entry) => entry.sentenceName).join(", ")} } from "./sentences.js";
 
 export type Class = ErrorClass<VerificationReason, "visitor", VerificationError>;
 
 ${named.map(declared).join("")}
 /** What the numbers mean, from 1 on. */
-export const meanings: readonly (readonly [Class, string])[] = [
-${indented(STATUSES.map((entry) => `[${classOf(entry.reason)}, ${said(entry)}]`))}];
+export const meanings: readonly Class[] = [
+${indented(STATUSES.map(({ reason }) => classOf(reason)))}];
 `;
 }
 
 function sentences() {
   return STATUSES.filter(({ sentenceName }) => sentenceName !== undefined)
-    .map(({ sentence, sentenceName }) => `export const ${sentenceName} = "${sentence}";\n`)
+    .map(({ message, sentenceName }) => `export const ${sentenceName} = "${message}";\n`)
     .join("");
+}
+
+/** What the command and `explain` say, which nobody else loads. */
+function texts() {
+  const plain = (help) => help.replace(/\[(.*?)\]\(.*?\)/g, "$1").replaceAll("\n", " ");
+  const messages = STATUSES.filter(({ message }) => message !== undefined);
+  return `/** What the module's numbers mean, from 1 on. */
+export const SENTENCES: readonly string[] = [
+${indented(STATUSES.map(({ sentence }) => JSON.stringify(sentence)))}];
+
+/** What messages mean that are more than a reason in words. */
+export const OF_MESSAGES: Readonly<Record<string, string>> = {
+${indented(messages.map(({ message, sentence }) => `${JSON.stringify(message)}: ${JSON.stringify(sentence)}`))}};
+
+/** What to do, by reason. */
+export const HELP: Readonly<Record<string, string>> = {
+${indented([...REFUSALS, ...THROWN].map(({ reason, help }) => `${reason}: ${JSON.stringify(plain(help))}`))}};
+`;
 }
 
 function outcomes() {
@@ -128,6 +143,7 @@ const MODULES = {
   "src/errors/generated/refusals.ts": refusals,
   "src/errors/generated/sentences.ts": sentences,
   "src/errors/generated/statuses.ts": statuses,
+  "src/errors/generated/texts.ts": texts,
   "src/handler/generated/outcomes.ts": outcomes,
 };
 

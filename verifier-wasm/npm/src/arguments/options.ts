@@ -72,19 +72,15 @@ export function readExpectation(options: unknown, known: typeof OF_TOKEN): Given
 
 function demandOptions(options: unknown, known: readonly string[]): asserts options is object {
   if (typeof options !== "object" || options === null) {
-    throw new InvalidArgumentError(`the last argument must have the option ${known[0]}`);
+    throw new InvalidArgumentError(`wrong: the options are ${known.join(", ")}`);
   }
 }
 
 function strayOption(name: string, known: readonly string[]): InvalidArgumentError {
-  if (name === "code") {
-    return new InvalidArgumentError(
-      "no code is compared here: guard.redeem compares it and counts the tries",
-    );
-  }
+  if (name === "code") return new InvalidArgumentError("wrong: code, which guard.redeem compares");
   // The name may be a token or a key by mistake, which must not get into a log.
-  const shown = /^[a-z_]\w{0,31}$/i.test(name) ? `"${name}"` : "of this name";
-  return new InvalidArgumentError(`there is no option ${shown}, only ${known.join(", ")}`);
+  const shown = /^[a-z_]\w{0,31}$/i.test(name) ? `, not "${name}"` : "";
+  return new InvalidArgumentError(`wrong: the options are ${known.join(", ")}${shown}`);
 }
 
 /** A method of a caller's object, bound to it, or `undefined` if the object has no such method. */

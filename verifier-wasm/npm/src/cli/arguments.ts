@@ -1,5 +1,5 @@
 import type { InvalidArgumentError } from "../errors/errors.js";
-import { readActions } from "../token/actions.js";
+import { readActions } from "./further_actions.js";
 import type { KnownAction } from "../token/known_actions.js";
 import { UsageError } from "./usage_error.js";
 

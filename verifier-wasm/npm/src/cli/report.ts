@@ -1,5 +1,6 @@
 import { timingSafeEqual } from "node:crypto";
 import type { VerificationError } from "../errors/errors.js";
+import { SENTENCES } from "../errors/generated/texts.js";
 import {
   CODE_MISMATCH,
   isAboutCode,
@@ -37,8 +38,9 @@ export function report(engine: Engine, keys: readonly PreparedKey[], question: Q
   const found = verdicts[fitting] ?? SIGNATURE;
   const status = isElsewhere(token, binding, found) ? OTHER_BROWSER : found;
   const error = status === OK ? undefined : refusal(status);
+  const sentence = SENTENCES[status - 1] as string;
   if (error?.reason === "ERR_TOKEN_MALFORMED") {
-    return answer([["verdict", notValid(error, fault(question) ?? error.message)]]);
+    return answer([["verdict", notValid(error, fault(question) ?? sentence)]]);
   }
 
   const { version, expiresAt, binding: bound, secret } = fieldsOf(token);
@@ -50,7 +52,7 @@ export function report(engine: Engine, keys: readonly PreparedKey[], question: Q
   if (!isPublic(version) && (status === OK || status === SIGNATURE)) {
     parts.push(["signature", status === OK ? "matches" : "differs"]);
   }
-  if (error) return answer([...parts, ["verdict", notValid(error, error.message)]]);
+  if (error) return answer([...parts, ["verdict", notValid(error, sentence)]]);
   if (keys.length > 1) parts.push(["key", `${fitting + 1} of ${keys.length}`]);
   return { ...answer([...parts, ["verdict", "valid"]]), genuine: true };
 }

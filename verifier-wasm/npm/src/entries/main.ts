@@ -17,7 +17,7 @@ import {
 import { decodeToken, type UnverifiedToken } from "../token/token.js";
 import type { Bytes, Nonce, VerifierOptions } from "../token/types.js";
 import { makeVerifier } from "../verifier/factory.js";
-import { readSharedOptions } from "../verifier/options.js";
+import { readSharedOptions } from "../verifier/on_module.js";
 import type { Verifier } from "../verifier/verifier.js";
 import wasm from "../wasm/generated/wasm.js";
 import { compile, SHARED_KEY, startNow } from "../wasm/start.js";

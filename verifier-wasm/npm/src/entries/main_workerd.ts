@@ -13,7 +13,7 @@ import { type MemoryStoreOptions, makeMemoryStore } from "../stores/memory_store
 import { decodeToken } from "../token/token.js";
 import type { Nonce, VerifierOptions } from "../token/types.js";
 import { makeVerifier } from "../verifier/factory.js";
-import { readSharedOptions } from "../verifier/options.js";
+import { readSharedOptions } from "../verifier/on_module.js";
 import { SHARED_KEY } from "../wasm/engine.js";
 import { startNow } from "../wasm/start.js";
 import module from "./verifier.wasm";

@@ -12,7 +12,7 @@ import type { GuardOptions } from "../guard/options.js";
 import { decodeToken, type UnverifiedToken } from "../token/token.js";
 import type { Bytes, Nonce } from "../token/types.js";
 import { makePublicVerifier } from "../verifier/factory.js";
-import { readPublicOptions } from "../verifier/options.js";
+import { readPublicOptions } from "../verifier/on_module.js";
 import type { PublicVerifier, PublicVerifierOptions } from "../verifier/public_verifier.js";
 import wasm from "../wasm/generated/public_wasm.js";
 import { compile, PUBLIC_KEY, startNow } from "../wasm/start.js";
@@ -63,9 +63,7 @@ const started = startNow(PUBLIC_KEY, () => compile(wasm));
 export function createVerifier<const Further extends string = never>(
   options: PublicVerifierOptions<Further>,
 ): PublicVerifier<Further> {
-  return atCaller(createVerifier, () =>
-    makePublicVerifier(readPublicOptions(started(), options)),
-  );
+  return atCaller(createVerifier, () => makePublicVerifier(readPublicOptions(started(), options)));
 }
 
 /**

@@ -11,7 +11,7 @@ import type { GuardOptions } from "../guard/options.js";
 import { decodeToken } from "../token/token.js";
 import type { Nonce } from "../token/types.js";
 import { makePublicVerifier } from "../verifier/factory.js";
-import { readPublicOptions } from "../verifier/options.js";
+import { readPublicOptions } from "../verifier/on_module.js";
 import type { PublicVerifier, PublicVerifierOptions } from "../verifier/public_verifier.js";
 import { PUBLIC_KEY } from "../wasm/engine.js";
 import { startNow } from "../wasm/start.js";
@@ -22,9 +22,7 @@ const started = startNow(PUBLIC_KEY, () => module);
 export function createVerifier<const Further extends string = never>(
   options: PublicVerifierOptions<Further>,
 ): PublicVerifier<Further> {
-  return atCaller(createVerifier, () =>
-    makePublicVerifier(readPublicOptions(started(), options)),
-  );
+  return atCaller(createVerifier, () => makePublicVerifier(readPublicOptions(started(), options)));
 }
 
 export function decodeUnverified(token: string) {

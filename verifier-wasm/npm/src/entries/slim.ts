@@ -16,7 +16,7 @@ import {
 import { decodeToken, type UnverifiedToken } from "../token/token.js";
 import type { Bytes, Nonce, VerifierOptions } from "../token/types.js";
 import { makePublicVerifier, makeVerifier } from "../verifier/factory.js";
-import { readPublicOptions, readSharedOptions } from "../verifier/options.js";
+import { readPublicOptions, readSharedOptions } from "../verifier/on_module.js";
 import type { PublicVerifier, PublicVerifierOptions } from "../verifier/public_verifier.js";
 import type { Verifier } from "../verifier/verifier.js";
 import { PUBLIC_KEY, SHARED_KEY } from "../wasm/engine.js";

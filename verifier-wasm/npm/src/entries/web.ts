@@ -6,12 +6,11 @@
  */
 
 import type { Bytes, Nonce, VerifierOptions } from "../token/types.js";
-import { isPublicKey } from "../web/ed25519.js";
-import { decodeHexadecimal } from "../web/encoding.js";
+import { demandSafety } from "../verifier/in_browser.js";
+import { readOptions } from "../verifier/options.js";
 import { bindingOfNonce, makeSharedWebVerifier, makeWebVerifier, textOf } from "../web/factory.js";
-import { readOptions } from "../web/options.js";
-import { parsePublicKey, publicKeys } from "../web/public_keys.js";
-import { demandSafety, SHARED_KEYS } from "../web/shared_keys.js";
+import { publicKeyOf, publicKeys } from "../web/public_keys.js";
+import { SHARED_KEYS, sharedKeyOf } from "../web/shared_keys.js";
 import type { SharedWebVerifier, WebVerifier, WebVerifierOptions } from "../web/verifier.js";
 
 export type { Verification, Verified, VerifiedToken } from "../token/token.js";
@@ -38,7 +37,7 @@ export type {
 export function createVerifier<const Further extends string = never>(
   options: WebVerifierOptions<Further>,
 ): WebVerifier<Further> {
-  const told = readOptions(options, "fallback", [3], parsePublicKey, isPublicKey);
+  const told = readOptions(options, "fallback", [3], publicKeyOf);
   return makeWebVerifier(told, publicKeys(told.own));
 }
 
@@ -55,7 +54,7 @@ export function createSharedVerifier<const Further extends string = never>(
   options: VerifierOptions<Further>,
 ): SharedWebVerifier<Further> {
   const own = "dangerouslyAllowSecretInBrowser";
-  const told = readOptions(options, own, [1, 2], decodeHexadecimal, () => true);
+  const told = readOptions(options, own, [1, 2], sharedKeyOf);
   demandSafety(told.own);
   return makeSharedWebVerifier(told, SHARED_KEYS);
 }

@@ -60,3 +60,8 @@ export function deniedBy<Reason, Kind>(
   keepError(result, error);
   return result;
 }
+
+/** @internal A reason in words, `token expired`: the message of an error that says no more. */
+export function wordsOf(reason: string): string {
+  return reason.slice(4).toLowerCase().replaceAll("_", " ");
+}

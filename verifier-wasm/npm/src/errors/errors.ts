@@ -1,6 +1,7 @@
 // What the entry `errors` exports, which all bundles share.
 
 import type { RedemptionError, VerificationError } from "./base.js";
+import { explanation } from "./explaining.js";
 import {
   InvalidArgumentError,
   type RedemptionReason,
@@ -51,6 +52,27 @@ export function errorOf(refusal: unknown): VerificationError | RedemptionError {
   throw new InvalidArgumentError(
     "errorOf takes what a method such as tryVerify answered when it refused",
   );
+}
+
+/**
+ * What an error or a refusal of this package means, and what to do about it, in a sentence or two
+ * for logs. Messages themselves are short, since every page and Worker loads their bytes; this text
+ * is loaded by those who call this. It shows nothing of a token, a code or a key.
+ *
+ * @throws InvalidArgumentError when it is given something else
+ * @example
+ * const onError = (error: unknown) =>
+ *   console.error(error instanceof VerifierError ? explain(error) : error);
+ */
+export function explain(failure: Refusal<string>): string {
+  try {
+    const { reason, message } = failure;
+    if (/^ERR_[A-Z_0-9]{3,40}$/.test(reason) && typeof message === "string")
+      return explanation({ reason, message });
+  } catch {
+    // A value that cannot be read is none.
+  }
+  throw new InvalidArgumentError("explain takes an error or a refusal of this package");
 }
 
 /** @internal Lets a refusal have this error. */

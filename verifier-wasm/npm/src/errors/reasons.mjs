@@ -1,17 +1,18 @@
 // Why a link or a call is refused: the one list of reasons.
 //
-// `npm run build` makes of it the classes of errors, the meanings of the module's numbers and what
-// the handler answers (`generated` in this folder and in that of the handler); `npm run reasons`
-// writes errors.md. `verifier-wasm/src/status.rs` gives the numbers, and a test compares them.
+// `npm run build` makes of it the classes of errors, the meanings of the module's numbers, the texts
+// of `explain` and what the handler answers (`generated` in this folder and in that of the handler);
+// `npm run reasons` writes errors.md. `verifier-wasm/src/status.rs` gives the numbers, and a test compares them.
 //
 // - `reason`: the stable word. The class is called after it.
 // - `kind`: whose fault it is. All of `VerificationError` is the visitor's.
 // - `means`: the documentation of the class.
 // - `help`: what errors.md says, its first sentence about what happened, the next about what to do.
 // - `outcome`: what the handler answers a visitor, one of `src/handler/outcomes.ts`.
-// - `statuses`: the numbers of the module that mean it, each with the message of its error; those
-//   above 14 are given by TypeScript alone. `name` and `sentenceName` are constants of the two, for
-//   the code that asks for them.
+// - `statuses`: the numbers of the module that mean it, each with the sentence that the command and
+//   `explain` say; those above 14 are given by TypeScript alone. The message of an error is its
+//   reason in words, since every bundle loads it, or the `message` here. `name` and `sentenceName`
+//   are constants of number and message, for the code that asks for them.
 
 /** The token, or the code typed beside it, was refused. The kind is `visitor`. */
 export const VERIFICATION = [
@@ -40,7 +41,8 @@ export const VERIFICATION = [
       "a dropped key, and in v1 also a link of another action or a wrong code.",
     help:
       "forged or altered, or signed by another key. Offer a new link; if all links fail, compare " +
-      "the keys. If the message says that the key is missing, give it to the verifier.",
+      "the keys. If the message is `token signature: key id`, give the verifier the key that the " +
+      "token names.",
     outcome: "INVALID",
     statuses: [
       {
@@ -52,18 +54,21 @@ export const VERIFICATION = [
         number: 15,
         name: "OF_PUBLIC_KEY",
         sentenceName: "FOR_PUBLIC_KEY",
+        message: "token signature: v3",
         sentence: "a v3 token is for mailroom-verifier/public",
       },
       {
         number: 16,
         name: "OF_SHARED_KEY",
         sentenceName: "FOR_SHARED_KEY",
+        message: "token signature: v1 or v2",
         sentence: "a token of v1 or v2 is for mailroom-verifier, and its shared keys",
       },
       {
         number: 17,
         name: "UNKNOWN_KEY",
         sentenceName: "KEY_UNKNOWN",
+        message: "token signature: key id",
         sentence: "no key of this ring has the id that the token names",
       },
     ],
@@ -247,7 +252,9 @@ export const THROWN = [
     means:
       "The WebAssembly module cannot be started here, or is of another version; `cause` is the " +
       "error of the runtime.",
-    help: "WebAssembly is forbidden or missing. Allow it by the Content-Security-Policy.",
+    help:
+      "WebAssembly is forbidden or missing. Let the Content-Security-Policy allow " +
+      "`'wasm-unsafe-eval'`, or use `mailroom-verifier/slim`, or `/web`.",
   },
   {
     reason: "ERR_PLATFORM_UNAVAILABLE",

@@ -118,12 +118,9 @@ export function makeCache(capacity: number): Cache {
 
   /** Moves the clock and forgets what is over. */
   const advance = (now: number) => {
+    if (now <= clock && clock - now <= CLOCK_MARGIN) return;
     // Whatever differs from the former clock only below the bit that has now become one is over.
-    let last = listOf(now, clock);
-    if (now <= clock) {
-      if (clock - now <= CLOCK_MARGIN) return;
-      last = LISTS - 1;
-    }
+    const last = now > clock ? listOf(now, clock) : LISTS - 1;
     clock = now;
     for (let list = 0; list <= last; list++) {
       let slot = lists[list] as number;
@@ -146,11 +143,7 @@ export function makeCache(capacity: number): Cache {
     isLate = rememberUntil <= Math.max(clock, forgotten);
     own = owners = standing = released = until = 0;
     isUsed = false;
-    for (
-      let slot = chains[homeOf(0)] as number;
-      slot !== 0;
-      slot = inChain[slot] as number
-    ) {
+    for (let slot = chains[homeOf(0)] as number; slot !== 0; slot = inChain[slot] as number) {
       if (!isAsked(slot, 0)) continue;
       // A slot whose time is extended stays on its list, which is emptied no later than it should.
       until = times[slot] = Math.max(times[slot] as number, rememberUntil);

@@ -67,7 +67,7 @@ function decode(token: string, start: number, length: number): Bytes {
 }
 
 /** The six bits that a character of base64url stands for. */
-function bits(character: number): number {
+export function bits(character: number): number {
   if (character > 96) return character - 71;
   if (character > 64) return character === 95 ? 63 : character - 65;
   return character === 45 ? 62 : character + 4;

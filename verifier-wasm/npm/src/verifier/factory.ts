@@ -14,13 +14,12 @@ import {
   UNKNOWN_KEY,
   unaccepted,
 } from "../errors/status.js";
-import { demandAction } from "../token/actions.js";
 import { VerifiedToken } from "../token/token.js";
 import type { Action } from "../token/types.js";
 import { hasHeader, type Version, versionOf } from "../token/version.js";
 import { type Engine, NOT_JUDGED, type PreparedKey } from "../wasm/engine.js";
 import { VerifiedLink } from "./link.js";
-import type { ReadOptions } from "./options.js";
+import { invalid, type Told } from "./options.js";
 import { platformOf } from "./platform.js";
 import { withPlatform } from "./platform_judging.js";
 import type { PublicVerifier } from "./public_verifier.js";
@@ -28,7 +27,7 @@ import type { KeyRing } from "./ring.js";
 import type { Verifier } from "./verifier.js";
 
 /** @internal What a verifier is made of. */
-export interface Parts extends Omit<ReadOptions<PreparedKey>, "keys"> {
+export interface Parts extends Omit<Told<PreparedKey>, "keys" | "own"> {
   readonly engine: Engine;
   /** Throws where the keys are read at the first use and are not good. */
   readonly ring: () => KeyRing;
@@ -89,17 +88,16 @@ function makeJudge<Further extends string>(
   const accepts: boolean[] = [];
   for (const version of accepted) accepts[version] = true;
 
-  const read = () => Math.floor(clock());
-
   /** The same status, or that the key is missing which the token names. */
   const explained = (status: number, token: string, version: Version) =>
     status === SIGNATURE && hasHeader(version) && !ring().knows(token) ? UNKNOWN_KEY : status;
 
   function judge(sent: unknown, expected: unknown, known: typeof OF_TOKEN): Token | number {
     const { action: name, code, nonce } = readExpectation(expected, known);
-    const action = demandAction(actions, name);
+    const action = actions.find(name);
+    if (!action) throw invalid("action");
     const token = textOf(sent);
-    const now = read();
+    const now = clock();
     const keys = ring().candidates(token);
     const status = judging.verify(
       token,
@@ -123,9 +121,10 @@ function makeJudge<Further extends string>(
 
   function judgeLink(sent: unknown, expected: unknown): VerifiedLink<Action | Further> | number {
     const { action: name, nonce } = readExpectation(expected, OF_LINK);
-    const action = demandAction(actions, name);
+    const action = actions.find(name);
+    if (!action) throw invalid("action");
     const token = textOf(sent);
-    const now = read();
+    const now = clock();
     const keys = ring().candidates(token);
     const status = judging.verifyLink(token, action, textOf(nonce), keys, now, clockTolerance);
     const version = versionOf(token);
@@ -137,7 +136,7 @@ function makeJudge<Further extends string>(
       new VerifiedToken(engine, token, action, expiresAt, verifiedAt, elsewhere);
     const proven = at(now);
     return new VerifiedLink(proven, clockTolerance, action.digits, (code) => {
-      const now = read();
+      const now = clock();
       let status = OK;
       // All keys are tried again: ids may collide.
       if (proven.codeIsProven)

@@ -1,7 +1,18 @@
+import { SecretInBrowserError } from "../errors/errors.js";
+import { invalid } from "./options.js";
+
+/** Refuses shared keys in a page, unless the option allows them. */
+export function demandSafety(allowed: unknown): void {
+  if (allowed !== undefined && typeof allowed !== "boolean")
+    throw invalid("dangerouslyAllowSecretInBrowser");
+  if (allowed !== true && inBrowser())
+    throw new SecretInBrowserError("whoever opens a page could forge links with its shared key");
+}
+
 /**
  * Whether this is a page, or a worker of one: of all runtimes only browsers have `importScripts`.
  */
-export function inBrowser(): boolean {
+function inBrowser(): boolean {
   const { window, importScripts, process } = globalThis as {
     window?: { document?: unknown };
     importScripts?: unknown;

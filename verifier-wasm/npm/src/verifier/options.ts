@@ -1,118 +1,164 @@
-import { readOptions, unreadable } from "../arguments/options.js";
-import { type Clock, MAX_CLOCK_TOLERANCE, readClock, readSpan } from "../arguments/seconds.js";
-import { InvalidArgumentError, SecretInBrowserError } from "../errors/errors.js";
-import { readActions } from "../token/actions.js";
-import type { Actions } from "../token/known_actions.js";
+// The options of all verifiers. Messages name what is wrong and no more, since every page loads
+// their bytes; `explain` of the entry `errors` says what each is.
+
+import { isBytes } from "../arguments/bytes.js";
+import { atOnce } from "../arguments/callbacks.js";
+import { InvalidArgumentError, KeyInvalidError } from "../errors/errors.js";
+import { isDefinition, NAME } from "../token/definition.js";
+import { Actions, BUILT_IN } from "../token/known_actions.js";
 import type { Version } from "../token/version.js";
-import type { Engine, PreparedKey } from "../wasm/engine.js";
-import type { Parts, PublicParts } from "./factory.js";
-import { inBrowser } from "./in_browser.js";
-import { type KeyKind, PUBLIC, SHARED } from "./key_faults.js";
-import { type Prepare, readKeys } from "./keys.js";
-import { ringOf } from "./ring.js";
 
-const TOLERANCE = { name: "clockTolerance", least: 0, most: MAX_CLOCK_TOLERANCE };
-
-/** What every verifier has been told, once it is read. */
-export interface ReadOptions<Key> {
-  /** Throws where the keys are read at the first use and are not good. */
+/** What a verifier has been told, once it is read. */
+export interface Told<Key> {
+  /** Throws where the keys are read at the first use and are not good. The same are one list. */
   readonly keys: () => readonly Key[];
-  /** The actions that are known. */
   readonly actions: Actions;
-  /** The versions that are accepted. */
   readonly accepted: readonly Version[];
-  readonly clock: Clock;
+  /** The time in whole seconds. */
+  readonly clock: () => number;
   readonly clockTolerance: number;
+  /** The option that the kind of verifier has alone. */
+  readonly own: unknown;
 }
 
-/** The names of the options that verifiers of all kinds of keys have. */
-const COMMON = ["keys", "actions", "accept", "clock", "clockTolerance"] as const;
+type Named = Readonly<Record<string, unknown>>;
 
-/** The options of a verifier of shared keys. */
-export function readShared<Key>(prepare: Prepare<Key>, options: unknown): ReadOptions<Key> {
-  const [allowed, ...common] = readOptions(options, [
-    "dangerouslyAllowSecretInBrowser",
-    ...COMMON,
-  ] as const);
-  if (allowed !== undefined && typeof allowed !== "boolean") {
-    throw new InvalidArgumentError(
-      "the option dangerouslyAllowSecretInBrowser must be true or false",
-    );
-  }
-  if (allowed !== true && inBrowser()) {
-    throw new SecretInBrowserError(
-      "whoever opens a page could forge links with its shared key: use mailroom-verifier/public " +
-        "there, or give the option dangerouslyAllowSecretInBrowser where nobody else can open it",
-    );
-  }
-  return readCommon(prepare, [1, 2], SHARED, common);
+const LAST_SECOND = 253_402_300_799;
+const MOST_KEYS = 1024;
+
+export function invalid(what: string, cause?: ErrorOptions): InvalidArgumentError {
+  return new InvalidArgumentError(`wrong: ${what}`, cause);
 }
 
-/** The options of a verifier of public keys, of which `name` is one beside those of all. */
-export function readPublic<Key>(
-  prepare: Prepare<Key>,
+/** Calls what reads from a caller's object, whose getters may throw whatever they like. */
+function reading<Value>(what: string, read: () => Value): Value {
+  try {
+    return read();
+  } catch (cause) {
+    throw cause instanceof InvalidArgumentError ? cause : invalid(what, { cause });
+  }
+}
+
+/** The own properties of a caller's object, which may have these and no others, each read once. */
+export function readOwn(given: unknown, known: readonly string[]): Named {
+  return reading("options", () => {
+    const names = typeof given === "object" && given !== null ? Object.keys(given) : [""];
+    if (!names.every((name) => known.includes(name))) {
+      throw invalid(`the options are ${known.join(", ")}`);
+    }
+    // No prototype, from which others might be inherited.
+    const values: Record<string, unknown> = { __proto__: null };
+    for (const name of names) values[name] = (given as Named)[name];
+    return values;
+  });
+}
+
+/**
+ * The options of `createVerifier`.
+ *
+ * @param own the name of the option that this kind of verifier has alone
+ * @param versions those that its keys can verify
+ * @param prepare a key given as text or as 32 bytes; answers nothing for one of another kind
+ * @param shapeOf what a message says of a key that is none
+ */
+export function readOptions<Key>(
   options: unknown,
-  name: string,
-): readonly [unknown, ReadOptions<Key>] {
-  const [own, ...common] = readOptions(options, [name, ...COMMON] as const);
-  return [own, readCommon(prepare, [3], PUBLIC, common)];
-}
-
-/** The options of a verifier of shared keys on a module. */
-export function readSharedOptions(engine: Engine, options: unknown): Parts {
-  return partsOf(
-    engine,
-    readShared((key) => engine.prepare(key), options),
-  );
-}
-
-/** The options of a verifier of public keys on a module. */
-export function readPublicOptions(engine: Engine, options: unknown): PublicParts {
-  const [signatures, read] = readPublic((key) => engine.prepare(key), options, "signatures");
-  if (signatures !== undefined && signatures !== "webassembly") {
-    throw new InvalidArgumentError('the option signatures must be "webassembly", or left out');
-  }
-  return { ...partsOf(engine, read), usesPlatform: signatures === undefined };
-}
-
-function partsOf(engine: Engine, { keys, ...read }: ReadOptions<PreparedKey>): Parts {
-  return { engine, ring: ringOf(keys), ...read };
-}
-
-function readCommon<Key>(
-  prepare: Prepare<Key>,
+  own: string,
   versions: readonly Version[],
-  kind: KeyKind,
-  [keys, actions, accept, clock, clockTolerance]: readonly unknown[],
-): ReadOptions<Key> {
-  const tolerance = readSpan(clockTolerance === undefined ? 0 : clockTolerance, TOLERANCE);
-  if (!Number.isInteger(tolerance))
-    throw new InvalidArgumentError("the option clockTolerance must be in whole seconds");
+  prepare: (key: string | Uint8Array) => Key | undefined,
+  shapeOf?: (key: unknown) => string,
+): Told<Key> {
+  const known = ["keys", "actions", "accept", "clock", "clockTolerance", own];
+  const {
+    keys,
+    actions,
+    accept,
+    clock,
+    clockTolerance = 0,
+    [own]: value,
+  } = readOwn(options, known);
+  const isWhole = Number.isInteger(clockTolerance);
+  if (!isWhole || !((clockTolerance as number) >= 0 && (clockTolerance as number) < 1000)) {
+    throw invalid("clockTolerance");
+  }
+  if (clock !== undefined && typeof clock !== "function") throw invalid("clock");
+  const ring = (given: unknown): readonly Key[] => {
+    const list = reading("keys", () =>
+      Array.isArray(given)
+        ? Array.from(
+            { length: Math.min(Number(given.length), MOST_KEYS + 1) },
+            (_, at) => given[at],
+          )
+        : [given],
+    );
+    if (list.length === 0 || list.length > MOST_KEYS) throw new KeyInvalidError("wrong: keys");
+    return list.map((key, at) => {
+      const prepared = typeof key === "string" || isBytes(key, 32) ? prepare(key) : undefined;
+      if (prepared !== undefined) return prepared;
+      throw new KeyInvalidError(`wrong: keys[${at}]${shapeOf?.(key) ?? ""}`);
+    });
+  };
+  let read = typeof keys === "function" ? undefined : ring(keys);
   return {
-    keys: readKeys(prepare, keys, kind),
-    actions: readActions(actions),
-    accepted: readAccepted(accept, versions),
-    clock: readClock(clock),
-    clockTolerance: tolerance,
+    keys() {
+      if (read) return read;
+      let given: unknown;
+      try {
+        given = atOnce(keys as () => unknown);
+      } catch (cause) {
+        throw new KeyInvalidError("wrong: keys", { cause });
+      }
+      read = ring(given);
+      return read;
+    },
+    actions: actions === undefined ? BUILT_IN : readActions(actions),
+    accepted: accept === undefined ? versions : readAccepted(accept, versions),
+    clock() {
+      const now = clock ? reading("clock", () => atOnce(clock)) : Date.now() / 1000;
+      if (typeof now !== "number" || !(now >= 0 && now <= LAST_SECOND)) throw invalid("clock");
+      return Math.floor(now);
+    },
+    clockTolerance: clockTolerance as number,
+    own: value,
   };
 }
 
 function readAccepted(accept: unknown, versions: readonly Version[]): readonly Version[] {
-  if (accept === undefined) return versions;
-  const names: unknown[] = versions.map((version) => `v${version}`);
-  let given: unknown[] = [];
-  try {
-    // One more than there can be, so that a longer list is seen to be one.
-    if (Array.isArray(accept)) given = [...names, 0].map((_, place) => accept[place]);
-  } catch (cause) {
-    throw unreadable(cause);
-  }
-  const accepted = versions.filter((_, place) => given.includes(names[place]));
-  const strays = given.filter((name) => name !== undefined && !names.includes(name));
-  if (accepted.length === 0 || strays.length > 0 || given[names.length] !== undefined) {
-    throw new InvalidArgumentError(
-      `the option accept must list one or more of ${names.join(" and ")}`,
-    );
-  }
-  return accepted;
+  return reading("accept", () => {
+    const accepted = versions.filter((version) => (accept as unknown[]).includes(`v${version}`));
+    const { length } = accept as unknown[];
+    if (!Array.isArray(accept) || accepted.length === 0 || length !== accepted.length)
+      throw invalid("accept");
+    return accepted;
+  });
+}
+
+/** Further actions, by the rules of `token/definition.ts`. */
+function readActions(given: unknown): Actions {
+  return reading("actions", () => {
+    const actions = new Actions();
+    const taken = new Set<unknown>(["/activate", "/recover"]);
+    const definitions = plain(given);
+    for (const [name, definition] of definitions) {
+      const own: Named = Object.fromEntries(plain(definition));
+      const { number, path, digits } = own;
+      const isOwn = Object.keys(own).length === 3 && !taken.has(number) && !taken.has(path);
+      // Another name may be a key by mistake, which must not get into a log.
+      if (!isOwn || !isDefinition(name, number, path, digits))
+        throw invalid(NAME.test(name) ? `actions.${name}` : "actions");
+      taken.add(number).add(path);
+      actions.add(name, number as number, digits as number);
+    }
+    if (definitions.length === 0) throw invalid("actions");
+    return actions;
+  });
+}
+
+/** The own properties of an object, which are plain values: getters could answer twice. */
+function plain(given: unknown): [string, unknown][] {
+  // What is no object throws here; a symbol does where its name is judged.
+  return Reflect.ownKeys(given as object).map((name) => [
+    name as string,
+    Reflect.getOwnPropertyDescriptor(given as object, name)?.value,
+  ]);
 }

@@ -1,17 +1,17 @@
+import { bits } from "../token/fields.js";
 import { hasHeader, versionOf } from "../token/version.js";
 import type { PreparedKey } from "../wasm/engine.js";
-
-const ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
 /** The keys that a verifier accepts, indexed by the id in a token. */
 export class KeyRing {
   readonly #keys: readonly PreparedKey[];
-  readonly #named = new Map<string, PreparedKey[]>();
+  readonly #named = new Map<number, PreparedKey[]>();
 
   constructor(keys: readonly PreparedKey[]) {
     this.#keys = keys;
     for (const key of keys) {
-      const name = nameOf(key);
+      const [, one, two, three] = key.id as unknown as [number, number, number, number];
+      const name = (one << 16) | (two << 8) | three;
       this.#named.set(name, [...(this.#named.get(name) ?? []), key]);
     }
   }
@@ -22,22 +22,23 @@ export class KeyRing {
    */
   candidates(token: string): readonly PreparedKey[] {
     if (this.#keys.length === 1 || !hasHeader(versionOf(token))) return this.#keys;
-    return this.#named.get(token.slice(4, 8)) ?? this.#keys.slice(0, 1);
+    return this.#named.get(nameIn(token)) ?? this.#keys.slice(0, 1);
   }
 
   /** Whether a token of v2 or v3 names a key of this ring, as far as its name tells. */
   knows(token: string): boolean {
-    return this.#named.has(token.slice(4, 8));
+    return this.#named.has(nameIn(token));
   }
 }
 
 /**
- * The four characters that spell all but the first byte of the key's id in a token of v2 or v3. The
- * module compares the whole of it.
+ * The number that all but the first byte of the key's id make, which four characters of a token of
+ * v2 or v3 spell. The module compares the whole id.
  */
-function nameOf({ id }: PreparedKey): string {
-  const bits = ((id[1] as number) << 16) | ((id[2] as number) << 8) | (id[3] as number);
-  return [18, 12, 6, 0].map((shift) => ALPHABET[(bits >> shift) & 63]).join("");
+function nameIn(token: string): number {
+  let name = 0;
+  for (let at = 4; at < 8; at++) name = (name << 6) | bits(token.charCodeAt(at));
+  return name;
 }
 
 /** The ring of the keys that `read` returns; the same keys make the same ring. */

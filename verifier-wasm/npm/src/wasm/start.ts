@@ -42,20 +42,13 @@ export function compile(text: string): WebAssembly.Module {
  * Starts the module while the entry is being imported: some runtimes compile WebAssembly only then.
  * Errors are thrown by the first call, so that importing never fails.
  */
-export function startNow(
-  keyLength: KeyLength,
-  load: () => WebAssembly.Module,
-): () => Engine {
+export function startNow(keyLength: KeyLength, load: () => WebAssembly.Module): () => Engine {
   let engine: Engine;
   try {
     engine = new Engine(new WebAssembly.Instance(load()), keyLength);
   } catch (cause) {
     return () => {
-      throw new WasmUnavailableError(
-        "WebAssembly does not start: let the Content-Security-Policy allow 'wasm-unsafe-eval', " +
-          "or use mailroom-verifier/slim",
-        { cause },
-      );
+      throw new WasmUnavailableError("WebAssembly does not start", { cause });
     };
   }
   return () => engine;

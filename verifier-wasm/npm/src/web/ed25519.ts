@@ -97,5 +97,5 @@ async function judgesRightly(): Promise<boolean> {
 }
 
 export function unavailable(): PlatformUnavailableError {
-  return new PlatformUnavailableError("no strict Ed25519: give the option fallback");
+  return new PlatformUnavailableError("no strict Ed25519");
 }

@@ -9,9 +9,9 @@ import type { KnownAction } from "../token/known_actions.js";
 import { type TokenReader, VerifiedToken } from "../token/token.js";
 import type { Action, Bytes } from "../token/types.js";
 import { hasHeader } from "../token/version.js";
+import { invalid, readOwn, type Told } from "../verifier/options.js";
 import { areSame, decode } from "./encoding.js";
 import { WebLink } from "./link.js";
-import { invalid, readOwn, type Told } from "./options.js";
 import { type Parsed, parse } from "./parsing.js";
 import { hash } from "./platform.js";
 import { asResult, isRefusal, orThrow, type Refusal, type Verdict } from "./verdict.js";
@@ -21,7 +21,7 @@ import type { SharedWebVerifier, WebVerifier } from "./verifier.js";
 export interface Kind<Key extends { readonly id: Bytes }> {
   prepare(bytes: Bytes): Promise<Key>;
   /** Why a token is refused before any key is tried, if it is. */
-  refuses(parsed: Parsed, call: Call, isLink: boolean, told: Told): Refusal | undefined;
+  refuses(parsed: Parsed, call: Call, isLink: boolean, told: Told<Bytes>): Refusal | undefined;
   /** Whether the key signed a token, of v1 for an action and a code. */
   isSigned(key: Key, parsed: Parsed, call: Call): Promise<boolean>;
   /** Why the code beside a link that the key signed is refused, if it is. */
@@ -55,7 +55,7 @@ export async function bindingOfNonce(nonce: string): Promise<Bytes | undefined> 
 
 /** @internal What `createVerifier` calls, once it has read its options. */
 export function makeWebVerifier<Further extends string, Key extends { readonly id: Bytes }>(
-  read: Told,
+  read: Told<Bytes>,
   kind: Kind<Key>,
 ): WebVerifier<Further> {
   const { judge, judgeLink } = makeJudge<Further, Key>(read, kind);
@@ -70,7 +70,7 @@ export function makeWebVerifier<Further extends string, Key extends { readonly i
 
 /** @internal The same for `createSharedVerifier`. */
 export function makeSharedWebVerifier<Further extends string, Key extends { readonly id: Bytes }>(
-  read: Told,
+  read: Told<Bytes>,
   kind: Kind<Key>,
 ): SharedWebVerifier<Further> {
   const { judge } = makeJudge<Further, Key>(read, kind);
@@ -85,7 +85,7 @@ export function makeSharedWebVerifier<Further extends string, Key extends { read
 
 /** Judges as `verifier/factory.ts` does with a module, and in the same order (FORMAT.md). */
 function makeJudge<Further extends string, Key extends { readonly id: Bytes }>(
-  told: Told,
+  told: Told<Bytes>,
   kind: Kind<Key>,
 ) {
   type Token = VerifiedToken<Action | Further>;

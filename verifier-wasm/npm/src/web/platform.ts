@@ -12,7 +12,7 @@ export async function onPlatform<Result>(
     return await act(crypto.subtle);
   } catch (cause) {
     if (cause instanceof VerifierError) throw cause;
-    throw new PlatformUnavailableError("WebCrypto fails, which needs HTTPS", { cause });
+    throw new PlatformUnavailableError("WebCrypto fails", { cause });
   }
 }
 

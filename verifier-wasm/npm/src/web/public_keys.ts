@@ -7,10 +7,10 @@ import {
 } from "../errors/errors.js";
 import type { Bytes } from "../token/types.js";
 import { isPublic } from "../token/version.js";
-import { importKey, isJudgeable, isStrict, unavailable, verifies } from "./ed25519.js";
+import { invalid } from "../verifier/options.js";
+import { importKey, isJudgeable, isPublicKey, isStrict, unavailable, verifies } from "./ed25519.js";
 import { behind, decode } from "./encoding.js";
 import type { Kind } from "./factory.js";
-import { invalid } from "./options.js";
 import type { Parsed } from "./parsing.js";
 import { hash } from "./platform.js";
 import type { WebFallback } from "./verifier.js";
@@ -23,9 +23,12 @@ interface PublicKey {
   imported?: CryptoKey;
 }
 
-/** The bytes of a key in text. */
-export function parsePublicKey(text: string): Bytes | undefined {
-  return /^mrpk_.{43}$/.test(text) ? decode(text.slice(5)) : undefined;
+/** The bytes of a key that is given as text or in bytes, if it is one. */
+export function publicKeyOf(key: string | Uint8Array): Bytes | undefined {
+  let bytes: Bytes | undefined;
+  if (typeof key !== "string") bytes = Uint8Array.from(key);
+  else if (/^mrpk_.{43}$/.test(key)) bytes = decode(key.slice(5));
+  return bytes && isPublicKey(bytes) ? bytes : undefined;
 }
 
 /**

@@ -4,16 +4,13 @@ import {
   CodeRequiredError,
   CodeUncheckableError,
   LinkUncheckableError,
-  SecretInBrowserError,
   TokenMalformedError,
   TokenSignatureError,
 } from "../errors/errors.js";
 import type { Bytes } from "../token/types.js";
 import { hasCodeTag, hasHeader } from "../token/version.js";
-import { inBrowser } from "../verifier/in_browser.js";
-import { areSame, behind } from "./encoding.js";
+import { areSame, behind, decodeHexadecimal } from "./encoding.js";
 import type { Kind } from "./factory.js";
-import { invalid } from "./options.js";
 import { onPlatform } from "./platform.js";
 import type { Refusal } from "./verdict.js";
 
@@ -27,12 +24,9 @@ interface SharedKey {
 
 const HASH = "SHA-256";
 
-/** Refuses shared keys in a page, unless the option allows them. */
-export function demandSafety(allowed: unknown): void {
-  if (allowed !== undefined && typeof allowed !== "boolean")
-    throw invalid("dangerouslyAllowSecretInBrowser");
-  if (allowed !== true && inBrowser())
-    throw new SecretInBrowserError("whoever opens a page could forge links with its shared key");
+/** The bytes of a key that is given as text or in bytes, if it is one. */
+export function sharedKeyOf(key: string | Uint8Array): Bytes | undefined {
+  return typeof key === "string" ? decodeHexadecimal(key) : Uint8Array.from(key);
 }
 
 /** Shared keys: tokens of v1 and v2. */

@@ -1,3 +1,4 @@
+import { wordsOf } from "../errors/denial.js";
 import type { VerificationError, VerificationReason } from "../errors/errors.js";
 import type { Refused } from "../token/types.js";
 
@@ -16,14 +17,9 @@ export function isRefusal(verdict: object): verdict is Refusal {
   return typeof verdict === "function";
 }
 
-/** The sentence about a refusal: its reason in words, `token expired`. */
-function messageOf({ reason }: Refusal): string {
-  return reason.slice(4).toLowerCase().replaceAll("_", " ");
-}
-
 /** Returns what was proven, or throws the error. */
 export function orThrow<Proven extends object>(verdict: Verdict<Proven>): Proven {
-  if (isRefusal(verdict)) throw new verdict(messageOf(verdict));
+  if (isRefusal(verdict)) throw new verdict(wordsOf(verdict.reason));
   return verdict;
 }
 
@@ -34,5 +30,5 @@ export function asResult<Name extends string, Proven extends object>(
 ): ({ readonly ok: true } & { readonly [Key in Name]: Proven }) | Refused {
   if (!isRefusal(verdict)) return { ok: true, [name]: verdict } as never;
   const { reason, kind } = verdict;
-  return { ok: false, reason, kind, message: messageOf(verdict) };
+  return { ok: false, reason, kind, message: wordsOf(reason) };
 }

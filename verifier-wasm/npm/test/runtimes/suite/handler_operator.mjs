@@ -416,7 +416,7 @@ function* logs(subject) {
         same((await handle(press({ token: activation.token }))).status, 500, "keys that throw");
       });
       holds(
-        /ERR_KEY_INVALID: the function keys threw ReferenceError: process is not defined/.test(
+        /ERR_KEY_INVALID: wrong: keys, caused by ReferenceError: process is not defined/.test(
           said[0],
         ),
         said[0],

@@ -63,7 +63,7 @@ export function* keys(subject) {
   ];
   for (const [what, key, word] of shared) {
     yield [
-      `of a key that is ${what} the message names what is wrong`,
+      `of a key that is ${what} it is explained what is wrong`,
       () => told(createVerifier, key, word, options),
     ];
   }
@@ -83,7 +83,9 @@ export function* keys(subject) {
 
   function told(create, key, word, more) {
     for (const given of [key, [key]]) {
-      const { message } = refusal(subject, INVALID, word, () => create({ keys: given, ...more }));
+      const error = refusal(subject, INVALID, word, () => create({ keys: given, ...more }));
+      const message = subject.errors.explain(error);
+      holds(message.includes(error.message), "it does not say the message");
       holds(message.includes(word), `${message} does not say ${word}`);
       const secret = String(key).replace(/\W/g, "");
       holds(

@@ -383,7 +383,8 @@ export function* publicKeys(subject) {
       const other = refusal(subject, "ERR_KEY_INVALID", "a public key", () =>
         createVerifier({ keys, ...options }),
       );
-      holds(other.message.includes("mailroom-verifier/public"), other.message);
+      const said = subject.errors.explain(other);
+      holds(said.includes("use mailroom-verifier/public"), said);
     },
   ];
   for (const [what, value] of notStrings(keys)) {

@@ -382,6 +382,17 @@ export function fixtureOfErrors({ entries }) {
       classes.map(([name, Denial]) => [name, new Denial("for a reason")]),
     ),
     recipes: {
+      ".explain": [
+        {
+          args: () => [{ ok: false, reason: "ERR_KEY_INVALID", message: "wrong: keys" }],
+          places: {
+            "failure.message": when((value) => typeof value === "string"),
+            "failure.reason": when(
+              (value) => typeof value === "string" && /^ERR_[A-Z_\d]{3,40}$/.test(value),
+            ),
+          },
+        },
+      ],
       ".errorOf": [
         {
           args: () => [

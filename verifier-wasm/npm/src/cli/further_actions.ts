@@ -1,16 +1,8 @@
 import { described } from "../arguments/described.js";
 import { unreadable } from "../arguments/options.js";
 import { InvalidArgumentError } from "../errors/errors.js";
-import { isLength, isNumber, isPath, NAME, RESERVED } from "./definition.js";
-import { Actions, BUILT_IN, type KnownAction } from "./known_actions.js";
-
-/** The action that a caller names. */
-export function demandAction(actions: Actions, name: unknown): KnownAction {
-  const found = actions.find(name);
-  if (found) return found;
-  const names = actions.names.map((known) => `"${known}"`);
-  throw new InvalidArgumentError(`the option action must be ${names.join(" or ")}`);
-}
+import { isLength, isNumber, isPath, NAME, RESERVED } from "../token/definition.js";
+import { Actions, BUILT_IN } from "../token/known_actions.js";
 
 const EXAMPLE = '{ invite: { number: 4, path: "/invite", digits: 0 } }';
 

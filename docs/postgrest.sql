@@ -1,8 +1,8 @@
 -- Functions by which a server that speaks HTTP only, such as an edge function, calls Mailroom
 -- through PostgREST or Supabase. Whoever has the key of the role service_role can call them, and
 -- nobody else: that key belongs to servers, never into a page. To be executed by the owner of
--- Mailroom's functions, once; the role application is that of docs/DATABASE.md. With accounts of
--- Mailroom's own a function for mailroom.request may be added in the same way.
+-- Mailroom's functions, once; the role application is that of docs/operate/rights.md. With accounts
+-- of Mailroom's own a function for mailroom.request may be added in the same way.
 --
 -- All parameters are texts, and bytes hexadecimal digits, so that JSON says all of them.
 

@@ -5039,7 +5039,7 @@ COMMENT ON FUNCTION mailroom.export_subject(text, text) IS
     'codes.';
 
 -- Who may call what: everybody what only computes, nobody else the rest. Roles are given rights as
--- docs/DATABASE.md says.
+-- docs/operate/rights.md says.
 
 DO $$
 DECLARE

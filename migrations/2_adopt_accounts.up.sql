@@ -975,8 +975,8 @@ COMMENT ON COLUMN jobs.last_seq IS
     'Id up to which tokens were read by a cursor; the greatest number since tokens are queued '
     'in mailroom.queue.';
 
--- Nobody but the owner may call what was made here; roles are given rights as docs/DATABASE.md
--- says.
+-- Nobody but the owner may call what was made here; roles are given rights as
+-- docs/operate/rights.md says.
 
 DO $$
 DECLARE

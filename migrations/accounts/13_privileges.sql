@@ -1,5 +1,5 @@
--- Nobody but the owner may call what was made here; roles are given rights as docs/DATABASE.md
--- says.
+-- Nobody but the owner may call what was made here; roles are given rights as
+-- docs/operate/rights.md says.
 
 DO $$
 DECLARE

@@ -1,5 +1,5 @@
 -- Who may call what: everybody what only computes, nobody else the rest. Roles are given rights as
--- docs/DATABASE.md says.
+-- docs/operate/rights.md says.
 
 DO $$
 DECLARE

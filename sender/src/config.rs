@@ -228,7 +228,7 @@ mod tests {
 
     #[test]
     fn the_documentation_has_a_row_of_every_table_and_of_no_other() {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/OPERATIONS.md");
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/reference/send-config.md");
         let text = fs::read_to_string(path).unwrap();
         let (_, rest) =
             text.split_once("\n| setting | default | meaning |\n|---|---|---|\n| `from`").unwrap();

@@ -1,8 +1,8 @@
 //! The program `mailroom send`: a sender for `mailroom collect --sender`.
 //!
-//! It reads tokens as OPERATIONS.md describes ("Senders"), writes a mail for each, hands it to one
-//! provider, and answers when the provider has accepted it.
-//! It has neither the signing keys nor the database.
+//! It reads tokens as docs/reference/sender-protocol.md describes, writes a mail for each, hands it
+//! to one provider, and answers when the provider has accepted it. It has neither the signing keys
+//! nor the database.
 //!
 //! `protocol` → `writer` (`link`, `templates`, `mail`) → `journal` → `provider` → `protocol`.
 //! `serve`, `desk` and the threads of `pool` move it; a `lane` is the `queue` of a provider, with

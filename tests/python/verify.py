@@ -1,4 +1,5 @@
-"""Verifies tokens of every version, by docs/FORMAT.md and Python's standard library alone.
+"""Verifies tokens of every version, by docs/reference/token-format.md and Python's standard
+library alone.
 
     python3 verify.py VECTORS.json...    judges every case and exits with 1 if a verdict differs
 """

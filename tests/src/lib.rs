@@ -25,6 +25,7 @@
 
 #[cfg(feature = "client")]
 pub mod application;
+pub mod book;
 #[cfg(feature = "client")]
 pub mod clock;
 #[cfg(feature = "client")]

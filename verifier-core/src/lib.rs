@@ -2,7 +2,7 @@
 //!
 //! The database makes a 32-byte [`Secret`] for every link; whoever holds the [`SharedKey`] signs
 //! it, and whoever holds the key verifies the link that comes back, without a database call.
-//! `docs/FORMAT.md` in the repository defines every byte.
+//! `docs/reference/token-format.md` in the repository defines every byte.
 //!
 //! ```
 //! use mailroom_verifier_core::{

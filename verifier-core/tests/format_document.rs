@@ -1,4 +1,4 @@
-//! The worked examples of docs/FORMAT.md are what this crate makes.
+//! The worked examples of docs/reference/token-format.md are what this crate makes.
 #![allow(clippy::unwrap_used, reason = "a test that cannot read its example fails")]
 
 use mailroom_verifier_core::{
@@ -6,7 +6,7 @@ use mailroom_verifier_core::{
     Signer,
 };
 
-const DOCUMENT: &str = include_str!("../../docs/FORMAT.md");
+const DOCUMENT: &str = include_str!("../../docs/reference/token-format.md");
 
 fn bytes(first: u8) -> [u8; 32] {
     core::array::from_fn(|index| first + u8::try_from(index).unwrap())
@@ -30,7 +30,7 @@ fn sign_for(
 fn assert_documented(line: &str) {
     assert!(
         DOCUMENT.lines().any(|documented| documented == line),
-        "docs/FORMAT.md has no line {line}"
+        "docs/reference/token-format.md has no line {line}"
     );
 }
 

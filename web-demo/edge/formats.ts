@@ -1,5 +1,5 @@
 // What the versions of the signature format can do, as far as the demonstration shows it
-// (docs/FORMAT.md). No other file compares a version with a number.
+// (docs/reference/token-format.md). No other file compares a version with a number.
 
 export type Version = 1 | 2 | 3;
 

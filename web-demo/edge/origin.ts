@@ -4,7 +4,7 @@ import type { Action } from "./actions.ts";
 import type { Environment } from "./environment.ts";
 import { tally } from "./tally.ts";
 
-/** What `mailroom.redeem` answers, see docs/DATABASE.md. */
+/** What `mailroom.redeem` answers, see docs/reference/sql.md. */
 export type Verdict =
   | "ok"
   | "unknown"

@@ -1,4 +1,4 @@
-// A throwaway database with Mailroom's schema and the roles of docs/DATABASE.md.
+// A throwaway database with Mailroom's schema and the roles of docs/operate/rights.md.
 
 import { execFile, spawn } from "node:child_process";
 import { randomBytes } from "node:crypto";

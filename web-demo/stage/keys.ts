@@ -1,6 +1,6 @@
 // The keys of one run. Verifiers know all of them from the beginning, current and upcoming, so that
-// the signer can move on at any moment and no link is lost: the order of docs/OPERATIONS.md,
-// "Changing the key".
+// the signer can move on at any moment and no link is lost: the order of
+// docs/operate/rotate-keys.md.
 
 import { createHash, generateKeyPairSync, hkdfSync, randomBytes } from "node:crypto";
 import { writeFileSync } from "node:fs";

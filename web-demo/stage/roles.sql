@@ -1,5 +1,5 @@
--- The rights of docs/DATABASE.md. {prefix} and the passwords are filled in, and consist of letters,
--- digits and underscores.
+-- The rights of docs/operate/rights.md. {prefix} and the passwords are filled in, and consist of
+-- letters, digits and underscores.
 CREATE ROLE {prefix}_collector LOGIN PASSWORD '{collector_password}';
 
 GRANT EXECUTE ON FUNCTION

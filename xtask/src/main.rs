@@ -1,9 +1,10 @@
-//! The automation of this repository: `cargo xtask bench`, `demo`, `fuzz`, `npm`,
-//! `postgres`, `schema`, `test`.
+//! The automation of this repository: `cargo xtask bench`, `demo`, `docs`, `fuzz`,
+//! `npm`, `postgres`, `schema`, `test`.
 
 mod bench;
 mod consumers;
 mod demo;
+mod docs;
 mod execute;
 mod extent;
 mod fuzz;
@@ -37,6 +38,8 @@ enum Task {
     /// Shows the whole way of a link on web pages: register, receive, click,
     /// and see the edge decide
     Demo(demo::Options),
+    /// Builds the book of the folder docs into target/book
+    Docs,
     /// Fuzzes every parser and redeeming
     Fuzz(fuzz::Options),
     /// Builds the npm package and packs it into target/npm
@@ -56,6 +59,7 @@ fn main() -> ExitCode {
     let result = match Task::parse() {
         Task::Bench(options) => bench::run(&options),
         Task::Demo(options) => demo::run(options),
+        Task::Docs => docs::run(),
         Task::Fuzz(options) => fuzz::run(&options),
         Task::Npm => npm::run(),
         Task::Postgres => postgres(),

@@ -4,10 +4,10 @@
 //! `PG*` variables, service file, password file, socket folders. [`connect`] tries the servers in
 //! turn, encrypted as `sslmode` requires, and returns a [`Session`].
 //!
-//! `docs/CONNECTING.md` lists every parameter and variable and what is done with it. Parameters
-//! that are not supported are refused where ignoring them would weaken security or change what is
-//! read; unknown ones too. No password and no whole connection string is ever part of an error, a
-//! log line or debugging output.
+//! `docs/reference/connection.md` lists every parameter and variable and what is done with it.
+//! Parameters that are not supported are refused where ignoring them would weaken security or
+//! change what is read; unknown ones too. No password and no whole connection string is ever part
+//! of an error, a log line or debugging output.
 
 mod authentication;
 mod connect;

@@ -258,7 +258,7 @@ mod tests {
 
     #[test]
     fn parameters_and_variables_are_listed_once_and_documented() {
-        let page = include_str!("../../../docs/CONNECTING.md");
+        let page = include_str!("../../../docs/reference/connection.md");
         for (index, parameter) in PARAMETERS.iter().enumerate() {
             for other in &PARAMETERS[index + 1..] {
                 assert_ne!(parameter.name, other.name);

@@ -11,7 +11,8 @@ use tokio_postgres::config::{ChannelBinding, SslNegotiation};
 use super::parameters::Values;
 use super::{Environment, SettingsError};
 
-/// How far a connection over the network is protected; `docs/CONNECTING.md` explains the values.
+/// How far a connection over the network is protected; `docs/reference/connection.md` explains the
+/// values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum SslMode {
     Disable,

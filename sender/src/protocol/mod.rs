@@ -1,4 +1,5 @@
-//! The sender protocol of OPERATIONS.md: the lines that are read, and the answers that are written.
+//! The sender protocol of docs/reference/sender-protocol.md: the lines that are read, and the
+//! answers that are written.
 //!
 //! The collector writes the former and parses the latter;
 //! a test lets each side read what the other one wrote.

@@ -143,7 +143,7 @@ fn a_mail_goes_out_in_the_form_that_the_template_gives_it() {
 
 #[test]
 fn the_example_of_the_documents_works() {
-    let document = include_str!("../../../docs/OPERATIONS.md");
+    let document = include_str!("../../../docs/guides/send/http-api.md");
     let (_, example) = document.split_once("```toml\n[http]\n").unwrap();
     let (table, text) = example.split_once("```").unwrap();
     let body = text.split('`').find(|part| part.starts_with("{\"")).unwrap();

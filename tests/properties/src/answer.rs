@@ -92,7 +92,7 @@ fn has_list_for_object(value: &Value) -> bool {
     [value, &value["unavailable"]].into_iter().chain(lists.flatten()).any(Value::is_array)
 }
 
-/// A sign of work, as docs/OPERATIONS.md has it.
+/// A sign of work, as docs/reference/sender-protocol.md has it.
 fn is_working(value: &Value) -> bool {
     let Value::Object(fields) = value else { return false };
     let is_id = |name: &Value| name.as_str().is_some_and(is_uuid);
@@ -102,7 +102,7 @@ fn is_working(value: &Value) -> bool {
         && fields.get("slow").is_none_or(are_ids)
 }
 
-/// The table of docs/OPERATIONS.md.
+/// The table of docs/reference/sender-protocol.md.
 fn is_answer(value: &Value) -> bool {
     let Value::Object(fields) = value else { return false };
     let known = |fields: &Map<String, Value>, names: &[&str]| {

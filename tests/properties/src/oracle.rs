@@ -1,5 +1,5 @@
-//! Judges tokens the slow way: each step of docs/FORMAT.md as it is written there, with other
-//! crates than the verifier's and nothing prepared but what a key stands for.
+//! Judges tokens the slow way: each step of docs/reference/token-format.md as it is written there,
+//! with other crates than the verifier's and nothing prepared but what a key stands for.
 
 use ed25519_compact::{KeyPair, Seed};
 use hkdf::Hkdf;

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context, Result};
+use mailroom_tests::book;
 use mailroom_tests::postgres::Database;
-use mailroom_tests::tools;
 use serde_json::Value;
 
 use crate::preflight::{Place, documented_grants, run};
@@ -154,8 +154,8 @@ async fn a_migration_names_them_too() -> Result<()> {
 /// The functions that documents grant, by the role that they call it.
 fn documented_sets() -> Result<BTreeMap<String, BTreeSet<String>>> {
     let mut sets: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    for file in ["DATABASE.md", "OPERATIONS.md"] {
-        let document = std::fs::read_to_string(tools::workspace().join("docs").join(file))?;
+    for page in book::pages()? {
+        let document = std::fs::read_to_string(page)?;
         for grant in document.split("GRANT EXECUTE ON FUNCTION ").skip(1) {
             let (names, rest) = grant.split_once(" TO ").context("it is to somebody")?;
             let role = rest.split([';', '\n']).next().unwrap_or_default();

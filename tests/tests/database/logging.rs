@@ -28,9 +28,9 @@ fn events(log: &str, event: &str) -> Result<Vec<Value>> {
     Ok(events)
 }
 
-/// The variables of the table of settings in docs/OPERATIONS.md, with their defaults.
+/// The variables of the table of settings in docs/reference/settings.md, with their defaults.
 fn documented_settings() -> Result<Vec<(String, String)>> {
-    let document = fs::read_to_string(workspace().join("docs/OPERATIONS.md"))?;
+    let document = fs::read_to_string(workspace().join("docs/reference/settings.md"))?;
     let cells =
         |line: &str| line.split('|').map(|cell| cell.trim().replace('`', "")).collect::<Vec<_>>();
     let rows = document.lines().filter(|line| line.starts_with("| `MAILROOM_")).map(cells);

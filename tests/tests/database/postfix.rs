@@ -1,4 +1,4 @@
-//! A mail in a mailbox of Debian's postfix, by the steps of OPERATIONS.md.
+//! A mail in a mailbox of Debian's postfix, by the steps of the documents.
 
 use std::fs::{self, Permissions};
 use std::net::{TcpListener, TcpStream};
@@ -75,9 +75,9 @@ impl Drop for Postfix {
     }
 }
 
-/// The configuration that OPERATIONS.md makes, in a folder, but for the mail server.
+/// The configuration that the documents make, in a folder, but for the mail server.
 fn follow_operations(folder: &Path, server: &str) -> Result<PathBuf> {
-    let document = fs::read_to_string(tools::workspace().join("docs/OPERATIONS.md"))?;
+    let document = fs::read_to_string(tools::workspace().join("docs/guides/send/set-up.md"))?;
     let block = document.split_once("mailroom send --init templates\ncat > send.toml <<'END'\n");
     let shown =
         block.and_then(|(_, rest)| rest.split_once("END\n")).context("the steps are others")?.0;

@@ -70,10 +70,10 @@ fn eager(url: &str) -> Result<Command> {
     Ok(command)
 }
 
-/// The statements of docs/DATABASE.md that give the roles their rights, for another schema than
-/// public.
+/// The statements of docs/operate/rights.md that give the roles their rights, for another schema
+/// than public.
 pub(crate) fn documented_grants(schema: &str) -> Result<String> {
-    let document = std::fs::read_to_string(tools::workspace().join("docs/DATABASE.md"))?;
+    let document = std::fs::read_to_string(tools::workspace().join("docs/operate/rights.md"))?;
     let start =
         document.find("CREATE ROLE collector NOLOGIN;").context("the document has grants")?;
     let end = document[start..].find("```").context("the block ends")?;

@@ -1,4 +1,5 @@
-//! docs/FORMAT.md is complete: a verifier written from it in another language agrees on every case.
+//! docs/reference/token-format.md is complete: a verifier written from it in another language
+//! agrees on every case.
 
 use std::path::Path;
 use std::process::Command;

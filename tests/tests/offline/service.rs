@@ -15,16 +15,16 @@ const UNITS: [&str; 3] = ["mailroom.service", "mailroom@.service", "mailroom-bou
 
 #[test]
 fn each_unit_is_valid_starts_for_ever_and_is_exposed_to_2_0_at_most() -> Result<()> {
-    let document = fs::read_to_string(workspace().join("docs/OPERATIONS.md"))?;
-    ensure!(!document.contains("[Service]"), "docs/OPERATIONS.md has a unit of its own");
+    let document = fs::read_to_string(workspace().join("docs/operate/install.md"))?;
+    ensure!(!document.contains("[Service]"), "docs/operate/install.md has a unit of its own");
     let program = program::mailroom()?.get_program().to_string_lossy().into_owned();
     the_sample_is_read(&program)?;
     for name in UNITS {
         let unit = workspace().join("packaging").join(name);
         let text = fs::read_to_string(&unit)?;
         starts_for_ever(&text)?;
-        let link = format!("(../packaging/{name})");
-        ensure!(document.contains(&link), "docs/OPERATIONS.md does not name {name}");
+        let link = format!("(../../packaging/{name})");
+        ensure!(document.contains(&link), "docs/operate/install.md does not name {name}");
         let threshold = ["security", "--offline=yes", "--threshold=20", "--no-pager"];
         let Some(exposed) = analyze(&threshold, &unit)? else {
             skip("there is no systemd-analyze; install systemd");

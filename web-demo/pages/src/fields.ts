@@ -1,4 +1,4 @@
-// Which bytes of a token are what, see docs/FORMAT.md.
+// Which bytes of a token are what, see docs/reference/token-format.md.
 
 export interface Field {
   readonly name: string;

@@ -1,6 +1,6 @@
-// The checks of docs/FORMAT.md in their order, and which of them a token fails. Done in this page:
-// of v3 everything, with the public key; of v1 and v2 the shape alone, since what is left needs the
-// shared key, which no page may hold.
+// The checks of docs/reference/token-format.md in their order, and which of them a token fails.
+// Done in this page: of v3 everything, with the public key; of v1 and v2 the shape alone, since
+// what is left needs the shared key, which no page may hold.
 
 import {
   createVerifier,

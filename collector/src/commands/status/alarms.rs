@@ -1,4 +1,4 @@
-//! Which figures of `mailroom status` are an alarm: docs/OPERATIONS.md lists the same,
+//! Which figures of `mailroom status` are an alarm: docs/reference/status.md lists the same,
 //! and a test compares them.
 
 use std::time::Duration;
@@ -148,7 +148,7 @@ mod tests {
     /// Which alarms the document lists, with the level of each.
     #[test]
     fn the_table_of_the_documents_has_every_alarm_with_its_bounds() {
-        let document = include_str!("../../../../docs/OPERATIONS.md");
+        let document = include_str!("../../../../docs/reference/status.md");
         let rows = document.lines().skip_while(|line| !line.starts_with("| alarm ")).skip(2);
         let rows = rows.take_while(|line| line.starts_with('|'));
         let cells = rows.map(|row| row.split('|').map(str::trim).collect::<Vec<_>>());

@@ -36,7 +36,8 @@
 //! - A status that a transaction longer than `SLOWEST_TRANSACTION` changed can seem to have been
 //!   there when the token was read.
 //! - A collector that is another program does not read again what it has passed, while
-//!   `recover_skipped` assumes that it did. OPERATIONS.md says what can be lost.
+//!   `recover_skipped` assumes that it did. docs/guides/migrate/c-collector.md says what can be
+//!   lost.
 
 #[cfg(test)]
 mod model;

@@ -1,5 +1,5 @@
-//! Whether the sender can send at all: a circuit breaker (OPERATIONS.md, "Outages"). The caller
-//! passes the times in.
+//! Whether the sender can send at all: a circuit breaker (docs/reference/sender-protocol.md,
+//! "Outages"). The caller passes the times in.
 
 use std::time::{Duration, Instant};
 

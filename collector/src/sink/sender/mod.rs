@@ -1,7 +1,7 @@
 //! Lines to a program that the collector runs, which answers for every token: `--sender`.
 //!
-//! OPERATIONS.md specifies the protocol, and what becomes of lines when the sender ends;
-//! `pending_acks` decides what an answer counts for.
+//! docs/reference/sender-protocol.md specifies the protocol, and what becomes of lines when the
+//! sender ends; `pending_acks` decides what an answer counts for.
 
 mod circuit;
 mod command;

@@ -1,4 +1,4 @@
-//! The table as OPERATIONS.md shows it.
+//! The table as docs/reference/refusals.md shows it.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -113,7 +113,7 @@ fn document() -> String {
 
 #[test]
 fn the_documentation_has_the_rows_of_the_table() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/OPERATIONS.md");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/reference/refusals.md");
     let text = fs::read_to_string(&path).unwrap();
     let (before, rest) = text.split_once(BEGIN).expect("the table has a place");
     let (shown, after) = rest.split_once(END).expect("the table has an end");

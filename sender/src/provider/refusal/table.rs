@@ -1,4 +1,5 @@
-//! What refusals mean. The first row that fits decides; OPERATIONS.md shows the same rows.
+//! What refusals mean. The first row that fits decides; docs/reference/refusals.md shows the same
+//! rows.
 
 use super::Meaning::{self, Later, Mail, Ours, Recipient, Unknown, Unplaced};
 use super::Step;

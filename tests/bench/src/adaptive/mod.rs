@@ -113,11 +113,11 @@ mod tests {
             );
         }
         assert!(adaptive.calls.len() < single.calls.len());
-        let document = fs::read_to_string(workspace().join("docs/OPERATIONS.md")).unwrap();
+        let document = fs::read_to_string(workspace().join("docs/operate/tune.md")).unwrap();
         let document = document.split_whitespace().collect::<Vec<_>>().join(" ");
         for (with, outcome) in [("`--adaptive`", adaptive), ("the defaults", default)] {
             let claim = format!("with {with}: {}", outcome.figures());
-            assert!(document.contains(&claim), "docs/OPERATIONS.md lacks: {claim}");
+            assert!(document.contains(&claim), "docs/operate/tune.md lacks: {claim}");
         }
         let plot = fs::read_to_string(workspace().join("docs/adaptive.svg")).unwrap();
         assert!(

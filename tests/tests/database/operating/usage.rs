@@ -104,8 +104,9 @@ async fn a_role_needs_its_function_and_no_table() -> Result<()> {
         assert!(said.errors.contains(grant), "{}", said.errors);
     }
     // As the documents say it, and as they said it when the log could not be read.
-    let document =
-        std::fs::read_to_string(mailroom_tests::tools::workspace().join("docs/OPERATIONS.md"))?;
+    let document = std::fs::read_to_string(
+        mailroom_tests::tools::workspace().join("docs/operate/monitor.md"),
+    )?;
     let grants: Vec<_> = document.lines().filter(|line| line.ends_with(" TO operator;")).collect();
     assert_eq!(grants.len(), 3, "{grants:?}");
     let (first, second) = (grants[..2].concat(), grants[2].to_owned());

@@ -13,7 +13,7 @@ async fn registrations_can_be_prepared_where_no_collector_is_to_be_notified() ->
     let cluster = Cluster::builder().setting("max_prepared_transactions", "2").start()?;
     let database = Database::create_on(&cluster.url("postgres"))?.migrate()?;
     let application = Application::connect(&database).await?;
-    // As DATABASE.md says.
+    // As docs/operate/rights.md says.
     application
         .client
         .batch_execute("ALTER TABLE mailroom.queue DISABLE TRIGGER after_queue_insert")

@@ -146,7 +146,7 @@ const PROVEN: PropertyDescriptor = Object.assign(Object.create(null), { value: t
 
 /**
  * A buffer of random bytes: to get 16 of them takes longer than the rest of a redemption. Copies of
- * a running process, such as snapshots of a virtual machine, have the same bytes (SECURITY.md).
+ * a running process, such as snapshots of a virtual machine, have the same bytes (threat model).
  */
 let stock = new Uint8Array(0);
 let taken = 0;

@@ -9,7 +9,7 @@ const USERS = fileURLToPath(
   new URL("../../../../docs/examples/existing_users.sql", import.meta.url),
 );
 
-/** What docs/DATABASE.md grants an application, and what its own tables need. */
+/** What docs/operate/rights.md grants an application, and what its own tables need. */
 const ROLES = `
   DROP ROLE IF EXISTS web;
   DROP ROLE IF EXISTS application;

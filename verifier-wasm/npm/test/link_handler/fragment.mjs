@@ -12,7 +12,7 @@ const { privateKey, publicKey } = generateKeyPairSync("ed25519");
 const RAW = Buffer.from(publicKey.export({ format: "jwk" }).x, "base64url");
 const KEY = `mrpk_${RAW.toString("base64url")}`;
 
-/** A fresh link of v3 (docs/FORMAT.md). */
+/** A fresh link of v3 (docs/reference/token-format.md). */
 export function newLink(binding = Buffer.alloc(0)) {
   const header = Buffer.alloc(14);
   const keyId = createHash("sha256")

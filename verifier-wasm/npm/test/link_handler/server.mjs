@@ -8,7 +8,7 @@ import { createServer } from "node:http";
 const CODE = "31943";
 const KEY = randomBytes(32);
 
-/** The keys of v2 (docs/FORMAT.md), made from the shared key. */
+/** The keys of v2 (docs/reference/token-format.md), made from the shared key. */
 const derived = (info, length) =>
   Buffer.from(hkdfSync("sha256", KEY, "", `mailroom/v2 ${info}`, length));
 

@@ -1,4 +1,4 @@
-// Fresh links of v2, signed by node:crypto as docs/FORMAT.md says.
+// Fresh links of v2, signed by node:crypto as docs/reference/token-format.md says.
 
 import { createHash, createHmac, hkdfSync, randomBytes } from "node:crypto";
 

@@ -1,0 +1,144 @@
+//! `cargo xtask docs`: builds the book of the folder `docs` with mdBook.
+
+use std::fs;
+use std::path::{Component, Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+use anyhow::{Context, Result, ensure};
+use mailroom_tests::tools::{folder, target_folder, workspace};
+
+use crate::execute::watch;
+use crate::tools;
+
+/// The version that builds the book. Another one may want another configuration.
+const MDBOOK: &str = "0.5.4";
+
+/// Where files of the repository are read that are not pages of the book.
+const REPOSITORY: &str = "https://github.com/mailroom/mailroom/blob/main";
+
+/// The folder of the book in the repository.
+const DOCS: &str = "docs";
+
+pub(crate) fn run() -> Result<ExitCode> {
+    let built = target_folder().join("book");
+    let mut build = Command::new(mdbook()?);
+    build.arg("build").arg(workspace().join(DOCS)).arg("--dest-dir").arg(&built);
+    watch(&mut build, "build the book")?;
+    let mut pages = Vec::new();
+    collect(&built, &mut pages)?;
+    for page in &pages {
+        let text = fs::read_to_string(page)?;
+        let folder = page.strip_prefix(&built)?.parent().unwrap_or(Path::new(""));
+        let linked = outward_links(&text, folder, &|path| workspace().join(path).exists());
+        if linked != text {
+            fs::write(page, linked)?;
+        }
+    }
+    println!("{}: {} pages", built.join("index.html").display(), pages.len());
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The path of mdBook, which is installed once and kept with the other tools.
+fn mdbook() -> Result<PathBuf> {
+    let root = folder().join(format!("mdbook-{MDBOOK}"));
+    let program = root.join("bin").join(format!("mdbook{}", std::env::consts::EXE_SUFFIX));
+    if !program.is_file() {
+        println!("mdBook {MDBOOK} is compiled once; that takes some minutes");
+        let mut install = tools::cargo(["install", "mdbook", "--locked", "--version", MDBOOK]);
+        // Neither its server nor its watcher of files is used.
+        install.args(["--no-default-features", "--features", "search", "--root"]).arg(&root);
+        install.env_remove("CARGO_TARGET_DIR");
+        watch(&mut install, "install mdBook")?;
+        ensure!(program.is_file(), "{} was not installed", program.display());
+    }
+    Ok(program)
+}
+
+fn collect(folder: &Path, found: &mut Vec<PathBuf>) -> Result<()> {
+    let entries =
+        fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))?;
+    for entry in entries {
+        let path = entry?.path();
+        if path.is_dir() {
+            collect(&path, found)?;
+        } else if path.extension().is_some_and(|extension| extension == "html") {
+            found.push(path);
+        }
+    }
+    Ok(())
+}
+
+/// Lets links that lead out of the book, such as `../../packaging/send.toml`, lead to the
+/// repository. `folder` is the page's in the book. mdBook has made `.html` of `.md`.
+fn outward_links(text: &str, folder: &Path, exists: &dyn Fn(&Path) -> bool) -> String {
+    let mut linked = String::with_capacity(text.len());
+    let mut parts = text.split("href=\"");
+    linked.push_str(parts.next().unwrap_or_default());
+    for part in parts {
+        linked.push_str("href=\"");
+        let (address, rest) = part.split_once('"').unwrap_or((part, ""));
+        let (path, fragment) = address.split_once('#').unwrap_or((address, ""));
+        match outside(&Path::new(DOCS).join(folder).join(path)) {
+            Some(target) if address.starts_with("../") => {
+                let source = target.with_extension("md");
+                let is_page = target.extension().is_some_and(|end| end == "html");
+                let target = if is_page && exists(&source) { source } else { target };
+                linked.push_str(&format!("{REPOSITORY}/{}", target.display()));
+                if !fragment.is_empty() {
+                    linked.push('#');
+                    linked.push_str(fragment);
+                }
+            }
+            _ => linked.push_str(address),
+        }
+        linked.push('"');
+        linked.push_str(rest);
+    }
+    linked
+}
+
+/// The path from the repository's root without `..`, if it lies beside the folder of the book.
+fn outside(path: &Path) -> Option<PathBuf> {
+    let mut plain = PathBuf::new();
+    for component in path.components() {
+        match component {
+            Component::ParentDir => {
+                if !plain.pop() {
+                    return None;
+                }
+            }
+            Component::Normal(name) => plain.push(name),
+            _ => {}
+        }
+    }
+    (!plain.as_os_str().is_empty() && !plain.starts_with(DOCS)).then_some(plain)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_out_of_the_book_lead_to_the_repository() {
+        let exists = |path: &Path| path == Path::new("migrations/README.md");
+        let linked = |address: &str, folder: &str| {
+            outward_links(&format!("<a href=\"{address}\">x</a>"), Path::new(folder), &exists)
+        };
+        for (address, folder, expected) in [
+            ("../../packaging/send.toml", "operate", "/packaging/send.toml"),
+            ("../../migrations/README.html#the-way", "operate", "/migrations/README.md#the-way"),
+        ] {
+            let expected = format!("<a href=\"{REPOSITORY}{expected}\">x</a>");
+            assert_eq!(linked(address, folder), expected);
+        }
+        for (address, folder) in [
+            ("../reference/sql.html#redeeming", "operate"),
+            ("sql.html", "reference"),
+            ("#here", "reference"),
+            ("https://example.org/../x", "reference"),
+            ("../index.html", "reference"),
+        ] {
+            assert_eq!(linked(address, folder), format!("<a href=\"{address}\">x</a>"));
+        }
+    }
+}

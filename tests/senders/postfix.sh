@@ -1,8 +1,8 @@
 #!/bin/sh
 # Runs an instance of Debian's postfix in the folder $1, at port $2 of 127.0.0.1, until standard
-# input ends. It encrypts with certificate.pem and key.pem of the folder, and everybody at x.test
-# has the mailbox mail/inbox, but for `gone`, whose mails are accepted and bounce. What comes to
-# bounces@bounces.test goes to the script `bounce` of the folder. Postfix needs root.
+# input ends. It encrypts with certificate.pem and key.pem of the folder. Everybody at x.test and
+# example.test has the mailbox mail/inbox, but for `gone`, whose mails are accepted and bounce. What
+# comes to bounces@bounces.test goes to the script `bounce` of the folder. Postfix needs root.
 set -eu
 chmod 755 "$1"
 mkdir "$1/etc" "$1/spool" "$1/data" "$1/mail"
@@ -26,7 +26,7 @@ inet_protocols = ipv4
 smtpd_tls_security_level = may
 smtpd_tls_cert_file = $1/certificate.pem
 smtpd_tls_key_file = $1/key.pem
-virtual_mailbox_domains = x.test
+virtual_mailbox_domains = x.test example.test
 virtual_mailbox_base = $1/mail
 virtual_mailbox_maps = regexp:$1/etc/mailboxes
 virtual_minimum_uid = 1

@@ -1,5 +1,6 @@
 //! The steps that use the packed npm package as its users do, none of them from the source tree.
 
+use std::env;
 use std::ffi::OsStr;
 use std::path::Path;
 use std::process::Command;
@@ -120,6 +121,26 @@ pub(crate) fn adapters(steps: &mut Steps, extent: Extent) {
 pub(crate) fn lead(command: &mut Command, host: impl AsRef<OsStr>, server: &Cluster) {
     command.env("PGHOST", host).env("PGPORT", server.port().to_string());
     command.env("PGUSER", "postgres").env("PGDATABASE", "postgres");
+}
+
+/// The pages of the book's start, followed by a reader who has a server of PostgreSQL and the built
+/// program on the `PATH`.
+pub(crate) fn start(steps: &mut Steps, extent: Extent) {
+    pack(steps);
+    rust::build(steps);
+    let Some(wanted) = extent.versions.first().cloned() else { return };
+    steps.add("pages of the start, followed", &[BUILD, PACK], move || {
+        let server = Cluster::builder().version(wanted).start()?;
+        let program = format!("{}/start/main.mjs", npm::TESTS);
+        let mut command = given_package(extent, &program, "start")?;
+        let mailroom = program::mailroom()?;
+        let folder = Path::new(mailroom.get_program()).parent().context("it lies in a folder")?;
+        let path = env::var_os("PATH").unwrap_or_default();
+        let path = [folder.to_owned()].into_iter().chain(env::split_paths(&path));
+        command.env("PATH", env::join_paths(path)?);
+        lead(&mut command, server.socket_dir(), &server);
+        Ok((command, Some(server)))
+    });
 }
 
 /// The formatting and lints of a folder of JavaScript, by what npm installed into it.

@@ -32,7 +32,8 @@ enum Part {
     Rust,
     /// the packed npm package through bundlers and in frameworks
     Bundlers,
-    /// the npm package: its sources, its module, its types, its command line, its README
+    /// the npm package: its sources, its module, its types, its command line, its README; the pages
+    /// of the book's start
     Npm,
     /// every fault there is, on the first PostgreSQL version
     Faults,
@@ -84,6 +85,7 @@ impl Part {
             Self::Npm => {
                 consumers::package(steps, extent);
                 suite(steps, "README of the package, followed", "readme");
+                consumers::start(steps, extent);
             }
             Self::Demo => demo::test_once(steps, extent),
         }

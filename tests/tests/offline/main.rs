@@ -2,6 +2,7 @@
 //! what is delivered beside the program.
 
 mod bare_metal;
+mod book;
 mod browsers;
 mod commands;
 mod dependencies;

@@ -186,6 +186,9 @@ const WORDS: &[&str] = &[
     " reply address ",
     " reverse path ",
     " envelope from ",
+    " envelope address ",
+    " address of origin ",
+    " p1 address ",
     " from header ",
     " originator ",
     " originating ",
@@ -204,6 +207,9 @@ const WORDS: &[&str] = &[
     " allowlist ",
 ];
 
+/// Names of a sender in scripts without blanks.
+const SENDERS: [&str; 5] = ["发件人", "发信人", "寄件人", "送信者", "差出人"];
+
 /// What has one of the words and is about the recipient or its domain all the same.
 const CLEAR: &[&str] = &[
     // Postfix, behind what another server answered, when it asked only for the recipient.
@@ -219,5 +225,5 @@ const CLEAR: &[&str] = &[
 /// Whether an answer is about something else, in words that `words::plain` wrote.
 pub(super) fn has(words: &str) -> bool {
     let rest = CLEAR.iter().fold(words.to_owned(), |rest, clear| rest.replace(clear, " "));
-    WORDS.iter().any(|word| rest.contains(word))
+    WORDS.iter().chain(&SENDERS).any(|word| rest.contains(word))
 }

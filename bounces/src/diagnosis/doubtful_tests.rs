@@ -36,6 +36,11 @@ fn the_step_is_read_where_servers_name_it_however_they_wrap_the_line() {
         "Connected to 192.0.2.1 but greeting failed.",
         "Connected to 192.0.2.1 but sender was rejected.",
         "mx.x.test [192.0.2.1] did not like our MAIL FROM:\n550 no such domain",
+        "The response to the MAIL command was: 550 user unknown",
+        "Command: MAIL FROM:<us@example.org>\nResponse: 550 user unknown",
+        "There was an error in MAIL FROM: 550 user unknown",
+        "SMTP-Fehler nach MAIL FROM:<us@example.org>: 550 unknown user",
+        "Reason: mail server rejected our HELO: 550 Host unknown",
     ] {
         assert_eq!(Step::of(text), Step::Sender, "{text}");
     }
@@ -461,4 +466,32 @@ fn a_recipient_whose_name_is_a_word_is_no_word_of_the_answer() {
     assert!(!gone("sender@x.test", "smtp; 550 sender unknown"));
     assert!(!gone("spam@x.test", "smtp; 550 spam, user unknown"));
     assert!(!gone("header@x.test", "smtp; 550 message without header Date: does not exist"));
+}
+
+#[test]
+fn whoever_is_called_the_sender_is_not_the_recipient() {
+    let tag = SENDER.split('@').next().unwrap();
+    for answer in [
+        format!("550 5.1.1 user unknown: {tag}"),
+        "550 5.1.1 unknown address of origin".to_owned(),
+        "550 5.1.1 P1 address does not exist".to_owned(),
+        "550 5.1.2 The domain of the envelope address could not be found".to_owned(),
+        "550 5.1.1 \u{53d1}\u{4ef6}\u{4eba}\u{7528}\u{6237}\u{4e0d}\u{5b58}\u{5728}".to_owned(),
+    ] {
+        assert!(!gone("5.1.1", &format!("smtp; {answer}")), "{answer}");
+    }
+    assert!(gone("5.1.1", "smtp; 550 5.1.1 \u{7528}\u{6237}\u{4e0d}\u{5b58}\u{5728}"));
+}
+
+#[test]
+fn a_code_of_its_own_counts_beside_words_in_an_encoding_that_nobody_named() {
+    let said = |words: &[u8]| {
+        let answer = [b"smtp; 550 5.1.1 <ada@x.test> ", words].concat();
+        gone("5.1.1", &String::from_utf8_lossy(&answer))
+    };
+    // Shift_JIS and GBK.
+    assert!(said(b"\x88\xb6\x90\xe6\x82\xaa\x82\xa0\x82\xe8\x82\xdc\x82\xb9\x82\xf1"));
+    assert!(said(b"\xd3\xc3\xbb\xa7\xb2\xbb\xb4\xe6\xd4\xda"));
+    // Latin-1: a mailbox is full.
+    assert!(!said(b"Postfach \xfcberf\xfcllt") && !said(b"Bo\xeete pleine"));
 }

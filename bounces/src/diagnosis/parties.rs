@@ -21,6 +21,11 @@ pub(super) fn names_us(said: &str, sender: &str, recipient: &str) -> bool {
     if ours.is_empty() {
         return false;
     }
+    // Without its domain the tag counts, which nobody else has.
+    let tagged = local(sender);
+    if tagged.contains('+') && tokens(&said).any(|token| token == tagged) {
+        return true;
+    }
     let first = tokens(&said).find(|token| token.contains('@'));
     if let Some(address) = first {
         if local(address) == local(recipient) {

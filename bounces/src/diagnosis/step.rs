@@ -11,20 +11,26 @@ pub(crate) enum Step {
     Sender,
 }
 
-/// What stands before the name of a command: Postfix, sendmail and Courier, `MDaemon`, Exim, dma.
-const BEFORE: [&str; 8] = [
-    "in reply to ",
-    "in response to ",
+/// What stands before the name of a command: Postfix, sendmail and Courier, `MDaemon`, Exim, dma,
+/// and others in words of their own.
+const BEFORE: [&str; 12] = [
+    "reply to ",
+    "response to ",
+    "response to the ",
+    " command: ",
+    " error in ",
+    " sending ",
+    " nach ",
     ">>> ",
     "--> ",
     " after ",
     " after pipelined ",
-    " after sending ",
     "did not like our ",
 ];
 
-const OF_SENDER: [&str; 8] = [
+const OF_SENDER: [&str; 9] = [
     "mail from",
+    "mail command",
     "ehlo",
     "helo",
     "lhlo",
@@ -38,9 +44,11 @@ const OF_CONTENT: [&str; 7] =
     ["data", "end of data", "end of message", "bdat", "final data", "final dot", "the final dot"];
 
 /// Sentences that name the step without its command: Postfix and qmail.
-const SENTENCES_OF_SENDER: [&str; 5] = [
+const SENTENCES_OF_SENDER: [&str; 7] = [
     "refused to talk to me",
     "my name was rejected",
+    "rejected our helo",
+    "rejected our ehlo",
     "greeting failed",
     "sender was rejected",
     "auth was rejected",

@@ -13,7 +13,7 @@ pub(super) const RECIPIENT: &str = "@";
 pub(super) const NAME: &str = "named";
 
 /// The words of a text, where others stand for some tokens, and one word for addresses of the
-/// network; without URLs and identifiers.
+/// network; without URLs, identifiers and what is in an encoding that nobody named.
 pub(super) fn words(text: &str, stands_for: impl Fn(&str) -> Option<&'static str>) -> String {
     write(text, true, stands_for)
 }
@@ -33,7 +33,7 @@ fn write(
             plain.push(' ');
             continue;
         }
-        if is_marking && (token.contains('_') || token.contains("://")) {
+        if is_marking && (token.contains('_') || token.contains("://") || is_unreadable(&token)) {
             continue;
         }
         if is_marking && token.parse::<std::net::IpAddr>().is_ok() {
@@ -55,4 +55,11 @@ fn write(
         }
     }
     plain
+}
+
+/// Whether most of a token is no UTF-8. In a European language of another encoding a few letters of
+/// a word are not.
+fn is_unreadable(token: &str) -> bool {
+    let readable = token.chars().filter(char::is_ascii_alphanumeric).count();
+    token.contains(char::REPLACEMENT_CHARACTER) && 2 * readable < token.chars().count()
 }

@@ -18,9 +18,10 @@
 //! After a few such openings by several domains, words about us over domains that accepted nothing
 //! yet open no circuit, as long as mails of others are accepted.
 //!
-//! That an address does not exist is believed at once of one, and not of ten domains in a row: a
-//! relay without its table of recipients, or whose resolver fails, says so of everybody. From then
-//! on such refusals are decided on like those of no known reason, until a mail is accepted.
+//! That an address does not exist is believed at once of one, and not of ten in a row, be they of
+//! one domain: a relay without its table of recipients, or whose resolver fails, says so of
+//! everybody. From then on such refusals are decided on like those of no known reason, until a mail
+//! is accepted.
 //!
 //! A recipient over which it was said that no mail can go out leaves every other trial to others,
 //! until a mail is accepted: its mail may always be the first one that is tried. A limit of an HTTP
@@ -46,7 +47,7 @@ use crate::provider::refusal::signature;
 use crate::provider::{About, Refusal, Suspicion, Verdict};
 use alarms::Alarms;
 use disarmed::{Disarmed, MOST_REFUSED};
-use kind::{DOMAINS, Kind, MISSING_DOMAINS, SILENCE, Side};
+use kind::{DOMAINS, Kind, MISSING, SILENCE, Side};
 use pauses::{LONGEST_OF_ONE, Pauses};
 use turns::Turns;
 
@@ -63,6 +64,9 @@ const TRIALS: usize = 2_000;
 
 /// How long after an acceptance a server is believed that an address does not exist.
 const BELIEVED: Duration = Duration::from_secs(3_600);
+
+/// Of so many recipients in a row it proves nothing.
+const MOST_UNKNOWN: usize = 5;
 
 /// The most domains that are remembered with what they said of us.
 const MOST_DOMAINS: usize = 4_096;
@@ -85,8 +89,9 @@ pub(crate) struct Guard {
     turns: Turns,
     pauses: Pauses,
     last_accepted: Option<Instant>,
-    /// Domains of addresses that do not exist or get no mail, since then, until there are too many.
-    missing: HashSet<String>,
+    /// Addresses that do not exist or get no mail, since then, by a hash, and their domains, until
+    /// there are too many.
+    missing: HashMap<u64, String>,
     hasher: RandomState,
 }
 
@@ -124,10 +129,10 @@ impl Guard {
                 return verdict;
             }
             Verdict::Dead(Refusal { reason, about: About::Recipient { is_unknown } }) => {
-                if self.missing.len() < MISSING_DOMAINS {
-                    self.missing.insert(domain_of(recipient));
+                if self.missing.len() < MISSING {
+                    self.missing.insert(self.hasher.hash_one(recipient), domain_of(recipient));
                 }
-                if self.missing.len() < MISSING_DOMAINS {
+                if self.missing.len() < MISSING {
                     let is_unknown = is_unknown && self.is_believable(now);
                     return Verdict::dead(reason, About::Recipient { is_unknown });
                 }
@@ -161,9 +166,11 @@ impl Guard {
     /// so of everybody.
     fn is_believable(&self, now: Instant) -> bool {
         let is_recent = |at: Instant| now.saturating_duration_since(at) < BELIEVED;
+        let domains: HashSet<&String> = self.missing.values().collect();
         self.last_accepted.is_some_and(is_recent)
             && self.suspects.is_empty()
-            && self.missing.len() < DOMAINS
+            && domains.len() < DOMAINS
+            && self.missing.len() < MOST_UNKNOWN
     }
 
     /// A mail was accepted: what was refused before it was not our fault.

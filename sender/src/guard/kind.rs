@@ -9,8 +9,9 @@ use crate::provider::{About, Verdict};
 /// Refusals alike for so many domains are about us.
 pub(super) const DOMAINS: usize = 3;
 
-/// Addresses of so many domains are not all missing, if no mail is accepted between.
-pub(super) const MISSING_DOMAINS: usize = 10;
+/// So many addresses are not all missing, if no mail is accepted between. They may all be of one
+/// domain: a site may write to its own people only.
+pub(super) const MISSING: usize = 10;
 
 /// How long a mail waits until it is tried again, if its refusal is not placed.
 const PAUSE: Duration = Duration::from_secs(15);
@@ -32,7 +33,7 @@ const SILENCE_PAUSE: Duration = Duration::from_secs(120);
 const LONGEST_OWN_LIMIT: Duration = Duration::from_secs(3_600);
 
 /// The text of refusals of addresses that do not exist, whatever their words.
-const MISSING: &str = "missing";
+const MISSING_TEXT: &str = "missing";
 
 /// The text of no answer.
 pub(super) const SILENCE: &str = "silence";
@@ -75,7 +76,7 @@ impl Kind {
     pub(super) fn text(self, reason: &str, recipient: &str) -> String {
         match self {
             Self::Unplaced => signature(reason, recipient),
-            Self::Missing => MISSING.to_owned(),
+            Self::Missing => MISSING_TEXT.to_owned(),
             Self::Ours(_) | Self::Limit(_) | Self::Rate(_) => {
                 format!("ours: {}", signature(reason, recipient))
             }
@@ -105,7 +106,7 @@ impl Kind {
             }
             (Self::Missing, Side::Ours(_)) => {
                 let what = "are refused in a row as if there were no such addresses";
-                let reason = format!("recipients of {MISSING_DOMAINS} domains {what}: {reason}");
+                let reason = format!("{MISSING} recipients {what}: {reason}");
                 return Verdict::Unavailable { after: None, reason };
             }
             (Self::Ours(_) | Self::Limit(_) | Self::Rate(_), Side::Ours(after)) => {

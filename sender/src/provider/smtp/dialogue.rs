@@ -261,7 +261,8 @@ impl Dialogue {
         if std::mem::take(&mut self.needs_reset) {
             let now = Instant::now();
             let left = deadline.saturating_duration_since(now);
-            let reply = self.command("RSET", now + RESET_PATIENCE.min(left / 2));
+            // Enough is left for another connection.
+            let reply = self.command("RSET", now + RESET_PATIENCE.min(left / 4));
             let reply = reply.map_err(|lost| Outcome::Lost(Step::Hello, lost))?;
             if !reply.is_completion() {
                 self.is_usable = false;

@@ -64,7 +64,8 @@ impl Stream {
         let stream = TcpStream::connect_timeout(address, patience.max(Duration::from_millis(1)))?;
         // Commands are written whole, and each waits for its reply.
         stream.set_nodelay(true)?;
-        let socket = Socket { stream, deadline: Instant::now(), waits: true };
+        let deadline = Instant::now();
+        let socket = Socket { stream, deadline, waits: true, skips_line_ends: false };
         Ok(Self { link: Link::Clear(socket), unread: Vec::new() })
     }
 
@@ -85,6 +86,8 @@ impl Stream {
         }
         let Link::Clear(mut socket) = self.link else { return Err(Lost::OutOfStep) };
         socket.deadline = deadline;
+        // An empty line behind the reply in clear, which may come late, is no record of TLS.
+        socket.skips_line_ends = true;
         let connection = ClientConnection::new(tls.config.clone(), tls.name.clone());
         let mut connection = connection.map_err(|error| Lost::Tls(tls::describe(&error)))?;
         while connection.is_handshaking() {
@@ -196,6 +199,8 @@ struct Socket {
     deadline: Instant,
     /// Whether a read may wait at all.
     waits: bool,
+    /// Whether ends of lines are left out until something else comes.
+    skips_line_ends: bool,
 }
 
 impl Socket {
@@ -212,10 +217,22 @@ impl Socket {
 
 impl Read for Socket {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if self.waits {
-            self.stream.set_read_timeout(Some(self.left()?))?;
+        loop {
+            if self.waits {
+                self.stream.set_read_timeout(Some(self.left()?))?;
+            }
+            let count = self.stream.read(buffer)?;
+            if !self.skips_line_ends || count == 0 {
+                return Ok(count);
+            }
+            let read = &buffer[..count];
+            let ends = read.iter().take_while(|byte| matches!(byte, b'\r' | b'\n')).count();
+            if ends < count {
+                self.skips_line_ends = false;
+                buffer.copy_within(ends..count, 0);
+                return Ok(count - ends);
+            }
         }
-        self.stream.read(buffer)
     }
 }
 

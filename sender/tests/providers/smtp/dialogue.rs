@@ -232,11 +232,15 @@ fn a_connection_that_ended_between_two_mails_is_opened_anew() {
         assert_eq!(server.heard().contents.len(), 3);
     }
     // A server that knows no RSET, or never answers it.
-    for act in [Act::line("502 5.5.1 not implemented"), Act::Silence] {
+    for (act, further) in [
+        (Act::line("502 5.5.1 not implemented"), ""),
+        (Act::Silence, ""),
+        (Act::Silence, "timeout_seconds = 6"),
+    ] {
         let script = Script::new().at("RSET", act);
         let server =
             Server::start(script.where_line_has("bad@", Act::line("450 4.2.0 greylisted")));
-        let (_folder, mut sending) = start(&server, "");
+        let (_folder, mut sending) = start(&server, further);
         assert_eq!(sending.verdict(1, "bad@x.test").kind, "retry");
         assert_eq!(sending.verdict(2, "ada@x.test").kind, "ok");
         sending.finish();

@@ -54,7 +54,9 @@ fn the_worked_examples_of_the_bound_form_hold() {
     const NONCE: &str = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8";
     let binding = Binding::of_nonce(NONCE).unwrap();
     let hexadecimal = format!("{:x}", base16ct::HexDisplay(binding.as_bytes()));
-    assert!(DOCUMENT.contains(&format!("the nonce `{NONCE}`, whose binding is `{hexadecimal}`")));
+    // Prose wraps.
+    let text = DOCUMENT.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(text.contains(&format!("the nonce `{NONCE}`, whose binding is `{hexadecimal}`")));
     let shared = Signer::V2(SharedKey::from(&bytes(0)));
     let code = Code::parse("01234").unwrap();
     for (signer, action, code, shown) in [

@@ -14,6 +14,8 @@ DROP SEQUENCE mailroom.longest_limit;
 DROP FUNCTION mailroom.prune_dead_letters(timestamptz, integer);
 DROP FUNCTION mailroom.prune_attempts(timestamptz, bigint, integer);
 DROP FUNCTION mailroom.begin_step(timestamptz);
+DROP FUNCTION mailroom.measure_rate(bigint);
+DROP FUNCTION mailroom.measure();
 DROP FUNCTION mailroom.status();
 DROP FUNCTION mailroom.present_collectors(timestamptz);
 DROP FUNCTION mailroom.trace(bigint[], text);

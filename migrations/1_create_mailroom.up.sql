@@ -3244,7 +3244,7 @@ CREATE FUNCTION mailroom.claim(
         unsignable integer, suppressed integer,
     dead_in_doubt integer,
     reason text, first_through timestamptz, second_through timestamptz, wait bigint,
-        other_rate bigint, skipped text
+        other_rate bigint, skipped text, due_since timestamptz[], claimed_at timestamptz
 )
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -3375,7 +3375,8 @@ BEGIN
                 expirations, languages, payloads, bindings, doubts,
             NULL::integer, NULL::integer, NULL::integer, NULL::integer, NULL::integer,
                 NULL::integer, NULL::integer, NULL::integer, NULL::text,
-            NULL::timestamptz, NULL::timestamptz, NULL::bigint, NULL::bigint, NULL::text
+            NULL::timestamptz, NULL::timestamptz, NULL::bigint, NULL::bigint, NULL::text,
+            waits_since, epoch
         -- In the order of their ordinals, by which the aggregation sorts
         -- where enable_hashagg is off.
         FROM batches;
@@ -3439,7 +3440,8 @@ COMMENT ON FUNCTION mailroom.claim(
     'For collectors: claims batches of what is due, of actions that can be signed; bound links '
     'only if it can bind; and what may have been delivered already only on demand, since that is '
     'no trial of a sender. The last row has no batch, and says what was found: skipped is '
-    'JSON, of what was not claimed by verdict and reason the count and some ids. The span of the '
+    'JSON, of what was not claimed by verdict and reason the count and some ids. Due_since says '
+    'since when each token was due, by the clock that claimed_at shows. The span of the '
     'lease is milliseconds, min_lifetime seconds; the rate, if there is one, '
     'tokens a day for all collectors.';
 
@@ -4583,6 +4585,94 @@ COMMENT ON FUNCTION mailroom.status() IS
     'Deferred tokens that no collector can sign; how many formats the collectors sign, and which '
     'of them is the default; the installation''s name, how many collectors have another one or '
     'none, and whether the queue is bound to another cluster.';
+
+-- For dashboards, which ask every half a minute. Actions are looked up one by one, since a join
+-- would read all tokens, and for the first hundred thousand tokens only: a long queue is counted,
+-- and not split. What is claimed or given up comes first.
+CREATE FUNCTION mailroom.measure() RETURNS TABLE (
+    state text, action text, tokens bigint, oldest double precision
+)
+LANGUAGE sql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp SET jit = off
+BEGIN ATOMIC
+    SELECT
+        known.state,
+        coalesce(actions.name, '(others)'),
+        count(*),
+        coalesce(
+            greatest(extract(epoch FROM max(known.epoch) - min(known.since)), 0::numeric),
+            0::numeric
+        )::double precision
+    FROM (
+        SELECT
+            place.state, place.since, place.epoch,
+            CASE
+                WHEN row_number() OVER () <= 100000 THEN (
+                    SELECT issued_tokens.action FROM mailroom.issued_tokens
+                    WHERE issued_tokens.id = place.token
+                )
+            END AS action
+        FROM (
+            SELECT leased.token, 'claimed' AS state, leases.claimed_at AS since, now.epoch
+            FROM mailroom.leases
+            CROSS JOIN LATERAL pg_catalog.unnest(leases.tokens) AS leased (token)
+            CROSS JOIN (SELECT mailroom.clock() AS epoch OFFSET 0) AS now
+            UNION ALL
+            SELECT
+                dead_letters.token,
+                CASE WHEN dead_letters.is_suppressed THEN 'suppressed' ELSE 'dead' END,
+                dead_letters.died_at,
+                now.epoch
+            FROM mailroom.dead_letters
+            CROSS JOIN (SELECT mailroom.clock() AS epoch OFFSET 0) AS now
+            UNION ALL
+            SELECT
+                queue.token,
+                CASE
+                    WHEN queue.doubts > 0 THEN 'in_doubt'
+                    WHEN queue.deferrals > 0 THEN 'deferred'
+                    WHEN queue.due_at <= now.epoch THEN 'due'
+                    ELSE 'later'
+                END,
+                CASE
+                    WHEN queue.deferrals > 0 THEN queue.put_off_at
+                    WHEN queue.due_at > now.epoch THEN coalesce(queue.waits_since, queue.put_off_at)
+                    ELSE coalesce(queue.waits_since, queue.due_at)
+                END,
+                now.epoch
+            FROM mailroom.queue
+            CROSS JOIN (SELECT mailroom.clock() AS epoch OFFSET 0) AS now
+        ) AS place
+    ) AS known
+    LEFT JOIN mailroom.actions ON actions.number = known.action
+    GROUP BY known.state, actions.name;
+END;
+
+COMMENT ON FUNCTION mailroom.measure() IS
+    'For collectors with metrics: how many tokens are due, to be sent later, deferred, in doubt, '
+    'claimed, dead or suppressed, by the name of their action, and for how many seconds the oldest '
+    'of them has been. Of more than a hundred thousand the action is ''(others)''.';
+
+-- As reserve() reckons.
+CREATE FUNCTION mailroom.measure_rate(per_day bigint, OUT used bigint, OUT available bigint)
+LANGUAGE plpgsql STABLE STRICT SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    second constant bigint := 1000000;
+    day constant bigint := 86400 * second;
+    moment bigint := floor(extract(epoch FROM mailroom.clock()) * second)::bigint;
+    next_at bigint;
+BEGIN
+    SELECT greatest(last_value, moment - second) INTO next_at FROM mailroom.rate_spent_until;
+    available := CASE WHEN next_at > moment THEN 0
+        ELSE (moment - next_at) * per_day / day + 1 END;
+    used := per_day / 86400 + 1 - available;
+END;
+$$;
+
+COMMENT ON FUNCTION mailroom.measure_rate(bigint) IS
+    'For collectors with metrics: how many tokens of a rate, which is tokens a day, may be claimed '
+    'at once, and how many of those that it ever allows at once are used.';
 
 -- Tables that do not grow for ever.
 

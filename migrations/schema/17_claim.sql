@@ -201,7 +201,7 @@ CREATE FUNCTION mailroom.claim(
         unsignable integer, suppressed integer,
     dead_in_doubt integer,
     reason text, first_through timestamptz, second_through timestamptz, wait bigint,
-        other_rate bigint, skipped text
+        other_rate bigint, skipped text, due_since timestamptz[], claimed_at timestamptz
 )
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -332,7 +332,8 @@ BEGIN
                 expirations, languages, payloads, bindings, doubts,
             NULL::integer, NULL::integer, NULL::integer, NULL::integer, NULL::integer,
                 NULL::integer, NULL::integer, NULL::integer, NULL::text,
-            NULL::timestamptz, NULL::timestamptz, NULL::bigint, NULL::bigint, NULL::text
+            NULL::timestamptz, NULL::timestamptz, NULL::bigint, NULL::bigint, NULL::text,
+            waits_since, epoch
         -- In the order of their ordinals, by which the aggregation sorts
         -- where enable_hashagg is off.
         FROM batches;
@@ -396,7 +397,8 @@ COMMENT ON FUNCTION mailroom.claim(
     'For collectors: claims batches of what is due, of actions that can be signed; bound links '
     'only if it can bind; and what may have been delivered already only on demand, since that is '
     'no trial of a sender. The last row has no batch, and says what was found: skipped is '
-    'JSON, of what was not claimed by verdict and reason the count and some ids. The span of the '
+    'JSON, of what was not claimed by verdict and reason the count and some ids. Due_since says '
+    'since when each token was due, by the clock that claimed_at shows. The span of the '
     'lease is milliseconds, min_lifetime seconds; the rate, if there is one, '
     'tokens a day for all collectors.';
 

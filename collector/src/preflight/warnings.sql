@@ -73,7 +73,8 @@ documented (role, names) AS (
     VALUES
         ('collector', ARRAY[
             'settle', 'release', 'claim', 'list_actions', 'heartbeat', 'sweep', 'peek', 'suppress',
-            'prune_attempts', 'prune_dead_letters', 'prune_tokens', 'prune_account_tokens'
+            'prune_attempts', 'prune_dead_letters', 'prune_tokens', 'prune_account_tokens',
+            'measure', 'measure_rate'
         ]),
         ('application', ARRAY[
             'enqueue', 'redeem', 'browser_code', 'cancel', 'cancel_subject', 'recheck', 'request'

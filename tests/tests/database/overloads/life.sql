@@ -114,6 +114,8 @@ SELECT api.trace(ARRAY(SELECT id FROM mailroom.issued_tokens));
 SELECT api.trace(address => 'unknown@example.test');
 SELECT api.lift_suppression('unknown@example.test');
 SELECT api.status();
+SELECT * FROM api.measure();
+SELECT * FROM api.measure_rate(86400);
 SELECT * FROM mailroom.deliveries;
 SELECT * FROM mailroom.waiting;
 SELECT * FROM mailroom.suppressed_addresses;

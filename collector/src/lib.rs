@@ -10,6 +10,7 @@ pub mod config;
 mod keys;
 mod line;
 mod log;
+mod metrics;
 pub mod migrate;
 mod preflight;
 pub mod queue;

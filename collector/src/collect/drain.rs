@@ -4,6 +4,7 @@ use tokio::time::{sleep, timeout_at};
 
 use super::in_flight::SETTLE_PAUSE;
 use super::{CollectError, Collector};
+use crate::metrics::{Cause, Trouble};
 use crate::queue::{Queue, QueueError};
 use crate::sink::Sink;
 use crate::timer::{self, sleep_until_opt};
@@ -11,6 +12,7 @@ use crate::timer::{self, sleep_until_opt};
 impl<Q: Queue, S: Sink> Collector<Q, S> {
     pub(super) async fn finish(&mut self, sink_works: bool) {
         self.in_flight.is_ending = true;
+        self.inputs.metrics.health.has(Trouble::Draining);
         self.cancel_unsent();
         if sink_works {
             // The grace begins when the stop was noticed, also if a call of the queue delayed it.
@@ -29,6 +31,8 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
                 // until another one replaces it.
                 timeout_at(end.into(), self.queue.leave()).await.ok();
             } else {
+                let unrecorded = self.queue.unrecorded();
+                self.inputs.metrics.may_come_twice(Cause::SettlementLost, unrecorded);
                 tracing::warn!(
                     event = "settlement_lost",
                     "the database could not record the last lines that the reader took; \

@@ -18,6 +18,7 @@ use super::CollectError;
 use crate::config::LineFormat;
 use crate::keys::SigningKey;
 use crate::line::Line;
+use crate::metrics::Metrics;
 use crate::queue::{Batch, BatchId, ClaimRequest, Nack, QueueError, Settlement};
 use crate::sink::{Ack, Readiness, Sink, SinkError};
 use crate::timer::{self, sleep_until_opt};
@@ -56,6 +57,7 @@ pub(super) struct InFlight<S> {
     pub(super) stop_noticed: Option<Instant>,
     /// Whether the collector only finishes what is in flight, and claims nothing more.
     pub(super) is_ending: bool,
+    metrics: Arc<Metrics>,
 }
 
 impl<S: Sink> InFlight<S> {
@@ -65,6 +67,7 @@ impl<S: Sink> InFlight<S> {
         adaptive: Adaptive,
         signing_key: watch::Receiver<Arc<SigningKey>>,
         format: LineFormat,
+        metrics: Arc<Metrics>,
     ) -> Self {
         Self {
             sink,
@@ -80,6 +83,7 @@ impl<S: Sink> InFlight<S> {
             unsent: Vec::new(),
             stop_noticed: None,
             is_ending: false,
+            metrics,
         }
     }
 
@@ -233,6 +237,7 @@ impl<S: Sink> InFlight<S> {
         for Ack { batch, mut nacks, receipts, after } in acks {
             self.prefetch.acked(after);
             self.adaptive.acked(after);
+            self.metrics.answered(after);
             nacks.extend(self.rejected.remove(&batch).unwrap_or_default());
             self.unsettled.push(Settlement { batch, nacks, receipts });
         }

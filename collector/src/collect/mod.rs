@@ -28,6 +28,7 @@ use self::in_flight::InFlight;
 use self::reconnect::ConnectionState;
 use crate::config::CollectSettings;
 use crate::keys::SigningKey;
+use crate::metrics::Metrics;
 use crate::queue::{Queue, QueueError};
 use crate::sink::{Sink, SinkError};
 use crate::timer;
@@ -51,6 +52,7 @@ pub(crate) struct Inputs {
     pub(crate) wakeups: watch::Receiver<u64>,
     pub(crate) idle_lock: IdleLock,
     pub(crate) stop: CancellationToken,
+    pub(crate) metrics: Arc<Metrics>,
 }
 
 pub(crate) struct Collector<Q, S> {
@@ -70,13 +72,15 @@ pub(crate) struct Collector<Q, S> {
     rate_wait_until: Option<Instant>,
     /// Whether the sink was down in the last iteration.
     was_down: bool,
+    /// The sender's state, as metrics have it.
+    shown_state: &'static str,
 }
 
 impl<Q: Queue, S: Sink> Collector<Q, S> {
     /// Signs with what `signing_key` has at the time,
     /// which is replaced when the keys are read again.
     pub(crate) fn new(
-        queue: Q,
+        mut queue: Q,
         sink: S,
         settings: &CollectSettings,
         signing_key: watch::Receiver<Arc<SigningKey>>,
@@ -87,9 +91,12 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
         let timeout = settings.timeouts.batch_timeout;
         let adaptive = Adaptive::new(settings.adaptive, limit, timeout);
         let prefetch = Prefetch::new(settings.prefetch, limit);
+        queue.count_in(Arc::clone(&inputs.metrics));
+        let metrics = Arc::clone(&inputs.metrics);
+        let format = settings.line_format;
         Self {
             queue,
-            in_flight: InFlight::new(sink, prefetch, adaptive, signing_key, settings.line_format),
+            in_flight: InFlight::new(sink, prefetch, adaptive, signing_key, format, metrics),
             batcher: Batcher::new(limit, timeout, inputs.idle_lock.is_enabled),
             inputs,
             settings: settings.clone(),
@@ -100,6 +107,7 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
             paused_until: None,
             rate_wait_until: None,
             was_down: true,
+            shown_state: "",
         }
     }
 

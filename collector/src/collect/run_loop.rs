@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use super::in_flight::STALE;
 use super::{CollectError, Collector};
 use crate::config::MissingSchema;
+use crate::metrics::Trouble;
 use crate::queue::{Queue, QueueError};
 use crate::sink::{Readiness, Sink};
 use crate::timer::{self, sleep_until_opt};
@@ -23,6 +24,7 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
             let is_down = self.in_flight.sink.readiness() == Readiness::Down;
             self.poll_now |= self.was_down && !is_down;
             self.was_down = is_down;
+            self.show_sender();
             self.batcher.adapt(&self.in_flight.adaptive, self.in_flight.count());
             let now = timer::now();
             let next = self.next_action(now);
@@ -95,6 +97,12 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
         }
         self.cancel_unsent();
         self.connection.lost(error, timer::now());
+        self.inputs.metrics.health.has(match error {
+            QueueError::Unavailable(_) => Trouble::Away,
+            QueueError::Locked(_) => Trouble::Locked,
+            QueueError::Unusable(_) => Trouble::WrongSchema,
+            QueueError::Superseded(_) => Trouble::Draining,
+        });
         Ok(())
     }
 
@@ -114,6 +122,9 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
             self.queue.note_sender(self.in_flight.sink.state());
             self.in_flight.attend(&self.inputs.stop, Duration::ZERO, self.queue.open()).await?;
             self.connection.opened(timer::now());
+            self.inputs.metrics.opened();
+            self.inputs.metrics.health.renewed(false);
+            self.inputs.metrics.health.is_collecting();
             self.poll_now = true;
             self.paused_until = None;
             return Ok(());
@@ -148,6 +159,7 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
         self.queue.note_sender(self.in_flight.sink.state());
         let heartbeat = self.queue.heartbeat();
         let lost = self.in_flight.attend(&self.inputs.stop, STOP_GRACE, heartbeat).await?;
+        self.inputs.metrics.health.renewed(!lost.is_empty());
         if !lost.is_empty() {
             tracing::warn!(
                 event = "batches_lost",
@@ -210,6 +222,15 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
             );
             self.queue.release(&batches);
             self.poll_now = true;
+        }
+    }
+
+    /// Metrics get the sender's state when it changes.
+    fn show_sender(&mut self) {
+        let state = self.in_flight.sink.state();
+        if let Some(state) = state.filter(|state| state.name != self.shown_state) {
+            self.shown_state = state.name;
+            self.inputs.metrics.sender(&state);
         }
     }
 

@@ -6,11 +6,13 @@ use std::path::PathBuf;
 use std::pin::Pin;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::future::OptionFuture;
 use mailroom_connect::ConnectionSettings;
 use mailroom_verifier_core::Version;
 use tokio::sync::watch;
+use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use super::{CommandError, Outcome, connection_settings};
@@ -19,6 +21,7 @@ use crate::config::{CollectSettings, QueueKind, SchemaSetting, Wake, name_of, un
 use crate::keys::{KeySource, KeyUse, SigningKey};
 use crate::log;
 use crate::log::display::HumanDuration;
+use crate::metrics::{self, Metrics};
 use crate::migrate::MIGRATIONS;
 use crate::queue::{CursorQueue, DeliveriesQueue};
 use crate::retention::{self, Ages};
@@ -31,6 +34,9 @@ use crate::wake::listener::Listener;
 const UNSAID: &str = "(the installation's)";
 
 const NOT_STARTED: &str = "cannot start";
+
+/// How often the program says that it is not hung.
+const SIGN_OF_LIFE: Duration = Duration::from_secs(1);
 
 #[derive(clap::Args)]
 pub(crate) struct CollectArguments {
@@ -94,13 +100,15 @@ async fn collect_into(
     let hangups = signals::on_hangup(move || reload(&source, format, &key_sender))
         .map_err(CommandError::because(NOT_STARTED))?;
     log_start(&settings, &connection, key_file.as_deref(), keys.count());
+    let metrics = Arc::new(Metrics::default());
+    serve_metrics(&settings, &connection, &metrics)?;
     let listens = settings.wake == Wake::Listen;
     // On the base schema writers always notify.
     let (idle_lock, holder) =
         idle_lock::pair(settings.queue_kind == QueueKind::Deliveries && listens);
     if let (QueueKind::Deliveries, Some(log)) = (settings.queue_kind, settings.retention) {
         let ages = Ages { log, tokens: settings.token_retention };
-        tokio::spawn(retention::prune_hourly(connection.clone(), ages));
+        tokio::spawn(retention::prune_hourly(connection.clone(), ages, Arc::clone(&metrics)));
     }
     let mut listener = listens.then(|| {
         Listener::start(
@@ -113,7 +121,7 @@ async fn collect_into(
     // Without a listener the channel's sender is dropped at once.
     let wakeups =
         listener.as_ref().map_or_else(|| watch::channel(0).1, |listener| listener.wakeups.clone());
-    let inputs = Inputs { wakeups, idle_lock, stop: stop.clone() };
+    let inputs = Inputs { wakeups, idle_lock, stop: stop.clone(), metrics };
     let mut collecting: Pin<Box<dyn Future<Output = Result<(), CollectError>>>> =
         match settings.queue_kind {
             QueueKind::Cursor => {
@@ -145,6 +153,31 @@ async fn collect_into(
     let fault = "the task that listens to the database ended by a fault of this program; start it \
                  again and report what the log says before";
     Err(CommandError::Failure(fault.to_owned()))
+}
+
+/// Serves metrics if an address is set for them, and shows that the program has its turn.
+fn serve_metrics(
+    settings: &CollectSettings,
+    connection: &ConnectionSettings,
+    metrics: &Arc<Metrics>,
+) -> Result<(), CommandError> {
+    let Some(address) = settings.metrics_address else { return Ok(()) };
+    let server = metrics::Server {
+        address,
+        metrics: Arc::clone(metrics),
+        connection: connection.clone(),
+        rate: settings.deliveries.rate,
+        lease: (settings.queue_kind == QueueKind::Deliveries).then_some(settings.lease),
+    };
+    server.start().map_err(CommandError::because(NOT_STARTED))?;
+    let metrics = Arc::clone(metrics);
+    tokio::spawn(async move {
+        loop {
+            metrics.health.turned();
+            sleep(SIGN_OF_LIFE).await;
+        }
+    });
+    Ok(())
 }
 
 /// Logs the versions, and every setting that is no secret, by the name of its variable.
@@ -196,6 +229,7 @@ fn log_start(
         rate = %or("off", deliveries.rate),
         retention = %or("off", settings.retention.map(HumanDuration)),
         token_retention = %HumanDuration(settings.token_retention),
+        metrics_address = %or("off", settings.metrics_address),
         log_format = name_of(&settings.log_format),
         log_level = %settings.log_level,
         "the collector starts"

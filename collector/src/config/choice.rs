@@ -1,5 +1,6 @@
 //! Settings that are one of a few words, or a word or a number.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use clap::ValueEnum;
@@ -47,3 +48,6 @@ pub(crate) type Retention = Option<Duration>;
 
 /// How long after their expiry tokens are pruned, unless something else is asked for.
 pub(crate) const TOKEN_RETENTION: &str = "2d";
+
+/// Where something is served by HTTP; `None` if it is not.
+pub(crate) type ListeningAddress = Option<SocketAddr>;

@@ -9,11 +9,12 @@ use tracing::level_filters::LevelFilter;
 
 use super::rate::{RateLimit, rate_or_off};
 use super::setting::{
-    Setting, Shown, duration, installation, log_level, name, one_of, prefetch, refused, retention,
-    retention_or_off, sender, switch, token_format, whole_number,
+    Setting, Shown, duration, installation, listening_address_or_off, log_level, name, one_of,
+    prefetch, refused, retention, retention_or_off, sender, switch, token_format, whole_number,
 };
 use super::{
-    LineFormat, MissingSchema, PrefetchLimit, QueueKind, Retention, TOKEN_RETENTION, Wake,
+    LineFormat, ListeningAddress, MissingSchema, PrefetchLimit, QueueKind, Retention,
+    TOKEN_RETENTION, Wake,
 };
 use crate::log::LogFormat;
 use crate::log::display::HumanDuration;
@@ -134,6 +135,12 @@ pub struct CollectSettings {
     #[arg(long, value_name = "COMMAND", value_parser = Setting(sender))]
     #[arg(env = "MAILROOM_SENDER")]
     pub sender: Option<SenderCommand>,
+
+    /// Where to serve metrics for Prometheus, /livez and /readyz by HTTP: ADDRESS:PORT, a PORT of
+    /// 127.0.0.1, or `off`
+    #[arg(long, value_name = "ADDRESS", value_parser = Setting(listening_address_or_off))]
+    #[arg(env = "MAILROOM_METRICS_ADDRESS", default_value = "off")]
+    pub metrics_address: ListeningAddress,
 
     /// Form of the log lines on standard error: text or json
     #[arg(long, value_name = "FORMAT", value_parser = Setting(one_of::<LogFormat>))]

@@ -14,7 +14,8 @@ use std::env;
 use std::ffi::OsString;
 
 pub(crate) use choice::{
-    LineFormat, MissingSchema, PrefetchLimit, QueueKind, Retention, TOKEN_RETENTION, Wake,
+    LineFormat, ListeningAddress, MissingSchema, PrefetchLimit, QueueKind, Retention,
+    TOKEN_RETENTION, Wake,
 };
 pub use collect::DeliverySettings;
 pub(crate) use collect::{CollectSettings, TimeoutSettings};

@@ -22,6 +22,12 @@ impl Rate {
         with_unit(text, &UNITS, &(1..=100_000 * DAY)).map(Self)
     }
 
+    /// In tokens a second.
+    #[expect(clippy::cast_precision_loss, reason = "a rate is far below 2^53")]
+    pub(crate) fn per_second(self) -> f64 {
+        self.0 as f64 / DAY as f64
+    }
+
     /// The most tokens at once: as many as a second allows, and one more. `mailroom.reserve`
     /// computes the same.
     pub fn burst(self) -> usize {

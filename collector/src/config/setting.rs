@@ -13,7 +13,7 @@ use clap::{Arg, Command, ValueEnum};
 use mailroom_verifier_core::Version;
 use tracing::level_filters::LevelFilter;
 
-use super::{PrefetchLimit, Retention, variable};
+use super::{ListeningAddress, PrefetchLimit, Retention, variable};
 use crate::keys::looks_like_a_key;
 use crate::log::display::HumanDuration;
 use crate::sink::{SenderCommand, looks_like_a_token};
@@ -202,6 +202,14 @@ pub(crate) fn installation(text: &str) -> Result<String, String> {
     let allowed =
         "a name of 1 to 63 letters, digits and `.`, `_`, `-` that begins with a letter or digit";
     if is_name { Ok(text.to_owned()) } else { Err(must_be(text, allowed)) }
+}
+
+/// Where to serve HTTP: on this machine alone if only a port is given.
+pub(super) fn listening_address_or_off(text: &str) -> Result<ListeningAddress, String> {
+    let address = if text == "off" { Some(None) } else { mailroom_http::address(text).map(Some) };
+    let allowed = "`off`, an address with a port, such as 10.0.0.5:9464 or [::1]:9464, or a port \
+                   alone, which is that of 127.0.0.1";
+    address.ok_or_else(|| must_be(text, allowed))
 }
 
 /// The text is not shown: it may hold a password.

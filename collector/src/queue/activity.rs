@@ -1,13 +1,15 @@
-//! Counts of what became of tokens, logged once an hour.
+//! Counts of what became of tokens, logged once an hour and served as metrics.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::Nack;
+use crate::metrics::Metrics;
 
 const PAUSE: Duration = Duration::from_secs(3_600);
 
 /// How many tokens had which outcome since the last line. The caller passes the time in.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub(super) struct Activity {
     sent: usize,
     /// Refused for now, or failed.
@@ -20,15 +22,27 @@ pub(super) struct Activity {
     /// Before they were sent.
     pub(super) expired: usize,
     logged: Instant,
+    /// The same for ever, and more.
+    pub(super) metrics: Arc<Metrics>,
 }
 
 impl Activity {
     pub(super) fn since(now: Instant) -> Self {
-        Self { sent: 0, retried: 0, returned: 0, in_doubt: 0, dead: 0, expired: 0, logged: now }
+        Self {
+            sent: 0,
+            retried: 0,
+            returned: 0,
+            in_doubt: 0,
+            dead: 0,
+            expired: 0,
+            logged: now,
+            metrics: Arc::default(),
+        }
     }
 
     /// Counts the tokens of a settled batch. [`dead`](Self::dead) counts dead letters.
     pub(super) fn settled(&mut self, tokens: usize, nacks: &[(i64, Nack)]) {
+        self.metrics.settled(tokens, nacks);
         self.sent += tokens.saturating_sub(nacks.len());
         for (_, nack) in nacks {
             match nack {
@@ -45,14 +59,17 @@ impl Activity {
     /// Tokens became dead letters. So many of them were settled as refused or failed,
     /// but are not retried.
     pub(super) fn dead(&mut self, tokens: usize, refused: usize) {
+        self.metrics.dead(tokens);
         self.dead += tokens;
         self.retried = self.retried.saturating_sub(refused);
     }
 
     pub(super) fn log(&mut self, now: Instant) {
         if now.duration_since(self.logged) >= PAUSE {
+            let metrics = Arc::clone(&self.metrics);
+            let next = Self { metrics, ..Self::since(now) };
             let Self { sent, retried, returned, in_doubt, dead, expired, .. } =
-                std::mem::replace(self, Self::since(now));
+                std::mem::replace(self, next);
             tracing::info!(
                 event = "activity",
                 sent,
@@ -88,17 +105,14 @@ mod tests {
         activity.settled(10, &nacks);
         // Number 5, and number 2, whose last attempt that was.
         activity.dead(2, 1);
-        let expected = Activity {
-            sent: 3,
-            retried: 1,
-            returned: 3,
-            in_doubt: 1,
-            dead: 2,
-            ..Activity::since(start)
+        let counts = |activity: &Activity| {
+            let Activity { sent, retried, returned, in_doubt, dead, expired, logged, .. } =
+                *activity;
+            ([sent, retried, returned, in_doubt, dead, expired], logged)
         };
         activity.log(start + Duration::from_secs(3_599));
-        assert_eq!(activity, expected);
+        assert_eq!(counts(&activity), ([3, 1, 3, 1, 2, 0], start));
         activity.log(start + PAUSE);
-        assert_eq!(activity, Activity::since(start + PAUSE));
+        assert_eq!(counts(&activity), ([0; 6], start + PAUSE));
     }
 }

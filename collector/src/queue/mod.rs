@@ -11,9 +11,12 @@ mod session;
 
 use std::fmt;
 use std::future::Future;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use mailroom_verifier_core::{Action, Version};
+
+use crate::metrics::Metrics;
 
 pub use batch_id::BatchId;
 pub use cursor::CursorQueue;
@@ -284,6 +287,14 @@ pub trait Queue {
 
     /// What the next heartbeat tells of the sender.
     fn note_sender(&mut self, _state: Option<SenderState>) {}
+
+    /// Counts in these metrics from now on.
+    fn count_in(&mut self, _metrics: Arc<Metrics>) {}
+
+    /// How many tokens were sent without the database having said that it has recorded it.
+    fn unrecorded(&self) -> usize {
+        0
+    }
 
     /// Tells that this collector ends in order.
     fn leave(&mut self) -> impl Future<Output = Result<(), QueueError>> {

@@ -2,6 +2,7 @@
 //! A step is a transaction of its own. So vacuum can follow, and an interrupted run keeps what it
 //! did.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use mailroom_connect::{ConnectionSettings, SchemaClient, SessionOptions, explain};
@@ -11,6 +12,7 @@ use tokio_postgres::error::SqlState;
 use tokio_postgres::types::Type;
 
 use crate::log::display::HumanDuration;
+use crate::metrics::Metrics;
 use mailroom_pace::{Backoff, jittered};
 
 /// The size of a step: some 12,000 rows of the log, and about as many dead letters or tokens.
@@ -115,7 +117,11 @@ pub(crate) async fn prune(
 
 /// Prunes beside the collecting: once an hour, one collector at a time, on a connection of its own.
 /// While the database is away it is tried again sooner.
-pub(crate) async fn prune_hourly(connection: ConnectionSettings, ages: Ages) {
+pub(crate) async fn prune_hourly(
+    connection: ConnectionSettings,
+    ages: Ages,
+    metrics: Arc<Metrics>,
+) {
     let mut pauses = Backoff::up_to(INTERVAL);
     let mut refused_since = None;
     let mut pause = jittered(FIRST);
@@ -134,6 +140,11 @@ pub(crate) async fn prune_hourly(connection: ConnectionSettings, ages: Ages) {
         }
         let reason = match outcome {
             Ok(Pruned { attempts, dead_letters, tokens, .. }) => {
+                for (rows, count) in
+                    [("attempts", attempts), ("dead_letters", dead_letters), ("tokens", tokens)]
+                {
+                    metrics.pruned(rows, count);
+                }
                 if attempts + dead_letters + tokens > 0 {
                     tracing::info!(
                         event = "pruned",

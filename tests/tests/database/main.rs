@@ -22,6 +22,7 @@ mod harness;
 mod history;
 mod logging;
 mod mailroom_send;
+mod metrics;
 mod migrations;
 mod operating;
 mod overloads;

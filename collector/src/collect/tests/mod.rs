@@ -53,6 +53,7 @@ impl World {
             wakeups: watch::channel(0).1,
             idle_lock: idle_lock::pair(false).0,
             stop: self.stop.clone(),
+            metrics: Arc::default(),
         };
         let key = watch::channel(Arc::new(key)).1;
         Collector::new(self.server.queue(), self.reader.sink(), &self.settings, key, inputs)

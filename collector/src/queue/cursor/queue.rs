@@ -1,6 +1,7 @@
 //! The queue itself: what to read before a claim, and when the cursor moves.
 
 use std::collections::HashMap;
+use std::iter;
 use std::time::{Duration, Instant};
 
 use mailroom_connect::ConnectionSettings;
@@ -218,6 +219,7 @@ impl CursorQueue {
         for id in ids {
             let Some(tokens) = state.claim(id, want.limit, want.partial) else { break };
             self.claimed.insert(id, tokens.len());
+            self.activity.metrics.claimed(tokens.len(), iter::empty());
             claim.batches.push(Batch { id, tokens });
         }
         claim.waiting = state.ahead.len();

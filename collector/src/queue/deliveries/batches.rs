@@ -28,7 +28,7 @@ enum State {
     /// Returned to the caller.
     Held { tokens: usize },
     /// Settled by the caller; part of every statement until one is answered.
-    Settling { nacks: Vec<(i64, Nack)>, receipts: Vec<(i64, Receipt)> },
+    Settling { tokens: usize, nacks: Vec<(i64, Nack)>, receipts: Vec<(i64, Receipt)> },
     /// To be released; part of every statement until one is answered.
     Releasing,
 }
@@ -93,7 +93,7 @@ impl Batches {
             && let State::Held { tokens } = *state
         {
             activity.settled(tokens, &nacks);
-            *state = State::Settling { nacks, receipts };
+            *state = State::Settling { tokens, nacks, receipts };
         }
     }
 
@@ -105,15 +105,33 @@ impl Batches {
         }
     }
 
-    /// Drops the held batches that are not among `kept`, and returns them.
-    pub(super) fn drop_lost(&mut self, kept: &BTreeSet<BatchId>) -> Vec<BatchId> {
-        let mut lost = Vec::new();
+    /// Drops the held batches that are not among `kept`. Returns them, and how many tokens they
+    /// have.
+    pub(super) fn drop_lost(&mut self, kept: &BTreeSet<BatchId>) -> (Vec<BatchId>, usize) {
+        let (mut lost, mut lost_tokens) = (Vec::new(), 0);
         self.0.retain(|id, state| {
-            let is_lost = matches!(state, State::Held { .. }) && !kept.contains(id);
-            lost.extend(is_lost.then_some(*id));
-            !is_lost
+            let State::Held { tokens } = *state else { return true };
+            let is_kept = kept.contains(id);
+            if !is_kept {
+                lost.push(*id);
+                lost_tokens += tokens;
+            }
+            is_kept
         });
-        lost
+        (lost, lost_tokens)
+    }
+
+    pub(super) fn is_held(&self, batch: BatchId) -> bool {
+        matches!(self.0.get(&batch), Some(State::Held { .. } | State::Unreturned { .. }))
+    }
+
+    /// How many tokens were sent and are not settled yet.
+    pub(super) fn unrecorded(&self) -> usize {
+        let sent = |state: &State| match state {
+            State::Settling { tokens, nacks, .. } => tokens.saturating_sub(nacks.len()),
+            _ => 0,
+        };
+        self.0.values().map(sent).sum()
     }
 
     pub(super) fn leased(&self) -> impl Iterator<Item = BatchId> {

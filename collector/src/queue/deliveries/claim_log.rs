@@ -41,6 +41,16 @@ impl ClaimLog {
             );
         }
         activity.expired += claimed.expired;
+        for (reason, count) in [
+            ("expired", claimed.expired),
+            ("expired_in_doubt", claimed.dead_in_doubt),
+            ("cancelled", claimed.cancelled),
+            ("ineligible", claimed.deferred),
+            ("unsignable", claimed.unsignable),
+            ("suppressed", claimed.suppressed),
+        ] {
+            activity.metrics.skipped(reason, count);
+        }
         if claimed.expired > 0 {
             let (reason, ids) = claimed.reasons("expired");
             tracing::warn!(

@@ -37,6 +37,8 @@ pub(super) struct Claimed {
     pub(super) wait: Option<Duration>,
     /// At which rate others claim, in tokens a day, if it is another.
     pub(super) other_rate: Option<i64>,
+    /// For how long the tokens of each batch have been due.
+    pub(super) delays: Vec<(BatchId, Vec<Duration>)>,
 }
 
 /// Tokens that were not claimed for the same reason.
@@ -67,6 +69,7 @@ impl Claimed {
         for row in rows {
             if let Some(id) = column::<Option<_>>(row, "batch")? {
                 claimed.batches.push(Batch { id: BatchId(id), tokens: tokens(row, actions)? });
+                claimed.delays.push((BatchId(id), delays(row)));
                 continue;
             }
             let number = |name| count::<i32, usize>(row, name);
@@ -104,6 +107,7 @@ impl Claimed {
             *since = if have_left { (*since).min(other) } else { (*since).max(other) };
         }
         self.batches.extend(other.batches);
+        self.delays.extend(other.delays);
         self.scanned += other.scanned;
         self.waiting += other.waiting;
         self.expired += other.expired;
@@ -178,6 +182,14 @@ fn tokens(row: &Row, actions: &SignableActions) -> Result<Vec<Token>, QueueError
         })
     });
     tokens.collect()
+}
+
+/// For how long the tokens of a batch have been due. A schema that is older than this program does
+/// not say so, which is no reason not to send them.
+fn delays(row: &Row) -> Vec<Duration> {
+    let Ok(now) = row.try_get::<_, SystemTime>("claimed_at") else { return Vec::new() };
+    let since: Vec<SystemTime> = row.try_get("due_since").unwrap_or_default();
+    since.into_iter().map(|since| now.duration_since(since).unwrap_or_default()).collect()
 }
 
 fn next<T>(values: &mut impl Iterator<Item = T>) -> Result<T, QueueError> {

@@ -26,6 +26,7 @@ mod actions;
 mod batches;
 mod claim_log;
 mod claimed;
+mod delays;
 mod exchange;
 mod nacks;
 mod queue;

@@ -1,5 +1,6 @@
 //! The queue itself: it calls its parts in their order.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use mailroom_connect::ConnectionSettings;
@@ -7,11 +8,13 @@ use mailroom_verifier_core::Version;
 
 use super::actions::SignableActions;
 use super::claim_log::ClaimLog;
+use super::delays::Delays;
 use super::exchange::Exchange;
 use super::renewals::Renewals;
 use super::scan::Scan;
 use super::sweep::Sweeper;
 use crate::config::DeliverySettings;
+use crate::metrics::{Cause, Metrics};
 use crate::preflight;
 use crate::queue::session::{QueueSession, answer};
 use crate::queue::{
@@ -36,6 +39,7 @@ pub struct DeliveriesQueue {
     sweeper: Sweeper,
     actions: SignableActions,
     claim_log: ClaimLog,
+    delays: Delays,
     /// Whether the log says that this collector has the queue, and no call has succeeded since.
     is_announced: bool,
 }
@@ -61,6 +65,7 @@ impl DeliveriesQueue {
             sweeper: Sweeper::new(),
             actions: SignableActions::of(format.into()),
             claim_log: ClaimLog::new(settings.rate),
+            delays: Delays::default(),
             is_announced: false,
         })
     }
@@ -72,9 +77,13 @@ impl DeliveriesQueue {
 
     /// Renews own leases, and returns lapsed ones to the queue.
     async fn renew(&mut self) -> Result<(), QueueError> {
-        let Exchange { first, batches, .. } = &mut self.exchange;
+        let Exchange { first, batches, activity, .. } = &mut self.exchange;
         let format = self.actions.format();
-        self.renewals.renew(first, batches, &mut self.scan.watermark, format).await
+        self.renewals.renew(first, batches, &mut self.scan.watermark, format).await?;
+        let lost_tokens = std::mem::take(&mut self.renewals.lost_tokens);
+        activity.metrics.may_come_twice(Cause::LeaseLapsed, lost_tokens);
+        self.delays.keep(|batch| batches.is_held(batch));
+        Ok(())
     }
 
     /// Counts what is due, updates the low watermark, and returns lapsed leases to the queue if
@@ -115,6 +124,8 @@ impl DeliveriesQueue {
             self.scan.found(&search, &claimed);
             self.claim_log.report(&claimed, &self.actions, &mut self.exchange.activity);
             let tokens = claimed.tokens();
+            let delays = std::mem::take(&mut claimed.delays);
+            self.delays.claimed(&claimed.batches, delays, &self.exchange.activity.metrics);
             claim.batches.append(&mut claimed.batches);
             claim.waiting = claimed.waiting;
             claim.deferred += claimed.deferred + claimed.unsignable;
@@ -200,6 +211,7 @@ impl Queue for DeliveriesQueue {
         let Exchange { batches, activity, .. } = &mut self.exchange;
         batches.begin_call();
         for settlement in settlements {
+            self.delays.settled(&settlement, &activity.metrics);
             batches.settle(settlement, activity);
         }
         let mut claim = Claim::default();
@@ -255,6 +267,14 @@ impl Queue for DeliveriesQueue {
 
     fn note_sender(&mut self, state: Option<SenderState>) {
         self.renewals.sender = state;
+    }
+
+    fn count_in(&mut self, metrics: Arc<Metrics>) {
+        self.exchange.activity.metrics = metrics;
+    }
+
+    fn unrecorded(&self) -> usize {
+        self.exchange.batches.unrecorded()
     }
 
     async fn leave(&mut self) -> Result<(), QueueError> {

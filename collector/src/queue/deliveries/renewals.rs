@@ -34,6 +34,8 @@ pub(super) struct Renewals {
     pub(super) renewed: Option<Instant>,
     /// Taken over by other collectors, and not reported yet.
     pub(super) lost: Vec<BatchId>,
+    /// How many tokens they have, of those that were not counted yet.
+    pub(super) lost_tokens: usize,
 }
 
 impl Renewals {
@@ -47,6 +49,7 @@ impl Renewals {
             sender: None,
             renewed: None,
             lost: Vec::new(),
+            lost_tokens: 0,
         }
     }
 
@@ -92,7 +95,9 @@ impl Renewals {
         let kept: Result<_, QueueError> =
             kept.iter().map(|row| column(row, "batch").map(BatchId)).collect();
         watermark.resume(column(last, "low_watermark")?, Instant::now());
-        self.lost.extend(batches.drop_lost(&kept?));
+        let (gone, tokens) = batches.drop_lost(&kept?);
+        self.lost.extend(gone);
+        self.lost_tokens += tokens;
         self.renewed = Some(Instant::now());
         Ok(())
     }

@@ -1,0 +1,167 @@
+//! The thread that serves metrics, and what it answers.
+
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use mailroom_connect::ConnectionSettings;
+use mailroom_http::hyper::header::{ACCEPT, ALLOW, CONTENT_TYPE, HeaderValue};
+use mailroom_http::hyper::{Method, StatusCode};
+use mailroom_http::{Answer, Limits, Request, plain};
+use prometheus_client::encoding::{prometheus_text, text};
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
+use tokio::net::TcpListener;
+use tokio::time::sleep;
+
+use super::Metrics;
+use super::figures::Figures;
+use super::values::Labelled;
+use crate::config::Rate;
+use crate::log::outage::OutageLog;
+use crate::migrate::MIGRATIONS;
+
+const LIMITS: Limits = Limits {
+    connections: 16,
+    head_bytes: 8 * 1024,
+    head: Duration::from_secs(5),
+    connection: Duration::from_secs(10),
+};
+
+/// How often an address that another program has is tried.
+const LISTEN_PAUSE: Duration = Duration::from_secs(1);
+
+const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// What the server needs.
+pub(crate) struct Server {
+    pub(crate) address: SocketAddr,
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) connection: ConnectionSettings,
+    pub(crate) rate: Option<Rate>,
+    /// How long a claim lasts without a heartbeat; `None` for a queue that needs none, of which the
+    /// database has no figures either.
+    pub(crate) lease: Option<Duration>,
+}
+
+/// What answers of all connections share.
+struct Shared {
+    metrics: Arc<Metrics>,
+    figures: Figures,
+    registry: Registry,
+    ready: Gauge,
+    lease: Option<Duration>,
+}
+
+impl Server {
+    /// Serves until the process ends, on a thread of its own: the system gives it a processor when
+    /// collecting needs none, and nothing here can stop collecting.
+    ///
+    /// # Errors
+    /// There is no thread to be had.
+    pub(crate) fn start(self) -> io::Result<()> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let thread = thread::Builder::new().name("metrics".to_owned());
+        thread.spawn(move || runtime.block_on(self.serve())).map(drop)
+    }
+
+    async fn serve(self) {
+        let Self { address, metrics, connection, rate, lease } = self;
+        let (figures, ready) = (Figures::default(), Gauge::default());
+        let mut registry = Registry::with_prefix("mailroom");
+        metrics.register(&mut registry);
+        if lease.is_some() {
+            figures.register(&mut registry, rate);
+        }
+        let name = "1 while the collector collects, as /readyz says";
+        registry.register("ready", name, ready.clone());
+        let version = Gauge::<i64>::default();
+        version.set(MIGRATIONS.last().map_or(0, |migration| migration.version));
+        registry.register(
+            "schema_version",
+            "The newest migration that this program knows",
+            version,
+        );
+        let build: Labelled<Gauge> = Family::default();
+        build.get_or_create(&[("version", env!("CARGO_PKG_VERSION"))]).set(1);
+        registry.register("build_info", "The version of this program, as a label", build);
+        let shared = Arc::new(Shared { metrics, figures, registry, ready, lease });
+        if lease.is_some() {
+            let shared = Arc::clone(&shared);
+            tokio::spawn(async move { shared.figures.keep(connection, rate).await });
+        }
+        let listener = listen(address).await;
+        mailroom_http::serve(listener, LIMITS, std::future::pending(), move |request, reading| {
+            // A request without a body has come whole.
+            drop(reading);
+            let answer = shared.answer(&request);
+            async move { answer }
+        })
+        .await;
+    }
+}
+
+/// Listens, as soon as another program leaves the address. That is no reason not to collect.
+async fn listen(address: SocketAddr) -> TcpListener {
+    let mut outage = OutageLog::of("serving metrics");
+    loop {
+        match TcpListener::bind(address).await {
+            Ok(listener) => {
+                outage.over(Instant::now());
+                let address = listener.local_addr().unwrap_or(address);
+                tracing::info!(event = "metrics_served", %address, "metrics are served");
+                return listener;
+            }
+            Err(error) => outage.failed(&format!("{address}: {error}"), Instant::now()),
+        }
+        sleep(LISTEN_PAUSE).await;
+    }
+}
+
+impl Shared {
+    fn answer(&self, request: &Request) -> Answer {
+        if !matches!(*request.method(), Method::GET | Method::HEAD) {
+            let mut answer = plain(StatusCode::METHOD_NOT_ALLOWED, "only GET is answered\n");
+            answer.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
+            return answer;
+        }
+        let of_health = |trouble: Option<&'static str>| match trouble {
+            None => plain(StatusCode::OK, "ok\n"),
+            Some(trouble) => plain(StatusCode::SERVICE_UNAVAILABLE, format!("{trouble}\n")),
+        };
+        match request.uri().path() {
+            "/metrics" => {
+                let accepted = request.headers().get_all(ACCEPT).iter();
+                let is_open = accepted
+                    .filter_map(|value| value.to_str().ok())
+                    .any(|value| value.contains("application/openmetrics-text"));
+                self.exposition(is_open).unwrap_or_else(|_| {
+                    plain(StatusCode::INTERNAL_SERVER_ERROR, "metrics cannot be written\n")
+                })
+            }
+            "/livez" => of_health(self.metrics.health.hung()),
+            "/readyz" => of_health(self.metrics.health.trouble(self.lease)),
+            _ => plain(StatusCode::NOT_FOUND, "there are /metrics, /livez and /readyz\n"),
+        }
+    }
+
+    /// All values as text, in the one or the other format.
+    fn exposition(&self, is_open: bool) -> Result<Answer, fmt::Error> {
+        let trouble = self.metrics.health.trouble(self.lease);
+        self.ready.set(i64::from(trouble.is_none()));
+        let mut written = String::new();
+        if is_open {
+            text::encode(&mut written, &self.registry)?;
+        } else {
+            prometheus_text::encode(&mut written, &self.registry)?;
+        }
+        let mut answer = plain(StatusCode::OK, written);
+        let format = if is_open { OPEN_METRICS } else { prometheus_text::CONTENT_TYPE };
+        answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(format));
+        Ok(answer)
+    }
+}

@@ -1,0 +1,269 @@
+//! The values that collecting writes, and their names.
+//!
+//! A label has a value of a list in this file, or the name of an action: no address, token or
+//! reason.
+
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::{Registry, Unit};
+
+use super::Health;
+use crate::queue::{Nack, SenderState};
+
+pub(super) type Labelled<M> = Family<[(&'static str, &'static str); 1], M>;
+pub(super) type Decimal = Gauge<f64, AtomicU64>;
+
+/// States of a sender, as the column `state` of the table `mailroom.collectors` has them.
+const SENDER_STATES: [&str; 6] = ["new", "unanswered", "ready", "failing", "open", "half_open"];
+
+/// What a settlement says of a token.
+const VERDICTS: [&str; 9] = [
+    "sent",
+    "refused",
+    "failed",
+    "unavailable",
+    "untried",
+    "unanswered",
+    "in_doubt",
+    "dead",
+    "unknown_address",
+];
+
+/// Why a token that was due did not go out.
+const SKIPPED: [&str; 6] =
+    ["expired", "cancelled", "suppressed", "ineligible", "unsignable", "expired_in_doubt"];
+
+const PRUNED: [&str; 3] = ["attempts", "dead_letters", "tokens"];
+
+/// Bounds of histograms, in seconds: from what a good day has to what rings.
+const DELAYS: [f64; 16] = [
+    0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 3_600.0,
+    86_400.0,
+];
+const BATCHES: [f64; 11] =
+    [1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1_000.0, 10_000.0];
+
+/// Why a mail may go out twice.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Cause {
+    /// The database did not record at the end that it was sent.
+    SettlementLost,
+    /// Its lease ended while the sender had it: another collector sends it now.
+    LeaseLapsed,
+    /// Nobody knows whether an attempt succeeded, and it is repeated.
+    InDoubt,
+}
+
+impl Cause {
+    const ALL: [Self; 3] = [Self::SettlementLost, Self::LeaseLapsed, Self::InDoubt];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::SettlementLost => "settlement_lost",
+            Self::LeaseLapsed => "lease_lapsed",
+            Self::InDoubt => "in_doubt",
+        }
+    }
+}
+
+/// What collecting counts and measures. To write a value never waits.
+#[derive(Debug)]
+pub struct Metrics {
+    /// Whether the collector works.
+    pub(crate) health: Health,
+    claimed: Counter,
+    settled: Labelled<Counter>,
+    dead: Counter,
+    skipped: Labelled<Counter>,
+    duplicates: Labelled<Counter>,
+    pruned: Labelled<Counter>,
+    opened: Counter,
+    batches: Histogram,
+    claim_delay: Histogram,
+    delivery_delay: Histogram,
+    answer_time: Histogram,
+    sender_state: Labelled<Gauge>,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        let metrics = Self {
+            health: Health::default(),
+            claimed: Counter::default(),
+            settled: Family::default(),
+            dead: Counter::default(),
+            skipped: Family::default(),
+            duplicates: Family::default(),
+            pruned: Family::default(),
+            opened: Counter::default(),
+            batches: Histogram::new(BATCHES),
+            claim_delay: Histogram::new(DELAYS),
+            delivery_delay: Histogram::new(DELAYS),
+            answer_time: Histogram::new(DELAYS),
+            sender_state: Family::default(),
+        };
+        // A series that begins when it is first counted has no rate before.
+        let begin = |family: &Labelled<Counter>, label, values: &[&'static str]| {
+            for value in values {
+                drop(family.get_or_create(&[(label, *value)]));
+            }
+        };
+        begin(&metrics.settled, "verdict", &VERDICTS);
+        begin(&metrics.skipped, "reason", &SKIPPED);
+        begin(&metrics.duplicates, "cause", &Cause::ALL.map(Cause::name));
+        begin(&metrics.pruned, "rows", &PRUNED);
+        metrics
+    }
+}
+
+impl Metrics {
+    /// A batch was claimed whose tokens have been due for these times. In its first attempt a token
+    /// was just enqueued; later ones have another history.
+    pub(crate) fn claimed(&self, tokens: usize, first_delays: impl Iterator<Item = Duration>) {
+        self.claimed.inc_by(number(tokens));
+        let size = u32::try_from(tokens).unwrap_or(u32::MAX);
+        self.batches.observe(f64::from(size));
+        first_delays.for_each(|delay| self.claim_delay.observe(delay.as_secs_f64()));
+    }
+
+    /// A batch was settled.
+    pub(crate) fn settled(&self, tokens: usize, nacks: &[(i64, Nack)]) {
+        let count = |verdict, count| {
+            self.settled.get_or_create(&[("verdict", verdict)]).inc_by(number(count));
+        };
+        count("sent", tokens.saturating_sub(nacks.len()));
+        for (_, nack) in nacks {
+            count(verdict(nack), 1);
+            if let Nack::InDoubt { .. } = nack {
+                self.may_come_twice(Cause::InDoubt, 1);
+            }
+        }
+    }
+
+    /// A token was sent so long after it was due.
+    pub(crate) fn sent_after(&self, delay: Duration) {
+        self.delivery_delay.observe(delay.as_secs_f64());
+    }
+
+    /// The reader of standard output, or the sender, has answered for a batch.
+    pub(crate) fn answered(&self, after: Duration) {
+        self.answer_time.observe(after.as_secs_f64());
+    }
+
+    /// Tokens became dead letters.
+    pub(crate) fn dead(&self, tokens: usize) {
+        self.dead.inc_by(number(tokens));
+    }
+
+    /// Tokens did not go out though they were due.
+    pub(crate) fn skipped(&self, reason: &'static str, tokens: usize) {
+        debug_assert!(SKIPPED.contains(&reason), "{reason} is missing in the list");
+        self.skipped.get_or_create(&[("reason", reason)]).inc_by(number(tokens));
+    }
+
+    /// Mails may go out a second time.
+    pub(crate) fn may_come_twice(&self, cause: Cause, tokens: usize) {
+        self.duplicates.get_or_create(&[("cause", cause.name())]).inc_by(number(tokens));
+    }
+
+    /// Rows of one of [`PRUNED`] were deleted.
+    pub(crate) fn pruned(&self, rows: &'static str, count: i64) {
+        debug_assert!(PRUNED.contains(&rows), "{rows} is missing in the list");
+        let count = u64::try_from(count).unwrap_or_default();
+        self.pruned.get_or_create(&[("rows", rows)]).inc_by(count);
+    }
+
+    /// The queue was opened, at the start or again.
+    pub(crate) fn opened(&self) {
+        self.opened.inc();
+    }
+
+    /// The sender has this state now.
+    pub(crate) fn sender(&self, state: &SenderState) {
+        for name in SENDER_STATES {
+            let is_now = i64::from(name == state.name);
+            self.sender_state.get_or_create(&[("state", name)]).set(is_now);
+        }
+    }
+
+    /// Names all values. `_total` and the unit are added as the formats want it.
+    pub(super) fn register(&self, registry: &mut Registry) {
+        registry.register(
+            "claimed_tokens",
+            "Tokens that this collector claimed",
+            self.claimed.clone(),
+        );
+        registry.register(
+            "settled_tokens",
+            "Tokens whose attempt ended, by what the sender said of it",
+            self.settled.clone(),
+        );
+        registry.register("dead_letters", "Tokens that were given up", self.dead.clone());
+        registry.register(
+            "skipped_tokens",
+            "Tokens that were due and did not go out, by reason",
+            self.skipped.clone(),
+        );
+        registry.register(
+            "possible_duplicates",
+            "Mails that may go out a second time, by cause",
+            self.duplicates.clone(),
+        );
+        registry.register(
+            "pruned_rows",
+            "Rows that were deleted by their age",
+            self.pruned.clone(),
+        );
+        registry.register(
+            "queue_openings",
+            "How often the queue was opened: once at the start, then after lost connections",
+            self.opened.clone(),
+        );
+        registry.register("batch_tokens", "Tokens of a claimed batch", self.batches.clone());
+        registry.register_with_unit(
+            "claim_delay",
+            "How long a token had been due when it was claimed for the first time",
+            Unit::Seconds,
+            self.claim_delay.clone(),
+        );
+        registry.register_with_unit(
+            "delivery_delay",
+            "How long a token had been due when it was sent",
+            Unit::Seconds,
+            self.delivery_delay.clone(),
+        );
+        registry.register_with_unit(
+            "answer",
+            "How long the sender, or the reader of standard output, had a batch",
+            Unit::Seconds,
+            self.answer_time.clone(),
+        );
+        registry.register(
+            "sender_state",
+            "1 for the state in which the sender is; open and half_open are the circuit's",
+            self.sender_state.clone(),
+        );
+    }
+}
+
+fn verdict(nack: &Nack) -> &'static str {
+    match nack {
+        Nack::Unanswered => "unanswered",
+        Nack::Unavailable { .. } => "unavailable",
+        Nack::Untried { .. } => "untried",
+        Nack::Failed { .. } => "failed",
+        Nack::Refused { .. } => "refused",
+        Nack::InDoubt { .. } => "in_doubt",
+        Nack::Dead { .. } => "dead",
+        Nack::UnknownAddress { .. } => "unknown_address",
+    }
+}
+
+fn number(count: usize) -> u64 {
+    u64::try_from(count).unwrap_or(u64::MAX)
+}

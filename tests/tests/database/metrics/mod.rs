@@ -1,5 +1,6 @@
 //! `mailroom collect --metrics-address`: what it serves, and that nobody who asks delays a mail.
 
+mod prometheus;
 mod serving;
 
 use std::collections::BTreeMap;

@@ -127,6 +127,7 @@ DROP TABLE
 
 DROP FUNCTION mailroom.lock_briefly(regclass[]);
 DROP FUNCTION mailroom.revoke_default_privileges();
+DROP FUNCTION mailroom.refuse_public_definers();
 DROP FUNCTION mailroom.clock();
 DROP FUNCTION mailroom.cluster_identifier();
 DROP TYPE mailroom.outcome;

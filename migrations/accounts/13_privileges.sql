@@ -59,24 +59,4 @@ END;
 $$;
 
 SELECT mailroom.revoke_default_privileges();
-
--- Whatever an event trigger or a client has done meanwhile.
-DO $$
-DECLARE
-    everybodys text := (
-        SELECT string_agg(pg_proc.oid::regprocedure::text, ', ')
-        FROM pg_proc JOIN pg_namespace ON pg_namespace.oid = pronamespace
-        WHERE nspname = 'mailroom'
-            AND prosecdef
-            AND pg_has_role(proowner, 'USAGE'::text)
-            AND has_function_privilege('public'::name, pg_proc.oid, 'EXECUTE'::text)
-    );
-BEGIN
-    IF everybodys IS NOT NULL THEN
-        RAISE EXCEPTION 'everybody may execute %', everybodys
-            USING ERRCODE = 'insufficient_privilege',
-                HINT = 'These run with the rights of their owner. REVOKE EXECUTE ON ALL ROUTINES '
-                    'IN SCHEMA mailroom FROM PUBLIC, find what grants it, and migrate again.';
-    END IF;
-END;
-$$;
+SELECT mailroom.refuse_public_definers();

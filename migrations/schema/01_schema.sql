@@ -130,6 +130,34 @@ COMMENT ON FUNCTION mailroom.revoke_default_privileges() IS
     'Takes back what ALTER DEFAULT PRIVILEGES gives others of what this transaction has made, as '
     'on hosted servers.';
 
+-- Called after it, for whatever an event trigger or a client has granted meanwhile. By itself: the
+-- program executes that body also before this schema is made.
+CREATE FUNCTION mailroom.refuse_public_definers() RETURNS void
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    everybodys text := (
+        SELECT string_agg(pg_proc.oid::regprocedure::text, ', ')
+        FROM pg_proc JOIN pg_namespace ON pg_namespace.oid = pronamespace
+        WHERE nspname = 'mailroom'
+            AND prosecdef
+            AND pg_has_role(proowner, 'USAGE')
+            AND has_function_privilege('public'::name, pg_proc.oid, 'EXECUTE')
+    );
+BEGIN
+    IF everybodys IS NOT NULL THEN
+        RAISE EXCEPTION 'everybody may execute %', everybodys
+            USING ERRCODE = 'insufficient_privilege',
+                HINT = 'These run with the rights of their owner. REVOKE EXECUTE ON ALL ROUTINES '
+                    'IN SCHEMA mailroom FROM PUBLIC, find what grants it, and migrate again.';
+    END IF;
+END;
+$$;
+
+COMMENT ON FUNCTION mailroom.refuse_public_definers() IS
+    'For migrations: fails where everybody may execute a function that runs with the rights of its '
+    'owner.';
+
 -- For migrations. Others wait behind a lock that is waited for. So this waits for a tenth of a
 -- second, lets all pass and tries again, for as long as lock_timeout allows, or five seconds. Those
 -- who lock the tables in another order, as whoever uses a token locks it before its account, wait

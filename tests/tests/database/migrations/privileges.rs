@@ -5,7 +5,7 @@ use anyhow::Result;
 use mailroom_tests::postgres::{Cluster, Database};
 use tokio_postgres::Client;
 
-use super::succeed;
+use super::{fail, succeed};
 
 /// Who may do what with tables, views, sequences and their columns, but for their owner.
 const RIGHTS: &str = "
@@ -55,6 +55,30 @@ const OPEN: &str = "
     SELECT oid::regclass::text FROM pg_class
     WHERE relnamespace = 'mailroom'::regnamespace AND relkind IN ('r', 'v')
         AND has_table_privilege('readonly', oid, 'SELECT')";
+
+#[tokio::test]
+async fn a_step_fails_where_everybody_may_execute_what_runs_with_the_owners_rights() -> Result<()> {
+    // Whenever a step has taken something back.
+    const GRANTED: &str = "
+        CREATE FUNCTION public.open_it() RETURNS event_trigger LANGUAGE plpgsql AS $$
+        BEGIN
+            GRANT EXECUTE ON FUNCTION mailroom.claim TO PUBLIC;
+        EXCEPTION WHEN undefined_function OR invalid_schema_name THEN NULL;
+        END;
+        $$;
+        CREATE EVENT TRIGGER open_it ON ddl_command_end WHEN TAG IN ('REVOKE')
+            EXECUTE FUNCTION public.open_it()";
+    let database = Database::create()?;
+    let client = database.connect().await?;
+    for argument in ["--with-accounts", "--drop-secrets"] {
+        client.batch_execute(GRANTED).await?;
+        let text = fail(&database, &["up", argument])?;
+        assert!(text.contains("everybody may execute mailroom.claim("), "{argument}: {text}");
+        client.batch_execute("DROP FUNCTION public.open_it() CASCADE").await?;
+        succeed(&database, &["up", "--with-accounts"])?;
+    }
+    Ok(())
+}
 
 #[tokio::test]
 async fn what_an_event_trigger_grants_in_an_exception_block_is_taken_back() -> Result<()> {

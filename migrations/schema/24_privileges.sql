@@ -13,7 +13,9 @@ BEGIN
             AND proname NOT IN (
                 'begin_step', 'clock', 'code_hash', 'consumed_id', 'is_address', 'is_addressable',
                 'is_language', 'is_utf8', 'language_tag', 'map_address', 'normal_address',
-                'expiry_bound'
+                'expiry_bound',
+                -- Which those of addresses call.
+                'code_points', 'fold_letter', 'punycode', 'to_ascii_label', 'to_utf8'
             )
     LOOP
         EXECUTE format('REVOKE ALL ON FUNCTION %s FROM PUBLIC', callable);

@@ -110,6 +110,23 @@ async fn nobody_calls_the_functions_who_was_not_allowed_to() -> Result<()> {
 }
 
 #[tokio::test]
+async fn everybody_may_ask_what_an_address_is() -> Result<()> {
+    let database = Database::migrated()?;
+    let owner = Application::connect(&database).await?;
+    let role = Role::create(&database, &owner, &[]).await?;
+    let stranger = role.connect(&database).await?;
+    let long = "'a.name.that.is.longer.than.what.needs.no.further.look@example.test'";
+    for address in ["'ada@example.test'", long, "'ädä@exämple.test'"] {
+        for function in ["is_address", "is_addressable", "normal_address", "map_address"] {
+            let call = format!("SELECT mailroom.{function}({address})");
+            stranger.client.batch_execute(&call).await.with_context(|| call)?;
+        }
+    }
+    drop(stranger);
+    role.drop().await
+}
+
+#[tokio::test]
 async fn tables_and_paths_of_the_caller_change_nothing() -> Result<()> {
     let database = Database::migrated()?;
     let owner = Application::connect(&database).await?;

@@ -113,13 +113,14 @@ BEGIN
     made := mailroom.next_token_id();
 
     IF enqueue.idempotency_key IS NOT NULL THEN
+        -- In the database's own encoding: some of its texts may have no form in UTF-8.
         digest := sha256(convert_to(jsonb_build_array(
             enqueue.recipient_email, enqueue.recipient_name, enqueue.subject_id, enqueue.payload,
                 enqueue.language,
             -- A time as text depends on the session's time zone.
             extract(epoch FROM enqueue.deliver_at),
             encode(enqueue.binding, 'hex')
-        )::text, 'UTF8'));
+        )::text, getdatabaseencoding()));
 
         INSERT INTO mailroom.idempotency_keys (action, key, token, digest, expires_at, subject_id)
         VALUES (

@@ -7,7 +7,9 @@ use std::process::Command;
 use anyhow::Result;
 use mailroom_tests::collector::{self, Collector};
 use mailroom_tests::postgres::Database;
+use mailroom_tests::program;
 use mailroom_tests::rows::cursor;
+use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, NoTls};
 
 /// A database in an encoding other than the server's.
@@ -68,6 +70,30 @@ async fn bytes_that_are_not_utf8_are_passed_in_a_database_without_an_encoding() 
     collector.stop()?;
     assert_eq!(cursor(&database.client).await?, 2);
     database.drop().await
+}
+
+#[tokio::test]
+async fn a_key_stands_for_one_mail_also_where_a_text_has_no_utf8_form() -> Result<()> {
+    for encoding in ["SQL_ASCII", "WIN1252"] {
+        let database = Encoded::empty(encoding).await?;
+        let client = &database.client;
+        let call = |id: &str| {
+            format!(
+                "SELECT mailroom.enqueue('notice', 'ada@example.test', \
+                 subject_id => convert_from('{id}', '{encoding}'), idempotency_key => 'key')"
+            )
+        };
+        let mut migrate = program::mailroom()?;
+        migrate.args(["migrate", "up", "--without-accounts"]);
+        assert!(migrate.env("MAILROOM_DATABASE_URL", &database.url).output()?.status.success());
+        let first: i64 = client.query_one(&call("\\x8141"), &[]).await?.get(0);
+        let second: i64 = client.query_one(&call("\\x8141"), &[]).await?.get(0);
+        assert_eq!(second, first, "{encoding}");
+        let error = client.batch_execute(&call("\\x8142")).await.expect_err("another id");
+        assert_eq!(error.code(), Some(&SqlState::UNIQUE_VIOLATION), "{encoding}");
+        database.drop().await?;
+    }
+    Ok(())
 }
 
 #[tokio::test]

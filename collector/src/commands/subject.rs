@@ -51,7 +51,10 @@ pub(crate) async fn run(SubjectArguments { action, schema }: SubjectArguments) -
     };
     let (client, _) = connect_to_queue(schema, "mailroom subject", &[function]).await?;
     let parameters = [(&named.subject_id as _, Type::TEXT), (&named.address as _, Type::TEXT)];
+    // A role or database may have a stricter level by default, in which nobody can be forgotten.
+    client.raw.batch_execute("BEGIN ISOLATION LEVEL READ COMMITTED").await?;
     let row = client.query_typed_one(statement, &parameters).await?;
+    client.raw.batch_execute("COMMIT").await?;
     match row.try_get(0)? {
         Some::<String>(exported) => print(exported)?,
         None => print(format_args!(

@@ -2,6 +2,7 @@
 
 use anyhow::Result;
 use mailroom::queue::{Nack, Queue, Receipt, Settlement};
+use mailroom_tests::program;
 use mailroom_verifier_core::Version;
 use serde_json::Value;
 use tokio_postgres::Client;
@@ -242,6 +243,30 @@ async fn an_export_has_what_is_kept_of_a_subject_and_neither_secrets_nor_codes()
     assert_eq!(count(&client, &leaked).await?, 0);
     for hidden in ["secret", "code\"", "binding"] {
         assert!(!text.contains(hidden), "{hidden} in {text}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_program_forgets_whatever_isolation_level_is_the_default() -> Result<()> {
+    let (database, client) = product().await?;
+    for isolation in ["repeatable read", "serializable"] {
+        enqueue(&client, ADA).await?;
+        let name = database.name();
+        client
+            .batch_execute(&format!(
+                "ALTER DATABASE {name} SET default_transaction_isolation = '{isolation}'"
+            ))
+            .await?;
+        for (action, says) in [("export", "lovelace's first"), ("forget", "1 token is erased")] {
+            let said = program::mailroom()?
+                .args(["subject", action, "lovelace-1"])
+                .env("MAILROOM_DATABASE_URL", database.url())
+                .output()?;
+            let text = String::from_utf8_lossy(&said.stdout);
+            assert!(text.contains(says), "{action} by default in {isolation}: {said:?}");
+        }
+        assert_eq!(tables_with(&client, MARK).await?, [""; 0]);
     }
     Ok(())
 }

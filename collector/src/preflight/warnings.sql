@@ -239,6 +239,20 @@ revocations (grantee, mend) AS (
     FROM excess JOIN intruders USING (grantee)
     GROUP BY grantee, objects, is_option, role
 ),
+-- Logins that have two roles, by which they claim mails and redeem their tokens, also where they
+-- have to become one of them first. One role with both is named above.
+takeovers (login, roles) AS (
+    SELECT called.oid, string_agg(DISTINCT grantee::regrole::text, ' and ')
+    FROM others JOIN pg_roles AS called ON pg_has_role(called.oid, grantee, 'MEMBER')
+    WHERE kind = 'function'
+        AND name IN ('claim', 'redeem')
+        AND grantee <> 0::oid
+        AND rolcanlogin
+        AND NOT rolsuper
+        AND NOT pg_has_role(called.oid, owner, 'MEMBER')
+    GROUP BY called.oid
+    HAVING pg_catalog.count(DISTINCT name) > 1 AND pg_catalog.count(DISTINCT grantee) > 1
+),
 -- The schema, if it is another's, and functions of others in it, which can fit a call better than
 -- Mailroom's. A superuser needs none of that. Only what stands beside a function of this name is
 -- to be dropped: another one may be Mailroom's own, whose tables alone were handed over.
@@ -365,6 +379,13 @@ CROSS JOIN (
     FROM base JOIN pg_class USING (oid)
     WHERE relname IN ('accounts', 'tokens', 'jobs')
 ) AS own (tables_of_base)
+UNION ALL
+SELECT pg_catalog.format(
+    'the role %s has %s, and so claims mails and redeems their tokens: whoever logs in as it takes '
+    'over accounts; give collectors and applications a login each',
+    login::regrole, roles
+)
+FROM takeovers
 UNION ALL
 SELECT pg_catalog.format(
     'the role%s %s without the right USAGE on the schema %s can call none of its functions, '

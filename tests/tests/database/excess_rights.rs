@@ -238,6 +238,38 @@ async fn a_role_that_is_application_and_operator_has_both_by_membership() -> Res
 }
 
 #[tokio::test]
+async fn a_login_that_claims_and_redeems_by_two_roles_is_named() -> Result<()> {
+    let place = Place::migrated().await?;
+    place
+        .superuser
+        .batch_execute(&format!(
+            "SET search_path = mail; {};
+            CREATE ROLE group_of_collectors IN ROLE collector;
+            CREATE ROLE daemon LOGIN IN ROLE group_of_collectors;
+            CREATE ROLE site LOGIN IN ROLE application;
+            CREATE ROLE administrator LOGIN IN ROLE collector, application, owner",
+            documented_grants("mail")?
+        ))
+        .await?;
+    assert_eq!(place.warnings()?.join("\n"), "");
+    for both in ["LOGIN", "LOGIN NOINHERIT"] {
+        place
+            .superuser
+            .batch_execute(&format!(
+                "CREATE ROLE \"Both\" {both} IN ROLE group_of_collectors, application"
+            ))
+            .await?;
+        let text = place.warnings()?.join("\n");
+        let sentence = "the role \"Both\" has application and collector, and so claims mails and \
+                        redeems their tokens";
+        assert!(text.contains(sentence), "{both}: {text}");
+        place.superuser.batch_execute("DROP ROLE \"Both\"").await?;
+        assert_eq!(place.warnings()?.join("\n"), "");
+    }
+    Ok(())
+}
+
+#[tokio::test]
 async fn an_application_of_the_base_schema_keeps_what_it_needs() -> Result<()> {
     let place = Place::migrated().await?;
     let rights =

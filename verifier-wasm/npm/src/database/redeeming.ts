@@ -27,8 +27,8 @@ export interface UsedLink<Further extends string = never> {
 /**
  * What an action does once its link was used, in the same transaction. If it throws, or answers
  * `{ again }` or a `Response` of 400 or above, all of that is rolled back, and the link is given
- * back. It may be called twice, where PostgreSQL asks to repeat the transaction (SQLSTATE 40001 and
- * 40P01): do what a rollback does not take back elsewhere.
+ * back. It may be called up to five times, where PostgreSQL asks to repeat the transaction
+ * (SQLSTATE 40001 and 40P01): do what a rollback does not take back elsewhere.
  *
  * @param transaction what the adapter's client calls so
  * @param subjectId whose link it was; `null` of a token without a subject
@@ -53,6 +53,12 @@ export interface RedeemFunction {
 }
 
 type Answer = Verdict | Again | Away | Response;
+
+/** How many times a transaction is done at most that PostgreSQL asks to repeat. */
+const MOST_RUNS = 5;
+
+/** In milliseconds; the longest pause before it is repeated doubles each time. */
+const FIRST_PAUSE = 10;
 
 /** @internal */
 export function makeRedeem(
@@ -83,10 +89,13 @@ export function makeRedeem(
   return async (link) => {
     const effect = effectOf(effects, link);
     const asked = askedOf(link);
-    for (let repeated = false; ; repeated = true) {
+    for (let run = 1; ; run += 1) {
       const attempt = new Attempt(transactions, (caller) => redeem(caller, asked), link, effect);
-      const answer = await attempt.run(repeated);
+      const answer = await attempt.run(run === MOST_RUNS);
       if (answer !== undefined) return answer;
+      // By chance, so that those who met once do not meet again.
+      const pause = Math.random() * FIRST_PAUSE * 2 ** run;
+      await new Promise((resolve) => setTimeout(resolve, pause));
     }
   };
 }
@@ -136,14 +145,14 @@ class Attempt {
     readonly effect: Effect<unknown, string>,
   ) {}
 
-  /** Nothing if the transaction is to be repeated, which it is once. */
-  async run(isRepeated: boolean): Promise<Answer | undefined> {
+  /** Nothing if the transaction is to be repeated. */
+  async run(isLast: boolean): Promise<Answer | undefined> {
     try {
       return await this.transactions.transact((transaction) => this.#work(transaction));
     } catch (error) {
       if (this.#undo) return this.#undo.answer;
       if (this.#phase !== "beginning" && isRepeatable(error))
-        return isRepeated ? { away: reported(error) } : undefined;
+        return isLast ? { away: reported(error) } : undefined;
       // What the application throws is its own.
       if (this.#phase === "effect") throw error;
       // Whether a commit has come to anything that failed, nobody knows.

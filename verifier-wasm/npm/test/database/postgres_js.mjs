@@ -24,7 +24,7 @@ export async function byPostgresJs({ server }, { postgresJs: adapter, createMail
   };
   const ended = connect();
   await ended.end();
-  const client = ofSql({
+  return ofSql({
     sql: connect(),
     away: {
       "a server that is not there": connect({ host: "/nowhere" }),
@@ -37,6 +37,4 @@ export async function byPostgresJs({ server }, { postgresJs: adapter, createMail
     // Short: what is still open then is nobody's any more.
     end: () => Promise.all(made.map((sql) => sql.end({ timeout: 1 }))),
   });
-  // It writes to a socket that it has let go of, which nobody can catch.
-  return { ...client, endsWithItsConnection: true };
 }

@@ -95,6 +95,15 @@ export class Scene {
     return is;
   }
 
+  /** Ends the connections of the application that are in a transaction. */
+  async endTransactions() {
+    await this.rows(
+      "SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity " +
+        "WHERE usename = 'web' AND state LIKE 'idle in transaction%'",
+    );
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+
   /** A link of an action for a user, as a handler gives it, with its code. */
   async link(mailroom, action, user) {
     const token = await mailroom.enqueue({

@@ -107,7 +107,7 @@ const SIZES = [
     32_500,
   ],
   ['export * from "mailroom-verifier/handler";', 22_100],
-  ['export * from "mailroom-verifier/database";', 6_450],
+  ['export * from "mailroom-verifier/database";', 6_700],
   ['export * from "mailroom-verifier/stores/redis";', 3_150],
   ['export * from "mailroom-verifier/stores/postgres";', 3_450],
   ['export * from "mailroom-verifier/stores/durable-object";', 2_600],

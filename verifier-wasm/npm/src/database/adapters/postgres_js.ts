@@ -1,5 +1,5 @@
 import { adapterOf, byStatements, runnerOf, type TransactionAdapter } from "../adapter.js";
-import { demandMethod } from "./client.js";
+import { demandMethod, type Method } from "./client.js";
 
 /** What is used of postgres.js, or of Bun's SQL. */
 export interface SqlFunction {
@@ -35,7 +35,74 @@ export function makeSql<Sql>(name: string, sql: Sql): TransactionAdapter<Transac
         demandMethod(transaction, "savepoint", of);
         return runnerOf(demandMethod(transaction, "unsafe", of));
       },
-      transact: async (work) => (await begin(work)) as Awaited<ReturnType<typeof work>>,
+      async transact(work) {
+        const begun = name === "postgresJs" ? new Begun().begin(begin, work) : begin(work);
+        return (await begun) as Awaited<ReturnType<typeof work>>;
+      },
     },
   });
+}
+
+/** The callback of `begin` and of `savepoint`. */
+type Work = (transaction: unknown) => unknown;
+
+/**
+ * A transaction of postgres.js. When its connection ends, `begin` fails at once, but whatever is
+ * sent afterwards is written to a socket that is gone, which throws where nobody can catch it and
+ * ends the process: the next statement, and the commit or the rollback after the callback. So
+ * statements are refused then, and the callback never comes to an end.
+ */
+class Begun {
+  #isOver = false;
+
+  async begin(begin: Method, work: Work): Promise<unknown> {
+    try {
+      return await begin(this.#lasting(work));
+    } finally {
+      this.#isOver = true;
+    }
+  }
+
+  #lasting(work: Work): Work {
+    return async (transaction) => {
+      try {
+        return await this.#unlessOver(await work(this.#watched(transaction)));
+      } catch (error) {
+        // The statement that was sent fails in the moment in which `begin` does.
+        await new Promise((resolve) => setTimeout(resolve));
+        await this.#unlessOver(undefined);
+        throw error;
+      }
+    };
+  }
+
+  #unlessOver<Result>(result: Result): Result | Promise<never> {
+    return this.#isOver ? new Promise<never>(() => {}) : result;
+  }
+
+  #watched(transaction: unknown): unknown {
+    return new Proxy(transaction as Method, {
+      apply: (target, self, given: unknown[]) => {
+        this.#demandOpen();
+        return Reflect.apply(target, self, given) as unknown;
+      },
+      get: (target, name) => {
+        this.#demandOpen();
+        const value: unknown = Reflect.get(target, name);
+        // Methods that may be kept, and called when the connection has ended.
+        if (name !== "unsafe" && name !== "savepoint") return value;
+        return (...given: unknown[]) => {
+          this.#demandOpen();
+          const works = given.map((one) =>
+            typeof one === "function" ? this.#lasting(one as Work) : one,
+          );
+          return Reflect.apply(value as Method, undefined, works) as unknown;
+        };
+      },
+    });
+  }
+
+  #demandOpen(): void {
+    if (this.#isOver) throw new Error("the connection of this transaction has ended");
+  }
 }

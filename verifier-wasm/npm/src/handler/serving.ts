@@ -46,6 +46,11 @@ interface Judged {
   readonly spoken: Spoken;
 }
 
+/** Told of a link whose signature was verified. */
+const UNKNOWN_LINK =
+  "redeem answered unknown to a genuine link: its token was deleted, as with its account, " +
+  "or redeem asks another database than the collector";
+
 /** The pages with which a link has come to its end. */
 const ENDS: readonly Outcome["page"][] = ["done", "invalid", "expired", "used", "locked"];
 
@@ -197,7 +202,10 @@ export function makeHandler<Further extends string>(
       if (isAgain(said)) return againWith(said);
     }
     if (isV1 && action === "recover") return redeemV1(press, redeem, report);
-    return redeemLink(press, found.ok ? found.link : undefined, guard, begun, redeem, report);
+    const link = found.ok ? found.link : undefined;
+    const outcome = await redeemLink(press, link, guard, begun, redeem, report);
+    if (outcome.reason === "unknown") tellOnce("unknown", new InvalidArgumentError(UNKNOWN_LINK));
+    return outcome;
   }
 
   /** The token that the sent texts mean: the first that is genuine, else the likeliest. */

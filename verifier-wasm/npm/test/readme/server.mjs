@@ -44,6 +44,17 @@ export async function threePages(place, shown, document) {
       headers: { Origin: "https://evil.example" },
       body: new URLSearchParams({ email: "ada@example.test" }),
     });
+    await check("and one that is too large", "/forgot", /^413 /, {
+      method: "POST",
+      headers: { Origin: address },
+      body: new URLSearchParams({ email: "a".repeat(5_000) }),
+    });
+    await check("and one that says no length", "/forgot", /^413 /, {
+      method: "POST",
+      headers: { Origin: address, "Content-Type": "application/x-www-form-urlencoded" },
+      body: new Blob(["email=ada%40example.test"]).stream(),
+      duplex: "half",
+    });
     await check("another path is nobody's", "/forgotten", /^404 $/);
   } finally {
     server.kill();

@@ -104,9 +104,9 @@ const SIZES = [
   [
     'export { createMemoryStore, createVerifier } from "mailroom-verifier"; ' +
       'export { createLinkHandler } from "mailroom-verifier/handler";',
-    32_500,
+    32_650,
   ],
-  ['export * from "mailroom-verifier/handler";', 22_100],
+  ['export * from "mailroom-verifier/handler";', 22_250],
   ['export * from "mailroom-verifier/database";', 6_700],
   ['export * from "mailroom-verifier/stores/redis";', 3_150],
   ['export * from "mailroom-verifier/stores/postgres";', 3_450],

@@ -11,7 +11,26 @@ export function* handlerOperator(subject) {
   yield* v1(subject);
   yield* kindsOfKeys(subject);
   yield* origins(subject);
+  yield* otherDatabase(subject);
   yield* logs(subject);
+}
+
+function* otherDatabase(subject) {
+  yield [
+    "that the database does not know a genuine link is said once, and of no forged one",
+    async () => {
+      const { make, press, recover, activation, recovery, answers, errors } = scene(subject);
+      const handle = make();
+      answers.now = "unknown";
+      const forged = press({ token: altered(activation.token) });
+      same((await handle(forged)).status, 403, "a forged one");
+      same(errors.length, 0, "reports of a forged one");
+      same((await handle(press({ token: activation.token }))).status, 403, "a genuine one");
+      same((await handle(recover(recovery.code))).status, 403, "another one");
+      same(errors.length, 1, "reports");
+      holds(/asks another database/.test(errors[0].message), String(errors[0]));
+    },
+  ];
 }
 
 function* v1(subject) {

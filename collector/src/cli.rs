@@ -13,6 +13,8 @@ use std::process::ExitCode;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, CommandFactory, Error, FromArgMatches, Parser};
 
+#[cfg(feature = "dev")]
+use crate::commands::dev;
 #[cfg(feature = "send")]
 use crate::commands::send;
 use crate::commands::{
@@ -43,6 +45,14 @@ pub(crate) enum Command {
     /// Collects until SIGTERM or SIGINT, and waits for a database that is down. SIGHUP reads the
     /// key file again.
     Collect(Box<collect::CollectArguments>),
+    /// Show the mails of a developer's database in the browser, and send none
+    ///
+    /// Takes the database of `MAILROOM_DATABASE_URL`, or starts a PostgreSQL that is deleted at the
+    /// end; migrates, makes a key, collects, and shows an inbox at port 8025. Templates
+    /// are read again for each mail. Browser tests ask `GET /mails?to=…&action=…&wait=10s`. A
+    /// database in use that is not marked as one for development is refused.
+    #[cfg(feature = "dev")]
+    Dev(Box<dev::DevArguments>),
     /// Bring the database to the schema that this version works with, or back
     Migrate(migrate::MigrateArguments),
     /// Show how many tokens wait, are being sent, were given up or expired

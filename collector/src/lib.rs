@@ -7,6 +7,8 @@ mod cli;
 mod collect;
 mod commands;
 pub mod config;
+#[cfg(feature = "dev")]
+mod dev;
 mod keys;
 mod line;
 mod log;

@@ -43,6 +43,15 @@ pub fn check(config: &Path) -> Result<Vec<String>, Error> {
     Ok(found)
 }
 
+/// Which of these actions have no mail in the configured language, so that none is sent for them.
+///
+/// # Errors
+/// A configuration or templates that cannot be used.
+pub fn actions_without_mail(config: &Path, actions: &[String]) -> Result<Vec<String>, Error> {
+    let writer = Writer::new(&Config::read(config)?)?;
+    Ok(actions.iter().filter(|action| !writer.has_mail(action)).cloned().collect())
+}
+
 /// Compares how long an attempt may take with how long the collector waits. The wait for the answer
 /// to a content does not count: the collector is told of it.
 fn compare(provider: &dyn Provider, setting: Option<&str>) -> Result<Option<String>, Error> {

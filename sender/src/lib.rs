@@ -29,6 +29,7 @@ mod encoding;
 mod guard;
 mod journal;
 mod lane;
+mod letter;
 mod link;
 mod mail;
 mod message;
@@ -47,7 +48,8 @@ use std::io::{self, BufRead, Write};
 use std::path::Path;
 use std::time::SystemTime;
 
-pub use check::check;
+pub use check::{actions_without_mail, check};
+pub use letter::{Letter, letter};
 pub use mailroom_mail::Error;
 pub use preview::preview;
 pub use templates::write_shipped;

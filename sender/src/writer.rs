@@ -61,6 +61,11 @@ impl Writer {
         self.write_in(language.unwrap_or(&self.language), item, now)
     }
 
+    /// Whether an action has a mail in the configured language, which all others fall back to.
+    pub(crate) fn has_mail(&self, action: &str) -> bool {
+        self.templates.language_of(&self.language, action).is_some()
+    }
+
     /// A mail of each template, by language and action.
     pub(crate) fn samples(&self) -> Result<Vec<(String, Mail)>, Error> {
         let sample = |(language, action): (&str, &str)| {
@@ -75,14 +80,21 @@ impl Writer {
         self.templates.mails().map(sample).collect()
     }
 
+    /// The link of a token; empty for a mail without one.
+    ///
+    /// # Errors
+    /// A path or a token that no link can carry.
+    pub(crate) fn link(&self, item: &Item) -> Result<String, String> {
+        if item.path.is_empty() && item.token.is_empty() {
+            return Ok(String::new());
+        }
+        let link = self.links.link(&item.action, &item.path, &item.token);
+        link.ok_or_else(|| "its path or token has characters that no link can carry".to_owned())
+    }
+
     fn write_in(&self, language: &str, item: &Item, now: SystemTime) -> Result<Mail, String> {
         let to = Recipient::parse(&item.email)?;
-        let link = if item.path.is_empty() && item.token.is_empty() {
-            String::new()
-        } else {
-            let link = self.links.link(&item.action, &item.path, &item.token);
-            link.ok_or("its path or token has characters that no link can carry")?
-        };
+        let link = self.link(item)?;
         let rendered = self.templates.render(&Variables {
             product: &self.product,
             language,

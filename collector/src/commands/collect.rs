@@ -48,6 +48,10 @@ pub(crate) struct CollectArguments {
     #[command(flatten)]
     schema: SchemaSetting,
 
+    /// Collect also from a database that belongs to `mailroom dev`
+    #[arg(long)]
+    dev: bool,
+
     #[command(flatten)]
     pub(crate) settings: CollectSettings,
 }
@@ -66,16 +70,16 @@ pub(crate) async fn run(arguments: CollectArguments) -> Outcome {
 }
 
 async fn collect(
-    CollectArguments { key_file, schema, settings }: CollectArguments,
+    CollectArguments { key_file, schema, dev, settings }: CollectArguments,
 ) -> Result<(), CommandError> {
     let connection = connection_settings(schema)?;
     let keys = KeySource::find(key_file.as_deref(), KeyUse::Signing(settings.token_format))?;
     match &settings.sender {
         Some(command) => {
             let sender = Sender::new(command.clone(), settings.timeouts.sender_timeout);
-            collect_into(sender, settings, connection, keys).await
+            collect_into(sender, settings, connection, keys, dev).await
         }
-        None => collect_into(Stdout::start()?, settings, connection, keys).await,
+        None => collect_into(Stdout::start()?, settings, connection, keys, dev).await,
     }
 }
 
@@ -86,6 +90,7 @@ async fn collect_into(
     settings: CollectSettings,
     connection: ConnectionSettings,
     source: KeySource,
+    is_for_development: bool,
 ) -> Result<(), CommandError> {
     let format = settings.token_format;
     let keys = source.load()?;
@@ -133,6 +138,9 @@ async fn collect_into(
                     DeliveriesQueue::new(connection, settings.deliveries, settings.lease, format);
                 let mut queue = queue.map_err(CommandError::because(NOT_STARTED))?;
                 queue.collect_for(settings.installation.clone());
+                if is_for_development {
+                    queue.take_development();
+                }
                 Box::pin(Collector::new(queue, sink, &settings, signing_key, inputs).run())
             }
         };

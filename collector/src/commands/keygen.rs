@@ -107,7 +107,7 @@ fn said_of(path: &str, written: Written) -> String {
     }
 }
 
-fn new_key(format: Version) -> Result<Zeroizing<String>, CommandError> {
+pub(super) fn new_key(format: Version) -> Result<Zeroizing<String>, CommandError> {
     const { assert!(PrivateKey::LENGTH == SharedKey::LENGTH, "both kinds are 32 random bytes") };
     let bytes = random_bytes()?;
     // Sized beforehand: growing would leave copies of the key in freed memory.

@@ -93,6 +93,11 @@ fn migration_number(text: &str) -> Result<i64, &'static str> {
         .ok_or("it must be the number of a migration, such as 0 for the base schema")
 }
 
+/// The table of `MAILROOM_MIGRATIONS_TABLE`.
+pub(crate) fn named_table() -> Result<Option<HistoryTable>, CommandError> {
+    setting_of_variable("MAILROOM_MIGRATIONS_TABLE", history_table).map_err(CommandError::Usage)
+}
+
 fn history_table(text: &str) -> Result<HistoryTable, String> {
     let allowed = "the name of a table, or schema.table, of small letters, digits and underscores";
     HistoryTable::parse(text).ok_or_else(|| must_be(text, allowed))
@@ -102,8 +107,7 @@ fn history_table(text: &str) -> Result<HistoryTable, String> {
 pub(crate) async fn run(arguments: MigrateArguments) -> Outcome {
     let asks_for_table = arguments.migrations_table.is_some();
     let table = match arguments.migrations_table {
-        None => setting_of_variable("MAILROOM_MIGRATIONS_TABLE", history_table)
-            .map_err(CommandError::Usage)?,
+        None => named_table()?,
         given => given,
     };
     let settings = connection_settings(arguments.schema)?;

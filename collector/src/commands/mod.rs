@@ -5,6 +5,8 @@ mod action;
 pub(crate) mod collect;
 pub(crate) mod dead;
 mod dead_letters;
+#[cfg(feature = "dev")]
+pub(crate) mod dev;
 pub(crate) mod discard;
 pub(crate) mod keygen;
 pub(crate) mod migrate;
@@ -88,6 +90,8 @@ async fn execute(command: Command) -> Outcome {
         Command::Suppress(arguments) => suppress::run(arguments).await,
         Command::Subject(arguments) => subject::run(arguments).await,
         Command::Trace(arguments) => trace::run(arguments).await,
+        #[cfg(feature = "dev")]
+        Command::Dev(arguments) => Box::pin(dev::run(*arguments)).await,
         #[cfg(feature = "bounces")]
         Command::Bounces { arguments, schema } => {
             let database = connection_settings(schema).map_err(|error| error.to_string());
@@ -213,7 +217,7 @@ fn connection_settings(schema: SchemaSetting) -> Result<ConnectionSettings, Comm
 }
 
 /// Connects. The session has to be driven, see [`Session`].
-async fn connect(
+pub(crate) async fn connect(
     settings: &ConnectionSettings,
     application_name: &str,
     needs_session: bool,

@@ -1,6 +1,8 @@
 //! Checks of a database before it is used: missing objects and rights, and what would silently keep
 //! tokens from being sent.
 
+pub(crate) mod development;
+
 use mailroom_connect::SchemaClient;
 use tokio_postgres::types::Type;
 use tokio_postgres::{Error, Row};

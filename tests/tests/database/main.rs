@@ -12,6 +12,7 @@ mod connecting;
 mod cursor;
 mod database_document;
 mod deliveries;
+mod dev;
 mod documents;
 mod emptying;
 mod encodings;

@@ -15,7 +15,7 @@ use super::scan::Scan;
 use super::sweep::Sweeper;
 use crate::config::DeliverySettings;
 use crate::metrics::{Cause, Metrics};
-use crate::preflight;
+use crate::preflight::{self, development};
 use crate::queue::session::{QueueSession, answer};
 use crate::queue::{
     BatchId, Claim, ClaimRequest, Peek, Queue, QueueError, SenderState, Settlement,
@@ -40,6 +40,8 @@ pub struct DeliveriesQueue {
     actions: SignableActions,
     claim_log: ClaimLog,
     delays: Delays,
+    /// Whether it may be the queue of a database that belongs to `mailroom dev`.
+    is_for_development: bool,
     /// Whether the log says that this collector has the queue, and no call has succeeded since.
     is_announced: bool,
 }
@@ -66,6 +68,7 @@ impl DeliveriesQueue {
             actions: SignableActions::of(format.into()),
             claim_log: ClaimLog::new(settings.rate),
             delays: Delays::default(),
+            is_for_development: false,
             is_announced: false,
         })
     }
@@ -73,6 +76,26 @@ impl DeliveriesQueue {
     /// Names the installation to collect for; a database of another name refuses this process.
     pub fn collect_for(&mut self, installation: Option<String>) {
         self.renewals.installation = installation;
+    }
+
+    /// Takes a database that belongs to `mailroom dev`, too.
+    pub fn take_development(&mut self) {
+        self.is_for_development = true;
+    }
+
+    /// Refuses a database that belongs to `mailroom dev` unless it was asked for: somebody may have
+    /// named the wrong one.
+    async fn refuse_development(&mut self) -> Result<(), QueueError> {
+        if self.is_for_development {
+            return Ok(());
+        }
+        let ask = async |session: &QueueSession| {
+            if answer(development::is_marked(&session.client)).await? {
+                return Err(QueueError::Unusable(development::REFUSED.to_owned()));
+            }
+            Ok(())
+        };
+        self.exchange.first.run(ask).await
     }
 
     /// Renews own leases, and returns lapsed ones to the queue.
@@ -151,6 +174,7 @@ impl Queue for DeliveriesQueue {
     async fn open(&mut self) -> Result<(), QueueError> {
         let was_open = self.renewals.renewed.is_some();
         let (server, started_at) = self.exchange.open_first(&self.connection).await?;
+        self.refuse_development().await?;
         self.scan.reopened();
         // First: a heartbeat says in which format this process signs.
         self.read_actions().await?;

@@ -1,0 +1,98 @@
+//! What the inbox has of a mail.
+
+use std::fs;
+
+use anyhow::{Context, Result};
+use mailroom_tests::postgres::Database;
+use serde_json::Value;
+
+use super::Dev;
+
+#[tokio::test]
+async fn a_mail_that_is_waited_for_comes_as_json_with_its_link_and_code() -> Result<()> {
+    let database = Database::create()?;
+    let dev = Dev::start(database.url())?;
+    let client = database.connect().await?;
+    assert_eq!(dev.json("GET /mails")?, Value::Array(Vec::new()));
+    client
+        .batch_execute(
+            "SELECT mailroom.enqueue('activate', 'ada+1@example.test', subject_id => '7'); \
+             SELECT mailroom.enqueue('sign_in', 'bob@example.test', subject_id => '8')",
+        )
+        .await?;
+    let mail = dev.mail("Ada%2B1@example.test")?;
+    let text = |name: &str| mail[name].as_str().map(str::to_owned).context(name.to_owned());
+    assert_eq!((text("action")?.as_str(), text("code")?.as_str()), ("activate", ""));
+    assert_eq!(text("subject")?, "Activate your Example account");
+    let link = text("link")?;
+    assert!(link.starts_with("http://localhost:3000/activate?token="), "{link}");
+    assert!(text("text")?.contains(&link) && text("html")?.contains(&link));
+    assert_eq!(mail["fault"], Value::Null);
+
+    let code = dev.mail("bob@example.test")?["code"].as_str().context("a code")?.to_owned();
+    assert!(code.len() == 6 && code.bytes().all(|byte| byte.is_ascii_digit()), "{code}");
+    assert_eq!(dev.json("GET /mails?action=activate")?.as_array().map(Vec::len), Some(1));
+    assert_eq!(dev.json("GET /mails?action=recover&wait=10ms")?, Value::Array(Vec::new()));
+    // As sent: they do not come a second time, and the story of the mail says where it went.
+    let query = "SELECT count(*) FROM mailroom.waiting";
+    assert_eq!(client.query_one(query, &[]).await?.get::<_, i64>(0), 0);
+
+    let log = dev.program.stop()?;
+    let token = link.split_once("token=").context("a token")?.1;
+    for secret in [token, "ada+1", &code] {
+        assert!(!log.contains(secret) && !dev.said.contains(secret), "{log}{}", dev.said);
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn templates_are_read_again_for_each_mail_and_a_fault_of_theirs_is_shown() -> Result<()> {
+    let database = Database::create()?;
+    let dev = Dev::start(database.url())?;
+    let client = database.connect().await?;
+    let english = dev.files().join("templates/en");
+    fs::create_dir_all(&english)?;
+    for action in ["activate", "recover"] {
+        for (ending, text) in [("subject.txt", "One"), ("txt", "-"), ("html", "<p>-</p>")] {
+            fs::write(english.join(format!("{action}.{ending}")), text)?;
+        }
+    }
+    let config = dev.files().join("send.toml");
+    let changed = fs::read_to_string(&config)?
+        .replace("# templates = \"../templates\"", "templates = \"templates\"");
+    fs::write(&config, changed)?;
+    let enqueue = async |action: &str, to: &str| {
+        let statement = "SELECT mailroom.enqueue($1, $2, subject_id => '7')";
+        client.query_one(statement, &[&action, &to]).await.map(drop)
+    };
+    enqueue("activate", "a@example.test").await?;
+    assert_eq!(dev.mail("a@example.test")?["subject"], "One");
+    fs::write(english.join("activate.subject.txt"), "Two")?;
+    enqueue("activate", "b@example.test").await?;
+    assert_eq!(dev.mail("b@example.test")?["subject"], "Two");
+
+    enqueue("invite", "c@example.test").await?;
+    let mail = dev.mail("c@example.test")?;
+    let fault = mail["fault"].as_str().context("a fault")?;
+    assert!(fault.contains("en/invite.subject.txt"), "{fault}");
+    for (ending, text) in [("subject.txt", "Three"), ("txt", "-"), ("html", "-")] {
+        fs::write(english.join(format!("invite.{ending}")), text)?;
+    }
+    let again = dev.json(&format!("POST /mails/{}/again", mail["id"]))?;
+    assert_eq!((&again["subject"], &again["fault"]), (&"Three".into(), &Value::Null));
+    Ok(())
+}
+
+#[tokio::test]
+async fn links_lead_where_the_developers_application_runs() -> Result<()> {
+    let database = Database::create()?;
+    let url = [("MAILROOM_DATABASE_URL", database.url())];
+    let dev = Dev::start_with(&url, &["--links", "http://127.0.0.1:4000"])?;
+    let client = database.connect().await?;
+    let statement = "SELECT mailroom.enqueue('activate', 'a@example.test', subject_id => '7')";
+    client.batch_execute(statement).await?;
+    let mail = dev.mail("a@example.test")?;
+    let link = mail["link"].as_str().context("a link")?;
+    assert!(link.starts_with("http://127.0.0.1:4000/activate?token="), "{link}");
+    Ok(())
+}

@@ -15,12 +15,12 @@ use clap::{Arg, CommandFactory, Error, FromArgMatches, Parser};
 
 #[cfg(feature = "dev")]
 use crate::commands::dev;
-#[cfg(feature = "send")]
-use crate::commands::send;
 use crate::commands::{
-    collect, dead, discard, keygen, migrate, prune, retry, sign, status, subject, suppress, trace,
-    verify,
+    check, collect, dead, discard, keygen, migrate, prune, retry, sign, status, subject, suppress,
+    trace, verify,
 };
+#[cfg(feature = "send")]
+use crate::commands::{init, send};
 #[cfg(feature = "bounces")]
 use crate::config::SchemaSetting;
 
@@ -45,6 +45,19 @@ pub(crate) enum Command {
     /// Collects until SIGTERM or SIGINT, and waits for a database that is down. SIGHUP reads the
     /// key file again.
     Collect(Box<collect::CollectArguments>),
+    /// Write the files that an installation begins with, and say the next commands
+    ///
+    /// A key, a configuration and templates of `mailroom send`, a drop-in for systemd, and
+    /// `database.js` for the npm package. What is there already is left as it is.
+    #[cfg(feature = "send")]
+    Init(init::InitArguments),
+    /// Check whether everything is there for mails to go out; send nothing
+    ///
+    /// The database, its schema, the rights of this role, what the key signs, the key file, the
+    /// clock and a pooler; with --config templates, journal and provider of `mailroom send`, too. A
+    /// line for each: ✓, or what helps. Ends with 0 if all is well, 1 for a warning, 2 if no mail
+    /// can go out, and 3 if it cannot look or is called in the wrong way.
+    Check(check::CheckArguments),
     /// Show the mails of a developer's database in the browser, and send none
     ///
     /// Takes the database of `MAILROOM_DATABASE_URL`, or starts a PostgreSQL that is deleted at the

@@ -93,6 +93,11 @@ impl KeySource {
         }
     }
 
+    /// Whether every user of this machine can read a key file.
+    pub(crate) fn is_exposed(path: &Path) -> bool {
+        read_file(path).is_ok_and(|(_, is_exposed)| is_exposed)
+    }
+
     /// Reads the keys, at least one. What was read of a file is overwritten in memory afterwards.
     pub(crate) fn load(&self) -> Result<Keys, KeyError> {
         match self {

@@ -2,12 +2,15 @@
 
 mod action;
 
+pub(crate) mod check;
 pub(crate) mod collect;
 pub(crate) mod dead;
 mod dead_letters;
 #[cfg(feature = "dev")]
 pub(crate) mod dev;
 pub(crate) mod discard;
+#[cfg(feature = "send")]
+pub(crate) mod init;
 pub(crate) mod keygen;
 pub(crate) mod migrate;
 pub(crate) mod prune;
@@ -81,6 +84,9 @@ async fn execute(command: Command) -> Outcome {
     }
     match command {
         Command::Collect(arguments) => Box::pin(collect::run(*arguments)).await,
+        #[cfg(feature = "send")]
+        Command::Init(arguments) => init::run(&arguments),
+        Command::Check(arguments) => check::run(arguments).await,
         Command::Migrate(arguments) => migrate::run(arguments).await,
         Command::Status(arguments) => status::run(arguments).await,
         Command::Discard(arguments) => discard::run(arguments).await,

@@ -65,14 +65,15 @@ pub(crate) async fn run(arguments: StatusArguments) -> Outcome {
     })
 }
 
-/// Whether the arguments of this process, which cannot be used, call this command; then what to end
-/// with. A monitor reads standard output.
+/// Whether the arguments of this process, which cannot be used, call this command or `check`; then
+/// what to end with. A monitor reads standard output.
 pub(crate) fn refused() -> Option<ExitCode> {
     let mut arguments = env::args_os().skip(1);
-    if arguments.next()? != "status" {
+    let command = arguments.next()?;
+    if command != "status" && command != "check" {
         return None;
     }
-    if arguments.any(|argument| argument == "--nagios") {
+    if command == "status" && arguments.any(|argument| argument == "--nagios") {
         print(nagios::unknown("the command is called in the wrong way")).ok();
     }
     Some(ExitCode::from(UNKNOWN))

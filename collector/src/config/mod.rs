@@ -22,8 +22,8 @@ pub(crate) use collect::{CollectSettings, TimeoutSettings};
 pub use rate::Rate;
 pub(crate) use schema::SchemaSetting;
 pub(crate) use setting::{
-    Setting, digits, installation, must_be, name_of, older_than, retention, setting_of_variable,
-    token_format, whole_number,
+    Setting, digits, installation, must_be, name_of, older_than, one_of, retention,
+    setting_of_variable, token_format, whole_number,
 };
 
 const PREFIX: &str = "MAILROOM_";

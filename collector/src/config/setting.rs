@@ -112,7 +112,7 @@ pub(crate) fn name_of(value: &impl ValueEnum) -> String {
     value.to_possible_value().map(|word| word.get_name().to_owned()).unwrap_or_default()
 }
 
-pub(super) fn one_of<T: ValueEnum>(text: &str) -> Result<T, String> {
+pub(crate) fn one_of<T: ValueEnum>(text: &str) -> Result<T, String> {
     choose(text, T::value_variants(), name_of)
 }
 

@@ -6,6 +6,7 @@ mod addresses;
 mod any_account;
 mod bad_input;
 mod bounces;
+mod checking;
 mod collecting;
 mod collecting_signals;
 mod connecting;

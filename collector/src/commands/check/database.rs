@@ -1,0 +1,161 @@
+//! What `mailroom check` finds out about the database.
+
+use std::time::{Duration, Instant, SystemTime};
+
+use mailroom_connect::{ConnectionSettings, SchemaClient, Session};
+use mailroom_verifier_core::Version;
+
+use super::findings::{Findings, Level};
+use crate::commands::{CommandError, connect};
+use crate::config::{Wake, one_of, setting_of_variable, token_format};
+use crate::preflight::{self, development};
+
+const NAME: &str = "mailroom check";
+
+const IS_CURRENT: &str = include_str!("../../queue/deliveries/is_current.sql");
+
+const SERVER: &str = "SELECT current_setting('server_version'), current_database()::text, \
+                      current_user::text, pg_is_in_recovery()";
+
+const ACTIONS: &str = "SELECT number, name, pg_catalog.to_jsonb(action) ->> 'token_format' \
+                       FROM mailroom.list_actions() AS action";
+
+/// From here on links end noticeably early or late.
+const WRONG_CLOCK: Duration = Duration::from_secs(5);
+
+/// What the collector signs, as far as the database says it.
+pub(super) struct Actions {
+    pub(super) names: Vec<String>,
+}
+
+/// Looks at the database; `None` if its actions cannot be read.
+pub(super) async fn look(
+    settings: &ConnectionSettings,
+    findings: &mut Findings,
+) -> Result<Option<Actions>, CommandError> {
+    let Session { client, connection, .. } = match connect(settings, NAME, false).await {
+        Ok(session) => session,
+        Err(error) => {
+            findings.add(Level::Unknown, "database", error)?;
+            return Ok(None);
+        }
+    };
+    connection.spawn();
+    let client = SchemaClient { raw: client, schema: settings.schema.clone() };
+    server(&client, findings).await?;
+    pooler(settings, findings).await?;
+    clock(&client, findings).await?;
+    let is_current: bool = client.query_typed_one(IS_CURRENT, &[]).await?.try_get(0)?;
+    let missing = preflight::missing(&client, preflight::OF_COLLECTORS).await?;
+    match (&missing, is_current) {
+        (None, true) => {
+            findings.add(Level::Ok, "schema", format_args!("{} is current", client.schema))?;
+            findings.add(Level::Ok, "rights", "this role may collect")?;
+        }
+        (None, false) => {
+            let fault = "the database has an older schema; run `mailroom migrate up`";
+            findings.add(Level::Critical, "schema", fault)?;
+        }
+        (Some(fault), _) => {
+            // It says which of the two is missing.
+            let is_of_rights = fault.contains("GRANT ");
+            let name = if is_of_rights { "rights" } else { "schema" };
+            findings.add(Level::Critical, name, fault)?;
+        }
+    }
+    if missing.is_some() || !is_current {
+        return Ok(None);
+    }
+    for warning in preflight::warnings(&client).await? {
+        findings.add(Level::Warning, "setup", warning)?;
+    }
+    if development::is_marked(&client).await? {
+        findings.add(Level::Warning, "database", development::REFUSED)?;
+    }
+    actions(&client, findings).await.map(Some)
+}
+
+async fn server(client: &SchemaClient, findings: &mut Findings) -> Result<(), CommandError> {
+    let row = client.query_typed_one(SERVER, &[]).await?;
+    let (version, name, role): (&str, &str, &str) =
+        (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
+    if row.try_get(3)? {
+        let fault = "the server is a standby, where nothing can be claimed; connect to the \
+                     primary, for instance with target_session_attrs=read-write";
+        return findings.add(Level::Critical, "database", fault);
+    }
+    let found = format_args!("PostgreSQL {version}, database {name}, as the role {role}");
+    findings.add(Level::Ok, "database", found)
+}
+
+/// Whether a session is kept. Only a second connection, which asks for it, finds that out.
+async fn pooler(
+    settings: &ConnectionSettings,
+    findings: &mut Findings,
+) -> Result<(), CommandError> {
+    let wake = setting_of_variable("MAILROOM_WAKE", one_of::<Wake>);
+    let wake = wake.map_err(CommandError::Usage)?;
+    match connect(settings, NAME, true).await {
+        Ok(session) => {
+            drop(session);
+            findings.add(Level::Ok, "pooler", "sessions are kept")
+        }
+        Err(_) if wake == Some(Wake::Poll) => {
+            findings.add(Level::Ok, "pooler", "sessions are not kept, and MAILROOM_WAKE is poll")
+        }
+        Err(error) => findings.add(Level::Critical, "pooler", error),
+    }
+}
+
+/// Compares the clocks. The answer took up to the time of the question's way and back.
+async fn clock(client: &SchemaClient, findings: &mut Findings) -> Result<(), CommandError> {
+    let began = Instant::now();
+    let before = SystemTime::now();
+    let row = client.query_typed_one("SELECT clock_timestamp()", &[]).await?;
+    let theirs: SystemTime = row.try_get(0)?;
+    let took = began.elapsed();
+    let distance = |one: SystemTime, other: SystemTime| {
+        one.duration_since(other).unwrap_or_else(|error| error.duration())
+    };
+    let off = distance(theirs, before + took / 2).saturating_sub(took / 2);
+    if off < WRONG_CLOCK {
+        return findings.add(Level::Ok, "clock", "as the server's, to within 5 s");
+    }
+    let fault = format_args!(
+        "this machine and the server differ by {} s, so that links end early or late; have both \
+         set by NTP",
+        off.as_secs()
+    );
+    findings.add(Level::Warning, "clock", fault)
+}
+
+/// Whether the format that is signed has all actions.
+async fn actions(client: &SchemaClient, findings: &mut Findings) -> Result<Actions, CommandError> {
+    let rows = client.query_typed(ACTIONS, &[]).await?;
+    let format = setting_of_variable("MAILROOM_TOKEN_FORMAT", token_format);
+    let mut format = format.map_err(CommandError::Usage)?;
+    let mut names = Vec::new();
+    let mut unsigned = Vec::new();
+    for row in &rows {
+        let recorded = row.try_get::<_, Option<&str>>(2)?.and_then(|text| token_format(text).ok());
+        format = format.or(recorded);
+        let name: &str = row.try_get(1)?;
+        names.push(name.to_owned());
+        if row.try_get::<_, i16>(0)? > 2 {
+            unsigned.push(name);
+        }
+    }
+    let format = format.unwrap_or(Version::V1);
+    if format.has_header() || unsigned.is_empty() {
+        let found = format_args!("{format} signs all {} actions of the database", names.len());
+        findings.add(Level::Ok, "format", found)?;
+    } else {
+        let fault = format_args!(
+            "{format} does not sign {}, whose mails wait; set MAILROOM_TOKEN_FORMAT=v2 once the \
+             verifiers accept it",
+            unsigned.join(", ")
+        );
+        findings.add(Level::Warning, "format", fault)?;
+    }
+    Ok(Actions { names })
+}

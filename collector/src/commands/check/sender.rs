@@ -1,0 +1,40 @@
+//! What `mailroom check` finds out about `mailroom send`.
+
+use std::path::Path;
+
+use super::database::Actions;
+use super::findings::{Findings, Level};
+use crate::commands::CommandError;
+
+/// Looks at templates, journal and provider.
+pub(super) fn look(
+    config: &Path,
+    actions: Option<&Actions>,
+    findings: &mut Findings,
+) -> Result<(), CommandError> {
+    if let Some(actions) = actions {
+        match mailroom_sender::actions_without_mail(config, &actions.names) {
+            Err(error) => findings.add(Level::Critical, "templates", error)?,
+            Ok(missing) if missing.is_empty() => {
+                findings.add(Level::Ok, "templates", "every action of the database has a mail")?;
+            }
+            Ok(missing) => {
+                let fault = format_args!(
+                    "{} of the database have no template, so that their mails are not sent; add \
+                     one for each to the folder of templates",
+                    missing.join(", ")
+                );
+                findings.add(Level::Warning, "templates", fault)?;
+            }
+        }
+    }
+    match mailroom_sender::check(config) {
+        Err(error) => findings.add(Level::Critical, "sender", error),
+        Ok(lines) => lines.iter().try_for_each(|line| {
+            let level = if line.starts_with("warning: ") { Level::Warning } else { Level::Ok };
+            let line = line.strip_prefix("warning: ").unwrap_or(line);
+            let name = if line.starts_with("the journal ") { "journal" } else { "sender" };
+            findings.add(level, name, line)
+        }),
+    }
+}

@@ -143,6 +143,21 @@ pub(crate) fn start(steps: &mut Steps, extent: Extent) {
     });
 }
 
+/// `mailroom dev` in Chromium, with an application of the package, on an empty database.
+pub(crate) fn inbox(steps: &mut Steps, extent: Extent) {
+    pack(steps);
+    rust::build(steps);
+    steps.add("inbox of developers, in Chromium", &[BUILD, PACK], move || {
+        let server = Cluster::builder().tcp().start()?;
+        let url = format!("postgresql://postgres@127.0.0.1:{}/postgres", server.port());
+        let program = format!("{}/dev/main.mjs", npm::TESTS);
+        let mut command = given_package(extent, &program, "dev")?;
+        command.env("MAILROOM_TEST_PROGRAM", program::mailroom()?.get_program());
+        command.env("MAILROOM_DATABASE_URL", url);
+        Ok((command, Some(server)))
+    });
+}
+
 /// The formatting and lints of a folder of JavaScript, by what npm installed into it.
 pub(crate) fn biome(steps: &mut Steps, title: &str, folder: &str) {
     let folder = workspace().join(folder);

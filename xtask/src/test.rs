@@ -42,7 +42,7 @@ enum Part {
     Stores,
     /// the client for Python: its sources, its types, what it does on PostgreSQL, its README
     Python,
-    /// the packed npm package in Chromium
+    /// the packed npm package in Chromium, and the inbox of `mailroom dev`
     Browser,
     /// the demonstration, which must verify every token, on every PostgreSQL version
     Demo,
@@ -81,7 +81,10 @@ impl Part {
                 consumers::adapters(steps, extent);
             }
             Self::Python => python::client(steps, extent),
-            Self::Browser => suite(steps, "package in Chromium", "browser"),
+            Self::Browser => {
+                suite(steps, "package in Chromium", "browser");
+                consumers::inbox(steps, extent);
+            }
             Self::Npm => {
                 consumers::package(steps, extent);
                 suite(steps, "README of the package, followed", "readme");

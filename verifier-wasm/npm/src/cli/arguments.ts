@@ -1,6 +1,6 @@
 import type { InvalidArgumentError } from "../errors/errors.js";
-import { readActions } from "./further_actions.js";
 import type { KnownAction } from "../token/known_actions.js";
+import { readActions } from "./further_actions.js";
 import { UsageError } from "./usage_error.js";
 
 export const HELP = `Usage: mailroom-verifier TOKEN --action activate|recover [--code 01234]

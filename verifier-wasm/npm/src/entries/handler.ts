@@ -7,6 +7,7 @@
 
 import { atCaller } from "../arguments/caller.js";
 import { type AskingRequest, type BrowserBinding, bindingFor } from "../handler/browser.js";
+import { LATE_LANGUAGES } from "../handler/late_languages.js";
 import { makeNodeListener, type NodeListener } from "../handler/node_listener.js";
 import type { HandlerOptions } from "../handler/options.js";
 import { type LinkHandler, makeHandler } from "../handler/serving.js";
@@ -53,7 +54,7 @@ export type { TokenStore } from "../stores/token_store.js";
 export function createLinkHandler<Further extends string = never>(
   options: HandlerOptions<Further>,
 ): LinkHandler<Further> {
-  return atCaller(createLinkHandler, () => makeHandler(options));
+  return atCaller(createLinkHandler, () => makeHandler(options, LATE_LANGUAGES));
 }
 
 /**

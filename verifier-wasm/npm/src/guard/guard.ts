@@ -142,13 +142,16 @@ interface Genuine {
 type Judged = Genuine | RefusedRedemption;
 
 /** Without a prototype, to which other code may have written. */
-const PROVEN: PropertyDescriptor = Object.assign(Object.create(null), { value: true });
+const PROVEN: PropertyDescriptor = /* @__PURE__ */ Object.assign(
+  /* @__PURE__ */ Object.create(null),
+  { value: true },
+);
 
 /**
  * A buffer of random bytes: to get 16 of them takes longer than the rest of a redemption. Copies of
  * a running process, such as snapshots of a virtual machine, have the same bytes (threat model).
  */
-let stock = new Uint8Array(0);
+let stock = /* @__PURE__ */ new Uint8Array(0);
 let taken = 0;
 
 /** @internal An owner that no redemption before had. */

@@ -13,7 +13,7 @@ import type { Away, Judgement, PageName, Verdict } from "./judgement.js";
 import { readPublicKeys } from "./opening.js";
 import { readOrigins } from "./origin.js";
 import { type ReadPassword, readPassword } from "./password.js";
-import { type Languages, languagesWith, type OwnTexts } from "./texts.js";
+import { type Languages, type LateLanguages, languagesWith, type OwnTexts } from "./texts.js";
 import { combined } from "./verifiers.js";
 
 /**
@@ -244,7 +244,7 @@ export interface ReadHandlerOptions {
 }
 
 /** @internal */
-export function readHandlerOptions(given: unknown): ReadHandlerOptions {
+export function readHandlerOptions(given: unknown, late?: LateLanguages): ReadHandlerOptions {
   const [
     verifiers,
     store,
@@ -310,7 +310,7 @@ export function readHandlerOptions(given: unknown): ReadHandlerOptions {
     action,
     publicKeys: readKeys(publicKeys),
     pages: readPages(pages),
-    languages: languagesWith(readTexts(texts)),
+    languages: languagesWith(readTexts(texts), late),
     policy: readPolicy(policy),
     origins: readOrigins(origins),
     onError: onError as ReadHandlerOptions["onError"],

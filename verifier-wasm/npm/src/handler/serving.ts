@@ -17,7 +17,7 @@ import { lacksPassword } from "./password.js";
 import { headersOf, newNonce, withHeaders } from "./policy.js";
 import { type Begun, redeemLink } from "./redeeming.js";
 import { type Asked, cleared, isWithoutScript, moved, readPress, readRequest } from "./request.js";
-import { languageFor, type Spoken } from "./texts.js";
+import { type LateLanguages, languageFor, type Spoken } from "./texts.js";
 import { redeemV1, UNCOUNTED, V1_DIGITS } from "./v1.js";
 import { cureOf, hasExpired, type VerifierRefusal } from "./verifiers.js";
 import { words } from "./words.js";
@@ -57,8 +57,9 @@ const ENDS: readonly Outcome["page"][] = ["done", "invalid", "expired", "used", 
 /** @internal What the entry calls `createLinkHandler`. */
 export function makeHandler<Further extends string>(
   given: HandlerOptions<Further>,
+  late?: LateLanguages,
 ): LinkHandler<Further> {
-  const options = readHandlerOptions(given);
+  const options = readHandlerOptions(given, late);
   const { verifier } = options.guard;
   const told = new Set<string>();
   const begun: Begun = new Set();

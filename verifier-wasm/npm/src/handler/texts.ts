@@ -92,8 +92,11 @@ export type OwnTexts = {
 /** The language in which all others are written where they have no text. */
 const FIRST = "en";
 
-/** The languages that are built in and loaded when they are asked for. */
-const LOADED = ["de", "fr", "es", "it", "pt", "nl", "pl"] as const;
+/** @internal Languages that are loaded when a visitor asks for one of them. */
+export interface LateLanguages {
+  readonly names: readonly string[];
+  readonly load: () => Promise<{ readonly [language: string]: Texts }>;
+}
 
 /** @internal The languages that a handler's pages speak. */
 export interface Languages {
@@ -109,10 +112,13 @@ export interface Spoken {
   readonly failure?: { readonly error: unknown };
 }
 
-/** @internal The languages that are built in, with texts of one's own. */
-export function languagesWith(own: { readonly [language: string]: OwnTexts }): Languages {
+/** @internal English, the languages that are loaded late, if any, and texts of one's own. */
+export function languagesWith(
+  own: { readonly [language: string]: OwnTexts },
+  late?: LateLanguages,
+): Languages {
   const spoken = new Map<string, Spoken>();
-  const known = new Set<string>([FIRST, ...LOADED, ...Object.keys(own)]);
+  const known = new Set<string>([FIRST, ...(late?.names ?? []), ...Object.keys(own)]);
   return {
     has: (language) => known.has(language),
     async textsOf(language) {
@@ -120,7 +126,7 @@ export function languagesWith(own: { readonly [language: string]: OwnTexts }): L
       if (kept) return kept;
       const mine = Object.hasOwn(own, language) ? own[language] : {};
       try {
-        const made = { language, texts: merged(await builtIn(language), mine as OwnTexts) };
+        const made = { language, texts: merged(await builtIn(language, late), mine as OwnTexts) };
         spoken.set(language, made);
         return made;
       } catch (error) {
@@ -132,11 +138,9 @@ export function languagesWith(own: { readonly [language: string]: OwnTexts }): L
 }
 
 /** The texts to which those of one's own are added. */
-async function builtIn(language: string): Promise<Texts> {
-  const loaded = LOADED.find((name) => name === language);
-  if (loaded === undefined) return en;
-  // Not at the start: few visitors read all of them, and a bundler that splits leaves them out.
-  return (await import("../entries/languages.js"))[loaded];
+async function builtIn(language: string, late?: LateLanguages): Promise<Texts> {
+  if (!late?.names.includes(language)) return en;
+  return (await late.load())[language] as Texts;
 }
 
 function merged(base: Texts, own: OwnTexts): Texts {

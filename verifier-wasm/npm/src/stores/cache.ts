@@ -12,7 +12,7 @@ const MOST_OWNERS = 100;
 const CLOCK_MARGIN = 300;
 
 /** The latest time: no clock reaches it. */
-const FOREVER = 2 ** 53 - 1;
+const FOREVER = 9_007_199_254_740_991;
 
 /** One list for every position of the highest bit that differs, and one for no difference. */
 const LISTS = 54;

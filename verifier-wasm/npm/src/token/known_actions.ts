@@ -30,11 +30,6 @@ export class Actions {
   find(name: unknown): KnownAction | undefined {
     return this.#named.get(name as string);
   }
-
-  /** Their names. */
-  get names(): readonly string[] {
-    return [...this.#named.keys()];
-  }
 }
 
 /** Those of a verifier that is given no others. */

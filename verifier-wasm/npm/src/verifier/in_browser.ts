@@ -6,7 +6,7 @@ export function demandSafety(allowed: unknown): void {
   if (allowed !== undefined && typeof allowed !== "boolean")
     throw invalid("dangerouslyAllowSecretInBrowser");
   if (allowed !== true && inBrowser())
-    throw new SecretInBrowserError("whoever opens a page could forge links with its shared key");
+    throw new SecretInBrowserError("whoever opens a page has its secret");
 }
 
 /**

@@ -58,6 +58,14 @@ test("a program that requires the package has all languages", async () => {
   assert.deepEqual((await answersOf(required, ["pl"])).answers, ["pl Aktywuj moje konto"]);
 });
 
+test("the handler in English speaks other languages only where it is given them", async () => {
+  const english = load("mailroom-verifier/handler/english");
+  assert.deepEqual((await answersOf(english, ["de"])).answers, ["en Activate my account"]);
+  const { de } = load("mailroom-verifier/languages");
+  const { answers } = await answersOf(english, ["de", "fr"], { texts: { de } });
+  assert.deepEqual(answers, ["de Mein Konto aktivieren", "en Activate my account"]);
+});
+
 test("texts of an imported language are those of one's own, and are loaded by nobody", async () => {
   const { de } = load("mailroom-verifier/languages");
   const texts = { de: { ...de, close: "Fertig." } };

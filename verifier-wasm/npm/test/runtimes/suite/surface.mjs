@@ -69,7 +69,7 @@ export function fixtureFor(subject, entry) {
   if (entry === "./errors") return fixtureOfErrors(subject);
   if (entry === "./conformance") return fixtureOfConformance(subject);
   if (entry === "./database") return fixtureOfDatabase(subject);
-  if (entry === "./handler") return fixtureOfHandler(subject);
+  if (/^\.\/handler\b/.test(entry)) return fixtureOfHandler(subject, entry);
   if (entry === "./languages") return fixtureOfLanguages(subject);
   if (entry === "./web") return fixtureOfWeb(subject);
   return entry.startsWith("./stores/") ? fixtureOfStore(subject, entry) : fixtureOf(subject, entry);

@@ -25,9 +25,10 @@ function press(path, fields) {
   return { method: "POST", url: SITE + path, headers, body };
 }
 
-export function fixtureOfHandler(subject) {
+export function fixtureOfHandler(subject, entry) {
   const { entries, vectors2 } = subject;
-  const { createLinkHandler, outcomeOf } = entries["./handler"];
+  const { createLinkHandler } = entries[entry];
+  const { outcomeOf } = entries["./handler"];
   const { activation, recovery } = v2Pair(vectors2);
   const { samples, reenter, stillAccepts, stillRefuses } = fixtureOf(subject, ".");
   const store = () => ({ consume: () => true, attempt: () => 1, release() {}, withdraw() {} });

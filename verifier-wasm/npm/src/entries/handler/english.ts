@@ -1,6 +1,6 @@
 /**
- * The link handler in English and in the languages that it is given, for bundlers that do not split:
- * it never loads others.
+ * The link handler in English and in the languages that it is given, for bundlers that do not
+ * split: it never loads others.
  *
  * @module
  */
@@ -12,8 +12,8 @@ import { type LinkHandler, makeHandler } from "../../handler/serving.js";
 export type { LinkHandler } from "../../handler/serving.js";
 
 /**
- * The same as that of `mailroom-verifier/handler`, whose other functions go with it; its pages speak
- * English and what the option `texts` has.
+ * The same as that of `mailroom-verifier/handler`, whose other functions go with it; its pages
+ * speak English and what the option `texts` has.
  *
  * @throws InvalidArgumentError
  * @example

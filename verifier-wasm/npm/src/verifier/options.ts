@@ -113,14 +113,17 @@ export function readOptions<Key>(
     },
     actions: actions === undefined ? BUILT_IN : readActions(actions),
     accepted: accept === undefined ? versions : readAccepted(accept, versions),
-    clock() {
-      const now = clock ? reading("clock", () => atOnce(clock)) : Date.now() / 1000;
-      if (typeof now !== "number" || !(now >= 0 && now <= LAST_SECOND)) throw invalid("clock");
-      return Math.floor(now);
-    },
+    clock: clock ? () => secondOf(clock) : () => Math.floor(Date.now() / 1000),
     clockTolerance: clockTolerance as number,
     own: value,
   };
+}
+
+/** The second that a caller's clock tells. */
+function secondOf(clock: object): number {
+  const now = reading("clock", () => atOnce(clock));
+  if (typeof now !== "number" || !(now >= 0 && now <= LAST_SECOND)) throw invalid("clock");
+  return Math.floor(now);
 }
 
 function readAccepted(accept: unknown, versions: readonly Version[]): readonly Version[] {

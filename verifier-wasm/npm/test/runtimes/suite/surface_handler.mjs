@@ -53,6 +53,7 @@ export function fixtureOfHandler(subject, entry) {
       LinkHandler: createLinkHandler(making()),
       RefusalOutcome: outcomeOf("ERR_STORE_FULL"),
       BrowserBinding: { binding: new Uint8Array(16), setCookie: "" },
+      PasswordField: { label: "", hint: "", show: "", minLength: 15, maxLength: 256 },
       Judgement: {
         ...{
           page: "done",

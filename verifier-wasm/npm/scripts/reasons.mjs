@@ -111,18 +111,23 @@ function sentences() {
 /** What the command and `explain` say, which nobody else loads. */
 function texts() {
   const plain = (help) => help.replace(/\[(.*?)\]\(.*?\)/g, "$1").replaceAll("\n", " ");
-  const messages = STATUSES.filter(({ message }) => message !== undefined);
+  const ofMessages = STATUSES.filter(({ message }) => message !== undefined).map(
+    ({ message, sentence }) => `${JSON.stringify(message)}: ${JSON.stringify(sentence)}`,
+  );
+  const helps = [...REFUSALS, ...THROWN].map(
+    ({ reason, help }) => `${reason}: ${JSON.stringify(plain(help))}`,
+  );
   return `/** What the module's numbers mean, from 1 on. */
 export const SENTENCES: readonly string[] = [
 ${indented(STATUSES.map(({ sentence }) => JSON.stringify(sentence)))}];
 
 /** What messages mean that are more than a reason in words. */
 export const OF_MESSAGES: Readonly<Record<string, string>> = {
-${indented(messages.map(({ message, sentence }) => `${JSON.stringify(message)}: ${JSON.stringify(sentence)}`))}};
+${indented(ofMessages)}};
 
 /** What to do, by reason. */
 export const HELP: Readonly<Record<string, string>> = {
-${indented([...REFUSALS, ...THROWN].map(({ reason, help }) => `${reason}: ${JSON.stringify(plain(help))}`))}};
+${indented(helps)}};
 `;
 }
 

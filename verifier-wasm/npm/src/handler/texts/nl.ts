@@ -12,7 +12,7 @@ export const nl: Texts = {
     },
     recover: {
       title: "Uw account herstellen",
-      text: "Typ de {digits} cijfers van de code. Die staat in de mail waarmee u hier bent gekomen.",
+      text: "Typ de {digits} cijfers van de code. Die staat in de mail waarmee u hier kwam.",
       button: "Mijn account herstellen",
       done: "Uw account is hersteld",
     },

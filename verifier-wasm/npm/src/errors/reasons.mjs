@@ -2,8 +2,8 @@
 //
 // `npm run build` makes of it the classes of errors, the meanings of the module's numbers, the
 // texts of `explain` and what the handler answers (`generated` in this folder and in that of the
-// handler); `npm run reasons` writes errors.md. `verifier-wasm/src/status.rs` gives the numbers, and
-// a test compares them.
+// handler); `npm run reasons` writes errors.md. `verifier-wasm/src/status.rs` gives the numbers,
+// and a test compares them.
 //
 // - `reason`: the stable word. The class is called after it.
 // - `kind`: whose fault it is. All of `VerificationError` is the visitor's.

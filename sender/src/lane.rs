@@ -391,12 +391,15 @@ impl State {
         };
         let is_turn_of_preferred = self.order.is_turn_of_preferred();
         let is_other = |mail: &Queued| may_go(mail) && self.order.is_beside_crowd(mail);
+        let is_quick = |mail: &Queued| may_go(mail) && self.order.is_to_quick(mail, now);
         let is_preferred = |mail: &Queued| may_go(mail) && self.order.prefers(mail, now);
-        let first: [&dyn Fn(&Queued) -> bool; 2] = [&is_other, &is_preferred];
+        let is_newest_first = is_newest || self.order.is_crowded();
+        let first: [&dyn Fn(&Queued) -> bool; 3] = [&is_other, &is_quick, &is_preferred];
         let first = first
             .into_iter()
+            .zip([is_newest, is_newest, is_newest_first])
             .filter(|_| is_turn_of_preferred)
-            .find_map(|is_first| self.waiting.pop(domains, is_first, is_newest, now).ok());
+            .find_map(|(is_first, newest)| self.waiting.pop(domains, is_first, newest, now).ok());
         let mail = match first {
             Some(mail) => mail,
             None => self.waiting.pop(domains, &may_go, is_newest, now)?,

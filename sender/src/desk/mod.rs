@@ -44,6 +44,8 @@ pub(crate) struct Desk<'a, W> {
     /// Mails that go to another provider than before, once the journal has it.
     moved: Vec<(usize, Queued)>,
     next_beat: Instant,
+    /// Whether it is to be said at once which batches only wait.
+    is_slow_news: bool,
     /// Until when mails on their way are waited for.
     ends_at: Option<Instant>,
 }
@@ -109,6 +111,7 @@ impl<'a, W: Write> Desk<'a, W> {
             batches: Batches::default(),
             moved: Vec::new(),
             next_beat: Instant::now() + BEAT,
+            is_slow_news: false,
             ends_at: None,
         }
     }
@@ -164,13 +167,23 @@ impl<'a, W: Write> Desk<'a, W> {
     fn beat(&mut self, pool: &mut Pool) -> Result<(), Error> {
         let now = Instant::now();
         if now < self.next_beat {
-            return Ok(());
+            return if self.is_slow_news { self.say_working(now) } else { Ok(()) };
         }
-        let is_crowded = self.shared.lanes.iter().any(Lane::is_crowded);
-        self.next_beat = now + if is_crowded { BEAT_IN_CROWD } else { BEAT };
+        self.next_beat = now + if self.is_crowded() { BEAT_IN_CROWD } else { BEAT };
         pool.replace_waiting(now);
         self.give_way(now)?;
         self.report_slow(now);
+        self.say_working(now)
+    }
+
+    /// Whether mails that take long have the places.
+    fn is_crowded(&self) -> bool {
+        self.shared.lanes.iter().any(Lane::is_crowded)
+    }
+
+    /// Says which batches are being worked on, and which of them only wait.
+    fn say_working(&mut self, now: Instant) -> Result<(), Error> {
+        self.is_slow_news = false;
         let waiting: Vec<Key> =
             self.shared.lanes.iter().flat_map(|lane| lane.waiting_for_answers(now)).collect();
         let mut counts: HashMap<&str, usize> = HashMap::new();
@@ -191,14 +204,12 @@ impl<'a, W: Write> Desk<'a, W> {
     /// whom a server says nothing, and those to slow domains. Their collector has others, which may
     /// matter more.
     fn give_way(&mut self, now: Instant) -> Result<(), Error> {
+        self.disperse(now);
         for (index, lane) in self.shared.lanes.iter().enumerate() {
             for (mail, pause) in lane.hold_back(now) {
                 self.refuse(mail.sealed.key, index, &Refusal::Mute(pause));
             }
             for (mail, pause) in lane.postpone_doubtful() {
-                self.refuse(mail.sealed.key, index, &Refusal::Behind(pause));
-            }
-            for (mail, pause) in lane.disperse(now) {
                 self.refuse(mail.sealed.key, index, &Refusal::Behind(pause));
             }
             for mail in lane.give_way(now) {
@@ -207,6 +218,15 @@ impl<'a, W: Write> Desk<'a, W> {
             }
         }
         self.answer()
+    }
+
+    /// Gives back the mails that are more than may wait where mails that take long have the places.
+    fn disperse(&mut self, now: Instant) {
+        for (index, lane) in self.shared.lanes.iter().enumerate() {
+            for (mail, pause) in lane.disperse(now) {
+                self.refuse(mail.sealed.key, index, &Refusal::Behind(pause));
+            }
+        }
     }
 
     /// Tells the operator of domains over which a server takes its time.
@@ -444,6 +464,9 @@ impl<'a, W: Write> Desk<'a, W> {
                 self.refuse(key, lane, &refusal);
             }
         }
+        // At once, so that batches end or are known to wait, and the collector sends the next ones.
+        self.disperse(Instant::now());
+        self.is_slow_news = self.is_crowded();
     }
 
     /// A mail has no place with its provider, and nothing was tried.

@@ -4,7 +4,8 @@
 //! many domains, over which the server takes its time, and nothing tells them from others before
 //! they are tried. So mails that were given back because others had all places stand behind those
 //! that come for the first time, and behind those to domains that were quick, at every other turn.
-//! And only few wait here meanwhile: the others are given back at once, each until its turn or for
+//! Of those that come for the first time the last one goes first: the stranger's have come before.
+//! And only few wait here meanwhile: the others are given back soon, each until its turn or for
 //! some seconds, because those that come later are behind them in the queue. Mails for something
 //! else than those that take long, such as recoveries behind activations, are no part of that.
 //!
@@ -151,6 +152,12 @@ impl Order {
         if self.domains.len() < MOST_REMEMBERED || self.domains.contains_key(domain) {
             self.domains.insert(domain.to_owned(), (pace, now + REMEMBERED));
         }
+    }
+
+    /// Whether a mail is to a domain that was quick.
+    pub(super) fn is_to_quick(&self, mail: &Queued, now: Instant) -> bool {
+        let known = self.domains.get(&domain_of(&mail.sealed.to));
+        known.is_some_and(|(pace, until)| *pace == Pace::Quick && now < *until)
     }
 
     /// Whether the next mail is one of those that are preferred, if there is one. Nobody is while

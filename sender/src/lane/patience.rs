@@ -28,6 +28,10 @@ pub(super) const LONGEST_CONTENT_BESIDE_QUICK: Duration = Duration::from_secs(3)
 const TIMES: usize = 50;
 const THIRD: usize = 2;
 
+/// How long the usual time counts if no shorter one comes: where a stranger's mails have the
+/// places, all of the last ones may be theirs.
+const USUAL: Duration = Duration::from_secs(600);
+
 /// A mail takes long if it takes so many times the usual time, within these limits.
 const LONG: u32 = 3;
 const SHORTEST_LONG: Duration = Duration::from_millis(250);
@@ -43,6 +47,8 @@ pub(super) struct Pulse {
     unproven: usize,
     /// How long the last mails took that were accepted.
     times: VecDeque<Duration>,
+    /// How long a mail usually takes, and when that was last seen.
+    usual: Option<(Duration, Instant)>,
 }
 
 impl Pulse {
@@ -56,17 +62,27 @@ impl Pulse {
     }
 
     /// A mail was accepted this long after the server was given its recipient.
-    pub(super) fn note_time(&mut self, took: Duration) {
+    pub(super) fn note_time(&mut self, took: Duration, now: Instant) {
         self.times.truncate(TIMES - 1);
         self.times.push_front(took);
+        let mut times: Vec<_> = self.times.iter().copied().collect();
+        times.sort_unstable();
+        let found = times.get(if times.len() < TIMES { 0 } else { THIRD });
+        let counts = |usual: Duration, at| {
+            usual < found.copied().unwrap_or(usual) && now.saturating_duration_since(at) < USUAL
+        };
+        self.usual = self.usual.filter(|(usual, at)| counts(*usual, *at));
+        self.usual = self.usual.or(found.map(|found| (*found, now)));
     }
 
     /// What is long for a mail, as far as the server's usual time is known: less than this.
     pub(super) fn long(&self) -> Duration {
-        let mut times: Vec<_> = self.times.iter().copied().collect();
-        times.sort_unstable();
-        let usual = times.get(if times.len() < TIMES { 0 } else { THIRD });
-        usual.map_or(LINGERING, |usual| (*usual * LONG).clamp(SHORTEST_LONG, LINGERING))
+        self.unusual().map_or(LINGERING, |unusual| unusual.min(LINGERING))
+    }
+
+    /// How long only unusual mails take, if that is known, however slow the server is.
+    pub(super) fn unusual(&self) -> Option<Duration> {
+        self.usual.map(|(usual, _)| (usual * LONG).max(SHORTEST_LONG))
     }
 
     /// Whether the server answers at once, as far as anybody knows.
@@ -124,20 +140,40 @@ mod tests {
 
     #[test]
     fn what_is_long_for_a_server_follows_its_quickest_mails() {
+        let start = Instant::now();
         let mut pulse = Pulse::default();
-        assert_eq!(pulse.long(), LINGERING);
-        pulse.note_time(Duration::from_millis(10));
+        assert_eq!((pulse.long(), pulse.unusual()), (LINGERING, None));
+        let note = |pulse: &mut Pulse, milliseconds, now| {
+            pulse.note_time(Duration::from_millis(milliseconds), now);
+        };
+        note(&mut pulse, 10, start);
         assert_eq!(pulse.long(), SHORTEST_LONG);
-        pulse.note_time(Duration::from_millis(200));
-        // Most are a stranger's.
-        for number in 0..60 {
-            let is_good = number % 16 == 0;
-            pulse.note_time(Duration::from_millis(if is_good { 120 } else { 1_500 }));
-        }
-        assert_eq!(pulse.long(), Duration::from_millis(360));
+        // Most are a stranger's; what was seen before counts for some time.
+        let mut stranger = |at: Instant| {
+            for number in 0..60 {
+                note(&mut pulse, if number % 16 == 0 { 120 } else { 1_500 }, at);
+            }
+            pulse.long()
+        };
+        assert_eq!(stranger(start + USUAL / 2), SHORTEST_LONG);
+        assert_eq!(stranger(start + 2 * USUAL), Duration::from_millis(360));
         // A server that is slow for everybody is as it is.
-        (0..TIMES).for_each(|_| pulse.note_time(Duration::from_secs(2)));
+        for number in 0..60 {
+            note(&mut pulse, 2_000, start + USUAL * (3 + number / 59));
+        }
         assert_eq!(pulse.long(), LINGERING);
+        assert_eq!(pulse.unusual(), Some(Duration::from_secs(6)));
+    }
+
+    #[test]
+    fn mails_of_a_stranger_alone_do_not_make_a_server_slow() {
+        let start = Instant::now();
+        let mut pulse = Pulse::default();
+        pulse.note_time(Duration::from_millis(50), start);
+        for second in 1..200 {
+            pulse.note_time(Duration::from_millis(1_500), start + Duration::from_secs(second));
+        }
+        assert_eq!(pulse.long(), SHORTEST_LONG);
     }
 
     #[test]

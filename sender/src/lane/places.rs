@@ -78,17 +78,19 @@ impl Lane {
         let long = state.pulse.long();
         let places = || state.on_their_way.values().filter(|attempt| !attempt.is_aside);
         let is_full = places().count() >= self.connections;
-        let taking_long = || places().filter(|attempt| attempt.has_taken(long, now));
+        let taking = |time| places().filter(move |attempt| attempt.has_taken(time, now));
         let most = self.connections.div_ceil(2);
-        let are_held = taking_long().count() >= most;
-        let held_by = taking_long().find(|attempt| {
-            taking_long().filter(|other| other.action == attempt.action).count() >= most
+        let are_held = taking(long).count() >= most;
+        // A server that is slow for everybody makes no crowd.
+        let held_by = state.pulse.unusual().filter(|_| is_full).and_then(|unusual| {
+            let are_of = |action: &str| {
+                taking(unusual).filter(|attempt| attempt.action == action).count() >= most
+            };
+            taking(unusual).find(|attempt| are_of(&attempt.action))
         });
         let is_lingering = places().any(|attempt| attempt.is_lingering(now));
-        // A server that is slow for everybody makes no crowd.
         let is_usual = long >= LINGERING;
         let longest = places().map(|attempt| attempt.taken(now)).max().unwrap_or_default();
-        let held_by = held_by.filter(|_| is_full && !is_usual);
         state.order.look(held_by.map(|attempt| (attempt.action.as_str(), longest)));
         let is_held_up = is_full && (is_lingering || are_held);
         let before = now.checked_sub(LONGEST_QUEUE).filter(|_| is_held_up);
@@ -107,19 +109,27 @@ impl Lane {
         let mut guard = self.lock();
         let newest = guard.newest_in_crowd(self.connections, now);
         let State { waiting, order, .. } = &mut *guard;
-        let mut waiting_of = [0, 0];
+        let most = most_in_crowd(true, self.connections);
+        let is_new = |mail: &Queued| order.prefers(mail, now) && !order.is_to_quick(mail, now);
+        let new = waiting.count_if(|mail| order.is_of_crowd(mail) && is_new(mail));
+        let (mut excess, mut quick, mut others) = (new.saturating_sub(most), 0, 0);
         let mails = waiting.drain_if(|_, mail| {
             if !order.is_of_crowd(mail) {
                 return false;
             }
-            let is_preferred = order.prefers(mail, now);
-            let count = &mut waiting_of[usize::from(is_preferred)];
-            *count += 1;
-            if is_preferred {
-                return *count > most_in_crowd(true, self.connections);
+            if is_new(mail) {
+                // Those that came last stay.
+                let is_in_excess = excess > 0;
+                excess -= usize::from(is_in_excess);
+                return is_in_excess;
             }
+            if order.is_to_quick(mail, now) {
+                quick += 1;
+                return quick > most;
+            }
+            others += 1;
             // The first one stays, so that nobody is left out, and those that came last.
-            *count > 1 && newest.is_some_and(|at| order.passed_over_at(mail) < Some(at))
+            others > 1 && newest.is_some_and(|at| order.passed_over_at(mail) < Some(at))
         });
         let pause = |mail| (order.pause(&mail, self.connections, now), mail);
         mails.into_iter().map(pause).map(|(pause, mail)| (mail, pause)).collect()
@@ -240,8 +250,8 @@ impl Lane {
     }
 }
 
-/// How many mails may wait while mails that take long have all places: of those that are preferred,
-/// or of the others.
+/// How many mails may wait while mails that take long have all places: of those that are new, and
+/// of those to domains that were quick, or of the others.
 fn most_in_crowd(is_preferred: bool, connections: usize) -> usize {
     if is_preferred { 2 * connections } else { connections }
 }
@@ -266,16 +276,15 @@ impl State {
         connections: usize,
         now: Instant,
     ) -> Option<Duration> {
-        if !self.order.is_of_crowd(mail) {
+        // One that came later than those that wait takes the place of one of them.
+        if !self.order.is_of_crowd(mail) || self.order.prefers(mail, now) {
             return None;
         }
-        let is_preferred = self.order.prefers(mail, now);
-        let waiting = self.waiting.count_if(|mail| {
-            self.order.is_of_crowd(mail) && self.order.prefers(mail, now) == is_preferred
-        });
-        let is_full = waiting >= most_in_crowd(is_preferred, connections);
-        // One that came later than those that wait takes the place of one of them.
-        let newest = self.newest_in_crowd(connections, now).filter(|_| !is_preferred);
+        let waiting = self
+            .waiting
+            .count_if(|mail| self.order.is_of_crowd(mail) && !self.order.prefers(mail, now));
+        let is_full = waiting >= most_in_crowd(false, connections);
+        let newest = self.newest_in_crowd(connections, now);
         let is_newer = newest.is_some_and(|at| self.order.passed_over_at(mail) > Some(at));
         (is_full && !is_newer).then(|| self.order.pause(mail, connections, now))
     }
@@ -310,7 +319,7 @@ impl State {
             self.order.note_quick(&ended.domain, now);
         }
         if began.is_some() && is_accepted {
-            self.pulse.note_time(took);
+            self.pulse.note_time(took, now);
         }
         if ended.is_mute(longest, now) || (ended.in_doubt_since.is_some() && ended.is_slow(now)) {
             self.mute.note(&ended.domain, ended.waited(now), now);
@@ -608,7 +617,7 @@ mod tests {
                 tickets.push(ticket);
             }
         }
-        assert_eq!(taken[..6], [3, 4, 12, 5, 100, 6]);
+        assert_eq!(taken[..6], [12, 3, 4, 5, 100, 6]);
         // Nobody is left out.
         taken.sort_unstable();
         assert_eq!(taken, [3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 100]);
@@ -618,7 +627,7 @@ mod tests {
     fn mails_that_take_longer_than_is_usual_hold_others_up_below_a_second_too() {
         for (usual, is_held_up) in [(50, true), (90, true), (110, false)] {
             let (lane, start) = (lane(2), Instant::now());
-            lane.lock().pulse.note_time(Duration::from_millis(usual));
+            lane.lock().pulse.note_time(Duration::from_millis(usual), Instant::now());
             ask_about(&lane, 0..2, start);
             let later = start + Duration::from_millis(300);
             for number in 2..9 {
@@ -641,8 +650,13 @@ mod tests {
         assert_eq!(lane.disperse(Instant::now()).len(), 6);
         assert_eq!(lane.waiting_for_answers(Instant::now()).len(), 2 + 4);
         let push = |number: u128| lane.push(mail_to(number, &format!("{number}.test")));
-        assert!([20, 21].map(push).iter().all(Result::is_ok));
-        assert!(matches!(push(22), Err(Refusal::Behind(_))));
+        let dispersed = || {
+            let mails = lane.disperse(Instant::now());
+            mails.iter().map(|(mail, _)| mail.sealed.key.number()).collect::<Vec<_>>()
+        };
+        assert!([20, 21].map(push).iter().all(Result::is_ok) && dispersed().is_empty());
+        // The last of the new ones take the places of the first.
+        assert_eq!((push(22), dispersed()), (Ok(()), vec![3]));
         // What was passed over is no new one any more, and a collector that would count an attempt
         // gets nothing back.
         assert!(matches!(push(12), Err(Refusal::Behind(_))));
@@ -652,16 +666,38 @@ mod tests {
         let other = Queued { action: "recover".to_owned(), ..mail_to(12, "12.test") };
         assert_eq!(lane.push(other), Ok(()));
         (0..4).for_each(|_| lane.lock().order.look(None));
-        assert_eq!(push(22), Ok(()));
+        assert_eq!(push(11), Ok(()));
+    }
+
+    #[test]
+    fn in_a_crowd_the_last_of_the_new_mails_goes_first_and_one_to_a_quick_domain_before_it() {
+        let (lane, tickets) = held_up();
+        lane.lock().order.look(Some(("activate", Duration::from_secs(2))));
+        lane.lock().order.note_quick("11.test", Instant::now());
+        lane.disperse(Instant::now());
+        for number in [20, 21] {
+            lane.push(mail_to(number, &format!("{number}.test"))).unwrap();
+        }
+        let mut taken = Vec::new();
+        for mut ticket in tickets {
+            for _ in 0..3 {
+                lane.finish(ticket, &Verdict::dead("", About::Unplaced));
+                let Job::Send(mail, next) = lane.next(Duration::ZERO) else { panic!("no place") };
+                taken.push(mail.sealed.key.number());
+                ticket = next;
+            }
+        }
+        assert_eq!(taken, [11, 3, 21, 4, 20, 5]);
     }
 
     #[test]
     fn a_server_that_takes_its_time_over_every_mail_makes_no_crowd() {
-        for (usual, is_crowd) in [(10, true), (2_000, false)] {
+        // What takes some times as long as is usual there is one.
+        for (usual, is_crowd) in [(10, true), (400, true), (2_000, false)] {
             let (lane, start) = (lane(2), Instant::now());
-            lane.lock().pulse.note_time(Duration::from_millis(usual));
+            lane.lock().pulse.note_time(Duration::from_millis(usual), Instant::now());
             ask_about(&lane, 0..2, start);
-            for second in 1..4 {
+            for second in 2..5 {
                 lane.give_way(start + Duration::from_secs(second));
             }
             assert_eq!(lane.lock().order.is_crowded(), is_crowd);

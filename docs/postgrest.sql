@@ -58,9 +58,14 @@ LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
     SELECT mailroom.recheck(subject_id)
 $$;
 
+CREATE FUNCTION mailroom_renew_link(secret text, action text) RETURNS void
+LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT mailroom.renew_link(decode(secret, 'hex'), action)
+$$;
+
 -- They run with the rights of their caller: who is no application is refused twice.
 GRANT application TO service_role;
 REVOKE ALL ON FUNCTION mailroom_enqueue, mailroom_redeem, mailroom_browser_code, mailroom_cancel,
-    mailroom_cancel_subject, mailroom_recheck FROM PUBLIC, anon, authenticated;
+    mailroom_cancel_subject, mailroom_recheck, mailroom_renew_link FROM PUBLIC, anon, authenticated;
 GRANT EXECUTE ON FUNCTION mailroom_enqueue, mailroom_redeem, mailroom_browser_code,
-    mailroom_cancel, mailroom_cancel_subject, mailroom_recheck TO service_role;
+    mailroom_cancel, mailroom_cancel_subject, mailroom_recheck, mailroom_renew_link TO service_role;

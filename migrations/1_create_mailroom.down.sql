@@ -73,6 +73,7 @@ DROP FUNCTION mailroom.doubtful(text);
 DROP FUNCTION mailroom.expiry_bound(timestamptz, bigint);
 DROP FUNCTION mailroom.pause_after(bigint, bigint, double precision);
 
+DROP FUNCTION mailroom.renew_link(bytea, text);
 DROP FUNCTION mailroom.redeem(bytea, text, text, boolean, text);
 DROP FUNCTION mailroom.use_token(bytea, text, text, boolean, text);
 DROP FUNCTION mailroom.count_code_attempt(mailroom.issued_tokens, boolean, boolean, bytea, text,

@@ -97,7 +97,8 @@ COMMENT ON FUNCTION mailroom.prune_dead_letters(timestamptz, integer) IS
 CREATE SEQUENCE mailroom.longest_limit MINVALUE 0 START 0;
 
 COMMENT ON SEQUENCE mailroom.longest_limit IS
-    'Not counted up: the longest time, in seconds, within which request() was to count tokens.';
+    'Not counted up: the longest time, in seconds, within which request() or renew_link() was to '
+    'count tokens.';
 
 -- By id, which is nearly the order in which they were made: where none of the tokens of a step is
 -- so old, the steps that follow find none either. What still waits is left for a claim, and what

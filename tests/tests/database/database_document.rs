@@ -320,7 +320,7 @@ async fn the_tables_of_the_document_name_all_that_is_there() -> Result<()> {
         UNION SELECT parameter FROM pg_proc, unnest(proargnames) AS parameter
             WHERE pronamespace = 'mailroom'::regnamespace
                 AND proname IN ('enqueue', 'redeem', 'cancel', 'cancel_subject', 'recheck',
-                'request', 'browser_code')
+                'request', 'browser_code', 'renew_link')
                 AND parameter NOT IN ('secret', 'verdict')
         UNION SELECT DISTINCT proname::text FROM pg_proc, aclexplode(proacl) AS granted
             WHERE pronamespace = 'mailroom'::regnamespace AND prosecdef

@@ -56,6 +56,28 @@ async fn a_recovery_is_made_for_the_email_or_login_of_an_active_account() -> Res
 }
 
 #[tokio::test]
+async fn the_link_of_an_account_is_renewed_while_its_address_is_the_same() -> Result<()> {
+    let database = Database::migrated()?;
+    let application = Application::connect(&database).await?;
+    let owner = database.connect().await?;
+    owner
+        .batch_execute("UPDATE mailroom.actions SET cooldown = '0' WHERE name = 'recover'")
+        .await?;
+    let account = application.register_and_activate("a").await?;
+    application.request("a", RECOVERY).await?;
+    let first = application.newest_token(account, RECOVERY).await?;
+    let renew = "SELECT mailroom.renew_link($1, 'recover')";
+    owner.query(renew, &[&first.secret]).await?;
+    let second = application.newest_token(account, RECOVERY).await?;
+    assert_ne!(first.secret, second.secret);
+    let changed = "UPDATE accounts SET email = 'new@example.test' WHERE id = $1";
+    owner.execute(changed, &[&account]).await?;
+    owner.query(renew, &[&second.secret]).await?;
+    assert_eq!(application.newest_token(account, RECOVERY).await?.secret, second.secret);
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_fresh_activation_is_made_for_a_provisioned_account() -> Result<()> {
     let database = Database::migrated()?;
     let application = Application::connect(&database).await?;

@@ -11,6 +11,7 @@ mod forgetting;
 mod formats;
 mod idempotency;
 mod refusals;
+mod renewing;
 mod secrets;
 mod under_load;
 

@@ -139,6 +139,7 @@ async fn a_role_that_may_not_is_refused_and_one_that_may_needs_no_table() -> Res
         "cancel_subject('1')",
         "recheck('1')",
         "redeem('', 'invite')",
+        "renew_link('', 'invite')",
         "withdraw('{1}', 'x')",
         "generate_secret()",
         "next_token_id()",
@@ -153,10 +154,10 @@ async fn a_role_that_may_not_is_refused_and_one_that_may_needs_no_table() -> Res
         .batch_execute(&format!(
             "GRANT EXECUTE ON FUNCTION mailroom.enqueue, mailroom.cancel,
                 mailroom.cancel_subject, mailroom.recheck,
-                mailroom.redeem TO {role}"
+                mailroom.redeem, mailroom.renew_link TO {role}"
         ))
         .await?;
-    for call in &calls[..5] {
+    for call in &calls[..6] {
         application.batch_execute(&format!("SELECT mailroom.{call}")).await?;
     }
     for table in [

@@ -48,6 +48,10 @@ FROM unnest(ARRAY['sent', 'refused', 'failed', 'unavailable', 'doubtful', 'unkno
 SELECT api.enqueue('sign_in', 'bob@exämple.test', subject_id => id::text)
 FROM accounts
 WHERE login = 'bob';
+UPDATE mailroom.actions SET cooldown = '0 seconds' WHERE name = 'sign_in';
+SELECT api.renew_link(secret, 'sign_in')
+FROM mailroom.queue
+WHERE token = (SELECT max(token) FROM mailroom.queue);
 SELECT api.redeem(secret, 'sign_in', 'wrong')
 FROM mailroom.queue
 WHERE token = (SELECT max(token) FROM mailroom.queue);

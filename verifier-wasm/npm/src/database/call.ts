@@ -35,6 +35,7 @@ export type FunctionName =
   | "enqueue"
   | "recheck"
   | "redeem"
+  | "renew_link"
   | "request";
 
 /** Bytes are in hexadecimal digits. */
@@ -69,7 +70,7 @@ export function statementOf({ name, schema, values }: Call): Statement {
   const call = `"${schema}".${name}(${list.join(", ")})`;
   const from = name === "redeem" ? `${REDEEMED} AS answer FROM ${call}` : undefined;
   // The type void has no text.
-  const alone = name === "request" ? call : `${call}::text`;
+  const alone = name === "request" || name === "renew_link" ? call : `${call}::text`;
   return {
     text: `SELECT ${from ?? `${alone} AS answer`}`,
     values: given.map(([, value]) => value),

@@ -63,6 +63,12 @@ export interface Redeeming<Further extends string = never> {
   readonly browserCode?: string | null | undefined;
 }
 
+/** The link that a new one takes the place of. */
+export type Renewing<Further extends string = never> = Pick<
+  Redeeming<Further>,
+  "action" | "secret"
+>;
+
 /** What the database says of a link. Commit whatever it says: wrong codes are counted by rows. */
 export type Redeemed =
   | {
@@ -114,6 +120,12 @@ export interface MailroomFunctions<Further extends string = never> {
   request(asked: MailRequest<Further>): Promise<void>;
   /** Uses a link, or says why not. */
   redeem(link: Redeeming<Further>): Promise<Redeemed>;
+  /**
+   * Mails a new link in place of one that was verified, also where that has expired, was used or is
+   * locked, if its subject is who and where he was; answers nothing in every case. It is a handler's
+   * option of that name.
+   */
+  renewLink(link: Renewing<Further>): Promise<void>;
   /** The five digits that the browser shows that has this binding. */
   browserCode(binding: Uint8Array): Promise<string>;
   /** Ends a token that can still be used; answers whether it could. */
@@ -275,6 +287,13 @@ function functionsOf(caller: Caller, schema: string, names: readonly string[]) {
     async redeem(link) {
       const { verdict, token, subjectId } = await redeem(caller, link);
       return verdict === "ok" ? { verdict, token, subjectId } : { verdict };
+    },
+    async renewLink(link) {
+      const [action, secret] = readOptions(link, ["action", "secret"]);
+      await ask(caller, "renew_link", {
+        action: demandAction(action),
+        secret: demandBytes(secret, "secret", 32),
+      });
     },
     async browserCode(binding) {
       const values = { binding: demandBytes(binding, "binding", 16) };

@@ -51,6 +51,7 @@ export type {
   MailroomOptions,
   Redeemed,
   Redeeming,
+  Renewing,
 } from "../database/mailroom.js";
 export type { Effect, Effects, RedeemFunction, UsedLink } from "../database/redeeming.js";
 export type { Away, Verdict } from "../handler/judgement.js";

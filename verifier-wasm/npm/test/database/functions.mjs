@@ -164,6 +164,29 @@ export function* functions({ mailroom, scene, load, away, api }) {
     },
   ];
   yield [
+    "a link is renewed if its subject is as it was, and the answer is the same if not",
+    async () => {
+      await scene.rows("UPDATE mailroom.actions SET cooldown = '0' WHERE name = 'recover'");
+      const { id, email } = await scene.user();
+      const first = await mailroom.enqueue({
+        action: "recover",
+        recipientEmail: email,
+        subjectId: id,
+      });
+      const { secret } = await scene.queued(first);
+      const mails = async () => {
+        const text = "SELECT count(*)::integer FROM mailroom.issued_tokens WHERE subject_id = $1";
+        const [{ count }] = await scene.rows(text, [id]);
+        return count;
+      };
+      const link = { action: "recover", secret: new Uint8Array(secret) };
+      same(await mailroom.renewLink(link), undefined, "the answer");
+      same(await mails(), 2, "mails");
+      same(await mailroom.renewLink(link), undefined, "the answer once more");
+      same(await mails(), 2, "mails: there is a later one");
+    },
+  ];
+  yield [
     "what the database refuses says why and repeats nothing",
     async () => {
       const error = await thrownBy(

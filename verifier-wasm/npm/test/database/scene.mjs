@@ -15,7 +15,8 @@ const ROLES = `
   DROP ROLE IF EXISTS application;
   CREATE ROLE application NOLOGIN;
   GRANT EXECUTE ON FUNCTION mailroom.enqueue, mailroom.redeem, mailroom.browser_code,
-    mailroom.cancel, mailroom.cancel_subject, mailroom.recheck TO application;
+    mailroom.cancel, mailroom.cancel_subject, mailroom.recheck,
+    mailroom.renew_link TO application;
   GRANT SELECT, UPDATE ON users TO application;
   CREATE ROLE web LOGIN IN ROLE application;
 `;

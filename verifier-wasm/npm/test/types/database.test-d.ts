@@ -62,6 +62,8 @@ const more = createMailroom(pg(pool), { actions, schema: "mails" });
 more.enqueue({ action: "vote", recipientEmail: "ada@example.test" });
 // @ts-expect-error an id that may be no number
 mailroom.cancelSubject(7);
+const renewed: Promise<void> = mailroom.renewLink({ action: "recover", secret: new Uint8Array(32) });
+void renewed;
 // @ts-expect-error a time as a text
 mailroom.enqueue({ action: "notice", recipientEmail: "a@b.test", deliverAt: "2030-01-01" });
 // @ts-expect-error a connection is no adapter

@@ -29,6 +29,7 @@ const ANSWERS = {
   current: "9",
   browser_code: "31943",
   cancel_subject: "1",
+  renew_link: "",
   recheck: "1",
   cancel: "true",
   enqueue: "7",
@@ -136,6 +137,12 @@ export function fixtureOfDatabase({ entries }) {
           "link.bindingIsProven": optional(isFlag),
           "link.browserCode": maybe(texts),
         },
+      },
+    ],
+    renewLink: [
+      {
+        args: () => [{ action: "recover", secret: secret() }],
+        places: { "link.secret": isBinding },
       },
     ],
     browserCode: [{ args: () => [binding()], places: { binding: isBinding } }],

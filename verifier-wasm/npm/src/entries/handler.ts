@@ -23,6 +23,7 @@ export type {
   RefusalOutcome,
   RefusalReason,
   Verdict,
+  Way,
 } from "../handler/judgement.js";
 export { publicOutcomeOf as outcomeOf } from "../handler/judgement.js";
 export type { NodeListener, NodeRequest, NodeResponse } from "../handler/node_listener.js";
@@ -31,9 +32,12 @@ export type {
   CheckedForm,
   Directive,
   HandlerOptions,
+  OwnPages,
   Page,
   PasswordOptions,
   RedeemableLink,
+  RenewableLink,
+  SiteOptions,
 } from "../handler/options.js";
 export type { LinkHandler } from "../handler/serving.js";
 export type { ActionTexts, Message, OwnTexts, PasswordTexts, Texts } from "../handler/texts.js";

@@ -14,6 +14,9 @@ import {
   USED,
   WRONG_CODE,
 } from "./outcomes.js";
+import type { Way } from "./site.js";
+
+export type { Way } from "./site.js";
 
 /**
  * What the database said of a link, as `mailroom.redeem` answers, or `away`: nothing was done,
@@ -47,6 +50,8 @@ export type PageName =
   | "used"
   | "locked"
   | "ineligible"
+  /** A new link was asked for by the button that the option `renewLink` makes. */
+  | "renewed"
   | "error"
   | "failure"
   | "blocked";
@@ -138,6 +143,13 @@ export interface Judgement<Further extends string = never> {
   readonly codeLabel: string;
   /** The label of the field for the digits that the other browser shows. */
   readonly browserCodeLabel: string;
+  /**
+   * What is on the button that asks for a new link, where the option `renewLink` can send one: its
+   * form posts `token`, and `renew` with any value.
+   */
+  readonly renew: { readonly token: string; readonly button: string } | undefined;
+  /** Where a page without a form leads on, by the option `site`. */
+  readonly ways: readonly Way[];
   /** Lets a script or a style of the page pass the policy. */
   readonly nonce: string;
   /** What `redeem` has answered instead of a verdict, or the page that reads a token behind `#`. */

@@ -98,13 +98,19 @@ export function scriptOf(memory: Memory, hears: boolean): string {
   return `{${KEEPING}
   ${actionOf(memory)}
   let sent;
+  let busy;
   const again = () => {
     sent = clearTimeout(sent);
+    busy?.removeAttribute("aria-busy");
   };
   addEventListener("submit", (event) => {
     if (event.defaultPrevented) return;
     if (sent) event.preventDefault();
-    else sent = setTimeout(again, ${SENT_FOR});
+    else {
+      sent = setTimeout(again, ${SENT_FOR});
+      busy = event.submitter;
+      busy?.setAttribute("aria-busy", "true");
+    }
   });
   addEventListener("pageshow", again);
   globalThis.navigation?.addEventListener("navigateerror", again);${hears ? HEARING : ""}

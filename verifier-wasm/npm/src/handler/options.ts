@@ -13,6 +13,7 @@ import type { Away, Judgement, PageName, Verdict } from "./judgement.js";
 import { readPublicKeys } from "./opening.js";
 import { readOrigins } from "./origin.js";
 import { type ReadPassword, readPassword } from "./password.js";
+import { type ReadSite, readSite } from "./site.js";
 import { type Languages, type LateLanguages, languagesWith, type OwnTexts } from "./texts.js";
 import { combined } from "./verifiers.js";
 
@@ -80,7 +81,38 @@ export interface CheckedForm<Further extends string = never> {
  */
 export type Page<Further extends string = never> =
   | string
-  | ((judgement: Judgement<Further>, form: string) => string | PromiseLike<string>);
+  | ((
+      judgement: Judgement<Further>,
+      form: string,
+    ) => string | undefined | PromiseLike<string | undefined>);
+
+/** What {@link HandlerOptions.renewLink} is given: a link that was signed, whatever became of it. */
+export interface RenewableLink<Further extends string = never> {
+  readonly action: Action | Further;
+  /** The 32 bytes by which the database finds the token's row. */
+  readonly secret: Uint8Array;
+}
+
+/** Pages by name. */
+export type OwnPages<Further extends string = never> = {
+  readonly [Name in PageName]?: Page<Further> | undefined;
+};
+
+/** What {@link HandlerOptions.site} takes: addresses are paths of this site, or of https. */
+export interface SiteOptions<Further extends string = never> {
+  readonly name?: string | undefined;
+  /** The address of an image, beside the name. It is shown 32 px high. */
+  readonly logo?: string | undefined;
+  /**
+   * A colour such as `#0b57d0`, for buttons and links. Where it could not be read on the pages,
+   * light or dark, they have a shade of it that can.
+   */
+  readonly color?: string | undefined;
+  /** Where people sign in. Pages that have come to an end lead there. */
+  readonly signIn?: string | undefined;
+  /** By action where a new link is asked for. Pages of links that do not work lead there. */
+  readonly newLink?: { readonly [Name in Action | Further]?: string | undefined } | undefined;
+}
 
 /** What {@link HandlerOptions.password} takes. */
 export interface PasswordOptions<Further extends string = never> {
@@ -170,8 +202,45 @@ export interface HandlerOptions<Further extends string = never>
     | readonly string[]
     | (() => string | readonly string[] | undefined)
     | undefined;
-  /** Pages of one's own, by name. */
-  readonly pages?: { readonly [Name in PageName]?: Page<NoInfer<Further>> | undefined } | undefined;
+  /**
+   * The site that the pages belong to: its name and logo are on each, its colour on buttons and
+   * links, and pages that have come to an end lead on.
+   *
+   * @example
+   * site: { name: "Compilers", logo: "/logo.svg", color: "#0b57d0", signIn: "/login",
+   *   newLink: { recover: "/forgot" } }
+   */
+  readonly site?: SiteOptions<NoInfer<Further>> | undefined;
+  /**
+   * Asks for a new link in place of one of v2 or v3 that has expired, was used or is locked, whose
+   * page gets a button for it; `mailroom.renewLink` does. Nobody types or sees an address. What it
+   * returns is not looked at: the page says that a new link is on its way if it can be sent.
+   *
+   * @example
+   * renewLink: mailroom.renewLink
+   */
+  readonly renewLink?: ((link: RenewableLink<NoInfer<Further>>) => unknown) | undefined;
+  /**
+   * Pages of one's own, by name, and by action those that differ there; `undefined`, also returned,
+   * means the page that is built in.
+   *
+   * @example
+   * pages: { done, recover: { form: ({ title }, form) => layout(title, form), done: undefined } }
+   */
+  readonly pages?:
+    | (OwnPages<NoInfer<Further>> & {
+        readonly [Name in Action | NoInfer<Further>]?: OwnPages<NoInfer<Further>> | undefined;
+      })
+    | undefined;
+  /**
+   * The language of a request, such as that of the visitor's account, before those that the browser
+   * prefers. A tag such as `de` or `pt-BR`; `undefined` leaves it to the browser, as do languages
+   * that have no texts.
+   *
+   * @example
+   * language: (request) => new URL(request.url).searchParams.get("lang") ?? undefined
+   */
+  readonly language?: ((request: Request) => string | undefined) | undefined;
   /** Texts of one's own by language, such as `{ de: { close: "Fertig." } }`. */
   readonly texts?: { readonly [language: string]: OwnTexts } | undefined;
   /** What pages of one's own may load, by directive, such as `{ "style-src": "'self'" }`. */
@@ -220,6 +289,7 @@ const PAGES: readonly string[] = [
   "used",
   "locked",
   "ineligible",
+  "renewed",
   "error",
   "failure",
   "blocked",
@@ -235,7 +305,11 @@ export interface ReadHandlerOptions {
   readonly action: string | undefined;
   /** Without it there are no tokens behind `#`. */
   readonly publicKeys: (() => readonly string[]) | undefined;
-  readonly pages: ReadonlyMap<string, Page<string>>;
+  readonly renewLink: HandlerOptions<string>["renewLink"];
+  readonly site: ReadSite | undefined;
+  /** By name, and by action and name with a space in between. */
+  readonly pages: ReadonlyMap<string, Page<string> | undefined>;
+  readonly language: HandlerOptions<string>["language"];
   readonly languages: Languages;
   readonly policy: ReadonlyMap<string, string>;
   readonly origins: readonly string[];
@@ -254,7 +328,10 @@ export function readHandlerOptions(given: unknown, late?: LateLanguages): ReadHa
     countsAttempts,
     action,
     publicKeys,
+    renewLink,
+    site,
     pages,
+    language,
     texts,
     policy,
     origins,
@@ -270,7 +347,10 @@ export function readHandlerOptions(given: unknown, late?: LateLanguages): ReadHa
       "countsAttempts",
       "action",
       "publicKeys",
+      "renewLink",
+      "site",
       "pages",
+      "language",
       "texts",
       "policy",
       "origins",
@@ -289,6 +369,16 @@ export function readHandlerOptions(given: unknown, late?: LateLanguages): ReadHa
   }
   if (check !== undefined && typeof check !== "function") {
     throw new InvalidArgumentError(`the option check must be a function, not ${described(check)}`);
+  }
+  if (renewLink !== undefined && typeof renewLink !== "function") {
+    throw new InvalidArgumentError(
+      `the option renewLink must be a function, not ${described(renewLink)}`,
+    );
+  }
+  if (language !== undefined && typeof language !== "function") {
+    throw new InvalidArgumentError(
+      `the option language must be a function, not ${described(language)}`,
+    );
   }
   if (countsAttempts !== undefined && typeof countsAttempts !== "boolean") {
     throw new InvalidArgumentError("the option countsAttempts must be true or false");
@@ -309,7 +399,10 @@ export function readHandlerOptions(given: unknown, late?: LateLanguages): ReadHa
     countsAttempts: countsAttempts === true || saysThatItCounts(redeem),
     action,
     publicKeys: readKeys(publicKeys),
+    renewLink: renewLink as ReadHandlerOptions["renewLink"],
+    site: readSite(site),
     pages: readPages(pages),
+    language: language as ReadHandlerOptions["language"],
     languages: languagesWith(readTexts(texts), late),
     policy: readPolicy(policy),
     origins: readOrigins(origins),
@@ -361,14 +454,20 @@ function boundStore(store: unknown): object {
 
 function readRecord(given: unknown, option: string): [string, object | string][] {
   if (given === undefined) return [];
+  return entriesOf(given, `the option ${option}`).filter(([, value]) => value !== undefined) as [
+    string,
+    object | string,
+  ][];
+}
+
+function entriesOf(given: unknown, what: string): [string, unknown][] {
   try {
-    if (typeof given === "object" && given !== null && !Array.isArray(given)) {
-      return Object.entries(given).filter(([, value]) => value !== undefined);
-    }
+    if (typeof given === "object" && given !== null && !Array.isArray(given))
+      return Object.entries(given);
   } catch (cause) {
     throw unreadable(cause);
   }
-  throw new InvalidArgumentError(`the option ${option} must be an object, not ${described(given)}`);
+  throw new InvalidArgumentError(`${what} must be an object, not ${described(given)}`);
 }
 
 /** By language, a tag in lower case. */
@@ -384,22 +483,30 @@ function readTexts(given: unknown): Record<string, OwnTexts> {
   return Object.fromEntries(languages) as Record<string, OwnTexts>;
 }
 
-function readPages(given: unknown): ReadonlyMap<string, Page<string>> {
-  const pages = new Map<string, Page<string>>();
+function readPages(given: unknown): ReadonlyMap<string, Page<string> | undefined> {
+  const pages = new Map<string, Page<string> | undefined>();
   for (const [name, page] of readRecord(given, "pages")) {
-    if (!PAGES.includes(name))
-      throw new InvalidArgumentError(`the option pages takes only the names ${PAGES.join(", ")}`);
-    if (typeof page !== "string" && typeof page !== "function") {
-      throw new InvalidArgumentError(
-        `pages.${name} must be a string or a function, not ${described(page)}`,
-      );
-    }
-    if (name === "form" && typeof page === "string" && !page.includes("{{form}}")) {
-      throw new InvalidArgumentError("pages.form has {{form}} where the form is to be");
-    }
-    pages.set(name, page as Page<string>);
+    // An action may have the name of a page: a page is no object.
+    if (typeof page !== "object") pages.set(name, readPage(name, page));
+    else
+      for (const [own, ofAction] of entriesOf(page, `pages.${name}`))
+        pages.set(`${name} ${own}`, ofAction === undefined ? undefined : readPage(own, ofAction));
   }
   return pages;
+}
+
+function readPage(name: string, page: unknown): Page<string> {
+  if (!PAGES.includes(name))
+    throw new InvalidArgumentError(`the option pages takes only the names ${PAGES.join(", ")}`);
+  if (typeof page !== "string" && typeof page !== "function") {
+    throw new InvalidArgumentError(
+      `pages.${name} must be a string or a function, not ${described(page)}`,
+    );
+  }
+  if (name === "form" && typeof page === "string" && !page.includes("{{form}}")) {
+    throw new InvalidArgumentError("pages.form has {{form}} where the form is to be");
+  }
+  return page as Page<string>;
 }
 
 function readPolicy(given: unknown): ReadonlyMap<string, string> {

@@ -17,6 +17,8 @@ export interface Outcome {
   readonly renewsVisitor?: boolean;
   readonly reason?: Judgement["reason"];
   readonly link?: ShownLink;
+  /** The token for which a new link may be asked. */
+  readonly renews?: string;
   readonly response?: Response;
   /** What the page that reads a token behind `#` checks it with. */
   readonly publicKeys?: readonly string[];
@@ -44,4 +46,7 @@ export const AGAIN_FORM: Outcome = { page: "form", status: 422, problem: "again"
 export const WRONG_PASSWORD: Outcome = { page: "form", status: 422, problem: "password" };
 export const UNKNOWN: Outcome = { page: "form", status: 503, problem: "unknown", headers: AGAIN };
 export const FAILURE: Outcome = { page: "failure", status: 500 };
+export const RENEWED: Outcome = { page: "renewed", status: 202 };
+/** The button once more, for what could not be asked. */
+export const UNASKED: Outcome = { page: "renewed", status: 503, headers: AGAIN, problem: "away" };
 export const INELIGIBLE: Outcome = { page: "ineligible", status: 409 };

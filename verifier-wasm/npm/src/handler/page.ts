@@ -4,7 +4,8 @@ import { type Memory, scriptOf } from "./keeping.js";
 import { openingBody, openingHead } from "./opening.js";
 import type { Page } from "./options.js";
 import { passwordField, SHOWING } from "./password.js";
-import { cleanAddress, withoutScript } from "./request.js";
+import { cleanAddress, RENEW, withoutScript } from "./request.js";
+import type { ReadSite } from "./site.js";
 import type { Message, Texts } from "./texts.js";
 
 const STYLE = `
@@ -15,7 +16,10 @@ const STYLE = `
 }
 body { margin: 0; background: var(--back); color: var(--text);
   font: 1.0625rem/1.5 system-ui, sans-serif; }
-main { max-width: 30rem; margin: 0 auto; padding: 2rem 1rem; overflow-wrap: break-word; }
+header, main { max-width: 30rem; margin: 0 auto; padding: 2rem 1rem; overflow-wrap: break-word; }
+header { padding-bottom: 0; font-weight: 600; }
+img { max-width: 60%; vertical-align: middle; }
+a { color: var(--accent); }
 h1 { font-size: 1.5rem; line-height: 1.25; }
 label { display: block; margin-bottom: 0.25rem; }
 input, button { box-sizing: border-box; max-width: 100%; border-radius: 0.375rem;
@@ -24,6 +28,12 @@ input { width: 100%; border: 1px solid currentColor; background: transparent; co
 [inputmode] { width: 10rem; letter-spacing: 0.15em; }
 [type="checkbox"] { width: 1.25rem; height: 1.25rem; vertical-align: middle; }
 button { border: 0; background: var(--accent); color: var(--on); cursor: pointer; }
+[aria-busy] { opacity: 0.7; cursor: progress; }
+[aria-busy]::after { content: ""; display: inline-block; width: 0.75em; height: 0.75em;
+  margin-left: 0.5em; border: 2px solid; border-right-color: transparent; border-radius: 50%;
+  animation: turn 1s linear infinite; }
+@media (prefers-reduced-motion: reduce) { [aria-busy]::after { animation-duration: 8s; } }
+@keyframes turn { to { transform: rotate(1turn); } }
 :focus-visible { outline: 3px solid var(--accent); outline-offset: 2px; }
 [role="alert"] { border-left: 4px solid var(--alert); padding-left: 0.75rem; }
 `;
@@ -37,6 +47,7 @@ export interface Setting {
   readonly memory: Memory;
   /** Whether tokens may come behind `#`. */
   readonly hears: boolean;
+  readonly site: ReadSite | undefined;
 }
 
 /** The document of a judgement. */
@@ -46,12 +57,15 @@ export async function documentOf(
   setting: Setting,
 ): Promise<string> {
   const form = judgement.page === "form" ? formOf(judgement, setting.url) : "";
-  if (own === undefined) return standard(judgement, form, headOf(judgement, setting));
+  const head = headOf(judgement, setting);
+  const builtIn = () => standard(judgement, form, head, setting);
+  if (own === undefined) return builtIn();
   const made: unknown =
     typeof own === "string" ? filled(own, judgement, form) : await own(judgement, form);
+  if (made === undefined) return builtIn();
   if (typeof made !== "string")
-    throw new TypeError("a function in the option pages must return a string");
-  return withHead(made, headOf(judgement, setting));
+    throw new TypeError("a function in the option pages must return a string, or undefined");
+  return withHead(made, head);
 }
 
 /** The document that reads a token behind `#`. */
@@ -59,8 +73,9 @@ export function openingDocument(
   judgement: Judgement<string>,
   texts: Texts,
   keys: readonly string[],
+  site: ReadSite | undefined,
 ): string {
-  return framed(judgement, openingHead(judgement, keys), openingBody(texts, escaped));
+  return framed(judgement, openingHead(judgement, keys), openingBody(texts, escaped), site);
 }
 
 /** The document that goes to an address by itself, also without script. */
@@ -77,6 +92,7 @@ export function onwardDocument(
     `<h1>${escaped(title)}</h1>
 <p>${escaped(text)}</p>
 <p><a href="${escaped(address)}">${escaped(title)}</a></p>`,
+    setting.site,
   );
 }
 
@@ -117,17 +133,43 @@ function fieldOf(name: string, label: string, digits: number, isWrong: boolean):
 `;
 }
 
-function standard(judgement: Judgement<string>, form: string, head: string): string {
-  const { title, text, problem } = judgement;
+function standard(
+  judgement: Judgement<string>,
+  form: string,
+  head: string,
+  { site, url }: Setting,
+): string {
+  const { title, text, problem, ways, renew } = judgement;
+  const again = renew
+    ? `<form method="post" action="${escaped(cleanAddress(url))}">
+<input type="hidden" name="token" value="${escaped(renew.token)}">
+<p><button name="${RENEW}" value="yes">${escaped(renew.button)}</button></p>
+</form>
+`
+    : "";
+  const on = ways.map(
+    ({ address, label }) => `<p><a href="${escaped(address)}">${escaped(label)}</a></p>\n`,
+  );
   const role = problem === undefined ? "" : ` role="alert"`;
   return framed(
     judgement,
     head,
-    `<h1>${escaped(title)}</h1>\n<p${role}>${escaped(text)}</p>\n${form}`,
+    `<h1>${escaped(title)}</h1>\n<p${role}>${escaped(text)}</p>\n${form}${again}${on.join("")}`,
+    site,
   );
 }
 
-function framed({ language, title, nonce }: Judgement<string>, head: string, body: string): string {
+function framed(
+  { language, title, nonce }: Judgement<string>,
+  head: string,
+  body: string,
+  { name, logo, style }: Partial<ReadSite> = {},
+): string {
+  // The logo says nothing that the name beside it does not say.
+  const image = logo
+    ? `<img src="${escaped(logo)}" alt="" height="32" referrerpolicy="no-referrer"> `
+    : "";
+  const header = name ? `<header>${image}${escaped(name)}</header>\n` : "";
   return `<!doctype html>
 <html lang="${escaped(language)}">
 <head>
@@ -135,11 +177,11 @@ function framed({ language, title, nonce }: Judgement<string>, head: string, bod
 ${head}
 <meta name="viewport" content="width=device-width">
 <meta name="robots" content="noindex">
-<title>${escaped(title)}</title>
-<style nonce="${nonce}">${STYLE}</style>
+<title>${escaped(name ? `${title} – ${name}` : title)}</title>
+<style nonce="${nonce}">${STYLE}${style ?? ""}</style>
 </head>
 <body>
-<main>
+${header}<main>
 ${body}
 </main>
 </body>

@@ -11,14 +11,15 @@ export function newNonce(): string {
 /** The headers of everything that is answered. */
 export function headersOf(
   nonce: string,
-  { policy }: ReadHandlerOptions,
+  { policy, site }: ReadHandlerOptions,
   more: Record<string, string> = {},
 ): Headers {
   const own = `'nonce-${nonce}'`;
-  const directives = new Map([
+  const directives = new Map<string, string>([
     ["default-src", "'none'"],
     ["script-src", own],
     ["style-src", own],
+    ...(site?.images ? [["img-src", site.images] as const] : []),
     ["form-action", "'self'"],
     ["base-uri", "'none'"],
     ["frame-ancestors", "'none'"],

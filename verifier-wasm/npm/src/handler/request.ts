@@ -28,6 +28,8 @@ export type Asked =
       readonly browserCode: string | undefined;
       readonly fields: URLSearchParams;
     }
+  /** A new link is asked for in place of one that does not work. */
+  | { readonly kind: "renew"; readonly tokens: readonly string[] }
   /** A form that no page of this site has sent, as far as is known. */
   | { readonly kind: "foreign"; readonly url: URL }
   /** Something else. */
@@ -46,6 +48,8 @@ const BROWSER_CODE = "browser_code";
  * the page.
  */
 const SHOW = "show";
+/** Says that the form asks for a new link. */
+export const RENEW = "renew";
 /** In the address instead of the token: names the cookie that has it. */
 const OPEN = "open";
 /** In an address that a browser without script asks for. */
@@ -82,6 +86,7 @@ export async function readPress(
   const codes = [CODE, BROWSER_CODE].map((name) => fields.getAll(name));
   if (tokens === undefined || codes.some((given) => given.length > 1))
     return { kind: "refused", status: 400 };
+  if (fields.has(RENEW)) return { kind: "renew", tokens };
   if (fields.has(SHOW)) return { kind: "show", tokens, from: "body", url };
   // A field in which nothing was typed has no code: an action without one may come with it.
   const [code, browserCode] = codes.map(([given = ""]) => digitsOf(given) || undefined);

@@ -11,7 +11,7 @@ import { pathOf } from "./mending.js";
 import { isOnward, onwardAddress, onwardHeaders } from "./onward.js";
 import { type HandlerOptions, readHandlerOptions } from "./options.js";
 import { originDiffers } from "./origin.js";
-import { type Outcome, type ShownLink, WRONG_PASSWORD } from "./outcomes.js";
+import { type Outcome, RENEWED, type ShownLink, UNASKED, WRONG_PASSWORD } from "./outcomes.js";
 import { documentOf, onwardDocument, openingDocument, type Setting } from "./page.js";
 import { lacksPassword } from "./password.js";
 import { headersOf, newNonce, withHeaders } from "./policy.js";
@@ -51,6 +51,9 @@ const UNKNOWN_LINK =
   "redeem answered unknown to a genuine link: its token was deleted, as with its account, " +
   "or redeem asks another database than the collector";
 
+/** The pages from which a new link may be asked for. */
+const RENEWABLE: readonly Outcome["page"][] = ["expired", "used", "locked"];
+
 /** The pages with which a link has come to its end. */
 const ENDS: readonly Outcome["page"][] = ["done", "invalid", "expired", "used", "locked"];
 
@@ -76,13 +79,16 @@ export function makeHandler<Further extends string>(
       if (action === undefined) outcome = { page: "error", status: 404 };
       else {
         asked = await readRequest(request, options.origins);
-        if (asked.kind === "show" || asked.kind === "use")
-          token = meant(asked.tokens, action, nonceIn(request));
+        if ("tokens" in asked) token = meant(asked.tokens, action, nonceIn(request));
         outcome = await outcomeFor(asked, token, action, request, context, asData);
       }
     } catch (error) {
       report(error);
       outcome = { page: "failure", status: 500 };
+    }
+    if (token !== undefined && action !== undefined && RENEWABLE.includes(outcome.page)) {
+      const isGenuine = options.renewLink && isSigned(token, action);
+      if (isGenuine) outcome = { ...outcome, renews: token };
     }
     const memory = memoryOf(outcome, asked, token);
     if (token !== undefined && memory.does === "forget") {
@@ -115,6 +121,7 @@ export function makeHandler<Further extends string>(
     }
     if (asked.kind === "blocked") return { page: "blocked", status: 400 };
     if (token === undefined) return { page: "error", status: 400 };
+    if (asked.kind === "renew") return renewed(token, action, request);
     if (asked.kind === "use")
       return used({ ...asked, token, action, nonce: nonceIn(request), request }, context);
     const { from, url } = asked;
@@ -209,6 +216,29 @@ export function makeHandler<Further extends string>(
     return outcome;
   }
 
+  /**
+   * Whether the token is of v2 or v3, of this action and of one of the keys, also where it has
+   * expired: what is said of the time comes after that.
+   */
+  function isSigned(token: string, action: string): boolean {
+    const found = verifier.tryVerifyLink(token, { action });
+    return found.ok || found.reason === "ERR_TOKEN_EXPIRED";
+  }
+
+  /** Asks for a new link, and says the same whatever comes of it. */
+  async function renewed(token: string, action: string, request: Request): Promise<Outcome> {
+    const { renewLink } = options;
+    if (!renewLink) return { page: "error", status: 400 };
+    if (!isSigned(token, action)) return show(token, action, nonceIn(request));
+    try {
+      await renewLink({ action: action as "activate", secret: secretOf(token) });
+      return RENEWED;
+    } catch (error) {
+      report(error, [token]);
+      return { ...UNASKED, renews: token };
+    }
+  }
+
   /** The token that the sent texts mean: the first that is genuine, else the likeliest. */
   function meant(tokens: readonly string[], action: string, nonce: string | undefined): string {
     const [first = ""] = tokens;
@@ -266,10 +296,28 @@ export function makeHandler<Further extends string>(
     return outcomeOf("ERR_GUARD_UNSUPPORTED");
   }
 
+  /** The languages that a page may be in, those of the option `language` first. */
+  function preferred(request: Request): string | null {
+    const accepted = request.headers.get("Accept-Language");
+    let said: unknown;
+    try {
+      said = options.language?.(request);
+      if (said === undefined) return accepted;
+      if (typeof said === "string" && /^[\w-]{1,35}$/.test(said))
+        return `${said},${accepted ?? ""}`;
+      throw new InvalidArgumentError(
+        "the option language must return a tag such as de, or undefined",
+      );
+    } catch (error) {
+      report(error);
+      return accepted;
+    }
+  }
+
   /** The texts in the visitor's language. */
   async function spokenTo(request: Request): Promise<Spoken> {
     const { languages } = options;
-    const language = languageFor(request.headers.get("Accept-Language"), languages);
+    const language = languageFor(preferred(request), languages);
     const spoken = await languages.textsOf(language);
     if (spoken.failure) tellOnce("language", spoken.failure.error);
     return spoken;
@@ -308,13 +356,13 @@ export function makeHandler<Further extends string>(
       problem,
       reason,
       language,
-      ...words(texts, outcome, action, options.password),
+      ...words(texts, outcome, action, options.password, options.site),
       nonce,
       response,
     };
     // Of what is inherited from all objects nothing is a key.
     if (!(Object.hasOwn(outcome, "publicKeys") && outcome.publicKeys)) return judgement;
-    const document = openingDocument(judgement, texts, outcome.publicKeys);
+    const document = openingDocument(judgement, texts, outcome.publicKeys, options.site);
     return {
       ...judgement,
       response: new Response(document, { status, headers: asPage(headers, language) }),
@@ -338,6 +386,7 @@ export function makeHandler<Further extends string>(
       memory,
       leaving,
       hears: options.publicKeys !== undefined,
+      site: options.site,
     };
     if (response) return onward(request, response, judgement, spoken, setting);
     return new Response(await rendered(judgement, setting), { status, headers });
@@ -363,13 +412,16 @@ export function makeHandler<Further extends string>(
       ),
     );
     const done = { page: "done", status: 200 } as const;
-    const said = words(texts, done, judgement.action);
+    const said = words(texts, done, judgement.action, undefined, options.site);
     return new Response(await rendered({ ...judgement, ...done, ...said }, setting), { headers });
   }
 
   async function rendered(judgement: Judgement<string>, setting: Setting): Promise<string> {
     try {
-      return await documentOf(judgement, options.pages.get(judgement.page), setting);
+      const { pages } = options;
+      const { page, action } = judgement;
+      const own = `${action} ${page}`;
+      return await documentOf(judgement, pages.get(pages.has(own) ? own : page), setting);
     } catch (error) {
       report(error);
       return documentOf(judgement, undefined, setting);
@@ -437,4 +489,12 @@ function nonceIn(request: Request): string | undefined {
 function actionOf(request: Request): string | undefined {
   const path = pathOf(new URL(request.url));
   return /\/[\s\p{C}]*(activate|recover)[^\p{L}\p{N}]*$/iu.exec(path)?.[1]?.toLowerCase();
+}
+
+/** The secret of a token of v2 or v3 that is known to be signed (FORMAT.md). */
+function secretOf(token: string): Uint8Array {
+  const text = atob(token.replaceAll("-", "+").replaceAll("_", "/"));
+  // Bit 7 of the action says that there is a binding before it.
+  const at = text.charCodeAt(1) >= 0x80 ? 30 : 14;
+  return Uint8Array.from(text.slice(at, at + 32), (character) => character.charCodeAt(0));
 }

@@ -43,6 +43,12 @@ export interface Texts {
   readonly elsewhereWithCode: string;
   /** Below the heading once it is done. */
   readonly close: string;
+  /** The link to where a new link is asked for. */
+  readonly newLink: string;
+  /** Once a new link was asked for by the button of that name: it may have been sent. */
+  readonly renewed: Message & { readonly button: string };
+  /** The link to where people sign in. */
+  readonly signIn: string;
   /** Beside a link, while the browser goes where `redeem` redirects; the heading is the link's. */
   readonly onward: Message;
   /** The link is cut, forged, for another page, or unknown to the database. */

@@ -1,11 +1,12 @@
 import type { Judgement } from "./judgement.js";
 import type { Outcome } from "./outcomes.js";
 import type { ReadPassword } from "./password.js";
+import { type ReadSite, waysOf } from "./site.js";
 import type { Message, Texts } from "./texts.js";
 
 type Words = Pick<
   Judgement,
-  "title" | "text" | "button" | "codeLabel" | "browserCodeLabel" | "password"
+  "title" | "text" | "button" | "codeLabel" | "browserCodeLabel" | "password" | "ways" | "renew"
 >;
 
 /** What a page says. */
@@ -14,6 +15,7 @@ export function words(
   outcome: Outcome,
   action = "other",
   password?: ReadPassword,
+  site?: ReadSite,
 ): Words {
   const { codeDigits = 0, browserCodeDigits = 0 } = outcome.link ?? {};
   const { button, ...form } = texts.actions[action] ?? texts.actions.other;
@@ -28,6 +30,8 @@ export function words(
     // What the application says is shown as it is.
     text: outcome.problem === "again" ? text : filled(text, digits),
     button,
+    renew: outcome.renews ? { token: outcome.renews, button: texts.renewed.button } : undefined,
+    ways: waysOf(site, outcome.page, action, texts),
     codeLabel: filled(texts.code, codeDigits),
     browserCodeLabel: filled(texts.browserCode, browserCodeDigits),
     password:
@@ -47,6 +51,8 @@ function messageOf(
   if (problem === "again") return { title: form.title, text: message };
   if (hasBoth && problem === "wrongCode") return texts.wrongCodes;
   if (hasBoth && problem === "missingCode") return texts.missingCodes;
+  // What was said of a link that works is not true of this one.
+  if (page === "renewed" && problem) return { title: texts.away.title, text: texts.expired.text };
   if (problem !== undefined) return texts[problem];
   if (hasBoth) return { title: form.title, text: texts.elsewhereWithCode };
   if (link?.browser === "other") return { title: form.title, text: texts.elsewhere };

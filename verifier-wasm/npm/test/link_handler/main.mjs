@@ -23,6 +23,7 @@ import {
 import { lines, sites } from "./frameworks.mjs";
 import { damaged, keptBehindHash, keptByPages } from "./keeping.mjs";
 import { nodeRequests } from "./node.mjs";
+import { busyButton, siteForEverybody } from "./site.mjs";
 import {
   elsewhere,
   newPassword,
@@ -107,6 +108,10 @@ if (browser === undefined) {
     await run("tokens behind #, without Ed25519", () => withoutEd25519(context, site));
     await run("tokens behind #, for everybody", () => fragmentsForEverybody(context, site));
     await run("by keyboard", () => byKeyboard(context, site));
+    await run("a button that is busy", () => busyButton(context, site));
+    await run("pages of a site, for everybody", () =>
+      siteForEverybody(context, site, join(folder, "pictures")),
+    );
     await run("a new password, with script", () => newPassword(context, site, true));
     await run("a new password, elsewhere", () => elsewhere(context, site));
     await run("a new password, by keyboard", () => passwordByKeyboard(context, site));

@@ -21,6 +21,7 @@ const query = async (text, values = []) => {
     const answer = { verdict, token: "1", subject_id: "7", transaction: "9" };
     return { rows: [{ answer: JSON.stringify(answer) }] };
   }
+  if (text.includes(".renew_link(")) return { rows: [{ answer: "" }] };
   if (text.includes("browser_code(")) return { rows: [{ answer: "31943" }] };
   if (text.includes(".enqueue(")) return { rows: [{ answer: "1" }] };
   if (text.startsWith("SELECT pg_current")) return { rows: [{ answer: "9" }] };
@@ -125,7 +126,26 @@ export async function newPassword(place, shown, document) {
     hash.equals(scryptSync("correct horse battery", salt, 32)) && id === "7",
     true,
   );
-  same("once", (await press("31943", "correct horse battery")).status, 409);
+  const again = await press("31943", "correct horse battery");
+  same("once", again.status, 409);
+  same(
+    "a used link has a button",
+    /<button name="renew".*href="\/forgot".*href="\/login"/s.test(again.text),
+    true,
+  );
+  globalThis.queries = [];
+  const renewed = await reset(
+    new Request("https://app.example/recover", {
+      method: "POST",
+      headers: { Origin: "https://app.example" },
+      body: new URLSearchParams({ token, renew: "yes" }),
+    }),
+  );
+  same(
+    "which asks for a new one",
+    `${renewed.status} ${globalThis.queries[0]?.[0].includes(".renew_link(")}`,
+    "202 true",
+  );
   globalThis.queries = [];
   const secretOfLink = new Uint8Array(32);
   const without = await redeem({

@@ -34,6 +34,9 @@ const handler = createLinkHandler({
     return fields.get("password") === "" ? { again: "Choose a password." } : undefined;
   },
   password: { actions: ["recover", "invite"], minLength: 8 },
+  renewLink: ({ action, secret }) => [action, secret],
+  site: { name: "A", newLink: { invite: "/again" } },
+  language: () => undefined,
   countsAttempts: true,
   redeem({ action, secret, code, browserCode, bindingIsProven, fields }) {
     same<typeof browserCode, string | undefined>(true);
@@ -43,7 +46,11 @@ const handler = createLinkHandler({
     fields.get("password");
     return secret.length === 32 ? "ok" : new Response(null, { status: 303 });
   },
-  pages: { form: ({ title, nonce }, form) => title + nonce + form, done: "<p>{{title}}" },
+  pages: {
+    form: ({ title, nonce }, form) => title + nonce + form,
+    done: "<p>{{title}}",
+    invite: { done: ({ ways }) => ways[0]?.label, used: undefined },
+  },
   texts: { de: { close: "Fertig.", actions: { invite: { button: "Los" } } } },
   policy: { "style-src": "'self'" },
   origins: ["https://app.example"],

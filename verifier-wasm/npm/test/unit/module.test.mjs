@@ -104,15 +104,15 @@ const SIZES = [
   [
     'export { createMemoryStore, createVerifier } from "mailroom-verifier"; ' +
       'export { createLinkHandler } from "mailroom-verifier/handler";',
-    32_650,
+    34_750,
   ],
   [
     'export { createMemoryStore, createVerifier } from "mailroom-verifier"; ' +
       'export { createLinkHandler } from "mailroom-verifier/handler/english";',
-    32_300,
+    34_400,
   ],
-  ['export * from "mailroom-verifier/handler";', 22_250],
-  ['export * from "mailroom-verifier/database";', 6_700],
+  ['export * from "mailroom-verifier/handler";', 24_350],
+  ['export * from "mailroom-verifier/database";', 6_800],
   ['export * from "mailroom-verifier/stores/redis";', 3_150],
   ['export * from "mailroom-verifier/stores/postgres";', 3_450],
   ['export * from "mailroom-verifier/stores/durable-object";', 2_600],

@@ -39,6 +39,13 @@ export const de: Texts = {
     "Sie haben diesen Link in einem anderen Browser angefordert. " +
     "Geben Sie den Code ein und die {digits} Ziffern, die dort stehen.",
   close: "Sie können diese Seite schließen. Der Link funktioniert nun nicht mehr.",
+  newLink: "Neuen Link anfordern",
+  renewed: {
+    button: "Neuen Link senden",
+    title: "Sehen Sie in Ihre E-Mails",
+    text: "Wenn ein neuer Link gesendet werden kann, ist er unterwegs.",
+  },
+  signIn: "Anmelden",
   onward: {
     title: "Weiter",
     text: "Sie werden weitergeleitet. Wenn nichts geschieht, folgen Sie dem Link.",

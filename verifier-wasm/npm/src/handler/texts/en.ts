@@ -36,6 +36,13 @@ export const en: Texts = {
     "You asked for this link in another browser. " +
     "Type the code, and the {digits} digits that you see there.",
   close: "You can close this page. The link does not work any more.",
+  newLink: "Ask for a new link",
+  renewed: {
+    button: "Send a new link",
+    title: "Check your mail",
+    text: "If a new link can be sent, it is on its way.",
+  },
+  signIn: "Sign in",
   onward: {
     title: "Continue",
     text: "You are being taken on. If nothing happens, follow the link.",

@@ -37,6 +37,13 @@ export const es: Texts = {
     "Pidió este enlace en otro navegador. " +
     "Escriba el código y los {digits} dígitos que aparecen allí.",
   close: "Puede cerrar esta página. El enlace ya no funciona.",
+  newLink: "Pedir un enlace nuevo",
+  renewed: {
+    button: "Enviar un enlace nuevo",
+    title: "Revise su correo",
+    text: "Si se puede enviar un enlace nuevo, ya está en camino.",
+  },
+  signIn: "Iniciar sesión",
   onward: {
     title: "Continuar",
     text: "Se le está redirigiendo. Si no ocurre nada, siga el enlace.",

@@ -41,6 +41,13 @@ export const fr: Texts = {
     "Vous avez demandé ce lien dans un autre navigateur. " +
     "Saisissez le code et les {digits} chiffres qui y sont affichés.",
   close: "Vous pouvez fermer cette page. Le lien ne fonctionne plus.",
+  newLink: "Demander un nouveau lien",
+  renewed: {
+    button: "Envoyer un nouveau lien",
+    title: "Consultez vos e-mails",
+    text: "Si un nouveau lien peut être envoyé, il est en route.",
+  },
+  signIn: "Se connecter",
   onward: {
     title: "Continuer",
     text: "Vous allez être redirigé. Si rien ne se passe, suivez le lien.",

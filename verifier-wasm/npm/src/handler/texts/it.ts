@@ -37,6 +37,13 @@ export const it: Texts = {
     "Hai richiesto questo link in un altro browser. " +
     "Scrivi il codice e le {digits} cifre che vedi lì.",
   close: "Puoi chiudere questa pagina. Il link non funziona più.",
+  newLink: "Chiedi un nuovo link",
+  renewed: {
+    button: "Invia un nuovo link",
+    title: "Controlla la tua e-mail",
+    text: "Se è possibile inviare un nuovo link, è già in arrivo.",
+  },
+  signIn: "Accedi",
   onward: {
     title: "Continua",
     text: "Il reindirizzamento è in corso. Se non succede nulla, segui il link.",

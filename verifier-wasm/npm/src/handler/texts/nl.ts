@@ -38,6 +38,13 @@ export const nl: Texts = {
     "U hebt deze link in een andere browser aangevraagd. " +
     "Typ de code en de {digits} cijfers die u daar ziet.",
   close: "U kunt deze pagina sluiten. De link werkt niet meer.",
+  newLink: "Nieuwe link aanvragen",
+  renewed: {
+    button: "Nieuwe link sturen",
+    title: "Bekijk uw mail",
+    text: "Als er een nieuwe link kan worden gestuurd, is die onderweg.",
+  },
+  signIn: "Inloggen",
   onward: { title: "Doorgaan", text: "U wordt doorgestuurd. Gebeurt er niets, volg dan de link." },
   invalid: {
     title: "Deze link is ongeldig",

@@ -36,6 +36,13 @@ export const pl: Texts = {
     "Ten link został zamówiony w innej przeglądarce. Wpisz kod oraz {digits} cyfr, " +
     "które są tam widoczne.",
   close: "Możesz zamknąć tę stronę. Link już nie działa.",
+  newLink: "Poproś o nowy link",
+  renewed: {
+    button: "Wyślij nowy link",
+    title: "Sprawdź pocztę",
+    text: "Jeśli można wysłać nowy link, jest już w drodze.",
+  },
+  signIn: "Zaloguj się",
   onward: { title: "Dalej", text: "Trwa przekierowanie. Jeśli nic się nie dzieje, użyj linku." },
   invalid: {
     title: "Ten link jest nieprawidłowy",

@@ -34,6 +34,13 @@ export const pt: Texts = {
   elsewhereWithCode:
     "Pediu este link noutro navegador. Escreva o código e os {digits} dígitos que aí aparecem.",
   close: "Pode fechar esta página. O link já não funciona.",
+  newLink: "Pedir um novo link",
+  renewed: {
+    button: "Enviar um novo link",
+    title: "Consulte o seu e-mail",
+    text: "Se for possível enviar um novo link, ele já vai a caminho.",
+  },
+  signIn: "Iniciar sessão",
   onward: {
     title: "Continuar",
     text: "Está a ser redirecionado. Se nada acontecer, siga a ligação.",

@@ -3,6 +3,8 @@
 
 import { handlerAgain } from "./handler_again.mjs";
 import { handlerPassword } from "./handler_password.mjs";
+import { handlerRenew } from "./handler_renew.mjs";
+import { handlerSite } from "./handler_site.mjs";
 import { handlerBadInput } from "./handler_bad_input.mjs";
 import { handlerBound } from "./handler_bound.mjs";
 import { handlerFragment } from "./handler_fragment.mjs";
@@ -29,6 +31,8 @@ export function* handler(subject) {
   yield* handlerMended(subject);
   yield* handlerAgain(subject);
   yield* handlerPassword(subject);
+  yield* handlerRenew(subject);
+  yield* handlerSite(subject);
   yield* handlerOnward(subject);
   yield* handlerProcesses(subject);
   yield* handlerOperator(subject);

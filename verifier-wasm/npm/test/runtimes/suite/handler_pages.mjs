@@ -355,7 +355,7 @@ function* ownPages(subject) {
         () => {
           throw new Error("no template");
         },
-        () => undefined,
+        () => null,
         async () => new Response("x"),
       ]) {
         made = wrong;

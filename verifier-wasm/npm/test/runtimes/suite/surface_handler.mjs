@@ -64,7 +64,7 @@ export function fixtureOfHandler(subject, entry) {
           codeDigits: 0,
         },
         ...{ browserCodeDigits: 0, browserCodeLabel: "", browser: undefined },
-        password: undefined,
+        ...{ password: undefined, renew: undefined, ways: [] },
         ...{
           expiresAt: undefined,
           problem: undefined,
@@ -102,7 +102,12 @@ export function fixtureOfHandler(subject, entry) {
             // It is called for the page that reads a token behind "#" alone.
             "options.publicKeys()": anything,
             "options.password": objects,
+            "options.renewLink": optional(functions),
+            "options.renewLink()": anything,
+            "options.site": objects,
             "options.pages": objects,
+            "options.language": optional(functions),
+            "options.language()": anything,
             "options.texts": objects,
             "options.policy": objects,
             "options.origins": objects,

@@ -1,16 +1,15 @@
 //! A real mail server, aiosmtpd, that refuses what a test wants it to.
 
-use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::process::{self, Child, ChildStdin, Command, Stdio};
+use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use serde_json::Value;
 
 use crate::collector::wait_until;
-use crate::machine::{has_python, skip};
+use crate::machine::has_python;
 use crate::{python, tools};
 
 /// A running mail server, ended when this is dropped. `tests/senders/mail_server.py` says which

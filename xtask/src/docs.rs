@@ -21,9 +21,9 @@ const DOCS: &str = "docs";
 
 pub(crate) fn run() -> Result<ExitCode> {
     let built = target_folder().join("book");
-    let mut build = Command::new(mdbook()?);
-    build.arg("build").arg(workspace().join(DOCS)).arg("--dest-dir").arg(&built);
-    watch(&mut build, "build the book")?;
+    let mut builder = Command::new(mdbook()?);
+    builder.arg("build").arg(workspace().join(DOCS)).arg("--dest-dir").arg(&built);
+    watch(&mut builder, "build the book")?;
     let mut pages = Vec::new();
     collect(&built, &mut pages)?;
     for page in &pages {

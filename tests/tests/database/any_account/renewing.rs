@@ -141,7 +141,7 @@ async fn what_is_no_such_link_makes_nothing_and_says_nothing() -> Result<()> {
         (&old.secret[..31], "recover"),
         (&[0; 32][..], "recover"),
         (&[][..], "recover"),
-        (&[7; 100_000][..], "recover"),
+        (&vec![7; 100_000], "recover"),
     ] {
         assert_eq!(renewed(&client, secret, action).await?, 0, "{action}");
     }

@@ -98,9 +98,9 @@ async fn a_takeover_that_is_killed_goes_on_where_it_was_and_knows_what_was_used_
             anyhow::Ok(client.execute("SELECT pg_terminate_backend($1)", &[&pid]).await?)
         };
         let mut report = |_: &str| {};
-        let (outcome, killed) =
+        let (outcome, ended) =
             tokio::join!(migrate::up(&mut migrating, MIGRATIONS, &mut report), killer);
-        killed?;
+        ended?;
         let error = outcome.expect_err("its session is ended").to_string();
         assert!(error.contains("`mailroom migrate up` completes it"), "{error}");
         user.batch_execute("COMMIT; UPDATE tokens SET consumed_at = 1 WHERE id IN (50, 500, 2000)")

@@ -1,6 +1,6 @@
 // Follows the package's README as a new user does: `node main.mjs TARBALL FOLDER`. FOLDER is made
-// anew and empty; the tarball is installed into it, and every block of the README, and of the
-// documents beside it, pasted as it stands.
+// anew and empty; the tarball is installed into it, and every block of the README, of the reference
+// and of the book's pages about coming from something else pasted as it stands.
 
 import { execFileSync } from "node:child_process";
 import { mkdirSync, readFileSync, rmSync } from "node:fs";
@@ -30,8 +30,12 @@ execFileSync("npm", ["install", "--prefix=.", "--no-audit", "--no-fund", tarball
   stdio: ["ignore", "ignore", "inherit"],
 });
 
-const documents = ["README.md", "REFERENCE.md", "MIGRATING.md"];
-const document = documents.map((name) => readFileSync(join(installed, name), "utf8")).join("\n");
+const guides = fileURLToPath(new URL("../../../../docs/guides/", import.meta.url));
+const documents = [
+  ...["README.md", "REFERENCE.md"].map((name) => join(installed, name)),
+  ...["verify-hmac", "jose", "better-auth"].map((name) => join(guides, "migrate", `${name}.md`)),
+];
+const document = documents.map((name) => readFileSync(name, "utf8")).join("\n");
 const shown = files(document);
 for (const [name, text] of Object.entries(shown)) {
   write(folder, name, text);
@@ -56,8 +60,8 @@ await report.run("REFERENCE, three pages on a port", () =>
 );
 await report.run("ERRORS, its sections", () => errors());
 prepare(folder);
-await report.run("MIGRATING, from jose", () => fromJose(folder));
-await report.run("MIGRATING, from better-auth", () => fromBetterAuth(folder));
+await report.run("the book, from jose", () => fromJose(folder));
+await report.run("the book, from better-auth", () => fromBetterAuth(folder));
 const chromium = programs.chromium();
 const workerd = programs.workerd();
 if (chromium === undefined || workerd === undefined) {

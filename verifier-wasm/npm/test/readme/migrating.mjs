@@ -1,4 +1,4 @@
-// The programs of MIGRATING.md, before and after, asked the same: what a scanner does, what a
+// The programs of the book's guides, before and after, asked the same: what a scanner does, what a
 // person does, and an old link.
 
 import { copyFileSync, symlinkSync } from "node:fs";

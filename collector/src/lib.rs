@@ -18,6 +18,7 @@ mod preflight;
 pub mod queue;
 mod retention;
 mod secrecy;
+mod service;
 mod signals;
 pub mod sink;
 mod timer;

@@ -25,6 +25,7 @@ use crate::metrics::{self, Metrics};
 use crate::migrate::MIGRATIONS;
 use crate::queue::{CursorQueue, DeliveriesQueue};
 use crate::retention::{self, Ages};
+use crate::service;
 use crate::signals;
 use crate::sink::{Sender, SenderCommand, Sink, Stdout};
 use crate::wake::idle_lock;
@@ -107,6 +108,8 @@ async fn collect_into(
     log_start(&settings, &connection, key_file.as_deref(), keys.count());
     let metrics = Arc::new(Metrics::default());
     serve_metrics(&settings, &connection, &metrics)?;
+    service::report(&metrics).map_err(CommandError::because(NOT_STARTED))?;
+    show_signs_of_life(Arc::clone(&metrics));
     let listens = settings.wake == Wake::Listen;
     // On the base schema writers always notify.
     let (idle_lock, holder) =
@@ -163,7 +166,7 @@ async fn collect_into(
     Err(CommandError::Failure(fault.to_owned()))
 }
 
-/// Serves metrics if an address is set for them, and shows that the program has its turn.
+/// Serves metrics if an address is set for them.
 fn serve_metrics(
     settings: &CollectSettings,
     connection: &ConnectionSettings,
@@ -178,14 +181,17 @@ fn serve_metrics(
         lease: (settings.queue_kind == QueueKind::Deliveries).then_some(settings.lease),
     };
     server.start().map_err(CommandError::because(NOT_STARTED))?;
-    let metrics = Arc::clone(metrics);
+    Ok(())
+}
+
+/// Shows from now on that tasks have their turn.
+fn show_signs_of_life(metrics: Arc<Metrics>) {
     tokio::spawn(async move {
         loop {
             metrics.health.turned();
             sleep(SIGN_OF_LIFE).await;
         }
     });
-    Ok(())
 }
 
 /// Logs the versions, and every setting that is no secret, by the name of its variable.

@@ -83,14 +83,19 @@ impl Health {
         self.turned.store(self.now(), Ordering::Relaxed);
     }
 
+    /// Whether the collector was told to end.
+    pub(crate) fn is_ending(&self) -> bool {
+        self.trouble.load(Ordering::Relaxed) == Trouble::Draining as u8
+    }
+
     /// Why the program counts as hung, if it does.
-    pub(super) fn hung(&self) -> Option<&'static str> {
+    pub(crate) fn hung(&self) -> Option<&'static str> {
         self.since(&self.turned).ge(&HUNG).then_some("the program has done nothing for a minute")
     }
 
     /// Why the collector is not ready, if it is not. `lease` is how long a claim lasts without a
     /// heartbeat.
-    pub(super) fn trouble(&self, lease: Option<Duration>) -> Option<&'static str> {
+    pub(crate) fn trouble(&self, lease: Option<Duration>) -> Option<&'static str> {
         let place = usize::from(self.trouble.load(Ordering::Relaxed));
         if let Some(trouble) = Trouble::ALL.get(place) {
             return Some(trouble.sentence());

@@ -77,8 +77,8 @@ documented (role, names) AS (
             'measure', 'measure_rate'
         ]),
         ('application', ARRAY[
-            'enqueue', 'redeem', 'browser_code', 'cancel', 'cancel_subject', 'recheck', 'renew_link',
-            'request'
+            'enqueue', 'redeem', 'browser_code', 'cancel', 'cancel_subject', 'recheck',
+            'renew_link', 'request'
         ]),
         ('operator', ARRAY[
             'status', 'history', 'retry', 'retry_all', 'discard', 'discard_all', 'suppress',

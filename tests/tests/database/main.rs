@@ -39,6 +39,7 @@ mod redeeming_races;
 mod requesting;
 mod rotation;
 mod sender;
+mod service_manager;
 mod standard_streams;
 mod strangers;
 mod token_rows;

@@ -92,8 +92,11 @@ fn the_sample_is_read(program: &str) -> Result<()> {
 /// timeout gives it.
 fn starts_for_ever(unit: &str) -> Result<()> {
     let collects = unit.contains(" collect ");
-    let of_collectors: &[&str] =
-        if collects { &["KillMode=mixed", "TimeoutStopSec=40"] } else { &[] };
+    let of_collectors: &[&str] = if collects {
+        &["KillMode=mixed", "TimeoutStopSec=40", "Type=notify", "WatchdogSec=120"]
+    } else {
+        &[]
+    };
     for line in [
         "Wants=network-online.target",
         "After=network-online.target",

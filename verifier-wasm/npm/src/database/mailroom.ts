@@ -122,8 +122,8 @@ export interface MailroomFunctions<Further extends string = never> {
   redeem(link: Redeeming<Further>): Promise<Redeemed>;
   /**
    * Mails a new link in place of one that was verified, also where that has expired, was used or is
-   * locked, if its subject is who and where he was; answers nothing in every case. It is a handler's
-   * option of that name.
+   * locked, if its subject is who and where he was; answers nothing in every case. It is the option
+   * of that name of a handler.
    */
   renewLink(link: Renewing<Further>): Promise<void>;
   /** The five digits that the browser shows that has this binding. */

@@ -86,7 +86,7 @@ export type Page<Further extends string = never> =
       form: string,
     ) => string | undefined | PromiseLike<string | undefined>);
 
-/** What {@link HandlerOptions.renewLink} is given: a link that was signed, whatever became of it. */
+/** What {@link HandlerOptions.renewLink} is given: a link that was signed, and may have ended. */
 export interface RenewableLink<Further extends string = never> {
   readonly action: Action | Further;
   /** The 32 bytes by which the database finds the token's row. */

@@ -62,7 +62,8 @@ const more = createMailroom(pg(pool), { actions, schema: "mails" });
 more.enqueue({ action: "vote", recipientEmail: "ada@example.test" });
 // @ts-expect-error an id that may be no number
 mailroom.cancelSubject(7);
-const renewed: Promise<void> = mailroom.renewLink({ action: "recover", secret: new Uint8Array(32) });
+const secret = new Uint8Array(32);
+const renewed: Promise<void> = mailroom.renewLink({ action: "recover", secret });
 void renewed;
 // @ts-expect-error a time as a text
 mailroom.enqueue({ action: "notice", recipientEmail: "a@b.test", deliverAt: "2030-01-01" });

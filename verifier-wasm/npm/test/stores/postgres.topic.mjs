@@ -152,7 +152,7 @@ export async function run({ report, load, folder, installed }) {
 /** What an application does whose server ends its connections, by the pool that is documented. */
 function endedConnections(installed) {
   const document = readFileSync(join(installed, "REFERENCE.md"), "utf8");
-  const [pool] = /^const pool = new Pool.*?(?=^const mailroom)/ms.exec(document) ?? [""];
+  const [pool] = /^const pool = new Pool.*?(?=^export const mailroom)/ms.exec(document) ?? [""];
   const survives = () => {
     const program = `import pg, { Pool } from "pg";
 ${pool}

@@ -33,7 +33,7 @@ for (const name of ["nuxt", "next", "astro", "sveltekit"]) {
     cpSync(join(HERE, common), join(folder, name, common));
 }
 const [, recommended] =
-  /`Referrer-Policy: ([a-z-]+)`/.exec(readFileSync(join(installed, "README.md"), "utf8")) ?? [];
+  /`Referrer-Policy: ([a-z-]+)`/.exec(readFileSync(join(installed, "REFERENCE.md"), "utf8")) ?? [];
 
 const report = new Report();
 const browser = programs.chromium();

@@ -162,14 +162,23 @@ for (const [imported, most] of SIZES) {
   });
 }
 
-test("the README shows the sizes that builds are held to", () => {
-  const readme = readFileSync(join(installed, "README.md"), "utf8");
-  const shown = [...readme.matchAll(/^\| `(export .+)` \| ([\d.]+) \|$/gm)];
+test("the reference and the README show the sizes that builds are held to", () => {
+  const [reference, readme] = ["REFERENCE.md", "README.md"].map((name) =>
+    readFileSync(join(installed, name), "utf8"),
+  );
+  const shown = [...reference.matchAll(/^\| `(export .+)` \| ([\d.]+) \|$/gm)];
   const held = new Map(SIZES);
   assert.ok(shown.length >= 8);
   for (const [, imported, kilobytes] of shown) {
     assert.equal(Number(kilobytes), (held.get(imported) ?? 0) / 1000, imported);
   }
+  const named = [...readme.matchAll(/ ([\d.]+) kB/g)].map(([, kilobytes]) => kilobytes);
+  const all = shown.map(([, , kilobytes]) => kilobytes);
+  assert.equal(named.length, 3);
+  assert.deepEqual(
+    named.filter((kilobytes) => !all.includes(kilobytes)),
+    [],
+  );
 });
 
 test("public.wasm has at most 13,000 bytes, gzipped", () => {

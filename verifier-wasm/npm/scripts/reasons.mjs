@@ -164,9 +164,22 @@ export function writeReasons() {
   }
 }
 
+/** An item of a list, wrapped. */
+function item(text) {
+  const lines = ["-"];
+  for (const word of text.split(" ")) {
+    const line = `${lines.at(-1)} ${word}`;
+    if (line.length > WIDTH) lines.push(`  ${word}`);
+    else lines[lines.length - 1] = line;
+  }
+  return `${lines.join("\n")}\n`;
+}
+
 function sections(title, intro, reasons) {
-  const section = ({ reason, kind = "visitor", help }) =>
-    `### ${reason}\n\n\`${classOf(reason)}\`, ${kind}: ${help}\n`;
+  const listed = (causes) =>
+    `\nWhere it comes from, and what helps:\n\n${causes.map(item).join("")}`;
+  const section = ({ reason, kind = "visitor", help, causes }) =>
+    `### ${reason}\n\n\`${classOf(reason)}\`, ${kind}: ${help}\n${causes ? listed(causes) : ""}`;
   return [`## ${title}\n`, ...(intro ? [`${intro}\n`] : []), ...reasons.map(section)].join("\n");
 }
 

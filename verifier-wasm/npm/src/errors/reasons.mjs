@@ -9,6 +9,8 @@
 // - `kind`: whose fault it is. All of `VerificationError` is the visitor's.
 // - `means`: the documentation of the class.
 // - `help`: what errors.md says, its first sentence about what happened, the next about what to do.
+// - `causes`: of a reason that people really meet, what errors.md lists: where it comes from, and
+//   what helps. It is in no bundle.
 // - `outcome`: what the handler answers a visitor, one of `src/handler/outcomes.ts`.
 // - `statuses`: the numbers of the module that mean it, each with the sentence that the command and
 //   `explain` say; those above 14 are given by TypeScript alone. The message of an error is its
@@ -23,6 +25,20 @@ export const VERIFICATION = [
       "The string is no token: another length, a character outside base64url, padding, or " +
       "another spelling of a token.",
     help: "this is no token; the mail program may have cut the link. Ask to copy the whole link.",
+    causes: [
+      "The mail program cut the link, or put signs into it. The handler mends most of these; " +
+        "the verifier mends nothing and takes one spelling of a token.",
+      "Your program passes more than the token, such as a blank, a line break or `token=` in " +
+        "front of it.",
+      "The verifier is older than the format that the collector signs, or than links for one " +
+        "browser. Update every verifier before a collector signs another format.",
+      "The action is one of your own, and the verifier was not told of it, or of another " +
+        "number or other digits. Give the option `actions` what the row of `mailroom.actions` " +
+        "has; `FURTHER_ACTIONS` of `mailroom-verifier/database` are those that the database " +
+        "comes with.",
+      "To see which rule a token breaks, run `npx mailroom-verifier TOKEN --action " +
+        "activate`: it says how many characters the token has, and how many a token may have.",
+    ],
     outcome: "INVALID",
     statuses: [
       {
@@ -44,6 +60,19 @@ export const VERIFICATION = [
       "forged or altered, or signed by another key. Offer a new link; if all links fail, compare " +
       "the keys. If the message is `token signature: key id`, give the verifier the key that the " +
       "token names.",
+    causes: [
+      "All links fail: the verifier has another key than the collector, such as that of " +
+        "another environment. Take one link and run `mailroom verify --key-file mailroom.key " +
+        "--action activate -`; if it is genuine there, the site has the wrong key.",
+      "Old links fail: their key was removed before the last of them had expired. Put it " +
+        "back as the second of the list `keys`.",
+      "New links fail: the collector signs with a new key. Give it to every verifier first.",
+      "The message is `token signature: v3`, or `token signature: v1 or v2`: the entry is " +
+        "that of the other kind of key. A handler on one route takes a list of both verifiers.",
+      "The link is of v1: there a link for another action and a wrong code have this reason, " +
+        "too.",
+      "Single links fail: somebody altered or made them. Nothing is to be done.",
+    ],
     outcome: "INVALID",
     statuses: [
       {
@@ -87,6 +116,18 @@ export const VERIFICATION = [
       "A genuine link that is not valid any more; or, thrown by a store, one that would have to " +
       "be remembered until a time that is over, so that an earlier use may be forgotten.",
     help: "genuine, but expired. Offer a new link.",
+    causes: [
+      "The link lived its time: 15 minutes for `activate`, `recover` and `sign_in`, an hour " +
+        "for `change_email`, 7 days for `invite`, unless you have changed that. Let the action " +
+        "live longer: `UPDATE mailroom.actions SET lifetime = '1 day' WHERE name = " +
+        "'activate'`. Links that were made before keep their time.",
+      "The mail came late. A link's time begins when the token is made, so an outage of the " +
+        "mail server takes some of it.",
+      "The clock of the verifier is ahead. Set it, or give `clockTolerance` in seconds; " +
+        "`clock` returns seconds, not milliseconds.",
+      "With the handler's option `renewLink` the visitor's page has a button that sends a " +
+        "new link.",
+    ],
     outcome: "EXPIRED",
     statuses: [{ number: 11, name: "EXPIRED", sentence: "the token has expired" }],
   },
@@ -175,6 +216,19 @@ export const REDEMPTION = [
     kind: "visitor",
     means: "The token was used before.",
     help: "the link was used before. Offer to sign in, or a new link.",
+    causes: [
+      "The visitor pressed the button twice, or opened an old mail. This is normal: offer to " +
+        "sign in.",
+      "Many links are used before their visitors press: a mail scanner presses buttons. " +
+        "[Bind links to the browser](REFERENCE.md#links-that-scanners-cannot-use) that asked " +
+        "for them.",
+      "Your page redeems when the link is opened. Verify on GET, and redeem on POST.",
+      "The callback of the guard returned although nothing had changed. Throw where the " +
+        "origin was not reached, and on `wrong_code`, `too_many_attempts` and `not_eligible`: " +
+        "that gives the link back.",
+      "A copy of the installation, such as a staging system, shares the store, where links " +
+        "have the same ids. Give each its own `namespace`.",
+    ],
     outcome: "USED",
   },
   {
@@ -234,6 +288,21 @@ export const THROWN = [
     help:
       "the key is missing or malformed. Set a shared key (64 hexadecimal characters or 32 " +
       "bytes); for `/public` and `/web` a public key (`mrpk_…`).",
+    causes: [
+      "The variable is not set in this process, or is empty: `export " +
+        "MAILROOM_SECRET_KEY=$(cat mailroom.key)` before it starts.",
+      "A Worker without `nodejs_compat` has no `process.env`: take the key from `env` of " +
+        "`cloudflare:workers`.",
+      "There is white space around the key, such as the line break at the end of a file: " +
+        "trim it.",
+      "The text has several keys. Give `keys` a list, with one key in each place.",
+      "The key is of another kind. `mailroom-verifier` takes a shared key; `/public` and the " +
+        "`createVerifier` of `/web` take a public one, `mrpk_…`; a private one, `mrsk_…`, is " +
+        "for the signer only.",
+      "The key is base64: decode it to 32 bytes.",
+      "`console.error(explain(error))` of `mailroom-verifier/errors` says which of these it " +
+        "is, and never shows the key.",
+    ],
   },
   {
     reason: "ERR_SECRET_IN_BROWSER",

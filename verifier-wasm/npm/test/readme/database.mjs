@@ -1,4 +1,5 @@
-// `./database.js` of the book's guides: better-auth's tables by its own adapter, and the rows of links.
+// `./database.js` of the book's guides: better-auth's tables by its own adapter, and the rows of
+// links.
 
 import { memoryAdapter } from "better-auth/adapters/memory";
 

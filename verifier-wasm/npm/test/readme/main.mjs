@@ -1,6 +1,6 @@
 // Follows the package's README as a new user does: `node main.mjs TARBALL FOLDER`. FOLDER is made
 // anew and empty; the tarball is installed into it, and every block of the README, of the reference
-// and of the book's pages about coming from something else pasted as it stands.
+// and of some pages of the book pasted as it stands.
 
 import { execFileSync } from "node:child_process";
 import { mkdirSync, readFileSync, rmSync } from "node:fs";
@@ -13,6 +13,7 @@ import * as vite from "../bundlers/vite.mjs";
 import { PACKAGE, write } from "../runtimes/consumer.mjs";
 import * as programs from "../runtimes/programs.mjs";
 import { Report } from "../runtimes/report.mjs";
+import { onCloudflare } from "./cloudflare.mjs";
 import { commands, errorSections, files } from "./document.mjs";
 import { fromBetterAuth, fromJose, prepare } from "./migrating.mjs";
 import { newPassword } from "./password.mjs";
@@ -34,6 +35,7 @@ const guides = fileURLToPath(new URL("../../../../docs/guides/", import.meta.url
 const documents = [
   ...["README.md", "REFERENCE.md"].map((name) => join(installed, name)),
   ...["verify-hmac", "jose", "better-auth"].map((name) => join(guides, "migrate", `${name}.md`)),
+  join(guides, "cloudflare.md"),
 ];
 const document = documents.map((name) => readFileSync(name, "utf8")).join("\n");
 const shown = files(document);
@@ -73,6 +75,9 @@ if (chromium === undefined || workerd === undefined) {
       await vite.bundlePage({ source: folder, output });
       return onPage(browser, output, tokens[0]);
     });
+    await report.run("the book, on Cloudflare", () =>
+      onCloudflare(join(folder, "cloudflare"), shown["on_cloudflare.js"], workerd, { key, tokens }),
+    );
     await report.run("README, its Worker", async () => {
       const output = built("worker");
       await esbuild.bundleWorker({ source: folder, entry: "worker.js", output });
@@ -91,8 +96,8 @@ function shownFiles() {
   const expected =
     "ask.js better_auth_after.mjs better_auth_before.mjs browser.mjs conformance.mjs database.js " +
     "hmac_after.mjs hmac_before.mjs index.html invite.ts jose_after.mjs jose_before.mjs links.js " +
-    "main.js public.mjs recover.cjs redeem.mjs reset.js server.js slim.mjs verify.mjs web.mjs " +
-    "worker.js";
+    "main.js on_cloudflare.js public.mjs recover.cjs redeem.mjs reset.js server.js slim.mjs " +
+    "verify.mjs web.mjs worker.js";
   // A block whose fence is spelt otherwise would be left out in silence.
   return [{ name: "the files of the README", error: names === expected ? undefined : names }];
 }

@@ -229,7 +229,13 @@ fn sentence(error: &Error) -> String {
         },
         kind => kind.as_str().unwrap_or("the arguments cannot be used").to_owned(),
     };
-    match named(ContextKind::SuggestedArg).or_else(|| named(ContextKind::SuggestedSubcommand)) {
+    // Of several the last is the most alike.
+    let proposed = |kind| match error.get(kind) {
+        Some(ContextValue::Strings(all)) => all.last().cloned(),
+        _ => named(kind),
+    };
+    let of_arguments = proposed(ContextKind::SuggestedArg);
+    match of_arguments.or_else(|| proposed(ContextKind::SuggestedSubcommand)) {
         Some(name) => format!("{sentence}; did you mean `{name}`?"),
         None => sentence,
     }

@@ -83,7 +83,9 @@ fn outward_links(text: &str, folder: &Path, exists: &dyn Fn(&Path) -> bool) -> S
                 let source = target.with_extension("md");
                 let is_page = target.extension().is_some_and(|end| end == "html");
                 let target = if is_page && exists(&source) { source } else { target };
-                linked.push_str(&format!("{REPOSITORY}/{}", target.display()));
+                linked.push_str(REPOSITORY);
+                linked.push('/');
+                linked.push_str(&target.to_string_lossy());
                 if !fragment.is_empty() {
                     linked.push('#');
                     linked.push_str(fragment);
@@ -102,11 +104,8 @@ fn outside(path: &Path) -> Option<PathBuf> {
     let mut plain = PathBuf::new();
     for component in path.components() {
         match component {
-            Component::ParentDir => {
-                if !plain.pop() {
-                    return None;
-                }
-            }
+            // Out of the repository; otherwise a folder has been left.
+            Component::ParentDir if !plain.pop() => return None,
             Component::Normal(name) => plain.push(name),
             _ => {}
         }

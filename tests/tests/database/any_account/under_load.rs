@@ -77,7 +77,7 @@ async fn no_function_that_forbids_sequential_scans_is_compiled_by_jit() -> Resul
         WHERE pronamespace = 'mailroom'::regnamespace AND prosecdef
             AND NOT 'jit=off' = ANY (coalesce(proconfig, '{}')) AND proname NOT LIKE 'trg%'";
     let compiled = client.query_one(compiled, &[]).await?;
-    assert_eq!(compiled.get::<_, &str>(0), "enqueue list_actions redeem");
+    assert_eq!(compiled.get::<_, &str>(0), "enqueue list_actions measure_rate redeem");
     Ok(())
 }
 

@@ -78,7 +78,7 @@ fn compare(provider: &dyn Provider, setting: Option<&str>) -> Result<Option<Stri
     }
     Ok(Some(format!(
         "[{name}] timeout_seconds = {seconds} is below {SENDER_TIMEOUT}, \
-         which is {milliseconds} ms ({origin})"
+         which is {milliseconds} ms ({origin}), as it has to be"
     )))
 }
 

@@ -68,7 +68,7 @@ pub(crate) struct DevArguments {
 pub(crate) async fn run(arguments: DevArguments) -> Outcome {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, arguments.port));
     let listener = listener.await.map_err(CommandError::because(format_args!(
-        "the inbox cannot listen at port {} (--port)",
+        "the inbox cannot listen at port {}; name another one by --port, or 0 for any",
         arguments.port
     )))?;
     let folder = Folder::open(&arguments.folder)?;

@@ -10,8 +10,8 @@ const IS_MARKED: &str = include_str!("is_for_development.sql");
 
 /// What a session is refused with that is not one of a developer.
 pub(crate) const REFUSED: &str = "the database belongs to `mailroom dev`, which shows its mails \
-                                  and sends none; name another one in MAILROOM_DATABASE_URL, or \
-                                  start the collector with --dev";
+                                  and sends none; name another one in MAILROOM_DATABASE_URL, or, \
+                                  to send its mails all the same, start the collector with --dev";
 
 /// Whether the database is marked.
 pub(crate) async fn is_marked(client: &SchemaClient) -> Result<bool, Error> {

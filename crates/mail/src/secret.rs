@@ -4,6 +4,7 @@
 use std::env;
 use std::fmt;
 use std::fs;
+use std::io::ErrorKind;
 use std::path::Path;
 
 use crate::error::Error;
@@ -31,8 +32,12 @@ impl Secret {
         let (text, source) = match (file, variable) {
             (Some(file), None) => {
                 let text = fs::read_to_string(file).map_err(|error| {
+                    let help = match error.kind() {
+                        ErrorKind::NotFound => "; write it there, or name no file",
+                        _ => "",
+                    };
                     Error::configuration(format!(
-                        "{name}_file: {} cannot be read: {error}",
+                        "{name}_file: {} cannot be read: {error}{help}",
                         file.display()
                     ))
                 })?;

@@ -20,7 +20,10 @@ async function follow() {
   for (;;) {
     try {
       const found = await json(`/mails?after=${newest}&wait=30s`);
-      for (const mail of found.reverse()) add(mail);
+      const wasEmpty = mails.size === 0;
+      for (const mail of found.toReversed()) add(mail);
+      // One that somebody reads stays.
+      if (wasEmpty && found.length > 0) show(found[0].id);
       newest = Math.max(newest, ...mails.keys());
       say();
     } catch {
@@ -60,7 +63,6 @@ function add(mail) {
   item.append(button);
   byId("mails").prepend(item);
   entitle(mail);
-  if (mails.size === 1) show(mail.id);
 }
 
 function entitle(mail) {

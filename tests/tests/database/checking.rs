@@ -45,6 +45,10 @@ fn the_first_files_are_written_once_and_nothing_is_overwritten() -> Result<()> {
         let found = fs::metadata(made.join(name))?.permissions().mode() & 0o777;
         assert_eq!(found, mode, "{name}: {found:o}");
     }
+    let ignored = fs::read_to_string(made.join(".gitignore"))?;
+    for secret in ["/key", "/smtp-password", "/state/"] {
+        assert!(ignored.lines().any(|line| line == secret), "{secret}: {ignored}");
+    }
     for name in ["send.toml", "templates/en/activate.mail", "mailroom.conf", "database.js"] {
         assert!(made.join(name).is_file(), "{name}");
     }
@@ -58,7 +62,7 @@ fn the_first_files_are_written_once_and_nothing_is_overwritten() -> Result<()> {
     let (status, printed, _) = init(folder.path())?;
     assert_eq!(status, Some(0));
     let kept = printed.lines().filter(|line| line.ends_with("was left as it is")).count();
-    assert_eq!(kept, 5, "{printed}");
+    assert_eq!(kept, 6, "{printed}");
     assert_eq!(fs::read_to_string(made.join("key"))?, key);
     assert_eq!(fs::read_to_string(made.join("send.toml"))?, "mine");
     assert!(made.join("database.js").is_file());

@@ -70,7 +70,7 @@ pub(super) async fn look(
         findings.add(Level::Warning, "setup", warning)?;
     }
     if development::is_marked(&client).await? {
-        findings.add(Level::Warning, "database", development::REFUSED)?;
+        findings.add(Level::Critical, "setup", development::REFUSED)?;
     }
     actions(&client, findings).await.map(Some)
 }

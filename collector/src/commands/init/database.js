@@ -2,7 +2,7 @@
 import { createMailroom, pg, redeemWith } from "mailroom-verifier/database";
 import { Pool } from "pg";
 
-const pool = new Pool({ connectionString: process.env.DATABASE_URL });
+const pool = new Pool({ connectionString: process.env.MAILROOM_DATABASE_URL });
 // A restart of the server ends connections that nobody uses. Without a listener that ends the
 // process.
 pool.on("error", (error) => console.error(`A connection has ended: ${error.message}`));

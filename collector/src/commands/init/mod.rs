@@ -29,6 +29,8 @@ pub(crate) fn run(arguments: &InitArguments) -> Outcome {
         )));
     };
     fs::create_dir_all(folder).map_err(unwritable(folder))?;
+    // Before the key: a commit in between must not have it.
+    write(&folder.join(".gitignore"), include_str!("gitignore"), 0o644)?;
     let key = folder.join("key");
     if is_there(&key) {
         said(&key, false)?;
@@ -53,9 +55,11 @@ pub(crate) fn run(arguments: &InitArguments) -> Outcome {
 fn next(folder: &Path) -> String {
     let folder = folder.display();
     format!(
-        "Change {folder}/send.toml. Then see the mails, make the schema in the database of \
-         MAILROOM_DATABASE_URL, check everything, and send:\n\
+        "Change {folder}/send.toml. See the mails in the browser, until Ctrl-C, without \
+         MAILROOM_DATABASE_URL, because mailroom dev keeps the database that it names for \
+         itself:\n\
          \x20 mailroom dev --config {folder}/send.toml --links http://localhost:3000\n\
+         Then set MAILROOM_DATABASE_URL, make the schema, check everything, and send:\n\
          \x20 mailroom migrate up --without-accounts\n\
          \x20 mailroom check --key-file {folder}/key --config {folder}/send.toml\n\
          \x20 mailroom collect --key-file {folder}/key \

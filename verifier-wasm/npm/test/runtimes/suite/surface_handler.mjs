@@ -54,6 +54,8 @@ export function fixtureOfHandler(subject, entry) {
       RefusalOutcome: outcomeOf("ERR_STORE_FULL"),
       BrowserBinding: { binding: new Uint8Array(16), setCookie: "" },
       PasswordField: { label: "", hint: "", show: "", minLength: 15, maxLength: 256 },
+      Way: { address: "/", label: "" },
+      "Judgement.renew": { token: "", button: "" },
       Judgement: {
         ...{
           page: "done",

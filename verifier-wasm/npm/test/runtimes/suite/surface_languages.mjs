@@ -10,6 +10,7 @@ export function fixtureOfLanguages({ entries }) {
       "Texts.actions": { other: de.actions.other },
       ActionTexts: de.actions.other,
       Message: de.used,
+      "Texts.renewed": de.renewed,
       PasswordTexts: de.password,
     },
     recipes: {},

@@ -10,7 +10,8 @@ export function fixtureOfLanguages({ entries }) {
       "Texts.actions": { other: de.actions.other },
       ActionTexts: de.actions.other,
       Message: de.used,
-      "Texts.renewed": de.renewed,
+      // What it has of a message is declared there.
+      "Texts.renewed": { button: de.renewed.button },
       PasswordTexts: de.password,
     },
     recipes: {},

@@ -84,7 +84,17 @@ def token(name: str, value: object) -> str:
     return str(value)
 
 
-def octets(name: str, value: object, length: int) -> str:
+def secret(name: str, value: object) -> str:
+    """The 32 bytes of a verified link."""
+    return _octets(name, value, 32)
+
+
+def binding(name: str, value: object) -> str:
+    """The 16 bytes of a browser."""
+    return _octets(name, value, 16)
+
+
+def _octets(name: str, value: object, length: int) -> str:
     """So many bytes, as hexadecimal digits."""
     if not isinstance(value, bytes | bytearray | memoryview):
         raise TypeError(f"{name} must be bytes, not {kind(value)}")

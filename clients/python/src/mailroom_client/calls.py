@@ -73,21 +73,15 @@ def enqueue(
     values = {
         "action": arguments.text("action", action),
         "recipient_email": arguments.text("recipient_email", recipient_email),
-    }
-    if recipient_name is not None:
-        values["recipient_name"] = arguments.text("recipient_name", recipient_name)
-    if subject_id is not None:
-        values["subject_id"] = arguments.subject("subject_id", subject_id)
-    if payload is not None:
-        values["payload"] = arguments.document("payload", payload)
-    if language is not None:
-        values["language"] = arguments.text("language", language)
-    if deliver_at is not None:
-        values["deliver_at"] = arguments.moment("deliver_at", deliver_at)
-    if idempotency_key is not None:
-        values["idempotency_key"] = arguments.text("idempotency_key", idempotency_key)
-    if binding is not None:
-        values["binding"] = arguments.octets("binding", binding, 16)
+    } | _given(
+        recipient_name=(arguments.text, recipient_name),
+        subject_id=(arguments.subject, subject_id),
+        payload=(arguments.document, payload),
+        language=(arguments.text, language),
+        deliver_at=(arguments.moment, deliver_at),
+        idempotency_key=(arguments.text, idempotency_key),
+        binding=(arguments.binding, binding),
+    )
     return Call(*_function("enqueue", values), _number)
 
 
@@ -104,15 +98,12 @@ def request(
     values = {
         "email_or_login": arguments.sent("email_or_login", email_or_login),
         "action": arguments.text("action", action),
-    }
-    if cooldown is not None:
-        values["cooldown"] = arguments.span("cooldown", cooldown)
-    if at_most is not None:
-        values["at_most"] = arguments.count("at_most", at_most)
-    if per is not None:
-        values["per"] = arguments.span("per", per)
-    if binding is not None:
-        values["binding"] = arguments.octets("binding", binding, 16)
+    } | _given(
+        cooldown=(arguments.span, cooldown),
+        at_most=(arguments.count, at_most),
+        per=(arguments.span, per),
+        binding=(arguments.binding, binding),
+    )
     return Call(*_function("request", values), lambda _row: None)
 
 
@@ -126,21 +117,20 @@ def redeem(
 ) -> Call[Redemption]:
     """Uses a link, or says why not."""
     values = {
-        "secret": arguments.octets("secret", secret, 32),
+        "secret": arguments.secret("secret", secret),
         "action": arguments.text("action", action),
         "binding_proven": arguments.flag("binding_proven", binding_proven),
-    }
-    if code is not None:
-        values["code"] = arguments.sent("code", code)
-    if browser_code is not None:
-        values["browser_code"] = arguments.sent("browser_code", browser_code)
+    } | _given(
+        code=(arguments.sent, code),
+        browser_code=(arguments.sent, browser_code),
+    )
     columns = "verdict::pg_catalog.text, token, subject_id"
     return Call(*_function("redeem", values, columns=columns), _redemption)
 
 
 def browser_code(binding: bytes) -> Call[str]:
     """The five digits that the browser shows that has this binding."""
-    values = {"binding": arguments.octets("binding", binding, 16)}
+    values = {"binding": arguments.binding("binding", binding)}
     return Call(*_function("browser_code", values), lambda row: cast("str", row[0]))
 
 
@@ -163,6 +153,13 @@ def recheck(subject_id: Subject) -> Call[int]:
     """Has the mails looked at again that wait for their subject to be eligible."""
     values = {"subject_id": arguments.subject("subject_id", subject_id)}
     return Call(*_function("recheck", values), _number)
+
+
+def _given(**optional: tuple[Callable[[str, object], str], object]) -> dict[str, str]:
+    """What is there of the optional arguments, each with how it is written."""
+    return {
+        name: write(name, value) for name, (write, value) in optional.items() if value is not None
+    }
 
 
 def _function(

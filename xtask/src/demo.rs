@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 
 use anyhow::{Context, Result};
-use mailroom_tests::postgres::{Cluster, Installation, Wanted};
+use mailroom_tests::postgres::{Cluster, Wanted};
 use mailroom_tests::tools::{target_folder, workspace};
 
 use crate::consumers::{self, PACK};
@@ -43,14 +43,14 @@ pub(crate) fn run(options: Options) -> Result<ExitCode> {
     let wanted = options.postgres.map_or_else(Wanted::from_environment, Ok)?;
     if !is_provided {
         let wanted = wanted.clone();
-        steps.add(&format!("find {wanted}"), &[], move || Installation::find(&wanted).map(drop));
+        steps.add(&format!("find {wanted}"), &[], move || wanted.find().map(drop));
     }
     if !steps.run() {
         return Ok(ExitCode::FAILURE);
     }
     let mut demonstration = demonstration(is_whole)?;
     if !is_provided {
-        demonstration.env("MAILROOM_TEST_POSTGRES", Installation::find(&wanted)?.programs);
+        demonstration.env("MAILROOM_TEST_POSTGRES", wanted.find()?.programs);
         demonstration.env_remove("MAILROOM_TEST_DATABASE_URL");
     }
     Err(demonstration.exec()).context("cannot run the demonstration")
@@ -89,7 +89,7 @@ pub(crate) fn test_once(steps: &mut Steps, extent: Extent) {
     for wanted in extent.versions {
         steps.add(&format!("demonstration on {wanted}"), &[BUILD, PROGRAMS], || {
             let mut command = demonstration(false)?;
-            command.env("MAILROOM_TEST_POSTGRES", Installation::find(wanted)?.programs);
+            command.env("MAILROOM_TEST_POSTGRES", wanted.find()?.programs);
             command.env_remove("MAILROOM_TEST_DATABASE_URL");
             Ok(command)
         });

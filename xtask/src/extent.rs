@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use anyhow::{Result, ensure};
-use mailroom_tests::postgres::{Installation, Wanted};
+use mailroom_tests::postgres::Wanted;
 
 use crate::tools::is_continuous_integration;
 
@@ -24,7 +24,7 @@ impl Extent {
                 vec![Wanted::Major(15), Wanted::Major(18)]
             }
             None => vec![Wanted::from_environment()?],
-            Some("all") => Installation::majors().into_iter().map(Wanted::Major).collect(),
+            Some("all") => Wanted::majors().into_iter().map(Wanted::Major).collect(),
             Some(list) => {
                 list.split(',').map(|text| Wanted::parse(text.trim())).collect::<Result<_, _>>()?
             }

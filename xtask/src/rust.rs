@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use mailroom_tests::postgres::{Cluster, Installation, Wanted};
+use mailroom_tests::postgres::{Cluster, Wanted};
 
 use crate::execute::{SILENCE, execute};
 use crate::extent::Extent;
@@ -159,7 +159,7 @@ pub(crate) fn faults(steps: &mut Steps, extent: Extent) {
     build(steps);
     steps.add("tests under fault", &[BUILD], move || {
         let mut command = tests(extent, FAULTS)?;
-        command.env("MAILROOM_TEST_POSTGRES", Installation::find(wanted)?.programs);
+        command.env("MAILROOM_TEST_POSTGRES", wanted.find()?.programs);
         // They stop servers, so they need their own.
         command.env_remove("MAILROOM_TEST_DATABASE_URL");
         Ok(command)
@@ -171,7 +171,7 @@ pub(crate) fn chaos(duration: Duration, seed: u64, wanted: &Wanted) -> Result<Co
     let mut command = Command::new(tools::built("chaos")?);
     command.arg(duration.as_secs().to_string()).arg(seed.to_string()).arg("--until-input-ends");
     command.stdin(Stdio::piped()).env("MAILROOM_TEST_PROGRAM", tools::built("mailroom")?);
-    command.env("MAILROOM_TEST_POSTGRES", Installation::find(wanted)?.programs);
+    command.env("MAILROOM_TEST_POSTGRES", wanted.find()?.programs);
     Ok(command)
 }
 

@@ -4,11 +4,9 @@
 //! deleted at the end, under an `account` that may run it), `database` (whether it may be used, its
 //! schema and its mark), `sink` (mails into the inbox).
 
-mod account;
 pub(crate) mod database;
 pub(crate) mod folder;
 pub(crate) mod postgres;
-mod programs;
 pub(crate) mod sink;
 
 /// Why this machine cannot do it, and what helps.

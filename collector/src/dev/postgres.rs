@@ -12,13 +12,16 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 
+use mailroom_local_postgres::{Account, Installation};
 use zeroize::Zeroizing;
 
-use super::account::Account;
-use super::{DevError, programs};
+use super::DevError;
 
 /// The first of the ports that are tried, so that it is usually the same.
 const PORT: u16 = 54_320;
+
+/// The oldest version that Mailroom works with.
+const OLDEST: u32 = 14;
 
 /// What helps where no server can be started.
 const ADVICE: &str = "install PostgreSQL 14 or newer (`apt install postgresql`, `brew install \
@@ -40,11 +43,13 @@ impl Server {
     /// # Errors
     /// Why there is none, and what helps.
     pub(crate) fn start(password: &str) -> Result<Self, DevError> {
-        let programs = programs::find().ok_or_else(|| {
+        let mut installed = Installation::on_this_machine().into_iter();
+        let suitable = installed.find(|found| found.major >= OLDEST);
+        let Installation { programs, .. } = suitable.ok_or_else(|| {
             let fault = "MAILROOM_DATABASE_URL is not set, and no PostgreSQL is installed here";
             DevError(format!("{fault}; {ADVICE}"))
         })?;
-        let account = Account::to_change_to()?;
+        let account = account_to_change_to()?;
         let folder = private_folder().map_err(because("a folder cannot be made"))?;
         let port = free_port();
         let port = port.ok_or_else(|| DevError("no port is free for PostgreSQL".to_owned()))?;
@@ -56,6 +61,18 @@ impl Server {
         let url = format!("postgresql://postgres:{password}@127.0.0.1:{port}/postgres");
         Ok(Self { url: Zeroizing::new(url), shell, input: Some(input) })
     }
+}
+
+/// The account that the server runs under; `None` unless this process is root's.
+fn account_to_change_to() -> Result<Option<Account>, DevError> {
+    if !rustix::process::geteuid().is_root() {
+        return Ok(None);
+    }
+    Account::unprivileged().ok().flatten().map(Some).ok_or_else(|| {
+        let fault = "PostgreSQL refuses to run as root, and there is neither a user `postgres` nor \
+                     `nobody`; run `mailroom dev` as another user";
+        DevError(fault.to_owned())
+    })
 }
 
 impl Drop for Server {

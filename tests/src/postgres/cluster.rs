@@ -8,11 +8,11 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
+use mailroom_local_postgres::{Account, Installation};
 
-use super::account::Account;
-use super::folder;
-use super::installation::{Installation, Wanted};
+use super::installation::Wanted;
 use super::supervisor::Supervisor;
+use super::{account, folder};
 
 /// Everybody may do everything; a server that needs more says so with [`Builder::hba`].
 const OPEN_HBA: &str = "local all all trust\nhost all all 127.0.0.1/32 trust\n";
@@ -233,7 +233,7 @@ impl Builder {
             Some(wanted) => wanted.clone(),
             None => Wanted::from_environment()?,
         };
-        let installation = Installation::find(&wanted)?;
+        let installation = wanted.find()?;
         let folder = folder::create()?;
         self.start_in(folder.clone(), installation).inspect_err(|_| {
             // Not left to the supervisor, which may not have been reached.
@@ -242,7 +242,7 @@ impl Builder {
     }
 
     fn start_in(self, folder: PathBuf, installation: Installation) -> Result<Cluster> {
-        let account = Account::to_change_to(&folder)?;
+        let account = account::to_change_to(&folder)?;
         let programs = match account {
             Some(account) => {
                 account.own(&folder)?;

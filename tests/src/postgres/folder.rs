@@ -9,8 +9,8 @@ use std::process;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use anyhow::{Context, Result};
+use mailroom_local_postgres::Account;
 
-use super::account::Account;
 use crate::memory::folder_with;
 
 /// The longest socket path that every system takes is 103 bytes; `/.s.PGSQL.5432.lock` is the

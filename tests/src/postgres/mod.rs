@@ -16,6 +16,7 @@ mod supervisor;
 pub use cluster::{Builder, Cluster, Shutdown};
 #[cfg(feature = "client")]
 pub use database::Database;
-pub use installation::{Installation, Wanted};
+pub use installation::Wanted;
+pub use mailroom_local_postgres::Installation;
 #[cfg(feature = "client")]
 pub use pool::Pool;

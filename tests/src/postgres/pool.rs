@@ -8,7 +8,7 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 
 use anyhow::{Context, Result};
 
-use super::account::Account;
+use super::account;
 use super::cluster::{Cluster, free_port};
 use super::folder;
 use crate::collector::wait_until;
@@ -49,7 +49,7 @@ impl Pool {
         let mut command = Command::new("sh");
         command.args(["-c", SCRIPT, "sh"]).arg(program).arg(&folder).process_group(0);
         command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
-        if let Some(account) = Account::to_change_to(&folder)? {
+        if let Some(account) = account::to_change_to(&folder)? {
             account.own(&folder)?;
             account.own(&folder.join("pgbouncer.ini"))?;
             account.run(&mut command);

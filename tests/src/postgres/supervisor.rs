@@ -7,8 +7,7 @@ use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use anyhow::{Context, Result, bail};
-
-use super::account::Account;
+use mailroom_local_postgres::Account;
 
 #[derive(Debug)]
 pub(super) struct Supervisor {

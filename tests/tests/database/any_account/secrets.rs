@@ -6,14 +6,14 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use mailroom::queue::{Queue, Token};
 use mailroom_tests::hex::hexadecimal;
-use mailroom_tests::postgres::{Database, Installation, Wanted};
+use mailroom_tests::postgres::{Database, Wanted};
 use mailroom_verifier_core::Version;
 
 use super::{claim, clock, count, enqueue, give_up, product, queue, send};
 
 /// All that `pg_dump` writes of a database, but for tables whose names match a pattern.
 fn dump(database: &Database, excluded: Option<&str>) -> Result<String> {
-    let installation = Installation::find(&Wanted::from_environment()?)?;
+    let installation = Wanted::from_environment()?.find()?;
     let mut command = Command::new(installation.programs.join("pg_dump"));
     command.arg("--dbname").arg(database.url());
     if let Some(pattern) = excluded {

@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
-use mailroom_tests::postgres::{Installation, Wanted};
+use mailroom_tests::postgres::Wanted;
 use tokio_postgres::NoTls;
 
 use super::{Dev, wait_until_gone};
@@ -14,7 +14,7 @@ use super::{Dev, wait_until_gone};
 #[tokio::test]
 async fn from_nothing_there_is_a_database_and_a_key_and_nothing_is_left_of_the_database()
 -> Result<()> {
-    let installation = Installation::find(&Wanted::from_environment()?)?;
+    let installation = Wanted::from_environment()?.find()?;
     let others = env::split_paths(&env::var_os("PATH").unwrap_or_default()).collect::<Vec<_>>();
     let path = env::join_paths([installation.programs].into_iter().chain(others))?;
     let path = path.to_str().context("the path is UTF-8")?;

@@ -9,7 +9,7 @@ use anyhow::{Context, Result, ensure};
 use mailroom::migrate::MIGRATIONS;
 use mailroom_connect::Schema;
 use mailroom_tests::collector::{self, Collector, Item, KEY};
-use mailroom_tests::postgres::{Database, Installation, Wanted};
+use mailroom_tests::postgres::{Database, Wanted};
 use mailroom_tests::rows::{register, wait_for};
 use mailroom_tests::{program, tools};
 use mailroom_verifier_core::{Action, Expected, KeyRing, Moment, SharedKey, UntrustedToken};
@@ -433,7 +433,7 @@ mod dumps {
     /// Everything that `pg_dump` writes but for rows with times, and the marks that differ from one
     /// dump to the next.
     fn dump(database: &Database) -> Result<String> {
-        let installation = Installation::find(&Wanted::from_environment()?)?;
+        let installation = Wanted::from_environment()?.find()?;
         let mut command = Command::new(installation.programs.join("pg_dump"));
         command.args(["--exclude-table-data", "*.installation", "--dbname"]).arg(database.url());
         let output = command.output().context("pg_dump does not start")?;

@@ -85,8 +85,6 @@ async fn take_step_and_stop(
 ) -> Result<Result<()>> {
     let mut keeper = database.connect().await?;
     let (mut migrating, observer) = (database.connect().await?, database.connect().await?);
-    // By its own limit it would give up after five seconds, which a busy machine may miss.
-    migrating.batch_execute("SET lock_timeout = '5min'").await?;
     let gate = keeper.transaction().await?;
     gate.batch_execute("LOCK TABLE gate").await?;
     let others = async {

@@ -15,6 +15,7 @@ mod config;
 mod database;
 mod diagnosis;
 mod mail;
+mod metrics;
 #[cfg_attr(not(feature = "unproven"), allow(unreachable_pub, reason = "the feature shows it"))]
 mod notice;
 mod provider;
@@ -46,6 +47,11 @@ pub struct Arguments {
     #[arg(long, value_name = "ADDRESS:PORT", required_unless_present = "mail")]
     listen: Option<SocketAddr>,
 
+    /// Serve metrics for Prometheus at this address, or at this port of 127.0.0.1, and not where
+    /// notifications come in
+    #[arg(long, value_name = "[ADDRESS:]PORT", requires = "listen", value_parser = address)]
+    metrics_address: Option<SocketAddr>,
+
     /// Read one mail from standard input: a delivery status notification
     /// of a mail server, or a complaint
     ///
@@ -66,6 +72,10 @@ pub(crate) struct Error(pub(crate) String);
 const REFUSED: u8 = 65;
 const AGAIN: u8 = 75;
 
+fn address(text: &str) -> Result<SocketAddr, &'static str> {
+    mailroom_http::address(text).ok_or("an address with a port, or a port alone, of 127.0.0.1")
+}
+
 /// Runs what the arguments ask for, reports errors on standard error and returns the exit status.
 ///
 /// `database` is an error if the settings of the database are wrong: the sentence that says why.
@@ -84,7 +94,10 @@ pub async fn run(arguments: &Arguments, database: Result<ConnectionSettings, Str
 async fn take(arguments: &Arguments, database: Database) -> Result<u8, Error> {
     let config = Config::read(&arguments.config)?;
     match arguments.listen {
-        Some(address) => server::serve(address, config.providers()?, database).await.map(|()| 0),
+        Some(address) => {
+            let metrics = arguments.metrics_address;
+            server::serve(address, metrics, config.providers()?, database).await.map(|()| 0)
+        }
         None => Ok(take_mail(&config.return_path()?, &database).await),
     }
 }

@@ -16,6 +16,7 @@ use tokio::time::timeout;
 
 use crate::Error;
 use crate::database::Database;
+use crate::metrics::{Metrics, Verdict};
 use crate::notice::Refusal;
 use crate::provider::{self, Provider};
 
@@ -41,6 +42,7 @@ const LOG_PAUSE: Duration = Duration::from_secs(1);
 struct State {
     providers: Vec<Box<dyn Provider>>,
     database: Database,
+    metrics: Metrics,
     logged: Mutex<Option<Instant>>,
 }
 
@@ -50,6 +52,7 @@ struct State {
 /// The address cannot be listened at.
 pub(crate) async fn serve(
     address: SocketAddr,
+    metrics_address: Option<SocketAddr>,
     providers: Vec<Box<dyn Provider>>,
     database: Database,
 ) -> Result<(), Error> {
@@ -60,7 +63,13 @@ pub(crate) async fn serve(
     let address = listener.local_addr().map_err(failed)?;
     let names = providers.iter().map(|provider| provider.name()).collect::<Vec<_>>().join(", ");
     tracing::warn!(event = "listening", %address, providers = names, "notifications are taken");
-    let state = Arc::new(State { providers, database, logged: Mutex::new(None) });
+    let metrics = Metrics::of(providers.iter().map(|provider| provider.name()));
+    if let Some(address) = metrics_address {
+        let say = move |outcome| say_of_metrics(address, outcome);
+        mailroom_http::serve_metrics(address, metrics.registry(), || {}, say)
+            .map_err(|error| Error(format!("--metrics-address {address}: {error}")))?;
+    }
+    let state = Arc::new(State { providers, database, metrics, logged: Mutex::new(None) });
     let stop = async move {
         tokio::select! {
             _ = terminated.recv() => {}
@@ -70,6 +79,20 @@ pub(crate) async fn serve(
     let answer = move |request, reading| answer(Arc::clone(&state), request, reading);
     mailroom_http::serve(listener, LIMITS, stop, answer).await;
     Ok(())
+}
+
+fn say_of_metrics(address: SocketAddr, outcome: std::io::Result<SocketAddr>) {
+    match outcome {
+        Ok(address) => {
+            tracing::warn!(event = "metrics_served", %address, "metrics are served");
+        }
+        Err(error) => tracing::error!(
+            event = "metrics_not_served",
+            %address,
+            reason = %error,
+            "metrics are not served yet: the address is tried again"
+        ),
+    }
 }
 
 async fn answer(state: Arc<State>, request: Request, reading: Option<Reading>) -> Answer {
@@ -98,6 +121,25 @@ async fn take(
     }
     let index = state.providers.iter().position(|provider| provider.name() == name);
     let index = index.ok_or((StatusCode::NOT_FOUND, "there is no such provider"))?;
+    let outcome = take_of(state, index, request, reading).await;
+    if let Err((status, _)) = outcome {
+        let verdict = match status {
+            StatusCode::UNAUTHORIZED => Verdict::Unproven,
+            StatusCode::SERVICE_UNAVAILABLE => Verdict::Unavailable,
+            _ => Verdict::Unreadable,
+        };
+        state.metrics.refused(state.providers[index].name(), verdict);
+    }
+    outcome
+}
+
+/// Takes a notification of this provider, or says with which status and why it is refused.
+async fn take_of(
+    state: &Arc<State>,
+    index: usize,
+    request: Request,
+    reading: Option<Reading>,
+) -> Result<(), (StatusCode, &'static str)> {
     let provider = &state.providers[index];
     if request.method() != Method::POST {
         return Err((StatusCode::METHOD_NOT_ALLOWED, "notifications are sent by POST"));
@@ -139,12 +181,16 @@ async fn take(
     let (provider, outcome) = (
         provider.name(),
         match read {
-            Ok(notices) => state.database.suppress(provider.name(), &notices).await,
+            Ok(notices) => {
+                let written = state.database.suppress(provider.name(), &notices).await;
+                written.map(|count| (count, notices))
+            }
             Err(refusal) => Err(refusal),
         },
     );
     let (status, reason) = match outcome {
-        Ok(count) => {
+        Ok((count, notices)) => {
+            state.metrics.took(provider, &notices, count);
             tracing::info!(event = "notification", provider, count, "a notification was taken");
             return Ok(());
         }

@@ -42,6 +42,19 @@ enum Health {
     Recovering,
 }
 
+impl Health {
+    const ALL: [(Self, &str); HEALTHS] = [
+        (Self::Working, "working"),
+        (Self::Unsure, "unsure"),
+        (Self::Failing, "failing"),
+        (Self::Suspect, "suspect"),
+        (Self::Recovering, "recovering"),
+    ];
+}
+
+/// How many states a provider may have.
+pub(crate) const HEALTHS: usize = 5;
+
 #[derive(Debug)]
 pub(crate) struct Breaker {
     health: Health,
@@ -87,6 +100,11 @@ impl Breaker {
         let is_asked_first =
             self.health == Health::Suspect && self.in_flight == 0 && !self.asking.is_under_way();
         self.has_place() || is_asked_first
+    }
+
+    /// All states by name, and which of them is so.
+    pub(crate) fn healths(&self) -> [(&'static str, bool); HEALTHS] {
+        Health::ALL.map(|(health, name)| (name, health == self.health))
     }
 
     pub(crate) fn is_failing(&self) -> bool {

@@ -162,6 +162,11 @@ impl Guard {
         kind.verdict(side, reason)
     }
 
+    /// How many reasons of refusals are watched, and how many of them seem to be our own fault.
+    pub(crate) fn reasons(&self) -> (usize, usize) {
+        (self.suspects.len(), self.suspects.values().filter(|suspect| suspect.is_open).count())
+    }
+
     /// Whether the server is believed that an address does not exist: one that lost its users says
     /// so of everybody.
     fn is_believable(&self, now: Instant) -> bool {

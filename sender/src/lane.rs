@@ -1,6 +1,7 @@
 //! The mails that wait for a provider and those on their way to it,
 //! shared by the threads that send by it.
 
+mod figures;
 mod mute;
 mod news;
 mod on_its_way;
@@ -20,6 +21,7 @@ use crate::protocol::Key;
 use crate::provider::{About, Verdict};
 use crate::queue::{Queue, Queued};
 use crate::rate::{Domains, LONGEST_WAIT, Pace, Rate};
+pub(crate) use figures::Figures;
 use mute::Mute;
 pub(crate) use news::Sentences;
 use on_its_way::OnItsWay;

@@ -33,6 +33,7 @@ mod letter;
 mod link;
 mod mail;
 mod message;
+mod metrics;
 mod pool;
 mod preview;
 pub mod protocol;
@@ -45,6 +46,7 @@ mod templates;
 mod writer;
 
 use std::io::{self, BufRead, Write};
+use std::net::SocketAddr;
 use std::path::Path;
 use std::time::SystemTime;
 
@@ -63,13 +65,18 @@ use writer::Writer;
 /// Sends the mails of the tokens that come on standard input, and answers on standard output, until
 /// the input ends.
 ///
-/// With a folder, mails become files there, and the journal is one of that folder.
+/// With a folder, mails become files there, and the journal is one of that folder. At `metrics`
+/// what it does is served for Prometheus.
 ///
 /// # Errors
 /// A configuration that cannot be used, a journal that cannot be opened,
 /// standard streams that are broken.
-pub fn send(config: &Path, dry_run: Option<&Path>) -> Result<(), Error> {
-    send_between(config, dry_run, io::BufReader::new(io::stdin()), io::stdout())
+pub fn send(
+    config: &Path,
+    dry_run: Option<&Path>,
+    metrics: Option<SocketAddr>,
+) -> Result<(), Error> {
+    send_between(config, dry_run, metrics, io::BufReader::new(io::stdin()), io::stdout())
 }
 
 /// What writes the mails of a configuration: from a token to the bytes that a mail server would
@@ -89,6 +96,7 @@ pub fn writer(config: &Path) -> Result<impl Fn(&protocol::Item) -> Result<String
 pub fn send_between(
     config: &Path,
     dry_run: Option<&Path>,
+    metrics: Option<SocketAddr>,
     input: impl BufRead + Send + 'static,
     output: impl Write,
 ) -> Result<(), Error> {
@@ -102,5 +110,9 @@ pub fn send_between(
     };
     let writer = Writer::new(&config)?;
     let journal = Journal::open(&config.journal, serve::seconds(SystemTime::now()))?;
-    serve::serve(input, output, &writer, providers, config.domains()?, journal)
+    let shared = serve::share(providers, config.domains()?, journal);
+    if let Some(address) = metrics {
+        metrics::serve(address, &shared);
+    }
+    serve::serve(input, output, &writer, &shared)
 }

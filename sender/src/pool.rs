@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use crate::attempt::Attempt;
 use crate::journal::Journal;
 use crate::lane::{Job, Lane};
+use crate::metrics::Metrics;
 use crate::provider::{Provider, Verdict};
 use crate::serve::{Event, report};
 
@@ -22,6 +23,7 @@ pub(crate) struct Shared {
     /// Their queues.
     pub(crate) lanes: Vec<Lane>,
     pub(crate) journal: Journal,
+    pub(crate) metrics: Metrics,
 }
 
 /// The threads that send. They are not waited for where one may wait for an answer: what it would
@@ -83,15 +85,18 @@ fn deliver(shared: &Shared, index: usize, events: &Sender<Event>) {
     let provider = &*shared.providers[index];
     let lane = &shared.lanes[index];
     let mut connection = provider.connection();
+    let _counted = shared.metrics.connection(provider.name());
     loop {
         let (event, has_place) = match lane.next(IDLE_PERIOD) {
             Job::Send(mail, ticket) => {
                 let attempt = Attempt::begin(&shared.journal, provider, lane, &mail, ticket);
                 let payload = mail.sealed.payload(provider.name());
                 let payload = payload.expect("the mail was fixed for this provider");
+                let began = Instant::now();
                 let answer = connection.deliver(&mail.sealed, payload, &attempt);
                 let (verdict, of_provider) = lane.weigh(ticket, &mail.sealed.to, answer);
                 attempt.end(&verdict);
+                shared.metrics.attempted(provider.name(), &verdict, began.elapsed());
                 let finished = lane.finish(ticket, &of_provider);
                 let key = Some(mail.sealed.key);
                 let withdrawn = finished.withdrawn;

@@ -14,6 +14,7 @@ use mailroom_mail::Error;
 use crate::desk::Desk;
 use crate::journal::Journal;
 use crate::lane::Lane;
+use crate::metrics::Metrics;
 use crate::pool::{Pool, Shared};
 use crate::protocol::Key;
 use crate::provider::{Provider, Verdict};
@@ -50,6 +51,22 @@ pub(crate) enum Event {
     InputEnded(Result<(), String>),
 }
 
+/// What all threads share.
+pub(crate) fn share(
+    providers: Vec<Box<dyn Provider>>,
+    domains: Domains,
+    journal: Journal,
+) -> Arc<Shared> {
+    let domains = Arc::new(domains);
+    let has_other = providers.len() > 1;
+    let lanes = providers.iter().map(|provider| {
+        Lane::new(provider.rate(), provider.connections(), Arc::clone(&domains), has_other)
+    });
+    let lanes = lanes.collect();
+    let metrics = Metrics::of(&providers);
+    Arc::new(Shared { providers, lanes, journal, metrics })
+}
+
 /// Works until the input ends and everything that came is answered.
 ///
 /// # Errors
@@ -58,23 +75,14 @@ pub(crate) fn serve(
     input: impl BufRead + Send + 'static,
     output: impl Write,
     writer: &Writer,
-    providers: Vec<Box<dyn Provider>>,
-    domains: Domains,
-    journal: Journal,
+    shared: &Arc<Shared>,
 ) -> Result<(), Error> {
     let (events, received) = channel();
     let read_lines = events.clone();
     // Not waited for at the end: after an error it may still wait for a line.
     thread::spawn(move || read(input, LONGEST_LINE, &read_lines));
-    let domains = Arc::new(domains);
-    let has_other = providers.len() > 1;
-    let lanes = providers.iter().map(|provider| {
-        Lane::new(provider.rate(), provider.connections(), Arc::clone(&domains), has_other)
-    });
-    let lanes = lanes.collect();
-    let shared = Arc::new(Shared { providers, lanes, journal });
-    let mut pool = Pool::start(&shared, events);
-    let mut desk = Desk::new(output, writer, &shared);
+    let mut pool = Pool::start(shared, events);
+    let mut desk = Desk::new(output, writer, shared);
     let outcome = desk.run(&received, &mut pool);
     if desk.finish(&received) {
         pool.join();

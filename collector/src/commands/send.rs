@@ -1,5 +1,6 @@
 //! `mailroom send`: the sender that comes with the program.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -27,15 +28,25 @@ pub(crate) struct SendArguments {
     #[arg(conflicts_with_all = ["check", "preview"])]
     dry_run: Option<PathBuf>,
 
+    /// Serve metrics for Prometheus at this address, or at this port of 127.0.0.1: another one than
+    /// the collector's
+    #[arg(long, value_name = "[ADDRESS:]PORT", value_parser = address)]
+    #[arg(conflicts_with_all = ["check", "preview"])]
+    metrics_address: Option<SocketAddr>,
+
     /// Write the shipped templates to this folder, which must be empty or new
     #[arg(long, value_name = "FOLDER")]
-    #[arg(conflicts_with_all = ["config", "check", "preview", "dry_run"])]
+    #[arg(conflicts_with_all = ["config", "check", "preview", "dry_run", "metrics_address"])]
     init: Option<PathBuf>,
+}
+
+fn address(text: &str) -> Result<SocketAddr, &'static str> {
+    mailroom_http::address(text).ok_or("an address with a port, or a port alone, of 127.0.0.1")
 }
 
 /// Sends until standard input ends, or does what the arguments ask for instead.
 pub(crate) fn run(arguments: &SendArguments) -> Outcome {
-    let SendArguments { config, check, preview, dry_run, init } = arguments;
+    let SendArguments { config, check, preview, dry_run, metrics_address, init } = arguments;
     if let Some(folder) = init {
         mailroom_sender::write_shipped(folder)?;
         report(format_args!(
@@ -56,7 +67,7 @@ pub(crate) fn run(arguments: &SendArguments) -> Outcome {
         let count = mailroom_sender::preview(config, folder)?;
         print(format_args!("{count} mails to look at: {}", folder.join("index.html").display()))?;
     } else {
-        mailroom_sender::send(config, dry_run.as_deref())?;
+        mailroom_sender::send(config, dry_run.as_deref(), *metrics_address)?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -1,6 +1,5 @@
 //! The thread that serves metrics, and what it answers.
 
-use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -8,10 +7,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use mailroom_connect::ConnectionSettings;
-use mailroom_http::hyper::header::{ACCEPT, ALLOW, CONTENT_TYPE, HeaderValue};
 use mailroom_http::hyper::{Method, StatusCode};
-use mailroom_http::{Answer, Limits, Request, plain};
-use prometheus_client::encoding::{prometheus_text, text};
+use mailroom_http::{Answer, Limits, Request, exposition, only_get, plain};
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
@@ -34,8 +31,6 @@ const LIMITS: Limits = Limits {
 
 /// How often an address that another program has is tried.
 const LISTEN_PAUSE: Duration = Duration::from_secs(1);
-
-const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// What the server needs.
 pub(crate) struct Server {
@@ -125,9 +120,7 @@ async fn listen(address: SocketAddr) -> TcpListener {
 impl Shared {
     fn answer(&self, request: &Request) -> Answer {
         if !matches!(*request.method(), Method::GET | Method::HEAD) {
-            let mut answer = plain(StatusCode::METHOD_NOT_ALLOWED, "only GET is answered\n");
-            answer.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
-            return answer;
+            return only_get();
         }
         let of_health = |trouble: Option<&'static str>| match trouble {
             None => plain(StatusCode::OK, "ok\n"),
@@ -135,33 +128,13 @@ impl Shared {
         };
         match request.uri().path() {
             "/metrics" => {
-                let accepted = request.headers().get_all(ACCEPT).iter();
-                let is_open = accepted
-                    .filter_map(|value| value.to_str().ok())
-                    .any(|value| value.contains("application/openmetrics-text"));
-                self.exposition(is_open).unwrap_or_else(|_| {
-                    plain(StatusCode::INTERNAL_SERVER_ERROR, "metrics cannot be written\n")
-                })
+                let trouble = self.metrics.health.trouble(self.lease);
+                self.ready.set(i64::from(trouble.is_none()));
+                exposition(&self.registry, request)
             }
             "/livez" => of_health(self.metrics.health.hung()),
             "/readyz" => of_health(self.metrics.health.trouble(self.lease)),
             _ => plain(StatusCode::NOT_FOUND, "there are /metrics, /livez and /readyz\n"),
         }
-    }
-
-    /// All values as text, in the one or the other format.
-    fn exposition(&self, is_open: bool) -> Result<Answer, fmt::Error> {
-        let trouble = self.metrics.health.trouble(self.lease);
-        self.ready.set(i64::from(trouble.is_none()));
-        let mut written = String::new();
-        if is_open {
-            text::encode(&mut written, &self.registry)?;
-        } else {
-            prometheus_text::encode(&mut written, &self.registry)?;
-        }
-        let mut answer = plain(StatusCode::OK, written);
-        let format = if is_open { OPEN_METRICS } else { prometheus_text::CONTENT_TYPE };
-        answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(format));
-        Ok(answer)
     }
 }

@@ -5,11 +5,13 @@
 //! with a bound of its own, as `http_body_util::Limited` has it.
 
 mod address;
+mod metrics;
 mod server;
 mod unread;
 
 pub use address::address;
 pub use http_body_util;
 pub use hyper;
+pub use metrics::{exposition, only_get, serve_metrics};
 pub use server::{Answer, Limits, Request, plain, serve};
 pub use unread::Reading;

@@ -363,7 +363,7 @@ impl<'a, W: Write> Desk<'a, W> {
         if self.waiting.contains_key(&item.key) {
             return Ok(Decision::Join);
         }
-        let Shared { providers, lanes, journal } = self.shared;
+        let Shared { providers, lanes, journal, .. } = self.shared;
         let is_for =
             |sealed: &Sealed, lane: usize| sealed.payload(providers[lane].name()).is_some();
         let preferred = match &lanes[..] {
@@ -627,7 +627,7 @@ impl<'a, W: Write> Desk<'a, W> {
     fn moves(&mut self, key: Key, lane: usize) -> bool {
         let is_bound = self.waiting.get(&key).is_some_and(|waiting| waiting.is_bound);
         let Some(other) = self.other(lane).filter(|_| !is_bound) else { return false };
-        let Shared { providers, lanes, journal } = self.shared;
+        let Shared { providers, lanes, journal, .. } = self.shared;
         let name = providers[other].name();
         let sealed = journal.sealed(key).filter(|sealed| sealed.payload(name).is_some());
         // A mail that both have refused since it came waits until it comes again.

@@ -62,7 +62,8 @@ impl Configuration {
 
     /// What is wrong with it, in one sentence.
     pub(crate) fn fault(&self) -> String {
-        let outcome = mailroom_sender::send_between(&self.file(), None, io::empty(), io::sink());
+        let outcome =
+            mailroom_sender::send_between(&self.file(), None, None, io::empty(), io::sink());
         let fault = outcome.expect_err("the configuration is refused");
         assert!(fault.is_of_configuration(), "{fault}");
         fault.to_string()
@@ -90,7 +91,7 @@ impl Sending {
         let (output, write) = io::pipe().unwrap();
         let file = file.to_owned();
         let ended = thread::spawn(move || {
-            mailroom_sender::send_between(&file, None, BufReader::new(read), write)
+            mailroom_sender::send_between(&file, None, None, BufReader::new(read), write)
         });
         let (sender, answers) = channel();
         let lines = BufReader::new(output).lines();

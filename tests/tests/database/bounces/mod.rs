@@ -24,8 +24,8 @@ const KEY: &[u8] = b"0123456789abcdefghijklmn";
 const PASSWORD: &str = "a password that nobody guesses";
 
 /// The program, listening.
-struct Bounces {
-    program: Collector,
+pub(crate) struct Bounces {
+    pub(crate) program: Collector,
     address: String,
     _folder: TempDir,
 }
@@ -37,6 +37,21 @@ impl Bounces {
 
     /// For an installation in another schema.
     fn listen_for(database_url: &str, schema: &str) -> Result<Self> {
+        Self::start(database_url, schema, &[])
+    }
+
+    /// Where metrics are served, too.
+    pub(crate) fn listen_with_metrics(database_url: &str) -> Result<Self> {
+        Self::start(database_url, "mailroom", &["--metrics-address", "0"])
+    }
+
+    /// The address of the metrics.
+    pub(crate) fn metrics_address(&self) -> Result<String> {
+        self.program.wait_for_log("metrics are served", 1)?;
+        address_in(&self.program.log(), "metrics are served")
+    }
+
+    fn start(database_url: &str, schema: &str, arguments: &[&str]) -> Result<Self> {
         let folder = tempfile::tempdir()?;
         let files = [
             ("resend", format!("whsec_{}\n", Base64::encode_string(KEY))),
@@ -54,19 +69,18 @@ impl Bounces {
         let mut command = program::mailroom()?;
         command
             .args(["bounces", "--listen", "127.0.0.1:0", "--config"])
-            .arg(folder.path().join("bounces.toml"));
+            .arg(folder.path().join("bounces.toml"))
+            .args(arguments);
         command.envs([("MAILROOM_DATABASE_URL", database_url), ("MAILROOM_SCHEMA", schema)]);
         let program = Collector::start(&mut command)?;
         program.wait_for_log("notifications are taken", 1)?;
-        let log = program.log();
-        let address = log.split_once("address=").context("an address")?.1;
-        let address = address.split_whitespace().next().context("an address")?.to_owned();
+        let address = address_in(&program.log(), "notifications are taken")?;
         Ok(Self { program, address, _folder: folder })
     }
 
     /// Sends bytes and returns the answer's status and body. The server may answer and close before
     /// it has them all.
-    fn exchange(&self, bytes: &[u8]) -> Result<(u16, String)> {
+    pub(crate) fn exchange(&self, bytes: &[u8]) -> Result<(u16, String)> {
         let mut stream = TcpStream::connect(&self.address)?;
         stream.set_read_timeout(Some(Duration::from_secs(60)))?;
         stream.write_all(bytes).ok();
@@ -91,12 +105,12 @@ impl Bounces {
     }
 
     /// As Resend sends it.
-    fn resend(&self, body: &str) -> Result<(u16, String)> {
+    pub(crate) fn resend(&self, body: &str) -> Result<(u16, String)> {
         self.resend_at(body, 0)
     }
 
     /// So many seconds ago.
-    fn resend_at(&self, body: &str, age: u64) -> Result<(u16, String)> {
+    pub(crate) fn resend_at(&self, body: &str, age: u64) -> Result<(u16, String)> {
         let time = (SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs() - age).to_string();
         let mut mac = Hmac::<Sha256>::new_from_slice(KEY)?;
         mac.update(format!("msg_1.{time}.{body}").as_bytes());
@@ -113,6 +127,13 @@ impl Bounces {
         let credentials = Base64::encode_string(format!("postmark:{PASSWORD}").as_bytes());
         self.post("/postmark", &[("authorization", &format!("Basic {credentials}"))], body)
     }
+}
+
+/// The address in the line of a log that has these words.
+fn address_in(log: &str, words: &str) -> Result<String> {
+    let line = log.lines().find(|line| line.contains(words)).context("a line")?;
+    let address = line.split_once("address=").context("an address")?.1;
+    Ok(address.split_whitespace().next().context("an address")?.to_owned())
 }
 
 /// A role that may do nothing else, and the URL for it.
@@ -137,7 +158,7 @@ async fn suppressed(client: &Client) -> Result<Vec<[String; 4]>> {
     Ok(rows.iter().map(|row| [0, 1, 2, 3].map(|index| row.get(index))).collect())
 }
 
-fn bounced(kind: &str, to: &str) -> String {
+pub(crate) fn bounced(kind: &str, to: &str) -> String {
     // As documented, shortened.
     format!(
         r#"{{"type":"email.bounced","created_at":"2026-11-22T23:41:12.126Z","data":{{

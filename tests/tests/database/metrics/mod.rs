@@ -1,6 +1,8 @@
-//! `mailroom collect --metrics-address`: what it serves, and that nobody who asks delays a mail.
+//! `--metrics-address`: what `mailroom collect`, `mailroom send` and `mailroom bounces` serve, and
+//! that nobody who asks delays a mail.
 
 mod prometheus;
+mod senders;
 mod serving;
 
 use std::collections::BTreeMap;
@@ -34,33 +36,16 @@ impl Served {
 
     /// Sends bytes, and returns the status, the head and the body of the answer.
     fn exchange(&self, bytes: &[u8]) -> Result<(u16, String, String)> {
-        let mut stream = TcpStream::connect(&self.address)?;
-        stream.set_read_timeout(Some(Duration::from_secs(60)))?;
-        stream.write_all(bytes).ok();
-        let mut answer = Vec::new();
-        stream.read_to_end(&mut answer).ok();
-        let answer = String::from_utf8(answer)?;
-        let (head, body) = answer.split_once("\r\n\r\n").context("no answer")?;
-        let status = head.split(' ').nth(1).context("no status")?.parse()?;
-        Ok((status, head.to_owned(), body.to_owned()))
+        exchange(&self.address, bytes)
     }
 
     fn get(&self, path: &str) -> Result<(u16, String)> {
-        let request = format!("GET {path} HTTP/1.1\r\nhost: x\r\n\r\n");
-        let (status, _, body) = self.exchange(request.as_bytes())?;
-        Ok((status, body))
+        get(&self.address, path)
     }
 
     /// The values of all series, by name and labels.
     fn values(&self) -> Result<BTreeMap<String, f64>> {
-        let (status, body) = self.get("/metrics")?;
-        ensure!(status == 200, "{status}: {body}");
-        let lines = body.lines().filter(|line| !line.starts_with('#'));
-        let series = lines.map(|line| {
-            let (name, value) = line.rsplit_once(' ').context("a value")?;
-            Ok((name.to_owned(), value.parse()?))
-        });
-        series.collect()
+        values(&self.address)
     }
 
     /// Waits until a series has a value.
@@ -85,4 +70,33 @@ impl Served {
         })?;
         Ok(last.context("an answer")?.1)
     }
+}
+
+fn exchange(address: &str, bytes: &[u8]) -> Result<(u16, String, String)> {
+    let mut stream = TcpStream::connect(address)?;
+    stream.set_read_timeout(Some(Duration::from_secs(60)))?;
+    stream.write_all(bytes).ok();
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).ok();
+    let answer = String::from_utf8(answer)?;
+    let (head, body) = answer.split_once("\r\n\r\n").context("no answer")?;
+    let status = head.split(' ').nth(1).context("no status")?.parse()?;
+    Ok((status, head.to_owned(), body.to_owned()))
+}
+
+fn get(address: &str, path: &str) -> Result<(u16, String)> {
+    let request = format!("GET {path} HTTP/1.1\r\nhost: x\r\n\r\n");
+    let (status, _, body) = exchange(address, request.as_bytes())?;
+    Ok((status, body))
+}
+
+fn values(address: &str) -> Result<BTreeMap<String, f64>> {
+    let (status, body) = get(address, "/metrics")?;
+    ensure!(status == 200, "{status}: {body}");
+    let lines = body.lines().filter(|line| !line.starts_with('#'));
+    let series = lines.map(|line| {
+        let (name, value) = line.rsplit_once(' ').context("a value")?;
+        Ok((name.to_owned(), value.parse()?))
+    });
+    series.collect()
 }

@@ -7,15 +7,18 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
-use mailroom_tests::collector::wait_until;
+use mailroom_tests::collector::{self, wait_until};
 use mailroom_tests::machine::skip;
 use mailroom_tests::postgres::Database;
 use mailroom_tests::rows::register;
+use mailroom_tests::sending::Configuration;
 use mailroom_tests::tools::workspace;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use super::Served;
+use super::senders::address_of_sender;
+use super::{Served, get};
+use crate::bounces::Bounces;
 
 const RULES: &str = "packaging/prometheus/mailroom.rules.yml";
 const RULE_TESTS: &str = "packaging/prometheus/mailroom.rules.test.yml";
@@ -155,13 +158,32 @@ async fn alerts_dashboard_and_document_know_the_metrics_that_exist() -> Result<(
     let database = Database::migrated()?;
     // Metrics without a value are not named.
     register(&database.connect().await?, 1..=5).await?;
-    let settings = [("MAILROOM_RATE", "9/s"), ("MAILROOM_SENDER", "sleep 1000")];
+    let configuration = Configuration::smtp(1, "")?;
+    let program = collector::command(database.url())?.get_program().to_owned();
+    let sender = format!(
+        "'{}' send --config '{}' --metrics-address 0",
+        program.display(),
+        configuration.file().display()
+    );
+    let settings = [("MAILROOM_RATE", "9/s"), ("MAILROOM_SENDER", &*sender)];
     let served = Served::start(database.url(), &settings)?;
+    let of_sender = address_of_sender(&served.collector)?;
+    let bounces = Bounces::listen_with_metrics(database.url())?;
     let has_all = |text: &str| {
         text.contains("mailroom_sender_state{") && text.contains("mailroom_queue_tokens{")
     };
     wait_until(|| served.get("/metrics").is_ok_and(|(_, text)| has_all(&text)))?;
-    let (_, plain) = served.get("/metrics")?;
+    let addresses = [&*served.address, &of_sender, &bounces.metrics_address()?];
+    let mut plain = String::new();
+    for address in addresses {
+        let (_, of_program) = get(address, "/metrics")?;
+        let file = tempfile::NamedTempFile::new()?;
+        fs::write(file.path(), &of_program)?;
+        if has_prometheus() {
+            promtool(&["check", "metrics"], Some(file.path()))?;
+        }
+        plain.push_str(&of_program);
+    }
     let exist: BTreeSet<_> = plain
         .lines()
         .filter_map(|line| line.strip_prefix("# TYPE "))
@@ -199,6 +221,7 @@ async fn alerts_dashboard_and_document_know_the_metrics_that_exist() -> Result<(
         assert!(advice.contains(&format!("\n### {alert}\n")), "{ADVICE} lacks {alert}");
         assert!(tests.contains(alert), "{RULE_TESTS} lacks {alert}");
     }
+    bounces.program.stop()?;
     served.collector.stop()?;
     Ok(())
 }

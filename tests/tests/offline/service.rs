@@ -34,7 +34,7 @@ fn each_unit_is_valid_starts_for_ever_and_is_exposed_to_2_0_at_most() -> Result<
         // It wants to see the program.
         let folder = tempfile::tempdir()?;
         let installed = folder.path().join(name);
-        fs::write(&installed, text.replace("/usr/local/bin/mailroom", &program))?;
+        fs::write(&installed, text.replace("ExecStart=mailroom", &format!("ExecStart={program}")))?;
         let verified = analyze(&["verify", "--man=no"], &installed)?.context("it was there")?;
         // Settings that it does not know are only said.
         ensure!(

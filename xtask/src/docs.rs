@@ -4,8 +4,8 @@ use std::fs;
 use std::path::{Component, Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-use anyhow::{Context, Result, ensure};
-use mailroom_tests::tools::{folder, target_folder, workspace};
+use anyhow::{Context, Result};
+use mailroom_tests::tools::{target_folder, workspace};
 
 use crate::execute::watch;
 use crate::tools;
@@ -21,7 +21,9 @@ const DOCS: &str = "docs";
 
 pub(crate) fn run() -> Result<ExitCode> {
     let built = target_folder().join("book");
-    let mut builder = Command::new(mdbook()?);
+    // Neither its server nor its watcher of files is used.
+    let options = ["--no-default-features", "--features", "search"];
+    let mut builder = Command::new(tools::installed("mdbook", MDBOOK, &options)?);
     builder.arg("build").arg(workspace().join(DOCS)).arg("--dest-dir").arg(&built);
     watch(&mut builder, "build the book")?;
     let mut pages = Vec::new();
@@ -36,22 +38,6 @@ pub(crate) fn run() -> Result<ExitCode> {
     }
     println!("{}: {} pages", built.join("index.html").display(), pages.len());
     Ok(ExitCode::SUCCESS)
-}
-
-/// The path of mdBook, which is installed once and kept with the other tools.
-fn mdbook() -> Result<PathBuf> {
-    let root = folder().join(format!("mdbook-{MDBOOK}"));
-    let program = root.join("bin").join(format!("mdbook{}", std::env::consts::EXE_SUFFIX));
-    if !program.is_file() {
-        println!("mdBook {MDBOOK} is compiled once; that takes some minutes");
-        let mut install = tools::cargo(["install", "mdbook", "--locked", "--version", MDBOOK]);
-        // Neither its server nor its watcher of files is used.
-        install.args(["--no-default-features", "--features", "search", "--root"]).arg(&root);
-        install.env_remove("CARGO_TARGET_DIR");
-        watch(&mut install, "install mdBook")?;
-        ensure!(program.is_file(), "{} was not installed", program.display());
-    }
-    Ok(program)
 }
 
 fn collect(folder: &Path, found: &mut Vec<PathBuf>) -> Result<()> {

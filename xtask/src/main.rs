@@ -1,9 +1,10 @@
-//! The automation of this repository: `cargo xtask bench`, `demo`, `docs`, `fuzz`,
+//! The automation of this repository: `cargo xtask bench`, `demo`, `dist`, `docs`, `fuzz`,
 //! `npm`, `postgres`, `schema`, `test`.
 
 mod bench;
 mod consumers;
 mod demo;
+mod dist;
 mod docs;
 mod execute;
 mod extent;
@@ -38,6 +39,7 @@ enum Task {
     /// Shows the whole way of a link on web pages: register, receive, click,
     /// and see the edge decide
     Demo(demo::Options),
+    Dist(dist::Options),
     /// Builds the book of the folder docs into target/book
     Docs,
     /// Fuzzes every parser and redeeming
@@ -59,6 +61,7 @@ fn main() -> ExitCode {
     let result = match Task::parse() {
         Task::Bench(options) => bench::run(&options),
         Task::Demo(options) => demo::run(options),
+        Task::Dist(options) => dist::run(&options),
         Task::Docs => docs::run(),
         Task::Fuzz(options) => fuzz::run(&options),
         Task::Npm => npm::run(),

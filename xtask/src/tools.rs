@@ -9,7 +9,9 @@ use std::sync::Mutex;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, ensure};
-use mailroom_tests::tools::workspace;
+use mailroom_tests::tools::{self, workspace};
+
+use crate::execute::watch;
 
 /// Cargo, called in the folder of the workspace.
 pub(crate) fn cargo<I: AsRef<std::ffi::OsStr>>(arguments: impl IntoIterator<Item = I>) -> Command {
@@ -29,6 +31,20 @@ pub(crate) fn cargo<I: AsRef<std::ffi::OsStr>>(arguments: impl IntoIterator<Item
 pub(crate) fn built(program: &str) -> Result<PathBuf> {
     let this = env::current_exe().context("the path of this program is not known")?;
     Ok(this.with_file_name(format!("{program}{}", env::consts::EXE_SUFFIX)))
+}
+
+/// The path of a program that cargo installs once; it is kept with the other tools.
+pub(crate) fn installed(program: &str, version: &str, options: &[&str]) -> Result<PathBuf> {
+    let root = tools::folder().join(format!("{program}-{version}"));
+    let path = root.join("bin").join(format!("{program}{}", env::consts::EXE_SUFFIX));
+    if !path.is_file() {
+        println!("{program} {version} is compiled once; that takes some minutes");
+        let mut install = cargo(["install", program, "--locked", "--version", version]);
+        install.args(options).arg("--root").arg(&root).env_remove("CARGO_TARGET_DIR");
+        watch(&mut install, &format!("install {program}"))?;
+        ensure!(path.is_file(), "{} was not installed", path.display());
+    }
+    Ok(path)
 }
 
 /// Whether the variable `CI` is set, as continuous integration services set it.

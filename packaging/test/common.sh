@@ -1,0 +1,88 @@
+# What the trials of all artefacts share: each defines `run`, which runs the program.
+# shellcheck shell=bash
+
+SUITE=bookworm
+
+fail() {
+    echo "error: $*" >&2
+    exit 1
+}
+
+# The commands of docs/operate/install.md below a heading that are executed as they stand there:
+# the block with that number.
+commands() {
+    local found
+    found=$(awk -v heading="## $1" -v wanted="$2" '
+        /^## / { inside = ($0 == heading); next }
+        inside && /^<!-- not executed/ { skipped = 1 }
+        inside && /^```sh$/ { block = !skipped; skipped = 0; number += block; reading = 1; next }
+        /^```$/ { reading = 0 }
+        inside && reading && block && number == wanted' "$here/../../docs/operate/install.md")
+    [ -n "$found" ] || fail "docs/operate/install.md has no commands number $2 below '$1'"
+    echo "$found"
+}
+
+# Makes a root of Debian that has nothing of this machine. TOOLS keeps one that nobody has used.
+fresh_root() {
+    local root=$1 fresh=$TOOLS/debian-$SUITE.tar
+    mkdir "$root"
+    if [ ! -e "$fresh" ]; then
+        debootstrap --variant=minbase --include=systemd,ca-certificates "$SUITE" "$root" >&2
+        tar --create --file "$fresh.new" --directory "$root" --exclude './var/cache/apt/*' .
+        mv "$fresh.new" "$fresh"
+    else
+        tar --extract --file "$fresh" --directory "$root"
+    fi
+}
+
+# Runs a command in the folder /root of that root.
+inside() {
+    chroot "$root" /usr/bin/env --ignore-environment --chdir=/root \
+        PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8 \
+        DEBIAN_FRONTEND=noninteractive MAILROOM_DATABASE_URL="${MAILROOM_DATABASE_URL:-}" \
+        MAILROOM_SECRET_KEY="${MAILROOM_SECRET_KEY:-}" "$@"
+}
+
+# What systemd and the system's users must be like after an installation.
+check_services() {
+    local user unit said
+    for user in mailroom mailroom-bounces; do
+        inside getent passwd "$user" | grep --quiet '/nologin$' ||
+            fail "there is no user $user without a shell"
+    done
+    for unit in mailroom.service mailroom-bounces.service mailroom@shop.service; do
+        said=$(inside systemd-analyze verify --man=no "$unit" 2>&1) || fail "$unit: $said"
+        [[ $said != *mailroom* ]] || fail "systemd complains of $unit: $said"
+        inside systemd-analyze security --offline=yes --threshold=20 --no-pager "$unit" \
+            >/dev/null || fail "$unit is exposed to more than 2.0"
+    done
+    [ "$(stat --format %a "$root/etc/mailroom/collector.env")" = 600 ] ||
+        fail "others can read the settings"
+}
+
+# The settings of a collector, as an operator writes them into collector.env.
+write_settings() {
+    local key
+    key=$(run keygen) && [[ $key =~ ^[0-9a-f]{64}$ ]] || fail "keygen makes no key"
+    printf "MAILROOM_DATABASE_URL='%s'\nMAILROOM_SECRET_KEY='%s'\n" \
+        "$MAILROOM_DATABASE_URL" "$key" >>"$root/etc/mailroom/collector.env"
+}
+
+# Tries what an operator does first.
+use_program() {
+    local said status=0
+    said=$(run --version)
+    [[ $said == mailroom\ * ]] || fail "--version says: $said"
+    said=$(run keygen) && [[ $said =~ ^[0-9a-f]{64}$ ]] || fail "keygen makes no key"
+    export MAILROOM_SECRET_KEY=$said
+    run migrate up --without-accounts >/dev/null || fail "the schema cannot be made"
+    # 0 if all is well, 1 for a warning.
+    said=$(run check) || status=$?
+    [ "$status" -le 1 ] || fail "check ends with $status: $said"
+    [[ $said == *schema* ]] || fail "check looks at nothing: $said"
+    said=$(run status) || fail "status fails: $said"
+    status=0
+    said=$(MAILROOM_DATABASE_URL='' run check 2>&1) || status=$?
+    [ "$status" = 3 ] || fail "check without a database ends with $status: $said"
+    unset MAILROOM_SECRET_KEY
+}

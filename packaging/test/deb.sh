@@ -1,0 +1,74 @@
+#!/usr/bin/env bash
+# Installs a Debian package in a fresh root by the commands of docs/operate/install.md, upgrades and
+# purges it.
+#
+# Usage: deb.sh OLD NEW SCRATCH, as root, with MAILROOM_DATABASE_URL, TOOLS, which keeps the fresh
+# root, and EMULATOR if this machine has another processor.
+set -euo pipefail
+old=$1 new=$2 scratch=$3
+here=$(dirname "$(realpath "$0")")
+. "$here/common.sh"
+
+lintian --fail-on error,warning "$new"
+
+if [ -n "$EMULATOR" ]; then
+    dpkg-deb --extract "$new" "$scratch/root"
+    run() {
+        "$EMULATOR" "$scratch/root/usr/bin/mailroom" "$@"
+    }
+    use_program
+    exit
+fi
+
+root=$scratch/root
+fresh_root "$root"
+run() {
+    inside mailroom "$@"
+}
+# All but the notes of apt, dpkg and ldconfig. The users stay.
+listing() {
+    inside find / -xdev \( -path /proc -o -path /sys -o -path /dev -o -path /tmp \) -prune -o \
+        ! -path '/var/log/*' ! -path '/var/lib/dpkg/*' ! -path '/var/lib/apt/*' \
+        ! -path '/var/cache/*' ! -path '/etc/*-' ! -path '/etc/.pwd.lock' \
+        ! -path '/root/*' -print | sort
+}
+settings=$root/etc/mailroom/collector.env
+
+listing >"$scratch/before"
+echo "==> an older version is installed"
+cp "$old" "$root/root/"
+inside dpkg --install "/root/$(basename "$old")"
+check_services
+for unit in mailroom mailroom-bounces; do
+    state=$(inside systemctl is-enabled "$unit") || true
+    [ "$state" = disabled ] || fail "$unit is $state"
+done
+use_program
+write_settings
+cp "$settings" "$scratch/settings"
+
+echo "==> it is upgraded"
+cp "$new" "$root/root/"
+inside dpkg --force-confdef --force-confold --install "/root/$(basename "$new")"
+cmp "$settings" "$scratch/settings" || fail "the upgrade has changed the settings"
+[ -e "$settings.dpkg-dist" ] || fail "the new example is missing"
+check_services
+
+echo "==> it is removed"
+inside dpkg --remove mailroom
+[ ! -e "$root/usr/bin/mailroom" ] || fail "the program is still there"
+cmp "$settings" "$scratch/settings" || fail "removing has changed the settings"
+
+echo "==> it is purged"
+mkdir --parents "$root/var/lib/mailroom/journal"
+inside dpkg --purge mailroom
+listing >"$scratch/after"
+diff "$scratch/before" "$scratch/after" || fail "this was left behind, or is missing"
+
+echo "==> it is installed as the documents say"
+inside bash -euxc "$(commands "Debian and Ubuntu" 1)"
+write_settings
+unset MAILROOM_DATABASE_URL
+inside bash -euxc "$(commands "Debian and Ubuntu" 2)"
+state=$(inside systemctl is-enabled mailroom) || true
+[ "$state" = enabled ] || fail "the service is $state"

@@ -5,14 +5,18 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use clap::ValueEnum;
+use mailroom_tests::tools::workspace;
 
 use crate::extent::Extent;
 use crate::load::Load;
 use crate::step::Steps;
-use crate::{consumers, demo, npm, python, rust, tools};
+use crate::{consumers, demo, node, npm, python, rust, tools};
 
 /// How long a step of `--full` may print nothing: one test kills a thousand times.
 const LONG_SILENCE: Duration = Duration::from_secs(4 * 3_600);
+
+/// What reads workflows and the compose file.
+const PACKAGING: &str = "packaging/test/lint";
 
 /// A part of the suite that can be asked for by name. In the order in which they start: the
 /// formatting, then the longest first.
@@ -44,6 +48,8 @@ enum Part {
     Python,
     /// the packed npm package in Chromium, and the inbox of `mailroom dev`
     Browser,
+    /// workflows and the compose file; `cargo xtask dist --test` tries what a release consists of
+    Packaging,
     /// the demonstration, which must verify every token, on every PostgreSQL version
     Demo,
 }
@@ -89,6 +95,14 @@ impl Part {
                 consumers::package(steps, extent);
                 suite(steps, "README of the package, followed", "readme");
                 consumers::start(steps, extent);
+            }
+            Self::Packaging => {
+                steps.add("workflows and the compose file", &[], || {
+                    node::install(PACKAGING)?;
+                    let mut command = node::command()?;
+                    command.arg("--test").arg(workspace().join(PACKAGING).join("main.mjs"));
+                    Ok(command)
+                });
             }
             Self::Demo => demo::test_once(steps, extent),
         }

@@ -5,6 +5,7 @@
 
 mod cli;
 mod collect;
+mod colour;
 mod commands;
 pub mod config;
 #[cfg(feature = "dev")]

@@ -92,6 +92,14 @@ impl<S: Sink> InFlight<S> {
         self.unsigned.len() + self.sink.occupied()
     }
 
+    /// Whether nothing is on its way, and nothing that came back waits to be recorded.
+    pub(super) fn is_empty(&self) -> bool {
+        self.unsigned.is_empty()
+            && self.sink.in_flight() == 0
+            && self.unsettled.is_empty()
+            && self.unsent.is_empty()
+    }
+
     /// What can be claimed now.
     pub(super) fn capacity(&self) -> Option<ClaimRequest> {
         let in_flight = self.count();

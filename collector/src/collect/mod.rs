@@ -14,6 +14,7 @@
 
 mod drain;
 mod in_flight;
+mod once;
 mod reconnect;
 mod run_loop;
 
@@ -44,6 +45,9 @@ pub(crate) enum CollectError {
     Sink(#[from] SinkError),
     #[error(transparent)]
     Queue(#[from] QueueError),
+    /// Only with `--once`: without it the sender is waited for.
+    #[error("the sender does not work, and what is due waits: {0}")]
+    SenderFails(String),
 }
 
 /// What a collector follows while it runs.
@@ -70,6 +74,8 @@ pub(crate) struct Collector<Q, S> {
     paused_until: Option<Instant>,
     /// No claim before this time, because the rate is spent until then.
     rate_wait_until: Option<Instant>,
+    /// Whether the last claim looked at everything and found nothing that is due.
+    has_found_nothing: bool,
     /// Whether the sink was down in the last iteration.
     was_down: bool,
     /// The sender's state, as metrics have it.
@@ -106,6 +112,7 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
             rescanned: now,
             paused_until: None,
             rate_wait_until: None,
+            has_found_nothing: false,
             was_down: true,
             shown_state: "",
         }

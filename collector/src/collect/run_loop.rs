@@ -25,6 +25,9 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
             self.poll_now |= self.was_down && !is_down;
             self.was_down = is_down;
             self.show_sender();
+            if self.is_done_once()? {
+                return Err(CollectError::Stopped);
+            }
             self.batcher.adapt(&self.in_flight.adaptive, self.in_flight.count());
             let now = timer::now();
             let next = self.next_action(now);
@@ -84,9 +87,12 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
         };
         let Err(CollectError::Queue(error)) = &done else { return done };
         let is_final = match error {
-            QueueError::Unavailable(_) | QueueError::Locked(_) => false,
+            // Who starts it once is told at once; what is in flight is never left for that.
+            QueueError::Unavailable(_) | QueueError::Locked(_) => {
+                self.settings.once && self.connection.opened_at.is_none()
+            }
             QueueError::Unusable(_) => {
-                self.settings.missing_schema == MissingSchema::Exit
+                (self.settings.once || self.settings.missing_schema == MissingSchema::Exit)
                     && self.connection.opened_at.is_none()
             }
             // At the end the reader keeps the time that it has.
@@ -181,6 +187,9 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
         // What has waited for the rate does not wait for a batch.
         request.partial |= self.batcher.is_due(now) || self.rate_wait_until.is_some();
         request.rescan = now >= self.rescanned + self.settings.poll_interval;
+        if self.settings.once {
+            (request.partial, request.rescan) = (true, true);
+        }
         // What this poll leaves gives writers no reason to notify.
         self.inputs.idle_lock.set_idle(false);
         // Wake-ups from here on may concern tokens that this poll does not see.
@@ -191,6 +200,7 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
         self.connection.worked(timer::now());
         self.rate_wait_until = claim.wait.map(|wait| timer::now() + wait);
         self.poll_now = claim.batches.len() == request.batches || claim.wait.is_some();
+        self.has_found_nothing = claim.batches.is_empty() && !request.spares_doubtful;
         self.batcher.polled(claim.waiting, claim.batches.len(), claim.deferred, timer::now());
         self.in_flight
             .adaptive

@@ -1,6 +1,5 @@
 //! `mailroom collect`: signs the tokens of a queue and hands them to the reader of standard output.
 
-use std::fmt::Display;
 use std::future::Future;
 use std::path::PathBuf;
 use std::pin::Pin;
@@ -17,22 +16,20 @@ use tokio_util::sync::CancellationToken;
 
 use super::{CommandError, Outcome, connection_settings};
 use crate::collect::{CollectError, Collector, Inputs};
-use crate::config::{CollectSettings, QueueKind, SchemaSetting, Wake, name_of, unknown_variables};
+use crate::config::{
+    CollectSettings, QueueKind, SchemaSetting, Wake, heading, shown, unknown_variables,
+};
 use crate::keys::{KeySource, KeyUse, SigningKey};
 use crate::log;
-use crate::log::display::HumanDuration;
 use crate::metrics::{self, Metrics};
 use crate::migrate::MIGRATIONS;
 use crate::queue::{CursorQueue, DeliveriesQueue};
 use crate::retention::{self, Ages};
 use crate::service;
 use crate::signals;
-use crate::sink::{Sender, SenderCommand, Sink, Stdout};
+use crate::sink::{Sender, Sink, Stdout};
 use crate::wake::idle_lock;
 use crate::wake::listener::Listener;
-
-/// Instead of a format, before the database was asked.
-const UNSAID: &str = "(the installation's)";
 
 const NOT_STARTED: &str = "cannot start";
 
@@ -44,13 +41,14 @@ pub(crate) struct CollectArguments {
     /// File of keys: the first line signs, the others only verify; default: that of
     /// `MAILROOM_KEY_FILE`
     #[arg(long, value_name = "FILE")]
+    #[arg(help_heading = heading::KEYS)]
     key_file: Option<PathBuf>,
 
     #[command(flatten)]
     schema: SchemaSetting,
 
     /// Collect also from a database that belongs to `mailroom dev`
-    #[arg(long)]
+    #[arg(long, help_heading = heading::DATABASE)]
     dev: bool,
 
     #[command(flatten)]
@@ -110,11 +108,14 @@ async fn collect_into(
     serve_metrics(&settings, &connection, &metrics)?;
     service::report(&metrics).map_err(CommandError::because(NOT_STARTED))?;
     show_signs_of_life(Arc::clone(&metrics));
-    let listens = settings.wake == Wake::Listen;
+    // What comes later is for the next run.
+    let listens = settings.wake == Wake::Listen && !settings.once;
     // On the base schema writers always notify.
     let (idle_lock, holder) =
         idle_lock::pair(settings.queue_kind == QueueKind::Deliveries && listens);
-    if let (QueueKind::Deliveries, Some(log)) = (settings.queue_kind, settings.retention) {
+    if let (QueueKind::Deliveries, Some(log), false) =
+        (settings.queue_kind, settings.retention, settings.once)
+    {
         let ages = Ages { log, tokens: settings.token_retention };
         tokio::spawn(retention::prune_hourly(connection.clone(), ages, Arc::clone(&metrics)));
     }
@@ -194,7 +195,8 @@ fn show_signs_of_life(metrics: Arc<Metrics>) {
     });
 }
 
-/// Logs the versions, and every setting that is no secret, by the name of its variable.
+/// Logs the versions, and every setting that is no secret, by the name of its variable: in text
+/// those that have another value than the default.
 fn log_start(
     settings: &CollectSettings,
     connection: &ConnectionSettings,
@@ -209,7 +211,6 @@ fn log_start(
             "a variable of the environment is no setting"
         );
     }
-    let CollectSettings { deliveries, .. } = settings;
     tracing::info!(
         event = "started",
         version = env!("CARGO_PKG_VERSION"),
@@ -218,41 +219,11 @@ fn log_start(
         schema = %connection.schema,
         keys,
         key_file,
-        token_format = %or(UNSAID, settings.token_format),
-        installation = settings.installation.as_deref().unwrap_or("(none)"),
-        queue_kind = name_of(&settings.queue_kind),
-        queue_name = settings.queue_name,
-        channel_name = settings.channel_name,
-        batch_limit = settings.batch_limit,
-        batch_timeout = %HumanDuration(settings.timeouts.batch_timeout),
-        adaptive = if settings.adaptive { "on" } else { "off" },
-        poll_interval = %HumanDuration(settings.poll_interval),
-        wake = name_of(&settings.wake),
-        missing_schema = name_of(&settings.missing_schema),
-        healthcheck_interval = %HumanDuration(settings.healthcheck_interval),
-        prefetch = %or("auto", settings.prefetch),
-        line_format = name_of(&settings.line_format),
-        sender = settings.sender.as_ref().map(SenderCommand::name),
-        sender_timeout = %HumanDuration(settings.timeouts.sender_timeout),
-        lease = %HumanDuration(settings.lease),
-        max_attempts = deliveries.max_attempts,
-        max_refusals = deliveries.bounds_refusals.then_some(deliveries.max_attempts),
-        backoff = %HumanDuration(deliveries.backoff),
-        min_lifetime = %HumanDuration(deliveries.min_lifetime),
-        suppress_unknown = if deliveries.suppress_unknown { "on" } else { "off" },
-        rate = %or("off", deliveries.rate),
-        retention = %or("off", settings.retention.map(HumanDuration)),
-        token_retention = %HumanDuration(settings.token_retention),
-        metrics_address = %or("off", settings.metrics_address),
-        log_format = name_of(&settings.log_format),
-        log_level = %settings.log_level,
+        token_format = %shown::token_format(settings),
+        changed = %shown::changed(settings),
+        settings = %shown::all(settings),
         "the collector starts"
     );
-}
-
-/// A setting's value, or the word for its absence.
-fn or(absence: &str, value: Option<impl Display>) -> String {
-    value.map_or_else(|| absence.to_owned(), |value| value.to_string())
 }
 
 /// A file that cannot be used changes nothing: the keys in use are better than none.

@@ -5,12 +5,12 @@ use std::process::ExitCode;
 use tokio_postgres::types::Type;
 
 use super::{Outcome, connect_to_queue, print, report, unreadable_view};
-use crate::config::{SchemaSetting, Setting, whole_number};
+use crate::config::{SchemaSetting, Setting, heading, whole_number};
 
 #[derive(clap::Args)]
 pub(crate) struct DeadArguments {
     /// Print a line of JSON for each
-    #[arg(long)]
+    #[arg(long, help_heading = heading::OUTPUT)]
     json: bool,
 
     /// Most dead letters to list, the newest ones

@@ -3,8 +3,10 @@
 use std::collections::BTreeSet;
 use std::process::ExitCode;
 
-use super::report;
-use crate::config::digits;
+use serde_json::json;
+
+use super::{Outcome, print, report};
+use crate::config::{digits, heading};
 
 /// Some dead letters, or all of them.
 #[derive(clap::Args)]
@@ -21,17 +23,25 @@ pub(super) struct DeadLetters {
     /// All dead letters
     #[arg(long, conflicts_with = "ids")]
     pub(super) all_dead: bool,
+
+    /// Print a line of JSON for each token
+    #[arg(long, help_heading = heading::OUTPUT)]
+    pub(super) json: bool,
 }
 
 impl DeadLetters {
     /// Says which of the ids that were named are not of these dead letters. The exit code is 0 if
     /// there are none.
-    pub(super) fn report_others(&self, found: &BTreeSet<i64>) -> ExitCode {
+    pub(super) fn report_others(&self, found: &BTreeSet<i64>) -> Outcome {
         let named: BTreeSet<i64> = self.ids.iter().copied().collect();
         for id in named.difference(found) {
-            report(format_args!("mailroom: token {id} is no dead letter"));
+            if self.json {
+                print(json!({ "token": id, "outcome": "no_dead_letter" }))?;
+            } else {
+                report(format_args!("mailroom: token {id} is no dead letter"));
+            }
         }
-        if named.is_subset(found) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+        Ok(if named.is_subset(found) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 }
 

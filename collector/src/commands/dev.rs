@@ -17,10 +17,12 @@ use zeroize::Zeroizing;
 
 use super::{
     CommandError, DATABASE_URL, Outcome, connection_settings, keygen, print, random_bytes, report,
+    warn,
 };
 use crate::collect::{Collector, Inputs};
 use crate::config::{
-    CollectSettings, LineFormat, SchemaSetting, setting_of_variable, token_format, variable,
+    CollectSettings, LineFormat, SchemaSetting, heading, setting_of_variable, token_format,
+    variable,
 };
 use crate::dev::DevError;
 use crate::dev::database;
@@ -50,6 +52,7 @@ pub(crate) struct DevArguments {
     /// File of keys; default: that of `MAILROOM_KEY_FILE`, or the key of `MAILROOM_SECRET_KEY`, or
     /// one that is made in the folder
     #[arg(long, value_name = "FILE")]
+    #[arg(help_heading = heading::KEYS)]
     key_file: Option<PathBuf>,
 
     /// Folder for the key, the configuration and the variables of the application
@@ -82,9 +85,9 @@ pub(crate) async fn run(arguments: DevArguments) -> Outcome {
     let mut say = |line: &str| report(line);
     let actions = database::prepare(&connection, arguments.with_accounts, &mut say).await?;
     match mailroom_sender::actions_without_mail(&config, &actions) {
-        Err(error) => report(format_args!("warning: {error}")),
+        Err(error) => warn(error),
         Ok(missing) if missing.is_empty() => {}
-        Ok(missing) => report(format_args!("warning: no template for {}", missing.join(", "))),
+        Ok(missing) => warn(format_args!("no template for {}", missing.join(", "))),
     }
     let environment =
         if variables.is_empty() { None } else { Some(folder.environment(&variables)?) };

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use serde_json::json;
 use tokio_postgres::types::Type;
 
 use super::dead_letters::DeadLetters;
@@ -38,7 +39,13 @@ pub(crate) async fn run(arguments: DiscardArguments) -> Outcome {
         client.query_typed("SELECT * FROM mailroom.discard($1)", &ids).await?
     };
     let gone: BTreeSet<i64> = rows.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?;
+    if arguments.which.json {
+        for id in &gone {
+            print(json!({ "token": id, "outcome": "discarded" }))?;
+        }
+        return arguments.which.report_others(&gone);
+    }
     let count = i64::try_from(gone.len()).unwrap_or(i64::MAX);
     print(format_args!("{} discarded", Counted(count, "dead letter is", "dead letters are")))?;
-    Ok(arguments.which.report_others(&gone))
+    arguments.which.report_others(&gone)
 }

@@ -10,8 +10,8 @@ use std::process::ExitCode;
 use mailroom_verifier_core::{PrivateKey, PrivateKeyText, SharedKey, Signer, Version};
 use zeroize::Zeroizing;
 
-use super::{CommandError, Outcome, UNWRITABLE, random_bytes, report};
-use crate::config::{Setting, setting_of_variable, token_format};
+use super::{CommandError, Outcome, random_bytes, report, unwritable};
+use crate::config::{Setting, heading, setting_of_variable, token_format};
 use crate::keys::{KeySource, KeyUse};
 
 #[derive(clap::Args)]
@@ -32,6 +32,7 @@ pub(crate) struct KeygenArguments {
 
     /// File that begins with the private key, for --public; default: that of `MAILROOM_KEY_FILE`
     #[arg(long, value_name = "FILE", requires = "public")]
+    #[arg(help_heading = heading::KEYS)]
     key_file: Option<PathBuf>,
 }
 
@@ -66,7 +67,7 @@ pub(crate) fn run(arguments: &KeygenArguments) -> Outcome {
         report(format_args!("{}", said_of(&path.display().to_string(), kind)));
     } else {
         // At once: in parts, the key would stay in the buffer of standard output.
-        io::stdout().write_all(text.as_bytes()).map_err(CommandError::because(UNWRITABLE))?;
+        io::stdout().write_all(text.as_bytes()).map_err(unwritable)?;
     }
     Ok(ExitCode::SUCCESS)
 }

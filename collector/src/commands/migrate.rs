@@ -8,9 +8,11 @@ use tokio_postgres::Client;
 use tokio_postgres::error::{DbError, SqlState};
 use tokio_postgres::types::{ToSql, Type};
 
-use super::{CommandError, Outcome, connect, connection_settings, print, report};
-use crate::config::{SchemaSetting, Setting, digits, installation, must_be, setting_of_variable};
-use crate::migrate::{self, DataLoss, HistoryTable, MIGRATIONS, MigrateError, Plan};
+use super::{CommandError, Outcome, connect, connection_settings, print, report, warn};
+use crate::config::{
+    SchemaSetting, Setting, digits, heading, installation, must_be, setting_of_variable,
+};
+use crate::migrate::{self, DataLoss, HistoryTable, MIGRATIONS, MigrateError, Plan, Script};
 use crate::preflight::{self, Requirements};
 
 /// What `down` ends with if no migration is applied, so that a loop ends.
@@ -60,6 +62,12 @@ enum MigrateAction {
         /// For installations whose applications redeem by `mailroom.redeem()` only.
         #[arg(long)]
         drop_secrets: bool,
+        /// Change nothing: say which migrations would be applied
+        #[arg(long, conflicts_with = "baseline")]
+        dry_run: bool,
+        /// With `--dry-run`: print the statements that they would execute
+        #[arg(long, requires = "dry_run")]
+        show_sql: bool,
     },
     /// Take back the newest applied migration; ends with status 3 if none is applied
     Down {
@@ -68,7 +76,31 @@ enum MigrateAction {
         yes: bool,
     },
     /// Show which migrations are applied
-    Status,
+    Status {
+        /// Print one line of JSON
+        #[arg(long, help_heading = heading::OUTPUT)]
+        json: bool,
+    },
+    /// Print the statements of the migrations, for another migration tool
+    ///
+    /// It needs no database. Of all, the last statements record what is applied, so that
+    /// `mailroom migrate` can go on. A step that builds an index concurrently must run outside a
+    /// transaction.
+    Sql {
+        /// Number of the one migration to print
+        #[arg(value_name = "N", value_parser = migration_number)]
+        number: Option<i64>,
+        /// Print the way back
+        #[arg(long)]
+        down: bool,
+        /// All of an installation without accounts
+        #[arg(long, required_unless_present_any = ["number", "with_accounts"])]
+        #[arg(conflicts_with = "with_accounts")]
+        without_accounts: bool,
+        /// All of an installation with accounts, but for the one that drops secrets
+        #[arg(long)]
+        with_accounts: bool,
+    },
     /// Let this cluster send the mails of a database that was restored from another one
     ///
     /// Collectors refuse such a database, also after `pg_upgrade`. If another copy is collected
@@ -110,6 +142,23 @@ pub(crate) async fn run(arguments: MigrateArguments) -> Outcome {
         None => named_table()?,
         given => given,
     };
+    if let MigrateAction::Sql { number, down, without_accounts, .. } = arguments.action {
+        let schema = arguments.schema.read().map_err(CommandError::Usage)?;
+        let table = table.unwrap_or_default();
+        let plan = match (without_accounts, number) {
+            (true, _) => Plan::without_accounts(schema),
+            (false, Some(_)) => Plan::dropping_secrets(table, schema),
+            (false, None) => {
+                Plan { migrations: MIGRATIONS, ..Plan::dropping_secrets(table, schema) }
+            }
+        };
+        let scripts = migrate::scripts(&plan, number, down);
+        if scripts.is_empty() {
+            let fault = "an installation without accounts has no migration of this number";
+            return Err(CommandError::Usage(fault.to_owned()));
+        }
+        return print_scripts(&scripts);
+    }
     let settings = connection_settings(arguments.schema)?;
     let schema = settings.schema.clone();
     if table.as_ref() == Some(&HistoryTable::without_accounts(&schema)) {
@@ -135,12 +184,18 @@ pub(crate) async fn run(arguments: MigrateArguments) -> Outcome {
         _ => Plan::of_database(&client.raw, table, schema).await?,
     };
     let outcome = match arguments.action {
-        MigrateAction::Up { baseline, with_accounts, without_accounts, .. } => {
+        MigrateAction::Up {
+            baseline, with_accounts, without_accounts, dry_run, show_sql, ..
+        } => {
             let is_kind_known = baseline.is_some() || with_accounts || without_accounts;
             let plan = Plan { is_kind_known, is_table_named, ..plan };
+            if dry_run {
+                let missing = migrate::missing(&mut client.raw, plan).await?;
+                return print_missing(&missing, show_sql);
+            }
             let outcome = up(&mut client.raw, plan, baseline).await?;
             for warning in preflight::warnings(&client).await? {
-                report(format_args!("warning: {warning}"));
+                warn(warning);
             }
             outcome
         }
@@ -154,7 +209,11 @@ pub(crate) async fn run(arguments: MigrateArguments) -> Outcome {
                 Some(migration) => format!("{migration} is taken back"),
             }
         }
-        MigrateAction::Status => migrate::status(&client.raw, plan).await?,
+        MigrateAction::Status { json } => {
+            let status = migrate::look(&client.raw, plan).await?;
+            if json { status.to_json().to_string() } else { status.to_string() }
+        }
+        MigrateAction::Sql { .. } => unreachable!("it needs no database, and has returned"),
         MigrateAction::Bind { name, without_name } => {
             let requirements = Requirements {
                 functions: &["mailroom.bind"],
@@ -175,6 +234,26 @@ pub(crate) async fn run(arguments: MigrateArguments) -> Outcome {
         }
     };
     print(outcome)
+}
+
+/// Says what `up` would apply.
+fn print_missing(missing: &[Script], shows_sql: bool) -> Outcome {
+    if missing.is_empty() {
+        let sign = if shows_sql { "-- " } else { "" };
+        return print(format_args!("{sign}no migration is missing"));
+    }
+    if shows_sql {
+        return print_scripts(missing);
+    }
+    for script in missing {
+        print(format_args!("would execute {}", script.name()))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn print_scripts(scripts: &[Script]) -> Outcome {
+    let texts: Vec<_> = scripts.iter().map(Script::to_string).collect();
+    print(texts.join("\n\n"))
 }
 
 async fn up(

@@ -1,9 +1,11 @@
 //! What the program does, one command a module, and what the commands have in common.
 
 mod action;
+pub(crate) mod actions;
 
 pub(crate) mod check;
 pub(crate) mod collect;
+pub(crate) mod completions;
 pub(crate) mod dead;
 mod dead_letters;
 #[cfg(feature = "dev")]
@@ -12,6 +14,7 @@ pub(crate) mod discard;
 #[cfg(feature = "send")]
 pub(crate) mod init;
 pub(crate) mod keygen;
+pub(crate) mod man;
 pub(crate) mod migrate;
 pub(crate) mod prune;
 pub(crate) mod retry;
@@ -38,6 +41,7 @@ use zeroize::Zeroizing;
 
 use crate::cli::{self, Command};
 use crate::collect::CollectError;
+use crate::colour::{ERROR, WARNING};
 use crate::config::{SchemaSetting, setting_of_variable, unknown_variables};
 use crate::keys::KeyError;
 use crate::log::{self, LogFormat};
@@ -52,7 +56,9 @@ pub(crate) type Outcome = Result<ExitCode, CommandError>;
 const DATABASE_URL: &str = "MAILROOM_DATABASE_URL";
 
 const UNREADABLE: &str = "standard input cannot be read";
-const UNWRITABLE: &str = "standard output cannot be written";
+
+/// What a command ends with if the reader of its output has closed the pipe: as if by SIGPIPE.
+const CLOSED_PIPE: u8 = 128 + 13;
 
 /// Runs the command that the arguments of this process name; returns the status to end with.
 pub fn run() -> io::Result<ExitCode> {
@@ -90,6 +96,7 @@ async fn execute(command: Command) -> Outcome {
         Command::Migrate(arguments) => migrate::run(arguments).await,
         Command::Status(arguments) => status::run(arguments).await,
         Command::Discard(arguments) => discard::run(arguments).await,
+        Command::Actions(arguments) => actions::run(arguments).await,
         Command::Dead(arguments) => dead::run(arguments).await,
         Command::Retry(arguments) => retry::run(arguments).await,
         Command::Prune(arguments) => prune::run(arguments).await,
@@ -108,6 +115,8 @@ async fn execute(command: Command) -> Outcome {
         Command::Verify(arguments) => verify::run(&arguments),
         Command::Sign(arguments) => sign::run(&arguments),
         Command::Keygen(arguments) => keygen::run(&arguments),
+        Command::Completions(arguments) => completions::run(&arguments),
+        Command::Man(arguments) => man::run(&arguments),
     }
 }
 
@@ -129,6 +138,9 @@ pub(crate) enum CommandError {
     Migrate(#[from] MigrateError),
     #[error("{0}")]
     Failure(String),
+    /// The reader of standard output wants no more: `mailroom dead | head`.
+    #[error("the reader of standard output has closed it")]
+    ClosedPipe,
 }
 
 impl CommandError {
@@ -142,7 +154,11 @@ impl CommandError {
     }
 
     fn exit_code(&self) -> ExitCode {
-        if self.is_usage() { ExitCode::from(2) } else { ExitCode::FAILURE }
+        match self {
+            Self::ClosedPipe => ExitCode::from(CLOSED_PIPE),
+            error if error.is_usage() => ExitCode::from(2),
+            _ => ExitCode::FAILURE,
+        }
     }
 }
 
@@ -173,8 +189,22 @@ fn unreadable_view(error: tokio_postgres::Error, schema: &Schema, view: &str) ->
 }
 
 fn print(line: impl Display) -> Outcome {
-    writeln!(io::stdout(), "{line}").map_err(CommandError::because(UNWRITABLE))?;
+    writeln!(io::stdout(), "{line}").map_err(unwritable)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Prints a line that has colours, if this is a terminal.
+fn print_coloured(line: impl Display) -> Outcome {
+    writeln!(anstream::stdout(), "{line}").map_err(unwritable)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Why standard output does not take what is written.
+fn unwritable(error: io::Error) -> CommandError {
+    match error.kind() {
+        io::ErrorKind::BrokenPipe => CommandError::ClosedPipe,
+        _ => CommandError::Failure(format!("standard output cannot be written: {error}")),
+    }
 }
 
 /// Writes a line to standard error. If standard error is closed,
@@ -183,9 +213,17 @@ fn report(line: impl Display) {
     writeln!(io::stderr(), "{line}").ok();
 }
 
+/// Says what a person should know, and that nothing has failed.
+fn warn(sentence: impl Display) {
+    writeln!(anstream::stderr(), "{WARNING}warning:{WARNING:#} {sentence}").ok();
+}
+
 /// Says why a command fails, and which variables may have been meant for settings that are missing.
 fn report_error(error: &CommandError) {
-    report(format_args!("mailroom: {error}"));
+    if matches!(error, CommandError::ClosedPipe) {
+        return;
+    }
+    writeln!(anstream::stderr(), "{ERROR}mailroom:{ERROR:#} {error}").ok();
     let said = error.to_string();
     // Only where it may be the cause: what is missing was perhaps set under another name.
     for (name, nearest) in unknown_variables() {

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use serde_json::json;
 use tokio::time::{Instant, sleep};
 
 use super::{Outcome, connect_to_queue_with, print, report};
-use crate::config::{SchemaSetting, Setting, TOKEN_RETENTION, retention};
+use crate::config::{SchemaSetting, Setting, TOKEN_RETENTION, heading, retention};
 use crate::log::display::{Counted, HumanDuration};
 use crate::retention::{Ages, Pruned, prune};
 
@@ -25,13 +26,17 @@ pub(crate) struct PruneArguments {
     #[arg(default_value = TOKEN_RETENTION)]
     tokens_expired_for: Duration,
 
+    /// Print one line of JSON
+    #[arg(long, help_heading = heading::OUTPUT)]
+    json: bool,
+
     #[command(flatten)]
     schema: SchemaSetting,
 }
 
 /// The progress goes to standard error, the outcome to standard output.
 pub(crate) async fn run(arguments: PruneArguments) -> Outcome {
-    let PruneArguments { older_than, tokens_expired_for, schema } = arguments;
+    let PruneArguments { older_than, tokens_expired_for, json: as_json, schema } = arguments;
     let functions =
         ["mailroom.prune_attempts", "mailroom.prune_dead_letters", "mailroom.prune_tokens"];
     let optional = ["mailroom.prune_account_tokens"];
@@ -59,6 +64,12 @@ pub(crate) async fn run(arguments: PruneArguments) -> Outcome {
         wait,
     )
     .await?;
+    if as_json {
+        let Pruned { attempts, dead_letters, tokens, .. } = progress;
+        return print(json!({
+            "attempts": attempts, "dead_letters": dead_letters, "expired_tokens": tokens
+        }));
+    }
     let [old, past] = [older_than, tokens_expired_for].map(HumanDuration);
     print(format_args!(
         "pruned {}; older than {old}, the tokens expired for longer than {past}",

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use serde_json::json;
 use tokio_postgres::types::Type;
 
 use super::dead_letters::DeadLetters;
@@ -37,6 +38,15 @@ pub(crate) async fn run(arguments: RetryArguments) -> Outcome {
         client.query_typed("SELECT token, is_in_doubt FROM mailroom.retry($1)", &ids).await?
     };
     let back: BTreeSet<i64> = rows.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?;
+    if arguments.which.json {
+        for row in &rows {
+            let (id, is_in_doubt): (i64, bool) = (row.try_get(0)?, row.try_get(1)?);
+            print(json!({
+                "token": id, "outcome": "waits", "may_have_been_delivered": is_in_doubt
+            }))?;
+        }
+        return arguments.which.report_others(&back);
+    }
     let count = i64::try_from(back.len()).unwrap_or(i64::MAX);
     print(format_args!("{} again", Counted(count, "token waits", "tokens wait")))?;
     for row in &rows {
@@ -48,5 +58,5 @@ pub(crate) async fn run(arguments: RetryArguments) -> Outcome {
             ));
         }
     }
-    Ok(arguments.which.report_others(&back))
+    arguments.which.report_others(&back)
 }

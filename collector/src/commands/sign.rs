@@ -12,7 +12,7 @@ use zeroize::Zeroizing;
 
 use super::action::ActionArguments;
 use super::{CommandError, Outcome, UNREADABLE, print, random_bytes, report};
-use crate::config::{Setting, token_format};
+use crate::config::{Setting, heading, token_format};
 use crate::keys::{KeySource, KeyUse};
 
 /// How long a link lives unless something else is given: as long as the schema lets it.
@@ -51,6 +51,7 @@ pub(crate) struct SignArguments {
 
     /// File of keys, the first one signs; default: that of `MAILROOM_KEY_FILE`
     #[arg(long, value_name = "FILE")]
+    #[arg(help_heading = heading::KEYS)]
     key_file: Option<PathBuf>,
 }
 

@@ -14,8 +14,8 @@ use serde_json::{Map, Value, json};
 use tokio_postgres::error::SqlState;
 
 use self::alarms::{Bounds, Level, alarms, at};
-use super::{CommandError, Outcome, connect_to_queue, print};
-use crate::config::{SchemaSetting, Setting, TimeoutSettings, installation, whole_number};
+use super::{CommandError, Outcome, connect_to_queue, print, print_coloured};
+use crate::config::{SchemaSetting, Setting, TimeoutSettings, heading, installation, whole_number};
 use crate::log::display::Counted;
 use crate::preflight;
 
@@ -28,11 +28,11 @@ const UNKNOWN: u8 = 3;
 #[derive(clap::Args)]
 pub(crate) struct StatusArguments {
     /// Print one line of JSON
-    #[arg(long, conflicts_with = "nagios")]
+    #[arg(long, conflicts_with = "nagios", help_heading = heading::OUTPUT)]
     json: bool,
 
     /// Print one line with performance data, as plugins of Nagios and Icinga do
-    #[arg(long)]
+    #[arg(long, help_heading = heading::OUTPUT)]
     nagios: bool,
 
     /// How many dead letters are no alarm; without it, only those of the last hour are one
@@ -94,7 +94,7 @@ async fn look(arguments: StatusArguments) -> Outcome {
         status["levels"] = Value::Object(levels.collect::<Map<_, _>>());
         print(&status)?;
     } else {
-        print(text::text(&status, &alarms, &client.schema))?;
+        print_coloured(text::text(&status, &alarms, &client.schema))?;
     }
     Ok(match alarms.iter().map(|alarm| alarm.level).max() {
         None => ExitCode::SUCCESS,

@@ -7,7 +7,7 @@ use tokio_postgres::error::SqlState;
 use tokio_postgres::types::Type;
 
 use super::{CommandError, Outcome, connect_to_queue, print, unreadable_view};
-use crate::config::SchemaSetting;
+use crate::config::{SchemaSetting, heading};
 
 #[derive(clap::Args)]
 pub(crate) struct SuppressArguments {
@@ -23,7 +23,7 @@ enum SuppressAction {
     /// Show the suppressed addresses: since when, why, who said so, and what was said
     List {
         /// Print a line of JSON for each
-        #[arg(long)]
+        #[arg(long, help_heading = heading::OUTPUT)]
         json: bool,
     },
     /// Suppress an address, so that it gets no mails

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use tokio_postgres::types::Type;
 
 use super::{CommandError, Outcome, connect_to_queue, print, report};
-use crate::config::{SchemaSetting, digits};
+use crate::config::{SchemaSetting, digits, heading};
 
 #[derive(clap::Args)]
 pub(crate) struct TraceArguments {
@@ -14,7 +14,7 @@ pub(crate) struct TraceArguments {
     about: String,
 
     /// Print a line of JSON for each event
-    #[arg(long)]
+    #[arg(long, help_heading = heading::OUTPUT)]
     json: bool,
 
     #[command(flatten)]

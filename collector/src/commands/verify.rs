@@ -14,6 +14,7 @@ use serde_json::json;
 use super::action::ActionArguments;
 use super::sign::{now, parse_binding};
 use super::{CommandError, Outcome, UNREADABLE, print};
+use crate::config::heading;
 use crate::keys::{KeySource, KeyUse};
 
 /// No token and code are longer.
@@ -54,10 +55,11 @@ pub(crate) struct VerifyArguments {
 
     /// File of keys, each of which may have signed; default: that of `MAILROOM_KEY_FILE`
     #[arg(long, value_name = "FILE")]
+    #[arg(help_heading = heading::KEYS)]
     key_file: Option<PathBuf>,
 
     /// Print one JSON object per token: `valid`; if it is not valid also `reason` and `message`
-    #[arg(long)]
+    #[arg(long, help_heading = heading::OUTPUT)]
     json: bool,
 
     /// Print help

@@ -6,9 +6,11 @@
 
 mod choice;
 mod collect;
+pub(crate) mod heading;
 mod rate;
 mod schema;
 mod setting;
+pub(crate) mod shown;
 
 use std::env;
 use std::ffi::OsString;

@@ -2,6 +2,7 @@
 
 use mailroom_connect::Schema;
 
+use super::heading;
 use super::setting::{Setting, must_be, setting_of_variable};
 
 /// Read apart from other settings: clap would read the variable of a global flag also where the
@@ -11,6 +12,7 @@ pub(crate) struct SchemaSetting {
     /// Schema of all that Mailroom makes but the tables of accounts; default: that of
     /// `MAILROOM_SCHEMA`, or `mailroom`
     #[arg(long = "schema", value_name = "NAME", global = true, value_parser = Setting(schema))]
+    #[arg(help_heading = heading::DATABASE)]
     flag: Option<Schema>,
 }
 

@@ -51,9 +51,11 @@ where
         source: ValueSource,
     ) -> Result<T, clap::Error> {
         let variable = arg.and_then(Arg::get_env).filter(|_| source == ValueSource::EnvVariable);
-        let flag = arg.and_then(Arg::get_long).unwrap_or_default();
-        let name = variable
-            .map_or_else(|| format!("--{flag}"), |name| name.to_string_lossy().into_owned());
+        let name = match (variable, arg.and_then(Arg::get_long)) {
+            (Some(variable), _) => variable.to_string_lossy().into_owned(),
+            (None, Some(flag)) => format!("--{flag}"),
+            (None, None) => arg.map(ToString::to_string).unwrap_or_default(),
+        };
         read(&name, value, &self.0).map_err(refused)
     }
 }

@@ -48,7 +48,8 @@ pub(crate) fn start(format: LogFormat, level: LevelFilter) {
 /// A field of a line of text. What the message contains already is left out.
 fn write_text(writer: &mut Writer<'_>, field: &Field, value: &dyn Debug) -> fmt::Result {
     match field.name() {
-        "event" | "activity" => return Ok(()),
+        // All settings are for programs; people read those that differ from the defaults.
+        "event" | "activity" | "settings" => return Ok(()),
         "message" => {}
         "reason" => writer.write_str(": ")?,
         name => {
@@ -132,8 +133,12 @@ impl Members {
 impl Visit for Members {
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
         let text = format!("{value:?}");
-        // A list of numbers is written in JSON as in Rust.
-        if field.name() == "ids" { self.write(field, text) } else { self.record_str(field, &text) }
+        // A list of numbers is written in JSON as in Rust, and settings are JSON already.
+        if matches!(field.name(), "ids" | "settings") {
+            self.write(field, text)
+        } else {
+            self.record_str(field, &text)
+        }
     }
 
     fn record_str(&mut self, field: &Field, value: &str) {

@@ -32,7 +32,7 @@ const LEFT: &str =
     "What it did stays: `mailroom migrate up` completes it, `mailroom migrate down` takes it back";
 
 /// Nobody verifies links of a new installation yet, and v1 signs two actions only.
-const SIGNS_V2: &str = "\nUPDATE mailroom.installation SET token_format = 'v2';";
+pub(super) const SIGNS_V2: &str = "\nUPDATE mailroom.installation SET token_format = 'v2';";
 
 /// One of a migration's files, to be executed.
 pub(super) struct MigrationStep<'a> {

@@ -1,6 +1,8 @@
 //! The schema's history: the table that records which version a schema has, in golang-migrate's
 //! shape.
 
+use std::fmt;
+
 use mailroom_connect::Schema;
 use tokio_postgres::{Client, GenericClient, Row};
 
@@ -40,6 +42,16 @@ impl HistoryTable {
         };
         let is_valid = schema.into_iter().chain([name]).all(is_name);
         is_valid.then(|| Self { schema: schema.map(str::to_owned), name: name.to_owned() })
+    }
+}
+
+/// As statements name it: no name needs quotes.
+impl fmt::Display for HistoryTable {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(schema) = &self.schema {
+            write!(formatter, "{schema}.")?;
+        }
+        formatter.write_str(&self.name)
     }
 }
 

@@ -13,6 +13,7 @@ mod kind;
 mod lock;
 mod migration;
 mod prerequisites;
+mod script;
 mod status;
 
 use mailroom_connect::Schema;
@@ -24,7 +25,8 @@ pub use error::{FailedMigration, MigrateError};
 pub use history::HistoryTable;
 pub use lock::lock_ids;
 pub use migration::{MIGRATIONS, Migration};
-pub use status::status;
+pub use script::{Script, missing, scripts};
+pub use status::{Status, look, status};
 
 use apply::MigrationStep;
 use history::Applied;

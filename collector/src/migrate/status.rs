@@ -1,21 +1,64 @@
 //! What is applied and what is not.
 
+use std::fmt;
+
+use serde_json::{Value, json};
 use tokio_postgres::Client;
 
-use super::Plan;
 use super::error::MigrateError;
 use super::history::{History, RecordedVersion};
+use super::{Migration, Plan};
 
-/// Says which migrations the database has: a line for each, then one on what is recorded. Only
-/// reads, and waits for no lock.
+/// Which migrations a database has, and what is recorded.
+#[derive(Clone, Debug)]
+pub struct Status<'a> {
+    /// Each migration with its state: applied, pending or dirty.
+    states: Vec<(&'static str, &'a Migration)>,
+    schema: String,
+    summary: String,
+}
+
+/// A line for each migration, then one on what is recorded.
+impl fmt::Display for Status<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (state, migration) in &self.states {
+            writeln!(formatter, "{state:<8} {migration}")?;
+        }
+        write!(formatter, "schema {}: {}", self.schema, self.summary)
+    }
+}
+
+impl Status<'_> {
+    /// The same as an object.
+    pub fn to_json(&self) -> Value {
+        let migrations: Vec<_> = self
+            .states
+            .iter()
+            .map(|(state, migration)| {
+                json!({ "version": migration.version, "name": migration.name, "state": state })
+            })
+            .collect();
+        json!({ "schema": self.schema, "summary": self.summary, "migrations": migrations })
+    }
+}
+
+/// Says which migrations the database has, for people.
 pub async fn status<'a>(
     client: &Client,
     plan: impl Into<Plan<'a>>,
 ) -> Result<String, MigrateError> {
+    Ok(look(client, plan).await?.to_string())
+}
+
+/// Finds out which migrations the database has. Only reads, and waits for no lock.
+pub async fn look<'a>(
+    client: &Client,
+    plan: impl Into<Plan<'a>>,
+) -> Result<Status<'a>, MigrateError> {
     let Plan { migrations, table, schema, .. } = plan.into();
     let history = History::of_session(client, &table, schema).await?;
     let recorded = history.read(client).await?;
-    let mut lines = Vec::new();
+    let mut states = Vec::new();
     let mut summary = match recorded {
         Some(RecordedVersion { version, dirty: true }) => {
             format!("version {version} was left dirty by golang-migrate or a newer mailroom")
@@ -46,8 +89,7 @@ pub async fn status<'a>(
             Some(recorded) if migration.version <= recorded.version => "applied",
             _ => "pending",
         };
-        lines.push(format!("{state:<8} {migration}"));
+        states.push((state, migration));
     }
-    lines.push(format!("schema {}: {summary}", history.schema));
-    Ok(lines.join("\n"))
+    Ok(Status { states, schema: history.schema, summary })
 }

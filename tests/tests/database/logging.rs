@@ -37,12 +37,17 @@ fn documented_settings() -> Result<Vec<(String, String)>> {
     Ok(rows.map(|row| (row[1].clone(), row[2].clone())).collect())
 }
 
-/// The log of a collector with these settings, and its first line.
+/// The log of a collector with these settings, and its first line, with the settings among the
+/// other members.
 fn started(command: &mut Command) -> Result<(String, Value)> {
     let collector = Collector::start(command)?;
     collector.wait_until_it_collects()?;
     let log = collector.stop()?;
-    let started = events(&log, "started")?.swap_remove(0);
+    let mut started = events(&log, "started")?.swap_remove(0);
+    let settings = started["settings"].take();
+    for (name, value) in settings.as_object().context("an object")? {
+        started[name] = value.clone();
+    }
     Ok((log, started))
 }
 
@@ -87,6 +92,25 @@ fn the_first_line_has_the_versions_and_every_setting_that_is_not_secret() -> Res
         "{log}"
     );
     assert_eq!(events(&log, "unknown_variable")?, [Value::Null; 0]);
+    Ok(())
+}
+
+#[test]
+fn the_first_line_for_people_has_what_differs_from_the_defaults_and_no_secret() -> Result<()> {
+    let database = Database::migrated()?;
+    let mut command = collector::command(database.url())?;
+    command.args(["--sender", "sh -c 'exec sleep 1000' hunter2", "--lease", "2m"]);
+    command.env("MAILROOM_BATCH_LIMIT", "10").env("MAILROOM_RATE", "14/s");
+    let collector = Collector::start(&mut command)?;
+    collector.wait_until_it_collects()?;
+    let log = collector.stop()?;
+    let first = log.lines().next().context("a line")?;
+    for part in ["line_format=ndjson", "sender=sh", "lease=2m", "rate=14/s", "keys=1"] {
+        assert!(first.contains(part), "{part} is not in {first}");
+    }
+    for part in ["batch_limit", "batch_timeout", "hunter2", KEY] {
+        assert!(!first.contains(part), "{part} is in {first}");
+    }
     Ok(())
 }
 
@@ -175,10 +199,11 @@ async fn counts_ids_and_reasons_are_fields() -> Result<()> {
     let log = collector.stop()?;
     let started = &events(&log, "started")?[0];
     assert_eq!(
-        (&started["max_refusals"], &started["key_file"]),
+        (&started["settings"]["max_refusals"], &started["key_file"]),
         (&Value::Null, &Value::Null),
         "neither is set"
     );
+    assert_eq!(started["changed"], "batch_timeout=0 log_format=json");
     let dead = &events(&log, "tokens_dead")?[0];
     assert_eq!((&dead["count"], &dead["ids"]), (&json!(1), &json!([1])));
     let reason = dead["reason"].as_str().unwrap_or_default();

@@ -26,6 +26,7 @@ mod logging;
 mod mailroom_send;
 mod metrics;
 mod migrations;
+mod once;
 mod operating;
 mod overloads;
 mod pooling;

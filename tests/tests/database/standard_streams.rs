@@ -96,24 +96,41 @@ fn a_failure_that_nobody_can_read_has_its_status_all_the_same() -> Result<()> {
 }
 
 #[test]
-fn an_output_that_nobody_reads_is_a_failure() -> Result<()> {
+fn an_output_whose_reader_has_gone_ends_a_command_in_silence() -> Result<()> {
     for arguments in [
         &["verify", "--action", "activate", "x"][..],
         &["sign", "--action", "activate"],
         &["keygen"],
+        &["completions", "bash"],
     ] {
         let mut command = program::mailroom()?;
         command.args(arguments).env("MAILROOM_SECRET_KEY", KEY).stdin(Stdio::null());
         let output =
             command.stdout(without_reader()?).stderr(Stdio::piped()).spawn()?.wait_with_output()?;
         let errors = String::from_utf8(output.stderr)?;
+        assert_eq!((output.status.code(), errors.as_str()), (Some(141), ""), "{arguments:?}");
+    }
+    Ok(())
+}
+
+#[test]
+fn an_output_that_cannot_be_written_is_a_failure() -> Result<()> {
+    for arguments in [
+        &["verify", "--action", "activate", "x"][..],
+        &["sign", "--action", "activate"],
+        &["keygen"],
+        &["completions", "zsh"],
+    ] {
+        let mut command = program::mailroom()?;
+        command.args(arguments).env("MAILROOM_SECRET_KEY", KEY).stdin(Stdio::null());
+        let full = File::options().write(true).open("/dev/full")?;
+        let output = command.stdout(full).stderr(Stdio::piped()).spawn()?.wait_with_output()?;
+        let errors = String::from_utf8(output.stderr)?;
         assert_eq!(output.status.code(), Some(1), "{arguments:?}: {errors}");
         assert!(
             errors.starts_with("mailroom: standard output cannot be written: "),
             "{arguments:?}: {errors}"
         );
-        let status = command.stdout(without_reader()?).stderr(without_reader()?).status()?;
-        assert_eq!(status.code(), Some(1), "{arguments:?}");
     }
     Ok(())
 }

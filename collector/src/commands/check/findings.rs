@@ -2,7 +2,10 @@
 
 use std::fmt::Display;
 
-use crate::commands::{CommandError, print};
+use serde_json::json;
+
+use crate::colour::{ERROR, OK, WARNING};
+use crate::commands::{CommandError, print, print_coloured};
 
 /// How bad a finding is, as `mailroom status` counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -19,9 +22,15 @@ pub(super) enum Level {
 #[derive(Debug, Default)]
 pub(super) struct Findings {
     worst: Level,
+    /// Whether each is a line of JSON.
+    is_json: bool,
 }
 
 impl Findings {
+    pub(super) fn new(is_json: bool) -> Self {
+        Self { worst: Level::Ok, is_json }
+    }
+
     /// Prints a line: a sign, the name of what was looked at, and what was found or helps.
     pub(super) fn add(
         &mut self,
@@ -29,22 +38,43 @@ impl Findings {
         name: &str,
         sentence: impl Display,
     ) -> Result<(), CommandError> {
-        let sign = match level {
-            Level::Ok => '✓',
-            Level::Warning => '!',
-            Level::Critical | Level::Unknown => '✗',
+        let (sign, colour) = match level {
+            Level::Ok => ('✓', OK),
+            Level::Warning => ('!', WARNING),
+            Level::Critical | Level::Unknown => ('✗', ERROR),
         };
         self.worst = self.worst.max(level);
-        print(format_args!("{sign} {name:<10} {sentence}")).map(drop)
+        if self.is_json {
+            return print_json(level.name(), name, &sentence.to_string());
+        }
+        print_coloured(format_args!("{colour}{sign}{colour:#} {name:<10} {sentence}")).map(drop)
     }
 
     pub(super) fn worst(&self) -> u8 {
         self.worst as u8
     }
+
+    /// Prints what was not looked at, because nobody has asked for it.
+    #[cfg(feature = "send")]
+    pub(super) fn skip(&self, name: &str, sentence: &str) -> Result<(), CommandError> {
+        if self.is_json {
+            return print_json("skipped", name, sentence);
+        }
+        print(format_args!("- {name:<10} {sentence}")).map(drop)
+    }
 }
 
-/// Prints what was not looked at, because nobody has asked for it.
-#[cfg(feature = "send")]
-pub(super) fn skip(name: &str, sentence: &str) -> Result<(), CommandError> {
-    print(format_args!("- {name:<10} {sentence}")).map(drop)
+impl Level {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Warning => "warning",
+            Self::Critical => "critical",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+fn print_json(level: &str, name: &str, sentence: &str) -> Result<(), CommandError> {
+    print(json!({ "name": name, "level": level, "message": sentence })).map(drop)
 }

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use super::{CommandError, Outcome, connection_settings, report_error};
-use crate::config::{SchemaSetting, setting_of_variable, token_format};
+use crate::config::{SchemaSetting, heading, setting_of_variable, token_format};
 use crate::keys::{KeySource, KeyUse};
 use crate::log::display::Counted;
 use findings::{Findings, Level};
@@ -18,12 +18,17 @@ use findings::{Findings, Level};
 pub(crate) struct CheckArguments {
     /// File of keys, as for `collect`; default: that of `MAILROOM_KEY_FILE`
     #[arg(long, value_name = "FILE")]
+    #[arg(help_heading = heading::KEYS)]
     key_file: Option<PathBuf>,
 
     /// Configuration of `mailroom send`, whose templates, journal and provider are checked, too
     #[cfg(feature = "send")]
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
+
+    /// Print a line of JSON for each
+    #[arg(long, help_heading = heading::OUTPUT)]
+    json: bool,
 
     #[command(flatten)]
     schema: SchemaSetting,
@@ -34,7 +39,7 @@ pub(crate) const UNKNOWN: u8 = 3;
 
 /// Ends with 0 if all is well, 1 for a warning, 2 if no mail can go out, and 3 if it cannot look.
 pub(crate) async fn run(arguments: CheckArguments) -> Outcome {
-    let mut findings = Findings::default();
+    let mut findings = Findings::new(arguments.json);
     match look(arguments, &mut findings).await {
         Ok(()) => Ok(ExitCode::from(findings.worst())),
         Err(error) => {
@@ -53,7 +58,7 @@ async fn look(arguments: CheckArguments, findings: &mut Findings) -> Result<(), 
     #[cfg(feature = "send")]
     match arguments.config {
         Some(config) => sender::look(&config, actions.as_ref(), findings)?,
-        None => findings::skip("sender", "--config FILE checks that of `mailroom send`, too")?,
+        None => findings.skip("sender", "--config FILE checks that of `mailroom send`, too")?,
     }
     Ok(())
 }

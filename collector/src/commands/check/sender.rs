@@ -1,5 +1,6 @@
 //! What `mailroom check` finds out about `mailroom send`.
 
+use std::fs::File;
 use std::path::Path;
 
 use super::database::Actions;
@@ -12,6 +13,14 @@ pub(super) fn look(
     actions: Option<&Actions>,
     findings: &mut Findings,
 ) -> Result<(), CommandError> {
+    // Said once: templates and sender are both of it.
+    if let Err(error) = File::open(config) {
+        let fault = format_args!(
+            "{} cannot be read: {error}; name the configuration of `mailroom send` by --config",
+            config.display()
+        );
+        return findings.add(Level::Critical, "sender", fault);
+    }
     if let Some(actions) = actions {
         match mailroom_sender::actions_without_mail(config, &actions.names) {
             Err(error) => findings.add(Level::Critical, "templates", error)?,

@@ -8,6 +8,7 @@ use mailroom_connect::Schema;
 use serde_json::Value;
 
 use super::alarms::{Alarm, at};
+use crate::colour::{ERROR, WARNING};
 use crate::log::display::{Counted, HumanDuration};
 
 /// How many collectors are listed.
@@ -83,8 +84,17 @@ pub(super) fn text(status: &Value, alarms: &[Alarm], schema: &Schema) -> String 
     lines.extend(
         alarms.iter().map(|alarm| ("alarm", format!("{} ({})", alarm.place, alarm.level.name()))),
     );
-    let lines: Vec<_> = lines.iter().map(|(name, text)| format!("{name:<10}{text}")).collect();
+    let lines: Vec<_> = lines.iter().map(|(name, text)| line(name, text)).collect();
     lines.join("\n")
+}
+
+/// A line, whose name is coloured if it is about something that is wrong.
+fn line(name: &str, text: &str) -> String {
+    match name {
+        "alarm" => format!("{ERROR}{name:<10}{ERROR:#}{text}"),
+        "warning" => format!("{WARNING}{name:<10}{WARNING:#}{text}"),
+        _ => format!("{name:<10}{text}"),
+    }
 }
 
 /// In which format links are signed.

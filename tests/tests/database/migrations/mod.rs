@@ -11,6 +11,7 @@ mod prerequisites;
 mod privileges;
 mod schema;
 mod schema_name;
+mod scripts;
 mod takeover;
 mod widening;
 mod without_accounts;

@@ -4,6 +4,7 @@
 mod collectors;
 mod dead;
 mod discarding;
+mod programs;
 mod pruning;
 mod retrying;
 mod showing;

@@ -5,39 +5,36 @@
 //! repeated, except for what can only be a misspelt name,
 //! and for values of settings that look like no key.
 
-use std::env;
-use std::error::Error as _;
-use std::io::{self, Write as _};
-use std::process::ExitCode;
+mod closings;
+mod help;
+mod refusal;
 
-use clap::error::{ContextKind, ContextValue, ErrorKind};
+use std::env;
+
+use clap::error::ErrorKind;
 use clap::{Arg, CommandFactory, Error, FromArgMatches, Parser};
+
+pub(crate) use refusal::report;
 
 #[cfg(feature = "dev")]
 use crate::commands::dev;
 use crate::commands::{
-    check, collect, dead, discard, keygen, migrate, prune, retry, sign, status, subject, suppress,
-    trace, verify,
+    actions, check, collect, completions, dead, discard, keygen, man, migrate, prune, retry, sign,
+    status, subject, suppress, trace, verify,
 };
 #[cfg(feature = "send")]
 use crate::commands::{init, send};
 #[cfg(feature = "bounces")]
 use crate::config::SchemaSetting;
 
-/// The longest text that can be a misspelt flag or command. Tokens, secrets and keys are longer.
-const LONGEST_NAME: usize = 24;
-
 /// Collects tokens from PostgreSQL and hands them, signed, to whatever sends the mail.
-///
-/// Ends with 0 after success, 1 after a failure, 2 if a setting or an argument is wrong.
 #[derive(Parser)]
 #[command(version)]
 pub(crate) enum Command {
-    /// Sign the tokens of new accounts and recoveries and write them
-    /// to standard output, batch by batch
+    /// Sign the tokens that wait and hand them to a sender, until SIGTERM
     ///
-    /// Standard output carries lines `action,email,username,token,code`, repeated for every token
-    /// of a batch; log lines go to standard error. The database is that of `MAILROOM_DATABASE_URL`,
+    /// Without a sender, standard output carries lines `action,email,username,token,code`, repeated
+    /// for every token of a batch; log lines go to standard error. The database is that of `MAILROOM_DATABASE_URL`,
     /// the key that of `MAILROOM_SECRET_KEY` (v1, v2), of `MAILROOM_SIGNING_KEY` (v3) or of a key
     /// file. Neither URL nor key has a flag, because arguments are visible to everybody on the
     /// machine. Times are in milliseconds, or carry a unit: 500ms, 5s, 2m, 1h.
@@ -55,8 +52,7 @@ pub(crate) enum Command {
     ///
     /// The database, its schema, the rights of this role, what the key signs, the key file, the
     /// clock and a pooler; with --config templates, journal and provider of `mailroom send`, too. A
-    /// line for each: ✓, or what helps. Ends with 0 if all is well, 1 for a warning, 2 if no mail
-    /// can go out, and 3 if it cannot look or is called in the wrong way.
+    /// line for each: ✓, or what helps.
     Check(check::CheckArguments),
     /// Show the mails of a developer's database in the browser, and send none
     ///
@@ -70,27 +66,29 @@ pub(crate) enum Command {
     Migrate(migrate::MigrateArguments),
     /// Show how many tokens wait, are being sent, were given up or expired
     ///
-    /// Of the queue of deliveries in the database of `MAILROOM_DATABASE_URL`. Ends with 0 if all is
-    /// well, 1 for a warning, 2 if something is critical, and 3 if it cannot look or is called in
-    /// the wrong way.
+    /// Of the queue of deliveries in the database of `MAILROOM_DATABASE_URL`.
     Status(status::StatusArguments),
-    /// List tokens that were given up: since when, for what, after how many attempts, and why
+    /// List what links are for: their paths, their codes, and whether they are signed
     ///
-    /// The newest first. It needs to read the view `mailroom.waiting`.
+    /// In the format of the installation. It needs the right to execute `mailroom.list_actions`.
+    Actions(actions::ActionsArguments),
+    /// List tokens that were given up, and why
+    ///
+    /// Since when, for what, and after how many attempts; the newest first. It needs to read the
+    /// view `mailroom.waiting`.
     Dead(dead::DeadArguments),
     /// Put tokens that were given up back into the queue
     ///
     /// Ids are those of the rows of the table `mailroom.issued_tokens`, which log lines name. A
-    /// token goes out once, however many put it back at the same time. Ends with 1 if one that is
-    /// named is no dead letter.
+    /// token goes out once, however many put it back at the same time.
     Retry(retry::RetryArguments),
     /// Delete tokens that were given up, so that nobody puts them back
     ///
-    /// They are logged as cancelled, with the reason `discarded`. Ends with 1 if one that is named
-    /// is no dead letter.
+    /// They are logged as cancelled, with the reason `discarded`.
     Discard(discard::DiscardArguments),
-    /// Delete old delivery attempts, dead letters and tokens that have expired, in short
-    /// transactions
+    /// Delete old delivery attempts, dead letters and expired tokens
+    ///
+    /// In short transactions, beside collectors.
     Prune(prune::PruneArguments),
     /// Show and change which addresses get no mails
     ///
@@ -106,7 +104,7 @@ pub(crate) enum Command {
     /// What is known of each token in order of time, also once its row is pruned: when it was
     /// enqueued, each attempt and why it failed, what the provider said when it accepted the mail,
     /// whether the address is suppressed, whether the link was used. It needs the right to execute
-    /// `mailroom.trace`. Ends with 1 if nothing is known.
+    /// `mailroom.trace`.
     Trace(trace::TraceArguments),
     /// Suppress addresses that bounce or complain, as providers and mail servers report
     ///
@@ -130,8 +128,7 @@ pub(crate) enum Command {
     ///
     /// That is, whether one of the keys signed it for this action and code and, in v2 and v3,
     /// whether it is still valid. Only the database knows whether the link is unused, whether a v1
-    /// token is still valid, and a v3 recovery's code. Ends with 0 if every token is genuine, 1 if
-    /// one is not, 2 if the command was called in the wrong way. The keys are those of
+    /// token is still valid, and a v3 recovery's code. The keys are those of
     /// `MAILROOM_SECRET_KEY` (v1, v2) and of `MAILROOM_PUBLIC_KEY` or `MAILROOM_SIGNING_KEY` (v3),
     /// or those of a key file.
     Verify(verify::VerifyArguments),
@@ -140,16 +137,25 @@ pub(crate) enum Command {
     /// The key is that of `MAILROOM_SECRET_KEY` (v1, v2) or of `MAILROOM_SIGNING_KEY` (v3), or the
     /// first one of a key file.
     Sign(sign::SignArguments),
-    /// Make a key: 64 hexadecimal characters for v1 and v2, `mrsk_…` for v3; or print the public
-    /// key of a private one
+    /// Make a key, or print the public key of a private one
+    ///
+    /// A shared key of v1 and v2 is 64 hexadecimal characters, a private key of v3 is `mrsk_…`.
     Keygen(keygen::KeygenArguments),
+    /// Print what completes commands and options in a shell
+    Completions(completions::CompletionsArguments),
+    /// Write a manual page of every command to a folder
+    Man(man::ManArguments),
+}
+
+/// The commands and their arguments, with what their help says.
+pub(crate) fn definition() -> clap::Command {
+    help::describe(Command::command())
 }
 
 /// Reads the arguments and the environment of this process.
 /// Help that was asked for is an error, too.
 pub(crate) fn parse() -> Result<Command, Error> {
-    let command = Command::command()
-        .mut_subcommands(|command| command.mut_args(|arg| arg.hide_env_values(true)));
+    let command = definition();
     let without_unset = command.clone().mut_subcommands(|command| command.mut_args(unset_variable));
     let matches = match without_unset.try_get_matches() {
         // The help names every variable, also those that are empty.
@@ -168,75 +174,4 @@ pub(crate) fn parse() -> Result<Command, Error> {
 fn unset_variable(arg: Arg) -> Arg {
     let is_empty = arg.get_env().and_then(env::var_os).is_some_and(|value| value.is_empty());
     if is_empty { arg.env(None::<&str>) } else { arg }
-}
-
-/// Prints the help or the error, and returns the exit status.
-pub(crate) fn report(error: &Error) -> ExitCode {
-    // A closed standard error does not change the status.
-    match error.kind() {
-        ErrorKind::DisplayHelp
-        | ErrorKind::DisplayVersion
-        | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
-            error.print().ok();
-        }
-        _ => {
-            let is_setting = error.get(ContextKind::Custom).is_some();
-            let usage = match error.get(ContextKind::Usage) {
-                Some(ContextValue::StyledStr(usage)) => format!("\n{usage}").trim_end().to_owned(),
-                _ => String::new(),
-            };
-            let advice = if is_setting { "" } else { "\nFor more information, try `--help`." };
-            writeln!(io::stderr(), "mailroom: {}{usage}{advice}", sentence(error)).ok();
-        }
-    }
-    u8::try_from(error.exit_code()).map_or(ExitCode::FAILURE, ExitCode::from)
-}
-
-fn sentence(error: &Error) -> String {
-    let named = |kind| match error.get(kind) {
-        Some(ContextValue::String(text)) => Some(text.clone()),
-        Some(ContextValue::Strings(texts)) if !texts.is_empty() => Some(texts.join(" ")),
-        _ => None,
-    };
-    // For these kinds of errors it is the name from our own definition, otherwise what was written.
-    let argument = || named(ContextKind::InvalidArg).unwrap_or_else(|| "an argument".to_owned());
-    let is_of_name = |byte: u8| byte.is_ascii_lowercase() || byte == b'-';
-    let written = |kind| {
-        named(kind).filter(|text| text.len() <= LONGEST_NAME && text.bytes().all(is_of_name))
-    };
-    let sentence = match error.kind() {
-        ErrorKind::MissingRequiredArgument => format!("the command needs {}", argument()),
-        ErrorKind::InvalidValue | ErrorKind::ValueValidation => {
-            if let Some(sentence) = named(ContextKind::Custom) {
-                return sentence;
-            }
-            let reason = error.source().map(|reason| format!(": {reason}")).unwrap_or_default();
-            format!("the value of {} is missing or cannot be used{reason}", argument())
-        }
-        ErrorKind::ArgumentConflict => match (argument(), named(ContextKind::PriorArg)) {
-            (argument, Some(other)) if other != argument => {
-                format!("{argument} cannot be given together with {other}")
-            }
-            (argument, _) => format!("{argument} can be given only once"),
-        },
-        ErrorKind::UnknownArgument => match written(ContextKind::InvalidArg) {
-            Some(name) => format!("`{name}` is not known to this command"),
-            None => "an argument is not known to this command, or there is one too many".to_owned(),
-        },
-        ErrorKind::InvalidSubcommand => match written(ContextKind::InvalidSubcommand) {
-            Some(name) => format!("there is no command `{name}`"),
-            None => "there is no such command".to_owned(),
-        },
-        kind => kind.as_str().unwrap_or("the arguments cannot be used").to_owned(),
-    };
-    // Of several the last is the most alike.
-    let proposed = |kind| match error.get(kind) {
-        Some(ContextValue::Strings(all)) => all.last().cloned(),
-        _ => named(kind),
-    };
-    let of_arguments = proposed(ContextKind::SuggestedArg);
-    match of_arguments.or_else(|| proposed(ContextKind::SuggestedSubcommand)) {
-        Some(name) => format!("{sentence}; did you mean `{name}`?"),
-        None => sentence,
-    }
 }

@@ -4,13 +4,16 @@
 mod bare_metal;
 mod book;
 mod browsers;
+mod cli_reference;
 mod commands;
 mod dependencies;
 mod formats;
 mod limits;
+mod page_commands;
 mod python_verifier;
 mod sender_answers;
 mod sending;
 mod service;
 mod sql_documents;
+mod verdicts_and_errors;
 mod width;

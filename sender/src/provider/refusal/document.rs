@@ -106,7 +106,8 @@ fn document() -> String {
     for words in known::ALL {
         let list =
             words.list.iter().map(|word| word.replace('*', "…")).collect::<Vec<_>>().join("; ");
-        write!(text, "\n{}\n", wrapped(&format!("*{}*: {list}.", words.name))).unwrap();
+        // A list to look things up in: a block, whose words are no prose.
+        write!(text, "\n### {}\n\n```text\n{}\n```\n", words.name, wrapped(&list)).unwrap();
     }
     text
 }

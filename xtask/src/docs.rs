@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use mailroom_tests::tools::{target_folder, workspace};
 
 use crate::execute::watch;
-use crate::tools;
+use crate::{node, tools};
 
 /// The version that builds the book. Another one may want another configuration.
 const MDBOOK: &str = "0.5.4";
@@ -19,7 +19,20 @@ const REPOSITORY: &str = "https://github.com/mailroom/mailroom/blob/main";
 /// The folder of the book in the repository.
 const DOCS: &str = "docs";
 
-pub(crate) fn run() -> Result<ExitCode> {
+/// What makes its pictures.
+const PICTURES: &str = "xtask/pictures";
+
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// Make the pictures of docs/pictures from the screenshots that the browser tests have left
+    #[arg(long)]
+    pictures: bool,
+}
+
+pub(crate) fn run(options: &Options) -> Result<ExitCode> {
+    if options.pictures {
+        return make_pictures();
+    }
     let built = target_folder().join("book");
     // Neither its server nor its watcher of files is used.
     let options = ["--no-default-features", "--features", "search"];
@@ -37,6 +50,16 @@ pub(crate) fn run() -> Result<ExitCode> {
         }
     }
     println!("{}: {} pages", built.join("index.html").display(), pages.len());
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Makes what `docs/pictures` has, apart from the drawings.
+fn make_pictures() -> Result<ExitCode> {
+    node::install(PICTURES)?;
+    let mut command = node::command()?;
+    command.arg(workspace().join(PICTURES).join("make.mjs"));
+    command.arg(target_folder().join("consumers")).arg(workspace().join(DOCS).join("pictures"));
+    watch(&mut command, "make the pictures")?;
     Ok(ExitCode::SUCCESS)
 }
 

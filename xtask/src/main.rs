@@ -41,7 +41,7 @@ enum Task {
     Demo(demo::Options),
     Dist(dist::Options),
     /// Builds the book of the folder docs into target/book
-    Docs,
+    Docs(docs::Options),
     /// Fuzzes every parser and redeeming
     Fuzz(fuzz::Options),
     /// Builds the npm package and packs it into target/npm
@@ -62,7 +62,7 @@ fn main() -> ExitCode {
         Task::Bench(options) => bench::run(&options),
         Task::Demo(options) => demo::run(options),
         Task::Dist(options) => dist::run(&options),
-        Task::Docs => docs::run(),
+        Task::Docs(options) => docs::run(&options),
         Task::Fuzz(options) => fuzz::run(&options),
         Task::Npm => npm::run(),
         Task::Postgres => postgres(),

@@ -34,10 +34,11 @@ pub(crate) enum Command {
     /// Sign the tokens that wait and hand them to a sender, until SIGTERM
     ///
     /// Without a sender, standard output carries lines `action,email,username,token,code`, repeated
-    /// for every token of a batch; log lines go to standard error. The database is that of `MAILROOM_DATABASE_URL`,
-    /// the key that of `MAILROOM_SECRET_KEY` (v1, v2), of `MAILROOM_SIGNING_KEY` (v3) or of a key
-    /// file. Neither URL nor key has a flag, because arguments are visible to everybody on the
-    /// machine. Times are in milliseconds, or carry a unit: 500ms, 5s, 2m, 1h.
+    /// for every token of a batch; log lines go to standard error. The database is that of
+    /// `MAILROOM_DATABASE_URL`, the key that of `MAILROOM_SECRET_KEY` (v1, v2), of
+    /// `MAILROOM_SIGNING_KEY` (v3) or of a key file. Neither URL nor key has a flag, because
+    /// arguments are visible to everybody on the machine. Times are in milliseconds, or carry a
+    /// unit: 500ms, 5s, 2m, 1h.
     ///
     /// Collects until SIGTERM or SIGINT, and waits for a database that is down. SIGHUP reads the
     /// key file again.

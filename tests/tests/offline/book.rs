@@ -53,10 +53,11 @@ fn measure(page: &str) -> Measure {
     let mut most = Measure::default();
     let (mut is_code, mut paragraph, mut section) = (false, 0, 0);
     for line in page.lines() {
-        if line.trim_start().starts_with("```") {
+        let text = line.trim_start();
+        let is_indented = line.starts_with("    ") && paragraph == 0;
+        if text.starts_with("```") {
             (is_code, paragraph) = (!is_code, 0);
-        } else if is_code || line.trim_start().starts_with("<!--") || line.starts_with("    ") && paragraph == 0
-        {
+        } else if is_code || text.starts_with("<!--") || is_indented {
         } else if line.starts_with('#') {
             (paragraph, section) = (0, 0);
         } else if line.starts_with('|') {

@@ -201,6 +201,8 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
         self.rate_wait_until = claim.wait.map(|wait| timer::now() + wait);
         self.poll_now = claim.batches.len() == request.batches || claim.wait.is_some();
         self.has_found_nothing = claim.batches.is_empty() && !request.spares_doubtful;
+        // Until a claim finds nothing there may be more, and nobody wants to wait for the poll.
+        self.poll_now |= self.settings.once && !claim.batches.is_empty();
         self.batcher.polled(claim.waiting, claim.batches.len(), claim.deferred, timer::now());
         self.in_flight
             .adaptive

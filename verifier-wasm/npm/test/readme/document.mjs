@@ -1,11 +1,13 @@
 // The README of the package, taken apart as its readers do.
 
-/** The fenced blocks: `{ language, text }`, in order. */
+const BLOCK =
+  /^(?<mark><!-- not executed: \S[^>]* -->\n)?```(?<language>\w*)\n(?<text>.*?)^```$/gms;
+
+/** The fenced blocks, in order: `{ language, text }`. Not those that say why nobody runs them. */
 export function blocks(document) {
-  return [...document.matchAll(/^```(\w*)\n(.*?)^```$/gms)].map(([, language, text]) => ({
-    language,
-    text,
-  }));
+  return [...document.matchAll(BLOCK)].flatMap(({ groups: { mark, language, text } }) =>
+    mark === undefined ? [{ language, text }] : [],
+  );
 }
 
 /** The files that the document shows, by the name in the comment that each begins with. */

@@ -51,6 +51,7 @@ fn the_step_is_read_where_servers_name_it_however_they_wrap_the_line() {
         ">>> DATA\n<<< 550 no",
         "192.0.2.1 failed after I sent the message.",
         "mx.x.test did not like our final DATA:\n550 no",
+        "rejected at DATA: 550 user unknown",
     ] {
         assert_eq!(Step::of(text), Step::Content, "{text}");
     }

@@ -13,7 +13,7 @@ pub(crate) enum Step {
 
 /// What stands before the name of a command: Postfix, sendmail and Courier, `MDaemon`, Exim, dma,
 /// and others in words of their own.
-const BEFORE: [&str; 12] = [
+const BEFORE: [&str; 13] = [
     "reply to ",
     "response to ",
     "response to the ",
@@ -26,6 +26,7 @@ const BEFORE: [&str; 12] = [
     " after ",
     " after pipelined ",
     "did not like our ",
+    " rejected at ",
 ];
 
 const OF_SENDER: [&str; 9] = [

@@ -155,8 +155,8 @@ pub(crate) trait Connection {
 /// What an attempt reports while it goes on.
 pub(crate) trait Progress {
     /// Records that from here on the provider may have the mail. It is called just before the final
-    /// dot (by HTTP: the request), once for an attempt. What ends earlier is certainly not
-    /// accepted.
+    /// dot (by HTTP: the request), and again if the content is refused and given to another
+    /// connection. What ends earlier is certainly not accepted.
     ///
     /// Returns how long the answer may be waited for, if others need the place.
     ///

@@ -337,8 +337,8 @@ impl Open {
 }
 
 /// Whether a connection that has had other mails may be the reason that this one did not go out,
-/// whose content was not begun: another connection is tried at once. It may have ended, or its
-/// server counts mails or recipients, or is the one behind a balancer that is broken.
+/// which the server certainly did not accept: another connection is tried at once. It may have
+/// ended, or its server counts mails or recipients, or is the one behind a balancer that is broken.
 fn is_stale(outcome: &Outcome) -> bool {
     match outcome {
         Outcome::Lost(Step::Hello, _) | Outcome::Refused(Step::Sender | Step::SenderUtf8, _) => {
@@ -346,7 +346,7 @@ fn is_stale(outcome: &Outcome) -> bool {
         }
         Outcome::Lost(Step::Content, _) => false,
         Outcome::Lost(_, lost) => !matches!(lost, Lost::Late),
-        Outcome::Refused(Step::Recipient | Step::Data, reply) => {
+        Outcome::Refused(Step::Recipient | Step::Data | Step::Content, reply) => {
             reply.code == 421 || is_of_session(reply)
         }
         _ => false,

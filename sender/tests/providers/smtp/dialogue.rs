@@ -248,6 +248,33 @@ fn a_connection_that_ended_between_two_mails_is_opened_anew() {
 }
 
 #[test]
+fn a_connection_that_takes_no_further_mail_is_opened_anew_at_every_step() {
+    for verb in ["MAIL", "RCPT", "DATA", "end"] {
+        for text in ["421 4.7.0 closing\r\n", "452 4.5.3 too many mails in this session\r\n"] {
+            let server = Server::start(Script::new().after_a_mail(verb, Act::close(text)));
+            let (configuration, mut sending) = start(&server, "");
+            for id in 1..=3 {
+                let verdict = sending.verdict(id, &format!("ada@{id}.test"));
+                assert_eq!(verdict.kind, "ok", "{verb} {text} {verdict:?}");
+            }
+            sending.finish();
+            // What was refused at the end is known not to be accepted: nothing is left in doubt.
+            let mut sending = crate::sending::Sending::start(&configuration);
+            assert_eq!(sending.verdict(3, "ada@3.test").kind, "ok");
+            sending.finish();
+            assert_eq!(server.commands("EHLO").len(), 3, "{verb}");
+        }
+    }
+    // A new one that fares like the last is not followed by another.
+    let server = Server::start(Script::new().where_line_has("bad@", Act::close("421 no\r\n")));
+    let (_folder, mut sending) = start(&server, "");
+    assert_eq!(sending.verdict(1, "ada@x.test").kind, "ok");
+    assert_eq!(sending.verdict(2, "bad@x.test").kind, "unavailable");
+    sending.finish();
+    assert_eq!(server.commands("RCPT").len(), 3);
+}
+
+#[test]
 fn no_line_of_the_content_ends_it() {
     let server = Server::start(Script::new());
     assert_eq!(verdict(&server).kind, "ok");

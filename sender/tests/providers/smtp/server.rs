@@ -52,6 +52,8 @@ pub(crate) struct Script {
     acts: HashMap<&'static str, Act>,
     /// Acts where a line contains this.
     lines: Vec<(&'static str, Act)>,
+    /// Acts on a connection that has had a mail.
+    after_a_mail: HashMap<&'static str, Act>,
     login: Option<Login>,
     /// Whether it counts errors, as Postfix does: those after ten are answered a second late, and
     /// the connection ends after twenty. A mail that is accepted begins the count again.
@@ -77,6 +79,12 @@ impl Script {
     /// At this verb.
     pub(crate) fn at(mut self, verb: &'static str, act: Act) -> Self {
         self.acts.insert(verb, act);
+        self
+    }
+
+    /// At this verb, on a connection that has had a mail.
+    pub(crate) fn after_a_mail(mut self, verb: &'static str, act: Act) -> Self {
+        self.after_a_mail.insert(verb, act);
         self
     }
 
@@ -128,7 +136,9 @@ impl Server {
                 let (noted, script) = (Arc::clone(&noted), script.clone());
                 thread::spawn(move || {
                     stream.set_nodelay(true).ok();
-                    let end = Session { stream, script, noted: &noted, number, errors: 0 }.serve();
+                    let end =
+                        Session { stream, script, noted: &noted, number, mails: 0, errors: 0 }
+                            .serve();
                     noted
                         .lock()
                         .unwrap_or_else(PoisonError::into_inner)
@@ -156,6 +166,7 @@ struct Session<'a> {
     script: Script,
     noted: &'a Mutex<Heard>,
     number: usize,
+    mails: usize,
     errors: u32,
 }
 
@@ -190,6 +201,7 @@ impl Session<'_> {
                     self.note(|heard, _| heard.contents.push(content.clone()));
                     self.errors = 0;
                     self.act("end", &content, "250 2.0.0 queued as 4711")?;
+                    self.mails += 1;
                 }
                 "QUIT" => {
                     self.act("QUIT", &line, "221 bye")?;
@@ -214,7 +226,9 @@ impl Session<'_> {
     /// Answers at a verb. Returns whether the answer was the usual one, or asks for more.
     fn act(&mut self, verb: &str, line: &str, usual: &str) -> Option<bool> {
         let of_line = self.script.lines.iter().find(|(part, _)| line.contains(part));
-        let act = of_line.map(|(_, act)| act).or_else(|| self.script.acts.get(verb)).cloned();
+        let later = self.script.after_a_mail.get(verb).filter(|_| self.mails > 0);
+        let usual_act = later.or_else(|| self.script.acts.get(verb));
+        let act = of_line.map(|(_, act)| act).or(usual_act).cloned();
         match act {
             None => self.say(format!("{usual}\r\n").as_bytes()),
             Some(Act::Say(bytes)) => {

@@ -24,8 +24,11 @@ pub(super) const JSON: &str = "application/json";
 /// How long each request has a connection of its own after one got no answer.
 const ANEW: Duration = Duration::from_secs(3_600);
 
-/// The largest answer that is read, in bytes.
+/// The largest answer that is read, in bytes, once it is decompressed.
 const LARGEST_ANSWER: u64 = 65_536;
+
+/// The largest headers of an answer, in bytes.
+const LARGEST_HEADERS: usize = 262_144;
 
 pub(crate) const fn two() -> usize {
     2
@@ -90,7 +93,7 @@ pub(super) trait Api: Send + Sync {
     fn judge(&self, answer: &Answer) -> Option<Verdict>;
 
     /// The id that the provider gave to a mail which it accepted, if its answers have one.
-    fn id<'a>(&self, _: &'a Answer) -> Option<&'a str> {
+    fn id(&self, _: &Answer) -> Option<String> {
         None
     }
 }
@@ -144,6 +147,14 @@ impl Answer {
         let recipient = self.recipient.as_str();
         let said = Said { step, code, name, text, recipient, sender: "" };
         refusal::verdict(&said, self.retry_after(), self.reason(words))
+    }
+
+    /// Whether the provider says that it is JSON.
+    #[cfg(any(feature = "keyed", feature = "ses"))]
+    fn says_json(&self) -> bool {
+        let kind = self.header("Content-Type").unwrap_or_default();
+        let kind = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+        kind.starts_with("application/") && kind.contains("json")
     }
 
     /// The text of a header.
@@ -215,6 +226,8 @@ impl<A: Api> Client<A> {
                 .proxy(None)
                 .max_idle_connections(most_idle)
                 .max_idle_connections_per_host(most_idle)
+                .max_response_header_size(LARGEST_HEADERS)
+                .input_buffer_size(LARGEST_HEADERS)
                 .timeout_global(Some(Duration::from_secs(timeout_seconds)))
                 // Without a connection nothing was sent, and the fallback may have the mail; after
                 // the whole time nobody knows.
@@ -259,8 +272,8 @@ impl<A: Api> Client<A> {
         let headers = self.api.headers(&Request { host, path, key, body });
         let mut request =
             ureq::http::Request::builder().method(method).uri(&self.url).header("Host", host);
-        // Without Accept-Encoding a server may compress its answer (RFC 9110, 12.5.3), which then
-        // could not be read.
+        // Without Accept-Encoding a server may compress its answer (RFC 9110, 12.5.3), by a method
+        // that is not known here.
         for (name, value) in [("Content-Type", JSON), ("Accept-Encoding", "identity")] {
             if !headers.iter().any(|(other, _)| other.eq_ignore_ascii_case(name)) {
                 request = request.header(name, value);
@@ -400,10 +413,10 @@ impl<A: Api> Connection for Requests<'_, A> {
 }
 
 /// An acceptance with the provider's id, by which its support and its notices know the mail.
-fn with_id(id: Option<&str>, verdict: Verdict) -> Verdict {
+fn with_id(id: Option<String>, verdict: Verdict) -> Verdict {
     match verdict {
         Verdict::Sent(Receipt { message_id: None, answer }) => {
-            Verdict::Sent(Receipt { message_id: id.map(str::to_owned), answer })
+            Verdict::Sent(Receipt { message_id: id, answer })
         }
         verdict => verdict,
     }
@@ -421,9 +434,13 @@ fn without_hearing(fault: Option<Fault>, verdict: Verdict) -> Verdict {
 }
 
 /// The verdict of an acceptance that does not have what the provider always gives: a proxy, or a
-/// page for the login of a network, may have answered in its place.
+/// page for the login of a network, may have answered in its place. JSON that came whole and cannot
+/// be read, because it is compressed unasked or very long, is none of these.
 #[cfg(any(feature = "keyed", feature = "ses"))]
 pub(super) fn unproven(answer: &Answer) -> Verdict {
+    if answer.fault == Some(Fault::Unreadable) && answer.says_json() {
+        return by_status(answer, "");
+    }
     let reason = answer.reason("without the id that the provider gives to a mail");
     Verdict::Overloaded { after: None, reason }
 }

@@ -45,8 +45,8 @@ impl Api for Postmark {
         Ok(body.to_string())
     }
 
-    fn id<'a>(&self, answer: &'a Answer) -> Option<&'a str> {
-        answer.body["MessageID"].as_str()
+    fn id(&self, answer: &Answer) -> Option<String> {
+        answer.body["MessageID"].as_str().map(str::to_owned)
     }
 
     fn judge(&self, answer: &Answer) -> Option<Verdict> {

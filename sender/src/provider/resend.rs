@@ -49,8 +49,8 @@ impl Api for Resend {
         Ok(body.to_string())
     }
 
-    fn id<'a>(&self, answer: &'a Answer) -> Option<&'a str> {
-        answer.body["id"].as_str()
+    fn id(&self, answer: &Answer) -> Option<String> {
+        answer.body["id"].as_str().map(str::to_owned)
     }
 
     fn judge(&self, answer: &Answer) -> Option<Verdict> {

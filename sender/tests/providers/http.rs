@@ -271,6 +271,30 @@ fn an_answer_that_cannot_be_read_counts_only_where_no_rule_could_contradict_its_
 }
 
 #[test]
+fn a_receipt_has_the_id_that_the_configuration_points_to() {
+    for (pointer, body, id) in [
+        ("/message/id", json!({"message": {"id": "m-1"}}), Some("m-1")),
+        ("/messages/0/id", json!({"messages": [{"id": 17}]}), Some("17")),
+        ("/id", json!({"id": null}), None),
+        ("/id", json!({}), None),
+    ] {
+        let server =
+            StandIn::start(move |_| Reply::Answer(200, Vec::new(), body.clone().to_string()));
+        let table = format!(
+            "[http]\nurl = \"{}\"\nbody_file = \"body.json\"\nid_pointer = \"{pointer}\"\n",
+            server.url()
+        );
+        let configuration = Configuration::new("", &table);
+        fs::write(configuration.path("body.json"), BODY).unwrap();
+        let mut sending = Sending::start(&configuration);
+        sending.write("b", &[(1, "ada@x.test")]);
+        let answer = sending.answer();
+        assert_eq!(answer["receipts"][0]["message_id"].as_str(), id, "{answer}");
+        sending.finish();
+    }
+}
+
+#[test]
 fn a_key_that_the_api_has_already_is_a_mail_that_went_out_once() {
     let server = start();
     let configuration = configuration(&server);
@@ -344,6 +368,10 @@ fn each_fault_of_a_description_is_one_sentence() {
             "a pointer of answers",
         ),
         (rule("status = \"4xx\""), "missing field `means`"),
+        (
+            good.replacen("method", "id_pointer = \"id\"\nmethod", 1),
+            "[http] id_pointer must be like",
+        ),
     ] {
         configuration.write("", &table);
         let fault = configuration.fault();

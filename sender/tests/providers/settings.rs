@@ -4,6 +4,7 @@
 use std::fs;
 
 use base64ct::{Base64, Encoding};
+use serde_json::{Value, json};
 
 use crate::sending::{Configuration, Sending, VARIABLE};
 use crate::stand_in::{Reply, Request, StandIn};
@@ -99,28 +100,73 @@ fn answers_of_people_go_to_reply_to_and_to_the_sender_without_it() {
     assert!(configuration.fault().starts_with("reply_to must be an address"));
 }
 
+/// The tables of the providers that give ids to mails, and what these are called.
+const WITH_IDS: [(&str, &str); 3] = [
+    ("[postmark]\nkey_file = \"key\"", "MessageID"),
+    ("[resend]\nkey_file = \"key\"", "id"),
+    ("[ses]\nkey_file = \"key\"\nkey_id = \"AKIDEXAMPLE\"\nregion = \"eu-central-1\"", "MessageId"),
+];
+
+/// The answer for a mail by a provider of this table, which replies like that.
+fn answer_by(
+    table: &str,
+    reply: impl Fn(&Request) -> Reply + Send + Sync + 'static,
+) -> (Value, StandIn) {
+    let server = StandIn::start(reply);
+    let configuration = Configuration::new("", &format!("{table}\nurl = \"{}\"\n", server.url()));
+    let mut sending = Sending::start(&configuration);
+    sending.write("b", &[(1, "ada@x.test")]);
+    let answer = sending.answer();
+    sending.finish();
+    (answer, server)
+}
+
 #[test]
 fn a_receipt_has_the_id_that_the_provider_gave_to_the_mail() {
-    for (table, name) in [
-        ("[postmark]\nkey_file = \"key\"", "MessageID"),
-        ("[resend]\nkey_file = \"key\"", "id"),
-        (
-            "[ses]\nkey_file = \"key\"\nkey_id = \"AKIDEXAMPLE\"\nregion = \"eu-central-1\"",
-            "MessageId",
-        ),
-    ] {
-        let server = StandIn::start(move |_| {
+    for (table, name) in WITH_IDS {
+        let (answer, server) = answer_by(table, move |_| {
             // A byte order mark is no part of it.
             let body = format!("\u{feff}{{\"{name}\": \"0102018f-0a1b\"}}");
             Reply::Answer(200, Vec::new(), body)
         });
-        let configuration =
-            Configuration::new("", &format!("{table}\nurl = \"{}\"\n", server.url()));
-        let mut sending = Sending::start(&configuration);
-        sending.write("b", &[(1, "ada@x.test")]);
-        let answer = sending.answer();
         assert_eq!(answer["receipts"][0]["message_id"], "0102018f-0a1b", "{answer}");
-        sending.finish();
         assert_eq!(server.requests()[0].header("Accept-Encoding"), Some("identity"));
+    }
+}
+
+/// `{"id": "0102018f-0a1b", "MessageID": "0102018f-0a1b", "MessageId": "0102018f-0a1b"}`, gzipped.
+const GZIPPED: &str =
+    "H4sIAAAAAAACA6tWykxRslJQMjA0MDIwtEjTNUg0TFLSUVDyTS0uTkxP9XTBK4tFby0ANH/+EVMAAAA=";
+
+#[test]
+fn an_acceptance_whose_headers_are_long_or_whose_body_is_compressed_unasked_is_one() {
+    let kind = |text: &str| ("Content-Type", text.to_owned());
+    let by = |method: &str| ("Content-Encoding", method.to_owned());
+    let long = ("X-Trace", "x".repeat(100_000));
+    let gzipped = Base64::decode_vec(GZIPPED).unwrap();
+    let id = Some("0102018f-0a1b");
+    let json = "application/json; charset=utf-8";
+    for (headers, body, id) in [
+        (vec![kind(json), by("gzip")], gzipped.clone(), id),
+        (vec![long, by("gzip")], gzipped, id),
+        // What cannot be read is the provider's if that says that it is JSON.
+        (vec![kind(json), by("br")], b"\x0b\x02\x80{}\x03".to_vec(), None),
+        (vec![kind(json)], format!("\"{}\"", "x".repeat(70_000)).into_bytes(), None),
+    ] {
+        for (table, _) in WITH_IDS {
+            let (headers, body) = (headers.clone(), body.clone());
+            let (answer, _) =
+                answer_by(table, move |_| Reply::Bytes(200, headers.clone(), body.clone()));
+            assert_eq!(answer["receipts"][0]["message_id"].as_str(), id, "{table}: {answer}");
+            assert_eq!(answer["ok"], json!([1]));
+        }
+    }
+    for (table, _) in WITH_IDS {
+        let headers = vec![kind("text/html"), by("br")];
+        let (answer, _) =
+            answer_by(table, move |_| Reply::Bytes(200, headers.clone(), b"\x0b".to_vec()));
+        // Resend would know it by its key.
+        let kind = if table.starts_with("[resend]") { "retry" } else { "in_doubt" };
+        assert_eq!(answer[kind][0]["id"], 1, "{table}: {answer}");
     }
 }

@@ -33,6 +33,8 @@ impl Request {
 pub(crate) enum Reply {
     /// Status, further headers and body.
     Answer(u16, Vec<(&'static str, String)>, String),
+    /// The same with a body of bytes.
+    Bytes(u16, Vec<(&'static str, String)>, Vec<u8>),
     /// Status and body, before whose announced end the connection is closed.
     Cut(u16, String),
     /// The connection is closed.
@@ -90,17 +92,17 @@ fn serve(
         let request = Request { before, ..read(&mut input)? };
         seen.lock().unwrap_or_else(PoisonError::into_inner).push(request.clone());
         let (status, headers, body, missing) = match answer(&request) {
-            Reply::Answer(status, headers, body) => (status, headers, body, 0),
-            Reply::Cut(status, body) => (status, Vec::new(), body, 1),
+            Reply::Answer(status, headers, body) => (status, headers, body.into_bytes(), 0),
+            Reply::Bytes(status, headers, body) => (status, headers, body, 0),
+            Reply::Cut(status, body) => (status, Vec::new(), body.into_bytes(), 1),
             Reply::Nothing => return None,
         };
         let headers: Vec<String> =
             headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
         let (headers, length) = (headers.concat(), body.len() + missing);
-        let text =
-            format!("HTTP/1.1 {status} X\r\nContent-Length: {length}\r\n{headers}\r\n{body}");
+        let head = format!("HTTP/1.1 {status} X\r\nContent-Length: {length}\r\n{headers}\r\n");
         // In one piece: a second packet would wait for the acknowledgement of the first.
-        output.write_all(text.as_bytes()).ok()?;
+        output.write_all(&[head.as_bytes(), &body].concat()).ok()?;
         if missing > 0 {
             return None;
         }

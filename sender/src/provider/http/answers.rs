@@ -139,7 +139,8 @@ pub(super) fn judge(rules: &[Rule], answer: &Answer) -> Option<Verdict> {
     })
 }
 
-fn is_pointer(text: &str) -> bool {
+/// Whether a text says where in JSON a value is (RFC 6901).
+pub(super) fn is_pointer(text: &str) -> bool {
     let mut rest = text.split('~').skip(1);
     text.starts_with('/') && rest.all(|part| part.starts_with(['0', '1']))
 }

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use mailroom_mail::{Error, Secret};
 use serde::Deserialize;
+use serde_json::Value;
 use ureq::http::{HeaderName, Method};
 
 use super::Verdict;
@@ -38,6 +39,8 @@ pub(crate) struct HttpConfig {
     secret_headers: BTreeMap<String, SecretHeader>,
     /// The header that carries what the token is known by.
     idempotency_header: Option<String>,
+    /// Where in an answer's JSON the API's own id of a mail is (RFC 6901): `/message/id`.
+    id_pointer: Option<String>,
     /// What answers mean; the first rule that fits counts.
     #[serde(default)]
     answers: Vec<RuleConfig>,
@@ -84,6 +87,7 @@ pub(super) struct Http {
     /// Names, prefixes and secrets.
     secret_headers: Vec<(String, String, Secret)>,
     idempotency_header: Option<String>,
+    id_pointer: Option<String>,
     rules: Vec<Rule>,
 }
 
@@ -103,12 +107,16 @@ pub(super) fn of(config: &HttpConfig) -> Result<Client<Http>, Error> {
         let secret = api::key(&table, header.key_file.as_deref(), header.key_variable.as_deref())?;
         secret_headers.push((name.clone(), header.prefix.clone(), secret));
     }
+    if config.id_pointer.as_deref().is_some_and(|pointer| !answers::is_pointer(pointer)) {
+        return Err(wrong("id_pointer must be like \"/message/id\" (RFC 6901)".to_owned()));
+    }
     let rules: Result<_, _> = config.answers.iter().map(Rule::new).collect();
     let http = Http {
         body: Body::read(&config.body_file).map_err(wrong)?,
         headers: config.headers.clone().into_iter().collect(),
         secret_headers,
         idempotency_header: config.idempotency_header.clone(),
+        id_pointer: config.id_pointer.clone(),
         rules: rules.map_err(wrong)?,
     };
     let settings = Settings {
@@ -185,6 +193,14 @@ impl Api for Http {
 
     fn body(&self, mail: &Mail) -> Result<String, String> {
         self.body.render(mail)
+    }
+
+    fn id(&self, answer: &Answer) -> Option<String> {
+        match answer.body.pointer(self.id_pointer.as_deref()?)? {
+            Value::String(id) => Some(id.clone()),
+            Value::Number(id) => Some(id.to_string()),
+            _ => None,
+        }
     }
 
     fn judge(&self, answer: &Answer) -> Option<Verdict> {

@@ -144,8 +144,8 @@ impl Api for Ses {
         Ok(body.to_string())
     }
 
-    fn id<'a>(&self, answer: &'a Answer) -> Option<&'a str> {
-        answer.body["MessageId"].as_str()
+    fn id(&self, answer: &Answer) -> Option<String> {
+        answer.body["MessageId"].as_str().map(str::to_owned)
     }
 
     fn judge(&self, answer: &Answer) -> Option<Verdict> {

@@ -1,13 +1,17 @@
 //! The mails that wait for a provider and those on their way to it,
 //! shared by the threads that send by it.
 
+mod answers;
+mod aside;
+mod crowd;
+mod doubtful;
 mod figures;
 mod mute;
 mod news;
 mod on_its_way;
 mod order;
 mod patience;
-mod places;
+mod slow_domains;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -21,13 +25,13 @@ use crate::protocol::Key;
 use crate::provider::{About, Verdict};
 use crate::queue::{Queue, Queued};
 use crate::rate::{Domains, LONGEST_WAIT, Pace, Rate};
+use doubtful::DOUBTFUL_PAUSE;
 pub(crate) use figures::Figures;
 use mute::Mute;
 pub(crate) use news::Sentences;
 use on_its_way::OnItsWay;
 use order::Order;
 use patience::Pulse;
-use places::DOUBTFUL_PAUSE;
 
 /// So many mails may wait without a place, for each connection that is configured.
 const ASIDE_PER_CONNECTION: usize = 3;

@@ -8,10 +8,11 @@ use crate::breaker;
 use crate::protocol::Key;
 use crate::queue::Queued;
 
-use super::places::LONGEST_MUTE;
-
 /// An attempt that takes longer than this waits for an answer of the provider.
 pub(super) const LINGERING: Duration = Duration::from_secs(1);
+
+/// How long a server may say nothing about a recipient until another mail gets the place.
+pub(super) const LONGEST_MUTE: Duration = Duration::from_secs(4);
 
 /// A mail that a provider is given, or a question to it without one.
 #[derive(Debug)]

@@ -1,5 +1,8 @@
 //! What goes out next, and what an outage costs.
 
+use super::crowd::LONGEST_QUEUE;
+use super::on_its_way::LINGERING;
+use super::patience::LONGEST_MUTE_BESIDE_QUICK;
 use super::*;
 use crate::provider::{Receipt, Sealed};
 
@@ -32,6 +35,71 @@ pub(super) fn begin(lane: &Lane, number: u128) -> Ticket {
         Job::Send(mail, ticket) if mail.sealed.key == Key::of_number(number) => ticket,
         other => panic!("{other:?} instead of mail {number}"),
     }
+}
+
+/// Mails to recipients of domains of their own begin and are asked about.
+pub(super) fn ask_about(
+    lane: &Lane,
+    numbers: std::ops::Range<u128>,
+    now: Instant,
+) -> Vec<Option<Duration>> {
+    let ask = |number| {
+        let mut mail = mail(number, false);
+        Arc::get_mut(&mut mail.sealed).unwrap().to = format!("a@{number}.test");
+        lane.push(mail).unwrap();
+        let Job::Send(_, ticket) = lane.next(Duration::ZERO) else { panic!("no place") };
+        lane.enter_envelope(ticket, now)
+    };
+    numbers.map(ask).collect()
+}
+
+/// A mail to this domain.
+pub(super) fn mail_to(number: u128, domain: &str) -> Queued {
+    let mut mail = mail(number, false);
+    Arc::get_mut(&mut mail.sealed).unwrap().to = format!("ada@{domain}");
+    mail
+}
+
+/// A lane with one place where the server answers others at once, and as many contents wait as
+/// may; and what the next content may take.
+pub(super) fn with_slow_contents(start: Instant) -> (Lane, Ticket, Option<Duration>) {
+    let lane = lane(1);
+    let ticket = begin(&lane, 0);
+    lane.finish(ticket, &Verdict::Sent(Receipt::default()));
+    for number in 1..=3 {
+        lane.enter_doubt(begin(&lane, number), start);
+    }
+    assert_eq!(lane.set_aside(start + LONGEST_MUTE_BESIDE_QUICK).1, 3);
+    let ticket = begin(&lane, 4);
+    let limit = lane.enter_doubt(ticket, start);
+    (lane, ticket, limit)
+}
+
+/// A lane with two places, which mails have that take long; eight more were given back and come
+/// again behind the next two.
+pub(super) fn held_up() -> (Lane, Vec<Ticket>) {
+    let lane = lane(2);
+    let ticket = begin(&lane, 0);
+    lane.enter_envelope(ticket, Instant::now());
+    lane.finish(ticket, &Verdict::Sent(Receipt::default()));
+    let start = Instant::now();
+    for number in 1..=12 {
+        lane.push(mail_to(number, &format!("{number}.test"))).unwrap();
+    }
+    let take = || match lane.next(Duration::ZERO) {
+        Job::Send(_, ticket) => ticket,
+        _ => panic!("no place"),
+    };
+    let tickets = vec![take(), take()];
+    for ticket in &tickets {
+        lane.enter_envelope(*ticket, start);
+    }
+    let held = lane.give_way(start + LONGEST_QUEUE + LINGERING);
+    assert_eq!(held.len(), 8);
+    for mail in held {
+        lane.push(mail).unwrap();
+    }
+    (lane, tickets)
 }
 
 fn unavailable() -> Verdict {

@@ -11,6 +11,7 @@ mod news;
 mod on_its_way;
 mod order;
 mod patience;
+mod share;
 mod slow_domains;
 
 use std::collections::BTreeMap;
@@ -25,13 +26,13 @@ use crate::protocol::Key;
 use crate::provider::{About, Verdict};
 use crate::queue::{Queue, Queued};
 use crate::rate::{Domains, LONGEST_WAIT, Pace, Rate};
-use doubtful::DOUBTFUL_PAUSE;
 pub(crate) use figures::Figures;
 use mute::Mute;
 pub(crate) use news::Sentences;
 use on_its_way::OnItsWay;
 use order::Order;
 use patience::Pulse;
+use share::Share;
 
 /// So many mails may wait without a place, for each connection that is configured.
 const ASIDE_PER_CONNECTION: usize = 3;
@@ -68,6 +69,7 @@ struct State {
     is_closed: bool,
     mute: Mute,
     order: Order,
+    share: Share,
     pulse: Pulse,
 }
 
@@ -133,6 +135,7 @@ impl Lane {
             is_closed: false,
             mute: Mute::new(connections),
             order: Order::default(),
+            share: Share::default(),
             pulse: Pulse::default(),
         };
         Self {
@@ -144,7 +147,7 @@ impl Lane {
             connections,
             most_aside: ASIDE_PER_CONNECTION * connections,
             most_mute_aside: connections,
-            most_doubtful: connections,
+            most_doubtful: connections.max(2),
         }
     }
 
@@ -174,9 +177,8 @@ impl Lane {
         if let Some(pause) = state.pause_in_crowd(&mail, self.connections, now) {
             return Err(Refusal::Behind(pause));
         }
-        let is_returnable = mail.is_doubtful && mail.returnable_since.is_some();
-        if is_returnable && state.are_doubtful_slow(self.most_doubtful) {
-            return Err(Refusal::Behind(DOUBTFUL_PAUSE));
+        if let Some(pause) = state.pause_of_doubtful(&mail, self.most_doubtful, now) {
+            return Err(Refusal::Behind(pause));
         }
         let domain = self.domains.limited(&mail.sealed.to);
         if let Some(domain) = &domain {
@@ -386,13 +388,13 @@ impl State {
         if !wait.is_zero() {
             return Err(Some(wait));
         }
-        let takes_doubtful = self.breaker.takes_doubtful(self.waiting.is_all_doubtful())
-            && self.doubtful_on_their_way() < most_doubtful;
+        let takes_doubtful = self.breaker.takes_doubtful(self.waiting.is_all_doubtful());
+        let room = self.room_for_doubtful(most_doubtful, now);
         let is_newest = self.breaker.takes_newest();
         // Mails about which the server may say nothing for long leave a place to others.
         let takes_mute = self.mute.is_empty() || self.mute_on_their_way(now) < self.mute.most;
         let may_go = |mail: &Queued| {
-            (takes_doubtful || !mail.is_doubtful)
+            (!mail.is_doubtful || takes_doubtful && room.is_for(mail, &self.mute, now))
                 && (takes_mute || !self.mute.has(&domain_of(&mail.sealed.to), now))
         };
         let is_turn_of_preferred = self.order.is_turn_of_preferred();

@@ -66,7 +66,7 @@ impl<W: Write> Desk<'_, W> {
             for (mail, pause) in lane.hold_back(now) {
                 self.refuse(mail.sealed.key, index, &Refusal::Mute(pause));
             }
-            for (mail, pause) in lane.postpone_doubtful() {
+            for (mail, pause) in lane.postpone_doubtful(now) {
                 self.refuse(mail.sealed.key, index, &Refusal::Behind(pause));
             }
             for mail in lane.give_way(now) {

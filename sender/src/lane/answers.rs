@@ -3,7 +3,9 @@
 use std::time::{Duration, Instant};
 
 use super::on_its_way::{LINGERING, LONGEST_MUTE, OnItsWay};
-use super::patience::{LONGEST_CONTENT_BESIDE_QUICK, LONGEST_MUTE_BESIDE_QUICK};
+use super::patience::{
+    LONGEST_CONTENT_BESIDE_QUICK, LONGEST_CONTENT_IN_LAST_PLACE, LONGEST_MUTE_BESIDE_QUICK,
+};
 use super::{Lane, State, Ticket};
 use crate::protocol::Key;
 
@@ -39,13 +41,21 @@ impl Lane {
         let doubts = first_attempts.filter_map(|attempt| attempt.in_doubt_since);
         let is_full = doubts.clone().count() >= self.most_aside;
         let first = doubts.min().filter(|_| is_full);
+        let places = state.on_their_way.iter().filter(|(number, attempt)| {
+            **number != ticket.0 && !attempt.is_aside && attempt.in_doubt_since.is_some()
+        });
+        let is_last = places.count() + 1 >= self.connections;
         let attempt = state.on_their_way.get_mut(&ticket.0)?;
         attempt.in_doubt_since = Some(now);
         let first = first.filter(|_| !attempt.is_doubtful);
-        let may_leave =
-            first.is_some_and(|first| state.pulse.may_leave(first, self.connections, now));
-        attempt.limit = may_leave.then_some(LONGEST_CONTENT_BESIDE_QUICK);
-        attempt.limit
+        let limit = first.and_then(|first| {
+            if state.pulse.may_leave(first, self.connections, now) {
+                return Some(LONGEST_CONTENT_BESIDE_QUICK);
+            }
+            (is_last && state.pulse.is_quick(now)).then_some(LONGEST_CONTENT_IN_LAST_PLACE)
+        });
+        attempt.limit = limit;
+        limit
     }
 
     /// Whether the answer to the content of an attempt was not waited for because of others.
@@ -70,11 +80,12 @@ impl State {
     /// Remembers about whose mails the server says nothing for long, and over which others' mails
     /// have just shown that.
     pub(super) fn note_end(&mut self, ended: &OnItsWay, is_accepted: bool, now: Instant) {
-        if is_accepted {
-            self.pulse.accept(ended.begun_at, now);
-        }
         let longest = if ended.is_patient { LONGEST_MUTE } else { LONGEST_MUTE_BESIDE_QUICK };
         let began = ended.in_envelope_since.or(ended.in_doubt_since);
+        if is_accepted {
+            // To open a connection may take long on a busy machine, too, and says nothing of that.
+            self.pulse.accept(began.unwrap_or(ended.begun_at), now);
+        }
         let took = began.map_or(Duration::ZERO, |began| now.saturating_duration_since(began));
         let is_quick = took < LINGERING;
         let is_long = took >= self.pulse.long();
@@ -83,10 +94,14 @@ impl State {
         } else if began.is_some() && is_accepted {
             self.order.note_quick(&ended.domain, now);
         }
+        if self.pulse.unusual().is_some_and(|unusual| took >= unusual) && !ended.is_aside {
+            self.share.end(&ended.action, took);
+        }
         if began.is_some() && is_accepted {
             self.pulse.note_time(took, now);
         }
-        if ended.is_mute(longest, now) || (ended.in_doubt_since.is_some() && ended.is_slow(now)) {
+        let is_unanswered = ended.in_doubt_since.is_some() && ended.is_slow(now);
+        if ended.is_mute(longest, now) || is_unanswered || ended.is_left(now) {
             self.mute.note(&ended.domain, ended.waited(now), now);
         } else if is_accepted {
             self.mute.accept(&ended.domain, took);
@@ -133,10 +148,42 @@ mod tests {
         assert_eq!([1, 2, 3].map(doubt), [None; 3]);
         assert_eq!(lane.set_aside(start + LONGEST_MUTE_BESIDE_QUICK), (0, 3));
         // As many wait as may: few more, unless a mail was accepted at once meanwhile.
-        assert_eq!([4, 5].map(doubt), [Some(LONGEST_CONTENT_BESIDE_QUICK), None]);
+        let limits = [LONGEST_CONTENT_BESIDE_QUICK, LONGEST_CONTENT_IN_LAST_PLACE].map(Some);
+        assert_eq!([4, 5].map(doubt), limits);
         let ticket = begin(&lane, 6);
         lane.finish(ticket, &Verdict::Sent(Receipt::default()));
         assert_eq!([7, 8].map(doubt), [Some(LONGEST_CONTENT_BESIDE_QUICK); 2]);
+    }
+
+    #[test]
+    fn the_time_to_open_a_connection_does_not_make_a_server_slow() {
+        let (lane, now) = (lane(1), Instant::now());
+        let ticket = begin(&lane, 0);
+        let earlier = now.checked_sub(Duration::from_secs(60)).unwrap();
+        lane.lock().on_their_way.values_mut().for_each(|attempt| attempt.begun_at = earlier);
+        lane.enter_envelope(ticket, now);
+        lane.finish(ticket, &Verdict::Sent(Receipt::default()));
+        assert!(lane.lock().pulse.is_quick(now));
+    }
+
+    #[test]
+    fn contents_without_an_answer_never_have_all_places_for_long() {
+        let lane = lane(2);
+        let ticket = begin(&lane, 0);
+        lane.finish(ticket, &Verdict::Sent(Receipt::default()));
+        let start = Instant::now();
+        for number in 1..=6 {
+            lane.enter_doubt(begin(&lane, number), start);
+        }
+        assert_eq!(lane.set_aside(start + LONGEST_MUTE_BESIDE_QUICK).1, 6);
+        for number in 7..=8 {
+            let ticket = begin(&lane, number);
+            assert_eq!(lane.enter_doubt(ticket, start), Some(LONGEST_CONTENT_BESIDE_QUICK));
+            lane.finish(ticket, &Verdict::InDoubt { reason: String::new() });
+        }
+        let tickets = [9, 10].map(|number| begin(&lane, number));
+        let limits = tickets.map(|ticket| lane.enter_doubt(ticket, start));
+        assert_eq!(limits, [None, Some(LONGEST_CONTENT_IN_LAST_PLACE)]);
     }
 
     #[test]

@@ -61,6 +61,10 @@ impl Lane {
             if attempt.is_mute(longest_mute, now) || attempt.waited(now) >= LONGEST_MUTE {
                 state.mute.note(&attempt.domain, attempt.waited(now), now);
             }
+            let taken = attempt.taken(now);
+            if state.pulse.unusual().is_some_and(|unusual| taken >= unusual) {
+                state.share.end(&attempt.action, taken);
+            }
             attempt.is_aside = true;
             *left -= 1;
             new += 1;

@@ -22,16 +22,17 @@ impl Lane {
         let most = self.connections.div_ceil(2);
         let are_held = taking(long).count() >= most;
         // A server that is slow for everybody makes no crowd.
-        let held_by = state.pulse.unusual().filter(|_| is_full).and_then(|unusual| {
-            let are_of = |action: &str| {
-                taking(unusual).filter(|attempt| attempt.action == action).count() >= most
-            };
-            taking(unusual).find(|attempt| are_of(&attempt.action))
-        });
+        if let Some(unusual) = state.pulse.unusual() {
+            for attempt in taking(unusual) {
+                state.share.hold(&attempt.action, attempt.taken(now));
+            }
+        }
+        // Places that have just been given away are about to be taken.
+        let are_wanted = is_full || !state.waiting.is_empty();
+        let held_by = state.share.look(self.connections, now).filter(|_| are_wanted);
         let is_lingering = places().any(|attempt| attempt.is_lingering(now));
         let is_usual = long >= LINGERING;
-        let longest = places().map(|attempt| attempt.taken(now)).max().unwrap_or_default();
-        state.order.look(held_by.map(|attempt| (attempt.action.as_str(), longest)));
+        state.order.look(held_by.as_ref().map(|(action, longest)| (action.as_str(), *longest)));
         let is_held_up = is_full && (is_lingering || are_held);
         let before = now.checked_sub(LONGEST_QUEUE).filter(|_| is_held_up);
         let Some(before) = before else { return Vec::new() };
@@ -126,8 +127,8 @@ impl State {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lane::Refusal;
-    use crate::lane::tests::{ask_about, held_up, lane, mail, mail_to};
+    use crate::lane::tests::{ask_about, begin, held_up, lane, mail, mail_to};
+    use crate::lane::{Job, Refusal};
     use crate::provider::{About, Verdict};
 
     #[test]
@@ -173,9 +174,9 @@ mod tests {
 
     #[test]
     fn mails_that_take_longer_than_is_usual_hold_others_up_below_a_second_too() {
-        for (usual, is_held_up) in [(50, true), (90, true), (110, false)] {
+        for (usual, is_held_up) in [(20, true), (90, true), (110, false)] {
             let (lane, start) = (lane(2), Instant::now());
-            lane.lock().pulse.note_time(Duration::from_millis(usual), Instant::now());
+            note_usual(&lane, usual);
             ask_about(&lane, 0..2, start);
             let later = start + Duration::from_millis(300);
             for number in 2..9 {
@@ -187,6 +188,56 @@ mod tests {
             }
             assert_eq!(lane.give_way(later).len(), if is_held_up { 3 } else { 0 }, "{usual}");
         }
+    }
+
+    /// It is known that mails usually take so many milliseconds.
+    fn note_usual(lane: &Lane, usual: u64) {
+        let mut state = lane.lock();
+        for _ in 0..50 {
+            state.pulse.note_time(Duration::from_millis(usual), Instant::now());
+        }
+    }
+
+    #[test]
+    fn short_mails_one_after_another_and_such_that_lose_their_places_are_a_crowd() {
+        let (lane, start) = (lane(2), Instant::now());
+        note_usual(&lane, 20);
+        let beat = Duration::from_secs(1);
+        let mut number = 0;
+        let mut crowded = Vec::new();
+        for second in 1..=3 {
+            for _ in 0..12 {
+                number += 1;
+                lane.push(mail_to(number, &format!("{number}.test"))).unwrap();
+                let Job::Send(_, ticket) = lane.next(Duration::ZERO) else { panic!("no place") };
+                let began = Instant::now().checked_sub(Duration::from_millis(150)).unwrap();
+                lane.enter_envelope(ticket, began);
+                lane.finish(ticket, &Verdict::dead("", About::Unplaced));
+            }
+            lane.push(mail_to(1_000 + number, "next.test")).unwrap();
+            lane.give_way(start + beat * second);
+            crowded.push(lane.is_crowded());
+        }
+        assert_eq!(crowded, [false, true, true]);
+        let lane = self::lane(2);
+        note_usual(&lane, 20);
+        lane.lock().pulse.accept(start, start);
+        lane.push(mail_to(0, "next.test")).unwrap();
+        let mut crowded = Vec::new();
+        for second in [2, 4] {
+            let now = start + beat * second;
+            for _ in 0..2 {
+                number += 1;
+                lane.lock().waiting.drain();
+                let ticket = begin(&lane, number);
+                lane.enter_doubt(ticket, now.checked_sub(beat * 2).unwrap());
+            }
+            lane.push(mail_to(2_000 + number, "next.test")).unwrap();
+            assert_eq!(lane.set_aside(now).1, 2);
+            lane.give_way(now);
+            crowded.push(lane.is_crowded());
+        }
+        assert_eq!(crowded, [false, true]);
     }
 
     #[test]
@@ -243,7 +294,7 @@ mod tests {
         // What takes some times as long as is usual there is one.
         for (usual, is_crowd) in [(10, true), (400, true), (2_000, false)] {
             let (lane, start) = (lane(2), Instant::now());
-            lane.lock().pulse.note_time(Duration::from_millis(usual), Instant::now());
+            note_usual(&lane, usual);
             ask_about(&lane, 0..2, start);
             for second in 2..5 {
                 lane.give_way(start + Duration::from_secs(second));

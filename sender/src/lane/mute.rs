@@ -96,6 +96,13 @@ impl Mute {
         self.add(domain, waited, SUSPECTED, now);
     }
 
+    /// Remembers a domain for longer.
+    pub(super) fn keep(&mut self, domain: &str, now: Instant) {
+        if let Some(slow) = self.domains.get_mut(domain).filter(|slow| now < slow.until) {
+            slow.until = slow.until.max(now + REMEMBERED);
+        }
+    }
+
     fn add(&mut self, domain: &str, waited: Duration, time: Duration, now: Instant) {
         self.domains.retain(|_, slow| now < slow.until);
         if self.domains.len() >= MOST && !self.domains.contains_key(domain) {

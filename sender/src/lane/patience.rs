@@ -23,6 +23,10 @@ pub(super) const LONGEST_MUTE_BESIDE_QUICK: Duration = Duration::from_secs(2);
 /// The same of the content, after which the mail is in doubt.
 pub(super) const LONGEST_CONTENT_BESIDE_QUICK: Duration = Duration::from_secs(3);
 
+/// The same of a content that has the last place, while all others wait as well and it is not known
+/// whether the server still answers others at once.
+pub(super) const LONGEST_CONTENT_IN_LAST_PLACE: Duration = Duration::from_secs(10);
+
 /// The usual time of a mail is the third shortest of so many that were accepted last, and the
 /// shortest while there are fewer: a stranger may have given most of them.
 const TIMES: usize = 50;
@@ -34,7 +38,11 @@ const USUAL: Duration = Duration::from_secs(600);
 
 /// A mail takes long if it takes so many times the usual time, within these limits.
 const LONG: u32 = 3;
-const SHORTEST_LONG: Duration = Duration::from_millis(250);
+const SHORTEST_LONG: Duration = Duration::from_millis(150);
+
+/// The most that this is as long as only a few mails were accepted: the first ones of a process
+/// take longer than others.
+const LONGEST_LONG_OF_FEW: Duration = Duration::from_millis(250);
 
 /// How the server has answered of late.
 #[derive(Debug, Default)]
@@ -52,7 +60,7 @@ pub(super) struct Pulse {
 }
 
 impl Pulse {
-    /// A mail was accepted whose attempt began at this time.
+    /// A mail was accepted whose recipient the server was given at this time.
     pub(super) fn accept(&mut self, begun_at: Instant, now: Instant) {
         if now.saturating_duration_since(begun_at) <= QUICK {
             (self.quick, self.unproven) = (Some((begun_at, now)), 0);
@@ -80,9 +88,13 @@ impl Pulse {
         self.unusual().map_or(LINGERING, |unusual| unusual.min(LINGERING))
     }
 
-    /// How long only unusual mails take, if that is known, however slow the server is.
+    /// How long only unusual mails take, if that is known, however slow the server is. A few mails
+    /// do not show that it is slow.
     pub(super) fn unusual(&self) -> Option<Duration> {
-        self.usual.map(|(usual, _)| (usual * LONG).max(SHORTEST_LONG))
+        let (usual, _) = self.usual?;
+        let unusual = (usual * LONG).max(SHORTEST_LONG);
+        let are_few = self.times.len() < TIMES;
+        Some(if are_few { unusual.min(LONGEST_LONG_OF_FEW) } else { unusual })
     }
 
     /// Whether the server answers at once, as far as anybody knows.
@@ -163,6 +175,18 @@ mod tests {
         }
         assert_eq!(pulse.long(), LINGERING);
         assert_eq!(pulse.unusual(), Some(Duration::from_secs(6)));
+    }
+
+    #[test]
+    fn a_few_mails_after_a_start_do_not_show_that_a_server_is_slow() {
+        let start = Instant::now();
+        let mut pulse = Pulse::default();
+        for number in 1..=TIMES {
+            pulse.note_time(Duration::from_millis(333), start);
+            let is_known = number == TIMES;
+            let expected = if is_known { Duration::from_millis(999) } else { LONGEST_LONG_OF_FEW };
+            assert_eq!(pulse.unusual(), Some(expected), "{number}");
+        }
     }
 
     #[test]

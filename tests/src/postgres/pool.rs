@@ -20,7 +20,7 @@ const PROGRAMS: [&str; 3] =
 /// Ends with this process, however that ends, because its input does.
 const SCRIPT: &str = r#""$1" -q "$2/pgbouncer.ini" & read -r _; kill -KILL $!; rm -rf "$2""#;
 
-/// A pool of connections to a server as the user `postgres`, ended when this is dropped.
+/// A pool of connections to a server as one user, ended when this is dropped.
 #[derive(Debug)]
 pub struct Pool {
     port: u16,
@@ -30,15 +30,20 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// Starts it with a `pool_mode`, and with so many connections to each database.
+    /// Starts it with a `pool_mode`, and with so many connections to each database, as `postgres`.
     pub fn start(cluster: &Cluster, mode: &str, size: usize) -> Result<Self> {
+        Self::start_as(cluster, mode, size, "postgres")
+    }
+
+    /// The same with connections as another user of the server.
+    pub fn start_as(cluster: &Cluster, mode: &str, size: usize, user: &str) -> Result<Self> {
         let program = PROGRAMS.iter().map(Path::new).find(|program| program.exists());
         let program =
             program.context("there is no PgBouncer: install Debian's package pgbouncer")?;
         let folder = folder::create()?;
         let (port, server) = (free_port()?, cluster.socket_dir().display());
         let settings = format!(
-            "[databases]\n* = host={server} port={} user=postgres\n[pgbouncer]\nlisten_addr = \
+            "[databases]\n* = host={server} port={} user={user}\n[pgbouncer]\nlisten_addr = \
              127.0.0.1\nlisten_port = {port}\n\
              unix_socket_dir =\nauth_type = any\npool_mode = {mode}\ndefault_pool_size = {size}\n\
              logfile = {}/log\n",

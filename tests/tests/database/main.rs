@@ -29,6 +29,7 @@ mod migrations;
 mod once;
 mod operating;
 mod overloads;
+mod pooled_sessions;
 mod pooling;
 mod postfix;
 mod preflight;

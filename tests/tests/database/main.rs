@@ -22,6 +22,7 @@ mod execution_rights;
 mod guessing;
 mod harness;
 mod history;
+mod hosted_roles;
 mod logging;
 mod mailroom_send;
 mod metrics;

@@ -224,6 +224,10 @@ export function* effects({ mailroom, away, scene, run, api, load }) {
   ];
   const ends = {
     "in a statement": (tx) => run(tx, "SELECT pg_terminate_backend(pg_backend_pid())", []),
+    "in a statement, which it catches": async (tx) => {
+      await run(tx, "SELECT pg_terminate_backend(pg_backend_pid())", []).catch(() => {});
+      await run(tx, "SELECT 1", []);
+    },
     "between two statements": async (tx) => {
       await scene.endTransactions();
       await run(tx, "SELECT 1", []);

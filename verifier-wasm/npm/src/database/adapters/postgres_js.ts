@@ -1,3 +1,4 @@
+import { readMethod } from "../../arguments/options.js";
 import { adapterOf, byStatements, runnerOf, type TransactionAdapter } from "../adapter.js";
 import { demandMethod, type Method } from "./client.js";
 
@@ -84,7 +85,7 @@ class Begun {
     return new Proxy(transaction as Method, {
       apply: (target, self, given: unknown[]) => {
         this.#demandOpen();
-        return Reflect.apply(target, self, given) as unknown;
+        return this.#heard(Reflect.apply(target, self, given));
       },
       get: (target, name) => {
         this.#demandOpen();
@@ -96,13 +97,33 @@ class Begun {
           const works = given.map((one) =>
             typeof one === "function" ? this.#lasting(one as Work) : one,
           );
-          return Reflect.apply(value as Method, undefined, works) as unknown;
+          return this.#heard(Reflect.apply(value as Method, undefined, works));
         };
       },
     });
   }
 
+  /** Whoever catches a failed statement may send the next one before `begin` fails. */
+  #heard(query: unknown): unknown {
+    const then = readMethod(query, "then");
+    if (then)
+      // biome-ignore lint/suspicious/noThenProperty: postgres.js' queries are promises
+      (query as { then: unknown }).then = (done: unknown, failed: unknown) =>
+        then(done, (error: unknown) => {
+          this.#isOver ||= isEnd(error);
+          if (typeof failed === "function") return failed(error) as unknown;
+          throw error;
+        });
+    return query;
+  }
+
   #demandOpen(): void {
     if (this.#isOver) throw new Error("the connection of this transaction has ended");
   }
+}
+
+/** Whether a statement failed with its connection: the server's last word, or no answer. */
+function isEnd(error: unknown): boolean {
+  const { severity, code, syscall } = Object(error) as Record<string, unknown>;
+  return /^(?:FATAL|PANIC|CONNECTION_)/.test(`${severity ?? code}`) || syscall !== undefined;
 }

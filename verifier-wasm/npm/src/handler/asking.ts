@@ -31,6 +31,7 @@ export interface Answer {
 
 /** After these the link was not used. */
 export const NOT_USED: readonly Reason[] = [
+  "unknown",
   "wrong_code",
   "too_many_attempts",
   "not_eligible",

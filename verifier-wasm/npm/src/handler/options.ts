@@ -146,10 +146,10 @@ export interface HandlerOptions<Further extends string = never>
   /**
    * Uses the link in the database, which decides, and answers its verdict; or a `Response`, such as
    * a redirect with a cookie, once it was used. After `wrong_code`, `too_many_attempts`,
-   * `not_eligible`, `away`, `{ again }` and a `Response` of 400 or above the link works again, as
-   * after an exception: the visitor reads that it is not known whether it worked, and the next
-   * press tells. `{ again: "Choose a longer password." }` shows the form with that text, and takes
-   * the attempt at a code back, up to twenty times a link: it must not depend on the code.
+   * `not_eligible`, `unknown`, `away`, `{ again }` and a `Response` of 400 or above the link works
+   * again, as after an exception: the visitor reads that it is not known whether it worked, and the
+   * next press tells. `{ again: "Choose a longer password." }` shows the form with that text, and
+   * takes the attempt at a code back, up to twenty times a link: it must not depend on the code.
    * `{ away: error }` is `away`, and `onError` gets the error.
    */
   readonly redeem: (

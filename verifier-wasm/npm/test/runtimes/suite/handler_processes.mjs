@@ -64,7 +64,7 @@ export function* handlerProcesses(subject) {
       async () => {
         for (const [answer, status, isGivenBack] of [
           ["ok", 200, false],
-          ["unknown", 403, false],
+          ["unknown", 403, true],
           ["away", 503, true],
           ["not_eligible", 409, true],
           [{ again: "Choose a longer password." }, 422, true],

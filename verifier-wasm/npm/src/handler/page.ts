@@ -4,7 +4,7 @@ import { type Memory, scriptOf } from "./keeping.js";
 import { openingBody, openingHead } from "./opening.js";
 import type { Page } from "./options.js";
 import { passwordField, SHOWING } from "./password.js";
-import { cleanAddress, RENEW, withoutScript } from "./request.js";
+import { cleanAddress, RENEW, SCRIPT, withoutScript } from "./request.js";
 import type { ReadSite } from "./site.js";
 import type { Message, Texts } from "./texts.js";
 
@@ -117,6 +117,7 @@ function formOf(judgement: Judgement<string>, url: URL): string {
   const newPassword = password ? passwordField(password, problem === "password", escaped) : "";
   return `<form method="post" action="${escaped(cleanAddress(url))}">
 <input type="hidden" name="token" value="${escaped(token ?? "")}">
+<noscript><input type="hidden" name="${SCRIPT}" value="no"></noscript>
 ${code}${browserCode}${newPassword}<p><button>${escaped(button)}</button></p>
 </form>`;
 }

@@ -3,6 +3,8 @@ import { digitsOf } from "./codes.js";
 import { cookie, cookiesOf } from "./cookies.js";
 import { tokenIn, tokensOf, withoutTokens } from "./mending.js";
 import { isFromSite } from "./origin.js";
+import type { Outcome } from "./outcomes.js";
+import { newNonce } from "./policy.js";
 
 /**
  * What a request asks for. `tokens`: what the token may be, the likeliest first, where a mail
@@ -15,6 +17,8 @@ export type Asked =
       readonly tokens: readonly string[];
       readonly from: "address" | "cookie" | "body";
       readonly url: URL;
+      /** Whether a code was wrong before the redirect that leads here. */
+      readonly isWrong?: boolean;
     }
   /** The address has no token, unless behind `#` or in the state of the page. */
   | { readonly kind: "empty" }
@@ -52,8 +56,8 @@ const SHOW = "show";
 export const RENEW = "renew";
 /** In the address instead of the token: names the cookie that has it. */
 const OPEN = "open";
-/** In an address that a browser without script asks for. */
-const SCRIPT = "script";
+/** In an address that a browser without script asks for, and in the form that it sends. */
+export const SCRIPT = "script";
 
 /** For how many seconds a browser without script finds the link again. */
 const COOKIE_LIFE = 60;
@@ -102,11 +106,11 @@ function opened(request: Request, url: URL, given: readonly string[]): Asked {
   }
   const id = url.searchParams.get(OPEN);
   if (id === null) return { kind: "empty" };
-  if (!/^[0-9a-f]{32}$/.test(id)) return { kind: "refused", status: 400 };
+  if (!/^[0-9a-f]{32}(-wrong)?$/.test(id)) return { kind: "refused", status: 400 };
   const [kept] = cookiesOf(request.headers.get("Cookie"), COOKIE + id);
   return kept === undefined
     ? { kind: "blocked" }
-    : { kind: "show", tokens: [kept], from: "cookie", url };
+    : { kind: "show", tokens: [kept], from: "cookie", url, isWrong: id.length > 32 };
 }
 
 /** Whether the page says that it runs without script. */
@@ -130,27 +134,23 @@ export function cleanAddress(url: URL): string {
   return `${nameIn(url)}?${queryWithout(url)}`;
 }
 
-/** The headers that move a token from the address to a cookie of a minute. */
-export function moved(
-  request: Request,
-  url: URL,
-  token: string,
-  id: string,
-): Record<string, string> {
+/** Moves a token from the address to a cookie of a minute. `end`: that of the cookie's name. */
+export function moved(request: Request, url: URL, token: string, end = ""): Outcome {
+  const id = newNonce() + end;
   const query = queryWithout(url);
   query.set(OPEN, id);
-  return {
+  const headers = {
     Location: `${nameIn(url)}?${query}`,
     "Set-Cookie": cookie(request, COOKIE + id, token, COOKIE_LIFE),
   };
+  return { page: "moved", status: 303, headers };
 }
 
 /** The headers that end the cookies of a link. */
 export function cleared(request: Request, token: string): string[] {
   const pairs = (request.headers.get("Cookie") ?? "").split(/;\s*/).map((pair) => pair.split("="));
-  const isOfLink = /^mailroom-link-[0-9a-f]{32}$/;
   return pairs
-    .filter(([name = "", value]) => isOfLink.test(name) && value === token)
+    .filter(([name = "", value]) => name.startsWith(COOKIE) && value === token)
     .map(([name = ""]) => cookie(request, name, "", 0));
 }
 

@@ -11,12 +11,27 @@ import { pathOf } from "./mending.js";
 import { isOnward, onwardAddress, onwardHeaders } from "./onward.js";
 import { type HandlerOptions, readHandlerOptions } from "./options.js";
 import { originDiffers } from "./origin.js";
-import { type Outcome, RENEWED, type ShownLink, UNASKED, WRONG_PASSWORD } from "./outcomes.js";
+import {
+  type Outcome,
+  RENEWED,
+  type ShownLink,
+  UNASKED,
+  WRONG_CODE,
+  WRONG_PASSWORD,
+} from "./outcomes.js";
 import { documentOf, onwardDocument, openingDocument, type Setting } from "./page.js";
 import { lacksPassword } from "./password.js";
 import { headersOf, newNonce, withHeaders } from "./policy.js";
 import { type Begun, redeemLink } from "./redeeming.js";
-import { type Asked, cleared, isWithoutScript, moved, readPress, readRequest } from "./request.js";
+import {
+  type Asked,
+  cleared,
+  isWithoutScript,
+  moved,
+  readPress,
+  readRequest,
+  SCRIPT,
+} from "./request.js";
 import { type LateLanguages, languageFor, type Spoken } from "./texts.js";
 import { redeemV1, UNCOUNTED, V1_DIGITS } from "./v1.js";
 import { cureOf, hasExpired, type VerifierRefusal } from "./verifiers.js";
@@ -124,13 +139,12 @@ export function makeHandler<Further extends string>(
     if (asked.kind === "renew") return renewed(token, action, request);
     if (asked.kind === "use")
       return used({ ...asked, token, action, nonce: nonceIn(request), request }, context);
-    const { from, url } = asked;
+    const { from, url, isWrong } = asked;
     const shown = show(token, action, nonceIn(request));
+    if (!shown.link) return shown;
     // Nothing is used or counted by the redirect.
-    const isMoved = from === "address" && shown.page === "form" && (asData || isWithoutScript(url));
-    return isMoved
-      ? { page: "moved", status: 303, headers: moved(request, url, token, newNonce()) }
-      : shown;
+    if (from === "address" && (asData || isWithoutScript(url))) return moved(request, url, token);
+    return isWrong ? { ...shown, ...WRONG_CODE } : shown;
   }
 
   /**
@@ -152,12 +166,14 @@ export function makeHandler<Further extends string>(
   }
 
   async function used(press: Press, context: unknown): Promise<Outcome> {
-    const { token, action, nonce } = press;
+    const { token, action, nonce, fields, request } = press;
     const { password } = options;
+    const hasNoScript = fields.get(SCRIPT) === "no";
+    // It is no field of the application's.
+    if (hasNoScript) fields.delete(SCRIPT);
     // Before what is to be hidden is known: the password is left in another form.
-    const lacks =
-      password?.actions.includes(action) === true && lacksPassword(press.fields, password);
-    const hidden = [...press.fields.values(), token, nonce ?? ""];
+    const lacks = password?.actions.includes(action) === true && lacksPassword(fields, password);
+    const hidden = [...fields.values(), token, nonce ?? ""];
     const waitUntil = readMethod(context, "waitUntil");
     const work = redeemed(press, lacks, (error) => report(error, hidden));
     // A visitor who leaves ends the request, and in some runtimes all that it has begun.
@@ -166,9 +182,13 @@ export function makeHandler<Further extends string>(
     if (outcome.page !== "form") return outcome;
     const shown = show(token, action, nonce);
     if (!shown.link) return shown;
-    const { codeDigits, browserCodeDigits } = shown.link;
-    if (outcome.problem !== "wrongCode" || codeDigits + browserCodeDigits > 0) {
-      return { ...outcome, link: shown.link };
+    const form = { ...outcome, link: shown.link };
+    if (outcome.problem !== "wrongCode") return form;
+    if (shown.link.codeDigits || shown.link.browserCodeDigits) {
+      // A reload of an answer would send the code again, and count it.
+      return hasNoScript
+        ? { ...moved(request, new URL(request.url), token, "-wrong"), reason: outcome.reason }
+        : form;
     }
     report(
       new InvalidArgumentError(

@@ -120,6 +120,43 @@ export function keptByPages(context, site) {
   );
 }
 
+/** Without script a reload sends nothing again: after a wrong code the browser is led to a page. */
+export function reloadedWithoutScript(context, site) {
+  return onSite(
+    context,
+    { site },
+    async ({ checks, database, page, open, press, heading, asked }) => {
+      const { token, code, secret } = newLink("recover");
+      await open(token, "recover");
+      await page.waitForURL(/open=/);
+      const posts = () => asked.filter(({ method }) => method === "POST").length;
+      for (let wrong = 1; wrong <= 2; wrong += 1) {
+        await page.fill("#code", "00000");
+        await press();
+        for (let time = 0; time < 4; time += 1) {
+          checks.same("a wrong code is told", await heading(), "That is not the code");
+          checks.same("as wrong", await page.getAttribute("#code", "aria-invalid"), "true");
+          await page.reload();
+        }
+        checks.same("a reload sends nothing again", posts(), wrong);
+      }
+      await page.goBack();
+      checks.same("the way back shows a form", await page.isVisible("#code"), true);
+      checks.same("and sends nothing", posts(), 2);
+      checks.same("no address tells the token", page.url().includes(token), false);
+      await page.fill("#code", code);
+      await press();
+      checks.same("the right one recovers", await heading(), "Your account is recovered");
+      checks.same("the account of the link", database.used.join(), secret);
+      const left = await page.context().cookies();
+      checks.none(
+        "no cookie is left",
+        left.filter(({ name }) => name.startsWith("mailroom")),
+      );
+    },
+  );
+}
+
 /** Damaged links leave the address as whole ones do, and the application's own parameters stay. */
 export function damaged(context, site) {
   return onSite(context, { site }, async ({ checks, database, page, press, heading, address }) => {

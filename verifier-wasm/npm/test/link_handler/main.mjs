@@ -21,7 +21,7 @@ import {
   withoutEd25519,
 } from "./fragment.mjs";
 import { lines, sites } from "./frameworks.mjs";
-import { damaged, keptBehindHash, keptByPages } from "./keeping.mjs";
+import { damaged, keptBehindHash, keptByPages, reloadedWithoutScript } from "./keeping.mjs";
 import { nodeRequests } from "./node.mjs";
 import { busyButton, siteForEverybody } from "./site.mjs";
 import {
@@ -128,6 +128,9 @@ if (browser === undefined) {
       await run("without script", () => wholeFlow(context, site, false));
       await run("a new password, without script", () => newPassword(context, site, false));
       await run("a new password, reloaded without script", () => reloaded(context, site));
+      await run("a wrong code, reloaded without script", () =>
+        reloadedWithoutScript(context, site),
+      );
       await run("tokens behind #, without script", () => fragmentsWithoutScript(context, site));
       await run("without script and cookies", () => withoutCookies(context, site));
     },

@@ -14,6 +14,7 @@ import { handlerOperator } from "./handler_operator.mjs";
 import { handlerPages } from "./handler_pages.mjs";
 import { handlerProcesses } from "./handler_processes.mjs";
 import { read, scene, SITE, withoutNonce } from "./handler_scene.mjs";
+import { handlerWithoutScript } from "./handler_without_script.mjs";
 import { holds, same } from "./expect.mjs";
 import { scene as sceneOfActions } from "./further.mjs";
 import { recordingStore, untouchedStore } from "./stores.mjs";
@@ -30,6 +31,7 @@ export function* handler(subject) {
   yield* handlerBadInput(subject);
   yield* handlerMended(subject);
   yield* handlerAgain(subject);
+  yield* handlerWithoutScript(subject);
   yield* handlerPassword(subject);
   yield* handlerRenew(subject);
   yield* handlerSite(subject);

@@ -33,7 +33,7 @@ import {
 } from "./password.mjs";
 import { askedByAnotherSite, scanners } from "./scanner.mjs";
 import { sentAgain, typedCodes } from "./pressing.mjs";
-import { redirects } from "./redirects.mjs";
+import { redirects, redirectsOfFramework } from "./redirects.mjs";
 import { key } from "./server.mjs";
 
 const [tarball, folder, only = ""] = process.argv.slice(2);
@@ -107,6 +107,7 @@ if (browser === undefined) {
     await run("tokens behind #", () => fragments(context, site));
     await run("tokens behind #, without Ed25519", () => withoutEd25519(context, site));
     await run("tokens behind #, for everybody", () => fragmentsForEverybody(context, site));
+    await run("redirects of a framework", () => redirectsOfFramework(context, site));
     await run("by keyboard", () => byKeyboard(context, site));
     await run("a button that is busy", () => busyButton(context, site));
     await run("pages of a site, for everybody", () =>

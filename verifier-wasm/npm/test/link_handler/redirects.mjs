@@ -54,6 +54,49 @@ async function attached(act) {
   }
 }
 
+/** A framework that sends the form and the redirect itself, to an origin that it has named. */
+export function redirectsOfFramework(context, site) {
+  const checks = new Checks();
+  const pages = async (request, response) => {
+    const host = request.headers.host;
+    if (host.startsWith("accounts.")) {
+      response.setHeader("Content-Type", "text/html");
+      response.end(`<!doctype html><title>Welcome</title><h1>Welcome by ${request.method}</h1>`);
+      return;
+    }
+    const there = `http://accounts.localhost:${request.socket.localPort}`;
+    const { judge } = site.handlerEntry.createLinkHandler({
+      verifier: site.verifier,
+      store: site.entry.createMemoryStore({ capacity: 10_000 }),
+      redeem: () => Response.redirect(`${there}/welcome`, 303),
+      policy: { "form-action": there },
+      onError() {},
+    });
+    const listener = site.handlerEntry.toNodeListener(async (request) => {
+      const { page, status, headers, token, title, response } = await judge(request);
+      if (response) return response;
+      if (page === "moved") return new Response(null, { status, headers });
+      headers.set("Content-Type", "text/html");
+      const field = `<input type="hidden" name="token" value="${token}">`;
+      const form = `<form method="post" action="?">${field}<button>${title}</button></form>`;
+      return new Response(`<!doctype html><title>${title}</title>${form}`, { status, headers });
+    });
+    listener(request, response);
+  };
+  return listening(pages, async (address) => {
+    const page = await context.newPage();
+    await page.goto(`${address}/activate?token=${newLink("activate").token}`);
+    await page.click("button");
+    const arrived = await page
+      .waitForURL(/accounts\.localhost/, { timeout: 60_000 })
+      .then(() => page.textContent("h1"))
+      .catch(() => page.url());
+    checks.same("a redirect to an origin that the policy names", arrived, "Welcome by GET");
+    await page.close();
+    return checks.results;
+  });
+}
+
 /** A link's page, and the pages to which the application leads, with script or without. */
 export async function redirects(context, { site, folder, scripts }) {
   const checks = new Checks();

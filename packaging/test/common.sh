@@ -15,7 +15,7 @@ commands() {
     found=$(awk -v heading="## $1" -v wanted="$2" '
         /^## / { inside = ($0 == heading); next }
         inside && /^<!-- not executed/ { skipped = 1 }
-        inside && /^```sh$/ { block = !skipped; skipped = 0; number += block; reading = 1; next }
+        inside && /^```bash$/ { block = !skipped; skipped = 0; number += block; reading = 1; next }
         /^```$/ { reading = 0 }
         inside && reading && block && number == wanted' "$here/../../docs/operate/install.md")
     [ -n "$found" ] || fail "docs/operate/install.md has no commands number $2 below '$1'"
@@ -35,9 +35,9 @@ fresh_root() {
     fi
 }
 
-# Runs a command in the folder /root of that root.
+# Runs a command in the folder /root of that root, where systemd does not run.
 inside() {
-    chroot "$root" /usr/bin/env --ignore-environment --chdir=/root \
+    chroot "$root" /usr/bin/env --ignore-environment --chdir=/root SYSTEMD_OFFLINE=1 \
         PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8 \
         DEBIAN_FRONTEND=noninteractive MAILROOM_DATABASE_URL="${MAILROOM_DATABASE_URL:-}" \
         MAILROOM_SECRET_KEY="${MAILROOM_SECRET_KEY:-}" "$@"

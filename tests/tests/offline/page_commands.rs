@@ -32,7 +32,8 @@ const PROGRAMS: [&str; 24] = [
 ];
 
 /// Pages whose blocks of bash are followed as a whole, and by what.
-const FOLLOWED: [(&str, &str); 4] = [
+const FOLLOWED: [(&str, &str); 5] = [
+    ("operate/install.md", "packaging/test/common.sh"),
     ("start/first-mail.md", "verifier-wasm/npm/test/start/main.mjs"),
     ("start/reset-password.md", "verifier-wasm/npm/test/start/main.mjs"),
     ("guides/inbox.md", "tests/tests/database/dev/document.rs"),

@@ -27,7 +27,8 @@ run() {
 }
 # All but the notes of apt, dpkg and ldconfig. The users stay.
 listing() {
-    inside find / -xdev \( -path /proc -o -path /sys -o -path /dev -o -path /tmp \) -prune -o \
+    inside find / -xdev \( -path /proc -o -path /sys -o -path /dev -o -path /run \
+        -o -path /tmp \) -prune -o \
         ! -path '/var/log/*' ! -path '/var/lib/dpkg/*' ! -path '/var/lib/apt/*' \
         ! -path '/var/cache/*' ! -path '/etc/*-' ! -path '/etc/.pwd.lock' \
         ! -path '/root/*' -print | sort

@@ -336,4 +336,14 @@ export const THROWN = [
       "for `/web` the platform has no WebCrypto, which pages have under HTTPS alone, or no " +
       "Ed25519 that is strict. Give the option `fallback`.",
   },
+  {
+    reason: "ERR_INBOX",
+    kind: "operator",
+    means:
+      "In a test no such mail came in time, or the inbox cannot be asked; `cause` is the error " +
+      "of the runtime where there is one.",
+    help:
+      "the test's inbox has no such mail. Look whether `mailroom dev` runs, at this address, and " +
+      "whether the application asked for a mail of this action.",
+  },
 ];

@@ -7,6 +7,8 @@ import { join } from "node:path";
 
 import { Checks } from "../checks.mjs";
 
+/** For a mail, in seconds: a minute and more for a busy machine. */
+const SECONDS_FOR_A_MAIL = 120;
 const DOCUMENT = new URL("../../../../docs/guides/inbox.md", import.meta.url);
 
 export async function registration(folder, { browser, site, inbox }) {
@@ -22,6 +24,7 @@ export async function registration(folder, { browser, site, inbox }) {
     .replace("playwright-core", import.meta.resolve("playwright-core"))
     .replace("http://localhost:3000", site.address)
     .replace("http://127.0.0.1:8025", inbox.address)
+    .replace('"activate")', `"activate", { timeout: ${SECONDS_FOR_A_MAIL} })`)
     .replace("launch()", `launch(${JSON.stringify(options)})`);
   const file = join(folder, "register.mjs");
   writeFileSync(file, test);

@@ -96,6 +96,7 @@ function shownFiles() {
   const expected =
     "ask.js better_auth_after.mjs better_auth_before.mjs browser.mjs conformance.mjs database.js " +
     "hmac_after.mjs hmac_before.mjs index.html invite.ts jose_after.mjs jose_before.mjs links.js " +
+    "links.test.mjs " +
     "main.js on_cloudflare.js public.mjs recover.cjs redeem.mjs reset.js server.js slim.mjs " +
     "verify.mjs web.mjs worker.js";
   // A block whose fence is spelt otherwise would be left out in silence.

@@ -21,6 +21,7 @@ const GUARD = "guard.test-d.ts";
 const HANDLER = "handler.test-d.ts";
 const WEB = "web.test-d.ts";
 const DATABASE = "database.test-d.ts";
+const TESTING = "testing.test-d.ts";
 const STRICT = {
   strict: true,
   exactOptionalPropertyTypes: true,
@@ -38,11 +39,11 @@ const PROJECTS = {
     { module: "nodenext", lib: ["es2022"] },
   ],
   "Node with the types of the web": [
-    [MAIN, GUARD, SLIM, HANDLER, WEB, DATABASE],
+    [MAIN, GUARD, SLIM, HANDLER, WEB, DATABASE, TESTING],
     { module: "nodenext", lib: ["es2022", "dom"] },
   ],
   "a bundler": [
-    [MAIN, GUARD, SLIM, HANDLER, WEB, DATABASE],
+    [MAIN, GUARD, SLIM, HANDLER, WEB, DATABASE, TESTING],
     { module: "esnext", moduleResolution: "bundler", lib: ["es2022", "dom"] },
   ],
 };
@@ -71,7 +72,7 @@ const LOOSE = {
   },
 };
 
-for (const name of [MAIN, GUARD, SLIM, HANDLER, WEB, DATABASE, "loose.ts"])
+for (const name of [MAIN, GUARD, SLIM, HANDLER, WEB, DATABASE, TESTING, "loose.ts"])
   copyFileSync(new URL(`../types/${name}`, import.meta.url), join(consumer, name));
 
 // The same as CommonJS, for which the package declares its types apart.
@@ -131,6 +132,7 @@ import { createMailroom, FURTHER_ACTIONS, pg, redeemWith } from "mailroom-verifi
 import { bindBrowser, createLinkHandler, toNodeListener } from "mailroom-verifier/handler";
 import * as publicEntry from "mailroom-verifier/public";
 import { instantiate, instantiatePublic } from "mailroom-verifier/slim";
+import { createTestLinks, inbox } from "mailroom-verifier/testing";
 import * as webEntry from "mailroom-verifier/web";
 import * as entry from "mailroom-verifier";
 import { errorOf, explain, VerifierError } from "mailroom-verifier/errors";
@@ -148,6 +150,7 @@ interface Pool extends Client { connect(): Promise<Client & { release(): void }>
 declare const pool: Pool, client: Client & { release(): void }, keys: string;
 declare const mailroom: import("mailroom-verifier/database").Mailroom<Client>;
 declare const recipientEmail: string, subjectId: string;
+declare const page: { goto(url: string): Promise<unknown> };
 declare function readFile(path: string): Promise<Uint8Array<ArrayBuffer>>;
 declare function fileURLToPath(url: string): string;
 `;

@@ -9,6 +9,7 @@ import { EITHER, USELESS, WORKS, fixtureOf } from "./surface_recipes.mjs";
 import { fixtureOfDatabase } from "./surface_database.mjs";
 import { fixtureOfHandler } from "./surface_handler.mjs";
 import { fixtureOfWeb } from "./surface_web.mjs";
+import { fixtureOfTesting } from "./surface_testing.mjs";
 import { fixtureOfLanguages } from "./surface_languages.mjs";
 import { fixtureOfConformance, fixtureOfErrors, fixtureOfStore } from "./surface_stores.mjs";
 
@@ -23,6 +24,9 @@ const WITHOUT_THIS = [
   "LinkHandler",
   "WebVerifier",
   "SharedWebVerifier",
+  "TestLinks",
+  "TestLink",
+  "Inbox",
 ];
 
 /** Where a call takes long, one value of so many is tried in each place. */
@@ -72,6 +76,7 @@ export function fixtureFor(subject, entry) {
   if (/^\.\/handler\b/.test(entry)) return fixtureOfHandler(subject, entry);
   if (entry === "./languages") return fixtureOfLanguages(subject);
   if (entry === "./web") return fixtureOfWeb(subject);
+  if (entry === "./testing") return fixtureOfTesting(subject);
   return entry.startsWith("./stores/") ? fixtureOfStore(subject, entry) : fixtureOf(subject, entry);
 }
 

@@ -5,6 +5,7 @@ import { v2, v3 } from "./formats.mjs";
 import { outcome } from "./outcome.mjs";
 import { withPatience } from "./patience.mjs";
 import { surface } from "./surface.mjs";
+import { samplesOfTesting } from "./surface_testing.mjs";
 import { samplesOfWeb } from "./surface_web.mjs";
 import vectorsOfBound from "./bound.mjs";
 import listed from "./surface_list.mjs";
@@ -48,6 +49,7 @@ async function results({ entries, module, publicModule, inWindow, within }) {
     vectors: vectors1,
   };
   subject.samplesOfWeb = await samplesOfWeb(subject);
+  subject.samplesOfTesting = await samplesOfTesting(subject);
   // Their verifiers are made before anything hostile is.
   const verdicts = [...vectors(judged), ...v2(judged), ...v3(judged)];
   const found = [];

@@ -119,6 +119,30 @@ def test_all_tokens_of_a_subject_are_cancelled_or_those_that_prove_its_address(
     assert mailroom.recheck(subject) == 0
 
 
+PEOPLE = b"""
+    CREATE FUNCTION public.mailed(subject_ids text[], is_redemption boolean)
+    RETURNS TABLE (subject_id text, email text, name text)
+    LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+    AS 'SELECT id, ''ada@example.test'', NULL::text FROM unnest($1) AS id WHERE id = ''renew''';
+    UPDATE mailroom.actions SET eligibility = 'public.mailed(text[], boolean)', cooldown = '0'
+    WHERE name = 'recover'"""
+
+
+def test_a_link_that_was_used_is_renewed_and_none_that_nobody_has(
+    connection: psycopg.Connection,
+) -> None:
+    connection.execute(PEOPLE)
+    mailroom = Mailroom(connection)
+    token = mailroom.enqueue(action="recover", recipient_email=ADA, subject_id="renew")
+    secret, code = demanded(connection, token)
+    assert mailroom.redeem(secret=secret, action="recover", code=code).verdict == "ok"
+    count = b"SELECT count(*) FROM mailroom.issued_tokens WHERE subject_id = 'renew'"
+    for wanted, made in [(b"\1" * 32, 1), (secret, 2)]:
+        mailroom.renew_link(secret=wanted, action="recover")
+        assert connection.execute(count).fetchone() == (made,)
+    connection.rollback()
+
+
 def test_a_browser_has_five_digits(connection: psycopg.Connection) -> None:
     mailroom = Mailroom(connection)
     code = mailroom.browser_code(uuid.uuid4().bytes)

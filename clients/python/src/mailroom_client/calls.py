@@ -128,6 +128,15 @@ def redeem(
     return Call(*_function("redeem", values, columns=columns), _redemption)
 
 
+def renew_link(*, secret: bytes, action: str) -> Call[None]:
+    """Mails another link in place of a token's, if its subject may still have one."""
+    values = {
+        "secret": arguments.secret("secret", secret),
+        "action": arguments.text("action", action),
+    }
+    return Call(*_function("renew_link", values), lambda _row: None)
+
+
 def browser_code(binding: bytes) -> Call[str]:
     """The five digits that the browser shows that has this binding."""
     values = {"binding": arguments.binding("binding", binding)}

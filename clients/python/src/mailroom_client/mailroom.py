@@ -58,6 +58,14 @@ class Functions(ABC):
         )
         return self._run(call)
 
+    def renew_link(self, *, secret: bytes, action: str) -> None:
+        """Mail another link in place of this one, if its subject may still have one.
+
+        Return nothing in every case. `secret` is the 32 bytes of the verified link, which may have
+        expired or been used.
+        """
+        return self._run(calls.renew_link(secret=secret, action=action))
+
     def browser_code(self, binding: bytes) -> str:
         """Return the five digits that the browser shows that has this binding."""
         return self._run(calls.browser_code(binding))
@@ -128,6 +136,14 @@ class AsyncMailroom:
             browser_code=browser_code,
         )
         return await self._run(call)
+
+    async def renew_link(self, *, secret: bytes, action: str) -> None:
+        """Mail another link in place of this one, if its subject may still have one.
+
+        Return nothing in every case. `secret` is the 32 bytes of the verified link, which may have
+        expired or been used.
+        """
+        return await self._run(calls.renew_link(secret=secret, action=action))
 
     async def browser_code(self, binding: bytes) -> str:
         """Return the five digits that the browser shows that has this binding."""

@@ -22,6 +22,79 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! # A link with a code
+//! The link is judged before the visitor types the code that stands in the mail. A wrong code is
+//! counted by a [`Guard`]; here nothing counts.
+//!
+//! ```
+//! use mailroom_verifier_core::{
+//!     Action, Code, Expiry, KeyRing, Moment, Secret, SharedKey, UntrustedToken, VerifyError, v2,
+//! };
+//!
+//! let hex = "f0862c4759ca9b15561201f52e295c592b2a985d6459589ae61d3e68eb137814";
+//! let key = SharedKey::from_hex(hex)?;
+//! let (secret, code) = (Secret::from([7; 32]), Code::parse("01234")?);
+//! let expiry = Expiry::from_seconds(1_800_000_900)?;
+//! let signed = v2::sign(&key, Action::Recover, &secret, expiry, Some(&code))?;
+//!
+//! let ring = KeyRing::of(key);
+//! let now = Moment::at(1_800_000_000);
+//! let link = UntrustedToken::parse(signed.as_str())?.verify_link(&ring, Action::Recover, now)?;
+//! assert_eq!(link.clone().with_code(Some(b"99999"), None).err(), Some(VerifyError::CodeMismatch));
+//! assert!(link.with_code(Some(b"01234"), None)?.code_is_proven());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Why is a link refused?
+//! [`VerifyError::reason`] is a stable word for logs; the variant says what to tell the visitor.
+//!
+//! ```
+//! use mailroom_verifier_core::{
+//!     Expected, Expiry, KeyRing, Moment, Secret, SharedKey, UntrustedToken, VerifyError, v2,
+//! };
+//!
+//! let hex = "f0862c4759ca9b15561201f52e295c592b2a985d6459589ae61d3e68eb137814";
+//! let key = SharedKey::from_hex(hex)?;
+//! let expiry = Expiry::from_seconds(1_800_000_900)?;
+//! let signed = v2::sign_activation(&key, &Secret::from([7; 32]), expiry);
+//! let ring = KeyRing::of(key);
+//! let judge = |text: &str, seconds| -> Result<(), VerifyError> {
+//!     let token = UntrustedToken::parse(text)?;
+//!     token.verify(&ring, Expected::activation(), Moment::at(seconds)).map(drop)
+//! };
+//!
+//! let late = judge(signed.as_str(), 1_800_000_901).unwrap_err();
+//! assert_eq!(late.reason(), "ERR_TOKEN_EXPIRED");
+//! let cut = judge(&signed.as_str()[1..], 1_800_000_000).unwrap_err();
+//! assert_eq!(cut.reason(), "ERR_TOKEN_MALFORMED");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Several keys, and actions of your own
+//! A ring accepts the links of every key in it, so that a key can be rotated: first give verifiers
+//! the new one, then sign with it.
+//!
+//! ```
+//! use mailroom_verifier_core::{
+//!     Actions, Expected, Expiry, Further, KeyRing, Moment, Secret, SharedKey, UntrustedToken,
+//!     VerifyingKey, v2,
+//! };
+//!
+//! let invite = Further { number: 4, name: "invite", path: "/invite", digits: 0 };
+//! let actions = Actions::new([invite])?;
+//! let action = actions.named("invite").expect("it was added");
+//! let old = SharedKey::from_hex("a1".repeat(32))?;
+//! let new = SharedKey::from_hex("b2".repeat(32))?;
+//! let expiry = Expiry::from_seconds(1_800_000_900)?;
+//! let signed = v2::sign(&new, action, &Secret::from([7; 32]), expiry, None)?;
+//!
+//! let ring = KeyRing::new([old, new].map(VerifyingKey::Shared))?.knowing(&actions);
+//! let expected = Expected { action, code: None, binding: None };
+//! let token = UntrustedToken::parse(signed.as_str())?;
+//! assert!(token.verify(&ring, expected, Moment::at(1_800_000_000)).is_ok());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! # What it promises
 //! - No allocator and no panic: the crate is `no_std`, and a test links it for a bare machine and
 //!   looks for both.

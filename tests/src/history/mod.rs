@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
+use mailroom_protocol::{Entry, Outcome};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
@@ -280,6 +281,11 @@ impl History {
                 }
             }
         }
+        for (token, attempts) in &log {
+            if let Err(fault) = mailroom_protocol::replay(&entries(attempts)?) {
+                faults.push(format!("token {token} cannot have this log: {fault}: {attempts:?}"));
+            }
+        }
         // In any format: nothing is recorded as sent that nobody has.
         let names: HashMap<i64, &SecretBytes> =
             self.ids.iter().map(|(secret, id)| (*id, secret)).collect();
@@ -294,6 +300,27 @@ impl History {
         }
         Ok((log, faults))
     }
+}
+
+/// The log of a token as the model of the protocol has it.
+fn entries(attempts: &[(i64, String)]) -> Result<Vec<Entry>> {
+    attempts
+        .iter()
+        .map(|(attempt, outcome)| {
+            let outcome = match outcome.as_str() {
+                "sent" => Outcome::Sent,
+                "error" => Outcome::Error,
+                "unanswered" => Outcome::Unanswered,
+                "lapsed" => Outcome::Lapsed,
+                "in_doubt" => Outcome::InDoubt,
+                "dead" => Outcome::Dead,
+                "expired" => Outcome::Expired,
+                "cancelled" => Outcome::Cancelled,
+                other => bail!("the model does not know the outcome {other}"),
+            };
+            Ok(Entry { attempt: *attempt, outcome })
+        })
+        .collect()
 }
 
 /// Notes what is claimed, from its start to its end.

@@ -38,7 +38,7 @@ pub(super) struct Snapshot {
 }
 
 /// The time before which nothing waits.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct LowWatermark {
     /// Where claims begin; `None` for the very beginning.
     pub(super) since: Option<SystemTime>,
@@ -102,6 +102,9 @@ impl LowWatermark {
         }
     }
 }
+
+#[cfg(test)]
+mod model;
 
 #[cfg(test)]
 mod tests {

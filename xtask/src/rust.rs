@@ -23,9 +23,8 @@ pub(crate) const BUILD: &str = "build";
 
 const CLIPPY: &str = "clippy";
 
-/// Where the test programs of cargo are.
-const FOLDERS: [&str; 4] =
-    ["tests/properties/tests", "tests/tests", "verifier-core/tests", "xtask/tests"];
+/// Where packages of the workspace are.
+const FOLDERS: [&str; 3] = ["", "crates", "tests"];
 
 /// The program of all tests that need a server, and the one of those under fault.
 const DATABASE: &str = "database";
@@ -186,13 +185,21 @@ fn tests(extent: Extent, program: &str) -> Result<Command> {
     Ok(command)
 }
 
-/// `NAME.rs` or `NAME/main.rs`.
+/// The test programs of all packages: `tests/NAME.rs` or `tests/NAME/main.rs` of each.
 fn test_programs() -> Result<BTreeSet<OsString>> {
     let mut names = BTreeSet::new();
     for folder in FOLDERS {
-        names.extend(
-            tools::entries(folder)?.iter().filter_map(|path| Some(path.file_stem()?.to_owned())),
-        );
+        for package in tools::entries(folder)? {
+            let tests = package.join("tests");
+            if !package.join("Cargo.toml").is_file() || !tests.is_dir() {
+                continue;
+            }
+            for test in tools::entries(tests)? {
+                let is_program = test.extension().is_some_and(|extension| extension == "rs")
+                    || test.join("main.rs").is_file();
+                names.extend(is_program.then(|| test.file_stem()).flatten().map(ToOwned::to_owned));
+            }
+        }
     }
     Ok(names)
 }

@@ -155,23 +155,48 @@ const jobsOf = (workflow) =>
       .map((job) => [/\w+/.exec(job)[0], job]),
   );
 
-test("every workflow pins what it runs, has no secret, and no right but those of its jobs", () => {
+/** What a workflow may have beside reading: the key that signs a release is no right of GitHub's. */
+const RIGHTS = {
+  // The book is a branch of its own, which one job pushes: a test of that workflow is below.
+  "book.yml": ["contents: write"],
+  "publish.yml": ["id-token: write"],
+  "release.yml": [
+    "attestations: write",
+    "contents: write",
+    "id-token: write",
+    "packages: write",
+    "secrets.MINISIGN_KEY",
+    "secrets.MINISIGN_PASSWORD",
+  ],
+};
+
+test("every workflow pins what it runs, and has no right or secret but those of its jobs", () => {
   for (const name of readdirSync(workflows)) {
     const workflow = workflowOf(name);
     for (const [, action] of workflow.matchAll(/uses: (.+)/g)) {
       assert.match(action, /^[\w-]+\/[\w-]+@[\da-f]{40} # v\d+\.\d+\.\d+$/);
     }
-    assert.doesNotMatch(workflow, /secrets\.|pull_request_target/);
+    assert.doesNotMatch(workflow, /pull_request_target/);
     assert.match(workflow, /^permissions: \{\}$/m);
-    const rights = [...workflow.matchAll(/([\w-]+: (?:read|write)(?:-all)?)\b/g)].map(
-      ([, right]) => right,
+    const rights = [
+      ...workflow.matchAll(/([\w-]+: (?:read|write)(?:-all)?|secrets\b[.\w[\]"']*)/g),
+    ].map(([, right]) => right);
+    const allowed = ["contents: read", ...(RIGHTS[name] ?? [])];
+    assert.deepEqual(
+      rights.filter((right) => !allowed.includes(right)),
+      [],
+      name,
     );
-    // The book is a branch of its own, which one job pushes: a test of that workflow is below.
-    const allowed = ["contents: read", name === "book.yml" ? "contents: write" : "id-token: write"];
-    assert.ok(
-      rights.every((right) => allowed.includes(right)),
-      `${name}: ${rights}`,
-    );
+  }
+});
+
+test("the jobs that sign and publish a release have nothing but what another job has built", () => {
+  const jobs = jobsOf(workflowOf("release.yml"));
+  for (const [name, job] of jobs) {
+    if (!/: write\b|secrets\b/.test(job)) continue;
+    assert.match(job, /environment: publish$/m, name);
+    assert.doesNotMatch(job, /actions\/checkout|\b(?:cargo|npm|npx|pip)\b/, name);
+    assert.match(job, /sha256sum --check --strict SHA256SUMS/, name);
   }
 });
 

@@ -25,6 +25,6 @@ cp "$release/$name.tar.gz" "$release/SHA256SUMS" "$root/root/"
 run() {
     inside mailroom "$@"
 }
-inside bash -euxc "$(commands "The archive" 1)"
+inside bash -euc "$(commands "The archive" 1)"
 check_services
 use_program

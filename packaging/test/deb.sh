@@ -67,9 +67,9 @@ listing >"$scratch/after"
 diff "$scratch/before" "$scratch/after" || fail "this was left behind, or is missing"
 
 echo "==> it is installed as the documents say"
-inside bash -euxc "$(commands "Debian and Ubuntu" 1)"
+inside bash -euc "$(commands "Debian and Ubuntu" 1)"
 write_settings
 unset MAILROOM_DATABASE_URL
-inside bash -euxc "$(commands "Debian and Ubuntu" 2)"
+inside bash -euc "$(commands "Debian and Ubuntu" 2)"
 state=$(inside systemctl is-enabled mailroom) || true
 [ "$state" = enabled ] || fail "the service is $state"

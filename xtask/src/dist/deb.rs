@@ -8,7 +8,7 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 use mailroom_tests::tools::workspace;
 
-use super::{Processor, Release, clear, quiet, stage, work};
+use super::{Processor, Release, clear, quiet, work};
 use crate::tools;
 
 /// The revision of the package, of the same version of the program.
@@ -49,9 +49,6 @@ pub(crate) fn build_version(
     fs::write(debian.join("changelog"), changelog(release, version)?)?;
     let link = folder.join("source/files");
     std::os::unix::fs::symlink(files, link)?;
-    if stage::generated().join("man").is_dir() {
-        fs::write(debian.join("mailroom.manpages"), "files/man/man1/*\n")?;
-    }
     // Tests and installation are done; what would be stripped is.
     let mut command = Command::new("dpkg-buildpackage");
     command.args(["--build=binary", "--no-check-builddeps", "--unsigned-changes"]);

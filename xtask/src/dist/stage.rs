@@ -45,9 +45,12 @@ pub(crate) fn fill(release: &Release, processor: Processor, program: &Path) -> R
     if processor.is_native() {
         generate(program, &generated)?;
     }
-    if generated.is_dir() {
-        copy_all(&generated, &folder)?;
-    }
+    ensure!(
+        generated.is_dir(),
+        "manual pages are printed by the program for {}: make that one first",
+        std::env::consts::ARCH
+    );
+    copy_all(&generated, &folder)?;
     Ok(folder)
 }
 
@@ -56,16 +59,13 @@ pub(crate) fn name(release: &Release, processor: Processor) -> String {
 }
 
 /// What the program prints about itself is the same for every processor.
-pub(crate) fn generated() -> PathBuf {
+fn generated() -> PathBuf {
     work().join("generated")
 }
 
 /// Manual pages and completions of the command line.
 fn generate(program: &Path, folder: &Path) -> Result<()> {
     clear(folder)?;
-    if !knows(program, "man")? {
-        return Ok(());
-    }
     let pages = folder.join("man/man1");
     fs::create_dir_all(&pages)?;
     let output = Command::new(program).arg("man").arg(&pages).output()?;
@@ -78,13 +78,6 @@ fn generate(program: &Path, folder: &Path) -> Result<()> {
         fs::write(path, output.stdout)?;
     }
     Ok(())
-}
-
-/// Whether the program has a command.
-fn knows(program: &Path, command: &str) -> Result<bool> {
-    let output = Command::new(program).args([command, "--help"]).output();
-    let output = output.with_context(|| format!("cannot run {}", program.display()))?;
-    Ok(output.status.success())
 }
 
 /// Files with their modes, and folders.

@@ -70,7 +70,7 @@ fn changelog(release: &Release, version: &str) -> Result<String> {
     let date = quiet(command.env("LC_ALL", "C"))?;
     Ok(format!(
         "mailroom ({version}) unstable; urgency=medium\n\n  * See \
-         /usr/share/doc/mailroom/CHANGELOG.md.\n\n -- Mailroom contributors \
+         /usr/share/doc/mailroom/changelog.gz.\n\n -- Mailroom contributors \
          <mailroom@users.noreply.github.com>  {date}"
     ))
 }

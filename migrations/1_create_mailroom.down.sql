@@ -78,6 +78,9 @@ DROP FUNCTION mailroom.redeem(bytea, text, text, boolean, text);
 DROP FUNCTION mailroom.use_token(bytea, text, text, boolean, text);
 DROP FUNCTION mailroom.count_code_attempt(mailroom.issued_tokens, boolean, boolean, bytea, text,
     text, bigint);
+DROP FUNCTION mailroom.notify_of_codes(mailroom.issued_tokens, text, bigint);
+DROP FUNCTION mailroom.notify_of_use(mailroom.issued_tokens, mailroom.actions, text);
+DROP FUNCTION mailroom.notify(text, text, text, text, text, text);
 DROP FUNCTION mailroom.ask_eligibility(text, text[]);
 DROP FUNCTION mailroom.text_column(text);
 DROP FUNCTION mailroom.predicate_call(text, boolean);
@@ -94,7 +97,8 @@ DROP FUNCTION mailroom.cancel_subject(text, boolean);
 DROP FUNCTION mailroom.cancel(bigint);
 DROP FUNCTION mailroom.withdraw(bigint[], text);
 DROP FUNCTION mailroom.browser_code(bytea);
-DROP FUNCTION mailroom.enqueue(text, text, text, text, jsonb, text, timestamptz, text, bytea);
+DROP FUNCTION mailroom.enqueue(text, text, text, text, jsonb, text, timestamptz, text, bytea,
+    text);
 DROP FUNCTION mailroom.payload_fault(jsonb);
 DROP FUNCTION mailroom.language_tag(text);
 DROP FUNCTION mailroom.is_language(text);

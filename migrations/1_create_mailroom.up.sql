@@ -212,6 +212,8 @@ CREATE TABLE mailroom.actions (
     proves_address boolean NOT NULL DEFAULT false,
     eligibility text,
     is_retired boolean NOT NULL DEFAULT false,
+    notice text,
+    code_notice text,
 
     CONSTRAINT actions_pkey PRIMARY KEY (number),
     CONSTRAINT actions_name_key UNIQUE (name),
@@ -255,6 +257,13 @@ COMMENT ON COLUMN mailroom.actions.eligibility IS
     'Its name, since pg_upgrade refuses columns with its oid.';
 COMMENT ON COLUMN mailroom.actions.is_retired IS
     'Whether no more tokens of it are made; those that exist stay good.';
+COMMENT ON COLUMN mailroom.actions.notice IS
+    'Name of the action, one without a path, whose mail says that a token of this one was used. It '
+    'goes to the token''s notice_recipient or, where this action proves the address, to the '
+    'address of the token. Null: there is no such mail.';
+COMMENT ON COLUMN mailroom.actions.code_notice IS
+    'Name of the action, one without a path, whose mail says that a hundred wrong codes or more '
+    'were typed for the subject, once a day at most. Null: there is no such mail.';
 COMMENT ON CONSTRAINT actions_name_key ON mailroom.actions IS 'Serves enqueue() and redeem().';
 COMMENT ON CONSTRAINT actions_path_key ON mailroom.actions IS 'A link is for one thing.';
 
@@ -319,6 +328,7 @@ SET search_path = pg_catalog, pg_temp
 SET lock_timeout = '1s' AS $$
 DECLARE
     fault text;
+    named text;
     predicate regprocedure;
 BEGIN
     IF TG_OP = 'TRUNCATE' THEN
@@ -354,12 +364,18 @@ BEGIN
             -- Otherwise enqueue() would answer its old tokens for the keys of its successor.
             WHEN EXISTS (SELECT FROM mailroom.idempotency_keys WHERE action = OLD.number)
                 THEN 'its idempotency keys are not forgotten yet'
+            WHEN EXISTS (
+                SELECT FROM mailroom.actions AS other
+                WHERE OLD.name IN (other.notice, other.code_notice) AND other.number <> OLD.number
+            ) THEN 'it is the notice of another action'
         END;
     END IF;
 
     IF fault IS NOT NULL AND TG_OP = 'DELETE' THEN
         RAISE EXCEPTION 'the action % cannot be deleted: %', OLD.name, fault
-            USING ERRCODE = 'integrity_constraint_violation', HINT = 'Retire it by is_retired.';
+            USING ERRCODE = 'integrity_constraint_violation',
+                HINT = 'Retire it by is_retired; of a notice set notice and code_notice of the '
+                    'others to null before.';
     ELSIF fault IS NOT NULL THEN
         RAISE EXCEPTION 'number, name, path and code_digits of the action % cannot be changed: %',
             OLD.name, fault
@@ -371,6 +387,19 @@ BEGIN
     IF TG_OP = 'DELETE' THEN
         RETURN OLD;
     END IF;
+
+    -- Not a foreign key, whose check would lock the row: a mark that enqueue() takes for a change.
+    FOREACH named IN ARRAY array_remove(ARRAY[NEW.notice, NEW.code_notice], NULL) LOOP
+        IF NOT EXISTS (
+            SELECT FROM mailroom.actions AS other
+            WHERE other.name = named AND other.path IS NULL AND other.number <> NEW.number
+        ) THEN
+            RAISE EXCEPTION 'the notice of the action % is not an action without a path', NEW.name
+                USING ERRCODE = 'invalid_parameter_value',
+                    HINT = 'Notices have no links: name an action whose path is null, such as '
+                        '''notice''.';
+        END IF;
+    END LOOP;
 
     BEGIN
         predicate := to_regprocedure(NEW.eligibility);
@@ -399,8 +428,8 @@ END;
 $$;
 
 COMMENT ON FUNCTION mailroom.trg_before_action_change() IS
-    'Keeps what links and verifiers know of an action, actions that have tokens, and functions of '
-    'eligibility from running with the rights of Mailroom''s owner.';
+    'Keeps what links and verifiers know of an action, actions that have tokens or are notices, '
+    'and functions of eligibility from running with the rights of Mailroom''s owner.';
 
 CREATE TRIGGER before_action_change
     BEFORE INSERT OR UPDATE OR DELETE ON mailroom.actions
@@ -429,6 +458,7 @@ CREATE TABLE mailroom.issued_tokens (
     cancelled_at bigint,
     binding bytea,
     has_payload boolean NOT NULL DEFAULT false,
+    notice_recipient text,
 
     CONSTRAINT issued_tokens_pkey PRIMARY KEY (id),
     CONSTRAINT issued_tokens_consumed_id_key UNIQUE (consumed_id)
@@ -472,6 +502,9 @@ COMMENT ON COLUMN mailroom.issued_tokens.binding IS
     'byte, the nonce of its cookie). Null: any.';
 COMMENT ON COLUMN mailroom.issued_tokens.has_payload IS
     'Whether it was made with a payload, so that claims look for one.';
+COMMENT ON COLUMN mailroom.issued_tokens.notice_recipient IS
+    'Address that notices of this token go to, such as the old one where it changes the address. '
+    'Null: as actions says of notice.';
 COMMENT ON CONSTRAINT issued_tokens_consumed_id_key ON mailroom.issued_tokens IS
     'Serves redeeming, and finding the token that a consumed id in a log or a store belongs to.';
 COMMENT ON INDEX mailroom.issued_tokens_subject_id_idx IS 'Serves cancelling what a subject has.';
@@ -576,6 +609,7 @@ CREATE TABLE mailroom.code_failures (
     failures integer NOT NULL,
     rests_until bigint NOT NULL,
     is_other_browser boolean NOT NULL DEFAULT false,
+    noticed_at bigint,
 
     CONSTRAINT code_failures_pkey PRIMARY KEY (subject, is_other_browser)
 );
@@ -584,7 +618,8 @@ CREATE INDEX code_failures_rests_until_idx ON mailroom.code_failures (rests_unti
 
 COMMENT ON TABLE mailroom.code_failures IS
     'How many wrong codes were entered in a row for a subject, over all of its tokens (NIST SP '
-    '800-63B allows a hundred). A right code deletes the row; deleting tokens does not.';
+    '800-63B allows a hundred). A right code deletes the row, or ends the count of one that was '
+    'noticed within a day; deleting tokens does not.';
 COMMENT ON COLUMN mailroom.code_failures.subject IS
     'Subject id; the normal form of the address where a token has none.';
 COMMENT ON COLUMN mailroom.code_failures.failures IS 'Wrong codes since the last right one.';
@@ -592,6 +627,9 @@ COMMENT ON COLUMN mailroom.code_failures.rests_until IS
     'Until then redeem() accepts no code for the subject and request() makes no token for it, of '
     'any action; in seconds since the Unix epoch. '
     'Before the hundredth wrong code the time of the last one.';
+COMMENT ON COLUMN mailroom.code_failures.noticed_at IS
+    'When the subject was told of wrong codes last, in seconds since the Unix epoch; of both '
+    'browsers in the row whose is_other_browser is false.';
 COMMENT ON INDEX mailroom.code_failures_rests_until_idx IS 'Serves pruning.';
 COMMENT ON COLUMN mailroom.code_failures.is_other_browser IS
     'As in code_attempts: wrong codes entered in other browsers block only codes entered '
@@ -1532,7 +1570,8 @@ CREATE FUNCTION mailroom.enqueue(
     language text DEFAULT NULL,
     deliver_at timestamptz DEFAULT NULL,
     idempotency_key text DEFAULT NULL,
-    binding bytea DEFAULT NULL
+    binding bytea DEFAULT NULL,
+    notice_recipient text DEFAULT NULL
 ) RETURNS bigint
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -1576,6 +1615,9 @@ BEGIN
             'recipient_email is not an address that mail can be sent to: NAME@DOMAIN without '
             'spaces, quotes,'
             ' brackets and invisible characters, of at most 254 bytes'
+        WHEN enqueue.notice_recipient IS NOT NULL
+            AND mailroom.is_address(enqueue.notice_recipient) IS NOT TRUE THEN
+            'notice_recipient is not an address that mail can be sent to'
         WHEN octet_length(enqueue.recipient_name) > 254
             OR enqueue.recipient_name ~ '[[:cntrl:]]' THEN
             'recipient_name has more than 254 bytes or a control character'
@@ -1610,7 +1652,7 @@ BEGIN
                 enqueue.language,
             -- A time as text depends on the session's time zone.
             extract(epoch FROM enqueue.deliver_at),
-            encode(enqueue.binding, 'hex')
+            encode(enqueue.binding, 'hex'), enqueue.notice_recipient
         )::text, getdatabaseencoding()));
 
         INSERT INTO mailroom.idempotency_keys (action, key, token, digest, expires_at, subject_id)
@@ -1643,14 +1685,14 @@ BEGIN
     INSERT INTO mailroom.issued_tokens (
         id, action, subject_id, recipient_email, recipient_name, language, consumed_id, code_hash,
             created_at, expires_at,
-        binding, has_payload
+        binding, has_payload, notice_recipient
     )
     VALUES (
         made, wanted.number, enqueue.subject_id, enqueue.recipient_email, enqueue.recipient_name,
         mailroom.language_tag(enqueue.language), mailroom.consumed_id(secret),
             mailroom.code_hash(secret, code),
         floor(extract(epoch FROM epoch))::bigint, ends_at,
-        enqueue.binding, enqueue.payload IS NOT NULL
+        enqueue.binding, enqueue.payload IS NOT NULL, enqueue.notice_recipient
     );
 
     IF enqueue.payload IS NOT NULL THEN
@@ -1677,12 +1719,13 @@ END;
 $$;
 
 COMMENT ON FUNCTION mailroom.enqueue(text, text, text, text, jsonb, text, timestamptz, text,
-    bytea) IS
+    bytea, text) IS
     'Makes a token and queues its mail in the caller''s transaction; answers the token''s id. The '
     'same idempotency_key with the same arguments answers the id of the first call and sends '
     'nothing again, until 30 days after that token''s expiry. deliver_at is at most a year away, '
     'and the lifetime begins there; the mail is due within a second from then on. '
-    'binding names the browser that the link is for, as in issued_tokens.';
+    'binding names the browser that the link is for, and notice_recipient who gets notices, as in '
+    'issued_tokens.';
 
 -- Alike for every browser, whether it has a token or not, so that nobody learns by it who exists.
 CREATE FUNCTION mailroom.browser_code(binding bytea) RETURNS text
@@ -2043,6 +2086,125 @@ COMMENT ON FUNCTION mailroom.ask_eligibility(text, text[]) IS
     'Which of the subjects may get an action''s mails, by its eligibility function. Those whom it '
     'fails for are among them, each with the fault.';
 
+-- Mails that say what has happened: that a token was used, that an address was changed, or that
+-- many wrong codes were typed. They are made in the transaction in which it happens.
+
+-- Never fails where a mail could not be sent, since what it tells of must not depend on it. One
+-- that this transaction has made already is not made again: where an account's address is changed
+-- with a token, both the token and the account tell of it. Its payload is there as long as nobody
+-- can have claimed it, and rows of a part of the transaction that can be rolled back alone are
+-- younger than the transaction.
+CREATE FUNCTION mailroom.notify(
+    action text,
+    recipient_email text,
+    recipient_name text,
+    subject_id text,
+    language text,
+    about text
+) RETURNS void
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off SET jit = off AS $$
+#variable_conflict use_column
+DECLARE
+    wanted mailroom.actions%ROWTYPE;
+    said jsonb := jsonb_build_object('about', notify.about);
+    address text := mailroom.normal_address(notify.recipient_email);
+BEGIN
+    SELECT * INTO wanted FROM mailroom.actions
+    WHERE name = notify.action AND path IS NULL AND NOT is_retired;
+
+    IF wanted.number IS NULL
+        OR address IS NULL
+        OR mailroom.is_address(notify.recipient_email) IS NOT TRUE
+        OR notify.subject_id IS NULL AND wanted.eligibility IS NOT NULL
+        OR EXISTS (
+            SELECT
+            FROM mailroom.issued_tokens AS tokens
+            JOIN mailroom.payloads ON token = id
+            WHERE tokens.subject_id = notify.subject_id
+                AND tokens.action = wanted.number
+                AND age(tokens.xmin) <= 0
+                AND payload = said
+                AND mailroom.normal_address(tokens.recipient_email) = address
+        )
+    THEN
+        RETURN;
+    END IF;
+
+    PERFORM mailroom.enqueue(
+        wanted.name, notify.recipient_email, notify.recipient_name, notify.subject_id, said,
+        notify.language, NULL::timestamptz, NULL::text, NULL::bytea, NULL::text
+    );
+END;
+$$;
+
+COMMENT ON FUNCTION mailroom.notify(text, text, text, text, text, text) IS
+    'Queues a notice in this transaction, unless it has made the same one already, or there is no '
+    'such action or address.';
+
+CREATE FUNCTION mailroom.notify_of_use(
+    used mailroom.issued_tokens, wanted mailroom.actions, present_email text
+) RETURNS void
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    -- A token that proves no address was mailed to one that may not be its subject's yet.
+    IF wanted.notice IS NOT NULL AND (used.notice_recipient IS NOT NULL OR wanted.proves_address)
+    THEN
+        PERFORM mailroom.notify(
+            wanted.notice,
+            coalesce(used.notice_recipient, used.recipient_email, present_email),
+            used.recipient_name,
+            used.subject_id,
+            used.language,
+            CASE wanted.name
+                WHEN 'recover' THEN 'recovered'
+                WHEN 'change_email' THEN 'email_changed'
+                ELSE wanted.name
+            END
+        );
+    END IF;
+END;
+$$;
+
+COMMENT ON FUNCTION mailroom.notify_of_use(mailroom.issued_tokens, mailroom.actions, text) IS
+    'Queues the notice that a token was used, if its action has one.';
+
+-- The time is kept in one row of the subject, which is locked after that of the other browsers.
+CREATE FUNCTION mailroom.notify_of_codes(
+    tried mailroom.issued_tokens, for_subject text, epoch bigint
+) RETURNS void
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off SET jit = off AS $$
+DECLARE
+    named text := (SELECT code_notice FROM mailroom.actions WHERE number = tried.action);
+BEGIN
+    IF named IS NULL THEN
+        RETURN;
+    END IF;
+
+    INSERT INTO mailroom.code_failures AS counted (subject, failures, rests_until, noticed_at)
+    VALUES (for_subject, 0, epoch, epoch)
+    ON CONFLICT ON CONSTRAINT code_failures_pkey DO UPDATE SET noticed_at = excluded.noticed_at
+        WHERE (counted.noticed_at > epoch - 86400) IS NOT TRUE;
+
+    IF FOUND THEN
+        PERFORM mailroom.notify(
+            named, coalesce(tried.notice_recipient, tried.recipient_email), tried.recipient_name,
+            tried.subject_id, tried.language, 'wrong_codes'
+        );
+    END IF;
+END;
+$$;
+
+COMMENT ON FUNCTION mailroom.notify_of_codes(mailroom.issued_tokens, text, bigint) IS
+    'Queues the notice of wrong codes, if the action of the token has one and the subject got none '
+    'within a day.';
+
 -- One function uses a token up. It gets the race between two tabs, the expiry, the eligibility of
 -- its subject and the tries of a code right.
 
@@ -2072,6 +2234,7 @@ DECLARE
     for_subject text := coalesce(candidate.subject_id,
         mailroom.normal_address(candidate.recipient_email), candidate.recipient_email);
     rest_ends_at bigint;
+    counted_failures integer;
     -- Null where no try is left.
     is_right boolean := true;
     is_shown boolean := true;
@@ -2124,13 +2287,25 @@ BEGIN
                 THEN epoch + least(3600::bigint << least(counted.failures - 99, 5), 86400::bigint)
                 ELSE epoch
             END
-        WHERE subject = for_subject AND is_other_browser = is_other;
+        WHERE subject = for_subject AND is_other_browser = is_other
+        RETURNING counted.failures INTO counted_failures;
+
+        IF counted_failures >= 100 THEN
+            PERFORM mailroom.notify_of_codes(candidate, for_subject, epoch);
+        END IF;
     ELSE
         -- A right one ends the count; where nothing was tried, the row is not left that was made
         -- above.
         DELETE FROM mailroom.code_failures
         WHERE subject = for_subject AND is_other_browser = is_other
-            AND (answer = 'ok' OR failures = 0);
+            AND (answer = 'ok' OR failures = 0)
+            AND (noticed_at > epoch - 86400) IS NOT TRUE;
+
+        IF NOT FOUND AND answer = 'ok' THEN
+            UPDATE mailroom.code_failures
+            SET failures = 0
+            WHERE subject = for_subject AND is_other_browser = is_other;
+        END IF;
     END IF;
 
     RETURN answer;
@@ -2293,6 +2468,7 @@ BEGIN
 
     PERFORM mailroom.withdraw(used, 'it was used, or another link that proves the same address');
 
+    PERFORM mailroom.notify_of_use(candidate, wanted, present_email);
     token := candidate.id;
     subject_id := candidate.subject_id;
 END;
@@ -2438,7 +2614,8 @@ BEGIN
         IF NOT is_adopted THEN
             PERFORM mailroom.enqueue(
                 wanted.name, old.recipient_email, old.recipient_name, old.subject_id,
-                language => old.language, binding => old.binding
+                language => old.language, binding => old.binding,
+                notice_recipient => old.notice_recipient
             );
         END IF;
     END IF;
@@ -4358,7 +4535,14 @@ BEGIN
     RETURN QUERY
     WITH
     known AS (
-        SELECT * FROM mailroom.issued_tokens WHERE id = traced
+        SELECT
+            tokens.*,
+            -- A notice has none.
+            NOT EXISTS (
+                SELECT FROM mailroom.actions WHERE number = tokens.action AND path IS NULL
+            ) AS has_link
+        FROM mailroom.issued_tokens AS tokens
+        WHERE id = traced
     ),
     told (
         rank, happened_at, event, attempt, action, collector_id, provider, message_id, detail
@@ -4366,8 +4550,9 @@ BEGIN
         SELECT
             0, to_timestamp(created_at), 'enqueued', NULL::integer, action, NULL::bigint,
                 NULL::text, NULL::text,
-            'its link ends at ' || to_char(to_timestamp(expires_at) AT TIME ZONE 'UTC',
-            'YYYY-MM-DD"T"HH24:MI:SS"Z"')
+            CASE WHEN has_link THEN 'its link ends at ' ELSE 'it can be sent until ' END
+                || to_char(to_timestamp(expires_at) AT TIME ZONE 'UTC',
+                    'YYYY-MM-DD"T"HH24:MI:SS"Z"')
         FROM known
         UNION ALL
         SELECT 1, suppressed_at, 'suppressed', NULL, NULL, NULL, suppression.provider, NULL,
@@ -4391,14 +4576,15 @@ BEGIN
         WHERE consumed_at IS NOT NULL
         UNION ALL
         SELECT 2, to_timestamp(cancelled_at), 'ended', NULL, NULL, NULL, NULL, NULL,
-            'its link was cancelled'
+            CASE WHEN has_link THEN 'its link was cancelled' ELSE 'it was cancelled' END
         FROM known
         WHERE cancelled_at IS NOT NULL
         UNION ALL
         SELECT 2, to_timestamp(expires_at), 'ended', NULL, NULL, NULL, NULL, NULL,
             'its link is no longer valid'
         FROM known
-        WHERE consumed_at IS NULL AND cancelled_at IS NULL AND to_timestamp(expires_at) <= epoch
+        WHERE has_link AND consumed_at IS NULL AND cancelled_at IS NULL
+            AND to_timestamp(expires_at) <= epoch
         UNION ALL
         SELECT
             3, greatest(due_at, epoch), 'waiting', attempts, NULL, NULL, NULL, NULL,
@@ -5197,6 +5383,7 @@ BEGIN
                     'action', (SELECT name FROM mailroom.actions WHERE number = action),
                     'recipient_email', recipient_email,
                     'recipient_name', recipient_name,
+                    'notice_recipient', notice_recipient,
                     'language', language,
                     'payload', (SELECT payload FROM mailroom.payloads WHERE token = id),
                     'created_at', to_timestamp(created_at::double precision),

@@ -335,13 +335,19 @@ LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off SET jit = off AS $$
+DECLARE
+    used mailroom.issued_tokens%ROWTYPE;
 BEGIN
-    UPDATE mailroom.issued_tokens SET consumed_at = NEW.consumed_at WHERE id = NEW.id
-        AND consumed_at IS NULL;
+    UPDATE mailroom.issued_tokens AS tokens SET consumed_at = NEW.consumed_at WHERE id = NEW.id
+        AND consumed_at IS NULL
+    RETURNING tokens.* INTO used;
 
     -- Not where it was redeemed, which does the same.
     IF FOUND THEN
         PERFORM mailroom.withdraw(ARRAY[NEW.id], 'it was used');
+        PERFORM mailroom.notify_of_use(used, actions, NULL::text)
+        FROM mailroom.actions AS actions
+        WHERE number = used.action AND notice IS NOT NULL;
     END IF;
 
     IF NEW.action::text = 'activation' THEN
@@ -439,6 +445,20 @@ BEGIN
     -- the same person.
     IF NEW.email::text COLLATE "C" IS DISTINCT FROM OLD.email::text THEN
         PERFORM mailroom.cancel_subject(NEW.id::text, true);
+
+        -- To an address that was confirmed once. Another spelling of it is no change for whoever
+        -- reads its mails.
+        IF OLD.status::text <> 'provisioned'
+            AND mailroom.normal_address(OLD.email::text) IS DISTINCT
+                FROM mailroom.normal_address(NEW.email::text)
+        THEN
+            PERFORM mailroom.notify(
+                notice, OLD.email::text, NEW.login::text, NEW.id::text,
+                (SELECT language FROM mailroom.adopted_accounts WHERE id = NEW.id), 'email_changed'
+            )
+            FROM mailroom.actions
+            WHERE name = 'change_email' AND notice IS NOT NULL;
+        END IF;
     END IF;
 
     IF NEW.status::text IS DISTINCT FROM OLD.status::text THEN
@@ -450,8 +470,8 @@ END;
 $$;
 
 COMMENT ON FUNCTION mailroom.trg_after_account_change() IS
-    'Cancels the tokens that were made for the account''s former address, and has those looked at '
-    'again that wait for its status.';
+    'Cancels the tokens that were made for the account''s former address, writes to that one if '
+    'the action change_email has a notice, and has those looked at again that wait for its status.';
 
 CREATE FUNCTION mailroom.trg_after_accounts_delete() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER
@@ -616,7 +636,7 @@ BEGIN
         ELSIF mailroom.is_address(present.email) THEN
             PERFORM mailroom.enqueue(
                 action_row.name, present.email, present.name, present.subject_id, NULL::jsonb,
-                NULL::text, NULL::timestamptz, NULL::text, request.binding
+                NULL::text, NULL::timestamptz, NULL::text, request.binding, NULL::text
             );
         END IF;
     END IF;

@@ -41,13 +41,19 @@ LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off SET jit = off AS $$
+DECLARE
+    used mailroom.issued_tokens%ROWTYPE;
 BEGIN
-    UPDATE mailroom.issued_tokens SET consumed_at = NEW.consumed_at WHERE id = NEW.id
-        AND consumed_at IS NULL;
+    UPDATE mailroom.issued_tokens AS tokens SET consumed_at = NEW.consumed_at WHERE id = NEW.id
+        AND consumed_at IS NULL
+    RETURNING tokens.* INTO used;
 
     -- Not where it was redeemed, which does the same.
     IF FOUND THEN
         PERFORM mailroom.withdraw(ARRAY[NEW.id], 'it was used');
+        PERFORM mailroom.notify_of_use(used, actions, NULL::text)
+        FROM mailroom.actions AS actions
+        WHERE number = used.action AND notice IS NOT NULL;
     END IF;
 
     IF NEW.action::text = 'activation' THEN

@@ -10,6 +10,20 @@ BEGIN
     -- the same person.
     IF NEW.email::text COLLATE "C" IS DISTINCT FROM OLD.email::text THEN
         PERFORM mailroom.cancel_subject(NEW.id::text, true);
+
+        -- To an address that was confirmed once. Another spelling of it is no change for whoever
+        -- reads its mails.
+        IF OLD.status::text <> 'provisioned'
+            AND mailroom.normal_address(OLD.email::text) IS DISTINCT
+                FROM mailroom.normal_address(NEW.email::text)
+        THEN
+            PERFORM mailroom.notify(
+                notice, OLD.email::text, NEW.login::text, NEW.id::text,
+                (SELECT language FROM mailroom.adopted_accounts WHERE id = NEW.id), 'email_changed'
+            )
+            FROM mailroom.actions
+            WHERE name = 'change_email' AND notice IS NOT NULL;
+        END IF;
     END IF;
 
     IF NEW.status::text IS DISTINCT FROM OLD.status::text THEN
@@ -21,8 +35,8 @@ END;
 $$;
 
 COMMENT ON FUNCTION mailroom.trg_after_account_change() IS
-    'Cancels the tokens that were made for the account''s former address, and has those looked at '
-    'again that wait for its status.';
+    'Cancels the tokens that were made for the account''s former address, writes to that one if '
+    'the action change_email has a notice, and has those looked at again that wait for its status.';
 
 CREATE FUNCTION mailroom.trg_after_accounts_delete() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER

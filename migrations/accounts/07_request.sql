@@ -132,7 +132,7 @@ BEGIN
         ELSIF mailroom.is_address(present.email) THEN
             PERFORM mailroom.enqueue(
                 action_row.name, present.email, present.name, present.subject_id, NULL::jsonb,
-                NULL::text, NULL::timestamptz, NULL::text, request.binding
+                NULL::text, NULL::timestamptz, NULL::text, request.binding, NULL::text
             );
         END IF;
     END IF;

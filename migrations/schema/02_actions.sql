@@ -11,6 +11,8 @@ CREATE TABLE mailroom.actions (
     proves_address boolean NOT NULL DEFAULT false,
     eligibility text,
     is_retired boolean NOT NULL DEFAULT false,
+    notice text,
+    code_notice text,
 
     CONSTRAINT actions_pkey PRIMARY KEY (number),
     CONSTRAINT actions_name_key UNIQUE (name),
@@ -54,6 +56,13 @@ COMMENT ON COLUMN mailroom.actions.eligibility IS
     'Its name, since pg_upgrade refuses columns with its oid.';
 COMMENT ON COLUMN mailroom.actions.is_retired IS
     'Whether no more tokens of it are made; those that exist stay good.';
+COMMENT ON COLUMN mailroom.actions.notice IS
+    'Name of the action, one without a path, whose mail says that a token of this one was used. It '
+    'goes to the token''s notice_recipient or, where this action proves the address, to the '
+    'address of the token. Null: there is no such mail.';
+COMMENT ON COLUMN mailroom.actions.code_notice IS
+    'Name of the action, one without a path, whose mail says that a hundred wrong codes or more '
+    'were typed for the subject, once a day at most. Null: there is no such mail.';
 COMMENT ON CONSTRAINT actions_name_key ON mailroom.actions IS 'Serves enqueue() and redeem().';
 COMMENT ON CONSTRAINT actions_path_key ON mailroom.actions IS 'A link is for one thing.';
 
@@ -118,6 +127,7 @@ SET search_path = pg_catalog, pg_temp
 SET lock_timeout = '1s' AS $$
 DECLARE
     fault text;
+    named text;
     predicate regprocedure;
 BEGIN
     IF TG_OP = 'TRUNCATE' THEN
@@ -153,12 +163,18 @@ BEGIN
             -- Otherwise enqueue() would answer its old tokens for the keys of its successor.
             WHEN EXISTS (SELECT FROM mailroom.idempotency_keys WHERE action = OLD.number)
                 THEN 'its idempotency keys are not forgotten yet'
+            WHEN EXISTS (
+                SELECT FROM mailroom.actions AS other
+                WHERE OLD.name IN (other.notice, other.code_notice) AND other.number <> OLD.number
+            ) THEN 'it is the notice of another action'
         END;
     END IF;
 
     IF fault IS NOT NULL AND TG_OP = 'DELETE' THEN
         RAISE EXCEPTION 'the action % cannot be deleted: %', OLD.name, fault
-            USING ERRCODE = 'integrity_constraint_violation', HINT = 'Retire it by is_retired.';
+            USING ERRCODE = 'integrity_constraint_violation',
+                HINT = 'Retire it by is_retired; of a notice set notice and code_notice of the '
+                    'others to null before.';
     ELSIF fault IS NOT NULL THEN
         RAISE EXCEPTION 'number, name, path and code_digits of the action % cannot be changed: %',
             OLD.name, fault
@@ -170,6 +186,19 @@ BEGIN
     IF TG_OP = 'DELETE' THEN
         RETURN OLD;
     END IF;
+
+    -- Not a foreign key, whose check would lock the row: a mark that enqueue() takes for a change.
+    FOREACH named IN ARRAY array_remove(ARRAY[NEW.notice, NEW.code_notice], NULL) LOOP
+        IF NOT EXISTS (
+            SELECT FROM mailroom.actions AS other
+            WHERE other.name = named AND other.path IS NULL AND other.number <> NEW.number
+        ) THEN
+            RAISE EXCEPTION 'the notice of the action % is not an action without a path', NEW.name
+                USING ERRCODE = 'invalid_parameter_value',
+                    HINT = 'Notices have no links: name an action whose path is null, such as '
+                        '''notice''.';
+        END IF;
+    END LOOP;
 
     BEGIN
         predicate := to_regprocedure(NEW.eligibility);
@@ -198,8 +227,8 @@ END;
 $$;
 
 COMMENT ON FUNCTION mailroom.trg_before_action_change() IS
-    'Keeps what links and verifiers know of an action, actions that have tokens, and functions of '
-    'eligibility from running with the rights of Mailroom''s owner.';
+    'Keeps what links and verifiers know of an action, actions that have tokens or are notices, '
+    'and functions of eligibility from running with the rights of Mailroom''s owner.';
 
 CREATE TRIGGER before_action_change
     BEFORE INSERT OR UPDATE OR DELETE ON mailroom.actions

@@ -15,6 +15,7 @@ CREATE TABLE mailroom.issued_tokens (
     cancelled_at bigint,
     binding bytea,
     has_payload boolean NOT NULL DEFAULT false,
+    notice_recipient text,
 
     CONSTRAINT issued_tokens_pkey PRIMARY KEY (id),
     CONSTRAINT issued_tokens_consumed_id_key UNIQUE (consumed_id)
@@ -58,6 +59,9 @@ COMMENT ON COLUMN mailroom.issued_tokens.binding IS
     'byte, the nonce of its cookie). Null: any.';
 COMMENT ON COLUMN mailroom.issued_tokens.has_payload IS
     'Whether it was made with a payload, so that claims look for one.';
+COMMENT ON COLUMN mailroom.issued_tokens.notice_recipient IS
+    'Address that notices of this token go to, such as the old one where it changes the address. '
+    'Null: as actions says of notice.';
 COMMENT ON CONSTRAINT issued_tokens_consumed_id_key ON mailroom.issued_tokens IS
     'Serves redeeming, and finding the token that a consumed id in a log or a store belongs to.';
 COMMENT ON INDEX mailroom.issued_tokens_subject_id_idx IS 'Serves cancelling what a subject has.';

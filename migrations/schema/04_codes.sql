@@ -31,6 +31,7 @@ CREATE TABLE mailroom.code_failures (
     failures integer NOT NULL,
     rests_until bigint NOT NULL,
     is_other_browser boolean NOT NULL DEFAULT false,
+    noticed_at bigint,
 
     CONSTRAINT code_failures_pkey PRIMARY KEY (subject, is_other_browser)
 );
@@ -39,7 +40,8 @@ CREATE INDEX code_failures_rests_until_idx ON mailroom.code_failures (rests_unti
 
 COMMENT ON TABLE mailroom.code_failures IS
     'How many wrong codes were entered in a row for a subject, over all of its tokens (NIST SP '
-    '800-63B allows a hundred). A right code deletes the row; deleting tokens does not.';
+    '800-63B allows a hundred). A right code deletes the row, or ends the count of one that was '
+    'noticed within a day; deleting tokens does not.';
 COMMENT ON COLUMN mailroom.code_failures.subject IS
     'Subject id; the normal form of the address where a token has none.';
 COMMENT ON COLUMN mailroom.code_failures.failures IS 'Wrong codes since the last right one.';
@@ -47,6 +49,9 @@ COMMENT ON COLUMN mailroom.code_failures.rests_until IS
     'Until then redeem() accepts no code for the subject and request() makes no token for it, of '
     'any action; in seconds since the Unix epoch. '
     'Before the hundredth wrong code the time of the last one.';
+COMMENT ON COLUMN mailroom.code_failures.noticed_at IS
+    'When the subject was told of wrong codes last, in seconds since the Unix epoch; of both '
+    'browsers in the row whose is_other_browser is false.';
 COMMENT ON INDEX mailroom.code_failures_rests_until_idx IS 'Serves pruning.';
 COMMENT ON COLUMN mailroom.code_failures.is_other_browser IS
     'As in code_attempts: wrong codes entered in other browsers block only codes entered '

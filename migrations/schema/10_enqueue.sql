@@ -41,7 +41,8 @@ CREATE FUNCTION mailroom.enqueue(
     language text DEFAULT NULL,
     deliver_at timestamptz DEFAULT NULL,
     idempotency_key text DEFAULT NULL,
-    binding bytea DEFAULT NULL
+    binding bytea DEFAULT NULL,
+    notice_recipient text DEFAULT NULL
 ) RETURNS bigint
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -85,6 +86,9 @@ BEGIN
             'recipient_email is not an address that mail can be sent to: NAME@DOMAIN without '
             'spaces, quotes,'
             ' brackets and invisible characters, of at most 254 bytes'
+        WHEN enqueue.notice_recipient IS NOT NULL
+            AND mailroom.is_address(enqueue.notice_recipient) IS NOT TRUE THEN
+            'notice_recipient is not an address that mail can be sent to'
         WHEN octet_length(enqueue.recipient_name) > 254
             OR enqueue.recipient_name ~ '[[:cntrl:]]' THEN
             'recipient_name has more than 254 bytes or a control character'
@@ -119,7 +123,7 @@ BEGIN
                 enqueue.language,
             -- A time as text depends on the session's time zone.
             extract(epoch FROM enqueue.deliver_at),
-            encode(enqueue.binding, 'hex')
+            encode(enqueue.binding, 'hex'), enqueue.notice_recipient
         )::text, getdatabaseencoding()));
 
         INSERT INTO mailroom.idempotency_keys (action, key, token, digest, expires_at, subject_id)
@@ -152,14 +156,14 @@ BEGIN
     INSERT INTO mailroom.issued_tokens (
         id, action, subject_id, recipient_email, recipient_name, language, consumed_id, code_hash,
             created_at, expires_at,
-        binding, has_payload
+        binding, has_payload, notice_recipient
     )
     VALUES (
         made, wanted.number, enqueue.subject_id, enqueue.recipient_email, enqueue.recipient_name,
         mailroom.language_tag(enqueue.language), mailroom.consumed_id(secret),
             mailroom.code_hash(secret, code),
         floor(extract(epoch FROM epoch))::bigint, ends_at,
-        enqueue.binding, enqueue.payload IS NOT NULL
+        enqueue.binding, enqueue.payload IS NOT NULL, enqueue.notice_recipient
     );
 
     IF enqueue.payload IS NOT NULL THEN
@@ -186,12 +190,13 @@ END;
 $$;
 
 COMMENT ON FUNCTION mailroom.enqueue(text, text, text, text, jsonb, text, timestamptz, text,
-    bytea) IS
+    bytea, text) IS
     'Makes a token and queues its mail in the caller''s transaction; answers the token''s id. The '
     'same idempotency_key with the same arguments answers the id of the first call and sends '
     'nothing again, until 30 days after that token''s expiry. deliver_at is at most a year away, '
     'and the lifetime begins there; the mail is due within a second from then on. '
-    'binding names the browser that the link is for, as in issued_tokens.';
+    'binding names the browser that the link is for, and notice_recipient who gets notices, as in '
+    'issued_tokens.';
 
 -- Alike for every browser, whether it has a token or not, so that nobody learns by it who exists.
 CREATE FUNCTION mailroom.browser_code(binding bytea) RETURNS text

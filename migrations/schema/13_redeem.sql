@@ -27,6 +27,7 @@ DECLARE
     for_subject text := coalesce(candidate.subject_id,
         mailroom.normal_address(candidate.recipient_email), candidate.recipient_email);
     rest_ends_at bigint;
+    counted_failures integer;
     -- Null where no try is left.
     is_right boolean := true;
     is_shown boolean := true;
@@ -79,13 +80,25 @@ BEGIN
                 THEN epoch + least(3600::bigint << least(counted.failures - 99, 5), 86400::bigint)
                 ELSE epoch
             END
-        WHERE subject = for_subject AND is_other_browser = is_other;
+        WHERE subject = for_subject AND is_other_browser = is_other
+        RETURNING counted.failures INTO counted_failures;
+
+        IF counted_failures >= 100 THEN
+            PERFORM mailroom.notify_of_codes(candidate, for_subject, epoch);
+        END IF;
     ELSE
         -- A right one ends the count; where nothing was tried, the row is not left that was made
         -- above.
         DELETE FROM mailroom.code_failures
         WHERE subject = for_subject AND is_other_browser = is_other
-            AND (answer = 'ok' OR failures = 0);
+            AND (answer = 'ok' OR failures = 0)
+            AND (noticed_at > epoch - 86400) IS NOT TRUE;
+
+        IF NOT FOUND AND answer = 'ok' THEN
+            UPDATE mailroom.code_failures
+            SET failures = 0
+            WHERE subject = for_subject AND is_other_browser = is_other;
+        END IF;
     END IF;
 
     RETURN answer;
@@ -248,6 +261,7 @@ BEGIN
 
     PERFORM mailroom.withdraw(used, 'it was used, or another link that proves the same address');
 
+    PERFORM mailroom.notify_of_use(candidate, wanted, present_email);
     token := candidate.id;
     subject_id := candidate.subject_id;
 END;

@@ -95,7 +95,8 @@ BEGIN
         IF NOT is_adopted THEN
             PERFORM mailroom.enqueue(
                 wanted.name, old.recipient_email, old.recipient_name, old.subject_id,
-                language => old.language, binding => old.binding
+                language => old.language, binding => old.binding,
+                notice_recipient => old.notice_recipient
             );
         END IF;
     END IF;

@@ -166,7 +166,14 @@ BEGIN
     RETURN QUERY
     WITH
     known AS (
-        SELECT * FROM mailroom.issued_tokens WHERE id = traced
+        SELECT
+            tokens.*,
+            -- A notice has none.
+            NOT EXISTS (
+                SELECT FROM mailroom.actions WHERE number = tokens.action AND path IS NULL
+            ) AS has_link
+        FROM mailroom.issued_tokens AS tokens
+        WHERE id = traced
     ),
     told (
         rank, happened_at, event, attempt, action, collector_id, provider, message_id, detail
@@ -174,8 +181,9 @@ BEGIN
         SELECT
             0, to_timestamp(created_at), 'enqueued', NULL::integer, action, NULL::bigint,
                 NULL::text, NULL::text,
-            'its link ends at ' || to_char(to_timestamp(expires_at) AT TIME ZONE 'UTC',
-            'YYYY-MM-DD"T"HH24:MI:SS"Z"')
+            CASE WHEN has_link THEN 'its link ends at ' ELSE 'it can be sent until ' END
+                || to_char(to_timestamp(expires_at) AT TIME ZONE 'UTC',
+                    'YYYY-MM-DD"T"HH24:MI:SS"Z"')
         FROM known
         UNION ALL
         SELECT 1, suppressed_at, 'suppressed', NULL, NULL, NULL, suppression.provider, NULL,
@@ -199,14 +207,15 @@ BEGIN
         WHERE consumed_at IS NOT NULL
         UNION ALL
         SELECT 2, to_timestamp(cancelled_at), 'ended', NULL, NULL, NULL, NULL, NULL,
-            'its link was cancelled'
+            CASE WHEN has_link THEN 'its link was cancelled' ELSE 'it was cancelled' END
         FROM known
         WHERE cancelled_at IS NOT NULL
         UNION ALL
         SELECT 2, to_timestamp(expires_at), 'ended', NULL, NULL, NULL, NULL, NULL,
             'its link is no longer valid'
         FROM known
-        WHERE consumed_at IS NULL AND cancelled_at IS NULL AND to_timestamp(expires_at) <= epoch
+        WHERE has_link AND consumed_at IS NULL AND cancelled_at IS NULL
+            AND to_timestamp(expires_at) <= epoch
         UNION ALL
         SELECT
             3, greatest(due_at, epoch), 'waiting', attempts, NULL, NULL, NULL, NULL,

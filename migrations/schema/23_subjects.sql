@@ -179,6 +179,7 @@ BEGIN
                     'action', (SELECT name FROM mailroom.actions WHERE number = action),
                     'recipient_email', recipient_email,
                     'recipient_name', recipient_name,
+                    'notice_recipient', notice_recipient,
                     'language', language,
                     'payload', (SELECT payload FROM mailroom.payloads WHERE token = id),
                     'created_at', to_timestamp(created_at::double precision),

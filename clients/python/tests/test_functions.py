@@ -45,8 +45,9 @@ def test_all_that_can_be_said_of_a_mail_arrives(connection: psycopg.Connection) 
         deliver_at=due,
         idempotency_key="a key",
         binding=b"\0" * 16,
+        notice_recipient="old@example.test",
     )
-    query = b"""SELECT recipient_name, subject_id, payload, language, binding
+    query = b"""SELECT recipient_name, subject_id, payload, language, binding, notice_recipient
         FROM mailroom.issued_tokens JOIN mailroom.payloads ON token = id WHERE id = %s"""
     assert connection.execute(query, (token,)).fetchone() == (
         "Ada, née Byron \N{SNOWMAN} 100%s {}",
@@ -54,6 +55,7 @@ def test_all_that_can_be_said_of_a_mail_arrives(connection: psycopg.Connection) 
         {"plan": "pro", "seats": [1, 2], "quote": "'; --", "bell": "\a"},
         "pt-BR",
         b"\0" * 16,
+        "old@example.test",
     )
     # The due times of mails differ by their numbers, as microseconds.
     query = b"SELECT date_trunc('second', due_at) FROM mailroom.queue WHERE token = %s"

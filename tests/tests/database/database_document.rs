@@ -8,10 +8,11 @@ use tokio_postgres::{Client, SimpleQueryMessage};
 use crate::any_account::without_accounts;
 
 /// The pages with examples. Each chapter of these begins with an empty database without accounts.
-const PAGES: [&str; 5] = [
+const PAGES: [&str; 6] = [
     "reference/sql.md",
     "guides/scanners.md",
     "guides/actions.md",
+    "guides/notices.md",
     "guides/own-users.md",
     "operate/personal-data.md",
 ];

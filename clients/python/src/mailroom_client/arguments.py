@@ -33,6 +33,8 @@ class Mail(TypedDict):
     """A second call with this key and the same mail answers the first token and sends nothing."""
     binding: NotRequired[bytes | None]
     """The 16 bytes of the browser that the link is for."""
+    notice_recipient: NotRequired[str | None]
+    """Who is told that the link was used, such as the old address where it changes the address."""
 
 
 class Request(TypedDict):

@@ -68,6 +68,7 @@ def enqueue(
     deliver_at: datetime | None = None,
     idempotency_key: str | None = None,
     binding: bytes | None = None,
+    notice_recipient: str | None = None,
 ) -> Call[int]:
     """Makes a token and queues its mail."""
     values = {
@@ -81,6 +82,7 @@ def enqueue(
         deliver_at=(arguments.moment, deliver_at),
         idempotency_key=(arguments.text, idempotency_key),
         binding=(arguments.binding, binding),
+        notice_recipient=(arguments.text, notice_recipient),
     )
     return Call(*_function("enqueue", values), _number)
 

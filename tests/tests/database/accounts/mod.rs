@@ -4,6 +4,7 @@
 //! Unless a test is about one of the base schema's faults,
 //! it holds for the base schema and for the newest one.
 
+mod notices;
 mod notifications;
 mod registration;
 mod standing;

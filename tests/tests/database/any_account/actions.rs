@@ -87,7 +87,9 @@ async fn an_action_without_tokens_can_be_deleted_unless_it_is_one_of_mailrooms_o
         let (code, message) = refused(&client, change).await?;
         assert_eq!(code, SqlState::INTEGRITY_CONSTRAINT_VIOLATION, "{change}: {message}");
     }
-    client.batch_execute("ROLLBACK; DELETE FROM mailroom.actions WHERE number = 6").await?;
+    let unnamed = "ROLLBACK; UPDATE mailroom.actions SET notice = NULL, code_notice = NULL";
+    client.batch_execute(unnamed).await?;
+    client.batch_execute("DELETE FROM mailroom.actions WHERE number = 6").await?;
     assert_eq!(count(&client, "mailroom.actions").await?, 5);
     Ok(())
 }
@@ -127,6 +129,8 @@ async fn a_token_that_is_being_made_waits_for_a_change_of_its_action_and_is_refu
     for change in ["DELETE FROM mailroom.actions", "UPDATE mailroom.actions SET name = 'note'"] {
         let (database, mut client) = product().await?;
         let application = database.connect().await?;
+        let unnamed = "UPDATE mailroom.actions SET notice = NULL, code_notice = NULL";
+        client.batch_execute(unnamed).await?;
         let changing = client.transaction().await?;
         changing.execute(&format!("{change} WHERE number = 6"), &[]).await?;
         let enqueue = "SELECT mailroom.enqueue('notice', 'ada@example.test')";

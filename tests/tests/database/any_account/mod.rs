@@ -10,6 +10,7 @@ mod foreign_predicates;
 mod forgetting;
 mod formats;
 mod idempotency;
+mod notices;
 mod refusals;
 mod renewing;
 mod secrets;

@@ -42,6 +42,14 @@ async fn the_story_of_a_mail_is_told_by_its_id_and_its_address() -> Result<()> {
     let told = run(&database, &["trace", "ada"])?;
     assert_eq!((told.code, told.errors.contains("ada")), (Some(2), false));
 
+    // A notice has no link, of which there is nothing to say.
+    client.batch_execute("SELECT mailroom.enqueue('notice', 'bob@x.test')").await?;
+    let cancelled = "SELECT mailroom.cancel(token) FROM mailroom.queue";
+    client.batch_execute(cancelled).await?;
+    let told = run(&database, &["trace", "bob@x.test"])?.success()?;
+    assert!(told.contains("enqueued  notice  it can be sent until "), "{told}");
+    assert!(told.contains("it was cancelled") && !told.contains("link"), "{told}");
+
     // A right of its own.
     let role = "CREATE ROLE support LOGIN";
     client.batch_execute(role).await?;

@@ -31,9 +31,9 @@ DELETE FROM accounts WHERE login = 'eve';
 -- Tokens of the application.
 SELECT api.browser_code(decode(repeat('ab', 16), 'hex'));
 SELECT api.enqueue('invite', 'Ada@Exämple.test', 'Ada', 'team', '{"of": [1]}', 'de', NULL, 'first',
-    decode(repeat('ab', 16), 'hex'));
+    decode(repeat('ab', 16), 'hex'), NULL);
 SELECT api.enqueue('invite', 'Ada@Exämple.test', 'Ada', 'team', '{"of": [1]}', 'de', NULL, 'first',
-    decode(repeat('ab', 16), 'hex'));
+    decode(repeat('ab', 16), 'hex'), NULL);
 SELECT api.redeem(secret, 'invite', binding_proven => true)
 FROM mailroom.queue
 WHERE token = (SELECT max(token) FROM mailroom.queue);

@@ -15,6 +15,7 @@ const TYPES = {
   email_or_login: "text",
   idempotency_key: "text",
   language: "text",
+  notice_recipient: "text",
   only_proofs: "boolean",
   payload: "jsonb",
   per: "interval",

@@ -35,6 +35,8 @@ export interface Mail<Further extends string = never> {
   readonly idempotencyKey?: string | null | undefined;
   /** The 16 bytes of the browser that the link is for: `binding` of `bindBrowser`. */
   readonly binding?: Uint8Array | null | undefined;
+  /** Who is told that the link was used, such as the old address where it changes the address. */
+  readonly noticeRecipient?: string | null | undefined;
 }
 
 /** What somebody asks for who says who he is: for accounts of Mailroom's own. */
@@ -250,9 +252,10 @@ function functionsOf(caller: Caller, schema: string, names: readonly string[]) {
     async enqueue(mail) {
       const given = readOptions(mail, [
         ...(["action", "recipientEmail", "recipientName", "subjectId", "payload"] as const),
-        ...(["language", "deliverAt", "idempotencyKey", "binding"] as const),
+        ...(["language", "deliverAt", "idempotencyKey", "binding", "noticeRecipient"] as const),
       ]);
-      const [action, email, name, subject, payload, language, deliverAt, key, binding] = given;
+      const [action, email, name, subject, payload, ...further] = given;
+      const [language, deliverAt, key, binding, noticeRecipient] = further;
       const answer = await ask(caller, "enqueue", {
         action: demandAction(action),
         recipient_email: demandText(email, "recipientEmail"),
@@ -263,6 +266,7 @@ function functionsOf(caller: Caller, schema: string, names: readonly string[]) {
         deliver_at: readDate(deliverAt, "deliverAt"),
         idempotency_key: readText(key, "idempotencyKey"),
         binding: readBytes(binding, "binding", 16),
+        notice_recipient: readText(noticeRecipient, "noticeRecipient"),
       });
       return textOf(answer, /^\d+$/);
     },

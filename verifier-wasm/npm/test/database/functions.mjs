@@ -33,6 +33,7 @@ export function* functions({ mailroom, scene, load, away, api }) {
         deliverAt,
         idempotencyKey: `key ${id}`,
         binding,
+        noticeRecipient: `old.${email}`,
       });
       same(typeof token, "string", "an id is a text");
       holds(BigInt(token) > 2n ** 53n, "it is a large one");
@@ -40,6 +41,7 @@ export function* functions({ mailroom, scene, load, away, api }) {
       same(`${row.name} ${row.subject_id} ${row.recipient_email}`, `invite ${id} ${email}`, "row");
       same(`${row.recipient_name} ${row.language}`, "Ada ' Lovelace pt-BR", "name and language");
       same(row.binding.toString("hex"), Buffer.from(binding).toString("hex"), "binding");
+      same(row.notice_recipient, `old.${email}`, "who gets notices");
       const [kept] = await scene.rows("SELECT payload FROM mailroom.payloads WHERE token = $1", [
         token,
       ]);
@@ -66,6 +68,7 @@ export function* functions({ mailroom, scene, load, away, api }) {
         deliverAt: null,
         idempotencyKey: undefined,
         binding: null,
+        noticeRecipient: null,
       });
       const row = await scene.issued(token);
       same(

@@ -50,6 +50,7 @@ const id: Promise<string> = inTransaction.enqueue({
   payload: { list: [1] },
   deliverAt: new Date(),
   binding: new Uint8Array(16),
+  noticeRecipient: "old@example.test",
 });
 id.then((token) => mailroom.cancel(token));
 mailroom.cancel(7n);

@@ -7,6 +7,7 @@ use mailroom_mail::Error;
 
 use crate::config::Config;
 use crate::journal::Journal;
+use crate::placeholders::Shown;
 use crate::provider::{self, Provider};
 use crate::writer::Writer;
 
@@ -17,19 +18,36 @@ const DEFAULT_SENDER_TIMEOUT: Duration = Duration::from_secs(30);
 /// Writes a mail of every template, reads the journal, compares the limits, connects to each
 /// provider and authenticates; returns what was found, a sentence a line.
 ///
+/// Of actions that are given it is known what their mails have.
+///
 /// # Errors
 /// The first thing that is wrong.
-pub fn check(config: &Path) -> Result<Vec<String>, Error> {
+pub fn check(config: &Path, actions: &[Shown]) -> Result<Vec<String>, Error> {
     let config = Config::read(config)?;
     let providers = provider::of(&config)?;
     config.domains()?;
     let writer = Writer::new(&config)?;
     let mails = writer.samples()?.len();
+    let known = |action: &str| {
+        let given = actions.iter().find(|shown| shown.action == action);
+        given.cloned().unwrap_or_else(|| Shown::without_database(action))
+    };
+    let lost = writer.lost_placeholders(|action| Some(known(action)))?;
+    if !lost.is_empty() {
+        return Err(Error::configuration(lost.join("; ")));
+    }
     Journal::check(&config.journal)?;
     let mut found = vec![
         format!("{mails} mails can be written from the templates"),
         format!("the journal {} can be used", config.journal.display()),
     ];
+    let without_link = writer.without_link(known)?;
+    if !without_link.is_empty() {
+        found.push(format!(
+            "warning: {} shows no {{{{ link }}}}, as the mail of an action without a path does",
+            without_link.join(", ")
+        ));
+    }
     let setting = std::env::var(SENDER_TIMEOUT).ok();
     for provider in &providers {
         found.extend(compare(&**provider, setting.as_deref())?);

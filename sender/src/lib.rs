@@ -34,6 +34,7 @@ mod link;
 mod mail;
 mod message;
 mod metrics;
+mod placeholders;
 mod pool;
 mod preview;
 pub mod protocol;
@@ -53,6 +54,7 @@ use std::time::SystemTime;
 pub use check::{actions_without_mail, check};
 pub use letter::{Letter, letter};
 pub use mailroom_mail::Error;
+pub use placeholders::{Shown, lost_placeholders};
 pub use preview::preview;
 pub use templates::write_shipped;
 

@@ -9,6 +9,7 @@ use serde_json::Value;
 use crate::config::Config;
 use crate::link::Links;
 use crate::mail::{HeaderText, Mail, Recipient};
+use crate::placeholders::{Bodies, Has, Shown};
 use crate::protocol::Item;
 use crate::templates::{Templates, Variables};
 
@@ -80,6 +81,59 @@ impl Writer {
         self.templates.mails().map(sample).collect()
     }
 
+    /// Which mails lack a placeholder that they need, a sentence a mail; of those of which it is
+    /// known what they have.
+    pub(crate) fn lost_placeholders(
+        &self,
+        known: impl Fn(&str) -> Option<Shown>,
+    ) -> Result<Vec<String>, Error> {
+        let mut found = Vec::new();
+        for (language, action) in self.templates.mails() {
+            let Some(shown) = known(action) else { continue };
+            let lost = self.tried(language, &shown, |bodies, item, link| {
+                bodies.lost(&shown, link, &item.code)
+            })?;
+            if !lost.is_empty() {
+                let lost = lost.join(" and ");
+                found.push(format!("the mail {language}/{action} does not show {lost}"));
+            }
+        }
+        Ok(found)
+    }
+
+    /// The mails of which nobody can say here whether they need a link, and that have none.
+    pub(crate) fn without_link(&self, known: impl Fn(&str) -> Shown) -> Result<Vec<String>, Error> {
+        let mut found = Vec::new();
+        for (language, action) in self.templates.mails() {
+            let shown = known(action);
+            let has_link = self.tried(language, &shown, |bodies, _, link| bodies.show(link))?;
+            if shown.link == Has::Unknown && !has_link {
+                found.push(format!("{language}/{action}"));
+            }
+        }
+        Ok(found)
+    }
+
+    /// Writes a mail with all that it may have, and looks at it.
+    fn tried<T>(
+        &self,
+        language: &str,
+        shown: &Shown,
+        look: impl FnOnce(Bodies<'_>, &Item, &str) -> T,
+    ) -> Result<T, Error> {
+        let payload = self.templates.sample(language, &shown.action);
+        let mut item = sample(&shown.action, payload);
+        if shown.link == Has::Never {
+            (item.path, item.token) = (String::new(), String::new());
+        } else {
+            (item.path, item.token) = (format!("/{}", shown.action), SAMPLE_TOKEN.repeat(12));
+        }
+        item.code = if shown.code == Has::Never { "" } else { SAMPLE_CODE }.to_owned();
+        let mail = self.write_in(language, &item, UNIX_EPOCH).map_err(Error::Configuration)?;
+        let link = self.link(&item).map_err(Error::Configuration)?;
+        Ok(look(Bodies { text: &mail.text, html: &mail.html }, &item, &link))
+    }
+
     /// The link of a token; empty for a mail without one.
     ///
     /// # Errors
@@ -122,6 +176,10 @@ impl Writer {
     }
 }
 
+/// A part of a token and a code that nobody made.
+const SAMPLE_TOKEN: &str = "sample-";
+const SAMPLE_CODE: &str = "01234";
+
 /// A token that nobody made. Of the shipped actions it has a link and a code where these have one.
 fn sample(action: &str, payload: Value) -> Item {
     let has_link = action != "notice";
@@ -134,8 +192,8 @@ fn sample(action: &str, payload: Value) -> Item {
         path: if has_link { format!("/{action}") } else { String::new() },
         email: "ada.lovelace@example.org".to_owned(),
         login: "ada".to_owned(),
-        token: if has_link { "sample-".repeat(12) } else { String::new() },
-        code: if has_code { "01234".to_owned() } else { String::new() },
+        token: if has_link { SAMPLE_TOKEN.repeat(12) } else { String::new() },
+        code: if has_code { SAMPLE_CODE.to_owned() } else { String::new() },
         expires_at: 1_800_000_900,
         language: None,
         payload,

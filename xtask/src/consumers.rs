@@ -158,6 +158,20 @@ pub(crate) fn inbox(steps: &mut Steps, extent: Extent) {
     });
 }
 
+/// Templates that other programs have made, and what programs of mail support of the shipped ones.
+pub(crate) fn mails(steps: &mut Steps) {
+    rust::build(steps);
+    steps.add("mails of other programs and in others", &[BUILD], move || {
+        let folder = format!("{}/mails", npm::TESTS);
+        node::install(&folder)?;
+        let mut command = node::command()?;
+        command.arg(workspace().join(folder).join("main.mjs"));
+        command.arg(target_folder().join("consumers").join("mails"));
+        command.env("MAILROOM_TEST_PROGRAM", program::mailroom()?.get_program());
+        Ok(command)
+    });
+}
+
 /// The formatting and lints of a folder of JavaScript, by what npm installed into it.
 pub(crate) fn biome(steps: &mut Steps, title: &str, folder: &str) {
     let folder = workspace().join(folder);

@@ -37,7 +37,7 @@ enum Part {
     /// the packed npm package through bundlers and in frameworks
     Bundlers,
     /// the npm package: its sources, its module, its types, its command line, its README; the pages
-    /// of the book's start
+    /// of the book's start; mails of other programs
     Npm,
     /// every fault there is, on the first PostgreSQL version
     Faults,
@@ -95,6 +95,7 @@ impl Part {
                 consumers::package(steps, extent);
                 suite(steps, "README of the package, followed", "readme");
                 consumers::start(steps, extent);
+                consumers::mails(steps);
             }
             Self::Packaging => {
                 steps.add("workflows and the compose file", &[], || {

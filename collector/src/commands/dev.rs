@@ -26,7 +26,7 @@ use crate::config::{
 };
 use crate::dev::DevError;
 use crate::dev::database;
-use crate::dev::folder::Folder;
+use crate::dev::folder::{Folder, FormerEnvironment};
 use crate::dev::postgres::Server;
 use crate::dev::sink::InboxSink;
 use crate::keys::{KeySource, KeyUse};
@@ -76,18 +76,23 @@ pub(crate) async fn run(arguments: DevArguments) -> Outcome {
     )))?;
     let folder = Folder::open(&arguments.folder)?;
     let mut variables = Zeroizing::new(String::new());
-    let (format, keys) = keys(&arguments, &folder, &mut variables)?;
+    let former = folder.former_environment();
+    let (format, keys) = keys(&arguments, &folder, &former, &mut variables)?;
     let config = match arguments.config {
         Some(config) => config,
         None => folder.send()?,
     };
-    let (connection, server) = database(arguments.schema, &mut variables)?;
+    let (connection, server) = database(arguments.schema, &former, &mut variables)?;
     let mut say = |line: &str| report(line);
     let actions = database::prepare(&connection, arguments.with_accounts, &mut say).await?;
-    match mailroom_sender::actions_without_mail(&config, &actions) {
+    let (names, shown): (Vec<_>, Vec<_>) = actions.into_iter().unzip();
+    match mailroom_sender::actions_without_mail(&config, &names) {
         Err(error) => warn(error),
         Ok(missing) if missing.is_empty() => {}
         Ok(missing) => warn(format_args!("no template for {}", missing.join(", "))),
+    }
+    for lost in mailroom_sender::lost_placeholders(&config, &shown).unwrap_or_default() {
+        warn(lost);
     }
     let environment =
         if variables.is_empty() { None } else { Some(folder.environment(&variables)?) };
@@ -145,6 +150,7 @@ pub(crate) async fn run(arguments: DevArguments) -> Outcome {
 fn keys(
     arguments: &DevArguments,
     folder: &Folder,
+    former: &FormerEnvironment,
     variables: &mut String,
 ) -> Result<(Option<Version>, KeySource), CommandError> {
     let format = setting_of_variable("MAILROOM_TOKEN_FORMAT", token_format);
@@ -152,7 +158,7 @@ fn keys(
     let is_given = arguments.key_file.is_some()
         || ["MAILROOM_KEY_FILE", "MAILROOM_SECRET_KEY", "MAILROOM_SIGNING_KEY"]
             .iter()
-            .any(|name| variable(name).is_some());
+            .any(|name| variable(name).is_some() && !former.has(name));
     if is_given || format == Some(Version::V3) {
         let source = KeySource::find(arguments.key_file.as_deref(), KeyUse::Signing(format))?;
         return Ok((format, source));
@@ -171,12 +177,18 @@ fn keys(
 /// The database that the environment names, or one that is made and deleted.
 fn database(
     schema: SchemaSetting,
+    former: &FormerEnvironment,
     variables: &mut String,
 ) -> Result<(ConnectionSettings, Option<Server>), CommandError> {
-    if variable(DATABASE_URL).is_some() {
+    let reason = if variable(DATABASE_URL).is_none() {
+        "MAILROOM_DATABASE_URL is not set"
+    } else if former.has(DATABASE_URL) {
+        // Only of a database that this command has made it is in that file.
+        "the database of MAILROOM_DATABASE_URL was that of the last `mailroom dev`"
+    } else {
         return Ok((connection_settings(schema)?, None));
-    }
-    report("MAILROOM_DATABASE_URL is not set; starting a PostgreSQL that is deleted at the end");
+    };
+    report(format_args!("{reason}; starting a PostgreSQL that is deleted at the end"));
     let password = random_bytes()?;
     let mut digits = Zeroizing::new(String::with_capacity(64));
     for byte in password.iter() {

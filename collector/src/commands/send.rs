@@ -60,7 +60,7 @@ pub(crate) fn run(arguments: &SendArguments) -> Outcome {
     let config =
         config.as_deref().ok_or_else(|| CommandError::Usage("--config is missing".to_owned()))?;
     if *check {
-        for line in mailroom_sender::check(config)? {
+        for line in mailroom_sender::check(config, &[])? {
             print(line)?;
         }
     } else if let Some(folder) = preview {

@@ -1,6 +1,7 @@
 //! Whether a database may be used by `mailroom dev`, its schema and its mark.
 
 use mailroom_connect::{ConnectionSettings, SchemaClient, Session};
+use mailroom_sender::Shown;
 
 use crate::commands::migrate::named_table;
 use crate::commands::{CommandError, connect};
@@ -9,12 +10,14 @@ use crate::preflight::development;
 
 const LOOK: &str = include_str!("look.sql");
 
+const ACTIONS: &str = "SELECT name, path IS NOT NULL, code_digits > 0 FROM mailroom.list_actions()";
+
 /// Tables that have rows where mails were asked for or sent, in the order of the columns.
 const USED: [&str; 4] =
     ["mailroom.issued_tokens", "mailroom.delivery_log", "mailroom.collectors", "tokens"];
 
-/// Brings the database to the schema of this version, and marks it. Returns the names of its
-/// actions.
+/// Brings the database to the schema of this version, and marks it. Returns what the mails of its
+/// actions have, by their names.
 ///
 /// # Errors
 /// It is in use and not marked, so that it may be an installation's; it cannot be migrated.
@@ -22,7 +25,7 @@ pub(crate) async fn prepare(
     settings: &ConnectionSettings,
     with_accounts: bool,
     report: &mut (dyn FnMut(&str) + Send),
-) -> Result<Vec<String>, CommandError> {
+) -> Result<Vec<(String, Shown)>, CommandError> {
     let Session { client, connection, .. } = connect(settings, "mailroom dev", true).await?;
     connection.spawn();
     let mut client = SchemaClient { raw: client, schema: settings.schema.clone() };
@@ -44,8 +47,12 @@ pub(crate) async fn prepare(
     if !is_marked {
         development::mark(&client).await?;
     }
-    let rows = client.query_typed("SELECT name FROM mailroom.list_actions()", &[]).await?;
-    Ok(rows.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?)
+    let mut actions = Vec::new();
+    for row in client.query_typed(ACTIONS, &[]).await? {
+        let name: &str = row.try_get(0)?;
+        actions.push((name.to_owned(), Shown::new(name, row.try_get(1)?, row.try_get(2)?)));
+    }
+    Ok(actions)
 }
 
 /// Whoever names the database of an installation by mistake must not have its mails shown instead

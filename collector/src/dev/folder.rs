@@ -1,10 +1,13 @@
 //! The folder of `mailroom dev`, which version control leaves out: the key, the configuration of
 //! mails, and the variables for the application.
 
+use std::env;
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::io::{self, ErrorKind, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
+
+use zeroize::Zeroizing;
 
 use super::DevError;
 
@@ -69,6 +72,12 @@ impl Folder {
         Ok(self.0.join("send.toml"))
     }
 
+    /// The variables that were written the last time; none if they cannot be read.
+    pub(crate) fn former_environment(&self) -> FormerEnvironment {
+        let text = fs::read_to_string(self.0.join("env"));
+        FormerEnvironment(Zeroizing::new(text.unwrap_or_default()))
+    }
+
     /// Writes the variables that the application needs, instead of those of the last time.
     ///
     /// # Errors
@@ -90,6 +99,18 @@ impl Folder {
         let path = self.0.join(name);
         write_new(&path, text)
             .map_err(|error| DevError(format!("{} cannot be written: {error}", path.display())))
+    }
+}
+
+/// What was written for the application before. A shell that has read it has values that are of no
+/// more use: the database is deleted, and the key is that of the folder.
+pub(crate) struct FormerEnvironment(Zeroizing<String>);
+
+impl FormerEnvironment {
+    /// Whether this process has the variable from there.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        let Ok(value) = env::var(name).map(Zeroizing::new) else { return false };
+        self.0.lines().any(|line| line.split_once('=') == Some((name, value.as_str())))
     }
 }
 

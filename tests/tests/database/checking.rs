@@ -153,6 +153,38 @@ async fn what_keeps_mails_from_going_out_is_said_with_what_helps() -> Result<()>
     Ok(())
 }
 
+#[tokio::test]
+async fn a_mail_that_lacks_what_its_action_has_is_found() -> Result<()> {
+    let database = Database::create()?.migrate_with(&["--without-accounts"])?;
+    let client = database.connect().await?;
+    let insert = "INSERT INTO mailroom.actions (number, name, path, code_digits) VALUES
+        (100, 'vote', '/vote', 6), (101, 'digest', NULL, 0)";
+    client.batch_execute(insert).await?;
+    let folder = tempfile::tempdir()?;
+    init(folder.path())?;
+    let made = folder.path().join("made");
+    fs::write(made.join("smtp-password"), "hunter2")?;
+    for (name, text) in [
+        ("vote.subject.txt", "Vote"),
+        ("vote.txt", "{{ link }}"),
+        ("vote.html", "<a href=\"{{ link }}\">Vote</a>"),
+        ("digest.subject.txt", "News"),
+        ("digest.txt", "News"),
+        ("digest.html", "<p>News"),
+    ] {
+        fs::write(made.join("templates/en").join(name), text)?;
+    }
+    let config = made.join("send.toml");
+    let config = config.to_str().context("the path is UTF-8")?;
+    let (status, printed, _) = check(database.url(), &["--config", config])?;
+    assert_eq!(status, Some(2), "{printed}");
+    let said = "the mail en/vote does not show {{ code }} in its text and {{ code }} in its HTML";
+    let mut lines = printed.lines();
+    assert!(lines.any(|line| line.starts_with('✗') && line.ends_with(said)), "{printed}");
+    assert!(!printed.contains("digest"), "a mail without a link may have none: {printed}");
+    Ok(())
+}
+
 #[test]
 fn a_database_that_is_away_and_a_wrong_call_end_with_3() -> Result<()> {
     let (status, printed, _) = check("postgresql://postgres@127.0.0.1:1/nothing", &[])?;

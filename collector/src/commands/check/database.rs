@@ -17,8 +17,8 @@ const IS_CURRENT: &str = include_str!("../../queue/deliveries/is_current.sql");
 const SERVER: &str = "SELECT current_setting('server_version'), current_database()::text, \
                       current_user::text, pg_is_in_recovery()";
 
-const ACTIONS: &str = "SELECT number, name, pg_catalog.to_jsonb(action) ->> 'token_format' \
-                       FROM mailroom.list_actions() AS action";
+const ACTIONS: &str = "SELECT number, name, pg_catalog.to_jsonb(action) ->> 'token_format', \
+                       path IS NOT NULL, code_digits > 0 FROM mailroom.list_actions() AS action";
 
 /// From here on links end noticeably early or late.
 const WRONG_CLOCK: Duration = Duration::from_secs(5);
@@ -26,6 +26,9 @@ const WRONG_CLOCK: Duration = Duration::from_secs(5);
 /// What the collector signs, as far as the database says it.
 pub(super) struct Actions {
     pub(super) names: Vec<String>,
+    /// Whether their mails have a link, and whether a code.
+    #[cfg(feature = "send")]
+    pub(super) have: Vec<(bool, bool)>,
 }
 
 /// Looks at the database; `None` if its actions cannot be read.
@@ -135,12 +138,16 @@ async fn actions(client: &SchemaClient, findings: &mut Findings) -> Result<Actio
     let format = setting_of_variable("MAILROOM_TOKEN_FORMAT", token_format);
     let mut format = format.map_err(CommandError::Usage)?;
     let mut names = Vec::new();
+    #[cfg(feature = "send")]
+    let mut have = Vec::new();
     let mut unsigned = Vec::new();
     for row in &rows {
         let recorded = row.try_get::<_, Option<&str>>(2)?.and_then(|text| token_format(text).ok());
         format = format.or(recorded);
         let name: &str = row.try_get(1)?;
         names.push(name.to_owned());
+        #[cfg(feature = "send")]
+        have.push((row.try_get(3)?, row.try_get(4)?));
         if row.try_get::<_, i16>(0)? > 2 {
             unsigned.push(name);
         }
@@ -157,5 +164,9 @@ async fn actions(client: &SchemaClient, findings: &mut Findings) -> Result<Actio
         );
         findings.add(Level::Warning, "format", fault)?;
     }
-    Ok(Actions { names })
+    Ok(Actions {
+        names,
+        #[cfg(feature = "send")]
+        have,
+    })
 }

@@ -3,6 +3,8 @@
 use std::fs::File;
 use std::path::Path;
 
+use mailroom_sender::Shown;
+
 use super::database::Actions;
 use super::findings::{Findings, Level};
 use crate::commands::CommandError;
@@ -21,6 +23,7 @@ pub(super) fn look(
         );
         return findings.add(Level::Critical, "sender", fault);
     }
+    let mut shown = Vec::new();
     if let Some(actions) = actions {
         match mailroom_sender::actions_without_mail(config, &actions.names) {
             Err(error) => findings.add(Level::Critical, "templates", error)?,
@@ -36,8 +39,10 @@ pub(super) fn look(
                 findings.add(Level::Warning, "templates", fault)?;
             }
         }
+        let names = actions.names.iter().zip(&actions.have);
+        shown.extend(names.map(|(name, (link, code))| Shown::new(name, *link, *code)));
     }
-    match mailroom_sender::check(config) {
+    match mailroom_sender::check(config, &shown) {
         Err(error) => findings.add(Level::Critical, "sender", error),
         Ok(lines) => lines.iter().try_for_each(|line| {
             let level = if line.starts_with("warning: ") { Level::Warning } else { Level::Ok };

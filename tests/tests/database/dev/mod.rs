@@ -31,7 +31,11 @@ impl Dev {
     }
 
     fn start_with(variables: &[(&str, &str)], arguments: &[&str]) -> Result<Self> {
-        let folder = tempfile::tempdir()?;
+        Self::start_in(tempfile::tempdir()?, variables, arguments)
+    }
+
+    /// The same in a folder that may have the files of another one.
+    fn start_in(folder: TempDir, variables: &[(&str, &str)], arguments: &[&str]) -> Result<Self> {
         let mut command = program::mailroom()?;
         command.args(["dev", "--port", "0"]).args(arguments).current_dir(&folder);
         let mut program = Collector::start(command.envs(variables.iter().copied()))?;

@@ -49,9 +49,22 @@ async fn from_nothing_there_is_a_database_and_a_key_and_nothing_is_left_of_the_d
 
     let said = dev.said.clone();
     // Killed: it cannot clean up itself.
-    let log = dev.program.kill()?;
-    for secret in secrets {
-        assert!(!log.contains(&secret) && !said.contains(&secret), "{log}{said}");
+    let Dev { program, folder, .. } = dev;
+    let log = program.kill()?;
+    for secret in &secrets {
+        assert!(!log.contains(secret) && !said.contains(secret), "{log}{said}");
     }
-    wait_until_gone(data.parent().context("a folder")?)
+    wait_until_gone(data.parent().context("a folder")?)?;
+
+    // A shell that has read the variables starts it again.
+    let former = [
+        ("PATH", path),
+        ("MAILROOM_DATABASE_URL", url),
+        ("MAILROOM_SECRET_KEY", value("MAILROOM_SECRET_KEY")?),
+    ];
+    let dev = Dev::start_in(folder, &former, &[])?;
+    let renewed = fs::read_to_string(dev.files().join("env"))?;
+    assert!(renewed.contains(&secrets[0]), "the application still needs the key");
+    assert!(!renewed.contains(&secrets[1]) && renewed.contains("MAILROOM_DATABASE_URL="));
+    Ok(())
 }

@@ -84,6 +84,34 @@ fn what_is_wrong_is_said_at_the_start_in_one_sentence() -> Result<()> {
 }
 
 #[test]
+fn a_template_that_has_lost_its_link_or_code_is_no_template() -> Result<()> {
+    let Some(server) = MailServer::start(&[])? else { return Ok(()) };
+    let configuration = Configuration::smtp(server.port, "")?;
+    let templates = configuration.path("templates");
+    mailroom_sender::write_shipped(&templates)?;
+    let written = fs::read_to_string(configuration.file())?;
+    fs::write(configuration.file(), format!("templates = \"templates\"\n{written}"))?;
+    let recover = templates.join("en/recover");
+    fs::remove_file(recover.with_extension("mail"))?;
+    fs::write(recover.with_extension("subject.txt"), "Recover your account")?;
+    fs::write(recover.with_extension("txt"), "{{ link }} {{ code }}")?;
+    // What a program that does not know the placeholders makes of them.
+    fs::write(recover.with_extension("html"), "<a href=\"%7B%7B%20link%20%7D%7D\">{{ code }}</a>")?;
+    let (code, _, errors) = run(&configuration, &["--check"])?;
+    let said = "the mail en/recover does not show {{ link }} in its HTML";
+    assert!(code == Some(2) && errors.contains(said), "{errors}");
+
+    fs::write(recover.with_extension("html"), "<a href=\"{{ link }}\">{{ code }}</a>")?;
+    for ending in ["subject.txt", "txt", "html"] {
+        fs::write(templates.join("en/digest").with_extension(ending), "News")?;
+    }
+    let (code, output, errors) = run(&configuration, &["--check"])?;
+    assert_eq!(code, Some(0), "{errors}");
+    assert!(output.contains("warning: en/digest shows no {{ link }}"), "{output}");
+    Ok(())
+}
+
+#[test]
 fn a_check_connects_and_sends_nothing() -> Result<()> {
     let Some(server) = MailServer::start(&[])? else { return Ok(()) };
     let configuration = Configuration::smtp(server.port, "")?;

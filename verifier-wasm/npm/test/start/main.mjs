@@ -130,7 +130,7 @@ async function follow(browser) {
     await page.getByLabel("New password").fill("correct horse battery");
     await page.getByRole("button").click();
     await page.getByLabel("New password").waitFor({ state: "detached" });
-    await mailbox.mail(/password was changed/);
+    await mailbox.mail(/account was recovered/);
     const seen = await first.run(steps.at(-1).text);
     return [check("the user has a password", /ada@example\.test \| t/, seen)];
   });

@@ -1,10 +1,12 @@
 //! A small HTTP server for what Mailroom answers itself: HTTP/1.1, one request a connection, and
 //! bounds on connections, on the head of a request and on time.
 //!
-//! A reverse proxy adds TLS where it is wanted. The body of a request is read by who answers it,
+//! A listener adds TLS where it is wanted, or a reverse proxy does. One request a connection, so that
+//! nothing that stands behind a request can be taken for another one. The body of a request is read by who answers it,
 //! with a bound of its own, as `http_body_util::Limited` has it.
 
 mod address;
+mod listen;
 mod metrics;
 mod server;
 mod unread;
@@ -12,6 +14,7 @@ mod unread;
 pub use address::address;
 pub use http_body_util;
 pub use hyper;
+pub use listen::Listen;
 pub use metrics::{exposition, only_get, serve_metrics};
 pub use server::{Answer, Limits, Request, plain, serve};
 pub use unread::Reading;

@@ -11,10 +11,11 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::Semaphore;
 use tokio::time::{sleep, timeout};
 
+use crate::listen::Listen;
 use crate::unread::{Reading, Unread};
 
 /// A request whose body has not been read.
@@ -49,12 +50,9 @@ pub fn plain(status: StatusCode, text: impl Into<Bytes>) -> Answer {
 ///
 /// `answer` drops its [`Reading`] when the request has come whole: until then another connection
 /// may take its place.
-pub async fn serve<A, F>(
-    listener: TcpListener,
-    limits: Limits,
-    stop: impl Future<Output = ()>,
-    answer: A,
-) where
+pub async fn serve<L, A, F>(listener: L, limits: Limits, stop: impl Future<Output = ()>, answer: A)
+where
+    L: Listen,
     A: Fn(Request, Option<Reading>) -> F + Send + Sync + 'static,
     F: Future<Output = Answer> + Send,
 {
@@ -78,14 +76,20 @@ pub async fn serve<A, F>(
             next = next => next,
             () = &mut stop => break,
         };
-        let Ok((stream, _)) = accepted else {
+        let Ok(opening) = accepted else {
             // No file descriptor is free, for example.
             sleep(Duration::from_millis(100)).await;
             continue;
         };
         let answer = Arc::clone(&answer);
         unread.spawn(|reading| async move {
-            timeout(limits.connection, connection(stream, limits, &*answer, reading)).await.ok();
+            let served = async {
+                // A handshake is as slow as its client.
+                if let Ok(Ok(stream)) = timeout(limits.head, opening).await {
+                    connection(stream, limits, &*answer, reading).await;
+                }
+            };
+            timeout(limits.connection, served).await.ok();
             drop(place);
         });
     }
@@ -94,8 +98,9 @@ pub async fn serve<A, F>(
     places.acquire_many(u32::try_from(limits.connections).unwrap_or(u32::MAX)).await.ok();
 }
 
-async fn connection<A, F>(stream: TcpStream, limits: Limits, answer: &A, reading: Reading)
+async fn connection<S, A, F>(stream: S, limits: Limits, answer: &A, reading: Reading)
 where
+    S: AsyncRead + AsyncWrite + Unpin,
     A: Fn(Request, Option<Reading>) -> F,
     F: Future<Output = Answer>,
 {
@@ -121,6 +126,7 @@ mod tests {
     use super::*;
     use std::net::SocketAddr;
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::{TcpListener, TcpStream};
     use tokio::sync::oneshot;
 
     const LIMITS: Limits = Limits {

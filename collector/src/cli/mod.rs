@@ -24,7 +24,7 @@ use crate::commands::{
 };
 #[cfg(feature = "send")]
 use crate::commands::{init, send};
-#[cfg(feature = "bounces")]
+#[cfg(any(feature = "bounces", feature = "serve"))]
 use crate::config::SchemaSetting;
 
 /// Collects tokens from PostgreSQL and hands them, signed, to whatever sends the mail.
@@ -115,6 +115,19 @@ pub(crate) enum Command {
     Bounces {
         #[command(flatten)]
         arguments: mailroom_bounces::Arguments,
+        #[command(flatten)]
+        schema: SchemaSetting,
+    },
+    /// Serve the functions of the database by HTTP, for runtimes that speak nothing else
+    ///
+    /// `POST /v1/redeem` and the others, for whoever has a bearer token with the right to it. The
+    /// database is that of `MAILROOM_DATABASE_URL`, whose role needs the right to execute those
+    /// functions, and no other. Listens on this machine; elsewhere with TLS alone, or behind it.
+    /// SIGHUP reads tokens and certificate again.
+    #[cfg(feature = "serve")]
+    Serve {
+        #[command(flatten)]
+        arguments: mailroom_serve::Arguments,
         #[command(flatten)]
         schema: SchemaSetting,
     },

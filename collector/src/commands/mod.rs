@@ -85,8 +85,12 @@ pub fn run() -> io::Result<ExitCode> {
 }
 
 async fn execute(command: Command) -> Outcome {
-    if !matches!(command, Command::Collect(_)) {
-        log::start(LogFormat::Text, LevelFilter::WARN);
+    match &command {
+        Command::Collect(_) => {}
+        // A service, whose log says what it does.
+        #[cfg(feature = "serve")]
+        Command::Serve { .. } => log::start(LogFormat::Text, LevelFilter::INFO),
+        _ => log::start(LogFormat::Text, LevelFilter::WARN),
     }
     match command {
         Command::Collect(arguments) => Box::pin(collect::run(*arguments)).await,
@@ -109,6 +113,11 @@ async fn execute(command: Command) -> Outcome {
         Command::Bounces { arguments, schema } => {
             let database = connection_settings(schema).map_err(|error| error.to_string());
             Ok(mailroom_bounces::run(&arguments, database).await)
+        }
+        #[cfg(feature = "serve")]
+        Command::Serve { arguments, schema } => {
+            let database = connection_settings(schema).map_err(|error| error.to_string());
+            Ok(mailroom_serve::run(&arguments, database).await)
         }
         #[cfg(feature = "send")]
         Command::Send(arguments) => send::run(&arguments),

@@ -43,6 +43,7 @@ mod requesting;
 mod rotation;
 mod sender;
 mod service_manager;
+mod serving;
 mod standard_streams;
 mod strangers;
 mod token_rows;

@@ -11,7 +11,8 @@ use mailroom_tests::program;
 use mailroom_tests::tools::workspace;
 
 /// In `packaging`.
-const UNITS: [&str; 3] = ["mailroom.service", "mailroom@.service", "mailroom-bounces.service"];
+const UNITS: [&str; 4] =
+    ["mailroom.service", "mailroom@.service", "mailroom-bounces.service", "mailroom-serve.service"];
 
 #[test]
 fn each_unit_is_valid_starts_for_ever_and_is_exposed_to_2_0_at_most() -> Result<()> {

@@ -1,0 +1,182 @@
+//! Calls functions on connections that requests share. The role needs those functions, and nothing
+//! else.
+//!
+//! A call is one statement, which is a transaction: what the server refuses was not done. Of a
+//! connection that is lost before the answer nobody knows.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use deadpool::Runtime;
+use deadpool::managed::{
+    Manager, Metrics, Object, Pool, PoolError, RecycleError, RecycleResult, TimeoutType,
+};
+use mailroom_connect::{
+    ConnectError, ConnectionSettings, SchemaClient, Session, SessionOptions, connect, explain,
+};
+use mailroom_http::hyper::StatusCode;
+use serde_json::Value;
+use tokio::time::timeout;
+use tokio_postgres::error::SqlState;
+use tokio_postgres::types::{ToSql, Type};
+use tokio_postgres::{Error, Row};
+
+use crate::function::Call;
+use crate::problem::{self, Problem};
+
+/// The longest time that a statement takes in the server.
+const STATEMENT: Duration = Duration::from_secs(8);
+
+/// The longest time until it has answered: its network may say nothing.
+const ANSWER: Duration = Duration::from_secs(12);
+
+/// The longest times for a connection: until one is free, and until one is made.
+const WAIT: Duration = Duration::from_secs(3);
+const CONNECT: Duration = Duration::from_secs(5);
+
+/// How many times a call is made at most that the server asks to repeat.
+const RUNS: usize = 3;
+
+/// How often an outage is logged at most.
+const LOG_PAUSE: Duration = Duration::from_secs(10);
+
+/// The database.
+pub(crate) struct Database {
+    pool: Pool<Connecting>,
+    logged: Mutex<Option<Instant>>,
+}
+
+struct Connecting(ConnectionSettings);
+
+impl Manager for Connecting {
+    type Type = SchemaClient;
+    type Error = ConnectError;
+
+    async fn create(&self) -> Result<SchemaClient, ConnectError> {
+        let options = SessionOptions {
+            application_name: "mailroom serve",
+            statement_timeout: Some(STATEMENT),
+            needs_session: false,
+        };
+        let Session { client, connection, .. } = Box::pin(connect(&self.0, &options)).await?;
+        connection.spawn();
+        Ok(SchemaClient { raw: client, schema: self.0.schema.clone() })
+    }
+
+    async fn recycle(&self, client: &mut SchemaClient, _: &Metrics) -> RecycleResult<ConnectError> {
+        if client.raw.is_closed() {
+            return Err(RecycleError::message("the connection has ended"));
+        }
+        Ok(())
+    }
+}
+
+impl Database {
+    pub(crate) fn new(settings: ConnectionSettings, connections: u16) -> Self {
+        let pool = Pool::builder(Connecting(settings))
+            .max_size(connections.into())
+            .wait_timeout(Some(WAIT))
+            .create_timeout(Some(CONNECT))
+            .runtime(Runtime::Tokio1)
+            .build()
+            .expect("a pool with times has a runtime");
+        Self { pool, logged: Mutex::new(None) }
+    }
+
+    /// Calls a function; returns what it answers.
+    ///
+    /// # Errors
+    /// What the database refuses, or that it is away; see [`problem`] for what is known to be
+    /// undone.
+    pub(crate) async fn call(&self, call: &Call) -> Result<(StatusCode, Value), Problem> {
+        for run in 1.. {
+            let client = self.pool.get().await.map_err(|error| self.without_client(&error))?;
+            let Ok(outcome) = timeout(ANSWER, query(&client, call)).await else {
+                // Whatever it is waiting for, nobody else shall.
+                drop(Object::take(client));
+                return Err(self.unknown("it did not answer in time"));
+            };
+            let error = match outcome.and_then(|row| call.function.answer(&row)) {
+                Ok(answer) => return Ok(answer),
+                Err(error) => error,
+            };
+            let is_repeatable = error.code().is_some_and(|code| {
+                *code == SqlState::T_R_SERIALIZATION_FAILURE
+                    || *code == SqlState::T_R_DEADLOCK_DETECTED
+            });
+            if !is_repeatable || run == RUNS {
+                return Err(self.refusal(&error));
+            }
+        }
+        unreachable!("the last run returns")
+    }
+
+    fn without_client(&self, error: &PoolError<ConnectError>) -> Problem {
+        match error {
+            PoolError::Timeout(TimeoutType::Wait) => {
+                self.log("all connections are in use; --connections allows for more");
+                Problem::away("all connections to the database are in use")
+            }
+            PoolError::Backend(error) => self.away(&error.to_string()),
+            error => self.away(&error.to_string()),
+        }
+    }
+
+    /// What an error of a statement says to the caller.
+    fn refusal(&self, error: &Error) -> Problem {
+        let Some(said) = error.as_db_error() else { return self.unknown(&explain(error)) };
+        let code = said.code().code();
+        match &code[..2] {
+            // A pooler, whose connection to the server was lost.
+            "08" => self.unknown(&explain(error)),
+            // Taken back; full; ended by an operator or by time; not to be written to.
+            "40" | "53" | "57" => self.away(&explain(error)),
+            _ if *said.code() == SqlState::READ_ONLY_SQL_TRANSACTION => self.away(&explain(error)),
+            "22" | "23" => {
+                // What Mailroom raises itself repeats nothing that was given.
+                let is_own = matches!(code, "22023" | "23505");
+                let detail = if is_own { said.message() } else { "the database refuses a value" };
+                let is_conflict = *said.code() == SqlState::UNIQUE_VIOLATION;
+                let status =
+                    if is_conflict { StatusCode::CONFLICT } else { StatusCode::BAD_REQUEST };
+                Problem::new(status, code, detail)
+            }
+            _ => {
+                self.log(&explain(error));
+                Problem::new(
+                    StatusCode::INTERNAL_SERVER_ERROR,
+                    problem::SETUP,
+                    format!(
+                        "the database refuses this for a reason that is in the log \
+                         (SQLSTATE {code})"
+                    ),
+                )
+            }
+        }
+    }
+
+    fn away(&self, reason: &str) -> Problem {
+        self.log(reason);
+        Problem::away("the database cannot be used now; nothing was done")
+    }
+
+    fn unknown(&self, reason: &str) -> Problem {
+        self.log(reason);
+        let detail = "the database has not answered; whether this was done is not known";
+        Problem::new(StatusCode::GATEWAY_TIMEOUT, problem::UNKNOWN, detail)
+    }
+
+    fn log(&self, reason: &str) {
+        let mut logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
+        if logged.is_none_or(|logged| logged.elapsed() >= LOG_PAUSE) {
+            *logged = Some(Instant::now());
+            tracing::error!(event = "call_failed", reason, "the database cannot be used");
+        }
+    }
+}
+
+async fn query(client: &SchemaClient, Call { function, values, .. }: &Call) -> Result<Row, Error> {
+    let parameters: Vec<(&(dyn ToSql + Sync), Type)> =
+        values.iter().map(|value| (value as _, Type::TEXT)).collect();
+    client.query_typed_one(function.statement(), &parameters).await
+}

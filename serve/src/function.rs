@@ -1,0 +1,213 @@
+//! The functions: their paths, what each is given, the statement that calls it, and its answer.
+
+use mailroom_http::hyper::StatusCode;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio_postgres::{Error, Row};
+
+use crate::members::Members;
+use crate::problem::Problem;
+
+/// A function of the database, which is also a right of a token.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Hash, clap::ValueEnum)]
+#[serde(rename_all = "snake_case")]
+#[value(rename_all = "snake_case")]
+pub(crate) enum Function {
+    Enqueue,
+    Request,
+    Redeem,
+    BrowserCode,
+    Cancel,
+    CancelSubject,
+    Recheck,
+    RenewLink,
+}
+
+/// A call of a function.
+#[derive(Debug)]
+pub(crate) struct Call {
+    pub(crate) function: Function,
+    /// What the token may be limited to.
+    pub(crate) action: Option<String>,
+    /// Those of the statement, all texts.
+    pub(crate) values: Vec<Option<String>>,
+}
+
+impl Function {
+    pub(crate) const ALL: [Self; 8] = [
+        Self::Enqueue,
+        Self::Request,
+        Self::Redeem,
+        Self::BrowserCode,
+        Self::Cancel,
+        Self::CancelSubject,
+        Self::Recheck,
+        Self::RenewLink,
+    ];
+
+    /// As the database, and the file of tokens, calls it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Enqueue => "enqueue",
+            Self::Request => "request",
+            Self::Redeem => "redeem",
+            Self::BrowserCode => "browser_code",
+            Self::Cancel => "cancel",
+            Self::CancelSubject => "cancel_subject",
+            Self::Recheck => "recheck",
+            Self::RenewLink => "renew_link",
+        }
+    }
+
+    /// The one spelling of its path.
+    pub(crate) fn of_path(path: &str) -> Option<Self> {
+        let name = path.strip_prefix("/v1/")?;
+        let is_named =
+            |function: &Self| !name.contains('_') && function.name() == name.replace('-', "_");
+        Self::ALL.into_iter().find(is_named)
+    }
+
+    /// Whether mails come of it, which a rate bounds.
+    pub(crate) fn sends(self) -> bool {
+        matches!(self, Self::Enqueue | Self::Request | Self::RenewLink)
+    }
+
+    /// Reads what it is given.
+    pub(crate) fn call(self, mut given: Members<'_>) -> Result<Call, Problem> {
+        let mut action = None;
+        let mut demand_action = |given: &mut Members<'_>| {
+            let text = given.demand_text("action")?;
+            action = Some(text.clone());
+            Ok::<_, Problem>(Some(text))
+        };
+        let values = match self {
+            Self::Enqueue => vec![
+                demand_action(&mut given)?,
+                Some(given.demand_text("recipient_email")?),
+                given.text("recipient_name")?,
+                given.text("subject_id")?,
+                given.json("payload")?,
+                given.text("language")?,
+                given.time("deliver_at")?,
+                given.text("idempotency_key")?,
+                given.bytes("binding", 16)?,
+            ],
+            Self::Request => vec![
+                Some(given.demand_text("email_or_login")?),
+                demand_action(&mut given)?,
+                given.interval("cooldown")?,
+                given.count("at_most")?,
+                given.interval("per")?,
+                given.bytes("binding", 16)?,
+            ],
+            Self::Redeem => vec![
+                Some(given.demand_bytes("secret", 32)?),
+                demand_action(&mut given)?,
+                given.text("code")?,
+                given.flag("binding_proven")?,
+                given.text("browser_code")?,
+            ],
+            Self::BrowserCode => vec![Some(given.demand_bytes("binding", 16)?)],
+            Self::Cancel => vec![Some(given.demand_id("token")?)],
+            Self::CancelSubject => {
+                vec![Some(given.demand_text("subject_id")?), given.flag("only_proofs")?]
+            }
+            Self::Recheck => vec![Some(given.demand_text("subject_id")?)],
+            Self::RenewLink => {
+                vec![Some(given.demand_bytes("secret", 32)?), demand_action(&mut given)?]
+            }
+        };
+        given.end()?;
+        Ok(Call { function: self, action, values })
+    }
+
+    /// What calls it. Null is each parameter's default, or stands for it here.
+    pub(crate) fn statement(self) -> &'static str {
+        match self {
+            Self::Enqueue => {
+                "SELECT mailroom.enqueue(action => $1, recipient_email => $2, \
+                 recipient_name => $3, subject_id => $4, payload => $5::jsonb, language => $6, \
+                 deliver_at => $7::timestamptz, idempotency_key => $8, \
+                 binding => decode($9, 'hex'))::text"
+            }
+            Self::Request => {
+                "SELECT mailroom.request(email_or_login => $1, action => $2, \
+                 cooldown => $3::interval, at_most => coalesce($4::integer, 5), \
+                 per => coalesce($5::interval, '1 hour'), binding => decode($6, 'hex'))"
+            }
+            Self::Redeem => {
+                "SELECT verdict::text, token::text, subject_id FROM mailroom.redeem(\
+                 secret => decode($1, 'hex'), action => $2, code => $3, \
+                 binding_proven => coalesce($4::boolean, false), browser_code => $5)"
+            }
+            Self::BrowserCode => "SELECT mailroom.browser_code(binding => decode($1, 'hex'))",
+            Self::Cancel => "SELECT mailroom.cancel(token => $1::bigint)",
+            Self::CancelSubject => {
+                "SELECT mailroom.cancel_subject(subject_id => $1, \
+                 only_proofs => coalesce($2::boolean, false))"
+            }
+            Self::Recheck => "SELECT mailroom.recheck(subject_id => $1)",
+            Self::RenewLink => {
+                "SELECT mailroom.renew_link(secret => decode($1, 'hex'), action => $2)"
+            }
+        }
+    }
+
+    /// What a row of its statement says.
+    pub(crate) fn answer(self, row: &Row) -> Result<(StatusCode, Value), Error> {
+        let body = match self {
+            Self::Enqueue => json!({ "token": row.try_get::<_, String>(0)? }),
+            // Alike in every case.
+            Self::Request | Self::RenewLink => json!({}),
+            Self::Redeem => {
+                let verdict: String = row.try_get(0)?;
+                if verdict == "ok" {
+                    json!({
+                        "verdict": verdict,
+                        "token": row.try_get::<_, String>(1)?,
+                        "subject_id": row.try_get::<_, Option<String>>(2)?,
+                    })
+                } else {
+                    json!({ "verdict": verdict })
+                }
+            }
+            Self::BrowserCode => json!({ "browser_code": row.try_get::<_, String>(0)? }),
+            Self::Cancel => json!({ "cancelled": row.try_get::<_, bool>(0)? }),
+            Self::CancelSubject => json!({ "cancelled": row.try_get::<_, i32>(0)? }),
+            Self::Recheck => json!({ "rechecked": row.try_get::<_, i32>(0)? }),
+        };
+        // The mail is sent later, or was never to be.
+        let status = if self.sends() { StatusCode::ACCEPTED } else { StatusCode::OK };
+        Ok((status, body))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_has_one_spelling() {
+        for function in Function::ALL {
+            let path = format!("/v1/{}", function.name().replace('_', "-"));
+            assert_eq!(Function::of_path(&path), Some(function));
+        }
+        for path in [
+            "/v1/browser_code",
+            "/v1/redeem/",
+            "/v1//redeem",
+            "/v1/%72edeem",
+            "/v1%2fredeem",
+            "/V1/redeem",
+            "/v1/Redeem",
+            "/v1/redeem;x",
+            "/v1/./redeem",
+            "/v1/",
+            "/",
+            "",
+            "*",
+        ] {
+            assert_eq!(Function::of_path(path), None, "{path}");
+        }
+    }
+}

@@ -1,0 +1,290 @@
+//! Who asks for what, and whether he may.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use mailroom_connect::ConnectionSettings;
+use mailroom_http::http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use mailroom_http::hyper::body::{Body as _, Bytes};
+use mailroom_http::hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap};
+use mailroom_http::hyper::{Method, StatusCode};
+use mailroom_http::{Answer, Limits, Listen, Reading, Request};
+use serde_json::json;
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::time::timeout;
+
+use crate::database::Database;
+use crate::function::Function;
+use crate::listener::{Place, SocketFile};
+use crate::members::Members;
+use crate::problem::{self, Problem, of_json};
+use crate::tls::{Tls, TlsListener};
+use crate::tokens::{Token, Tokens};
+use crate::{Arguments, Error};
+
+/// The largest body, in bytes. The database takes payloads of 8192.
+const LARGEST: usize = 64 * 1024;
+
+/// For the checks of load balancers.
+const HEALTH: &str = "/healthz";
+
+/// The longest time for the head of a request, and for its body.
+const HEAD: Duration = Duration::from_secs(5);
+
+const LIMITS: Limits = Limits {
+    connections: 512,
+    head_bytes: 16 * 1024,
+    head: HEAD,
+    // Above what a call of the database takes at most, with three runs of it.
+    connection: Duration::from_secs(60),
+};
+
+/// How often refusals are logged at most.
+const LOG_PAUSE: Duration = Duration::from_secs(1);
+
+struct State {
+    file: PathBuf,
+    tokens: Mutex<Arc<Tokens>>,
+    database: Database,
+    logged: Mutex<Option<Instant>>,
+}
+
+/// Answers until SIGTERM or SIGINT; then those that have begun are finished.
+///
+/// # Errors
+/// A file or the place cannot be used.
+pub(crate) async fn serve(
+    arguments: &Arguments,
+    tokens: &Path,
+    settings: ConnectionSettings,
+) -> Result<(), Error> {
+    let place = &arguments.listen;
+    let tls = match (&arguments.tls_certificate, &arguments.tls_key) {
+        (Some(certificate), Some(key)) => Some(Tls::read(certificate, key)?),
+        _ => None,
+    };
+    if tls.is_none() && !place.is_local() && !arguments.behind_tls {
+        return Err(Error(format!(
+            "--listen {place}: other machines reach this address, and tokens and links would go \
+             there in the clear; give --tls-certificate and --tls-key, or --behind-tls where a \
+             proxy has TLS"
+        )));
+    }
+    let known = Tokens::read(tokens, None)?;
+    let count = known.count();
+    let state = Arc::new(State {
+        file: tokens.to_owned(),
+        tokens: Mutex::new(Arc::new(known)),
+        database: Database::new(settings, arguments.connections),
+        logged: Mutex::new(None),
+    });
+    let failed = |error: std::io::Error| Error(format!("--listen {place}: {error}"));
+    tokio::spawn(reload(signal(SignalKind::hangup()).map_err(failed)?, state.clone(), tls.clone()));
+    match place {
+        Place::Socket(path) => {
+            if tls.is_some() {
+                return Err(Error("TLS is for an address, not for a socket".to_owned()));
+            }
+            let (listener, _file) = SocketFile::listen(path).map_err(failed)?;
+            listening(place, count);
+            run(listener, state).await.map_err(failed)
+        }
+        Place::Address(address) => {
+            let tcp = TcpListener::bind(address).await.map_err(failed)?;
+            listening(&Place::Address(tcp.local_addr().map_err(failed)?), count);
+            match tls {
+                Some(tls) => run(TlsListener { tcp, tls }, state).await.map_err(failed),
+                None => run(tcp, state).await.map_err(failed),
+            }
+        }
+    }
+}
+
+fn listening(address: &Place, tokens: usize) {
+    tracing::info!(
+        event = "listening",
+        %address,
+        tokens,
+        "the functions of the database are served"
+    );
+}
+
+async fn run(listener: impl Listen, state: Arc<State>) -> std::io::Result<()> {
+    let mut terminated = signal(SignalKind::terminate())?;
+    let mut interrupted = signal(SignalKind::interrupt())?;
+    let stop = async move {
+        tokio::select! {
+            _ = terminated.recv() => {}
+            _ = interrupted.recv() => {}
+        }
+    };
+    let answer = move |request, reading| answer(Arc::clone(&state), request, reading);
+    mailroom_http::serve(listener, LIMITS, stop, answer).await;
+    Ok(())
+}
+
+/// Reads the files again at every signal. One that cannot be used changes nothing.
+async fn reload(mut hangup: tokio::signal::unix::Signal, state: Arc<State>, tls: Option<Tls>) {
+    while hangup.recv().await.is_some() {
+        let before = state.tokens();
+        match Tokens::read(&state.file, Some(&before)) {
+            Ok(tokens) => {
+                let count = tokens.count();
+                *state.tokens.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(tokens);
+                tracing::info!(
+                    event = "tokens_reloaded",
+                    tokens = count,
+                    "the tokens were read again"
+                );
+            }
+            Err(reason) => tracing::error!(
+                event = "tokens_kept",
+                %reason,
+                "the tokens from before are used further"
+            ),
+        }
+        if let Some(Err(reason)) = tls.as_ref().map(Tls::reload) {
+            tracing::error!(
+                event = "certificate_kept",
+                %reason,
+                "the certificate from before is used further"
+            );
+        }
+    }
+}
+
+impl State {
+    fn tokens(&self) -> Arc<Tokens> {
+        Arc::clone(&self.tokens.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Who asks: whoever has a token that is known.
+    fn token(&self, headers: &HeaderMap) -> Result<Arc<Token>, Problem> {
+        let mut sent = headers.get_all(AUTHORIZATION).iter();
+        let (Some(sent), None) = (sent.next(), sent.next()) else {
+            return Err(Problem::without_token());
+        };
+        let (scheme, token) = sent
+            .to_str()
+            .ok()
+            .and_then(|text| text.split_once(' '))
+            .ok_or_else(Problem::without_token)?;
+        if !scheme.eq_ignore_ascii_case("bearer") {
+            return Err(Problem::without_token());
+        }
+        self.tokens().find(token.as_bytes()).cloned().ok_or_else(Problem::without_token)
+    }
+}
+
+async fn answer(state: Arc<State>, request: Request, reading: Option<Reading>) -> Answer {
+    let path = request.uri().path();
+    if path == HEALTH {
+        return match *request.method() {
+            Method::GET | Method::HEAD => {
+                of_json(StatusCode::OK, &json!({ "status": "ok" }), "application/json")
+            }
+            _ => Problem::of_method("GET, HEAD").into_answer(),
+        };
+    }
+    let function = Function::of_path(path).filter(|_| request.uri().query().is_none());
+    let Some(function) = function else {
+        let detail = "there is no such path; a query is none of it";
+        return Problem::new(StatusCode::NOT_FOUND, problem::REQUEST, detail).into_answer();
+    };
+    if request.method() != Method::POST {
+        return Problem::of_method("POST").into_answer();
+    }
+    let token = match state.token(request.headers()) {
+        Ok(token) => token,
+        Err(problem) => {
+            refused(&state, function, None, &problem);
+            return problem.into_answer();
+        }
+    };
+    match take(&state, function, &token, request, reading).await {
+        Ok((status, body)) => of_json(status, &body, "application/json"),
+        Err(problem) => {
+            refused(&state, function, Some(&token.name), &problem);
+            problem.into_answer()
+        }
+    }
+}
+
+/// Calls the function, or says why not.
+async fn take(
+    state: &State,
+    function: Function,
+    token: &Token,
+    request: Request,
+    reading: Option<Reading>,
+) -> Result<(StatusCode, serde_json::Value), Problem> {
+    if !token.may(function) {
+        let detail = format!("this token has no right to {}", function.name());
+        return Err(Problem::new(StatusCode::FORBIDDEN, problem::RIGHT, detail));
+    }
+    if !is_json(request.headers()) {
+        let detail = "the body must be of the type application/json";
+        return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, problem::REQUEST, detail));
+    }
+    let body = read(request).await?;
+    // It has come: from here on nobody takes its place.
+    drop(reading);
+    let call = function.call(Members::read(&body)?)?;
+    drop(body);
+    if let Some(action) = &call.action
+        && !token.may_name(action)
+    {
+        let detail = "this token has no right to this action";
+        return Err(Problem::new(StatusCode::FORBIDDEN, problem::RIGHT, detail));
+    }
+    token.spend(function).map_err(|wait| {
+        let detail = "the rate of this token is used up";
+        Problem::new(StatusCode::TOO_MANY_REQUESTS, problem::RATE, detail).after(wait)
+    })?;
+    state.database.call(&call).await
+}
+
+fn is_json(headers: &HeaderMap) -> bool {
+    let media_type = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    let media_type = media_type.unwrap_or_default().split(';').next().unwrap_or_default();
+    media_type.trim().eq_ignore_ascii_case("application/json")
+}
+
+async fn read(request: Request) -> Result<Bytes, Problem> {
+    let too_large = || {
+        let detail = format!("the body is larger than {LARGEST} bytes");
+        Problem::new(StatusCode::PAYLOAD_TOO_LARGE, problem::REQUEST, detail)
+    };
+    if request.body().size_hint().lower() > LARGEST as u64 {
+        return Err(too_large());
+    }
+    let body = timeout(HEAD, Limited::new(request.into_body(), LARGEST).collect()).await;
+    let slow =
+        Problem::new(StatusCode::REQUEST_TIMEOUT, problem::REQUEST, "the body comes too slowly");
+    let collected = body.map_err(|_| slow)?.map_err(|error| {
+        if error.is::<LengthLimitError>() {
+            too_large()
+        } else {
+            Problem::bad("the body ended too early")
+        }
+    })?;
+    Ok(collected.to_bytes())
+}
+
+/// Logs a refusal, of which anybody can have many written.
+fn refused(state: &State, function: Function, token: Option<&str>, problem: &Problem) {
+    let mut logged = state.logged.lock().unwrap_or_else(PoisonError::into_inner);
+    if logged.is_none_or(|logged| logged.elapsed() >= LOG_PAUSE) {
+        *logged = Some(Instant::now());
+        tracing::warn!(
+            event = "request_refused",
+            function = function.name(),
+            token,
+            status = problem.status.as_u16(),
+            code = problem.code,
+            "a request was refused"
+        );
+    }
+}

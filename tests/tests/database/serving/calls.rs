@@ -1,0 +1,136 @@
+use anyhow::{Context, Result};
+use mailroom_tests::postgres::Database;
+use serde_json::json;
+
+use super::{FUNCTIONS, Serve, drop_role, enqueue, hexadecimal, queued, role};
+
+#[tokio::test]
+async fn a_role_with_the_functions_and_nothing_else_serves_all_of_them() -> Result<()> {
+    let database = Database::migrated()?;
+    let client = database.connect().await?;
+    let functions = format!("{FUNCTIONS}, mailroom.request");
+    let url = role(&database, &client, &functions).await?;
+    let serve = Serve::start(&url)?;
+
+    let mail = json!({
+        "action": "invite",
+        "recipient_email": "ada@x.test",
+        "recipient_name": "Ada \u{e9}",
+        "subject_id": "7",
+        "payload": { "team": ["a", 1.5, null] },
+        "language": "de",
+        "deliver_at": "2001-01-31T09:00:00Z",
+        "idempotency_key": "k",
+        "binding": null,
+    });
+    let made = serve.post("/v1/enqueue", &mail.to_string())?;
+    assert_eq!(made.status, 202, "{made:?}");
+    assert_eq!(made.header("content-type"), Some("application/json"));
+    assert_eq!(made.header("cache-control"), Some("no-store"));
+    assert_eq!(serve.post("/v1/enqueue", &mail.to_string())?.body, made.body);
+    let mut other = mail.clone();
+    other["payload"] = json!(1);
+    let refused = serve.post("/v1/enqueue", &other.to_string())?;
+    assert_eq!((refused.status, refused.code()), (409, "23505"), "{refused:?}");
+    let payload = "SELECT payload::text FROM mailroom.payloads";
+    let payload: String = client.query_one(payload, &[]).await?.get(0);
+    assert_eq!(payload, r#"{"team": ["a", 1.5, null]}"#);
+
+    let token = made.body["token"].as_str().context("a token")?;
+    let (secret, _) = queued(&client, token).await?;
+    let used = serve.redeem("invite", &secret, None)?;
+    assert_eq!(used.status, 200, "{used:?}");
+    assert_eq!(used.body, json!({ "verdict": "ok", "token": token, "subject_id": "7" }));
+    assert_eq!(serve.redeem("invite", &secret, None)?.body, json!({ "verdict": "used" }));
+
+    let coded = enqueue(&serve, "sign_in", "8")?;
+    let (secret, code) = queued(&client, &coded).await?;
+    let wrong = serve.redeem("sign_in", &secret, Some("x"))?;
+    assert_eq!(wrong.body, json!({ "verdict": "wrong_code" }));
+    let right = serve.redeem("sign_in", &secret, code.as_deref())?;
+    assert_eq!(right.body["verdict"], "ok");
+    // Used, and so renewed; the answer is the same where it is not.
+    client.batch_execute("UPDATE mailroom.actions SET cooldown = '0'").await?;
+    for secret in [hexadecimal(&secret), "00".repeat(32)] {
+        let body = json!({ "action": "sign_in", "secret": secret }).to_string();
+        let renewed = serve.post("/v1/renew-link", &body)?;
+        assert_eq!((renewed.status, renewed.body), (202, json!({})));
+    }
+    client.batch_execute("INSERT INTO accounts (email, login) VALUES ('a@x.test', 'a')").await?;
+    for somebody in ["a", "nobody"] {
+        let body = json!({
+            "action": "activate",
+            "email_or_login": somebody,
+            "cooldown": 0,
+            "at_most": 7,
+            "per": 60.5,
+        });
+        let asked = serve.post("/v1/request", &body.to_string())?;
+        assert_eq!((asked.status, asked.body), (202, json!({})));
+    }
+
+    let digits = |binding: &str| {
+        let body = json!({ "binding": binding }).to_string();
+        serve.post("/v1/browser-code", &body)
+    };
+    let shown = digits(&"0f".repeat(16))?;
+    assert_eq!(shown.body["browser_code"].as_str().map(str::len), Some(5), "{shown:?}");
+    assert_eq!(digits(&"0F".repeat(16))?.body, shown.body);
+
+    let again = enqueue(&serve, "invite", "9")?;
+    let cancel = json!({ "token": again }).to_string();
+    assert_eq!(serve.post("/v1/cancel", &cancel)?.body, json!({ "cancelled": true }));
+    assert_eq!(serve.post("/v1/cancel", &cancel)?.body, json!({ "cancelled": false }));
+    enqueue(&serve, "invite", "9")?;
+    for (proofs, count) in [(true, 0), (false, 1)] {
+        let body = json!({ "subject_id": "9", "only_proofs": proofs }).to_string();
+        let cancelled = serve.post("/v1/cancel-subject", &body)?;
+        assert_eq!(cancelled.body, json!({ "cancelled": count }));
+    }
+    let rechecked = serve.post("/v1/recheck", r#"{"subject_id":"9"}"#)?;
+    assert_eq!(rechecked.body, json!({ "rechecked": 0 }));
+
+    let login = database.connect_as(database.name()).await?;
+    for statement in [
+        "SELECT count(*) FROM mailroom.issued_tokens",
+        "SELECT secret FROM mailroom.queue",
+        "SELECT count(*) FROM accounts",
+        "SELECT mailroom.suppress('ada@x.test', 'manual')",
+        "DELETE FROM mailroom.queue",
+    ] {
+        let error = login.batch_execute(statement).await.err().context("a refusal")?;
+        assert_eq!(error.code().map(tokio_postgres::error::SqlState::code), Some("42501"));
+    }
+    drop(login);
+    let log = serve.program.stop()?;
+    for told in ["x.test", &hexadecimal(&secret), "mrst_", "of-all"] {
+        assert!(!log.contains(told), "{log}");
+    }
+    drop_role(&database, &client).await
+}
+
+#[tokio::test]
+async fn what_the_database_refuses_says_why_and_repeats_nothing() -> Result<()> {
+    let database = Database::migrated()?;
+    let serve = Serve::start(database.url())?;
+    let mail =
+        |more: &str| format!("{{\"action\":\"notice\",\"recipient_email\":\"ada@x.test\"{more}}}");
+    let deep = format!(",\"payload\":{}{}", "[".repeat(110), "]".repeat(110));
+    for (body, code, said) in [
+        (mail("").replace("ada@x.test", "hunter2"), "22023", "recipient_email is not an address"),
+        (mail("").replace("notice", "hunter2"), "22023", "no such action"),
+        (mail(",\"recipient_name\":\"hunter2\\u0000\""), "22021", "refuses a value"),
+        (mail(",\"payload\":\"hunter2\\u0000\""), "22P05", "refuses a value"),
+        (mail(",\"deliver_at\":\"2030-02-31T00:00:00Z\""), "22008", "refuses a value"),
+        (mail(",\"deliver_at\":\"2999-01-01T00:00:00Z\""), "22023", "more than a year"),
+        (mail(&deep), "22023", "100 levels"),
+    ] {
+        let answer = serve.post("/v1/enqueue", &body)?;
+        let detail = answer.body["detail"].as_str().unwrap_or_default();
+        assert_eq!((answer.status, answer.code()), (400, code), "{body}: {answer:?}");
+        assert!(detail.contains(said) && !detail.contains("hunter2"), "{detail}");
+    }
+    let log = serve.program.stop()?;
+    assert!(!log.contains("hunter2"), "{log}");
+    Ok(())
+}

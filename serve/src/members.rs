@@ -203,7 +203,7 @@ mod tests {
             (b"null", "the body must be a JSON object"),
             (b"\"hunter2\"", "the body must be a JSON object"),
             (b"{\"a\":1,\"a\":1}", "`a` is there twice"),
-            (b"{\"a\":\"\xff\"}", "the body is not JSON: line 1, column 6"),
+            (b"{\"a\":\"\xff\"}", "the body is not JSON: line 1, column 7"),
             (b"\xef\xbb\xbf{}", "the body is not JSON: line 1, column 1"),
         ] {
             let read = Members::read(body).map(|members| members.0.len());

@@ -32,7 +32,8 @@ pub(crate) fn pack(steps: &mut Steps) {
 }
 
 /// The topics of the tests of adapters for clients of the database.
-const ADAPTERS: [&str; 7] = ["pg", "postgres-js", "drizzle", "kysely", "bun", "neon", "postgrest"];
+const ADAPTERS: [&str; 8] =
+    ["pg", "postgres-js", "drizzle", "kysely", "bun", "neon", "postgrest", "http"];
 
 /// A step that runs `main.mjs` of a folder of the package's tests.
 pub(crate) fn suite(steps: &mut Steps, extent: Extent, title: &str, name: &'static str) {
@@ -111,6 +112,7 @@ pub(crate) fn adapters(steps: &mut Steps, extent: Extent) {
             let folder = format!("database-{}", server.installation().major);
             let mut command = given_package(extent, &program, &folder)?;
             command.args(ADAPTERS);
+            command.env("MAILROOM_TEST_PROGRAM", program::mailroom()?.get_program());
             lead(&mut command, "127.0.0.1", &server);
             Ok((command, Some(server)))
         });

@@ -111,6 +111,8 @@ const UNSENT = new Set([
   ...["08001", "08004", "53300", "57P03", "40001", "40P01"],
   // PostgREST has no connection to the database.
   ...["PGRST000", "PGRST001", "PGRST002", "PGRST003"],
+  // `mailroom serve` has none, or was asked too often.
+  ...["MAILROOM_AWAY", "MAILROOM_RATE"],
 ]);
 
 /**

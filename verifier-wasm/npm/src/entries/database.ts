@@ -12,6 +12,7 @@ import {
   makeDrizzle,
   type TransactionOfDrizzle,
 } from "../database/adapters/drizzle.js";
+import { type HttpOptions, makeHttp } from "../database/adapters/http.js";
 import {
   type KyselyDatabase,
   makeKysely,
@@ -36,6 +37,7 @@ import { type Effects, makeRedeem, type RedeemFunction } from "../database/redee
 
 export type { StatementAdapter, TransactionAdapter } from "../database/adapter.js";
 export type { DrizzleDatabase, TransactionOfDrizzle } from "../database/adapters/drizzle.js";
+export type { HttpOptions } from "../database/adapters/http.js";
 export type { KyselyDatabase, TransactionOfKysely } from "../database/adapters/kysely.js";
 export type { NeonFunction } from "../database/adapters/neon.js";
 export type { ClientOfPg, PgPool } from "../database/adapters/pg.js";
@@ -181,4 +183,15 @@ export function neon(sql: NeonFunction): StatementAdapter {
  */
 export function postgrest(options: PostgrestOptions): StatementAdapter {
   return atCaller(postgrest, () => makePostgrest(options));
+}
+
+/**
+ * An adapter for `mailroom serve`, by fetch alone. There are no transactions.
+ *
+ * @throws InvalidArgumentError
+ * @example
+ * const mailroom = createMailroom(http({ url: "https://mailroom.internal", token }));
+ */
+export function http(options: HttpOptions): StatementAdapter {
+  return atCaller(http, () => makeHttp(options));
 }

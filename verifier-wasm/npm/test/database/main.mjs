@@ -2,7 +2,8 @@
 // `node main.mjs TARBALL FOLDER TOPIC…`. FOLDER is made anew.
 //
 // The variables PGHOST, PGPORT, PGUSER and PGDATABASE name the database, on which
-// `mailroom migrate up --without-accounts` was run by that user, a superuser.
+// `mailroom migrate up --without-accounts` was run by that user, a superuser. MAILROOM_TEST_PROGRAM
+// is the program of `mailroom serve`.
 
 import { createRequire } from "node:module";
 import { join } from "node:path";
@@ -16,6 +17,7 @@ import { functions } from "./functions.mjs";
 import { inTransactions } from "./in_transactions.mjs";
 import { byBunSql, onBun } from "./bun.mjs";
 import { byDrizzle } from "./drizzle.mjs";
+import { byHttp } from "./http.mjs";
 import { byKysely } from "./kysely.mjs";
 import { byNeon } from "./neon.mjs";
 import { byPg } from "./pg.mjs";
@@ -31,6 +33,7 @@ const TOPICS = {
   "bun-sql": byBunSql,
   neon: byNeon,
   postgrest: byPostgrest,
+  http: byHttp,
 };
 
 const [tarball, folder, ...topics] = process.argv.slice(2);

@@ -7,6 +7,7 @@ import {
   drizzle,
   type Effects,
   FURTHER_ACTIONS,
+  http,
   kysely,
   type Mailroom,
   type MailroomFunctions,
@@ -141,6 +142,11 @@ same<typeof byHttp, MailroomFunctions<never>>(true);
 redeemWith(createMailroom(postgrest({ url: "https://app.example", key: "" })));
 // @ts-expect-error there is no transaction in which an effect could be
 redeemWith(byHttp, { activate() {} });
+redeemWith(createMailroom(http({ url: "https://app.example", token: "", fetch })));
+// @ts-expect-error nor is there one behind `mailroom serve`
+redeemWith(createMailroom(http({ url: "https://app.example", token: "" })), { activate() {} });
+// @ts-expect-error a token is needed
+http({ url: "https://app.example" });
 // @ts-expect-error a key is needed
 postgrest({ url: "https://app.example" });
 // @ts-expect-error a pool of pg is no function of postgres.js

@@ -270,7 +270,20 @@ export function fixtureOfDatabase({ entries }) {
         parameter: "sql",
         names: ["query"],
       }),
-      // What becomes of its calls a test with a server shows.
+      // What becomes of their calls a test with a server shows.
+      ".http": [
+        {
+          args: () => [
+            { url: "https://app.example/mailroom", token: "token", fetch() {}, timeout: 1 },
+          ],
+          places: {
+            "options.url": texts,
+            "options.token": texts,
+            "options.fetch": optional(functions),
+            "options.timeout": optional(isNumber),
+          },
+        },
+      ],
       ".postgrest": [
         {
           args: () => [{ url: "https://app.example/rest/v1", key: "key", schema: "public" }],

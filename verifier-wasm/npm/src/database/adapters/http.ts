@@ -1,0 +1,139 @@
+import { described } from "../../arguments/described.js";
+import { readOptions } from "../../arguments/options.js";
+import { InvalidArgumentError } from "../../errors/errors.js";
+import { adapterOf, type StatementAdapter } from "../adapter.js";
+import type { Call, Values } from "../call.js";
+import { reported } from "../failure.js";
+
+/** Where `mailroom serve` is. */
+export interface HttpOptions {
+  /** Such as `https://mailroom.internal`, or with a path where a proxy has it. */
+  readonly url: string;
+  /** What `mailroom serve token` has made. Never in a page. */
+  readonly token: string;
+  /**
+   * In place of the platform's, such as that of a binding of Workers, or one that connects to a
+   * Unix socket.
+   */
+  readonly fetch?: ((url: string, init: RequestInit) => Promise<Response>) | undefined;
+  /** How long an answer is waited for, in seconds. @default 15 */
+  readonly timeout?: number | undefined;
+}
+
+/** The member of an answer that is the function's. */
+const ANSWERS: Readonly<Record<Call["name"], string | undefined>> = {
+  enqueue: "token",
+  request: undefined,
+  // The whole.
+  redeem: undefined,
+  browser_code: "browser_code",
+  cancel: "cancelled",
+  cancel_subject: "cancelled",
+  recheck: "rechecked",
+  renew_link: undefined,
+};
+
+/** The longest answer that is read, in characters. */
+const LONGEST = 65_536;
+
+/** @internal */
+export function makeHttp(options: HttpOptions): StatementAdapter {
+  const [url, token, given, timeout = 15] = readOptions(options, [
+    "url",
+    "token",
+    "fetch",
+    "timeout",
+  ]);
+  const base = readUrl(url);
+  if (typeof token !== "string" || !/^[\x21-\x7e]+$/.test(token))
+    throw new InvalidArgumentError("the option token must be what `mailroom serve token` prints");
+  if (given !== undefined && typeof given !== "function") {
+    throw new InvalidArgumentError(`the option fetch must be a function, not ${described(given)}`);
+  }
+  if (typeof timeout !== "number" || !(timeout > 0 && timeout <= 600)) {
+    throw new InvalidArgumentError(
+      `the option timeout must be a number of seconds up to 600, not ${described(timeout)}`,
+    );
+  }
+  const headers = {
+    Accept: "application/json",
+    Authorization: `Bearer ${token}`,
+    "Content-Type": "application/json",
+  };
+  return adapterOf({
+    client: undefined,
+    async alone({ name, values }: Call) {
+      try {
+        const ask = (given ?? fetch) as (url: string, init: RequestInit) => Promise<Response>;
+        const response = await ask(`${base}/v1/${name.replace("_", "-")}`, {
+          method: "POST",
+          headers,
+          // A redirect could carry the token elsewhere.
+          redirect: "manual",
+          body: JSON.stringify(membersOf(values)),
+          signal: AbortSignal.timeout(timeout * 1_000),
+        });
+        const text = await response.text();
+        if (!response.ok || text.length > LONGEST) throw refusal(response.status, text);
+        const answer = JSON.parse(text) as Readonly<Record<string, unknown>> | null;
+        const member = ANSWERS[name];
+        return member === undefined ? answer : answer?.[member];
+      } catch (error) {
+        throw reported(named(error));
+      }
+    },
+  });
+}
+
+function readUrl(url: unknown): string {
+  let parsed: URL | undefined;
+  try {
+    if (typeof url === "string") parsed = new URL(url);
+  } catch {
+    // It is none.
+  }
+  const { protocol, username, password, search, hash } = parsed ?? {};
+  const isPlain = `${username}${password}${search}${hash}` === "";
+  if (!/^https?:$/.test(protocol ?? "") || !isPlain)
+    throw new InvalidArgumentError("the option url must be the address of `mailroom serve`");
+  return (url as string).replace(/\/+$/, "");
+}
+
+/** Texts for the database, as the JSON that the server takes. */
+function membersOf(values: Values): object {
+  const { at_most, cooldown, per, payload, binding_proven, only_proofs, ...texts } = values;
+  const parsed = (text: string | undefined): unknown =>
+    text === undefined ? undefined : JSON.parse(text);
+  const seconds = (text: string | undefined) =>
+    text === undefined ? undefined : Number.parseFloat(text);
+  return {
+    ...texts,
+    at_most: parsed(at_most),
+    cooldown: seconds(cooldown),
+    per: seconds(per),
+    payload: parsed(payload),
+    binding_proven: parsed(binding_proven),
+    only_proofs: parsed(only_proofs),
+  };
+}
+
+/** What the server says of an error; what stands before it says something else. */
+function refusal(status: number, text: string): Error {
+  let said: { readonly code?: unknown; readonly detail?: unknown } = {};
+  try {
+    said = (JSON.parse(text) as typeof said | null) ?? {};
+  } catch {
+    // The page of a proxy.
+  }
+  const { code = `HTTP_${status}`, detail } = said;
+  const shown = typeof detail === "string" ? detail : `the server answered ${status}`;
+  return Object.assign(new Error(shown), { code });
+}
+
+/** An error of the platform, whose code is a number or none, as one that tells what it was. */
+function named(error: unknown): unknown {
+  const { name } = (error ?? {}) as { readonly name?: unknown };
+  if (name !== "TimeoutError" && name !== "AbortError") return error;
+  const shown = "the server did not answer in time; whether it was done is not known";
+  return Object.assign(new Error(shown), { code: "MAILROOM_TIMEOUT" });
+}

@@ -46,11 +46,12 @@ inside() {
 # What systemd and the system's users must be like after an installation.
 check_services() {
     local user unit said
-    for user in mailroom mailroom-bounces; do
+    for user in mailroom mailroom-bounces mailroom-serve; do
         inside getent passwd "$user" | grep --quiet '/nologin$' ||
             fail "there is no user $user without a shell"
     done
-    for unit in mailroom.service mailroom-bounces.service mailroom@shop.service; do
+    for unit in mailroom.service mailroom-bounces.service mailroom-serve.service \
+        mailroom@shop.service; do
         said=$(inside systemd-analyze verify --man=no "$unit" 2>&1) || fail "$unit: $said"
         [[ $said != *mailroom* ]] || fail "systemd complains of $unit: $said"
         inside systemd-analyze security --offline=yes --threshold=20 --no-pager "$unit" \

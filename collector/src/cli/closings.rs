@@ -180,6 +180,29 @@ pub(super) const CLOSINGS: &[Closing] = &[
         ],
     },
     Closing {
+        command: "serve",
+        examples: &[
+            ("For programs of this machine", "mailroom serve --tokens serve.toml"),
+            (
+                "For others, with TLS",
+                "mailroom serve --tokens serve.toml --listen 0.0.0.0:443 \
+                 --tls-certificate chain.pem --tls-key key.pem",
+            ),
+        ],
+        ends: &[
+            ("0", "it ended in order, by SIGTERM or SIGINT"),
+            ("2", "a setting, an argument or a file cannot be used, or nothing can listen there"),
+        ],
+    },
+    Closing {
+        command: "serve token",
+        examples: &[(
+            "For an edge that uses links, and sends new ones",
+            "mailroom serve token --name edge --rights redeem,renew_link 2>> serve.toml",
+        )],
+        ends: USUAL,
+    },
+    Closing {
         command: "status",
         examples: &[
             ("What waits, and what is an alarm", "mailroom status"),

@@ -42,6 +42,7 @@ pub(crate) fn build_version(
         ("mailroom.service", "mailroom.service"),
         ("mailroom@.service", "mailroom@.service"),
         ("mailroom-bounces.service", "mailroom.mailroom-bounces.service"),
+        ("mailroom-serve.service", "mailroom.mailroom-serve.service"),
         ("mailroom.sysusers", "mailroom.sysusers"),
     ] {
         fs::copy(workspace().join("packaging").join(unit), debian.join(name))?;

@@ -12,7 +12,7 @@ use super::{Processor, Release, clear, work};
 use crate::tools;
 
 /// Files of the repository, and what each is called in an archive.
-const FILES: [(&str, &str); 14] = [
+const FILES: [(&str, &str); 15] = [
     ("CHANGELOG.md", "CHANGELOG.md"),
     ("LICENSE", "LICENSE"),
     ("README.md", "README.md"),
@@ -22,6 +22,7 @@ const FILES: [(&str, &str); 14] = [
     ("packaging/examples/collector.env", "examples/collector.env"),
     ("packaging/grafana/mailroom.json", "grafana/mailroom.json"),
     ("packaging/mailroom-bounces.service", "systemd/mailroom-bounces.service"),
+    ("packaging/mailroom-serve.service", "systemd/mailroom-serve.service"),
     ("packaging/mailroom.service", "systemd/mailroom.service"),
     ("packaging/mailroom.sysusers", "sysusers.d/mailroom.conf"),
     ("packaging/mailroom@.service", "systemd/mailroom@.service"),

@@ -43,6 +43,9 @@ async fn a_role_with_the_functions_and_nothing_else_serves_all_of_them() -> Resu
     assert_eq!(used.body, json!({ "verdict": "ok", "token": token, "subject_id": "7" }));
     assert_eq!(serve.redeem("invite", &secret, None)?.body, json!({ "verdict": "used" }));
 
+    // With accounts it asks for one.
+    let open = "UPDATE mailroom.actions SET eligibility = NULL WHERE name = 'sign_in'";
+    client.batch_execute(open).await?;
     let coded = enqueue(&serve, "sign_in", "8")?;
     let (secret, code) = queued(&client, &coded).await?;
     let wrong = serve.redeem("sign_in", &secret, Some("x"))?;

@@ -92,6 +92,7 @@ export async function byHttp({ server: database }, { http, createMailroom, redee
             await once(between.listen(0, "127.0.0.1"), "listening");
             try {
               const url = `http://127.0.0.1:${between.address().port}`;
+              // Short, because one of them never answers.
               const redeem = redeemWith(connect(url, TOKEN, { timeout: 0.5 }));
               const link = linkOf({ action: "activate", secret: new Uint8Array(32).fill(171) });
               const error = await thrownBy(redeem(link));
@@ -142,6 +143,7 @@ export async function byHttp({ server: database }, { http, createMailroom, redee
         "no token": { url: server.url },
         "a token with a line end": { url: server.url, token: "token\n" },
         "no function": { url: server.url, token: "token", fetch: {} },
+        // Short, because it is refused.
         "no time": { url: server.url, token: "token", timeout: 0 },
         "another option": { url: server.url, token: "token", key: "x" },
       })) {

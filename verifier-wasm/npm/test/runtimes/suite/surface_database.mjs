@@ -274,7 +274,8 @@ export function fixtureOfDatabase({ entries }) {
       ".http": [
         {
           args: () => [
-            { url: "https://app.example/mailroom", token: "token", fetch() {}, timeout: 1 },
+            // Short, in seconds, and nothing is asked.
+            { url: "https://app.example/mailroom", token: "token", fetch() {}, timeout: 60 },
           ],
           places: {
             "options.url": texts,

@@ -32,8 +32,8 @@ use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 use mailroom_connect::{
-    ConnectError, ConnectionSettings, Environment, Schema, SchemaClient, Session, SessionOptions,
-    explain,
+    ConnectError, ConnectionSettings, Environment, PasswordCommand, Schema, SchemaClient, Session,
+    SessionOptions, explain,
 };
 use tokio_postgres::error::SqlState;
 use tracing::level_filters::LevelFilter;
@@ -54,6 +54,7 @@ pub(crate) type Outcome = Result<ExitCode, CommandError>;
 
 /// There is no flag for it: it may hold a password.
 const DATABASE_URL: &str = "MAILROOM_DATABASE_URL";
+const PASSWORD_COMMAND: &str = "MAILROOM_DATABASE_PASSWORD_COMMAND";
 
 const UNREADABLE: &str = "standard input cannot be read";
 
@@ -266,6 +267,16 @@ fn connection_settings(schema: SchemaSetting) -> Result<ConnectionSettings, Comm
         CommandError::Usage(format!("{DATABASE_URL} is not set; {advice}"))
     })?;
     settings.schema = schema;
+    let parse = |text: &str| {
+        let allowed = "the words of a command; a quote does not end, or there is no word";
+        PasswordCommand::parse(text).ok_or_else(|| format!("must be {allowed}"))
+    };
+    let command = setting_of_variable(PASSWORD_COMMAND, parse).map_err(CommandError::Usage)?;
+    if let Some(command) = command {
+        settings
+            .ask_for_password(command)
+            .map_err(|error| CommandError::Usage(format!("{PASSWORD_COMMAND}: {error}")))?;
+    }
     Ok(settings)
 }
 

@@ -35,6 +35,7 @@ const OTHERS: [&str; 8] = [
     "DATABASE_URL",
     "SCHEMA",
     "SECRET_KEY",
+    "DATABASE_PASSWORD_COMMAND",
     "SIGNING_KEY",
     "PUBLIC_KEY",
     "KEY_FILE",

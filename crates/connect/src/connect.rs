@@ -41,6 +41,17 @@ pub async fn connect(
     settings: &ConnectionSettings,
     options: &SessionOptions<'_>,
 ) -> Result<Session, ConnectError> {
+    let password = match &settings.password_command {
+        Some(command) => Some(command.run().await.map_err(|fault| {
+            let (database, user) = (settings.database(), settings.user());
+            ConnectError(format!(
+                "cannot connect to database {database:?} as user {user:?}: the command for the \
+                 password {fault}"
+            ))
+        })?),
+        None => None,
+    };
+    let password = password.as_deref();
     let mut servers: Vec<&Server> = settings.servers.iter().collect();
     if settings.shuffle {
         servers.sort_by_cached_key(|_| RandomState::new().hash_one(()));
@@ -55,7 +66,7 @@ pub async fn connect(
             }
         };
         for endpoint in &endpoints {
-            let attempt = Attempt::new(settings, options, server.port, endpoint);
+            let attempt = Attempt::new(settings, options, password, server.port, endpoint);
             let connected = match Box::pin(attempt.connect()).await {
                 Ok(session) if options.needs_session && !session.keeps_state => {
                     Box::pin(attempt.require_kept_session(session)).await
@@ -138,6 +149,7 @@ impl<'a> Attempt<'a> {
     fn new(
         settings: &'a ConnectionSettings,
         options: &'a SessionOptions<'a>,
+        password: Option<&[u8]>,
         port: u16,
         endpoint: &Endpoint<'_>,
     ) -> Self {
@@ -160,7 +172,10 @@ impl<'a> Attempt<'a> {
                 }
             }
         };
-        let password_origin = if config.get_password().is_some() {
+        let password_origin = if let Some(password) = password {
+            config.password(password);
+            "the password came from its command".to_owned()
+        } else if config.get_password().is_some() {
             "the password came from the settings".to_owned()
         } else {
             set_password_from_file(&mut config, settings, endpoint, port)

@@ -18,6 +18,7 @@ mod fixture;
 mod keywords;
 mod parameters;
 mod passfile;
+mod password_command;
 mod pooler;
 mod schema;
 #[cfg(test)]
@@ -35,6 +36,7 @@ mod verifier;
 pub use connect::connect;
 pub use environment::Environment;
 pub use error::{ConnectError, SettingsError, explain};
+pub use password_command::PasswordCommand;
 pub use schema::{Schema, SchemaClient};
 pub use session::{Connection, Session, SessionOptions};
 pub use settings::ConnectionSettings;

@@ -10,7 +10,9 @@ use super::authentication::Allowed;
 use super::parameters::Values;
 use super::servers::{self, Host, Server};
 use super::tls_settings::{self, SslMode, TlsSettings};
-use super::{Environment, Schema, SettingsError, keywords, service, timeouts, tls, url};
+use super::{
+    Environment, PasswordCommand, Schema, SettingsError, keywords, service, timeouts, tls, url,
+};
 
 /// Where and how to connect; libpq's parameters after all defaults were filled in.
 ///
@@ -29,6 +31,8 @@ pub struct ConnectionSettings {
     pub(crate) tls: TlsSettings,
     /// Which methods of authentication a server may ask for.
     pub(crate) allowed: Allowed,
+    /// What prints the password for each connection; no parameter of libpq's.
+    pub(crate) password_command: Option<PasswordCommand>,
     /// The schema of Mailroom in the database; no parameter of libpq's.
     pub schema: Schema,
 }
@@ -108,6 +112,7 @@ impl ConnectionSettings {
             local_folders: environment.socket_folders.clone(),
             tls: tls_settings::read(&values, environment, &mut config)?,
             allowed: Allowed::read(&values)?,
+            password_command: None,
             schema: Schema::default(),
             config,
         };
@@ -132,6 +137,21 @@ impl ConnectionSettings {
             }
         }
         Ok(settings)
+    }
+
+    /// Has this command print the password for each connection.
+    ///
+    /// # Errors
+    ///
+    /// There is a password already, and one of the two would be ignored.
+    pub fn ask_for_password(&mut self, command: PasswordCommand) -> Result<(), SettingsError> {
+        if self.config.get_password().is_some() {
+            return Err(SettingsError::new(
+                "a password is set, too, in the URL or by PGPASSWORD; leave one of them out",
+            ));
+        }
+        self.password_command = Some(command);
+        Ok(())
     }
 
     pub(crate) fn database(&self) -> &str {

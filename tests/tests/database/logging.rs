@@ -13,7 +13,12 @@ use mailroom_tests::rows::register;
 use mailroom_tests::tools::workspace;
 use serde_json::{Value, json};
 
-const SECRETS: [&str; 3] = ["MAILROOM_DATABASE_URL", "MAILROOM_SECRET_KEY", "MAILROOM_SIGNING_KEY"];
+const SECRETS: [&str; 4] = [
+    "MAILROOM_DATABASE_URL",
+    "MAILROOM_DATABASE_PASSWORD_COMMAND",
+    "MAILROOM_SECRET_KEY",
+    "MAILROOM_SIGNING_KEY",
+];
 
 /// The lines of a log in JSON that have this event.
 fn events(log: &str, event: &str) -> Result<Vec<Value>> {

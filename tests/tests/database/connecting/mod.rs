@@ -7,6 +7,7 @@ mod certificates;
 mod encryption;
 mod endless;
 mod environment;
+mod password_command;
 mod server_certificates;
 mod servers;
 mod sessions;

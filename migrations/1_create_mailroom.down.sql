@@ -14,6 +14,8 @@ DROP SEQUENCE mailroom.longest_limit;
 DROP FUNCTION mailroom.prune_dead_letters(timestamptz, integer);
 DROP FUNCTION mailroom.prune_attempts(timestamptz, bigint, integer);
 DROP FUNCTION mailroom.begin_step(timestamptz);
+DROP FUNCTION mailroom.list_runs(integer);
+DROP FUNCTION mailroom.measure_budget();
 DROP FUNCTION mailroom.measure_rate(bigint);
 DROP FUNCTION mailroom.measure();
 DROP FUNCTION mailroom.status();
@@ -36,7 +38,7 @@ DROP FUNCTION mailroom.peek(timestamptz, integer);
 DROP FUNCTION mailroom.sweep(timestamptz, integer);
 DROP FUNCTION mailroom.bind(text);
 DROP FUNCTION mailroom.heartbeat(bigint, text, uuid[], bigint, timestamptz, text, bigint, text,
-    text, text);
+    text, text, text, text, text);
 DROP FUNCTION mailroom.return_lapsed_leases(timestamptz);
 
 DROP SEQUENCE mailroom.low_watermark;
@@ -44,9 +46,13 @@ DROP SEQUENCE mailroom.low_watermark;
 DROP FUNCTION mailroom.list_actions();
 DROP FUNCTION mailroom.claim(
     bigint, uuid[], integer, boolean, integer, integer, timestamptz, timestamptz, bigint, bigint,
-        smallint[], boolean, bigint, boolean
+        smallint[], boolean, bigint, boolean, bigint
 );
+DROP FUNCTION mailroom.return_unspent(bigint);
+DROP FUNCTION mailroom.spend(bigint, integer);
+DROP FUNCTION mailroom.read_budget(timestamptz);
 DROP FUNCTION mailroom.reserve(bigint, integer, integer);
+DROP SEQUENCE mailroom.budget_in_use, mailroom.budget_spent;
 DROP SEQUENCE mailroom.rate_in_use, mailroom.rate_spent_until;
 DROP FUNCTION mailroom.skip(bigint, timestamptz, bigint, bigint[], bigint[], text[], bigint[],
     bigint[], text[]);

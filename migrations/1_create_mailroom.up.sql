@@ -1058,12 +1058,15 @@ CREATE TABLE mailroom.collectors (
     state_reason text,
     token_format text,
     installation text,
+    version text,
+    settings json,
+    counts json,
 
     CONSTRAINT collectors_pkey PRIMARY KEY (collector_id)
 ) WITH (fillfactor = 50);
 
 COMMENT ON TABLE mailroom.collectors IS
-    'Processes that collect or have collected; says who a collector is.';
+    'Runs: processes that collect or have collected, with what they did.';
 COMMENT ON COLUMN mailroom.collectors.collector_id IS
     'Chosen at random by the process when it starts.';
 COMMENT ON COLUMN mailroom.collectors.name IS 'Host and process id, as the process knows them.';
@@ -1073,15 +1076,22 @@ COMMENT ON COLUMN mailroom.collectors.seen_at IS
 COMMENT ON COLUMN mailroom.collectors.state IS
     'Of its sender: new (has had nothing to answer), ready, unanswered (has not answered yet what '
     'it was given), failing (ends or does not start), open (is unavailable) or half_open (is being '
-    'tried again); or ended, if the collector ended in order. Null without a sender.';
+    'tried again); or ended, if the collector ended in order. Null without a sender. One that '
+    'gives no sign of life and has not ended was killed.';
 COMMENT ON COLUMN mailroom.collectors.state_since IS
     'Since when; of open, half_open and failing, since the outage began.';
 COMMENT ON COLUMN mailroom.collectors.state_reason IS
-    'Why the sender is not available, as the collector''s log says it; null if it is.';
+    'Why the sender is not available, as the collector''s log says it; null if it is. Of a run '
+    'that ended, why it did.';
 COMMENT ON COLUMN mailroom.collectors.token_format IS
     'Format of the tokens that it signs; null if it has not said.';
 COMMENT ON COLUMN mailroom.collectors.installation IS
     'Name of the installation that it was told to collect for; null if none.';
+COMMENT ON COLUMN mailroom.collectors.version IS 'Version of the program; null if it has not said.';
+COMMENT ON COLUMN mailroom.collectors.settings IS
+    'Its settings that are no secret, by the names of the log, as text.';
+COMMENT ON COLUMN mailroom.collectors.counts IS
+    'How many tokens it claimed, and what became of them, to within half a minute.';
 
 CREATE TABLE mailroom.rate_lock ();
 
@@ -3362,6 +3372,122 @@ COMMENT ON FUNCTION mailroom.reserve(bigint, integer, integer) IS
     'or none where none is wanted yet, in how many milliseconds to come again, with capacity for '
     'so many; and the rate at which others claim, if it is another.';
 
+-- A budget is what all collectors together may claim in a calendar month (UTC). One sequence has
+-- the month and what was claimed in it, so that both are set at once and outlast a crash.
+CREATE SEQUENCE mailroom.budget_spent MINVALUE 0 START 0;
+
+COMMENT ON SEQUENCE mailroom.budget_spent IS
+    'Not counted up: a month, as 12 times its year and its number from 0 to 11, times a million '
+    'million; and how many tokens were claimed in it by collectors with a budget.';
+
+CREATE SEQUENCE mailroom.budget_in_use MINVALUE 0 START 0;
+
+COMMENT ON SEQUENCE mailroom.budget_in_use IS
+    'Not counted up: the budget of the last claim, in tokens a month; 0 if it had none.';
+
+CREATE FUNCTION mailroom.read_budget(moment timestamptz, OUT month bigint, OUT used bigint,
+    OUT begins_at timestamptz, OUT ends_at timestamptz)
+LANGUAGE sql VOLATILE
+SET search_path = pg_catalog, pg_temp
+BEGIN ATOMIC
+    SELECT
+        known.month,
+        CASE WHEN known.spent_in >= known.current THEN known.spent ELSE 0::bigint END,
+        first_day.at,
+        (date_trunc('month', (first_day.at AT TIME ZONE 'UTC') + interval '32 days'))
+            AT TIME ZONE 'UTC'
+    FROM (
+        SELECT
+            stored.current, stored.spent_in, stored.spent,
+            -- A clock that is set back over the end of a month goes on with the new one; one that
+            -- was wrong by months does not count for months, but what it counted stays.
+            CASE WHEN stored.spent_in = stored.current + 1 THEN stored.spent_in
+                ELSE stored.current END AS month
+        FROM (
+            SELECT
+                (12 * extract(year FROM read_budget.moment AT TIME ZONE 'UTC')
+                    + extract(month FROM read_budget.moment AT TIME ZONE 'UTC') - 1)::bigint
+                    AS current,
+                last_value / 1000000000000 AS spent_in,
+                last_value % 1000000000000 AS spent
+            FROM mailroom.budget_spent
+        ) AS stored
+    ) AS known
+    CROSS JOIN LATERAL (
+        SELECT make_timestamptz((known.month / 12)::integer, (known.month % 12)::integer + 1, 1,
+            0, 0, 0, 'UTC') AS at
+    ) AS first_day;
+END;
+
+COMMENT ON FUNCTION mailroom.read_budget(timestamptz) IS
+    'The month that a budget counts for, what was claimed in it, and when it begins and ends.';
+
+-- Locks: as reserve() does, and for the same reasons. A claim that fails after this, or a collector
+-- that dies with it, loses its places: more is never claimed than the budget allows.
+CREATE FUNCTION mailroom.spend(
+    budget bigint, wanted integer, OUT granted integer, OUT wait bigint, OUT remaining bigint
+)
+LANGUAGE plpgsql VOLATILE STRICT
+SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    moment timestamptz;
+    known record;
+BEGIN
+    BEGIN
+        LOCK TABLE mailroom.rate_lock IN EXCLUSIVE MODE;
+        moment := mailroom.clock();
+        known := mailroom.read_budget(moment);
+        granted := greatest(least(wanted, budget - known.used), 0);
+        remaining := greatest(budget - known.used - granted, 0);
+
+        IF granted > 0 THEN
+            PERFORM setval('mailroom.budget_spent',
+                known.month * 1000000000000 + known.used + granted);
+        END IF;
+        IF (SELECT last_value FROM mailroom.budget_in_use) <> budget THEN
+            PERFORM setval('mailroom.budget_in_use', budget);
+        END IF;
+
+        RAISE EXCEPTION USING ERRCODE = 'MRATE';
+    EXCEPTION WHEN SQLSTATE 'MRATE' THEN
+        -- Who waits for the next month looks again now and then: the clock may be set, or the
+        -- budget be raised.
+        IF remaining = 0 THEN
+            wait := ceil(least(60000::numeric,
+                greatest(1000 * extract(epoch FROM known.ends_at - moment), 1)));
+        END IF;
+    END;
+END;
+$$;
+
+COMMENT ON FUNCTION mailroom.spend(bigint, integer) IS
+    'Takes tokens from a budget, which is tokens a month: how many of those wanted may be claimed, '
+    'how many are left then, and, if none is, in how many milliseconds to come again.';
+
+CREATE FUNCTION mailroom.return_unspent(tokens bigint) RETURNS void
+LANGUAGE plpgsql VOLATILE STRICT SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp SET jit = off AS $$
+DECLARE
+    known record;
+BEGIN
+    BEGIN
+        LOCK TABLE mailroom.rate_lock IN EXCLUSIVE MODE;
+        known := mailroom.read_budget(mailroom.clock());
+        IF tokens > 0 AND known.used > 0 THEN
+            PERFORM setval('mailroom.budget_spent',
+                known.month * 1000000000000 + greatest(known.used - tokens, 0));
+        END IF;
+        RAISE EXCEPTION USING ERRCODE = 'MRATE';
+    EXCEPTION WHEN SQLSTATE 'MRATE' THEN
+        NULL;
+    END;
+END;
+$$;
+
+COMMENT ON FUNCTION mailroom.return_unspent(bigint) IS
+    'For collectors with a budget: so many of the tokens that were claimed were certainly given to '
+    'no provider.';
+
 -- Collectors claim batches of what is due.
 
 -- Every seventh place is kept for one of the second priority, if one waits: of a hundred rows at
@@ -3556,7 +3682,8 @@ CREATE FUNCTION mailroom.claim(
     signable smallint[],
     binds boolean,
     rate_per_day bigint DEFAULT NULL,
-    takes_doubtful boolean DEFAULT true
+    takes_doubtful boolean DEFAULT true,
+    budget bigint DEFAULT NULL
 ) RETURNS TABLE (
     batch uuid, tokens bigint[], attempts integer[], actions smallint[], emails bytea[],
         names bytea[], secrets bytea[], codes bytea[],
@@ -3565,7 +3692,8 @@ CREATE FUNCTION mailroom.claim(
         unsignable integer, suppressed integer,
     dead_in_doubt integer,
     reason text, first_through timestamptz, second_through timestamptz, wait bigint,
-        other_rate bigint, skipped text, due_since timestamptz[], claimed_at timestamptz
+        other_rate bigint, skipped text, due_since timestamptz[], claimed_at timestamptz,
+        budget_left bigint
 )
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -3586,6 +3714,7 @@ DECLARE
     eligible mailroom.checked_candidate[];
     others mailroom.checked_candidate[];
     taken integer := 0;
+    pause bigint;
     -- What may not be sent.
     put_off bigint[];
     void bigint[];
@@ -3603,7 +3732,15 @@ BEGIN
     suppressed := 0;
     dead_in_doubt := 0;
 
-    IF rate_per_day IS NOT NULL THEN
+    IF budget IS NOT NULL THEN
+        SELECT spent.wait, spent.remaining INTO wait, budget_left
+            FROM mailroom.spend(budget, 0) AS spent;
+    ELSIF (SELECT last_value FROM mailroom.budget_in_use) <> 0 THEN
+        -- So that nobody is told of a budget that was taken away.
+        PERFORM setval('mailroom.budget_in_use', 0);
+    END IF;
+
+    IF wait IS NULL AND rate_per_day IS NOT NULL THEN
         SELECT spent.wait, spent.other_rate INTO wait, other_rate
             FROM mailroom.reserve(rate_per_day, capacity, 0) AS spent;
     END IF;
@@ -3636,6 +3773,13 @@ BEGIN
     IF taken > 0 AND rate_per_day IS NOT NULL THEN
         SELECT reserved.granted, reserved.wait INTO taken, wait
             FROM mailroom.reserve(rate_per_day, capacity, taken) AS reserved;
+    END IF;
+
+    -- Last, of what the rate allows: of what is left of a budget nothing is to be lost.
+    IF taken > 0 AND budget IS NOT NULL THEN
+        SELECT spent.granted, spent.wait, spent.remaining INTO taken, pause, budget_left
+            FROM mailroom.spend(budget, taken) AS spent;
+        wait := greatest(wait, pause);
     END IF;
 
     IF taken > 0 THEN
@@ -3697,7 +3841,7 @@ BEGIN
             NULL::integer, NULL::integer, NULL::integer, NULL::integer, NULL::integer,
                 NULL::integer, NULL::integer, NULL::integer, NULL::text,
             NULL::timestamptz, NULL::timestamptz, NULL::bigint, NULL::bigint, NULL::text,
-            waits_since, epoch
+            waits_since, epoch, NULL::bigint
         -- In the order of their ordinals, by which the aggregation sorts
         -- where enable_hashagg is off.
         FROM batches;
@@ -3756,7 +3900,7 @@ $$;
 
 COMMENT ON FUNCTION mailroom.claim(
     bigint, uuid[], integer, boolean, integer, integer, timestamptz, timestamptz, bigint, bigint,
-        smallint[], boolean, bigint, boolean
+        smallint[], boolean, bigint, boolean, bigint
 ) IS
     'For collectors: claims batches of what is due, of actions that can be signed; bound links '
     'only if it can bind; and what may have been delivered already only on demand, since that is '
@@ -3764,7 +3908,8 @@ COMMENT ON FUNCTION mailroom.claim(
     'JSON, of what was not claimed by verdict and reason the count and some ids. Due_since says '
     'since when each token was due, by the clock that claimed_at shows. The span of the '
     'lease is milliseconds, min_lifetime seconds; the rate, if there is one, '
-    'tokens a day for all collectors.';
+    'tokens a day for all collectors, and the budget tokens a month. Budget_left is what is left '
+    'of it.';
 
 CREATE FUNCTION mailroom.list_actions() RETURNS TABLE (
     number smallint, name text, path text, code_digits smallint, token_format text
@@ -3852,7 +3997,8 @@ COMMENT ON SEQUENCE mailroom.low_watermark IS
 CREATE FUNCTION mailroom.heartbeat(
     collector bigint, name text, held uuid[], lease bigint, since timestamptz,
     state text DEFAULT NULL, state_for bigint DEFAULT 0, state_reason text DEFAULT NULL,
-    token_format text DEFAULT NULL, installation text DEFAULT NULL
+    token_format text DEFAULT NULL, installation text DEFAULT NULL, version text DEFAULT NULL,
+    settings text DEFAULT NULL, counts text DEFAULT NULL
 )
 RETURNS TABLE (batch uuid, low_watermark timestamptz)
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
@@ -3879,11 +4025,12 @@ BEGIN
 
     INSERT INTO mailroom.collectors (
         collector_id, name, started_at, seen_at, state, state_since, state_reason,
-        token_format, installation
+        token_format, installation, version, settings, counts
     )
     VALUES (
         collector, heartbeat.name, epoch, epoch, heartbeat.state, since_when,
-        heartbeat.state_reason, heartbeat.token_format, heartbeat.installation
+        heartbeat.state_reason, heartbeat.token_format, heartbeat.installation,
+        heartbeat.version, heartbeat.settings::json, heartbeat.counts::json
     )
     ON CONFLICT DO NOTHING;
 
@@ -3913,7 +4060,10 @@ BEGIN
         UPDATE mailroom.collectors
         SET seen_at = epoch, state = heartbeat.state, state_since = since_when,
             state_reason = heartbeat.state_reason,
-            token_format = heartbeat.token_format, installation = heartbeat.installation
+            token_format = heartbeat.token_format, installation = heartbeat.installation,
+            version = heartbeat.version,
+            settings = coalesce(heartbeat.settings::json, collectors.settings),
+            counts = heartbeat.counts::json
         WHERE collector_id = collector
             AND (
                 seen_at NOT BETWEEN epoch - interval '20 seconds' AND epoch
@@ -3965,11 +4115,12 @@ END;
 $$;
 
 COMMENT ON FUNCTION mailroom.heartbeat(bigint, text, uuid[], bigint, timestamptz, text, bigint,
-    text, text, text) IS
+    text, text, text, text, text, text) IS
     'For collectors: renews the leases held, answers which of them still are, and returns to the '
     'queue what others left behind. Records the sender''s state, as in collectors, for how long it '
     'has been, and why; and the format of tokens and the name of an installation that the '
-    'collector has. One that comes with another name than bind() was told is refused. The last row '
+    'collector has; its version, and as JSON its settings and what it has done. One that comes '
+    'with another name than bind() was told is refused. The last row '
     'has no batch, and the time before which nothing in the queue is due, as far as it is known. '
     'Spans are milliseconds.';
 
@@ -4731,7 +4882,8 @@ CREATE FUNCTION mailroom.status(
     OUT token_format text,
     OUT installation text,
     OUT misnamed bigint,
-    OUT is_of_another_cluster boolean
+    OUT is_of_another_cluster boolean,
+    OUT budget json
 )
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp SET jit = off AS $$
@@ -4897,6 +5049,18 @@ BEGIN
             ) AS list
         FROM mailroom.present_collectors(epoch) AS present
     ) AS known;
+
+    SELECT json_build_object(
+        'allowed', spent.allowed,
+        'used', spent.used,
+        'left', spent.available,
+        'used_percent', 100 * spent.used / spent.allowed,
+        'ends_at', to_char(spent.ends_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'),
+        'lasts_until', to_char(spent.lasts_until AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')
+    )
+    INTO budget
+    FROM mailroom.measure_budget() AS spent
+    WHERE spent.allowed > 0;
 END;
 $$;
 
@@ -4914,74 +5078,109 @@ COMMENT ON FUNCTION mailroom.status() IS
     'milliseconds the first of those tokens was due, and those dead letters of the last hour. '
     'Deferred tokens that no collector can sign; how many formats the collectors sign, and which '
     'of them is the default; the installation''s name, how many collectors have another one or '
-    'none, and whether the queue is bound to another cluster.';
+    'none, and whether the queue is bound to another cluster. Of a budget, as in measure_budget(), '
+    'what is used and left, when its month ends, and until when it lasts.';
 
 -- For dashboards, which ask every half a minute. Actions are looked up one by one, since a join
--- would read all tokens, and for the first hundred thousand tokens only: a long queue is counted,
--- and not split. What is claimed or given up comes first.
+-- would read all tokens, and for the first ten thousand tokens of each place only: a long queue is
+-- counted, and not split. Each place is read once for the counts, by nothing but an aggregate.
 CREATE FUNCTION mailroom.measure() RETURNS TABLE (
     state text, action text, tokens bigint, oldest double precision
 )
 LANGUAGE sql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp SET jit = off
 BEGIN ATOMIC
+    WITH
+    now AS MATERIALIZED (
+        SELECT mailroom.clock() AS epoch
+    ),
+    queued AS NOT MATERIALIZED (
+        SELECT
+            queue.token,
+            CASE
+                WHEN queue.doubts > 0 THEN 'in_doubt'
+                WHEN queue.deferrals > 0 THEN 'deferred'
+                WHEN queue.due_at <= (SELECT epoch FROM now) THEN 'due'
+                ELSE 'later'
+            END AS state,
+            CASE
+                WHEN queue.deferrals > 0 THEN queue.put_off_at
+                WHEN queue.due_at > (SELECT epoch FROM now)
+                THEN coalesce(queue.waits_since, queue.put_off_at)
+                ELSE coalesce(queue.waits_since, queue.due_at)
+            END AS since
+        FROM mailroom.queue
+    ),
+    given_up AS NOT MATERIALIZED (
+        SELECT
+            dead_letters.token,
+            CASE WHEN dead_letters.is_suppressed THEN 'suppressed' ELSE 'dead' END AS state,
+            dead_letters.died_at AS since
+        FROM mailroom.dead_letters
+    ),
+    claimed AS NOT MATERIALIZED (
+        SELECT leased.token, 'claimed' AS state, leases.claimed_at AS since
+        FROM mailroom.leases
+        CROSS JOIN LATERAL pg_catalog.unnest(leases.tokens) AS leased (token)
+    ),
+    counted AS (
+        SELECT queued.state, count(*) AS tokens, min(queued.since) AS since
+        FROM queued GROUP BY queued.state
+        UNION ALL
+        SELECT given_up.state, count(*), min(given_up.since) FROM given_up GROUP BY given_up.state
+        UNION ALL
+        SELECT claimed.state, count(*), min(claimed.since) FROM claimed GROUP BY claimed.state
+    ),
+    split AS (
+        SELECT place.state, actions.name AS action, count(*) AS tokens, min(place.since) AS since
+        FROM (
+            SELECT
+                sampled.state, sampled.since,
+                (
+                    SELECT issued_tokens.action FROM mailroom.issued_tokens
+                    WHERE issued_tokens.id = sampled.token
+                ) AS action
+            FROM (
+                (SELECT token, state, since FROM queued LIMIT 10000)
+                UNION ALL
+                (SELECT token, state, since FROM given_up LIMIT 10000)
+                UNION ALL
+                (SELECT token, state, since FROM claimed LIMIT 10000)
+            ) AS sampled
+            -- Looked up once for each.
+            OFFSET 0
+        ) AS place
+        JOIN mailroom.actions ON actions.number = place.action
+        GROUP BY place.state, actions.name
+    ),
+    told AS (
+        SELECT split.state, split.action, split.tokens, split.since FROM split
+        UNION ALL
+        -- Of the rest the oldest is no younger than it is said to be.
+        SELECT counted.state, '(others)', counted.tokens - coalesce(known.tokens, 0),
+            counted.since
+        FROM counted
+        LEFT JOIN (
+            SELECT split.state, sum(split.tokens)::bigint AS tokens FROM split GROUP BY split.state
+        ) AS known USING (state)
+        WHERE counted.tokens > coalesce(known.tokens, 0)
+    )
     SELECT
-        known.state,
-        coalesce(actions.name, '(others)'),
-        count(*),
+        told.state,
+        told.action,
+        told.tokens,
         coalesce(
-            greatest(extract(epoch FROM max(known.epoch) - min(known.since)), 0::numeric),
+            greatest(extract(epoch FROM (SELECT epoch FROM now) - told.since), 0::numeric),
             0::numeric
         )::double precision
-    FROM (
-        SELECT
-            place.state, place.since, place.epoch,
-            CASE
-                WHEN row_number() OVER () <= 100000 THEN (
-                    SELECT issued_tokens.action FROM mailroom.issued_tokens
-                    WHERE issued_tokens.id = place.token
-                )
-            END AS action
-        FROM (
-            SELECT leased.token, 'claimed' AS state, leases.claimed_at AS since, now.epoch
-            FROM mailroom.leases
-            CROSS JOIN LATERAL pg_catalog.unnest(leases.tokens) AS leased (token)
-            CROSS JOIN (SELECT mailroom.clock() AS epoch OFFSET 0) AS now
-            UNION ALL
-            SELECT
-                dead_letters.token,
-                CASE WHEN dead_letters.is_suppressed THEN 'suppressed' ELSE 'dead' END,
-                dead_letters.died_at,
-                now.epoch
-            FROM mailroom.dead_letters
-            CROSS JOIN (SELECT mailroom.clock() AS epoch OFFSET 0) AS now
-            UNION ALL
-            SELECT
-                queue.token,
-                CASE
-                    WHEN queue.doubts > 0 THEN 'in_doubt'
-                    WHEN queue.deferrals > 0 THEN 'deferred'
-                    WHEN queue.due_at <= now.epoch THEN 'due'
-                    ELSE 'later'
-                END,
-                CASE
-                    WHEN queue.deferrals > 0 THEN queue.put_off_at
-                    WHEN queue.due_at > now.epoch THEN coalesce(queue.waits_since, queue.put_off_at)
-                    ELSE coalesce(queue.waits_since, queue.due_at)
-                END,
-                now.epoch
-            FROM mailroom.queue
-            CROSS JOIN (SELECT mailroom.clock() AS epoch OFFSET 0) AS now
-        ) AS place
-    ) AS known
-    LEFT JOIN mailroom.actions ON actions.number = known.action
-    GROUP BY known.state, actions.name;
+    FROM told;
 END;
 
 COMMENT ON FUNCTION mailroom.measure() IS
     'For collectors with metrics: how many tokens are due, to be sent later, deferred, in doubt, '
     'claimed, dead or suppressed, by the name of their action, and for how many seconds the oldest '
-    'of them has been. Of more than a hundred thousand the action is ''(others)''.';
+    'of them has been. Of more than ten thousand that wait, are given up or are claimed, the '
+    'action of the others is ''(others)'', and their oldest is that of the state.';
 
 -- As reserve() reckons.
 CREATE FUNCTION mailroom.measure_rate(per_day bigint, OUT used bigint, OUT available bigint)
@@ -5003,6 +5202,67 @@ $$;
 COMMENT ON FUNCTION mailroom.measure_rate(bigint) IS
     'For collectors with metrics: how many tokens of a rate, which is tokens a day, may be claimed '
     'at once, and how many of those that it ever allows at once are used.';
+
+-- Where a month goes on as it has begun, what is left lasts for as long as it took to use as much.
+CREATE FUNCTION mailroom.measure_budget(OUT allowed bigint, OUT used bigint, OUT available bigint,
+    OUT ends_at timestamptz, OUT lasts_until timestamptz)
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp SET jit = off AS $$
+DECLARE
+    moment timestamptz := mailroom.clock();
+    known record;
+BEGIN
+    known := mailroom.read_budget(moment);
+    SELECT last_value INTO allowed FROM mailroom.budget_in_use;
+    used := known.used;
+    available := greatest(allowed - used, 0);
+    ends_at := known.ends_at;
+    IF used > 0 AND moment > known.begins_at THEN
+        lasts_until := moment + least(
+            (moment - known.begins_at) * (available::double precision / used::double precision),
+            interval '1 year'
+        );
+        IF lasts_until >= ends_at THEN
+            lasts_until := NULL;
+        END IF;
+    END IF;
+END;
+$$;
+
+COMMENT ON FUNCTION mailroom.measure_budget() IS
+    'For collectors with metrics: the budget of the last claim, in tokens a calendar month (UTC), '
+    '0 without; what was used of it and is left; when the month ends, and when nothing will be '
+    'left before that if mails go on as in this month, or null.';
+
+CREATE FUNCTION mailroom.list_runs(most integer DEFAULT 50) RETURNS TABLE (
+    name text, version text, started_at timestamptz, seen_at timestamptz, fate text, reason text,
+    counts json, settings json
+)
+LANGUAGE sql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp SET jit = off
+BEGIN ATOMIC
+    SELECT
+        run.name,
+        run.version,
+        run.started_at,
+        CASE WHEN run.state = 'ended' THEN run.state_since ELSE run.seen_at END,
+        CASE
+            WHEN run.state = 'ended' THEN 'ended'
+            WHEN run.seen_at > mailroom.clock() - interval '90 seconds' THEN 'alive'
+            ELSE 'killed'
+        END,
+        run.state_reason,
+        run.counts,
+        run.settings
+    FROM mailroom.collectors AS run
+    ORDER BY run.started_at DESC, run.collector_id
+    LIMIT most;
+END;
+
+COMMENT ON FUNCTION mailroom.list_runs(integer) IS
+    'For operators: the newest runs of collectors, when each ended or gave the last sign of life, '
+    'and whether it is alive, ended in order, or was killed: it has given no sign of life for 90 '
+    'seconds.';
 
 -- Tables that do not grow for ever.
 
@@ -5056,6 +5316,20 @@ BEGIN
     )
     SELECT coalesce(sum(pg_catalog.cardinality(tokens)), 0::bigint) INTO pruned FROM gone;
 
+    -- Of runs that the log does not name any more. The last one is kept: it may be missed.
+    DELETE FROM mailroom.collectors
+    WHERE collector_id = ANY (ARRAY(
+        SELECT gone.collector_id
+        FROM mailroom.collectors AS gone
+        WHERE gone.seen_at < before
+            AND gone.seen_at < (SELECT max(newest.seen_at) FROM mailroom.collectors AS newest)
+            AND NOT EXISTS (
+                SELECT FROM mailroom.leases WHERE leases.collector_id = gone.collector_id
+            )
+        LIMIT 1000
+        FOR UPDATE SKIP LOCKED
+    ));
+
     IF pruned > 0::bigint THEN
         UPDATE mailroom.installation SET log_complete_since = before
             WHERE log_complete_since < before;
@@ -5065,8 +5339,8 @@ $$;
 
 COMMENT ON FUNCTION mailroom.prune_attempts(timestamptz, bigint, integer) IS
     'Deletes delivery attempts and receipts from before a time, at least a day ago, in some blocks '
-    'of the log and of the receipts; answers how many attempts, '
-    'and how many blocks the larger of the two has.';
+    'of the log and of the receipts, and runs of collectors that ended before; '
+    'answers how many attempts, and how many blocks the larger of the two has.';
 
 CREATE FUNCTION mailroom.prune_dead_letters(before timestamptz, most integer) RETURNS bigint
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER

@@ -49,12 +49,15 @@ CREATE TABLE mailroom.collectors (
     state_reason text,
     token_format text,
     installation text,
+    version text,
+    settings json,
+    counts json,
 
     CONSTRAINT collectors_pkey PRIMARY KEY (collector_id)
 ) WITH (fillfactor = 50);
 
 COMMENT ON TABLE mailroom.collectors IS
-    'Processes that collect or have collected; says who a collector is.';
+    'Runs: processes that collect or have collected, with what they did.';
 COMMENT ON COLUMN mailroom.collectors.collector_id IS
     'Chosen at random by the process when it starts.';
 COMMENT ON COLUMN mailroom.collectors.name IS 'Host and process id, as the process knows them.';
@@ -64,15 +67,22 @@ COMMENT ON COLUMN mailroom.collectors.seen_at IS
 COMMENT ON COLUMN mailroom.collectors.state IS
     'Of its sender: new (has had nothing to answer), ready, unanswered (has not answered yet what '
     'it was given), failing (ends or does not start), open (is unavailable) or half_open (is being '
-    'tried again); or ended, if the collector ended in order. Null without a sender.';
+    'tried again); or ended, if the collector ended in order. Null without a sender. One that '
+    'gives no sign of life and has not ended was killed.';
 COMMENT ON COLUMN mailroom.collectors.state_since IS
     'Since when; of open, half_open and failing, since the outage began.';
 COMMENT ON COLUMN mailroom.collectors.state_reason IS
-    'Why the sender is not available, as the collector''s log says it; null if it is.';
+    'Why the sender is not available, as the collector''s log says it; null if it is. Of a run '
+    'that ended, why it did.';
 COMMENT ON COLUMN mailroom.collectors.token_format IS
     'Format of the tokens that it signs; null if it has not said.';
 COMMENT ON COLUMN mailroom.collectors.installation IS
     'Name of the installation that it was told to collect for; null if none.';
+COMMENT ON COLUMN mailroom.collectors.version IS 'Version of the program; null if it has not said.';
+COMMENT ON COLUMN mailroom.collectors.settings IS
+    'Its settings that are no secret, by the names of the log, as text.';
+COMMENT ON COLUMN mailroom.collectors.counts IS
+    'How many tokens it claimed, and what became of them, to within half a minute.';
 
 CREATE TABLE mailroom.rate_lock ();
 

@@ -77,3 +77,119 @@ COMMENT ON FUNCTION mailroom.reserve(bigint, integer, integer) IS
     'Reserves places of a rate: how many of those wanted may be claimed now; if there are fewer, '
     'or none where none is wanted yet, in how many milliseconds to come again, with capacity for '
     'so many; and the rate at which others claim, if it is another.';
+
+-- A budget is what all collectors together may claim in a calendar month (UTC). One sequence has
+-- the month and what was claimed in it, so that both are set at once and outlast a crash.
+CREATE SEQUENCE mailroom.budget_spent MINVALUE 0 START 0;
+
+COMMENT ON SEQUENCE mailroom.budget_spent IS
+    'Not counted up: a month, as 12 times its year and its number from 0 to 11, times a million '
+    'million; and how many tokens were claimed in it by collectors with a budget.';
+
+CREATE SEQUENCE mailroom.budget_in_use MINVALUE 0 START 0;
+
+COMMENT ON SEQUENCE mailroom.budget_in_use IS
+    'Not counted up: the budget of the last claim, in tokens a month; 0 if it had none.';
+
+CREATE FUNCTION mailroom.read_budget(moment timestamptz, OUT month bigint, OUT used bigint,
+    OUT begins_at timestamptz, OUT ends_at timestamptz)
+LANGUAGE sql VOLATILE
+SET search_path = pg_catalog, pg_temp
+BEGIN ATOMIC
+    SELECT
+        known.month,
+        CASE WHEN known.spent_in >= known.current THEN known.spent ELSE 0::bigint END,
+        first_day.at,
+        (date_trunc('month', (first_day.at AT TIME ZONE 'UTC') + interval '32 days'))
+            AT TIME ZONE 'UTC'
+    FROM (
+        SELECT
+            stored.current, stored.spent_in, stored.spent,
+            -- A clock that is set back over the end of a month goes on with the new one; one that
+            -- was wrong by months does not count for months, but what it counted stays.
+            CASE WHEN stored.spent_in = stored.current + 1 THEN stored.spent_in
+                ELSE stored.current END AS month
+        FROM (
+            SELECT
+                (12 * extract(year FROM read_budget.moment AT TIME ZONE 'UTC')
+                    + extract(month FROM read_budget.moment AT TIME ZONE 'UTC') - 1)::bigint
+                    AS current,
+                last_value / 1000000000000 AS spent_in,
+                last_value % 1000000000000 AS spent
+            FROM mailroom.budget_spent
+        ) AS stored
+    ) AS known
+    CROSS JOIN LATERAL (
+        SELECT make_timestamptz((known.month / 12)::integer, (known.month % 12)::integer + 1, 1,
+            0, 0, 0, 'UTC') AS at
+    ) AS first_day;
+END;
+
+COMMENT ON FUNCTION mailroom.read_budget(timestamptz) IS
+    'The month that a budget counts for, what was claimed in it, and when it begins and ends.';
+
+-- Locks: as reserve() does, and for the same reasons. A claim that fails after this, or a collector
+-- that dies with it, loses its places: more is never claimed than the budget allows.
+CREATE FUNCTION mailroom.spend(
+    budget bigint, wanted integer, OUT granted integer, OUT wait bigint, OUT remaining bigint
+)
+LANGUAGE plpgsql VOLATILE STRICT
+SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    moment timestamptz;
+    known record;
+BEGIN
+    BEGIN
+        LOCK TABLE mailroom.rate_lock IN EXCLUSIVE MODE;
+        moment := mailroom.clock();
+        known := mailroom.read_budget(moment);
+        granted := greatest(least(wanted, budget - known.used), 0);
+        remaining := greatest(budget - known.used - granted, 0);
+
+        IF granted > 0 THEN
+            PERFORM setval('mailroom.budget_spent',
+                known.month * 1000000000000 + known.used + granted);
+        END IF;
+        IF (SELECT last_value FROM mailroom.budget_in_use) <> budget THEN
+            PERFORM setval('mailroom.budget_in_use', budget);
+        END IF;
+
+        RAISE EXCEPTION USING ERRCODE = 'MRATE';
+    EXCEPTION WHEN SQLSTATE 'MRATE' THEN
+        -- Who waits for the next month looks again now and then: the clock may be set, or the
+        -- budget be raised.
+        IF remaining = 0 THEN
+            wait := ceil(least(60000::numeric,
+                greatest(1000 * extract(epoch FROM known.ends_at - moment), 1)));
+        END IF;
+    END;
+END;
+$$;
+
+COMMENT ON FUNCTION mailroom.spend(bigint, integer) IS
+    'Takes tokens from a budget, which is tokens a month: how many of those wanted may be claimed, '
+    'how many are left then, and, if none is, in how many milliseconds to come again.';
+
+CREATE FUNCTION mailroom.return_unspent(tokens bigint) RETURNS void
+LANGUAGE plpgsql VOLATILE STRICT SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp SET jit = off AS $$
+DECLARE
+    known record;
+BEGIN
+    BEGIN
+        LOCK TABLE mailroom.rate_lock IN EXCLUSIVE MODE;
+        known := mailroom.read_budget(mailroom.clock());
+        IF tokens > 0 AND known.used > 0 THEN
+            PERFORM setval('mailroom.budget_spent',
+                known.month * 1000000000000 + greatest(known.used - tokens, 0));
+        END IF;
+        RAISE EXCEPTION USING ERRCODE = 'MRATE';
+    EXCEPTION WHEN SQLSTATE 'MRATE' THEN
+        NULL;
+    END;
+END;
+$$;
+
+COMMENT ON FUNCTION mailroom.return_unspent(bigint) IS
+    'For collectors with a budget: so many of the tokens that were claimed were certainly given to '
+    'no provider.';

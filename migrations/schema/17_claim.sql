@@ -192,7 +192,8 @@ CREATE FUNCTION mailroom.claim(
     signable smallint[],
     binds boolean,
     rate_per_day bigint DEFAULT NULL,
-    takes_doubtful boolean DEFAULT true
+    takes_doubtful boolean DEFAULT true,
+    budget bigint DEFAULT NULL
 ) RETURNS TABLE (
     batch uuid, tokens bigint[], attempts integer[], actions smallint[], emails bytea[],
         names bytea[], secrets bytea[], codes bytea[],
@@ -201,7 +202,8 @@ CREATE FUNCTION mailroom.claim(
         unsignable integer, suppressed integer,
     dead_in_doubt integer,
     reason text, first_through timestamptz, second_through timestamptz, wait bigint,
-        other_rate bigint, skipped text, due_since timestamptz[], claimed_at timestamptz
+        other_rate bigint, skipped text, due_since timestamptz[], claimed_at timestamptz,
+        budget_left bigint
 )
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -222,6 +224,7 @@ DECLARE
     eligible mailroom.checked_candidate[];
     others mailroom.checked_candidate[];
     taken integer := 0;
+    pause bigint;
     -- What may not be sent.
     put_off bigint[];
     void bigint[];
@@ -239,7 +242,15 @@ BEGIN
     suppressed := 0;
     dead_in_doubt := 0;
 
-    IF rate_per_day IS NOT NULL THEN
+    IF budget IS NOT NULL THEN
+        SELECT spent.wait, spent.remaining INTO wait, budget_left
+            FROM mailroom.spend(budget, 0) AS spent;
+    ELSIF (SELECT last_value FROM mailroom.budget_in_use) <> 0 THEN
+        -- So that nobody is told of a budget that was taken away.
+        PERFORM setval('mailroom.budget_in_use', 0);
+    END IF;
+
+    IF wait IS NULL AND rate_per_day IS NOT NULL THEN
         SELECT spent.wait, spent.other_rate INTO wait, other_rate
             FROM mailroom.reserve(rate_per_day, capacity, 0) AS spent;
     END IF;
@@ -272,6 +283,13 @@ BEGIN
     IF taken > 0 AND rate_per_day IS NOT NULL THEN
         SELECT reserved.granted, reserved.wait INTO taken, wait
             FROM mailroom.reserve(rate_per_day, capacity, taken) AS reserved;
+    END IF;
+
+    -- Last, of what the rate allows: of what is left of a budget nothing is to be lost.
+    IF taken > 0 AND budget IS NOT NULL THEN
+        SELECT spent.granted, spent.wait, spent.remaining INTO taken, pause, budget_left
+            FROM mailroom.spend(budget, taken) AS spent;
+        wait := greatest(wait, pause);
     END IF;
 
     IF taken > 0 THEN
@@ -333,7 +351,7 @@ BEGIN
             NULL::integer, NULL::integer, NULL::integer, NULL::integer, NULL::integer,
                 NULL::integer, NULL::integer, NULL::integer, NULL::text,
             NULL::timestamptz, NULL::timestamptz, NULL::bigint, NULL::bigint, NULL::text,
-            waits_since, epoch
+            waits_since, epoch, NULL::bigint
         -- In the order of their ordinals, by which the aggregation sorts
         -- where enable_hashagg is off.
         FROM batches;
@@ -392,7 +410,7 @@ $$;
 
 COMMENT ON FUNCTION mailroom.claim(
     bigint, uuid[], integer, boolean, integer, integer, timestamptz, timestamptz, bigint, bigint,
-        smallint[], boolean, bigint, boolean
+        smallint[], boolean, bigint, boolean, bigint
 ) IS
     'For collectors: claims batches of what is due, of actions that can be signed; bound links '
     'only if it can bind; and what may have been delivered already only on demand, since that is '
@@ -400,7 +418,8 @@ COMMENT ON FUNCTION mailroom.claim(
     'JSON, of what was not claimed by verdict and reason the count and some ids. Due_since says '
     'since when each token was due, by the clock that claimed_at shows. The span of the '
     'lease is milliseconds, min_lifetime seconds; the rate, if there is one, '
-    'tokens a day for all collectors.';
+    'tokens a day for all collectors, and the budget tokens a month. Budget_left is what is left '
+    'of it.';
 
 CREATE FUNCTION mailroom.list_actions() RETURNS TABLE (
     number smallint, name text, path text, code_digits smallint, token_format text

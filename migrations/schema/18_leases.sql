@@ -68,7 +68,8 @@ COMMENT ON SEQUENCE mailroom.low_watermark IS
 CREATE FUNCTION mailroom.heartbeat(
     collector bigint, name text, held uuid[], lease bigint, since timestamptz,
     state text DEFAULT NULL, state_for bigint DEFAULT 0, state_reason text DEFAULT NULL,
-    token_format text DEFAULT NULL, installation text DEFAULT NULL
+    token_format text DEFAULT NULL, installation text DEFAULT NULL, version text DEFAULT NULL,
+    settings text DEFAULT NULL, counts text DEFAULT NULL
 )
 RETURNS TABLE (batch uuid, low_watermark timestamptz)
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
@@ -95,11 +96,12 @@ BEGIN
 
     INSERT INTO mailroom.collectors (
         collector_id, name, started_at, seen_at, state, state_since, state_reason,
-        token_format, installation
+        token_format, installation, version, settings, counts
     )
     VALUES (
         collector, heartbeat.name, epoch, epoch, heartbeat.state, since_when,
-        heartbeat.state_reason, heartbeat.token_format, heartbeat.installation
+        heartbeat.state_reason, heartbeat.token_format, heartbeat.installation,
+        heartbeat.version, heartbeat.settings::json, heartbeat.counts::json
     )
     ON CONFLICT DO NOTHING;
 
@@ -129,7 +131,10 @@ BEGIN
         UPDATE mailroom.collectors
         SET seen_at = epoch, state = heartbeat.state, state_since = since_when,
             state_reason = heartbeat.state_reason,
-            token_format = heartbeat.token_format, installation = heartbeat.installation
+            token_format = heartbeat.token_format, installation = heartbeat.installation,
+            version = heartbeat.version,
+            settings = coalesce(heartbeat.settings::json, collectors.settings),
+            counts = heartbeat.counts::json
         WHERE collector_id = collector
             AND (
                 seen_at NOT BETWEEN epoch - interval '20 seconds' AND epoch
@@ -181,11 +186,12 @@ END;
 $$;
 
 COMMENT ON FUNCTION mailroom.heartbeat(bigint, text, uuid[], bigint, timestamptz, text, bigint,
-    text, text, text) IS
+    text, text, text, text, text, text) IS
     'For collectors: renews the leases held, answers which of them still are, and returns to the '
     'queue what others left behind. Records the sender''s state, as in collectors, for how long it '
     'has been, and why; and the format of tokens and the name of an installation that the '
-    'collector has. One that comes with another name than bind() was told is refused. The last row '
+    'collector has; its version, and as JSON its settings and what it has done. One that comes '
+    'with another name than bind() was told is refused. The last row '
     'has no batch, and the time before which nothing in the queue is due, as far as it is known. '
     'Spans are milliseconds.';
 

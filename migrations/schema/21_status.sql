@@ -71,7 +71,8 @@ CREATE FUNCTION mailroom.status(
     OUT token_format text,
     OUT installation text,
     OUT misnamed bigint,
-    OUT is_of_another_cluster boolean
+    OUT is_of_another_cluster boolean,
+    OUT budget json
 )
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp SET jit = off AS $$
@@ -237,6 +238,18 @@ BEGIN
             ) AS list
         FROM mailroom.present_collectors(epoch) AS present
     ) AS known;
+
+    SELECT json_build_object(
+        'allowed', spent.allowed,
+        'used', spent.used,
+        'left', spent.available,
+        'used_percent', 100 * spent.used / spent.allowed,
+        'ends_at', to_char(spent.ends_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'),
+        'lasts_until', to_char(spent.lasts_until AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')
+    )
+    INTO budget
+    FROM mailroom.measure_budget() AS spent
+    WHERE spent.allowed > 0;
 END;
 $$;
 
@@ -254,74 +267,109 @@ COMMENT ON FUNCTION mailroom.status() IS
     'milliseconds the first of those tokens was due, and those dead letters of the last hour. '
     'Deferred tokens that no collector can sign; how many formats the collectors sign, and which '
     'of them is the default; the installation''s name, how many collectors have another one or '
-    'none, and whether the queue is bound to another cluster.';
+    'none, and whether the queue is bound to another cluster. Of a budget, as in measure_budget(), '
+    'what is used and left, when its month ends, and until when it lasts.';
 
 -- For dashboards, which ask every half a minute. Actions are looked up one by one, since a join
--- would read all tokens, and for the first hundred thousand tokens only: a long queue is counted,
--- and not split. What is claimed or given up comes first.
+-- would read all tokens, and for the first ten thousand tokens of each place only: a long queue is
+-- counted, and not split. Each place is read once for the counts, by nothing but an aggregate.
 CREATE FUNCTION mailroom.measure() RETURNS TABLE (
     state text, action text, tokens bigint, oldest double precision
 )
 LANGUAGE sql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp SET jit = off
 BEGIN ATOMIC
+    WITH
+    now AS MATERIALIZED (
+        SELECT mailroom.clock() AS epoch
+    ),
+    queued AS NOT MATERIALIZED (
+        SELECT
+            queue.token,
+            CASE
+                WHEN queue.doubts > 0 THEN 'in_doubt'
+                WHEN queue.deferrals > 0 THEN 'deferred'
+                WHEN queue.due_at <= (SELECT epoch FROM now) THEN 'due'
+                ELSE 'later'
+            END AS state,
+            CASE
+                WHEN queue.deferrals > 0 THEN queue.put_off_at
+                WHEN queue.due_at > (SELECT epoch FROM now)
+                THEN coalesce(queue.waits_since, queue.put_off_at)
+                ELSE coalesce(queue.waits_since, queue.due_at)
+            END AS since
+        FROM mailroom.queue
+    ),
+    given_up AS NOT MATERIALIZED (
+        SELECT
+            dead_letters.token,
+            CASE WHEN dead_letters.is_suppressed THEN 'suppressed' ELSE 'dead' END AS state,
+            dead_letters.died_at AS since
+        FROM mailroom.dead_letters
+    ),
+    claimed AS NOT MATERIALIZED (
+        SELECT leased.token, 'claimed' AS state, leases.claimed_at AS since
+        FROM mailroom.leases
+        CROSS JOIN LATERAL pg_catalog.unnest(leases.tokens) AS leased (token)
+    ),
+    counted AS (
+        SELECT queued.state, count(*) AS tokens, min(queued.since) AS since
+        FROM queued GROUP BY queued.state
+        UNION ALL
+        SELECT given_up.state, count(*), min(given_up.since) FROM given_up GROUP BY given_up.state
+        UNION ALL
+        SELECT claimed.state, count(*), min(claimed.since) FROM claimed GROUP BY claimed.state
+    ),
+    split AS (
+        SELECT place.state, actions.name AS action, count(*) AS tokens, min(place.since) AS since
+        FROM (
+            SELECT
+                sampled.state, sampled.since,
+                (
+                    SELECT issued_tokens.action FROM mailroom.issued_tokens
+                    WHERE issued_tokens.id = sampled.token
+                ) AS action
+            FROM (
+                (SELECT token, state, since FROM queued LIMIT 10000)
+                UNION ALL
+                (SELECT token, state, since FROM given_up LIMIT 10000)
+                UNION ALL
+                (SELECT token, state, since FROM claimed LIMIT 10000)
+            ) AS sampled
+            -- Looked up once for each.
+            OFFSET 0
+        ) AS place
+        JOIN mailroom.actions ON actions.number = place.action
+        GROUP BY place.state, actions.name
+    ),
+    told AS (
+        SELECT split.state, split.action, split.tokens, split.since FROM split
+        UNION ALL
+        -- Of the rest the oldest is no younger than it is said to be.
+        SELECT counted.state, '(others)', counted.tokens - coalesce(known.tokens, 0),
+            counted.since
+        FROM counted
+        LEFT JOIN (
+            SELECT split.state, sum(split.tokens)::bigint AS tokens FROM split GROUP BY split.state
+        ) AS known USING (state)
+        WHERE counted.tokens > coalesce(known.tokens, 0)
+    )
     SELECT
-        known.state,
-        coalesce(actions.name, '(others)'),
-        count(*),
+        told.state,
+        told.action,
+        told.tokens,
         coalesce(
-            greatest(extract(epoch FROM max(known.epoch) - min(known.since)), 0::numeric),
+            greatest(extract(epoch FROM (SELECT epoch FROM now) - told.since), 0::numeric),
             0::numeric
         )::double precision
-    FROM (
-        SELECT
-            place.state, place.since, place.epoch,
-            CASE
-                WHEN row_number() OVER () <= 100000 THEN (
-                    SELECT issued_tokens.action FROM mailroom.issued_tokens
-                    WHERE issued_tokens.id = place.token
-                )
-            END AS action
-        FROM (
-            SELECT leased.token, 'claimed' AS state, leases.claimed_at AS since, now.epoch
-            FROM mailroom.leases
-            CROSS JOIN LATERAL pg_catalog.unnest(leases.tokens) AS leased (token)
-            CROSS JOIN (SELECT mailroom.clock() AS epoch OFFSET 0) AS now
-            UNION ALL
-            SELECT
-                dead_letters.token,
-                CASE WHEN dead_letters.is_suppressed THEN 'suppressed' ELSE 'dead' END,
-                dead_letters.died_at,
-                now.epoch
-            FROM mailroom.dead_letters
-            CROSS JOIN (SELECT mailroom.clock() AS epoch OFFSET 0) AS now
-            UNION ALL
-            SELECT
-                queue.token,
-                CASE
-                    WHEN queue.doubts > 0 THEN 'in_doubt'
-                    WHEN queue.deferrals > 0 THEN 'deferred'
-                    WHEN queue.due_at <= now.epoch THEN 'due'
-                    ELSE 'later'
-                END,
-                CASE
-                    WHEN queue.deferrals > 0 THEN queue.put_off_at
-                    WHEN queue.due_at > now.epoch THEN coalesce(queue.waits_since, queue.put_off_at)
-                    ELSE coalesce(queue.waits_since, queue.due_at)
-                END,
-                now.epoch
-            FROM mailroom.queue
-            CROSS JOIN (SELECT mailroom.clock() AS epoch OFFSET 0) AS now
-        ) AS place
-    ) AS known
-    LEFT JOIN mailroom.actions ON actions.number = known.action
-    GROUP BY known.state, actions.name;
+    FROM told;
 END;
 
 COMMENT ON FUNCTION mailroom.measure() IS
     'For collectors with metrics: how many tokens are due, to be sent later, deferred, in doubt, '
     'claimed, dead or suppressed, by the name of their action, and for how many seconds the oldest '
-    'of them has been. Of more than a hundred thousand the action is ''(others)''.';
+    'of them has been. Of more than ten thousand that wait, are given up or are claimed, the '
+    'action of the others is ''(others)'', and their oldest is that of the state.';
 
 -- As reserve() reckons.
 CREATE FUNCTION mailroom.measure_rate(per_day bigint, OUT used bigint, OUT available bigint)
@@ -343,3 +391,64 @@ $$;
 COMMENT ON FUNCTION mailroom.measure_rate(bigint) IS
     'For collectors with metrics: how many tokens of a rate, which is tokens a day, may be claimed '
     'at once, and how many of those that it ever allows at once are used.';
+
+-- Where a month goes on as it has begun, what is left lasts for as long as it took to use as much.
+CREATE FUNCTION mailroom.measure_budget(OUT allowed bigint, OUT used bigint, OUT available bigint,
+    OUT ends_at timestamptz, OUT lasts_until timestamptz)
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp SET jit = off AS $$
+DECLARE
+    moment timestamptz := mailroom.clock();
+    known record;
+BEGIN
+    known := mailroom.read_budget(moment);
+    SELECT last_value INTO allowed FROM mailroom.budget_in_use;
+    used := known.used;
+    available := greatest(allowed - used, 0);
+    ends_at := known.ends_at;
+    IF used > 0 AND moment > known.begins_at THEN
+        lasts_until := moment + least(
+            (moment - known.begins_at) * (available::double precision / used::double precision),
+            interval '1 year'
+        );
+        IF lasts_until >= ends_at THEN
+            lasts_until := NULL;
+        END IF;
+    END IF;
+END;
+$$;
+
+COMMENT ON FUNCTION mailroom.measure_budget() IS
+    'For collectors with metrics: the budget of the last claim, in tokens a calendar month (UTC), '
+    '0 without; what was used of it and is left; when the month ends, and when nothing will be '
+    'left before that if mails go on as in this month, or null.';
+
+CREATE FUNCTION mailroom.list_runs(most integer DEFAULT 50) RETURNS TABLE (
+    name text, version text, started_at timestamptz, seen_at timestamptz, fate text, reason text,
+    counts json, settings json
+)
+LANGUAGE sql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp SET jit = off
+BEGIN ATOMIC
+    SELECT
+        run.name,
+        run.version,
+        run.started_at,
+        CASE WHEN run.state = 'ended' THEN run.state_since ELSE run.seen_at END,
+        CASE
+            WHEN run.state = 'ended' THEN 'ended'
+            WHEN run.seen_at > mailroom.clock() - interval '90 seconds' THEN 'alive'
+            ELSE 'killed'
+        END,
+        run.state_reason,
+        run.counts,
+        run.settings
+    FROM mailroom.collectors AS run
+    ORDER BY run.started_at DESC, run.collector_id
+    LIMIT most;
+END;
+
+COMMENT ON FUNCTION mailroom.list_runs(integer) IS
+    'For operators: the newest runs of collectors, when each ended or gave the last sign of life, '
+    'and whether it is alive, ended in order, or was killed: it has given no sign of life for 90 '
+    'seconds.';

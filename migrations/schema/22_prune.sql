@@ -50,6 +50,20 @@ BEGIN
     )
     SELECT coalesce(sum(pg_catalog.cardinality(tokens)), 0::bigint) INTO pruned FROM gone;
 
+    -- Of runs that the log does not name any more. The last one is kept: it may be missed.
+    DELETE FROM mailroom.collectors
+    WHERE collector_id = ANY (ARRAY(
+        SELECT gone.collector_id
+        FROM mailroom.collectors AS gone
+        WHERE gone.seen_at < before
+            AND gone.seen_at < (SELECT max(newest.seen_at) FROM mailroom.collectors AS newest)
+            AND NOT EXISTS (
+                SELECT FROM mailroom.leases WHERE leases.collector_id = gone.collector_id
+            )
+        LIMIT 1000
+        FOR UPDATE SKIP LOCKED
+    ));
+
     IF pruned > 0::bigint THEN
         UPDATE mailroom.installation SET log_complete_since = before
             WHERE log_complete_since < before;
@@ -59,8 +73,8 @@ $$;
 
 COMMENT ON FUNCTION mailroom.prune_attempts(timestamptz, bigint, integer) IS
     'Deletes delivery attempts and receipts from before a time, at least a day ago, in some blocks '
-    'of the log and of the receipts; answers how many attempts, '
-    'and how many blocks the larger of the two has.';
+    'of the log and of the receipts, and runs of collectors that ended before; '
+    'answers how many attempts, and how many blocks the larger of the two has.';
 
 CREATE FUNCTION mailroom.prune_dead_letters(before timestamptz, most integer) RETURNS bigint
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER

@@ -10,7 +10,7 @@ use crate::sink::Sink;
 use crate::timer::{self, sleep_until_opt};
 
 impl<Q: Queue, S: Sink> Collector<Q, S> {
-    pub(super) async fn finish(&mut self, sink_works: bool) {
+    pub(super) async fn finish(&mut self, sink_works: bool, reason: &str) {
         self.in_flight.is_ending = true;
         self.inputs.metrics.health.has(Trouble::Draining);
         self.cancel_unsent();
@@ -29,7 +29,7 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
             if matches!(timeout_at(end.into(), self.settle_finally()).await, Ok(Ok(()))) {
                 // If that fails, `mailroom status` misses this collector
                 // until another one replaces it.
-                timeout_at(end.into(), self.queue.leave()).await.ok();
+                timeout_at(end.into(), self.queue.leave(reason)).await.ok();
             } else {
                 let unrecorded = self.queue.unrecorded();
                 self.inputs.metrics.may_come_twice(Cause::SettlementLost, unrecorded);

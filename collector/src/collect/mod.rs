@@ -125,7 +125,11 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
             CollectError::Stopped => Ok(()),
             error => Err(error),
         };
-        self.finish(outcome.is_ok()).await;
+        let reason = match &outcome {
+            Ok(()) => "it was told to".to_owned(),
+            Err(error) => error.to_string(),
+        };
+        self.finish(outcome.is_ok(), &reason).await;
         outcome
     }
 }

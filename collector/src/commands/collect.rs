@@ -142,6 +142,7 @@ async fn collect_into(
                     DeliveriesQueue::new(connection, settings.deliveries, settings.lease, format);
                 let mut queue = queue.map_err(CommandError::because(NOT_STARTED))?;
                 queue.collect_for(settings.installation.clone());
+                queue.run_with(&shown::all(&settings));
                 if is_for_development {
                     queue.take_development();
                 }

@@ -3,6 +3,7 @@
 
 mod alarms;
 mod nagios;
+mod runs;
 mod text;
 
 use std::env;
@@ -34,6 +35,10 @@ pub(crate) struct StatusArguments {
     /// Print one line with performance data, as plugins of Nagios and Icinga do
     #[arg(long, help_heading = heading::OUTPUT)]
     nagios: bool,
+
+    /// List the newest runs of collectors instead: when each began and ended, and what it did
+    #[arg(long, conflicts_with_all = ["nagios", "max_dead"])]
+    runs: bool,
 
     /// How many dead letters are no alarm; without it, only those of the last hour are one
     #[arg(long, value_name = "N", value_parser = Setting(whole_number(0..=1_000_000_000)))]
@@ -80,7 +85,13 @@ pub(crate) fn refused() -> Option<ExitCode> {
 }
 
 async fn look(arguments: StatusArguments) -> Outcome {
-    let StatusArguments { json, nagios, max_dead, installation, timeouts, schema } = arguments;
+    let StatusArguments { json, nagios, runs, max_dead, installation, timeouts, schema } =
+        arguments;
+    if runs {
+        let functions = ["mailroom.list_runs"];
+        let (client, _) = connect_to_queue(schema, "mailroom status", &functions).await?;
+        return runs::list(&client, json).await;
+    }
     let (client, _) = connect_to_queue(schema, "mailroom status", &["mailroom.status"]).await?;
     let max_dead = max_dead.map(|most| i64::try_from(most).unwrap_or(i64::MAX));
     let bounds = Bounds { timeouts, max_dead };

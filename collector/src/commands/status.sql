@@ -39,6 +39,7 @@ SELECT pg_catalog.json_build_object(
         'token_format', token_format,
         'is_of_another_cluster', is_of_another_cluster
     ),
+    'budget', budget,
     'log_since', log_since
 )::text
 FROM mailroom.status()

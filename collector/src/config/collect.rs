@@ -204,8 +204,8 @@ pub struct DeliverySettings {
     #[arg(help_heading = heading::LIMITS)]
     pub min_lifetime: Duration,
 
-    /// Most tokens that all collectors of the queue claim in a time, such as 14/s, 23/min, 500/h or
-    /// 10000/d, or `off`
+    /// Most tokens that all collectors of the queue claim in a time, such as 14/s, 23/min, 500/h,
+    /// 10000/d, 3000/month or 14/s,3000/month, or `off`
     #[arg(long, value_name = "RATE", value_parser = Setting(rate_or_off))]
     #[arg(env = "MAILROOM_RATE", default_value = "off", allow_negative_numbers = true)]
     #[arg(help_heading = heading::LIMITS)]

@@ -31,11 +31,11 @@ pub(crate) use setting::{
 const PREFIX: &str = "MAILROOM_";
 
 /// Settings that are not arguments of `collect`: read without clap, or by other commands.
-const OTHERS: [&str; 8] = [
+const OTHERS: [&str; 9] = [
     "DATABASE_URL",
+    "DATABASE_PASSWORD_COMMAND",
     "SCHEMA",
     "SECRET_KEY",
-    "DATABASE_PASSWORD_COMMAND",
     "SIGNING_KEY",
     "PUBLIC_KEY",
     "KEY_FILE",

@@ -29,6 +29,7 @@ const OTHERS: &str = "(others)";
 
 const FIGURES: &str = include_str!("figures.sql");
 const RATE: &str = include_str!("rate.sql");
+const BUDGET: &str = include_str!("budget.sql");
 const SNAPSHOT: &str = include_str!("snapshot.sql");
 
 /// What the database said last. Nothing of it is served when it is too old.
@@ -42,6 +43,16 @@ pub(super) struct Figures {
     rate_limit: Decimal,
     rate_used: Gauge,
     rate_left: Gauge,
+    budget: Budget,
+}
+
+/// Of the tokens of a calendar month.
+#[derive(Debug, Default)]
+struct Budget {
+    limit: Gauge,
+    used: Gauge,
+    left: Gauge,
+    ends_at: Decimal,
 }
 
 impl Figures {
@@ -76,8 +87,11 @@ impl Figures {
             Unit::Seconds,
             self.snapshot.clone(),
         );
-        let Some(rate) = rate else { return };
-        self.rate_limit.set(rate.per_second());
+        if let Some(limit) = rate.and_then(|rate| rate.per_month) {
+            self.budget.register(registry, limit);
+        }
+        let Some(per_second) = rate.and_then(Rate::per_second) else { return };
+        self.rate_limit.set(per_second);
         registry.register(
             "rate_limit_tokens_per_second",
             "Tokens that MAILROOM_RATE allows all collectors to claim",
@@ -146,9 +160,12 @@ impl Figures {
     async fn read(&self, client: &SchemaClient, rate: Option<Rate>) -> Result<(), Error> {
         let rows = client.query_typed(FIGURES, &[]).await?;
         let snapshot: f64 = client.query_typed_one(SNAPSHOT, &[]).await?.try_get(0)?;
-        let spent = match rate {
-            Some(rate) => {
-                let per_day = rate.0.cast_signed();
+        if rate.is_some_and(|rate| rate.per_month.is_some()) {
+            self.budget.read(client).await?;
+        }
+        let spent = match rate.and_then(|rate| rate.per_day) {
+            Some(per_day) => {
+                let per_day = per_day.cast_signed();
                 let row = client.query_typed_one(RATE, &[(&per_day as _, Type::INT8)]).await?;
                 Some((row.try_get::<_, i64>(0)?, row.try_get::<_, i64>(1)?))
             }
@@ -185,6 +202,43 @@ impl Figures {
         }
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         self.asked_at.set(now.as_secs_f64());
+        Ok(())
+    }
+}
+
+impl Budget {
+    fn register(&self, registry: &mut Registry, limit: u64) {
+        self.limit.set(i64::try_from(limit).unwrap_or(i64::MAX));
+        registry.register(
+            "budget_limit_tokens",
+            "Tokens that MAILROOM_RATE allows all collectors in a calendar month (UTC)",
+            self.limit.clone(),
+        );
+        registry.register(
+            "budget_used_tokens",
+            "Tokens of the month's budget that were claimed",
+            self.used.clone(),
+        );
+        registry.register(
+            "budget_left_tokens",
+            "Tokens that were left of the month's budget when the database was asked last",
+            self.left.clone(),
+        );
+        registry.register_with_unit(
+            "budget_end_timestamp",
+            "When the next month's budget begins, since the Unix epoch",
+            Unit::Seconds,
+            self.ends_at.clone(),
+        );
+    }
+
+    async fn read(&self, client: &SchemaClient) -> Result<(), Error> {
+        let row = client.query_typed_one(BUDGET, &[]).await?;
+        let (used, ends_at): (i64, f64) = (row.try_get(0)?, row.try_get(1)?);
+        self.used.set(used);
+        // By the limit of this collector: the last claim may have been another one's.
+        self.left.set((self.limit.get() - used).max(0));
+        self.ends_at.set(ends_at);
         Ok(())
     }
 }

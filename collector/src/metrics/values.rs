@@ -145,6 +145,25 @@ impl Metrics {
         }
     }
 
+    /// What this process has done, as JSON for the list of runs.
+    pub(crate) fn counts(&self) -> String {
+        let settled = |verdicts: &[&'static str]| -> u64 {
+            let count = |verdict| self.settled.get_or_create(&[("verdict", verdict)]).get();
+            verdicts.iter().copied().map(count).sum()
+        };
+        let expired = self.skipped.get_or_create(&[("reason", "expired")]).get();
+        serde_json::json!({
+            "claimed": self.claimed.get(),
+            "sent": settled(&["sent"]),
+            "retried": settled(&["refused", "failed"]),
+            "returned": settled(&["unavailable", "untried", "unanswered"]),
+            "in_doubt": settled(&["in_doubt"]),
+            "dead": self.dead.get(),
+            "expired": expired,
+        })
+        .to_string()
+    }
+
     /// A token was sent so long after it was due.
     pub(crate) fn sent_after(&self, delay: Duration) {
         self.delivery_delay.observe(delay.as_secs_f64());

@@ -74,14 +74,15 @@ documented (role, names) AS (
         ('collector', ARRAY[
             'settle', 'release', 'claim', 'list_actions', 'heartbeat', 'sweep', 'peek', 'suppress',
             'prune_attempts', 'prune_dead_letters', 'prune_tokens', 'prune_account_tokens',
-            'measure', 'measure_rate'
+            'measure', 'measure_rate', 'measure_budget', 'return_unspent'
         ]),
         ('application', ARRAY[
             'enqueue', 'redeem', 'browser_code', 'cancel', 'cancel_subject', 'recheck',
             'renew_link', 'request'
         ]),
         ('operator', ARRAY[
-            'status', 'history', 'retry', 'retry_all', 'discard', 'discard_all', 'suppress',
+            'status', 'list_runs', 'history', 'retry', 'retry_all', 'discard', 'discard_all',
+            'suppress',
             'lift_suppression',
             'prune_attempts', 'prune_dead_letters', 'prune_tokens', 'prune_account_tokens'
         ]),

@@ -21,6 +21,9 @@ pub(super) struct Activity {
     dead: usize,
     /// Before they were sent.
     pub(super) expired: usize,
+    /// Claimed and certainly given to no provider, so that they take nothing from a budget; since
+    /// the database was told last.
+    pub(super) unspent: usize,
     logged: Instant,
     /// The same for ever, and more.
     pub(super) metrics: Arc<Metrics>,
@@ -35,6 +38,7 @@ impl Activity {
             in_doubt: 0,
             dead: 0,
             expired: 0,
+            unspent: 0,
             logged: now,
             metrics: Arc::default(),
         }
@@ -47,9 +51,12 @@ impl Activity {
         for (_, nack) in nacks {
             match nack {
                 Nack::Refused { .. } | Nack::Failed { .. } => self.retried += 1,
-                Nack::Unanswered | Nack::Unavailable { .. } | Nack::Untried { .. } => {
+                Nack::Unavailable { .. } | Nack::Untried { .. } => {
                     self.returned += 1;
+                    self.unspent += 1;
                 }
+                // It may have been sent.
+                Nack::Unanswered => self.returned += 1,
                 Nack::InDoubt { .. } => self.in_doubt += 1,
                 Nack::Dead { .. } | Nack::UnknownAddress { .. } => {}
             }
@@ -67,7 +74,7 @@ impl Activity {
     pub(super) fn log(&mut self, now: Instant) {
         if now.duration_since(self.logged) >= PAUSE {
             let metrics = Arc::clone(&self.metrics);
-            let next = Self { metrics, ..Self::since(now) };
+            let next = Self { metrics, unspent: self.unspent, ..Self::since(now) };
             let Self { sent, retried, returned, in_doubt, dead, expired, .. } =
                 std::mem::replace(self, next);
             tracing::info!(

@@ -296,8 +296,8 @@ pub trait Queue {
         0
     }
 
-    /// Tells that this collector ends in order.
-    fn leave(&mut self) -> impl Future<Output = Result<(), QueueError>> {
+    /// Tells that this collector ends in order, and why.
+    fn leave(&mut self, _reason: &str) -> impl Future<Output = Result<(), QueueError>> {
         async { Ok(()) }
     }
 

@@ -20,6 +20,9 @@ const LONG_UNAVAILABLE: Duration = Duration::from_secs(300);
 /// How long a mail may be in doubt: longer than the pauses between its attempts.
 const LONG_IN_DOUBT: Duration = Duration::from_secs(600);
 
+/// Percent of a month's budget that may be used.
+const NEARLY_SPENT: i64 = 90;
+
 /// A batch that was claimed so many timeouts of the sender ago is an alarm.
 const STUCK: u32 = 10;
 
@@ -57,7 +60,7 @@ pub(super) struct Watched {
 const NONE: fn(&Bounds) -> Option<i64> = |_| None;
 const ANY: fn(&Bounds) -> Option<i64> = |_| Some(0);
 
-pub(super) const WATCHED: [Watched; 14] = [
+pub(super) const WATCHED: [Watched; 15] = [
     Watched {
         place: "queue.oldest_due_ms",
         unit: "ms",
@@ -91,6 +94,12 @@ pub(super) const WATCHED: [Watched; 14] = [
     Watched { place: "expired.last_hour", unit: "", warning: NONE, critical: ANY },
     Watched { place: "unsignable", unit: "", warning: NONE, critical: ANY },
     Watched { place: "collectors.token_formats", unit: "", warning: |_| Some(1), critical: NONE },
+    Watched {
+        place: "budget.used_percent",
+        unit: "%",
+        warning: |_| Some(NEARLY_SPENT),
+        critical: |_| Some(99),
+    },
     Watched { place: "warnings", unit: "", warning: NONE, critical: ANY },
 ];
 
@@ -162,6 +171,7 @@ mod tests {
         let shown = |watched: &Watched, bound: Option<i64>| match bound {
             None => String::new(),
             Some(i64::MAX) => "N".to_owned(),
+            Some(bound) if watched.unit == "%" => format!("{bound}%"),
             Some(bound) if watched.unit == "ms" => format!("{} s", bound / 1_000),
             Some(bound) => bound.to_string(),
         };

@@ -70,6 +70,9 @@ pub(super) fn text(status: &Value, alarms: &[Alarm], schema: &Schema) -> String 
         ("format", formats(status)),
         ("name", named(status)),
     ];
+    if let Some(budget) = budget(status) {
+        lines.push(("budget", budget));
+    }
     if number("unsignable") > 0 {
         lines.push(("unsigned", unsignable(counted("unsignable", "token waits", "tokens wait"))));
     }
@@ -95,6 +98,23 @@ fn line(name: &str, text: &str) -> String {
         "warning" => format!("{WARNING}{name:<10}{WARNING:#}{text}"),
         _ => format!("{name:<10}{text}"),
     }
+}
+
+/// What is used of the month's budget, and when it is over.
+fn budget(status: &Value) -> Option<String> {
+    let budget = status["budget"].as_object()?;
+    let [allowed, used, left] =
+        ["allowed", "used", "left"].map(|member| budget[member].as_i64().unwrap_or_default());
+    let ends_at = budget["ends_at"].as_str().unwrap_or_default();
+    let lasts = budget["lasts_until"].as_str().map(|until| {
+        if left == 0 {
+            "; mails wait until then".to_owned()
+        } else {
+            format!("; as mails go now, it is used up at {until}")
+        }
+    });
+    let lasts = lasts.unwrap_or_default();
+    Some(format!("{used} of {allowed} used this month, {left} left until {ends_at}{lasts}"))
 }
 
 /// In which format links are signed.

@@ -97,12 +97,18 @@ impl Batches {
         }
     }
 
-    pub(super) fn release(&mut self, ids: &[BatchId]) {
+    /// Returns how many tokens they have.
+    pub(super) fn release(&mut self, ids: &[BatchId]) -> usize {
+        let mut released = 0;
         for id in ids {
-            if let Some(state @ State::Held { .. }) = self.0.get_mut(id) {
+            if let Some(state) = self.0.get_mut(id)
+                && let State::Held { tokens } = *state
+            {
+                released += tokens;
                 *state = State::Releasing;
             }
         }
+        released
     }
 
     /// Drops the held batches that are not among `kept`. Returns them, and how many tokens they

@@ -14,13 +14,15 @@ pub(super) struct ClaimLog {
     rate: Option<Rate>,
     /// The last rate at which others claimed, in tokens a day.
     other_rate: Option<i64>,
+    /// Whether nothing was left of the month's budget at the last claim.
+    is_spent: bool,
     deferral_limiter: RateLimiter,
 }
 
 impl ClaimLog {
     /// Of a collector that claims at this rate.
     pub(super) fn new(rate: Option<Rate>) -> Self {
-        Self { rate, other_rate: None, deferral_limiter: RateLimiter::default() }
+        Self { rate, other_rate: None, is_spent: false, deferral_limiter: RateLimiter::default() }
     }
 
     pub(super) fn report(
@@ -40,6 +42,18 @@ impl ClaimLog {
                  counts: give all collectors the same"
             );
         }
+        let is_spent = claimed.budget_left == Some(0);
+        if is_spent && !self.is_spent {
+            tracing::warn!(
+                event = "budget_spent",
+                rate = %self.rate.map(|rate| rate.to_string()).unwrap_or_default(),
+                "nothing is left of the month's budget of MAILROOM_RATE: mails wait until the next \
+                 month begins (UTC), or the budget is raised, and may expire meanwhile"
+            );
+        } else if self.is_spent && !is_spent {
+            tracing::info!(event = "budget_left", "the budget allows mails again");
+        }
+        self.is_spent = is_spent;
         activity.expired += claimed.expired;
         for (reason, count) in [
             ("expired", claimed.expired),

@@ -37,6 +37,8 @@ pub(super) struct Claimed {
     pub(super) wait: Option<Duration>,
     /// At which rate others claim, in tokens a day, if it is another.
     pub(super) other_rate: Option<i64>,
+    /// What is left of the month's budget, if there is one.
+    pub(super) budget_left: Option<i64>,
     /// For how long the tokens of each batch have been due.
     pub(super) delays: Vec<(BatchId, Vec<Duration>)>,
 }
@@ -85,6 +87,7 @@ impl Claimed {
             let wait: Option<i64> = column(row, "wait")?;
             claimed.wait = wait.map(|wait| Duration::from_millis(u64::try_from(wait).unwrap_or(0)));
             claimed.other_rate = column(row, "other_rate")?;
+            claimed.budget_left = column(row, "budget_left")?;
             if let Some(skipped) = column::<Option<String>>(row, "skipped")? {
                 let skipped = serde_json::from_str(&skipped);
                 claimed.skipped = skipped.map_err(|_| unexpected("a list that is none"))?;

@@ -5,12 +5,13 @@ use std::time::{Duration, Instant};
 
 use mailroom_connect::ConnectionSettings;
 use mailroom_verifier_core::Version;
+use tokio_postgres::types::Type;
 
 use super::actions::SignableActions;
 use super::claim_log::ClaimLog;
 use super::delays::Delays;
 use super::exchange::Exchange;
-use super::renewals::Renewals;
+use super::renewals::{Renewals, in_ascii};
 use super::scan::Scan;
 use super::sweep::Sweeper;
 use crate::config::DeliverySettings;
@@ -22,6 +23,8 @@ use crate::queue::{
 };
 
 /// One call goes on past ineligible tokens for at most this long.
+const RETURN_UNSPENT: &str = "SELECT mailroom.return_unspent($1)";
+
 const SCAN_TIME: Duration = Duration::from_secs(2);
 
 /// The last column is missing in a schema that is older than this program.
@@ -78,6 +81,11 @@ impl DeliveriesQueue {
         self.renewals.installation = installation;
     }
 
+    /// Tells the database with which settings, by name, this process runs. None is a secret.
+    pub fn run_with(&mut self, settings: &serde_json::Value) {
+        self.renewals.settings = Some(in_ascii(settings));
+    }
+
     /// Takes a database that belongs to `mailroom dev`, too.
     pub fn take_development(&mut self) {
         self.is_for_development = true;
@@ -102,7 +110,18 @@ impl DeliveriesQueue {
     async fn renew(&mut self) -> Result<(), QueueError> {
         let Exchange { first, batches, activity, .. } = &mut self.exchange;
         let format = self.actions.format();
+        self.renewals.counts = Some(activity.metrics.counts());
         self.renewals.renew(first, batches, &mut self.scan.watermark, format).await?;
+        // Told once: if it is lost, the budget counts too many, and never too few.
+        let unspent = std::mem::take(&mut activity.unspent);
+        if unspent > 0 && self.settings.rate.is_some_and(|rate| rate.per_month.is_some()) {
+            let unspent = i64::try_from(unspent).unwrap_or(i64::MAX);
+            let told = first.query(RETURN_UNSPENT, &[(&unspent, Type::INT8)]).await;
+            // A right that is missing is no reason to stop: the budget counts too many then.
+            if let Err(error @ QueueError::Unavailable(_)) = told {
+                return Err(error);
+            }
+        }
         let lost_tokens = std::mem::take(&mut self.renewals.lost_tokens);
         activity.metrics.may_come_twice(Cause::LeaseLapsed, lost_tokens);
         self.delays.keep(|batch| batches.is_held(batch));
@@ -138,6 +157,7 @@ impl DeliveriesQueue {
         // No more than the rate can ever allow at once: what is looked at is locked.
         let most =
             self.settings.rate.map_or(want.batches, |rate| rate.burst().div_ceil(want.limit));
+        let most = most.min(want.batches.max(1));
         loop {
             let most = self.scan.batches_at_once(most);
             let batches = (want.batches - claim.batches.len()).min(most);
@@ -258,7 +278,8 @@ impl Queue for DeliveriesQueue {
     }
 
     fn release(&mut self, batches: &[BatchId]) {
-        self.exchange.batches.release(batches);
+        let Exchange { batches: held, activity, .. } = &mut self.exchange;
+        activity.unspent += held.release(batches);
         // They return to their places, which the last claim has passed.
         self.scan.rescan_next();
     }
@@ -301,9 +322,9 @@ impl Queue for DeliveriesQueue {
         self.exchange.batches.unrecorded()
     }
 
-    async fn leave(&mut self) -> Result<(), QueueError> {
-        self.renewals.sender =
-            Some(SenderState { name: "ended", lasted: Duration::ZERO, reason: None });
+    async fn leave(&mut self, reason: &str) -> Result<(), QueueError> {
+        let reason = Some(reason.to_owned());
+        self.renewals.sender = Some(SenderState { name: "ended", lasted: Duration::ZERO, reason });
         self.renew().await
     }
 

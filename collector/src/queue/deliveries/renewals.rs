@@ -30,6 +30,10 @@ pub(super) struct Renewals {
     /// The name of the installation that this process was told to collect for.
     pub(super) installation: Option<String>,
     pub(super) sender: Option<SenderState>,
+    /// The settings of this run, as JSON, until the database has them.
+    pub(super) settings: Option<String>,
+    /// What this run has done, as JSON.
+    pub(super) counts: Option<String>,
     /// When the last one was answered.
     pub(super) renewed: Option<Instant>,
     /// Taken over by other collectors, and not reported yet.
@@ -47,6 +51,8 @@ impl Renewals {
             collector_name: format!("{host} process {}", std::process::id()),
             installation: None,
             sender: None,
+            settings: None,
+            counts: None,
             renewed: None,
             lost: Vec::new(),
             lost_tokens: 0,
@@ -78,7 +84,7 @@ impl Renewals {
         };
         // What another encoding cannot express would fail the heartbeat.
         let reason = reason.filter(|reason| session.is_unicode() || reason.is_ascii());
-        let parameters: [SqlParameter<'_>; 10] = [
+        let parameters: [SqlParameter<'_>; 13] = [
             (&self.collector_id, Type::INT8),
             (&self.collector_name, Type::TEXT),
             (&leased, Type::UUID_ARRAY),
@@ -89,6 +95,9 @@ impl Renewals {
             (&reason, Type::TEXT),
             (&format.to_string(), Type::TEXT),
             (&self.installation, Type::TEXT),
+            (&env!("CARGO_PKG_VERSION"), Type::TEXT),
+            (&self.settings, Type::TEXT),
+            (&self.counts, Type::TEXT),
         ];
         let rows = session.query(HEARTBEAT, &parameters).await?;
         let (last, kept) = rows.split_last().ok_or_else(|| unexpected("no row"))?;
@@ -99,6 +108,13 @@ impl Renewals {
         self.lost.extend(gone);
         self.lost_tokens += tokens;
         self.renewed = Some(Instant::now());
+        self.settings = None;
         Ok(())
     }
+}
+
+/// JSON in ASCII: a database in another encoding than UTF-8 may not have other letters.
+pub(super) fn in_ascii(settings: &serde_json::Value) -> String {
+    let text = settings.to_string();
+    text.chars().map(|letter| if letter.is_ascii() { letter } else { '?' }).collect()
 }

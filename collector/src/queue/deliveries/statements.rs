@@ -11,7 +11,7 @@ use super::claimed::Claimed;
 use super::nacks::{self, NackColumns, ReceiptColumns};
 use super::scan::Search;
 use super::session::{SqlParameter, integer, rows_if};
-use crate::config::DeliverySettings;
+use crate::config::{DeliverySettings, Rate};
 use crate::log::display::milliseconds;
 use crate::queue::session::QueueSession;
 use crate::queue::{BatchId, QueueError};
@@ -103,8 +103,10 @@ impl Claim<'_> {
     ) -> Result<Claimed, QueueError> {
         let Search { request, since, scan_limit, turn } = search;
         let ids: Vec<Uuid> = ids.iter().map(|batch| batch.0).collect();
-        let rate = self.settings.rate.map(|rate| rate.0.cast_signed());
-        let parameters: [SqlParameter<'_>; 14] = [
+        let limit = |of: fn(Rate) -> Option<u64>| self.settings.rate.and_then(of);
+        let rate = limit(|rate| rate.per_day).map(u64::cast_signed);
+        let budget = limit(|rate| rate.per_month).map(u64::cast_signed);
+        let parameters: [SqlParameter<'_>; 15] = [
             (&self.collector_id, Type::INT8),
             (&ids, Type::UUID_ARRAY),
             (&integer(request.limit), Type::INT4),
@@ -119,6 +121,7 @@ impl Claim<'_> {
             (&self.actions.binds(), Type::BOOL),
             (&rate, Type::INT8),
             (&!request.spares_doubtful, Type::BOOL),
+            (&budget, Type::INT8),
         ];
         let rows = rows_if(!ids.is_empty(), session, CLAIM, &parameters).await?;
         Claimed::read(&rows, self.actions, since)

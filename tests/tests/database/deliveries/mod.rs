@@ -1,6 +1,7 @@
 //! The queue of leased rows: where a token stands, who has it, and what is written down about it.
 
 mod binding;
+mod budget;
 mod claiming;
 pub(crate) mod clock;
 mod collectors;

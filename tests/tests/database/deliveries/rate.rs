@@ -24,6 +24,9 @@ fn a_rate_is_a_whole_number_with_a_unit() {
         ("007/h", 1, "7/h"),
         ("1/d", 1, "1/d"),
         ("8640000000/d", 100_001, "100000/s"),
+        ("3000/month", usize::MAX, "3000/month"),
+        ("14/s,3000/month", 15, "14/s,3000/month"),
+        ("3000/month,60/min", 2, "1/s,3000/month"),
     ] {
         let rate = Rate::parse(text).map(|rate| (rate.burst(), rate.to_string()));
         assert_eq!(rate, Some((burst, shown.to_owned())));
@@ -50,6 +53,15 @@ fn a_rate_is_a_whole_number_with_a_unit() {
         "1e3/s",
         "0x1/s",
         "1/s\0",
+        "0/month",
+        "1/mon",
+        "1/month,2/month",
+        "1/s,2/s",
+        "1/s,",
+        ",1/month",
+        "1/s, 1/month",
+        "1/s,1/month,1/d",
+        "100000000001/month",
         "100001/s",
         "8640000001/d",
         "99999999999999999999/d",
@@ -60,12 +72,12 @@ fn a_rate_is_a_whole_number_with_a_unit() {
     }
 }
 
-fn at_rate(text: &str) -> Result<DeliverySettings> {
+pub(super) fn at_rate(text: &str) -> Result<DeliverySettings> {
     Ok(DeliverySettings { rate: Some(Rate::parse(text).context("it is a rate")?), ..SETTINGS })
 }
 
 /// Tokens that do not expire during a test, so many of each priority.
-async fn backlog(client: &Client, count: i32) -> Result<()> {
+pub(super) async fn backlog(client: &Client, count: i32) -> Result<()> {
     client.batch_execute("UPDATE mailroom.actions SET lifetime = '2 days'").await?;
     let insert = "SELECT mailroom.enqueue(action, 'a@x.test')
         FROM generate_series(1, $1), unnest(ARRAY['change_email', 'invite']) AS action";

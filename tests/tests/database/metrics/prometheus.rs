@@ -165,7 +165,7 @@ async fn alerts_dashboard_and_document_know_the_metrics_that_exist() -> Result<(
         program.display(),
         configuration.file().display()
     );
-    let settings = [("MAILROOM_RATE", "9/s"), ("MAILROOM_SENDER", &*sender)];
+    let settings = [("MAILROOM_RATE", "9/s,1000/month"), ("MAILROOM_SENDER", &*sender)];
     let served = Served::start(database.url(), &settings)?;
     let of_sender = address_of_sender(&served.collector)?;
     let bounces = Bounces::listen_with_metrics(database.url())?;

@@ -7,6 +7,7 @@ mod discarding;
 mod programs;
 mod pruning;
 mod retrying;
+mod runs;
 mod showing;
 mod suppressing;
 mod token_pruning;

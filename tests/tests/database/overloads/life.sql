@@ -76,7 +76,7 @@ SELECT api.enqueue('recover', 'sue@example.test', subject_id => id::text)
 FROM accounts
 WHERE login = 'sue';
 SELECT * FROM api.claim(7, ARRAY['00000000-0000-0000-0000-000000000001']::uuid[], 3, true, 100,
-    0, NULL, NULL, 60000, 0, '{1,2,3,4,5,6}', true, 86400000);
+    0, NULL, NULL, 60000, 0, '{1,2,3,4,5,6}', true, 86400000, true, 1000000);
 SELECT api.release(7, ARRAY(SELECT batch FROM mailroom.leases));
 SELECT * FROM api.claim(7, ARRAY['00000000-0000-0000-0000-000000000002']::uuid[], 100, true, 100,
     0, NULL, NULL, 60000, 0, '{1,2,3,4,5,6}', true, 86400000);
@@ -120,6 +120,9 @@ SELECT api.lift_suppression('unknown@example.test');
 SELECT api.status();
 SELECT * FROM api.measure();
 SELECT * FROM api.measure_rate(86400);
+SELECT * FROM api.measure_budget();
+SELECT api.return_unspent(1);
+SELECT * FROM api.list_runs();
 SELECT * FROM mailroom.deliveries;
 SELECT * FROM mailroom.waiting;
 SELECT * FROM mailroom.suppressed_addresses;

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
-use mailroom_connect::SchemaClient;
+use mailroom_connect::{SchemaClient, explain};
 use tokio_postgres::Client;
 use tokio_postgres::error::{DbError, SqlState};
 use tokio_postgres::types::{ToSql, Type};
@@ -12,7 +12,9 @@ use super::{CommandError, Outcome, connect, connection_settings, print, report, 
 use crate::config::{
     SchemaSetting, Setting, digits, heading, installation, must_be, setting_of_variable,
 };
-use crate::migrate::{self, DataLoss, HistoryTable, MIGRATIONS, MigrateError, Plan, Script};
+use crate::migrate::{
+    self, DataLoss, HistoryTable, MIGRATIONS, MigrateError, Plan, Prefix, Script,
+};
 use crate::preflight::{self, Requirements};
 
 /// What `down` ends with if no migration is applied, so that a loop ends.
@@ -117,12 +119,29 @@ enum MigrateAction {
         #[arg(long, conflicts_with = "name")]
         without_name: bool,
     },
+    /// Make roles for collectors, applications, operators and `mailroom bounces`, each with the
+    /// rights for its work and no others
+    ///
+    /// They do not log in: `CREATE ROLE web LOGIN IN ROLE mailroom_application` makes a login that
+    /// does. Roles that exist get exactly these rights again, as after an upgrade.
+    Roles {
+        /// Print the statements, and execute none of them
+        #[arg(long)]
+        print: bool,
+        /// What the names of the roles begin with; default: the schema's name and `_`
+        #[arg(long, value_name = "PREFIX", value_parser = Setting(prefix))]
+        prefix: Option<Prefix>,
+    },
 }
 
 fn migration_number(text: &str) -> Result<i64, &'static str> {
     digits(text)
         .filter(|number| MIGRATIONS.iter().any(|migration| migration.version == *number))
         .ok_or("it must be the number of a migration, such as 0 for the base schema")
+}
+
+fn prefix(text: &str) -> Result<Prefix, String> {
+    Prefix::parse(text).ok_or_else(|| must_be(text, Prefix::ALLOWED))
 }
 
 /// The table of `MAILROOM_MIGRATIONS_TABLE`.
@@ -170,6 +189,27 @@ pub(crate) async fn run(arguments: MigrateArguments) -> Outcome {
     // The client's next call reports why a connection ended.
     tokio::spawn(async { session.connection.run_with(show).await.ok() });
     let mut client = SchemaClient { raw: session.client, schema: schema.clone() };
+    if let MigrateAction::Roles { print: prints, prefix } = &arguments.action {
+        let prefix = prefix.clone().unwrap_or_else(|| Prefix::of(&schema));
+        let statements = migrate::roles(&client, &prefix).await?;
+        if *prints {
+            return print(statements);
+        }
+        client.raw.batch_execute(&statements).await.map_err(|error| {
+            let mut fault = explain(&error);
+            if error.code() == Some(&SqlState::INSUFFICIENT_PRIVILEGE) {
+                fault.push_str(
+                    "; connect as the owner of the schema with the right to create roles, or \
+                     have somebody execute what --print prints",
+                );
+            }
+            CommandError::Failure(fault)
+        })?;
+        return print(
+            "the roles have their rights; give them to logins, whose passwords psql sets \
+                      by \\password",
+        );
+    }
     let is_table_named = table.is_some();
     let table = table.unwrap_or_default();
     let plan = match arguments.action {
@@ -214,6 +254,7 @@ pub(crate) async fn run(arguments: MigrateArguments) -> Outcome {
             if json { status.to_json().to_string() } else { status.to_string() }
         }
         MigrateAction::Sql { .. } => unreachable!("it needs no database, and has returned"),
+        MigrateAction::Roles { .. } => unreachable!("it needs no plan, and has returned"),
         MigrateAction::Bind { name, without_name } => {
             let requirements = Requirements {
                 functions: &["mailroom.bind"],

@@ -13,6 +13,7 @@ mod kind;
 mod lock;
 mod migration;
 mod prerequisites;
+mod roles;
 mod script;
 mod status;
 
@@ -25,6 +26,7 @@ pub use error::{FailedMigration, MigrateError};
 pub use history::HistoryTable;
 pub use lock::lock_ids;
 pub use migration::{MIGRATIONS, Migration};
+pub(crate) use roles::{Prefix, statements as roles};
 pub use script::{Script, missing, scripts};
 pub use status::{Status, look, status};
 

@@ -9,6 +9,7 @@ mod kind;
 mod no_transaction;
 mod prerequisites;
 mod privileges;
+mod roles;
 mod schema;
 mod schema_name;
 mod scripts;

@@ -1,0 +1,182 @@
+//! Roles without a login for each part that works with the schema, each with the rights that
+//! docs/operate/rights.md gives it and no others.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+
+use mailroom_connect::{Schema, SchemaClient};
+
+use super::MigrateError;
+
+/// Which functions and roles there are, and where accounts lie, if there are any.
+const FOUND: &str = include_str!("roles.sql");
+
+/// A role, with its functions and what it reads.
+struct Role {
+    name: &'static str,
+    functions: &'static [&'static str],
+    views: &'static [&'static str],
+}
+
+const ROLES: [Role; 4] = [
+    Role {
+        name: "collector",
+        functions: &[
+            "claim",
+            "heartbeat",
+            "list_actions",
+            "measure",
+            "measure_budget",
+            "measure_rate",
+            "peek",
+            "prune_account_tokens",
+            "prune_attempts",
+            "prune_dead_letters",
+            "prune_tokens",
+            "release",
+            "return_unspent",
+            "settle",
+            "sweep",
+        ],
+        views: &[],
+    },
+    Role {
+        name: "application",
+        functions: &[
+            "browser_code",
+            "cancel",
+            "cancel_subject",
+            "enqueue",
+            "recheck",
+            "redeem",
+            "renew_link",
+            "request",
+        ],
+        views: &[],
+    },
+    Role {
+        name: "operator",
+        functions: &[
+            "discard",
+            "discard_all",
+            "history",
+            "lift_suppression",
+            "list_runs",
+            "prune_account_tokens",
+            "prune_attempts",
+            "prune_dead_letters",
+            "prune_tokens",
+            "retry",
+            "retry_all",
+            "status",
+            "suppress",
+        ],
+        views: &["deliveries", "delivery_attempts", "suppressed_addresses", "waiting"],
+    },
+    Role { name: "bounces", functions: &["suppress"], views: &[] },
+];
+
+/// The longest beginning of names, which PostgreSQL does not cut.
+const LONGEST_PREFIX: usize = 48;
+
+/// What all names of roles begin with. Servers share their roles among all databases.
+#[derive(Clone, Debug)]
+pub(crate) struct Prefix(String);
+
+impl Prefix {
+    pub(crate) const ALLOWED: &str =
+        "1 to 48 small letters, digits and underscores, no digit first, and not `pg_…`";
+
+    /// `None` if it is not [`ALLOWED`](Self::ALLOWED).
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        let is_name = (1..=LONGEST_PREFIX).contains(&text.len())
+            && text.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_'))
+            && !text.starts_with(|first: char| first.is_ascii_digit())
+            && !text.starts_with("pg_");
+        is_name.then(|| Self(text.to_owned()))
+    }
+
+    /// The schema's name, so that installations of several names have roles of their own.
+    pub(crate) fn of(schema: &Schema) -> Self {
+        let name = schema.to_string();
+        Self(format!("{}_", &name[..name.len().min(LONGEST_PREFIX - 1)]))
+    }
+}
+
+/// What the database says before.
+struct Found {
+    functions: BTreeSet<String>,
+    roles: BTreeSet<String>,
+    powerful: Vec<String>,
+    accounts: Option<String>,
+}
+
+/// The statements that make the roles, or give those that exist exactly their rights: one
+/// transaction. No role of them logs in, so that none has a password.
+///
+/// # Errors
+/// The schema is not there, or a role of such a name has all rights anyway.
+pub(crate) async fn statements(
+    client: &SchemaClient,
+    prefix: &Prefix,
+) -> Result<String, MigrateError> {
+    let found = found(client, prefix).await?;
+    if found.functions.is_empty() {
+        let fault = "the schema is not there yet; run `mailroom migrate up` first";
+        return Err(MigrateError::Refused(fault.to_owned()));
+    }
+    if let Some(role) = found.powerful.first() {
+        let fault = format!(
+            "the role {role} exists and is a superuser, bypasses row security or may log in; give \
+             --prefix another beginning of the names"
+        );
+        return Err(MigrateError::Refused(fault));
+    }
+    let schema = &client.schema;
+    let mut sql = "BEGIN;\n".to_owned();
+    for Role { name, functions, views } in &ROLES {
+        let role = format!("{}{name}", prefix.0);
+        if !found.roles.contains(&role) {
+            writeln!(sql, "CREATE ROLE {role} NOLOGIN;").ok();
+        }
+        for objects in ["ROUTINES", "TABLES", "SEQUENCES"] {
+            writeln!(sql, "REVOKE ALL ON ALL {objects} IN SCHEMA {schema} FROM {role};").ok();
+        }
+        let qualified = |names: &mut dyn Iterator<Item = &&str>| {
+            names.map(|name| format!("{schema}.{name}")).collect::<Vec<_>>().join(", ")
+        };
+        // Without accounts some do not exist.
+        let mut existing = functions.iter().filter(|name| found.functions.contains(**name));
+        let functions = qualified(&mut existing);
+        writeln!(sql, "GRANT EXECUTE ON FUNCTION {functions} TO {role};").ok();
+        if !views.is_empty() {
+            writeln!(sql, "GRANT SELECT ON {} TO {role};", qualified(&mut views.iter())).ok();
+        }
+        if let Some(home) = found.accounts.as_ref().filter(|_| *name == "application") {
+            let columns = "(email, login, status)";
+            writeln!(
+                sql,
+                "GRANT USAGE ON SCHEMA {home} TO {role};\n\
+                 GRANT SELECT, DELETE, INSERT {columns}, UPDATE {columns} ON {home}.accounts \
+                 TO {role};\n\
+                 GRANT USAGE ON SEQUENCE {home}.accounts_id_seq TO {role};"
+            )
+            .ok();
+        }
+    }
+    sql.push_str("COMMIT;");
+    Ok(sql)
+}
+
+async fn found(client: &SchemaClient, prefix: &Prefix) -> Result<Found, MigrateError> {
+    let names: Vec<String> = ROLES.map(|role| format!("{}{}", prefix.0, role.name)).to_vec();
+    let sql = client.schema.sql(FOUND);
+    let row = client.raw.query_one(&*sql, &[&names]).await?;
+    let list = |index| row.get::<_, Vec<String>>(index);
+    Ok(Found {
+        functions: list(0).into_iter().collect(),
+        roles: list(1).into_iter().collect(),
+        powerful: list(2),
+        accounts: row.get(3),
+    })
+}

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """A stand-in for the HTTP APIs of Resend and Postmark, as they document them.
 
-It prints its port, then each accepted mail as JSON. The recipient says what happens:
+It prints its port, then as lines of JSON each recipient of a request, in `asked`, and each accepted
+mail. The recipient says what happens:
 
 - `status-NNN@…` gets this status.
 - `code-NNN@…` gets status 422 with this ErrorCode.
@@ -78,6 +79,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def do_POST(self):
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        for to in body.get("to", []) + [body["To"]] * ("To" in body):
+            tell(asked=to)
         now = time.monotonic()
         with lock:
             window[:] = [at for at in window if at > now - 1]

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """A mail server (aiosmtpd) that refuses what it is told to.
 
-It prints its port, then each accepted mail as a line of JSON. The recipient says what happens:
+It prints its port, then as lines of JSON each recipient that it is asked about, in `asked`, and each
+accepted mail. The recipient says what happens:
 
 - `PHASE-CODE@…` is refused with this code in this phase (`rcpt`, `data`, `content`).
 - Each `PHASE-CODE-first…@…` is refused only once.
@@ -105,6 +106,7 @@ class Server(smtp.SMTP):
             await super().smtp_MAIL(arg)
 
     async def smtp_RCPT(self, arg):
+        tell(asked=arg.split("<")[1].split(">")[0])
         await mute("rcpt", arg.split("<")[1])
         if arg.split("<")[1].startswith("slow"):
             await asyncio.sleep(6)

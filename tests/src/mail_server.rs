@@ -27,6 +27,7 @@ pub struct MailServer {
 #[derive(Debug, Default)]
 struct Seen {
     mails: Vec<Mail>,
+    recipients: Vec<String>,
     /// How often it was asked and has answered.
     echoes: usize,
     asked: usize,
@@ -108,7 +109,9 @@ impl MailServer {
                 let (hello, text, html) = (text("hello"), text("text"), text("html"));
                 let mail = Mail { to, sender, hello, content, text, html };
                 let mut seen = copy.lock().unwrap_or_else(PoisonError::into_inner);
-                if event["to"].is_null() {
+                if let Some(recipient) = event["asked"].as_str() {
+                    seen.recipients.push(recipient.to_owned());
+                } else if event["to"].is_null() {
                     seen.echoes += 1;
                 } else {
                     seen.mails.push(mail);
@@ -126,6 +129,15 @@ impl MailServer {
     pub fn mails(&self) -> Vec<Mail> {
         self.tell("\n");
         self.seen.lock().unwrap_or_else(PoisonError::into_inner).mails.clone()
+    }
+
+    /// The recipients that it was asked about, accepted or not, in their order.
+    ///
+    /// # Panics
+    /// If it has ended.
+    pub fn recipients(&self) -> Vec<String> {
+        self.tell("\n");
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner).recipients.clone()
     }
 
     /// Has it refuse everything for now, or take mails again. What it answers afterwards is known

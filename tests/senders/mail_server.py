@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """A mail server (aiosmtpd) that refuses what it is told to.
 
-It prints its port, then as lines of JSON each recipient that it is asked about, in `asked`, and each
-accepted mail. The recipient says what happens:
+It prints its port, then as lines of JSON each recipient that it is asked about, in `asked`, and
+each accepted mail. The recipient says what happens:
 
 - `PHASE-CODE@…` is refused with this code in this phase (`rcpt`, `data`, `content`).
 - Each `PHASE-CODE-first…@…` is refused only once.

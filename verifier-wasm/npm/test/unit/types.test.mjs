@@ -128,7 +128,7 @@ test("TypeScript 5.4, CommonJS, the resolution of before package exports", () =>
 /** What an editor shows as the use of a function, in a program that has what such a program has. */
 const AROUND = `
 import { checkStore } from "mailroom-verifier/conformance";
-import { createMailroom, FURTHER_ACTIONS, pg, redeemWith } from "mailroom-verifier/database";
+import { createMailroom, FURTHER_ACTIONS, http, pg, redeemWith } from "mailroom-verifier/database";
 import { bindBrowser, createLinkHandler, toNodeListener } from "mailroom-verifier/handler";
 import * as publicEntry from "mailroom-verifier/public";
 import { instantiate, instantiatePublic } from "mailroom-verifier/slim";

@@ -79,7 +79,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def do_POST(self):
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        for to in body.get("to", []) + [body["To"]] * ("To" in body):
+        for to in body.get("to", [body["To"]] if "To" in body else []):
             tell(asked=to)
         now = time.monotonic()
         with lock:

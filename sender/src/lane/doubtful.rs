@@ -40,7 +40,9 @@ impl Lane {
         let mails = waiting.drain_if(|_, mail| {
             mail.is_doubtful && mail.returnable_since.is_some() && !room.is_for(mail, mute, now)
         });
-        mails.iter().for_each(|mail| mute.keep(&domain_of(&mail.sealed.to), now));
+        for mail in &mails {
+            mute.keep(&domain_of(&mail.sealed.to), now);
+        }
         mails.into_iter().map(|mail| (mail, DOUBTFUL_PAUSE)).collect()
     }
 }

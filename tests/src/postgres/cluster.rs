@@ -291,7 +291,7 @@ impl Builder {
     }
 }
 
-fn write_private(file: &Path, content: &str, account: Option<Account>) -> Result<()> {
+pub(super) fn write_private(file: &Path, content: &str, account: Option<Account>) -> Result<()> {
     let written = || {
         fs::write(file, content)?;
         fs::set_permissions(file, Permissions::from_mode(0o600))?;

@@ -11,6 +11,7 @@ mod installation;
 mod npm;
 #[cfg(feature = "client")]
 mod pool;
+mod standby;
 mod supervisor;
 
 pub use cluster::{Builder, Cluster, Shutdown};
@@ -20,3 +21,4 @@ pub use installation::Wanted;
 pub use mailroom_local_postgres::Installation;
 #[cfg(feature = "client")]
 pub use pool::Pool;
+pub use standby::REPLICATION_HBA;

@@ -8,6 +8,7 @@
 mod changes;
 mod clocks;
 mod connections;
+mod failover;
 mod full_disk;
 mod killed;
 mod late_commits;

@@ -63,7 +63,8 @@ BEGIN
                     actions.name, expired.recipient_email, expired.recipient_name,
                     expired.subject_id,
                     (SELECT payload FROM mailroom.payloads WHERE payloads.token = expired.id),
-                    expired.language, NULL::timestamptz, NULL::text, expired.binding
+                    expired.language, NULL::timestamptz, NULL::text, expired.binding,
+                    expired.notice_recipient
                 )
                 FROM mailroom.actions
                 WHERE number = expired.action;

@@ -155,7 +155,7 @@ async fn a_dead_letter_that_has_expired_comes_back_as_a_new_token_unless_it_was_
     let (database, client) = product().await?;
     clock::stop(&client).await?;
     let arguments = "'invite', 'ada@example.test', 'Ada', 'member 7', '{\"team\": 1}', 'de',
-        binding => decode(repeat('b1', 16), 'hex')";
+        binding => decode(repeat('b1', 16), 'hex'), notice_recipient => 'old@example.test'";
     let mut collector = queue(&database, Version::V2).await?;
     let old = enqueue(&client, arguments).await?;
     super::give_up(&mut collector).await?;
@@ -173,6 +173,8 @@ async fn a_dead_letter_that_has_expired_comes_back_as_a_new_token_unless_it_was_
         (&b"ada@example.test"[..], Some("de"))
     );
     assert_eq!(sent[0].binding, Some(vec![0xb1; 16]));
+    let told = "mailroom.issued_tokens WHERE notice_recipient = 'old@example.test'";
+    assert_eq!(count(&client, told).await?, 3, "the old address is told of the new link, too");
     for (token, state) in [(old, "expired"), (cancelled, "cancelled")] {
         assert_eq!(
             count(

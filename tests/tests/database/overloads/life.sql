@@ -12,6 +12,9 @@ END;
 UPDATE mailroom.actions SET eligibility = 'public.everybody(text[], boolean)'
 WHERE name = 'change_email';
 
+UPDATE mailroom.actions SET notice = 'notice', code_notice = 'notice'
+WHERE name IN ('recover', 'change_email', 'sign_in');
+
 -- Accounts, and the triggers of both tables.
 INSERT INTO accounts (email, login) VALUES
     ('ada@example.test', 'ada'), ('bob@exämple.test', 'bob'), ('eve@example.test', 'eve');
@@ -58,6 +61,17 @@ WHERE token = (SELECT max(token) FROM mailroom.queue);
 SELECT api.redeem(secret, 'sign_in', code)
 FROM mailroom.queue
 WHERE token = (SELECT max(token) FROM mailroom.queue);
+INSERT INTO mailroom.code_failures (subject, failures, rests_until)
+SELECT id::text, 99, 0 FROM accounts WHERE login = 'bob';
+SELECT api.enqueue('sign_in', 'bob@exämple.test', subject_id => id::text)
+FROM accounts
+WHERE login = 'bob';
+SELECT api.redeem(secret, 'sign_in', 'wrong')
+FROM mailroom.queue
+WHERE token = (SELECT max(token) FROM mailroom.queue);
+-- What follows has nothing to do with notices, and with this token.
+SELECT api.cancel(token) FROM mailroom.payloads WHERE payload ? 'about';
+SELECT api.cancel(max(token)) FROM mailroom.queue;
 SELECT api.cancel(id) FROM mailroom.issued_tokens WHERE recipient_email = 'cancelled@example.test';
 SELECT api.enqueue('invite', 'x@example.test', subject_id => 'gone');
 SELECT api.cancel_subject('gone');

@@ -436,14 +436,14 @@ fn the_check_tries_both() {
     let (one, two) = (Mood::of("422"), Mood::of("422"));
     let (first, second) = (server(&one), server(&two));
     let configuration = configuration(&first, &second);
-    let found = mailroom_sender::check(&configuration.file()).unwrap();
+    let found = mailroom_sender::check(&configuration.file(), &[]).unwrap();
     assert!(
         found.iter().filter(|line| line.contains("answers and accepts")).count() == 2,
         "{found:?}"
     );
     for (mood, name) in [(&two, "postmark"), (&one, "resend")] {
         mood.set("401");
-        let error = mailroom_sender::check(&configuration.file()).unwrap_err().to_string();
+        let error = mailroom_sender::check(&configuration.file(), &[]).unwrap_err().to_string();
         assert!(error.starts_with(name), "{error}");
     }
 }

@@ -125,7 +125,7 @@ fn mails(server: &StandIn) -> Vec<Request> {
 fn a_mail_goes_out_in_the_form_that_the_template_gives_it() {
     let server = start();
     let configuration = configuration(&server);
-    assert!(mailroom_sender::check(&configuration.file()).is_ok());
+    assert!(mailroom_sender::check(&configuration.file(), &[]).is_ok());
     let mut sending = Sending::start(&configuration);
     assert_eq!(sending.verdict(1, "foo..bar@x.test").kind, "ok");
     sending.finish();
@@ -313,7 +313,7 @@ fn a_wrong_secret_is_said_by_the_check_and_never_shown() {
     let server = start();
     let configuration = configuration(&server);
     fs::write(configuration.path("key"), "hunter2").unwrap();
-    let error = mailroom_sender::check(&configuration.file()).unwrap_err().to_string();
+    let error = mailroom_sender::check(&configuration.file(), &[]).unwrap_err().to_string();
     assert!(error.contains("401") && !error.contains("hunter2"), "{error}");
 }
 

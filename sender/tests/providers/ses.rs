@@ -210,7 +210,7 @@ fn the_token_of_temporary_credentials_is_sent_signed_and_never_shown() {
     let with_token = table("ASIAEXAMPLE", "session_token_file = \"token\"\n");
     let configuration = Configuration::new("", &with_token);
     std::fs::write(configuration.path("token"), format!("{TOKEN}\n")).unwrap();
-    let found = mailroom_sender::check(&configuration.file()).unwrap();
+    let found = mailroom_sender::check(&configuration.file(), &[]).unwrap();
     assert!(found.iter().all(|sentence| !sentence.contains(TOKEN)), "{found:?}");
     let mut sending = Sending::start(&configuration);
     assert_eq!(sending.verdict(1, "ada@x.test").kind, "ok");
@@ -233,7 +233,7 @@ fn the_token_of_temporary_credentials_is_sent_signed_and_never_shown() {
         table(KEY_ID, "session_token_file = \"token\"\n"),
     ]) {
         configuration.write("", &table);
-        let error = mailroom_sender::check(&configuration.file()).unwrap_err().to_string();
+        let error = mailroom_sender::check(&configuration.file(), &[]).unwrap_err().to_string();
         assert!(error.contains("403") && !error.contains(another), "{error}");
         let mut sending = Sending::start(&configuration);
         let verdict = sending.verdict(number, "ada@x.test");
@@ -320,9 +320,9 @@ fn above_the_sending_rate_every_mail_goes_out_later_and_once() {
 fn a_key_that_is_refused_is_said_by_the_check_and_never_shown() {
     let server = start();
     let configuration = configuration(&server, "");
-    assert!(mailroom_sender::check(&configuration.file()).is_ok());
+    assert!(mailroom_sender::check(&configuration.file(), &[]).is_ok());
     std::fs::write(configuration.path("key"), "another-key").unwrap();
-    let error = mailroom_sender::check(&configuration.file()).unwrap_err().to_string();
+    let error = mailroom_sender::check(&configuration.file(), &[]).unwrap_err().to_string();
     assert!(error.contains("403") && !error.contains("another-key"), "{error}");
     let mut sending = Sending::start(&configuration);
     let verdict = sending.verdict(1, "ada@x.test");

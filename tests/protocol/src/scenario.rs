@@ -1,5 +1,5 @@
-//! What goes wrong, and how often. All of it in any order: more of everything at once is more states
-//! than a machine visits in minutes.
+//! What goes wrong, and how often. All of it in any order: more of everything at once is more
+//! states than a machine visits in minutes.
 
 /// How often each thing can happen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -155,7 +155,7 @@ const jobsOf = (workflow) =>
       .map((job) => [/\w+/.exec(job)[0], job]),
   );
 
-/** What a workflow may have beside reading: the key that signs a release is no right of GitHub's. */
+/** What a workflow may have beside reading; the key that signs a release is a secret. */
 const RIGHTS = {
   // The book is a branch of its own, which one job pushes: a test of that workflow is below.
   "book.yml": ["contents: write"],

@@ -11,6 +11,7 @@ mod installation;
 mod npm;
 #[cfg(feature = "client")]
 mod pool;
+#[cfg(feature = "client")]
 mod standby;
 mod supervisor;
 
@@ -21,4 +22,5 @@ pub use installation::Wanted;
 pub use mailroom_local_postgres::Installation;
 #[cfg(feature = "client")]
 pub use pool::Pool;
+#[cfg(feature = "client")]
 pub use standby::REPLICATION_HBA;

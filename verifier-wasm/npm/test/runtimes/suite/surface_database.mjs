@@ -281,6 +281,7 @@ export function fixtureOfDatabase({ entries }) {
             "options.url": texts,
             "options.token": texts,
             "options.fetch": optional(functions),
+            "options.fetch()": anything,
             "options.timeout": optional(isNumber),
           },
         },

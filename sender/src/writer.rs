@@ -128,7 +128,8 @@ impl Writer {
         } else {
             (item.path, item.token) = (format!("/{}", shown.action), SAMPLE_TOKEN.repeat(12));
         }
-        item.code = if shown.code == Has::Never { "" } else { SAMPLE_CODE }.to_owned();
+        let code = if shown.code == Has::Never { "" } else { SAMPLE_CODE };
+        code.clone_into(&mut item.code);
         let mail = self.write_in(language, &item, UNIX_EPOCH).map_err(Error::Configuration)?;
         let link = self.link(&item).map_err(Error::Configuration)?;
         Ok(look(Bodies { text: &mail.text, html: &mail.html }, &item, &link))

@@ -7,6 +7,8 @@
 //! Nothing of a link, a code, an address or a bearer token is logged. A problem says whether
 //! anything was done: only then may a link be shown as good again.
 
+#![allow(clippy::result_large_err, reason = "a refusal is made once a request, and sent at once")]
+
 mod bucket;
 mod database;
 mod function;

@@ -26,7 +26,7 @@ pub use collector::{Collector, Journal, Verdict, Work};
 pub use database::{Database, Ended, Outcome};
 pub use model::{Action, Protocol, State};
 pub use mutant::Mutant;
-pub use promises::PROMISES;
+pub use promises::{PROMISES, Promise};
 pub use replay::{Entry, replay};
 pub use scenario::{Limits, SCENARIOS, Scenario};
 

@@ -5,8 +5,11 @@ use stateright::Model;
 use crate::database::Ended;
 use crate::model::{Protocol, State};
 
-/// All of them: what each says, and whether it holds in a state.
-pub const PROMISES: [(&str, fn(&Protocol, &State) -> bool); 7] = [
+/// Whether a promise holds in a state.
+pub type Promise = fn(&Protocol, &State) -> bool;
+
+/// All of them, each by what it says.
+pub const PROMISES: [(&str, Promise); 7] = [
     ("a committed token is in one place", in_one_place),
     ("what is recorded as sent was accepted", sent_was_accepted),
     ("a mail comes twice only for a known reason", twice_for_a_reason),

@@ -32,8 +32,8 @@ const LEFT: &str =
     "What it did stays: `mailroom migrate up` completes it, `mailroom migrate down` takes it back";
 
 /// Nobody verifies links of a new installation yet, and v1 signs two actions only, which notices
-/// are not. The rows are made anew, because an update leaves a mark on them that `enqueue` takes for
-/// a change in stricter isolation levels. The trigger would refuse that.
+/// are not. The rows are made anew, because an update leaves a mark on them that `enqueue` takes
+/// for a change in stricter isolation levels. The trigger would refuse that.
 pub(super) const SIGNS_V2: &str = "
 UPDATE mailroom.installation SET token_format = 'v2';
 ALTER TABLE mailroom.actions DISABLE TRIGGER before_action_change;

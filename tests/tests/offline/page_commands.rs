@@ -32,10 +32,11 @@ const PROGRAMS: [&str; 24] = [
 ];
 
 /// Pages whose blocks of bash are followed as a whole, and by what.
-const FOLLOWED: [(&str, &str); 5] = [
+const FOLLOWED: [(&str, &str); 6] = [
     ("operate/install.md", "packaging/test/common.sh"),
     ("start/first-mail.md", "verifier-wasm/npm/test/start/main.mjs"),
     ("start/reset-password.md", "verifier-wasm/npm/test/start/main.mjs"),
+    ("guides/other-templates.md", "verifier-wasm/npm/test/mails/elsewhere.mjs"),
     ("guides/inbox.md", "tests/tests/database/dev/document.rs"),
     ("guides/migrate/verify-hmac.md", "verifier-wasm/npm/test/readme/main.mjs"),
 ];

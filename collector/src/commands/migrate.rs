@@ -155,6 +155,7 @@ fn history_table(text: &str) -> Result<HistoryTable, String> {
 }
 
 /// The progress goes to standard error, the outcome to standard output.
+#[expect(clippy::too_many_lines, reason = "one arm for each action of the command")]
 pub(crate) async fn run(arguments: MigrateArguments) -> Outcome {
     let asks_for_table = arguments.migrations_table.is_some();
     let table = match arguments.migrations_table {

@@ -210,6 +210,7 @@ fn print_coloured(line: impl Display) -> Outcome {
 }
 
 /// Why standard output does not take what is written.
+#[expect(clippy::needless_pass_by_value, reason = "map_err passes it so")]
 fn unwritable(error: io::Error) -> CommandError {
     match error.kind() {
         io::ErrorKind::BrokenPipe => CommandError::ClosedPipe,

@@ -135,9 +135,9 @@ impl Visit for Members {
         let text = format!("{value:?}");
         // A list of numbers is written in JSON as in Rust, and settings are JSON already.
         if matches!(field.name(), "ids" | "settings") {
-            self.write(field, text)
+            self.write(field, text);
         } else {
-            self.record_str(field, &text)
+            self.record_str(field, &text);
         }
     }
 

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use mailroom_tests::collector::{wait_long_until, wait_until};
+use mailroom_tests::collector::wait_long_until;
 use mailroom_tests::fleet::Member;
 use mailroom_tests::postgres::{Cluster, REPLICATION_HBA, Shutdown};
 use mailroom_tests::program;

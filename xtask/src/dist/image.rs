@@ -67,9 +67,9 @@ fn fill_layer(release: &Release, stage: &Path, root: &Path, layer: &Path) -> Res
     let mut program = tar(release, layer);
     program.args(["--directory"]).arg(root).args(["--exclude", STATE, "usr", "var"]);
     quiet(&mut program)?;
-    let mut state = Command::new("tar");
-    state.args(["--append", "--format=ustar", "--numeric-owner", "--mode=0700"]);
-    state.arg(format!("--owner={USER}")).arg(format!("--group={USER}"));
-    state.arg(format!("--mtime=@{}", release.epoch)).arg("--file").arg(layer);
-    quiet(state.arg("--directory").arg(root).arg(STATE)).map(drop)
+    let mut append = Command::new("tar");
+    append.args(["--append", "--format=ustar", "--numeric-owner", "--mode=0700"]);
+    append.arg(format!("--owner={USER}")).arg(format!("--group={USER}"));
+    append.arg(format!("--mtime=@{}", release.epoch)).arg("--file").arg(layer);
+    quiet(append.arg("--directory").arg(root).arg(STATE)).map(drop)
 }

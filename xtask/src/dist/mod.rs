@@ -27,6 +27,7 @@ use crate::execute::{SILENCE, execute};
 /// Makes what a release consists of into target/dist/artefacts: a static program for each
 /// processor, archives, Debian packages, images, a bill of materials and checksums
 #[derive(clap::Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 pub(crate) struct Options {
     /// The processors, by default both
     #[arg(long, value_name = "PROCESSOR", value_delimiter = ',')]

@@ -1,4 +1,4 @@
-//! `mailroom-VERSION.cdx.json`: what the program is made of, as CycloneDX has it.
+//! `mailroom-VERSION.cdx.json`: what the program is made of, as `CycloneDX` has it.
 
 use std::fs;
 use std::path::PathBuf;

@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use mailroom_tests::collector::Collector;
+use mailroom_tests::hex::hexadecimal;
 use mailroom_tests::postgres::Database;
 use mailroom_tests::program;
 use serde_json::Value;
@@ -31,8 +32,7 @@ const FUNCTIONS: &str = "mailroom.enqueue, mailroom.redeem, mailroom.browser_cod
 
 /// A table of the file of tokens.
 fn table(token: &str, name: &str, settings: &str) -> String {
-    let hash: String =
-        Sha256::digest(token.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect();
+    let hash = hexadecimal(&Sha256::digest(token.as_bytes()));
     format!("[[token]]\nname = \"{name}\"\nsha256 = \"{hash}\"\n{settings}\n")
 }
 
@@ -145,10 +145,6 @@ fn answer(text: &str) -> Result<Answer> {
     let status = head.split(' ').nth(1).context("no status")?.parse()?;
     let body = if body.is_empty() { Value::Null } else { serde_json::from_str(body)? };
     Ok(Answer { status, head: head.to_owned(), body })
-}
-
-fn hexadecimal(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// A role that may call these functions and nothing else, and the URL for it.

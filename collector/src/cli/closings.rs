@@ -98,6 +98,14 @@ pub(super) const CLOSINGS: &[Closing] = &[
         ends: USUAL,
     },
     Closing {
+        command: "migrate roles",
+        examples: &[
+            ("A role for each part, with the rights for its work", "mailroom migrate roles"),
+            ("What that would execute", "mailroom migrate roles --print"),
+        ],
+        ends: USUAL,
+    },
+    Closing {
         command: "keygen",
         examples: &[
             ("A shared key in a file that only you can read", "mailroom keygen --output key"),

@@ -133,8 +133,8 @@ fn every_invalid_value_is_one_sentence_that_names_its_flag() -> Result<()> {
         (
             "rate",
             &["", "14", "/s", "0/s", "-1/s", "1.5/s", "14/m", "14 /s", "１/s", "1/s/s", "100001/s"],
-            "`off`, a whole number with the unit /s, /min, /h or /d, from 1/d to 100000/s, one with \
-             the unit /month, or both with a comma",
+            "`off`, a whole number with the unit /s, /min, /h or /d, from 1/d to 100000/s, one \
+             with the unit /month, or both with a comma",
         ),
         ("channel-name", &["", &"ü".repeat(32)], "a name of 1 to 63 bytes"),
         ("wake", &["hint", "Listen"], "`listen` or `poll`"),

@@ -148,7 +148,7 @@ mod tests {
                 let words = shlex::split(line.split(" | ").next().unwrap()).expect("a command");
                 let start = words.iter().position(|word| word == "mailroom").expect("mailroom");
                 let command = definition().mut_subcommands(|sub| sub.mut_args(without_variable));
-                let words = words[start..].iter().take_while(|word| *word != ">");
+                let words = words[start..].iter().take_while(|word| !word.contains('>'));
                 let taken = command.try_get_matches_from(words);
                 let matches = taken.unwrap_or_else(|error| panic!("{line}: {error}"));
                 let mut named = Vec::new();

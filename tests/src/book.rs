@@ -1,5 +1,6 @@
 //! The pages of the book in the folder `docs`.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -19,6 +20,21 @@ pub fn pages() -> Result<Vec<PathBuf>> {
 pub fn page(name: &str) -> Result<String> {
     let path = workspace().join("docs").join(name);
     fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))
+}
+
+/// The functions that the pages grant, by the role that they call it.
+pub fn granted_functions() -> Result<BTreeMap<String, BTreeSet<String>>> {
+    let mut granted: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for page in pages()? {
+        let document = fs::read_to_string(page)?;
+        for grant in document.split("GRANT EXECUTE ON FUNCTION ").skip(1) {
+            let (names, rest) = grant.split_once(" TO ").context("it is to somebody")?;
+            let role = rest.split([';', '\n', '`']).next().unwrap_or_default();
+            let names = names.split(", ").filter_map(|name| name.strip_prefix("mailroom."));
+            granted.entry(role.to_owned()).or_default().extend(names.map(str::to_owned));
+        }
+    }
+    Ok(granted)
 }
 
 fn walk(folder: &Path, found: &mut Vec<PathBuf>) -> Result<()> {

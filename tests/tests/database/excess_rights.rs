@@ -153,16 +153,7 @@ async fn a_migration_names_them_too() -> Result<()> {
 
 /// The functions that documents grant, by the role that they call it.
 fn documented_sets() -> Result<BTreeMap<String, BTreeSet<String>>> {
-    let mut sets: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    for page in book::pages()? {
-        let document = std::fs::read_to_string(page)?;
-        for grant in document.split("GRANT EXECUTE ON FUNCTION ").skip(1) {
-            let (names, rest) = grant.split_once(" TO ").context("it is to somebody")?;
-            let role = rest.split([';', '\n']).next().unwrap_or_default();
-            let names = names.split(", ").filter_map(|name| name.strip_prefix("mailroom."));
-            sets.entry(role.to_owned()).or_default().extend(names.map(str::to_owned));
-        }
-    }
+    let mut sets = book::granted_functions()?;
     sets.retain(|_, names| !names.is_empty());
     // By the setting MAILROOM_SUPPRESS_UNKNOWN.
     sets.get_mut("collector").context("there are collectors")?.insert("suppress".to_owned());

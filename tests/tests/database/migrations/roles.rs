@@ -1,7 +1,5 @@
 //! The roles that `mailroom migrate roles` makes: each does all of its work, and nothing else.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use anyhow::{Context, Result, ensure};
 use mailroom_tests::book;
 use mailroom_tests::collector::{self, Collector};
@@ -92,7 +90,7 @@ async fn no_role_does_anything_else() -> Result<()> {
     for kind in [&[][..], &["--without-accounts"]] {
         let cluster = Cluster::start()?;
         let (database, client) = with_roles(&cluster, kind).await?;
-        let documented = documented_sets()?;
+        let documented = book::granted_functions()?;
         let functions = "SELECT proname::text, oid::regprocedure::text FROM pg_proc
             WHERE pronamespace = 'mailroom'::regnamespace AND prosecdef";
         let tables = "SELECT oid::regclass::text FROM pg_class
@@ -181,19 +179,4 @@ async fn what_is_printed_makes_the_same_and_takes_what_is_too_much() -> Result<(
     let (code, _, errors) = run(&database.url_of("bounces_login"), &["migrate", "roles"])?;
     ensure!(code == Some(1) && errors.contains("--print"), "{code:?} {errors}");
     Ok(())
-}
-
-/// The functions that the documents give each role.
-fn documented_sets() -> Result<BTreeMap<String, BTreeSet<String>>> {
-    let mut sets: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    for page in book::pages()? {
-        let document = std::fs::read_to_string(page)?;
-        for grant in document.split("GRANT EXECUTE ON FUNCTION ").skip(1) {
-            let (names, rest) = grant.split_once(" TO ").context("it is to somebody")?;
-            let role = rest.split([';', '\n', '`']).next().unwrap_or_default();
-            let names = names.split(", ").filter_map(|name| name.strip_prefix("mailroom."));
-            sets.entry(role.to_owned()).or_default().extend(names.map(str::to_owned));
-        }
-    }
-    Ok(sets)
 }

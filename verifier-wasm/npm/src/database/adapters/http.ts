@@ -4,6 +4,7 @@ import { InvalidArgumentError } from "../../errors/errors.js";
 import { adapterOf, type StatementAdapter } from "../adapter.js";
 import type { Call, Values } from "../call.js";
 import { reported } from "../failure.js";
+import { readAddress, refusal } from "./fetching.js";
 
 /** Where `mailroom serve` is. */
 export interface HttpOptions {
@@ -44,7 +45,7 @@ export function makeHttp(options: HttpOptions): StatementAdapter {
     "fetch",
     "timeout",
   ]);
-  const base = readUrl(url);
+  const base = readAddress(url, "`mailroom serve`");
   if (typeof token !== "string" || !/^[\x21-\x7e]+$/.test(token))
     throw new InvalidArgumentError("the option token must be what `mailroom serve token` prints");
   if (given !== undefined && typeof given !== "function") {
@@ -74,7 +75,7 @@ export function makeHttp(options: HttpOptions): StatementAdapter {
           signal: AbortSignal.timeout(timeout * 1_000),
         });
         const text = await response.text();
-        if (!response.ok || text.length > LONGEST) throw refusal(response.status, text);
+        if (!response.ok || text.length > LONGEST) throw refusal(response.status, text, "detail");
         const answer = JSON.parse(text) as Readonly<Record<string, unknown>> | null;
         const member = ANSWERS[name];
         return member === undefined ? answer : answer?.[member];
@@ -83,20 +84,6 @@ export function makeHttp(options: HttpOptions): StatementAdapter {
       }
     },
   });
-}
-
-function readUrl(url: unknown): string {
-  let parsed: URL | undefined;
-  try {
-    if (typeof url === "string") parsed = new URL(url);
-  } catch {
-    // It is none.
-  }
-  const { protocol, username, password, search, hash } = parsed ?? {};
-  const isPlain = `${username}${password}${search}${hash}` === "";
-  if (!/^https?:$/.test(protocol ?? "") || !isPlain)
-    throw new InvalidArgumentError("the option url must be the address of `mailroom serve`");
-  return (url as string).replace(/\/+$/, "");
 }
 
 /** Texts for the database, as the JSON that the server takes. */
@@ -115,19 +102,6 @@ function membersOf(values: Values): object {
     binding_proven: parsed(binding_proven),
     only_proofs: parsed(only_proofs),
   };
-}
-
-/** What the server says of an error; what stands before it says something else. */
-function refusal(status: number, text: string): Error {
-  let said: { readonly code?: unknown; readonly detail?: unknown } = {};
-  try {
-    said = (JSON.parse(text) as typeof said | null) ?? {};
-  } catch {
-    // The page of a proxy.
-  }
-  const { code = `HTTP_${status}`, detail } = said;
-  const shown = typeof detail === "string" ? detail : `the server answered ${status}`;
-  return Object.assign(new Error(shown), { code });
 }
 
 /** An error of the platform, whose code is a number or none, as one that tells what it was. */

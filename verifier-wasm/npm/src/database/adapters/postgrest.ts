@@ -4,6 +4,7 @@ import { InvalidArgumentError } from "../../errors/errors.js";
 import { adapterOf, type StatementAdapter } from "../adapter.js";
 import type { Call } from "../call.js";
 import { reported } from "../failure.js";
+import { readAddress, refusal } from "./fetching.js";
 
 /** Where PostgREST is, or Supabase. */
 export interface PostgrestOptions {
@@ -18,7 +19,7 @@ export interface PostgrestOptions {
 /** @internal */
 export function makePostgrest(options: PostgrestOptions): StatementAdapter {
   const [url, key, schema = "public"] = readOptions(options, ["url", "key", "schema"]);
-  const base = readUrl(url);
+  const base = readAddress(url, "PostgREST");
   if (typeof key !== "string" || !/^[\x21-\x7e]+$/.test(key))
     throw new InvalidArgumentError("the option key must be a key of PostgREST");
   if (typeof schema !== "string" || !/^\w{1,63}$/.test(schema)) {
@@ -42,37 +43,11 @@ export function makePostgrest(options: PostgrestOptions): StatementAdapter {
         const body = JSON.stringify(values);
         const response = await fetch(`${base}/rpc/mailroom_${name}`, { ...init, body });
         const text = await response.text();
-        if (!response.ok) throw refusal(response.status, text);
+        if (!response.ok) throw refusal(response.status, text, "message");
         return text === "" ? undefined : (JSON.parse(text) as unknown);
       } catch (error) {
         throw reported(error);
       }
     },
   });
-}
-
-function readUrl(url: unknown): string {
-  let parsed: URL | undefined;
-  try {
-    if (typeof url === "string") parsed = new URL(url);
-  } catch {
-    // It is none.
-  }
-  const { protocol, username, search, hash } = parsed ?? {};
-  if (!/^https?:$/.test(protocol ?? "") || `${username}${search}${hash}` !== "")
-    throw new InvalidArgumentError("the option url must be the address of PostgREST");
-  return (url as string).replace(/\/+$/, "");
-}
-
-/** What PostgREST says of an error; what stands before it says something else. */
-function refusal(status: number, text: string): Error {
-  let said: { readonly code?: unknown; readonly message?: unknown } = {};
-  try {
-    said = (JSON.parse(text) as typeof said | null) ?? {};
-  } catch {
-    // The page of a proxy.
-  }
-  const { code = `HTTP_${status}`, message } = said;
-  const shown = typeof message === "string" ? message : `the server answered ${status}`;
-  return Object.assign(new Error(shown), { code });
 }

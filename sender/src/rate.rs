@@ -7,14 +7,12 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use mailroom_pace::{MAX_RATE, parse_rate};
 use serde::{Deserialize, Deserializer, de};
 
 /// How long a mail may wait for its turn until it is given back: the collector takes a sender for
 /// hung that gives no verdict for `MAILROOM_SENDER_TIMEOUT`.
 pub(crate) const LONGEST_WAIT: Duration = Duration::from_secs(10);
-
-/// The most mails of a rate.
-const MOST: u32 = 100_000;
 
 /// A rate as it is written: `14/s`, `23/min`, `500/h`, `10000/d`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,19 +23,9 @@ pub(crate) struct Rate {
 
 impl Rate {
     fn parse(text: &str) -> Option<Self> {
-        let (number, unit) = text.split_once('/')?;
-        let is_number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
-        let number: u32 =
-            number.parse().ok().filter(|number| is_number && (1..=MOST).contains(number))?;
-        let seconds = match unit {
-            "s" => 1,
-            "min" => 60,
-            "h" => 3_600,
-            "d" => 86_400,
-            _ => return None,
-        };
+        let (number, period) = parse_rate(text)?;
         // Rounded up: never more than the rate.
-        Some(Self { interval: Duration::from_secs(seconds) / number + Duration::from_nanos(1) })
+        Some(Self { interval: period / number + Duration::from_nanos(1) })
     }
 }
 
@@ -46,7 +34,7 @@ impl<'de> Deserialize<'de> for Rate {
         let text = String::deserialize(deserializer)?;
         Self::parse(&text).ok_or_else(|| {
             de::Error::custom(format!(
-                "a rate must be like 14/s, with a number from 1 to {MOST} and one of s, min, h, d"
+                "a rate must be like 14/s, with a number from 1 to {MAX_RATE} and one of s, min, h, d"
             ))
         })
     }

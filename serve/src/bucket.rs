@@ -3,13 +3,8 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use mailroom_pace::{MAX_RATE, parse_rate};
 use serde::{Deserialize, Deserializer, de};
-
-/// Units of a rate, in seconds.
-const UNITS: [(&str, u64); 4] = [("s", 1), ("min", 60), ("h", 3_600), ("d", 86_400)];
-
-/// The most of a rate.
-const MOST: u32 = 100_000;
 
 /// As it is written: `10/s`, `60/min`, or `off`. So many may come at once, and so many in the time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,11 +18,7 @@ impl Rate {
         if text == "off" {
             return Some(Self::Off);
         }
-        let (number, unit) = text.split_once('/')?;
-        let is_number = number.bytes().all(|byte| byte.is_ascii_digit());
-        let most = number.parse().ok().filter(|most| is_number && (1..=MOST).contains(most))?;
-        let (_, seconds) = UNITS.into_iter().find(|(name, _)| *name == unit)?;
-        Some(Self::Of { most, period: Duration::from_secs(seconds) })
+        parse_rate(text).map(|(most, period)| Self::Of { most, period })
     }
 }
 
@@ -35,7 +26,7 @@ impl<'de> Deserialize<'de> for Rate {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         Self::parse(&String::deserialize(deserializer)?).ok_or_else(|| {
             de::Error::custom(format!(
-                "a rate must be \"off\" or like \"60/min\", with a number from 1 to {MOST} and one \
+                "a rate must be \"off\" or like \"60/min\", with a number from 1 to {MAX_RATE} and one \
                  of s, min, h, d"
             ))
         })

@@ -8,8 +8,10 @@ mod adaptive;
 mod backoff;
 mod batcher;
 mod prefetch;
+mod rate;
 
 pub use adaptive::Adaptive;
 pub use backoff::{Backoff, LONGEST_CONNECT_PAUSE, jittered, random_part};
 pub use batcher::Batcher;
 pub use prefetch::Prefetch;
+pub use rate::{MAX_RATE, parse_rate};

@@ -10,6 +10,7 @@
 //! of an error, a log line or debugging output.
 
 mod authentication;
+mod command_words;
 mod connect;
 mod environment;
 mod error;
@@ -33,6 +34,7 @@ mod tls_settings;
 mod url;
 mod verifier;
 
+pub use command_words::CommandWords;
 pub use connect::connect;
 pub use environment::Environment;
 pub use error::{ConnectError, SettingsError, explain};

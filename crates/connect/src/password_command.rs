@@ -4,7 +4,6 @@
 //! prints is kept, logged or part of an error.
 
 use std::env;
-use std::fmt;
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -13,37 +12,25 @@ use tokio::io::AsyncReadExt as _;
 use tokio::process::{Child, Command};
 use tokio::time::timeout;
 
+use crate::CommandWords;
+
 /// How long it may take.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The most bytes that it may print. Tokens of clouds have a kilobyte or two.
-const LONGEST: usize = 8 * 1024;
+const MAX_BYTES: usize = 8 * 1024;
 
 /// The variables that it gets. What else it needs is named in it: `env AWS_REGION=… aws …`.
 const PASSED: [&str; 4] = ["PATH", "HOME", "LANG", "CREDENTIALS_DIRECTORY"];
 
-/// A program with its arguments.
-#[derive(Clone)]
-pub struct PasswordCommand {
-    program: String,
-    arguments: Vec<String>,
-}
-
-/// Without arguments, which may be secret.
-impl fmt::Debug for PasswordCommand {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "PasswordCommand({})", self.program)
-    }
-}
+/// What is run.
+#[derive(Clone, Debug)]
+pub struct PasswordCommand(CommandWords);
 
 impl PasswordCommand {
-    /// Splits a text into words as a shell does: at blanks, with quotes and backslashes. Nothing
-    /// else of a shell happens: no variables, no patterns, no pipes. `None` if it is empty or a
-    /// quote does not end.
+    /// `None` if there is no program in it, or a quote does not end.
     pub fn parse(text: &str) -> Option<Self> {
-        let mut words = shlex::split(text)?.into_iter();
-        let program = words.next().filter(|program| !program.is_empty())?;
-        Some(Self { program, arguments: words.collect() })
+        CommandWords::parse(text).map(Self)
     }
 
     /// The password that it prints now.
@@ -51,33 +38,33 @@ impl PasswordCommand {
     /// # Errors
     /// Why there is none, in words that have nothing of what it printed.
     pub(crate) async fn run(&self) -> Result<Vec<u8>, String> {
-        let mut command = Command::new(&self.program);
-        command.args(&self.arguments).env_clear();
+        let mut command = Command::new(&self.0.program);
+        command.args(&self.0.arguments).env_clear();
         command.envs(PASSED.iter().filter_map(|name| Some((name, env::var_os(name)?))));
         command.stdin(Stdio::null()).stdout(Stdio::piped());
         // It may say there what is secret.
         command.stderr(Stdio::null());
         command.process_group(0).kill_on_drop(true);
-        let child = command.spawn().map_err(|error| format!("cannot be started: {error}"))?;
+        let mut child = command.spawn().map_err(|error| format!("cannot be started: {error}"))?;
+        // Dropped before the child, which gives its id back.
         let mut group = Group(child.id());
-        let password = timeout(PATIENCE, read(child))
+        timeout(TIMEOUT, read(&mut child, &mut group))
             .await
-            .unwrap_or_else(|_| Err(format!("did not end within {} s", PATIENCE.as_secs())))?;
-        group.0 = None;
-        Ok(password)
+            .unwrap_or_else(|_| Err(format!("did not end within {} s", TIMEOUT.as_secs())))
     }
 }
 
-/// What a command prints until it ends.
-async fn read(mut child: Child) -> Result<Vec<u8>, String> {
+/// What a command prints until it ends. Its group is left alone then: the id may be another one's.
+async fn read(child: &mut Child, group: &mut Group) -> Result<Vec<u8>, String> {
     let output = child.stdout.take().ok_or("has no standard output")?;
     let mut printed = Vec::new();
-    let most = u64::try_from(LONGEST).unwrap_or(u64::MAX) + 1;
+    let most = u64::try_from(MAX_BYTES).unwrap_or(u64::MAX) + 1;
     output.take(most).read_to_end(&mut printed).await.map_err(|_| "cannot be read")?;
-    if printed.len() > LONGEST {
-        return Err(format!("printed more than {LONGEST} bytes"));
+    if printed.len() > MAX_BYTES {
+        return Err(format!("printed more than {MAX_BYTES} bytes"));
     }
     let status = child.wait().await.map_err(|_| "was not waited for")?;
+    group.0 = None;
     if !status.success() {
         return Err(format!("failed: {status}"));
     }
@@ -112,7 +99,7 @@ mod tests {
     #[test]
     fn a_command_is_words_and_no_shell() {
         let words = |text: &str| {
-            PasswordCommand::parse(text).map(|command| (command.program, command.arguments))
+            PasswordCommand::parse(text).map(|PasswordCommand(it)| (it.program, it.arguments))
         };
         let expected = ("a".to_owned(), vec!["b c".to_owned(), "$HOME".to_owned()]);
         assert_eq!(words("a 'b c' $HOME"), Some(expected));

@@ -7,31 +7,25 @@ use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::Stdio;
 
+use mailroom_connect::CommandWords;
 use tokio::process::{Child, Command};
 
 /// The longest part of a path, and of the first line of a script, that is shown.
 const LONGEST_PATH: usize = 256;
 
-/// A program with its arguments. Not `Debug`: arguments may be secret.
+/// What is started. Not `Debug`: arguments may be secret.
 #[derive(Clone)]
-pub struct SenderCommand {
-    program: String,
-    arguments: Vec<String>,
-}
+pub struct SenderCommand(CommandWords);
 
 impl SenderCommand {
-    /// Splits a text into words as a shell does: at blanks, with quotes, backslashes and comments.
-    /// Nothing else of a shell happens: no variables, no patterns, no pipes. `None` if it is empty
-    /// or a quote does not end.
+    /// `None` if there is no program in it, or a quote does not end.
     pub(crate) fn parse(text: &str) -> Option<Self> {
-        let mut words = shlex::split(text)?.into_iter();
-        let program = words.next().filter(|program| !program.is_empty())?;
-        Some(Self { program, arguments: words.collect() })
+        CommandWords::parse(text).map(Self)
     }
 
     /// The program's name without folders, for the log.
     pub(crate) fn name(&self) -> String {
-        let name = Path::new(&self.program).file_name().unwrap_or(OsStr::new(&self.program));
+        let name = Path::new(&self.0.program).file_name().unwrap_or(OsStr::new(&self.0.program));
         name.to_string_lossy()
             .chars()
             .filter(|character| !character.is_control())
@@ -41,9 +35,9 @@ impl SenderCommand {
 
     /// Why the program could not be started: its path, and what a script names as its interpreter.
     pub(super) fn why_not_started(&self, error: &io::Error) -> String {
-        let path = Path::new(&self.program);
+        let path = Path::new(&self.0.program);
         let shown: String =
-            self.program.chars().flat_map(char::escape_debug).take(LONGEST_PATH).collect();
+            self.0.program.chars().flat_map(char::escape_debug).take(LONGEST_PATH).collect();
         // A missing interpreter leads to the same error as a missing script.
         let interpreter =
             (error.kind() == io::ErrorKind::NotFound).then(|| interpreter(path)).flatten();
@@ -59,8 +53,8 @@ impl SenderCommand {
     /// Starts it in a process group of its own, so that a signal for the collector is not
     /// one for the sender.
     pub(super) fn spawn(&self) -> io::Result<Child> {
-        let mut command = Command::new(&self.program);
-        command.args(&self.arguments).process_group(0);
+        let mut command = Command::new(&self.0.program);
+        command.args(&self.0.arguments).process_group(0);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         // Keys, the database's URL and its password: a sender that is tricked must not be able to
         // give them away.

@@ -5,14 +5,13 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
-use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
-use hyper::body::Body as _;
-use hyper::header::{ALLOW, CONTENT_TYPE, HeaderValue};
+use http_body_util::Full;
+use hyper::header::{ALLOW, HeaderValue};
 use hyper::{Method, Response, StatusCode};
-use mailroom_http::{Answer, Limits, Reading, Request};
+use mailroom_http::{
+    Answer, BodyFault, Limits, Reading, Request, media_type, read_body, termination,
+};
 use tokio::net::TcpListener;
-use tokio::signal::unix::{SignalKind, signal};
-use tokio::time::timeout;
 
 use crate::Error;
 use crate::database::Database;
@@ -58,8 +57,7 @@ pub(crate) async fn serve(
 ) -> Result<(), Error> {
     let failed = |error: std::io::Error| Error(format!("--listen {address}: {error}"));
     let listener = TcpListener::bind(address).await.map_err(failed)?;
-    let mut terminated = signal(SignalKind::terminate()).map_err(failed)?;
-    let mut interrupted = signal(SignalKind::interrupt()).map_err(failed)?;
+    let stop = termination().map_err(failed)?;
     let address = listener.local_addr().map_err(failed)?;
     let names = providers.iter().map(|provider| provider.name()).collect::<Vec<_>>().join(", ");
     tracing::warn!(event = "listening", %address, providers = names, "notifications are taken");
@@ -70,12 +68,6 @@ pub(crate) async fn serve(
             .map_err(|error| Error(format!("--metrics-address {address}: {error}")))?;
     }
     let state = Arc::new(State { providers, database, metrics, logged: Mutex::new(None) });
-    let stop = async move {
-        tokio::select! {
-            _ = terminated.recv() => {}
-            _ = interrupted.recv() => {}
-        }
-    };
     let answer = move |request, reading| answer(Arc::clone(&state), request, reading);
     mailroom_http::serve(listener, LIMITS, stop, answer).await;
     Ok(())
@@ -144,27 +136,17 @@ async fn take_of(
     if request.method() != Method::POST {
         return Err((StatusCode::METHOD_NOT_ALLOWED, "notifications are sent by POST"));
     }
-    let media_type = request
-        .headers()
-        .get(CONTENT_TYPE)
-        .and_then(|value| value.to_str().ok())
-        .unwrap_or_default();
-    let media_type = media_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-    if !provider.media_types().contains(&media_type.as_str()) {
+    if !provider.media_types().contains(&media_type(request.headers()).as_str()) {
         return Err((StatusCode::UNSUPPORTED_MEDIA_TYPE, "this provider sends another media type"));
     }
-    let too_large = (StatusCode::PAYLOAD_TOO_LARGE, "it is larger than notifications are");
-    if request.body().size_hint().lower() > LARGEST as u64 {
-        return Err(too_large);
-    }
     let (head, body) = request.into_parts();
-    let body = timeout(HEAD, Limited::new(body, LARGEST).collect()).await;
-    let body = body
-        .map_err(|_| (StatusCode::REQUEST_TIMEOUT, "its body comes too slowly"))?
-        .map_err(|error| {
-            let is_large = error.is::<LengthLimitError>();
-            if is_large { too_large } else { (StatusCode::BAD_REQUEST, "it ended too early") }
-        })?;
+    let body = read_body(body, LARGEST, HEAD).await.map_err(|fault| match fault {
+        BodyFault::TooLarge => {
+            (StatusCode::PAYLOAD_TOO_LARGE, "it is larger than notifications are")
+        }
+        BodyFault::TooSlow => (StatusCode::REQUEST_TIMEOUT, "its body comes too slowly"),
+        BodyFault::Incomplete => (StatusCode::BAD_REQUEST, "it ended too early"),
+    })?;
     // It has come: from here on nobody takes its place.
     drop(reading);
     let shared = Arc::clone(state);
@@ -173,7 +155,7 @@ async fn take_of(
         let now = now.map_or(0, |now| now.as_secs());
         shared.providers[index].read(&provider::Request {
             headers: &head.headers,
-            body: &body.to_bytes(),
+            body: &body,
             now,
         })
     });

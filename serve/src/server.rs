@@ -5,15 +5,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use mailroom_connect::ConnectionSettings;
-use mailroom_http::http_body_util::{BodyExt as _, LengthLimitError, Limited};
-use mailroom_http::hyper::body::{Body as _, Bytes};
-use mailroom_http::hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap};
+use mailroom_http::hyper::body::Bytes;
+use mailroom_http::hyper::header::{AUTHORIZATION, HeaderMap};
 use mailroom_http::hyper::{Method, StatusCode};
-use mailroom_http::{Answer, Limits, Listen, Reading, Request};
+use mailroom_http::{
+    Answer, BodyFault, Limits, Listen, Reading, Request, media_type, read_body, termination,
+};
 use serde_json::json;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::time::timeout;
 
 use crate::database::Database;
 use crate::function::Function;
@@ -25,7 +25,7 @@ use crate::tokens::{Token, Tokens};
 use crate::{Arguments, Error};
 
 /// The largest body, in bytes. The database takes payloads of 8192.
-const LARGEST: usize = 64 * 1024;
+const MAX_BODY: usize = 64 * 1024;
 
 /// For the checks of load balancers.
 const HEALTH: &str = "/healthz";
@@ -112,14 +112,7 @@ fn listening(address: &Place, tokens: usize) {
 }
 
 async fn run(listener: impl Listen, state: Arc<State>) -> std::io::Result<()> {
-    let mut terminated = signal(SignalKind::terminate())?;
-    let mut interrupted = signal(SignalKind::interrupt())?;
-    let stop = async move {
-        tokio::select! {
-            _ = terminated.recv() => {}
-            _ = interrupted.recv() => {}
-        }
-    };
+    let stop = termination()?;
     let answer = move |request, reading| answer(Arc::clone(&state), request, reading);
     mailroom_http::serve(listener, LIMITS, stop, answer).await;
     Ok(())
@@ -224,7 +217,7 @@ async fn take(
         let detail = format!("this token has no right to {}", function.name());
         return Err(Problem::new(StatusCode::FORBIDDEN, problem::RIGHT, detail));
     }
-    if !is_json(request.headers()) {
+    if media_type(request.headers()) != "application/json" {
         let detail = "the body must be of the type application/json";
         return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, problem::REQUEST, detail));
     }
@@ -246,31 +239,18 @@ async fn take(
     state.database.call(&call).await
 }
 
-fn is_json(headers: &HeaderMap) -> bool {
-    let media_type = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
-    let media_type = media_type.unwrap_or_default().split(';').next().unwrap_or_default();
-    media_type.trim().eq_ignore_ascii_case("application/json")
-}
-
 async fn read(request: Request) -> Result<Bytes, Problem> {
-    let too_large = || {
-        let detail = format!("the body is larger than {LARGEST} bytes");
-        Problem::new(StatusCode::PAYLOAD_TOO_LARGE, problem::REQUEST, detail)
-    };
-    if request.body().size_hint().lower() > LARGEST as u64 {
-        return Err(too_large());
-    }
-    let body = timeout(HEAD, Limited::new(request.into_body(), LARGEST).collect()).await;
-    let slow =
-        Problem::new(StatusCode::REQUEST_TIMEOUT, problem::REQUEST, "the body comes too slowly");
-    let collected = body.map_err(|_| slow)?.map_err(|error| {
-        if error.is::<LengthLimitError>() {
-            too_large()
-        } else {
-            Problem::bad("the body ended too early")
+    read_body(request.into_body(), MAX_BODY, HEAD).await.map_err(|fault| match fault {
+        BodyFault::TooLarge => {
+            let detail = format!("the body is larger than {MAX_BODY} bytes");
+            Problem::new(StatusCode::PAYLOAD_TOO_LARGE, problem::REQUEST, detail)
         }
-    })?;
-    Ok(collected.to_bytes())
+        BodyFault::TooSlow => {
+            let detail = "the body comes too slowly";
+            Problem::new(StatusCode::REQUEST_TIMEOUT, problem::REQUEST, detail)
+        }
+        BodyFault::Incomplete => Problem::bad("the body ended too early"),
+    })
 }
 
 /// Logs a refusal, of which anybody can have many written.

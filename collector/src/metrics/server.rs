@@ -8,12 +8,12 @@ use std::time::{Duration, Instant};
 
 use mailroom_connect::ConnectionSettings;
 use mailroom_http::hyper::{Method, StatusCode};
-use mailroom_http::{Answer, Limits, Request, exposition, only_get, plain};
+use mailroom_http::{
+    Answer, METRICS_LIMITS, Request, exposition, listen_for_metrics, only_get, plain, serve,
+};
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
-use tokio::net::TcpListener;
-use tokio::time::sleep;
 
 use super::Metrics;
 use super::figures::Figures;
@@ -21,16 +21,6 @@ use super::values::Labelled;
 use crate::config::Rate;
 use crate::log::outage::OutageLog;
 use crate::migrate::MIGRATIONS;
-
-const LIMITS: Limits = Limits {
-    connections: 16,
-    head_bytes: 8 * 1024,
-    head: Duration::from_secs(5),
-    connection: Duration::from_secs(10),
-};
-
-/// How often an address that another program has is tried.
-const LISTEN_PAUSE: Duration = Duration::from_secs(1);
 
 /// What the server needs.
 pub(crate) struct Server {
@@ -89,31 +79,21 @@ impl Server {
             let shared = Arc::clone(&shared);
             tokio::spawn(async move { shared.figures.keep(connection, rate).await });
         }
-        let listener = listen(address).await;
-        mailroom_http::serve(listener, LIMITS, std::future::pending(), move |request, reading| {
+        let mut outage = OutageLog::of("serving metrics");
+        let listener = listen_for_metrics(address, |outcome| match outcome {
+            Ok(address) => {
+                outage.over(Instant::now());
+                tracing::info!(event = "metrics_served", %address, "metrics are served");
+            }
+            Err(error) => outage.failed(&format!("{address}: {error}"), Instant::now()),
+        });
+        let answer = move |request: Request, reading| {
             // A request without a body has come whole.
             drop(reading);
             let answer = shared.answer(&request);
             async move { answer }
-        })
-        .await;
-    }
-}
-
-/// Listens, as soon as another program leaves the address. That is no reason not to collect.
-async fn listen(address: SocketAddr) -> TcpListener {
-    let mut outage = OutageLog::of("serving metrics");
-    loop {
-        match TcpListener::bind(address).await {
-            Ok(listener) => {
-                outage.over(Instant::now());
-                let address = listener.local_addr().unwrap_or(address);
-                tracing::info!(event = "metrics_served", %address, "metrics are served");
-                return listener;
-            }
-            Err(error) => outage.failed(&format!("{address}: {error}"), Instant::now()),
-        }
-        sleep(LISTEN_PAUSE).await;
+        };
+        serve(listener.await, METRICS_LIMITS, std::future::pending(), answer).await;
     }
 }
 

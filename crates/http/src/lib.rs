@@ -3,18 +3,22 @@
 //!
 //! A listener adds TLS where it is wanted, or a reverse proxy does. A connection has one request,
 //! so that nothing that stands behind it can be taken for another one. The body of a request is
-//! read by who answers it, with a bound of its own, as `http_body_util::Limited` has it.
+//! read by who answers it, with bounds of its own: [`read_body`].
 
 mod address;
+mod body;
 mod listen;
 mod metrics;
 mod server;
+mod termination;
 mod unread;
 
 pub use address::address;
+pub use body::{BodyFault, media_type, read_body};
 pub use http_body_util;
 pub use hyper;
 pub use listen::Listen;
-pub use metrics::{exposition, only_get, serve_metrics};
+pub use metrics::{METRICS_LIMITS, exposition, listen_for_metrics, only_get, serve_metrics};
 pub use server::{Answer, Limits, Request, plain, serve};
+pub use termination::termination;
 pub use unread::Reading;

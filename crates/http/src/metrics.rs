@@ -17,7 +17,8 @@ use crate::{Answer, Limits, Request, plain, serve};
 
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-const LIMITS: Limits = Limits {
+/// What a server of metrics bears: few clients, who ask every few seconds.
+pub const METRICS_LIMITS: Limits = Limits {
     connections: 16,
     head_bytes: 8 * 1024,
     head: Duration::from_secs(5),
@@ -66,48 +67,58 @@ pub fn serve_metrics(
     address: SocketAddr,
     registry: Registry,
     refresh: impl Fn() + Send + Sync + 'static,
-    say: impl Fn(Result<SocketAddr, io::Error>) + Send + 'static,
+    say: impl Fn(io::Result<SocketAddr>) + Send + 'static,
 ) -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let shared = Arc::new((registry, refresh));
     let work = async move {
-        let listener = listen(address, say).await;
-        serve(listener, LIMITS, std::future::pending(), move |request: Request, reading| {
-            // A request without a body has come whole.
-            drop(reading);
-            let (registry, refresh) = &*shared;
-            let answer = match (request.method(), request.uri().path()) {
-                (&Method::GET | &Method::HEAD, "/metrics") => {
-                    refresh();
-                    exposition(registry, &request)
-                }
-                (&Method::GET | &Method::HEAD, _) => {
-                    plain(StatusCode::NOT_FOUND, "there is /metrics\n")
-                }
-                _ => only_get(),
-            };
-            async move { answer }
-        })
+        let mut is_said = false;
+        let listener = listen_for_metrics(address, move |outcome| {
+            if outcome.is_ok() || !is_said {
+                is_said = true;
+                say(outcome);
+            }
+        });
+        serve(
+            listener.await,
+            METRICS_LIMITS,
+            std::future::pending(),
+            move |request: Request, reading| {
+                // A request without a body has come whole.
+                drop(reading);
+                let (registry, refresh) = &*shared;
+                let answer = match (request.method(), request.uri().path()) {
+                    (&Method::GET | &Method::HEAD, "/metrics") => {
+                        refresh();
+                        exposition(registry, &request)
+                    }
+                    (&Method::GET | &Method::HEAD, _) => {
+                        plain(StatusCode::NOT_FOUND, "there is /metrics\n")
+                    }
+                    _ => only_get(),
+                };
+                async move { answer }
+            },
+        )
         .await;
     };
     let thread = thread::Builder::new().name("metrics".to_owned());
     thread.spawn(move || runtime.block_on(work)).map(drop)
 }
 
-/// Listens, as soon as another program leaves the address.
-async fn listen(address: SocketAddr, say: impl Fn(Result<SocketAddr, io::Error>)) -> TcpListener {
-    let mut is_said = false;
+/// Listens, as soon as another program leaves the address: that is no reason to end. `say` hears of
+/// every attempt, at last of the address that is listened at.
+pub async fn listen_for_metrics(
+    address: SocketAddr,
+    mut say: impl FnMut(io::Result<SocketAddr>),
+) -> TcpListener {
     loop {
         match TcpListener::bind(address).await {
             Ok(listener) => {
                 say(Ok(listener.local_addr().unwrap_or(address)));
                 return listener;
             }
-            Err(error) if !is_said => {
-                is_said = true;
-                say(Err(error));
-            }
-            Err(_) => {}
+            Err(error) => say(Err(error)),
         }
         sleep(LISTEN_PAUSE).await;
     }

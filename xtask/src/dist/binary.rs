@@ -17,7 +17,7 @@ use crate::tools;
 const LINKER: &str = "packaging/requirements.txt";
 
 /// The bytes of a stripped program.
-const LARGEST: u64 = 10_000_000;
+const MAX_PROGRAM: u64 = 10_000_000;
 
 /// Separates flags of the compiler, which may have spaces.
 const SEPARATOR: &str = "\u{1f}";
@@ -28,7 +28,11 @@ pub(crate) fn build(release: &Release, processor: Processor) -> Result<PathBuf> 
     let program = take(&built, processor)?;
     let folder = program.with_file_name("");
     let size = fs::metadata(&program)?.len();
-    ensure!(size <= LARGEST, "{} has {size} bytes: {LARGEST} are allowed", program.display());
+    ensure!(
+        size <= MAX_PROGRAM,
+        "{} has {size} bytes: {MAX_PROGRAM} are allowed",
+        program.display()
+    );
     let bytes = fs::read(&program)?;
     for named in [workspace(), &cargo_home()?] {
         let named = named.to_string_lossy();

@@ -12,10 +12,10 @@ use super::super::{Outcome, print};
 const RUNS: &str = include_str!("../runs.sql");
 
 /// So many are listed, the newest.
-const MOST: i32 = 50;
+const MAX_LISTED: i32 = 50;
 
 pub(super) async fn list(client: &SchemaClient, json: bool) -> Outcome {
-    let rows = client.query_typed(RUNS, &[(&MOST as _, Type::INT4)]).await?;
+    let rows = client.query_typed(RUNS, &[(&MAX_LISTED as _, Type::INT4)]).await?;
     let mut runs = Vec::new();
     for row in &rows {
         let run = Value::from_str(row.try_get(0)?).expect("PostgreSQL makes valid JSON");

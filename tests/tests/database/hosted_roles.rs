@@ -100,3 +100,31 @@ async fn who_has_a_hosted_servers_public_key_reads_and_calls_nothing() -> Result
     }
     Ok(())
 }
+
+#[tokio::test]
+async fn what_is_called_through_postgrest_takes_what_the_function_itself_takes() -> Result<()> {
+    let for_postgrest = fs::read_to_string(tools::workspace().join("docs/postgrest.sql"))?;
+    let place = Place::new().await?;
+    place.superuser.batch_execute(HOSTED).await?;
+    let said = run(&place.in_mail("owner"), &["migrate", "up", "--without-accounts"])?;
+    assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));
+    place
+        .superuser
+        .batch_execute(&format!("SET search_path = mail; SET ROLE owner; {for_postgrest}"))
+        .await?;
+    let pairs = "SELECT of_postgrest.proname::text,
+            of_postgrest.proargnames[:of_postgrest.pronargs] AS taken_there,
+            itself.proargnames[:itself.pronargs] AS taken
+        FROM pg_proc AS of_postgrest
+        LEFT JOIN pg_proc AS itself ON itself.pronamespace = 'mailroom'::regnamespace
+            AND itself.proname = replace(of_postgrest.proname, 'mailroom_', '')
+        WHERE of_postgrest.proname LIKE 'mailroom\\_%'";
+    let pairs = place.superuser.query(pairs, &[]).await?;
+    assert!(pairs.len() >= 7, "{} functions", pairs.len());
+    for pair in pairs {
+        let taken_there: Vec<String> = pair.try_get("taken_there")?;
+        let taken: Vec<String> = pair.try_get("taken")?;
+        assert_eq!(taken_there, taken, "{}", pair.get::<_, &str>("proname"));
+    }
+    Ok(())
+}

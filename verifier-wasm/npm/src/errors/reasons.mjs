@@ -337,7 +337,7 @@ export const THROWN = [
       "Ed25519 that is strict. Give the option `fallback`.",
   },
   {
-    reason: "ERR_INBOX",
+    reason: "ERR_MAIL_MISSING",
     kind: "operator",
     means:
       "In a test no such mail came in time, or the inbox cannot be asked; `cause` is the error " +

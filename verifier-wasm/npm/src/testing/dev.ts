@@ -1,6 +1,6 @@
 // The inbox of `mailroom dev` (docs/reference/dev.md).
 
-import { InboxError } from "../errors/errors.js";
+import { MailMissingError } from "../errors/errors.js";
 import type { InboxMail, Sought } from "./inbox.js";
 
 /** It lets nobody wait for longer. */
@@ -24,7 +24,8 @@ export async function mailOfDev(_: Sought, found: unknown): Promise<InboxMail> {
     string,
     unknown
   >;
-  if (typeof fault === "string") throw new InboxError(`the mail could not be written: ${fault}`);
+  if (typeof fault === "string")
+    throw new MailMissingError(`the mail could not be written: ${fault}`);
   const textOf = (value: unknown): string => (typeof value === "string" ? value : "");
   return Object.freeze<InboxMail>({
     id: String(id),

@@ -1,6 +1,6 @@
 import { readOptions } from "../arguments/options.js";
 import { readSpan } from "../arguments/seconds.js";
-import { InboxError, InvalidArgumentError } from "../errors/errors.js";
+import { InvalidArgumentError, MailMissingError } from "../errors/errors.js";
 import type { ShippedAction } from "../token/shipped.js";
 import type { TestActions } from "./actions.js";
 import { mailOfDev, mailsOfDev } from "./dev.js";
@@ -32,7 +32,7 @@ export interface Inbox<Further extends string = never> {
   /**
    * Waits for a mail to this address and returns its link: of several mails that of the newest.
    *
-   * @throws InboxError when no such mail comes in time, or when the inbox cannot be asked
+   * @throws MailMissingError when no such mail comes in time, or when the inbox cannot be asked
    * @example
    * const mails = inbox("http://127.0.0.1:8025");
    * await page.goto(await mails.link("ada@example.test", "activate"));
@@ -105,7 +105,7 @@ export function makeInbox(url: unknown, actions: TestActions, asking: unknown): 
       if (found !== undefined) return found;
       if (left <= PAUSE) {
         const what = action === undefined ? "mail" : `mail of the action ${action}`;
-        throw new InboxError(`no ${what} to ${to} came within ${seconds} seconds`);
+        throw new MailMissingError(`no ${what} to ${to} came within ${seconds} seconds`);
       }
       await new Promise((resolve) => after(resolve, PAUSE));
     }
@@ -118,7 +118,7 @@ export function makeInbox(url: unknown, actions: TestActions, asking: unknown): 
         throw new InvalidArgumentError("which action the link is of is missing");
       const { link } = await mail(to, action, options);
       if (link !== undefined) return link;
-      throw new InboxError(`the mail to ${to} has no link of the action ${action}`);
+      throw new MailMissingError(`the mail to ${to} has no link of the action ${action}`);
     },
   });
 }
@@ -134,7 +134,7 @@ async function newest(sought: Sought, seconds: number): Promise<InboxMail | unde
     }
     return undefined;
   }
-  throw new InboxError(`${sought.base} answers neither as mailroom dev nor as Mailpit does`);
+  throw new MailMissingError(`${sought.base} answers neither as mailroom dev nor as Mailpit does`);
 }
 
 function idOf(mail: unknown): string {
@@ -158,9 +158,12 @@ async function asked(
     const signal = AbortSignal.timeout(1_000 * (seconds + 30));
     response = await (asking ?? fetch)(address, { signal });
   } catch (cause) {
-    throw new InboxError(`${new URL(address).origin} cannot be asked: is the inbox running?`, {
-      cause,
-    });
+    throw new MailMissingError(
+      `${new URL(address).origin} cannot be asked: is the inbox running?`,
+      {
+        cause,
+      },
+    );
   }
   try {
     return response.ok === true ? await response.json() : undefined;

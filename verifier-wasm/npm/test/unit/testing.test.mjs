@@ -233,7 +233,7 @@ test("a mail in Mailpit is waited for, and its link and code are read", async ()
     assert.equal(await box.link("ada@example.test", "activate"), second.url(site));
     // Short: no such mail comes.
     await assert.rejects(box.link("ada@example.test", "invite", { timeout: 0 }), {
-      reason: "ERR_INBOX",
+      reason: "ERR_MAIL_MISSING",
       message: "no mail of the action invite to ada@example.test came within 0 seconds",
     });
   });
@@ -258,7 +258,7 @@ test("an inbox that is none, or is not there, is named", async () => {
   const nothing = inbox("http://127.0.0.1:9");
   const away = /http:\/\/127\.0\.0\.1:9 cannot be asked/;
   await assert.rejects(nothing.link("ada@example.test", "activate"), {
-    reason: "ERR_INBOX",
+    reason: "ERR_MAIL_MISSING",
     message: away,
   });
   await serving(

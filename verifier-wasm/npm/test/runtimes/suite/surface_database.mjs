@@ -79,6 +79,7 @@ export function fixtureOfDatabase({ entries }) {
     "mail.deliverAt": maybe(when(isDate, EITHER)),
     "mail.idempotencyKey": maybe(texts),
     "mail.binding": maybe(isBinding),
+    "mail.noticeRecipient": maybe(texts),
   };
   const ofFunctions = {
     enqueue: [
@@ -94,6 +95,7 @@ export function fixtureOfDatabase({ entries }) {
             deliverAt: new Date(),
             idempotencyKey: "7",
             binding: binding(),
+            noticeRecipient: "grace@example.test",
           },
         ],
         places: ofMail,

@@ -2,7 +2,7 @@
 //! `GET /healthz` says that the program listens.
 
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use http_body_util::Full;
@@ -11,6 +11,7 @@ use hyper::{Method, Response, StatusCode};
 use mailroom_http::{
     Answer, BodyFault, Limits, Reading, Request, media_type, read_body, termination,
 };
+use mailroom_pace::{LogLimit, withheld};
 use tokio::net::TcpListener;
 
 use crate::Error;
@@ -35,14 +36,11 @@ const LIMITS: Limits = Limits {
     connection: Duration::from_secs(30),
 };
 
-/// How often refusals are logged at most.
-const LOG_PAUSE: Duration = Duration::from_secs(1);
-
 struct State {
     providers: Vec<Box<dyn Provider>>,
     database: Database,
     metrics: Metrics,
-    logged: Mutex<Option<Instant>>,
+    refusals: LogLimit,
 }
 
 /// Takes notifications until SIGTERM or SIGINT; then those that have begun are finished.
@@ -67,7 +65,7 @@ pub(crate) async fn serve(
         mailroom_http::serve_metrics(address, metrics.registry(), || {}, say)
             .map_err(|error| Error(format!("--metrics-address {address}: {error}")))?;
     }
-    let state = Arc::new(State { providers, database, metrics, logged: Mutex::new(None) });
+    let state = Arc::new(State { providers, database, metrics, refusals: LogLimit::default() });
     let answer = move |request, reading| answer(Arc::clone(&state), request, reading);
     mailroom_http::serve(listener, LIMITS, stop, answer).await;
     Ok(())
@@ -181,14 +179,13 @@ async fn take_of(
         Err(Refusal::Unavailable(reason)) => (StatusCode::SERVICE_UNAVAILABLE, reason),
     };
     // Anybody can have them written.
-    let mut logged = state.logged.lock().unwrap_or_else(PoisonError::into_inner);
-    if logged.is_none_or(|logged| logged.elapsed() >= LOG_PAUSE) {
-        *logged = Some(Instant::now());
+    if let Some(others) = state.refusals.admit(Instant::now()) {
         tracing::warn!(
             event = "notification_refused",
             provider,
             status = status.as_u16(),
             reason,
+            withheld = withheld(others),
             "a notification was refused"
         );
     }

@@ -4,7 +4,6 @@
 //! A call is one statement, which is a transaction: what the server refuses was not done. Of a
 //! connection that is lost before the answer nobody knows.
 
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use deadpool::Runtime;
@@ -15,6 +14,7 @@ use mailroom_connect::{
     ConnectError, ConnectionSettings, SchemaClient, Session, SessionOptions, connect, explain,
 };
 use mailroom_http::hyper::StatusCode;
+use mailroom_pace::{LogLimit, withheld};
 use serde_json::Value;
 use tokio::time::timeout;
 use tokio_postgres::error::SqlState;
@@ -37,13 +37,10 @@ const CONNECT: Duration = Duration::from_secs(5);
 /// How many times a call is made at most that the server asks to repeat.
 const RUNS: usize = 3;
 
-/// How often an outage is logged at most.
-const LOG_PAUSE: Duration = Duration::from_secs(10);
-
 /// The database.
 pub(crate) struct Database {
     pool: Pool<Connecting>,
-    logged: Mutex<Option<Instant>>,
+    failures: LogLimit,
 }
 
 struct Connecting(ConnectionSettings);
@@ -80,7 +77,7 @@ impl Database {
             .runtime(Runtime::Tokio1)
             .build()
             .expect("a pool with times has a runtime");
-        Self { pool, logged: Mutex::new(None) }
+        Self { pool, failures: LogLimit::default() }
     }
 
     /// Calls a function; returns what it answers.
@@ -167,10 +164,13 @@ impl Database {
     }
 
     fn log(&self, reason: &str) {
-        let mut logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
-        if logged.is_none_or(|logged| logged.elapsed() >= LOG_PAUSE) {
-            *logged = Some(Instant::now());
-            tracing::error!(event = "call_failed", reason, "the database cannot be used");
+        if let Some(others) = self.failures.admit(Instant::now()) {
+            tracing::error!(
+                event = "call_failed",
+                reason,
+                withheld = withheld(others),
+                "the database cannot be used"
+            );
         }
     }
 }

@@ -11,6 +11,7 @@ use mailroom_http::hyper::{Method, StatusCode};
 use mailroom_http::{
     Answer, BodyFault, Limits, Listen, Reading, Request, media_type, read_body, termination,
 };
+use mailroom_pace::{LogLimit, withheld};
 use serde_json::json;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
@@ -41,14 +42,11 @@ const LIMITS: Limits = Limits {
     connection: Duration::from_secs(60),
 };
 
-/// How often refusals are logged at most.
-const LOG_PAUSE: Duration = Duration::from_secs(1);
-
 struct State {
     file: PathBuf,
     tokens: Mutex<Arc<Tokens>>,
     database: Database,
-    logged: Mutex<Option<Instant>>,
+    refusals: LogLimit,
 }
 
 /// Answers until SIGTERM or SIGINT; then those that have begun are finished.
@@ -78,7 +76,7 @@ pub(crate) async fn serve(
         file: tokens.to_owned(),
         tokens: Mutex::new(Arc::new(known)),
         database: Database::new(settings, arguments.connections),
-        logged: Mutex::new(None),
+        refusals: LogLimit::default(),
     });
     let failed = |error: std::io::Error| Error(format!("--listen {place}: {error}"));
     tokio::spawn(reload(signal(SignalKind::hangup()).map_err(failed)?, state.clone(), tls.clone()));
@@ -255,15 +253,14 @@ async fn read(request: Request) -> Result<Bytes, Problem> {
 
 /// Logs a refusal, of which anybody can have many written.
 fn refused(state: &State, function: Function, token: Option<&str>, problem: &Problem) {
-    let mut logged = state.logged.lock().unwrap_or_else(PoisonError::into_inner);
-    if logged.is_none_or(|logged| logged.elapsed() >= LOG_PAUSE) {
-        *logged = Some(Instant::now());
+    if let Some(others) = state.refusals.admit(Instant::now()) {
         tracing::warn!(
             event = "request_refused",
             function = function.name(),
             token,
             status = problem.status.as_u16(),
             code = problem.code,
+            withheld = withheld(others),
             "a request was refused"
         );
     }

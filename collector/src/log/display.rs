@@ -16,11 +16,6 @@ impl<N: Display + PartialEq + From<u8>> Display for Counted<N> {
     }
 }
 
-/// The field that counts the lines that were not written. It is left out if every line was.
-pub(crate) fn withheld(lines: usize) -> Option<usize> {
-    (lines > 0).then_some(lines)
-}
-
 pub(crate) fn ids<R>(tokens: &[(i64, R)], most: usize) -> Vec<i64> {
     tokens.iter().take(most).map(|(id, _)| *id).collect()
 }

@@ -9,7 +9,6 @@
 
 pub(crate) mod display;
 pub(crate) mod outage;
-pub(crate) mod rate_limit;
 
 use std::fmt::{self, Debug, Write as _};
 use std::io;

@@ -2,11 +2,11 @@
 
 use std::time::Instant;
 
+use mailroom_pace::{LogLimit, withheld};
+
 use super::actions::SignableActions;
 use super::claimed::Claimed;
 use crate::config::Rate;
-use crate::log::display::withheld;
-use crate::log::rate_limit::RateLimiter;
 use crate::queue::activity::Activity;
 
 #[derive(Debug)]
@@ -16,13 +16,13 @@ pub(super) struct ClaimLog {
     other_rate: Option<i64>,
     /// Whether nothing was left of the month's budget at the last claim.
     is_spent: bool,
-    deferral_limiter: RateLimiter,
+    deferral_limit: LogLimit,
 }
 
 impl ClaimLog {
     /// Of a collector that claims at this rate.
     pub(super) fn new(rate: Option<Rate>) -> Self {
-        Self { rate, other_rate: None, is_spent: false, deferral_limiter: RateLimiter::default() }
+        Self { rate, other_rate: None, is_spent: false, deferral_limit: LogLimit::default() }
     }
 
     pub(super) fn report(
@@ -99,7 +99,7 @@ impl ClaimLog {
                 tracing::info!(event, %reason, count, ?ids, "{message}");
             }
         }
-        let mut admit = || self.deferral_limiter.admit(Instant::now()).map(withheld);
+        let admit = || self.deferral_limit.admit(Instant::now()).map(withheld);
         for (reason, count, ids) in claimed.alike("unsignable") {
             if let Some(withheld) = admit() {
                 let reason = format!("{reason}, but {}", actions.what_helps());

@@ -4,12 +4,12 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant, SystemTime};
 
+use mailroom_pace::{LogLimit, withheld};
 use tokio_postgres::Row;
 
 use super::actions::SignableActions;
 use super::batches::Batches;
-use crate::log::display::{Counted, NAMED, ids, listed, withheld};
-use crate::log::rate_limit::RateLimiter;
+use crate::log::display::{Counted, NAMED, ids, listed};
 use crate::queue::session::{column, count, unexpected};
 use crate::queue::{Batch, BatchId, Nack, QueueError, Token};
 
@@ -215,9 +215,9 @@ impl DeadLetter {
 
 /// Logs one line for each batch just settled that has dead letters;
 /// the database has a record of each token.
-pub(super) fn log_dead_letters(dead: &[DeadLetter], settled: &Batches, limiter: &mut RateLimiter) {
+pub(super) fn log_dead_letters(dead: &[DeadLetter], settled: &Batches, limit: &LogLimit) {
     for dead in dead.chunk_by(|one, other| one.batch == other.batch) {
-        let Some(others) = limiter.admit(Instant::now()) else { continue };
+        let Some(others) = limit.admit(Instant::now()) else { continue };
         let reason = |dead: &DeadLetter| {
             let nack = settled.nack(dead.batch, dead.token);
             let doubtful = if matches!(nack, Some(Nack::InDoubt { .. })) {

@@ -14,6 +14,7 @@
 use std::time::{Duration, Instant, SystemTime};
 
 use mailroom_connect::ConnectionSettings;
+use mailroom_pace::LogLimit;
 use tokio::time::timeout;
 use tokio_postgres::Row;
 
@@ -25,7 +26,6 @@ use super::session::{SessionSlot, ping};
 use super::statements::{Claim, Release, Settle};
 use crate::config::DeliverySettings;
 use crate::log::display::milliseconds;
-use crate::log::rate_limit::RateLimiter;
 use crate::queue::activity::Activity;
 use crate::queue::session::QueueSession;
 use crate::queue::{BatchId, Nack, QueueError};
@@ -55,7 +55,7 @@ pub(super) struct Exchange {
     /// can be recorded.
     claims_beside: bool,
     pub(super) activity: Activity,
-    dead_letter_limiter: RateLimiter,
+    dead_letter_limit: LogLimit,
 }
 
 impl Exchange {
@@ -69,7 +69,7 @@ impl Exchange {
             batches: Batches::default(),
             claims_beside: false,
             activity: Activity::since(Instant::now()),
-            dead_letter_limiter: RateLimiter::default(),
+            dead_letter_limit: LogLimit::default(),
         }
     }
 
@@ -210,7 +210,7 @@ impl Exchange {
             matches!(nack, Some(Nack::Refused { .. } | Nack::Failed { .. }))
         };
         self.activity.dead(dead.len(), dead.iter().filter(is_refused).count());
-        log_dead_letters(&dead, &self.batches, &mut self.dead_letter_limiter);
+        log_dead_letters(&dead, &self.batches, &self.dead_letter_limit);
         self.batches.settled();
         Ok(())
     }

@@ -2,8 +2,10 @@
 
 use std::time::Instant;
 
+use mailroom_pace::withheld;
+
 use super::Sender;
-use crate::log::display::{NAMED, ids, listed, withheld};
+use crate::log::display::{NAMED, ids, listed};
 use crate::queue::{BatchId, Nack};
 use crate::sink::Ack;
 

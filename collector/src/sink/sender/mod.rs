@@ -29,11 +29,10 @@ pub(crate) use redact::looks_like_a_token;
 use super::{Ack, Readiness, Sink, SinkError};
 use crate::line::Line;
 use crate::log::outage::OutageLog;
-use crate::log::rate_limit::RateLimiter;
 use crate::queue::{BatchId, Nack, SenderState};
 use crate::timer::sleep_until_opt;
 use circuit::{Circuit, CircuitState};
-use mailroom_pace::Backoff;
+use mailroom_pace::{Backoff, LogLimit};
 use pending_acks::PendingAcks;
 use supervisor::{RunningSender, TERMINATION};
 
@@ -60,10 +59,10 @@ pub(crate) struct Sender {
     unsent: Vec<BatchId>,
     circuit: Circuit,
     outage: OutageLog,
-    ignored_answers: RateLimiter,
-    refused_tokens: RateLimiter,
-    untried_tokens: RateLimiter,
-    doubtful_tokens: RateLimiter,
+    ignored_answers: LogLimit,
+    refused_tokens: LogLimit,
+    untried_tokens: LogLimit,
+    doubtful_tokens: LogLimit,
     /// When the sender is to be ended at the latest, once nothing more is sent.
     closing: Option<Instant>,
     /// Its state when it was asked for last, and since when.
@@ -86,10 +85,10 @@ impl Sender {
             unsent: Vec::new(),
             circuit: Circuit::closed(),
             outage: OutageLog::counting("sending"),
-            ignored_answers: RateLimiter::default(),
-            refused_tokens: RateLimiter::default(),
-            untried_tokens: RateLimiter::default(),
-            doubtful_tokens: RateLimiter::default(),
+            ignored_answers: LogLimit::default(),
+            refused_tokens: LogLimit::default(),
+            untried_tokens: LogLimit::default(),
+            doubtful_tokens: LogLimit::default(),
             closing: None,
             reported: (state::NEW, Instant::now()),
         }

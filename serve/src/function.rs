@@ -91,6 +91,7 @@ impl Function {
                 given.time("deliver_at")?,
                 given.text("idempotency_key")?,
                 given.bytes("binding", 16)?,
+                given.text("notice_recipient")?,
             ],
             Self::Request => vec![
                 Some(given.demand_text("email_or_login")?),
@@ -128,7 +129,7 @@ impl Function {
                 "SELECT mailroom.enqueue(action => $1, recipient_email => $2, \
                  recipient_name => $3, subject_id => $4, payload => $5::jsonb, language => $6, \
                  deliver_at => $7::timestamptz, idempotency_key => $8, \
-                 binding => decode($9, 'hex'))::text"
+                 binding => decode($9, 'hex'), notice_recipient => $10)::text"
             }
             Self::Request => {
                 "SELECT mailroom.request(email_or_login => $1, action => $2, \

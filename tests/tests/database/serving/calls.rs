@@ -1,6 +1,9 @@
+use std::fs;
+
 use anyhow::{Context, Result};
 use mailroom_tests::postgres::Database;
-use serde_json::json;
+use mailroom_tests::tools;
+use serde_json::{Value, json};
 
 use super::{FUNCTIONS, Serve, drop_role, enqueue, hexadecimal, queued, role};
 
@@ -22,6 +25,7 @@ async fn a_role_with_the_functions_and_nothing_else_serves_all_of_them() -> Resu
         "deliver_at": "2001-01-31T09:00:00Z",
         "idempotency_key": "k",
         "binding": null,
+        "notice_recipient": "old@x.test",
     });
     let made = serve.post("/v1/enqueue", &mail.to_string())?;
     assert_eq!(made.status, 202, "{made:?}");
@@ -32,6 +36,9 @@ async fn a_role_with_the_functions_and_nothing_else_serves_all_of_them() -> Resu
     other["payload"] = json!(1);
     let refused = serve.post("/v1/enqueue", &other.to_string())?;
     assert_eq!((refused.status, refused.code()), (409, "23505"), "{refused:?}");
+    let recipient = "SELECT notice_recipient FROM mailroom.issued_tokens";
+    let recipient: String = client.query_one(recipient, &[]).await?.get(0);
+    assert_eq!(recipient, "old@x.test");
     let payload = "SELECT payload::text FROM mailroom.payloads";
     let payload: String = client.query_one(payload, &[]).await?.get(0);
     assert_eq!(payload, r#"{"team": ["a", 1.5, null]}"#);
@@ -110,6 +117,50 @@ async fn a_role_with_the_functions_and_nothing_else_serves_all_of_them() -> Resu
         assert!(!log.contains(told), "{log}");
     }
     drop_role(&database, &client).await
+}
+
+#[tokio::test]
+async fn the_openapi_file_and_the_server_have_the_arguments_of_each_function() -> Result<()> {
+    let database = Database::migrated()?;
+    let client = database.connect().await?;
+    let serve = Serve::start(database.url())?;
+    let file = tools::workspace().join("docs/reference/openapi.json");
+    let document: Value = serde_json::from_str(&fs::read_to_string(file)?)?;
+    let paths = document["paths"].as_object().context("paths")?;
+    let described = paths.keys().filter(|path| path.starts_with("/v1/"));
+    let described: Vec<&String> = described.collect();
+    assert_eq!(described.len(), 8, "{described:?}");
+    for path in described {
+        let name = path.replace("/v1/", "").replace('-', "_");
+        let query = "SELECT coalesce(array_agg(argument ORDER BY argument), '{}')
+            FROM pg_catalog.pg_proc AS functions, unnest(proargnames) WITH ORDINALITY
+                AS arguments (argument, place)
+            WHERE pronamespace = 'mailroom'::regnamespace AND proname = $1 AND place <= pronargs";
+        let arguments: Vec<String> = client.query_one(query, &[&name]).await?.get(0);
+        let schema = &paths[path]["post"]["requestBody"]["content"]["application/json"]["schema"];
+        let members = schema["properties"].as_object().context("members")?;
+        let mut named: Vec<&String> = members.keys().collect();
+        named.sort();
+        assert_eq!(named, arguments.iter().collect::<Vec<_>>(), "{path}");
+        // Each is read, as what it must be: none of them is a list of lists.
+        for member in named.into_iter().filter(|member| *member != "payload") {
+            let mut body = json!({
+                "action": "invite",
+                "recipient_email": "ada@x.test",
+                "email_or_login": "ada",
+                "subject_id": "7",
+                "secret": "00".repeat(32),
+                "binding": "00".repeat(16),
+                "token": "1",
+            });
+            body.as_object_mut().context("an object")?.retain(|name, _| members.contains_key(name));
+            body[member] = json!([[]]);
+            let answer = serve.post(path, &body.to_string())?;
+            let detail = answer.body["detail"].as_str().unwrap_or_default();
+            assert!(detail.starts_with(&format!("`{member}` must be ")), "{path}: {detail}");
+        }
+    }
+    Ok(())
 }
 
 #[tokio::test]

@@ -37,6 +37,7 @@ async function rightBodies({ scene, call }) {
       deliver_at: "2030-01-31T09:00:00.5+01:00".replace("2030", `${new Date().getFullYear()}`),
       idempotency_key: `openapi ${id}`,
       binding,
+      notice_recipient: `old.${email}`,
     },
     "/v1/redeem": {
       action: "invite",

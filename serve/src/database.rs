@@ -4,6 +4,7 @@
 //! A call is one statement, which is a transaction: what the server refuses was not done. Of a
 //! connection that is lost before the answer nobody knows.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use deadpool::Runtime;
@@ -36,6 +37,16 @@ const CONNECT: Duration = Duration::from_secs(5);
 
 /// How many times a call is made at most that the server asks to repeat.
 const RUNS: usize = 3;
+
+/// No call is repeated that began longer ago.
+const REPEATING: Duration = Duration::from_secs(5);
+
+/// The longest time that a call takes: its last run begins while it may be repeated.
+pub(crate) const CALL: Duration =
+    REPEATING.saturating_add(WAIT).saturating_add(CONNECT).saturating_add(ANSWER);
+
+// What the server ends by itself was not done; of what this program gives up nobody knows.
+const _: () = assert!(STATEMENT.as_millis() < ANSWER.as_millis());
 
 /// The database.
 pub(crate) struct Database {
@@ -85,15 +96,14 @@ impl Database {
     /// # Errors
     /// What the database refuses, or that it is away; see [`problem`] for what is known to be
     /// undone.
-    pub(crate) async fn call(&self, call: &Call) -> Result<(StatusCode, Value), Problem> {
+    pub(crate) async fn call(&self, call: Call) -> Result<(StatusCode, Value), Problem> {
+        let (began, function, call) = (Instant::now(), call.function, Arc::new(call));
         for run in 1.. {
             let client = self.pool.get().await.map_err(|error| self.without_client(&error))?;
-            let Ok(outcome) = timeout(ANSWER, query(&client, call)).await else {
-                // Whatever it is waiting for, nobody else shall.
-                drop(Object::take(client));
+            let Some(outcome) = run_to_its_end(client, Arc::clone(&call)).await else {
                 return Err(self.unknown("it did not answer in time"));
             };
-            let error = match outcome.and_then(|row| call.function.answer(&row)) {
+            let error = match outcome.and_then(|row| function.answer(&row)) {
                 Ok(answer) => return Ok(answer),
                 Err(error) => error,
             };
@@ -101,7 +111,7 @@ impl Database {
                 *code == SqlState::T_R_SERIALIZATION_FAILURE
                     || *code == SqlState::T_R_DEADLOCK_DETECTED
             });
-            if !is_repeatable || run == RUNS {
+            if !is_repeatable || run == RUNS || began.elapsed() >= REPEATING {
                 return Err(self.refusal(&error));
             }
         }
@@ -173,6 +183,21 @@ impl Database {
             );
         }
     }
+}
+
+/// Runs a statement until it is answered, in a task of its own: whoever asked may leave, and a
+/// connection that still works for him is no connection for the next one. `None` if there is no
+/// answer in time.
+async fn run_to_its_end(client: Object<Connecting>, call: Arc<Call>) -> Option<Result<Row, Error>> {
+    let task = tokio::spawn(async move {
+        let outcome = timeout(ANSWER, query(&client, &call)).await.ok();
+        if outcome.is_none() {
+            // Whatever it is waiting for, nobody else shall.
+            drop(Object::take(client));
+        }
+        outcome
+    });
+    task.await.ok().flatten()
 }
 
 async fn query(client: &SchemaClient, Call { function, values, .. }: &Call) -> Result<Row, Error> {

@@ -2,9 +2,11 @@ use std::io::{Read as _, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixStream;
 use std::thread;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use mailroom_tests::collector::{Collector, wait_until};
+use mailroom_tests::hex::hexadecimal;
 use mailroom_tests::postgres::{Cluster, Database, Shutdown};
 use mailroom_tests::program;
 
@@ -111,6 +113,39 @@ async fn connections_that_are_all_in_use_are_waited_for_and_then_said_so() -> Re
     assert_eq!((waiting.status, waiting.code()), (503, "MAILROOM_AWAY"), "{waiting:?}");
     lock.rollback().await?;
     assert_eq!(serve.redeem("invite", &secret, None)?.body["verdict"], "ok");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_call_whose_caller_leaves_ends_before_another_one_gets_its_connection() -> Result<()> {
+    let database = Database::migrated()?;
+    let mut client = database.connect().await?;
+    let watch = database.connect().await?;
+    let serve = Serve::start_with(database.url(), &table_of_all(), &["--connections", "1"])?;
+    let token = enqueue(&serve, "invite", "7")?;
+    let (secret, _) = queued(&client, &token).await?;
+    let lock = client.transaction().await?;
+    lock.batch_execute("SELECT FROM mailroom.issued_tokens FOR UPDATE").await?;
+    let mut left = serve.connect()?;
+    let body = format!(r#"{{"action":"invite","secret":"{}"}}"#, hexadecimal(&secret));
+    left.write_all(request(ALL, "/v1/redeem", &body).as_bytes())?;
+    let waits = "SELECT EXISTS (SELECT FROM pg_stat_activity
+        WHERE datname = current_database() AND wait_event_type = 'Lock')";
+    while !watch.query_one(waits, &[]).await?.get::<_, bool>(0) {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    drop(left);
+    // It is in use still, and not handed on with a statement that somebody else waits for.
+    let busy = serve.post("/v1/recheck", RECHECK)?;
+    assert_eq!((busy.status, busy.code()), (503, "MAILROOM_AWAY"), "{busy:?}");
+    lock.rollback().await?;
+    let mut next = None;
+    wait_until(|| {
+        next = serve.redeem("invite", &secret, None).ok();
+        next.as_ref().is_some_and(|answer| answer.status == 200)
+    })?;
+    // What had begun was done.
+    assert_eq!(next.context("an answer")?.body["verdict"], "used");
     Ok(())
 }
 

@@ -22,7 +22,8 @@ use tokio_postgres::error::SqlState;
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Error, Row};
 
-use crate::function::Call;
+use crate::failure::{Outcome, own_sentence, reason};
+use crate::function::{Call, Function};
 use crate::problem::{self, Problem};
 
 /// The longest time that a statement takes in the server.
@@ -112,7 +113,7 @@ impl Database {
                     || *code == SqlState::T_R_DEADLOCK_DETECTED
             });
             if !is_repeatable || run == RUNS || began.elapsed() >= REPEATING {
-                return Err(self.refusal(&error));
+                return Err(self.refusal(function, &error));
             }
         }
         unreachable!("the last run returns")
@@ -130,34 +131,26 @@ impl Database {
     }
 
     /// What an error of a statement says to the caller.
-    fn refusal(&self, error: &Error) -> Problem {
+    fn refusal(&self, function: Function, error: &Error) -> Problem {
         let Some(said) = error.as_db_error() else { return self.unknown(&explain(error)) };
         let code = said.code().code();
-        match &code[..2] {
-            // A pooler, whose connection to the server was lost.
-            "08" => self.unknown(&explain(error)),
-            // Taken back; full; ended by an operator or by time; not to be written to.
-            "40" | "53" | "57" => self.away(&explain(error)),
-            _ if *said.code() == SqlState::READ_ONLY_SQL_TRANSACTION => self.away(&explain(error)),
-            "22" | "23" => {
-                // What Mailroom raises itself repeats nothing that was given.
-                let is_own = matches!(code, "22023" | "23505");
-                let detail = if is_own { said.message() } else { "the database refuses a value" };
-                let is_conflict = *said.code() == SqlState::UNIQUE_VIOLATION;
-                let status =
-                    if is_conflict { StatusCode::CONFLICT } else { StatusCode::BAD_REQUEST };
-                Problem::new(status, code, detail)
-            }
-            _ => {
-                self.log(&explain(error));
-                Problem::new(
-                    StatusCode::INTERNAL_SERVER_ERROR,
-                    problem::SETUP,
-                    format!(
-                        "the database refuses this for a reason that is in the log \
-                         (SQLSTATE {code})"
-                    ),
-                )
+        let outcome = Outcome::of(code);
+        let refused = |status| {
+            let detail = own_sentence(function, said).unwrap_or("the database refuses a value");
+            Problem::new(status, code, detail)
+        };
+        let shown = || format!("{}: {} (SQLSTATE {code})", function.name(), reason(code));
+        match outcome {
+            Outcome::Refused => refused(StatusCode::BAD_REQUEST),
+            Outcome::Conflict => refused(StatusCode::CONFLICT),
+            Outcome::Away => self.away(&shown()),
+            Outcome::Unknown => self.unknown(&shown()),
+            Outcome::Setup => {
+                self.log(&shown());
+                let detail = format!(
+                    "the database refuses this for a reason that is in the log (SQLSTATE {code})"
+                );
+                Problem::new(StatusCode::INTERNAL_SERVER_ERROR, problem::SETUP, detail)
             }
         }
     }

@@ -11,6 +11,7 @@
 
 mod bucket;
 mod database;
+mod failure;
 mod function;
 mod listener;
 mod members;

@@ -164,6 +164,51 @@ async fn the_openapi_file_and_the_server_have_the_arguments_of_each_function() -
 }
 
 #[tokio::test]
+async fn what_a_function_of_the_application_raises_is_in_no_answer_and_no_log() -> Result<()> {
+    let database = Database::migrated()?;
+    let client = database.connect().await?;
+    let serve = Serve::start(database.url())?;
+    for (sqlstate, status, code) in [
+        ("P0001", 500, "MAILROOM_SETUP"),
+        ("ZZ123", 500, "MAILROOM_SETUP"),
+        ("42501", 500, "MAILROOM_SETUP"),
+        ("22023", 400, "22023"),
+        ("23505", 409, "23505"),
+        ("40001", 503, "MAILROOM_AWAY"),
+        ("57014", 503, "MAILROOM_AWAY"),
+        ("25006", 503, "MAILROOM_AWAY"),
+        ("08006", 504, "MAILROOM_UNKNOWN"),
+    ] {
+        let token = enqueue(&serve, "invite", "7")?;
+        let (secret, _) = queued(&client, &token).await?;
+        let raising = format!(
+            "CREATE OR REPLACE FUNCTION nobody(subject_ids text[], is_redemption boolean)
+            RETURNS TABLE (subject_id text, email text, name text)
+            LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS
+            $$ BEGIN
+                RAISE EXCEPTION 'mailroom has no row for ada@x.test' USING ERRCODE = '{sqlstate}';
+            END $$;
+            UPDATE mailroom.actions SET eligibility = 'public.nobody(text[], boolean)'
+                WHERE name = 'invite'"
+        );
+        client.batch_execute(&raising).await?;
+        let answer = serve.redeem("invite", &secret, None)?;
+        assert_eq!((answer.status, answer.code()), (status, code), "{sqlstate}: {answer:?}");
+        assert!(!answer.body.to_string().contains("x.test"), "{answer:?}");
+        if !matches!(status, 400 | 409) {
+            let said = format!("(SQLSTATE {sqlstate})");
+            serve.program.wait_for_log(&said, 1)?;
+        }
+        let none = "UPDATE mailroom.actions SET eligibility = NULL WHERE name = 'invite'";
+        client.batch_execute(none).await?;
+    }
+    let log = serve.program.stop()?;
+    assert!(log.contains("redeem: a function of the application has raised an error"), "{log}");
+    assert!(!log.contains("x.test"), "{log}");
+    Ok(())
+}
+
+#[tokio::test]
 async fn what_the_database_refuses_says_why_and_repeats_nothing() -> Result<()> {
     let database = Database::migrated()?;
     let serve = Serve::start(database.url())?;

@@ -1,4 +1,4 @@
-//! Bearer tokens and their rights: a file in TOML, which has no token but SHA-256 of it.
+//! Bearer tokens and their rights: a file in TOML, which has SHA-256 of each in place of itself.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -16,18 +16,19 @@ use crate::Error;
 use crate::bucket::{Bucket, Rate};
 use crate::function::Function;
 
-/// What a token begins with, so that scanners of repositories know it.
+/// What a bearer token begins with, so that scanners of repositories know it.
 pub(crate) const PREFIX: &str = "mrst_";
 
 /// The longest file, in bytes.
 const LONGEST_FILE: u64 = 1024 * 1024;
 
-/// The longest name of a token.
+/// The longest name of a bearer token.
 const LONGEST_NAME: usize = 64;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct TokenFile {
+    #[serde(default)]
     token: Vec<Entry>,
 }
 
@@ -46,16 +47,22 @@ struct Entry {
     rate: Option<Rate>,
 }
 
-/// A token that is known.
+/// A bearer token that is known.
 #[derive(Debug)]
 pub(crate) struct Token {
     pub(crate) name: String,
     hash: [u8; 32],
     rights: Vec<Function>,
     actions: Option<Vec<String>>,
+    limit: Arc<Limit>,
+}
+
+/// How many mails a bearer token may have sent, and what is left of that.
+#[derive(Debug)]
+struct Limit {
     rate: Rate,
-    /// One for each right.
-    buckets: Vec<Bucket>,
+    /// One for each function, by its place in [`Function::ALL`].
+    buckets: [Bucket; Function::ALL.len()],
 }
 
 /// All of them.
@@ -63,11 +70,12 @@ pub(crate) struct Token {
 pub(crate) struct Tokens(Vec<Arc<Token>>);
 
 impl Tokens {
-    /// Reads a file; what is left of rates stays as it was in those from before.
+    /// Reads a file. What is left of the rate of a bearer token stays as it was in those from
+    /// before, unless the rate is another one now.
     ///
     /// # Errors
     /// A file that others may write, that cannot be read or is no TOML; a setting that is unknown,
-    /// missing or cannot be used; no token.
+    /// missing or cannot be used; no bearer token.
     pub(crate) fn read(path: &Path, before: Option<&Self>) -> Result<Self, Error> {
         let unusable = |why: &str| Error(format!("{} cannot be used: {why}", path.display()));
         let unreadable =
@@ -94,23 +102,19 @@ impl Tokens {
         let mut tokens: Vec<Arc<Token>> = Vec::new();
         for (at, entry) in entries.into_iter().enumerate() {
             let place = format!("[[token]] number {}", at + 1);
-            let token = Token::of(entry).map_err(|why| format!("{place}: {why}"))?;
+            let mut token = Token::of(entry).map_err(|why| format!("{place}: {why}"))?;
             if tokens.iter().any(|other| other.name == token.name) {
                 return Err(format!("{place}: an earlier one has this name"));
             }
             if tokens.iter().any(|other| other.hash == token.hash) {
-                return Err(format!("{place}: an earlier one is the same token"));
+                return Err(format!("{place}: an earlier one is the same bearer token"));
             }
-            let same = before.into_iter().flat_map(|before| &before.0).find(|old| {
-                old.hash == token.hash && old.rate == token.rate && old.rights == token.rights
-            });
-            match same {
-                // With what is left of its rate.
-                Some(same) if same.name == token.name && same.actions == token.actions => {
-                    tokens.push(Arc::clone(same));
-                }
-                _ => tokens.push(Arc::new(token)),
+            let old = before.into_iter().flat_map(|before| &before.0);
+            let mut same = old.filter(|old| old.hash == token.hash);
+            if let Some(old) = same.find(|old| old.limit.rate == token.limit.rate) {
+                token.limit = Arc::clone(&old.limit);
             }
+            tokens.push(Arc::new(token));
         }
         if tokens.is_empty() {
             return Err("it has no [[token]]; `mailroom serve token` makes one".to_owned());
@@ -157,13 +161,14 @@ impl Token {
             Some(rate) => rate,
             None if rights.iter().any(|right| right.sends()) => {
                 return Err(
-                    "a token that has mails sent needs a rate, such as \"60/min\", or \"off\"",
+                    "a bearer token that has mails sent needs a rate, such as \"60/min\", or \
+                     \"off\"",
                 );
             }
             None => Rate::Off,
         };
-        let buckets = rights.iter().map(|_| Bucket::default()).collect();
-        Ok(Self { name, hash, rights, actions, rate, buckets })
+        let limit = Arc::new(Limit { rate, buckets: Default::default() });
+        Ok(Self { name, hash, rights, actions, limit })
     }
 
     pub(crate) fn may(&self, function: Function) -> bool {
@@ -179,11 +184,11 @@ impl Token {
     /// # Errors
     /// The rate is used up, until this time has passed.
     pub(crate) fn spend(&self, function: Function) -> Result<(), Duration> {
-        let at = self.rights.iter().position(|right| *right == function);
-        match at {
-            Some(at) if function.sends() => self.buckets[at].take(self.rate, Instant::now()),
-            _ => Ok(()),
+        if !function.sends() {
+            return Ok(());
         }
+        let Limit { rate, buckets } = &*self.limit;
+        buckets[function as usize].take(*rate, Instant::now())
     }
 }
 
@@ -216,10 +221,36 @@ mod tests {
     }
 
     #[test]
+    fn an_edit_leaves_what_is_left_of_a_rate_unless_the_rate_is_another_one() {
+        fn read(settings: &str, before: Option<&Tokens>) -> Tokens {
+            Tokens::parse(&entry(settings), before).unwrap()
+        }
+        let is_left = |tokens: &Tokens| {
+            let token = tokens.find(b"").unwrap();
+            token.spend(Function::Enqueue).is_ok()
+        };
+        let first = read("rights = [\"enqueue\"]\nrate = \"1/d\"", None);
+        assert!(is_left(&first) && !is_left(&first));
+        let mut last = first;
+        for edited in [
+            "rights = [\"redeem\", \"enqueue\"]\nrate = \"1/d\"",
+            "rights = [\"enqueue\"]\nrate = \"1/d\"\nactions = [\"recover\"]",
+        ] {
+            last = read(edited, Some(&last));
+            assert!(!is_left(&last), "{edited}");
+        }
+        let renamed = entry("rights = [\"enqueue\"]\nrate = \"1/d\"").replace("edge", "shop");
+        last = Tokens::parse(&renamed, Some(&last)).unwrap();
+        assert!(!is_left(&last));
+        last = read("rights = [\"enqueue\"]\nrate = \"2/d\"", Some(&last));
+        assert!(is_left(&last) && is_left(&last) && !is_left(&last));
+    }
+
+    #[test]
     fn what_is_wrong_is_one_sentence_that_repeats_no_value() {
         let redeem = "rights = [\"redeem\"]";
         for (text, expected) in [
-            (String::new(), "missing field `token`"),
+            (String::new(), "no [[token]]"),
             ("token = []".to_owned(), "no [[token]]"),
             ("hunter2".to_owned(), "line 1: "),
             (entry(""), "missing field `rights`"),
@@ -234,7 +265,7 @@ mod tests {
             (format!("{0}{0}", entry(redeem)), "number 2: an earlier one has this name"),
             (
                 format!("{}{}", entry(redeem), entry(redeem).replace("edge", "hunter2")),
-                "number 2: an earlier one is the same token",
+                "number 2: an earlier one is the same bearer token",
             ),
         ] {
             let error = Tokens::parse(&text, None).unwrap_err();

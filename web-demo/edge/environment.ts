@@ -13,12 +13,16 @@ export interface Environment {
   readonly MAILROOM_PUBLIC_KEYS: string;
   /** By which the origin knows that a call comes from here. */
   readonly ORIGIN_PASSWORD: string;
+  /** The bearer token by which `mailroom serve` does. */
+  readonly SERVE_TOKEN: string;
   /**
    * `allow` or, by default, `refuse`: anything of the length of a v1 recovery goes
    * on to the database.
    */
   readonly V1_RECOVERIES: string | undefined;
   readonly ORIGIN: Fetcher;
+  /** `mailroom serve`, which uses links. */
+  readonly SERVE: Fetcher;
   readonly USED_TOKENS: DurableObjectNamespace<UsedToken>;
   /** The pages that Vite built. */
   readonly ASSETS: Fetcher;

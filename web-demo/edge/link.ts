@@ -131,11 +131,15 @@ function checksOf({ by, reason, stuck, judged }: Outcome): Check[] {
           }
         : { by: "edge", passed: true, text: "The edge has checked the link." };
   if (reason === "away")
-    return [edge, { by, passed: false, text: "The origin or its database is away." }];
+    return [edge, { by, passed: false, text: "What uses links, or its database, is away." }];
   if (reason === "silent") {
     return [
       edge,
-      { by, passed: undefined, text: "The origin or its database did not answer in time." },
+      {
+        by,
+        passed: undefined,
+        text: "What uses links, or its database, did not answer in time.",
+      },
     ];
   }
   return [edge, { by, passed: false, text: "The database said no." }];

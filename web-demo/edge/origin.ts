@@ -1,75 +1,41 @@
-// The one call that goes on to the origin, for links that are worth it.
+// The one call that goes on behind the edge, for links that are worth it: `mailroom serve` uses the
+// link of an account, whose effect is the database's own. An invitation is accepted in the
+// transaction that uses its link, so the origin does that, and answers as `mailroom serve` does.
 
+import { createMailroom, type DatabaseError, http, type Verdict } from "mailroom-verifier/database";
 import type { Action } from "./actions.ts";
 import type { Environment } from "./environment.ts";
 import { tally } from "./tally.ts";
 
-/** What `mailroom.redeem` answers, see docs/reference/sql.md. */
-export type Verdict =
-  | "ok"
-  | "unknown"
-  | "used"
-  | "expired"
-  | "not_eligible"
-  | "too_many_attempts"
-  | "wrong_code";
-
-const VERDICTS: readonly string[] = [
-  "ok",
-  "unknown",
-  "used",
-  "expired",
-  "not_eligible",
-  "too_many_attempts",
-  "wrong_code",
-] satisfies Verdict[];
+/** `away`: nothing was done. `silent`: nobody knows whether it was. */
+export type OriginReason = Verdict | "away" | "silent";
 
 /**
- * Above all that the origin waits for (origin/main.ts),
- * so that whatever it has begun is over when this is.
+ * In seconds: above all that those two wait for (docs/reference/serve.md, origin/main.ts), so that
+ * whatever they have begun is over when this is.
  */
-const TIMEOUT = 5_000;
+const TIMEOUT = 30;
 
-/** The origin or its database does not answer. */
-export class OriginAway extends Error {
-  override readonly name = "OriginAway";
-  /** Whether it is certain that nothing was changed; otherwise only the answer may be lost. */
-  readonly nothingDone: boolean;
-
-  constructor(message: string, nothingDone: boolean, options?: ErrorOptions) {
-    super(message, options);
-    this.nothingDone = nothingDone;
-  }
-}
-
-/** @throws OriginAway */
 export async function askOrigin(
   env: Environment,
   secret: Uint8Array,
   action: Action,
   code: string | undefined,
-): Promise<Verdict> {
+): Promise<OriginReason> {
   tally.calls += 1;
+  const [server, token] =
+    action === "invite" ? [env.ORIGIN, env.ORIGIN_PASSWORD] : [env.SERVE, env.SERVE_TOKEN];
+  const mailroom = createMailroom(
+    http({
+      url: "http://mailroom",
+      token,
+      timeout: TIMEOUT,
+      fetch: (url, init) => server.fetch(url, init),
+    }),
+  );
   try {
-    const response = await env.ORIGIN.fetch("http://origin/redeem", {
-      method: "POST",
-      headers: {
-        "Content-Type": "application/json",
-        Authorization: `Bearer ${env.ORIGIN_PASSWORD}`,
-      },
-      body: JSON.stringify({ secret: hexadecimal(secret), action, code }),
-      signal: AbortSignal.timeout(TIMEOUT),
-    });
-    const { verdict, changed } = await response.json<{ verdict?: Verdict; changed?: false }>();
-    if (response.ok && verdict !== undefined && VERDICTS.includes(verdict)) return verdict;
-    throw new OriginAway(`status ${response.status}`, changed === false);
+    return (await mailroom.redeem({ secret, action, code })).verdict;
   } catch (error) {
-    throw error instanceof OriginAway
-      ? error
-      : new OriginAway("no answer", false, { cause: error });
+    return (error as DatabaseError).code === "MAILROOM_AWAY" ? "away" : "silent";
   }
-}
-
-function hexadecimal(bytes: Uint8Array): string {
-  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
 }

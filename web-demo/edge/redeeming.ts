@@ -1,4 +1,4 @@
-// A button was pressed: the guard lets a link through once, and the origin, whose database is the
+// A button was pressed: the guard lets a link through once, and the database, which is the
 // authority, uses it.
 
 import { createGuard, decodeUnverified, type Guard, type TriedRedemption } from "mailroom-verifier";
@@ -16,13 +16,10 @@ import { createDurableObjectStore } from "mailroom-verifier/stores/durable-objec
 import type { Action, Further } from "./actions.ts";
 import type { Environment } from "./environment.ts";
 import { FORMATS, type Version } from "./formats.ts";
-import { askOrigin, OriginAway, type Verdict } from "./origin.ts";
+import { askOrigin, type OriginReason } from "./origin.ts";
 import { settingsOf } from "./settings.ts";
 import { type KeepAlive, Tries } from "./tries.ts";
 import { verifiersOf, versionOf } from "./verifiers.ts";
-
-/** `away`: nothing was done. `silent`: nobody knows whether it was. */
-export type OriginReason = Verdict | "away" | "silent";
 
 export type EdgeReason = VerificationReason | RedemptionReason;
 
@@ -143,7 +140,7 @@ async function redeemJudged(
   const expected = { action, code } as TriedRedemption<Further>;
   try {
     const redeemed = await guard.tryRedeem(token, expected, async ({ secret }) => {
-      const reason = await reasonOf(env, secret, action, code);
+      const reason = await askOrigin(env, secret, action, code);
       if (GIVEN_BACK.includes(reason)) throw new GiveBack(reason);
       return reason;
     });
@@ -185,27 +182,9 @@ async function redeemUnjudged(
   if (!(number <= MOST_TRIES)) return { by: "edge", reason: TooManyAttemptsError.reason };
   return {
     by: "origin",
-    reason: await reasonOf(env, unverifiedSecret, "recover", code),
+    reason: await askOrigin(env, unverifiedSecret, "recover", code),
     judged: false,
   };
-}
-
-/**
- * An origin that is away is an answer, too: in a callback it has to be told
- * from what is wrong with this program.
- */
-async function reasonOf(
-  env: Environment,
-  secret: Uint8Array,
-  action: Action,
-  code: string | undefined,
-): Promise<OriginReason> {
-  try {
-    return await askOrigin(env, secret, action, code);
-  } catch (error) {
-    if (error instanceof OriginAway) return error.nothingDone ? "away" : "silent";
-    throw error;
-  }
 }
 
 /**

@@ -4,7 +4,8 @@
 
 import { outcomeOf } from "mailroom-verifier/handler";
 import type { Action } from "./actions.ts";
-import type { EdgeReason, OriginReason, Outcome } from "./redeeming.ts";
+import type { OriginReason } from "./origin.ts";
+import type { EdgeReason, Outcome } from "./redeeming.ts";
 
 interface Words {
   readonly title: string;

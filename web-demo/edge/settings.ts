@@ -22,20 +22,21 @@ let read: { readonly from: string; readonly settings: Settings } | undefined;
 
 /** @throws Misconfigured */
 export function settingsOf(env: Environment): Settings {
-  const { MAILROOM_SECRET_KEYS, MAILROOM_PUBLIC_KEYS, ORIGIN_PASSWORD, V1_RECOVERIES } = env;
   const from = JSON.stringify([
-    MAILROOM_SECRET_KEYS,
-    MAILROOM_PUBLIC_KEYS,
-    ORIGIN_PASSWORD,
-    V1_RECOVERIES,
+    env.MAILROOM_SECRET_KEYS,
+    env.MAILROOM_PUBLIC_KEYS,
+    env.ORIGIN_PASSWORD,
+    env.SERVE_TOKEN,
+    env.V1_RECOVERIES,
   ]);
   if (read?.from !== from) read = { from, settings: readSettings(env) };
   return read.settings;
 }
 
 function readSettings(env: Environment): Settings {
-  if ((env.ORIGIN_PASSWORD ?? "").length < LEAST) {
-    throw new Misconfigured(`ORIGIN_PASSWORD has to be at least ${LEAST} characters`);
+  for (const name of ["ORIGIN_PASSWORD", "SERVE_TOKEN"] as const) {
+    if ((env[name] ?? "").length < LEAST)
+      throw new Misconfigured(`${name} has to be at least ${LEAST} characters`);
   }
   return {
     secretKeys: readKeys(

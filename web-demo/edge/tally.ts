@@ -4,11 +4,11 @@
 export const tally = {
   /** Links that were opened and are genuine as far as the edge can tell. */
   opened: 0,
-  /** Links that the guard let through and the origin used. */
+  /** Links that the guard let through and the database used. */
   verified: 0,
   /** Links refused here, by the code of the error. */
   refused: {} as Record<string, number>,
-  /** Calls that went on to the origin to redeem a link. */
+  /** Calls that went on behind the edge to redeem a link. */
   calls: 0,
 };
 

@@ -1,7 +1,7 @@
-// What the application does with the accounts of the base schema:
-// it inserts them, requests and redeems.
+// What the application does with the accounts of the base schema: it inserts them, and requests
+// mails. `mailroom serve` uses their links.
 
-import type { Database, StillWanted } from "./database.ts";
+import type { Database } from "./database.ts";
 import type { Registration } from "./registration.ts";
 
 export type Action = "activate" | "recover";
@@ -46,24 +46,5 @@ export class Accounts {
       COOLDOWN,
       AT_MOST,
     ]);
-  }
-
-  /**
-   * Each call is a transaction of its own and is committed whatever the verdict: a rollback would
-   * take back a try. What nobody waits for any more is not begun: the edge has told the person that
-   * it may not have worked.
-   */
-  async redeem(
-    secret: Buffer,
-    action: Action,
-    code: string | null,
-    stillWanted: StillWanted,
-  ): Promise<string> {
-    const { rows } = await this.#database.query(
-      "SELECT verdict FROM mailroom.redeem($1, $2, $3)",
-      [secret, action, code],
-      stillWanted,
-    );
-    return rows[0].verdict;
   }
 }

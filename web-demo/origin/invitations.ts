@@ -11,12 +11,14 @@ const INVITE = `
   SELECT mailroom.enqueue('invite', email, subject_id => id::text) FROM made`;
 
 const ACCEPT = `
-  WITH redeemed AS (SELECT verdict, subject_id FROM mailroom.redeem($1, 'invite')),
+  WITH redeemed AS (
+    SELECT verdict, token::text, subject_id FROM mailroom.redeem($1, 'invite')
+  ),
   accepted AS (
     UPDATE product.invitations SET accepted_at = now() FROM redeemed
     WHERE verdict = 'ok' AND invitations.id = subject_id::uuid
   )
-  SELECT verdict FROM redeemed`;
+  SELECT verdict, token, subject_id FROM redeemed`;
 
 /** The SQLSTATE by which mailroom.enqueue refuses an address. */
 const REFUSED = "22023";
@@ -39,8 +41,12 @@ export class Invitations {
     }
   }
 
-  async accept(secret: Buffer, stillWanted: StillWanted): Promise<string> {
+  /**
+   * Answers as `mailroom serve` does. What nobody waits for any more is not begun: the edge has
+   * told the person that it may not have worked.
+   */
+  async accept(secret: Buffer, stillWanted: StillWanted): Promise<unknown> {
     const { rows } = await this.#database.query(ACCEPT, [secret], stillWanted);
-    return rows[0].verdict;
+    return rows[0];
   }
 }

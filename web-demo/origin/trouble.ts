@@ -21,7 +21,7 @@ const GOING_AWAY = /^(08|57P)/;
 
 /** No connection was had, so nothing was asked. */
 export function unreachable(): Unavailable {
-  return new Unavailable(AWAY, { changed: false });
+  return new Unavailable(AWAY, { code: "MAILROOM_AWAY" });
 }
 
 /**
@@ -32,7 +32,7 @@ export function troubleOf(
 ): { readonly told: Unavailable; readonly broken: boolean } | undefined {
   const { code = "" } = error as { code?: string };
   if (ROLLED_BACK.test(code))
-    return { told: new Unavailable(BUSY, { changed: false }), broken: false };
+    return { told: new Unavailable(BUSY, { code: "MAILROOM_AWAY" }), broken: false };
   if (/^[0-9A-Z]{5}$/.test(code) && !GOING_AWAY.test(code)) return undefined;
   // The question was sent, and an answer may have been lost on its way.
   return { told: new Unavailable(UNKNOWN), broken: true };

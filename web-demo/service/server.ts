@@ -31,8 +31,8 @@ export class BadRequest extends Error {
 
 /** Something that is needed to answer is away for the moment. */
 export class Unavailable extends BadRequest {
-  /** @param facts `changed: false` if it is certain that nothing was changed */
-  constructor(message: string, facts: { readonly changed?: false } = {}) {
+  /** @param facts as `mailroom serve` says it, if it is certain that nothing was changed */
+  constructor(message: string, facts: { readonly code?: "MAILROOM_AWAY" } = {}) {
     super(message, 503, facts);
   }
 }

@@ -20,10 +20,11 @@ export interface Role {
 /** Where the database is and who connects to it. */
 export interface Access {
   readonly database: { readonly host: string; readonly port: number; readonly name: string };
-  /** Who migrated, who collects, who is the application. */
+  /** Who migrated, who collects, who is the application, who serves functions by HTTP. */
   readonly owner: Role;
   readonly collector: Role;
   readonly application: Role;
+  readonly server: Role;
 }
 
 /** The variables by which libpq and the programs of Mailroom find the database. */
@@ -67,6 +68,7 @@ export async function withDatabase<T>(use: (access: Access) => Promise<T>): Prom
       owner: { user: user || "postgres", password: password ?? "" },
       collector: { user: `${name}_collector`, password: randomBytes(32).toString("hex") },
       application: { user: `${name}_application`, password: randomBytes(32).toString("hex") },
+      server: { user: `${name}_server`, password: randomBytes(32).toString("hex") },
     };
     await query(access, maintenance, `CREATE DATABASE ${name}`);
     try {
@@ -75,18 +77,19 @@ export async function withDatabase<T>(use: (access: Access) => Promise<T>): Prom
       const roles = rolesSql
         .replaceAll("{prefix}", name)
         .replace("{collector_password}", access.collector.password)
-        .replace("{application_password}", access.application.password);
+        .replace("{application_password}", access.application.password)
+        .replace("{server_password}", access.server.password);
       await query(access, name, productSql);
       await query(access, name, roles);
       return await use(access);
     } finally {
       await query(access, maintenance, `DROP DATABASE ${name} WITH (FORCE)`);
       // Roles belong to all databases of a server, which may be one that stays.
-      const { collector, application } = access;
+      const { collector, application, server } = access;
       await query(
         access,
         maintenance,
-        `DROP ROLE IF EXISTS ${collector.user}, ${application.user}`,
+        `DROP ROLE IF EXISTS ${collector.user}, ${application.user}, ${server.user}`,
       );
     }
   } finally {

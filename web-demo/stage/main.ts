@@ -42,7 +42,7 @@ process.exit();
 
 /** Runs the parts until a signal comes or one of them cannot be kept running. */
 async function run(setting: Setting): Promise<void> {
-  console.log("  starting the collector, the inbox, the origin and the edge ...");
+  console.log("  starting the collector, the inbox, the origin, mailroom serve and the edge ...");
   const states = new Map<string, State>();
   const audience = new Audience();
   const tellState = (name: string, state: State) => {
@@ -85,7 +85,7 @@ async function run(setting: Setting): Promise<void> {
   stage = ready;
 
   const start = async () => {
-    await Promise.all([parts.inbox.start(), parts.origin.start()]);
+    await Promise.all([parts.inbox, parts.origin, parts.serve].map((part) => part.start()));
     for (const part of [parts.edge, parts.collector])
       if (!ending.signal.aborted) await part.start();
     if (ending.signal.aborted) return;
@@ -97,7 +97,8 @@ async function run(setting: Setting): Promise<void> {
   };
   /** In the opposite order of the starts, so that no part misses one that it calls. */
   const end = async () => {
-    for (const part of [parts.collector, parts.edge, parts.origin, parts.inbox]) await part.stop();
+    const { collector, edge, serve, origin, inbox } = parts;
+    for (const part of [collector, edge, serve, origin, inbox]) await part.stop();
     await observer.end().catch(() => undefined);
   };
   try {

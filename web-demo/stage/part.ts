@@ -176,11 +176,16 @@ export class Part {
     const timer = setTimeout(() => this.#signalGroup(child, "SIGKILL"), START);
     const said = createInterface({ input: child.stdio[3] as Readable });
     const announced = this.#listens
-      ? createInterface({ input: child.stdout as Readable })
-      : undefined;
+      ? [child.stdout, child.stderr].map((input) => createInterface({ input: input as Readable }))
+      : [];
     await new Promise<void>((resolve) => {
       const hear = (line: string) => {
-        if (/^\d+$/.test(line)) {
+        const [, address] = /are served.* address=\S+:(\d+)/.exec(line) ?? [];
+        if (address !== undefined) {
+          // As `mailroom serve` announces its port.
+          this.ports.http = Number(address);
+          resolve();
+        } else if (/^\d+$/.test(line)) {
           this.#process = Number(line);
           if (!this.#listens) resolve();
         } else if (line.startsWith('{"event":"listen"')) {
@@ -190,7 +195,7 @@ export class Part {
         }
       };
       said.on("line", hear);
-      announced?.on("line", hear);
+      for (const lines of announced) lines.on("line", hear);
       child.once("exit", () => resolve());
     });
     clearTimeout(timer);

@@ -1,7 +1,7 @@
 // The parts of the demonstration, and how each is started.
 
-import { randomBytes } from "node:crypto";
-import { mkdirSync } from "node:fs";
+import { createHash, randomBytes } from "node:crypto";
+import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 
 import { databaseVariables } from "./database.ts";
@@ -21,6 +21,7 @@ export interface Signing {
 export interface Parts {
   readonly inbox: Part;
   readonly origin: Part;
+  readonly serve: Part;
   readonly edge: Part;
   readonly collector: Part;
 }
@@ -36,6 +37,8 @@ export function makeParts(
   const logs = join(setting.folder, "logs");
   mkdirSync(logs, { recursive: true });
   const password = randomBytes(32).toString("hex");
+  const bearer = `mrst_${randomBytes(32).toString("base64url")}`;
+  const tokens = writeBearerTokens(setting, bearer);
   const part = (name: string, listens: boolean, plan: () => Plan) =>
     new Part(name, listens, logs, watcher, plan);
 
@@ -48,6 +51,11 @@ export function makeParts(
       ORIGIN_PASSWORD: password,
     }),
   );
+  const serve: Part = part("serve", true, () => ({
+    program: setting.mailroom,
+    arguments: ["serve", "--tokens", tokens, "--listen", String(serve.port ?? 0)],
+    variables: databaseVariables(setting, setting.server),
+  }));
   const edge = part("edge", true, () => {
     const { shared, public: open } = keys.ofEdge;
     const file = writeEdgeConfiguration(setting, edge.port ?? 0, {
@@ -55,10 +63,15 @@ export function makeParts(
         MAILROOM_SECRET_KEYS: shared,
         MAILROOM_PUBLIC_KEYS: open,
         ORIGIN_PASSWORD: password,
+        SERVE_TOKEN: bearer,
         // Always: links outlive the switch of the format by which they were made.
         V1_RECOVERIES: "allow",
       },
-      servers: { ORIGIN: `127.0.0.1:${origin.port}`, STAGE: `127.0.0.1:${stage}` },
+      servers: {
+        ORIGIN: `127.0.0.1:${origin.port}`,
+        SERVE: `127.0.0.1:${serve.port}`,
+        STAGE: `127.0.0.1:${stage}`,
+      },
     });
     return {
       program: setting.workerd,
@@ -71,7 +84,7 @@ export function makeParts(
     const sender = writeSending(setting, edge.url, inbox.ports.smtp ?? 0);
     return collectorPlan(setting, keys, signing, sender);
   });
-  return { inbox, origin, edge, collector };
+  return { inbox, origin, serve, edge, collector };
 }
 
 function node(setting: Setting, name: string, variables: Record<string, string>): Plan {
@@ -80,6 +93,20 @@ function node(setting: Setting, name: string, variables: Record<string, string>)
     arguments: [join(setting.site, "node", `${name}.js`)],
     variables,
   };
+}
+
+/** The edge may use links of accounts, and call nothing else: docs/guides/serve.md. */
+function writeBearerTokens({ folder }: Setting, bearer: string): string {
+  const file = join(folder, "serve.toml");
+  const lines = [
+    "[[token]]",
+    'name = "edge"',
+    `sha256 = "${createHash("sha256").update(bearer).digest("hex")}"`,
+    'rights = ["redeem"]',
+    'actions = ["activate", "recover"]',
+  ];
+  writeFileSync(file, `${lines.join("\n")}\n`, { mode: 0o600 });
+  return file;
 }
 
 function collectorPlan(setting: Setting, keys: Keys, { format }: Signing, sender: string): Plan {

@@ -16,6 +16,10 @@ GRANT USAGE ON SEQUENCE accounts_id_seq TO {prefix}_application;
 GRANT EXECUTE ON FUNCTION mailroom.request, mailroom.redeem,
     mailroom.enqueue TO {prefix}_application;
 
+CREATE ROLE {prefix}_server LOGIN PASSWORD '{server_password}';
+
+GRANT EXECUTE ON FUNCTION mailroom.redeem TO {prefix}_server;
+
 GRANT USAGE ON SCHEMA product TO {prefix}_application;
 GRANT SELECT, INSERT (team, email), UPDATE (accepted_at)
     ON product.invitations TO {prefix}_application;

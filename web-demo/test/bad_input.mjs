@@ -258,7 +258,7 @@ export async function badLinks({ demo }) {
     ],
     ["a file of a type that every object has", "/x.constructor", "application/json", "{}", 405],
     ["a count without measure", "/demo/flood", "application/json", '{"count":1e12}', 422],
-    ["the origin's own path", "/redeem", "application/json", "{}", 405],
+    ["the origin's own path", "/v1/redeem", "application/json", "{}", 405],
   ]) {
     const response = await post(`${demo.address}${path}`, type, body);
     checks.same(`${name} is refused`, response.status, status);

@@ -532,6 +532,7 @@ async function settings({ checks, folder, site, signer, origin }) {
       { ORIGIN_PASSWORD: "" },
       "ORIGIN_PASSWORD has to be at least 16 characters",
     ],
+    ["half a bearer token", { SERVE_TOKEN: "mrst_" }, "SERVE_TOKEN has to be at least 16"],
   ]) {
     const texts = { ...whole, ...wrong };
     let log = "";
@@ -565,6 +566,7 @@ function textsOf(signer, origin) {
     MAILROOM_SECRET_KEYS: secretKeys.join(" "),
     MAILROOM_PUBLIC_KEYS: publicKeys.join(" "),
     ORIGIN_PASSWORD: origin.password,
+    SERVE_TOKEN: origin.bearer,
     V1_RECOVERIES: "allow",
   };
 }
@@ -585,7 +587,7 @@ async function withEdge({ folder, site, origin, texts, log }, use) {
   for (const name of readdirSync(join(site, "edge")))
     copyFileSync(join(site, "edge", name), join(own, name));
   write(own, "main.mjs", MAIN);
-  const servers = { ORIGIN: origin.address, ASSETS: origin.address };
+  const servers = { ORIGIN: origin.address, SERVE: origin.address, ASSETS: origin.address };
   const objects = { USED_TOKENS: "UsedToken" };
   const bindings = { texts, servers };
   const worker = {

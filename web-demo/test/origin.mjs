@@ -1,5 +1,5 @@
-// An origin that keeps to the interface of the real one, says what the test wants said, and refuses
-// whatever is not asked as web-demo/origin/main.ts wants to be asked.
+// What stands behind the edge, `mailroom serve` and the origin in one: it keeps to their interface,
+// says what the test wants said, and refuses whatever is not asked as they want to be asked.
 
 import { randomBytes } from "node:crypto";
 import { once } from "node:events";
@@ -7,6 +7,7 @@ import { createServer } from "node:http";
 
 export class RecordingOrigin {
   password = randomBytes(16).toString("hex");
+  bearer = `mrst_${randomBytes(32).toString("base64url")}`;
   /** Every call that was asked rightly. */
   requests = [];
   /** What was wrong with each of the others. */
@@ -74,7 +75,7 @@ export class RecordingOrigin {
     for await (const chunk of request) chunks.push(chunk);
     const { method, url, headers } = request;
     const text = Buffer.concat(chunks).toString();
-    const body = url === "/redeem" ? this.#judge(method, headers, text) : {};
+    const body = url === "/v1/redeem" ? this.#judge(method, headers, text) : {};
     if (body === undefined) {
       send(response, 422, { message: "That is not how to ask." });
       return;
@@ -87,10 +88,11 @@ export class RecordingOrigin {
   /** The body of a call as it should be, and nothing of any other. */
   #judge(method, headers, text) {
     const { secret, action, code, ...others } = JSON.parse(text);
+    const password = action === "invite" ? this.password : this.bearer;
     const faults = {
       method: method !== "POST",
       type: headers["content-type"] !== "application/json",
-      password: headers.authorization !== `Bearer ${this.password}`,
+      password: headers.authorization !== `Bearer ${password}`,
       secret: !/^[0-9a-f]{64}$/.test(secret),
       action: !["activate", "recover", "invite"].includes(action),
       code: action === "recover" ? !/^[0-9]{5}$/.test(code) : code !== undefined,
@@ -106,7 +108,8 @@ export class RecordingOrigin {
 function say(answer, request, response) {
   if (answer === "silent") request.socket.destroy();
   else if (answer === "away")
-    send(response, 503, { message: "The database is away.", changed: false });
+    send(response, 503, { detail: "The database is away.", code: "MAILROOM_AWAY" });
+  else if (answer === "ok") send(response, 200, { verdict: "ok", token: "7", subject_id: "3" });
   else if (answer === "failing") send(response, 500, { message: "Something went wrong here." });
   else if (answer === "nonsense") send(response, 200, { verdict: "constructor" });
   else send(response, 200, { verdict: answer });

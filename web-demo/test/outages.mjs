@@ -4,34 +4,37 @@
 import { Checks } from "../../verifier-wasm/npm/test/checks.mjs";
 import { until } from "../../verifier-wasm/npm/test/waiting.mjs";
 
+/** The process of `mailroom serve`. */
+const SERVE = /^\S+mailroom serve /;
+
 export async function outages({ visitor, demo }) {
   const checks = new Checks();
   const page = await visitor.register("outage");
   const link = await visitor.follow(page, "activate");
 
-  // Pressed while the origin stands still: nobody knows what it will do when it goes on, and the
-  // page says so.
-  const origin = demo.processOf(/^\S+node \S+origin\.js/);
-  process.kill(origin, "SIGSTOP");
+  // Pressed while `mailroom serve` stands still: nobody knows what it will do when it goes on, and
+  // the page says so.
+  const serve = demo.processOf(SERVE);
+  process.kill(serve, "SIGSTOP");
   const title = await visitor.press(link);
-  checks.same("an origin that does not answer is told", title, "The application does not answer");
+  checks.same("a server that does not answer is told", title, "The application does not answer");
   checks.same(
     "with what is known of the link",
     await link.textContent(".alert"),
     /It is not known whether this worked/,
   );
   checks.same("nothing was used", await used(demo, "outage"), 0);
-  process.kill(origin, "SIGKILL");
-  await until("the report of the end of the origin", () =>
-    /origin ended with signal 9/.test(demo.output),
+  process.kill(serve, "SIGKILL");
+  await until("the report of the end of mailroom serve", () =>
+    /serve ended with signal 9/.test(demo.output),
   );
   checks.same(
     "a part that dies is reported by name",
     demo.output,
-    /origin ended with signal 9; starting it again/,
+    /serve ended with signal 9; starting it again/,
   );
-  await page.waitForSelector('.part-down:has-text("origin")');
-  await page.waitForSelector('.part-up:has-text("origin runs")');
+  await page.waitForSelector('.part-down:has-text("serve")');
+  await page.waitForSelector('.part-up:has-text("serve runs")');
   checks.same("the link works again", await visitor.press(link), "Your account is active");
   checks.same("and is used once", await used(demo, "outage"), 1);
 
@@ -104,15 +107,17 @@ export async function outages({ visitor, demo }) {
 export async function standingStill({ visitor, demo }) {
   const checks = new Checks();
   for (const [name, processes] of [
-    ["origin", () => [demo.processOf(/^\S+node \S+origin\.js/)]],
+    ["server", () => [demo.processOf(SERVE)]],
     ["database", () => backends(demo)],
   ]) {
     const login = `still-${name}`;
     const page = await visitor.register(login);
     const link = await visitor.follow(page, "activate");
     // So that there is a connection to stop.
-    await page.click('#request button[value="recover"]');
-    await page.waitForFunction(() => document.querySelector("#request-note").textContent !== "");
+    const other = await visitor.register(`${login}-other`);
+    const pressed = await visitor.follow(other, "activate");
+    checks.same("another link works", await visitor.press(pressed), "Your account is active");
+    for (const opened of [other, pressed]) await opened.close();
     const stopped = await processes();
     checks.same(`the ${name} has processes to stop`, stopped.length > 0, true);
     for (const id of stopped) process.kill(id, "SIGSTOP");
@@ -164,7 +169,7 @@ export async function rowThatIsHeld({ visitor, demo }) {
       await visitor.press(link),
       "The application does not answer",
     );
-    // An origin that is late itself leaves the edge without an answer, and then nobody knows.
+    // A server that is late itself leaves the edge without an answer, and then nobody knows.
     await until("a page that knows that nothing was done", async () => {
       if (/nothing was done\. Your link still works/.test(await link.textContent(".alert")))
         return true;
@@ -274,7 +279,7 @@ export async function beginsWithoutTheInbox({ visitor, demo }) {
 async function backends(demo) {
   const rows = await demo.query(
     "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND usename LIKE " +
-      "'%\\_application'",
+      "'%\\_server'",
   );
   return rows.map(({ pid }) => pid);
 }

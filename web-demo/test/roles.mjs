@@ -30,16 +30,19 @@ export function passwords({ demo }) {
     const variables = readFileSync(`/proc/${demo.processOf(pattern)}/environ`, "utf8").split("\0");
     return variables.find((variable) => variable.startsWith("PGPASSWORD="));
   };
-  const [application, collector] = [
+  const [application, collector, server] = [
     passwordOf(/^\S+node \S+origin\.js/),
     passwordOf(/mailroom collect /),
+    passwordOf(/mailroom serve /),
   ];
   checks.same("the application has a password", application, /^PGPASSWORD=[0-9a-f]{64}$/);
-  checks.same(
-    "the collector has another one",
-    collector !== application && /=[0-9a-f]{64}$/.test(collector),
-    true,
-  );
+  for (const [name, own, others] of [
+    ["collector", collector, [application, server]],
+    ["server", server, [application, collector]],
+  ]) {
+    const isOwn = !others.includes(own) && /=[0-9a-f]{64}$/.test(own);
+    checks.same(`the ${name} has another one`, isOwn, true);
+  }
   return checks.results;
 }
 

@@ -160,22 +160,22 @@ async function origins(checks, site) {
       const secret = "ab".repeat(32);
       checks.same(
         "without the password nothing goes",
-        (await post("/redeem", {}, { "Content-Type": JSON_TYPE })).status,
+        (await post("/v1/redeem", {}, { "Content-Type": JSON_TYPE })).status,
         401,
       );
       checks.same(
         "nor with another",
-        (await post("/redeem", {}, { ...own, Authorization: "Bearer b" })).status,
+        (await post("/v1/redeem", {}, { ...own, Authorization: "Bearer b" })).status,
         401,
       );
       checks.same(
         "a page is refused",
-        (await post("/redeem", {}, { ...own, Origin: url })).status,
+        (await post("/v1/redeem", {}, { ...own, Origin: url })).status,
         403,
       );
       checks.same(
         "and what is no JSON",
-        (await post("/redeem", {}, { ...own, "Content-Type": "text/plain" })).status,
+        (await post("/v1/redeem", {}, { ...own, "Content-Type": "text/plain" })).status,
         415,
       );
       for (const action of [
@@ -189,12 +189,12 @@ async function origins(checks, site) {
         "notice",
       ]) {
         const shown = JSON.stringify(action);
-        const redeemed = await post("/redeem", { secret, action });
+        const redeemed = await post("/v1/redeem", { secret, action });
         checks.same(`the action ${shown} is refused`, redeemed.status, 422);
         checks.same(
           `with a reason for ${shown}`,
           redeemed.body.message,
-          "Send a secret and an action.",
+          "Send the secret of an invitation.",
         );
         checks.same(
           `also of a request, ${shown}`,
@@ -202,9 +202,11 @@ async function origins(checks, site) {
           422,
         );
       }
-      const away = await post("/redeem", { secret, action: "activate" });
+      const elsewhere = await post("/v1/redeem", { secret, action: "activate" });
+      checks.same("links of accounts are none of its business", elsewhere.status, 422);
+      const away = await post("/v1/redeem", { secret, action: "invite" });
       checks.same("a database that does not answer is told", away.status, 503);
-      checks.same("and that nothing was changed", away.body.changed, false);
+      checks.same("and that nothing was changed", away.body.code, "MAILROOM_AWAY");
     },
   );
   held.close();
@@ -247,10 +249,10 @@ async function questionsOfTheOrigin(checks, site, database) {
       const init = {
         method: "POST",
         headers: { "Content-Type": JSON_TYPE, Authorization: `Bearer ${PASSWORD}` },
-        body: JSON.stringify({ secret: "ab".repeat(32), action: "activate" }),
+        body: JSON.stringify({ secret: "ab".repeat(32), action: "invite" }),
       };
       const leaving = new AbortController();
-      const left = fetch(`${url}/redeem`, { ...init, signal: leaving.signal }).catch(
+      const left = fetch(`${url}/v1/redeem`, { ...init, signal: leaving.signal }).catch(
         () => undefined,
       );
       await within("a connection to the database", connecting);
@@ -262,14 +264,17 @@ async function questionsOfTheOrigin(checks, site, database) {
       greet();
       await sleep(1_500);
       checks.same("what nobody waits for is not asked", asked.includes("mailroom.redeem"), false);
-      const { status, body } = await within("an answer of the origin", ask(`${url}/redeem`, init));
+      const { status, body } = await within(
+        "an answer of the origin",
+        ask(`${url}/v1/redeem`, init),
+      );
       checks.same("what somebody waits for is", asked.includes("mailroom.redeem"), true);
       checks.same(
         "an answer that does not come is told",
         `${status} ${body.message}`,
         /^503 .*not known whether this was done/,
       );
-      checks.same("as what nobody knows", "changed" in body, false);
+      checks.same("as what nobody knows", "code" in body, false);
     },
   );
   slow.close();

@@ -64,7 +64,7 @@ export class Setting {
         const states = Object.values(state.parts);
         return (
           state.settings.format === "v3" &&
-          states.length === 5 &&
+          states.length === 6 &&
           states.every((part) => part === "up")
         );
       } catch {

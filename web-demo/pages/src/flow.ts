@@ -73,9 +73,9 @@ const STOPS: readonly Stop[] = [
     id: "calls",
     list: "homeward",
     name: "calls to redeem",
-    by: "origin",
+    by: "edge",
     look: "shielded",
-    of: ({ origin }) => origin?.redeem,
+    of: ({ edge }) => edge?.calls,
   },
   { id: "verified", list: "homeward", name: "used", by: "edge", of: ({ edge }) => edge?.verified },
 ];

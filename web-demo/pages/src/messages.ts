@@ -58,7 +58,7 @@ export interface Counts {
     readonly refused: Readonly<Record<string, number>>;
     readonly calls: number;
   };
-  readonly origin?: Readonly<Record<"register" | "request" | "invite" | "redeem", number>>;
+  readonly origin?: Readonly<Record<"register" | "request" | "invite", number>>;
   readonly inbox?: { readonly received: number; readonly repeated: number };
 }
 

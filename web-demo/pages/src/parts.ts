@@ -10,7 +10,7 @@ const WORDS: Record<PartState, string> = {
   down: "is down, and is being started again",
 };
 
-const ORDER = ["database", "collector", "inbox", "origin", "edge"];
+const ORDER = ["database", "collector", "inbox", "origin", "serve", "edge"];
 
 export function showParts(parts: Readonly<Record<string, PartState>>): void {
   const known = ORDER.flatMap((name) => {

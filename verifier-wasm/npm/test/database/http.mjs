@@ -7,6 +7,7 @@ import { join } from "node:path";
 import { freePort } from "../bundlers/vite.mjs";
 import { holds, same } from "../runtimes/suite/expect.mjs";
 import { thrownBy } from "./functions.mjs";
+import { elsewhere } from "./http_elsewhere.mjs";
 import { openapi } from "./openapi.mjs";
 import { linkOf } from "./scene.mjs";
 import { ALL, serving } from "./serve_program.mjs";
@@ -24,9 +25,12 @@ export async function byHttp({ server: database }, { http, createMailroom, redee
   const nowhere = { host, port: 1, database: "none", user: "web" };
   const without = await serving(join(folder, "serve-away"), nowhere, { [TOKEN]: ALL });
   const connect = (url, token = TOKEN, more = {}) => createMailroom(http({ url, token, ...more }));
+  const mailroom = connect(`${server.url}/`);
   return {
     client: undefined,
-    mailroom: connect(`${server.url}/`),
+    mailroom,
+    elsewhere: ({ scene }) =>
+      elsewhere({ scene, mailroom, folder, url: server.url, away: without.url, token: TOKEN }),
     away: {
       "a server that is not there": connect(`http://127.0.0.1:${await freePort()}`),
       "a database that is not there": connect(without.url),

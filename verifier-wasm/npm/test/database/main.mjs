@@ -58,6 +58,11 @@ for (const topic of topics) {
   }
   if (client.more)
     await report.run(`${topic}, in particular`, () => outcomes(client.more(subject)));
+  for (const [where, program, run] of client.elsewhere?.(subject) ?? []) {
+    const title = `${topic}, on ${where}`;
+    if (program === undefined) report.missing(title, "npm has no program for this machine");
+    else await report.run(title, run);
+  }
   await client.end();
 }
 await scene.close();

@@ -34,7 +34,8 @@ impl<'de> Deserialize<'de> for Rate {
         let text = String::deserialize(deserializer)?;
         Self::parse(&text).ok_or_else(|| {
             de::Error::custom(format!(
-                "a rate must be like 14/s, with a number from 1 to {MAX_RATE} and one of s, min, h, d"
+                "a rate must be like 14/s, with a number from 1 to {MAX_RATE} and one of s, min, \
+                 h, d"
             ))
         })
     }

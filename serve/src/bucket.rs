@@ -1,4 +1,4 @@
-//! How many mails a token may have sent in a time.
+//! How many mails a bearer token may have sent in a time.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -26,8 +26,8 @@ impl<'de> Deserialize<'de> for Rate {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         Self::parse(&String::deserialize(deserializer)?).ok_or_else(|| {
             de::Error::custom(format!(
-                "a rate must be \"off\" or like \"60/min\", with a number from 1 to {MAX_RATE} and one \
-                 of s, min, h, d"
+                "a rate must be \"off\" or like \"60/min\", with a number from 1 to {MAX_RATE} and \
+                 one of s, min, h, d"
             ))
         })
     }

@@ -8,7 +8,7 @@ use tokio_postgres::{Error, Row};
 use crate::members::Members;
 use crate::problem::Problem;
 
-/// A function of the database, which is also a right of a token.
+/// A function of the database, which is also a right of a bearer token.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Hash, clap::ValueEnum)]
 #[serde(rename_all = "snake_case")]
 #[value(rename_all = "snake_case")]
@@ -27,7 +27,7 @@ pub(crate) enum Function {
 #[derive(Debug)]
 pub(crate) struct Call {
     pub(crate) function: Function,
-    /// What the token may be limited to.
+    /// What the bearer token may be limited to.
     pub(crate) action: Option<String>,
     /// Those of the statement, all texts.
     pub(crate) values: Vec<Option<String>>,
@@ -45,7 +45,7 @@ impl Function {
         Self::RenewLink,
     ];
 
-    /// As the database, and the file of tokens, calls it.
+    /// As the database, and the file of bearer tokens, calls it.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Enqueue => "enqueue",

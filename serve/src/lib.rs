@@ -36,11 +36,11 @@ pub struct Arguments {
     #[command(subcommand)]
     action: Option<Action>,
 
-    /// Who may call what, a file in TOML; SIGHUP has it read again
+    /// The bearer tokens and what each may call, a file in TOML; SIGHUP has it read again
     #[arg(long, value_name = "FILE", required = true)]
     tokens: Option<PathBuf>,
 
-    /// Where to listen: `ADDRESS:PORT`, a port of this machine alone, or `unix:PATH`
+    /// Where to listen: `ADDRESS:PORT`, `PORT` at 127.0.0.1, or `unix:PATH`
     #[arg(long, value_name = "PLACE", default_value = "8027", value_parser = Place::parse)]
     listen: Place,
 
@@ -66,8 +66,8 @@ pub struct Arguments {
 /// What else there is to do.
 #[derive(Debug, clap::Subcommand)]
 enum Action {
-    /// Make a bearer token: it goes to standard output, once, and its table for the file of tokens
-    /// to standard error
+    /// Make a bearer token: it goes to standard output, once, and its table for the file
+    /// of bearer tokens to standard error
     Token(NewToken),
 }
 

@@ -27,7 +27,7 @@ impl Place {
             Some(_) => Err("the path of a socket begins with /"),
             None => mailroom_http::address(text)
                 .map(Self::Address)
-                .ok_or("write ADDRESS:PORT, a port of this machine alone, or unix:PATH"),
+                .ok_or("write ADDRESS:PORT, PORT at 127.0.0.1, or unix:PATH"),
         }
     }
 

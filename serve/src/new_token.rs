@@ -10,7 +10,7 @@ use crate::Error;
 use crate::function::Function;
 use crate::tokens::PREFIX;
 
-/// What is written beside the token.
+/// What is written beside the bearer token.
 #[derive(Debug, clap::Args)]
 pub(crate) struct NewToken {
     /// What the log calls it

@@ -29,9 +29,9 @@ pub(crate) struct Problem {
 pub(crate) const REQUEST: &str = "MAILROOM_REQUEST";
 /// The bearer token is missing or unknown.
 pub(crate) const TOKEN: &str = "MAILROOM_TOKEN";
-/// The token has no right to that.
+/// The bearer token has no right to that.
 pub(crate) const RIGHT: &str = "MAILROOM_RIGHT";
-/// The token's rate is used up.
+/// The bearer token's rate is used up.
 pub(crate) const RATE: &str = "MAILROOM_RATE";
 /// The database is away. Nothing was done.
 pub(crate) const AWAY: &str = "MAILROOM_AWAY";
@@ -61,7 +61,7 @@ impl Problem {
         let mut problem = Self::new(
             StatusCode::UNAUTHORIZED,
             TOKEN,
-            "this needs a bearer token that is in the file of tokens",
+            "this needs a bearer token that is in the file of bearer tokens",
         );
         problem.header = Some((WWW_AUTHENTICATE, HeaderValue::from_static("Bearer")));
         problem

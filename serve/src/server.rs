@@ -40,10 +40,10 @@ const LIMITS: Limits = Limits {
     head: HEAD,
     connection: Duration::from_secs(60),
 };
+
 // A handshake, the head, the body and the call end before the connection does, so that whoever
 // waits gets an answer.
 const _: () = assert!(3 * HEAD.as_millis() + CALL.as_millis() < LIMITS.connection.as_millis());
-
 
 struct State {
     file: PathBuf,
@@ -68,9 +68,9 @@ pub(crate) async fn serve(
     };
     if tls.is_none() && !place.is_local() && !arguments.behind_tls {
         return Err(Error(format!(
-            "--listen {place}: other machines reach this address, and tokens and links would go \
-             there in the clear; give --tls-certificate and --tls-key, or --behind-tls where a \
-             proxy has TLS"
+            "--listen {place}: other machines reach this address, and bearer tokens and links \
+             would go there in the clear; give --tls-certificate and --tls-key, or --behind-tls \
+             where a proxy has TLS"
         )));
     }
     let known = Tokens::read(tokens, None)?;
@@ -103,11 +103,11 @@ pub(crate) async fn serve(
     }
 }
 
-fn listening(address: &Place, tokens: usize) {
+fn listening(address: &Place, bearer_tokens: usize) {
     tracing::info!(
         event = "listening",
         %address,
-        tokens,
+        bearer_tokens,
         "the functions of the database are served"
     );
 }
@@ -128,23 +128,27 @@ async fn reload(mut hangup: tokio::signal::unix::Signal, state: Arc<State>, tls:
                 let count = tokens.count();
                 *state.tokens.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(tokens);
                 tracing::info!(
-                    event = "tokens_reloaded",
-                    tokens = count,
-                    "the tokens were read again"
+                    event = "bearer_tokens_reloaded",
+                    bearer_tokens = count,
+                    "the bearer tokens were read again"
                 );
             }
             Err(reason) => tracing::error!(
-                event = "tokens_kept",
+                event = "bearer_tokens_kept",
                 %reason,
-                "the tokens from before are used further"
+                "the bearer tokens from before are used further"
             ),
         }
-        if let Some(Err(reason)) = tls.as_ref().map(Tls::reload) {
-            tracing::error!(
+        match tls.as_ref().map(Tls::reload) {
+            None => {}
+            Some(Ok(())) => {
+                tracing::info!(event = "certificate_reloaded", "the certificate was read again");
+            }
+            Some(Err(reason)) => tracing::error!(
                 event = "certificate_kept",
                 %reason,
                 "the certificate from before is used further"
-            );
+            ),
         }
     }
 }
@@ -154,7 +158,7 @@ impl State {
         Arc::clone(&self.tokens.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Who asks: whoever has a token that is known.
+    /// Who asks: whoever has a bearer token that is known.
     fn token(&self, headers: &HeaderMap) -> Result<Arc<Token>, Problem> {
         let mut sent = headers.get_all(AUTHORIZATION).iter();
         let (Some(sent), None) = (sent.next(), sent.next()) else {
@@ -184,7 +188,7 @@ async fn answer(state: Arc<State>, request: Request, reading: Option<Reading>) -
     }
     let function = Function::of_path(path).filter(|_| request.uri().query().is_none());
     let Some(function) = function else {
-        let detail = "there is no such path; a query is none of it";
+        let detail = "there is no such path; no path takes a query";
         return Problem::new(StatusCode::NOT_FOUND, problem::REQUEST, detail).into_answer();
     };
     if request.method() != Method::POST {
@@ -215,7 +219,7 @@ async fn take(
     reading: Option<Reading>,
 ) -> Result<(StatusCode, serde_json::Value), Problem> {
     if !token.may(function) {
-        let detail = format!("this token has no right to {}", function.name());
+        let detail = format!("this bearer token has no right to {}", function.name());
         return Err(Problem::new(StatusCode::FORBIDDEN, problem::RIGHT, detail));
     }
     if media_type(request.headers()) != "application/json" {
@@ -230,11 +234,11 @@ async fn take(
     if let Some(action) = &call.action
         && !token.may_name(action)
     {
-        let detail = "this token has no right to this action";
+        let detail = "this bearer token has no right to this action";
         return Err(Problem::new(StatusCode::FORBIDDEN, problem::RIGHT, detail));
     }
     token.spend(function).map_err(|wait| {
-        let detail = "the rate of this token is used up";
+        let detail = "the rate of this bearer token is used up";
         Problem::new(StatusCode::TOO_MANY_REQUESTS, problem::RATE, detail).after(wait)
     })?;
     state.database.call(call).await
@@ -255,12 +259,12 @@ async fn read(request: Request) -> Result<Bytes, Problem> {
 }
 
 /// Logs a refusal, of which anybody can have many written.
-fn refused(state: &State, function: Function, token: Option<&str>, problem: &Problem) {
+fn refused(state: &State, function: Function, name: Option<&str>, problem: &Problem) {
     if let Some(others) = state.refusals.admit(Instant::now()) {
         tracing::warn!(
             event = "request_refused",
             function = function.name(),
-            token,
+            bearer_token = name,
             status = problem.status.as_u16(),
             code = problem.code,
             withheld = withheld(others),

@@ -115,14 +115,18 @@ fn events_of(folder: &Path) -> Result<BTreeSet<String>> {
 #[test]
 fn every_event_of_the_log_is_documented() -> Result<()> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let document = book::page("reference/log.md")?;
-    let events = events_of(&root.join("collector"))?;
-    ensure!(events.len() > 20, "only {events:?} were found");
-    for event in events {
-        ensure!(
-            document.contains(&format!("`{event}`")),
-            "docs/reference/log.md does not name the event {event}"
-        );
+    for (folder, page, least) in
+        [("collector", "reference/log.md", 20), ("serve/src", "reference/serve.md", 5)]
+    {
+        let document = book::page(page)?;
+        let events = events_of(&root.join(folder))?;
+        ensure!(events.len() > least, "only {events:?} were found in {folder}");
+        for event in events {
+            ensure!(
+                document.contains(&format!("`{event}`")),
+                "docs/{page} does not name the event {event}"
+            );
+        }
     }
     Ok(())
 }

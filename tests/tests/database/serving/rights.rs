@@ -88,7 +88,7 @@ async fn tokens_are_rotated_by_sighup_and_a_file_with_a_fault_changes_nothing() 
     let next = table("next", "next", "rights = [\"recheck\"]");
     fs::write(&serve.tokens, format!("{}{next}", table_of_all()))?;
     serve.program.signal(Signal::HUP)?;
-    serve.program.wait_for_log("the tokens were read again", 1)?;
+    serve.program.wait_for_log("the bearer tokens were read again", 1)?;
     assert_eq!((status(ALL)?, status("next")?), (200, 200));
     fs::write(&serve.tokens, "hunter2")?;
     serve.program.signal(Signal::HUP)?;
@@ -101,10 +101,36 @@ async fn tokens_are_rotated_by_sighup_and_a_file_with_a_fault_changes_nothing() 
     assert_eq!(status(ALL)?, 200);
     fs::set_permissions(&serve.tokens, Permissions::from_mode(0o640))?;
     serve.program.signal(Signal::HUP)?;
-    serve.program.wait_for_log("the tokens were read again", 2)?;
+    serve.program.wait_for_log("the bearer tokens were read again", 2)?;
     assert_eq!((status(ALL)?, status("next")?), (401, 200));
     let log = serve.program.stop()?;
     assert!(log.contains("chmod go-w") && !log.contains("hunter2"), "{log}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_renewed_certificate_is_read_by_sighup_and_the_log_says_so() -> Result<()> {
+    let database = Database::migrated()?;
+    let folder = tempfile::tempdir()?;
+    let [certificate, key] =
+        ["certificate", "key"].map(|name| folder.path().join(name).display().to_string());
+    let renew = || {
+        let made = rcgen::generate_simple_self_signed(["serve.test".to_owned()])?;
+        fs::write(&certificate, made.cert.pem())?;
+        Ok::<_, anyhow::Error>(fs::write(&key, made.signing_key.serialize_pem())?)
+    };
+    renew()?;
+    let files = ["--tls-certificate", &certificate, "--tls-key", &key];
+    let serve = Serve::start_with(database.url(), &table_of_all(), &files)?;
+    renew()?;
+    serve.program.signal(Signal::HUP)?;
+    serve.program.wait_for_log("the certificate was read again", 1)?;
+    serve.program.wait_for_log("the bearer tokens were read again", 1)?;
+    fs::write(&key, "hunter2")?;
+    serve.program.signal(Signal::HUP)?;
+    serve.program.wait_for_log("the certificate from before is used further", 1)?;
+    let log = serve.program.stop()?;
+    assert!(!log.contains("hunter2"), "{log}");
     Ok(())
 }
 

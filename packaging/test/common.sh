@@ -45,7 +45,7 @@ inside() {
 
 # What systemd and the system's users must be like after an installation.
 check_services() {
-    local user unit said
+    local user unit said name
     for user in mailroom mailroom-bounces mailroom-serve; do
         inside getent passwd "$user" | grep --quiet '/nologin$' ||
             fail "there is no user $user without a shell"
@@ -57,8 +57,14 @@ check_services() {
         inside systemd-analyze security --offline=yes --threshold=20 --no-pager "$unit" \
             >/dev/null || fail "$unit is exposed to more than 2.0"
     done
-    [ "$(stat --format %a "$root/etc/mailroom/collector.env")" = 600 ] ||
-        fail "others can read the settings"
+    for name in collector bounces serve; do
+        [ "$(stat --format %a "$root/etc/mailroom/$name.env")" = 600 ] ||
+            fail "others can read $name.env"
+    done
+    for name in send bounces serve; do
+        [ "$(stat --format %a "$root/etc/mailroom/$name.toml")" = 644 ] ||
+            fail "the service cannot read $name.toml, or others can write it"
+    done
 }
 
 # The settings of a collector, as an operator writes them into collector.env.

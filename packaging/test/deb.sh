@@ -40,7 +40,7 @@ echo "==> an older version is installed"
 cp "$old" "$root/root/"
 inside dpkg --install "/root/$(basename "$old")"
 check_services
-for unit in mailroom mailroom-bounces; do
+for unit in mailroom mailroom-bounces mailroom-serve; do
     state=$(inside systemctl is-enabled "$unit") || true
     [ "$state" = disabled ] || fail "$unit is $state"
 done

@@ -65,6 +65,41 @@ fn a_collector_of_several_differs_from_the_only_one_by_its_files_alone() -> Resu
     Ok(())
 }
 
+/// Files of `/etc/mailroom` that a unit names outside of its comments.
+fn settings_of(unit: &str) -> Vec<&str> {
+    let lines = unit.lines().filter(|line| !line.starts_with('#'));
+    let words = lines.flat_map(|line| line.split([' ', '=', '"']));
+    words.filter_map(|word| word.strip_prefix("/etc/mailroom/")).collect()
+}
+
+#[test]
+fn the_settings_that_a_unit_names_are_in_archives_and_packages() -> Result<()> {
+    let read = |path: &str| fs::read_to_string(workspace().join(path));
+    let stage = read("xtask/src/dist/stage.rs")?;
+    let package = read("packaging/debian/mailroom.install")?;
+    let secret = read("packaging/debian/mailroom.lintian-overrides")?;
+    let trial = read("packaging/test/deb.sh")?;
+    let services = trial.lines().find(|line| line.starts_with("for unit in "));
+    let services = services.context("deb.sh looks at no unit")?.replace(';', " ");
+    for unit in UNITS.into_iter().filter(|unit| !unit.contains('@')) {
+        let text = read(&format!("packaging/{unit}"))?;
+        let settings = settings_of(&text);
+        ensure!(settings.len() > 1, "{unit} names only {settings:?}");
+        for name in settings {
+            ensure!(stage.contains(&format!("\"examples/{name}\"")), "archives lack {name}");
+            let line = format!("files/examples/{name} etc/mailroom\n");
+            ensure!(package.contains(&line), "the package lacks {name}");
+            // What has a password is for root alone; the rest is read by the service's user.
+            let is_environment = Path::new(name).extension().is_some_and(|end| end == "env");
+            let is_secret = secret.contains(&format!("[etc/mailroom/{name}]"));
+            ensure!(is_secret == is_environment, "{name} has the wrong mode");
+        }
+        let service = unit.trim_end_matches(".service");
+        ensure!(services.split(' ').any(|name| name == service), "deb.sh does not try {service}");
+    }
+    Ok(())
+}
+
 /// The sender that the unit runs reads the configuration beside it, and its journal lies where the
 /// service may write.
 fn the_sample_is_read(program: &str) -> Result<()> {

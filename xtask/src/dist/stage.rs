@@ -12,7 +12,7 @@ use super::{Processor, Release, clear, work};
 use crate::tools;
 
 /// Files of the repository, and what each is called in an archive.
-const FILES: [(&str, &str); 15] = [
+const FILES: [(&str, &str); 17] = [
     ("CHANGELOG.md", "CHANGELOG.md"),
     ("LICENSE", "LICENSE"),
     ("README.md", "README.md"),
@@ -20,6 +20,8 @@ const FILES: [(&str, &str); 15] = [
     ("packaging/examples/bounces.env", "examples/bounces.env"),
     ("packaging/examples/bounces.toml", "examples/bounces.toml"),
     ("packaging/examples/collector.env", "examples/collector.env"),
+    ("packaging/examples/serve.env", "examples/serve.env"),
+    ("packaging/examples/serve.toml", "examples/serve.toml"),
     ("packaging/grafana/mailroom.json", "grafana/mailroom.json"),
     ("packaging/mailroom-bounces.service", "systemd/mailroom-bounces.service"),
     ("packaging/mailroom-serve.service", "systemd/mailroom-serve.service"),

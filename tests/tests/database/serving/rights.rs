@@ -4,7 +4,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 use mailroom_tests::postgres::Database;
-use mailroom_tests::program;
+use mailroom_tests::{program, tools};
 use rustix::process::Signal;
 
 use super::{ALL, Serve, request, table, table_of_all};
@@ -131,6 +131,25 @@ async fn a_renewed_certificate_is_read_by_sighup_and_the_log_says_so() -> Result
     serve.program.wait_for_log("the certificate from before is used further", 1)?;
     let log = serve.program.stop()?;
     assert!(!log.contains("hunter2"), "{log}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_sample_of_the_packages_is_read_once_its_settings_are_no_comments() -> Result<()> {
+    let sample = fs::read_to_string(tools::workspace().join("packaging/examples/serve.toml"))?;
+    let settings = sample.lines().map(|line| match line.strip_prefix('#') {
+        Some(setting) if !setting.starts_with(' ') => setting,
+        _ => line,
+    });
+    let settings = settings.collect::<Vec<_>>().join("\n");
+    let database = Database::migrated()?;
+    let serve = Serve::start_with(database.url(), &settings, &[])?;
+    assert!(serve.program.stop()?.contains("bearer_tokens=1"));
+    let folder = tempfile::tempdir()?;
+    let path = folder.path().join("serve.toml");
+    fs::write(&path, sample)?;
+    let (status, _, log) = run(&["--tokens", path.to_str().context("a path of text")?])?;
+    assert!(status == Some(2) && log.contains("it has no [[token]]"), "{log}");
     Ok(())
 }
 

@@ -107,6 +107,50 @@ fn a_notice_says_what_it_is_about_or_what_the_application_does() {
     assert!(mail.text.contains("added to <you>.") && mail.html.contains("added to &lt;you&gt;."));
 }
 
+/// Every shipped mail with the payload `null`, and the notices of what Mailroom tells of.
+fn each_shipped(mut look: impl FnMut(&str, &Rendered)) {
+    let templates = Templates::read(None).unwrap();
+    for (language, action) in templates.mails() {
+        let abouts = ["recovered", "email_changed", "wrong_codes"]
+            .map(|about| serde_json::json!({"about": about}));
+        let told = if action == "notice" { &abouts[..] } else { &[] };
+        for payload in told.iter().chain([&serde_json::Value::Null]) {
+            let variables = Variables { payload, ..of_shipped(language, action) };
+            look(language, &templates.render(&variables).unwrap());
+        }
+    }
+}
+
+#[test]
+fn subjects_and_preheaders_have_the_length_that_lists_of_mails_show() {
+    each_shipped(|language, mail| {
+        let subject = mail.subject.trim();
+        assert!(subject.chars().count() <= 60, "{language}: {subject}");
+        let (_, rest) = mail.html.split_once("overflow:hidden;\">").unwrap();
+        let preheader = rest.split_once("</div>").unwrap().0.trim();
+        // A shorter one is filled up by the first words of the mail.
+        assert!((40..=110).contains(&preheader.chars().count()), "{language}: {preheader}");
+    });
+}
+
+#[test]
+fn the_shipped_mails_have_the_typography_of_their_language() {
+    each_shipped(|language, mail| {
+        let words = mail.text.lines().filter(|line| !line.starts_with("https:"));
+        for line in words {
+            assert!(!line.contains(['\'', '"']) && !line.contains("..."), "{language}: {line}");
+            // French has a space before these, at which no line may end.
+            let breaks = [" :", " ;", " ?", " !"].iter().any(|sign| line.contains(sign));
+            assert!(!breaks, "{language}: {line}");
+            let bare = line.match_indices([':', ';', '?', '!']).any(|(at, _)| {
+                // Not the time of day.
+                !line[..at].ends_with(|last: char| last == '\u{a0}' || last.is_ascii_digit())
+            });
+            assert!(language != "fr" || !bare, "{line}");
+        }
+    });
+}
+
 #[test]
 fn one_file_changes_colour_logo_and_footer_of_all_mails() {
     let brand = "{% set colour = \"#aa0000\" %}{% set on_colour = \"#fff\" %}\

@@ -34,7 +34,7 @@ export async function mailsAsTheyAre({ visitor, demo }) {
   checks.same(
     "its text is there",
     await body.textContent(),
-    /Open this link to activate the account/,
+    /press the button on the page to activate the account/,
   );
   const button = await visitor
     .button(page, "activate")

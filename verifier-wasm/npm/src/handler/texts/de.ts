@@ -4,7 +4,9 @@ export const de: Texts = {
   actions: {
     activate: {
       title: "Konto aktivieren",
-      text: "Mit dem Knopf wird Ihr Konto aktiviert. Das Öffnen dieser Seite hat nichts geändert.",
+      text:
+        "Drücken Sie den Knopf, um Ihr Konto zu aktivieren. " +
+        "Das Öffnen dieser Seite hat noch nichts geändert.",
       button: "Mein Konto aktivieren",
       done: "Ihr Konto ist aktiv",
     },
@@ -12,13 +14,15 @@ export const de: Texts = {
       title: "Konto wiederherstellen",
       text:
         "Geben Sie die {digits} Ziffern des Codes ein. " +
-        "Er steht in der E-Mail, die Sie hierher geführt hat.",
+        "Er steht in der E-Mail, deren Link Sie geöffnet haben.",
       button: "Mein Konto wiederherstellen",
       done: "Ihr Konto ist wiederhergestellt",
     },
     other: {
       title: "Bestätigen",
-      text: "Mit dem Knopf bestätigen Sie. Das Öffnen dieser Seite hat nichts geändert.",
+      text:
+        "Drücken Sie den Knopf, um zu bestätigen. " +
+        "Das Öffnen dieser Seite hat noch nichts geändert.",
       button: "Bestätigen",
       done: "Bestätigt",
     },
@@ -42,7 +46,7 @@ export const de: Texts = {
   newLink: "Neuen Link anfordern",
   renewed: {
     button: "Neuen Link senden",
-    title: "Sehen Sie in Ihre E-Mails",
+    title: "Sehen Sie in Ihr Postfach",
     text: "Wenn ein neuer Link gesendet werden kann, ist er unterwegs.",
   },
   signIn: "Anmelden",
@@ -53,54 +57,54 @@ export const de: Texts = {
   invalid: {
     title: "Dieser Link ist ungültig",
     text:
-      "Vielleicht fehlt ein Teil. Öffnen Sie den Link aus der neuesten Mail, oder kopieren Sie " +
-      "ihn ganz in die Adresszeile, von https:// bis zum letzten Zeichen, " +
-      "auch was in einer zweiten Zeile steht. Hilft das nicht, fordern Sie einen neuen an.",
+      "Vielleicht fehlt ein Teil. Öffnen Sie den Link aus der neuesten E-Mail oder kopieren " +
+      "Sie ihn ganz in die Adresszeile, von https:// bis zum letzten Zeichen, " +
+      "auch was in einer zweiten Zeile steht. Hilft das nicht, fordern Sie einen neuen Link an.",
   },
   expired: { title: "Dieser Link ist abgelaufen", text: "Fordern Sie einen neuen Link an." },
   used: {
     title: "Dieser Link wurde schon benutzt",
     text:
-      "Ein Link gilt einmal. Waren Sie das, ist nichts mehr zu tun. " +
-      "Wenn nicht, fordern Sie einen neuen an.",
+      "Ein Link funktioniert nur einmal. Waren Sie das, ist nichts mehr zu tun. " +
+      "Wenn nicht, fordern Sie einen neuen Link an.",
   },
   locked: {
-    title: "Es wurden zu viele Codes versucht",
+    title: "Es wurden zu viele Codes ausprobiert",
     text: "Auch der richtige Code öffnet diesen Link nicht mehr. Fordern Sie einen neuen Link an.",
   },
   lockedElsewhere:
     "Öffnen Sie den Link in dem Browser, in dem Sie ihn angefordert haben. " +
     "Dort funktioniert er weiterhin.",
   ineligible: {
-    title: "Das Konto kann diesen Link jetzt nicht benutzen",
-    text: "Es ist vielleicht schon aktiv oder gesperrt. Der Link bleibt, wie er ist.",
+    title: "Dieser Link funktioniert für das Konto derzeit nicht",
+    text: "Das Konto ist vielleicht schon aktiv oder gesperrt. Der Link bleibt, wie er ist.",
   },
   error: {
     title: "Öffnen Sie den Link noch einmal",
     text:
       "Diese Seite weiß nicht, welchen Link Sie geöffnet haben. Öffnen Sie den Link aus der " +
-      "Mail, und drücken Sie den Knopf. Haben Sie ihn schon gedrückt, steht dann dort, " +
-      "ob es gelungen ist.",
+      "E-Mail und drücken Sie den Knopf. Haben Sie ihn schon gedrückt, steht dann dort, " +
+      "ob es geklappt hat.",
   },
   failure: {
-    title: "Diese Seite hat ein Problem",
-    text: "Ein neuer Versuch hilft noch nicht. Sagen Sie es den Betreibern.",
+    title: "Diese Website hat ein Problem",
+    text: "Ein neuer Versuch hilft noch nicht. Sagen Sie es denen, die diese Website betreiben.",
   },
   blocked: {
     title: "Öffnen Sie den Link noch einmal",
     text:
-      "Öffnen Sie den Link erneut aus der Mail. Sehen Sie diese Seite wieder, " +
-      "erlauben Sie Cookies für diese Seite.",
+      "Öffnen Sie den Link noch einmal aus der E-Mail. Sehen Sie diese Seite wieder, " +
+      "erlauben Sie Cookies für diese Website.",
   },
   scripts: {
     title: "Erlauben Sie Skripte für diese Seite",
     text:
-      "Ohne Skripte lässt sich dieser Link nicht lesen. Erlauben Sie JavaScript für diese Seite, " +
-      "und öffnen Sie dann den Link aus der Mail noch einmal.",
+      "Ohne Skripte lässt sich dieser Link nicht lesen. Erlauben Sie JavaScript für diese " +
+      "Website und öffnen Sie dann den Link aus der E-Mail noch einmal.",
   },
   wrongCode: {
     title: "Das ist nicht der Code",
-    text: "Vergleichen Sie die {digits} Ziffern, und geben Sie sie noch einmal ein.",
+    text: "Vergleichen Sie die {digits} Ziffern und geben Sie sie noch einmal ein.",
   },
   missingCode: {
     title: "Geben Sie den ganzen Code ein",
@@ -109,8 +113,8 @@ export const de: Texts = {
   wrongCodes: {
     title: "Das sind nicht die richtigen Ziffern",
     text:
-      "Vergleichen Sie den Code und die Ziffern aus dem anderen Browser, " +
-      "und geben Sie beide noch einmal ein.",
+      "Vergleichen Sie den Code und die Ziffern aus dem anderen Browser " +
+      "und geben Sie beides noch einmal ein.",
   },
   missingCodes: {
     title: "Geben Sie alle Ziffern ein",
@@ -120,12 +124,12 @@ export const de: Texts = {
     title: "Versuchen Sie es gleich noch einmal",
     text:
       "Wir können gerade nicht antworten. " +
-      "Nichts wurde getan, und Ihr Link funktioniert weiterhin.",
+      "Es wurde nichts geändert, und Ihr Link funktioniert weiterhin.",
   },
   unknown: {
     title: "Versuchen Sie es gleich noch einmal",
     text:
-      "Ob es gelungen ist, ist nicht bekannt. Heißt es dann, der Link sei benutzt, " +
-      "ist es gelungen.",
+      "Wir wissen nicht, ob es geklappt hat. " +
+      "Heißt es dann, der Link wurde schon benutzt, hat es geklappt.",
   },
 };

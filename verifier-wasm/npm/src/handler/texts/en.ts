@@ -10,7 +10,7 @@ export const en: Texts = {
     },
     recover: {
       title: "Recover your account",
-      text: "Type the {digits} digits of the code in the mail that brought you here.",
+      text: "Type the {digits} digits of the code in the email that brought you here.",
       button: "Recover my account",
       done: "Your account is recovered",
     },
@@ -39,18 +39,18 @@ export const en: Texts = {
   newLink: "Ask for a new link",
   renewed: {
     button: "Send a new link",
-    title: "Check your mail",
+    title: "Check your email",
     text: "If a new link can be sent, it is on its way.",
   },
   signIn: "Sign in",
   onward: {
     title: "Continue",
-    text: "You are being taken on. If nothing happens, follow the link.",
+    text: "We are taking you on. If nothing happens, follow the link.",
   },
   invalid: {
     title: "This link is not valid",
     text:
-      "Part of it may be missing. Open it from the newest mail, or copy all of it into the " +
+      "Part of it may be missing. Open it from the newest email, or copy all of it into the " +
       "address bar, from https:// to its last character, also what is on a second line. " +
       "If that does not help, ask for a new link.",
   },
@@ -67,30 +67,30 @@ export const en: Texts = {
   },
   lockedElsewhere: "Open the link in the browser in which you asked for it. It still works there.",
   ineligible: {
-    title: "The account cannot use this link now",
-    text: "It may be active already, or blocked. The link stays as it is.",
+    title: "This link does not work for the account now",
+    text: "The account may be active already, or blocked. The link stays as it is.",
   },
   error: {
     title: "Open the link again",
     text:
-      "This page does not know which link you opened. Open the link from the mail, and press its " +
-      "button. If you have pressed it before, the page then says whether it has worked.",
+      "This page does not know which link you opened. Open the link from the email, and press " +
+      "the button. If you have pressed it before, the page then says whether it has worked.",
   },
   failure: {
     title: "This site has a problem",
-    text: "Trying again does not help yet. Tell those who run this site.",
+    text: "Trying again does not help yet. Tell the people who run this site.",
   },
   blocked: {
     title: "Open the link again",
     text:
-      "Open the link from the mail once more. If you see this page again, " +
+      "Open the link from the email once more. If you see this page again, " +
       "allow cookies for this site.",
   },
   scripts: {
     title: "Allow scripts for this page",
     text:
       "Without scripts this link cannot be read. Allow JavaScript for this site, " +
-      "then open the link from the mail again.",
+      "then open the link from the email again.",
   },
   wrongCode: {
     title: "That is not the code",
@@ -112,7 +112,7 @@ export const en: Texts = {
   unknown: {
     title: "Try again in a moment",
     text:
-      "It is not known whether this worked. " +
-      "If the link is then said to be used, it has worked.",
+      "We do not know whether this worked. " +
+      "If the page then says that the link was used, it has worked.",
   },
 };

@@ -3,18 +3,17 @@ import type { Texts } from "../texts.js";
 export const es: Texts = {
   actions: {
     activate: {
-      title: "Activar su cuenta",
+      title: "Active su cuenta",
       text: "Pulse el botón para activar su cuenta. Abrir esta página no ha cambiado nada.",
       button: "Activar mi cuenta",
       done: "Su cuenta está activa",
     },
     recover: {
-      title: "Recuperar su cuenta",
+      title: "Recupere su cuenta",
       text:
-        "Escriba los {digits} dígitos del código. " +
-        "Está en el correo que le ha traído hasta aquí.",
+        "Escriba los {digits} dígitos del código. " + "Está en el correo cuyo enlace ha abierto.",
       button: "Recuperar mi cuenta",
-      done: "Su cuenta está recuperada",
+      done: "Su cuenta se ha recuperado",
     },
     other: {
       title: "Confirmar",
@@ -46,20 +45,20 @@ export const es: Texts = {
   signIn: "Iniciar sesión",
   onward: {
     title: "Continuar",
-    text: "Se le está redirigiendo. Si no ocurre nada, siga el enlace.",
+    text: "Redirección en curso. Si no ocurre nada, siga el enlace.",
   },
   invalid: {
     title: "Este enlace no es válido",
     text:
       "Puede que falte una parte. Ábralo desde el correo más reciente o cópielo entero en la " +
       "barra de direcciones, desde https:// hasta el último carácter, " +
-      "también lo que esté en una segunda línea. Si eso no ayuda, pida un enlace nuevo.",
+      "también lo que esté en una segunda línea. Si eso no basta, pida un enlace nuevo.",
   },
   expired: { title: "Este enlace ha caducado", text: "Pida un enlace nuevo." },
   used: {
     title: "Este enlace ya se ha usado",
     text:
-      "Un enlace sirve una sola vez. Si fue usted, no queda nada por hacer. " +
+      "Un enlace funciona una sola vez. Si ha sido usted, no tiene que hacer nada más. " +
       "Si no, pida un enlace nuevo.",
   },
   locked: {
@@ -68,8 +67,8 @@ export const es: Texts = {
   },
   lockedElsewhere: "Abra el enlace en el navegador en el que lo pidió. Allí sigue funcionando.",
   ineligible: {
-    title: "La cuenta no puede usar este enlace ahora",
-    text: "Puede que ya esté activa o bloqueada. El enlace queda como está.",
+    title: "Este enlace no funciona ahora para la cuenta",
+    text: "Puede que la cuenta ya esté activa o bloqueada. El enlace queda como está.",
   },
   error: {
     title: "Abra el enlace otra vez",
@@ -79,7 +78,7 @@ export const es: Texts = {
   },
   failure: {
     title: "Este sitio tiene un problema",
-    text: "Volver a intentarlo aún no ayuda. Avise a los responsables del sitio.",
+    text: "Volver a intentarlo aún no sirve. Avise a quienes gestionan el sitio.",
   },
   blocked: {
     title: "Abra el enlace otra vez",
@@ -116,7 +115,7 @@ export const es: Texts = {
   unknown: {
     title: "Inténtelo de nuevo en un momento",
     text:
-      "No se sabe si ha funcionado. " +
-      "Si después consta que el enlace se ha usado, ha funcionado.",
+      "No sabemos si ha funcionado. " +
+      "Si después la página dice que el enlace ya se ha usado, ha funcionado.",
   },
 };

@@ -3,7 +3,7 @@ import type { Texts } from "../texts.js";
 export const fr: Texts = {
   actions: {
     activate: {
-      title: "Activer votre compte",
+      title: "Activez votre compte",
       text:
         "Appuyez sur le bouton pour activer votre compte. " +
         "L’ouverture de cette page n’a rien changé.",
@@ -11,7 +11,7 @@ export const fr: Texts = {
       done: "Votre compte est actif",
     },
     recover: {
-      title: "Récupérer votre compte",
+      title: "Récupérez votre compte",
       text:
         "Saisissez les {digits} chiffres du code. " +
         "Il se trouve dans l’e-mail dont vous avez ouvert le lien.",
@@ -50,20 +50,20 @@ export const fr: Texts = {
   signIn: "Se connecter",
   onward: {
     title: "Continuer",
-    text: "Vous allez être redirigé. Si rien ne se passe, suivez le lien.",
+    text: "Redirection en cours. Si rien ne se passe, suivez le lien.",
   },
   invalid: {
     title: "Ce lien n’est pas valide",
     text:
-      "Il en manque peut-être une partie. Ouvrez-le depuis le message le plus récent, ou " +
+      "Il en manque peut-être une partie. Ouvrez-le depuis l’e-mail le plus récent ou " +
       "copiez-le en entier dans la barre d’adresse, de https:// au dernier caractère, y compris " +
-      "ce qui se trouve sur une deuxième ligne. Si cela n’aide pas, demandez un nouveau lien.",
+      "ce qui se trouve sur une deuxième ligne. Si cela ne suffit pas, demandez un nouveau lien.",
   },
   expired: { title: "Ce lien a expiré", text: "Demandez un nouveau lien." },
   used: {
     title: "Ce lien a déjà été utilisé",
     text:
-      "Un lien sert une seule fois. Si c’était vous, il n’y a plus rien à faire. " +
+      "Un lien fonctionne une seule fois. Si c’était vous, il n’y a plus rien à faire. " +
       "Sinon, demandez un nouveau lien.",
   },
   locked: {
@@ -73,30 +73,30 @@ export const fr: Texts = {
   lockedElsewhere:
     "Ouvrez le lien dans le navigateur où vous l’avez demandé. Il y fonctionne toujours.",
   ineligible: {
-    title: "Le compte ne peut pas utiliser ce lien pour le moment",
-    text: "Il est peut-être déjà actif ou bloqué. Le lien reste tel quel.",
+    title: "Ce lien ne fonctionne pas pour le compte actuellement",
+    text: "Le compte est peut-être déjà actif ou bloqué. Le lien reste tel quel.",
   },
   error: {
     title: "Ouvrez de nouveau le lien",
     text:
-      "Cette page ne sait pas quel lien vous avez ouvert. Ouvrez le lien du message et appuyez " +
-      "sur le bouton. Si vous l’avez déjà fait, la page dira alors si cela a réussi.",
+      "Cette page ne sait pas quel lien vous avez ouvert. Ouvrez le lien de l’e-mail et appuyez " +
+      "sur le bouton. Si vous l’avez déjà fait, la page dira alors si cela a fonctionné.",
   },
   failure: {
     title: "Ce site a un problème",
-    text: "Un nouvel essai n’aide pas encore. Prévenez les responsables du site.",
+    text: "Réessayer ne sert à rien pour l’instant. Prévenez les responsables du site.",
   },
   blocked: {
     title: "Ouvrez de nouveau le lien",
     text:
-      "Ouvrez encore une fois le lien du message. Si cette page revient, " +
+      "Ouvrez encore une fois le lien de l’e-mail. Si cette page revient, " +
       "autorisez les cookies de ce site.",
   },
   scripts: {
     title: "Autorisez les scripts pour cette page",
     text:
       "Sans scripts, ce lien ne peut pas être lu. Autorisez JavaScript pour ce site, " +
-      "puis ouvrez de nouveau le lien du message.",
+      "puis ouvrez de nouveau le lien de l’e-mail.",
   },
   wrongCode: {
     title: "Ce n’est pas le bon code",
@@ -123,7 +123,7 @@ export const fr: Texts = {
   unknown: {
     title: "Réessayez dans un instant",
     text:
-      "Nous ne savons pas si cela a réussi. " +
-      "Si le lien est ensuite signalé comme utilisé, c’est le cas.",
+      "Nous ne savons pas si cela a fonctionné. " +
+      "Si la page dit ensuite que le lien a déjà été utilisé, c’est le cas.",
   },
 };

@@ -12,7 +12,7 @@ export const it: Texts = {
     },
     recover: {
       title: "Recupera il tuo account",
-      text: "Scrivi le {digits} cifre del codice. Lo trovi nell’e-mail che ti ha portato qui.",
+      text: "Inserisci le {digits} cifre del codice. Lo trovi nell’e-mail che ti ha portato qui.",
       button: "Recupera il mio account",
       done: "Il tuo account è stato recuperato",
     },
@@ -32,12 +32,13 @@ export const it: Texts = {
     text: "La password deve avere da {min} a {max} caratteri.",
   },
   browserCode: "Cifre che mostra l’altro browser ({digits})",
-  elsewhere: "Hai richiesto questo link in un altro browser. Scrivi le {digits} cifre che vedi lì.",
+  elsewhere:
+    "Hai richiesto questo link in un altro browser. Inserisci le {digits} cifre che vedi lì.",
   elsewhereWithCode:
     "Hai richiesto questo link in un altro browser. " +
-    "Scrivi il codice e le {digits} cifre che vedi lì.",
+    "Inserisci il codice e le {digits} cifre che vedi lì.",
   close: "Puoi chiudere questa pagina. Il link non funziona più.",
-  newLink: "Chiedi un nuovo link",
+  newLink: "Richiedi un nuovo link",
   renewed: {
     button: "Invia un nuovo link",
     title: "Controlla la tua e-mail",
@@ -53,23 +54,23 @@ export const it: Texts = {
     text:
       "Forse ne manca una parte. Aprilo dall’e-mail più recente, oppure copialo per intero nella " +
       "barra degli indirizzi, da https:// fino all’ultimo carattere, " +
-      "anche ciò che sta su una seconda riga. Se non basta, chiedi un nuovo link.",
+      "anche ciò che sta su una seconda riga. Se non basta, richiedi un nuovo link.",
   },
-  expired: { title: "Questo link è scaduto", text: "Chiedi un nuovo link." },
+  expired: { title: "Questo link è scaduto", text: "Richiedi un nuovo link." },
   used: {
     title: "Questo link è già stato usato",
     text:
-      "Un link funziona una volta sola. Se sei stato tu, non c’è altro da fare. " +
-      "Altrimenti chiedi un nuovo link.",
+      "Un link funziona una volta sola. Se l’hai usato tu, non c’è altro da fare. " +
+      "Altrimenti richiedi un nuovo link.",
   },
   locked: {
     title: "Sono stati provati troppi codici",
-    text: "Nemmeno il codice giusto apre più questo link. Chiedi un nuovo link.",
+    text: "Nemmeno il codice giusto apre più questo link. Richiedi un nuovo link.",
   },
   lockedElsewhere: "Apri il link nel browser in cui lo hai richiesto. Lì funziona ancora.",
   ineligible: {
-    title: "L’account non può usare questo link adesso",
-    text: "Forse è già attivo oppure bloccato. Il link resta com’è.",
+    title: "Questo link ora non funziona per l’account",
+    text: "Forse l’account è già attivo oppure bloccato. Il link resta com’è.",
   },
   error: {
     title: "Apri di nuovo il link",
@@ -79,7 +80,7 @@ export const it: Texts = {
   },
   failure: {
     title: "Questo sito ha un problema",
-    text: "Riprovare per ora non aiuta. Avvisa chi gestisce il sito.",
+    text: "Riprovare per ora non serve. Avvisa chi gestisce il sito.",
   },
   blocked: {
     title: "Apri di nuovo il link",
@@ -94,27 +95,29 @@ export const it: Texts = {
       "poi apri di nuovo il link dall’e-mail.",
   },
   wrongCode: {
-    title: "Il codice non è questo",
-    text: "Controlla le {digits} cifre e scrivile di nuovo.",
+    title: "Il codice non è corretto",
+    text: "Controlla le {digits} cifre e inseriscile di nuovo.",
   },
   missingCode: {
-    title: "Scrivi il codice intero",
-    text: "Scrivi tutte le {digits} cifre del codice.",
+    title: "Inserisci il codice intero",
+    text: "Inserisci tutte le {digits} cifre del codice.",
   },
   wrongCodes: {
-    title: "Le cifre non sono queste",
-    text: "Controlla il codice e le cifre dell’altro browser, e scrivili di nuovo.",
+    title: "Le cifre non sono corrette",
+    text: "Controlla il codice e le cifre dell’altro browser, poi inseriscili di nuovo.",
   },
   missingCodes: {
-    title: "Scrivi tutte le cifre",
-    text: "Scrivi il codice intero e tutte le cifre che mostra l’altro browser.",
+    title: "Inserisci tutte le cifre",
+    text: "Inserisci il codice intero e tutte le cifre che mostra l’altro browser.",
   },
   away: {
     title: "Riprova tra un momento",
-    text: "Al momento non possiamo rispondere. Nulla è stato fatto e il tuo link funziona ancora.",
+    text: "Al momento non possiamo rispondere. Non è cambiato nulla e il tuo link funziona ancora.",
   },
   unknown: {
     title: "Riprova tra un momento",
-    text: "Non si sa se ha funzionato. Se poi il link risulta già usato, ha funzionato.",
+    text:
+      "Non sappiamo se ha funzionato. " +
+      "Se poi la pagina dice che il link è già stato usato, ha funzionato.",
   },
 };

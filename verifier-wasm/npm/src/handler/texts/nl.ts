@@ -3,7 +3,7 @@ import type { Texts } from "../texts.js";
 export const nl: Texts = {
   actions: {
     activate: {
-      title: "Uw account activeren",
+      title: "Activeer uw account",
       text:
         "Druk op de knop om uw account te activeren. " +
         "Het openen van deze pagina heeft niets veranderd.",
@@ -11,8 +11,8 @@ export const nl: Texts = {
       done: "Uw account is actief",
     },
     recover: {
-      title: "Uw account herstellen",
-      text: "Typ de {digits} cijfers van de code. Die staat in de mail waarmee u hier kwam.",
+      title: "Herstel uw account",
+      text: "Voer de {digits} cijfers van de code in. U vindt de code in de mail met deze link.",
       button: "Mijn account herstellen",
       done: "Uw account is hersteld",
     },
@@ -33,10 +33,11 @@ export const nl: Texts = {
   },
   browserCode: "Cijfers die de andere browser toont ({digits})",
   elsewhere:
-    "U hebt deze link in een andere browser aangevraagd. Typ de {digits} cijfers die u daar ziet.",
+    "U hebt deze link in een andere browser aangevraagd. " +
+    "Voer de {digits} cijfers in die u daar ziet.",
   elsewhereWithCode:
     "U hebt deze link in een andere browser aangevraagd. " +
-    "Typ de code en de {digits} cijfers die u daar ziet.",
+    "Voer de code in en de {digits} cijfers die u daar ziet.",
   close: "U kunt deze pagina sluiten. De link werkt niet meer.",
   newLink: "Nieuwe link aanvragen",
   renewed: {
@@ -50,7 +51,7 @@ export const nl: Texts = {
     title: "Deze link is ongeldig",
     text:
       "Misschien ontbreekt er een deel. Open de link uit de nieuwste mail, of kopieer hem " +
-      "helemaal naar de adresbalk, van https:// tot het laatste teken, " +
+      "in zijn geheel naar de adresbalk, van https:// tot het laatste teken, " +
       "ook wat op een tweede regel staat. Helpt dat niet, vraag dan een nieuwe link aan.",
   },
   expired: { title: "Deze link is verlopen", text: "Vraag een nieuwe link aan." },
@@ -58,7 +59,7 @@ export const nl: Texts = {
     title: "Deze link is al gebruikt",
     text:
       "Een link werkt één keer. Was u het zelf, dan hoeft u niets meer te doen. " +
-      "Zo niet, vraag een nieuwe link aan.",
+      "Zo niet, vraag dan een nieuwe link aan.",
   },
   locked: {
     title: "Er zijn te veel codes geprobeerd",
@@ -66,18 +67,18 @@ export const nl: Texts = {
   },
   lockedElsewhere: "Open de link in de browser waarin u hem hebt aangevraagd. Daar werkt hij nog.",
   ineligible: {
-    title: "Het account kan deze link nu niet gebruiken",
-    text: "Misschien is het al actief of geblokkeerd. De link blijft zoals hij is.",
+    title: "Deze link werkt nu niet voor het account",
+    text: "Misschien is het account al actief of geblokkeerd. De link blijft zoals hij is.",
   },
   error: {
     title: "Open de link opnieuw",
     text:
       "Deze pagina weet niet welke link u hebt geopend. Open de link uit de mail en druk op de " +
-      "knop. Hebt u dat al gedaan, dan zegt de pagina of het is gelukt.",
+      "knop. Hebt u dat al eerder gedaan, dan zegt de pagina of het is gelukt.",
   },
   failure: {
     title: "Deze site heeft een probleem",
-    text: "Opnieuw proberen helpt nog niet. Meld het aan de beheerders.",
+    text: "Opnieuw proberen helpt nog niet. Meld het aan wie deze site beheert.",
   },
   blocked: {
     title: "Open de link opnieuw",
@@ -93,25 +94,28 @@ export const nl: Texts = {
   },
   wrongCode: {
     title: "Dat is niet de code",
-    text: "Controleer de {digits} cijfers en typ ze opnieuw.",
+    text: "Controleer de {digits} cijfers en voer ze opnieuw in.",
   },
-  missingCode: { title: "Typ de hele code", text: "Typ alle {digits} cijfers van de code." },
+  missingCode: {
+    title: "Voer de hele code in",
+    text: "Voer alle {digits} cijfers van de code in.",
+  },
   wrongCodes: {
     title: "Dat zijn niet de juiste cijfers",
-    text: "Controleer de code en de cijfers van de andere browser, en typ beide opnieuw.",
+    text: "Controleer de code en de cijfers van de andere browser en voer beide opnieuw in.",
   },
   missingCodes: {
-    title: "Typ alle cijfers",
-    text: "Typ de hele code en alle cijfers die de andere browser toont.",
+    title: "Voer alle cijfers in",
+    text: "Voer de hele code in en alle cijfers die de andere browser toont.",
   },
   away: {
     title: "Probeer het zo meteen opnieuw",
-    text: "We kunnen nu niet antwoorden. Er is niets gedaan, en uw link werkt nog.",
+    text: "We kunnen nu niet antwoorden. Er is niets gewijzigd en uw link werkt nog.",
   },
   unknown: {
     title: "Probeer het zo meteen opnieuw",
     text:
-      "Het is niet bekend of het is gelukt. Staat er daarna dat de link gebruikt is, " +
-      "dan is het gelukt.",
+      "We weten niet of het is gelukt. " +
+      "Zegt de pagina daarna dat de link al gebruikt is, dan is het gelukt.",
   },
 };

@@ -10,7 +10,7 @@ export const pl: Texts = {
     },
     recover: {
       title: "Odzyskaj swoje konto",
-      text: "Wpisz kod z wiadomości e-mail, z której otwarto tę stronę (liczba cyfr: {digits}).",
+      text: "Wpisz kod z wiadomości, w której był ten link (liczba cyfr: {digits}).",
       button: "Odzyskaj moje konto",
       done: "Twoje konto zostało odzyskane",
     },
@@ -31,9 +31,9 @@ export const pl: Texts = {
   },
   browserCode: "Cyfry z drugiej przeglądarki ({digits})",
   elsewhere:
-    "Ten link został zamówiony w innej przeglądarce. Wpisz {digits} cyfr, które są tam widoczne.",
+    "Prośbę o ten link wysłano z innej przeglądarki. Wpisz {digits} cyfr, które są tam widoczne.",
   elsewhereWithCode:
-    "Ten link został zamówiony w innej przeglądarce. Wpisz kod oraz {digits} cyfr, " +
+    "Prośbę o ten link wysłano z innej przeglądarki. Wpisz kod oraz {digits} cyfr, " +
     "które są tam widoczne.",
   close: "Możesz zamknąć tę stronę. Link już nie działa.",
   newLink: "Poproś o nowy link",
@@ -55,42 +55,42 @@ export const pl: Texts = {
   used: {
     title: "Ten link został już użyty",
     text:
-      "Link działa tylko raz. Jeśli to Ty, nie trzeba nic więcej robić. " +
+      "Link działa tylko raz. Jeśli to Ty, nie musisz nic więcej robić. " +
       "Jeśli nie, poproś o nowy link.",
   },
   locked: {
     title: "Wypróbowano zbyt wiele kodów",
     text: "Nawet właściwy kod nie otworzy już tego linku. Poproś o nowy link.",
   },
-  lockedElsewhere: "Otwórz link w przeglądarce, w której został zamówiony. Tam nadal działa.",
+  lockedElsewhere: "Otwórz link w przeglądarce, z której wysłano prośbę o niego. Tam nadal działa.",
   ineligible: {
-    title: "Konto nie może teraz użyć tego linku",
-    text: "Być może jest już aktywne lub zablokowane. Link pozostaje bez zmian.",
+    title: "Ten link nie działa teraz dla tego konta",
+    text: "Być może konto jest już aktywne lub zablokowane. Link pozostaje bez zmian.",
   },
   error: {
     title: "Otwórz link ponownie",
     text:
       "Ta strona nie wie, który link został otwarty. Otwórz link z wiadomości i naciśnij " +
-      "przycisk. Jeśli był już naciśnięty, strona powie, czy się udało.",
+      "przycisk. Jeśli był już naciśnięty, strona pokaże, czy się udało.",
   },
   failure: {
-    title: "Ta strona ma problem",
-    text: "Ponowna próba jeszcze nie pomoże. Powiadom osoby prowadzące tę stronę.",
+    title: "W tym serwisie wystąpił problem",
+    text: "Ponowna próba jeszcze nie pomoże. Powiadom osoby, które prowadzą ten serwis.",
   },
   blocked: {
     title: "Otwórz link ponownie",
     text:
       "Otwórz jeszcze raz link z wiadomości. Jeśli znów zobaczysz tę stronę, " +
-      "zezwól jej na pliki cookie.",
+      "zezwól temu serwisowi na pliki cookie.",
   },
   scripts: {
     title: "Zezwól na skrypty na tej stronie",
     text:
       "Bez skryptów nie można odczytać tego linku. " +
-      "Zezwól tej stronie na JavaScript i otwórz ponownie link z wiadomości.",
+      "Zezwól temu serwisowi na JavaScript i otwórz ponownie link z wiadomości.",
   },
   wrongCode: {
-    title: "To nie jest ten kod",
+    title: "To nie jest właściwy kod",
     text: "Sprawdź cyfry i wpisz kod ponownie (liczba cyfr: {digits}).",
   },
   missingCode: { title: "Wpisz cały kod", text: "Wpisz wszystkie cyfry kodu (jest ich {digits})." },
@@ -104,10 +104,12 @@ export const pl: Texts = {
   },
   away: {
     title: "Spróbuj ponownie za chwilę",
-    text: "Nie możemy teraz odpowiedzieć. Nic nie zrobiono, a Twój link nadal działa.",
+    text: "Nie możemy teraz odpowiedzieć. Nic się nie zmieniło, a Twój link nadal działa.",
   },
   unknown: {
     title: "Spróbuj ponownie za chwilę",
-    text: "Nie wiadomo, czy się udało. Jeśli potem link będzie oznaczony jako użyty, to się udało.",
+    text:
+      "Nie wiemy, czy się udało. " +
+      "Jeśli potem strona pokaże, że link został już użyty, to się udało.",
   },
 };

@@ -3,20 +3,20 @@ import type { Texts } from "../texts.js";
 export const pt: Texts = {
   actions: {
     activate: {
-      title: "Ativar a sua conta",
-      text: "Prima o botão para ativar a sua conta. Abrir esta página não alterou nada.",
+      title: "Ative a sua conta",
+      text: "Pressione o botão para ativar a sua conta. Abrir esta página não alterou nada.",
       button: "Ativar a minha conta",
       done: "A sua conta está ativa",
     },
     recover: {
-      title: "Recuperar a sua conta",
-      text: "Escreva os {digits} dígitos do código. Está no e-mail cujo link abriu.",
+      title: "Recupere a sua conta",
+      text: "Insira os {digits} dígitos do código. Está no e-mail cujo link abriu.",
       button: "Recuperar a minha conta",
       done: "A sua conta foi recuperada",
     },
     other: {
       title: "Confirmar",
-      text: "Prima o botão para confirmar. Abrir esta página não alterou nada.",
+      text: "Pressione o botão para confirmar. Abrir esta página não alterou nada.",
       button: "Confirmar",
       done: "Confirmado",
     },
@@ -30,9 +30,9 @@ export const pt: Texts = {
     text: "A palavra-passe deve ter entre {min} e {max} caracteres.",
   },
   browserCode: "Dígitos que o outro navegador mostra ({digits})",
-  elsewhere: "Pediu este link noutro navegador. Escreva os {digits} dígitos que aí aparecem.",
+  elsewhere: "Pediu este link noutro navegador. Insira os {digits} dígitos que aí aparecem.",
   elsewhereWithCode:
-    "Pediu este link noutro navegador. Escreva o código e os {digits} dígitos que aí aparecem.",
+    "Pediu este link noutro navegador. Insira o código e os {digits} dígitos que aí aparecem.",
   close: "Pode fechar esta página. O link já não funciona.",
   newLink: "Pedir um novo link",
   renewed: {
@@ -43,75 +43,77 @@ export const pt: Texts = {
   signIn: "Iniciar sessão",
   onward: {
     title: "Continuar",
-    text: "Está a ser redirecionado. Se nada acontecer, siga a ligação.",
+    text: "Redirecionamento em curso. Se nada acontecer, siga o link.",
   },
   invalid: {
     title: "Este link não é válido",
     text:
       "Pode faltar uma parte. Abra-o a partir do e-mail mais recente ou copie-o inteiro para a " +
       "barra de endereço, de https:// até ao último carácter, " +
-      "incluindo o que está numa segunda linha. Se isso não ajudar, peça um novo link.",
+      "incluindo o que está numa segunda linha. Se isso não bastar, peça um novo link.",
   },
   expired: { title: "Este link expirou", text: "Peça um novo link." },
   used: {
     title: "Este link já foi usado",
     text:
-      "Um link funciona uma só vez. Se foi você, não há mais nada a fazer. " +
+      "Um link funciona uma só vez. Se o usou, não há mais nada a fazer. " +
       "Caso contrário, peça um novo link.",
   },
   locked: {
     title: "Foram tentados demasiados códigos",
-    text: "Nem o código certo abre este link agora. Peça um novo link.",
+    text: "Nem o código certo abre já este link. Peça um novo link.",
   },
   lockedElsewhere: "Abra o link no navegador em que o pediu. Aí continua a funcionar.",
   ineligible: {
-    title: "A conta não pode usar este link agora",
-    text: "Talvez já esteja ativa ou bloqueada. O link fica como está.",
+    title: "Este link não funciona agora para a conta",
+    text: "Talvez a conta já esteja ativa ou bloqueada. O link fica como está.",
   },
   error: {
     title: "Abra o link outra vez",
     text:
-      "Esta página não sabe que link abriu. Abra o link do e-mail e prima o botão. " +
-      "Se já o tinha premido, a página dirá então se funcionou.",
+      "Esta página não sabe que link abriu. Abra o link do e-mail e pressione o " +
+      "botão. Se já o tinha feito, a página dirá então se funcionou.",
   },
   failure: {
     title: "Este site tem um problema",
-    text: "Tentar de novo ainda não ajuda. Avise os responsáveis pelo site.",
+    text: "Tentar de novo ainda não resolve. Avise quem gere o site.",
   },
   blocked: {
     title: "Abra o link outra vez",
     text:
-      "Abra novamente o link do e-mail. Se voltar a ver esta página, " +
+      "Abra outra vez o link do e-mail. Se voltar a ver esta página, " +
       "permita os cookies deste site.",
   },
   scripts: {
     title: "Permita scripts nesta página",
     text:
       "Sem scripts não é possível ler este link. " +
-      "Permita JavaScript neste site e abra de novo o link da mensagem.",
+      "Permita JavaScript neste site e abra outra vez o link do e-mail.",
   },
   wrongCode: {
-    title: "Esse não é o código",
-    text: "Confira os {digits} dígitos e escreva-os novamente.",
+    title: "Esse não é o código certo",
+    text: "Confira os {digits} dígitos e insira-os novamente.",
   },
   missingCode: {
-    title: "Escreva o código inteiro",
-    text: "Escreva todos os {digits} dígitos do código.",
+    title: "Insira o código inteiro",
+    text: "Insira todos os {digits} dígitos do código.",
   },
   wrongCodes: {
     title: "Esses não são os dígitos certos",
-    text: "Confira o código e os dígitos do outro navegador, e escreva-os novamente.",
+    text: "Confira o código e os dígitos do outro navegador e insira-os novamente.",
   },
   missingCodes: {
-    title: "Escreva todos os dígitos",
-    text: "Escreva o código inteiro e todos os dígitos que o outro navegador mostra.",
+    title: "Insira todos os dígitos",
+    text: "Insira o código inteiro e todos os dígitos que o outro navegador mostra.",
   },
   away: {
     title: "Tente de novo dentro de momentos",
-    text: "De momento não podemos responder. Nada foi feito e o seu link continua a funcionar.",
+    text: "De momento não podemos responder. Nada mudou e o seu link continua a funcionar.",
   },
   unknown: {
     title: "Tente de novo dentro de momentos",
-    text: "Não se sabe se funcionou. Se depois o link constar como usado, funcionou.",
+    text:
+      "Não sabemos se funcionou. " +
+      "Se depois a página disser que o link já foi usado, funcionou.",
   },
 };

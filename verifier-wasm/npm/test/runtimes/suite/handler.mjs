@@ -358,7 +358,7 @@ function* outages(subject) {
         answers.now = answer;
         const page = await handle(press({ token: activation.token }));
         same(page.status, 503, `status of ${answer}`);
-        holds((await page.text()).includes("not known whether"), "what is said");
+        holds((await page.text()).includes("do not know whether"), "what is said");
       }
       same(errors.length, 8, "reports");
       answers.now = "ok";

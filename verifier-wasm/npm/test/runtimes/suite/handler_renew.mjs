@@ -68,7 +68,7 @@ export function* handlerRenew(subject) {
         });
         const page = await read(await handle(press({ token: activation.token, renew: "yes" })));
         same(page.status, 202, "status");
-        holds(page.text.includes("<h1>Check your mail</h1>"), page.text);
+        holds(page.text.includes("<h1>Check your email</h1>"), page.text);
         holds(page.text.includes("If a new link can be sent, it is on its way."), page.text);
         holds(!page.text.includes(activation.token), "the token is gone");
         texts.add(withoutNonce(page.text));

@@ -67,7 +67,8 @@ export function openingHead({ nonce }: Judgement<string>, keys: readonly string[
 export function openingBody(texts: Texts, escaped: (text: string) => string): string {
   const said = ({ title, text }: Texts["error"]) =>
     `<h1>${escaped(title)}</h1>\n<p>${escaped(text)}</p>`;
-  return `<noscript>${said(texts.scripts)}</noscript>
-<div id="error" hidden>${said(texts.error)}</div>
-<div id="invalid" hidden>${said(texts.invalid)}</div>`;
+  // First a heading: it says from which side the page is read.
+  return `<div id="error" hidden>${said(texts.error)}</div>
+<div id="invalid" hidden>${said(texts.invalid)}</div>
+<noscript>${said(texts.scripts)}</noscript>`;
 }

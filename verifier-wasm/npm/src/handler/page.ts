@@ -30,12 +30,12 @@ input { width: 100%; border: 1px solid currentColor; background: transparent; co
 button { border: 0; background: var(--accent); color: var(--on); cursor: pointer; }
 [aria-busy] { opacity: 0.7; cursor: progress; }
 [aria-busy]::after { content: ""; display: inline-block; width: 0.75em; height: 0.75em;
-  margin-left: 0.5em; border: 2px solid; border-right-color: transparent; border-radius: 50%;
+  margin: 0 0.5em; border: 2px solid; border-right-color: transparent; border-radius: 50%;
   animation: turn 1s linear infinite; }
 @media (prefers-reduced-motion: reduce) { [aria-busy]::after { animation-duration: 8s; } }
 @keyframes turn { to { transform: rotate(1turn); } }
 :focus-visible { outline: 3px solid var(--accent); outline-offset: 2px; }
-[role="alert"] { border-left: 4px solid var(--alert); padding-left: 0.75rem; }
+[role="alert"] { border-inline-start: 4px solid var(--alert); padding: 0 0.75rem; }
 `;
 
 /** What a page has to know beside what it says. */
@@ -170,7 +170,8 @@ function framed(
   const image = logo
     ? `<img src="${escaped(logo)}" alt="" height="32" referrerpolicy="no-referrer"> `
     : "";
-  const header = name ? `<header>${image}${escaped(name)}</header>\n` : "";
+  // The heading says from which side the page is read: what is in `bdi` is left out of that.
+  const header = name ? `<header>${image}<bdi>${escaped(name)}</bdi></header>\n` : "";
   return `<!doctype html>
 <html lang="${escaped(language)}">
 <head>
@@ -181,7 +182,7 @@ ${head}
 <title>${escaped(name ? `${title} – ${name}` : title)}</title>
 <style nonce="${nonce}">${STYLE}${style ?? ""}</style>
 </head>
-<body>
+<body dir="auto">
 ${header}<main>
 ${body}
 </main>

@@ -212,6 +212,19 @@ function* languages(subject) {
       holds(danish.text.includes("Activate your account"), "what Danish has not");
     },
   ];
+  yield [
+    "a page is read from the side from which its heading is, whatever its site is called",
+    async () => {
+      const title = "تفعيل حسابك";
+      const more = { texts: { ar: { actions: { activate: { title } } } }, site: { name: "Acme" } };
+      const { text } = await buttonFor("ar", more);
+      const [, body] = text.split('<body dir="auto">');
+      // Browsers take the first letter that is not in `bdi`.
+      const [first] = /[^<>\s]+(?=[^<>]*<)/.exec(body.replace(/<bdi>.*?<\/bdi>/, "")) ?? [];
+      holds(title.startsWith(first), text);
+      holds(!/(?:margin|padding|border)-left/.test(text), "what is on one side");
+    },
+  ];
 }
 
 function* withoutScript(subject) {

@@ -45,7 +45,7 @@ function* frames(subject) {
     async () => {
       const settings = { site: { ...site, newLink: {} } };
       for (const [name, page] of Object.entries(await pagesOf(scene(subject), settings))) {
-        holds(page.text.includes("Compilers &#38; &#60;Sons&#62;</header>"), name);
+        holds(page.text.includes("Compilers &#38; &#60;Sons&#62;</bdi></header>"), name);
         holds(/<title>[^<]+ – Compilers &#38; &#60;Sons&#62;<\/title>/.test(page.text), name);
         holds(page.text.includes('<img src="/logo.svg" alt=""'), name);
         holds(/; img-src 'self';/.test(page.headers.get("Content-Security-Policy")), name);

@@ -28,7 +28,6 @@ await bundle({
     stage: "stage/main.ts",
     once: "once/main.ts",
     origin: "origin/main.ts",
-    inbox: "inbox/main.ts",
   },
   outdir: join(folder, "node"),
   platform: "node",

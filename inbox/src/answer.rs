@@ -3,12 +3,13 @@
 //! | request | answer |
 //! |---|---|
 //! | `GET /` | the page |
-//! | `GET /mails?to=…&action=…&after=…&wait=10s` | mails as JSON, the newest first |
+//! | `GET /mails?to=…&action=…&after=…&limit=20&wait=10s` | mails as JSON, the newest first |
 //! | `GET /mails/ID` | one mail as JSON |
 //! | `GET /mails/ID/html?dark`, `?light` | its HTML body, without scripts and what lies elsewhere |
 //! | `GET /mails/ID/source` | the bytes that a mail server would get |
 //! | `POST /mails/ID/again` | the mail, written again from the templates as they are now |
 //! | `DELETE /mails` | nothing; the inbox is empty |
+//! | `GET /counts` | how many mails came, and how many of them came again |
 
 use mailroom_http::hyper::body::Bytes;
 use mailroom_http::hyper::header::{
@@ -58,6 +59,7 @@ pub(crate) async fn answer(hosts: &Hosts, inbox: &Inbox, request: &Request) -> A
             Ok(search) => json(&find(inbox, &search).await),
             Err(reason) => fault(StatusCode::BAD_REQUEST, reason),
         },
+        ("/counts", _) if is_get => json(&inbox.counts()),
         ("/mails", &Method::DELETE) => {
             inbox.clear();
             made(TEXT, "")
@@ -100,7 +102,7 @@ async fn find(inbox: &Inbox, search: &Search) -> Vec<Mail> {
     // Before the first look, so that no mail comes between the look and the wait.
     let mut newest = inbox.follow();
     loop {
-        let found = inbox.those(|mail| search.wants(mail));
+        let found = inbox.those(search.limit, |mail| search.wants(mail));
         if !found.is_empty() || !matches!(timeout_at(end, newest.changed()).await, Ok(Ok(()))) {
             return found;
         }

@@ -1,7 +1,8 @@
-//! The mails that came, the newest of them, in memory.
+//! The mails that came, the newest of them, in memory, each of them once.
 
 use std::collections::VecDeque;
 use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -9,7 +10,8 @@ use serde::Serialize;
 use serde_json::Value;
 use tokio::sync::watch;
 
-/// How many mails are kept. Those of a test run fit, and the page stays fast.
+/// How many mails are kept unless somebody says otherwise. Those of a test run fit, and the page
+/// stays fast.
 const KEPT: usize = 200;
 
 /// What a mail is for, as the collector says it.
@@ -21,8 +23,8 @@ pub struct Token {
     pub to: String,
     /// What the person types; empty for none.
     pub code: String,
-    /// When link and code end, in seconds since the Unix epoch.
-    pub expires_at: i64,
+    /// When link and code end, in seconds since the Unix epoch; `None` where a mail does not say.
+    pub expires_at: Option<i64>,
     /// The language that the application asked for (BCP 47).
     pub language: Option<String>,
     /// What the application said for the template.
@@ -63,16 +65,30 @@ pub(crate) struct Mail {
     pub(crate) contents: Contents,
     /// Why there is no mail; null if there is one.
     pub(crate) fault: Option<String>,
+    /// Whether its templates are here, so that it can be written again.
+    pub(crate) is_rewritable: bool,
+}
+
+/// What came, for a program that watches.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(crate) struct Counts {
+    /// Mails, each counted once.
+    pub(crate) received: u64,
+    /// Mails that came although they were here already.
+    pub(crate) repeated: u64,
 }
 
 struct Kept {
     mail: Mail,
-    write: Box<Write>,
+    /// Of a mail that was written elsewhere, its Message-ID if it has one.
+    message_id: Option<String>,
+    write: Option<Box<Write>>,
 }
 
 impl Kept {
     fn write(&mut self) {
-        (self.mail.contents, self.mail.fault) = match (self.write)() {
+        let Some(write) = &self.write else { return };
+        (self.mail.contents, self.mail.fault) = match write() {
             Ok(contents) => (contents, None),
             Err(fault) => (Contents::default(), Some(fault)),
         };
@@ -83,8 +99,11 @@ impl Kept {
 pub struct Inbox {
     /// The oldest first.
     kept: Mutex<VecDeque<Kept>>,
+    /// How many are kept.
+    most: usize,
     /// The id of the newest mail, for those who wait.
     newest: watch::Sender<u64>,
+    repeated: AtomicU64,
 }
 
 impl fmt::Debug for Inbox {
@@ -95,11 +114,17 @@ impl fmt::Debug for Inbox {
 
 impl Default for Inbox {
     fn default() -> Self {
-        Self { kept: Mutex::default(), newest: watch::channel(0).0 }
+        Self::keeping(KEPT)
     }
 }
 
 impl Inbox {
+    /// An inbox that keeps the newest `most` mails.
+    pub fn keeping(most: usize) -> Self {
+        let newest = watch::channel(0).0;
+        Self { kept: Mutex::default(), most, newest, repeated: AtomicU64::new(0) }
+    }
+
     /// Takes a mail, which `write` writes now and whenever somebody asks for it to be written
     /// again. One that cannot be written is kept, too, with the reason. Returns its id.
     pub fn deliver(
@@ -107,21 +132,40 @@ impl Inbox {
         token: Token,
         write: impl Fn() -> Result<Contents, String> + Send + 'static,
     ) -> u64 {
-        let at = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let at = u64::try_from(at.as_millis()).unwrap_or_default();
-        let contents = Contents::default();
-        let mail = Mail { id: 0, at, token, contents, fault: None };
-        let mut new = Kept { mail, write: Box::new(write) };
+        let mut new = new(token, Contents::default());
+        new.mail.is_rewritable = true;
+        new.write = Some(Box::new(write));
         new.write();
+        self.keep(&mut self.kept(), new)
+    }
+
+    /// Takes a mail that was written elsewhere. A sender that did not hear whether a mail was taken
+    /// sends it again with the same Message-ID: that is counted, and shown once.
+    pub fn receive(&self, token: Token, contents: Contents, message_id: Option<&str>) {
+        let mut new = new(token, contents);
+        new.message_id = message_id.map(str::to_owned);
         let mut kept = self.kept();
+        if message_id.is_some() && kept.iter().any(|kept| kept.message_id == new.message_id) {
+            self.repeated.fetch_add(1, Ordering::Relaxed);
+            return;
+        }
+        self.keep(&mut kept, new);
+    }
+
+    fn keep(&self, kept: &mut VecDeque<Kept>, mut new: Kept) -> u64 {
         let id = *self.newest.borrow() + 1;
         new.mail.id = id;
         kept.push_back(new);
-        if kept.len() > KEPT {
+        if kept.len() > self.most {
             kept.pop_front();
         }
         self.newest.send_replace(id);
         id
+    }
+
+    pub(crate) fn counts(&self) -> Counts {
+        let repeated = self.repeated.load(Ordering::Relaxed);
+        Counts { received: *self.newest.borrow(), repeated }
     }
 
     /// Follows the id of the newest mail.
@@ -129,11 +173,15 @@ impl Inbox {
         self.newest.subscribe()
     }
 
-    /// The mails for which `is_wanted` holds, the newest first.
-    pub(crate) fn those(&self, is_wanted: impl Fn(&Mail) -> bool) -> Vec<Mail> {
+    /// The newest `limit` mails for which `is_wanted` holds, or all of them, the newest first.
+    pub(crate) fn those(
+        &self,
+        limit: Option<usize>,
+        is_wanted: impl Fn(&Mail) -> bool,
+    ) -> Vec<Mail> {
         let kept = self.kept();
-        let mails = kept.iter().rev().map(|kept| &kept.mail);
-        mails.filter(|mail| is_wanted(mail)).cloned().collect()
+        let mails = kept.iter().rev().map(|kept| &kept.mail).filter(|mail| is_wanted(mail));
+        mails.take(limit.unwrap_or(usize::MAX)).cloned().collect()
     }
 
     pub(crate) fn mail(&self, id: u64) -> Option<Mail> {
@@ -143,7 +191,8 @@ impl Inbox {
     /// Writes a mail again, from the templates as they are now.
     pub(crate) fn write_again(&self, id: u64) -> Option<Mail> {
         let mut kept = self.kept();
-        let found = kept.iter_mut().find(|kept| kept.mail.id == id)?;
+        let is_it = |kept: &&mut Kept| kept.mail.id == id && kept.mail.is_rewritable;
+        let found = kept.iter_mut().find(is_it)?;
         found.write();
         Some(found.mail.clone())
     }
@@ -158,6 +207,13 @@ impl Inbox {
     }
 }
 
+fn new(token: Token, contents: Contents) -> Kept {
+    let at = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let at = u64::try_from(at.as_millis()).unwrap_or_default();
+    let mail = Mail { id: 0, at, token, contents, fault: None, is_rewritable: false };
+    Kept { mail, message_id: None, write: None }
+}
+
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
@@ -167,7 +223,7 @@ pub(crate) mod tests {
             action: action.to_owned(),
             to: to.to_owned(),
             code: "01234".to_owned(),
-            expires_at: 1_800_000_900,
+            expires_at: Some(1_800_000_900),
             language: None,
             payload: Value::Null,
         }
@@ -181,7 +237,7 @@ pub(crate) mod tests {
                 Ok(Contents::default())
             });
         }
-        let mails = inbox.those(|_| true);
+        let mails = inbox.those(None, |_| true);
         assert_eq!((mails.len(), mails[0].id, mails[KEPT - 1].id), (KEPT, 201, 2));
         inbox.clear();
         assert_eq!(inbox.deliver(token("activate", "a@x.test"), || Err(String::new())), 202);
@@ -202,5 +258,23 @@ pub(crate) mod tests {
         broken.store(false, std::sync::atomic::Ordering::Relaxed);
         let mail = inbox.write_again(id).unwrap();
         assert_eq!((mail.fault, mail.contents.subject.as_str()), (None, "Hello"));
+    }
+
+    #[test]
+    fn a_mail_that_was_written_elsewhere_is_shown_once_and_never_written_again() {
+        let inbox = Inbox::keeping(2);
+        let receive = |id: Option<&str>| {
+            let contents = Contents { subject: "Hello".to_owned(), ..Contents::default() };
+            inbox.receive(token("activate", "a@x.test"), contents, id);
+        };
+        for id in [Some("1@x.test"), Some("2@x.test"), Some("1@x.test"), None, None] {
+            receive(id);
+        }
+        let ids: Vec<_> = inbox.those(None, |_| true).iter().map(|mail| mail.id).collect();
+        assert_eq!(ids, [4, 3]);
+        let Counts { received, repeated } = inbox.counts();
+        assert_eq!((received, repeated), (4, 1));
+        assert!(inbox.write_again(4).is_none());
+        assert_eq!(inbox.mail(4).unwrap().contents.subject, "Hello");
     }
 }

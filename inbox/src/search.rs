@@ -1,4 +1,4 @@
-//! Which mails a request asks for: `to=…&action=…&after=…&wait=10s`.
+//! Which mails a request asks for: `to=…&action=…&after=…&limit=20&wait=10s`.
 
 use std::time::Duration;
 
@@ -14,6 +14,8 @@ pub(crate) struct Search {
     action: Option<String>,
     /// Only mails with a larger id.
     after: u64,
+    /// Only the newest of them.
+    pub(crate) limit: Option<usize>,
     pub(crate) wait: Duration,
 }
 
@@ -31,12 +33,16 @@ impl Search {
                 "to" => search.to = Some(value),
                 "action" => search.action = Some(value),
                 "after" => search.after = value.parse().map_err(|_| "after must be an id")?,
+                "limit" => {
+                    let limit = value.parse().map_err(|_| "limit must be a number of mails")?;
+                    search.limit = Some(limit);
+                }
                 "wait" => {
                     search.wait = duration(&value)
                         .filter(|wait| *wait <= LONGEST)
                         .ok_or("wait must be a time up to 60s, such as 10s or 500ms")?;
                 }
-                _ => return Err("only to, action, after and wait can be asked for"),
+                _ => return Err("only to, action, after, limit and wait can be asked for"),
             }
         }
         Ok(search)
@@ -91,7 +97,9 @@ mod tests {
             let to = Some("ada+1@x.test".to_owned());
             assert_eq!(search, Search { to, wait: Duration::from_secs(10), ..Search::default() });
         }
-        for query in ["form=x", "wait=61s", "wait=", "wait=1h", "after=-1", "to=%4", "to=%ff"] {
+        for query in
+            ["form=x", "limit=-1", "wait=61s", "wait=", "wait=1h", "after=-1", "to=%4", "to=%ff"]
+        {
             assert!(Search::parse(query).is_err(), "{query}");
         }
     }

@@ -30,11 +30,6 @@ export class EventStream {
     this.#write(`${idOf(mark)}event: ${event}\ndata: ${JSON.stringify(data)}\n\n`);
   }
 
-  /** Says where the reader is, and nothing else. */
-  mark(mark: string): void {
-    this.#write(`${idOf(mark)}\n`);
-  }
-
   #write(text: string): void {
     if (!this.#response.destroyed) this.#response.write(text);
   }

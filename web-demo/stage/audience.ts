@@ -2,8 +2,8 @@
 
 import type { ServerResponse } from "node:http";
 
-import type { Mail } from "../inbox/mail.ts";
 import { EventStream } from "../service/event_stream.ts";
+import type { Mail } from "./mail.ts";
 
 interface Listener {
   readonly stream: EventStream;

@@ -1,22 +1,14 @@
 // The buttons of the pages, behind the edge at /demo/.
 
-import type { Mail } from "../inbox/mail.ts";
 import { BadRequest, type Handler, readObject } from "../service/server.ts";
 import type { Audience } from "./audience.ts";
 import type { Format, Keys } from "./keys.ts";
 import type { Load } from "./load.ts";
+import { askForMails, askForPage, type Mail, type Page } from "./mail.ts";
 import type { Observer } from "./observer.ts";
 import type { Parts, Signing } from "./parts.ts";
 
 const FORMATS: readonly unknown[] = ["v1", "v2", "v3"] satisfies Format[];
-/** What a mail may do in a page: have its own styles, and links. */
-const MAIL_POLICY = [
-  "default-src 'none'",
-  "style-src 'unsafe-inline'",
-  "sandbox allow-popups allow-popups-to-escape-sandbox",
-  "frame-ancestors 'self'",
-].join("; ");
-
 const MOST_REQUESTS = 20_000;
 
 /** How long the inbox is waited for, in milliseconds. Nothing else waits for it. */
@@ -38,27 +30,26 @@ export function controls(stage: () => Stage): Record<string, Handler> {
       const { audience, parts } = stage();
       const email = url.searchParams.get("email") ?? undefined;
       // Joined before the mailbox is asked: what arrives in between is told by one of the two.
-      const earlier =
-        email === undefined
-          ? Promise.resolve([])
-          : mails(parts, `?to=${encodeURIComponent(email)}`);
+      const earlier = email === undefined ? Promise.resolve([]) : mails(parts, { to: email });
       audience.join(response, email, earlier);
       return undefined;
     },
 
     "GET /demo/mail": async (_request, response, url) => {
-      const html = await mail(stage().parts, url.searchParams.get("id") ?? "");
-      if (html === undefined) throw new BadRequest("There is no such mail.", 404);
+      const page = await mail(stage().parts, url.searchParams.get("id") ?? "");
+      if (page === undefined) throw new BadRequest("There is no such mail.", 404);
       response.writeHead(200, {
         "Content-Type": "text/html; charset=utf-8",
-        "Content-Security-Policy": MAIL_POLICY,
+        "Content-Security-Policy": page.policy,
       });
       // As mail programs do: links open beside the mail.
-      response.end(html.replace("<head>", '<head><base target="_blank">'));
+      response.end(page.html.replace("<head>", '<head><base target="_blank">'));
       return undefined;
     },
 
-    "GET /demo/mails": async () => ({ body: await mails(stage().parts, "") }),
+    "GET /demo/mails": async () => ({
+      body: (await mails(stage().parts, { limit: "20" })).reverse(),
+    }),
 
     "POST /demo/format": async (request) => {
       const { parts, signing } = stage();
@@ -123,11 +114,12 @@ export function controls(stage: () => Stage): Record<string, Handler> {
 }
 
 /** Tells the audience what is set now, and returns how everything is that a page can change. */
-export function settings({ signing, observer, keys, audience }: Stage): unknown {
+export function settings({ parts, signing, observer, keys, audience }: Stage): unknown {
   audience.tell("settings", {
     format: signing.format,
     lifetime: observer.lifetime,
     key: keys.position,
+    inbox: `${parts.inbox.url}/`,
   });
   return audience.newest("settings", "parts");
 }
@@ -152,25 +144,20 @@ function readCount(count: unknown): number {
   return count as number;
 }
 
-/** The HTML of a mail, or nothing if the inbox does not have it. */
-async function mail({ inbox }: Parts, id: string): Promise<string | undefined> {
+/** A mail as it is to be read, or nothing if the inbox does not have it. */
+async function mail({ inbox }: Parts, id: string): Promise<Page | undefined> {
   try {
-    const query = new URLSearchParams({ id });
-    const response = await fetch(`${inbox.url}/mail?${query}`, {
-      signal: AbortSignal.timeout(TIMEOUT),
-    });
-    return response.ok ? ((await response.json()) as { html: string }).html : undefined;
+    return await askForPage(inbox, id, AbortSignal.timeout(TIMEOUT));
   } catch {
     return undefined;
   }
 }
 
-async function mails({ inbox }: Parts, query: string): Promise<Mail[]> {
+/** The oldest first. */
+async function mails({ inbox }: Parts, query: Record<string, string>): Promise<Mail[]> {
   try {
-    const response = await fetch(`${inbox.url}/mails${query}`, {
-      signal: AbortSignal.timeout(TIMEOUT),
-    });
-    return (await response.json()) as Mail[];
+    const found = await askForMails(inbox, query, AbortSignal.timeout(TIMEOUT));
+    return found.reverse().map(({ number, ...mail }) => mail);
   } catch {
     // Its part says that it is away.
     return [];

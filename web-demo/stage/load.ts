@@ -4,9 +4,9 @@
 import { randomBytes } from "node:crypto";
 import { setTimeout as pause } from "node:timers/promises";
 
-import type { Mail } from "../inbox/mail.ts";
 import { BadRequest } from "../service/server.ts";
 import type { Junk } from "./junk.ts";
+import { askForMails } from "./mail.ts";
 import type { Parts } from "./parts.ts";
 import { type Progress, send } from "./traffic.ts";
 
@@ -117,10 +117,10 @@ export class Load {
     const login = `replayed-${randomBytes(4).toString("hex")}`;
     await this.#register(login);
     for (const started = Date.now(); Date.now() - started < PATIENCE; await pause(250)) {
-      const mails = await fetch(`${this.#parts.inbox.url}/mails?to=${login}@example.test`);
-      const [mail] = (await mails.json()) as Mail[];
+      const wanted = { to: `${login}@example.test` };
+      const [mail] = await askForMails(this.#parts.inbox, wanted, AbortSignal.timeout(PATIENCE));
       if (mail === undefined) continue;
-      const token = new URL(mail.link ?? "").searchParams.get("token") ?? "";
+      const token = new URL(mail.link).searchParams.get("token") ?? "";
       const used = await this.#press(token);
       if (!used.ok) throw new BadRequest("The link to be replayed could not be used.");
       this.#used = token;

@@ -53,6 +53,7 @@ export class Part {
   #child: ChildProcess | undefined;
   #process: number | undefined;
   #deaths = 0;
+  #starts = 0;
   #restart: NodeJS.Timeout | undefined;
   #lastWords = "";
   /**
@@ -71,6 +72,11 @@ export class Part {
 
   get state(): State {
     return this.#state;
+  }
+
+  /** How often it was started: what a process counts itself begins anew with each. */
+  get starts(): number {
+    return this.#starts;
   }
 
   /** The port of its pages or services, which it announces last. */
@@ -95,6 +101,7 @@ export class Part {
     this.#become("starting");
     const plan = this.#plan();
     const started = Date.now();
+    this.#starts += 1;
     // In a process group of its own it does not get the Ctrl-C that is meant for all,
     // and is ended in order.
     const child = spawn("/bin/sh", [SUPERVISE, plan.program, ...plan.arguments], {

@@ -42,9 +42,11 @@ export function makeParts(
   const part = (name: string, listens: boolean, plan: () => Plan) =>
     new Part(name, listens, logs, watcher, plan);
 
-  const inbox: Part = part("inbox", true, () =>
-    node(setting, "inbox", { SMTP_PORT: String(inbox.ports.smtp ?? 0) }),
-  );
+  const inbox: Part = part("inbox", true, () => ({
+    program: setting.inbox,
+    arguments: [],
+    variables: { SMTP_PORT: String(inbox.ports.smtp ?? 0) },
+  }));
   const origin = part("origin", true, () =>
     node(setting, "origin", {
       ...databaseVariables(setting, setting.application),

@@ -6,7 +6,8 @@ import type { Folders } from "./folders.ts";
 export interface Setting extends Access, Folders {
   /** Where the built programs and pages are. */
   readonly site: string;
-  /** The programs `mailroom` and `workerd`. */
+  /** The programs `mailroom`, `mailroom-inbox` and `workerd`. */
   readonly mailroom: string;
+  readonly inbox: string;
   readonly workerd: string;
 }

@@ -15,6 +15,8 @@ export class Demo {
   #ended;
   /** Of the page, without a slash at the end. */
   address;
+  /** Of the inbox's own page, without a slash at the end. */
+  inbox;
   /** Every process that belongs to it, by its id. */
   processes = new Map();
   database;
@@ -42,6 +44,7 @@ export class Demo {
         throw new Error(`the demonstration has ended: ${demo.#output}`);
       return /demonstration: (http:\/\/\S+)\//.exec(demo.#output)?.[1];
     });
+    [, demo.inbox] = /inbox: (http:\/\/\S+)\//.exec(demo.#output);
     demo.processes = descendants(demo.#child.pid);
     const [, configuration] = /workerd serve (\S+\/edge\.capnp)/.exec(
       [...demo.processes.values()].join("\n"),

@@ -46,6 +46,19 @@ export async function mailsAsTheyAre({ visitor, demo }) {
     linkOf(demo),
   );
 
+  const opening = page.context().waitForEvent("page");
+  await page.click("#all-mails a");
+  const inbox = await opening;
+  await inbox.click("#mails button:has-text('reader@example.test')");
+  checks.same(
+    "the inbox of mailroom dev has the mail, too",
+    await inbox.textContent("#subject"),
+    "Activate your Mailroom account",
+  );
+  checks.same("with its link", await inbox.getAttribute("#link", "href"), linkOf(demo));
+  checks.same("and offers nothing that it cannot do", await inbox.isVisible("#again"), false);
+  await inbox.close();
+
   const asked = [];
   const elsewhere = createServer((request, response) => {
     asked.push(request.url);

@@ -72,7 +72,7 @@ export async function outages({ visitor, demo }) {
   checks.same("and mails go out again", await late.locator("#mails li").count(), 1);
 
   // The inbox dies: the collector keeps what it cannot deliver.
-  process.kill(demo.processOf(/^\S+node \S+inbox\.js/), "SIGKILL");
+  process.kill(demo.processOf(/^\S+\/mailroom-inbox$/), "SIGKILL");
   const second = await visitor.open("/");
   await second.fill("#email", "no-inbox@example.test");
   await second.fill("#login", "no-inbox");
@@ -255,7 +255,7 @@ export async function staysKilled({ visitor, demo }) {
 export async function beginsWithoutTheInbox({ visitor, demo }) {
   const checks = new Checks();
   const page = await visitor.register("begins");
-  const inbox = demo.processOf(/^\S+node \S+inbox\.js/);
+  const inbox = demo.processOf(/^\S+\/mailroom-inbox$/);
   process.kill(inbox, "SIGSTOP");
   try {
     await page.reload();

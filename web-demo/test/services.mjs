@@ -1,5 +1,5 @@
 // The services behind the edge, each alone: whom they refuse, what they do when what they need does
-// not answer, and that no mail is missed between two streams of events.
+// not answer, and what the inbox keeps of what comes by SMTP.
 
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -10,7 +10,7 @@ import { createInterface } from "node:readline";
 import { setTimeout as sleep } from "node:timers/promises";
 
 import { Checks } from "../../verifier-wasm/npm/test/checks.mjs";
-import { until, within } from "../../verifier-wasm/npm/test/waiting.mjs";
+import { within } from "../../verifier-wasm/npm/test/waiting.mjs";
 import { cutMail, mail, sendMail } from "./smtp.mjs";
 
 const PASSWORD = "a password of the edge";
@@ -18,8 +18,8 @@ const JSON_TYPE = "application/json";
 
 export async function services({ site }) {
   const checks = new Checks();
-  await withService(site, "inbox", {}, async (url, port) => {
-    await refusesPages(checks, "inbox", url, "/mails", "{}");
+  await withProgram([process.env.MAILROOM_DEMO_INBOX], {}, async (url, port) => {
+    await refusesStrangers(checks, url);
     await missesNoMail(checks, url, port);
     await badMails(checks, url, port);
   });
@@ -56,29 +56,36 @@ export async function refusesPages(checks, name, url, path, body) {
   }
 }
 
+/** The inbox shows its own page to a browser, and nothing to others' pages. */
+async function refusesStrangers(checks, url) {
+  const status = async (method, headers) =>
+    (await ask(`${url}/mails`, { method, headers, body: "{}" })).status;
+  for (const Origin of ["https://elsewhere.example", "null", `${url}.elsewhere.example`]) {
+    for (const method of ["GET", "DELETE"])
+      checks.same(
+        `the inbox refuses ${method} of ${Origin}`,
+        await status(method, { Origin }),
+        403,
+      );
+  }
+  for (const Host of ["elsewhere.example", "127.0.0.1.elsewhere.example", "127.0.0.1"])
+    checks.same(`the inbox is not ${Host}`, await status("GET", { Host }), 403);
+  checks.same("it takes no mail by HTTP", await status("POST", {}), 404);
+  checks.same("and shows its mails to this machine", await status("GET", {}), 200);
+}
+
 async function missesNoMail(checks, url, port) {
-  const deliver = async (...ids) => {
-    for (const id of ids) await sendMail(port, mail({ id }));
-  };
-  const first = await Stream.open(url);
-  await deliver(1);
-  await until("the first mail", () => first.ids.length === 1);
-  first.close();
-  await deliver(2, 3);
-  const second = await Stream.open(url, first.mark);
-  await deliver(4);
-  await until("the last mail", () => second.ids.includes("4"));
-  checks.same("a reader that comes again has missed nothing", second.ids.join(), "2,3,4");
-  second.close();
-  const third = await Stream.open(url, second.mark);
-  const fresh = await Stream.open(url);
-  const restarted = await Stream.open(url, "another-run 17");
-  await deliver(5);
-  await until("the news", () => [third, fresh, restarted].every(({ ids }) => ids.includes("5")));
-  checks.same("and gets nothing twice", third.ids.join(), "5");
-  checks.same("one that never read begins with what is new", fresh.ids.join(), "5");
-  checks.same("after a restart of the inbox it gets everything", restarted.ids.join(), "1,2,3,4,5");
-  for (const stream of [third, fresh, restarted]) stream.close();
+  const deliver = (id, to) => sendMail(port, mail({ id: `<${id}@example.test>` }), to);
+  const after = async (id, more = "") =>
+    (await ask(`${url}/mails?after=${id}${more}`)).body.map((found) => found.id).join();
+  const waiting = after(0, "&wait=60s");
+  await deliver("first");
+  checks.same("a reader who waits gets the mail", await waiting, "1");
+  for (const id of ["second", "third"]) await deliver(id, "b@example.test");
+  checks.same("one that comes again has missed nothing", await after(1), "3,2");
+  checks.same("and gets nothing twice", await after(3, "&wait=10ms"), "");
+  checks.same("a few are the newest", await after(0, "&limit=2"), "3,2");
+  checks.same("those to somebody are the others", await after(0, "&to=B%40example.test"), "3,2");
 }
 
 /** What may come by SMTP. */
@@ -101,19 +108,12 @@ async function badMails(checks, url, port) {
     { length: 300 },
     (_, depth) => `Content-Type: multipart/mixed; boundary=b${depth}\r\n\r\n--b${depth}`,
   );
-  for (const [name, content, code] of [
-    [
-      "a mail of two megabytes",
-      mail({ id: "large", text: `${"a".repeat(998)}\r\n`.repeat(2_100) }),
-      "552",
-    ],
-    ["a mail in a mail, and so on", nested.join("\r\n"), "554"],
-  ]) {
-    checks.same(`${name} is refused`, await sendMail(port, content), code);
-  }
+  const large = mail({ id: "large", text: `${"a".repeat(998)}\r\n`.repeat(2_100) });
+  checks.same("a mail of two megabytes is refused", await sendMail(port, large), "552");
   checks.same("nothing of them is kept", (await list()).length, before);
   for (const [name, content] of [
     ["an empty mail", ""],
+    ["a mail in a mail, and so on", nested.join("\r\n")],
     ["what is no mail", "\0\u00ff\r\nX: \r\n: y\r\n\r\n\ud83d"],
     ["a mail without an id", mail({})],
     ["another one", mail({})],
@@ -124,17 +124,21 @@ async function badMails(checks, url, port) {
   ]) {
     checks.same(`${name} is received`, await sendMail(port, content), "250");
   }
-  checks.same("each is a mail of its own", (await list()).length, before + 5);
+  checks.same("each is a mail of its own", (await list()).length, before + 6);
   for (let time = 0; time < 3; time += 1)
     await sendMail(port, mail({ id: "<twice@example.test>" }));
-  checks.same("one that comes again is shown once", (await list()).length, before + 6);
+  checks.same("one that comes again is shown once", (await list()).length, before + 7);
   checks.same("and counted", (await ask(`${url}/counts`)).body.repeated, 2);
-  checks.same(
-    "it can be read",
-    (await ask(`${url}/mail?id=%3Ctwice@example.test%3E`)).body.html,
-    /^<html>/,
-  );
-  checks.same("another one cannot", (await ask(`${url}/mail?id=nothing`)).status, 404);
+  const [newest] = await list();
+  const shown = await fetch(`${url}/mails/${newest.id}/html`);
+  checks.same("it can be read", await shown.text(), /^<html>/);
+  const policy = shown.headers.get("content-security-policy");
+  checks.same("in a frame without scripts", policy, /^sandbox allow-popups .*default-src 'none'/);
+  const source = await (await fetch(`${url}/mails/${newest.id}/source`)).text();
+  checks.same("as it came", source, /^From: Somebody .*\r\nSubject: Hello\r\n/);
+  const again = await fetch(`${url}/mails/${newest.id}/again`, { method: "POST" });
+  checks.same("it is not written again", again.status, 404);
+  checks.same("another one cannot be read", (await fetch(`${url}/mails/999/html`)).status, 404);
 }
 
 async function origins(checks, site) {
@@ -281,8 +285,13 @@ async function questionsOfTheOrigin(checks, site, database) {
 }
 
 /** Runs a service of the site until `use` is over. */
-async function withService(site, name, variables, use) {
-  const service = spawn(process.execPath, [join(site, "node", `${name}.js`)], {
+function withService(site, name, variables, use) {
+  return withProgram([process.execPath, join(site, "node", `${name}.js`)], variables, use);
+}
+
+/** Runs a program that announces its ports until `use` is over. */
+async function withProgram([program, ...options], variables, use) {
+  const service = spawn(program, options, {
     env: { PATH: process.env.PATH, ...variables },
     stdio: ["ignore", "pipe", "inherit"],
   });
@@ -322,41 +331,10 @@ function ask(url, { method = "GET", headers = {}, body } = {}) {
     const sent = request(url, { method, headers }, async (response) => {
       let text = "";
       for await (const chunk of response.setEncoding("utf8")) text += chunk;
-      resolve({ status: response.statusCode, body: JSON.parse(text) });
+      const isJson = response.headers["content-type"]?.startsWith(JSON_TYPE);
+      resolve({ status: response.statusCode, body: isJson ? JSON.parse(text) : text });
     });
     sent.on("error", reject);
     sent.end(body);
   });
-}
-
-/** A reader of the inbox's events. */
-class Stream {
-  ids = [];
-  mark;
-  #asked;
-
-  static async open(url, last) {
-    const stream = new Stream();
-    stream.#asked = request(`${url}/events`, {
-      headers: last === undefined ? {} : { "Last-Event-ID": last },
-    });
-    stream.#asked.on("error", () => undefined);
-    stream.#asked.end();
-    const [response] = await once(stream.#asked, "response");
-    createInterface({ input: response })
-      .on("line", (line) => stream.#read(line))
-      .on("error", () => undefined);
-    // The first thing that it says is where it begins.
-    await until("the beginning of the stream", () => stream.mark);
-    return stream;
-  }
-
-  #read(line) {
-    if (line.startsWith("id: ")) this.mark = line.slice("id: ".length);
-    if (line.startsWith("data: ")) this.ids.push(JSON.parse(line.slice("data: ".length)).id);
-  }
-
-  close() {
-    this.#asked.destroy();
-  }
 }

@@ -34,8 +34,12 @@ pub(crate) struct Options {
 
 pub(crate) fn run(options: Options) -> Result<ExitCode> {
     let (mut steps, is_whole) = (Steps::new(), !options.once);
-    steps.add("build mailroom", &[], || {
-        Ok(tools::cargo(["build", "--package", "mailroom", "--bin", "mailroom"]))
+    steps.add("build mailroom", &[], move || {
+        let mut cargo = tools::cargo(["build", "--package", "mailroom", "--bin", "mailroom"]);
+        if is_whole {
+            cargo.args(["--package", "mailroom-inbox", "--bin", "mailroom-inbox"]);
+        }
+        Ok(cargo)
     });
     steps.add(if is_whole { SITE } else { PROGRAMS }, &[], move || build(is_whole));
     let is_provided =
@@ -127,5 +131,6 @@ fn tell(command: &mut Command, is_whole: bool) -> Result<()> {
     command.env("MAILROOM_DEMO_SITE", site(is_whole)).env("MAILROOM_DEMO_WORKERD", workerd);
     command.env("MAILROOM_DEMO_XTASK", tools::built("xtask")?);
     command.env("MAILROOM_TEST_PROGRAM", tools::built("mailroom")?);
+    command.env("MAILROOM_DEMO_INBOX", tools::built("mailroom-inbox")?);
     Ok(())
 }

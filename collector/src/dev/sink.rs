@@ -34,7 +34,7 @@ impl InboxSink {
             action: item.action.clone(),
             to: item.email.clone(),
             code: item.code.clone(),
-            expires_at: item.expires_at,
+            expires_at: Some(item.expires_at),
             language: item.language.clone(),
             payload: item.payload.clone(),
         };

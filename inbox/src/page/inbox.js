@@ -27,7 +27,7 @@ async function follow() {
       newest = Math.max(newest, ...mails.keys());
       say();
     } catch {
-      byId("state").textContent = "mailroom dev has ended. The page goes on when it runs again.";
+      byId("state").textContent = "The inbox has ended. The page goes on when it runs again.";
       await new Promise((resolve) => setTimeout(resolve, 1000));
       newest = await startAgain(newest);
     }
@@ -75,7 +75,7 @@ function entitle(mail) {
   const time = new Date(mail.at).toLocaleTimeString();
   byId(`mail-${mail.id}`).replaceChildren(
     mail.fault === null ? mail.subject : line("There is no mail", "fault"),
-    line(`${mail.to}, ${mail.action}, ${time}`, ""),
+    line([mail.to, mail.action, time].filter((word) => word !== "").join(", "), ""),
   );
 }
 
@@ -92,12 +92,15 @@ function show(id) {
   for (const name of ["from", "to", "action", "code", "link"]) byId(name).textContent = mail[name];
   // Of another scheme no link of Mailroom is.
   if (/^https?:\/\//.test(mail.link)) byId("link").href = mail.link;
-  byId("end").textContent = new Date(mail.expires_at * 1000).toLocaleString();
+  // A mail that came by SMTP does not say it, nor has it templates here.
+  byId("end").textContent = new Date((mail.expires_at ?? 0) * 1000).toLocaleString();
+  byId("again").hidden = !mail.is_rewritable;
   byId("payload").textContent = JSON.stringify(mail.payload);
   for (const [name, there] of [
     ["link", mail.link !== ""],
     ["code", mail.code !== ""],
-    ["end", mail.link !== "" || mail.code !== ""],
+    ["end", mail.expires_at !== null && (mail.link !== "" || mail.code !== "")],
+    ["action", mail.action !== ""],
     ["payload", mail.payload !== null],
   ]) {
     for (const part of document.querySelectorAll(`.of-${name}`)) part.hidden = !there;

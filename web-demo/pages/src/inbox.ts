@@ -12,7 +12,17 @@ export function clearInbox(): void {
   byId("mails").replaceChildren();
 }
 
-export function showMail({ id, from, to, subject, action = "", receivedAt }: Mail): void {
+/** Leads to the inbox's own page, which shows everybody's mails. */
+export function showInbox(address: string): void {
+  const link = { href: address, target: "_blank", rel: "noopener noreferrer" };
+  byId("all-mails").replaceChildren(
+    element("a", link, "All mails, also dark, as text and as source"),
+    ": the inbox of ",
+    element("code", {}, "mailroom dev"),
+  );
+}
+
+export function showMail({ id, from, to, subject, action, receivedAt }: Mail): void {
   if (shown.has(id)) return;
   shown.add(id);
   byId("inbox-of").replaceChildren("Mails to ", element("bdi", {}, to));

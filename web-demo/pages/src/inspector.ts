@@ -71,7 +71,7 @@ async function offer(): Promise<void> {
     say(byId("token-note"), "The inbox does not answer. Paste a link instead.");
   }
   for (const mail of mails) {
-    const { link = "", action = "" } = mail;
+    const { link, action } = mail;
     const label = `${action}, ${mail.to.slice(0, 40)}`;
     picked.append(element("option", { value: tokenIn(link), "data-action": action }, label));
   }
@@ -88,7 +88,7 @@ async function offer(): Promise<void> {
     return;
   }
   const [newest] = mails;
-  take(tokenIn(newest?.link ?? SAMPLE), newest?.action ?? "activate");
+  take(tokenIn(newest?.link || SAMPLE), newest?.action || "activate");
 }
 
 function take(token: string, wanted: string | undefined): void {

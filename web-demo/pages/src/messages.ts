@@ -5,6 +5,8 @@ export interface Settings {
   /** Seconds. */
   readonly lifetime: number;
   readonly key: { readonly current: number; readonly count: number };
+  /** The address of the inbox's own page. */
+  readonly inbox: string;
 }
 
 export type PartState = "starting" | "up" | "stopped" | "down";
@@ -14,8 +16,9 @@ export interface Mail {
   readonly from: string;
   readonly to: string;
   readonly subject: string;
-  readonly link?: string;
-  readonly action?: string;
+  /** Empty for none, as the action. */
+  readonly link: string;
+  readonly action: string;
   readonly receivedAt: number;
 }
 

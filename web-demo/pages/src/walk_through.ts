@@ -2,7 +2,7 @@
 
 import { showAccount, showInvitation } from "./account.ts";
 import { byId } from "./element.ts";
-import { clearInbox, showMail } from "./inbox.ts";
+import { clearInbox, showInbox, showMail } from "./inbox.ts";
 import { Live } from "./live.ts";
 import { showConnection, showParts } from "./parts.ts";
 import { onInvitation, onRegistration, onRequest, suggest } from "./register.ts";
@@ -23,6 +23,7 @@ const live = new Live(showConnection)
   });
 
 onSettings(live);
+live.on("settings", ({ inbox }) => showInbox(inbox));
 /** A page that is loaded anew goes on with the same person. */
 const remembered = sessionStorage.getItem("email") ?? undefined;
 live.follow(remembered);

@@ -93,9 +93,8 @@ async function run(setting: Setting): Promise<void> {
     settings(ready);
     void followMails(parts.inbox, ending.signal, (mail) => audience.tellMail(mail));
     void watch(parts, observer, audience, ending.signal, tellDatabase);
-    console.log(
-      `\n  The demonstration: ${parts.edge.url}/\n  Its inbox: ${parts.inbox.url}/\n\n  Ctrl-C ends it.`,
-    );
+    console.log(`\n  The demonstration: ${parts.edge.url}/\n  Its inbox: ${parts.inbox.url}/`);
+    console.log("\n  Ctrl-C ends it.");
     if (process.stdout.isTTY && process.env.CI === undefined) show(`${parts.edge.url}/`);
   };
   /** In the opposite order of the starts, so that no part misses one that it calls. */

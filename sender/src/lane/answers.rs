@@ -95,7 +95,7 @@ impl State {
             self.order.note_quick(&ended.domain, now);
         }
         if self.pulse.unusual().is_some_and(|unusual| took >= unusual) && !ended.is_aside {
-            self.share.end(&ended.action, took);
+            self.share.end(&ended.action, took, ended.counted);
         }
         if began.is_some() && is_accepted {
             self.pulse.note_time(took, now);

@@ -63,7 +63,7 @@ impl Lane {
             }
             let taken = attempt.taken(now);
             if state.pulse.unusual().is_some_and(|unusual| taken >= unusual) {
-                state.share.end(&attempt.action, taken);
+                state.share.end(&attempt.action, taken, attempt.counted);
             }
             attempt.is_aside = true;
             *left -= 1;

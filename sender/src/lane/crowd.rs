@@ -21,16 +21,19 @@ impl Lane {
         let taking = |time| places().filter(move |attempt| attempt.has_taken(time, now));
         let most = self.connections.div_ceil(2);
         let are_held = taking(long).count() >= most;
+        let is_lingering = places().any(|attempt| attempt.is_lingering(now));
         // A server that is slow for everybody makes no crowd.
         if let Some(unusual) = state.pulse.unusual() {
-            for attempt in taking(unusual) {
-                state.share.hold(&attempt.action, attempt.taken(now));
+            for attempt in state.on_their_way.values_mut() {
+                if !attempt.is_aside && attempt.has_taken(unusual, now) {
+                    let taken = attempt.taken(now);
+                    state.share.hold(&attempt.action, taken, &mut attempt.counted, now);
+                }
             }
         }
         // Places that have just been given away are about to be taken.
         let are_wanted = is_full || !state.waiting.is_empty();
         let held_by = state.share.look(self.connections, now).filter(|_| are_wanted);
-        let is_lingering = places().any(|attempt| attempt.is_lingering(now));
         let is_usual = long >= LINGERING;
         state.order.look(held_by.as_ref().map(|(action, longest)| (action.as_str(), *longest)));
         let is_held_up = is_full && (is_lingering || are_held);

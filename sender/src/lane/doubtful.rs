@@ -1,8 +1,8 @@
 //! Mails that were in doubt before, and have places of their own while they wait.
 //!
-//! Each may wait for ten minutes, and somebody may have given a hundred addresses about whose
-//! contents the server says nothing. So one of these places is kept for mails to domains over which
-//! the server does not take its time.
+//! Each may wait for ten minutes, and somebody may have given a hundred addresses of domains where
+//! the server accepts a content and never answers. So one of these places is kept for mails to other
+//! domains.
 
 use std::time::{Duration, Instant};
 

@@ -35,6 +35,8 @@ pub(super) struct OnItsWay {
     pub(super) is_doubtful: bool,
     /// How long the answer to its content is waited for, if others need the place.
     pub(super) limit: Option<Duration>,
+    /// How much of its time `Share` has counted.
+    pub(super) counted: Duration,
     /// Whether another one has its place.
     pub(super) is_aside: bool,
 }
@@ -52,6 +54,7 @@ impl OnItsWay {
             in_doubt_since: None,
             is_doubtful: mail.is_some_and(|mail| mail.is_doubtful),
             limit: None,
+            counted: Duration::ZERO,
             is_aside: false,
         }
     }

@@ -18,7 +18,7 @@ const DEFAULT_SENDER_TIMEOUT: Duration = Duration::from_secs(30);
 /// Writes a mail of every template, reads the journal, compares the limits, connects to each
 /// provider and authenticates; returns what was found, a sentence a line.
 ///
-/// Of actions that are given it is known what their mails have.
+/// `actions` says which actions have a link and a code in the database, as far as somebody asked it.
 ///
 /// # Errors
 /// The first thing that is wrong.
@@ -26,28 +26,26 @@ pub fn check(config: &Path, actions: &[Shown]) -> Result<Vec<String>, Error> {
     let config = Config::read(config)?;
     let providers = provider::of(&config)?;
     config.domains()?;
-    let writer = Writer::new(&config)?;
-    let mails = writer.samples()?.len();
+    let (writer, samples) = Writer::with_samples(&config)?;
     let known = |action: &str| {
         let given = actions.iter().find(|shown| shown.action == action);
         given.cloned().unwrap_or_else(|| Shown::without_database(action))
     };
-    let lost = writer.lost_placeholders(|action| Some(known(action)))?;
-    if !lost.is_empty() {
-        return Err(Error::configuration(lost.join("; ")));
+    let lacking = writer.lacking(&samples, |action| Some(known(action)))?;
+    if !lacking.placeholders.is_empty() {
+        return Err(Error::configuration(lacking.placeholders.join("; ")));
     }
     Journal::check(&config.journal)?;
     let mut found = vec![
-        format!("{mails} mails can be written from the templates"),
+        format!("{} mails can be written from the templates", samples.len()),
         format!("the journal {} can be used", config.journal.display()),
     ];
-    let without_link = writer.without_link(known)?;
-    if !without_link.is_empty() {
-        found.push(format!(
-            "warning: {} shows no {{{{ link }}}}, as the mail of an action without a path does",
-            without_link.join(", ")
-        ));
-    }
+    found.extend(lacking.links.iter().map(|mail| {
+        format!(
+            "warning: {mail} shows no {{{{ link }}}}; that is right only if its action has no path \
+             in the database, and so no link"
+        )
+    }));
     let setting = std::env::var(SENDER_TIMEOUT).ok();
     for provider in &providers {
         found.extend(compare(&**provider, setting.as_deref())?);

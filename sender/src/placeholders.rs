@@ -17,6 +17,19 @@ pub(crate) enum Has {
     Unknown,
 }
 
+/// The actions of a new installation; whether their mails have a link there, and a code.
+const SHIPPED: [(&str, bool, bool); 6] = [
+    ("activate", true, false),
+    ("recover", true, true),
+    ("change_email", true, false),
+    ("invite", true, false),
+    ("sign_in", true, true),
+    ("notice", false, false),
+];
+
+/// Those of them that have the same in every database.
+const FIXED: [&str; 3] = ["activate", "recover", "notice"];
+
 /// What the mails of an action have.
 #[derive(Clone, Debug)]
 pub struct Shown {
@@ -32,17 +45,19 @@ impl Shown {
         Self { action: action.to_owned(), link: has(has_link), code: has(has_code) }
     }
 
-    /// What is known of an action without its database: a new installation's have links, a recovery
-    /// has a code, and a notice has neither.
+    /// What an action has in a new installation.
+    pub(crate) fn as_shipped(action: &str) -> Self {
+        let shipped = SHIPPED.iter().find(|(name, ..)| *name == action);
+        shipped.map_or_else(
+            || Self { action: action.to_owned(), link: Has::Unknown, code: Has::Unknown },
+            |(name, has_link, has_code)| Self::new(name, *has_link, *has_code),
+        )
+    }
+
+    /// What is known of an action without its database, which may have given it a code.
     pub(crate) fn without_database(action: &str) -> Self {
-        let (link, code) = match action {
-            "recover" => (Has::Always, Has::Always),
-            "activate" => (Has::Always, Has::Never),
-            "change_email" | "invite" | "sign_in" => (Has::Always, Has::Unknown),
-            "notice" => (Has::Never, Has::Never),
-            _ => (Has::Unknown, Has::Unknown),
-        };
-        Self { action: action.to_owned(), link, code }
+        let shipped = Self::as_shipped(action);
+        if FIXED.contains(&action) { shipped } else { Self { code: Has::Unknown, ..shipped } }
     }
 }
 
@@ -87,8 +102,9 @@ impl Bodies<'_> {
 /// # Errors
 /// A configuration or templates that cannot be used.
 pub fn lost_placeholders(config: &Path, actions: &[Shown]) -> Result<Vec<String>, Error> {
-    let writer = Writer::new(&Config::read(config)?)?;
-    writer.lost_placeholders(|action| actions.iter().find(|shown| shown.action == action).cloned())
+    let (writer, samples) = Writer::with_samples(&Config::read(config)?)?;
+    let known = |action: &str| actions.iter().find(|shown| shown.action == action).cloned();
+    Ok(writer.lacking(&samples, known)?.placeholders)
 }
 
 #[cfg(test)]
@@ -110,6 +126,18 @@ mod tests {
         assert_eq!(lost(&shown, &whole, LINK), ["{{ code }} in its HTML"]);
         assert_eq!(lost(&shown, "01234", &whole), ["{{ link }} in its text"]);
         assert_eq!(lost(&shown, "", "-").len(), 4);
+    }
+
+    #[test]
+    fn a_database_may_change_the_codes_of_actions_that_are_not_fixed() {
+        let codes = |action| [Shown::as_shipped(action), Shown::without_database(action)];
+        for (action, _, has_code) in SHIPPED {
+            let [shipped, known] = codes(action).map(|shown| shown.code);
+            assert_eq!(shipped == Has::Always, has_code, "{action}");
+            let is_fixed = FIXED.contains(&action);
+            assert_eq!(known, if is_fixed { shipped } else { Has::Unknown }, "{action}");
+        }
+        assert_eq!(codes("vote").map(|shown| shown.code), [Has::Unknown; 2]);
     }
 
     #[test]

@@ -16,12 +16,12 @@ use crate::writer::Writer;
 /// # Errors
 /// A configuration that cannot be used, a folder that cannot be written.
 pub fn preview(config: &Path, folder: &Path) -> Result<usize, Error> {
-    let writer = Writer::new(&Config::read(config)?)?;
+    let (_, samples) = Writer::with_samples(&Config::read(config)?)?;
     let failed = |error| Error::failure(format!("{} cannot be written: {error}", folder.display()));
     fs::create_dir_all(folder).map_err(failed)?;
     let mut page = String::from(BEGIN);
-    let samples = writer.samples()?;
-    for (name, mail) in &samples {
+    for sample in &samples {
+        let (name, mail) = (sample.name(), &sample.mail);
         let files = [
             ("eml", message::encode(mail)),
             ("html", mail.html.clone()),
@@ -30,7 +30,7 @@ pub fn preview(config: &Path, folder: &Path) -> Result<usize, Error> {
         for (ending, text) in files {
             fs::write(folder.join(format!("{name}.{ending}")), text).map_err(failed)?;
         }
-        let name = escape(name);
+        let name = escape(&name);
         let subject = escape(mail.subject.as_str());
         let text = escape(&mail.text);
         write!(

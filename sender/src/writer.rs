@@ -31,6 +31,11 @@ impl Writer {
     /// Reads everything that a mail is made of, and writes one for each template, so that what is
     /// wrong shows before the first token.
     pub(crate) fn new(config: &Config) -> Result<Self, Error> {
+        Self::with_samples(config).map(|(writer, _)| writer)
+    }
+
+    /// The same, with the mails that it has written.
+    pub(crate) fn with_samples(config: &Config) -> Result<(Self, Vec<Sample>), Error> {
         let writer = Self {
             from: config.from()?,
             reply_to: config.reply_to()?,
@@ -45,8 +50,12 @@ impl Writer {
                 writer.language
             )));
         }
-        writer.samples()?;
-        Ok(writer)
+        let mails = writer.templates.mails();
+        let samples: Result<Vec<_>, _> = mails
+            .map(|(language, action)| writer.sample(language, &Shown::as_shipped(action)))
+            .collect();
+        let samples = samples?;
+        Ok((writer, samples))
     }
 
     /// The mail of a token, in its language (`pt-BR` or `pt_br`, then `pt`) if there is a template,
@@ -67,72 +76,49 @@ impl Writer {
         self.templates.language_of(&self.language, action).is_some()
     }
 
-    /// A mail of each template, by language and action.
-    pub(crate) fn samples(&self) -> Result<Vec<(String, Mail)>, Error> {
-        let sample = |(language, action): (&str, &str)| {
-            let item = sample(action, self.templates.sample(language, action));
-            let mail =
-                self.write_in(language, &item, UNIX_EPOCH + Duration::from_secs(1_800_000_000));
-            mail.map(|mail| (format!("{language}-{action}"), mail)).map_err(|reason| {
-                let file = Templates::sample_name(language, action);
-                Error::Configuration(format!("{reason}; {file} is what it gets as `payload` here"))
-            })
-        };
-        self.templates.mails().map(sample).collect()
+    /// A mail of a template, for a token that nobody made. It has all that the action may have.
+    fn sample(&self, language: &str, shown: &Shown) -> Result<Sample, Error> {
+        let item = sample(shown, self.templates.sample(language, &shown.action));
+        let now = UNIX_EPOCH + Duration::from_secs(1_800_000_000);
+        let mail = self.write_in(language, &item, now).map_err(|reason| {
+            let file = Templates::sample_name(language, &shown.action);
+            Error::Configuration(format!("{reason}; {file} is what it gets as `payload` here"))
+        })?;
+        Ok(Sample { language: language.to_owned(), item, mail })
     }
 
-    /// Which mails lack a placeholder that they need, a sentence a mail; of those of which it is
-    /// known what they have.
-    pub(crate) fn lost_placeholders(
+    /// What mails lack, of those of which it is known what they have. A mail is written again only
+    /// if its action has something else than the sample.
+    pub(crate) fn lacking(
         &self,
+        samples: &[Sample],
         known: impl Fn(&str) -> Option<Shown>,
-    ) -> Result<Vec<String>, Error> {
-        let mut found = Vec::new();
-        for (language, action) in self.templates.mails() {
-            let Some(shown) = known(action) else { continue };
-            let lost = self.tried(language, &shown, |bodies, item, link| {
-                bodies.lost(&shown, link, &item.code)
-            })?;
+    ) -> Result<Lacking, Error> {
+        let mut lacking = Lacking::default();
+        for written in samples {
+            let Some(shown) = known(&written.item.action) else { continue };
+            let again;
+            let sample = if written.is_of(&shown) {
+                written
+            } else {
+                again = self.sample(&written.language, &shown)?;
+                &again
+            };
+            let Sample { language, item, mail } = sample;
+            let link = self.link(item).map_err(Error::Configuration)?;
+            let bodies = Bodies { text: &mail.text, html: &mail.html };
+            let lost = bodies.lost(&shown, &link, &item.code);
+            let action = &item.action;
             if !lost.is_empty() {
                 let lost = lost.join(" and ");
-                found.push(format!("the mail {language}/{action} does not show {lost}"));
+                let said = format!("the mail {language}/{action} does not show {lost}");
+                lacking.placeholders.push(said);
+            }
+            if shown.link == Has::Unknown && !bodies.show(&link) {
+                lacking.links.push(format!("{language}/{action}"));
             }
         }
-        Ok(found)
-    }
-
-    /// The mails of which nobody can say here whether they need a link, and that have none.
-    pub(crate) fn without_link(&self, known: impl Fn(&str) -> Shown) -> Result<Vec<String>, Error> {
-        let mut found = Vec::new();
-        for (language, action) in self.templates.mails() {
-            let shown = known(action);
-            let has_link = self.tried(language, &shown, |bodies, _, link| bodies.show(link))?;
-            if shown.link == Has::Unknown && !has_link {
-                found.push(format!("{language}/{action}"));
-            }
-        }
-        Ok(found)
-    }
-
-    /// Writes a mail with all that it may have, and looks at it.
-    fn tried<T>(
-        &self,
-        language: &str,
-        shown: &Shown,
-        look: impl FnOnce(Bodies<'_>, &Item, &str) -> T,
-    ) -> Result<T, Error> {
-        let payload = self.templates.sample(language, &shown.action);
-        let mut item = sample(&shown.action, payload);
-        if shown.link == Has::Never {
-            (item.path, item.token) = (String::new(), String::new());
-        } else {
-            (item.path, item.token) = (format!("/{}", shown.action), SAMPLE_TOKEN.repeat(12));
-        }
-        let code = if shown.code == Has::Never { "" } else { SAMPLE_CODE };
-        code.clone_into(&mut item.code);
-        let mail = self.write_in(language, &item, UNIX_EPOCH).map_err(Error::Configuration)?;
-        let link = self.link(&item).map_err(Error::Configuration)?;
-        Ok(look(Bodies { text: &mail.text, html: &mail.html }, &item, &link))
+        Ok(lacking)
     }
 
     /// The link of a token; empty for a mail without one.
@@ -177,24 +163,56 @@ impl Writer {
     }
 }
 
+/// A mail that shows what a template makes.
+#[derive(Debug)]
+pub(crate) struct Sample {
+    language: String,
+    item: Item,
+    pub(crate) mail: Mail,
+}
+
+impl Sample {
+    /// Its language and action, as in the name of a file.
+    pub(crate) fn name(&self) -> String {
+        format!("{}-{}", self.language, self.item.action)
+    }
+
+    /// Whether it has a link, and a code, where mails of this action may have them.
+    fn is_of(&self, shown: &Shown) -> bool {
+        let [has_link, has_code] = [&self.item.path, &self.item.code].map(|text| !text.is_empty());
+        (has_link, has_code) == (shown.link != Has::Never, shown.code != Has::Never)
+    }
+}
+
+/// What the mails of templates lack.
+#[derive(Debug, Default)]
+pub(crate) struct Lacking {
+    /// Which mails do not show a placeholder that they need, a sentence a mail.
+    pub(crate) placeholders: Vec<String>,
+    /// The mails of which nobody can say here whether they need a link, and that have none.
+    pub(crate) links: Vec<String>,
+}
+
 /// A part of a token and a code that nobody made.
 const SAMPLE_TOKEN: &str = "sample-";
 const SAMPLE_CODE: &str = "01234";
 
-/// A token that nobody made. Of the shipped actions it has a link and a code where these have one.
-fn sample(action: &str, payload: Value) -> Item {
-    let has_link = action != "notice";
-    let has_code = !["activate", "change_email", "invite", "notice"].contains(&action);
+/// A token that nobody made. It has a link and a code unless its action never has them.
+fn sample(shown: &Shown, payload: Value) -> Item {
+    let (path, token) = match shown.link {
+        Has::Never => (String::new(), String::new()),
+        _ => (format!("/{}", shown.action), SAMPLE_TOKEN.repeat(12)),
+    };
     Item {
         id: 4711,
         key: crate::protocol::Key::parse("b9a16650bbdcba5dd0298fef5dd25661")
             .expect("32 digits are a key"),
-        action: action.to_owned(),
-        path: if has_link { format!("/{action}") } else { String::new() },
+        action: shown.action.clone(),
+        path,
         email: "ada.lovelace@example.org".to_owned(),
         login: "ada".to_owned(),
-        token: if has_link { SAMPLE_TOKEN.repeat(12) } else { String::new() },
-        code: if has_code { SAMPLE_CODE.to_owned() } else { String::new() },
+        token,
+        code: if shown.code == Has::Never { String::new() } else { SAMPLE_CODE.to_owned() },
         expires_at: 1_800_000_900,
         language: None,
         payload,
@@ -308,7 +326,8 @@ mod tests {
             (Some("../pt"), "News for A"),
             (None, "News for A"),
         ] {
-            let mut item = sample("news", serde_json::json!({"team": "A"}));
+            let payload = serde_json::json!({"team": "A"});
+            let mut item = super::sample(&Shown::as_shipped("news"), payload);
             (item.language, item.path, item.token) =
                 (language.map(str::to_owned), String::new(), String::new());
             let mail = writer.write(&item, UNIX_EPOCH).unwrap();

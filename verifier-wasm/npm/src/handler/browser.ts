@@ -2,6 +2,7 @@ import { described } from "../arguments/described.js";
 import { readOptions } from "../arguments/options.js";
 import { InvalidArgumentError } from "../errors/errors.js";
 import type { Bytes } from "../token/types.js";
+import { encode } from "../web/encoding.js";
 import { cookie, cookiesOf } from "./cookies.js";
 import { type HeaderReader, isFromSite, readOrigins } from "./origin.js";
 import { newNonce } from "./policy.js";
@@ -49,7 +50,7 @@ export async function bindingFor(
   const nonce =
     sent !== undefined && /^[\w-]{42}[AEIMQUYcgkosw048]$/.test(sent)
       ? sent
-      : base64url(crypto.getRandomValues(new Uint8Array(32)));
+      : encode(crypto.getRandomValues(new Uint8Array(32)));
   const hashed = new TextEncoder().encode(`mailroom/browser\0${nonce}`);
   const digest = await crypto.subtle.digest("SHA-256", hashed);
   const attributes = `Max-Age=${BROWSER_LIFE}; Path=/; Secure; HttpOnly; SameSite=Lax`;
@@ -103,9 +104,4 @@ export function visitorOf(cookies: string | null): Uint8Array | undefined {
 /** The header that makes a browser a visitor. */
 export function newVisitor(request: Request): string {
   return cookie(request, VISITOR, newNonce());
-}
-
-function base64url(bytes: Uint8Array): string {
-  const text = btoa(String.fromCharCode(...bytes));
-  return text.replace(/[+/=]/g, (character) => ({ "+": "-", "/": "_" })[character] ?? "");
 }

@@ -5,10 +5,11 @@ import { InvalidArgumentError } from "../errors/errors.js";
 import type { TokenStore } from "../stores/token_store.js";
 import type { ShippedAction } from "../token/shipped.js";
 import type { Bytes } from "../token/types.js";
+import { encode } from "../web/encoding.js";
 import { hash } from "../web/platform.js";
 import type { TestActions } from "./actions.js";
 import { type Row, Rows, type TestRedeeming, type TestVerdict } from "./database.js";
-import { base64url, type Keys, makeKeys, randomBytes, randomDigits } from "./signing.js";
+import { type Keys, makeKeys, randomBytes, randomDigits } from "./signing.js";
 
 /** In which state a link is. */
 export type TestState =
@@ -114,7 +115,7 @@ export async function makeTestLinks(
 
   return Object.freeze<TestLinks<string>>({
     sharedKey: [...keys.shared].map((byte) => byte.toString(16).padStart(2, "0")).join(""),
-    publicKey: `mrpk_${base64url(keys.public)}`,
+    publicKey: `mrpk_${encode(keys.public)}`,
     async sign<Name extends string>(wanted: unknown): Promise<TestLink<Name>> {
       const now = Math.floor(clock());
       const { name, number, path, state, format, code, nonce, expiresAt, store } = readWanted(
@@ -136,7 +137,7 @@ export async function makeTestLinks(
       forging ??= state === "forged" ? makeKeys(keys) : undefined;
       const { sign } = (state === "forged" && (await forging)) || keys;
       const signable = { number, path, code, secret, expiresAt, binding };
-      const token = base64url(await sign[format](signable));
+      const token = encode(await sign[format](signable));
       const tries = { here: 0, elsewhere: 0 };
       const row: Row = { action: name, code, browserCode, expiresAt, isUsed: false, tries };
       row.isUsed = state === "used";
@@ -202,7 +203,7 @@ function readWanted(given: unknown, actions: TestActions, now: number): Wanted {
   if (bound !== undefined && typeof bound !== "boolean" && !isNonce(bound)) {
     throw wrong("bound", "true, false or the value of a browser's cookie, 43 characters");
   }
-  const nonce = bound === true ? base64url(randomBytes(32)) : bound || undefined;
+  const nonce = bound === true ? encode(randomBytes(32)) : bound || undefined;
   const usual = state === "expired" ? now - HOUR : now + HOUR;
   const expiresAt = end === undefined ? usual : Math.floor(readTime(end, "the option expiresAt"));
   if (end !== undefined && expiresAt > now === (state === "expired")) {

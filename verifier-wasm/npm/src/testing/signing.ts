@@ -94,18 +94,3 @@ function headed(version: number, id: Bytes, { number, expiresAt, binding, secret
   view.setBigUint64(6, BigInt(expiresAt));
   return behind("", header, binding, secret);
 }
-
-const ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-
-/** Bytes in base64url without padding. */
-export function base64url(bytes: Uint8Array): string {
-  let text = "";
-  let buffer = 0;
-  let bits = 0;
-  for (const byte of bytes) {
-    buffer = ((buffer & 63) << 8) | byte;
-    bits += 8;
-    for (; bits >= 6; bits -= 6) text += ALPHABET[(buffer >> (bits - 6)) & 63];
-  }
-  return bits > 0 ? text + ALPHABET[(buffer << (6 - bits)) & 63] : text;
-}

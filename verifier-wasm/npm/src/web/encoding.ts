@@ -1,4 +1,4 @@
-// Bytes as text and texts as bytes, for the verifiers on the platform's cryptography.
+// Bytes as text and texts as bytes, in the alphabets of keys, tokens and cookies.
 
 import type { Bytes } from "../token/types.js";
 
@@ -24,6 +24,12 @@ export function decode(text: string): Bytes | undefined {
     }
   }
   return buffer & ((1 << bits) - 1) ? undefined : bytes;
+}
+
+/** Bytes in base64url without padding. */
+export function encode(bytes: Uint8Array): string {
+  const text = btoa(String.fromCharCode(...bytes));
+  return text.replace(/[+/=]/g, (character) => ({ "+": "-", "/": "_" })[character] ?? "");
 }
 
 /** The bytes that 64 hexadecimal digits of either case spell. */

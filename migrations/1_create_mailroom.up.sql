@@ -4884,7 +4884,8 @@ CREATE FUNCTION mailroom.status(
     OUT installation text,
     OUT misnamed bigint,
     OUT is_of_another_cluster boolean,
-    OUT budget json
+    OUT budget json,
+    OUT unsigned json
 )
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp SET jit = off AS $$
@@ -4926,33 +4927,21 @@ BEGIN
         floor(1000::numeric * extract(epoch FROM epoch - least(waiting.in_doubt_since,
             claimed.in_doubt_since)))::bigint,
         maybe_delivered.last_hour,
-        -- What no collector that is alive signs: v1 knows two actions and binds no links.
-        (
-            SELECT count(*)
-            FROM mailroom.queue AS put_off
-            -- One by one: a join would read all tokens.
-            CROSS JOIN LATERAL (
-                SELECT looked_up.action, looked_up.binding
-                FROM mailroom.issued_tokens AS looked_up
-                WHERE looked_up.id = put_off.token
-                OFFSET 0
-            ) AS known_token
-            WHERE known.sign_v1_only
-                AND put_off.deferrals > 0
-                AND (known_token.action > 2 OR known_token.binding IS NOT NULL)
-        ),
+        unsigned.total,
         known.formats,
         own.token_format,
         own.name,
         known.misnamed,
-        coalesce(own.system_identifier <> mailroom.cluster_identifier(), false)
+        coalesce(own.system_identifier <> mailroom.cluster_identifier(), false),
+        unsigned.list
     INTO
         first_due, second_due, later, oldest_due_ms, leases, leased_tokens, lapsed_leases,
             oldest_lease_ms, deferred,
         dead_letters, dead_last_hour, suppressed, expired, expired_last_hour, log_since,
         collectors_alive, collectors_lost, unavailable_ms, collectors,
         in_doubt, in_doubt_last_hour, dead_in_doubt, in_doubt_oldest_ms, dead_in_doubt_last_hour,
-        unsignable, token_formats, token_format, installation, misnamed, is_of_another_cluster
+        unsignable, token_formats, token_format, installation, misnamed, is_of_another_cluster,
+        unsigned
     FROM mailroom.installation AS own
     CROSS JOIN (
         SELECT
@@ -5049,7 +5038,41 @@ BEGIN
                 '[]'::json
             ) AS list
         FROM mailroom.present_collectors(epoch) AS present
-    ) AS known;
+    ) AS known
+    -- What no collector that is alive signs: v1 knows two actions and binds no links.
+    CROSS JOIN LATERAL (
+        SELECT
+            coalesce(sum(alike.tokens), 0)::bigint AS total,
+            coalesce(
+                json_agg(
+                    json_build_object(
+                        'reason', alike.reason,
+                        'action', alike.name,
+                        'tokens', alike.tokens
+                    )
+                    ORDER BY alike.reason, alike.number
+                ),
+                '[]'::json
+            ) AS list
+        FROM (
+            SELECT
+                CASE WHEN actions.number > 2 THEN 'action' ELSE 'binding' END AS reason,
+                actions.number, actions.name, count(*) AS tokens
+            FROM mailroom.queue AS put_off
+            -- One by one: a join would read all tokens.
+            CROSS JOIN LATERAL (
+                SELECT looked_up.action, looked_up.binding
+                FROM mailroom.issued_tokens AS looked_up
+                WHERE looked_up.id = put_off.token
+                OFFSET 0
+            ) AS known_token
+            JOIN mailroom.actions ON actions.number = known_token.action
+            WHERE known.sign_v1_only
+                AND put_off.deferrals > 0
+                AND (known_token.action > 2 OR known_token.binding IS NOT NULL)
+            GROUP BY actions.number, actions.name
+        ) AS alike
+    ) AS unsigned;
 
     SELECT json_build_object(
         'allowed', spent.allowed,
@@ -5080,7 +5103,8 @@ COMMENT ON FUNCTION mailroom.status() IS
     'Deferred tokens that no collector can sign; how many formats the collectors sign, and which '
     'of them is the default; the installation''s name, how many collectors have another one or '
     'none, and whether the queue is bound to another cluster. Of a budget, as in measure_budget(), '
-    'what is used and left, when its month ends, and until when it lasts.';
+    'what is used and left, when its month ends, and until when it lasts. The tokens that no '
+    'collector can sign by their reason: `action`, which v1 does not sign, or `binding`.';
 
 -- For dashboards, which ask every half a minute. Actions are looked up one by one, since a join
 -- would read all tokens, and for the first ten thousand tokens of each place only: a long queue is

@@ -9,6 +9,7 @@ SELECT pg_catalog.json_build_object(
     ),
     'deferred', deferred,
     'unsignable', unsignable,
+    'unsigned', unsigned,
     'leases', pg_catalog.json_build_object(
         'batches', leases,
         'tokens', leased_tokens,

@@ -1,7 +1,6 @@
 //! What `mailroom status` prints for people.
 
 use std::collections::BTreeSet;
-use std::fmt::Display;
 use std::time::Duration;
 
 use mailroom_connect::Schema;
@@ -73,9 +72,8 @@ pub(super) fn text(status: &Value, alarms: &[Alarm], schema: &Schema) -> String 
     if let Some(budget) = budget(status) {
         lines.push(("budget", budget));
     }
-    if number("unsignable") > 0 {
-        lines.push(("unsigned", unsignable(counted("unsignable", "token waits", "tokens wait"))));
-    }
+    let unsigned = status["unsigned"].as_array().map(Vec::as_slice).unwrap_or_default();
+    lines.extend(unsigned.iter().map(|alike| ("unsigned", unsignable(alike))));
     let collectors = status["collectors"]["list"].as_array().map(Vec::as_slice).unwrap_or_default();
     lines.extend(
         collectors.iter().take(LISTED).map(|collector| ("collector", described(collector))),
@@ -145,10 +143,22 @@ fn named(status: &Value) -> String {
     )
 }
 
-fn unsignable(waiting: impl Display) -> String {
+/// Why the tokens of an action are not signed, which has one reason, and what helps.
+fn unsignable(alike: &Value) -> String {
+    let action = alike["action"].as_str().unwrap_or_default();
+    let tokens = alike["tokens"].as_i64().unwrap_or_default();
+    let (waiting, are) = match tokens {
+        1 => ("1 token waits".to_owned(), "it is"),
+        _ => (format!("{tokens} tokens wait"), "they are"),
+    };
+    let reason = if alike["reason"] == "binding" {
+        &format!("{are} for one browser, and every collector signs v1, which binds no links")
+    } else {
+        "every collector signs v1, which has only activate and recover"
+    };
     format!(
-        "{waiting}, because every collector signs v1, which has only activate and recover and no \
-         links for one browser; set MAILROOM_TOKEN_FORMAT=v2 once the verifiers accept it"
+        "{action}: {waiting}, because {reason}; set MAILROOM_TOKEN_FORMAT=v2 once the verifiers \
+         accept it"
     )
 }
 

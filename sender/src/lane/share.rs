@@ -84,7 +84,10 @@ mod tests {
         assert_eq!(share.look(4, start + BEAT * 10), None);
         for (held, expected) in [(1, None), (2, Some(("activate".to_owned(), 5 * BEAT)))] {
             let now = start + BEAT * (10 + held);
-            (0..held).for_each(|_| share.hold("activate", 5 * BEAT, &mut Duration::ZERO, now));
+            for _ in 0..held {
+                let mut counted = Duration::ZERO;
+                share.hold("activate", 5 * BEAT, &mut counted, now);
+            }
             assert_eq!(share.look(4, now), expected);
         }
     }

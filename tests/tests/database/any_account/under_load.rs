@@ -232,6 +232,15 @@ async fn a_step_of_pruning_reads_no_keys_and_browsers_that_are_still_good() -> R
     assert_eq!(count(&client, "mailroom.idempotency_keys").await?, 50_000);
     let touched = blocks(&client, prune).await?;
     assert!(touched < FEW_BLOCKS, "{touched} blocks");
+    // A session that the changes of others have made forget its catalogues reads those again, and
+    // no more of the tables.
+    let elsewhere = mailroom_tests::postgres::Database::create()?;
+    let churn = "DO $$ BEGIN FOR n IN 1..1000 LOOP
+        EXECUTE 'CREATE TABLE churn (id integer PRIMARY KEY)'; DROP TABLE churn;
+        END LOOP; END $$";
+    elsewhere.connect().await?.batch_execute(churn).await?;
+    let touched = blocks(&client, prune).await?;
+    assert!(touched < FEW_BLOCKS, "{touched} blocks");
     Ok(())
 }
 

@@ -48,10 +48,9 @@ DROP FUNCTION mailroom.claim(
     bigint, uuid[], integer, boolean, integer, integer, timestamptz, timestamptz, bigint, bigint,
         smallint[], boolean, bigint, boolean, bigint
 );
-DROP FUNCTION mailroom.return_unspent(bigint);
-DROP FUNCTION mailroom.spend(bigint, integer);
+DROP FUNCTION mailroom.return_unspent(bigint, bigint);
+DROP FUNCTION mailroom.spend(bigint, bigint, integer, bigint);
 DROP FUNCTION mailroom.read_budget(timestamptz);
-DROP FUNCTION mailroom.reserve(bigint, integer, integer);
 DROP SEQUENCE mailroom.budget_in_use, mailroom.budget_spent;
 DROP SEQUENCE mailroom.rate_in_use, mailroom.rate_spent_until;
 DROP FUNCTION mailroom.skip(bigint, timestamptz, bigint, bigint[], bigint[], text[], bigint[],

@@ -3308,70 +3308,6 @@ CREATE SEQUENCE mailroom.rate_in_use MINVALUE 0 START 0;
 COMMENT ON SEQUENCE mailroom.rate_in_use IS
     'Not counted up: the rate by which that was reckoned, in tokens a day.';
 
--- Tokens are spaced evenly; those whose time has come are granted together, up to a second late. So
--- no stretch of time has more than the rate allows for it and a second, and one more. A claim that
--- fails after this, or a collector that dies with it, loses its places.
---
--- Locks: a table that only its owner may lock, so that no other role can stop the claims. An
--- exception releases it with its block, so that nobody waits for the claims and commits of others.
--- The log record of the sequence lies before that of the claim's commit, so that what was claimed
--- is spent also after a crash.
-CREATE FUNCTION mailroom.reserve(
-    per_day bigint, capacity integer, wanted integer, OUT granted integer, OUT wait bigint,
-        OUT other_rate bigint
-)
-LANGUAGE plpgsql VOLATILE STRICT
-SET search_path = pg_catalog, pg_temp AS $$
-DECLARE
-    second constant bigint := 1000000;
-    day constant bigint := 86400 * second;
-    moment bigint;
-    spent_until bigint;
-    next_at bigint;
-BEGIN
-    BEGIN
-        LOCK TABLE mailroom.rate_lock IN EXCLUSIVE MODE;
-        SELECT last_value INTO spent_until FROM mailroom.rate_spent_until;
-        SELECT nullif(last_value, per_day) INTO other_rate FROM mailroom.rate_in_use;
-        moment := floor(extract(epoch FROM mailroom.clock()) * second)::bigint;
-
-        -- At most one token ahead: it is further only if the clock was set back, or by a lower
-        -- rate. So the highest counts.
-        next_at := least(greatest(spent_until, moment - second),
-            moment + (day + per_day - 1) / per_day);
-        granted := CASE WHEN next_at > moment THEN 0
-            ELSE least(wanted, (moment - next_at) * per_day / day + 1) END;
-        next_at := next_at + (granted * day + per_day - 1) / per_day;
-
-        IF granted > 0 OR next_at < spent_until THEN
-            PERFORM setval('mailroom.rate_spent_until', next_at);
-        END IF;
-        IF other_rate IS NOT NULL THEN
-            PERFORM setval('mailroom.rate_in_use', per_day);
-        END IF;
-
-        RAISE EXCEPTION USING ERRCODE = 'MRATE';
-    EXCEPTION WHEN SQLSTATE 'MRATE' THEN
-        other_rate := nullif(other_rate, 0);
-    END;
-
-    -- Until what is claimed at once has its time, but no longer than a fifth of a second, or until
-    -- the next one. Who waits for very long looks again now and then: the clock may be set.
-    IF next_at > moment AND granted < greatest(wanted, 1) THEN
-        wait := ceil(least(
-            greatest(next_at - moment, least(second / 5,
-                next_at - moment + (capacity - 1) * day / per_day)),
-            60 * second
-        ) / 1000.0);
-    END IF;
-END;
-$$;
-
-COMMENT ON FUNCTION mailroom.reserve(bigint, integer, integer) IS
-    'Reserves places of a rate: how many of those wanted may be claimed now; if there are fewer, '
-    'or none where none is wanted yet, in how many milliseconds to come again, with capacity for '
-    'so many; and the rate at which others claim, if it is another.';
-
 -- A budget is what all collectors together may claim in a calendar month (UTC). One sequence has
 -- the month and what was claimed in it, so that both are set at once and outlast a crash.
 CREATE SEQUENCE mailroom.budget_spent MINVALUE 0 START 0;
@@ -3422,71 +3358,135 @@ END;
 COMMENT ON FUNCTION mailroom.read_budget(timestamptz) IS
     'The month that a budget counts for, what was claimed in it, and when it begins and ends.';
 
--- Locks: as reserve() does, and for the same reasons. A claim that fails after this, or a collector
--- that dies with it, loses its places: more is never claimed than the budget allows.
+-- At a rate, tokens are spaced evenly; those whose time has come are granted together, up to a
+-- second late. So no stretch of time has more than the rate allows for it and a second, and one
+-- more. Of what is left of a budget as many are granted as the rate allows, so that no place of
+-- either is lost to the other. A claim that fails after this, or a collector that dies with it,
+-- loses its places: more is never claimed than both allow.
+--
+-- Locks: a table that only its owner may lock, so that no other role can stop the claims. An
+-- exception releases it with its block, so that nobody waits for the claims and commits of others.
+-- Whoever wants nothing and changes nothing takes no lock: it only learns whether to come again.
+-- The log records of the sequences lie before that of the claim's commit, so that what was claimed
+-- is spent also after a crash.
 CREATE FUNCTION mailroom.spend(
-    budget bigint, wanted integer, OUT granted integer, OUT wait bigint, OUT remaining bigint
+    per_day bigint, budget bigint, capacity integer, wanted bigint,
+    OUT granted bigint, OUT wait bigint, OUT other_rate bigint, OUT other_budget bigint,
+    OUT budget_left bigint
 )
-LANGUAGE plpgsql VOLATILE STRICT
+LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    moment timestamptz;
-    known record;
+    second constant bigint := 1000000;
+    day constant bigint := 86400 * second;
+    used_rate bigint := (SELECT last_value FROM mailroom.rate_in_use);
+    used_budget bigint := (SELECT last_value FROM mailroom.budget_in_use);
+    asked_at timestamptz := mailroom.clock();
+    moment bigint;
+    one bigint := (day + per_day - 1) / per_day;
+    spent_until bigint;
+    next_at bigint;
+    by_rate bigint;
+    month record;
 BEGIN
     BEGIN
-        LOCK TABLE mailroom.rate_lock IN EXCLUSIVE MODE;
-        moment := mailroom.clock();
-        known := mailroom.read_budget(moment);
-        granted := greatest(least(wanted, budget - known.used), 0);
-        remaining := greatest(budget - known.used - granted, 0);
+        moment := floor(extract(epoch FROM asked_at) * second)::bigint;
+        SELECT last_value INTO spent_until FROM mailroom.rate_spent_until;
+        IF wanted <> 0 OR used_rate <> per_day OR used_budget <> budget
+            OR spent_until > moment + one
+        THEN
+            LOCK TABLE mailroom.rate_lock IN EXCLUSIVE MODE;
+            asked_at := mailroom.clock();
+            moment := floor(extract(epoch FROM asked_at) * second)::bigint;
+            SELECT last_value INTO spent_until FROM mailroom.rate_spent_until;
+            SELECT last_value INTO used_rate FROM mailroom.rate_in_use;
+            SELECT last_value INTO used_budget FROM mailroom.budget_in_use;
+        END IF;
+        month := mailroom.read_budget(asked_at);
+        granted := CASE WHEN wanted < 0 THEN greatest(wanted, -month.used) ELSE wanted END;
 
-        IF granted > 0 THEN
+        IF per_day IS NOT NULL THEN
+            -- At most one token ahead: it is further only if the clock was set back, or by a lower
+            -- rate. So the highest counts.
+            next_at := least(greatest(spent_until, moment - second), moment + one);
+            by_rate := CASE WHEN next_at > moment THEN 0
+                ELSE least(wanted, (moment - next_at) * per_day / day + 1) END;
+            granted := least(granted, by_rate);
+        END IF;
+
+        IF budget IS NOT NULL THEN
+            granted := least(granted, greatest(budget - month.used, 0));
+            budget_left := greatest(budget - month.used - granted, 0);
+            IF used_budget <> budget THEN
+                other_budget := used_budget;
+                PERFORM setval('mailroom.budget_in_use', budget);
+            END IF;
+        END IF;
+
+        IF per_day IS NOT NULL THEN
+            next_at := next_at + (granted * day + per_day - 1) / per_day;
+            IF granted > 0 OR next_at < spent_until THEN
+                PERFORM setval('mailroom.rate_spent_until', next_at);
+            END IF;
+            IF used_rate <> per_day THEN
+                other_rate := nullif(used_rate, 0);
+                PERFORM setval('mailroom.rate_in_use', per_day);
+            END IF;
+        END IF;
+
+        IF granted < 0 OR budget IS NOT NULL AND granted > 0 THEN
             PERFORM setval('mailroom.budget_spent',
-                known.month * 1000000000000 + known.used + granted);
-        END IF;
-        IF (SELECT last_value FROM mailroom.budget_in_use) <> budget THEN
-            PERFORM setval('mailroom.budget_in_use', budget);
+                month.month * 1000000000000 + month.used + granted);
         END IF;
 
-        RAISE EXCEPTION USING ERRCODE = 'MRATE';
-    EXCEPTION WHEN SQLSTATE 'MRATE' THEN
-        -- Who waits for the next month looks again now and then: the clock may be set, or the
-        -- budget be raised.
-        IF remaining = 0 THEN
-            wait := ceil(least(60000::numeric,
-                greatest(1000 * extract(epoch FROM known.ends_at - moment), 1)));
-        END IF;
-    END;
-END;
-$$;
-
-COMMENT ON FUNCTION mailroom.spend(bigint, integer) IS
-    'Takes tokens from a budget, which is tokens a month: how many of those wanted may be claimed, '
-    'how many are left then, and, if none is, in how many milliseconds to come again.';
-
-CREATE FUNCTION mailroom.return_unspent(tokens bigint) RETURNS void
-LANGUAGE plpgsql VOLATILE STRICT SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp SET jit = off AS $$
-DECLARE
-    known record;
-BEGIN
-    BEGIN
-        LOCK TABLE mailroom.rate_lock IN EXCLUSIVE MODE;
-        known := mailroom.read_budget(mailroom.clock());
-        IF tokens > 0 AND known.used > 0 THEN
-            PERFORM setval('mailroom.budget_spent',
-                known.month * 1000000000000 + greatest(known.used - tokens, 0));
-        END IF;
         RAISE EXCEPTION USING ERRCODE = 'MRATE';
     EXCEPTION WHEN SQLSTATE 'MRATE' THEN
         NULL;
     END;
+
+    -- Until what is claimed at once has its time, but no longer than a fifth of a second, or until
+    -- the next one. Who waits for very long looks again now and then: the clock may be set.
+    IF next_at > moment AND by_rate < greatest(wanted, 1) THEN
+        wait := ceil(least(
+            greatest(next_at - moment, least(second / 5,
+                next_at - moment + (capacity - 1) * day / per_day)),
+            60 * second
+        ) / 1000.0);
+    END IF;
+
+    -- Who waits for the next month does the same: the budget may be raised, too.
+    IF budget_left = 0 THEN
+        wait := greatest(wait, ceil(least(60000::numeric,
+            greatest(1000 * extract(epoch FROM month.ends_at - asked_at), 1)))::bigint);
+    END IF;
 END;
 $$;
 
-COMMENT ON FUNCTION mailroom.return_unspent(bigint) IS
-    'For collectors with a budget: so many of the tokens that were claimed were certainly given to '
-    'no provider.';
+COMMENT ON FUNCTION mailroom.spend(bigint, bigint, integer, bigint) IS
+    'Takes tokens from a rate, which is tokens a day, and from a budget, which is tokens a month: '
+    'how many of those wanted may be claimed now; if there are fewer, or none where none is wanted '
+    'yet, in how many milliseconds to come again, with capacity for so many; the rate and the '
+    'budget by which others claim, if they are others, and 0 for no budget; and what is left of '
+    'the budget. A number below zero gives back to the month''s budget.';
+
+CREATE FUNCTION mailroom.return_unspent(tokens bigint, claimed_within bigint) RETURNS void
+LANGUAGE plpgsql VOLATILE STRICT SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp SET jit = off AS $$
+BEGIN
+    -- What was claimed in another month is not given back to this one: its budget is over.
+    IF tokens > 0 AND (
+        SELECT begins_at <= mailroom.clock()
+            - interval '1 millisecond' * claimed_within::double precision
+        FROM mailroom.read_budget(mailroom.clock())
+    ) THEN
+        PERFORM mailroom.spend(NULL, NULL, 0, -tokens);
+    END IF;
+END;
+$$;
+
+COMMENT ON FUNCTION mailroom.return_unspent(bigint, bigint) IS
+    'For collectors with a budget: so many of the tokens that were claimed within so many '
+    'milliseconds were certainly given to no provider.';
 
 -- Collectors claim batches of what is due.
 
@@ -3693,7 +3693,7 @@ CREATE FUNCTION mailroom.claim(
     dead_in_doubt integer,
     reason text, first_through timestamptz, second_through timestamptz, wait bigint,
         other_rate bigint, skipped text, due_since timestamptz[], claimed_at timestamptz,
-        budget_left bigint
+        budget_left bigint, other_budget bigint
 )
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -3706,6 +3706,7 @@ DECLARE
     epoch timestamptz := mailroom.clock();
     expiry_bound bigint := mailroom.expiry_bound(epoch, min_lifetime);
     capacity integer := cardinality(wanted) * batch_limit;
+    is_limited boolean := rate_per_day IS NOT NULL OR budget IS NOT NULL;
     -- What is sent to the client needs no conversion then, and by its name an encoding is looked up
     -- for every text.
     is_utf8 boolean := getdatabaseencoding() = 'UTF8' AND pg_client_encoding() = 'UTF8';
@@ -3714,7 +3715,6 @@ DECLARE
     eligible mailroom.checked_candidate[];
     others mailroom.checked_candidate[];
     taken integer := 0;
-    pause bigint;
     -- What may not be sent.
     put_off bigint[];
     void bigint[];
@@ -3732,17 +3732,15 @@ BEGIN
     suppressed := 0;
     dead_in_doubt := 0;
 
-    IF budget IS NOT NULL THEN
-        SELECT spent.wait, spent.remaining INTO wait, budget_left
-            FROM mailroom.spend(budget, 0) AS spent;
-    ELSIF (SELECT last_value FROM mailroom.budget_in_use) <> 0 THEN
-        -- So that nobody is told of a budget that was taken away.
-        PERFORM setval('mailroom.budget_in_use', 0);
+    IF is_limited THEN
+        SELECT spent.wait, spent.other_rate, spent.other_budget, spent.budget_left
+            INTO wait, other_rate, other_budget, budget_left
+            FROM mailroom.spend(rate_per_day, budget, capacity, 0) AS spent;
     END IF;
 
-    IF wait IS NULL AND rate_per_day IS NOT NULL THEN
-        SELECT spent.wait, spent.other_rate INTO wait, other_rate
-            FROM mailroom.reserve(rate_per_day, capacity, 0) AS spent;
+    IF budget IS NULL AND (SELECT last_value FROM mailroom.budget_in_use) <> 0 THEN
+        -- So that nobody is told of a budget that was taken away.
+        PERFORM setval('mailroom.budget_in_use', 0);
     END IF;
 
     IF wait IS NULL THEN
@@ -3770,16 +3768,9 @@ BEGIN
         taken := least(capacity, CASE WHEN partial THEN taken ELSE taken - taken % batch_limit END);
     END IF;
 
-    IF taken > 0 AND rate_per_day IS NOT NULL THEN
-        SELECT reserved.granted, reserved.wait INTO taken, wait
-            FROM mailroom.reserve(rate_per_day, capacity, taken) AS reserved;
-    END IF;
-
-    -- Last, of what the rate allows: of what is left of a budget nothing is to be lost.
-    IF taken > 0 AND budget IS NOT NULL THEN
-        SELECT spent.granted, spent.wait, spent.remaining INTO taken, pause, budget_left
-            FROM mailroom.spend(budget, taken) AS spent;
-        wait := greatest(wait, pause);
+    IF taken > 0 AND is_limited THEN
+        SELECT spent.granted, spent.wait, spent.budget_left INTO taken, wait, budget_left
+            FROM mailroom.spend(rate_per_day, budget, capacity, taken) AS spent;
     END IF;
 
     IF taken > 0 THEN
@@ -3841,7 +3832,7 @@ BEGIN
             NULL::integer, NULL::integer, NULL::integer, NULL::integer, NULL::integer,
                 NULL::integer, NULL::integer, NULL::integer, NULL::text,
             NULL::timestamptz, NULL::timestamptz, NULL::bigint, NULL::bigint, NULL::text,
-            waits_since, epoch, NULL::bigint
+            waits_since, epoch, NULL::bigint, NULL::bigint
         -- In the order of their ordinals, by which the aggregation sorts
         -- where enable_hashagg is off.
         FROM batches;
@@ -3909,7 +3900,7 @@ COMMENT ON FUNCTION mailroom.claim(
     'since when each token was due, by the clock that claimed_at shows. The span of the '
     'lease is milliseconds, min_lifetime seconds; the rate, if there is one, '
     'tokens a day for all collectors, and the budget tokens a month. Budget_left is what is left '
-    'of it.';
+    'of it; other_rate and other_budget are those at which others claim, if they are others.';
 
 CREATE FUNCTION mailroom.list_actions() RETURNS TABLE (
     number smallint, name text, path text, code_digits smallint, token_format text

@@ -203,7 +203,7 @@ CREATE FUNCTION mailroom.claim(
     dead_in_doubt integer,
     reason text, first_through timestamptz, second_through timestamptz, wait bigint,
         other_rate bigint, skipped text, due_since timestamptz[], claimed_at timestamptz,
-        budget_left bigint
+        budget_left bigint, other_budget bigint
 )
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -216,6 +216,7 @@ DECLARE
     epoch timestamptz := mailroom.clock();
     expiry_bound bigint := mailroom.expiry_bound(epoch, min_lifetime);
     capacity integer := cardinality(wanted) * batch_limit;
+    is_limited boolean := rate_per_day IS NOT NULL OR budget IS NOT NULL;
     -- What is sent to the client needs no conversion then, and by its name an encoding is looked up
     -- for every text.
     is_utf8 boolean := getdatabaseencoding() = 'UTF8' AND pg_client_encoding() = 'UTF8';
@@ -224,7 +225,6 @@ DECLARE
     eligible mailroom.checked_candidate[];
     others mailroom.checked_candidate[];
     taken integer := 0;
-    pause bigint;
     -- What may not be sent.
     put_off bigint[];
     void bigint[];
@@ -242,17 +242,15 @@ BEGIN
     suppressed := 0;
     dead_in_doubt := 0;
 
-    IF budget IS NOT NULL THEN
-        SELECT spent.wait, spent.remaining INTO wait, budget_left
-            FROM mailroom.spend(budget, 0) AS spent;
-    ELSIF (SELECT last_value FROM mailroom.budget_in_use) <> 0 THEN
-        -- So that nobody is told of a budget that was taken away.
-        PERFORM setval('mailroom.budget_in_use', 0);
+    IF is_limited THEN
+        SELECT spent.wait, spent.other_rate, spent.other_budget, spent.budget_left
+            INTO wait, other_rate, other_budget, budget_left
+            FROM mailroom.spend(rate_per_day, budget, capacity, 0) AS spent;
     END IF;
 
-    IF wait IS NULL AND rate_per_day IS NOT NULL THEN
-        SELECT spent.wait, spent.other_rate INTO wait, other_rate
-            FROM mailroom.reserve(rate_per_day, capacity, 0) AS spent;
+    IF budget IS NULL AND (SELECT last_value FROM mailroom.budget_in_use) <> 0 THEN
+        -- So that nobody is told of a budget that was taken away.
+        PERFORM setval('mailroom.budget_in_use', 0);
     END IF;
 
     IF wait IS NULL THEN
@@ -280,16 +278,9 @@ BEGIN
         taken := least(capacity, CASE WHEN partial THEN taken ELSE taken - taken % batch_limit END);
     END IF;
 
-    IF taken > 0 AND rate_per_day IS NOT NULL THEN
-        SELECT reserved.granted, reserved.wait INTO taken, wait
-            FROM mailroom.reserve(rate_per_day, capacity, taken) AS reserved;
-    END IF;
-
-    -- Last, of what the rate allows: of what is left of a budget nothing is to be lost.
-    IF taken > 0 AND budget IS NOT NULL THEN
-        SELECT spent.granted, spent.wait, spent.remaining INTO taken, pause, budget_left
-            FROM mailroom.spend(budget, taken) AS spent;
-        wait := greatest(wait, pause);
+    IF taken > 0 AND is_limited THEN
+        SELECT spent.granted, spent.wait, spent.budget_left INTO taken, wait, budget_left
+            FROM mailroom.spend(rate_per_day, budget, capacity, taken) AS spent;
     END IF;
 
     IF taken > 0 THEN
@@ -351,7 +342,7 @@ BEGIN
             NULL::integer, NULL::integer, NULL::integer, NULL::integer, NULL::integer,
                 NULL::integer, NULL::integer, NULL::integer, NULL::text,
             NULL::timestamptz, NULL::timestamptz, NULL::bigint, NULL::bigint, NULL::text,
-            waits_since, epoch, NULL::bigint
+            waits_since, epoch, NULL::bigint, NULL::bigint
         -- In the order of their ordinals, by which the aggregation sorts
         -- where enable_hashagg is off.
         FROM batches;
@@ -419,7 +410,7 @@ COMMENT ON FUNCTION mailroom.claim(
     'since when each token was due, by the clock that claimed_at shows. The span of the '
     'lease is milliseconds, min_lifetime seconds; the rate, if there is one, '
     'tokens a day for all collectors, and the budget tokens a month. Budget_left is what is left '
-    'of it.';
+    'of it; other_rate and other_budget are those at which others claim, if they are others.';
 
 CREATE FUNCTION mailroom.list_actions() RETURNS TABLE (
     number smallint, name text, path text, code_digits smallint, token_format text

@@ -51,7 +51,7 @@ impl Rate {
         Some(self.per_day? as f64 / DAY as f64)
     }
 
-    /// The most tokens at once: as many as a second allows, and one more. `mailroom.reserve`
+    /// The most tokens at once: as many as a second allows, and one more. `mailroom.spend`
     /// computes the same. A budget may be used at once.
     pub fn burst(self) -> usize {
         let most = |per_day| usize::try_from(per_day / DAY + 1).unwrap_or(usize::MAX);

@@ -23,7 +23,10 @@ pub(super) struct Activity {
     pub(super) expired: usize,
     /// Claimed and certainly given to no provider, so that they take nothing from a budget; since
     /// the database was told last.
-    pub(super) unspent: usize,
+    unspent: usize,
+    /// When the first of these was claimed: what was claimed in another month takes nothing from
+    /// the budget of this one.
+    unspent_since: Option<Instant>,
     logged: Instant,
     /// The same for ever, and more.
     pub(super) metrics: Arc<Metrics>,
@@ -39,13 +42,31 @@ impl Activity {
             dead: 0,
             expired: 0,
             unspent: 0,
+            unspent_since: None,
             logged: now,
             metrics: Arc::default(),
         }
     }
 
-    /// Counts the tokens of a settled batch. [`dead`](Self::dead) counts dead letters.
-    pub(super) fn settled(&mut self, tokens: usize, nacks: &[(i64, Nack)]) {
+    /// Counts tokens that were given to no provider.
+    pub(super) fn unspent(&mut self, tokens: usize, claimed_at: Instant) {
+        if tokens > 0 {
+            self.unspent += tokens;
+            let since = self.unspent_since.map_or(claimed_at, |since| since.min(claimed_at));
+            self.unspent_since = Some(since);
+        }
+    }
+
+    /// How many tokens were given to no provider since the last call, and how long ago the first of
+    /// them was claimed at most.
+    pub(super) fn take_unspent(&mut self, now: Instant) -> Option<(usize, Duration)> {
+        let since = self.unspent_since.take()?;
+        Some((std::mem::take(&mut self.unspent), now.duration_since(since)))
+    }
+
+    /// Counts the tokens of a settled batch, which was claimed then at the earliest.
+    /// [`dead`](Self::dead) counts dead letters.
+    pub(super) fn settled(&mut self, tokens: usize, nacks: &[(i64, Nack)], claimed_at: Instant) {
         self.metrics.settled(tokens, nacks);
         self.sent += tokens.saturating_sub(nacks.len());
         for (_, nack) in nacks {
@@ -53,7 +74,7 @@ impl Activity {
                 Nack::Refused { .. } | Nack::Failed { .. } => self.retried += 1,
                 Nack::Unavailable { .. } | Nack::Untried { .. } => {
                     self.returned += 1;
-                    self.unspent += 1;
+                    self.unspent(1, claimed_at);
                 }
                 // It may have been sent.
                 Nack::Unanswered => self.returned += 1,
@@ -74,7 +95,8 @@ impl Activity {
     pub(super) fn log(&mut self, now: Instant) {
         if now.duration_since(self.logged) >= PAUSE {
             let metrics = Arc::clone(&self.metrics);
-            let next = Self { metrics, unspent: self.unspent, ..Self::since(now) };
+            let (unspent, unspent_since) = (self.unspent, self.unspent_since);
+            let next = Self { metrics, unspent, unspent_since, ..Self::since(now) };
             let Self { sent, retried, returned, in_doubt, dead, expired, .. } =
                 std::mem::replace(self, next);
             tracing::info!(
@@ -109,7 +131,7 @@ mod tests {
             (6, Nack::InDoubt { reason: reason() }),
             (7, Nack::Untried { after: None, reason: reason() }),
         ];
-        activity.settled(10, &nacks);
+        activity.settled(10, &nacks, start);
         // Number 5, and number 2, whose last attempt that was.
         activity.dead(2, 1);
         let counts = |activity: &Activity| {

@@ -289,7 +289,7 @@ impl Queue for CursorQueue {
                 );
             }
             if let Some(tokens) = self.claimed.remove(&batch) {
-                self.activity.settled(tokens, &nacks);
+                self.activity.settled(tokens, &nacks, Instant::now());
             }
             if dead.len() == nacks.len() { sent.push(batch) } else { unsent.push(batch) }
         }

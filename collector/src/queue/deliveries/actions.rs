@@ -13,8 +13,14 @@ use crate::queue::session::{column, unexpected};
 /// How often they are read again, at most, while tokens wait for one that is not among them.
 const REREAD_PAUSE: Duration = Duration::from_secs(5);
 
+/// The last column is missing in a schema that is older than this program.
+pub(crate) const LIST_ACTIONS: &str = "SELECT number, name, path, code_digits, \
+                                       pg_catalog.to_jsonb(action) ->> 'token_format' \
+                                       FROM mailroom.list_actions() AS action";
+
+/// Only these tokens are claimed; `mailroom actions` and `mailroom check` show the others.
 #[derive(Debug)]
-pub(super) struct SignableActions {
+pub(crate) struct SignableActions {
     /// In which format this process signs; what the database has recorded, from when it is known,
     /// unless the settings say it.
     format: Option<Version>,
@@ -28,7 +34,7 @@ pub(super) struct SignableActions {
 }
 
 impl SignableActions {
-    pub(super) fn of(format: Option<Version>) -> Self {
+    pub(crate) fn of(format: Option<Version>) -> Self {
         Self {
             format,
             recorded: None,
@@ -44,7 +50,7 @@ impl SignableActions {
 
     /// Takes the rows of `list_actions()`. The format does not change any more once it is known:
     /// what is claimed is what it signs.
-    pub(super) fn read(&mut self, rows: &[Row]) -> Result<(), QueueError> {
+    pub(crate) fn read(&mut self, rows: &[Row]) -> Result<(), QueueError> {
         self.by_number.clear();
         if let Some(row) = rows.first() {
             // A schema without it is signed in v1.
@@ -91,7 +97,7 @@ impl SignableActions {
 
     /// The format in which claimed tokens are signed. Before it is known there is no action, so
     /// that nothing is claimed.
-    pub(super) fn format(&self) -> Version {
+    pub(crate) fn format(&self) -> Version {
         self.format.unwrap_or(Version::V1)
     }
 
@@ -117,7 +123,7 @@ impl SignableActions {
         }
     }
 
-    pub(super) fn numbers(&self) -> Vec<i16> {
+    pub(crate) fn numbers(&self) -> Vec<i16> {
         self.by_number.keys().copied().collect()
     }
 

@@ -18,15 +18,15 @@ const IN_DOUBT_TIME: Duration = Duration::from_secs(30);
 enum State {
     /// Named in a statement without an answer. If that call fails or is dropped, the next statement
     /// puts it in doubt.
-    Claiming,
+    Claiming { since: Instant },
     /// Claimed by an earlier statement without an answer,
     /// which may still be on its way to the server.
     InDoubt { since: Instant },
     /// An unfinished call has claimed it, and has not yet returned it to the caller. If that call
     /// fails or is dropped, the next one releases it.
-    Unreturned { tokens: usize },
+    Unreturned { tokens: usize, claimed_at: Instant },
     /// Returned to the caller.
-    Held { tokens: usize },
+    Held { tokens: usize, claimed_at: Instant },
     /// Settled by the caller; part of every statement until one is answered.
     Settling { tokens: usize, nacks: Vec<(i64, Nack)>, receipts: Vec<(i64, Receipt)> },
     /// To be released; part of every statement until one is answered.
@@ -47,10 +47,10 @@ impl Batches {
 
     /// Statements are about to be sent that settle and release all that is to be, and claim `ids`.
     pub(super) fn begin_statements(&mut self, ids: &[BatchId], now: Instant) {
-        for state in self.0.values_mut().filter(|state| matches!(state, State::Claiming)) {
+        for state in self.0.values_mut().filter(|state| matches!(state, State::Claiming { .. })) {
             *state = State::InDoubt { since: now };
         }
-        self.0.extend(ids.iter().map(|id| (*id, State::Claiming)));
+        self.0.extend(ids.iter().map(|id| (*id, State::Claiming { since: now })));
     }
 
     /// The statement that settles was answered.
@@ -69,19 +69,25 @@ impl Batches {
 
     /// The statement that claims `ids` was answered.
     pub(super) fn claimed(&mut self, ids: &[BatchId], claimed: &[Batch]) {
+        // All of them were named in the same statement.
+        let mut claimed_at = None;
         for id in ids {
-            self.0.remove(id);
+            if let Some(State::Claiming { since }) = self.0.remove(id) {
+                claimed_at = Some(since);
+            }
         }
-        let unreturned =
-            |batch: &Batch| (batch.id, State::Unreturned { tokens: batch.tokens.len() });
+        let Some(claimed_at) = claimed_at else { return };
+        let unreturned = |batch: &Batch| {
+            (batch.id, State::Unreturned { tokens: batch.tokens.len(), claimed_at })
+        };
         self.0.extend(claimed.iter().map(unreturned));
     }
 
     /// The call returns the batches that it has claimed.
     pub(super) fn mark_returned(&mut self) {
         for state in self.0.values_mut() {
-            if let State::Unreturned { tokens } = *state {
-                *state = State::Held { tokens };
+            if let State::Unreturned { tokens, claimed_at } = *state {
+                *state = State::Held { tokens, claimed_at };
             }
         }
     }
@@ -90,25 +96,23 @@ impl Batches {
     pub(super) fn settle(&mut self, settlement: Settlement, activity: &mut Activity) {
         let Settlement { batch, nacks, receipts } = settlement;
         if let Some(state) = self.0.get_mut(&batch)
-            && let State::Held { tokens } = *state
+            && let State::Held { tokens, claimed_at } = *state
         {
-            activity.settled(tokens, &nacks);
+            activity.settled(tokens, &nacks, claimed_at);
             *state = State::Settling { tokens, nacks, receipts };
         }
     }
 
-    /// Returns how many tokens they have.
-    pub(super) fn release(&mut self, ids: &[BatchId]) -> usize {
-        let mut released = 0;
+    /// Their tokens take nothing from a budget.
+    pub(super) fn release(&mut self, ids: &[BatchId], activity: &mut Activity) {
         for id in ids {
             if let Some(state) = self.0.get_mut(id)
-                && let State::Held { tokens } = *state
+                && let State::Held { tokens, claimed_at } = *state
             {
-                released += tokens;
+                activity.unspent(tokens, claimed_at);
                 *state = State::Releasing;
             }
         }
-        released
     }
 
     /// Drops the held batches that are not among `kept`. Returns them, and how many tokens they
@@ -116,7 +120,7 @@ impl Batches {
     pub(super) fn drop_lost(&mut self, kept: &BTreeSet<BatchId>) -> (Vec<BatchId>, usize) {
         let (mut lost, mut lost_tokens) = (Vec::new(), 0);
         self.0.retain(|id, state| {
-            let State::Held { tokens } = *state else { return true };
+            let State::Held { tokens, .. } = *state else { return true };
             let is_kept = kept.contains(id);
             if !is_kept {
                 lost.push(*id);

@@ -14,6 +14,11 @@ pub(super) struct ClaimLog {
     rate: Option<Rate>,
     /// The last rate at which others claimed, in tokens a day.
     other_rate: Option<i64>,
+    /// The last budget with which others claimed, in tokens a month; 0 for none.
+    other_budget: Option<i64>,
+    /// Whether this one has claimed with its budget before. Where nobody had one until then, that is
+    /// no other one.
+    has_claimed: bool,
     /// Whether nothing was left of the month's budget at the last claim.
     is_spent: bool,
     deferral_limit: LogLimit,
@@ -22,7 +27,42 @@ pub(super) struct ClaimLog {
 impl ClaimLog {
     /// Of a collector that claims at this rate.
     pub(super) fn new(rate: Option<Rate>) -> Self {
-        Self { rate, other_rate: None, is_spent: false, deferral_limit: LogLimit::default() }
+        Self {
+            rate,
+            other_rate: None,
+            other_budget: None,
+            has_claimed: false,
+            is_spent: false,
+            deferral_limit: LogLimit::default(),
+        }
+    }
+
+    /// Warns of collectors that claim at another rate or with another budget, once for each.
+    fn compare_limits(&mut self, claimed: &Claimed) {
+        let Some(rate) = self.rate else { return };
+        let is_first = !std::mem::replace(&mut self.has_claimed, true);
+        let other_rate = claimed.other_rate.filter(|other| self.other_rate != Some(*other));
+        let other_budget = claimed
+            .other_budget
+            .filter(|other| self.other_budget != Some(*other) && !(is_first && *other == 0));
+        self.other_rate = other_rate.or(self.other_rate);
+        self.other_budget = other_budget.or(self.other_budget);
+        let others = [
+            other_rate.map(|other| format!("{other}/d")),
+            other_budget.map(|other| match other {
+                0 => "no budget".to_owned(),
+                other => format!("{other}/month"),
+            }),
+        ];
+        for other in others.into_iter().flatten() {
+            tracing::warn!(
+                event = "rates_differ",
+                %rate,
+                other_rate = other,
+                "the queue was last claimed from at another rate; of different ones the highest \
+                 counts: give all collectors the same"
+            );
+        }
     }
 
     pub(super) fn report(
@@ -31,17 +71,7 @@ impl ClaimLog {
         actions: &SignableActions,
         activity: &mut Activity,
     ) {
-        if let (Some(rate), Some(other)) = (self.rate, claimed.other_rate)
-            && self.other_rate.replace(other) != Some(other)
-        {
-            tracing::warn!(
-                event = "rates_differ",
-                %rate,
-                other_rate = format!("{other}/d"),
-                "the queue was last claimed from at another rate; of different ones the highest \
-                 counts: give all collectors the same"
-            );
-        }
+        self.compare_limits(claimed);
         let is_spent = claimed.budget_left == Some(0);
         if is_spent && !self.is_spent {
             tracing::warn!(

@@ -33,10 +33,13 @@ pub(super) struct Claimed {
     /// Examples of tokens that were not claimed, by verdict and reason.
     pub(super) skipped: Vec<Skipped>,
     pub(super) next_since: [Option<SystemTime>; 2],
-    /// When the rate allows another claim, if it allowed less than there was.
+    /// How long to wait before another claim, if the rate or the month's budget allowed less than
+    /// there may be.
     pub(super) wait: Option<Duration>,
     /// At which rate others claim, in tokens a day, if it is another.
     pub(super) other_rate: Option<i64>,
+    /// With which budget others claim, in tokens a month, if it is another; 0 for none.
+    pub(super) other_budget: Option<i64>,
     /// What is left of the month's budget, if there is one.
     pub(super) budget_left: Option<i64>,
     /// For how long the tokens of each batch have been due.
@@ -87,6 +90,7 @@ impl Claimed {
             let wait: Option<i64> = column(row, "wait")?;
             claimed.wait = wait.map(|wait| Duration::from_millis(u64::try_from(wait).unwrap_or(0)));
             claimed.other_rate = column(row, "other_rate")?;
+            claimed.other_budget = column(row, "other_budget")?;
             claimed.budget_left = column(row, "budget_left")?;
             if let Some(skipped) = column::<Option<String>>(row, "skipped")? {
                 let skipped = serde_json::from_str(&skipped);

@@ -7,14 +7,16 @@ use mailroom_connect::ConnectionSettings;
 use mailroom_verifier_core::Version;
 use tokio_postgres::types::Type;
 
-use super::actions::SignableActions;
+use super::actions::{LIST_ACTIONS, SignableActions};
 use super::claim_log::ClaimLog;
 use super::delays::Delays;
 use super::exchange::Exchange;
 use super::renewals::{Renewals, in_ascii};
 use super::scan::Scan;
+use super::session::SqlParameter;
 use super::sweep::Sweeper;
 use crate::config::DeliverySettings;
+use crate::log::display::milliseconds;
 use crate::metrics::{Cause, Metrics};
 use crate::preflight::{self, development};
 use crate::queue::session::{QueueSession, answer};
@@ -22,14 +24,13 @@ use crate::queue::{
     BatchId, Claim, ClaimRequest, Peek, Queue, QueueError, SenderState, Settlement,
 };
 
+/// How long a statement may be on its way until the server reads its clock.
+const ON_ITS_WAY: Duration = Duration::from_secs(10);
+
+const RETURN_UNSPENT: &str = "SELECT mailroom.return_unspent($1, $2)";
+
 /// One call goes on past ineligible tokens for at most this long.
-const RETURN_UNSPENT: &str = "SELECT mailroom.return_unspent($1)";
-
 const SCAN_TIME: Duration = Duration::from_secs(2);
-
-/// The last column is missing in a schema that is older than this program.
-const LIST_ACTIONS: &str = "SELECT number, name, path, code_digits, pg_catalog.to_jsonb(action) \
-                            ->> 'token_format' FROM mailroom.list_actions() AS action";
 
 /// The queue of leased rows.
 #[derive(Debug)]
@@ -113,10 +114,14 @@ impl DeliveriesQueue {
         self.renewals.counts = Some(activity.metrics.counts());
         self.renewals.renew(first, batches, &mut self.scan.watermark, format).await?;
         // Told once: if it is lost, the budget counts too many, and never too few.
-        let unspent = std::mem::take(&mut activity.unspent);
-        if unspent > 0 && self.settings.rate.is_some_and(|rate| rate.per_month.is_some()) {
-            let unspent = i64::try_from(unspent).unwrap_or(i64::MAX);
-            let told = first.query(RETURN_UNSPENT, &[(&unspent, Type::INT8)]).await;
+        let unspent = activity.take_unspent(Instant::now());
+        if let Some((tokens, age)) = unspent
+            && self.settings.rate.is_some_and(|rate| rate.per_month.is_some())
+        {
+            let tokens = i64::try_from(tokens).unwrap_or(i64::MAX);
+            let parameters: [SqlParameter<'_>; 2] =
+                [(&tokens, Type::INT8), (&milliseconds(age + ON_ITS_WAY), Type::INT8)];
+            let told = first.query(RETURN_UNSPENT, &parameters).await;
             // A right that is missing is no reason to stop: the budget counts too many then.
             if let Err(error @ QueueError::Unavailable(_)) = told {
                 return Err(error);
@@ -279,7 +284,7 @@ impl Queue for DeliveriesQueue {
 
     fn release(&mut self, batches: &[BatchId]) {
         let Exchange { batches: held, activity, .. } = &mut self.exchange;
-        activity.unspent += held.release(batches);
+        held.release(batches, activity);
         // They return to their places, which the last claim has passed.
         self.scan.rescan_next();
     }

@@ -127,6 +127,26 @@ async fn what_was_given_to_no_provider_is_returned_to_the_budget() -> Result<()>
 }
 
 #[tokio::test]
+async fn what_was_claimed_in_another_month_is_not_returned_to_the_budget_of_this_one() -> Result<()>
+{
+    let database = Database::migrated()?;
+    let client = database.connect().await?;
+    at_the_end_of_a_month(&client).await?;
+    let mut queue = queue_with(&database, at_rate("10/month")?).await?;
+    let some = ClaimRequest { batches: 1, limit: 5, ..WANT };
+    let old = queue.settle_and_claim(Vec::new(), Some(some)).await?;
+    assert_eq!(ids(&old.batches).len(), 5);
+    clock::turn(&client, HOUR).await?;
+    let some = ClaimRequest { batches: 1, limit: 3, ..WANT };
+    assert_eq!(ids(&queue.settle_and_claim(Vec::new(), Some(some)).await?.batches).len(), 3);
+    queue.release(&[old.batches[0].id]);
+    queue.settle_and_claim(Vec::new(), None).await?;
+    queue.leave("the test is over").await?;
+    assert_eq!(used(&client).await?, 3);
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_clock_that_is_set_back_renews_no_budget() -> Result<()> {
     let database = Database::migrated()?;
     let client = database.connect().await?;

@@ -312,7 +312,7 @@ async fn what_cannot_be_sent_takes_no_place_and_what_does_not_fill_a_batch_neith
     Ok(())
 }
 
-const RESERVE: &str = "SELECT granted, wait FROM mailroom.reserve(86400, 10, 10)";
+const RESERVE: &str = "SELECT granted::integer, wait FROM mailroom.spend(86400, NULL, 10, 10)";
 
 #[tokio::test]
 async fn no_claim_waits_for_another_and_one_that_fails_gives_no_place_back() -> Result<()> {
@@ -344,7 +344,7 @@ async fn of_claims_at_the_same_time_none_gets_the_place_of_another() -> Result<(
         tasks.spawn(async move {
             let mut granted = 0;
             for _ in 0..250 {
-                let reserve = "SELECT granted FROM mailroom.reserve(86400000, 1, 1)";
+                let reserve = "SELECT granted::integer FROM mailroom.spend(86400000, NULL, 1, 1)";
                 granted += client.query_one(reserve, &[]).await?.get::<_, i32>(0);
             }
             anyhow::Ok(granted)
@@ -380,8 +380,8 @@ async fn nothing_grows_under_an_old_snapshot() -> Result<()> {
     let sizes = "SELECT sum(pg_total_relation_size(oid))::bigint FROM pg_class
         WHERE relnamespace = 'mailroom'::regnamespace AND relkind IN ('r', 'S')";
     let before: i64 = client.query_one(sizes, &[]).await?.get(0);
-    let reserve =
-        "SELECT sum(granted) FROM generate_series(1, 100), mailroom.reserve(8640000000, 1, 1)";
+    let reserve = "SELECT sum(granted)::bigint FROM generate_series(1, 100),
+            mailroom.spend(8640000000, NULL, 1, 1)";
     for _ in 0..50 {
         assert!(client.query_one(reserve, &[]).await?.get::<_, i64>(0) > 0);
     }

@@ -162,28 +162,37 @@ async fn a_role_without_rights_cannot_hold_the_lock_under_which_places_are_reser
 }
 
 #[tokio::test]
-async fn a_collector_with_another_rate_is_warned_of_by_those_that_notice() -> Result<()> {
-    let database = Database::migrated()?;
-    let client = database.connect().await?;
-    register(&client, 1..=300).await?;
-    let mut collectors = [start(&database, "20/s")?, start(&database, "600/min")?];
-    let both = |collectors: &[(Collector, Lines); 2]| {
-        collectors
-            .iter()
-            .all(|(collector, _)| collector.log().contains("claimed from at another rate"))
-    };
-    wait_until(|| both(&collectors))?;
-    for (collector, _) in &mut collectors {
-        assert!(collector.is_running()?);
-    }
-    let logs = collectors.map(|(collector, _)| collector.stop());
-    for (log, others) in logs.into_iter().zip(["864000/d", "1728000/d"]) {
-        let log = log?;
-        assert_eq!(
-            (log.matches("claimed from at another rate").count(), log.contains(others)),
-            (1, true),
-            "{log}"
-        );
+async fn a_collector_with_another_rate_or_budget_is_warned_of_by_those_that_notice() -> Result<()> {
+    for (own, others) in [
+        (["20/s", "600/min"], ["864000/d", "1728000/d"]),
+        (["80000/month", "90000/month"], ["90000/month", "80000/month"]),
+    ] {
+        let database = Database::migrated()?;
+        let client = database.connect().await?;
+        register(&client, 1..=300).await?;
+        let mut collectors = [start(&database, own[0])?, start(&database, own[1])?];
+        let both = |collectors: &[(Collector, Lines); 2]| {
+            collectors
+                .iter()
+                .all(|(collector, _)| collector.log().contains("claimed from at another rate"))
+        };
+        wait_until(|| both(&collectors))?;
+        for (collector, _) in &mut collectors {
+            assert!(collector.is_running()?);
+        }
+        let logs = collectors.map(|(collector, _)| collector.stop());
+        for (log, other) in logs.into_iter().zip(others) {
+            let log = log?;
+            assert_eq!(
+                (
+                    log.matches("claimed from at another rate").count(),
+                    log.contains(&format!("other_rate={other}"))
+                        || log.contains(&format!("other_rate=\"{other}\"")),
+                ),
+                (1, true),
+                "{log}"
+            );
+        }
     }
     Ok(())
 }

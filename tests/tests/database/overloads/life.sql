@@ -135,7 +135,7 @@ SELECT api.status();
 SELECT * FROM api.measure();
 SELECT * FROM api.measure_rate(86400);
 SELECT * FROM api.measure_budget();
-SELECT api.return_unspent(1);
+SELECT api.return_unspent(1, 0);
 SELECT * FROM api.list_runs();
 SELECT * FROM mailroom.deliveries;
 SELECT * FROM mailroom.waiting;

@@ -26,6 +26,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use self::in_flight::InFlight;
+use self::once::Once;
 use self::reconnect::ConnectionState;
 use crate::config::CollectSettings;
 use crate::keys::SigningKey;
@@ -48,6 +49,12 @@ pub(crate) enum CollectError {
     /// Only with `--once`: without it the sender is waited for.
     #[error("the sender does not work, and what is due waits: {0}")]
     SenderFails(String),
+    /// Only with `--once`: without it the next month is waited for.
+    #[error(
+        "nothing is left of the month's budget of MAILROOM_RATE, and what is due waits until the \
+         next month begins (UTC), or the budget is raised"
+    )]
+    BudgetSpent,
 }
 
 /// What a collector follows while it runs.
@@ -72,10 +79,10 @@ pub(crate) struct Collector<Q, S> {
     rescanned: Instant,
     /// No claim before this time, because stale lines were just cancelled.
     paused_until: Option<Instant>,
-    /// No claim before this time, because the rate is spent until then.
+    /// No claim before this time, because the rate or the month's budget is spent until then.
     rate_wait_until: Option<Instant>,
-    /// Whether the last claim looked at everything and found nothing that is due.
-    has_found_nothing: bool,
+    /// How far a run that ends by itself has come.
+    once: Once,
     /// Whether the sink was down in the last iteration.
     was_down: bool,
     /// The sender's state, as metrics have it.
@@ -112,7 +119,7 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
             rescanned: now,
             paused_until: None,
             rate_wait_until: None,
-            has_found_nothing: false,
+            once: Once::default(),
             was_down: true,
             shown_state: "",
         }
@@ -129,7 +136,8 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
             Ok(()) => "it was told to".to_owned(),
             Err(error) => error.to_string(),
         };
-        self.finish(outcome.is_ok(), &reason).await;
+        let sink_works = matches!(outcome, Ok(()) | Err(CollectError::BudgetSpent));
+        self.finish(sink_works, &reason).await;
         outcome
     }
 }

@@ -188,7 +188,7 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
         request.partial |= self.batcher.is_due(now) || self.rate_wait_until.is_some();
         request.rescan = now >= self.rescanned + self.settings.poll_interval;
         if self.settings.once {
-            (request.partial, request.rescan) = (true, true);
+            self.once.adapt(&mut request);
         }
         // What this poll leaves gives writers no reason to notify.
         self.inputs.idle_lock.set_idle(false);
@@ -200,9 +200,16 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
         self.connection.worked(timer::now());
         self.rate_wait_until = claim.wait.map(|wait| timer::now() + wait);
         self.poll_now = claim.batches.len() == request.batches || claim.wait.is_some();
-        self.has_found_nothing = claim.batches.is_empty() && !request.spares_doubtful;
-        // Until a claim finds nothing there may be more, and nobody wants to wait for the poll.
-        self.poll_now |= self.settings.once && !claim.batches.is_empty();
+        if self.settings.once {
+            self.once.claimed(&request, &claim);
+            if claim.is_budget_spent && claim.batches.is_empty() {
+                let peek = self.queue.peek(1);
+                let peek = self.in_flight.attend(&self.inputs.stop, Duration::ZERO, peek).await?;
+                self.once.found_due(peek.due > 0);
+            }
+            // Until a claim finds nothing there may be more, and nobody wants to wait for the poll.
+            self.poll_now = !self.once.is_done();
+        }
         self.batcher.polled(claim.waiting, claim.batches.len(), claim.deferred, timer::now());
         self.in_flight
             .adaptive

@@ -224,9 +224,14 @@ pub struct Claim {
     /// How many tokens were put off because their subject is not eligible,
     /// or their action cannot be signed.
     pub deferred: usize,
-    /// When to claim again, if the rate keeps tokens back until then.
+    /// How long to wait before the next claim, if the rate or the month's budget allowed fewer
+    /// tokens than there may be.
     pub wait: Option<Duration>,
 }
+    /// Whether the search ended before it had read all that is due.
+    pub has_more: bool,
+    /// Whether nothing is left of the month's budget.
+    pub is_budget_spent: bool,
 
 /// What a queue has for a collector that is about to go idle.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

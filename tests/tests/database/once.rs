@@ -87,6 +87,28 @@ async fn a_sender_that_does_not_work_is_a_failure_and_no_mail_is_lost() -> Resul
 }
 
 #[tokio::test]
+async fn a_budget_that_is_spent_is_a_failure_only_if_a_mail_waits_for_it() -> Result<()> {
+    let database = Database::migrated()?;
+    let client = database.connect().await?;
+    register(&client, 1..=3).await?;
+    for _ in 0..2 {
+        let (status, _, log) = run(once(&database, &["--rate", "3/month"])?)?;
+        ensure!(status == Some(0), "{status:?} {log}");
+    }
+    register(&client, 4..=5).await?;
+    for rate in ["3/month", "10/s,4/month", "4/month"] {
+        let (status, _, log) = run(once(&database, &["--rate", rate])?)?;
+        ensure!(status == Some(1), "{rate}: {status:?} {log}");
+        ensure!(
+            log.contains("the month's budget of MAILROOM_RATE, and what is due waits"),
+            "{log}"
+        );
+    }
+    ensure!(states(&client).await? == "1 queued, 4 sent", "{}", states(&client).await?);
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_database_that_is_away_or_has_no_schema_is_told_at_once() -> Result<()> {
     let database = Database::create()?;
     let (status, _, log) = run(once(&database, &[])?)?;

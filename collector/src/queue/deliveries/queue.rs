@@ -178,11 +178,13 @@ impl DeliveriesQueue {
             claim.waiting = claimed.waiting;
             claim.deferred += claimed.deferred + claimed.unsignable;
             claim.wait = claimed.wait;
+            claim.is_budget_spent = claimed.budget_left == Some(0);
             if claimed.unsignable > 0 && self.actions.is_stale() {
                 self.read_actions().await?;
             }
             let is_end = claimed.scanned < search.scan_limit && !is_split;
             let is_over = is_end || claim.batches.len() >= want.batches || claim.wait.is_some();
+            claim.has_more = !is_end;
             self.scan.widen(!is_over && tokens == 0);
             if is_over || began.elapsed() >= SCAN_TIME && !is_split {
                 break;

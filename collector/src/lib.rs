@@ -18,6 +18,7 @@ pub mod migrate;
 mod preflight;
 pub mod queue;
 mod retention;
+mod rights;
 mod secrecy;
 mod service;
 mod signals;

@@ -7,74 +7,10 @@ use std::fmt::Write as _;
 use mailroom_connect::{Schema, SchemaClient};
 
 use super::MigrateError;
+use crate::rights::{self, Set};
 
 /// Which functions and roles there are, and where accounts lie, if there are any.
 const FOUND: &str = include_str!("roles.sql");
-
-/// A role, with its functions and what it reads.
-struct Role {
-    name: &'static str,
-    functions: &'static [&'static str],
-    views: &'static [&'static str],
-}
-
-const ROLES: [Role; 4] = [
-    Role {
-        name: "collector",
-        functions: &[
-            "claim",
-            "heartbeat",
-            "list_actions",
-            "measure",
-            "measure_budget",
-            "measure_rate",
-            "peek",
-            "prune_account_tokens",
-            "prune_attempts",
-            "prune_dead_letters",
-            "prune_tokens",
-            "release",
-            "return_unspent",
-            "settle",
-            "sweep",
-        ],
-        views: &[],
-    },
-    Role {
-        name: "application",
-        functions: &[
-            "browser_code",
-            "cancel",
-            "cancel_subject",
-            "enqueue",
-            "recheck",
-            "redeem",
-            "renew_link",
-            "request",
-        ],
-        views: &[],
-    },
-    Role {
-        name: "operator",
-        functions: &[
-            "discard",
-            "discard_all",
-            "history",
-            "lift_suppression",
-            "list_runs",
-            "prune_account_tokens",
-            "prune_attempts",
-            "prune_dead_letters",
-            "prune_tokens",
-            "retry",
-            "retry_all",
-            "status",
-            "suppress",
-        ],
-        views: &["deliveries", "delivery_attempts", "suppressed_addresses", "waiting"],
-    },
-    Role { name: "bounces", functions: &["suppress"], views: &[] },
-];
 
 /// The longest beginning of names, which PostgreSQL does not cut.
 const LONGEST_PREFIX: usize = 48;
@@ -109,6 +45,8 @@ struct Found {
     roles: BTreeSet<String>,
     powerful: Vec<String>,
     accounts: Option<String>,
+    /// The tables of accounts and their sequences, as `REVOKE` and `GRANT` name them.
+    tables: Vec<String>,
 }
 
 /// The statements that make the roles, or give those that exist exactly their rights: one
@@ -120,21 +58,23 @@ pub(crate) async fn statements(
     client: &SchemaClient,
     prefix: &Prefix,
 ) -> Result<String, MigrateError> {
-    let found = found(client, prefix).await?;
+    let sets: Vec<_> = rights::sets().into_iter().filter(|(_, set)| !set.is_by_hand).collect();
+    let names = sets.iter().map(|(name, _)| format!("{}{name}", prefix.0)).collect();
+    let found = found(client, names).await?;
     if found.functions.is_empty() {
         let fault = "the schema is not there yet; run `mailroom migrate up` first";
         return Err(MigrateError::Refused(fault.to_owned()));
     }
     if let Some(role) = found.powerful.first() {
         let fault = format!(
-            "the role {role} exists and is a superuser, bypasses row security or may log in; give \
-             --prefix another beginning of the names"
+            "the role {role} exists and may log in, replicate, bypass row security or make roles or \
+             databases; give --prefix another beginning of the names"
         );
         return Err(MigrateError::Refused(fault));
     }
     let schema = &client.schema;
     let mut sql = "BEGIN;\n".to_owned();
-    for Role { name, functions, views } in &ROLES {
+    for (name, Set { functions, views, uses_accounts, .. }) in &sets {
         let role = format!("{}{name}", prefix.0);
         if !found.roles.contains(&role) {
             writeln!(sql, "CREATE ROLE {role} NOLOGIN;").ok();
@@ -142,17 +82,21 @@ pub(crate) async fn statements(
         for objects in ["ROUTINES", "TABLES", "SEQUENCES"] {
             writeln!(sql, "REVOKE ALL ON ALL {objects} IN SCHEMA {schema} FROM {role};").ok();
         }
-        let qualified = |names: &mut dyn Iterator<Item = &&str>| {
+        writeln!(sql, "REVOKE CREATE ON SCHEMA {schema} FROM {role};").ok();
+        for table in &found.tables {
+            writeln!(sql, "REVOKE ALL ON {table} FROM {role};").ok();
+        }
+        let qualified = |names: &mut dyn Iterator<Item = &String>| {
             names.map(|name| format!("{schema}.{name}")).collect::<Vec<_>>().join(", ")
         };
         // Without accounts some do not exist.
-        let mut existing = functions.iter().filter(|name| found.functions.contains(**name));
+        let mut existing = functions.iter().filter(|name| found.functions.contains(*name));
         let functions = qualified(&mut existing);
         writeln!(sql, "GRANT EXECUTE ON FUNCTION {functions} TO {role};").ok();
         if !views.is_empty() {
             writeln!(sql, "GRANT SELECT ON {} TO {role};", qualified(&mut views.iter())).ok();
         }
-        if let Some(home) = found.accounts.as_ref().filter(|_| *name == "application") {
+        if let Some(home) = found.accounts.as_ref().filter(|_| *uses_accounts) {
             let columns = "(email, login, status)";
             writeln!(
                 sql,
@@ -168,8 +112,7 @@ pub(crate) async fn statements(
     Ok(sql)
 }
 
-async fn found(client: &SchemaClient, prefix: &Prefix) -> Result<Found, MigrateError> {
-    let names: Vec<String> = ROLES.map(|role| format!("{}{}", prefix.0, role.name)).to_vec();
+async fn found(client: &SchemaClient, names: Vec<String>) -> Result<Found, MigrateError> {
     let sql = client.schema.sql(FOUND);
     let row = client.raw.query_one(&*sql, &[&names]).await?;
     let list = |index| row.get::<_, Vec<String>>(index);
@@ -178,5 +121,6 @@ async fn found(client: &SchemaClient, prefix: &Prefix) -> Result<Found, MigrateE
         roles: list(1).into_iter().collect(),
         powerful: list(2),
         accounts: row.get(3),
+        tables: list(4),
     })
 }

@@ -7,6 +7,8 @@ use mailroom_connect::SchemaClient;
 use tokio_postgres::types::Type;
 use tokio_postgres::{Error, Row};
 
+use crate::rights::RIGHTS;
+
 const MISSING: &str = include_str!("missing.sql");
 /// The oldest version of PostgreSQL.
 const OLDEST: i32 = 14;
@@ -92,7 +94,12 @@ fn too_old(version: i32) -> Option<String> {
 /// Conditions under which tokens are silently not made or not sent, and rights that are missing or
 /// that no document gives, each with what helps, in a sentence.
 pub(crate) async fn warnings(client: &SchemaClient) -> Result<Vec<String>, Error> {
-    client.query_typed(WARNINGS, &[]).await?.iter().map(|row| row.try_get(0)).collect()
+    client
+        .query_typed(WARNINGS, &[(&RIGHTS, Type::TEXT)])
+        .await?
+        .iter()
+        .map(|row| row.try_get(0))
+        .collect()
 }
 
 /// Why addresses that do not exist are not suppressed though the collector is to do so, and what

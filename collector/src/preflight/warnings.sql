@@ -70,24 +70,18 @@ base (oid, allowed) AS (
 -- The sets of functions that the documents give a role each. Functions of two sets are more than
 -- both: whoever claims mails and redeems their tokens takes over accounts.
 documented (role, names) AS (
-    VALUES
-        ('collector', ARRAY[
-            'settle', 'release', 'claim', 'list_actions', 'heartbeat', 'sweep', 'peek', 'suppress',
-            'prune_attempts', 'prune_dead_letters', 'prune_tokens', 'prune_account_tokens',
-            'measure', 'measure_rate', 'measure_budget', 'return_unspent'
-        ]),
-        ('application', ARRAY[
-            'enqueue', 'redeem', 'browser_code', 'cancel', 'cancel_subject', 'recheck',
-            'renew_link', 'request'
-        ]),
-        ('operator', ARRAY[
-            'status', 'list_runs', 'history', 'retry', 'retry_all', 'discard', 'discard_all',
-            'suppress',
-            'lift_suppression',
-            'prune_attempts', 'prune_dead_letters', 'prune_tokens', 'prune_account_tokens'
-        ]),
-        ('privacy', ARRAY['forget', 'export_subject']),
-        ('support', ARRAY['trace'])
+    SELECT
+        key,
+        ARRAY(
+            SELECT json_array_elements_text(value -> 'functions')
+            UNION ALL
+            SELECT json_array_elements_text(value -> 'optional')
+        )
+    FROM json_each($1::text::json)
+),
+-- The views that they give to a role.
+readable (view) AS (
+    SELECT json_array_elements_text(value -> 'views') FROM json_each($1::text::json)
 ),
 -- Each right that somebody has on an object, also on columns of it. Functions that run with the
 -- rights of whoever calls them give none.
@@ -179,8 +173,7 @@ excess (grantee, place, privilege, is_option, taken, objects, is_grantable) AS (
         is_grantable
     FROM others
     CROSS JOIN LATERAL (
-        -- By operators.
-        SELECT name IN ('deliveries', 'delivery_attempts', 'suppressed_addresses', 'waiting')
+        SELECT name IN (SELECT readable.view FROM readable)
     ) AS view (is_readable)
     WHERE kind IN ('table', 'sequence')
         AND nspname = 'mailroom'

@@ -10,7 +10,12 @@ use serde_json::Value;
 use crate::preflight::{Place, documented_grants, run};
 
 const NAMED: &str = "that no document gives";
-const WARNINGS: &str = include_str!("../../../collector/src/preflight/warnings.sql");
+/// What finds rights that no document gives, as the program asks it.
+fn warnings() -> String {
+    let rights = include_str!("../../../collector/src/rights.json");
+    let warnings = include_str!("../../../collector/src/preflight/warnings.sql");
+    warnings.replace("$1::text", &format!("'{rights}'"))
+}
 
 impl Place {
     /// What `mailroom status` warns of.
@@ -189,7 +194,7 @@ async fn a_role_may_have_the_functions_of_one_set_of_the_documents() -> Result<(
                     "BEGIN; GRANT EXECUTE ON FUNCTION mailroom.{function} TO {role}"
                 ))
                 .await?;
-            let rows = client.query(WARNINGS, &[]).await?;
+            let rows = client.query(&warnings(), &[]).await?;
             let is_named = rows.iter().any(|row| row.get::<_, &str>(0).contains(&role));
             client.batch_execute("ROLLBACK").await?;
             let all: BTreeSet<_> = set.iter().chain([function]).cloned().collect();
@@ -377,7 +382,7 @@ async fn no_function_of_mailrooms_is_to_be_dropped_where_others_own_it() -> Resu
     {
         let place = Place::migrated().await?;
         place.superuser.batch_execute(change).await?;
-        let text = place.rows(WARNINGS).await?.join("\n");
+        let text = place.rows(&warnings()).await?.join("\n");
         assert!(
             text.contains(&format!("if a fresh installation has the routine {named}")),
             "{text}"

@@ -9,7 +9,7 @@ use mailroom_tests::rows::{WITHOUT_VERDICT, wait_for};
 use tokio_postgres::Client;
 use tokio_postgres::error::SqlState;
 
-const ROLES: [&str; 4] = ["collector", "application", "operator", "bounces"];
+const ROLES: [&str; 5] = ["collector", "application", "server", "operator", "bounces"];
 
 /// Runs the program, and returns its exit status and what it said.
 fn run(url: &str, arguments: &[&str]) -> Result<(Option<i32>, String, String)> {
@@ -79,6 +79,14 @@ async fn each_role_does_all_of_its_work() -> Result<()> {
         let (code, said, errors) = run(&operator, arguments)?;
         ensure!(code == Some(0), "{arguments:?} ends with {code:?}: {said}{errors}");
         ensure!(!errors.contains("permission"), "{arguments:?}: {errors}");
+    }
+    let server = login(&database, "server").await?;
+    for statement in [
+        "SELECT mailroom.redeem(sha256('x'), 'activation', NULL)",
+        "SELECT mailroom.browser_code('\\x000102030405060708090a0b0c0d0e0f')",
+        "SELECT mailroom.renew_link(sha256('x'), 'activate')",
+    ] {
+        server.batch_execute(statement).await.context(statement)?;
     }
     let bounces = login(&database, "bounces").await?;
     bounces.batch_execute("SELECT mailroom.suppress('a@x.test', 'bounce', 'smtp', 'gone')").await?;
@@ -162,13 +170,36 @@ async fn what_is_printed_makes_the_same_and_takes_what_is_too_much() -> Result<(
     let rights = "SELECT string_agg(format('%s %s', proname, proacl), E'\n' ORDER BY oid)
         FROM pg_proc WHERE pronamespace = 'mailroom'::regnamespace";
     let before: String = client.query_one(rights, &[]).await?.get(0);
-    client.batch_execute("GRANT EXECUTE ON FUNCTION mailroom.redeem TO mailroom_bounces").await?;
+    let of_accounts = "SELECT string_agg(format('%s %s %s', relname, relacl, (
+            SELECT string_agg(format('%s %s', attname, attacl), ' ' ORDER BY attnum)
+            FROM pg_attribute WHERE attrelid = pg_class.oid AND attacl IS NOT NULL
+        )), E'\n' ORDER BY oid)
+        FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'S')";
+    let accounts_before: String = client.query_one(of_accounts, &[]).await?.get(0);
+    client
+        .batch_execute(
+            "GRANT EXECUTE ON FUNCTION mailroom.redeem TO mailroom_bounces;
+            GRANT ALL ON accounts, tokens TO mailroom_bounces, mailroom_application;
+            GRANT SELECT (secret) ON tokens TO mailroom_server;
+            GRANT ALL ON SEQUENCE accounts_id_seq, tokens_id_seq TO mailroom_operator;
+            GRANT CREATE ON SCHEMA mailroom TO mailroom_bounces",
+        )
+        .await?;
     let (code, printed, _) = run(database.url(), &["migrate", "roles", "--print"])?;
     ensure!(code == Some(0) && printed.starts_with("BEGIN;\n"), "{printed}");
     ensure!(!printed.to_lowercase().contains("password"), "{printed}");
     client.batch_execute(&printed).await?;
     let after: String = client.query_one(rights, &[]).await?.get(0);
     ensure!(before == after, "{before}\n{after}");
+    let accounts_after: String = client.query_one(of_accounts, &[]).await?.get(0);
+    ensure!(accounts_before == accounts_after, "{accounts_before}\n{accounts_after}");
+    let may_create = "SELECT has_schema_privilege('mailroom_bounces', 'mailroom', 'CREATE')";
+    ensure!(!client.query_one(may_create, &[]).await?.get::<_, bool>(0));
+    // Who replicates reads all tables.
+    client.batch_execute("ALTER ROLE mailroom_bounces REPLICATION").await?;
+    let (code, _, errors) = run(database.url(), &["migrate", "roles"])?;
+    ensure!(code == Some(1) && errors.contains("mailroom_bounces"), "{code:?} {errors}");
+    client.batch_execute("ALTER ROLE mailroom_bounces NOREPLICATION").await?;
     // Names of somebody else's are left alone.
     client.batch_execute("CREATE ROLE shop_operator LOGIN").await?;
     let (code, _, errors) = run(database.url(), &["migrate", "roles", "--prefix", "shop_"])?;

@@ -2,14 +2,12 @@
 
 use std::process::ExitCode;
 
-use mailroom_verifier_core::Version;
 use serde_json::json;
 
 use super::{Outcome, connect_to_queue, print};
-use crate::config::{SchemaSetting, heading, token_format};
-
-/// Further actions have numbers from here on; v1 has no place for them.
-const FIRST_FURTHER: i16 = 3;
+use crate::collect::CollectError;
+use crate::config::{SchemaSetting, heading};
+use crate::queue::{LIST_ACTIONS, SignableActions};
 
 #[derive(clap::Args)]
 pub(crate) struct ActionsArguments {
@@ -24,13 +22,15 @@ pub(crate) struct ActionsArguments {
 pub(crate) async fn run(ActionsArguments { json: as_json, schema }: ActionsArguments) -> Outcome {
     let functions = ["mailroom.list_actions"];
     let (client, _) = connect_to_queue(schema, "mailroom actions", &functions).await?;
-    let rows = client.query_typed(include_str!("actions.sql"), &[]).await?;
+    let rows = client.query_typed(LIST_ACTIONS, &[]).await?;
+    let mut signed = SignableActions::of(None);
+    signed.read(&rows).map_err(CollectError::from)?;
+    let signed = signed.numbers();
     for row in &rows {
         let (number, name, path): (i16, &str, Option<&str>) =
             (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
         let digits: i16 = row.try_get(3)?;
-        let format = row.try_get::<_, Option<&str>>(4)?.and_then(|text| token_format(text).ok());
-        let is_signed = number < FIRST_FURTHER || format.is_some_and(Version::has_header);
+        let is_signed = signed.contains(&number);
         if as_json {
             print(json!({
                 "number": number, "name": name, "path": path, "code_digits": digits,

@@ -21,6 +21,7 @@ use crate::metrics::Metrics;
 pub use batch_id::BatchId;
 pub use cursor::CursorQueue;
 pub use deliveries::DeliveriesQueue;
+pub(crate) use deliveries::{LIST_ACTIONS, SignableActions};
 
 /// A token's row with what the mail needs of its recipient.
 ///
@@ -227,11 +228,11 @@ pub struct Claim {
     /// How long to wait before the next claim, if the rate or the month's budget allowed fewer
     /// tokens than there may be.
     pub wait: Option<Duration>,
-}
     /// Whether the search ended before it had read all that is due.
     pub has_more: bool,
     /// Whether nothing is left of the month's budget.
     pub is_budget_spent: bool,
+}
 
 /// What a queue has for a collector that is about to go idle.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

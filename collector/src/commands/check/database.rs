@@ -6,9 +6,11 @@ use mailroom_connect::{ConnectionSettings, SchemaClient, Session};
 use mailroom_verifier_core::Version;
 
 use super::findings::{Findings, Level};
+use crate::collect::CollectError;
 use crate::commands::{CommandError, connect};
 use crate::config::{Wake, one_of, setting_of_variable, token_format};
 use crate::preflight::{self, development};
+use crate::queue::{LIST_ACTIONS, SignableActions};
 
 const NAME: &str = "mailroom check";
 
@@ -16,9 +18,6 @@ const IS_CURRENT: &str = include_str!("../../queue/deliveries/is_current.sql");
 
 const SERVER: &str = "SELECT current_setting('server_version'), current_database()::text, \
                       current_user::text, pg_is_in_recovery()";
-
-const ACTIONS: &str = "SELECT number, name, pg_catalog.to_jsonb(action) ->> 'token_format', \
-                       path IS NOT NULL, code_digits > 0 FROM mailroom.list_actions() AS action";
 
 /// From here on links end noticeably early or late.
 const WRONG_CLOCK: Duration = Duration::from_secs(5);
@@ -134,32 +133,35 @@ async fn clock(client: &SchemaClient, findings: &mut Findings) -> Result<(), Com
 
 /// Whether the format that is signed has all actions.
 async fn actions(client: &SchemaClient, findings: &mut Findings) -> Result<Actions, CommandError> {
-    let rows = client.query_typed(ACTIONS, &[]).await?;
+    let rows = client.query_typed(LIST_ACTIONS, &[]).await?;
     let format = setting_of_variable("MAILROOM_TOKEN_FORMAT", token_format);
-    let mut format = format.map_err(CommandError::Usage)?;
+    let mut signed = SignableActions::of(format.map_err(CommandError::Usage)?);
+    signed.read(&rows).map_err(CollectError::from)?;
+    let format = signed.format();
+    let signed = signed.numbers();
     let mut names = Vec::new();
     #[cfg(feature = "send")]
     let mut have = Vec::new();
     let mut unsigned = Vec::new();
     for row in &rows {
-        let recorded = row.try_get::<_, Option<&str>>(2)?.and_then(|text| token_format(text).ok());
-        format = format.or(recorded);
         let name: &str = row.try_get(1)?;
         names.push(name.to_owned());
         #[cfg(feature = "send")]
-        have.push((row.try_get(3)?, row.try_get(4)?));
-        if row.try_get::<_, i16>(0)? > 2 {
+        have.push((row.try_get::<_, Option<&str>>(2)?.is_some(), row.try_get::<_, i16>(3)? > 0));
+        if !signed.contains(&row.try_get(0)?) {
             unsigned.push(name);
         }
     }
-    let format = format.unwrap_or(Version::V1);
-    if format.has_header() || unsigned.is_empty() {
+    if unsigned.is_empty() {
         let found = format_args!("{format} signs all {} actions of the database", names.len());
         findings.add(Level::Ok, "format", found)?;
     } else {
+        let help = match format {
+            Version::V1 => "set MAILROOM_TOKEN_FORMAT=v2 once the verifiers accept it",
+            _ => "give them another path",
+        };
         let fault = format_args!(
-            "{format} does not sign {}, whose mails wait; set MAILROOM_TOKEN_FORMAT=v2 once the \
-             verifiers accept it",
+            "{format} does not sign {}, whose mails wait; {help}",
             unsigned.join(", ")
         );
         findings.add(Level::Warning, "format", fault)?;

@@ -37,4 +37,5 @@ mod statements;
 mod sweep;
 mod watermark;
 
+pub(crate) use actions::{LIST_ACTIONS, SignableActions};
 pub use queue::DeliveriesQueue;

@@ -5332,19 +5332,22 @@ BEGIN
     )
     SELECT coalesce(sum(pg_catalog.cardinality(tokens)), 0::bigint) INTO pruned FROM gone;
 
-    -- Of runs that the log does not name any more. The last one is kept: it may be missed.
-    DELETE FROM mailroom.collectors
-    WHERE collector_id = ANY (ARRAY(
-        SELECT gone.collector_id
-        FROM mailroom.collectors AS gone
-        WHERE gone.seen_at < before
-            AND gone.seen_at < (SELECT max(newest.seen_at) FROM mailroom.collectors AS newest)
-            AND NOT EXISTS (
-                SELECT FROM mailroom.leases WHERE leases.collector_id = gone.collector_id
-            )
-        LIMIT 1000
-        FOR UPDATE SKIP LOCKED
-    ));
+    -- With the last blocks, when what the runs that ended so long ago have logged is gone. A run may
+    -- log something after its last sign of life, but not for an hour. The one seen last is kept: it
+    -- may be missed.
+    IF first_block + block_count::bigint >= all_blocks THEN
+        DELETE FROM mailroom.collectors
+        WHERE collector_id = ANY (ARRAY(
+            SELECT gone.collector_id
+            FROM mailroom.collectors AS gone
+            WHERE gone.seen_at < before - interval '1 hour'
+                AND gone.seen_at < (SELECT max(newest.seen_at) FROM mailroom.collectors AS newest)
+                AND NOT EXISTS (
+                    SELECT FROM mailroom.leases WHERE leases.collector_id = gone.collector_id
+                )
+            FOR UPDATE SKIP LOCKED
+        ));
+    END IF;
 
     IF pruned > 0::bigint THEN
         UPDATE mailroom.installation SET log_complete_since = before
@@ -5355,8 +5358,8 @@ $$;
 
 COMMENT ON FUNCTION mailroom.prune_attempts(timestamptz, bigint, integer) IS
     'Deletes delivery attempts and receipts from before a time, at least a day ago, in some blocks '
-    'of the log and of the receipts, and runs of collectors that ended before; '
-    'answers how many attempts, and how many blocks the larger of the two has.';
+    'of the log and of the receipts; with the last of them also runs of collectors that ended an '
+    'hour before; answers how many attempts, and how many blocks the larger of the two has.';
 
 CREATE FUNCTION mailroom.prune_dead_letters(before timestamptz, most integer) RETURNS bigint
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER

@@ -63,9 +63,15 @@ async fn a_run_that_was_killed_is_called_so_and_goes_with_the_log() -> Result<()
     assert_eq!((fates.len(), &fates[0], &fates[1]), (50, &"killed".into(), &"ended".into()));
     let text = run(&database, &["status", "--runs"])?.success()?;
     assert!(text.contains("(unknown version)  killed, last seen 20"), "{text}");
-    run(&database, &["prune", "--older-than", "30d"])?.success()?;
+    // Not before the last blocks of the log, and an hour later than what was logged at the end.
+    let first_block = "INSERT INTO mailroom.delivery_log (tokens, happened_at, attempt, outcome)
+        SELECT ARRAY[n], now(), 1, 'sent' FROM generate_series(1, 1000) AS n;
+        SELECT mailroom.prune_attempts(now() - interval '30 days', 0, 1)";
+    client.batch_execute(first_block).await?;
     let left = "SELECT count(*) FROM mailroom.collectors";
-    assert_eq!(client.query_one(left, &[]).await?.get::<_, i64>(0), 29);
+    assert_eq!(client.query_one(left, &[]).await?.get::<_, i64>(0), 60);
+    run(&database, &["prune", "--older-than", "30d"])?.success()?;
+    assert_eq!(client.query_one(left, &[]).await?.get::<_, i64>(0), 30);
     // The last one may still be missed, however old it is.
     client.batch_execute("DELETE FROM mailroom.collectors WHERE collector_id < 20").await?;
     run(&database, &["prune", "--older-than", "1d"])?.success()?;

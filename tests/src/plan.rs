@@ -37,8 +37,9 @@ pub async fn blocks(client: &Client, statement: &str) -> Result<i64> {
     let fetched = "SELECT coalesce(sum(pg_stat_get_xact_blocks_fetched(oid)), 0)::bigint \
                    FROM pg_class WHERE oid >= 16384";
     // Statements that are sent together are one transaction, for which the server counts.
-    let answer =
-        client.simple_query(&format!("{fetched}; EXPLAIN (ANALYZE) {statement}; {fetched}")).await?;
+    let answer = client
+        .simple_query(&format!("{fetched}; EXPLAIN (ANALYZE) {statement}; {fetched}"))
+        .await?;
     let rows: Vec<_> = answer
         .iter()
         .filter_map(|message| match message {

@@ -30,6 +30,7 @@ mod migrations;
 mod once;
 mod operating;
 mod overloads;
+mod pooled_isolation;
 mod pooled_sessions;
 mod pooling;
 mod postfix;

@@ -202,7 +202,7 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
         self.poll_now = claim.batches.len() == request.batches || claim.wait.is_some();
         if self.settings.once {
             self.once.claimed(&request, &claim);
-            if claim.is_budget_spent && claim.batches.is_empty() {
+            if claim.is_budget_spent {
                 let peek = self.queue.peek(1);
                 let peek = self.in_flight.attend(&self.inputs.stop, Duration::ZERO, peek).await?;
                 self.once.found_due(peek.due > 0);

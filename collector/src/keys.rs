@@ -196,7 +196,7 @@ pub(crate) fn looks_like_a_key(text: &str) -> bool {
     text.contains("mrsk_") || is_hexadecimal && text.bytes().any(|byte| byte.is_ascii_alphabetic())
 }
 
-/// A key of any kind (FORMAT.md, "Keys").
+/// A key of any kind (token-format.md, "Keys").
 #[allow(clippy::large_enum_variant, reason = "a process has a handful of keys")]
 enum Key {
     /// Signs v3; its public key verifies that.

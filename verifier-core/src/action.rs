@@ -2,7 +2,7 @@
 
 use core::{fmt, str::FromStr};
 
-/// What a link does when it is followed (FORMAT.md, "Actions").
+/// What a link does when it is followed (token-format.md, "Further actions").
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Action {
     /// Activates a provisioned account.

@@ -9,8 +9,8 @@ const LONGEST_NAME: usize = 63;
 /// The longest path, in characters.
 const LONGEST_PATH: usize = 255;
 
-/// A list of actions that passed every check: `activate`, `recover` and further ones (FORMAT.md,
-/// "Further actions").
+/// A list of actions that passed every check: `activate`, `recover` and further ones
+/// (token-format.md, "Further actions").
 ///
 /// `A` is whatever holds the further ones: `[Further; 2]`, a borrowed slice, a `Vec`. Give it to
 /// every [`KeyRing`](crate::KeyRing) that verifies their tokens.

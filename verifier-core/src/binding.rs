@@ -11,8 +11,8 @@ use crate::{
     secret::wipe,
 };
 
-/// Names the browser that asked for a link (FORMAT.md, "Bound form"): what the database keeps of
-/// the nonce in that browser's cookie, and what a bound link carries.
+/// Names the browser that asked for a link (token-format.md, "Bound form"): what the database keeps
+/// of the nonce in that browser's cookie, and what a bound link carries.
 ///
 /// It is one way: whoever has it, or the link, does not have the nonce.
 #[derive(Clone, Copy, Eq)]

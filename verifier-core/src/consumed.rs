@@ -9,7 +9,7 @@ use crate::{
     secret::Secret,
 };
 
-/// Names a token's row to a store of used tokens (FORMAT.md, "Consumed-token id").
+/// Names a token's row to a store of used tokens (token-format.md, "Consumed-token id").
 ///
 /// Every token ever made of one row has the same id, in every format and under every key. The id is
 /// one way: it reveals nothing about the secret, so it may be logged and stored.

@@ -22,7 +22,7 @@ const CHARACTERS: usize = 48;
 /// The number of bytes of a signature: R and S, each of 32 (RFC 8032).
 pub(crate) const SIGNATURE: usize = 64;
 
-/// Signs v3 tokens (FORMAT.md, "Keys"). `Debug` shows nothing of it.
+/// Signs v3 tokens (token-format.md, "Keys"). `Debug` shows nothing of it.
 #[derive(Clone)]
 pub struct PrivateKey {
     key: SigningKey,
@@ -68,7 +68,7 @@ impl fmt::Debug for PrivateKey {
     }
 }
 
-/// Verifies v3 tokens (FORMAT.md, "Keys").
+/// Verifies v3 tokens (token-format.md, "Keys").
 #[derive(Clone, PartialEq, Eq)]
 pub struct PublicKey {
     key: VerifyingKey,

@@ -4,7 +4,7 @@ use core::fmt;
 
 use crate::{action::Action, expiry::Expiry};
 
-/// The rule that a token, or the code typed beside it, breaks (FORMAT.md, "Order of checks").
+/// The rule that a token, or the code typed beside it, breaks (token-format.md, "Order of checks").
 ///
 /// [`reason`](Self::reason) is the same in every language; texts may change, reasons do not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -42,8 +42,8 @@ impl<J: Fn(&[u8], &[u8; SIGNATURE]) -> Judgement> Judge for External<J> {
     }
 }
 
-/// Whether all implementations judge a signature as FORMAT.md demands: many accept an R of small
-/// order, and some an S that is not reduced. Of one in 2⁶² others it says no, too.
+/// Whether all implementations judge a signature as token-format.md demands: many accept an R of
+/// small order, and some an S that is not reduced. Of one in 2⁶² others it says no, too.
 fn is_undisputed(signature: &[u8; SIGNATURE]) -> bool {
     // Bytes 8 to 15 of an encoding of y. Of the points of small order y is -1, 0, 1, and of those
     // of order 8 one of two numbers whose sum is 0; the encodings that are not reduced differ in

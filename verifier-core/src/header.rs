@@ -6,7 +6,7 @@ use crate::{binding::Binding, error::Malformed, expiry::Expiry, secret::Secret, 
 /// Names the key that signed a token; a hint, since ids may collide.
 pub type KeyId = [u8; 4];
 
-/// What v2 and v3 tokens say before their secret (FORMAT.md, "v2").
+/// What v2 and v3 tokens say before their secret (token-format.md, "Version 2").
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
     /// The number of the action, from 1 to 127.

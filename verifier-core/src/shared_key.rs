@@ -8,7 +8,7 @@ use crate::{
     hmac::{MacKey, Message},
 };
 
-/// The 32-byte key that signs and verifies v1 and v2 (FORMAT.md, "Keys").
+/// The 32-byte key that signs and verifies v1 and v2 (token-format.md, "Keys").
 ///
 /// Loading it computes the midstates and the derived keys, so that a tag costs two compressions of
 /// SHA-256, or three if the link is bound; a v2 code has a tag of its own. `Debug` shows nothing of

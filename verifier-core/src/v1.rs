@@ -1,4 +1,5 @@
-//! Tokens of version 1: a secret and its tag, 64 bytes in 86 characters (FORMAT.md, "Version 1").
+//! Tokens of version 1: a secret and its tag, 64 bytes in 86 characters
+//! (token-format.md, "Version 1").
 //!
 //! A v1 token carries no expiry, so a signature alone never proves that it is still valid, and a
 //! wrong code cannot be told from a forged link: only the database can judge a v1 recovery.

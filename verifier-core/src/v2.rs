@@ -1,5 +1,5 @@
 //! Tokens of version 2: a link that proves its own expiry, and a code that is checked separately
-//! (FORMAT.md, "Version 2").
+//! (token-format.md, "Version 2").
 //!
 //! A token without a code, such as an activation, has 78 bytes in 104 characters, one with a code
 //! 93 bytes in 124; bound to a browser, 94 bytes in 126 and 109 in 146.

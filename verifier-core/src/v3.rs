@@ -1,5 +1,5 @@
 //! Tokens of version 3: signed with a private key, verified by anybody with the public one
-//! (FORMAT.md, "Version 3").
+//! (token-format.md, "Version 3").
 //!
 //! Every token has 110 bytes in 147 characters or, bound to a browser, 126 in 168. No signature
 //! covers the code, since the holder of a token could try all 100,000 codes in seconds. A recovery

@@ -25,13 +25,13 @@ impl Version {
     }
 
     /// Whether a token says itself for which action it is, which key signed it and when it expires
-    /// (FORMAT.md, "Version 2"). Without a header it signs the two built-in actions alone, and only
-    /// the database knows the expiry.
+    /// (token-format.md, "Version 2"). Without a header it signs the two built-in actions alone,
+    /// and only the database knows the expiry.
     pub const fn has_header(self) -> bool {
         !matches!(self, Self::V1)
     }
 
-    /// Whether a link can be bound to a browser (FORMAT.md, "Bound form").
+    /// Whether a link can be bound to a browser (token-format.md, "Bound form").
     pub const fn binds(self) -> bool {
         self.has_header()
     }

@@ -114,8 +114,8 @@ impl fmt::Debug for Item {
     }
 }
 
-/// What a token is known by: its consumed-token id (FORMAT.md), 32 hexadecimal digits in lower
-/// case. It reveals nothing.
+/// What a token is known by: its consumed-token id (token-format.md), 32 hexadecimal digits in
+/// lower case. It reveals nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Key(u128);
 

@@ -1,10 +1,11 @@
 //! No line of a source is longer than 100 characters, comments and strings included.
 
 use std::fs;
-use std::path::Path;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use mailroom_tests::tools;
+
+use crate::repository::files;
 
 const WIDTH: usize = 100;
 
@@ -46,67 +47,23 @@ fn long_lines(text: &str) -> Vec<(usize, usize)> {
         .collect()
 }
 
-/// What `.gitignore` leaves out of the repository: what is built, installed or generated.
-struct Ignored(Vec<String>);
-
-impl Ignored {
-    fn read(root: &Path) -> Result<Self> {
-        let text = fs::read_to_string(root.join(".gitignore"))?;
-        ensure!(!text.contains(['!', '?', '[']), "such patterns of .gitignore are not known here");
-        Ok(Self(text.lines().map(str::to_owned).collect()))
-    }
-
-    /// `path` is below the root, and begins with a slash.
-    fn has(&self, path: &str) -> bool {
-        let name = path.rsplit('/').next().unwrap_or_default();
-        self.0.iter().map(|pattern| pattern.trim_end_matches('/')).any(|pattern| {
-            if let Some(end) = pattern.strip_prefix('*') {
-                name.ends_with(end)
-            } else if pattern.starts_with('/') {
-                path == pattern
-            } else {
-                name == pattern
-            }
-        })
-    }
-}
-
-/// Every source below a folder that belongs to the repository.
-fn sources(root: &Path, folder: &str, ignored: &Ignored, found: &mut Vec<String>) -> Result<()> {
-    for entry in fs::read_dir(root.join(folder.trim_start_matches('/')))? {
-        let entry = entry?;
-        let name = entry.file_name().to_string_lossy().into_owned();
-        let path = format!("{folder}/{name}");
-        if name == ".git" || ignored.has(&path) {
-            continue;
-        }
-        if entry.file_type()?.is_dir() {
-            sources(root, &path, ignored, found)?;
-        } else if is_source(&path) {
-            found.push(path);
-        }
-    }
-    Ok(())
-}
-
 /// Programs without an ending are found by the folder of those that CI runs.
 fn is_source(path: &str) -> bool {
     let ending = path.rsplit_once('.').map_or("", |(_, ending)| ending);
-    SOURCES.contains(&ending) || path.starts_with("/.ci/")
+    SOURCES.contains(&ending) || path.starts_with(".ci/")
 }
 
 #[test]
 fn no_line_of_a_source_is_longer_than_100_characters() -> Result<()> {
     let root = tools::workspace();
-    let mut files = Vec::new();
-    sources(root, "", &Ignored::read(root)?, &mut files)?;
+    let files: Vec<String> = files()?.into_iter().filter(|path| is_source(path)).collect();
     for ending in SOURCES {
         let has_one = files.iter().any(|file| file.ends_with(&format!(".{ending}")));
         assert!(has_one, "no file ends in .{ending}: is the list still right?");
     }
     assert!(files.len() > 800, "{} files", files.len());
     let mut found = Vec::new();
-    for file in files.iter().map(|file| file.trim_start_matches('/')) {
+    for file in &files {
         let text = fs::read(root.join(file)).with_context(|| file.to_owned())?;
         for (number, length) in long_lines(&String::from_utf8_lossy(&text)) {
             found.push(format!("{file}:{number} has {length} characters"));

@@ -88,7 +88,7 @@ function bindgen(arguments_) {
 }
 
 /**
- * A byte in one or two printable characters, as `src/start.ts` reads them. A tenth less of the
+ * A byte in one or two printable characters, as `src/wasm/start.ts` reads them. A tenth less of the
  * module than hexadecimal digits, and a quarter less than base64, once it is gzipped.
  */
 function characters(bytes) {

@@ -7,7 +7,7 @@ import { cookie, cookiesOf } from "./cookies.js";
 import { type HeaderReader, isFromSite, readOrigins } from "./origin.js";
 import { newNonce } from "./policy.js";
 
-/** The cookie by which a browser is known again (FORMAT.md, "Bound form"). */
+/** The cookie by which a browser is known again (token-format.md, "Bound form"). */
 const BROWSER = "__Host-mailroom-browser";
 
 /**

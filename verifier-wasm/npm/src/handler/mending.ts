@@ -1,6 +1,6 @@
 // Links as mail programs, gateways and people leave them. Only text that is no token is mended, and
 // only the handler mends: what it makes is judged by the verifier, which accepts one spelling of a
-// token (FORMAT.md, "One token, one spelling").
+// token (token-format.md, "One token, one spelling").
 //
 // Anybody can send these texts, so each step takes time in proportion to the text.
 

@@ -8,8 +8,8 @@ const KEY = /^mrpk_[\w-]{43}$/;
 
 /**
  * Of links whose token is behind `#`, which is in no request: takes it out of the address, checks
- * the signature of v3 (FORMAT.md), and sends it in a body, to be shown the form. A browser that
- * cannot check leaves it to the server, as all else about the token.
+ * the signature of v3 (token-format.md), and sends it in a body, to be shown the form. A browser
+ * that cannot check leaves it to the server, as all else about the token.
  */
 const SCRIPT = `{${KEEPING}
   const token = location.hash.replace(/^#(\\W*token(?:=|%3d))?|&(?!#).*/gi, "") || recall();

@@ -511,7 +511,7 @@ function actionOf(request: Request): string | undefined {
   return /\/[\s\p{C}]*(activate|recover)[^\p{L}\p{N}]*$/iu.exec(path)?.[1]?.toLowerCase();
 }
 
-/** The secret of a token of v2 or v3 that is known to be signed (FORMAT.md). */
+/** The secret of a token of v2 or v3 that is known to be signed (token-format.md). */
 function secretOf(token: string): Uint8Array {
   const text = atob(token.replaceAll("-", "+").replaceAll("_", "/"));
   // Bit 7 of the action says that there is a binding before it.

@@ -27,7 +27,7 @@ export async function redeemV1(
   return (await asked(redeem, linkOf(press, await partsOf(press), false), report)).outcome;
 }
 
-/** What a guard would have proven (FORMAT.md, "Version 1"). */
+/** What a guard would have proven (token-format.md, "Version 1"). */
 async function partsOf({ token, action }: Press): Promise<Parameters<typeof linkOf>[1]> {
   const text = atob(`${token.replaceAll("-", "+").replaceAll("_", "/")}==`);
   const secret = Uint8Array.from(text.slice(0, 32), (character) => character.charCodeAt(0));

@@ -1,4 +1,4 @@
-// What signs, as FORMAT.md has it: the collector's work, in JavaScript and for tests alone.
+// What signs, as token-format.md has it: the collector's work, in JavaScript and for tests alone.
 
 import type { Bytes } from "../token/types.js";
 import { behind } from "../web/encoding.js";

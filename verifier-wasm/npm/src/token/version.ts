@@ -1,5 +1,6 @@
-// The versions of the signature format, and what each can do (FORMAT.md). No other file compares a
-// version with a number. These are functions and not a table, of which bundlers would keep all.
+// The versions of the signature format, and what each can do (token-format.md). No other file
+// compares a version with a number. These are functions and not a table, of which bundlers would
+// keep all.
 
 /** The versions of the signature format. */
 export type Version = 1 | 2 | 3;

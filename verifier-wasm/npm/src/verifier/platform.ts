@@ -43,7 +43,7 @@ export class Platform {
   #waited = 0;
 
   /**
-   * Its Ed25519, if it has one that is synchronous and as strict as FORMAT.md.
+   * Its Ed25519, if it has one that is synchronous and as strict as token-format.md.
    * It is looked for once.
    */
   get ed25519(): Ed25519 | null {

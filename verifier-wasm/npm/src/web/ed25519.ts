@@ -1,5 +1,5 @@
-// What FORMAT.md demands of a signature of v3 and platforms judge differently. The arithmetic is of
-// public values alone: keys and signatures, whose time tells nothing.
+// What token-format.md demands of a signature of v3 and platforms judge differently. The arithmetic
+// is of public values alone: keys and signatures, whose time tells nothing.
 
 import { PlatformUnavailableError } from "../errors/errors.js";
 import type { Bytes } from "../token/types.js";

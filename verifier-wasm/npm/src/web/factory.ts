@@ -83,7 +83,7 @@ export function makeSharedWebVerifier<Further extends string, Key extends { read
   });
 }
 
-/** Judges as `verifier/factory.ts` does with a module, and in the same order (FORMAT.md). */
+/** Judges as `verifier/factory.ts` does with a module, and in the same order (token-format.md). */
 function makeJudge<Further extends string, Key extends { readonly id: Bytes }>(
   told: Told<Bytes>,
   kind: Kind<Key>,

@@ -33,7 +33,7 @@ const BINDING = 16;
 const SECRET = 32;
 const LAST_SECOND = 253_402_300_799;
 
-/** Reads a token in its one spelling (FORMAT.md, "One token, one spelling"). */
+/** Reads a token in its one spelling (token-format.md, "One token, one spelling"). */
 export function parse(token: string): Parsed | undefined {
   const bytes = LENGTHS.includes(token.length) && decode(token);
   if (!bytes) return undefined;

@@ -14,7 +14,7 @@ import type { Kind } from "./factory.js";
 import { onPlatform } from "./platform.js";
 import type { Refusal } from "./verdict.js";
 
-/** What is derived from a shared key (FORMAT.md, "v2"). */
+/** What is derived from a shared key (token-format.md, "Version 2"). */
 interface SharedKey {
   readonly id: Bytes;
   readonly v1: CryptoKey;

@@ -92,8 +92,11 @@ export function isRepeatable(error: unknown): boolean {
   return ["40001", "40P01"].includes(sqlStateOf(error) ?? "");
 }
 
-/** The server is going, coming, or full; the connection failed. */
-const AWAY = /^(?:08...|53300|57P0[1235])$/;
+/**
+ * The server is going, coming, or full, it has become a replica, or ended the statement for its
+ * time; the connection failed.
+ */
+const AWAY = /^(?:08...|25006|53...|57014|57P0[1235])$/;
 
 /**
  * Whether the database was away, told in a transaction that was not committed: then nothing was
@@ -108,7 +111,8 @@ export function isAway(error: unknown): boolean {
 const UNSENT = new Set([
   ...["EAI_AGAIN", "ECONNREFUSED", "EHOSTUNREACH", "ENETUNREACH", "ENOENT", "ENOTFOUND"],
   ...["CONNECT_TIMEOUT", "CONNECTION_ENDED", "UND_ERR_CONNECT_TIMEOUT"],
-  ...["08001", "08004", "53300", "57P03", "40001", "40P01"],
+  ...["08001", "08004", "25006", "40001", "40P01", "57014", "57P03"],
+  ...["53100", "53200", "53300", "53400"],
   // PostgREST has no connection to the database.
   ...["PGRST000", "PGRST001", "PGRST002", "PGRST003"],
   // `mailroom serve` has none, or was asked too often.

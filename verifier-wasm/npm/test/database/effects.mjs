@@ -202,6 +202,29 @@ export function* effects({ mailroom, away, scene, run, api, load }) {
       },
     ];
   }
+  // A replica, a full disk, too few connections, a statement that took too long.
+  for (const state of ["25006", "53100", "53300", "57014"]) {
+    yield [
+      `a server that answers ${state} is away, and the link stays good`,
+      async () => {
+        const user = await scene.user();
+        const { link } = await scene.link(mailroom, "activate", user);
+        await scene.rows(`
+          CREATE OR REPLACE FUNCTION be_away() RETURNS trigger LANGUAGE plpgsql AS
+            $$ BEGIN RAISE EXCEPTION 'for a test' USING ERRCODE = '${state}'; END $$;
+          DROP TRIGGER IF EXISTS be_away ON mailroom.issued_tokens;
+          CREATE TRIGGER be_away BEFORE UPDATE ON mailroom.issued_tokens
+            FOR EACH ROW EXECUTE FUNCTION be_away()`);
+        try {
+          const answer = await redeemWith(mailroom, { activate: verify })(link);
+          same(answer.away?.code, state, inspect(answer));
+        } finally {
+          await scene.rows("DROP TRIGGER be_away ON mailroom.issued_tokens");
+        }
+        same((await mailroom.redeem(link)).verdict, "ok", "afterwards");
+      },
+    ];
+  }
   yield [
     "a commit that fails tells no verdict, and uses nothing",
     async () => {

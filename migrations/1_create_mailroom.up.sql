@@ -5341,7 +5341,9 @@ BEGIN
             SELECT gone.collector_id
             FROM mailroom.collectors AS gone
             WHERE gone.seen_at < before - interval '1 hour'
-                AND gone.seen_at < (SELECT max(newest.seen_at) FROM mailroom.collectors AS newest)
+                AND gone.seen_at < (
+                    SELECT max(newest.seen_at) FROM mailroom.collectors AS newest
+                )
                 AND NOT EXISTS (
                     SELECT FROM mailroom.leases WHERE leases.collector_id = gone.collector_id
                 )

@@ -29,10 +29,10 @@ pub async fn cost(client: &Client, statement: &str) -> Result<Cost> {
     })
 }
 
-/// Executes a statement and tells the blocks of tables and indexes that it touches, in the functions
-/// that it calls too, but none of catalogues: a session forgets them as a whole whenever the sessions
-/// of its server have changed many of them, also in other databases, and reads a thousand blocks of
-/// them again.
+/// Executes a statement and tells the blocks of tables and indexes that it touches, in the
+/// functions that it calls too, but none of catalogues: a session forgets them as a whole whenever
+/// the sessions of its server have changed many of them, also in other databases, and reads a
+/// thousand blocks of them again.
 pub async fn blocks(client: &Client, statement: &str) -> Result<i64> {
     let fetched = "SELECT coalesce(sum(pg_stat_get_xact_blocks_fetched(oid)), 0)::bigint \
                    FROM pg_class WHERE oid >= 16384";

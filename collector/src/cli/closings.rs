@@ -152,7 +152,7 @@ pub(super) const CLOSINGS: &[Closing] = &[
         ],
         ends: &[
             ("0", "it ended in order, by SIGTERM or SIGINT, or --once has sent what was due"),
-            ("1", "it failed, the reader has closed the pipe, or --once leaves mails that are due"),
+            ("1", "it failed, the reader has closed the pipe, or --once leaves mails"),
             ("2", "a setting or an argument is wrong"),
         ],
     },

@@ -1,9 +1,9 @@
 //! `collect --once`: the end comes by itself, in the same order as after SIGTERM.
 //!
-//! A search for the last due token begins with a claim that reads the queue from its beginning, and
-//! goes on, claim by claim, where the one before has ended. One that has found nothing by the end of
-//! the queue shows that nothing is due any more. A claim that finds something needs no look back:
-//! the queue does that by itself now and then.
+//! A search for the last due token begins with a claim that reads the queue from its beginning,
+//! and goes on, claim by claim, where the one before has ended. One that has found nothing by the
+//! end of the queue shows that nothing is due any more. A claim that finds something needs no look
+//! back: the queue does that by itself now and then.
 
 use super::{CollectError, Collector};
 use crate::queue::{Claim, ClaimRequest, Queue};
@@ -16,8 +16,8 @@ pub(super) struct Once {
     is_empty_so_far: bool,
     /// Whether the next claim goes on where the last one ended.
     goes_on: bool,
-    /// Whether a search has found nothing but, perhaps, tokens in doubt: no others are there to show
-    /// first whether the sender works.
+    /// Whether a search has found nothing but, perhaps, tokens in doubt: no others are there to
+    /// show first whether the sender works.
     takes_doubtful: bool,
     end: Option<End>,
 }
@@ -95,8 +95,8 @@ mod tests {
     use super::*;
     use crate::queue::{Batch, BatchId};
 
-    /// The next claim, which answers this. Returns whether it began at the beginning, and whether it
-    /// left tokens in doubt alone.
+    /// The next claim, which answers this. Returns whether it began at the beginning, and whether
+    /// it left tokens in doubt alone.
     fn claim(once: &mut Once, spares_doubtful: bool, claim: &Claim) -> (bool, bool) {
         let mut request = ClaimRequest { spares_doubtful, ..ClaimRequest::default() };
         once.adapt(&mut request);

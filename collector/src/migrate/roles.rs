@@ -67,8 +67,8 @@ pub(crate) async fn statements(
     }
     if let Some(role) = found.powerful.first() {
         let fault = format!(
-            "the role {role} exists and may log in, replicate, bypass row security or make roles or \
-             databases; give --prefix another beginning of the names"
+            "the role {role} exists and may log in, replicate, bypass row security or make roles \
+             or databases; give --prefix another beginning of the names"
         );
         return Err(MigrateError::Refused(fault));
     }

@@ -16,8 +16,8 @@ pub(super) struct ClaimLog {
     other_rate: Option<i64>,
     /// The last budget with which others claimed, in tokens a month; 0 for none.
     other_budget: Option<i64>,
-    /// Whether this one has claimed with its budget before. Where nobody had one until then, that is
-    /// no other one.
+    /// Whether this one has claimed with its budget before. Where nobody had one until then, it
+    /// differs from none.
     has_claimed: bool,
     /// Whether nothing was left of the month's budget at the last claim.
     is_spent: bool,

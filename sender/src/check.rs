@@ -18,7 +18,7 @@ const DEFAULT_SENDER_TIMEOUT: Duration = Duration::from_secs(30);
 /// Writes a mail of every template, reads the journal, compares the limits, connects to each
 /// provider and authenticates; returns what was found, a sentence a line.
 ///
-/// `actions` says which actions have a link and a code in the database, as far as somebody asked it.
+/// `actions` says which actions have a link and a code in the database, if somebody asked it.
 ///
 /// # Errors
 /// The first thing that is wrong.

@@ -1,7 +1,7 @@
 //! Mails that were in doubt before, and have places of their own while they wait.
 //!
 //! Each may wait for ten minutes, and somebody may have given a hundred addresses of domains where
-//! the server accepts a content and never answers. So one of these places is kept for mails to other
+//! the server takes a content and never answers. So one of these places is kept for mails to other
 //! domains.
 
 use std::time::{Duration, Instant};

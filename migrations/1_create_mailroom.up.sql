@@ -5332,9 +5332,9 @@ BEGIN
     )
     SELECT coalesce(sum(pg_catalog.cardinality(tokens)), 0::bigint) INTO pruned FROM gone;
 
-    -- With the last blocks, when what the runs that ended so long ago have logged is gone. A run may
-    -- log something after its last sign of life, but not for an hour. The one seen last is kept: it
-    -- may be missed.
+    -- With the last blocks, when what the runs that ended so long ago have logged is gone. A run
+    -- may log something after its last sign of life, but not for an hour. The one seen last is
+    -- kept: it may be missed.
     IF first_block + block_count::bigint >= all_blocks THEN
         DELETE FROM mailroom.collectors
         WHERE collector_id = ANY (ARRAY(

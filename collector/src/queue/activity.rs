@@ -96,7 +96,7 @@ impl Activity {
         if now.duration_since(self.logged) >= PAUSE {
             let metrics = Arc::clone(&self.metrics);
             let (unspent, unspent_since) = (self.unspent, self.unspent_since);
-            let next = Self { metrics, unspent, unspent_since, ..Self::since(now) };
+            let next = Self { unspent, unspent_since, metrics, ..Self::since(now) };
             let Self { sent, retried, returned, in_doubt, dead, expired, .. } =
                 std::mem::replace(self, next);
             tracing::info!(

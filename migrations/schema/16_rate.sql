@@ -185,7 +185,7 @@ BEGIN
             - interval '1 millisecond' * claimed_within::double precision
         FROM mailroom.read_budget(mailroom.clock())
     ) THEN
-        PERFORM mailroom.spend(NULL, NULL, 0, -tokens);
+        PERFORM mailroom.spend(NULL::bigint, NULL::bigint, 0, -tokens);
     END IF;
 END;
 $$;

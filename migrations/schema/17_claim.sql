@@ -245,7 +245,7 @@ BEGIN
     IF is_limited THEN
         SELECT spent.wait, spent.other_rate, spent.other_budget, spent.budget_left
             INTO wait, other_rate, other_budget, budget_left
-            FROM mailroom.spend(rate_per_day, budget, capacity, 0) AS spent;
+            FROM mailroom.spend(rate_per_day, budget, capacity, 0::bigint) AS spent;
     END IF;
 
     IF budget IS NULL AND (SELECT last_value FROM mailroom.budget_in_use) <> 0 THEN
@@ -280,7 +280,7 @@ BEGIN
 
     IF taken > 0 AND is_limited THEN
         SELECT spent.granted, spent.wait, spent.budget_left INTO taken, wait, budget_left
-            FROM mailroom.spend(rate_per_day, budget, capacity, taken) AS spent;
+            FROM mailroom.spend(rate_per_day, budget, capacity, taken::bigint) AS spent;
     END IF;
 
     IF taken > 0 THEN

@@ -83,6 +83,8 @@ pub(crate) async fn serve(
     });
     let failed = |error: std::io::Error| Error(format!("--listen {place}: {error}"));
     tokio::spawn(reload(signal(SignalKind::hangup()).map_err(failed)?, state.clone(), tls.clone()));
+    // Before anybody is told that it serves: who then ends it ends it in order.
+    let stop = termination().map_err(failed)?;
     match place {
         Place::Socket(path) => {
             if tls.is_some() {
@@ -90,17 +92,18 @@ pub(crate) async fn serve(
             }
             let (listener, _file) = SocketFile::listen(path).map_err(failed)?;
             listening(place, count);
-            run(listener, state).await.map_err(failed)
+            run(listener, state, stop).await;
         }
         Place::Address(address) => {
             let tcp = TcpListener::bind(address).await.map_err(failed)?;
             listening(&Place::Address(tcp.local_addr().map_err(failed)?), count);
             match tls {
-                Some(tls) => run(TlsListener { tcp, tls }, state).await.map_err(failed),
-                None => run(tcp, state).await.map_err(failed),
+                Some(tls) => run(TlsListener { tcp, tls }, state, stop).await,
+                None => run(tcp, state, stop).await,
             }
         }
     }
+    Ok(())
 }
 
 fn listening(address: &Place, bearer_tokens: usize) {
@@ -112,11 +115,9 @@ fn listening(address: &Place, bearer_tokens: usize) {
     );
 }
 
-async fn run(listener: impl Listen, state: Arc<State>) -> std::io::Result<()> {
-    let stop = termination()?;
+async fn run(listener: impl Listen, state: Arc<State>, stop: impl Future<Output = ()>) {
     let answer = move |request, reading| answer(Arc::clone(&state), request, reading);
     mailroom_http::serve(listener, LIMITS, stop, answer).await;
-    Ok(())
 }
 
 /// Reads the files again at every signal. One that cannot be used changes nothing.

@@ -132,8 +132,8 @@ async fn a_collector_is_ready_while_its_database_is_there_and_it_does_not_end() 
     );
     client.batch_execute(&writable).await?;
     served.wait_for_status("/readyz", 200)?;
-    // Nobody reads its lines, so that it has to wait for a while when it ends.
-    register(&client, 1..=100).await?;
+    // More lines than a pipe takes, and nobody reads them: it has to wait for a while when it ends.
+    register(&client, 1..=1_000).await?;
     let has_claimed =
         || served.values().is_ok_and(|values| values["mailroom_claimed_tokens_total"] > 0.0);
     wait_until(has_claimed)?;

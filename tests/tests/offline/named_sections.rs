@@ -10,7 +10,8 @@ use crate::repository::files;
 /// The files whose comments are read.
 const COMMENTED: [&str; 7] = ["js", "mjs", "py", "rs", "sh", "sql", "ts"];
 
-/// A document that a line names, and the section that it names behind it: `page.md, "Section"`.
+/// The documents that a line names, and the section that follows one after a comma, in quotation
+/// marks.
 fn named(line: &str) -> Vec<(&str, Option<&str>)> {
     let mut found = Vec::new();
     for (at, _) in line.match_indices(".md") {

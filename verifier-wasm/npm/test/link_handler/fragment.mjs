@@ -193,7 +193,7 @@ export function fragmentsWithoutScript(context, site) {
     ]) {
       await page.setViewportSize({ width, height: 740 });
       await page.emulateMedia({ colorScheme });
-      await open(`#${token}`, "h1");
+      await open(`#${token}`, "h1:visible");
       checks.same("it says what to do", await heading(), "Allow scripts for this page");
     }
     checks.same("nothing is sent", asked.filter(({ method }) => method === "POST").length, 0);

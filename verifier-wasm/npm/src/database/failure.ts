@@ -111,8 +111,7 @@ export function isAway(error: unknown): boolean {
 const UNSENT = new Set([
   ...["EAI_AGAIN", "ECONNREFUSED", "EHOSTUNREACH", "ENETUNREACH", "ENOENT", "ENOTFOUND"],
   ...["CONNECT_TIMEOUT", "CONNECTION_ENDED", "UND_ERR_CONNECT_TIMEOUT"],
-  ...["08001", "08004", "25006", "40001", "40P01", "57014", "57P03"],
-  ...["53100", "53200", "53300", "53400"],
+  ...["08001", "08004", "25006", "40001", "40P01", "53100", "53300", "57014", "57P03"],
   // PostgREST has no connection to the database.
   ...["PGRST000", "PGRST001", "PGRST002", "PGRST003"],
   // `mailroom serve` has none, or was asked too often.

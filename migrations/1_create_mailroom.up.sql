@@ -1096,7 +1096,7 @@ COMMENT ON COLUMN mailroom.collectors.counts IS
 CREATE TABLE mailroom.rate_lock ();
 
 COMMENT ON TABLE mailroom.rate_lock IS
-    'Has no rows: it is locked by reserve(). An advisory lock in its place could be held by any '
+    'Has no rows: it is locked by spend(). An advisory lock in its place could be held by any '
     'role of the database.';
 
 CREATE TABLE mailroom.prune_lock ();
@@ -5198,7 +5198,7 @@ COMMENT ON FUNCTION mailroom.measure() IS
     'of them has been. Of more than ten thousand that wait, are given up or are claimed, the '
     'action of the others is ''(others)'', and their oldest is that of the state.';
 
--- As reserve() reckons.
+-- As spend() reckons.
 CREATE FUNCTION mailroom.measure_rate(per_day bigint, OUT used bigint, OUT available bigint)
 LANGUAGE plpgsql STABLE STRICT SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp AS $$

@@ -87,7 +87,7 @@ COMMENT ON COLUMN mailroom.collectors.counts IS
 CREATE TABLE mailroom.rate_lock ();
 
 COMMENT ON TABLE mailroom.rate_lock IS
-    'Has no rows: it is locked by reserve(). An advisory lock in its place could be held by any '
+    'Has no rows: it is locked by spend(). An advisory lock in its place could be held by any '
     'role of the database.';
 
 CREATE TABLE mailroom.prune_lock ();

@@ -395,7 +395,7 @@ COMMENT ON FUNCTION mailroom.measure() IS
     'of them has been. Of more than ten thousand that wait, are given up or are claimed, the '
     'action of the others is ''(others)'', and their oldest is that of the state.';
 
--- As reserve() reckons.
+-- As spend() reckons.
 CREATE FUNCTION mailroom.measure_rate(per_day bigint, OUT used bigint, OUT available bigint)
 LANGUAGE plpgsql STABLE STRICT SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp AS $$

@@ -42,7 +42,8 @@ impl Once {
         let is_nothing = claim.batches.is_empty();
         self.is_empty_so_far = is_nothing && (self.is_empty_so_far || request.rescan);
         if !is_nothing {
-            (self.goes_on, self.takes_doubtful) = (true, false);
+            self.goes_on = true;
+            self.takes_doubtful = false;
         } else if claim.wait.is_none() {
             self.goes_on = claim.has_more;
             if !claim.has_more && self.is_empty_so_far {

@@ -4,7 +4,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// How many lines are written within [`WINDOW`].
-const MOST: usize = 10;
+const MAX_LINES: usize = 10;
 const WINDOW: Duration = Duration::from_secs(10);
 
 /// Counts the lines of one kind; threads may share it.
@@ -26,7 +26,7 @@ impl LogLimit {
             lines.since = Some(now);
             lines.written = 0;
         }
-        if lines.written == MOST {
+        if lines.written == MAX_LINES {
             lines.withheld += 1;
             return None;
         }
@@ -48,8 +48,8 @@ mod tests {
     fn a_few_are_written_at_once_and_the_others_are_counted() {
         let start = Instant::now();
         let limit = LogLimit::default();
-        assert_eq!((0..1_000).filter(|_| limit.admit(start) == Some(0)).count(), MOST);
-        assert_eq!(limit.admit(start + WINDOW), Some(1_000 - MOST));
+        assert_eq!((0..1_000).filter(|_| limit.admit(start) == Some(0)).count(), MAX_LINES);
+        assert_eq!(limit.admit(start + WINDOW), Some(1_000 - MAX_LINES));
         assert_eq!(limit.admit(start + WINDOW), Some(0));
     }
 }

@@ -22,7 +22,7 @@ const MAX_RECIPIENTS: usize = 100;
 const MAX_CONNECTIONS: usize = 64;
 
 /// How long a client may say nothing.
-const PATIENCE: Duration = Duration::from_secs(300);
+const IDLE_TIMEOUT: Duration = Duration::from_secs(300);
 
 const GREETING: &str = "\
 250-mailroom-inbox\r\n\
@@ -74,7 +74,8 @@ impl Client {
             }
             let answer = match verb.as_str() {
                 "HELO" | "EHLO" => {
-                    (is_greeted, envelope) = (true, Envelope::default());
+                    is_greeted = true;
+                    envelope = Envelope::default();
                     if verb == "EHLO" { GREETING } else { "250 mailroom-inbox\r\n" }
                 }
                 "MAIL" if path(&command, "FROM:").is_some() => {
@@ -130,7 +131,7 @@ impl Client {
     async fn line(&mut self, most: u64) -> io::Result<Vec<u8>> {
         let mut line = Vec::new();
         let mut stream = (&mut self.stream).take(most);
-        timeout(PATIENCE, stream.read_until(b'\n', &mut line)).await??;
+        timeout(IDLE_TIMEOUT, stream.read_until(b'\n', &mut line)).await??;
         Ok(line)
     }
 

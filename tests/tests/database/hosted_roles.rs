@@ -64,21 +64,24 @@ const STATEMENTS: &str = "
             AND has_function_privilege('public', oid, 'EXECUTE'))
         AND NOT EXISTS (SELECT FROM pg_depend WHERE objid = pg_proc.oid AND deptype = 'e')";
 
+/// A hosted server whose database is migrated to this kind, with the functions of `postgrest.sql`.
+async fn with_postgrest(kind: &str) -> Result<Place> {
+    let place = Place::new().await?;
+    place.superuser.batch_execute(HOSTED).await?;
+    let said = run(&place.in_mail("owner"), &["migrate", "up", kind])?;
+    assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));
+    let functions = fs::read_to_string(tools::workspace().join("docs/postgrest.sql"))?;
+    let as_owner = format!(
+        "SET search_path = mail; SET ROLE owner; {functions}; RESET ROLE; RESET search_path"
+    );
+    place.superuser.batch_execute(&as_owner).await?;
+    Ok(place)
+}
+
 #[tokio::test]
 async fn who_has_a_hosted_servers_public_key_reads_and_calls_nothing() -> Result<()> {
-    let for_postgrest = fs::read_to_string(tools::workspace().join("docs/postgrest.sql"))?;
     for kind in ["--without-accounts", "--drop-secrets"] {
-        let place = Place::new().await?;
-        place.superuser.batch_execute(HOSTED).await?;
-        let said = run(&place.in_mail("owner"), &["migrate", "up", kind])?;
-        assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));
-        place
-            .superuser
-            .batch_execute(&format!(
-                "SET search_path = mail; SET ROLE owner; {for_postgrest}; RESET ROLE; \
-                 RESET search_path"
-            ))
-            .await?;
+        let place = with_postgrest(kind).await?;
         let statements = place.superuser.query(STATEMENTS, &[]).await?;
         let statements: Vec<String> = statements.iter().map(|row| row.get(0)).collect();
         assert!(statements.len() > 100, "{statements:?}");
@@ -103,15 +106,7 @@ async fn who_has_a_hosted_servers_public_key_reads_and_calls_nothing() -> Result
 
 #[tokio::test]
 async fn what_is_called_through_postgrest_takes_what_the_function_itself_takes() -> Result<()> {
-    let for_postgrest = fs::read_to_string(tools::workspace().join("docs/postgrest.sql"))?;
-    let place = Place::new().await?;
-    place.superuser.batch_execute(HOSTED).await?;
-    let said = run(&place.in_mail("owner"), &["migrate", "up", "--without-accounts"])?;
-    assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));
-    place
-        .superuser
-        .batch_execute(&format!("SET search_path = mail; SET ROLE owner; {for_postgrest}"))
-        .await?;
+    let place = with_postgrest("--without-accounts").await?;
     let pairs = "SELECT of_postgrest.proname::text,
             of_postgrest.proargnames[:of_postgrest.pronargs] AS taken_there,
             itself.proargnames[:itself.pronargs] AS taken

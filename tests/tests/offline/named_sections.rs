@@ -27,6 +27,18 @@ fn named(line: &str) -> Vec<(&str, Option<&str>)> {
     found
 }
 
+/// Whether a file's path ends so, with a heading of this text if one is named.
+fn is_there(files: &[String], page: &str, section: Option<&str>) -> bool {
+    let end = format!("/{}", page.trim_start_matches(['.', '/']));
+    let has_section = |path: &String| {
+        let Some(section) = section else { return true };
+        let page = fs::read_to_string(tools::workspace().join(path)).unwrap_or_default();
+        let mut headings = page.lines().filter(|line| line.starts_with('#'));
+        headings.any(|heading| heading.trim_start_matches('#').trim() == section)
+    };
+    files.iter().filter(|path| format!("/{path}").ends_with(&end)).any(has_section)
+}
+
 #[test]
 fn every_document_and_section_that_a_comment_names_is_there() -> Result<()> {
     let root = tools::workspace();
@@ -46,19 +58,7 @@ fn every_document_and_section_that_a_comment_names_is_there() -> Result<()> {
             }
             for (page, section) in named(line) {
                 seen += 1;
-                let tail = format!("/{}", page.trim_start_matches(['.', '/']));
-                let is_it = |path: &&String| format!("/{path}").ends_with(&tail);
-                let mut pages = files.iter().filter(is_it).peekable();
-                let is_there = pages.peek().is_some();
-                let has_section = section.is_none_or(|section| {
-                    pages.any(|page| {
-                        let page = fs::read_to_string(root.join(page)).unwrap_or_default();
-                        page.lines().any(|line| {
-                            line.starts_with('#') && line.trim_start_matches('#').trim() == section
-                        })
-                    })
-                });
-                if !is_there || !has_section {
+                if !is_there(&files, page, section) {
                     lost.push(format!("{file}:{}: {}", index + 1, line.trim()));
                 }
             }

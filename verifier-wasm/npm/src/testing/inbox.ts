@@ -158,12 +158,8 @@ async function asked(
     const signal = AbortSignal.timeout(1_000 * (seconds + 30));
     response = await (asking ?? fetch)(address, { signal });
   } catch (cause) {
-    throw new MailMissingError(
-      `${new URL(address).origin} cannot be asked: is the inbox running?`,
-      {
-        cause,
-      },
-    );
+    const { origin } = new URL(address);
+    throw new MailMissingError(`${origin} cannot be asked: is the inbox running?`, { cause });
   }
   try {
     return response.ok === true ? await response.json() : undefined;

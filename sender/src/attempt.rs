@@ -7,12 +7,13 @@
 use std::cell::Cell;
 use std::time::{Duration, Instant, SystemTime};
 
+use crate::clock::seconds;
 use crate::doubt::Doubt;
 use crate::journal::Journal;
 use crate::lane::{Lane, Ticket};
 use crate::provider::{Progress, Provider, Sealed, Verdict};
 use crate::queue::Queued;
-use crate::serve::{report, seconds};
+use crate::standard_error::report;
 
 /// A mail on its way.
 pub(crate) struct Attempt<'a> {

@@ -8,7 +8,7 @@ use mailroom_mail::Error;
 use crate::config::Config;
 use crate::journal::Journal;
 use crate::placeholders::Shown;
-use crate::provider::{self, Provider};
+use crate::provider::Provider;
 use crate::writer::Writer;
 
 /// The collector's setting that says how long a sender may be silent, and its default.
@@ -24,7 +24,7 @@ const DEFAULT_SENDER_TIMEOUT: Duration = Duration::from_secs(30);
 /// The first thing that is wrong.
 pub fn check(config: &Path, actions: &[Shown]) -> Result<Vec<String>, Error> {
     let config = Config::read(config)?;
-    let providers = provider::of(&config)?;
+    let providers = config.providers()?;
     config.domains()?;
     let (writer, samples) = Writer::with_samples(&config)?;
     let known = |action: &str| {
@@ -57,6 +57,17 @@ pub fn check(config: &Path, actions: &[Shown]) -> Result<Vec<String>, Error> {
         found.extend(warning.map(|warning| format!("warning: {warning}")));
     }
     Ok(found)
+}
+
+/// What the mails of a database's actions do not show, a sentence a mail: nobody can use such a
+/// mail. Actions without a template are passed over.
+///
+/// # Errors
+/// A configuration or templates that cannot be used.
+pub fn lost_placeholders(config: &Path, actions: &[Shown]) -> Result<Vec<String>, Error> {
+    let (writer, samples) = Writer::with_samples(&Config::read(config)?)?;
+    let known = |action: &str| actions.iter().find(|shown| shown.action == action).cloned();
+    Ok(writer.lacking(&samples, known)?.placeholders)
 }
 
 /// Which of these actions have no mail in the configured language, so that none is sent for them.

@@ -10,8 +10,8 @@ use mailroom_mail::Error;
 use mailroom_mail::toml_file::{self, Table};
 use serde::Deserialize;
 
-use crate::link::Links;
-use crate::provider::{self, for_providers};
+use crate::link::{Links, LinksConfig};
+use crate::provider::{self, Provider, for_providers};
 use crate::rate::{Domains, Rate};
 
 /// Makes the configuration, in which every provider of the registry can have a table.
@@ -54,6 +54,16 @@ macro_rules! configuration {
         }
 
         impl Config {
+            /// Its tables of providers.
+            fn providers_as_written(&self) -> provider::Tables<'_> {
+                provider::Tables {
+                    $(
+                        $(#[$built])*
+                        $table: self.$table.as_ref(),
+                    )+
+                }
+            }
+
             /// Makes the paths in the tables of providers start from a folder.
             fn make_provider_paths_relative_to(&mut self, folder: &Path) {
                 $(
@@ -68,31 +78,6 @@ macro_rules! configuration {
 }
 
 for_providers!(configuration);
-
-/// Where links lead.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct LinksConfig {
-    /// What comes before the path of a link: `https://example.org`.
-    pub(crate) base: String,
-    /// Bases of actions that have their own.
-    #[serde(default)]
-    pub(crate) actions: BTreeMap<String, String>,
-    /// Where the token is in a link.
-    #[serde(default)]
-    pub(crate) token: TokenPlace,
-}
-
-/// Where the token is in a link.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum TokenPlace {
-    /// `?token=…`, which the server sees.
-    #[default]
-    Query,
-    /// `#token=…`, which only scripts of the page see.
-    Fragment,
-}
 
 /// What can stand where in the file; what stands before the first table comes first.
 fn tables() -> Vec<Table> {
@@ -152,6 +137,14 @@ impl Config {
         Ok(Domains::new(rates))
     }
 
+    /// The provider, and then the fallback, if it names one.
+    ///
+    /// # Errors
+    /// None or too many, or settings that cannot be used.
+    pub(crate) fn providers(&self) -> Result<Vec<Box<dyn Provider>>, Error> {
+        provider::of(&self.providers_as_written(), self.fallback.as_deref())
+    }
+
     pub(crate) fn links(&self) -> Result<Links, Error> {
         Links::new(&self.links)
     }
@@ -175,6 +168,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
+    use crate::link::TokenPlace;
 
     fn read(text: &str) -> Result<Config, Error> {
         let folder = tempfile::tempdir().unwrap();

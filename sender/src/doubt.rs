@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use crate::protocol::Knows;
+use crate::knows::Knows;
 
 /// How many doubts end the attempts to send a mail.
 const MOST: u32 = 3;

@@ -22,7 +22,7 @@ use mailroom_mail::address::domain_of;
 
 use crate::breaker::{self, Breaker};
 use crate::guard::Guard;
-use crate::protocol::Key;
+use crate::key::Key;
 use crate::provider::{About, Verdict};
 use crate::queue::{Queue, Queued};
 use crate::rate::{Domains, LONGEST_WAIT, Pace, Rate};

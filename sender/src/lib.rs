@@ -4,10 +4,10 @@
 //! to one provider, and answers when the provider has accepted it. It has neither the signing keys
 //! nor the database.
 //!
-//! `protocol` → `writer` (`link`, `templates`, `mail`) → `journal` → `provider` → `protocol`.
-//! `serve`, `desk` and the threads of `pool` move it; a `lane` is the `queue` of a provider, with
-//! its `rate` and its `breaker`. An `attempt` records what may have been accepted, and `doubt` says
-//! what becomes of that.
+//! A mail goes `protocol` → `writer` (`link`, `templates`, `mail`) → `journal` → `provider` →
+//! `protocol`. `serve`, `desk` and the threads of `pool` move it, and share what `shared` has; a
+//! `lane` is the `queue` of a provider, with its `rate` and its `breaker`. An `attempt` records what
+//! may have been accepted, and `doubt` says what becomes of that. No module uses one that uses it.
 //!
 //! | feature | default | what it adds |
 //! |---|---|---|
@@ -22,12 +22,16 @@ compile_error!("a sender needs a provider: enable the feature http, keyed, ses o
 mod attempt;
 mod breaker;
 mod check;
+mod clock;
 mod config;
 mod desk;
 mod doubt;
 mod encoding;
+mod event;
 mod guard;
 mod journal;
+mod key;
+mod knows;
 mod lane;
 mod letter;
 mod link;
@@ -43,6 +47,8 @@ mod queue;
 mod rate;
 mod registered;
 mod serve;
+mod shared;
+mod standard_error;
 mod templates;
 mod writer;
 
@@ -51,10 +57,10 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::time::SystemTime;
 
-pub use check::{actions_without_mail, check};
+pub use check::{actions_without_mail, check, lost_placeholders};
 pub use letter::{Letter, letter};
 pub use mailroom_mail::Error;
-pub use placeholders::{Shown, lost_placeholders};
+pub use placeholders::Shown;
 pub use preview::preview;
 pub use templates::write_shipped;
 
@@ -62,6 +68,7 @@ use config::Config;
 use journal::Journal;
 use provider::Provider;
 use provider::folder::Folder;
+use shared::Shared;
 use writer::Writer;
 
 /// Sends the mails of the tokens that come on standard input, and answers on standard output, until
@@ -108,13 +115,13 @@ pub fn send_between(
             config.journal = folder.join("journal");
             vec![Box::new(Folder::new(folder)?)]
         }
-        None => provider::of(&config)?,
+        None => config.providers()?,
     };
     let writer = Writer::new(&config)?;
-    let journal = Journal::open(&config.journal, serve::seconds(SystemTime::now()))?;
-    let shared = serve::share(providers, config.domains()?, journal);
+    let journal = Journal::open(&config.journal, clock::seconds(SystemTime::now()))?;
+    let shared = Shared::new(providers, config.domains()?, journal);
     if let Some(address) = metrics {
-        metrics::serve(address, &shared);
+        shared.serve_metrics(address);
     }
     serve::serve(input, output, &writer, &shared)
 }

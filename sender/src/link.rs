@@ -3,8 +3,32 @@
 use std::collections::BTreeMap;
 
 use mailroom_mail::Error;
+use serde::Deserialize;
 
-use crate::config::{LinksConfig, TokenPlace};
+/// Where links lead.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct LinksConfig {
+    /// What comes before the path of a link: `https://example.org`.
+    pub(crate) base: String,
+    /// Bases of actions that have their own.
+    #[serde(default)]
+    pub(crate) actions: BTreeMap<String, String>,
+    /// Where the token is in a link.
+    #[serde(default)]
+    pub(crate) token: TokenPlace,
+}
+
+/// Where the token is in a link.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum TokenPlace {
+    /// `?token=…`, which the server sees.
+    #[default]
+    Query,
+    /// `#token=…`, which only scripts of the page see.
+    Fragment,
+}
 
 /// Follows a token whose last sign could get lost. No reader of links asks for it.
 const END: &str = "&from=mail";

@@ -8,7 +8,7 @@ use lettre::Address;
 use lettre::message::Mailbox;
 use mailroom_mail::address::Parts;
 
-use crate::protocol::Key;
+use crate::key::Key;
 
 /// A mail to one person.
 #[derive(Debug)]

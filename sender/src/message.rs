@@ -49,8 +49,8 @@ fn part(kind: ContentType, body: Body) -> SinglePart {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::key::Key;
     use crate::mail::{HeaderText, Recipient};
-    use crate::protocol::Key;
     use std::time::{Duration, UNIX_EPOCH};
 
     fn mail(to: &str, subject: &str) -> Mail {

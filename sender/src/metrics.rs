@@ -4,7 +4,6 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::time::Duration;
 
 use prometheus_client::metrics::counter::Counter;
@@ -14,9 +13,8 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 
 use crate::lane::Figures;
-use crate::pool::Shared;
 use crate::provider::{About, Provider, Refusal, Verdict};
-use crate::serve::report;
+use crate::standard_error::report;
 
 /// The verdicts on an attempt.
 const VERDICTS: [&str; 9] = [
@@ -84,7 +82,7 @@ impl Metrics {
         Connection(gauge)
     }
 
-    fn set(&self, provider: &'static str, figures: &Figures) {
+    pub(crate) fn set(&self, provider: &'static str, figures: &Figures) {
         let set = |family: &Family<Labels<2>, Gauge>, state, value: usize| {
             let labels = [("provider", provider), ("state", state)];
             family.get_or_create(&labels).set(i64::try_from(value).unwrap_or(i64::MAX));
@@ -99,7 +97,7 @@ impl Metrics {
         set(&self.reasons, "open", figures.open);
     }
 
-    fn registry(&self) -> Registry {
+    pub(crate) fn registry(&self) -> Registry {
         let mut registry = Registry::with_prefix("mailroom_send");
         registry.register(
             "attempts",
@@ -144,21 +142,19 @@ impl Drop for Connection {
     }
 }
 
-/// Serves them. An address that cannot be had is no reason to send no mail.
-pub(crate) fn serve(address: SocketAddr, shared: &Arc<Shared>) {
-    let asked = Arc::clone(shared);
-    let refresh = move || {
-        for (provider, lane) in asked.providers.iter().zip(&asked.lanes) {
-            asked.metrics.set(provider.name(), &lane.figures());
-        }
-    };
+/// Serves metrics, which `refresh` brings up to date before each answer. An address that cannot be
+/// had is no reason to send no mail.
+pub(crate) fn serve(
+    address: SocketAddr,
+    registry: Registry,
+    refresh: impl Fn() + Send + Sync + 'static,
+) {
     let say = move |outcome: io::Result<SocketAddr>| match outcome {
         Ok(address) => report(&format!("metrics are served at http://{address}/metrics")),
         Err(error) => report(&format!(
             "metrics are not served at {address} yet, and it is tried again: {error}"
         )),
     };
-    let registry = shared.metrics.registry();
     if let Err(error) = mailroom_http::serve_metrics(address, registry, refresh, say) {
         report(&format!("metrics are not served: {error}"));
     }

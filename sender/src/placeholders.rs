@@ -1,13 +1,6 @@
 //! Whether templates show what their mails are for: the link, and the code of an action that has
 //! one. A template that another program has made may have lost either.
 
-use std::path::Path;
-
-use mailroom_mail::Error;
-
-use crate::config::Config;
-use crate::writer::Writer;
-
 /// Whether the mails of an action have a link, or a code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Has {
@@ -94,17 +87,6 @@ impl Bodies<'_> {
         }
         lost
     }
-}
-
-/// What the mails of a database's actions do not show, a sentence a mail: nobody can use such a
-/// mail. Actions without a template are passed over.
-///
-/// # Errors
-/// A configuration or templates that cannot be used.
-pub fn lost_placeholders(config: &Path, actions: &[Shown]) -> Result<Vec<String>, Error> {
-    let (writer, samples) = Writer::with_samples(&Config::read(config)?)?;
-    let known = |action: &str| actions.iter().find(|shown| shown.action == action).cloned();
-    Ok(writer.lacking(&samples, known)?.placeholders)
 }
 
 #[cfg(test)]

@@ -7,24 +7,14 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use crate::attempt::Attempt;
-use crate::journal::Journal;
-use crate::lane::{Job, Lane};
-use crate::metrics::Metrics;
-use crate::provider::{Provider, Verdict};
-use crate::serve::{Event, report};
+use crate::event::Event;
+use crate::lane::Job;
+use crate::provider::Verdict;
+use crate::shared::Shared;
+use crate::standard_error::report;
 
 /// How often a thread without work looks at its connection.
 const IDLE_PERIOD: Duration = Duration::from_secs(10);
-
-/// What all threads share.
-pub(crate) struct Shared {
-    /// The first provider, and then the fallback.
-    pub(crate) providers: Vec<Box<dyn Provider>>,
-    /// Their queues.
-    pub(crate) lanes: Vec<Lane>,
-    pub(crate) journal: Journal,
-    pub(crate) metrics: Metrics,
-}
 
 /// The threads that send. They are not waited for where one may wait for an answer: what it would
 /// record is in doubt already.

@@ -7,65 +7,17 @@ use std::io::{BufRead, Read, Write};
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 use std::thread;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use mailroom_mail::Error;
 
 use crate::desk::Desk;
-use crate::journal::Journal;
-use crate::lane::Lane;
-use crate::metrics::Metrics;
-use crate::pool::{Pool, Shared};
-use crate::protocol::Key;
-use crate::provider::{Provider, Verdict};
-use crate::queue::Queued;
-use crate::rate::Domains;
+use crate::event::{Event, Length};
+use crate::pool::Pool;
+use crate::shared::Shared;
 use crate::writer::Writer;
 
 /// The longest line that is read, in bytes: 10,000 tokens with the longest fields that make sense.
 const LONGEST_LINE: u64 = 64 << 20;
-
-/// Whether all of a line was read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Length {
-    Whole,
-    TooLong,
-}
-
-/// What the thread that decides hears of.
-pub(crate) enum Event {
-    /// A line came; if it is too long, its beginning.
-    Line(Vec<u8>, Length),
-    /// An attempt ended.
-    Delivered {
-        /// The provider's place.
-        lane: usize,
-        /// The key of the mail; `None` if the provider alone was tried.
-        key: Option<Key>,
-        /// What became of it.
-        verdict: Verdict,
-        /// The mails that waited for this provider and must not wait any longer.
-        withdrawn: Vec<Queued>,
-    },
-    /// No line will come any more.
-    InputEnded(Result<(), String>),
-}
-
-/// What all threads share.
-pub(crate) fn share(
-    providers: Vec<Box<dyn Provider>>,
-    domains: Domains,
-    journal: Journal,
-) -> Arc<Shared> {
-    let domains = Arc::new(domains);
-    let has_other = providers.len() > 1;
-    let lanes = providers.iter().map(|provider| {
-        Lane::new(provider.rate(), provider.connections(), Arc::clone(&domains), has_other)
-    });
-    let lanes = lanes.collect();
-    let metrics = Metrics::of(&providers);
-    Arc::new(Shared { providers, lanes, journal, metrics })
-}
 
 /// Works until the input ends and everything that came is answered.
 ///
@@ -131,17 +83,6 @@ fn pass_over_rest(input: &mut impl BufRead) -> std::io::Result<usize> {
             return Ok(passed);
         }
     }
-}
-
-/// Says something on standard error, which the collector logs. If that is closed, the work goes on.
-pub(crate) fn report(sentence: &str) {
-    writeln!(std::io::stderr(), "mailroom send: {sentence}").ok();
-}
-
-/// Seconds since 1970.
-pub(crate) fn seconds(time: SystemTime) -> i64 {
-    time.duration_since(UNIX_EPOCH)
-        .map_or(0, |since| i64::try_from(since.as_secs()).unwrap_or(i64::MAX))
 }
 
 #[cfg(test)]

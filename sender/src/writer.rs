@@ -205,7 +205,7 @@ fn sample(shown: &Shown, payload: Value) -> Item {
     };
     Item {
         id: 4711,
-        key: crate::protocol::Key::parse("b9a16650bbdcba5dd0298fef5dd25661")
+        key: crate::key::Key::parse("b9a16650bbdcba5dd0298fef5dd25661")
             .expect("32 digits are a key"),
         action: shown.action.clone(),
         path,

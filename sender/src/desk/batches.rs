@@ -4,7 +4,8 @@ use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
 use super::Waiting;
-use crate::protocol::{Answer, Knows, working};
+use crate::knows::Knows;
+use crate::protocol::{Answer, working};
 
 #[derive(Default)]
 pub(super) struct Batches(HashMap<String, Pending>);

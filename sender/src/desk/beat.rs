@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 use mailroom_mail::Error;
 
 use super::{BEAT, BEHIND_OTHERS, Desk};
+use crate::key::Key;
 use crate::lane::{Lane, Refusal, Sentences};
 use crate::pool::Pool;
-use crate::protocol::Key;
-use crate::serve::report;
+use crate::standard_error::report;
 
 /// The same while mails that take long have the places: batches that only wait are to be known
 /// soon, so that others come.

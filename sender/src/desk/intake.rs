@@ -9,13 +9,17 @@ use mailroom_mail::Error;
 
 use super::{Desk, UNANSWERED};
 use crate::attempt::is_replayed;
+use crate::clock::seconds;
 use crate::doubt::{Doubt, Outcome, Step};
+use crate::event::Length;
 use crate::journal::Known;
-use crate::pool::Shared;
-use crate::protocol::{Batch, Item, Key, Knows, parse_line};
+use crate::key::Key;
+use crate::knows::Knows;
+use crate::protocol::{Batch, Item, parse_line};
 use crate::provider::Sealed;
 use crate::queue::Queued;
-use crate::serve::{Length, report, seconds};
+use crate::shared::Shared;
+use crate::standard_error::report;
 
 /// What is said of the end of a batch that was not read.
 const TOO_LONG: &str = "a line is longer than 64 MiB, and its end is given back";

@@ -16,11 +16,14 @@ use std::time::{Duration, Instant, SystemTime};
 
 use mailroom_mail::Error;
 
+use crate::clock::seconds;
+use crate::event::Event;
+use crate::key::Key;
 use crate::lane::Lane;
-use crate::pool::{Pool, Shared};
-use crate::protocol::Key;
+use crate::pool::Pool;
 use crate::queue::Queued;
-use crate::serve::{Event, report, seconds};
+use crate::shared::Shared;
+use crate::standard_error::report;
 use crate::writer::Writer;
 use batches::Batches;
 

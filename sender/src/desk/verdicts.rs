@@ -7,12 +7,13 @@ use std::time::{Duration, SystemTime};
 use super::{BEHIND_OTHERS, Desk, UNANSWERED};
 use crate::attempt::is_replayed;
 use crate::doubt::Outcome;
+use crate::key::Key;
+use crate::knows::Knows;
 use crate::lane::Refusal;
-use crate::pool::Shared;
-use crate::protocol::{Key, Knows};
 use crate::provider::{Receipt, Verdict};
 use crate::queue::Queued;
-use crate::serve::report;
+use crate::shared::Shared;
+use crate::standard_error::report;
 
 /// How long a mail in doubt waits at a time for a provider that has to accept another one first: an
 /// acceptance can come sooner than is known now.

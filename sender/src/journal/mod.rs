@@ -47,7 +47,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use mailroom_mail::Error;
 
 use crate::doubt::Doubt;
-use crate::protocol::Key;
+use crate::key::Key;
 use crate::provider::Sealed;
 use files::{lock, open, unusable};
 use replay::Contents;

@@ -14,7 +14,7 @@ use base64ct::{Base64UrlUnpadded, Encoding};
 
 use super::table::Name;
 use crate::doubt::Doubt;
-use crate::protocol::Key;
+use crate::key::Key;
 use crate::provider::Sealed;
 
 /// The first line.

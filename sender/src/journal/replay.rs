@@ -12,7 +12,7 @@ use super::files::unusable;
 use super::record::{self, Record};
 use super::state::{Span, Tried};
 use super::table::Table;
-use crate::protocol::Key;
+use crate::key::Key;
 use crate::provider::Sealed;
 
 /// What a journal holds.

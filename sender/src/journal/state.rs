@@ -13,7 +13,7 @@ use super::record;
 use super::replay::Contents;
 use super::table::Table;
 use crate::doubt::Doubt;
-use crate::protocol::Key;
+use crate::key::Key;
 use crate::provider::Sealed;
 
 /// A file below this size is not rewritten.

@@ -16,7 +16,7 @@ use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use super::files::{beside, folder, open};
-use crate::protocol::Key;
+use crate::key::Key;
 
 const PAGE: usize = 4096;
 const KEY: usize = 16;

@@ -7,7 +7,7 @@ use super::patience::{
     LONGEST_CONTENT_BESIDE_QUICK, LONGEST_CONTENT_IN_LAST_PLACE, LONGEST_MUTE_BESIDE_QUICK,
 };
 use super::{Lane, State, Ticket};
-use crate::protocol::Key;
+use crate::key::Key;
 
 impl Lane {
     /// From now on the server is asked about the recipient. Returns for how long, if it may not

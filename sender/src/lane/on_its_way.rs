@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use mailroom_mail::address::domain_of;
 
 use crate::breaker;
-use crate::protocol::Key;
+use crate::key::Key;
 use crate::queue::Queued;
 
 /// An attempt that takes longer than this waits for an answer of the provider.

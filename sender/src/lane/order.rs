@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use mailroom_mail::address::domain_of;
 
-use crate::protocol::Key;
+use crate::key::Key;
 use crate::queue::Queued;
 use crate::registered::registered;
 

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::Knows;
 use crate::doubt::Outcome;
+use crate::knows::Knows;
 use crate::provider::{About, Receipt, Refusal};
 
 /// The longest line that is written, in bytes. The collector reads twice as much.

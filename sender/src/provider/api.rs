@@ -14,8 +14,8 @@ use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig};
 
 use super::refusal::{self, Said, Step};
 use super::{About, Connection, Progress, Provider, Receipt, Refusal, Sealed, Suspicion, Verdict};
+use crate::key::Key;
 use crate::mail::Mail;
-use crate::protocol::Key;
 use crate::rate::Rate;
 
 /// The type of a body.

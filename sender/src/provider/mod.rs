@@ -7,9 +7,9 @@ use std::time::Duration;
 use mailroom_mail::Error;
 use serde::{Deserialize, Serialize};
 
-use crate::config::Config;
+use crate::key::Key;
 use crate::mail::Mail;
-use crate::protocol::Key;
+use crate::provider;
 use crate::rate::Rate;
 
 #[cfg(feature = "api")]
@@ -49,19 +49,29 @@ macro_rules! for_providers {
 
 pub(crate) use for_providers;
 
-/// Makes a function of the registry that makes the providers of a configuration.
+/// Makes what the registry makes of the tables of a configuration.
 macro_rules! make_providers {
     ($($(#[$built:meta])* $table:ident: $Table:ty => $make:path;)+) => {
-        /// The providers whose tables the configuration has, in the order of the registry.
-        fn make_named(config: &Config) -> Result<Vec<Box<dyn Provider>>, Error> {
-            let mut named: Vec<Box<dyn Provider>> = Vec::new();
+        /// The tables of a configuration, one for each provider of the registry.
+        pub(crate) struct Tables<'a> {
             $(
                 $(#[$built])*
-                if let Some(table) = &config.$table {
-                    named.push(Box::new($make(table)?));
-                }
+                pub(crate) $table: Option<&'a $Table>,
             )+
-            Ok(named)
+        }
+
+        impl Tables<'_> {
+            /// The providers whose tables there are, in the order of the registry.
+            fn providers(&self) -> Result<Vec<Box<dyn Provider>>, Error> {
+                let mut providers: Vec<Box<dyn Provider>> = Vec::new();
+                $(
+                    $(#[$built])*
+                    if let Some(table) = self.$table {
+                        providers.push(Box::new($make(table)?));
+                    }
+                )+
+                Ok(providers)
+            }
         }
     };
 }
@@ -72,9 +82,12 @@ for_providers!(make_providers);
 ///
 /// # Errors
 /// None or too many, or settings that cannot be used.
-pub(crate) fn of(config: &Config) -> Result<Vec<Box<dyn Provider>>, Error> {
-    let mut named = make_named(config)?;
-    if let Some(fallback) = &config.fallback {
+pub(crate) fn of(
+    tables: &Tables<'_>,
+    fallback: Option<&str>,
+) -> Result<Vec<Box<dyn Provider>>, Error> {
+    let mut named = tables.providers()?;
+    if let Some(fallback) = fallback {
         let place = named.iter().position(|provider| provider.name() == fallback);
         let Some(place) = place.filter(|_| named.len() == 2) else {
             return Err(Error::configuration(
@@ -215,7 +228,7 @@ impl Sealed {
         Ok(Self {
             key: mail.key,
             provider: first.name().to_owned(),
-            fixed_at: crate::serve::seconds(mail.date),
+            fixed_at: crate::clock::seconds(mail.date),
             envelope_sender: envelope_sender.unwrap_or_else(|| mail.from.email.to_string()),
             to: mail.to.address().to_string(),
             payload: first.payload(mail)?,

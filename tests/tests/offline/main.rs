@@ -10,6 +10,7 @@ mod dependencies;
 mod formats;
 mod languages;
 mod limits;
+mod module_circles;
 mod named_sections;
 mod page_commands;
 mod python_verifier;

@@ -8,8 +8,8 @@ use minijinja::value::ValueKind;
 use minijinja::{Environment, Error, ErrorKind, Output, State, UndefinedBehavior, Value, context};
 use serde::de::IgnoredAny;
 
+use crate::key::Key;
 use crate::mail::{HeaderText, Mail, Recipient};
-use crate::protocol::Key;
 
 /// The largest template, in bytes.
 const LARGEST: u64 = 262_144;

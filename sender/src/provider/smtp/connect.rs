@@ -11,7 +11,7 @@ use super::dialogue::{Dialogue, Greeted};
 use super::gate::{Change, Closed};
 use super::stream::{Lost, Stream};
 use super::{Smtp, hello, tls};
-use crate::serve::report;
+use crate::standard_error::report;
 
 /// The longest time for a connection to one address.
 const LONGEST_CONNECT: Duration = Duration::from_secs(30);

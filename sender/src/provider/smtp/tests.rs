@@ -33,7 +33,7 @@ fn smtp_at(port: u16) -> Smtp {
 
 fn sealed() -> Sealed {
     Sealed {
-        key: crate::protocol::Key::default(),
+        key: crate::key::Key::default(),
         provider: "smtp".to_owned(),
         fixed_at: 0,
         envelope_sender: "us@x.test".to_owned(),

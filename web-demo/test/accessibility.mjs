@@ -126,7 +126,7 @@ export async function byKeyboard({ visitor, demo }) {
   await page.keyboard.press("Control+A");
   await page.keyboard.type("keyboard");
   await page.keyboard.press("Enter");
-  await page.waitForSelector('#mails [data-action="activate"]');
+  await visitor.mail(page, "activate");
   await visitor.link(page, "activate");
   await tab("#mails iframe");
   const opened = page.context().waitForEvent("page");
@@ -196,7 +196,7 @@ async function recoverByKeyboard({ visitor, demo, checks, page, tabOn }) {
   await page.waitForTimeout(5_500);
   await tabOn(page, '#request button[value="recover"]');
   await page.keyboard.press("Enter");
-  await page.waitForSelector('#mails li[data-action="recover"]');
+  await visitor.mail(page, "recover");
   const code = await visitor.code(page);
   await visitor.link(page, "recover");
   await tabOn(page, '#mails li[data-action="recover"] iframe');

@@ -273,7 +273,7 @@ export async function typedMeanwhile({ visitor }) {
   await registering.arrived();
   await page.fill("#login", "next");
   registering.pass();
-  await page.waitForSelector('#mails [data-action="activate"]');
+  await visitor.mail(page, "activate");
   checks.same(
     "a login that is typed during a registration stays",
     await page.inputValue("#login"),

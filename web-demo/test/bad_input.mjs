@@ -97,7 +97,7 @@ export async function badRegistrations({ visitor, demo }) {
       `the account of a login with ${name}`,
       async () => (await account.textContent()) === login.trim(),
     );
-    await page.waitForSelector('#mails [data-action="activate"]');
+    await visitor.mail(page, "activate");
     const link = await visitor.follow(page, "activate");
     checks.same(
       `a login with ${name} is activated`,

@@ -19,7 +19,7 @@ async function invitedBy(format, { checks, visitor, demo }) {
   const page = await prepared({ visitor, demo }, format, login);
   await page.fill("#team", TEAM);
   await page.click("#invite button");
-  await page.waitForSelector('#mails [data-action="invite"]');
+  await visitor.mail(page, "invite");
   const row = async () => {
     const rows = await demo.query(
       `SELECT invitations.id::text, team, accepted_at IS NOT NULL AS accepted,
@@ -90,7 +90,7 @@ async function waitsForAFormat({ checks, visitor, demo }) {
   await until("the deferral", async () => (await demo.query(state))[0].state === "deferred");
   checks.same("v1: no mail comes", await page.locator('#mails [data-action="invite"]').count(), 0);
   await visitor.set(page, "format", "v3");
-  await page.waitForSelector('#mails [data-action="invite"]');
+  await visitor.mail(page, "invite");
   const link = await visitor.follow(page, "invite");
   checks.same("v1: with v3 it comes", await visitor.press(link), "You have joined the team");
   for (const opened of [page, link]) await opened.close();

@@ -77,7 +77,7 @@ export async function outages({ visitor, demo }) {
   await second.fill("#email", "no-inbox@example.test");
   await second.fill("#login", "no-inbox");
   await second.click("#register button");
-  await second.waitForSelector('#mails [data-action="activate"]');
+  await visitor.mail(second, "activate");
   checks.same("a mail waits for the inbox", await second.locator("#mails li").count(), 1);
 
   // The edge dies: what it has let through is remembered.
@@ -270,7 +270,7 @@ export async function beginsWithoutTheInbox({ visitor, demo }) {
     process.kill(inbox, "SIGCONT");
   }
   await page.reload();
-  await page.waitForSelector('#mails [data-action="activate"]');
+  await visitor.mail(page, "activate");
   checks.same("and the mails once it goes on", await page.locator("#mails li").count(), 1);
   await page.close();
   return checks.results;

@@ -99,8 +99,42 @@ export class Visitor {
     await page.fill("#email", email);
     await page.fill("#login", login);
     await page.click("#register button");
-    await page.waitForSelector('#mails [data-action="activate"]');
+    await this.mail(page, "activate");
     return page;
+  }
+
+  /**
+   * Waits until a page shows a mail of this kind, or one more than so many. Where none comes, says
+   * how far it got: the database, the inbox and the page each know.
+   */
+  async mail(page, action, before = 0) {
+    const mails = page.locator(`#mails li[data-action="${action}"]`);
+    try {
+      await mails.nth(before).waitFor({ state: "attached" });
+    } catch (error) {
+      throw new Error(`${error.stack ?? error}\n${await this.#whereMailsAre(page)}`);
+    }
+  }
+
+  async #whereMailsAre(page) {
+    const deliveries = await this.#demo.query(
+      `SELECT token, state, (
+          SELECT string_agg(outcome || coalesce(' (' || reason || ')', ''), ', ')
+          FROM mailroom.delivery_log AS log WHERE deliveries.token = ANY (log.tokens)
+        ) AS log
+      FROM mailroom.deliveries ORDER BY token DESC LIMIT 4`,
+    );
+    const told = await (await fetch(`${this.#base}/demo/mails`)).json();
+    const seen = await page.evaluate(() => ({
+      visibility: document.visibilityState,
+      email: sessionStorage.getItem("email"),
+      mails: [...document.querySelectorAll("#mails li")].map((mail) => mail.dataset.action),
+      notes: [...document.querySelectorAll(".note")].map((note) => note.textContent),
+    }));
+    const inbox = told.map((mail) => `${mail.id} ${mail.action} ${mail.to}`);
+    return withoutQueries(
+      JSON.stringify({ deliveries, inbox: inbox.slice(-6), page: seen, open: this.pages.length }),
+    );
   }
 
   /** The button in the newest mail of this kind. */
@@ -158,10 +192,7 @@ export class Visitor {
       await page.waitForTimeout(500);
       return false;
     });
-    await page
-      .locator('#mails li[data-action="recover"]')
-      .nth(before)
-      .waitFor({ state: "attached" });
+    await this.mail(page, "recover", before);
     return this.code(page);
   }
 

@@ -65,8 +65,9 @@ DROP TYPE mailroom.checked_candidate;
 DROP TYPE mailroom.candidate;
 DROP FUNCTION mailroom.keep_receipts(uuid[], bigint[], text[], text[], text[]);
 DROP FUNCTION mailroom.address_hash(text, bytea);
+DROP FUNCTION mailroom.others_sign_more(timestamptz);
 DROP FUNCTION mailroom.lock_candidates(integer, integer, timestamptz, timestamptz, timestamptz,
-    boolean);
+    boolean, boolean);
 DROP FUNCTION mailroom.release(bigint, uuid[]);
 DROP FUNCTION mailroom.settle(
     uuid[], uuid[], bigint[], text[], bigint[], text[], integer, bigint, bigint,

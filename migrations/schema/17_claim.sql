@@ -3,11 +3,15 @@
 -- Every seventh place is kept for one of the second priority, if one waits: of a hundred rows at
 -- least ten are, also where several collectors count for themselves.
 --
+-- Whoever yields leaves a deferred row to others once more for as long as it was put off: a
+-- collector that cannot sign it would else put it off again whenever it looks first, each time for
+-- twice as long, while another one waits that signs it.
+--
 -- Locks: rows of the queue; those that another collector is just claiming are passed over.
 CREATE FUNCTION mailroom.lock_candidates(
     scan_limit integer, turn integer, first_since timestamptz, second_since timestamptz,
         until timestamptz,
-    takes_doubtful boolean,
+    takes_doubtful boolean, yields boolean,
     OUT places tid[], OUT first_through timestamptz, OUT second_through timestamptz
 )
 LANGUAGE plpgsql VOLATILE
@@ -22,6 +26,7 @@ BEGIN
         SELECT ctid AS place, due_at FROM mailroom.queue
         WHERE priority = 0::smallint AND due_at >= first_since AND due_at <= until
             AND (takes_doubtful OR doubts = 0)
+            AND (NOT yields OR deferrals = 0 OR due_at + (due_at - put_off_at) <= until)
         ORDER BY due_at
         LIMIT scan_limit - reserved
         FOR UPDATE SKIP LOCKED
@@ -33,6 +38,7 @@ BEGIN
             SELECT ctid AS place, due_at FROM mailroom.queue
             WHERE priority = 1::smallint AND due_at >= second_since AND due_at <= until
                 AND (takes_doubtful OR doubts = 0)
+                AND (NOT yields OR deferrals = 0 OR due_at + (due_at - put_off_at) <= until)
             ORDER BY due_at
             LIMIT scan_limit - cardinality(places)
             FOR UPDATE SKIP LOCKED
@@ -47,6 +53,7 @@ BEGIN
                 WHERE priority = 0::smallint AND due_at >= coalesce(first_through, first_since)
                     AND due_at <= until AND ctid <> ALL (places)
                     AND (takes_doubtful OR doubts = 0)
+                    AND (NOT yields OR deferrals = 0 OR due_at + (due_at - put_off_at) <= until)
                 ORDER BY due_at
                 LIMIT reserved - cardinality(second)
                 FOR UPDATE SKIP LOCKED
@@ -73,10 +80,25 @@ END;
 $$;
 
 COMMENT ON FUNCTION mailroom.lock_candidates(integer, integer, timestamptz, timestamptz,
-    timestamptz, boolean) IS
+    timestamptz, boolean, boolean) IS
     'Locks rows of the queue, the oldest of each priority first, and only on demand such as may '
     'have been delivered already; answers where they lie, in the order in which they go out, and '
     'the latest due time of each priority.';
+
+-- Only v1 binds no links, and has no further actions.
+CREATE FUNCTION mailroom.others_sign_more(epoch timestamptz) RETURNS boolean
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_temp
+BEGIN ATOMIC
+    SELECT EXISTS (
+        SELECT FROM mailroom.collectors
+        WHERE token_format <> 'v1' AND state IS DISTINCT FROM 'ended'
+            AND seen_at > epoch - interval '90 seconds'
+    );
+END;
+
+COMMENT ON FUNCTION mailroom.others_sign_more(timestamptz) IS
+    'Whether a collector is alive that signs what one of v1 cannot.';
 
 -- Deferred tokens are looked at again after a pause that doubles from a quarter of a second up to a
 -- minute, or to a part of their life.
@@ -257,7 +279,8 @@ BEGIN
         -- A statement of its own: the snapshots of those that follow have all rows that are locked
         -- by it. To assign it takes less than a query.
         locked := mailroom.lock_candidates(scan_limit, turn, coalesce(first_since, '-infinity'),
-            coalesce(second_since, '-infinity'), epoch, takes_doubtful);
+            coalesce(second_since, '-infinity'), epoch, takes_doubtful,
+            NOT binds AND mailroom.others_sign_more(epoch));
         scanned := cardinality(locked.places);
         first_through := locked.first_through;
         second_through := locked.second_through;

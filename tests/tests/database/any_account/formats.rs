@@ -200,6 +200,59 @@ async fn collectors_of_several_formats_and_what_none_of_them_signs_are_alarms() 
     Ok(())
 }
 
+/// Otherwise it would put them off for longer and longer, whenever it looks first.
+#[tokio::test]
+async fn what_a_collector_cannot_sign_is_left_to_one_that_is_there_and_signs_it() -> Result<()> {
+    let (_database, client) = product().await?;
+    enqueue(&client, "'invite', 'ada@example.test'").await?;
+    let claim = async |binds: bool| -> Result<(i32, i64)> {
+        let statement = format!(
+            "SELECT sum(scanned)::integer, count(batch) FROM mailroom.claim(
+                1, ARRAY[gen_random_uuid()], 1, true, 9, 0, NULL, NULL, 90000, 30,
+                (SELECT array_agg(number) FROM mailroom.actions WHERE {binds} OR number <= 2),
+                {binds}
+            )"
+        );
+        let row = client.query_one(&statement, &[]).await?;
+        Ok((row.get(0), row.get(1)))
+    };
+    assert_eq!(claim(false).await?, (1, 0), "it is put off");
+    let due_again = "UPDATE mailroom.queue
+        SET put_off_at = now() - interval '200 s', due_at = now() - interval '1 s'";
+    for (other, is_left) in [
+        ("'v2', now(), 'ready'", true),
+        ("'v3', now(), NULL", true),
+        ("'v1', now(), 'ready'", false),
+        ("NULL, now(), NULL", false),
+        ("'v2', now() - interval '100 s', 'ready'", false),
+        ("'v2', now(), 'ended'", false),
+    ] {
+        client.batch_execute(due_again).await?;
+        let here = format!(
+            "DELETE FROM mailroom.collectors;
+            INSERT INTO mailroom.collectors (
+                collector_id, name, started_at, state_since, token_format, seen_at, state
+            )
+            SELECT 2, 'other process 1', now(), now(), {other}"
+        );
+        client.batch_execute(&here).await?;
+        assert_eq!(claim(false).await?, (i32::from(!is_left), 0), "{other}");
+    }
+    // As long as it was put off once more, it waits for the other one alone.
+    client
+        .batch_execute(
+            "UPDATE mailroom.collectors SET state = 'ready';
+            UPDATE mailroom.queue
+                SET put_off_at = now() - interval '20 s', due_at = now() - interval '11 s'",
+        )
+        .await?;
+    assert_eq!(claim(false).await?, (1, 0));
+    client.batch_execute(due_again).await?;
+    assert_eq!(claim(false).await?, (0, 0));
+    assert_eq!(claim(true).await?, (1, 1));
+    Ok(())
+}
+
 #[tokio::test]
 async fn the_schema_takes_no_action_that_no_verifier_takes() -> Result<()> {
     let (_database, client) = product().await?;

@@ -101,7 +101,7 @@ async fn places_kept_for_what_another_collector_holds_are_filled_and_no_token_is
                 FROM unnest(places) AS place),
                 first_through = (SELECT max(due_at) FROM mailroom.queue)
             FROM mailroom.lock_candidates(
-                {scan_limit}, {turn}, '-infinity', '-infinity', now(), true
+                {scan_limit}, {turn}, '-infinity', '-infinity', now(), true, false
             )"
         );
         let row = client.query_one(&query, &[]).await?;

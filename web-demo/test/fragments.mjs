@@ -3,6 +3,7 @@
 // searched has the token where a link has it in its query.
 
 import { Checks } from "../../verifier-wasm/npm/test/checks.mjs";
+import { tokenOf } from "./visitor.mjs";
 
 /** What a script for statistics can tell of the page that it is in. It runs in the page. */
 function told() {
@@ -28,7 +29,8 @@ const having = (texts, token) =>
 export async function fragments({ visitor, demo }) {
   const checks = new Checks();
   const page = await visitor.register("fragments");
-  const [path, token] = (await visitor.link(page, "activate")).split("?token=");
+  const mailed = await visitor.link(page, "activate");
+  const [path, token] = [mailed.split("?")[0], tokenOf(mailed)];
   // A page of its own: what it had before it would be found in its history.
   const follow = async (link) => {
     const opened = await visitor.open("/");
@@ -67,7 +69,7 @@ export async function fragments({ visitor, demo }) {
 
   const other = await visitor.register("fragments-control");
   const link = await visitor.link(other, "activate");
-  const control = link.split("?token=")[1];
+  const control = tokenOf(link);
   const query = await follow(link);
   checks.same(
     "of a link with a query, requests have it",

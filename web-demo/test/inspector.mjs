@@ -1,12 +1,13 @@
 // The inspector: what it draws, and what fails when a character changes.
 
 import { Checks } from "../../verifier-wasm/npm/test/checks.mjs";
+import { tokenOf } from "./visitor.mjs";
 
 export async function inspecting({ visitor }) {
   const checks = new Checks();
   const walk = await visitor.register("inspected");
   const link = await visitor.link(walk, "activate");
-  const token = link.slice(link.indexOf("=") + 1);
+  const token = tokenOf(link);
   const page = await visitor.open("/inspector");
   const verdict = () => page.textContent("#verdict");
   const state = (check) => page.getAttribute(`[data-check="${check}"]`, "data-state");

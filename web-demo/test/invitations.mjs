@@ -3,6 +3,7 @@
 
 import { Checks } from "../../verifier-wasm/npm/test/checks.mjs";
 import { until } from "../../verifier-wasm/npm/test/waiting.mjs";
+import { tokenOf } from "./visitor.mjs";
 
 const TEAM = "Parsers & <b>Compilers</b>";
 
@@ -68,7 +69,7 @@ async function invitedBy(format, { checks, visitor, demo }) {
     await visitor.press(again),
     "This link was already used",
   );
-  const secret = Buffer.from(href.slice(href.indexOf("=") + 1), "base64url").subarray(14, 46);
+  const secret = Buffer.from(tokenOf(href), "base64url").subarray(14, 46);
   const [{ verdict }] = await demo.query(
     "SELECT verdict::text FROM mailroom.redeem($1, 'invite')",
     [secret],

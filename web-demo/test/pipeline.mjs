@@ -3,6 +3,7 @@
 
 import { Checks } from "../../verifier-wasm/npm/test/checks.mjs";
 import { PATIENCE, until } from "../../verifier-wasm/npm/test/waiting.mjs";
+import { tokenOf } from "./visitor.mjs";
 
 /** A thousand registrations and ten thousand links, on a machine that does much else. */
 const LONG = 5 * PATIENCE;
@@ -145,7 +146,5 @@ async function counted(page) {
 }
 
 function keyIdOf(link) {
-  return Buffer.from(link.slice(link.indexOf("=") + 1), "base64url")
-    .subarray(2, 6)
-    .toString("hex");
+  return Buffer.from(tokenOf(link), "base64url").subarray(2, 6).toString("hex");
 }

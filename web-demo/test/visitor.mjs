@@ -146,7 +146,7 @@ export class Visitor {
   /** The link of the newest mail of this kind, from its path on. */
   async link(page, action) {
     const href = await this.button(page, action).getAttribute("href");
-    this.tokens.add(href.slice(href.indexOf("=") + 1));
+    this.tokens.add(tokenOf(href));
     return href.slice(this.#base.length);
   }
 
@@ -228,6 +228,11 @@ export class Visitor {
       value,
     );
   }
+}
+
+/** The token of a link. Something may stand behind one that ends with a sign of its own. */
+export function tokenOf(link) {
+  return new URL(link, "http://any").searchParams.get("token");
 }
 
 /** The page that asked; nothing if that is gone. */

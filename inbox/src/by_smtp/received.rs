@@ -47,19 +47,28 @@ fn sender(from: &Address<'_>) -> String {
     first.name().map_or_else(|| address.to_owned(), |name| format!("{name} <{address}>"))
 }
 
-/// The first link with a token, and the action that its path names.
+/// The first link with a token, and the action that its path names. The sender writes a token
+/// behind `?` or `#`, and something behind a token whose last sign mail programs would leave out.
 fn link(text: &str) -> Option<(&str, &str)> {
-    let is_word = |character: char| character.is_ascii_alphanumeric() || "_-".contains(character);
+    let is_word = |text: &str| {
+        let is_sign =
+            |character: char| character.is_ascii_alphanumeric() || "_-".contains(character);
+        !text.is_empty() && text.chars().all(is_sign)
+    };
     text.split_whitespace().find_map(|word| {
         let rest = word.strip_prefix("https://").or_else(|| word.strip_prefix("http://"))?;
         let (host, rest) = rest.split_once('/')?;
-        let (action, token) = rest.split_once("?token=")?;
+        let (action, parameters) = rest.split_once(['?', '#'])?;
+        let mut parameters = parameters.split('&').map(|parameter| parameter.split_once('='));
+        let is_token =
+            |parameter| matches!(parameter, Some(Some(("token", token))) if is_word(token));
         let is_link = !host.is_empty()
             && !host.contains(['?', '#'])
-            && !action.is_empty()
-            && action.chars().all(is_word)
-            && !token.is_empty()
-            && token.chars().all(is_word);
+            && is_word(action)
+            && is_token(parameters.next())
+            && parameters.all(|parameter| {
+                parameter.is_some_and(|(name, value)| is_word(name) && is_word(value))
+            });
         is_link.then_some((word, action))
     })
 }
@@ -84,6 +93,14 @@ mod tests {
                     http://127.0.0.1:8787/recover?token=AgF-_9\r\n\r\nuntil 2027-01-15 08:15 UTC";
         assert_eq!(link(text), Some(("http://127.0.0.1:8787/recover?token=AgF-_9", "recover")));
         assert_eq!(code(text), "01234");
+        for link_of_sender in [
+            "http://127.0.0.1:8787/recover?token=AgF-&from=mail",
+            "http://127.0.0.1:8787/recover#token=AgF_&from=mail",
+            "https://x.test/recover#token=AgF",
+        ] {
+            let expected = Some((link_of_sender, "recover"));
+            assert_eq!(link(&format!("a {link_of_sender}\r\n")), expected);
+        }
         for text in [
             "",
             "https:///y?token=b",

@@ -10,6 +10,16 @@ const SAYS_PORT = `function () {
 
 const node = (text) => ({ files: { "main.js": text }, start: ["main.js"] });
 
+/** What has built a handler of `Request`, served as its documentation says. */
+const bySrvx = (built) => [
+  "../node_modules/srvx/bin/srvx.mjs",
+  "serve",
+  "--prod",
+  "--host",
+  "127.0.0.1",
+  built,
+];
+
 /** By the first words of a row of the README's table. */
 export const SITES = {
   "Node.js": (code) =>
@@ -89,6 +99,140 @@ console.log(\`Listening on \${server.url}\`);
     },
     program: bun,
     start: ["run", "main.js"],
+  }),
+  // Nuxt has an older one, which its own modules find by the name.
+  h3: (code) =>
+    node(`import { H3, serve } from "h3-2";
+import { links } from "./links.js";
+
+const app = new H3();
+${code}
+const server = serve(app, { hostname: "127.0.0.1", port: 0, silent: true });
+await server.ready();
+console.log("Listening on", server.url);
+`),
+  Koa: (code) =>
+    node(`import { bodyParser } from "@koa/bodyparser";
+import Koa from "koa";
+import { toNodeListener } from "mailroom-verifier/handler";
+import { links } from "./links.js";
+
+const app = new Koa();
+app.use(bodyParser());
+${code}
+app.listen(0, "127.0.0.1", ${SAYS_PORT});
+`),
+  // With the parser of bodies that Nest has by default.
+  NestJS: (code) => ({
+    files: {
+      "tsconfig.json": JSON.stringify({
+        compilerOptions: {
+          ...{ module: "nodenext", target: "es2022", outDir: "dist", rootDir: ".", strict: true },
+          ...{ experimentalDecorators: true, emitDecoratorMetadata: true, skipLibCheck: true },
+          ...{ allowJs: true, checkJs: false, types: ["node"] },
+        },
+        include: ["main.ts", "links.js", "database.js"],
+      }),
+      "main.ts": `import "reflect-metadata";
+import { All, Controller, Module, Req, Res } from "@nestjs/common";
+import { NestFactory } from "@nestjs/core";
+import { toNodeListener } from "mailroom-verifier/handler";
+import type { NodeRequest, NodeResponse } from "mailroom-verifier/handler";
+import { links } from "./links.js";
+
+@Controller()
+class LinksController {
+${code}
+}
+
+@Module({ controllers: [LinksController] })
+class AppModule {}
+
+const app = await NestFactory.create(AppModule, { logger: ["error", "warn"] });
+await app.listen(Number(process.env["PORT"]), "127.0.0.1");
+console.log("Listening on", await app.getUrl());
+`,
+    },
+    build: ["typescript/bin/tsc", "--project", "tsconfig.json"],
+    start: ["dist/main.js"],
+  }),
+  Elysia: (code) => ({
+    files: {
+      "main.js": `import { Elysia } from "elysia";
+import { links } from "./links.js";
+
+const app = new Elysia();
+// Something of the application looks at every body.
+app.onBeforeHandle(({ body, set }) => {
+  set.headers["x-body"] = typeof body;
+});
+${code}
+app.listen({ hostname: "127.0.0.1", port: 0 });
+console.log(\`Listening on \${app.server.url}\`);
+`,
+    },
+    program: bun,
+    start: ["run", "main.js"],
+  }),
+  "TanStack Start": (code) => ({
+    files: {
+      "vite.config.js": `import { tanstackStart } from "@tanstack/react-start/plugin/vite";
+
+export default { plugins: [tanstackStart()] };
+`,
+      "src/router.jsx": `import { createRouter } from "@tanstack/react-router";
+import { routeTree } from "./routeTree.gen";
+
+export const getRouter = () => createRouter({ routeTree });
+`,
+      "src/routes/__root.jsx": `import {
+  createRootRoute,
+  HeadContent,
+  Scripts,
+} from "@tanstack/react-router";
+
+export const Route = createRootRoute({
+  shellComponent: ({ children }) => (
+    <html lang="en"><head><HeadContent /></head><body>{children}<Scripts /></body></html>
+  ),
+});
+`,
+      "src/routes/activate.js": `import { createFileRoute } from "@tanstack/react-router";
+import { links } from "../links.js";
+
+${code}
+`,
+    },
+    sources: "src",
+    build: ["vite/bin/vite.js", "build"],
+    start: bySrvx("dist/server/server.js"),
+  }),
+  SolidStart: (code) => ({
+    files: {
+      "vite.config.js": `import { solidStart } from "@solidjs/start/config";
+
+export default { plugins: [solidStart()] };
+`,
+      "src/app.jsx": "export default () => <p>Hello</p>;\n",
+      "src/entry-client.jsx": `import { mount, StartClient } from "@solidjs/start/client";
+
+mount(() => <StartClient />, document.getElementById("app"));
+`,
+      "src/entry-server.jsx": `import { createHandler, StartServer } from "@solidjs/start/server";
+
+const document = ({ assets, children, scripts }) => (
+  <html lang="en">
+    <head>{assets}</head>
+    <body><div id="app">{children}</div>{scripts}</body>
+  </html>
+);
+export default createHandler(() => <StartServer document={document} />);
+`,
+      "src/routes/activate.js": `import { links } from "../links.js";\n\n${code}\n`,
+    },
+    sources: "src",
+    build: ["vite/bin/vite.js", "build"],
+    start: bySrvx("dist/server/entry-server.js"),
   }),
   SvelteKit: (code) => ({
     files: {

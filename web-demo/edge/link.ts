@@ -4,6 +4,7 @@ import type { Action } from "./actions.ts";
 import { isOfType, readBody } from "./body.ts";
 import type { Environment } from "./environment.ts";
 import { FORMATS } from "./formats.ts";
+import { userOf } from "./origin.ts";
 import { type Check, donePage, errorPage, type Form, formPage, refusalPage } from "./page.ts";
 import { type Outcome, redeem } from "./redeeming.ts";
 import { type Refusal, refusalByEdge, refusalOf } from "./refusals.ts";
@@ -69,7 +70,7 @@ function show(env: Environment, action: Action, parameters: URLSearchParams): Re
       {
         by: "edge",
         passed: false,
-        text: "The edge has stopped this link; the origin was not asked.",
+        text: "The edge has stopped this link; nothing behind it was asked.",
       },
     ]);
   }
@@ -96,7 +97,7 @@ async function use(
     return donePage(action, [
       { by: "edge", passed: true, text: "The edge has let the link through, once." },
       {
-        by: "origin",
+        by: userOf(action),
         passed: true,
         text: "The database has used it, in one transaction with its effect.",
       },
@@ -108,14 +109,16 @@ async function use(
   const helps =
     refusal.status === 422 || refusal.status === 503 || outcome.reason === "not_eligible";
   return helps
-    ? again(env, action, token, refusal, checksOf(outcome))
-    : refusalPage(refusal, outcome.reason, checksOf(outcome));
+    ? again(env, action, token, refusal, checksOf(outcome, action))
+    : refusalPage(refusal, outcome.reason, checksOf(outcome, action));
 }
 
-function checksOf({ by, reason, stuck, judged }: Outcome): Check[] {
-  if (by === "edge") {
-    return [{ by, passed: false, text: "The edge has stopped this; the origin was not asked." }];
+function checksOf({ by: judge, reason, stuck, judged }: Outcome, action: Action): Check[] {
+  if (judge === "edge") {
+    const text = "The edge has stopped this; nothing behind it was asked.";
+    return [{ by: judge, passed: false, text }];
   }
+  const by = userOf(action);
   const edge: Check =
     judged === false
       ? {
@@ -193,10 +196,10 @@ function found(action: Action, { version, proven }: Judged): Check[] {
     const text = hasCodeTag
       ? "The edge will check the code and count the tries."
       : "Only the database can check the code; it counts the tries, as the edge does.";
-    checks.push({ by: hasCodeTag ? "edge" : "origin", passed: undefined, text });
+    checks.push({ by: hasCodeTag ? "edge" : userOf(action), passed: undefined, text });
   }
   checks.push({
-    by: "origin",
+    by: userOf(action),
     passed: undefined,
     text: "Whether it was used is asked when you press the button.",
   });

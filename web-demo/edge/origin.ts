@@ -10,6 +10,11 @@ import { tally } from "./tally.ts";
 /** `away`: nothing was done. `silent`: nobody knows whether it was. */
 export type OriginReason = Verdict | "away" | "silent";
 
+/** Which of the two uses links of an action, by its name on the pages. */
+export function userOf(action: Action): "origin" | "serve" {
+  return action === "invite" ? "origin" : "serve";
+}
+
 /**
  * In seconds: above all that those two wait for (docs/reference/serve.md, origin/main.ts), so that
  * whatever they have begun is over when this is.
@@ -24,7 +29,7 @@ export async function askOrigin(
 ): Promise<OriginReason> {
   tally.calls += 1;
   const [server, token] =
-    action === "invite" ? [env.ORIGIN, env.ORIGIN_PASSWORD] : [env.SERVE, env.SERVE_TOKEN];
+    userOf(action) === "origin" ? [env.ORIGIN, env.ORIGIN_PASSWORD] : [env.SERVE, env.SERVE_TOKEN];
   const mailroom = createMailroom(
     http({
       url: "http://mailroom",

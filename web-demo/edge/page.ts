@@ -35,7 +35,7 @@ const WORDS = {
 
 /** What was found, and by whom. */
 export interface Check {
-  readonly by: "edge" | "origin";
+  readonly by: "edge" | "origin" | "serve";
   /** `undefined`: it cannot say. */
   readonly passed: boolean | undefined;
   readonly text: string;

@@ -1,5 +1,6 @@
 // `http` with `mailroom serve`, and what its description says of it.
 
+import { readFileSync } from "node:fs";
 import { createServer } from "node:http";
 import { once } from "node:events";
 import { join } from "node:path";
@@ -121,6 +122,25 @@ export async function byHttp({ server: database }, { http, createMailroom, redee
           };
           same(await connect(server.url, TOKEN, { fetch: own }).recheck("7"), 0, "answer");
           same(asked.join(), "POST /v1/recheck manual", "asked");
+        },
+      ];
+      yield [
+        "an answer is waited for longer than the server takes at most",
+        async () => {
+          const page = new URL("../../../../docs/reference/serve.md", import.meta.url);
+          const [, most] = /^\| a call with .* \| (\d+) seconds;/m.exec(readFileSync(page, "utf8"));
+          const { timeout } = AbortSignal;
+          let waits;
+          AbortSignal.timeout = (milliseconds) => {
+            waits = milliseconds;
+            return timeout.call(AbortSignal, milliseconds);
+          };
+          try {
+            await connect(server.url).recheck("7");
+          } finally {
+            AbortSignal.timeout = timeout;
+          }
+          holds(waits > Number(most) * 1_000, `it waits ${waits} ms, the server ${most} s`);
         },
       ];
       yield [

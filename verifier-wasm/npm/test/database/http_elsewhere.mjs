@@ -5,7 +5,6 @@ import { join, posix } from "node:path";
 import { fileURLToPath } from "node:url";
 
 import { freePort } from "../bundlers/vite.mjs";
-import { write } from "../runtimes/consumer.mjs";
 import { resolveExport } from "../runtimes/exports.mjs";
 import { resultsOf } from "../runtimes/program.mjs";
 import * as programs from "../runtimes/programs.mjs";

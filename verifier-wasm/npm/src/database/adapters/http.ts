@@ -17,7 +17,12 @@ export interface HttpOptions {
    * Unix socket.
    */
   readonly fetch?: ((url: string, init: RequestInit) => Promise<Response>) | undefined;
-  /** How long an answer is waited for, in seconds. @default 15 */
+  /**
+   * How long an answer is waited for, in seconds: by default longer than the 25 in which the server
+   * answers, so that whatever it has begun is over when this is.
+   *
+   * @default 30
+   */
   readonly timeout?: number | undefined;
 }
 
@@ -39,7 +44,7 @@ const LONGEST = 65_536;
 
 /** @internal */
 export function makeHttp(options: HttpOptions): StatementAdapter {
-  const [url, token, given, timeout = 15] = readOptions(options, [
+  const [url, token, given, timeout = 30] = readOptions(options, [
     "url",
     "token",
     "fetch",

@@ -268,6 +268,9 @@ async function visitorsWhoLeave({ checks, signer, origin, edge }) {
   }
 }
 
+/** How long the edge waits for its store to take a try back, in milliseconds: edge/tries.ts. */
+const STORE_TIMEOUT = 2_000;
+
 /**
  * However many ask at once, and whatever is given back meanwhile, five learn that they are wrong.
  */
@@ -277,9 +280,11 @@ async function guessesAtOnce({ checks, signer, origin, edge }) {
   const codes = Array.from({ length: 60 }, (_, number) =>
     number % 3 === 0 ? RIGHT : String(20_000 + number).padStart(5, "0"),
   );
+  const begun = performance.now();
   const statuses = await Promise.all(
     codes.map(async (code) => (await edge.press("recover", token, code)).status),
   );
+  const wasFast = performance.now() - begun < STORE_TIMEOUT;
   const wrong = statuses.filter((status) => status === 422).length;
   checks.same(
     "of forty wrong guesses beside twenty right codes at most five get a verdict",
@@ -295,7 +300,9 @@ async function guessesAtOnce({ checks, signer, origin, edge }) {
   let verdicts = wrong;
   for (const code of WRONG)
     verdicts += (await edge.press("recover", token, code)).status === 422 ? 1 : 0;
-  checks.same("and afterwards only what is left of the five", verdicts, 5);
+  checks.same("and afterwards only what is left of the five", verdicts <= 5, true);
+  // A try that the store could not take back in time counts, although nobody learnt anything.
+  if (wasFast) checks.same("and all that is left", verdicts, 5);
 }
 
 async function storesThatFail({ checks, signer, origin, edge }) {

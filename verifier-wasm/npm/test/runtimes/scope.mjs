@@ -8,7 +8,7 @@ export const FULL = Boolean(process.env.MAILROOM_TEST_FULL);
  * How long an engine may take for all that it is asked, in milliseconds:
  * the whole surface takes minutes.
  */
-export const ANSWER_TIMEOUT = FULL ? 3_600_000 : 600_000;
+export const ANSWER_TIMEOUT = FULL ? 3_600_000 : 800_000;
 
 /**
  * The topics that a way to load the package can change;

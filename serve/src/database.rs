@@ -11,6 +11,7 @@ use deadpool::Runtime;
 use deadpool::managed::{
     Manager, Metrics, Object, Pool, PoolError, RecycleError, RecycleResult, TimeoutType,
 };
+use mailroom_connect::sqlstate::{self, REPEATABLE};
 use mailroom_connect::{
     ConnectError, ConnectionSettings, SchemaClient, Session, SessionOptions, connect, explain,
 };
@@ -18,7 +19,6 @@ use mailroom_http::hyper::StatusCode;
 use mailroom_pace::{LogLimit, withheld};
 use serde_json::Value;
 use tokio::time::timeout;
-use tokio_postgres::error::SqlState;
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Error, Row};
 
@@ -112,10 +112,8 @@ impl Database {
                 Ok(answer) => return Ok(answer),
                 Err(error) => error,
             };
-            let is_repeatable = error.code().is_some_and(|code| {
-                *code == SqlState::T_R_SERIALIZATION_FAILURE
-                    || *code == SqlState::T_R_DEADLOCK_DETECTED
-            });
+            let is_repeatable =
+                error.code().is_some_and(|code| sqlstate::is_in(&REPEATABLE, code.code()));
             if !is_repeatable || run == RUNS || began.elapsed() >= REPEATING {
                 return Err(self.refusal(function, &error));
             }

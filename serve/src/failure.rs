@@ -4,6 +4,7 @@
 //! SQLSTATE, and personal data in the message. So the server's text is repeated to nobody, except
 //! what Mailroom's functions say themselves, which repeat nothing that was given.
 
+use mailroom_connect::sqlstate::{UNDONE, UNKNOWN, is_in};
 use tokio_postgres::error::DbError;
 
 use crate::function::Function;
@@ -26,10 +27,8 @@ pub(crate) enum Outcome {
 impl Outcome {
     pub(crate) fn of(sqlstate: &str) -> Self {
         match (sqlstate, class(sqlstate)) {
-            // A pooler, whose connection to the server was lost.
-            (_, "08") => Self::Unknown,
-            // Taken back; full; ended by an operator or by time; not to be written to.
-            (_, "40" | "53" | "57") | ("25006", _) => Self::Away,
+            _ if is_in(&UNDONE, sqlstate) => Self::Away,
+            _ if is_in(&UNKNOWN, sqlstate) => Self::Unknown,
             ("23505", _) => Self::Conflict,
             (_, "22" | "23") => Self::Refused,
             _ => Self::Setup,
@@ -46,10 +45,13 @@ pub(crate) fn reason(sqlstate: &str) -> &'static str {
         }
         ("42501", _) => "the role has no right to the function, or its owner none to what it uses",
         ("3F000" | "42883", _) => "the schema or the function is missing; migrate the database",
+        ("40003", _) => "a pooler does not know whether it was committed",
         (_, "08") => "a pooler has lost its connection to the server",
         (_, "40") => "it was taken back because other transactions changed the same rows",
         (_, "53") => "the server lacks connections, memory or disk",
+        (_, "55") => "it waited too long for rows that others have",
         (_, "57") => "the server has ended the statement, or ends itself",
+        (_, "58") => "a file of the server failed",
         (_, "P0") => "a function of the application has raised an error; the server's log has it",
         _ => "the server's log says more",
     }
@@ -64,4 +66,28 @@ pub(crate) fn own_sentence(function: Function, error: &DbError) -> Option<&str> 
 
 fn class(sqlstate: &str) -> &str {
     sqlstate.get(..2).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_nobody_knows_is_not_called_undone() {
+        for (sqlstate, expected) in [
+            ("40003", Outcome::Unknown),
+            ("08006", Outcome::Unknown),
+            ("57P01", Outcome::Unknown),
+            ("40001", Outcome::Away),
+            ("57014", Outcome::Away),
+            ("55P03", Outcome::Away),
+            ("25006", Outcome::Away),
+            ("23505", Outcome::Conflict),
+            ("22023", Outcome::Refused),
+            ("42501", Outcome::Setup),
+            ("P0001", Outcome::Setup),
+        ] {
+            assert_eq!(Outcome::of(sqlstate), expected, "{sqlstate}");
+        }
+    }
 }

@@ -5,19 +5,13 @@ import { Unavailable } from "../service/server.ts";
 
 const AWAY = "The database does not answer. Nothing was changed; try again in a moment.";
 const BUSY = "The database cannot do this now. Nothing was changed; try again in a moment.";
-const UNKNOWN =
+const UNANSWERED =
   "The database did not answer in time. It is not known whether this was done; " +
   "try again in a moment.";
 
-/**
- * What a server says of a statement that it has ended and rolled back, by the beginning of the code
- * (PostgreSQL's appendix A): conflicts, missing resources, locks, `statement_timeout` and
- * cancellation, faults of its machine, and a server that has become a replica.
- */
-const ROLLED_BACK = /^(40|53|55|57014|58|25006)/;
-
-/** A server that goes away says so, or says nothing. */
-const GOING_AWAY = /^(08|57P)/;
+// What errors mean, of crates/connect/src/sqlstate.rs; its documentation says how they are written.
+const UNDONE = /^(?:08001|08004|25006|40000|40001|40002|40P01|53|55006|55P03|57014|57P03)/;
+const UNKNOWN = /^(?:08|40003|57P01|57P02|57P05|58)/;
 
 /** No connection was had, so nothing was asked. */
 export function unreachable(): Unavailable {
@@ -31,9 +25,9 @@ export function troubleOf(
   error: unknown,
 ): { readonly told: Unavailable; readonly broken: boolean } | undefined {
   const { code = "" } = error as { code?: string };
-  if (ROLLED_BACK.test(code))
+  if (UNDONE.test(code))
     return { told: new Unavailable(BUSY, { code: "MAILROOM_AWAY" }), broken: false };
-  if (/^[0-9A-Z]{5}$/.test(code) && !GOING_AWAY.test(code)) return undefined;
+  if (/^[0-9A-Z]{5}$/.test(code) && !UNKNOWN.test(code)) return undefined;
   // The question was sent, and an answer may have been lost on its way.
-  return { told: new Unavailable(UNKNOWN), broken: true };
+  return { told: new Unavailable(UNANSWERED), broken: true };
 }

@@ -4,10 +4,10 @@ use std::fmt::Display;
 use std::future::Future;
 use std::time::Duration;
 
+use mailroom_connect::sqlstate::{WRONG_SCHEMA, is_in};
 use mailroom_connect::{ConnectionSettings, SchemaClient, Session, SessionOptions};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
-use tokio_postgres::error::SqlState;
 use tokio_postgres::row::RowIndex;
 use tokio_postgres::types::FromSql;
 use tokio_postgres::{Error, Row};
@@ -87,23 +87,17 @@ pub(super) async fn answer_within<T>(
 /// Only the message of an error is shown: its detail can quote rows.
 impl From<Error> for QueueError {
     fn from(error: Error) -> Self {
-        const WRONG_SCHEMA: [SqlState; 6] = [
-            SqlState::UNDEFINED_TABLE,
-            SqlState::UNDEFINED_COLUMN,
-            SqlState::UNDEFINED_OBJECT,
-            SqlState::UNDEFINED_FUNCTION,
-            SqlState::DATATYPE_MISMATCH,
-            SqlState::INSUFFICIENT_PRIVILEGE,
-        ];
         match error.as_db_error() {
             // `preflight`, which runs when the queue is opened again, names what is missing.
-            Some(refusal) if WRONG_SCHEMA.contains(refusal.code()) => Self::Unusable(format!(
-                "the database has no schema that this queue can use ({}); run `mailroom migrate \
+            Some(refusal) if is_in(&WRONG_SCHEMA, refusal.code().code()) => {
+                Self::Unusable(format!(
+                    "the database has no schema that this queue can use ({}); run `mailroom migrate \
                  up`, or name the right database and schema in MAILROOM_DATABASE_URL and \
                  MAILROOM_SCHEMA, or set MAILROOM_QUEUE_KIND to `cursor` for the \
                  base schema",
-                refusal.message()
-            )),
+                    refusal.message()
+                ))
+            }
             _ => Self::Unavailable(mailroom_connect::explain(&error)),
         }
     }

@@ -28,6 +28,7 @@ mod servers;
 mod service;
 mod session;
 mod settings;
+pub mod sqlstate;
 mod timeouts;
 mod tls;
 mod tls_settings;

@@ -19,5 +19,6 @@ mod sender_answers;
 mod sending;
 mod service;
 mod sql_documents;
+mod sqlstates;
 mod verdicts_and_errors;
 mod width;

@@ -87,16 +87,15 @@ function isReported(error: unknown): error is DatabaseError {
   return made.has(error as object);
 }
 
+// What errors mean, of crates/connect/src/sqlstate.rs; its documentation says how they are written.
+const REPEATABLE = ["40001", "40P01"];
+const UNDONE = /^(?:08001|08004|25006|40000|40001|40002|40P01|53|55006|55P03|57014|57P03)/;
+const UNKNOWN = /^(?:08|40003|57P01|57P02|57P05|58)/;
+
 /** Whether the whole transaction was taken back, and may go well when it is done again. */
 export function isRepeatable(error: unknown): boolean {
-  return ["40001", "40P01"].includes(sqlStateOf(error) ?? "");
+  return REPEATABLE.includes(sqlStateOf(error) ?? "");
 }
-
-/**
- * The server is going, coming, or full, it has become a replica, or ended the statement for its
- * time; the connection failed.
- */
-const AWAY = /^(?:08...|25006|53...|57014|57P0[1235])$/;
 
 /**
  * Whether the database was away, told in a transaction that was not committed: then nothing was
@@ -105,13 +104,12 @@ const AWAY = /^(?:08...|25006|53...|57014|57P0[1235])$/;
 export function isAway(error: unknown): boolean {
   if (error instanceof VerifierError) return false;
   const state = sqlStateOf(error);
-  return state === undefined || AWAY.test(state);
+  return state === undefined || UNDONE.test(state) || UNKNOWN.test(state);
 }
 
 const UNSENT = new Set([
   ...["EAI_AGAIN", "ECONNREFUSED", "EHOSTUNREACH", "ENETUNREACH", "ENOENT", "ENOTFOUND"],
   ...["CONNECT_TIMEOUT", "CONNECTION_ENDED", "UND_ERR_CONNECT_TIMEOUT"],
-  ...["08001", "08004", "25006", "40001", "40P01", "53100", "53300", "57014", "57P03"],
   // PostgREST has no connection to the database.
   ...["PGRST000", "PGRST001", "PGRST002", "PGRST003"],
   // `mailroom serve` has none, or was asked too often.
@@ -124,7 +122,8 @@ const UNSENT = new Set([
  */
 export function isUndone(error: unknown): boolean {
   try {
-    return UNSENT.has(sqlStateOf(error) ?? codeOf(error) ?? "");
+    const state = sqlStateOf(error);
+    return state === undefined ? UNSENT.has(codeOf(error) ?? "") : UNDONE.test(state);
   } catch {
     return false;
   }

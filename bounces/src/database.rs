@@ -13,7 +13,7 @@ use tokio_postgres::types::Type;
 use crate::notice::{Notice, Refusal};
 
 /// The longest time for a notification. Providers wait for longer.
-const PATIENCE: Duration = Duration::from_secs(8);
+const WRITE_TIMEOUT: Duration = Duration::from_secs(8);
 
 const AWAY: Refusal = Refusal::Unavailable("the database cannot be used now");
 
@@ -42,7 +42,7 @@ impl Database {
         if notices.is_empty() {
             return Ok(0);
         }
-        let written = timeout(PATIENCE, async {
+        let written = timeout(WRITE_TIMEOUT, async {
             let mut client = self.client.lock().await;
             // A connection may have ended since it was used last.
             if let Some(client) = client.take_if(|client| !client.raw.is_closed())
@@ -74,7 +74,7 @@ impl Database {
     async fn connect(&self) -> Result<SchemaClient, String> {
         let options = SessionOptions {
             application_name: "mailroom bounces",
-            statement_timeout: Some(PATIENCE),
+            statement_timeout: Some(WRITE_TIMEOUT),
             needs_session: false,
         };
         let session = Box::pin(connect(&self.settings, &options)).await;

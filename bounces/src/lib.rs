@@ -131,7 +131,7 @@ async fn take_mail(return_path: &ReturnPath, database: &Database) -> u8 {
 fn read_mail() -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let mut input = io::stdin().lock();
-    input.by_ref().take(mail::LARGEST as u64 + 1).read_to_end(&mut bytes)?;
+    input.by_ref().take(mail::MAX_BYTES as u64 + 1).read_to_end(&mut bytes)?;
     io::copy(&mut input, &mut io::sink())?;
     Ok(bytes)
 }

@@ -3,7 +3,7 @@
 use mailroom_mail::normal_address;
 
 /// The longest detail, in bytes. The database keeps less of it.
-const LONGEST_DETAIL: usize = 500;
+const MAX_DETAIL: usize = 500;
 
 /// Why an address is suppressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,7 +61,7 @@ impl Notice {
             detail.iter().filter(|part| !part.is_empty()).copied().collect::<Vec<_>>().join(": ");
         let is_plain = |character: &char| *character == ' ' || character.is_ascii_graphic();
         // Beyond ASCII there is text that hides or turns what stands around it.
-        let detail: String = detail.chars().filter(is_plain).take(LONGEST_DETAIL).collect();
+        let detail: String = detail.chars().filter(is_plain).take(MAX_DETAIL).collect();
         let read = |text| {
             let addresses =
                 forms(text).ok_or(Refusal::Unreadable("it names something that is no address"))?;
@@ -151,9 +151,6 @@ mod tests {
             &["abuse", "", "a\r\n\u{202e}b\u{1b}[1m", &long],
         );
         let detail = notices.ok().unwrap().remove(0).detail;
-        assert!(
-            detail.starts_with("abuse: ab[1m: xxx") && detail.len() == LONGEST_DETAIL,
-            "{detail}"
-        );
+        assert!(detail.starts_with("abuse: ab[1m: xxx") && detail.len() == MAX_DETAIL, "{detail}");
     }
 }

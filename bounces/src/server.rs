@@ -21,7 +21,7 @@ use crate::notice::Refusal;
 use crate::provider::{self, Provider};
 
 /// The largest notification, in bytes.
-const LARGEST: usize = 256 * 1024;
+const MAX_BODY: usize = 256 * 1024;
 
 /// For the checks of load balancers.
 const HEALTH: &str = "healthz";
@@ -138,7 +138,7 @@ async fn take_of(
         return Err((StatusCode::UNSUPPORTED_MEDIA_TYPE, "this provider sends another media type"));
     }
     let (head, body) = request.into_parts();
-    let body = read_body(body, LARGEST, HEAD).await.map_err(|fault| match fault {
+    let body = read_body(body, MAX_BODY, HEAD).await.map_err(|fault| match fault {
         BodyFault::TooLarge => {
             (StatusCode::PAYLOAD_TOO_LARGE, "it is larger than notifications are")
         }

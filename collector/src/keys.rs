@@ -27,7 +27,7 @@ const NEEDS_V3: &str = "a private key signs v3 alone, which no installation has 
                         characters";
 
 /// Longer files are refused: a thousand keys fit.
-const LONGEST_FILE: u64 = 65_536;
+const MAX_FILE: u64 = 65_536;
 
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
@@ -243,9 +243,9 @@ fn load_file(path: &Path) -> Result<Keys, KeyError> {
         _ => KeyError(format!("{file} cannot be read: {error}")),
     }
     })?;
-    if content.len() as u64 > LONGEST_FILE {
+    if content.len() as u64 > MAX_FILE {
         let advice = "it must hold one key a line and nothing else";
-        return Err(KeyError(format!("{file} is longer than {LONGEST_FILE} bytes; {advice}")));
+        return Err(KeyError(format!("{file} is longer than {MAX_FILE} bytes; {advice}")));
     }
     let lines = (1..).zip(content.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii));
     let mut keys = Vec::new();
@@ -284,8 +284,8 @@ fn read_file(path: &Path) -> io::Result<(Zeroizing<Vec<u8>>, bool)> {
     let metadata = file.metadata()?;
     let is_exposed = metadata.is_file() && metadata.permissions().mode() & 0o007 != 0;
     // Sized beforehand: growing would leave copies of the keys in freed memory.
-    let capacity = usize::try_from(LONGEST_FILE + 1).expect("64 KiB fit into memory");
+    let capacity = usize::try_from(MAX_FILE + 1).expect("64 KiB fit into memory");
     let mut content = Zeroizing::new(Vec::with_capacity(capacity));
-    file.take(LONGEST_FILE + 1).read_to_end(&mut content)?;
+    file.take(MAX_FILE + 1).read_to_end(&mut content)?;
     Ok((content, is_exposed))
 }

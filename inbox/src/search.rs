@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::mails::Mail;
 
 /// The longest time that a request may wait.
-const LONGEST: Duration = Duration::from_secs(60);
+const MAX_WAIT: Duration = Duration::from_secs(60);
 
 /// Which mails, and how long to wait for one.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -39,7 +39,7 @@ impl Search {
                 }
                 "wait" => {
                     search.wait = duration(&value)
-                        .filter(|wait| *wait <= LONGEST)
+                        .filter(|wait| *wait <= MAX_WAIT)
                         .ok_or("wait must be a time up to 60s, such as 10s or 500ms")?;
                 }
                 _ => return Err("only to, action, after, limit and wait can be asked for"),

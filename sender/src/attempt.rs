@@ -11,7 +11,7 @@ use crate::clock::seconds;
 use crate::doubt::Doubt;
 use crate::journal::Journal;
 use crate::lane::{Lane, Ticket};
-use crate::provider::{Progress, Provider, Sealed, Verdict};
+use crate::provider::{PreparedMail, Progress, Provider, Verdict};
 use crate::queue::Queued;
 use crate::standard_error::report;
 
@@ -35,14 +35,14 @@ impl<'a> Attempt<'a> {
         mail: &'a Queued,
         ticket: Ticket,
     ) -> Self {
-        let before = journal.doubt(mail.sealed.key);
-        let is_replayed = is_replayed(provider, &mail.sealed, SystemTime::now());
+        let before = journal.doubt(mail.prepared.key);
+        let is_replayed = is_replayed(provider, &mail.prepared, SystemTime::now());
         Self { journal, lane, ticket, mail, before, is_replayed, is_in_doubt: Cell::new(false) }
     }
 
     /// Records how it ended. What is certain now takes its doubt back.
     pub(crate) fn end(&self, verdict: &Verdict) {
-        let key = self.mail.sealed.key;
+        let key = self.mail.prepared.key;
         let recorded = match verdict {
             Verdict::Sent(_) => self.journal.accept(key).map_err(|error| error.to_string()),
             Verdict::InDoubt { .. } | Verdict::Overloaded { .. } => self.record_doubt(),
@@ -67,7 +67,7 @@ impl<'a> Attempt<'a> {
             return Ok(());
         }
         let doubt = self.before.next(self.mail.known, seconds(SystemTime::now()), self.is_replayed);
-        self.journal.set_doubt(self.mail.sealed.key, doubt).map_err(|error| error.to_string())?;
+        self.journal.set_doubt(self.mail.prepared.key, doubt).map_err(|error| error.to_string())?;
         self.is_in_doubt.set(true);
         Ok(())
     }
@@ -86,8 +86,12 @@ impl Progress for Attempt<'_> {
 
 /// Whether the provider still knows the key of a mail, so that further attempts are answered like
 /// the first one.
-pub(crate) fn is_replayed(provider: &dyn Provider, sealed: &Sealed, now: SystemTime) -> bool {
-    let age = seconds(now).saturating_sub(sealed.fixed_at);
+pub(crate) fn is_replayed(
+    provider: &dyn Provider,
+    prepared: &PreparedMail,
+    now: SystemTime,
+) -> bool {
+    let age = seconds(now).saturating_sub(prepared.prepared_at);
     provider
         .key_window()
         .is_some_and(|window| u64::try_from(age).is_ok_and(|age| age < window.as_secs()))

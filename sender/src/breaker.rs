@@ -26,7 +26,7 @@ use pauses::Pauses;
 
 /// After this time a mail is tried though the provider does not answer without one: there are APIs
 /// that answer badly to what is no mail.
-const LONGEST_ASKING: Duration = Duration::from_secs(300);
+const MAX_ASKING: Duration = Duration::from_secs(300);
 
 /// How a provider does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -205,8 +205,7 @@ impl Breaker {
             return true;
         }
         self.fail(attempt, Duration::ZERO, now);
-        let is_suspect =
-            self.health == Health::Suspect && self.doubts.is_within(LONGEST_ASKING, now);
+        let is_suspect = self.health == Health::Suspect && self.doubts.is_within(MAX_ASKING, now);
         self.health = if is_suspect { Health::Suspect } else { Health::Failing };
         self.asking.pass_over(!is_suspect, now);
         false

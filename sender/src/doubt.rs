@@ -10,7 +10,7 @@ use std::time::Duration;
 use crate::knows::Knows;
 
 /// How many doubts end the attempts to send a mail.
-const MOST: u32 = 3;
+const MAX_DOUBTS: u32 = 3;
 
 /// The pauses after the first doubt and after the second one.
 const PAUSES: [Duration; 2] = [Duration::from_secs(60), Duration::from_secs(300)];
@@ -67,7 +67,7 @@ impl Doubt {
         let age = u64::try_from(now.saturating_sub(self.since)).unwrap_or_default();
         let left = match self.count {
             0 => return Step::Send,
-            count if count >= MOST => {
+            count if count >= MAX_DOUBTS => {
                 let is_put_back = age >= PUT_BACK.as_secs();
                 return if is_put_back { Step::Send } else { Step::Answer(Outcome::Dead) };
             }
@@ -80,7 +80,7 @@ impl Doubt {
     pub(crate) fn outcome(self, knows: Knows) -> Outcome {
         if knows.in_doubt {
             Outcome::InDoubt
-        } else if self.count >= MOST {
+        } else if self.count >= MAX_DOUBTS {
             Outcome::Dead
         } else {
             Outcome::Retry(Some(pause(self.count)))

@@ -4,7 +4,7 @@
 //! forward the source make broken links of that. So what is ASCII goes out as it is, and HTML
 //! always is, with references in place of other characters. A text with other characters, and what
 //! has longer lines than mail servers take, is base64: 8bit needs a server that offers it, and the
-//! bytes of a mail are fixed before one is asked.
+//! bytes of a mail are prepared before one is asked.
 
 use std::fmt::Write as _;
 
@@ -13,7 +13,7 @@ use lettre::message::header::ContentTransferEncoding;
 
 /// The longest line that is sent as it is. SMTP allows 998 characters (RFC 5321, 4.5.3.1.6), and
 /// servers that count differently cut lines, by which signatures of DKIM break.
-const LONGEST_LINE: usize = 900;
+const MAX_LINE: usize = 900;
 
 /// Elements in which a reference is text, and those in which a line break can be seen.
 const RAW: [&str; 4] = ["script", "style", "pre", "textarea"];
@@ -37,7 +37,7 @@ fn encode(plain: Option<String>, original: &str) -> Body {
         let is_allowed = |byte: u8| byte == b'\t' || byte == b' ' || byte.is_ascii_graphic();
         // Some servers put a sign before a line that begins with "From ",
         // which breaks signatures, too.
-        let is_line = |line: &str| line.len() <= LONGEST_LINE && !line.starts_with("From ");
+        let is_line = |line: &str| line.len() <= MAX_LINE && !line.starts_with("From ");
         text.split("\r\n").all(|line| is_line(line) && line.bytes().all(is_allowed))
     };
     match plain.filter(is_plain) {
@@ -53,11 +53,11 @@ fn encode(plain: Option<String>, original: &str) -> Body {
 fn wrap(line: &str) -> Option<String> {
     let mut wrapped = String::with_capacity(line.len());
     let mut rest = line;
-    while rest.len() > LONGEST_LINE {
-        let (begin, end) = rest.get(..LONGEST_LINE)?.rsplit_once(' ')?;
+    while rest.len() > MAX_LINE {
+        let (begin, end) = rest.get(..MAX_LINE)?.rsplit_once(' ')?;
         wrapped.push_str(begin);
         wrapped.push_str("\r\n");
-        rest = &rest[LONGEST_LINE - end.len()..];
+        rest = &rest[MAX_LINE - end.len()..];
     }
     Some(wrapped + rest)
 }
@@ -85,7 +85,7 @@ fn plain_html(html: &str) -> Option<String> {
             write!(plain, "&#{};", u32::from(character))
                 .expect("a string takes all that is written");
         }
-        if let (true, Some(space)) = (plain.len() - line.start >= LONGEST_LINE, line.space) {
+        if let (true, Some(space)) = (plain.len() - line.start >= MAX_LINE, line.space) {
             plain.replace_range(space..=space, "\n");
             line = Line { start: space + 1, space: None };
         }

@@ -46,9 +46,9 @@ use mailroom_mail::address::domain_of;
 use crate::provider::refusal::signature;
 use crate::provider::{About, Refusal, Suspicion, Verdict};
 use alarms::Alarms;
-use disarmed::{Disarmed, MOST_REFUSED};
+use disarmed::{Disarmed, MAX_REFUSED};
 use kind::{DOMAINS, Kind, MISSING, SILENCE, Side};
-use pauses::{LONGEST_OF_ONE, Pauses};
+use pauses::{MAX_OF_ONE, Pauses};
 use turns::Turns;
 
 /// How long such refusals are the recipients' own, once a mail was accepted between them.
@@ -66,13 +66,13 @@ const TRIALS: usize = 2_000;
 const BELIEVED: Duration = Duration::from_secs(3_600);
 
 /// Of so many recipients in a row it proves nothing.
-const MOST_UNKNOWN: usize = 5;
+const MAX_UNKNOWN: usize = 5;
 
 /// The most domains that are remembered with what they said of us.
-const MOST_DOMAINS: usize = 4_096;
+const MAX_DOMAINS: usize = 4_096;
 
 /// The most texts that are remembered.
-const MOST_TEXTS: usize = 256;
+const MAX_TEXTS: usize = 256;
 
 /// What a provider refused, since when, and what speaks against it.
 #[derive(Debug, Default)]
@@ -175,7 +175,7 @@ impl Guard {
         self.last_accepted.is_some_and(is_recent)
             && self.suspects.is_empty()
             && domains.len() < DOMAINS
-            && self.missing.len() < MOST_UNKNOWN
+            && self.missing.len() < MAX_UNKNOWN
     }
 
     /// A mail was accepted: what was refused before it was not our fault.
@@ -189,7 +189,7 @@ impl Guard {
             disarmed.add(std::iter::empty());
         }
         for (text, suspect) in self.suspects.drain() {
-            if self.disarmed.len() >= MOST_TEXTS && !self.disarmed.contains_key(&text) {
+            if self.disarmed.len() >= MAX_TEXTS && !self.disarmed.contains_key(&text) {
                 continue;
             }
             let until = now + DISARMED;
@@ -202,7 +202,7 @@ impl Guard {
             disproved.add(std::iter::empty());
         }
         for (domain, recipients) in self.openers.drain() {
-            if self.disproved.len() >= MOST_DOMAINS && !self.disproved.contains_key(&domain) {
+            if self.disproved.len() >= MAX_DOMAINS && !self.disproved.contains_key(&domain) {
                 continue;
             }
             let until = now + DISARMED;
@@ -221,7 +221,7 @@ impl Guard {
         after: Option<Duration>,
         now: Instant,
     ) -> Side {
-        let is_granted = after.is_some_and(|after| after > LONGEST_OF_ONE);
+        let is_granted = after.is_some_and(|after| after > MAX_OF_ONE);
         let is_doubted = !is_granted && self.alarms.doubts(&domain, now);
         if !is_doubted && !self.turns.counts(recipient) {
             return Side::Passed;
@@ -229,9 +229,9 @@ impl Guard {
         if !is_doubted {
             self.alarms.open(&domain, now);
         }
-        if self.openers.len() < MOST_DOMAINS || self.openers.contains_key(&domain) {
+        if self.openers.len() < MAX_DOMAINS || self.openers.contains_key(&domain) {
             let recipients = self.openers.entry(domain).or_default();
-            if recipients.len() < MOST_REFUSED {
+            if recipients.len() < MAX_REFUSED {
                 recipients.insert(recipient);
             }
         }
@@ -246,7 +246,7 @@ impl Guard {
                 return Side::Theirs;
             }
             self.turns.note_limit(hash);
-            let after = after.map(|after| after.min(LONGEST_OF_ONE));
+            let after = after.map(|after| after.min(MAX_OF_ONE));
             return if self.turns.counts(hash) { Side::Ours(after) } else { Side::Passed };
         }
         let disarmed = self.disarmed.get_mut(&text).filter(|disarmed| now < disarmed.until);
@@ -270,10 +270,10 @@ impl Guard {
         }
         let asked = if let Kind::Ours(asked) = kind { asked } else { None };
         let after = asked.map(|asked| self.pauses.grant(asked, &text, &domain));
-        let is_granted = after.is_some_and(|after| after > LONGEST_OF_ONE);
+        let is_granted = after.is_some_and(|after| after > MAX_OF_ONE);
         self.suspects
             .retain(|_, suspect| now.saturating_duration_since(suspect.since) < 24 * UNDECIDED);
-        if self.suspects.len() >= MOST_TEXTS && !self.suspects.contains_key(&text) {
+        if self.suspects.len() >= MAX_TEXTS && !self.suspects.contains_key(&text) {
             // Texts that all differ are no sign of one fault.
             return Side::Undecided(Duration::ZERO);
         }

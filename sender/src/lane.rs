@@ -25,7 +25,7 @@ use crate::guard::Guard;
 use crate::key::Key;
 use crate::provider::{About, Verdict};
 use crate::queue::{Queue, Queued};
-use crate::rate::{Domains, LONGEST_WAIT, Pace, Rate};
+use crate::rate::{Domains, MAX_WAIT, Pace, Rate};
 pub(crate) use figures::Figures;
 use mute::Mute;
 pub(crate) use news::Sentences;
@@ -180,16 +180,16 @@ impl Lane {
         if let Some(pause) = state.pause_of_doubtful(&mail, self.most_doubtful, now) {
             return Err(Refusal::Behind(pause));
         }
-        let domain = self.domains.limited(&mail.sealed.to);
+        let domain = self.domains.limited(&mail.prepared.to);
         if let Some(domain) = &domain {
             let wait = self.domains.wait(domain, state.waiting.len_of(domain), now);
-            if wait > LONGEST_WAIT {
+            if wait > MAX_WAIT {
                 return Err(Refusal::DomainRate(wait));
             }
         }
         if let Some(pace) = state.pace.as_ref().filter(|pace| pace.is_rare()) {
             let wait = pace.wait(state.waiting.len(), now);
-            if wait > LONGEST_WAIT {
+            if wait > MAX_WAIT {
                 return Err(Refusal::Rate(wait));
             }
         }
@@ -395,7 +395,7 @@ impl State {
         let takes_mute = self.mute.is_empty() || self.mute_on_their_way(now) < self.mute.most;
         let may_go = |mail: &Queued| {
             (!mail.is_doubtful || takes_doubtful && room.is_for(mail, &self.mute, now))
-                && (takes_mute || !self.mute.has(&domain_of(&mail.sealed.to), now))
+                && (takes_mute || !self.mute.has(&domain_of(&mail.prepared.to), now))
         };
         let is_turn_of_preferred = self.order.is_turn_of_preferred();
         let is_other = |mail: &Queued| may_go(mail) && self.order.is_beside_crowd(mail);

@@ -5,9 +5,10 @@
 //! nor the database.
 //!
 //! A mail goes `protocol` → `writer` (`link`, `templates`, `mail`) → `journal` → `provider` →
-//! `protocol`. `serve`, `desk` and the threads of `pool` move it, and share what `shared` has; a
-//! `lane` is the `queue` of a provider, with its `rate` and its `breaker`. An `attempt` records what
-//! may have been accepted, and `doubt` says what becomes of that. No module uses one that uses it.
+//! `protocol`. `serve`, `dispatcher` and the threads of `pool` move it, and share what `shared`
+//! has; a `lane` is the `queue` of a provider, with its `rate` and its `breaker`. An `attempt`
+//! records what may have been accepted, and `doubt` says what becomes of that. No module uses one
+//! that uses it.
 //!
 //! | feature | default | what it adds |
 //! |---|---|---|
@@ -24,7 +25,7 @@ mod breaker;
 mod check;
 mod clock;
 mod config;
-mod desk;
+mod dispatcher;
 mod doubt;
 mod encoding;
 mod event;

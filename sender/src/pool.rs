@@ -80,15 +80,15 @@ fn deliver(shared: &Shared, index: usize, events: &Sender<Event>) {
         let (event, has_place) = match lane.next(IDLE_PERIOD) {
             Job::Send(mail, ticket) => {
                 let attempt = Attempt::begin(&shared.journal, provider, lane, &mail, ticket);
-                let payload = mail.sealed.payload(provider.name());
-                let payload = payload.expect("the mail was fixed for this provider");
+                let payload = mail.prepared.payload(provider.name());
+                let payload = payload.expect("the mail was prepared for this provider");
                 let began = Instant::now();
-                let answer = connection.deliver(&mail.sealed, payload, &attempt);
-                let (verdict, of_provider) = lane.weigh(ticket, &mail.sealed.to, answer);
+                let answer = connection.deliver(&mail.prepared, payload, &attempt);
+                let (verdict, of_provider) = lane.weigh(ticket, &mail.prepared.to, answer);
                 attempt.end(&verdict);
                 shared.metrics.attempted(provider.name(), &verdict, began.elapsed());
                 let finished = lane.finish(ticket, &of_provider);
-                let key = Some(mail.sealed.key);
+                let key = Some(mail.prepared.key);
                 let withdrawn = finished.withdrawn;
                 (Event::Delivered { lane: index, key, verdict, withdrawn }, finished.has_place)
             }

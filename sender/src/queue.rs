@@ -5,13 +5,13 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::provider::Sealed;
+use crate::provider::PreparedMail;
 use crate::rate::Domains;
 
 /// A mail that waits.
 #[derive(Clone, Debug)]
 pub(crate) struct Queued {
-    pub(crate) sealed: Arc<Sealed>,
+    pub(crate) prepared: Arc<PreparedMail>,
     /// What it is for.
     pub(crate) action: String,
     /// How many of its attempts the database counts as in doubt.

@@ -12,7 +12,7 @@ use serde::{Deserialize, Deserializer, de};
 
 /// How long a mail may wait for its turn until it is given back: the collector takes a sender for
 /// hung that gives no verdict for `MAILROOM_SENDER_TIMEOUT`.
-pub(crate) const LONGEST_WAIT: Duration = Duration::from_secs(10);
+pub(crate) const MAX_WAIT: Duration = Duration::from_secs(10);
 
 /// A rate as it is written: `14/s`, `23/min`, `500/h`, `10000/d`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,7 +62,7 @@ impl Pace {
     /// Whether mails behind one that waits get their turns so rarely that the collector would take
     /// the sender for hung.
     pub(crate) fn is_rare(&self) -> bool {
-        self.interval > LONGEST_WAIT / 2
+        self.interval > MAX_WAIT / 2
     }
 
     /// A mail goes out.

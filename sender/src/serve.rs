@@ -1,7 +1,7 @@
 //! The sender's work: lines in, mails out, answers back.
 //!
-//! One thread reads lines, one for each connection sends (`pool`), and one decides (`desk`): it
-//! alone writes to standard output.
+//! One thread reads lines, one for each connection sends (`pool`), and one decides (`dispatcher`):
+//! it alone writes to standard output.
 
 use std::io::{BufRead, Read, Write};
 use std::sync::Arc;
@@ -10,14 +10,14 @@ use std::thread;
 
 use mailroom_mail::Error;
 
-use crate::desk::Desk;
+use crate::dispatcher::Dispatcher;
 use crate::event::{Event, Length};
 use crate::pool::Pool;
 use crate::shared::Shared;
 use crate::writer::Writer;
 
 /// The longest line that is read, in bytes: 10,000 tokens with the longest fields that make sense.
-const LONGEST_LINE: u64 = 64 << 20;
+const MAX_LINE: u64 = 64 << 20;
 
 /// Works until the input ends and everything that came is answered.
 ///
@@ -32,11 +32,11 @@ pub(crate) fn serve(
     let (events, received) = channel();
     let read_lines = events.clone();
     // Not waited for at the end: after an error it may still wait for a line.
-    thread::spawn(move || read(input, LONGEST_LINE, &read_lines));
+    thread::spawn(move || read(input, MAX_LINE, &read_lines));
     let mut pool = Pool::start(shared, events);
-    let mut desk = Desk::new(output, writer, shared);
-    let outcome = desk.run(&received, &mut pool);
-    if desk.finish(&received) {
+    let mut dispatcher = Dispatcher::new(output, writer, shared);
+    let outcome = dispatcher.run(&received, &mut pool);
+    if dispatcher.finish(&received) {
         pool.join();
     }
     outcome

@@ -33,7 +33,7 @@ const MAIL: &str = ".mail";
 const SAMPLE: &str = ".sample.json";
 
 /// The largest template, in bytes.
-const LARGEST: u64 = 262_144;
+const MAX_BYTES: u64 = 262_144;
 
 /// What templates can show.
 #[derive(Debug)]
@@ -357,8 +357,8 @@ fn read(path: &Path, name: &str, files: &mut Vec<(String, String)>) -> Result<()
     }
     let size =
         fs::metadata(path).map_err(|error| failed(format!("cannot be read: {error}")))?.len();
-    if size > LARGEST {
-        return Err(failed(format!("is larger than {LARGEST} bytes")));
+    if size > MAX_BYTES {
+        return Err(failed(format!("is larger than {MAX_BYTES} bytes")));
     }
     let text =
         fs::read_to_string(path).map_err(|error| failed(format!("cannot be read: {error}")))?;

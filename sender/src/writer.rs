@@ -14,7 +14,7 @@ use crate::protocol::Item;
 use crate::templates::{Templates, Variables};
 
 /// The longest part of an account's name that templates get, in characters.
-const LONGEST_LOGIN: usize = 100;
+const MAX_LOGIN: usize = 100;
 
 /// Writes mails.
 #[derive(Debug)]
@@ -235,7 +235,7 @@ fn one_line(login: &str) -> String {
     };
     login
         .chars()
-        .take(LONGEST_LOGIN)
+        .take(MAX_LOGIN)
         .map(|character| if is_plain(character) { character } else { ' ' })
         .collect()
 }
@@ -338,6 +338,6 @@ mod tests {
     #[test]
     fn a_name_is_one_short_line() {
         assert_eq!(one_line("ada\r\nInbox: \u{202e}x\u{2028}\u{fc}"), "ada  Inbox:  x \u{fc}");
-        assert_eq!(one_line(&"\u{fc}".repeat(5_000)).chars().count(), LONGEST_LOGIN);
+        assert_eq!(one_line(&"\u{fc}".repeat(5_000)).chars().count(), MAX_LOGIN);
     }
 }

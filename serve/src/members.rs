@@ -10,10 +10,10 @@ use serde_json::value::RawValue;
 use crate::problem::Problem;
 
 /// The longest name that a refusal repeats.
-const LONGEST_NAME: usize = 24;
+const MAX_NAME: usize = 24;
 
 /// The longest time that limits look back, in seconds: 31 days.
-const LONGEST_TIME: f64 = 2_678_400.0;
+const MAX_TIME: f64 = 2_678_400.0;
 
 /// What was not taken yet.
 pub(crate) struct Members<'body>(Vec<(String, &'body RawValue)>);
@@ -82,7 +82,7 @@ impl<'body> Members<'body> {
     pub(crate) fn interval(&mut self, name: &str) -> Result<Option<String>, Problem> {
         self.take(name, "a number of seconds from 0 to 2678400", |raw| {
             let seconds: f64 = serde_json::from_str(raw).ok()?;
-            (0.0..=LONGEST_TIME).contains(&seconds).then(|| format!("{seconds:.6} seconds"))
+            (0.0..=MAX_TIME).contains(&seconds).then(|| format!("{seconds:.6} seconds"))
         })
     }
 
@@ -140,7 +140,7 @@ fn missing(name: &str) -> Problem {
 /// A name as a sentence has it. One that is no name may be a secret.
 fn shown(name: &str) -> String {
     let is_of_name = |byte: u8| byte.is_ascii_alphabetic() || byte == b'_';
-    if !name.is_empty() && name.len() <= LONGEST_NAME && name.bytes().all(is_of_name) {
+    if !name.is_empty() && name.len() <= MAX_NAME && name.bytes().all(is_of_name) {
         format!("`{name}`")
     } else {
         "a member".to_owned()

@@ -20,10 +20,10 @@ use crate::function::Function;
 pub(crate) const PREFIX: &str = "mrst_";
 
 /// The longest file, in bytes.
-const LONGEST_FILE: u64 = 1024 * 1024;
+const MAX_FILE: u64 = 1024 * 1024;
 
 /// The longest name of a bearer token.
-const LONGEST_NAME: usize = 64;
+const MAX_NAME: usize = 64;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -89,8 +89,8 @@ impl Tokens {
             ));
         }
         let mut text = String::new();
-        file.take(LONGEST_FILE + 1).read_to_string(&mut text).map_err(unreadable)?;
-        if text.len() as u64 > LONGEST_FILE {
+        file.take(MAX_FILE + 1).read_to_string(&mut text).map_err(unreadable)?;
+        if text.len() as u64 > MAX_FILE {
             return Err(unusable("it is larger than 1 MiB"));
         }
         Self::parse(&text, before).map_err(|why| unusable(&why))
@@ -143,7 +143,7 @@ impl Token {
     fn of(entry: Entry) -> Result<Self, &'static str> {
         let Entry { name, sha256, rights, actions, rate } = entry;
         let is_of_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
-        if name.is_empty() || name.len() > LONGEST_NAME || !name.bytes().all(is_of_name) {
+        if name.is_empty() || name.len() > MAX_NAME || !name.bytes().all(is_of_name) {
             return Err("its name must be 1 to 64 letters, digits, `-`, `_` and `.`");
         }
         let mut hash = [0; 32];

@@ -298,7 +298,7 @@ const OTHERS: &[&str] = &[
     "bounce", "bounces", "group", "list",
 ];
 
-const MOST_BETWEEN: usize = 8;
+const MAX_BETWEEN: usize = 8;
 
 /// What does not exist, as the words of an answer say it; a mailbox before a system.
 pub(super) fn of(words: &str, said: &str) -> Option<Gone> {
@@ -359,7 +359,7 @@ fn is_a_guess(list: &[&str], at: usize) -> bool {
 
 /// What a state is said of.
 fn before(list: &[&str], at: usize) -> Option<Gone> {
-    for index in (at.saturating_sub(MOST_BETWEEN)..at).rev() {
+    for index in (at.saturating_sub(MAX_BETWEEN)..at).rev() {
         if let Some(gone) = named(list, index) {
             return is_theirs(list, index).then_some(gone);
         }

@@ -13,7 +13,7 @@ use crate::notice::{Notice, Reason, Refusal};
 const COMPLAINTS: [&str; 5] = ["abuse", "fraud", "opt-out", "opt-out-list", "other"];
 
 /// The most values of a field that are looked at.
-const MOST: usize = 16;
+const MAX_VALUES: usize = 16;
 
 /// Reads a complaint. The return address that the mail had proves it: the report names it, or the
 /// mail that is sent back.
@@ -35,7 +35,7 @@ pub(super) fn read(
         }
         let fields = unfolded.iter().filter_map(|line| line.split_once(':'));
         let of_name = fields.filter(|(other, _)| other.trim_end().eq_ignore_ascii_case(name));
-        of_name.map(|(_, value)| value.trim().to_owned()).take(MOST).collect()
+        of_name.map(|(_, value)| value.trim().to_owned()).take(MAX_VALUES).collect()
     };
     let kinds = values("Feedback-Type");
     let [kind] = &kinds[..] else { return Ok(Vec::new()) };
@@ -59,7 +59,7 @@ pub(super) fn read(
     };
     let of_mail = |names: &'static [&'static str]| -> Vec<String> {
         let values = mail.into_iter().flat_map(|mail| headers(mail, names));
-        values.map(str::to_owned).take(MOST).collect()
+        values.map(str::to_owned).take(MAX_VALUES).collect()
     };
     let mut senders = values("Original-Mail-From");
     senders.extend(of_mail(&["Return-Path", "X-Original-Mail-From"]));

@@ -2,10 +2,10 @@
 //! read as leniently as mail servers write them.
 
 /// The most groups that are looked at.
-const MOST_GROUPS: usize = 64;
+const MAX_GROUPS: usize = 64;
 
 /// The longest value, in bytes; no field of use is longer.
-const LONGEST: usize = 8_192;
+const MAX_BYTES: usize = 8_192;
 
 /// What a group of fields says once, or more than once.
 #[derive(Default)]
@@ -82,7 +82,7 @@ impl Report {
     fn set(&mut self, field: &str) {
         let Some((name, value)) = field.split_once(':') else { return };
         let value = value.trim();
-        if value.len() > LONGEST {
+        if value.len() > MAX_BYTES {
             return;
         }
         match name.trim_end().to_ascii_lowercase().as_str() {
@@ -115,14 +115,14 @@ pub(super) fn reports(text: &str) -> Option<Vec<Report>> {
             }
         } else if line.starts_with([' ', '\t']) {
             match group.last_mut() {
-                Some(field) if field.len() < LONGEST => field.push_str(line),
+                Some(field) if field.len() < MAX_BYTES => field.push_str(line),
                 Some(_) => {}
                 None => group.push(line.trim_start().to_owned()),
             }
         } else {
             group.push(line.to_owned());
         }
-        if groups.len() > MOST_GROUPS {
+        if groups.len() > MAX_GROUPS {
             return None;
         }
     }

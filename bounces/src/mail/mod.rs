@@ -24,10 +24,10 @@ use fields::Report;
 use proof::Proof;
 
 /// The largest mail, in bytes. What is sent back with it is a mail of Mailroom's.
-pub(crate) const LARGEST: usize = 1024 * 1024;
+pub(crate) const MAX_BYTES: usize = 1024 * 1024;
 
 /// The most recipients that a notification may be about. Mails have one.
-const MOST_RECIPIENTS: usize = 16;
+const MAX_RECIPIENTS: usize = 16;
 
 /// The headers by which a mail says where it came to.
 const DESTINATIONS: [&str; 5] =
@@ -42,8 +42,8 @@ const UNPROVEN: Refusal =
 /// It is no mail; or it is a notification that is damaged, or that did not come to a return address
 /// of mails to a recipient that it names.
 pub(crate) fn read(mail: &[u8], return_path: &ReturnPath) -> Result<Vec<Notice>, Refusal> {
-    let is_whole = mail.len() <= LARGEST;
-    let mail = &mail[..mail.len().min(LARGEST)];
+    let is_whole = mail.len() <= MAX_BYTES;
+    let mail = &mail[..mail.len().min(MAX_BYTES)];
     let message = MessageParser::default().parse(mail).map(Parsed);
     let message = message.filter(|message| !message.0.headers().is_empty());
     let Parsed(message) = &message.ok_or(Refusal::Unreadable("it is no mail"))?;
@@ -64,7 +64,7 @@ pub(crate) fn read(mail: &[u8], return_path: &ReturnPath) -> Result<Vec<Notice>,
             more.ok_or(Refusal::Unreadable("it is about more recipients than a mail has"))?,
         );
     }
-    if reports.len() > MOST_RECIPIENTS {
+    if reports.len() > MAX_RECIPIENTS {
         return Err(Refusal::Unreadable("it is about more recipients than a mail has"));
     }
     if reports.is_empty() {

@@ -17,24 +17,24 @@ const QMAIL: &str = "Hi. This is the ";
 const FAILED: [&str; 1] = ["X-Failed-Recipients"];
 
 /// The most lines that are said of a recipient, and the most lines that are looked at.
-const MOST_SAID: usize = 12;
-const MOST_LINES: usize = 1_000;
+const MAX_SAID: usize = 12;
+const MAX_LINES: usize = 1_000;
 
 /// The most recipients that are looked at.
-const MOST: usize = 16;
+const MAX_PEOPLE: usize = 16;
 
 /// Reads a mail without a report; of one that is no notification either, nothing.
 pub(super) fn read(message: &Message<'_>, proof: &Proof<'_>) -> Result<Vec<Notice>, Refusal> {
     let Some(text) = first_text(message) else { return Ok(Vec::new()) };
     let mut named: Vec<String> = headers(message, &FAILED)
         .flat_map(|value| value.split(','))
-        .take(MOST)
+        .take(MAX_PEOPLE)
         .map(str::to_owned)
         .collect();
     if text.trim_start().starts_with(QMAIL) {
-        let lines = text.lines().take(MOST_LINES).map(str::trim);
+        let lines = text.lines().take(MAX_LINES).map(str::trim);
         let recipients = lines.filter_map(|line| line.strip_prefix('<')?.strip_suffix(">:"));
-        named.extend(recipients.take(MOST).map(str::to_owned));
+        named.extend(recipients.take(MAX_PEOPLE).map(str::to_owned));
     }
     let mut notices: Vec<Notice> = Vec::new();
     for address in named.iter().filter_map(|recipient| proof.proven(recipient)) {
@@ -65,10 +65,10 @@ pub(super) fn said_of(message: &Message<'_>, address: &str) -> Option<String> {
 /// The first refusal in a transcript of sendmail.
 fn refusal_in(transcript: &str) -> Option<String> {
     let answer_in = |line: &str| line.trim_start().strip_prefix("<<< ").map(str::to_owned);
-    let mut lines = transcript.lines().take(MOST_LINES).map(answer_in);
+    let mut lines = transcript.lines().take(MAX_LINES).map(answer_in);
     let is_refusal = |line: &String| line.starts_with(['4', '5']);
     let first = lines.find_map(|line| line.filter(is_refusal))?;
-    let rest = lines.take(MOST_SAID).map_while(|line| line.filter(is_refusal));
+    let rest = lines.take(MAX_SAID).map_while(|line| line.filter(is_refusal));
     Some(std::iter::once(first).chain(rest).collect::<Vec<_>>().join(" "))
 }
 
@@ -82,10 +82,10 @@ fn find(text: &str, address: &str) -> Option<String> {
         (rest.is_empty() || rest.starts_with([':', ' ', '\t']))
             .then(|| rest.trim_start_matches(':').trim().to_owned())
     };
-    let mut lines = text.lines().take(MOST_LINES);
+    let mut lines = text.lines().take(MAX_LINES);
     let mut said = lines.find_map(rest_of)?;
     for line in
-        lines.take(MOST_SAID).take_while(|line| !line.trim().is_empty() && !names_somebody(line))
+        lines.take(MAX_SAID).take_while(|line| !line.trim().is_empty() && !names_somebody(line))
     {
         said.push(' ');
         said.push_str(line.trim());

@@ -4,13 +4,13 @@
 use mailroom_mail::ReturnPath;
 
 /// The most return addresses that are looked at, and the most spellings of a recipient.
-const MOST: usize = 16;
+const MAX_PROOFS: usize = 16;
 
 /// The longest spelling of a recipient, in bytes.
-const LONGEST: usize = 1_024;
+const MAX_BYTES: usize = 1_024;
 
 /// The most words in a mail that are tried as addresses.
-const MOST_WORDS: usize = 512;
+const MAX_WORDS: usize = 512;
 
 /// Return addresses that a mail came to or names.
 pub(super) struct Proof<'a> {
@@ -25,7 +25,7 @@ impl<'a> Proof<'a> {
         values: impl Iterator<Item = &'b str>,
     ) -> Self {
         let addresses =
-            values.flat_map(words).filter(|word| return_path.is_of_form(word)).take(MOST);
+            values.flat_map(words).filter(|word| return_path.is_of_form(word)).take(MAX_PROOFS);
         Self { return_path, addresses: addresses.map(str::to_owned).collect() }
     }
 
@@ -48,8 +48,9 @@ impl<'a> Proof<'a> {
 
     /// Whether the mail names a recipient of whom one of its return addresses is, wherever it does.
     pub(super) fn is_of_somebody_in(&self, text: &str) -> bool {
-        let mut named =
-            words(text).filter(|word| word.len() <= LONGEST && word.contains('@')).take(MOST_WORDS);
+        let mut named = words(text)
+            .filter(|word| word.len() <= MAX_BYTES && word.contains('@'))
+            .take(MAX_WORDS);
         !self.is_empty() && named.any(|word| self.proves(word.trim_end_matches('.')))
     }
 
@@ -65,7 +66,7 @@ fn words(text: &str) -> impl Iterator<Item = &str> {
 /// The addresses that a field may mean: with and without the type, brackets, comments, quotes and
 /// encodings that servers write.
 fn spellings(field: &str) -> Vec<String> {
-    if field.len() > LONGEST {
+    if field.len() > MAX_BYTES {
         return Vec::new();
     }
     let value = field.split_once(';').map_or(field, |(_, value)| value).trim();
@@ -100,7 +101,7 @@ fn spellings(field: &str) -> Vec<String> {
             }
         }
     }
-    spellings.truncate(MOST);
+    spellings.truncate(MAX_PROOFS);
     spellings
 }
 

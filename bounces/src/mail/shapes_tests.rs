@@ -385,15 +385,15 @@ fn nothing_but_the_return_address_of_the_recipient_proves_a_complaint() {
 #[test]
 fn large_and_deep_mails_take_no_time_that_grows_faster_than_their_size() {
     let begun = std::time::Instant::now();
-    let nested = "Content-Type: multipart/mixed; boundary=a\n\n--a\n".repeat(LARGEST / 48);
-    let rfc822 = "Content-Type: message/rfc822\n\n".repeat(LARGEST / 30);
+    let nested = "Content-Type: multipart/mixed; boundary=a\n\n--a\n".repeat(MAX_BYTES / 48);
+    let rfc822 = "Content-Type: message/rfc822\n\n".repeat(MAX_BYTES / 30);
     let encoded = (0..40).fold(String::from("x"), |inner, _| {
         format!(
             "Content-Type: message/rfc822\nContent-Transfer-Encoding: base64\n\n{}",
             Base64::encode_string(inner.as_bytes())
         )
         .chars()
-        .take(LARGEST)
+        .take(MAX_BYTES)
         .collect()
     });
     let parts = format!(
@@ -402,7 +402,7 @@ fn large_and_deep_mails_take_no_time_that_grows_faster_than_their_size() {
     );
     let bytes: Vec<u8> =
         (0_u32..1 << 20).map(|at| at.wrapping_mul(2_654_435_761).to_be_bytes()[0]).collect();
-    let addresses = "ada@y.test <bob@y.test>: ".repeat(LARGEST / 25);
+    let addresses = "ada@y.test <bob@y.test>: ".repeat(MAX_BYTES / 25);
     for rest in [
         nested,
         rfc822,

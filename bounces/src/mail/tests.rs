@@ -133,7 +133,7 @@ fn a_notification_that_is_damaged_or_about_too_many_is_refused() {
         "Remote-MTA: dns; mx.x.test\r\n",
         &"\r\nFinal-Recipient: rfc822; ada@x.test\r\nAction: failed\r\n".repeat(1_000),
     );
-    let large = format!("{good}{}", "x".repeat(LARGEST));
+    let large = format!("{good}{}", "x".repeat(MAX_BYTES));
     for mail in ["", &many, &large, good.split_once("1\r\nRemote").unwrap().0] {
         assert!(matches!(suppressed(mail), Err(Refusal::Unreadable(_))), "{mail:.300}");
     }
@@ -160,7 +160,7 @@ fn a_mail_that_reports_nothing_is_done_with_wherever_it_came_to() {
     );
     let mut quiet = vec![
         note.replace(&to, "bounces@example.org"),
-        note.replace("away", &"away ".repeat(LARGEST / 4)),
+        note.replace("away", &"away ".repeat(MAX_BYTES / 4)),
         note,
         format!(
             "To: {to}\n\nHello!\n\n> Final-Recipient: rfc822; ada@x.test\n> Action: failed\n> \

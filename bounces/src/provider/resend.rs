@@ -20,7 +20,7 @@ use crate::notice::{Notice, Reason, Refusal};
 const TOLERANCE: u64 = 300;
 
 /// The most signatures that are looked at. There are two while a secret is changed.
-const MOST_SIGNATURES: usize = 8;
+const MAX_SIGNATURES: usize = 8;
 
 /// Resend.
 pub(crate) struct Resend {
@@ -52,7 +52,7 @@ impl Resend {
             .chain_update(".");
         let signed = signed.chain_update(request.body);
         let mut signatures =
-            signatures.split(' ').filter_map(|text| text.strip_prefix("v1,")).take(MOST_SIGNATURES);
+            signatures.split(' ').filter_map(|text| text.strip_prefix("v1,")).take(MAX_SIGNATURES);
         let is_proven = signatures.any(|text| {
             // In constant time.
             Base64::decode_vec(text)

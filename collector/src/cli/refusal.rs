@@ -10,7 +10,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use crate::colour::ERROR;
 
 /// The longest text that can be a misspelt flag or command. Tokens, secrets and keys are longer.
-const LONGEST_NAME: usize = 24;
+const MAX_NAME: usize = 24;
 
 /// Prints the help or the error, and returns the exit status.
 pub(crate) fn report(error: &Error) -> ExitCode {
@@ -45,9 +45,8 @@ fn sentence(error: &Error) -> String {
     // For these kinds of errors it is the name from our own definition, otherwise what was written.
     let argument = || named(ContextKind::InvalidArg).unwrap_or_else(|| "an argument".to_owned());
     let is_of_name = |byte: u8| byte.is_ascii_lowercase() || byte == b'-';
-    let written = |kind| {
-        named(kind).filter(|text| text.len() <= LONGEST_NAME && text.bytes().all(is_of_name))
-    };
+    let written =
+        |kind| named(kind).filter(|text| text.len() <= MAX_NAME && text.bytes().all(is_of_name));
     let sentence = match error.kind() {
         ErrorKind::MissingRequiredArgument => format!("the command needs {}", argument()),
         ErrorKind::InvalidValue | ErrorKind::ValueValidation => {

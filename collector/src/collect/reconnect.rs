@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use crate::log::outage::OutageLog;
 use crate::queue::QueueError;
-use mailroom_pace::{Backoff, LONGEST_CONNECT_PAUSE};
+use mailroom_pace::{Backoff, MAX_CONNECT_PAUSE};
 
 /// How often a queue that another collector has locked is tried again.
 const LOCKED_PAUSE: Duration = Duration::from_secs(1);
@@ -30,7 +30,7 @@ impl ConnectionState {
             next_attempt: now,
             opened_at: None,
             is_failing: false,
-            backoff: Backoff::up_to(LONGEST_CONNECT_PAUSE),
+            backoff: Backoff::up_to(MAX_CONNECT_PAUSE),
             outage: OutageLog::of("collecting"),
         }
     }

@@ -129,11 +129,11 @@ pub(super) fn parse_binding(text: &str) -> Result<Binding, &'static str> {
 }
 
 fn secret_of_standard_input() -> Result<Secret, CommandError> {
-    const LONGEST: usize = 1024;
-    let mut text = Zeroizing::new(Vec::with_capacity(LONGEST));
+    const MAX_BYTES: usize = 1024;
+    let mut text = Zeroizing::new(Vec::with_capacity(MAX_BYTES));
     io::stdin()
         .lock()
-        .take(LONGEST as u64)
+        .take(MAX_BYTES as u64)
         .read_to_end(&mut text)
         .map_err(CommandError::because(UNREADABLE))?;
     let mut bytes = Zeroizing::new([0; Secret::LENGTH]);

@@ -18,7 +18,7 @@ use crate::config::heading;
 use crate::keys::{KeySource, KeyUse};
 
 /// No token and code are longer.
-const LONGEST_LINE: usize = 1024;
+const MAX_LINE: usize = 1024;
 
 /// Not `Debug`: there are a token and a code among them.
 // A token can begin with `-h`: no short flag may take it away.
@@ -114,10 +114,10 @@ pub(crate) fn run(arguments: &VerifyArguments) -> Outcome {
 /// the length is kept.
 fn next_line(input: &mut impl BufRead) -> io::Result<Option<Result<Vec<u8>, Malformed>>> {
     let mut line = Vec::new();
-    let length = input.by_ref().take(LONGEST_LINE as u64).read_until(b'\n', &mut line)?;
+    let length = input.by_ref().take(MAX_LINE as u64).read_until(b'\n', &mut line)?;
     if line.pop_if(|byte| *byte == b'\n').is_some() {
         line.pop_if(|byte| *byte == b'\r');
-    } else if length == LONGEST_LINE {
+    } else if length == MAX_LINE {
         return Ok(Some(Err(Malformed::Length { found: length + input.skip_until(b'\n')? })));
     }
     Ok((length > 0).then_some(Ok(line)))

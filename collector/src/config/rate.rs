@@ -13,7 +13,7 @@ const UNITS: [(&str, u64); 4] = [("/s", DAY), ("/min", 1_440), ("/h", 24), ("/d"
 const MONTH: [(&str, u64); 1] = [("/month", 1)];
 
 /// The largest budget, in tokens a month.
-const LARGEST_BUDGET: u64 = 100_000_000_000;
+const MAX_BUDGET: u64 = 100_000_000_000;
 
 /// A rate, a budget or both: `14/s`, `23/min`, `500/h`, `10000/d`, `3000/month`, `14/s,3000/month`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,7 +32,7 @@ impl Rate {
     pub fn parse(text: &str) -> Option<Self> {
         let mut rate = Self { per_day: None, per_month: None };
         for part in text.split(',') {
-            let budget = with_unit(part, &MONTH, &(1..=LARGEST_BUDGET));
+            let budget = with_unit(part, &MONTH, &(1..=MAX_BUDGET));
             let (place, value) = if budget.is_some() {
                 (&mut rate.per_month, budget)
             } else {

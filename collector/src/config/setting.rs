@@ -91,7 +91,7 @@ pub(super) struct Shown<'a>(pub(super) &'a str);
 
 impl fmt::Display for Shown<'_> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const LONGEST: usize = 40;
+        const MAX_SHOWN: usize = 40;
         if looks_like_a_key(self.0) {
             return formatter.write_str("a text that looks like a key");
         }
@@ -99,8 +99,8 @@ impl fmt::Display for Shown<'_> {
         if !is_number && looks_like_a_token(self.0) {
             return formatter.write_str("a text that looks like a token");
         }
-        let text: String = self.0.chars().take(LONGEST).flat_map(char::escape_debug).collect();
-        let ellipsis = if self.0.chars().nth(LONGEST).is_some() { "…" } else { "" };
+        let text: String = self.0.chars().take(MAX_SHOWN).flat_map(char::escape_debug).collect();
+        let ellipsis = if self.0.chars().nth(MAX_SHOWN).is_some() { "…" } else { "" };
         write!(formatter, "`{text}{ellipsis}`")
     }
 }

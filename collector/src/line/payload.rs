@@ -10,7 +10,7 @@ use std::fmt;
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 
 /// The most bytes.
-const LONGEST: usize = 8_192;
+const MAX_BYTES: usize = 8_192;
 
 /// The most levels of lists and objects. `serde_json` reads 127, three of which are the line's.
 const DEEPEST: usize = 100;
@@ -26,7 +26,7 @@ const NUMBER: &str = "a number that is too large";
 
 /// The error names the part that some reader cannot read.
 pub(super) fn check(payload: &str) -> Result<(), &'static str> {
-    if payload.len() > LONGEST {
+    if payload.len() > MAX_BYTES {
         return Err(TOO_LONG);
     }
     let fault = Cell::new(NOT_JSON);
@@ -123,8 +123,8 @@ mod tests {
         let objects = |levels| format!("{}1{}", r#"{"a":"#.repeat(levels), "}".repeat(levels));
         let long = |bytes: usize| format!("\"{}\"", "x".repeat(bytes - 2));
         for (payload, fault) in [
-            (long(LONGEST), None),
-            (long(LONGEST + 1), Some(TOO_LONG)),
+            (long(MAX_BYTES), None),
+            (long(MAX_BYTES + 1), Some(TOO_LONG)),
             (nested(DEEPEST), None),
             (nested(DEEPEST + 1), Some(TOO_DEEP)),
             (nested(4_000), Some(TOO_DEEP)),

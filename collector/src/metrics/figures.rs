@@ -21,10 +21,10 @@ const PAUSE_FACTOR: u32 = 20;
 
 /// How long the database may take, and the client after that.
 const STATEMENT: Duration = Duration::from_secs(20);
-const PATIENCE: Duration = Duration::from_secs(25);
+const ASK_TIMEOUT: Duration = Duration::from_secs(25);
 
 /// Of so many actions at most; the others have one name.
-const MOST_ACTIONS: usize = 100;
+const MAX_ACTIONS: usize = 100;
 const OTHERS: &str = "(others)";
 
 const FIGURES: &str = include_str!("figures.sql");
@@ -115,7 +115,7 @@ impl Figures {
         let mut client = None;
         loop {
             let began = Instant::now();
-            let asked = timeout(PATIENCE, self.ask(&mut client, &connection, rate)).await;
+            let asked = timeout(ASK_TIMEOUT, self.ask(&mut client, &connection, rate)).await;
             let now = Instant::now();
             let took = now.duration_since(began);
             match asked {
@@ -182,7 +182,7 @@ impl Figures {
         let mut actions = Vec::new();
         for (state, action, tokens, oldest) in read {
             let is_known = actions.contains(&action);
-            let action = if is_known || actions.len() < MOST_ACTIONS {
+            let action = if is_known || actions.len() < MAX_ACTIONS {
                 if !is_known {
                     actions.push(action.clone());
                 }

@@ -13,7 +13,7 @@ use crate::rights::{self, Set};
 const FOUND: &str = include_str!("roles.sql");
 
 /// The longest beginning of names, which PostgreSQL does not cut.
-const LONGEST_PREFIX: usize = 48;
+const MAX_PREFIX: usize = 48;
 
 /// What all names of roles begin with. Servers share their roles among all databases.
 #[derive(Clone, Debug)]
@@ -25,7 +25,7 @@ impl Prefix {
 
     /// `None` if it is not [`ALLOWED`](Self::ALLOWED).
     pub(crate) fn parse(text: &str) -> Option<Self> {
-        let is_name = (1..=LONGEST_PREFIX).contains(&text.len())
+        let is_name = (1..=MAX_PREFIX).contains(&text.len())
             && text.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_'))
             && !text.starts_with(|first: char| first.is_ascii_digit())
             && !text.starts_with("pg_");
@@ -35,7 +35,7 @@ impl Prefix {
     /// The schema's name, so that installations of several names have roles of their own.
     pub(crate) fn of(schema: &Schema) -> Self {
         let name = schema.to_string();
-        Self(format!("{}_", &name[..name.len().min(LONGEST_PREFIX - 1)]))
+        Self(format!("{}_", &name[..name.len().min(MAX_PREFIX - 1)]))
     }
 }
 

@@ -12,7 +12,7 @@
 //!
 //! # Why no session waits for the lock
 //! A statement that waits keeps its snapshot, which holds vacuum back, and only an error ends it
-//! early, which the server logs. So the lock is tried within [`PATIENCE`]; then the request is
+//! early, which the server logs. So the lock is tried within [`LOCK_TIMEOUT`]; then the request is
 //! refused. Where writers overlap all the time, the database is busy, and polls after pauses
 //! (`mailroom_pace::Batcher`) cost the writers nothing.
 //!
@@ -50,7 +50,7 @@ use super::listener::response;
 const TRY_IDLE_LOCK: &str = include_str!("try_idle_lock.sql");
 
 /// For how long the lock is tried before the database counts as busy, in pauses that double.
-const PATIENCE: Duration = Duration::from_millis(20);
+const LOCK_TIMEOUT: Duration = Duration::from_millis(20);
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
 
 /// How often a follower tries the lock again, and after how many times it has
@@ -192,7 +192,7 @@ impl IdleLockHolder {
         let mut pause = FIRST_PAUSE;
         loop {
             let role = Role::try_acquire(client).await?;
-            if role != Role::Refused || pause > PATIENCE {
+            if role != Role::Refused || pause > LOCK_TIMEOUT {
                 return Ok(role);
             }
             tokio::select! {

@@ -18,7 +18,7 @@ use tokio_postgres::Error;
 
 use super::idle_lock::IdleLockHolder;
 use crate::log::outage::OutageLog;
-use mailroom_pace::{Backoff, LONGEST_CONNECT_PAUSE};
+use mailroom_pace::{Backoff, MAX_CONNECT_PAUSE};
 
 const SETTINGS: &str = include_str!("../session_settings.sql");
 
@@ -78,7 +78,7 @@ impl Listening {
             statement_timeout: Some(RESPONSE_TIMEOUT),
             needs_session: true,
         };
-        let mut backoff = Backoff::up_to(LONGEST_CONNECT_PAUSE);
+        let mut backoff = Backoff::up_to(MAX_CONNECT_PAUSE);
         loop {
             let connecting = Box::pin(mailroom_connect::connect(&self.connection, &OPTIONS));
             let cause = match self.idle_lock.refuse_during(connecting).await {

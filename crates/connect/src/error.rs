@@ -278,13 +278,13 @@ impl AttemptContext {
 
     /// Text from outside on one line, of bounded length and without the password.
     fn quoted(&self, text: &str) -> String {
-        const LONGEST: usize = 800;
+        const MAX_SHOWN: usize = 800;
         let mut text = text.to_owned();
         if let Some(password) = &self.password {
             text = text.replace(password, "***");
         }
         text.chars()
-            .take(LONGEST)
+            .take(MAX_SHOWN)
             .map(|character| if character.is_control() { ' ' } else { character })
             .collect()
     }

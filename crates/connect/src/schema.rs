@@ -14,7 +14,7 @@ const DEFAULT: &str = "mailroom";
 const BEFORE: [&str; 3] = ["SCHEMA ", "IF NOT EXISTS ", "nspname = '"];
 
 /// The longest name that PostgreSQL does not cut.
-const LONGEST: usize = 63;
+const MAX_BYTES: usize = 63;
 
 /// Names that others have: PostgreSQL, `plpgsql` for its settings, and the tables of accounts.
 const TAKEN: [&str; 6] = ["accounts", "information_schema", "jobs", "plpgsql", "public", "tokens"];
@@ -64,7 +64,7 @@ impl Schema {
 
     /// Reads a name; `None` if it is not [`ALLOWED`](Self::ALLOWED).
     pub fn parse(text: &str) -> Option<Self> {
-        let is_name = (1..=LONGEST).contains(&text.len())
+        let is_name = (1..=MAX_BYTES).contains(&text.len())
             && text.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_'))
             && !text.starts_with(|first: char| first.is_ascii_digit());
         let is_taken = TAKEN.contains(&text)
@@ -203,11 +203,11 @@ mod tests {
 
     #[test]
     fn a_name_that_would_need_quotes_or_is_anothers_is_refused() {
-        let longest = "m".repeat(LONGEST);
+        let longest = "m".repeat(MAX_BYTES);
         for name in ["mailroom", "m", "_", "mail_2", "mailer", "pgmail", "post", &longest] {
             assert_eq!(Schema::parse(name).map(|schema| schema.to_string()).as_deref(), Some(name));
         }
-        let too_long = "m".repeat(LONGEST + 1);
+        let too_long = "m".repeat(MAX_BYTES + 1);
         let huge = "m".repeat(1_000_000);
         for name in [
             "",

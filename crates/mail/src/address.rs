@@ -9,13 +9,13 @@
 use icu_normalizer::uts46::Uts46MapperBorrowed;
 
 /// The longest address, in bytes (RFC 5321, 4.5.3.1.3, without the angle brackets).
-const LONGEST_ADDRESS: usize = 254;
+const MAX_ADDRESS: usize = 254;
 
 /// The longest local part, in bytes, with the quotes that it may need (RFC 5321, 4.5.3.1.1).
-const LONGEST_LOCAL_PART: usize = 64;
+const MAX_LOCAL_PART: usize = 64;
 
 /// The longest label of a domain, in bytes (RFC 1035).
-const LONGEST_LABEL: usize = 63;
+const MAX_LABEL: usize = 63;
 
 /// What a label in ASCII begins with that stands for one in Unicode (RFC 5890).
 const ENCODED: &str = "xn--";
@@ -44,16 +44,16 @@ impl Parts {
         let is_local =
             |character: char| !character.is_ascii() || is_atext(character) || character == '.';
         let quotes = if needs_quotes(local) { 2 } else { 0 };
-        if text.len() > LONGEST_ADDRESS
+        if text.len() > MAX_ADDRESS
             || local.is_empty()
             || !local.chars().all(is_local)
-            || folded.len() + quotes > LONGEST_LOCAL_PART
+            || folded.len() + quotes > MAX_LOCAL_PART
         {
             return Err(NO_ADDRESS);
         }
         let encoded = stable(domain)?.split('.').map(label).collect::<Option<Vec<_>>>();
         let encoded = encoded.ok_or(NO_ADDRESS)?.join(".");
-        if folded.len() + 1 + encoded.len() > LONGEST_ADDRESS {
+        if folded.len() + 1 + encoded.len() > MAX_ADDRESS {
             return Err(NO_ADDRESS);
         }
         let domain = if domain.is_ascii() { domain.to_owned() } else { encoded };
@@ -132,7 +132,7 @@ fn label(text: &str) -> Option<String> {
     } else {
         format!("{ENCODED}{}", idna::punycode::encode_str(text)?)
     };
-    (is_label && encoded.len() <= LONGEST_LABEL).then_some(encoded)
+    (is_label && encoded.len() <= MAX_LABEL).then_some(encoded)
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ use crate::address::{Parts, normal_address};
 use crate::error::Error;
 
 /// The longest local part (RFC 5321, 4.5.3.1.1), in bytes.
-const LONGEST_LOCAL_PART: usize = 64;
+const MAX_LOCAL_PART: usize = 64;
 
 /// Of a tag, in bytes.
 const TAG: usize = 16;
@@ -35,7 +35,7 @@ impl ReturnPath {
     /// # Errors
     /// What is no address in ASCII, or leaves no room for the tag; a secret that is too short.
     pub fn new(address: &str, secret: &str) -> Result<Self, Error> {
-        let longest = LONGEST_LOCAL_PART - 1 - 2 * TAG;
+        let longest = MAX_LOCAL_PART - 1 - 2 * TAG;
         let parsed = Parts::parse(address).ok().filter(|parts| {
             address.is_ascii()
                 && parts.local.len() <= longest

@@ -11,7 +11,7 @@ use crate::error::Error;
 
 /// The longest secret, in bytes. Session tokens of AWS have about a thousand,
 /// but no documented limit.
-const LONGEST: usize = 8_192;
+const MAX_BYTES: usize = 8_192;
 
 /// A password or a key. It is shown nowhere.
 #[derive(Clone, PartialEq, Eq)]
@@ -67,9 +67,9 @@ impl Secret {
                 )));
             }
         };
-        if text.is_empty() || text.len() > LONGEST || text.chars().any(char::is_control) {
+        if text.is_empty() || text.len() > MAX_BYTES || text.chars().any(char::is_control) {
             return Err(Error::configuration(format!(
-                "{source} must hold one line of 1 to {LONGEST} bytes without control characters"
+                "{source} must hold one line of 1 to {MAX_BYTES} bytes without control characters"
             )));
         }
         Ok(Self(text))
@@ -96,7 +96,7 @@ mod tests {
         };
         assert_eq!(read(b"hunter2 \n").unwrap().expose(), "hunter2 ");
         assert_eq!(format!("{:?}", read(b"hunter2").unwrap()), "Secret(…)");
-        for text in [&b""[..], b"\n", b"a\nb\n", b"a\0b", b"\xff", &[b'a'; LONGEST + 1]] {
+        for text in [&b""[..], b"\n", b"a\nb\n", b"a\0b", b"\xff", &[b'a'; MAX_BYTES + 1]] {
             let error = read(text).unwrap_err();
             assert!(
                 error.is_of_configuration() && error.to_string().contains("password"),

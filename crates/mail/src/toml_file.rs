@@ -9,7 +9,7 @@ use serde::de::{DeserializeOwned, Deserializer, Error as _, Visitor};
 use serde::forward_to_deserialize_any;
 
 /// The longest name that an error repeats: a longer one may be a secret.
-const LONGEST_NAME: usize = 24;
+const MAX_NAME: usize = 24;
 
 /// The least similarity of a name that is proposed.
 const SIMILARITY: f64 = 0.8;
@@ -96,7 +96,7 @@ fn named<'a>(message: &'a str, words: &str) -> Option<&'a str> {
 
 fn is_name(text: &str) -> bool {
     let is_of_name = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.');
-    (1..=LONGEST_NAME).contains(&text.len()) && text.bytes().all(is_of_name)
+    (1..=MAX_NAME).contains(&text.len()) && text.bytes().all(is_of_name)
 }
 
 /// Where a setting belongs that its table does not have, or which one was meant.

@@ -75,7 +75,7 @@ impl Adaptive {
 mod tests {
     use super::*;
 
-    const MOST: (usize, Duration) = (100, Duration::from_secs(5));
+    const BOUNDS: (usize, Duration) = (100, Duration::from_secs(5));
 
     /// Limit and timeout after each answer, while 20 tokens come a second and an answer takes 150
     /// ms and 5 ms a token.
@@ -94,7 +94,7 @@ mod tests {
 
     #[test]
     fn limit_and_timeout_settle_and_return_after_an_outage_and_after_a_flood() {
-        let mut adaptive = Adaptive::new(true, MOST.0, MOST.1);
+        let mut adaptive = Adaptive::new(true, BOUNDS.0, BOUNDS.1);
         let start = Instant::now();
         assert_eq!(adaptive.limits(1, 0), (1, Duration::ZERO));
         for minutes in [0, 10, 20] {
@@ -108,11 +108,11 @@ mod tests {
             (0..50).for_each(|_| adaptive.acked(Duration::MAX));
             let (limit, timeout) = adaptive.limits(1, 0);
             assert!(
-                limit == MOST.0 && timeout <= MOST.1 && timeout > MOST.1 / 2,
+                limit == BOUNDS.0 && timeout <= BOUNDS.1 && timeout > BOUNDS.1 / 2,
                 "{limit} {timeout:?}"
             );
         }
-        let fixed = Adaptive::new(false, MOST.0, MOST.1);
-        assert_eq!([fixed.limits(0, 0), fixed.limits(1, 100)], [MOST; 2]);
+        let fixed = Adaptive::new(false, BOUNDS.0, BOUNDS.1);
+        assert_eq!([fixed.limits(0, 0), fixed.limits(1, 100)], [BOUNDS; 2]);
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 const FIRST: Duration = Duration::from_millis(200);
 
 /// The longest pause between two attempts to connect.
-pub const LONGEST_CONNECT_PAUSE: Duration = Duration::from_secs(5);
+pub const MAX_CONNECT_PAUSE: Duration = Duration::from_secs(5);
 
 /// Pauses after failures in a row.
 #[derive(Clone, Debug)]
@@ -52,15 +52,14 @@ mod tests {
 
     #[test]
     fn pauses_double_up_to_the_longest_and_are_jittered() {
-        let mut backoff = Backoff::up_to(LONGEST_CONNECT_PAUSE);
+        let mut backoff = Backoff::up_to(MAX_CONNECT_PAUSE);
         for longest in [200, 400, 800, 1_600, 3_200, 5_000, 5_000].map(Duration::from_millis) {
             let pause = backoff.pause();
             assert!((longest / 2..=longest).contains(&pause), "{pause:?} of {longest:?}");
         }
         backoff.reset();
         assert!(backoff.pause() <= FIRST);
-        let pauses: Vec<_> =
-            (0..8).map(|_| Backoff::up_to(LONGEST_CONNECT_PAUSE).pause()).collect();
+        let pauses: Vec<_> = (0..8).map(|_| Backoff::up_to(MAX_CONNECT_PAUSE).pause()).collect();
         assert!(pauses.iter().any(|pause| *pause != pauses[0]), "{pauses:?}");
     }
 }

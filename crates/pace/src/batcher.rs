@@ -17,7 +17,7 @@ const EMPTY_POLLS: u32 = 3;
 
 /// The first pause after a poll that only deferred tokens, which doubles up to the longest.
 const DEFERRED_PAUSE: Duration = Duration::from_millis(250);
-const LONGEST_DEFERRED_PAUSE: Duration = Duration::from_secs(8);
+const MAX_DEFERRED_PAUSE: Duration = Duration::from_secs(8);
 
 /// Decides on polls and partial batches.
 #[derive(Default)]
@@ -106,7 +106,7 @@ impl Batcher {
         }
         let last = self.last_poll.unwrap_or(now);
         let deferred_until =
-            last + doubled(DEFERRED_PAUSE, self.deferring_polls, LONGEST_DEFERRED_PAUSE);
+            last + doubled(DEFERRED_PAUSE, self.deferring_polls, MAX_DEFERRED_PAUSE);
         self.next_due = next.map(|next| (now + next).max(deferred_until));
         if due >= self.limit || due > 0 && self.timeout.is_zero() {
             self.poll_again = Some(now.max(last + self.pause()).max(deferred_until));

@@ -12,7 +12,7 @@ mod prefetch;
 mod rate;
 
 pub use adaptive::Adaptive;
-pub use backoff::{Backoff, LONGEST_CONNECT_PAUSE, jittered, random_part};
+pub use backoff::{Backoff, MAX_CONNECT_PAUSE, jittered, random_part};
 pub use batcher::Batcher;
 pub use log_limit::{LogLimit, withheld};
 pub use prefetch::Prefetch;

@@ -14,8 +14,8 @@ const SLOW: Duration = Duration::from_secs(1);
 
 /// The most tokens that are kept in memory: about 3 MB if the number follows the reader, 50 MB if
 /// it is set. `cargo xtask bench memory` measures it.
-const MOST_TOKENS: usize = 4_096;
-const MOST_TOKENS_SET: usize = 100_000;
+const MAX_TOKENS: usize = 4_096;
+const MAX_TOKENS_SET: usize = 100_000;
 
 const FIRST: usize = 4;
 
@@ -36,9 +36,9 @@ impl Prefetch {
     /// As set, for batches of at most `limit` tokens; `None` follows the reader.
     pub fn new(setting: Option<usize>, limit: usize) -> Self {
         let (first, least, most) = match setting {
-            None => (FIRST, 1, (MOST_TOKENS / limit).max(2)),
+            None => (FIRST, 1, (MAX_TOKENS / limit).max(2)),
             Some(count) => {
-                let count = count.min(MOST_TOKENS_SET / limit).max(1);
+                let count = count.min(MAX_TOKENS_SET / limit).max(1);
                 (count, count, count)
             }
         };
@@ -95,7 +95,7 @@ mod tests {
             acked += wanted;
         }
         let most = prefetch.wanted(0);
-        assert_eq!(most, MOST_TOKENS / 10);
+        assert_eq!(most, MAX_TOKENS / 10);
         assert!(acked < 2_000, "it took {acked} batches");
         let long = |setting| Prefetch::new(setting, 10_000).wanted(0);
         assert_eq!((long(None), long(Some(20))), (2, 10));

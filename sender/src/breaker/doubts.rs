@@ -11,12 +11,12 @@ pub(super) const OWN_DOUBTS: u32 = 20;
 
 /// The longest of these pauses: the first one is a second, and each is twice as long as the one
 /// before. Others wait as long, if all of them were a stranger's.
-const LONGEST_DOUBT_PAUSE: Duration = Duration::from_secs(5);
+const MAX_DOUBT_PAUSE: Duration = Duration::from_secs(5);
 
 /// How long mails in doubt wait, if the provider answered well without a mail and failed with one:
 /// longer each time, up to the longest time.
 const MISTRUST: Duration = Duration::from_secs(900);
-const LONGEST_MISTRUST: Duration = Duration::from_secs(3_600);
+const MAX_MISTRUST: Duration = Duration::from_secs(3_600);
 
 #[derive(Debug, Default)]
 pub(super) struct Doubts {
@@ -45,10 +45,10 @@ impl Doubts {
         let doubled = |first: Duration, times: u32, longest| {
             first.saturating_mul(1_u32.checked_shl(times).unwrap_or(u32::MAX)).min(longest)
         };
-        let mistrust = doubled(MISTRUST, self.own - 1, LONGEST_MISTRUST);
+        let mistrust = doubled(MISTRUST, self.own - 1, MAX_MISTRUST);
         self.mistrusted_until = Some(now + mistrust);
         let further = self.own.checked_sub(OWN_DOUBTS);
-        further.map_or(Duration::ZERO, |further| doubled(FIRST_PAUSE, further, LONGEST_DOUBT_PAUSE))
+        further.map_or(Duration::ZERO, |further| doubled(FIRST_PAUSE, further, MAX_DOUBT_PAUSE))
     }
 
     /// Whether the last mail was left in doubt within this time.

@@ -4,10 +4,10 @@ use std::time::{Duration, Instant};
 
 /// The first pause of a provider beside which there is another one, doubling up to the longest one.
 pub(super) const FIRST_PAUSE: Duration = Duration::from_secs(1);
-const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+const MAX_PAUSE: Duration = Duration::from_secs(60);
 
 /// The longest pause that a provider is granted.
-pub(super) const LONGEST_ASKED: Duration = Duration::from_secs(3_600);
+pub(super) const MAX_ASKED: Duration = Duration::from_secs(3_600);
 
 #[derive(Debug)]
 pub(super) struct Pauses {
@@ -35,10 +35,10 @@ impl Pauses {
 
     /// A failure asks for a pause; it is a new one if no other of the same mails came before.
     pub(super) fn begin(&mut self, asked: Duration, is_new: bool, now: Instant) {
-        let mut pause = asked.min(LONGEST_ASKED);
+        let mut pause = asked.min(MAX_ASKED);
         if is_new {
             pause = pause.max(self.next.unwrap_or_default());
-            self.next = self.next.map(|pause| (pause * 2).min(LONGEST_PAUSE));
+            self.next = self.next.map(|pause| (pause * 2).min(MAX_PAUSE));
         }
         self.until = self.until.max(Some(now + pause));
     }

@@ -1,7 +1,7 @@
 //! What a provider may be given after failures.
 
 use super::doubts::OWN_DOUBTS;
-use super::pauses::LONGEST_ASKED;
+use super::pauses::MAX_ASKED;
 use super::*;
 use crate::provider::{About, Receipt};
 
@@ -121,15 +121,15 @@ fn a_provider_that_leaves_mails_in_doubt_gets_no_other_until_it_answers_without_
         assert!(breaker.is_failing() && !breaker.takes_doubtful(true));
     }
     // A mail is tried at last, in case that the provider never answers without one.
-    ask(&mut breaker, false, now + LONGEST_ASKING);
+    ask(&mut breaker, false, now + MAX_ASKING);
     assert!(breaker.has_place() && !breaker.is_to_be_asked(false) && breaker.is_to_be_asked(true));
-    doubt(&mut breaker, now + LONGEST_ASKING);
-    ask(&mut breaker, true, now + LONGEST_ASKING);
+    doubt(&mut breaker, now + MAX_ASKING);
+    ask(&mut breaker, true, now + MAX_ASKING);
     // Mails in doubt go out if there is nothing else to show that it works.
     assert!(breaker.has_place() && !breaker.takes_doubtful(false) && breaker.takes_doubtful(true));
     let trial = breaker.begin();
     assert!(!breaker.has_place());
-    breaker.end(trial, &sent(), now + LONGEST_ASKING);
+    breaker.end(trial, &sent(), now + MAX_ASKING);
     assert!(!breaker.is_failing() && breaker.mistrust_left(now).is_none());
 }
 
@@ -213,5 +213,5 @@ fn no_provider_asks_for_more_than_an_hour() {
     let mut breaker = Breaker::new(false);
     let attempt = breaker.begin();
     breaker.end(attempt, &unavailable(Some(u64::MAX)), now);
-    assert_eq!(breaker.pause_left(now), Some(LONGEST_ASKED));
+    assert_eq!(breaker.pause_left(now), Some(MAX_ASKED));
 }

@@ -8,17 +8,17 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use super::{DISARMED, MOST_DOMAINS};
+use super::{DISARMED, MAX_DOMAINS};
 use crate::registered::registered;
 
 /// An opening is a false alarm if a mail was accepted within this time.
-const LONGEST_UNTIL_ACCEPTED: Duration = Duration::from_secs(60);
+const MAX_UNTIL_ACCEPTED: Duration = Duration::from_secs(60);
 
 /// After false alarms of so many domains others are doubted.
 const ALARMED_DOMAINS: usize = 5;
 
 /// For how long after an acceptance others are doubted.
-const LONGEST_DOUBT: Duration = Duration::from_secs(10);
+const MAX_DOUBT: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Default)]
 pub(super) struct Alarms {
@@ -36,7 +36,7 @@ pub(super) struct Alarms {
 impl Alarms {
     /// Words over a recipient of this domain open the circuit.
     pub(super) fn open(&mut self, domain: &str, now: Instant) {
-        if self.opened.len() < MOST_DOMAINS {
+        if self.opened.len() < MAX_DOMAINS {
             self.opened.entry(domain.to_owned()).or_insert(now);
         }
     }
@@ -46,7 +46,7 @@ impl Alarms {
         self.last_accepted = Some(now);
         let until = now + DISARMED;
         for (opener, at) in std::mem::take(&mut self.opened) {
-            if now.saturating_duration_since(at) <= LONGEST_UNTIL_ACCEPTED {
+            if now.saturating_duration_since(at) <= MAX_UNTIL_ACCEPTED {
                 remember(&mut self.above, registered(&opener), until, now);
                 remember(&mut self.disproved, &opener, until, now);
             }
@@ -56,7 +56,7 @@ impl Alarms {
 
     /// Whether words about us over this domain open no circuit now.
     pub(super) fn doubts(&self, domain: &str, now: Instant) -> bool {
-        let is_recent = |at: Instant| now.saturating_duration_since(at) < LONGEST_DOUBT;
+        let is_recent = |at: Instant| now.saturating_duration_since(at) < MAX_DOUBT;
         let counts = |until: Option<&Instant>| until.is_some_and(|until| now < *until);
         let is_trusted =
             counts(self.accepted.get(domain)) && !counts(self.above.get(registered(domain)));
@@ -67,12 +67,12 @@ impl Alarms {
 
 /// Remembers a domain, if there is room.
 fn remember(domains: &mut HashMap<String, Instant>, domain: &str, until: Instant, now: Instant) {
-    if domains.len() >= MOST_DOMAINS {
+    if domains.len() >= MAX_DOMAINS {
         domains.retain(|_, until| now < *until);
     }
     if let Some(known) = domains.get_mut(domain) {
         *known = until;
-    } else if domains.len() < MOST_DOMAINS {
+    } else if domains.len() < MAX_DOMAINS {
         domains.insert(domain.to_owned(), until);
     }
 }

@@ -10,7 +10,7 @@ use super::kind::DOMAINS;
 pub(super) const BELIEVED_AT_ONCE: usize = 10;
 
 /// The most recipients that are remembered of a text that is their own.
-pub(super) const MOST_REFUSED: usize = 4 * TRIALS;
+pub(super) const MAX_REFUSED: usize = 4 * TRIALS;
 
 /// For how long, and of whom.
 #[derive(Debug)]
@@ -29,7 +29,7 @@ impl Disarmed {
 
     /// A mail was accepted: those of whom this was said before it are refused themselves.
     pub(super) fn add(&mut self, recipients: impl Iterator<Item = u64>) {
-        let left = MOST_REFUSED.saturating_sub(self.refused.len());
+        let left = MAX_REFUSED.saturating_sub(self.refused.len());
         self.refused.extend(self.others.drain().chain(recipients).take(left));
     }
 

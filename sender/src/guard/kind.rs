@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::pauses::LONGEST_OF_ONE;
+use super::pauses::MAX_OF_ONE;
 use crate::provider::refusal::signature;
 use crate::provider::{About, Verdict};
 
@@ -17,7 +17,7 @@ pub(super) const MISSING: usize = 10;
 const PAUSE: Duration = Duration::from_secs(15);
 
 /// The longest pause of such a mail: each is as long as all before it.
-const LONGEST_PAUSE: Duration = Duration::from_secs(300);
+const MAX_PAUSE: Duration = Duration::from_secs(300);
 
 /// The pause of a mail over which a server says of us what it does not hold against others.
 const OWN_PAUSE: Duration = Duration::from_secs(300);
@@ -30,7 +30,7 @@ const DOUBTED_PAUSE: Duration = Duration::from_secs(60);
 const SILENCE_PAUSE: Duration = Duration::from_secs(120);
 
 /// The longest pause of a mail over which a limit is told that is not everybody's.
-const LONGEST_OWN_LIMIT: Duration = Duration::from_secs(3_600);
+const MAX_OWN_LIMIT: Duration = Duration::from_secs(3_600);
 
 /// The text of refusals of addresses that do not exist, whatever their words.
 const MISSING_TEXT: &str = "missing";
@@ -118,24 +118,22 @@ impl Kind {
                 return Verdict::Unavailable { after: None, reason };
             }
             (Self::Rate(after), Side::Theirs) => {
-                let after = after.unwrap_or(OWN_PAUSE).clamp(PAUSE, LONGEST_OWN_LIMIT);
+                let after = after.unwrap_or(OWN_PAUSE).clamp(PAUSE, MAX_OWN_LIMIT);
                 return Verdict::Postponed { after: Some(after), reason };
             }
             (Self::Ours(after) | Self::Limit(after) | Self::Rate(after), Side::Passed) => {
-                let after = after.unwrap_or_default().clamp(PAUSE, LONGEST_OF_ONE);
+                let after = after.unwrap_or_default().clamp(PAUSE, MAX_OF_ONE);
                 return Verdict::Postponed { after: Some(after), reason };
             }
             (Self::Ours(after) | Self::Limit(after), Side::Theirs) => after.unwrap_or(OWN_PAUSE),
             (Self::Ours(after) | Self::Limit(after) | Self::Rate(after), Side::Undecided(_)) => {
-                after.unwrap_or(PAUSE).min(LONGEST_OF_ONE)
+                after.unwrap_or(PAUSE).min(MAX_OF_ONE)
             }
             (Self::Ours(after) | Self::Limit(after) | Self::Rate(after), Side::Doubted) => {
-                after.unwrap_or(DOUBTED_PAUSE).min(LONGEST_OF_ONE)
+                after.unwrap_or(DOUBTED_PAUSE).min(MAX_OF_ONE)
             }
             // A bad address costs the server a few attempts in the hour, and not hundreds.
-            (Self::Unplaced | Self::Missing, Side::Undecided(age)) => {
-                age.clamp(PAUSE, LONGEST_PAUSE)
-            }
+            (Self::Unplaced | Self::Missing, Side::Undecided(age)) => age.clamp(PAUSE, MAX_PAUSE),
             (Self::Unplaced | Self::Missing, Side::Passed | Side::Doubted) => PAUSE,
             (Self::Silence, Side::Theirs | Side::Undecided(_) | Side::Passed | Side::Doubted) => {
                 SILENCE_PAUSE

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::time::Instant;
 
 use super::DISARMED;
-use super::disarmed::MOST_REFUSED;
+use super::disarmed::MAX_REFUSED;
 
 /// Who may show again that no mail can go out, and who may not.
 #[derive(Debug, Default)]
@@ -22,7 +22,7 @@ impl Turns {
     /// Whether what is said over this recipient counts now. Every other time it does not, so that
     /// the next trial is another mail: one that always comes first would keep all others waiting.
     pub(super) fn counts(&mut self, recipient: u64) -> bool {
-        if self.said.len() >= MOST_REFUSED && !self.said.contains_key(&recipient) {
+        if self.said.len() >= MAX_REFUSED && !self.said.contains_key(&recipient) {
             return true;
         }
         let counts = self.said.entry(recipient).or_insert(false);
@@ -32,7 +32,7 @@ impl Turns {
 
     /// A limit was told over this recipient.
     pub(super) fn note_limit(&mut self, recipient: u64) {
-        if self.limited.len() < MOST_REFUSED {
+        if self.limited.len() < MAX_REFUSED {
             self.limited.insert(recipient);
         }
     }
@@ -49,7 +49,7 @@ impl Turns {
             return;
         }
         self.own.retain(|_, until| now < *until);
-        let left = MOST_REFUSED.saturating_sub(self.own.len());
+        let left = MAX_REFUSED.saturating_sub(self.own.len());
         self.own
             .extend(self.limited.drain().take(left).map(|recipient| (recipient, now + DISARMED)));
     }

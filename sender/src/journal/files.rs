@@ -12,7 +12,7 @@ use rustix::fs::{Access, FlockOperation, flock};
 
 /// How long another process may still hold the journal: the collector starts a sender when the last
 /// one has been killed, which ends a moment later.
-const PATIENCE: Duration = Duration::from_secs(3);
+const LOCK_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Opens a file for its owner alone, or makes it.
 pub(super) fn open(path: &Path, truncate: bool) -> io::Result<File> {
@@ -23,7 +23,7 @@ pub(super) fn open(path: &Path, truncate: bool) -> io::Result<File> {
 pub(super) fn lock(path: &Path) -> Result<File, Error> {
     let lock_path = beside(path, "lock");
     let file = open(&lock_path, false).map_err(|error| unusable(&lock_path, &error))?;
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + LOCK_TIMEOUT;
     while flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
         if Instant::now() > end {
             return Err(Error::failure(format!(

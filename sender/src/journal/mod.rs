@@ -1,4 +1,5 @@
-//! The journal: what is sent under a key, fixed at its first attempt, and which keys were accepted.
+//! The journal: what is sent under a key, prepared at its first attempt, and which keys were
+//! accepted.
 //!
 //! Not everything that is sent follows from the token: templates and sender change with the
 //! configuration, the date with the clock, and the token's own text with a rotation of the signing
@@ -48,13 +49,13 @@ use mailroom_mail::Error;
 
 use crate::doubt::Doubt;
 use crate::key::Key;
-use crate::provider::Sealed;
+use crate::provider::PreparedMail;
 use files::{lock, open, unusable};
 use replay::Contents;
 use state::{Span, State, Tried};
 
 /// So many accepted keys in memory become part of the table: 3 MB.
-const MOST_RECENT: usize = 1 << 16;
+const MAX_RECENT: usize = 1 << 16;
 
 /// What is known of a key.
 #[derive(Clone, Debug)]
@@ -62,7 +63,7 @@ pub(crate) enum Known {
     /// It was tried, and is to be sent like this.
     Tried {
         /// The mail.
-        sealed: Arc<Sealed>,
+        prepared: Arc<PreparedMail>,
         /// The provider that may have accepted it.
         bound: Option<String>,
         /// How many attempts are in doubt.
@@ -87,7 +88,7 @@ impl Journal {
     /// # Errors
     /// Another process that has it, a file that cannot be read or written, or that is no journal.
     pub(crate) fn open(path: &Path, now: i64) -> Result<Self, Error> {
-        Self::open_with(path, now, MOST_RECENT)
+        Self::open_with(path, now, MAX_RECENT)
     }
 
     fn open_with(path: &Path, now: i64, most_accepted: usize) -> Result<Self, Error> {
@@ -133,8 +134,8 @@ impl Journal {
     }
 
     /// The mail of a key that nobody has accepted yet.
-    pub(crate) fn sealed(&self, key: Key) -> Option<Arc<Sealed>> {
-        self.state().tried.get(&key).map(|tried| Arc::clone(&tried.sealed))
+    pub(crate) fn prepared(&self, key: Key) -> Option<Arc<PreparedMail>> {
+        self.state().tried.get(&key).map(|tried| Arc::clone(&tried.prepared))
     }
 
     /// How many attempts of a key are in doubt.
@@ -142,12 +143,16 @@ impl Journal {
         self.state().tried.get(&key).map(|tried| tried.doubt).unwrap_or_default()
     }
 
-    /// Fixes what is sent under a key, and that its provider is tried. It counts after the next
+    /// Records what is sent under a key, and that its provider is tried. It counts after the next
     /// [`sync`](Self::sync).
-    pub(crate) fn fix(&self, sealed: Sealed, expires_at: i64) -> Result<Arc<Sealed>, Error> {
-        let key = sealed.key;
+    pub(crate) fn record_prepared(
+        &self,
+        prepared: PreparedMail,
+        expires_at: i64,
+    ) -> Result<Arc<PreparedMail>, Error> {
+        let key = prepared.key;
         let mut state = self.state();
-        let (mut line, mail) = record::tried(key, expires_at, &sealed);
+        let (mut line, mail) = record::tried(key, expires_at, &prepared);
         // Written for another provider: the new text takes its place, and what is in doubt stays
         // so, also where the record of that is read after the old text was overwritten.
         let doubt = state.tried.get(&key).map(|old| old.doubt).unwrap_or_default();
@@ -156,19 +161,19 @@ impl Journal {
         }
         let offset = self.append(&mut state, &line)?;
         let mail = Span { offset: offset + mail.start as u64, length: mail.len() as u64 };
-        let sealed = Arc::new(sealed);
+        let prepared = Arc::new(prepared);
         state.used += line.len() as u64;
-        let bound = Some(sealed.provider.clone());
+        let bound = Some(prepared.provider.clone());
         let old = state.tried.remove(&key);
         state
             .tried
-            .insert(key, Tried { sealed: Arc::clone(&sealed), expires_at, mail, bound, doubt });
+            .insert(key, Tried { prepared: Arc::clone(&prepared), expires_at, mail, bound, doubt });
         state.to_erase.extend(old.map(|old| old.mail));
-        Ok(sealed)
+        Ok(prepared)
     }
 
     /// Forgets keys that were never tried, after [`sync`](Self::sync) failed for them.
-    pub(crate) fn unfix(&self, keys: &[Key]) {
+    pub(crate) fn forget_prepared(&self, keys: &[Key]) {
         let mut state = self.state();
         for key in keys {
             state.tried.remove(key);

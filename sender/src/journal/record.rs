@@ -15,7 +15,7 @@ use base64ct::{Base64UrlUnpadded, Encoding};
 use super::table::Name;
 use crate::doubt::Doubt;
 use crate::key::Key;
-use crate::provider::Sealed;
+use crate::provider::PreparedMail;
 
 /// The first line.
 pub(super) const HEADER: &[u8] = b"mailroom send journal 4\n";
@@ -27,7 +27,7 @@ pub(super) const ERASED: u8 = b'.';
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Record {
     /// What is sent under a key.
-    Tried { key: Key, expires_at: i64, sealed: Sealed },
+    Tried { key: Key, expires_at: i64, prepared: PreparedMail },
     /// What was sent under a key that a later record settles.
     Erased { key: Key },
     /// From now on an attempt by this provider may have succeeded, but no attempt by another one.
@@ -48,10 +48,10 @@ pub(super) enum Record {
 }
 
 /// The line of a mail, and where in it the mail is.
-pub(super) fn tried(key: Key, expires_at: i64, sealed: &Sealed) -> (Vec<u8>, Range<usize>) {
+pub(super) fn tried(key: Key, expires_at: i64, prepared: &PreparedMail) -> (Vec<u8>, Range<usize>) {
     let mut text = format!("tried {key} {expires_at} ");
     let start = text.len();
-    let json = serde_json::to_vec(sealed).expect("texts are JSON");
+    let json = serde_json::to_vec(prepared).expect("texts are JSON");
     text.push_str(&Base64UrlUnpadded::encode_string(&json));
     let mail = start..text.len();
     (line(&text), mail)
@@ -129,7 +129,7 @@ fn parse_text(text: &str) -> Option<Record> {
                 Record::Erased { key }
             } else {
                 let text = Base64UrlUnpadded::decode_vec(mail).ok()?;
-                Record::Tried { key, expires_at, sealed: serde_json::from_slice(&text).ok()? }
+                Record::Tried { key, expires_at, prepared: serde_json::from_slice(&text).ok()? }
             }
         }
         "bound" => Record::Bound { key, provider: words.next()?.to_owned() },

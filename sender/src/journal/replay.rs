@@ -13,7 +13,7 @@ use super::record::{self, Record};
 use super::state::{Span, Tried};
 use super::table::Table;
 use crate::key::Key;
-use crate::provider::Sealed;
+use crate::provider::PreparedMail;
 
 /// What a journal holds.
 #[derive(Default)]
@@ -52,14 +52,14 @@ impl Contents {
                 break;
             }
             match record::parse(&line) {
-                Some(Record::Tried { key, expires_at, sealed }) => {
-                    let sealed = Arc::new(Sealed { key, ..sealed });
+                Some(Record::Tried { key, expires_at, prepared }) => {
+                    let prepared = Arc::new(PreparedMail { key, ..prepared });
                     let mail = Span { offset: 0, length: 0 };
-                    let bound = Some(sealed.provider.clone());
+                    let bound = Some(prepared.provider.clone());
                     erased.remove(&key);
                     accepted.remove(&key);
                     let doubt = tried.get(&key).map(|old| old.doubt).unwrap_or_default();
-                    tried.insert(key, Tried { sealed, expires_at, mail, bound, doubt });
+                    tried.insert(key, Tried { prepared, expires_at, mail, bound, doubt });
                 }
                 Some(Record::Erased { key }) => _ = erased.insert(key, number),
                 Some(Record::Bound { key, provider }) => {

@@ -14,7 +14,7 @@ use super::replay::Contents;
 use super::table::Table;
 use crate::doubt::Doubt;
 use crate::key::Key;
-use crate::provider::Sealed;
+use crate::provider::PreparedMail;
 
 /// A file below this size is not rewritten.
 const SMALLEST_REWRITTEN: u64 = 1 << 20;
@@ -25,7 +25,7 @@ pub(super) const GRACE: i64 = 300;
 /// A mail that nobody has accepted yet.
 #[derive(Debug)]
 pub(super) struct Tried {
-    pub(super) sealed: Arc<Sealed>,
+    pub(super) prepared: Arc<PreparedMail>,
     pub(super) expires_at: i64,
     pub(super) mail: Span,
     pub(super) bound: Option<String>,
@@ -95,9 +95,9 @@ impl State {
     }
 
     pub(super) fn known(&self, key: Key) -> io::Result<Option<Known>> {
-        if let Some(Tried { sealed, bound, doubt, .. }) = self.tried.get(&key) {
+        if let Some(Tried { prepared, bound, doubt, .. }) = self.tried.get(&key) {
             return Ok(Some(Known::Tried {
-                sealed: Arc::clone(sealed),
+                prepared: Arc::clone(prepared),
                 bound: bound.clone(),
                 doubt: *doubt,
             }));
@@ -207,12 +207,12 @@ impl State {
         };
         write(record::HEADER)?;
         let mut spans = Vec::new();
-        for (key, Tried { sealed, expires_at, bound, doubt, .. }) in &self.tried {
-            let (line, mail) = record::tried(*key, *expires_at, sealed);
+        for (key, Tried { prepared, expires_at, bound, doubt, .. }) in &self.tried {
+            let (line, mail) = record::tried(*key, *expires_at, prepared);
             let offset = write(&line)?;
             spans.push(Span { offset: offset + mail.start as u64, length: mail.len() as u64 });
             match bound {
-                Some(provider) if *provider == sealed.provider => {}
+                Some(provider) if *provider == prepared.provider => {}
                 Some(provider) => _ = write(&record::bound(*key, provider))?,
                 None => _ = write(&record::free(*key))?,
             }

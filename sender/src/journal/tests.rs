@@ -17,11 +17,11 @@ fn key(number: u128) -> Key {
     Key::parse(&format!("{number:032x}")).unwrap()
 }
 
-fn sealed(number: u128) -> Sealed {
-    Sealed {
+fn prepared(number: u128) -> PreparedMail {
+    PreparedMail {
         key: key(number),
         provider: "smtp".to_owned(),
-        fixed_at: NOW,
+        prepared_at: NOW,
         envelope_sender: "us@x.test".to_owned(),
         to: "ada@x.test".to_owned(),
         payload: format!("Subject: x\r\n\r\nhttps://x.test/?token=SECRET{number} \u{fc}\r\n"),
@@ -35,8 +35,8 @@ fn known(journal: &Journal, number: u128) -> Option<Known> {
 
 fn tried(journal: &Journal, number: u128) -> bool {
     match known(journal, number) {
-        Some(Known::Tried { sealed: found, .. }) => {
-            assert_eq!(found.payload, sealed(number).payload);
+        Some(Known::Tried { prepared: found, .. }) => {
+            assert_eq!(found.payload, prepared(number).payload);
             assert_eq!(found.key, key(number));
             true
         }
@@ -64,9 +64,9 @@ fn a_mail_is_what_it_was_at_its_first_attempt_until_it_is_accepted_and_then_its_
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("journal");
     let mut journal = Journal::open(&path, NOW).unwrap();
-    journal.fix(sealed(1), LATER).unwrap();
-    journal.fix(sealed(2), LATER).unwrap();
-    journal.fix(sealed(3), LATER).unwrap();
+    journal.record_prepared(prepared(1), LATER).unwrap();
+    journal.record_prepared(prepared(2), LATER).unwrap();
+    journal.record_prepared(prepared(3), LATER).unwrap();
     journal.sync(NOW).unwrap();
     journal.accept(key(1)).unwrap();
     journal.give_up(key(3)).unwrap();
@@ -89,14 +89,16 @@ fn a_mail_that_is_written_anew_for_another_provider_takes_the_place_of_the_old_o
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("journal");
     let journal = Journal::open(&path, NOW).unwrap();
-    journal.fix(Sealed { provider: "resend".to_owned(), ..sealed(1) }, LATER).unwrap();
+    journal
+        .record_prepared(PreparedMail { provider: "resend".to_owned(), ..prepared(1) }, LATER)
+        .unwrap();
     journal.sync(NOW).unwrap();
-    journal.fix(sealed(1), LATER).unwrap();
+    journal.record_prepared(prepared(1), LATER).unwrap();
     journal.sync(NOW).unwrap();
     let text = fs::read(&path).unwrap();
     assert_eq!(records(&text).filter(|record| matches!(record, Record::Tried { .. })).count(), 1);
     drop(journal);
-    let Some(Known::Tried { sealed: found, .. }) = known(&Journal::open(&path, NOW).unwrap(), 1)
+    let Some(Known::Tried { prepared: found, .. }) = known(&Journal::open(&path, NOW).unwrap(), 1)
     else {
         panic!("it is lost")
     };
@@ -110,8 +112,11 @@ fn who_may_have_accepted_a_mail_is_known_after_a_kill_and_in_a_file_that_was_wri
     let mut journal = Journal::open(&path, NOW).unwrap();
     for number in 1..=4 {
         journal
-            .fix(
-                Sealed { other: Some(("ses".to_owned(), "{}".to_owned())), ..sealed(number) },
+            .record_prepared(
+                PreparedMail {
+                    other: Some(("ses".to_owned(), "{}".to_owned())),
+                    ..prepared(number)
+                },
                 LATER,
             )
             .unwrap();
@@ -126,11 +131,11 @@ fn who_may_have_accepted_a_mail_is_known_after_a_kill_and_in_a_file_that_was_wri
         for (number, expected) in
             [(1, Some("smtp")), (2, Some("ses")), (3, None), (4, Some("smtp"))]
         {
-            let Some(Known::Tried { sealed, bound, .. }) = known(&journal, number) else {
+            let Some(Known::Tried { prepared, bound, .. }) = known(&journal, number) else {
                 panic!("it is lost")
             };
             assert_eq!(bound.as_deref(), expected, "{number}");
-            assert_eq!(sealed.payload("ses"), Some("{}"));
+            assert_eq!(prepared.payload("ses"), Some("{}"));
         }
         assert!(known(&journal, 5).is_none());
         drop(journal);
@@ -140,8 +145,8 @@ fn who_may_have_accepted_a_mail_is_known_after_a_kill_and_in_a_file_that_was_wri
 
 #[test]
 fn a_journal_of_one_provider_is_read() {
-    let text = record::tried(key(1), LATER, &sealed(1)).0;
-    let Some(Record::Tried { sealed: found, .. }) = record::parse(&text) else {
+    let text = record::tried(key(1), LATER, &prepared(1)).0;
+    let Some(Record::Tried { prepared: found, .. }) = record::parse(&text) else {
         panic!("it is lost")
     };
     assert_eq!((found.provider.as_str(), found.other), ("smtp", None));
@@ -152,9 +157,9 @@ fn whatever_a_kill_leaves_of_a_file_the_whole_records_count() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("journal");
     let journal = Journal::open(&path, NOW).unwrap();
-    journal.fix(sealed(1), LATER).unwrap();
+    journal.record_prepared(prepared(1), LATER).unwrap();
     let first = journal.state().end;
-    journal.fix(sealed(2), LATER).unwrap();
+    journal.record_prepared(prepared(2), LATER).unwrap();
     let second = journal.state().end;
     journal.accept(key(1)).unwrap();
     let third = journal.state().end;
@@ -181,7 +186,7 @@ fn a_damaged_record_that_was_never_relied_upon_costs_no_other() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("journal");
     let mut text = record::HEADER.to_vec();
-    text.extend(record::tried(key(1), LATER, &sealed(1)).0);
+    text.extend(record::tried(key(1), LATER, &prepared(1)).0);
     let bad = format!("accepted {} x", key(1));
     for line in ["", "tried", "accepted x 5", "tried \u{fc}", &bad, "given-up 1 2 3"] {
         text.extend(record::line(line));
@@ -191,7 +196,7 @@ fn a_damaged_record_that_was_never_relied_upon_costs_no_other() {
     text.extend(str::from_utf8(&right).unwrap().replace("accepted", "Accepted").as_bytes());
     text.extend([&right[..right.len() - 2], b"\n"].concat());
     text.extend([0, 0xff, b'\n']);
-    text.extend(record::tried(key(2), LATER, &sealed(2)).0);
+    text.extend(record::tried(key(2), LATER, &prepared(2)).0);
     fs::write(&path, text).unwrap();
     let journal = Journal::open(&path, NOW).unwrap();
     assert!(tried(&journal, 1) && tried(&journal, 2));
@@ -203,7 +208,7 @@ fn a_damaged_record_that_was_relied_upon_is_an_error_and_the_file_stays_as_it_is
     let path = folder.path().join("journal");
     let journal = Journal::open(&path, NOW).unwrap();
     for number in 1..=3 {
-        journal.fix(sealed(number), LATER).unwrap();
+        journal.record_prepared(prepared(number), LATER).unwrap();
     }
     journal.sync(NOW).unwrap();
     journal.accept(key(1)).unwrap();
@@ -212,10 +217,10 @@ fn a_damaged_record_that_was_relied_upon_is_an_error_and_the_file_stays_as_it_is
     journal.free(key(3)).unwrap();
     drop(journal);
     let whole = fs::read_to_string(&path).unwrap();
-    let mail = record::tried(key(3), LATER, &sealed(3)).0;
+    let mail = record::tried(key(3), LATER, &prepared(3)).0;
     let mail = str::from_utf8(&mail).unwrap().trim_end();
     // As another version would write it: without a field.
-    let text = serde_json::to_string(&sealed(3))
+    let text = serde_json::to_string(&prepared(3))
         .unwrap()
         .replace("\"envelope_sender\":\"us@x.test\",", "");
     let without_sender =
@@ -261,11 +266,11 @@ fn expired_keys_are_forgotten_and_the_file_stays_small() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("journal");
     let journal = Journal::open(&path, NOW).unwrap();
-    journal.fix(sealed(0), NOW + 1_000_000).unwrap();
+    journal.record_prepared(prepared(0), NOW + 1_000_000).unwrap();
     let mut now = NOW;
     for round in 0..200 {
         for number in 1..=100 {
-            journal.fix(sealed(round * 100 + number), now + 900).unwrap();
+            journal.record_prepared(prepared(round * 100 + number), now + 900).unwrap();
             journal.accept(key(round * 100 + number)).unwrap();
         }
         journal.sync(now).unwrap();
@@ -305,18 +310,18 @@ fn a_disk_that_is_full_leaves_no_half_record() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("journal");
     let journal = Journal::open(&path, NOW).unwrap();
-    journal.fix(sealed(1), LATER).unwrap();
+    journal.record_prepared(prepared(1), LATER).unwrap();
     journal.sync(NOW).unwrap();
     let before = fs::read(&path).unwrap();
     // Every write to it ends like one to a full disk.
     let full = Arc::new(OpenOptions::new().write(true).open("/dev/full").unwrap());
     let file = std::mem::replace(&mut journal.state().file, full);
-    let error = journal.fix(sealed(2), LATER).unwrap_err().to_string();
+    let error = journal.record_prepared(prepared(2), LATER).unwrap_err().to_string();
     assert!(error.contains("No space left on device"), "{error}");
     assert!(journal.accept(key(1)).is_err());
     assert!(accepted(&journal, 1) && known(&journal, 2).is_none());
     journal.state().file = file;
-    journal.fix(sealed(3), LATER).unwrap();
+    journal.record_prepared(prepared(3), LATER).unwrap();
     journal.sync(NOW).unwrap();
     assert_eq!(fs::read(&path).unwrap()[..before.len()], before);
     drop(journal);
@@ -331,7 +336,7 @@ fn doubts_are_counted_across_kills_and_rewrites_until_an_outcome_takes_them_back
     let mut journal = Journal::open(&path, NOW).unwrap();
     let doubt = |count| Doubt { count, since: NOW + 5 };
     for number in 1..=5 {
-        journal.fix(sealed(number), LATER).unwrap();
+        journal.record_prepared(prepared(number), LATER).unwrap();
     }
     journal.sync(NOW).unwrap();
     journal.set_doubt(key(1), doubt(1)).unwrap();
@@ -342,7 +347,9 @@ fn doubts_are_counted_across_kills_and_rewrites_until_an_outcome_takes_them_back
     journal.accept(key(3)).unwrap();
     // Written anew for another provider: what the one before may have accepted stays in doubt.
     journal.set_doubt(key(4), doubt(1)).unwrap();
-    journal.fix(Sealed { provider: "ses".to_owned(), ..sealed(4) }, LATER).unwrap();
+    journal
+        .record_prepared(PreparedMail { provider: "ses".to_owned(), ..prepared(4) }, LATER)
+        .unwrap();
     journal.set_doubt(key(5), doubt(3)).unwrap();
     journal.give_up(key(5)).unwrap();
     journal.set_doubt(key(6), doubt(1)).unwrap();
@@ -370,9 +377,11 @@ fn a_doubt_outlives_the_text_that_it_was_recorded_for() {
     let path = folder.path().join("journal");
     let journal = Journal::open(&path, NOW).unwrap();
     let doubt = Doubt { count: 2, since: NOW };
-    journal.fix(sealed(1), LATER).unwrap();
+    journal.record_prepared(prepared(1), LATER).unwrap();
     journal.set_doubt(key(1), doubt).unwrap();
-    journal.fix(Sealed { provider: "ses".to_owned(), ..sealed(1) }, LATER).unwrap();
+    journal
+        .record_prepared(PreparedMail { provider: "ses".to_owned(), ..prepared(1) }, LATER)
+        .unwrap();
     // Overwrites the first text.
     journal.sync(NOW).unwrap();
     drop(journal);
@@ -384,14 +393,14 @@ fn what_is_written_during_a_wait_for_the_disk_is_not_said_to_be_on_it() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("journal");
     let journal = Journal::open(&path, NOW).unwrap();
-    journal.fix(sealed(1), LATER).unwrap();
+    journal.record_prepared(prepared(1), LATER).unwrap();
     let (_, end, erasable) = journal.state().begin_sync(&path).unwrap();
     journal.set_doubt(key(1), Doubt { count: 1, since: NOW }).unwrap();
     journal.accept(key(1)).unwrap();
     journal.state().end_sync(&path, end, erasable, NOW).unwrap();
     // Its acceptance may be lost by a crash, so that its mail is still needed.
     assert!(holds(&path, 1));
-    journal.fix(sealed(2), LATER).unwrap();
+    journal.record_prepared(prepared(2), LATER).unwrap();
     let text = fs::read(&path).unwrap();
     assert!(records(&text).any(|record| record == Record::Synced(end)));
     drop(journal);
@@ -414,8 +423,8 @@ fn what_is_written_during_a_wait_for_the_disk_is_not_said_to_be_on_it() {
 fn contents(path: &Path) -> Result<BTreeMap<String, String>, Error> {
     let Contents { tried, accepted, table } = Contents::read(path, &File::open(path).unwrap())?;
     let tried = tried.into_iter().map(|(key, tried)| {
-        let Tried { sealed, expires_at, bound, doubt, .. } = tried;
-        let text = serde_json::to_string(&*sealed).unwrap();
+        let Tried { prepared, expires_at, bound, doubt, .. } = tried;
+        let text = serde_json::to_string(&*prepared).unwrap();
         (key.to_string(), format!("{text} {expires_at} {bound:?} {doubt:?}"))
     });
     let accepted = accepted.into_iter().map(|(key, at)| (key.to_string(), at.to_string()));
@@ -429,7 +438,7 @@ fn a_bit_that_a_disk_changes_makes_no_other_verdict_of_one_that_was_relied_upon(
     let path = folder.path().join("journal");
     let journal = Journal::open(&path, NOW).unwrap();
     for number in 1..=4 {
-        journal.fix(sealed(number), LATER).unwrap();
+        journal.record_prepared(prepared(number), LATER).unwrap();
     }
     journal.bind(key(1), "ses").unwrap();
     journal.set_doubt(key(1), Doubt { count: 2, since: NOW }).unwrap();
@@ -475,7 +484,7 @@ fn a_check_reads_what_a_start_would_read_and_makes_nothing() {
     Journal::check(&path).unwrap();
     assert_eq!(names(), 0);
     let journal = Journal::open(&path, NOW).unwrap();
-    journal.fix(sealed(1), LATER).unwrap();
+    journal.record_prepared(prepared(1), LATER).unwrap();
     journal.sync(NOW).unwrap();
     journal.accept(key(1)).unwrap();
     // Also while another process has it.

@@ -2,10 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use super::on_its_way::{LINGERING, LONGEST_MUTE, OnItsWay};
-use super::patience::{
-    LONGEST_CONTENT_BESIDE_QUICK, LONGEST_CONTENT_IN_LAST_PLACE, LONGEST_MUTE_BESIDE_QUICK,
-};
+use super::on_its_way::{LINGERING, MAX_MUTE, OnItsWay};
+use super::patience::{MAX_CONTENT_BESIDE_QUICK, MAX_CONTENT_IN_LAST_PLACE, MAX_MUTE_BESIDE_QUICK};
 use super::{Lane, State, Ticket};
 use crate::key::Key;
 
@@ -26,7 +24,7 @@ impl Lane {
         if let Some(attempt) = state.on_their_way.get_mut(&ticket.0) {
             (attempt.in_envelope_since, attempt.is_patient) = (Some(now), is_patient);
         }
-        (!is_patient).then_some(LONGEST_MUTE_BESIDE_QUICK)
+        (!is_patient).then_some(MAX_MUTE_BESIDE_QUICK)
     }
 
     /// From now on an attempt waits for the answer to its content. Returns for how long, if as many
@@ -50,9 +48,9 @@ impl Lane {
         let first = first.filter(|_| !attempt.is_doubtful);
         let limit = first.and_then(|first| {
             if state.pulse.may_leave(first, self.connections, now) {
-                return Some(LONGEST_CONTENT_BESIDE_QUICK);
+                return Some(MAX_CONTENT_BESIDE_QUICK);
             }
-            (is_last && state.pulse.is_quick(now)).then_some(LONGEST_CONTENT_IN_LAST_PLACE)
+            (is_last && state.pulse.is_quick(now)).then_some(MAX_CONTENT_IN_LAST_PLACE)
         });
         attempt.limit = limit;
         limit
@@ -69,7 +67,7 @@ impl Lane {
         let lingering = state.on_their_way.values().filter(|attempt| attempt.is_lingering(now));
         if state.order.is_crowded() {
             let on_their_way = state.on_their_way.values().filter_map(|attempt| attempt.key);
-            let behind = state.waiting.mails().map(|mail| mail.sealed.key);
+            let behind = state.waiting.mails().map(|mail| mail.prepared.key);
             return on_their_way.chain(behind).collect();
         }
         lingering.filter_map(|attempt| attempt.key).collect()
@@ -80,7 +78,7 @@ impl State {
     /// Remembers about whose mails the server says nothing for long, and over which others' mails
     /// have just shown that.
     pub(super) fn note_end(&mut self, ended: &OnItsWay, is_accepted: bool, now: Instant) {
-        let longest = if ended.is_patient { LONGEST_MUTE } else { LONGEST_MUTE_BESIDE_QUICK };
+        let longest = if ended.is_patient { MAX_MUTE } else { MAX_MUTE_BESIDE_QUICK };
         let began = ended.in_envelope_since.or(ended.in_doubt_since);
         if is_accepted {
             // To open a connection may take long on a busy machine, too, and says nothing of that.
@@ -128,11 +126,11 @@ mod tests {
                 let ticket = begin(&lane, 0);
                 lane.finish(ticket, &Verdict::Sent(Receipt::default()));
             }
-            let limit = is_quick.then_some(LONGEST_MUTE_BESIDE_QUICK);
+            let limit = is_quick.then_some(MAX_MUTE_BESIDE_QUICK);
             assert_eq!(ask_about(&lane, 1..4, start), [None, None, limit]);
-            let soon = start + LONGEST_MUTE_BESIDE_QUICK;
+            let soon = start + MAX_MUTE_BESIDE_QUICK;
             assert_eq!(lane.set_aside(soon), (0, if is_quick { 2 } else { 0 }));
-            assert_eq!(lane.set_aside(start + LONGEST_MUTE), (0, if is_quick { 0 } else { 2 }));
+            assert_eq!(lane.set_aside(start + MAX_MUTE), (0, if is_quick { 0 } else { 2 }));
             // The third one ends by itself.
             assert_eq!(lane.waiting_for_answers(soon).len(), 3);
         }
@@ -146,13 +144,13 @@ mod tests {
         let start = Instant::now();
         let doubt = |number| lane.enter_doubt(begin(&lane, number), start);
         assert_eq!([1, 2, 3].map(doubt), [None; 3]);
-        assert_eq!(lane.set_aside(start + LONGEST_MUTE_BESIDE_QUICK), (0, 3));
+        assert_eq!(lane.set_aside(start + MAX_MUTE_BESIDE_QUICK), (0, 3));
         // As many wait as may: few more, unless a mail was accepted at once meanwhile.
-        let limits = [LONGEST_CONTENT_BESIDE_QUICK, LONGEST_CONTENT_IN_LAST_PLACE].map(Some);
+        let limits = [MAX_CONTENT_BESIDE_QUICK, MAX_CONTENT_IN_LAST_PLACE].map(Some);
         assert_eq!([4, 5].map(doubt), limits);
         let ticket = begin(&lane, 6);
         lane.finish(ticket, &Verdict::Sent(Receipt::default()));
-        assert_eq!([7, 8].map(doubt), [Some(LONGEST_CONTENT_BESIDE_QUICK); 2]);
+        assert_eq!([7, 8].map(doubt), [Some(MAX_CONTENT_BESIDE_QUICK); 2]);
     }
 
     #[test]
@@ -175,24 +173,24 @@ mod tests {
         for number in 1..=6 {
             lane.enter_doubt(begin(&lane, number), start);
         }
-        assert_eq!(lane.set_aside(start + LONGEST_MUTE_BESIDE_QUICK).1, 6);
+        assert_eq!(lane.set_aside(start + MAX_MUTE_BESIDE_QUICK).1, 6);
         for number in 7..=8 {
             let ticket = begin(&lane, number);
-            assert_eq!(lane.enter_doubt(ticket, start), Some(LONGEST_CONTENT_BESIDE_QUICK));
+            assert_eq!(lane.enter_doubt(ticket, start), Some(MAX_CONTENT_BESIDE_QUICK));
             lane.finish(ticket, &Verdict::InDoubt { reason: String::new() });
         }
         let tickets = [9, 10].map(|number| begin(&lane, number));
         let limits = tickets.map(|ticket| lane.enter_doubt(ticket, start));
-        assert_eq!(limits, [None, Some(LONGEST_CONTENT_IN_LAST_PLACE)]);
+        assert_eq!(limits, [None, Some(MAX_CONTENT_IN_LAST_PLACE)]);
     }
 
     #[test]
     fn a_content_that_is_not_waited_for_says_nothing_of_the_provider() {
         let doubt = || Verdict::InDoubt { reason: String::new() };
-        let long_ago = Instant::now().checked_sub(LONGEST_CONTENT_BESIDE_QUICK).unwrap();
+        let long_ago = Instant::now().checked_sub(MAX_CONTENT_BESIDE_QUICK).unwrap();
         for (start, is_left) in [(long_ago, true), (Instant::now(), false)] {
             let (lane, ticket, limit) = with_slow_contents(start);
-            assert_eq!(limit, Some(LONGEST_CONTENT_BESIDE_QUICK));
+            assert_eq!(limit, Some(MAX_CONTENT_BESIDE_QUICK));
             let (verdict, of_provider) = lane.weigh(ticket, "ada@x.test", doubt());
             assert_eq!(verdict, doubt());
             assert_eq!(matches!(of_provider, Verdict::Postponed { .. }), is_left);

@@ -4,12 +4,12 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use super::mute::Mute;
-use super::on_its_way::{LONGEST_MUTE, OnItsWay};
-use super::patience::LONGEST_MUTE_BESIDE_QUICK;
+use super::on_its_way::{MAX_MUTE, OnItsWay};
+use super::patience::MAX_MUTE_BESIDE_QUICK;
 use super::{Lane, State};
 
 /// How long a mail may wait for the answer to its content until another one gets its place.
-const LONGEST_HOLD: Duration = Duration::from_secs(30);
+const MAX_HOLD: Duration = Duration::from_secs(30);
 
 impl Lane {
     /// Gives up the places of mails that wait for their answers for long, as far as there may be so
@@ -30,9 +30,9 @@ impl Lane {
         ];
         // Where others are answered at once, the recipient is the reason.
         let (longest_mute, longest_hold) = match state.pulse.is_quick(now) {
-            true => (LONGEST_MUTE_BESIDE_QUICK, LONGEST_MUTE_BESIDE_QUICK),
-            false if state.pulse.is_unknown(now) => (LONGEST_MUTE, LONGEST_MUTE),
-            false => (LONGEST_MUTE, LONGEST_HOLD),
+            true => (MAX_MUTE_BESIDE_QUICK, MAX_MUTE_BESIDE_QUICK),
+            false if state.pulse.is_unknown(now) => (MAX_MUTE, MAX_MUTE),
+            false => (MAX_MUTE, MAX_HOLD),
         };
         // A place is left to others at once.
         let mut excess = state.mute_on_their_way(now).saturating_sub(state.mute.most);
@@ -58,7 +58,7 @@ impl Lane {
                 }
                 mute += 1;
             }
-            if attempt.is_mute(longest_mute, now) || attempt.waited(now) >= LONGEST_MUTE {
+            if attempt.is_mute(longest_mute, now) || attempt.waited(now) >= MAX_MUTE {
                 state.mute.note(&attempt.domain, attempt.waited(now), now);
             }
             let taken = attempt.taken(now);
@@ -75,7 +75,7 @@ impl Lane {
         let of_content = state
             .on_their_way
             .values()
-            .filter(|attempt| attempt.is_aside && attempt.is_unanswered(LONGEST_HOLD, now));
+            .filter(|attempt| attempt.is_aside && attempt.is_unanswered(MAX_HOLD, now));
         (of_content.count(), new)
     }
 }
@@ -146,11 +146,11 @@ mod tests {
     fn recipients_about_whom_a_server_says_nothing_leave_places_to_others() {
         let to = |number, to: &str| {
             let mut mail = mail(number, false);
-            Arc::get_mut(&mut mail.sealed).unwrap().to = to.to_owned();
+            Arc::get_mut(&mut mail.prepared).unwrap().to = to.to_owned();
             mail
         };
         let sent = |lane: &Lane| match lane.next(Duration::ZERO) {
-            Job::Send(mail, ticket) => Some((mail.sealed.to.clone(), ticket)),
+            Job::Send(mail, ticket) => Some((mail.prepared.to.clone(), ticket)),
             _ => None,
         };
         let (lane, start) = (lane(3), Instant::now());

@@ -7,7 +7,7 @@ use super::{Lane, State};
 use crate::queue::Queued;
 
 /// How long a mail waits behind others that only wait for answers, until it is given back.
-pub(super) const LONGEST_QUEUE: Duration = Duration::from_secs(1);
+pub(super) const MAX_QUEUE: Duration = Duration::from_secs(1);
 
 impl Lane {
     /// Takes the mails that wait for a place while all places are taken by such that wait for
@@ -37,7 +37,7 @@ impl Lane {
         let is_usual = long >= LINGERING;
         state.order.look(held_by.as_ref().map(|(action, longest)| (action.as_str(), *longest)));
         let is_held_up = is_full && (is_lingering || are_held);
-        let before = now.checked_sub(LONGEST_QUEUE).filter(|_| is_held_up);
+        let before = now.checked_sub(MAX_QUEUE).filter(|_| is_held_up);
         let Some(before) = before else { return Vec::new() };
         let is_crowded = state.order.is_crowded();
         let kept = if is_usual || is_lingering && !is_crowded { 1 } else { 2 } * self.connections;
@@ -141,10 +141,10 @@ mod tests {
         for number in 2..7 {
             lane.push(mail(number, false)).unwrap();
         }
-        let later = Instant::now() + LONGEST_QUEUE;
+        let later = Instant::now() + MAX_QUEUE;
         assert!(lane.give_way(start).is_empty());
         let numbers: Vec<_> =
-            lane.give_way(later).iter().map(|mail| mail.sealed.key.number()).collect();
+            lane.give_way(later).iter().map(|mail| mail.prepared.key.number()).collect();
         assert_eq!(numbers, [4, 5, 6]);
         assert!(lane.give_way(later).is_empty());
         // A place that is free is enough.
@@ -165,7 +165,7 @@ mod tests {
         while let Some(ticket) = tickets.pop() {
             lane.finish(ticket, &Verdict::dead("", About::Unplaced));
             if let Job::Send(mail, ticket) = lane.next(Duration::ZERO) {
-                taken.push(mail.sealed.key.number());
+                taken.push(mail.prepared.key.number());
                 tickets.push(ticket);
             }
         }
@@ -184,7 +184,7 @@ mod tests {
             let later = start + Duration::from_millis(300);
             for number in 2..9 {
                 let waiting = Queued {
-                    returnable_since: later.checked_sub(LONGEST_QUEUE),
+                    returnable_since: later.checked_sub(MAX_QUEUE),
                     ..mail(number, false)
                 };
                 lane.push(waiting).unwrap();
@@ -254,7 +254,7 @@ mod tests {
         let push = |number: u128| lane.push(mail_to(number, &format!("{number}.test")));
         let dispersed = || {
             let mails = lane.disperse(Instant::now());
-            mails.iter().map(|(mail, _)| mail.sealed.key.number()).collect::<Vec<_>>()
+            mails.iter().map(|(mail, _)| mail.prepared.key.number()).collect::<Vec<_>>()
         };
         assert!([20, 21].map(push).iter().all(Result::is_ok) && dispersed().is_empty());
         // The last of the new ones take the places of the first.
@@ -285,7 +285,7 @@ mod tests {
             for _ in 0..3 {
                 lane.finish(ticket, &Verdict::dead("", About::Unplaced));
                 let Job::Send(mail, next) = lane.next(Duration::ZERO) else { panic!("no place") };
-                taken.push(mail.sealed.key.number());
+                taken.push(mail.prepared.key.number());
                 ticket = next;
             }
         }

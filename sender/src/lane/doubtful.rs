@@ -25,7 +25,7 @@ pub(super) struct Room {
 
 impl Room {
     pub(super) fn is_for(self, mail: &Queued, mute: &Mute, now: Instant) -> bool {
-        let is_slow = mute.has(&domain_of(&mail.sealed.to), now);
+        let is_slow = mute.has(&domain_of(&mail.prepared.to), now);
         if is_slow { self.is_for_slow } else { self.is_for_others }
     }
 }
@@ -41,7 +41,7 @@ impl Lane {
             mail.is_doubtful && mail.returnable_since.is_some() && !room.is_for(mail, mute, now)
         });
         for mail in &mails {
-            mute.keep(&domain_of(&mail.sealed.to), now);
+            mute.keep(&domain_of(&mail.prepared.to), now);
         }
         mails.into_iter().map(|mail| (mail, DOUBTFUL_PAUSE)).collect()
     }
@@ -60,7 +60,7 @@ impl State {
             return None;
         }
         // It stays known that the domain is slow while its mails come again and again.
-        self.mute.keep(&domain_of(&mail.sealed.to), now);
+        self.mute.keep(&domain_of(&mail.prepared.to), now);
         Some(DOUBTFUL_PAUSE)
     }
 
@@ -89,7 +89,7 @@ impl State {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lane::on_its_way::LONGEST_MUTE;
+    use crate::lane::on_its_way::MAX_MUTE;
     use crate::lane::tests::{lane, mail, mail_to, with_slow_contents};
     use crate::lane::{Job, Refusal};
     use crate::provider::{Receipt, Verdict};
@@ -103,7 +103,7 @@ mod tests {
         let Job::Send(_, doubtful) = lane.next(Duration::ZERO) else { panic!("none is sent") };
         assert_eq!(lane.enter_doubt(doubtful, start), None);
         lane.push(mail(6, true)).unwrap();
-        let later = start + LONGEST_MUTE;
+        let later = start + MAX_MUTE;
         assert!(lane.postpone_doubtful(later).is_empty());
         // It has a place of its own where it waits; the next one in doubt comes again later.
         assert_eq!(lane.set_aside(later).1, 1);
@@ -152,7 +152,7 @@ mod tests {
             assert_eq!(lane.postpone_doubtful(now).len(), 11 - places);
             lane.push(doubtful_to(100, "honest.test")).unwrap();
             let Job::Send(mail, _) = lane.next(Duration::ZERO) else { panic!("it has no turn") };
-            assert_eq!(mail.sealed.key.number(), 100);
+            assert_eq!(mail.prepared.key.number(), 100);
         }
     }
 }

@@ -20,7 +20,7 @@ const REMEMBERED: Duration = Duration::from_secs(600);
 const SUSPECTED: Duration = Duration::from_secs(60);
 
 /// The most domains that are remembered.
-const MOST: usize = 10_000;
+const MAX_DOMAINS: usize = 10_000;
 
 /// How long mails are given back to see whether there are others, how often, and for how long.
 const LOOK: Duration = Duration::from_secs(3);
@@ -32,11 +32,11 @@ const QUICK: Duration = Duration::from_secs(2);
 
 /// The most that turns are apart, as if a mail took so long: one that took longer may have been the
 /// only one.
-const LONGEST_TURN: Duration = Duration::from_secs(4);
+const MAX_TURN: Duration = Duration::from_secs(4);
 
 /// The pauses of mails that are given back until their turn.
 const SHORTEST_PAUSE: Duration = Duration::from_secs(1);
-const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+const MAX_PAUSE: Duration = Duration::from_secs(60);
 
 #[derive(Debug)]
 pub(super) struct Mute {
@@ -81,7 +81,7 @@ impl Mute {
 
     /// The domain of a mail that may be given back, if it is one of these.
     pub(super) fn domain_of(&self, mail: &Queued, now: Instant) -> Option<String> {
-        let domain = domain_of(&mail.sealed.to);
+        let domain = domain_of(&mail.prepared.to);
         (mail.returnable_since.is_some() && self.has(&domain, now)).then_some(domain)
     }
 
@@ -105,7 +105,7 @@ impl Mute {
 
     fn add(&mut self, domain: &str, waited: Duration, time: Duration, now: Instant) {
         self.domains.retain(|_, slow| now < slow.until);
-        if self.domains.len() >= MOST && !self.domains.contains_key(domain) {
+        if self.domains.len() >= MAX_DOMAINS && !self.domains.contains_key(domain) {
             return;
         }
         let new = || Slow { until: now, waited, is_shown: false };
@@ -158,11 +158,11 @@ impl Mute {
         let soonest = now + SHORTEST_PAUSE;
         let turn = self.next_turn.map_or(soonest, |turn| turn.max(soonest));
         let pause = turn.saturating_duration_since(now);
-        if pause < LONGEST_PAUSE {
+        if pause < MAX_PAUSE {
             let places = u32::try_from(self.most).unwrap_or(u32::MAX);
-            self.next_turn = Some(turn + slow.waited.min(LONGEST_TURN) / places);
+            self.next_turn = Some(turn + slow.waited.min(MAX_TURN) / places);
         }
-        Some(pause.min(LONGEST_PAUSE))
+        Some(pause.min(MAX_PAUSE))
     }
 }
 

@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
 /// The most domains of which it is known what was said.
-const MOST: usize = 1_000;
+const MAX_DOMAINS: usize = 1_000;
 
 /// How far two sentences of new ones are apart.
 const PAUSE: Duration = Duration::from_secs(60);
@@ -39,7 +39,7 @@ pub(crate) struct Sentences {
 impl News {
     /// The server takes its time over a mail to this domain.
     pub(super) fn begin(&mut self, domain: &str) {
-        if self.slow.len() < MOST && !self.slow.contains(domain) {
+        if self.slow.len() < MAX_DOMAINS && !self.slow.contains(domain) {
             self.slow.insert(domain.to_owned());
             self.begun.push(domain.to_owned());
         }

@@ -12,7 +12,7 @@ use crate::queue::Queued;
 pub(super) const LINGERING: Duration = Duration::from_secs(1);
 
 /// How long a server may say nothing about a recipient until another mail gets the place.
-pub(super) const LONGEST_MUTE: Duration = Duration::from_secs(4);
+pub(super) const MAX_MUTE: Duration = Duration::from_secs(4);
 
 /// A mail that a provider is given, or a question to it without one.
 #[derive(Debug)]
@@ -44,11 +44,11 @@ pub(super) struct OnItsWay {
 impl OnItsWay {
     pub(super) fn begin(mail: Option<&Queued>, attempt: breaker::Attempt) -> Self {
         Self {
-            key: mail.map(|mail| mail.sealed.key),
+            key: mail.map(|mail| mail.prepared.key),
             attempt,
             begun_at: Instant::now(),
             action: mail.map(|mail| mail.action.clone()).unwrap_or_default(),
-            domain: mail.map(|mail| domain_of(&mail.sealed.to)).unwrap_or_default(),
+            domain: mail.map(|mail| domain_of(&mail.prepared.to)).unwrap_or_default(),
             in_envelope_since: None,
             is_patient: true,
             in_doubt_since: None,
@@ -99,7 +99,7 @@ impl OnItsWay {
 
     /// Whether it waits for longer than most: contents take longer than recipients.
     pub(super) fn is_slow(&self, now: Instant) -> bool {
-        let usual = if self.in_doubt_since.is_some() { LONGEST_MUTE } else { LINGERING };
+        let usual = if self.in_doubt_since.is_some() { MAX_MUTE } else { LINGERING };
         self.waited(now) >= usual
     }
 }

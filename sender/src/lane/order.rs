@@ -25,16 +25,16 @@ use crate::registered::registered;
 const REMEMBERED: Duration = Duration::from_secs(600);
 
 /// The most mails and domains that are remembered.
-const MOST_REMEMBERED: usize = 50_000;
+const MAX_REMEMBERED: usize = 50_000;
 
 /// There is a crowd after so many looks in a row at which mails that take long had the places, and
 /// as long as that was so at one of the last ones.
 const LOOKS_OF_CROWD: u8 = 2;
-const MOST_LOOKS: u8 = 6;
+const MAX_LOOKS: u8 = 6;
 
 /// The pauses of mails that are given back at once while there is a crowd.
 const SHORTEST_PAUSE: Duration = Duration::from_secs(1);
-const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+const MAX_PAUSE: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Default)]
 pub(super) struct Order {
@@ -67,7 +67,7 @@ impl Order {
     /// longest has taken.
     pub(super) fn look(&mut self, held_by: Option<(&str, Duration)>) {
         if let Some((action, longest)) = held_by {
-            self.looks = (self.looks + 1).min(MOST_LOOKS);
+            self.looks = (self.looks + 1).min(MAX_LOOKS);
             self.each = longest;
             action.clone_into(&mut self.action);
         } else {
@@ -100,31 +100,31 @@ impl Order {
             return SHORTEST_PAUSE;
         }
         let turn = self.next_turn.map_or(soonest, |turn| turn.max(soonest));
-        let turn = turn.min(now + LONGEST_PAUSE);
+        let turn = turn.min(now + MAX_PAUSE);
         self.next_turn = Some(turn + self.each / u32::try_from(places).unwrap_or(u32::MAX));
         turn.saturating_duration_since(now)
     }
 
     /// Mails were given back because others had all places.
     pub(super) fn pass_over(&mut self, mails: &[Queued], now: Instant) {
-        if self.passed_over.len() >= MOST_REMEMBERED {
+        if self.passed_over.len() >= MAX_REMEMBERED {
             self.passed_over.retain(|_, until| now < *until);
         }
-        let left = MOST_REMEMBERED.saturating_sub(self.passed_over.len());
+        let left = MAX_REMEMBERED.saturating_sub(self.passed_over.len());
         for mail in mails.iter().take(left) {
-            self.passed_over.entry(mail.sealed.key).or_insert(now + REMEMBERED);
+            self.passed_over.entry(mail.prepared.key).or_insert(now + REMEMBERED);
         }
     }
 
     /// What says which of two mails was given back first.
     pub(super) fn passed_over_at(&self, mail: &Queued) -> Option<(Instant, u128)> {
-        let key = mail.sealed.key;
+        let key = mail.prepared.key;
         self.passed_over.get(&key).map(|at| (*at, key.number()))
     }
 
     /// A mail is taken.
     pub(super) fn take(&mut self, mail: &Queued) {
-        self.passed_over.remove(&mail.sealed.key);
+        self.passed_over.remove(&mail.prepared.key);
     }
 
     /// A mail to this domain was accepted at once.
@@ -146,17 +146,17 @@ impl Order {
     }
 
     fn note(&mut self, domain: &str, pace: Pace, now: Instant) {
-        if self.domains.len() >= MOST_REMEMBERED {
+        if self.domains.len() >= MAX_REMEMBERED {
             self.domains.retain(|_, (_, until)| now < *until);
         }
-        if self.domains.len() < MOST_REMEMBERED || self.domains.contains_key(domain) {
+        if self.domains.len() < MAX_REMEMBERED || self.domains.contains_key(domain) {
             self.domains.insert(domain.to_owned(), (pace, now + REMEMBERED));
         }
     }
 
     /// Whether a mail is to a domain that was quick.
     pub(super) fn is_to_quick(&self, mail: &Queued, now: Instant) -> bool {
-        let known = self.domains.get(&domain_of(&mail.sealed.to));
+        let known = self.domains.get(&domain_of(&mail.prepared.to));
         known.is_some_and(|(pace, until)| *pace == Pace::Quick && now < *until)
     }
 
@@ -179,11 +179,11 @@ impl Order {
         if self.is_beside_crowd(mail) {
             return true;
         }
-        let domain = domain_of(&mail.sealed.to);
+        let domain = domain_of(&mail.prepared.to);
         match pace(&domain).or_else(|| pace(registered(&domain))) {
             Some(Pace::Slow) => false,
             Some(Pace::Quick) if pace(&domain).is_some() => true,
-            _ => self.passed_over.get(&mail.sealed.key).is_none_or(|until| now >= *until),
+            _ => self.passed_over.get(&mail.prepared.key).is_none_or(|until| now >= *until),
         }
     }
 }
@@ -197,7 +197,7 @@ mod tests {
 
     fn mail_to(number: u128, to: &str) -> Queued {
         let mut mail = mail(number, false);
-        Arc::get_mut(&mut mail.sealed).unwrap().to = to.to_owned();
+        Arc::get_mut(&mut mail.prepared).unwrap().to = to.to_owned();
         mail
     }
 

@@ -18,14 +18,14 @@ const SHOWN: Duration = Duration::from_secs(3_600);
 const SHOWN_BESIDE_SLOW: Duration = Duration::from_secs(60);
 
 /// How long a server may say nothing about a recipient where others need the place.
-pub(super) const LONGEST_MUTE_BESIDE_QUICK: Duration = Duration::from_secs(2);
+pub(super) const MAX_MUTE_BESIDE_QUICK: Duration = Duration::from_secs(2);
 
 /// The same of the content, after which the mail is in doubt.
-pub(super) const LONGEST_CONTENT_BESIDE_QUICK: Duration = Duration::from_secs(3);
+pub(super) const MAX_CONTENT_BESIDE_QUICK: Duration = Duration::from_secs(3);
 
 /// The same of a content that has the last place, while all others wait as well and it is not known
 /// whether the server still answers others at once.
-pub(super) const LONGEST_CONTENT_IN_LAST_PLACE: Duration = Duration::from_secs(10);
+pub(super) const MAX_CONTENT_IN_LAST_PLACE: Duration = Duration::from_secs(10);
 
 /// The usual time of a mail is the third shortest of so many that were accepted last, and the
 /// shortest while there are fewer: a stranger may have given most of them.
@@ -42,7 +42,7 @@ const SHORTEST_LONG: Duration = Duration::from_millis(150);
 
 /// The most that this is as long as only a few mails were accepted: the first ones of a process
 /// take longer than others.
-const LONGEST_LONG_OF_FEW: Duration = Duration::from_millis(250);
+const MAX_LONG_OF_FEW: Duration = Duration::from_millis(250);
 
 /// How the server has answered of late.
 #[derive(Debug, Default)]
@@ -94,7 +94,7 @@ impl Pulse {
         let (usual, _) = self.usual?;
         let unusual = (usual * LONG).max(SHORTEST_LONG);
         let are_few = self.times.len() < TIMES;
-        Some(if are_few { unusual.min(LONGEST_LONG_OF_FEW) } else { unusual })
+        Some(if are_few { unusual.min(MAX_LONG_OF_FEW) } else { unusual })
     }
 
     /// Whether the server answers at once, as far as anybody knows.
@@ -184,7 +184,7 @@ mod tests {
         for number in 1..=TIMES {
             pulse.note_time(Duration::from_millis(333), start);
             let is_known = number == TIMES;
-            let expected = if is_known { Duration::from_millis(999) } else { LONGEST_LONG_OF_FEW };
+            let expected = if is_known { Duration::from_millis(999) } else { MAX_LONG_OF_FEW };
             assert_eq!(pulse.unusual(), Some(expected), "{number}");
         }
     }

@@ -35,7 +35,8 @@ impl State {
     /// For how long a mail is given back because others to such domains have the places.
     pub(super) fn pause_of_mute(&mut self, mail: &Queued, now: Instant) -> Option<Duration> {
         let domain = self.mute.domain_of(mail, now)?;
-        let waiting = self.waiting.count_if(|mail| self.mute.has(&domain_of(&mail.sealed.to), now));
+        let waiting =
+            self.waiting.count_if(|mail| self.mute.has(&domain_of(&mail.prepared.to), now));
         if waiting + self.mute_on_their_way(now) < self.mute.most {
             return None;
         }
@@ -93,7 +94,7 @@ mod tests {
         lane.push(mail_to(10, "slow.test")).unwrap();
         lane.push(mail_to(11, "other.test")).unwrap();
         let Job::Send(mail, ticket) = lane.next(Duration::ZERO) else { panic!("no place") };
-        assert_eq!(mail.sealed.to, "ada@other.test");
+        assert_eq!(mail.prepared.to, "ada@other.test");
         lane.enter_envelope(ticket, Instant::now());
         lane.finish(ticket, &Verdict::Sent(Receipt::default()));
         let refused = [12, 13].map(|number| lane.push(mail_to(number, "slow.test")));

@@ -1,27 +1,27 @@
 //! What goes out next, and what an outage costs.
 
-use super::crowd::LONGEST_QUEUE;
+use super::crowd::MAX_QUEUE;
 use super::on_its_way::LINGERING;
-use super::patience::LONGEST_MUTE_BESIDE_QUICK;
+use super::patience::MAX_MUTE_BESIDE_QUICK;
 use super::*;
-use crate::provider::{Receipt, Sealed};
+use crate::provider::{PreparedMail, Receipt};
 
 pub(super) fn lane(connections: usize) -> Lane {
     Lane::new(None, connections, Arc::default(), false)
 }
 
 pub(super) fn mail(number: u128, is_doubtful: bool) -> Queued {
-    let sealed = Sealed {
+    let prepared = PreparedMail {
         key: Key::of_number(number),
         provider: "smtp".to_owned(),
-        fixed_at: 0,
+        prepared_at: 0,
         envelope_sender: String::new(),
         to: "ada@x.test".to_owned(),
         payload: String::new(),
         other: None,
     };
     Queued {
-        sealed: Arc::new(sealed),
+        prepared: Arc::new(prepared),
         action: "activate".to_owned(),
         known: u32::from(is_doubtful),
         is_doubtful,
@@ -32,7 +32,7 @@ pub(super) fn mail(number: u128, is_doubtful: bool) -> Queued {
 pub(super) fn begin(lane: &Lane, number: u128) -> Ticket {
     lane.push(mail(number, false)).unwrap();
     match lane.next(Duration::ZERO) {
-        Job::Send(mail, ticket) if mail.sealed.key == Key::of_number(number) => ticket,
+        Job::Send(mail, ticket) if mail.prepared.key == Key::of_number(number) => ticket,
         other => panic!("{other:?} instead of mail {number}"),
     }
 }
@@ -45,7 +45,7 @@ pub(super) fn ask_about(
 ) -> Vec<Option<Duration>> {
     let ask = |number| {
         let mut mail = mail(number, false);
-        Arc::get_mut(&mut mail.sealed).unwrap().to = format!("a@{number}.test");
+        Arc::get_mut(&mut mail.prepared).unwrap().to = format!("a@{number}.test");
         lane.push(mail).unwrap();
         let Job::Send(_, ticket) = lane.next(Duration::ZERO) else { panic!("no place") };
         lane.enter_envelope(ticket, now)
@@ -56,7 +56,7 @@ pub(super) fn ask_about(
 /// A mail to this domain.
 pub(super) fn mail_to(number: u128, domain: &str) -> Queued {
     let mut mail = mail(number, false);
-    Arc::get_mut(&mut mail.sealed).unwrap().to = format!("ada@{domain}");
+    Arc::get_mut(&mut mail.prepared).unwrap().to = format!("ada@{domain}");
     mail
 }
 
@@ -69,7 +69,7 @@ pub(super) fn with_slow_contents(start: Instant) -> (Lane, Ticket, Option<Durati
     for number in 1..=3 {
         lane.enter_doubt(begin(&lane, number), start);
     }
-    assert_eq!(lane.set_aside(start + LONGEST_MUTE_BESIDE_QUICK).1, 3);
+    assert_eq!(lane.set_aside(start + MAX_MUTE_BESIDE_QUICK).1, 3);
     let ticket = begin(&lane, 4);
     let limit = lane.enter_doubt(ticket, start);
     (lane, ticket, limit)
@@ -94,7 +94,7 @@ pub(super) fn held_up() -> (Lane, Vec<Ticket>) {
     for ticket in &tickets {
         lane.enter_envelope(*ticket, start);
     }
-    let held = lane.give_way(start + LONGEST_QUEUE + LINGERING);
+    let held = lane.give_way(start + MAX_QUEUE + LINGERING);
     assert_eq!(held.len(), 8);
     for mail in held {
         lane.push(mail).unwrap();
@@ -122,7 +122,7 @@ fn a_mail_in_doubt_is_never_what_shows_that_the_provider_works_again() {
     assert!(matches!(lane.next(Duration::ZERO), Job::Nothing));
     lane.finish(ticket, &Verdict::Sent(Receipt::default()));
     let Job::Send(mail, _) = lane.next(Duration::ZERO) else { panic!("it is not sent") };
-    assert_eq!(mail.sealed.key, Key::of_number(2));
+    assert_eq!(mail.prepared.key, Key::of_number(2));
 }
 
 fn overloaded(after: Option<u64>) -> Verdict {
@@ -189,7 +189,7 @@ fn mails_in_doubt_wait_for_an_acceptance_where_the_provider_answers_well_only_wi
     lane.push(mail(2, false)).unwrap();
     ask(&lane, true);
     let Job::Send(fresh, ticket) = lane.next(Duration::ZERO) else { panic!("none is sent") };
-    assert_eq!(fresh.sealed.key, Key::of_number(2));
+    assert_eq!(fresh.prepared.key, Key::of_number(2));
     let withdrawn = lane.finish(ticket, &overloaded(None)).withdrawn;
     assert!(withdrawn.iter().all(|mail| mail.is_doubtful) && withdrawn.len() == 1);
     for number in [1, 2] {
@@ -215,7 +215,7 @@ fn mails_that_are_left_in_doubt_do_not_stand_before_one_that_came_later_or_soone
         for trial in 0.. {
             assert_eq!(ask(&lane, true), 0);
             let Job::Send(mail, ticket) = lane.next(Duration::ZERO) else { panic!("no trial") };
-            if mail.sealed.key == Key::of_number(place) {
+            if mail.prepared.key == Key::of_number(place) {
                 break;
             }
             assert!(trial < 2, "the others come first");

@@ -11,13 +11,13 @@ use crate::knows::Knows;
 use crate::provider::{About, Receipt, Refusal};
 
 /// The longest line that is written, in bytes. The collector reads twice as much.
-const LONGEST_LINE: usize = 500_000;
+const MAX_LINE: usize = 500_000;
 
 /// The longest reason that is written, in bytes. The collector keeps less.
-const LONGEST_REASON: usize = 1_000;
+const MAX_REASON: usize = 1_000;
 
 /// The longest text of a receipt that is written, in bytes.
-const LONGEST_RECEIPT: usize = 200;
+const MAX_RECEIPT: usize = 200;
 
 /// What is answered for a batch, or for a part of it.
 #[derive(Debug, Default, Serialize)]
@@ -113,7 +113,7 @@ impl Answer {
                 id,
                 provider: provider.to_owned(),
                 message_id: receipt.message_id.as_deref().and_then(name),
-                answer: cut(&redacted(&receipt.answer), LONGEST_RECEIPT),
+                answer: cut(&redacted(&receipt.answer), MAX_RECEIPT),
             });
         }
     }
@@ -146,7 +146,7 @@ impl Answer {
 
     /// The token never can be sent.
     pub fn dead(&mut self, id: i64, reason: &str) {
-        self.dead.push(Dead { id, reason: cut(reason, LONGEST_REASON), unknown_address: false });
+        self.dead.push(Dead { id, reason: cut(reason, MAX_REASON), unknown_address: false });
     }
 
     /// A provider refuses the token's mail for ever.
@@ -154,7 +154,7 @@ impl Answer {
         let is_unknown = refusal.about == About::Recipient { is_unknown: true };
         self.dead.push(Dead {
             id,
-            reason: cut(&refusal.reason, LONGEST_REASON),
+            reason: cut(&refusal.reason, MAX_REASON),
             unknown_address: is_unknown && self.knows.unknown_address,
         });
     }
@@ -170,7 +170,7 @@ impl Answer {
     /// Never: texts and numbers are JSON.
     pub(crate) fn into_lines(self) -> Vec<u8> {
         let line = self.to_line();
-        if line.len() <= LONGEST_LINE {
+        if line.len() <= MAX_LINE {
             return line;
         }
         let (first, second) = self.halves();
@@ -234,7 +234,7 @@ fn to_line(value: &impl Serialize) -> Vec<u8> {
 impl Pause {
     fn new(after: Option<Duration>, reason: &str) -> Self {
         let after = after.map(|after| u64::try_from(after.as_millis()).unwrap_or(u64::MAX));
-        Self { after, reason: cut(reason, LONGEST_REASON) }
+        Self { after, reason: cut(reason, MAX_REASON) }
     }
 }
 
@@ -248,14 +248,14 @@ fn cut(text: &str, most: usize) -> String {
 fn name(id: &str) -> Option<String> {
     let id = id.trim().trim_start_matches('<').trim_end_matches('>');
     let is_name =
-        (1..=LONGEST_RECEIPT).contains(&id.len()) && id.bytes().all(|byte| byte.is_ascii_graphic());
+        (1..=MAX_RECEIPT).contains(&id.len()) && id.bytes().all(|byte| byte.is_ascii_graphic());
     (is_name && !holds_token(id)).then(|| id.to_owned())
 }
 
 /// So many characters of a token's alphabet, in a row or in the pieces of an id, may be most of a
 /// token.
-const MOST_OF_TOKEN: usize = 32;
-const MOST_OF_TOKEN_IN_PIECES: usize = 64;
+const MAX_OF_TOKEN: usize = 32;
+const MAX_OF_TOKEN_IN_PIECES: usize = 64;
 
 /// Whether an id may hold a token, or most of one. Hexadecimal digits and hyphens, of which the ids
 /// of Amazon SES and UUIDs consist, are none.
@@ -263,8 +263,8 @@ fn holds_token(id: &str) -> bool {
     let is_hexadecimal =
         |part: &str| part.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-');
     let lengths = parts(id).filter(|part| !is_hexadecimal(part)).map(str::len);
-    lengths.clone().any(|length| length >= MOST_OF_TOKEN)
-        || lengths.sum::<usize>() >= MOST_OF_TOKEN_IN_PIECES
+    lengths.clone().any(|length| length >= MAX_OF_TOKEN)
+        || lengths.sum::<usize>() >= MAX_OF_TOKEN_IN_PIECES
 }
 
 /// The parts of a text that consist of characters of a token.
@@ -314,8 +314,8 @@ mod tests {
         assert!(answer.is_empty());
         answer.sent(1);
         answer.retry(2, Some(Duration::from_secs(60)), "451 greylisted");
-        answer.dead(3, &"ü".repeat(LONGEST_REASON));
-        let cut = "ü".repeat(LONGEST_REASON / 2);
+        answer.dead(3, &"ü".repeat(MAX_REASON));
+        let cut = "ü".repeat(MAX_REASON / 2);
         let expected = format!(
             concat!(
                 r#"{{"batch":"b","ok":[1],"#,
@@ -401,6 +401,6 @@ mod tests {
         ] {
             assert_eq!(name(id).as_deref(), Some(id));
         }
-        assert!(answer.receipts.iter().all(|receipt| receipt.answer.len() == LONGEST_RECEIPT));
+        assert!(answer.receipts.iter().all(|receipt| receipt.answer.len() == MAX_RECEIPT));
     }
 }

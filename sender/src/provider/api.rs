@@ -13,7 +13,9 @@ use ureq::http::{HeaderMap, Method, Uri};
 use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig};
 
 use super::refusal::{self, Said, Step};
-use super::{About, Connection, Progress, Provider, Receipt, Refusal, Sealed, Suspicion, Verdict};
+use super::{
+    About, Connection, PreparedMail, Progress, Provider, Receipt, Refusal, Suspicion, Verdict,
+};
 use crate::key::Key;
 use crate::mail::Mail;
 use crate::rate::Rate;
@@ -25,10 +27,10 @@ pub(super) const JSON: &str = "application/json";
 const ANEW: Duration = Duration::from_secs(3_600);
 
 /// The largest answer that is read, in bytes, once it is decompressed.
-const LARGEST_ANSWER: u64 = 65_536;
+const MAX_ANSWER: u64 = 65_536;
 
 /// The largest headers of an answer, in bytes.
-const LARGEST_HEADERS: usize = 262_144;
+const MAX_HEADERS: usize = 262_144;
 
 pub(crate) const fn two() -> usize {
     2
@@ -226,8 +228,8 @@ impl<A: Api> Client<A> {
                 .proxy(None)
                 .max_idle_connections(most_idle)
                 .max_idle_connections_per_host(most_idle)
-                .max_response_header_size(LARGEST_HEADERS)
-                .input_buffer_size(LARGEST_HEADERS)
+                .max_response_header_size(MAX_HEADERS)
+                .input_buffer_size(MAX_HEADERS)
                 .timeout_global(Some(Duration::from_secs(timeout_seconds)))
                 // Without a connection nothing was sent, and the fallback may have the mail; after
                 // the whole time nobody knows.
@@ -300,7 +302,7 @@ impl<A: Api> Client<A> {
         let mut response = response.map_err(|error| content.verdict(self.name, &error))?;
         let status = response.status().as_u16();
         let headers = response.headers().clone();
-        let body = response.body_mut().with_config().limit(LARGEST_ANSWER).read_to_vec();
+        let body = response.body_mut().with_config().limit(MAX_ANSWER).read_to_vec();
         let (body, fault) = match read_body(status, &headers, body) {
             Ok(body) => (body, None),
             Err(fault) => (serde_json::Value::Null, Some(fault)),
@@ -399,10 +401,15 @@ impl<A: Api> Provider for Client<A> {
 struct Requests<'a, A>(&'a Client<A>);
 
 impl<A: Api> Connection for Requests<'_, A> {
-    fn deliver(&mut self, sealed: &Sealed, payload: &str, progress: &dyn Progress) -> Verdict {
-        match self.0.request(&self.0.method, payload, Some((sealed.key, progress))) {
+    fn deliver(
+        &mut self,
+        prepared: &PreparedMail,
+        payload: &str,
+        progress: &dyn Progress,
+    ) -> Verdict {
+        match self.0.request(&self.0.method, payload, Some((prepared.key, progress))) {
             Ok(mut answer) => {
-                sealed.to.clone_into(&mut answer.recipient);
+                prepared.to.clone_into(&mut answer.recipient);
                 let verdict = self.0.api.judge(&answer).unwrap_or_else(|| by_status(&answer, ""));
                 let id = self.0.api.id(&answer);
                 with_id(id, without_hearing(answer.fault, verdict))

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use mailroom_mail::Error;
 
-use super::{Connection, Progress, Provider, Receipt, Sealed, Verdict};
+use super::{Connection, PreparedMail, Progress, Provider, Receipt, Verdict};
 use crate::mail::Mail;
 use crate::message;
 
@@ -57,8 +57,8 @@ impl Provider for Folder {
 struct Files<'a>(&'a Path);
 
 impl Connection for Files<'_> {
-    fn deliver(&mut self, sealed: &Sealed, payload: &str, _: &dyn Progress) -> Verdict {
-        let path = self.0.join(format!("{}.eml", sealed.key));
+    fn deliver(&mut self, prepared: &PreparedMail, payload: &str, _: &dyn Progress) -> Verdict {
+        let path = self.0.join(format!("{}.eml", prepared.key));
         match write(&path, payload) {
             // Written again, the file is the same: a file is never in doubt.
             Ok(()) => Verdict::Sent(Receipt::default()),

@@ -110,11 +110,11 @@ pub(crate) trait Provider: Send + Sync {
     /// Its name in the configuration.
     fn name(&self) -> &'static str;
 
-    /// What is sent for a mail, or why nothing can be. It is fixed at the first attempt.
+    /// What is sent for a mail, or why nothing can be. It is prepared at the first attempt.
     fn payload(&self, mail: &Mail) -> Result<String, String>;
 
     /// The sender of the mail's envelope, where bounces go; `None` if this provider gets no
-    /// envelope. It is fixed, too.
+    /// envelope. It is prepared, too.
     fn envelope_sender(&self, _: &Mail) -> Option<String> {
         None
     }
@@ -159,7 +159,12 @@ pub(crate) trait Provider: Send + Sync {
 pub(crate) trait Connection {
     /// Sends a mail, of which `payload` is what this provider gets. It returns within the
     /// provider's timeout, after which a final answer has its own.
-    fn deliver(&mut self, sealed: &Sealed, payload: &str, progress: &dyn Progress) -> Verdict;
+    fn deliver(
+        &mut self,
+        prepared: &PreparedMail,
+        payload: &str,
+        progress: &dyn Progress,
+    ) -> Verdict;
 
     /// Closes what has not been used for some time.
     fn idle(&mut self) {}
@@ -186,14 +191,15 @@ pub(crate) trait Progress {
 
 /// A mail as it goes out at every attempt.
 #[derive(PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Sealed {
+pub(crate) struct PreparedMail {
     /// What the token is known by; it stands beside this in the journal.
     #[serde(skip)]
     pub(crate) key: Key,
     /// The provider that the first attempt is by.
     pub(crate) provider: String,
-    /// When it was fixed, just before its first attempt; in seconds since 1970.
-    pub(crate) fixed_at: i64,
+    /// When it was prepared, just before its first attempt; in seconds since 1970.
+    #[serde(rename = "fixed_at")]
+    pub(crate) prepared_at: i64,
     /// The sender of its envelope.
     pub(crate) envelope_sender: String,
     /// The address that it goes to.
@@ -205,14 +211,14 @@ pub(crate) struct Sealed {
     pub(crate) other: Option<(String, String)>,
 }
 
-impl fmt::Debug for Sealed {
+impl fmt::Debug for PreparedMail {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Sealed({})", self.key)
+        write!(f, "PreparedMail({})", self.key)
     }
 }
 
-impl Sealed {
-    /// Fixes a mail for a provider, and for another one.
+impl PreparedMail {
+    /// Prepares a mail for a provider, and for another one.
     ///
     /// # Errors
     /// Why it cannot be sent by the first.
@@ -228,7 +234,7 @@ impl Sealed {
         Ok(Self {
             key: mail.key,
             provider: first.name().to_owned(),
-            fixed_at: crate::clock::seconds(mail.date),
+            prepared_at: crate::clock::seconds(mail.date),
             envelope_sender: envelope_sender.unwrap_or_else(|| mail.from.email.to_string()),
             to: mail.to.address().to_string(),
             payload: first.payload(mail)?,
@@ -236,7 +242,7 @@ impl Sealed {
         })
     }
 
-    /// What a provider gets, if the mail was fixed for it.
+    /// What a provider gets, if the mail was prepared for it.
     pub(crate) fn payload(&self, provider: &str) -> Option<&str> {
         if self.provider == provider {
             return Some(&self.payload);

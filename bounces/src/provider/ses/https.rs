@@ -8,9 +8,9 @@ use ureq::tls::{Certificate, RootCerts, TlsConfig};
 use crate::Error;
 
 /// The largest answer that is read, in bytes. A certificate has two thousand.
-const LARGEST_ANSWER: u64 = 65_536;
+const MAX_ANSWER: u64 = 65_536;
 
-const PATIENCE: Duration = Duration::from_secs(5);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Gets what a URL names.
 pub(super) trait Fetch: Send + Sync {
@@ -42,7 +42,7 @@ impl Https {
             // What SNS has is at SNS.
             .max_redirects(0)
             .proxy(None)
-            .timeout_global(Some(PATIENCE))
+            .timeout_global(Some(REQUEST_TIMEOUT))
             .build()
             .new_agent();
         Ok(Self(agent))
@@ -52,7 +52,7 @@ impl Https {
 impl Fetch for Https {
     fn get(&self, url: &str) -> Option<(u16, Vec<u8>)> {
         let mut response = self.0.get(url).call().ok()?;
-        let body = response.body_mut().with_config().limit(LARGEST_ANSWER).read_to_vec().ok()?;
+        let body = response.body_mut().with_config().limit(MAX_ANSWER).read_to_vec().ok()?;
         Some((response.status().as_u16(), body))
     }
 }

@@ -22,7 +22,7 @@ use super::https::Fetch;
 use crate::notice::Refusal;
 
 /// How old a message may be, in seconds: SNS tries for an hour at most.
-const LONGEST_AGE: u64 = 2 * 3_600;
+const MAX_AGE: u64 = 2 * 3_600;
 
 /// How far ahead the clock of SNS may be, in seconds.
 const AHEAD: u64 = 300;
@@ -171,7 +171,7 @@ impl Signatures {
             .map_err(|_| Refusal::Unproven("its signature is not right"))?;
         match message.time() {
             Some(time)
-                if time <= now.saturating_add(AHEAD) && time.saturating_add(LONGEST_AGE) >= now =>
+                if time <= now.saturating_add(AHEAD) && time.saturating_add(MAX_AGE) >= now =>
             {
                 Ok(())
             }

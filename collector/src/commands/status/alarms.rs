@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::config::TimeoutSettings;
 use crate::log::display::milliseconds;
-use crate::sink::LONGEST_WORK;
+use crate::sink::MAX_WORK;
 
 /// How long a mail may be due beyond the time for which batches fill.
 const LATE: Duration = Duration::from_secs(60);
@@ -106,7 +106,7 @@ pub(super) const WATCHED: [Watched; 15] = [
 /// How long a batch may be claimed: until a sender that says
 /// that it is at work counts as silent, too.
 fn stuck(sender_timeout: Duration) -> Duration {
-    (sender_timeout * STUCK).max(LONGEST_WORK + sender_timeout)
+    (sender_timeout * STUCK).max(MAX_WORK + sender_timeout)
 }
 
 impl Watched {

@@ -17,7 +17,7 @@ use crate::queue::{Batch, BatchId, Claim, ClaimRequest, Nack, Queue, QueueError,
 
 /// The bounds of the rows that one statement reads. More rows would not make a row cheaper. A
 /// server that cannot read as many in time is asked for fewer.
-const LARGEST_PAGE: usize = 4_096;
+const MAX_PAGE: usize = 4_096;
 const SMALLEST_PAGE: usize = 64;
 
 /// The cursor queue.
@@ -65,7 +65,7 @@ impl CursorQueue {
             claimed: HashMap::new(),
             last_reread: Instant::now(),
             recover_from: None,
-            page_size: LARGEST_PAGE,
+            page_size: MAX_PAGE,
             is_announced: false,
             activity: Activity::since(Instant::now()),
         }
@@ -103,7 +103,7 @@ impl CursorQueue {
     ) -> Result<T, QueueError> {
         let page = self.on_session(read).await;
         self.page_size = match page {
-            Ok(_) => (self.page_size * 2).min(LARGEST_PAGE),
+            Ok(_) => (self.page_size * 2).min(MAX_PAGE),
             Err(_) => (self.page_size / 2).max(SMALLEST_PAGE),
         };
         page
@@ -165,7 +165,7 @@ impl CursorQueue {
     async fn rescan(&mut self, enough: usize) -> Result<(), QueueError> {
         let everything = self.last_reread.elapsed() >= self.reread_interval;
         let state = self.state()?;
-        let page = i64::try_from(LARGEST_PAGE).expect("a page is small");
+        let page = i64::try_from(MAX_PAGE).expect("a page is small");
         let last_page = if everything { i64::MIN } else { state.ahead.passed - page };
         let restart = last_page.max(state.claimed_through());
         state.ahead.start_at(restart);
@@ -209,7 +209,7 @@ impl CursorQueue {
         } else if is_stale {
             ahead.start_at(ahead.passed);
         }
-        self.read(count, if rescans { LARGEST_PAGE } else { SMALLEST_PAGE }).await?;
+        self.read(count, if rescans { MAX_PAGE } else { SMALLEST_PAGE }).await?;
 
         let ids = BatchId::random(want.batches)?;
         let state = self.state.as_mut().ok_or_else(not_open)?;

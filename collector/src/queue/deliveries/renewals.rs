@@ -18,7 +18,7 @@ use crate::queue::session::{column, unexpected};
 use crate::queue::{BatchId, QueueError, SenderState};
 
 /// How often leases are renewed and lapsed ones searched for, at least.
-const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+const MAX_PAUSE: Duration = Duration::from_secs(10);
 
 const HEARTBEAT: &str = include_str!("heartbeat.sql");
 
@@ -60,7 +60,7 @@ impl Renewals {
     }
 
     pub(super) fn pause(&self) -> Duration {
-        (self.lease / 3).min(LONGEST_PAUSE)
+        (self.lease / 3).min(MAX_PAUSE)
     }
 
     pub(super) fn is_due(&self) -> bool {

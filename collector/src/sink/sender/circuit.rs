@@ -9,11 +9,11 @@ use mailroom_pace::{Backoff, random_part};
 
 /// The longest pauses: after `unavailable`, and after the guess that a sender which refuses
 /// everything is unavailable.
-const LONGEST_PAUSE: Duration = Duration::from_secs(5);
-const LONGEST_GUESS: Duration = Duration::from_secs(5);
+const MAX_PAUSE: Duration = Duration::from_secs(5);
+const MAX_GUESS: Duration = Duration::from_secs(5);
 
 /// The longest pause that the sender itself can ask for; a longer one is this long.
-const LONGEST_REQUESTED: Duration = Duration::from_secs(60);
+const MAX_REQUESTED: Duration = Duration::from_secs(60);
 
 const REFUSALS: usize = 3;
 
@@ -51,7 +51,7 @@ pub(super) enum CircuitState {
 
 impl Circuit {
     pub(super) fn closed() -> Self {
-        let [pauses, guess_pauses] = [LONGEST_PAUSE, LONGEST_GUESS].map(Backoff::up_to);
+        let [pauses, guess_pauses] = [MAX_PAUSE, MAX_GUESS].map(Backoff::up_to);
         Self {
             state: CircuitState::Closed,
             is_guess: false,
@@ -122,7 +122,7 @@ impl Circuit {
     }
 
     fn open(&mut self, requested: Duration, now: Instant) {
-        let requested = requested.min(LONGEST_REQUESTED);
+        let requested = requested.min(MAX_REQUESTED);
         let requested = requested + random_part(requested / 4);
         let until = match self.state {
             // An answer for another batch that was in flight: no further failure.
@@ -264,7 +264,7 @@ mod tests {
                 (found, _) => panic!("{found:?} after {steps:?}"),
             }
         }
-        assert!(LONGEST_GUESS < ROTATION);
+        assert!(MAX_GUESS < ROTATION);
     }
 
     #[test]

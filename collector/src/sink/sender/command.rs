@@ -11,7 +11,7 @@ use mailroom_connect::CommandWords;
 use tokio::process::{Child, Command};
 
 /// The longest part of a path, and of the first line of a script, that is shown.
-const LONGEST_PATH: usize = 256;
+const MAX_PATH: usize = 256;
 
 /// What is started. Not `Debug`: arguments may be secret.
 #[derive(Clone)]
@@ -37,7 +37,7 @@ impl SenderCommand {
     pub(super) fn why_not_started(&self, error: &io::Error) -> String {
         let path = Path::new(&self.0.program);
         let shown: String =
-            self.0.program.chars().flat_map(char::escape_debug).take(LONGEST_PATH).collect();
+            self.0.program.chars().flat_map(char::escape_debug).take(MAX_PATH).collect();
         // A missing interpreter leads to the same error as a missing script.
         let interpreter =
             (error.kind() == io::ErrorKind::NotFound).then(|| interpreter(path)).flatten();
@@ -71,7 +71,7 @@ impl SenderCommand {
 /// The interpreter that the first line of a script names, if it does not exist.
 fn interpreter(script: &Path) -> Option<String> {
     let mut line = Vec::new();
-    let mut start = BufReader::new(File::open(script).ok()?).take(LONGEST_PATH as u64);
+    let mut start = BufReader::new(File::open(script).ok()?).take(MAX_PATH as u64);
     start.read_until(b'\n', &mut line).ok()?;
     let line = String::from_utf8_lossy(line.strip_prefix(b"#!")?).into_owned();
     let name = line.split_whitespace().next().filter(|name| !Path::new(name).exists())?;

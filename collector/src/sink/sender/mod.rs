@@ -21,7 +21,7 @@ use futures_util::future::OptionFuture;
 use rustix::process::Signal;
 
 pub(crate) use command::SenderCommand;
-pub(crate) use pending_acks::LONGEST_WORK;
+pub(crate) use pending_acks::MAX_WORK;
 pub(crate) use process::kill_running_sender;
 pub use protocol::{Reply, SentTokens, Work, parse_answer, parse_reply};
 pub(crate) use redact::looks_like_a_token;
@@ -38,7 +38,7 @@ use supervisor::{RunningSender, TERMINATION};
 
 /// The longest pause before a sender is started again. Long enough that one that always crashes
 /// uses up few tokens.
-const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+const MAX_PAUSE: Duration = Duration::from_secs(30);
 
 /// How long tokens that may have been delivered already are left to wait while a sender or the
 /// circuit is on trial. If no other token comes in that time, they are all there is to try.
@@ -78,7 +78,7 @@ impl Sender {
             timeout,
             running: None,
             start_at: Instant::now(),
-            start_pauses: Backoff::up_to(LONGEST_PAUSE),
+            start_pauses: Backoff::up_to(MAX_PAUSE),
             waiting: VecDeque::new(),
             pending: PendingAcks::new(timeout),
             acks: Vec::new(),

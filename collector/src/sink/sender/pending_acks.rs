@@ -16,7 +16,7 @@ use crate::sink::Ack;
 
 /// By how much signs of work can put off the silence of a batch: a provider may take ten minutes
 /// for its last answer (RFC 5321, 4.5.3.2.6).
-pub(crate) const LONGEST_WORK: Duration = Duration::from_secs(11 * 60);
+pub(crate) const MAX_WORK: Duration = Duration::from_secs(11 * 60);
 
 /// A batch with signs of work that takes longer than this is slow: it keeps no place from others.
 const SLOW: Duration = Duration::from_secs(30);
@@ -26,7 +26,7 @@ const SLOW: Duration = Duration::from_secs(30);
 const SLOW_ON_TRIAL: Duration = Duration::from_secs(1);
 
 /// The most slow batches: what a sender can hold beyond what is claimed for its pace.
-const MOST_SLOW: usize = 32;
+const MAX_SLOW: usize = 32;
 
 /// How many batches are remembered after they were removed, to describe late answers.
 const REMEMBERED: usize = 1_000;
@@ -176,7 +176,7 @@ impl PendingAcks {
         let is_slow = |pending: &&PendingBatch| {
             pending.is_slow || pending.worked_at.is_some() && pending.advanced_at + limit <= now
         };
-        self.batches.iter().filter(is_slow).count().min(MOST_SLOW)
+        self.batches.iter().filter(is_slow).count().min(MAX_SLOW)
     }
 
     /// Removes the batches that are forgotten by now,
@@ -229,7 +229,7 @@ impl PendingAcks {
 impl PendingBatch {
     /// Until when signs of work count for it.
     fn worked_until(&self) -> Option<Instant> {
-        self.worked_at.map(|worked_at| worked_at.min(self.advanced_at + LONGEST_WORK))
+        self.worked_at.map(|worked_at| worked_at.min(self.advanced_at + MAX_WORK))
     }
 
     /// Since when it alone is silent; `None` unless a later batch was settled.

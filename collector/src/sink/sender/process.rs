@@ -15,7 +15,7 @@ use tokio_util::bytes::{Bytes, BytesMut};
 use tokio_util::codec::{AnyDelimiterCodec, Decoder};
 
 use super::command::SenderCommand;
-use super::protocol::{LONGEST_LINE, Reply, parse_reply};
+use super::protocol::{MAX_LINE, Reply, parse_reply};
 use super::redact::redact;
 use crate::timer::sleep_until_opt;
 
@@ -23,7 +23,7 @@ const READ_SIZE: usize = 64 * 1024;
 
 /// How much of a line of standard error is kept.
 /// This is more than a log line shows after redaction.
-const LONGEST_ERROR_LINE: usize = 2_000;
+const MAX_ERROR_LINE: usize = 2_000;
 
 /// How long the output is read after the sender has ended: other processes may keep it open.
 const READ_AFTER_END: Duration = Duration::from_secs(1);
@@ -80,7 +80,7 @@ impl Process {
             read: 0,
             output: child.stdout.take(),
             output_buffer: BytesMut::new(),
-            codec: AnyDelimiterCodec::new_with_max_length(b"\n".to_vec(), Vec::new(), LONGEST_LINE),
+            codec: AnyDelimiterCodec::new_with_max_length(b"\n".to_vec(), Vec::new(), MAX_LINE),
             error_output: child.stderr.take(),
             error_buffer: BytesMut::new(),
             child,
@@ -133,8 +133,7 @@ impl Process {
             Some(_) => self.codec.decode(&mut self.output_buffer),
             None => self.codec.decode_eof(&mut self.output_buffer),
         };
-        let line =
-            line.map_err(|_| format!("it is longer than {LONGEST_LINE} bytes")).transpose()?;
+        let line = line.map_err(|_| format!("it is longer than {MAX_LINE} bytes")).transpose()?;
         Some(line.and_then(|line| parse_reply(&line)))
     }
 
@@ -235,11 +234,11 @@ async fn write(input: &mut Option<ChildStdin>, line: &mut Bytes) -> io::Result<u
 fn take_error_lines(buffer: &mut BytesMut) -> Vec<String> {
     let mut lines = Vec::new();
     while let Some(end) = buffer.iter().position(|byte| *byte == b'\n') {
-        let line = &buffer.split_to(end + 1)[..end.min(LONGEST_ERROR_LINE)];
+        let line = &buffer.split_to(end + 1)[..end.min(MAX_ERROR_LINE)];
         if !line.trim_ascii().is_empty() {
             lines.push(redact(&String::from_utf8_lossy(line)));
         }
     }
-    buffer.truncate(LONGEST_ERROR_LINE);
+    buffer.truncate(MAX_ERROR_LINE);
     lines
 }

@@ -23,17 +23,17 @@ use super::redact::{redact, redact_within, visible_within};
 use crate::queue::{BatchId, Receipt};
 
 /// The longest answer, in bytes without its line feed.
-pub(super) const LONGEST_LINE: usize = 1_000_000;
+pub(super) const MAX_LINE: usize = 1_000_000;
 
 /// The longest answer and id of a provider that are kept, in bytes.
-const LONGEST_ANSWER: usize = 200;
+const MAX_ANSWER: usize = 200;
 
 /// The longest name of a kind of provider.
-const LONGEST_PROVIDER: usize = 32;
+const MAX_PROVIDER: usize = 32;
 
 /// The longest pause that a sender can ask for; a longer one is this long.
 /// No token is valid so long.
-const LONGEST_PAUSE: Duration = Duration::from_secs(86_400);
+const MAX_PAUSE: Duration = Duration::from_secs(86_400);
 
 /// What a sender reports for a batch. Its reasons are redacted.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -218,7 +218,7 @@ impl Default for SentTokens {
 
 fn pause<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
     let milliseconds = Option::<u64>::deserialize(deserializer)?;
-    Ok(milliseconds.map(|milliseconds| Duration::from_millis(milliseconds).min(LONGEST_PAUSE)))
+    Ok(milliseconds.map(|milliseconds| Duration::from_millis(milliseconds).min(MAX_PAUSE)))
 }
 
 fn redacted<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
@@ -229,21 +229,18 @@ fn redacted<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Err
 fn provider<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
     let text = String::deserialize(deserializer)?.to_ascii_lowercase();
     let is_of_name = |character: &char| matches!(character, 'a'..='z' | '0'..='9' | '_');
-    let name: String = text.chars().filter(is_of_name).take(LONGEST_PROVIDER).collect();
+    let name: String = text.chars().filter(is_of_name).take(MAX_PROVIDER).collect();
     Ok(if name.is_empty() { "unknown".to_owned() } else { name })
 }
 
 /// Neither an address nor a token: most providers' own ids look like either.
 fn message_id<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
     let text = Option::<String>::deserialize(deserializer)?.unwrap_or_default();
-    Ok(Some(visible_within(&text, LONGEST_ANSWER)).filter(|id| !id.is_empty()))
+    Ok(Some(visible_within(&text, MAX_ANSWER)).filter(|id| !id.is_empty()))
 }
 
 fn provider_answer<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
-    Ok(redact_within(
-        &Option::<String>::deserialize(deserializer)?.unwrap_or_default(),
-        LONGEST_ANSWER,
-    ))
+    Ok(redact_within(&Option::<String>::deserialize(deserializer)?.unwrap_or_default(), MAX_ANSWER))
 }
 
 fn no_reason() -> String {

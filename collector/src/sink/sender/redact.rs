@@ -3,14 +3,14 @@
 use std::collections::HashSet;
 
 /// The longest text that is kept, in bytes.
-const LONGEST: usize = 500;
+const MAX_BYTES: usize = 500;
 
 /// A word with this many characters of a token's alphabet in a row is taken
 /// for a token or a part of one.
 const SHORTEST_SECRET: usize = 32;
 
 /// The longest part of a code such as 5.7.1.
-const LONGEST_CODE: usize = 3;
+const MAX_CODE: usize = 3;
 
 /// The shortest piece that may be one of a token that somebody has split.
 const SHORTEST_PIECE: usize = 8;
@@ -20,7 +20,7 @@ const SHORTEST_PIECE: usize = 8;
 /// Mail servers repeat addresses in their answers, and logs are read by more people, and kept
 /// longer, than addresses may be.
 pub(super) fn redact(text: &str) -> String {
-    let redacted = redact_within(text, LONGEST);
+    let redacted = redact_within(text, MAX_BYTES);
     if redacted.is_empty() { "no reason given".to_owned() } else { redacted }
 }
 
@@ -92,7 +92,7 @@ fn parts(text: &str) -> impl Iterator<Item = &str> {
 /// break the link that it repeats into lines, or put blanks or commas in it.
 fn pieces_of_tokens(text: &str) -> HashSet<&str> {
     // Codes that begin the lines of a reply stand between.
-    let parts: Vec<_> = parts(text).filter(|part| part.len() > LONGEST_CODE).collect();
+    let parts: Vec<_> = parts(text).filter(|part| part.len() > MAX_CODE).collect();
     let mut pieces = HashSet::new();
     for run in parts.chunk_by(|one, next| is_random(one) && is_random(next)) {
         if run.len() > 1 && run.iter().map(|part| part.len()).sum::<usize>() >= SHORTEST_SECRET {

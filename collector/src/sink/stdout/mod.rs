@@ -150,7 +150,7 @@ impl Drop for Stdout {
 
 #[cfg(test)]
 mod tests {
-    use super::writer::LONGEST_PAUSE;
+    use super::writer::MAX_PAUSE;
     use super::*;
     use rustix::io::ioctl_fionread;
     use std::fs::File;
@@ -174,9 +174,9 @@ mod tests {
             let unread = |reader: &File| usize::try_from(ioctl_fionread(reader).unwrap()).unwrap();
             for _ in 0..3 {
                 while unread(&reader) < length {
-                    thread::sleep(LONGEST_PAUSE);
+                    thread::sleep(MAX_PAUSE);
                 }
-                thread::sleep(8 * LONGEST_PAUSE);
+                thread::sleep(8 * MAX_PAUSE);
                 let bytes = unread(&reader);
                 assert_eq!(bytes % length, 0, "{bytes} bytes of lines of {length}");
                 let mut whole = vec![0; bytes];

@@ -20,13 +20,13 @@ use crate::sink::SinkError;
 /// The pauses between two checks of the bytes that are left in a pipe. A fast reader empties a full
 /// pipe in less than the shortest pause.
 const SHORTEST_PAUSE: Duration = Duration::from_micros(200);
-pub(super) const LONGEST_PAUSE: Duration = Duration::from_millis(25);
+pub(super) const MAX_PAUSE: Duration = Duration::from_millis(25);
 
 /// The most lines in a file that wait for `fdatasync`.
 const LINES_BETWEEN_SYNCS: usize = 1_000;
 
 /// The largest pipe that is requested: what Linux lets every user have.
-const LARGEST_PIPE: usize = 1 << 20;
+const MAX_PIPE: usize = 1 << 20;
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum StartError {
@@ -160,7 +160,7 @@ impl Writer {
                 self.write()?;
             }
             let any_taken = self.count_taken()?;
-            pause = if any_taken { SHORTEST_PAUSE } else { (pause * 2).min(LONGEST_PAUSE) };
+            pause = if any_taken { SHORTEST_PAUSE } else { (pause * 2).min(MAX_PAUSE) };
         }
     }
 
@@ -234,7 +234,7 @@ impl Writer {
         let page = page_size();
         let needed = length.div_ceil(page);
         let mut pages = fcntl_getpipe_size(&self.output)? / page;
-        if needed > pages && needed * page <= LARGEST_PIPE {
+        if needed > pages && needed * page <= MAX_PIPE {
             // If the kernel refuses, it stays as large as it is.
             fcntl_setpipe_size(&self.output, needed * page).ok();
             pages = fcntl_getpipe_size(&self.output)? / page;

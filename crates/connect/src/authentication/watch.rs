@@ -7,10 +7,10 @@ use super::{Allowed, Method, RefusedMethod};
 
 /// How many bytes a server may send until it is ready for statements. The client keeps what it says
 /// before, and nothing is proven then: whoever stands between could fill the memory.
-const MOST_BEFORE_READY: usize = 1 << 20;
+const MAX_BEFORE_READY: usize = 1 << 20;
 
 /// The longest message afterwards, in bytes. It is kept whole. A row has a few megabytes at most.
-const LONGEST_MESSAGE: usize = 64 << 20;
+const MAX_MESSAGE: usize = 64 << 20;
 
 /// Reads along: a message is its type, its length with itself, and its body, which of a request for
 /// authentication (`R`) begins with what is asked for.
@@ -67,7 +67,7 @@ impl Watch {
             skip: 0,
             has_asked: false,
             is_accepted: false,
-            left: Some(MOST_BEFORE_READY),
+            left: Some(MAX_BEFORE_READY),
         }
     }
 
@@ -109,7 +109,7 @@ impl Watch {
     fn count(&mut self, kind: u8, body: usize) -> Result<(), Fault> {
         match &mut self.left {
             Some(left) => *left = left.checked_sub(Self::HEADER + body).ok_or(Fault::TooLong)?,
-            None if body > LONGEST_MESSAGE => return Err(Fault::TooLong),
+            None if body > MAX_MESSAGE => return Err(Fault::TooLong),
             None => {}
         }
         if kind == b'Z' {

@@ -11,7 +11,7 @@ fn hashed(number: u128) -> u128 {
 
 fn accept(journal: &Journal, numbers: impl Iterator<Item = u128>, expires_at: i64) {
     for number in numbers {
-        journal.fix(sealed(hashed(number)), expires_at).unwrap();
+        journal.record_prepared(prepared(hashed(number)), expires_at).unwrap();
         journal.accept(key(hashed(number))).unwrap();
     }
 }
@@ -29,7 +29,7 @@ fn memory_holds_recent_keys_alone_and_every_accepted_key_is_known_also_after_a_r
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("journal");
     let mut journal = Journal::open_with(&path, NOW, 100).unwrap();
-    journal.fix(sealed(hashed(5_000)), LATER).unwrap();
+    journal.record_prepared(prepared(hashed(5_000)), LATER).unwrap();
     for round in 0..100 {
         accept(&journal, round * 20..round * 20 + 20, LATER);
         journal.sync(NOW).unwrap();
@@ -102,7 +102,7 @@ fn stop_the_writing_of_a_table(now: i64) {
     drop(journal);
     let journal = Journal::open_with(&path, NOW, 10_000).unwrap();
     accept(&journal, 300..700, LATER + 10_000);
-    journal.fix(sealed(hashed(700)), LATER + 10_000).unwrap();
+    journal.record_prepared(prepared(hashed(700)), LATER + 10_000).unwrap();
     journal.sync(NOW).unwrap();
     drop(journal);
     let before = files(folder.path());

@@ -12,7 +12,7 @@ use crate::key::Key;
 use crate::mail::{HeaderText, Mail, Recipient};
 
 /// The largest template, in bytes.
-const LARGEST: u64 = 262_144;
+const MAX_BYTES: u64 = 262_144;
 
 const NAME: &str = "body";
 
@@ -28,8 +28,8 @@ impl Body {
     pub(super) fn read(file: &Path) -> Result<Self, String> {
         let shown = file.display();
         let unreadable = |error| format!("body_file: {shown} cannot be read: {error}");
-        if fs::metadata(file).map_err(unreadable)?.len() > LARGEST {
-            return Err(format!("body_file: {shown} is larger than {LARGEST} bytes"));
+        if fs::metadata(file).map_err(unreadable)?.len() > MAX_BYTES {
+            return Err(format!("body_file: {shown} is larger than {MAX_BYTES} bytes"));
         }
         let text = fs::read_to_string(file).map_err(unreadable)?;
         Self::parse(text).map_err(|what| format!("body_file: {shown} {what}"))

@@ -3,10 +3,10 @@
 use std::fmt::Write as _;
 
 /// The longest signature, in bytes.
-const LONGEST_SIGNATURE: usize = 200;
+const MAX_SIGNATURE: usize = 200;
 
 /// The most bytes that stand for a `*` in a pattern.
-const LONGEST_GAP: usize = 60;
+const MAX_GAP: usize = 60;
 
 /// The text in lower case, with single spaces and without addresses: what a stranger chose as his
 /// address must not decide whose fault a refusal is.
@@ -47,7 +47,7 @@ fn without_brackets(text: &str) -> String {
     kept + rest
 }
 
-/// Whether the text has a pattern: parts in this order, with up to `LONGEST_GAP` bytes of anything
+/// Whether the text has a pattern: parts in this order, with up to `MAX_GAP` bytes of anything
 /// where a `*` is. A blank at the pattern's end fits the text's end, too.
 pub(super) fn has(text: &str, pattern: &str) -> bool {
     let (first, parts) = pattern.split_once('*').map_or((pattern, None), |(a, b)| (a, Some(b)));
@@ -58,7 +58,7 @@ pub(super) fn has(text: &str, pattern: &str) -> bool {
         let rest = &text[at + part.len()..];
         parts.is_none_or(|parts| {
             let begin = parts.split('*').next().unwrap_or_default();
-            let near = rest.find(begin).is_some_and(|gap| gap <= LONGEST_GAP);
+            let near = rest.find(begin).is_some_and(|gap| gap <= MAX_GAP);
             near && has(rest, parts)
         })
     })
@@ -122,7 +122,7 @@ pub(crate) fn signature(reason: &str, recipient: &str) -> String {
             || word.chars().any(|character| character.is_ascii_digit())
             || word.len() > 24;
         let word = if is_id && !is_code { "#" } else { word };
-        if signature.len() + word.len() > LONGEST_SIGNATURE {
+        if signature.len() + word.len() > MAX_SIGNATURE {
             break;
         }
         write!(signature, "{word} ").expect("a string takes all that is written");
@@ -185,7 +185,7 @@ mod tests {
         );
         assert!(has("is in an rbl", "rbl ") && !has("rbls", "rbl "));
         assert!(has("user x user ada does not exist", "user*does not exist"));
-        let far = format!("user {} does not exist", "x".repeat(LONGEST_GAP));
+        let far = format!("user {} does not exist", "x".repeat(MAX_GAP));
         assert!(!has(&far, "user*does not exist"));
     }
 
@@ -214,6 +214,6 @@ mod tests {
         );
         assert_ne!(of("554 5.7.1 no", "a@x.test"), of("554 5.7.0 no", "a@x.test"));
         assert_ne!(of("554 no", "a@x.test"), of("550 no", "a@x.test"));
-        assert!(of(&"word ".repeat(1_000), "a@x.test").len() <= LONGEST_SIGNATURE + 1);
+        assert!(of(&"word ".repeat(1_000), "a@x.test").len() <= MAX_SIGNATURE + 1);
     }
 }

@@ -10,7 +10,7 @@ use super::reply::Reply;
 use super::stream::Lost;
 
 /// The longest line of a command, in bytes without its end (RFC 5321, 4.5.3.1.4).
-const LONGEST_LINE: usize = 510;
+const MAX_LINE: usize = 510;
 
 /// Who authenticates.
 #[derive(Clone)]
@@ -130,7 +130,7 @@ fn attempt(
             let whole = format!("AUTH PLAIN {plain}");
             // One server in some wants it after a prompt of its own, which is asked for with
             // nothing.
-            let line = if whole.len() > LONGEST_LINE { "AUTH PLAIN".to_owned() } else { whole };
+            let line = if whole.len() > MAX_LINE { "AUTH PLAIN".to_owned() } else { whole };
             (line, vec![plain])
         }
         Mechanism::Login => {

@@ -14,7 +14,7 @@ use super::{Smtp, hello, tls};
 use crate::standard_error::report;
 
 /// The longest time for a connection to one address.
-const LONGEST_CONNECT: Duration = Duration::from_secs(30);
+const MAX_CONNECT: Duration = Duration::from_secs(30);
 
 impl Smtp {
     /// Connects, encrypts and authenticates.
@@ -92,7 +92,7 @@ impl Smtp {
         for (address, left) in addresses.iter().zip((1..=addresses.len()).rev()) {
             let share = deadline.saturating_duration_since(Instant::now())
                 / u32::try_from(left).unwrap_or(u32::MAX);
-            match self.greet(address, share.min(LONGEST_CONNECT), Instant::now() + share) {
+            match self.greet(address, share.min(MAX_CONNECT), Instant::now() + share) {
                 Ok(dialogue) => return Ok(dialogue),
                 Err(reason) => fault = reason,
             }

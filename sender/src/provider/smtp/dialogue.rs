@@ -11,13 +11,13 @@ use crate::provider::Progress;
 use crate::provider::refusal::Step;
 
 /// How long the content may take at least, once the server has asked for it.
-const CONTENT_PATIENCE: Duration = Duration::from_secs(5);
+const CONTENT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How long the server may take to forget the beginning of a mail. A new connection does as well.
-const RESET_PATIENCE: Duration = Duration::from_secs(3);
+const RESET_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// How long a farewell may take: nothing depends on it.
-const QUIT_PATIENCE: Duration = Duration::from_millis(250);
+const QUIT_TIMEOUT: Duration = Duration::from_millis(250);
 
 /// A connection to a server that was greeted.
 pub(super) struct Dialogue {
@@ -214,7 +214,7 @@ impl Dialogue {
             }
             Err(outcome) => return outcome,
         }
-        let deadline = deadline.max(Instant::now() + CONTENT_PATIENCE);
+        let deadline = deadline.max(Instant::now() + CONTENT_TIMEOUT);
         if let Err(outcome) = self.content(letter, deadline) {
             return outcome;
         }
@@ -262,7 +262,7 @@ impl Dialogue {
             let now = Instant::now();
             let left = deadline.saturating_duration_since(now);
             // Enough is left for another connection.
-            let reply = self.command("RSET", now + RESET_PATIENCE.min(left / 4));
+            let reply = self.command("RSET", now + RESET_TIMEOUT.min(left / 4));
             let reply = reply.map_err(|lost| Outcome::Lost(Step::Hello, lost))?;
             if !reply.is_completion() {
                 self.is_usable = false;
@@ -308,7 +308,7 @@ impl Dialogue {
         };
         self.is_usable = false;
         // It may have said why it does not want the rest.
-        match self.stream.read(Instant::now() + QUIT_PATIENCE) {
+        match self.stream.read(Instant::now() + QUIT_TIMEOUT) {
             Ok(reply) if reply.is_refusal() => Err(Outcome::Refused(Step::Content, reply)),
             _ => Err(Outcome::Lost(Step::Content, lost.unwrap_or(Lost::OutOfStep))),
         }
@@ -316,7 +316,7 @@ impl Dialogue {
 
     /// Says goodbye, where that can be heard, and closes the connection.
     pub(super) fn quit(mut self) {
-        let deadline = Instant::now() + QUIT_PATIENCE;
+        let deadline = Instant::now() + QUIT_TIMEOUT;
         if self.is_usable && self.stream.write(b"QUIT\r\n", deadline).is_ok() {
             self.stream.read(deadline).ok();
             self.stream.close(deadline);

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use super::auth::Failure;
 
 const FIRST_PAUSE: Duration = Duration::from_secs(60);
-const LONGEST_PAUSE: Duration = Duration::from_secs(600);
+const MAX_PAUSE: Duration = Duration::from_secs(600);
 
 /// Lets connections to a server log in.
 #[derive(Debug, Default)]
@@ -123,7 +123,7 @@ impl State {
                     return Change::Nothing;
                 }
                 let change = if before.is_none() { Change::Refused } else { Change::Nothing };
-                let doubled = |refused: &Refused| (refused.pause * 2).min(LONGEST_PAUSE);
+                let doubled = |refused: &Refused| (refused.pause * 2).min(MAX_PAUSE);
                 let pause = before.map_or(FIRST_PAUSE, doubled);
                 let reason = failure.reason.clone();
                 self.refused = Some(Refused { reason, until: now + pause, pause });

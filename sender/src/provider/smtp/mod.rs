@@ -27,7 +27,7 @@ use std::time::{Duration, Instant};
 use mailroom_mail::{Error, ReturnPath};
 
 use super::refusal::{self, Said, Step};
-use super::{About, Connection, Progress, Provider, Sealed, Suspicion, Verdict};
+use super::{About, Connection, PreparedMail, Progress, Provider, Suspicion, Verdict};
 use crate::mail::Mail;
 use crate::message;
 use crate::rate::Rate;
@@ -44,12 +44,12 @@ use tls::Tls;
 
 /// How long a connection may be unused. Common servers wait for five minutes; some proxies wait for
 /// one.
-const LONGEST_IDLE: Duration = Duration::from_secs(30);
+const MAX_IDLE: Duration = Duration::from_secs(30);
 
 /// So many mails in a row a connection may see refused until another one takes its place. Servers
 /// count errors: Postfix answers each command a second late after ten, until it accepts a mail, so
 /// that bad addresses of one person would hold up everybody's mails.
-const MOST_REFUSED: u32 = 8;
+const MAX_REFUSED: u32 = 8;
 
 /// The pause of a mail that was not waited for because others needed its connection.
 const LEFT_PAUSE: Duration = Duration::from_secs(60);
@@ -242,9 +242,14 @@ struct Open {
 }
 
 impl Connection for Session<'_> {
-    fn deliver(&mut self, sealed: &Sealed, payload: &str, progress: &dyn Progress) -> Verdict {
+    fn deliver(
+        &mut self,
+        prepared: &PreparedMail,
+        payload: &str,
+        progress: &dyn Progress,
+    ) -> Verdict {
         let mut deadline = Instant::now() + self.smtp.timeout;
-        let letter = Letter { from: &sealed.envelope_sender, to: &sealed.to, content: payload };
+        let letter = Letter { from: &prepared.envelope_sender, to: &prepared.to, content: payload };
         let mut is_second = false;
         loop {
             self.idle();
@@ -290,7 +295,7 @@ impl Connection for Session<'_> {
                 verdict = Verdict::Retry { after: Some(OTHER_SERVER_PAUSE), reason };
             }
             let is_full =
-                open.mails >= self.smtp.mails_per_connection || open.refused >= MOST_REFUSED;
+                open.mails >= self.smtp.mails_per_connection || open.refused >= MAX_REFUSED;
             if !is_over && !is_full {
                 self.open = Some(open);
             } else {
@@ -332,7 +337,7 @@ impl Open {
     }
 
     fn is_fresh(&self) -> bool {
-        self.last_used.elapsed() < LONGEST_IDLE && self.dialogue.is_usable()
+        self.last_used.elapsed() < MAX_IDLE && self.dialogue.is_usable()
     }
 }
 

@@ -4,17 +4,17 @@ use super::reply::Reply;
 use crate::provider::Receipt;
 
 /// The longest answer that is kept, in bytes.
-const LONGEST_ANSWER: usize = 200;
+const MAX_ANSWER: usize = 200;
 
 /// The longest id that is kept, in bytes.
-const LONGEST_ID: usize = 100;
+const MAX_ID: usize = 100;
 
 /// The receipt of a reply.
 pub(super) fn of(reply: &Reply) -> Receipt {
     let mut answer = String::new();
     for word in reply.to_string().split(' ') {
         let word = if word.contains('@') { "[address]" } else { word };
-        if answer.len() + 1 + word.len() > LONGEST_ANSWER {
+        if answer.len() + 1 + word.len() > MAX_ANSWER {
             break;
         }
         if !answer.is_empty() {
@@ -45,7 +45,7 @@ fn id(text: &str) -> Option<String> {
             (first.eq_ignore_ascii_case("ok") && id.len() > 20).then_some(id)
         })?;
     let found = found.trim_matches(['<', '>', '[', ']', '(', ')', ',', ';', '.']);
-    let is_id = (1..=LONGEST_ID).contains(&found.len())
+    let is_id = (1..=MAX_ID).contains(&found.len())
         && found.bytes().all(|byte| byte.is_ascii_graphic())
         && !found.contains('@')
         && found.bytes().any(|byte| byte.is_ascii_digit());

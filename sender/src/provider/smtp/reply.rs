@@ -6,16 +6,16 @@
 use std::fmt;
 
 /// The most bytes of a reply that are read.
-const MOST_BYTES: usize = 65_536;
+const MAX_BYTES: usize = 65_536;
 
 /// The most lines of a reply that are read.
-const MOST_LINES: usize = 1_000;
+const MAX_LINES: usize = 1_000;
 
 /// The most bytes of all its lines' texts that are kept.
-const MOST_KEPT: usize = 16_384;
+const MAX_KEPT: usize = 16_384;
 
 /// The most characters of a reply that are shown.
-const MOST_SHOWN: usize = 600;
+const MAX_SHOWN: usize = 600;
 
 /// A reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -87,7 +87,7 @@ impl Reply {
                 text.extend(word.chars().map(shown));
             }
         }
-        text.chars().take(MOST_SHOWN).collect()
+        text.chars().take(MAX_SHOWN).collect()
     }
 }
 
@@ -105,7 +105,7 @@ impl fmt::Display for Reply {
 pub(super) enum Unreadable {
     #[error("what the server sends does not begin with three digits")]
     NoCode,
-    #[error("the server's reply has no end within {MOST_BYTES} bytes and {MOST_LINES} lines")]
+    #[error("the server's reply has no end within {MAX_BYTES} bytes and {MAX_LINES} lines")]
     TooLong,
 }
 
@@ -127,7 +127,7 @@ impl Reader {
     pub(super) fn read(&mut self, bytes: &[u8]) -> Result<(usize, Option<Reply>), Unreadable> {
         for (index, byte) in bytes.iter().enumerate() {
             self.bytes += 1;
-            if self.bytes > MOST_BYTES || self.codes.len() == MOST_LINES {
+            if self.bytes > MAX_BYTES || self.codes.len() == MAX_LINES {
                 return match self.cut() {
                     Some(reply) => Ok((index + 1, Some(reply))),
                     None => Err(Unreadable::TooLong),
@@ -177,7 +177,7 @@ impl Reader {
         let is_separator = |byte: &u8| matches!(byte, b' ' | b'-' | b'\t');
         let begin = if self.line.get(3).is_some_and(is_separator) { 4 } else { 3 };
         let text = &self.line[begin..];
-        let text = &text[..text.len().min(MOST_KEPT - self.kept)];
+        let text = &text[..text.len().min(MAX_KEPT - self.kept)];
         self.kept += text.len();
         self.lines.push(text.to_vec());
         self.line.clear();
@@ -292,9 +292,9 @@ mod tests {
         assert_eq!(read(keywords.as_bytes()), Err(Unreadable::TooLong));
         let last = [b"250 ".to_vec(), vec![b'a'; 10_000_000]].concat();
         let reply = read(&last).unwrap();
-        assert!(reply.is_positive() && !reply.is_whole && reply.text().len() == MOST_SHOWN);
+        assert!(reply.is_positive() && !reply.is_whole && reply.text().len() == MAX_SHOWN);
         let kept: usize = reply.lines().map(<[u8]>::len).sum();
-        assert_eq!(kept, MOST_KEPT);
+        assert_eq!(kept, MAX_KEPT);
     }
 
     #[test]

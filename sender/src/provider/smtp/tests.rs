@@ -31,11 +31,11 @@ fn smtp_at(port: u16) -> Smtp {
     Smtp::new(&toml::from_str(&table).unwrap()).unwrap()
 }
 
-fn sealed() -> Sealed {
-    Sealed {
+fn prepared() -> PreparedMail {
+    PreparedMail {
         key: crate::key::Key::default(),
         provider: "smtp".to_owned(),
-        fixed_at: 0,
+        prepared_at: 0,
         envelope_sender: "us@x.test".to_owned(),
         to: "ada@x.test".to_owned(),
         payload: "Subject: a\r\n\r\n.a\r\n".to_owned(),
@@ -103,7 +103,7 @@ fn a_refusal_at_mail_is_heard_once_more_from_a_new_connection_if_this_one_has_ha
         )
     });
     let mut connection = smtp.connection();
-    let mut deliver = || connection.deliver(&sealed(), "Subject: a\r\n", &Nowhere);
+    let mut deliver = || connection.deliver(&prepared(), "Subject: a\r\n", &Nowhere);
     assert!(matches!(deliver(), Verdict::Sent(_)));
     assert!(matches!(deliver(), Verdict::Sent(_)));
     // The new connection is refused, too: it is tried again with another mail.
@@ -130,7 +130,7 @@ fn a_limit_of_a_session_that_is_told_after_mail_ends_it_and_costs_no_mail() {
             serve(&listener, &[full, full, full, &[ok, said], &[ok]])
         });
         let mut connection = smtp.connection();
-        let mut deliver = || connection.deliver(&sealed(), "Subject: a\r\n", &Nowhere);
+        let mut deliver = || connection.deliver(&prepared(), "Subject: a\r\n", &Nowhere);
         for _ in 0..3 {
             assert!(matches!(deliver(), Verdict::Sent(_)), "{said}");
         }
@@ -148,7 +148,7 @@ fn an_address_that_is_not_ascii_is_refused_for_ever_only_where_no_connection_can
     const NONE: &str = "EHLO 250-mx\r\n250 8BITMIME";
     const UTF8: &str = "EHLO 250-mx\r\n250 SMTPUTF8";
     const OLD: &str = "EHLO 502 5.5.1 not now";
-    let mail = || Sealed { to: "j\u{f6}s@x.test".to_owned(), ..sealed() };
+    let mail = || PreparedMail { to: "j\u{f6}s@x.test".to_owned(), ..prepared() };
     // What each connection hears, and what becomes of mails.
     let cases: [(&[&[&str]], &[&str]); 4] = [
         (&[&[NONE], &[NONE]], &["dead"]),
@@ -202,8 +202,8 @@ fn a_mail_is_not_ended_if_doubt_cannot_be_recorded() {
         }
         heard
     });
-    let (smtp, sealed) = (smtp_at(port), sealed());
-    let verdict = smtp.connection().deliver(&sealed, &sealed.payload, &FullDisk);
+    let (smtp, prepared) = (smtp_at(port), prepared());
+    let verdict = smtp.connection().deliver(&prepared, &prepared.payload, &FullDisk);
     assert_eq!(
         verdict,
         Verdict::Unavailable { after: None, reason: "the disk is full".to_owned() }

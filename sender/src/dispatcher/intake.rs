@@ -7,7 +7,7 @@ use std::time::{Instant, SystemTime};
 
 use mailroom_mail::Error;
 
-use super::{Desk, UNANSWERED};
+use super::{Dispatcher, UNANSWERED};
 use crate::attempt::is_replayed;
 use crate::clock::seconds;
 use crate::doubt::{Doubt, Outcome, Step};
@@ -16,7 +16,7 @@ use crate::journal::Known;
 use crate::key::Key;
 use crate::knows::Knows;
 use crate::protocol::{Batch, Item, parse_line};
-use crate::provider::Sealed;
+use crate::provider::PreparedMail;
 use crate::queue::Queued;
 use crate::shared::Shared;
 use crate::standard_error::report;
@@ -46,7 +46,7 @@ struct Outgoing {
     is_bound: bool,
 }
 
-impl<W: Write> Desk<'_, W> {
+impl<W: Write> Dispatcher<'_, W> {
     /// Takes a batch: every token gets a verdict now, or a mail that waits for a connection.
     pub(super) fn take(&mut self, line: &[u8], length: Length) {
         let mut batch = match parse_line(line) {
@@ -101,7 +101,7 @@ impl<W: Write> Desk<'_, W> {
         }
         if let Some(error) = failure {
             // Nothing of this batch has been tried: what is not on the disk must not be.
-            self.shared.journal.unfix(&new);
+            self.shared.journal.forget_prepared(&new);
             for key in bound {
                 self.shared.journal.unbind(key);
             }
@@ -111,8 +111,9 @@ impl<W: Write> Desk<'_, W> {
         self.start(&batch, to_send);
     }
 
-    /// Fixes the mail of a token, and the provider that gets it: the one that may have accepted it
-    /// already, or the first one that takes mails. `first_mails` are on their way to the first.
+    /// Prepares the mail of a token, and chooses the provider that gets it: the one that may have
+    /// accepted it already, or the first one that takes mails. `first_mails` are on their way to the
+    /// first.
     fn decide(
         &mut self,
         item: &Item,
@@ -126,8 +127,9 @@ impl<W: Write> Desk<'_, W> {
             return Ok(Decision::Join);
         }
         let Shared { providers, lanes, journal, .. } = self.shared;
-        let is_for =
-            |sealed: &Sealed, lane: usize| sealed.payload(providers[lane].name()).is_some();
+        let is_for = |prepared: &PreparedMail, lane: usize| {
+            prepared.payload(providers[lane].name()).is_some()
+        };
         let preferred = match &lanes[..] {
             [first, second]
                 if first.place_for(first_mails + 1).is_err() && second.place_for(1).is_ok() =>
@@ -136,12 +138,12 @@ impl<W: Write> Desk<'_, W> {
             }
             _ => 0,
         };
-        let send = |lane: usize, sealed: Arc<Sealed>, doubt: Doubt, is_bound: bool| {
-            let is_safe = is_replayed(&*providers[lane], &sealed, now);
+        let send = |lane: usize, prepared: Arc<PreparedMail>, doubt: Doubt, is_bound: bool| {
+            let is_safe = is_replayed(&*providers[lane], &prepared, now);
             let is_doubtful = !is_safe && doubt.count.max(item.doubts) > 0;
             let returnable_since = knows.untried.then(Instant::now);
             let mail = Queued {
-                sealed,
+                prepared,
                 action: item.action.clone(),
                 known: item.doubts,
                 is_doubtful,
@@ -151,41 +153,42 @@ impl<W: Write> Desk<'_, W> {
         };
         match journal.known(item.key)? {
             Some(Known::Accepted) => return Ok(Decision::Sent),
-            Some(Known::Tried { sealed, bound: Some(bound), doubt }) => {
+            Some(Known::Tried { prepared, bound: Some(bound), doubt }) => {
                 let lane = providers.iter().position(|provider| provider.name() == bound);
-                let lane = lane.filter(|lane| is_for(&sealed, *lane));
-                let is_safe = lane.is_some_and(|lane| is_replayed(&*providers[lane], &sealed, now));
+                let lane = lane.filter(|lane| is_for(&prepared, *lane));
+                let is_safe =
+                    lane.is_some_and(|lane| is_replayed(&*providers[lane], &prepared, now));
                 if !is_safe
                     && let Step::Answer(outcome) = doubt.step(item.doubts, knows, seconds(now))
                 {
                     return Ok(Decision::Doubt(outcome));
                 }
                 if let Some(lane) = lane {
-                    self.report_late(&sealed, lane, item.id, now);
-                    return Ok(send(lane, sealed, doubt, true));
+                    self.report_late(&prepared, lane, item.id, now);
+                    return Ok(send(lane, prepared, doubt, true));
                 }
                 // It was tried by a provider that the configuration has no more.
             }
-            Some(Known::Tried { sealed, bound: None, doubt }) => {
+            Some(Known::Tried { prepared, bound: None, doubt }) => {
                 let mut lanes = [preferred].into_iter().chain(0..providers.len());
-                if let Some(lane) = lanes.find(|lane| is_for(&sealed, *lane)) {
+                if let Some(lane) = lanes.find(|lane| is_for(&prepared, *lane)) {
                     journal.bind(item.key, providers[lane].name())?;
                     bound_now.push(item.key);
-                    return Ok(send(lane, sealed, doubt, false));
+                    return Ok(send(lane, prepared, doubt, false));
                 }
             }
             None => {}
         }
         let other = self.other(preferred).map(|other| &*providers[other]);
-        let sealed = self
+        let prepared = self
             .writer
             .write(item, now)
-            .and_then(|mail| Sealed::new(&mail, &*providers[preferred], other));
-        match sealed {
-            Ok(sealed) => {
-                let sealed = journal.fix(sealed, item.expires_at)?;
+            .and_then(|mail| PreparedMail::new(&mail, &*providers[preferred], other));
+        match prepared {
+            Ok(prepared) => {
+                let prepared = journal.record_prepared(prepared, item.expires_at)?;
                 new.push(item.key);
-                Ok(send(preferred, sealed, journal.doubt(item.key), false))
+                Ok(send(preferred, prepared, journal.doubt(item.key), false))
             }
             Err(reason) => Ok(Decision::Dead(reason)),
         }
@@ -193,9 +196,9 @@ impl<W: Write> Desk<'_, W> {
 
     /// Says that a mail may go out twice: its provider does not know any more what it did with an
     /// earlier attempt. The alternative would be to lose it.
-    fn report_late(&self, sealed: &Sealed, lane: usize, id: i64, now: SystemTime) {
+    fn report_late(&self, prepared: &PreparedMail, lane: usize, id: i64, now: SystemTime) {
         let provider = &self.shared.providers[lane];
-        let age = seconds(now).saturating_sub(sealed.fixed_at);
+        let age = seconds(now).saturating_sub(prepared.prepared_at);
         let Some(window) = provider.key_window().map(|window| window.as_secs()) else { return };
         if u64::try_from(age).is_ok_and(|age| age >= window) {
             let name = provider.name();

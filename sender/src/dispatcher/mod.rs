@@ -35,7 +35,7 @@ const BEAT: Duration = Duration::from_secs(1);
 const ENDING: Duration = Duration::from_secs(20);
 
 /// What is being worked on.
-pub(crate) struct Desk<'a, W> {
+pub(crate) struct Dispatcher<'a, W> {
     output: W,
     writer: &'a Writer,
     shared: &'a Shared,
@@ -71,7 +71,7 @@ const UNANSWERED: &str = "an earlier attempt ended without an answer";
 /// What is said of a mail that is given back because others have all places.
 const BEHIND_OTHERS: &str = "all connections wait for answers about other recipients";
 
-impl<'a, W: Write> Desk<'a, W> {
+impl<'a, W: Write> Dispatcher<'a, W> {
     pub(crate) fn new(output: W, writer: &'a Writer, shared: &'a Shared) -> Self {
         Self {
             output,
@@ -138,7 +138,7 @@ impl<'a, W: Write> Desk<'a, W> {
     fn leave_in_doubt(&mut self) {
         for (index, lane) in self.shared.lanes.iter().enumerate() {
             for mail in lane.close() {
-                self.give_back(mail.sealed.key, index, None, "the sender ends");
+                self.give_back(mail.prepared.key, index, None, "the sender ends");
             }
             for key in lane.in_doubt() {
                 self.say_doubt(key, index, "no answer to the content before the sender ended");

@@ -4,7 +4,7 @@
 use std::io::Write;
 use std::time::{Duration, SystemTime};
 
-use super::{BEHIND_OTHERS, Desk, UNANSWERED};
+use super::{BEHIND_OTHERS, Dispatcher, UNANSWERED};
 use crate::attempt::is_replayed;
 use crate::doubt::Outcome;
 use crate::key::Key;
@@ -17,9 +17,9 @@ use crate::standard_error::report;
 
 /// How long a mail in doubt waits at a time for a provider that has to accept another one first: an
 /// acceptance can come sooner than is known now.
-const LONGEST_UNPROVEN: Duration = Duration::from_secs(120);
+const MAX_UNPROVEN: Duration = Duration::from_secs(120);
 
-impl<W: Write> Desk<'_, W> {
+impl<W: Write> Dispatcher<'_, W> {
     /// A mail has no place with its provider, and nothing was tried.
     pub(super) fn refuse(&mut self, key: Key, lane: usize, refusal: &Refusal) {
         let name = self.shared.providers[lane].name();
@@ -50,7 +50,7 @@ impl<W: Write> Desk<'_, W> {
             Refusal::Unproven(after) => {
                 let reason =
                     format!("{UNANSWERED}, and {name} has not accepted another mail since");
-                self.say_untried(key, Some((*after).min(LONGEST_UNPROVEN)), &reason);
+                self.say_untried(key, Some((*after).min(MAX_UNPROVEN)), &reason);
             }
         }
     }
@@ -91,9 +91,9 @@ impl<W: Write> Desk<'_, W> {
             && self.other(lane).is_none();
         for mail in withdrawn {
             if is_single && mail.is_doubtful {
-                self.refuse(mail.sealed.key, lane, &Refusal::Unproven(LONGEST_UNPROVEN));
+                self.refuse(mail.prepared.key, lane, &Refusal::Unproven(MAX_UNPROVEN));
             } else {
-                self.leave(mail.sealed.key, lane, after, reason);
+                self.leave(mail.prepared.key, lane, after, reason);
             }
         }
     }
@@ -120,8 +120,10 @@ impl<W: Write> Desk<'_, W> {
             return self.say_doubt(key, lane, reason);
         }
         let Shared { providers, journal, .. } = self.shared;
-        let sealed = journal.sealed(key);
-        if sealed.is_some_and(|sealed| is_replayed(&*providers[lane], &sealed, SystemTime::now())) {
+        let prepared = journal.prepared(key);
+        if prepared
+            .is_some_and(|prepared| is_replayed(&*providers[lane], &prepared, SystemTime::now()))
+        {
             return self.give_back(key, lane, after, reason);
         }
         if !self.is_replaced(lane) {
@@ -149,7 +151,7 @@ impl<W: Write> Desk<'_, W> {
         let Some(other) = self.other(lane).filter(|_| !is_bound) else { return false };
         let Shared { providers, lanes, journal, .. } = self.shared;
         let name = providers[other].name();
-        let sealed = journal.sealed(key).filter(|sealed| sealed.payload(name).is_some());
+        let prepared = journal.prepared(key).filter(|prepared| prepared.payload(name).is_some());
         // A mail that both have refused since it came waits until it comes again.
         let is_first_move = self
             .waiting
@@ -157,14 +159,14 @@ impl<W: Write> Desk<'_, W> {
             .is_some_and(|waiting| !std::mem::replace(&mut waiting.is_moved, true));
         let is_possible =
             is_first_move && self.ends_at.is_none() && lanes[other].place_for(1).is_ok();
-        match sealed {
-            Some(sealed) if is_possible && journal.bind(key, name).is_ok() => {
+        match prepared {
+            Some(prepared) if is_possible && journal.bind(key, name).is_ok() => {
                 let known = self.waiting.get_mut(&key).map_or(0, |waiting| {
                     waiting.lane = other;
                     waiting.known
                 });
                 let mail = Queued {
-                    sealed,
+                    prepared,
                     action: String::new(),
                     known,
                     is_doubtful: known > 0,
@@ -180,7 +182,7 @@ impl<W: Write> Desk<'_, W> {
     /// Gives mails to their other provider; if the journal cannot have it, nobody gets them.
     pub(super) fn start_moved(&mut self, is_recorded: bool) {
         for (lane, mail) in std::mem::take(&mut self.moved) {
-            let key = mail.sealed.key;
+            let key = mail.prepared.key;
             let outcome = if is_recorded {
                 self.shared.lanes[lane].push(mail)
             } else {
@@ -231,8 +233,8 @@ impl<W: Write> Desk<'_, W> {
     pub(super) fn say_doubt(&mut self, key: Key, lane: usize, reason: &str) {
         let Shared { providers, journal, .. } = self.shared;
         let is_safe = journal
-            .sealed(key)
-            .is_some_and(|sealed| is_replayed(&*providers[lane], &sealed, SystemTime::now()));
+            .prepared(key)
+            .is_some_and(|prepared| is_replayed(&*providers[lane], &prepared, SystemTime::now()));
         let doubt = journal.doubt(key);
         let waiting = self.waiting.remove(&key);
         self.batches.settle(waiting, |pending, id| {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use mailroom_mail::Error;
 
-use super::{BEAT, BEHIND_OTHERS, Desk};
+use super::{BEAT, BEHIND_OTHERS, Dispatcher};
 use crate::key::Key;
 use crate::lane::{Lane, Refusal, Sentences};
 use crate::pool::Pool;
@@ -19,7 +19,7 @@ const BEAT_IN_CROWD: Duration = Duration::from_millis(200);
 /// How long a mail waits that is given back because others have all places, and what is said of it.
 const PAUSE_BEHIND_OTHERS: Duration = Duration::from_secs(1);
 
-impl<W: Write> Desk<'_, W> {
+impl<W: Write> Dispatcher<'_, W> {
     /// Sees to mails that wait for their answers, and says which batches are being worked on.
     pub(super) fn beat(&mut self, pool: &mut Pool) -> Result<(), Error> {
         let now = Instant::now();
@@ -64,14 +64,14 @@ impl<W: Write> Desk<'_, W> {
         self.disperse(now);
         for (index, lane) in self.shared.lanes.iter().enumerate() {
             for (mail, pause) in lane.hold_back(now) {
-                self.refuse(mail.sealed.key, index, &Refusal::Mute(pause));
+                self.refuse(mail.prepared.key, index, &Refusal::Mute(pause));
             }
             for (mail, pause) in lane.postpone_doubtful(now) {
-                self.refuse(mail.sealed.key, index, &Refusal::Behind(pause));
+                self.refuse(mail.prepared.key, index, &Refusal::Behind(pause));
             }
             for mail in lane.give_way(now) {
-                self.free(mail.sealed.key);
-                self.say_untried(mail.sealed.key, Some(PAUSE_BEHIND_OTHERS), BEHIND_OTHERS);
+                self.free(mail.prepared.key);
+                self.say_untried(mail.prepared.key, Some(PAUSE_BEHIND_OTHERS), BEHIND_OTHERS);
             }
         }
         self.answer()
@@ -81,7 +81,7 @@ impl<W: Write> Desk<'_, W> {
     pub(super) fn disperse(&mut self, now: Instant) {
         for (index, lane) in self.shared.lanes.iter().enumerate() {
             for (mail, pause) in lane.disperse(now) {
-                self.refuse(mail.sealed.key, index, &Refusal::Behind(pause));
+                self.refuse(mail.prepared.key, index, &Refusal::Behind(pause));
             }
         }
     }

@@ -91,10 +91,10 @@ impl From<Error> for QueueError {
             // `preflight`, which runs when the queue is opened again, names what is missing.
             Some(refusal) if is_in(&WRONG_SCHEMA, refusal.code().code()) => {
                 Self::Unusable(format!(
-                    "the database has no schema that this queue can use ({}); run `mailroom migrate \
-                 up`, or name the right database and schema in MAILROOM_DATABASE_URL and \
-                 MAILROOM_SCHEMA, or set MAILROOM_QUEUE_KIND to `cursor` for the \
-                 base schema",
+                    "the database has no schema that this queue can use ({}); run `mailroom \
+                     migrate up`, or name the right database and schema in MAILROOM_DATABASE_URL \
+                     and MAILROOM_SCHEMA, or set MAILROOM_QUEUE_KIND to `cursor` for the base \
+                     schema",
                     refusal.message()
                 ))
             }

@@ -16,7 +16,8 @@ pub const UNDONE: [&str; 12] = [
 ];
 
 /// Nobody knows whether it was done, where [`UNDONE`] does not say so: the connection was lost
-/// (08, which poolers say, too), the completion is unknown, the server ended or a file of it failed.
+/// (08, which poolers say, too), the completion is unknown, the server ended, or a file of it
+/// failed.
 pub const UNKNOWN: [&str; 6] = ["08", "40003", "57P01", "57P02", "57P05", "58"];
 
 /// The schema, or the rights of this role, are not those that a query expects: no repetition helps.
@@ -49,7 +50,7 @@ mod tests {
             }
             assert!(list.is_sorted(), "{list:?}");
         }
-        // `UNDONE` is looked at first: a class of `UNKNOWN` may hold codes of it, never the reverse.
+        // `UNDONE` is looked at first: a class of `UNKNOWN` may hold codes of it, not the reverse.
         assert!(!UNKNOWN.iter().any(|entry| is_in(&UNDONE, entry)));
     }
 }

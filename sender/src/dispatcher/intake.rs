@@ -112,8 +112,8 @@ impl<W: Write> Dispatcher<'_, W> {
     }
 
     /// Prepares the mail of a token, and chooses the provider that gets it: the one that may have
-    /// accepted it already, or the first one that takes mails. `first_mails` are on their way to the
-    /// first.
+    /// accepted it already, or the first one that takes mails. `first_mails` are on their way to
+    /// the first.
     fn decide(
         &mut self,
         item: &Item,

@@ -183,7 +183,7 @@ impl SigningKey {
     pub(crate) fn signer(&self, format: Version) -> &Signer {
         match self {
             Self::Private(signer) => signer,
-            Self::Shared { v1, .. } if format == Version::V1 => v1,
+            Self::Shared { v1, .. } if !format.has_header() => v1,
             Self::Shared { v2, .. } => v2,
         }
     }

@@ -159,7 +159,7 @@ fn keys(
         || ["MAILROOM_KEY_FILE", "MAILROOM_SECRET_KEY", "MAILROOM_SIGNING_KEY"]
             .iter()
             .any(|name| variable(name).is_some() && !former.has(name));
-    if is_given || format == Some(Version::V3) {
+    if is_given || format.is_some_and(Version::is_public) {
         let source = KeySource::find(arguments.key_file.as_deref(), KeyUse::Signing(format))?;
         return Ok((format, source));
     }

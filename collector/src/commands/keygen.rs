@@ -38,15 +38,13 @@ pub(crate) struct KeygenArguments {
 
 pub(crate) fn run(arguments: &KeygenArguments) -> Outcome {
     let (text, kind) = match (arguments.public, arguments.token_format) {
-        (true, None | Some(Version::V3)) => {
-            (public_key(arguments.key_file.as_deref())?, Written::Public)
-        }
-        (true, Some(format)) => {
+        (true, Some(format)) if !format.is_public() => {
             return Err(CommandError::Usage(format!(
                 "{format} has no public key, whoever verifies it must hold the shared one; \
                  v3 has public keys"
             )));
         }
+        (true, _) => (public_key(arguments.key_file.as_deref())?, Written::Public),
         (false, Some(format)) => (new_key(format)?, Written::of(format)),
         // Only here: the variable is for those who sign, and a public key is for others.
         (false, None) => {

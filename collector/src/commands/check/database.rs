@@ -3,7 +3,6 @@
 use std::time::{Duration, Instant, SystemTime};
 
 use mailroom_connect::{ConnectionSettings, SchemaClient, Session};
-use mailroom_verifier_core::Version;
 
 use super::findings::{Findings, Level};
 use crate::collect::CollectError;
@@ -156,9 +155,10 @@ async fn actions(client: &SchemaClient, findings: &mut Findings) -> Result<Actio
         let found = format_args!("{format} signs all {} actions of the database", names.len());
         findings.add(Level::Ok, "format", found)?;
     } else {
-        let help = match format {
-            Version::V1 => "set MAILROOM_TOKEN_FORMAT=v2 once the verifiers accept it",
-            _ => "give them another path",
+        let help = if format.has_header() {
+            "give them another path"
+        } else {
+            "set MAILROOM_TOKEN_FORMAT=v2 once the verifiers accept it"
         };
         let fault = format_args!(
             "{format} does not sign {}, whose mails wait; {help}",

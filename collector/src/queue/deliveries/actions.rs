@@ -111,15 +111,14 @@ impl SignableActions {
         self.format().binds()
     }
 
-    /// What helps tokens that are not claimed. Under v1 the format is the cause; the schema has no
-    /// action that the others do not sign, so that under them it is new.
+    /// What helps tokens that are not claimed. Without a header the format is the cause; the schema
+    /// has no action that the others do not sign, so that under them it is new.
     pub(super) fn what_helps(&self) -> &'static str {
-        match self.format() {
-            Version::V1 => {
-                "v1 signs only activate and recover, and no links for one browser; set \
-                 MAILROOM_TOKEN_FORMAT=v2 once the verifiers accept it"
-            }
-            _ => "new actions are read within seconds",
+        if self.format().has_header() {
+            "new actions are read within seconds"
+        } else {
+            "v1 signs only activate and recover, and no links for one browser; set \
+             MAILROOM_TOKEN_FORMAT=v2 once the verifiers accept it"
         }
     }
 

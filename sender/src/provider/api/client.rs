@@ -1,27 +1,23 @@
-//! Providers with an HTTP API: a request for each mail. A provider says what a request is and what
-//! an answer means; this is the rest.
+//! The requests of a provider, by connections that are kept.
 
 use std::fs;
-use std::io::{self, Read};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
-use mailroom_mail::{Error, Secret};
+use mailroom_mail::Error;
 use ureq::SendBody;
-use ureq::http::{HeaderMap, Method, Uri};
+use ureq::http::{Method, Uri};
 use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig};
 
-use super::refusal::{self, Said, Step};
-use super::{
-    About, Connection, PreparedMail, Progress, Provider, Receipt, Refusal, Suspicion, Verdict,
-};
+use super::answer::read_body;
+use super::content::Content;
+use super::outcome::{by_status, with_id, without_hearing};
+use super::{Answer, Api, JSON, Request, Settings};
 use crate::key::Key;
 use crate::mail::Mail;
+use crate::provider::{Connection, PreparedMail, Progress, Provider, Verdict};
 use crate::rate::Rate;
-
-/// The type of a body.
-pub(super) const JSON: &str = "application/json";
 
 /// How long each request has a connection of its own after one got no answer.
 const ANEW: Duration = Duration::from_secs(3_600);
@@ -32,150 +28,8 @@ const MAX_ANSWER: u64 = 65_536;
 /// The largest headers of an answer, in bytes.
 const MAX_HEADERS: usize = 262_144;
 
-pub(crate) const fn two() -> usize {
-    2
-}
-
-pub(crate) const fn twenty() -> u64 {
-    20
-}
-
-/// Reads the key of a table, which is sent in a header.
-pub(super) fn key(
-    name: &str,
-    file: Option<&Path>,
-    variable: Option<&str>,
-) -> Result<Secret, Error> {
-    in_header(&format!("[{name}] key"), file, variable)
-}
-
-/// Reads a secret that is sent in a header; `name` is the setting's beginning.
-pub(super) fn in_header(
-    name: &str,
-    file: Option<&Path>,
-    variable: Option<&str>,
-) -> Result<Secret, Error> {
-    let secret = Secret::read(name, file, variable)?;
-    if !secret.expose().bytes().all(|byte| byte.is_ascii_graphic()) {
-        return Err(Error::configuration(format!("{name} must be ASCII without blanks")));
-    }
-    Ok(secret)
-}
-
-/// What every table of such a provider says.
-#[derive(Debug)]
-pub(super) struct Settings<'a> {
-    /// The table.
-    pub(super) name: &'static str,
-    /// Where mails are posted to.
-    pub(super) url: String,
-    pub(super) ca_file: Option<&'a Path>,
-    pub(super) connections: usize,
-    pub(super) timeout_seconds: u64,
-    pub(super) rate: Option<Rate>,
-}
-
-/// What is particular to a provider.
-pub(super) trait Api: Send + Sync {
-    /// Whether the provider looks at the key and refuses a mail without anything in it, which is
-    /// how it is tried.
-    const REFUSES_EMPTY_MAILS: bool = true;
-
-    /// How long it knows a mail by its key.
-    const KEY_WINDOW: Option<Duration> = None;
-
-    /// The headers of a request: what authenticates it, and what the token is known by if the
-    /// provider has a header for that.
-    fn headers(&self, request: &Request<'_>) -> Vec<(String, String)>;
-
-    /// The body of a request, in JSON, or why there is none.
-    fn body(&self, mail: &Mail) -> Result<String, String>;
-
-    /// What an answer means; `None` where the status alone tells.
-    fn judge(&self, answer: &Answer) -> Option<Verdict>;
-
-    /// The id that the provider gave to a mail which it accepted, if its answers have one.
-    fn id(&self, _: &Answer) -> Option<String> {
-        None
-    }
-}
-
-/// A request that is about to be posted.
-#[derive(Debug)]
-#[allow(
-    dead_code,
-    reason = "a provider reads of it what it needs, and a build may have a single provider"
-)]
-pub(super) struct Request<'a> {
-    /// The name or address of the server, with its port where the URL has one.
-    pub(super) host: &'a str,
-    pub(super) path: &'a str,
-    /// What the token is known by; none in a request that only tries the provider.
-    pub(super) key: Option<Key>,
-    pub(super) body: &'a str,
-}
-
-/// Why the body of an answer is not known.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fault {
-    /// It did not come whole.
-    Cut,
-    /// It is too long, or no JSON.
-    Unreadable,
-}
-
-/// An answer, whatever its status.
-#[derive(Debug)]
-pub(super) struct Answer {
-    pub(super) status: u16,
-    pub(super) headers: HeaderMap,
-    /// Its JSON; null if there is none.
-    pub(super) body: serde_json::Value,
-    /// Why the body says nothing, though there may be something in it.
-    pub(super) fault: Option<Fault>,
-    /// Whom the mail was to; the provider may repeat it.
-    pub(super) recipient: String,
-}
-
-impl Answer {
-    /// What the provider's words are, after the status.
-    pub(super) fn reason(&self, words: &str) -> String {
-        format!("{} {words}", self.status).trim_end().to_owned()
-    }
-
-    /// The verdict of a refusal that the provider calls `name`, with its `text`; `words` are shown.
-    pub(super) fn refused(&self, step: Step, name: &str, text: &str, words: &str) -> Verdict {
-        let code = self.status;
-        let recipient = self.recipient.as_str();
-        let said = Said { step, code, name, text, recipient, sender: "" };
-        refusal::verdict(&said, self.retry_after(), self.reason(words))
-    }
-
-    /// Whether the provider says that it is JSON.
-    #[cfg(any(feature = "keyed", feature = "ses"))]
-    fn says_json(&self) -> bool {
-        let kind = self.header("Content-Type").unwrap_or_default();
-        let kind = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-        kind.starts_with("application/") && kind.contains("json")
-    }
-
-    /// The text of a header.
-    pub(super) fn header(&self, name: &str) -> Option<&str> {
-        self.headers.get(name)?.to_str().ok()
-    }
-
-    /// The pause that the provider asks for: `Retry-After`, in seconds or until a date.
-    pub(super) fn retry_after(&self) -> Option<Duration> {
-        let text = self.header("Retry-After")?;
-        text.parse().map(Duration::from_secs).ok().or_else(|| {
-            let until = httpdate::parse_http_date(text).ok()?;
-            Some(until.duration_since(SystemTime::now()).unwrap_or_default())
-        })
-    }
-}
-
 /// A provider with an HTTP API.
-pub(super) struct Client<A> {
+pub(in crate::provider) struct Client<A> {
     name: &'static str,
     agent: ureq::Agent,
     /// The same with a new connection for each request.
@@ -192,7 +46,7 @@ pub(super) struct Client<A> {
 }
 
 impl<A: Api> Client<A> {
-    pub(super) fn new(settings: Settings<'_>, api: A) -> Result<Self, Error> {
+    pub(in crate::provider) fn new(settings: Settings<'_>, api: A) -> Result<Self, Error> {
         let Settings { name, url, ca_file, connections, timeout_seconds, rate } = settings;
         let wrong = |what: &str| Error::configuration(format!("[{name}] {what}"));
         for (name, value, most) in
@@ -253,7 +107,7 @@ impl<A: Api> Client<A> {
 
     /// Sends mails by another method than POST.
     #[cfg(feature = "http")]
-    pub(super) fn with_method(self, method: Method) -> Self {
+    pub(in crate::provider) fn with_method(self, method: Method) -> Self {
         Self { method, ..self }
     }
 
@@ -285,7 +139,7 @@ impl<A: Api> Client<A> {
             request = request.header(name, value);
         }
         let progress = mail.map(|(_, progress)| progress);
-        let mut content = Content { rest: body.as_bytes(), is_begun: false, progress, fault: None };
+        let mut content = Content::new(body, progress);
         let uses_anew = self.lock_anew().is_some_and(|until| Instant::now() < until);
         let agent = if uses_anew { &self.anew } else { &self.agent };
         let response = if *method == Method::HEAD {
@@ -315,27 +169,6 @@ impl<A> Client<A> {
     fn lock_anew(&self) -> MutexGuard<'_, Option<Instant>> {
         self.anew_until.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// The JSON of a body that was read; null if it certainly is empty.
-fn read_body(
-    status: u16,
-    headers: &HeaderMap,
-    body: Result<Vec<u8>, ureq::Error>,
-) -> Result<serde_json::Value, Fault> {
-    let body = body.map_err(|error| match error {
-        ureq::Error::BodyExceedsLimit(_) => Fault::Unreadable,
-        _ => Fault::Cut,
-    })?;
-    // Without its length the body of a connection that was cut is empty, too.
-    let has_end = ["Content-Length", "Transfer-Encoding"];
-    if body.is_empty() && (status == 204 || has_end.iter().any(|name| headers.contains_key(*name)))
-    {
-        return Ok(serde_json::Value::Null);
-    }
-    // A byte order mark, which is no JSON and says nothing (RFC 8259, 8.1).
-    let text = body.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&body);
-    serde_json::from_slice(text).map_err(|_| Fault::Unreadable)
 }
 
 impl<A: Api> Provider for Client<A> {
@@ -419,102 +252,6 @@ impl<A: Api> Connection for Requests<'_, A> {
     }
 }
 
-/// An acceptance with the provider's id, by which its support and its notices know the mail.
-fn with_id(id: Option<String>, verdict: Verdict) -> Verdict {
-    match verdict {
-        Verdict::Sent(Receipt { message_id: None, answer }) => {
-            Verdict::Sent(Receipt { message_id: id, answer })
-        }
-        verdict => verdict,
-    }
-}
-
-/// A refusal that nothing places is none for ever if the provider's words did not arrive.
-fn without_hearing(fault: Option<Fault>, verdict: Verdict) -> Verdict {
-    match verdict {
-        Verdict::Dead(Refusal { reason, about: About::Unplaced }) if fault == Some(Fault::Cut) => {
-            let reason = format!("{reason}: the answer did not come whole");
-            Verdict::Retry { after: None, reason }
-        }
-        verdict => verdict,
-    }
-}
-
-/// The verdict of an acceptance that does not have what the provider always gives: a proxy, or a
-/// page for the login of a network, may have answered in its place. JSON that came whole and cannot
-/// be read, because it is compressed unasked or very long, is none of these.
-#[cfg(any(feature = "keyed", feature = "ses"))]
-pub(super) fn unproven(answer: &Answer) -> Verdict {
-    if answer.fault == Some(Fault::Unreadable) && answer.says_json() {
-        return by_status(answer, "");
-    }
-    let reason = answer.reason("without the id that the provider gives to a mail");
-    Verdict::Overloaded { after: None, reason }
-}
-
-/// The outcome for an HTTP status that the provider does not define. `words` is the provider's
-/// error text.
-pub(super) fn by_status(answer: &Answer, words: &str) -> Verdict {
-    let after = answer.retry_after();
-    let reason = answer.reason(words);
-    match answer.status {
-        200..300 => Verdict::Sent(Receipt { message_id: None, answer: reason }),
-        // The login and the account are those of all mails.
-        401 | 402 | 407 => Verdict::Unavailable { after, reason },
-        429 => Verdict::Suspected { suspicion: Suspicion::Rate, after, reason },
-        400 | 413 | 422 => answer.refused(Step::Http, "", "", words),
-        // A fault of the server or of a gateway, which others would meet, too; after it has begun
-        // with this mail.
-        500..600 => Verdict::Overloaded { after, reason },
-        // It refuses, but may have had the mail: it waited too long for it, had it already or was
-        // about to take it.
-        408 | 409 | 423 | 425 | 499 => Verdict::InDoubt { reason },
-        // Whatever else is refused was not accepted. Mostly it is the request as such, which is the
-        // same for all mails; but firewalls and some APIs refuse one recipient or text like that.
-        300..500 => Verdict::Suspected { suspicion: Suspicion::Words, after, reason },
-        _ => Verdict::InDoubt { reason },
-    }
-}
-
-/// The body of a request. That it begins is recorded as late as possible: before, while the
-/// connection is opened and while the headers are sent, nobody can have the mail.
-struct Content<'a> {
-    rest: &'a [u8],
-    is_begun: bool,
-    /// Where the beginning is recorded.
-    progress: Option<&'a dyn Progress>,
-    /// Why it could not be recorded.
-    fault: Option<String>,
-}
-
-impl Read for Content<'_> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if !self.is_begun
-            && let Some(progress) = self.progress
-            && let Err(reason) = progress.enter_doubt()
-        {
-            self.fault = Some(reason);
-            return Err(io::Error::other("the attempt cannot be recorded"));
-        }
-        self.is_begun = true;
-        self.rest.read(buffer)
-    }
-}
-
-impl Content<'_> {
-    /// Without an answer the mail may have been accepted, unless its body has not begun.
-    fn verdict(self, name: &str, error: &ureq::Error) -> Verdict {
-        if let Some(reason) = self.fault {
-            return Verdict::Unavailable { after: None, reason };
-        }
-        if !self.is_begun {
-            let reason = format!("{name}: no connection: {error}");
-            return Verdict::Unavailable { after: None, reason };
-        }
-        Verdict::Overloaded { after: None, reason: format!("{name}: no answer: {error}") }
-    }
-}
-
 fn roots(file: Option<&Path>) -> Result<RootCerts, String> {
     let certificates: Vec<Certificate<'static>> = if let Some(file) = file {
         let pem = fs::read(file)
@@ -540,6 +277,7 @@ fn roots(file: Option<&Path>) -> Result<RootCerts, String> {
 #[cfg(test)]
 mod tests {
     use std::cell::Cell;
+    use std::io::Read as _;
     use std::net::TcpListener;
     use std::thread;
 

@@ -127,6 +127,7 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
         if !self.connection.is_open {
             self.queue.note_sender(self.in_flight.sink.state());
             self.in_flight.attend(&self.inputs.stop, Duration::ZERO, self.queue.open()).await?;
+            self.in_flight.sink.expect(&self.queue.actions());
             self.connection.opened(timer::now());
             self.inputs.metrics.opened();
             self.inputs.metrics.health.renewed(false);

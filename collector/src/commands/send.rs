@@ -1,10 +1,11 @@
 //! `mailroom send`: the sender that comes with the program.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use super::{CommandError, Outcome, print, report};
+use super::{CommandError, Outcome, print, report, warn};
+use crate::sink::ACTIONS;
 
 #[derive(clap::Args)]
 pub(crate) struct SendArguments {
@@ -67,9 +68,27 @@ pub(crate) fn run(arguments: &SendArguments) -> Outcome {
         let count = mailroom_sender::preview(config, folder)?;
         print(format_args!("{count} mails to look at: {}", folder.join("index.html").display()))?;
     } else {
+        warn_of_missing_mails(config)?;
         mailroom_sender::send(config, dry_run.as_deref(), *metrics_address)?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Names the actions of the collector's database that have no template: their mails become dead
+/// letters, which nobody notices before the first one.
+fn warn_of_missing_mails(config: &Path) -> Result<(), CommandError> {
+    let names = std::env::var(ACTIONS).unwrap_or_default();
+    let names: Vec<_> =
+        names.split(',').filter(|name| !name.is_empty()).map(str::to_owned).collect();
+    let missing = mailroom_sender::actions_without_mail(config, &names)?;
+    if !missing.is_empty() {
+        warn(format_args!(
+            "{} of the database have no template, so that their mails are not sent; add one for \
+             each to the folder of templates",
+            missing.join(", ")
+        ));
+    }
+    Ok(())
 }
 
 impl From<mailroom_sender::Error> for CommandError {

@@ -277,6 +277,11 @@ pub trait Queue {
     /// process lives.
     fn token_format(&self) -> Version;
 
+    /// The names of the actions whose tokens are claimed, as far as the database lists them.
+    fn actions(&self) -> Vec<&'static str> {
+        Vec::new()
+    }
+
     /// Releases batches from which nothing was sent; they can be claimed again.
     fn release(&mut self, batches: &[BatchId]);
 

@@ -8,7 +8,9 @@ use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 
-pub(crate) use sender::{MAX_WORK, Sender, SenderCommand, kill_running_sender, looks_like_a_token};
+pub(crate) use sender::{
+    ACTIONS, MAX_WORK, Sender, SenderCommand, kill_running_sender, looks_like_a_token,
+};
 pub use sender::{Reply, SentTokens, Work, parse_answer, parse_reply};
 pub(crate) use stdout::{StartError, Stdout};
 
@@ -28,6 +30,9 @@ pub(crate) trait Sink {
     /// The batches whose lines were taken, or given up after they may have been read, since the
     /// last call; and those whose lines were not read and never will be.
     fn ended(&mut self) -> (Vec<Ack>, Vec<BatchId>);
+
+    /// Names the actions of which lines will come.
+    fn expect(&mut self, _actions: &[&str]) {}
 
     fn readiness(&self) -> Readiness {
         Readiness::Ready

@@ -130,3 +130,26 @@ async fn a_thousand_bad_addresses_of_a_stranger_hold_up_nobody() -> Result<()> {
     ensure!(server.mails().len() == 1 && log.contains("refused alike"), "{log}");
     Ok(())
 }
+
+#[tokio::test]
+async fn the_sender_warns_at_its_start_of_actions_that_have_no_template() -> Result<()> {
+    let Some(server) = MailServer::start(&[])? else { return Ok(()) };
+    let database = Database::migrated()?;
+    let client = database.connect().await?;
+    client.batch_execute("INSERT INTO accounts (email, login) VALUES ('a@x.test', 'a')").await?;
+    let configuration = Configuration::smtp(server.port, "")?;
+    let v2 = |command: &mut Command| Collector::start(command.env("MAILROOM_TOKEN_FORMAT", "v2"));
+    let missing = "of the database have no template";
+    let collector = v2(&mut command(&database, &configuration)?)?;
+    // What it says at its start it has said then.
+    wait_until(|| server.mails().len() == 1)?;
+    let log = collector.stop()?;
+    ensure!(!log.contains(missing), "every action has a mail:\n{log}");
+    let statement =
+        "INSERT INTO mailroom.actions (number, name, path) VALUES (100, 'vote', '/vote')";
+    client.batch_execute(statement).await?;
+    let collector = v2(&mut command(&database, &configuration)?)?;
+    collector.wait_for_log(&format!("vote {missing}"), 1)?;
+    collector.stop()?;
+    Ok(())
+}

@@ -126,6 +126,10 @@ impl SignableActions {
         self.by_number.keys().copied().collect()
     }
 
+    pub(super) fn names(&self) -> Vec<&'static str> {
+        self.by_number.values().copied().map(Action::name).collect()
+    }
+
     pub(super) fn numbered(&self, number: i16) -> Result<Action, QueueError> {
         self.by_number
             .get(&number)

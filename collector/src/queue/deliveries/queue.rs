@@ -284,6 +284,10 @@ impl Queue for DeliveriesQueue {
         self.actions.format()
     }
 
+    fn actions(&self) -> Vec<&'static str> {
+        self.actions.names()
+    }
+
     fn release(&mut self, batches: &[BatchId]) {
         let Exchange { batches: held, activity, .. } = &mut self.exchange;
         held.release(batches, activity);

@@ -13,6 +13,9 @@ use tokio::process::{Child, Command};
 /// The longest part of a path, and of the first line of a script, that is shown.
 const MAX_PATH: usize = 256;
 
+/// The variable by which a sender is told the names of the database's actions.
+pub(crate) const ACTIONS: &str = "MAILROOM_ACTIONS";
+
 /// What is started. Not `Debug`: arguments may be secret.
 #[derive(Clone)]
 pub struct SenderCommand(CommandWords);
@@ -51,8 +54,8 @@ impl SenderCommand {
     }
 
     /// Starts it in a process group of its own, so that a signal for the collector is not
-    /// one for the sender.
-    pub(super) fn spawn(&self) -> io::Result<Child> {
+    /// one for the sender. It is told the names of the actions, with commas between them.
+    pub(super) fn spawn(&self, actions: Option<&str>) -> io::Result<Child> {
         let mut command = Command::new(&self.0.program);
         command.args(&self.0.arguments).process_group(0);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -63,6 +66,9 @@ impl SenderCommand {
             if text.starts_with("MAILROOM_") || text.starts_with("PGPASS") {
                 command.env_remove(&name);
             }
+        }
+        if let Some(actions) = actions {
+            command.env(ACTIONS, actions);
         }
         command.spawn()
     }

@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 use futures_util::future::OptionFuture;
 use rustix::process::Signal;
 
-pub(crate) use command::SenderCommand;
+pub(crate) use command::{ACTIONS, SenderCommand};
 pub(crate) use pending_acks::MAX_WORK;
 pub(crate) use process::kill_running_sender;
 pub use protocol::{Reply, SentTokens, Work, parse_answer, parse_reply};
@@ -44,9 +44,15 @@ const MAX_PAUSE: Duration = Duration::from_secs(30);
 /// circuit is on trial. If no other token comes in that time, they are all there is to try.
 const SPARED: Duration = Duration::from_secs(60);
 
+/// How long the first start waits for the names of the actions, which the sender is told by its
+/// environment. Without a database it starts all the same, and shows what is wrong with it.
+const NAMES: Duration = Duration::from_secs(10);
+
 /// A program that sends mails. Not `Debug`: lines hold addresses and tokens.
 pub(crate) struct Sender {
     command: SenderCommand,
+    /// The names of the actions; `None` until the database has listed them.
+    actions: Option<String>,
     timeout: Duration,
     /// `None` until `start_at`.
     running: Option<Box<RunningSender>>,
@@ -70,14 +76,16 @@ pub(crate) struct Sender {
 }
 
 impl Sender {
-    /// A sender that is started when [`Sink::changed`] is called first. It is hung when it answers
+    /// A sender that is started when [`Sink::changed`] is called and it is known what it is to
+    /// [`expect`](Sink::expect), or some time has passed. It is hung when it answers
     /// nothing for `timeout`.
     pub(crate) fn new(command: SenderCommand, timeout: Duration) -> Self {
         Self {
             command,
+            actions: None,
             timeout,
             running: None,
-            start_at: Instant::now(),
+            start_at: Instant::now() + NAMES,
             start_pauses: Backoff::up_to(MAX_PAUSE),
             waiting: VecDeque::new(),
             pending: PendingAcks::new(timeout),
@@ -162,6 +170,13 @@ impl Sink for Sender {
 
     fn ended(&mut self) -> (Vec<Ack>, Vec<BatchId>) {
         (mem::take(&mut self.acks), mem::take(&mut self.unsent))
+    }
+
+    /// One that runs already gets the names with its next start.
+    fn expect(&mut self, actions: &[&str]) {
+        if self.actions.replace(actions.join(",")).is_none() {
+            self.start_at = self.start_at.min(Instant::now());
+        }
     }
 
     fn readiness(&self) -> Readiness {

@@ -68,8 +68,8 @@ pub(super) struct Process {
 }
 
 impl Process {
-    pub(super) fn start(command: &SenderCommand) -> io::Result<Self> {
-        let mut child = command.spawn()?;
+    pub(super) fn start(command: &SenderCommand, actions: Option<&str>) -> io::Result<Self> {
+        let mut child = command.spawn(actions)?;
         let group = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
         RUNNING.store(Pid::as_raw(group), Ordering::Relaxed);
         Ok(Self {

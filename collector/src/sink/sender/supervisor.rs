@@ -144,7 +144,7 @@ impl Sender {
     }
 
     fn start(&mut self, now: Instant) {
-        match Process::start(&self.command) {
+        match Process::start(&self.command, self.actions.as_deref()) {
             Ok(process) => {
                 let id = process.group.map(Pid::as_raw_pid);
                 let sender = self.command.name();

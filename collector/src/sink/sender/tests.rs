@@ -23,6 +23,7 @@ async fn with_batch(script: &str, timeout: Duration) -> Sender {
     let command =
         SenderCommand::parse(&format!("bash -c {}", shlex::try_quote(script).unwrap())).unwrap();
     let mut sender = Sender::new(command, timeout);
+    sender.expect(&["activate", "vote"]);
     until(&mut sender, |sender| sender.readiness() == Readiness::OneToken).await;
     sender.send(line(1, &[5]));
     sender
@@ -102,4 +103,12 @@ async fn an_answer_without_a_line_feed_of_a_sender_that_ends_counts() {
     let mut sender = past_trial(&ANSWER_ONE.replace("echo", "printf '%s'"), SOON).await;
     until(&mut sender, |sender| sender.running.is_none()).await;
     assert_eq!(sender.ended().0, []);
+}
+
+#[tokio::test]
+async fn the_sender_is_told_the_actions_of_the_database_and_no_other_setting() {
+    let answer = r#"read -r line
+        [ "$MAILROOM_ACTIONS" = activate,vote ] && [ "$(env | grep -c ^MAILROOM_)" = 1 ] || exit 1
+        echo "${line%\}},\"ok\":\"all\"}"; sleep 1000"#;
+    drop(past_trial(answer, SOON).await);
 }

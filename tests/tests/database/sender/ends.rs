@@ -325,6 +325,11 @@ async fn a_sender_gets_neither_the_keys_nor_the_database() -> Result<()> {
     let collector = Collector::start(&mut command)?;
     collector::wait_until(|| file.exists())?;
     let environment = fs::read_to_string(&file)?;
+    // The names of the actions alone are said.
+    let (said, environment): (Vec<_>, Vec<_>) =
+        environment.lines().partition(|line| line.starts_with("MAILROOM_ACTIONS="));
+    assert_eq!(said, ["MAILROOM_ACTIONS=activate,recover"]);
+    let environment = environment.join("\n");
     for secret in [KEY, database.name(), "MAILROOM_", "topsecret"] {
         assert!(!environment.contains(secret), "{secret} is in {environment}");
     }

@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::path::Path;
 
 use anyhow::{Context, Result};
 use mailroom_tests::tools;
@@ -95,8 +96,11 @@ fn first_word(text: &str) -> String {
 fn crates() -> Result<BTreeMap<String, Uses>> {
     let files = repository::files()?;
     let mut crates = BTreeMap::<String, Uses>::new();
-    for path in files.iter().filter(|path| path.ends_with(".rs")) {
+    for path in &files {
         let Some((folder, inner)) = path.split_once("/src/") else { continue };
+        if Path::new(inner).extension().is_none_or(|extension| extension != "rs") {
+            continue;
+        }
         let module = inner.split('/').next().unwrap_or_default().trim_end_matches(".rs");
         let is_test = inner.ends_with("tests.rs");
         if is_test || folder.starts_with("tests") || ["lib", "main", "bin"].contains(&module) {

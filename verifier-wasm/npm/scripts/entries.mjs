@@ -1,9 +1,9 @@
 // The entries of the package are the files of `src/entries`, and nothing else is. From them follow
-// `exports`, `typesVersions` and `main` of package.json, and jsr.json: `npm run entries` writes
-// both, and a test compares them.
+// `exports`, `typesVersions` and `main` of package.json, jsr.json, and the folders for those that
+// do not read `exports`: `npm run entries` writes all of it, and a test compares them.
 
-import { readdirSync, readFileSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 
 /** The entry that the package's own name stands for. */
@@ -109,6 +109,27 @@ export function ofPackage() {
   };
 }
 
+/**
+ * What leads to an entry where `exports` is not read, as in Parcel by default: a package.json in
+ * a folder of its name. By the file's path in the package.
+ */
+export function folders() {
+  const named = ENTRIES.filter((entry) => entry !== MAIN);
+  return Object.fromEntries(
+    named.map((entry) => {
+      const name = nameOf(entry).slice(2);
+      const up = "../".repeat(name.split("/").length);
+      const leads = {
+        main: `${up}dist/cjs/${bundleOf(entry)}`,
+        module: `${up}dist/${bundleOf(entry)}`,
+        types: `${up}dist/${declaredIn(entry)}`,
+        sideEffects: false,
+      };
+      return [`${name}/package.json`, leads];
+    }),
+  );
+}
+
 /** `exports` of jsr.json. */
 export function exportsOfJsr() {
   return Object.fromEntries(
@@ -124,6 +145,13 @@ function update(file, members) {
 }
 
 if (import.meta.url === pathToFileURL(process.argv[1] ?? "").href) {
-  update("package.json", ofPackage());
+  const made = folders();
+  const files = JSON.parse(readFileSync(join(FOLDER, "package.json"), "utf8")).files;
+  const others = files.filter((file) => !file.endsWith("/package.json"));
+  update("package.json", { ...ofPackage(), files: [...others, ...Object.keys(made)] });
+  for (const [file, content] of Object.entries(made)) {
+    mkdirSync(join(FOLDER, dirname(file)), { recursive: true });
+    writeFileSync(join(FOLDER, file), `${JSON.stringify(content, undefined, 2)}\n`);
+  }
   update("jsr.json", { exports: exportsOfJsr() });
 }

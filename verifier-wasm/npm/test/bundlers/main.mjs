@@ -7,13 +7,14 @@ import { fileURLToPath } from "node:url";
 
 import { resultsOf as resultsOfPage, withChromium } from "../browser/chromium.mjs";
 import { STRICT_POLICY, withServer } from "../browser/server.mjs";
-import { PACKAGE, addSuite, install, write } from "../runtimes/consumer.mjs";
+import { PACKAGE, addSuite, addSurface, install, write } from "../runtimes/consumer.mjs";
 import { resultsOf } from "../runtimes/program.mjs";
 import * as programs from "../runtimes/programs.mjs";
 import { Report } from "../runtimes/report.mjs";
 import { loading, loadingQuery } from "../runtimes/scope.mjs";
 import { resultsOf as resultsOfWorker, withWorker } from "../runtimes/workerd.mjs";
 import * as esbuild from "./esbuild.mjs";
+import * as parcel from "./parcel.mjs";
 import * as rollup from "./rollup.mjs";
 import * as vite from "./vite.mjs";
 import * as webpack from "./webpack.mjs";
@@ -27,8 +28,9 @@ const PAGE =
 const [tarball, folder] = process.argv.slice(2);
 const source = join(folder, "source");
 rmSync(folder, { recursive: true, force: true });
-install(source, tarball);
+const installed = install(source, tarball);
 addSuite(source);
+await addSurface(source, installed);
 cpSync(ENTRIES, source, { recursive: true });
 write(source, "index.html", PAGE.replace("SCRIPT", "page.mjs"));
 // Browsers ask for it, and Vite's server would answer that it is not there.
@@ -49,6 +51,14 @@ for (const bundler of BUNDLERS) {
     return [await leavesTheModuleOut(output)];
   });
 }
+await report.run(`${title(parcel)} by default, every entry`, async () => {
+  const output = fresh(parcel, "entries");
+  await parcel.bundleProgram({ source, entry: "entries.mjs", output });
+  const { default: found } = await import(join(output, "main.mjs"));
+  const { default: wanted } = await import(join(source, "entries.mjs"));
+  const { default: vectors } = await import(join(source, "suite/v1.mjs"));
+  return [...named(wanted, found), judged(found[""] ?? found["."], vectors)];
+});
 await onChromium();
 await onWorkerd();
 report.end();
@@ -124,6 +134,31 @@ async function leavesTheModuleOut(output) {
   }
   const classes = Object.values(errors).filter((value) => value?.prototype instanceof Error);
   return classes.length > 5 ? { name } : { name, error: `only ${Object.keys(errors).join(", ")}` };
+}
+
+/** Whether what every entry exports is there, by its names. */
+function named(wanted, found) {
+  return Object.entries(wanted).map(([entry, exported]) => {
+    const name = `"${entry}" exports what it does without a bundler`;
+    const [names, expected] = [found[entry] ?? {}, exported].map((one) =>
+      Object.keys(one).toSorted(),
+    );
+    return names.join() === expected.join() ? { name } : { name, error: names.join() };
+  });
+}
+
+/** Whether its module judges the activations of v1, which do not expire, as the vectors say. */
+function judged({ createVerifier }, { groups }) {
+  const name = "the module judges what it is given";
+  const [{ key, tests }] = groups.filter(({ action }) => action === "activate");
+  const verifier = createVerifier({ keys: key });
+  const wrong = tests.filter(
+    ({ token, code, result }) =>
+      code === undefined &&
+      verifier.tryVerify(token, { action: "activate" }).ok !== (result === "valid"),
+  );
+  const error = wrong.map(({ tcId }) => tcId).join();
+  return wrong.length === 0 && tests.length > 9 ? { name } : { name, error };
 }
 
 function title({ name, version }) {

@@ -13,6 +13,7 @@ import {
   edgeOf,
   exportsOfJsr,
   FOR_WORKERD,
+  folders,
   MODULES,
   MODULES_ONLY,
   ofPackage,
@@ -47,6 +48,7 @@ test("the tarball holds what is used, and no sources, tests or tools", () => {
   const required = ENTRIES.map(bundleOf);
   const expected = [
     ...["LICENSE", "MIGRATING.md", "README.md", "REFERENCE.md", "errors.md", "package.json"],
+    ...Object.keys(folders()),
     ...scripts([...required, ...MODULES_ONLY.map(bundleOf), ...FOR_WORKERD.map(edgeOf)]),
     ...scripts(MODULES.flatMap((module) => [`${module}.wasm`, `${module}.d.wasm.ts`])),
     ...declared,
@@ -62,6 +64,10 @@ test("package.json and jsr.json name the entries that there are", () => {
   assert.deepEqual({ exports, main, types, typesVersions }, ofPackage(), "run npm run entries");
   const ofJsr = JSON.parse(readFileSync(join(sources, "jsr.json"), "utf8")).exports;
   assert.deepEqual(ofJsr, exportsOfJsr(), "run npm run entries");
+  for (const [file, content] of Object.entries(folders())) {
+    const found = JSON.parse(readFileSync(join(installed, file), "utf8"));
+    assert.deepEqual(found, content, "run npm run entries");
+  }
 });
 
 test("errors.md has the reasons that there are", () => {

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
-use mailroom_connect::{SchemaClient, explain};
+use mailroom_connect::{Schema, SchemaClient, explain};
 use tokio_postgres::Client;
 use tokio_postgres::error::{DbError, SqlState};
 use tokio_postgres::types::{ToSql, Type};
@@ -155,7 +155,6 @@ fn history_table(text: &str) -> Result<HistoryTable, String> {
 }
 
 /// The progress goes to standard error, the outcome to standard output.
-#[expect(clippy::too_many_lines, reason = "one arm for each action of the command")]
 pub(crate) async fn run(arguments: MigrateArguments) -> Outcome {
     let asks_for_table = arguments.migrations_table.is_some();
     let table = match arguments.migrations_table {
@@ -164,20 +163,7 @@ pub(crate) async fn run(arguments: MigrateArguments) -> Outcome {
     };
     if let MigrateAction::Sql { number, down, without_accounts, .. } = arguments.action {
         let schema = arguments.schema.read().map_err(CommandError::Usage)?;
-        let table = table.unwrap_or_default();
-        let plan = match (without_accounts, number) {
-            (true, _) => Plan::without_accounts(schema),
-            (false, Some(_)) => Plan::dropping_secrets(table, schema),
-            (false, None) => {
-                Plan { migrations: MIGRATIONS, ..Plan::dropping_secrets(table, schema) }
-            }
-        };
-        let scripts = migrate::scripts(&plan, number, down);
-        if scripts.is_empty() {
-            let fault = "an installation without accounts has no migration of this number";
-            return Err(CommandError::Usage(fault.to_owned()));
-        }
-        return print_scripts(&scripts);
+        return print_statements(schema, table.unwrap_or_default(), number, down, without_accounts);
     }
     let settings = connection_settings(arguments.schema)?;
     let schema = settings.schema.clone();
@@ -190,44 +176,43 @@ pub(crate) async fn run(arguments: MigrateArguments) -> Outcome {
     // The client's next call reports why a connection ended.
     tokio::spawn(async { session.connection.run_with(show).await.ok() });
     let mut client = SchemaClient { raw: session.client, schema: schema.clone() };
-    if let MigrateAction::Roles { print: prints, prefix } = &arguments.action {
-        let prefix = prefix.clone().unwrap_or_else(|| Prefix::of(&schema));
-        let statements = migrate::roles(&client, &prefix).await?;
-        if *prints {
-            return print(statements);
-        }
-        client.raw.batch_execute(&statements).await.map_err(|error| {
-            let mut fault = explain(&error);
-            if error.code() == Some(&SqlState::INSUFFICIENT_PRIVILEGE) {
-                fault.push_str(
-                    "; connect as the owner of the schema with the right to create roles, or \
-                     have somebody execute what --print prints",
-                );
-            }
-            CommandError::Failure(fault)
-        })?;
-        return print(
-            "the roles have their rights; give them to logins, whose passwords psql sets \
-                      by \\password",
-        );
-    }
     let is_table_named = table.is_some();
     let table = table.unwrap_or_default();
-    let plan = match arguments.action {
-        MigrateAction::Up { without_accounts: true, .. } => Plan::without_accounts(schema),
-        MigrateAction::Up { drop_secrets: true, .. } => Plan::dropping_secrets(table, schema),
-        MigrateAction::Up { with_accounts, baseline, .. }
-            if with_accounts || baseline.is_some() || asks_for_table =>
-        {
-            Plan::with_accounts(&client.raw, table, schema).await?
+    match arguments.action {
+        MigrateAction::Sql { .. } => unreachable!("it needs no database, and has returned"),
+        MigrateAction::Roles { print, prefix } => {
+            give_rights(&client, &prefix.unwrap_or_else(|| Prefix::of(&schema)), print).await
         }
-        // The kind of the installation that is there, if one is.
-        _ => Plan::of_database(&client.raw, table, schema).await?,
-    };
-    let outcome = match arguments.action {
+        MigrateAction::Bind { name, without_name } => {
+            bind(&client, if without_name { Some(String::new()) } else { name }).await
+        }
+        MigrateAction::Down { yes } => {
+            let plan = Plan::of_database(&client.raw, table, schema).await?;
+            down(&mut client.raw, plan, yes).await
+        }
+        MigrateAction::Status { json } => {
+            let plan = Plan::of_database(&client.raw, table, schema).await?;
+            let status = migrate::look(&client.raw, plan).await?;
+            print(if json { status.to_json().to_string() } else { status.to_string() })
+        }
         MigrateAction::Up {
-            baseline, with_accounts, without_accounts, dry_run, show_sql, ..
+            baseline,
+            without_accounts,
+            with_accounts,
+            drop_secrets,
+            dry_run,
+            show_sql,
         } => {
+            let plan = if without_accounts {
+                Plan::without_accounts(schema)
+            } else if drop_secrets {
+                Plan::dropping_secrets(table, schema)
+            } else if with_accounts || baseline.is_some() || asks_for_table {
+                Plan::with_accounts(&client.raw, table, schema).await?
+            } else {
+                // The kind of the installation that is there, if one is.
+                Plan::of_database(&client.raw, table, schema).await?
+            };
             let is_kind_known = baseline.is_some() || with_accounts || without_accounts;
             let plan = Plan { is_kind_known, is_table_named, ..plan };
             if dry_run {
@@ -238,44 +223,77 @@ pub(crate) async fn run(arguments: MigrateArguments) -> Outcome {
             for warning in preflight::warnings(&client).await? {
                 warn(warning);
             }
-            outcome
+            print(outcome)
         }
-        MigrateAction::Down { yes } => {
-            let data_loss = if yes { DataLoss::Accepted } else { DataLoss::Refused };
-            match migrate::down(&mut client.raw, plan, data_loss, &mut |line| report(line)).await? {
-                None => {
-                    print("no migration is applied")?;
-                    return Ok(ExitCode::from(NOTHING_LEFT));
-                }
-                Some(migration) => format!("{migration} is taken back"),
-            }
-        }
-        MigrateAction::Status { json } => {
-            let status = migrate::look(&client.raw, plan).await?;
-            if json { status.to_json().to_string() } else { status.to_string() }
-        }
-        MigrateAction::Sql { .. } => unreachable!("it needs no database, and has returned"),
-        MigrateAction::Roles { .. } => unreachable!("it needs no plan, and has returned"),
-        MigrateAction::Bind { name, without_name } => {
-            let requirements = Requirements {
-                functions: &["mailroom.bind"],
-                optional: &[],
-                tables: &[],
-                alternative: "",
-            };
-            if let Some(fault) = preflight::missing(&client, requirements).await? {
-                return Err(CommandError::Failure(fault));
-            }
-            let name = if without_name { Some(String::new()) } else { name };
-            let parameters = [(&name as &(dyn ToSql + Sync), Type::TEXT)];
-            let bound = client.query_typed_one("SELECT mailroom.bind($1)", &parameters).await?;
-            let by_whom = bound.get::<_, Option<&str>>(0).map_or_else(String::new, |name| {
-                format!(", by collectors that are started with MAILROOM_INSTALLATION={name}")
-            });
-            format!("the queue is sent from this cluster{by_whom}")
-        }
+    }
+}
+
+/// Prints the statements of migrations, for another tool.
+fn print_statements(
+    schema: Schema,
+    table: HistoryTable,
+    number: Option<i64>,
+    down: bool,
+    without_accounts: bool,
+) -> Outcome {
+    let plan = match (without_accounts, number) {
+        (true, _) => Plan::without_accounts(schema),
+        (false, Some(_)) => Plan::dropping_secrets(table, schema),
+        (false, None) => Plan { migrations: MIGRATIONS, ..Plan::dropping_secrets(table, schema) },
     };
-    print(outcome)
+    let scripts = migrate::scripts(&plan, number, down);
+    if scripts.is_empty() {
+        let fault = "an installation without accounts has no migration of this number";
+        return Err(CommandError::Usage(fault.to_owned()));
+    }
+    print_scripts(&scripts)
+}
+
+/// Makes the roles and gives them their rights, or prints the statements that would.
+async fn give_rights(client: &SchemaClient, prefix: &Prefix, prints: bool) -> Outcome {
+    let statements = migrate::roles(client, prefix).await?;
+    if prints {
+        return print(statements);
+    }
+    client.raw.batch_execute(&statements).await.map_err(|error| {
+        let mut fault = explain(&error);
+        if error.code() == Some(&SqlState::INSUFFICIENT_PRIVILEGE) {
+            fault.push_str(
+                "; connect as the owner of the schema with the right to create roles, or have \
+                 somebody execute what --print prints",
+            );
+        }
+        CommandError::Failure(fault)
+    })?;
+    print(
+        "the roles have their rights; give them to logins, whose passwords psql sets by \\password",
+    )
+}
+
+/// Binds the queue to this cluster; an empty name takes the installation's name away.
+async fn bind(client: &SchemaClient, name: Option<String>) -> Outcome {
+    let requirements =
+        Requirements { functions: &["mailroom.bind"], optional: &[], tables: &[], alternative: "" };
+    if let Some(fault) = preflight::missing(client, requirements).await? {
+        return Err(CommandError::Failure(fault));
+    }
+    let parameters = [(&name as &(dyn ToSql + Sync), Type::TEXT)];
+    let bound = client.query_typed_one("SELECT mailroom.bind($1)", &parameters).await?;
+    let by_whom = bound.get::<_, Option<&str>>(0).map_or_else(String::new, |name| {
+        format!(", by collectors that are started with MAILROOM_INSTALLATION={name}")
+    });
+    print(format_args!("the queue is sent from this cluster{by_whom}"))
+}
+
+async fn down(client: &mut Client, plan: Plan<'_>, accepts_loss: bool) -> Outcome {
+    let data_loss = if accepts_loss { DataLoss::Accepted } else { DataLoss::Refused };
+    match migrate::down(client, plan, data_loss, &mut |line| report(line)).await? {
+        None => {
+            print("no migration is applied")?;
+            Ok(ExitCode::from(NOTHING_LEFT))
+        }
+        Some(migration) => print(format_args!("{migration} is taken back")),
+    }
 }
 
 /// Says what `up` would apply.

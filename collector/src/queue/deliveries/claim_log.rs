@@ -72,6 +72,14 @@ impl ClaimLog {
         activity: &mut Activity,
     ) {
         self.compare_limits(claimed);
+        self.compare_budget(claimed);
+        count(claimed, activity);
+        report_ended(claimed);
+        self.report_deferred(claimed, actions);
+    }
+
+    /// Says once that the month's budget is spent, and once that it allows mails again.
+    fn compare_budget(&mut self, claimed: &Claimed) {
         let is_spent = claimed.budget_left == Some(0);
         if is_spent && !self.is_spent {
             tracing::warn!(
@@ -84,51 +92,10 @@ impl ClaimLog {
             tracing::info!(event = "budget_left", "the budget allows mails again");
         }
         self.is_spent = is_spent;
-        activity.expired += claimed.expired;
-        for (reason, count) in [
-            ("expired", claimed.expired),
-            ("expired_in_doubt", claimed.dead_in_doubt),
-            ("cancelled", claimed.cancelled),
-            ("ineligible", claimed.deferred),
-            ("unsignable", claimed.unsignable),
-            ("suppressed", claimed.suppressed),
-        ] {
-            activity.metrics.skipped(reason, count);
-        }
-        if claimed.expired > 0 {
-            let (reason, ids) = claimed.reasons("expired");
-            tracing::warn!(
-                event = "tokens_expired",
-                %reason,
-                count = claimed.expired,
-                ?ids,
-                "tokens expired before they could be sent"
-            );
-        }
-        activity.dead(claimed.suppressed + claimed.dead_in_doubt, 0);
-        if claimed.dead_in_doubt > 0 {
-            let reason = "they expired after an attempt in doubt, and may have been delivered";
-            tracing::warn!(
-                event = "tokens_dead",
-                reason,
-                count = claimed.dead_in_doubt,
-                "tokens are given up"
-            );
-        }
-        let cancelled = "tokens were used, cancelled or deleted before they could be sent, or have \
-                         another address than their subject";
-        let deferred = "tokens wait until their subject is eligible";
-        let suppressed = "tokens are given up because their address is suppressed";
-        for (count, verdict, event, message) in [
-            (claimed.cancelled, "cancelled", "tokens_cancelled", cancelled),
-            (claimed.deferred, "ineligible", "tokens_deferred", deferred),
-            (claimed.suppressed, "suppressed", "tokens_suppressed", suppressed),
-        ] {
-            if count > 0 {
-                let (reason, ids) = claimed.reasons(verdict);
-                tracing::info!(event, %reason, count, ?ids, "{message}");
-            }
-        }
+    }
+
+    /// Warns of tokens that wait though their subject may be eligible, at most so often.
+    fn report_deferred(&self, claimed: &Claimed, actions: &SignableActions) {
         let admit = || self.deferral_limit.admit(Instant::now()).map(withheld);
         for (reason, count, ids) in claimed.alike("unsignable") {
             if let Some(withheld) = admit() {
@@ -156,6 +123,59 @@ impl ClaimLog {
                     "tokens wait because a predicate of eligibility fails"
                 );
             }
+        }
+    }
+}
+
+/// Counts what was found.
+fn count(claimed: &Claimed, activity: &mut Activity) {
+    activity.expired += claimed.expired;
+    for (reason, count) in [
+        ("expired", claimed.expired),
+        ("expired_in_doubt", claimed.dead_in_doubt),
+        ("cancelled", claimed.cancelled),
+        ("ineligible", claimed.deferred),
+        ("unsignable", claimed.unsignable),
+        ("suppressed", claimed.suppressed),
+    ] {
+        activity.metrics.skipped(reason, count);
+    }
+    activity.dead(claimed.suppressed + claimed.dead_in_doubt, 0);
+}
+
+/// Logs the tokens that will not go out any more, or not before their subject is eligible.
+fn report_ended(claimed: &Claimed) {
+    if claimed.expired > 0 {
+        let (reason, ids) = claimed.reasons("expired");
+        tracing::warn!(
+            event = "tokens_expired",
+            %reason,
+            count = claimed.expired,
+            ?ids,
+            "tokens expired before they could be sent"
+        );
+    }
+    if claimed.dead_in_doubt > 0 {
+        let reason = "they expired after an attempt in doubt, and may have been delivered";
+        tracing::warn!(
+            event = "tokens_dead",
+            reason,
+            count = claimed.dead_in_doubt,
+            "tokens are given up"
+        );
+    }
+    let cancelled = "tokens were used, cancelled or deleted before they could be sent, or have \
+                     another address than their subject";
+    let deferred = "tokens wait until their subject is eligible";
+    let suppressed = "tokens are given up because their address is suppressed";
+    for (count, verdict, event, message) in [
+        (claimed.cancelled, "cancelled", "tokens_cancelled", cancelled),
+        (claimed.deferred, "ineligible", "tokens_deferred", deferred),
+        (claimed.suppressed, "suppressed", "tokens_suppressed", suppressed),
+    ] {
+        if count > 0 {
+            let (reason, ids) = claimed.reasons(verdict);
+            tracing::info!(event, %reason, count, ?ids, "{message}");
         }
     }
 }

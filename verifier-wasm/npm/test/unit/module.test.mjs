@@ -112,7 +112,7 @@ const SIZES = [
     34_400,
   ],
   ['export * from "mailroom-verifier/handler";', 24_350],
-  ['export * from "mailroom-verifier/database";', 7_400],
+  ['export * from "mailroom-verifier/database";', 7_500],
   ['export * from "mailroom-verifier/stores/redis";', 3_150],
   ['export * from "mailroom-verifier/stores/postgres";', 3_450],
   ['export * from "mailroom-verifier/stores/durable-object";', 2_600],

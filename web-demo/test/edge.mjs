@@ -280,11 +280,15 @@ async function guessesAtOnce({ checks, signer, origin, edge }) {
   const codes = Array.from({ length: 60 }, (_, number) =>
     number % 3 === 0 ? RIGHT : String(20_000 + number).padStart(5, "0"),
   );
-  const begun = performance.now();
+  let slowest = 0;
   const statuses = await Promise.all(
-    codes.map(async (code) => (await edge.press("recover", token, code)).status),
+    codes.map(async (code) => {
+      const begun = performance.now();
+      const { status } = await edge.press("recover", token, code);
+      slowest = Math.max(slowest, performance.now() - begun);
+      return status;
+    }),
   );
-  const wasFast = performance.now() - begun < STORE_TIMEOUT;
   const wrong = statuses.filter((status) => status === 422).length;
   checks.same(
     "of forty wrong guesses beside twenty right codes at most five get a verdict",
@@ -302,7 +306,7 @@ async function guessesAtOnce({ checks, signer, origin, edge }) {
     verdicts += (await edge.press("recover", token, code)).status === 422 ? 1 : 0;
   checks.same("and afterwards only what is left of the five", verdicts <= 5, true);
   // A try that the store could not take back in time counts, although nobody learnt anything.
-  if (wasFast) checks.same("and all that is left", verdicts, 5);
+  if (slowest < STORE_TIMEOUT) checks.same("and all that is left", verdicts, 5);
 }
 
 async function storesThatFail({ checks, signer, origin, edge }) {

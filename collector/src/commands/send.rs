@@ -82,13 +82,18 @@ fn warn_of_missing_mails(config: &Path) -> Result<(), CommandError> {
         names.split(',').filter(|name| !name.is_empty()).map(str::to_owned).collect();
     let missing = mailroom_sender::actions_without_mail(config, &names)?;
     if !missing.is_empty() {
-        warn(format_args!(
-            "{} of the database have no template, so that their mails are not sent; add one for \
-             each to the folder of templates",
-            missing.join(", ")
-        ));
+        warn(missing_templates(&missing));
     }
     Ok(())
+}
+
+/// What is said of actions of the database that have no template.
+pub(super) fn missing_templates(actions: &[String]) -> String {
+    format!(
+        "{} of the database have no template, so that their mails are not sent; add one for each \
+         to the folder of templates",
+        actions.join(", ")
+    )
 }
 
 impl From<mailroom_sender::Error> for CommandError {

@@ -8,6 +8,7 @@ use mailroom_sender::Shown;
 use super::database::Actions;
 use super::findings::{Findings, Level};
 use crate::commands::CommandError;
+use crate::commands::send::missing_templates;
 
 /// Looks at templates, journal and provider.
 pub(super) fn look(
@@ -31,12 +32,7 @@ pub(super) fn look(
                 findings.add(Level::Ok, "templates", "every action of the database has a mail")?;
             }
             Ok(missing) => {
-                let fault = format_args!(
-                    "{} of the database have no template, so that their mails are not sent; add \
-                     one for each to the folder of templates",
-                    missing.join(", ")
-                );
-                findings.add(Level::Warning, "templates", fault)?;
+                findings.add(Level::Warning, "templates", missing_templates(&missing))?;
             }
         }
         let names = actions.names.iter().zip(&actions.have);

@@ -46,7 +46,7 @@ const SPARED: Duration = Duration::from_secs(60);
 
 /// How long the first start waits for the names of the actions, which the sender is told by its
 /// environment. Without a database it starts all the same, and shows what is wrong with it.
-const NAMES: Duration = Duration::from_secs(10);
+const ACTIONS_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A program that sends mails. Not `Debug`: lines hold addresses and tokens.
 pub(crate) struct Sender {
@@ -85,7 +85,7 @@ impl Sender {
             actions: None,
             timeout,
             running: None,
-            start_at: Instant::now() + NAMES,
+            start_at: Instant::now() + ACTIONS_TIMEOUT,
             start_pauses: Backoff::up_to(MAX_PAUSE),
             waiting: VecDeque::new(),
             pending: PendingAcks::new(timeout),

@@ -6,7 +6,7 @@ use std::fs;
 use std::process::Command;
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use mailroom_tests::collector::{Collector, wait_until};
 use mailroom_tests::postgres::Database;
 use mailroom_tests::rows::register;
@@ -20,7 +20,7 @@ use super::{command, leased, reason, state, wait_for_state};
 /// Sends mails, refuses each of them or is unavailable, as the file `mode` says; refuses those
 /// whose ids are in `poison` always.
 const SCRIPT: &str = r#"
-echo $$ > "$1/process"
+echo $$ >> "$1/processes"
 while read -r line; do
     name=${line#*batch\":\"}; ok=; retry=
     for id in $(grep -o '"id":[0-9]*' <<< "$line" | tr -dc '0-9\n'); do
@@ -63,10 +63,14 @@ impl MailServer {
         text.lines().filter_map(|line| line.parse().ok()).collect()
     }
 
-    fn kill_sender(&self) -> Result<()> {
-        let process = fs::read_to_string(self.0.path().join("process"))?;
-        let process = Pid::from_raw(process.trim().parse()?);
-        Ok(kill_process(process.expect("it is no zero"), Signal::KILL)?)
+    /// Kills what runs of its senders, as soon as one does.
+    fn kill_senders(&self) -> Result<()> {
+        let killed = wait_until(|| {
+            let known = fs::read_to_string(self.0.path().join("processes")).unwrap_or_default();
+            let processes = known.lines().filter_map(|line| Pid::from_raw(line.parse().ok()?));
+            processes.filter(|process| kill_process(*process, Signal::KILL).is_ok()).count() > 0
+        });
+        killed.context("no sender is there to be killed")
     }
 
     fn command(&self, database: &Database) -> Result<Command> {
@@ -275,7 +279,7 @@ async fn kills_during_an_outage_lose_nothing_and_send_nothing_twice() -> Result<
     for round in 0..4 {
         tokio::time::sleep(Duration::from_millis(700)).await;
         let which = round % 2;
-        servers[which].kill_sender()?;
+        servers[which].kill_senders()?;
         let next = start(&servers[which])?;
         std::mem::replace(&mut collectors[which], next).kill()?;
     }

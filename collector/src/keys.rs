@@ -13,7 +13,8 @@ use mailroom_verifier_core::VerifyingKey::{self, Public, Shared};
 use mailroom_verifier_core::{KeyRing, PrivateKey, PublicKey, SharedKey, Signer, Version};
 use zeroize::Zeroizing;
 
-use crate::config::variable;
+use crate::environment::variable;
+use crate::secret_shapes::looks_like_a_key;
 
 // Keys have no flags: every user of the machine can read arguments.
 const SECRET_KEY: &str = "MAILROOM_SECRET_KEY";
@@ -187,13 +188,6 @@ impl SigningKey {
             Self::Shared { v2, .. } => v2,
         }
     }
-}
-
-/// Whether a text that should be something else may be a secret key, or most of one.
-pub(crate) fn looks_like_a_key(text: &str) -> bool {
-    let is_hexadecimal = text.len() >= 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
-    // Digits alone are a number that is too large.
-    text.contains("mrsk_") || is_hexadecimal && text.bytes().any(|byte| byte.is_ascii_alphabetic())
 }
 
 /// A key of any kind (token-format.md, "Keys").

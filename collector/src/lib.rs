@@ -8,22 +8,25 @@ mod collect;
 mod colour;
 mod commands;
 pub mod config;
-#[cfg(feature = "dev")]
-mod dev;
+mod environment;
 mod keys;
 mod line;
 mod log;
 mod metrics;
 pub mod migrate;
+mod outcome;
 mod preflight;
+mod program;
 pub mod queue;
 mod retention;
 mod rights;
 mod secrecy;
+mod secret_shapes;
+mod sender_command;
 mod service;
 mod signals;
 pub mod sink;
 mod timer;
 pub mod wake;
 
-pub use commands::run;
+pub use program::run;

@@ -3,10 +3,10 @@
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 
+use clap::Command;
 use clap_complete::{Shell, generate};
 
 use super::{Outcome, unwritable};
-use crate::cli;
 use crate::config::{Setting, one_of};
 
 #[derive(clap::Args)]
@@ -16,10 +16,11 @@ pub(crate) struct CompletionsArguments {
     shell: Shell,
 }
 
-pub(crate) fn run(arguments: &CompletionsArguments) -> Outcome {
+/// Completes the command line `root`.
+pub(crate) fn run(arguments: &CompletionsArguments, mut root: Command) -> Outcome {
     // Into memory first: clap_complete panics if it cannot write.
     let mut script = Vec::new();
-    generate(arguments.shell, &mut cli::definition(), "mailroom", &mut script);
+    generate(arguments.shell, &mut root, "mailroom", &mut script);
     io::stdout().write_all(&script).map_err(unwritable)?;
     Ok(ExitCode::SUCCESS)
 }

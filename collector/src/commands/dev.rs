@@ -1,4 +1,13 @@
 //! `mailroom dev`: shows the mails of a developer's database.
+//!
+//! `folder` (files of this machine: key, configuration, environment), `postgres` (a server that is
+//! deleted at the end, under an `account` that may run it), `database` (whether it may be used, its
+//! schema and its mark), `sink` (mails into the inbox).
+
+mod database;
+mod folder;
+mod postgres;
+mod sink;
 
 use std::fmt::Write as _;
 use std::net::Ipv4Addr;
@@ -15,6 +24,9 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use zeroize::Zeroizing;
 
+use self::folder::{Folder, FormerEnvironment};
+use self::postgres::Server;
+use self::sink::InboxSink;
 use super::{
     CommandError, DATABASE_URL, Outcome, connection_settings, keygen, print, random_bytes, report,
     warn,
@@ -22,18 +34,18 @@ use super::{
 use crate::collect::{Collector, Inputs};
 use crate::config::{
     CollectSettings, LineFormat, SchemaSetting, heading, setting_of_variable, token_format,
-    variable,
 };
-use crate::dev::DevError;
-use crate::dev::database;
-use crate::dev::folder::{Folder, FormerEnvironment};
-use crate::dev::postgres::Server;
-use crate::dev::sink::InboxSink;
+use crate::environment::variable;
 use crate::keys::{KeySource, KeyUse};
 use crate::queue::DeliveriesQueue;
 use crate::signals;
 use crate::wake::idle_lock;
 use crate::wake::listener::Listener;
+
+/// Why this machine cannot do it, and what helps.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct DevError(String);
 
 #[derive(clap::Args)]
 pub(crate) struct DevArguments {

@@ -9,7 +9,6 @@ use clap_mangen::Man;
 use clap_mangen::roff::{Roff, roman};
 
 use super::{CommandError, Outcome, print};
-use crate::cli;
 
 #[derive(clap::Args)]
 pub(crate) struct ManArguments {
@@ -18,9 +17,10 @@ pub(crate) struct ManArguments {
     folder: PathBuf,
 }
 
-pub(crate) fn run(arguments: &ManArguments) -> Outcome {
+/// Writes the pages of the program, whose command line is `root`.
+pub(crate) fn run(arguments: &ManArguments, root: Command) -> Outcome {
     let folder = &arguments.folder;
-    let mut root = cli::definition().disable_help_subcommand(true);
+    let mut root = root.disable_help_subcommand(true);
     root.build();
     let mut count = 0;
     fs::create_dir_all(folder)

@@ -36,18 +36,14 @@ use mailroom_connect::{
     SessionOptions, explain,
 };
 use tokio_postgres::error::SqlState;
-use tracing::level_filters::LevelFilter;
 use zeroize::Zeroizing;
 
-use crate::cli::{self, Command};
 use crate::collect::CollectError;
 use crate::colour::{ERROR, WARNING};
 use crate::config::{SchemaSetting, setting_of_variable, unknown_variables};
 use crate::keys::KeyError;
-use crate::log::{self, LogFormat};
 use crate::migrate::MigrateError;
 use crate::preflight::{self, Requirements};
-use crate::secrecy;
 use crate::sink::StartError;
 
 pub(crate) type Outcome = Result<ExitCode, CommandError>;
@@ -60,75 +56,6 @@ const UNREADABLE: &str = "standard input cannot be read";
 
 /// What a command ends with if the reader of its output has closed the pipe: as if by SIGPIPE.
 const CLOSED_PIPE: u8 = 128 + 13;
-
-/// Runs the command that the arguments of this process name; returns the status to end with.
-pub fn run() -> io::Result<ExitCode> {
-    secrecy::keep();
-    let command = match cli::parse() {
-        Ok(command) => command,
-        Err(error) => {
-            let code = cli::report(&error);
-            return Ok(if error.exit_code() == 0 {
-                code
-            } else {
-                status::refused().unwrap_or(code)
-            });
-        }
-    };
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let outcome = runtime.block_on(execute(command));
-    // Without waiting for a name that is still being looked up.
-    runtime.shutdown_background();
-    Ok(outcome.unwrap_or_else(|error| {
-        report_error(&error);
-        error.exit_code()
-    }))
-}
-
-async fn execute(command: Command) -> Outcome {
-    match &command {
-        Command::Collect(_) => {}
-        // A service, whose log says what it does.
-        #[cfg(feature = "serve")]
-        Command::Serve { .. } => log::start(LogFormat::Text, LevelFilter::INFO),
-        _ => log::start(LogFormat::Text, LevelFilter::WARN),
-    }
-    match command {
-        Command::Collect(arguments) => Box::pin(collect::run(*arguments)).await,
-        #[cfg(feature = "send")]
-        Command::Init(arguments) => init::run(&arguments),
-        Command::Check(arguments) => check::run(arguments).await,
-        Command::Migrate(arguments) => migrate::run(arguments).await,
-        Command::Status(arguments) => status::run(arguments).await,
-        Command::Discard(arguments) => discard::run(arguments).await,
-        Command::Actions(arguments) => actions::run(arguments).await,
-        Command::Dead(arguments) => dead::run(arguments).await,
-        Command::Retry(arguments) => retry::run(arguments).await,
-        Command::Prune(arguments) => prune::run(arguments).await,
-        Command::Suppress(arguments) => suppress::run(arguments).await,
-        Command::Subject(arguments) => subject::run(arguments).await,
-        Command::Trace(arguments) => trace::run(arguments).await,
-        #[cfg(feature = "dev")]
-        Command::Dev(arguments) => Box::pin(dev::run(*arguments)).await,
-        #[cfg(feature = "bounces")]
-        Command::Bounces { arguments, schema } => {
-            let database = connection_settings(schema).map_err(|error| error.to_string());
-            Ok(mailroom_bounces::run(&arguments, database).await)
-        }
-        #[cfg(feature = "serve")]
-        Command::Serve { arguments, schema } => {
-            let database = connection_settings(schema).map_err(|error| error.to_string());
-            Ok(mailroom_serve::run(&arguments, database).await)
-        }
-        #[cfg(feature = "send")]
-        Command::Send(arguments) => send::run(&arguments),
-        Command::Verify(arguments) => verify::run(&arguments),
-        Command::Sign(arguments) => sign::run(&arguments),
-        Command::Keygen(arguments) => keygen::run(&arguments),
-        Command::Completions(arguments) => completions::run(&arguments),
-        Command::Man(arguments) => man::run(&arguments),
-    }
-}
 
 /// Why a command fails.
 #[derive(Debug, thiserror::Error)]
@@ -163,7 +90,7 @@ impl CommandError {
         move |error| Self::Failure(format!("{what}: {error}"))
     }
 
-    fn exit_code(&self) -> ExitCode {
+    pub(crate) fn exit_code(&self) -> ExitCode {
         match self {
             Self::ClosedPipe => ExitCode::from(CLOSED_PIPE),
             error if error.is_usage() => ExitCode::from(2),
@@ -230,7 +157,7 @@ fn warn(sentence: impl Display) {
 }
 
 /// Says why a command fails, and which variables may have been meant for settings that are missing.
-fn report_error(error: &CommandError) {
+pub(crate) fn report_error(error: &CommandError) {
     if matches!(error, CommandError::ClosedPipe) {
         return;
     }
@@ -255,7 +182,9 @@ fn random_bytes() -> Result<Zeroizing<[u8; 32]>, CommandError> {
     Ok(bytes)
 }
 
-fn connection_settings(schema: SchemaSetting) -> Result<ConnectionSettings, CommandError> {
+pub(crate) fn connection_settings(
+    schema: SchemaSetting,
+) -> Result<ConnectionSettings, CommandError> {
     let schema = schema.read().map_err(CommandError::Usage)?;
     let resolve = |text: &str| {
         let settings = ConnectionSettings::resolve(text, &Environment::of_process());

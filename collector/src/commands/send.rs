@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use super::{CommandError, Outcome, print, report, warn};
-use crate::sink::ACTIONS;
+use crate::sender_command::ACTIONS;
 
 #[derive(clap::Args)]
 pub(crate) struct SendArguments {

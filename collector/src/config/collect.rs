@@ -19,7 +19,7 @@ use super::{
 };
 use crate::log::LogFormat;
 use crate::log::display::HumanDuration;
-use crate::sink::SenderCommand;
+use crate::sender_command::SenderCommand;
 
 /// Where the triggers of both schemas announce tokens, and the only queue of either.
 const DEFAULT_CHANNEL: &str = "token_insert";

@@ -13,7 +13,6 @@ mod setting;
 pub(crate) mod shown;
 
 use std::env;
-use std::ffi::OsString;
 
 pub(crate) use choice::{
     LineFormat, ListeningAddress, MissingSchema, PrefetchLimit, QueueKind, Retention,
@@ -45,11 +44,6 @@ const OTHERS: [&str; 9] = [
 
 /// The least similarity of a name that is proposed, as for flags.
 const SIMILARITY: f64 = 0.7;
-
-/// The value of an environment variable, unless it is empty.
-pub(crate) fn variable(name: &str) -> Option<OsString> {
-    env::var_os(name).filter(|value| !value.is_empty())
-}
 
 /// The names in the environment that begin as settings do and are none,
 /// each with the most similar setting.

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::{CollectSettings, name_of};
 use crate::log::display::HumanDuration;
-use crate::sink::SenderCommand;
+use crate::sender_command::SenderCommand;
 
 /// Instead of a format, before the database was asked.
 const UNSAID: &str = "(the installation's)";

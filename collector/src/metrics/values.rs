@@ -13,7 +13,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 
 use super::Health;
-use crate::queue::{Nack, SenderState};
+use crate::outcome::{Nack, SenderState};
 
 pub(super) type Labelled<M> = Family<[(&'static str, &'static str); 1], M>;
 pub(super) type Decimal = Gauge<f64, AtomicU64>;

@@ -8,9 +8,7 @@ use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 
-pub(crate) use sender::{
-    ACTIONS, MAX_WORK, Sender, SenderCommand, kill_running_sender, looks_like_a_token,
-};
+pub(crate) use sender::{MAX_WORK, Sender, kill_running_sender};
 pub use sender::{Reply, SentTokens, Work, parse_answer, parse_reply};
 pub(crate) use stdout::{StartError, Stdout};
 

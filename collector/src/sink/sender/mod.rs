@@ -4,7 +4,6 @@
 //! sender ends; `pending_acks` decides what an answer counts for.
 
 mod circuit;
-mod command;
 mod log;
 mod pending_acks;
 mod process;
@@ -20,16 +19,15 @@ use std::time::{Duration, Instant};
 use futures_util::future::OptionFuture;
 use rustix::process::Signal;
 
-pub(crate) use command::{ACTIONS, SenderCommand};
 pub(crate) use pending_acks::MAX_WORK;
 pub(crate) use process::kill_running_sender;
 pub use protocol::{Reply, SentTokens, Work, parse_answer, parse_reply};
-pub(crate) use redact::looks_like_a_token;
 
 use super::{Ack, Readiness, Sink, SinkError};
 use crate::line::Line;
 use crate::log::outage::OutageLog;
 use crate::queue::{BatchId, Nack, SenderState};
+use crate::sender_command::SenderCommand;
 use crate::timer::sleep_until_opt;
 use circuit::{Circuit, CircuitState};
 use mailroom_pace::{Backoff, LogLimit};

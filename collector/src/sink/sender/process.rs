@@ -14,9 +14,9 @@ use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout};
 use tokio_util::bytes::{Bytes, BytesMut};
 use tokio_util::codec::{AnyDelimiterCodec, Decoder};
 
-use super::command::SenderCommand;
 use super::protocol::{MAX_LINE, Reply, parse_reply};
 use super::redact::redact;
+use crate::sender_command::SenderCommand;
 use crate::timer::sleep_until_opt;
 
 const READ_SIZE: usize = 64 * 1024;

@@ -2,12 +2,10 @@
 
 use std::collections::HashSet;
 
+use crate::secret_shapes::{SHORTEST_SECRET, looks_like_a_token, parts};
+
 /// The longest text that is kept, in bytes.
 const MAX_BYTES: usize = 500;
-
-/// A word with this many characters of a token's alphabet in a row is taken
-/// for a token or a part of one.
-const SHORTEST_SECRET: usize = 32;
 
 /// The longest part of a code such as 5.7.1.
 const MAX_CODE: usize = 3;
@@ -74,18 +72,6 @@ fn is_invisible(character: char) -> bool {
                 | '\u{fff9}'..='\u{fffb}'
                 | '\u{e0000}'..='\u{e007f}'
         )
-}
-
-/// Whether there is a token in it, or most of one.
-pub(crate) fn looks_like_a_token(text: &str) -> bool {
-    parts(text).any(|part| part.len() >= SHORTEST_SECRET)
-}
-
-/// The parts of a text that consist of a token's characters.
-fn parts(text: &str) -> impl Iterator<Item = &str> {
-    let is_of_token =
-        |character: char| character.is_ascii_alphanumeric() || matches!(character, '-' | '_');
-    text.split(move |character| !is_of_token(character)).filter(|part| !part.is_empty())
 }
 
 /// The parts that are as random as a token, and are together as long as most of one: a server may

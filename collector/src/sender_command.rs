@@ -37,7 +37,7 @@ impl SenderCommand {
     }
 
     /// Why the program could not be started: its path, and what a script names as its interpreter.
-    pub(super) fn why_not_started(&self, error: &io::Error) -> String {
+    pub(crate) fn why_not_started(&self, error: &io::Error) -> String {
         let path = Path::new(&self.0.program);
         let shown: String =
             self.0.program.chars().flat_map(char::escape_debug).take(MAX_PATH).collect();
@@ -55,7 +55,7 @@ impl SenderCommand {
 
     /// Starts it in a process group of its own, so that a signal for the collector is not
     /// one for the sender. It is told the names of the actions, with commas between them.
-    pub(super) fn spawn(&self, actions: Option<&str>) -> io::Result<Child> {
+    pub(crate) fn spawn(&self, actions: Option<&str>) -> io::Result<Child> {
         let mut command = Command::new(&self.0.program);
         command.args(&self.0.arguments).process_group(0);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());

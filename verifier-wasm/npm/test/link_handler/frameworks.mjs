@@ -1,46 +1,27 @@
 // Applications of frameworks that have what the README shows and no more: built for production,
 // run, and driven in Chromium.
 
-import { spawn } from "node:child_process";
-import { once } from "node:events";
 import { mkdirSync } from "node:fs";
-import { createServer } from "node:http";
-import { dirname, join } from "node:path";
+import { join } from "node:path";
 
 import * as esbuild from "../bundlers/esbuild.mjs";
-import { freePort } from "../bundlers/vite.mjs";
-import { built } from "../handlers/builds.mjs";
-import { served } from "../handlers/sites.mjs";
 import { files } from "../readme/document.mjs";
-import { write } from "../runtimes/consumer.mjs";
 import * as programs from "../runtimes/programs.mjs";
 import { withWorker } from "../runtimes/workerd.mjs";
 import { Checks } from "../checks.mjs";
+import {
+  DATABASE,
+  DATABASE_OF_WORKER,
+  runApplication,
+  withDatabase,
+  writeApplication,
+} from "./applications.mjs";
 import { key, newLink } from "./server.mjs";
 import { SITES } from "./sites.mjs";
 
 /** The most lines that the README may ask for, in each of its two places. */
 const LINES = 5;
 const START = "import { links } from";
-
-const ASKS = `const digits = Array.from(secret, (byte) => byte.toString(16).padStart(2, "0"));
-  const answer = await ask(digits.join(""));
-  return answer.text();`;
-const DATABASE = `const ask = (body) => fetch(process.env.DATABASE, { method: "POST", body });
-
-export async function redeem({ secret }) {
-  ${ASKS}
-}
-`;
-/** A Worker reaches this machine by a binding alone. */
-const DATABASE_OF_WORKER = `import { env } from "cloudflare:workers";
-
-const ask = (body) => env.DATABASE.fetch("http://database/", { method: "POST", body });
-
-export async function redeem({ secret }) {
-  ${ASKS}
-}
-`;
 
 /** The rows of the README's table: the first words, and the code as it stands there. */
 function rows(document) {
@@ -100,42 +81,14 @@ async function onSite({ where, links, folder, context, ...site }) {
   await withDatabase(async (database, used) => {
     const place = join(folder, `on-${where.toLowerCase().replaceAll(/\W+/g, "-")}`);
     const sources = site.sources ?? ".";
-    const given = {
+    writeApplication(place, {
       ...site.files,
-      "package.json": JSON.stringify({ name: "site", private: true, type: "module" }),
       [join(sources, "links.js")]: site.linksWith?.(links) ?? links,
       [join(sources, "database.js")]: site.worker ? DATABASE_OF_WORKER : DATABASE,
-    };
-    for (const [name, text] of Object.entries(given)) {
-      mkdirSync(join(place, dirname(name)), { recursive: true });
-      write(place, name, text);
-    }
+    });
     const drive = (address) => driven(checks, context, address, used);
     if (site.worker) return onWorkerd(place, site, database, drive);
-    const node = programs.NODES.at(-1).path();
-    if (site.build) built(place, site.build[0], site.build.slice(1), node);
-    const program = site.program?.() ?? node;
-    const port = await freePort();
-    const env = {
-      ...{
-        PATH: process.env.PATH,
-        NODE_ENV: "production",
-        NO_COLOR: "1",
-        HOST: "127.0.0.1",
-        PORT: String(port),
-      },
-      ...{
-        MAILROOM_SECRET_KEY: key,
-        DATABASE: `http://${database}`,
-        ORIGIN: `http://127.0.0.1:${port}`,
-      },
-    };
-    const server = spawn(program, site.start, {
-      cwd: place,
-      env,
-      stdio: ["ignore", "pipe", "pipe"],
-    });
-    return served(server, /Listening|Ready|serve/i, drive);
+    return runApplication(place, site, database, drive);
   });
   return checks.results;
 }
@@ -186,23 +139,4 @@ async function driven(checks, context, address, used) {
   checks.same("once", await page.textContent("h1"), "This link was already used");
   checks.same("and the database was asked once", used.length, 1);
   await page.close();
-}
-
-/** The application's database: uses a secret once. */
-async function withDatabase(use) {
-  const used = [];
-  const server = createServer(async (request, response) => {
-    let secret = "";
-    for await (const chunk of request) secret += chunk;
-    const verdict = used.includes(secret) ? "used" : "ok";
-    if (verdict === "ok") used.push(secret);
-    response.end(verdict);
-  }).listen(0, "127.0.0.1");
-  await once(server, "listening");
-  try {
-    await use(`127.0.0.1:${server.address().port}`, used);
-  } finally {
-    server.closeAllConnections();
-    server.close();
-  }
 }

@@ -21,6 +21,7 @@ import {
   withoutEd25519,
 } from "./fragment.mjs";
 import { lines, sites } from "./frameworks.mjs";
+import { judgedSites } from "./judged.mjs";
 import { damaged, keptBehindHash, keptByPages, reloadedWithoutScript } from "./keeping.mjs";
 import { nodeRequests } from "./node.mjs";
 import { busyButton, siteForEverybody } from "./site.mjs";
@@ -120,6 +121,8 @@ if (browser === undefined) {
       passwordForEverybody(context, site, join(folder, "pictures")),
     );
     for (const [name, work] of sites(document, folder, context)) await run(`on ${name}`, work);
+    for (const [name, work] of judgedSites(folder, context))
+      await run(`judged, rendered by ${name}`, work);
     await run("for everybody", () => forEverybody(context, site, join(folder, "pictures")));
   });
   await withChromium(

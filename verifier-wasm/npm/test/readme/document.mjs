@@ -15,7 +15,7 @@ export function files(document) {
   const named = /^(?:\/\/ (\S+)|<!-- (\S+) -->)\n/;
   return Object.fromEntries(
     blocks(document)
-      .filter(({ language }) => ["js", "ts", "html"].includes(language))
+      .filter(({ language }) => ["js", "jsx", "ts", "html", "svelte"].includes(language))
       .map(({ text }) => {
         const [, script, page] = named.exec(text) ?? [];
         const name = script ?? page;

@@ -19,7 +19,8 @@ const ASKS = `const digits = Array.from(secret, (byte) => byte.toString(16).padS
   return answer.text();`;
 
 /** The module `database.js`, of which the documents say that everybody has his own. */
-export const DATABASE = `const ask = (body) => fetch(process.env.DATABASE, { method: "POST", body });
+export const DATABASE = `const ask = (body) =>
+  fetch(process.env.DATABASE, { method: "POST", body });
 
 export async function redeem({ secret }) {
   ${ASKS}

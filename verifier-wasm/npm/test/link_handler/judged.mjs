@@ -16,7 +16,7 @@ const PAGE = new URL("../../../../docs/guides/framework-pages.md", import.meta.u
 /** What answers a link in the same application without pages of its own. */
 const HANDLER_ITSELF = /\/activate(?:\.js|\/route\.js|\/\+server\.js)$/;
 
-/** The applications by the headings of the page: the files below each, and those for all of them. */
+/** The applications by the headings of the page: the files below each, and those for all. */
 export function judgedSites(folder, context) {
   const document = readFileSync(fileURLToPath(PAGE), "utf8");
   const [common, ...parts] = document.split(/^### /m);

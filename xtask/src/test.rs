@@ -1,6 +1,7 @@
 //! `cargo xtask test`: everything that must pass.
 
-use std::process::ExitCode;
+use std::env;
+use std::process::{Command, ExitCode};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -48,7 +49,8 @@ enum Part {
     Python,
     /// the packed npm package in Chromium, and the inbox of `mailroom dev`
     Browser,
-    /// workflows and the compose file; `cargo xtask dist --test` tries what a release consists of
+    /// workflows and the compose file, with --full the size of the static program;
+    /// `cargo xtask dist --test` tries what a release consists of
     Packaging,
     /// the demonstration, which must verify every token, on every PostgreSQL version
     Demo,
@@ -104,6 +106,14 @@ impl Part {
                     command.arg("--test").arg(workspace().join(PACKAGING).join("main.mjs"));
                     Ok(command)
                 });
+                // Linking it takes longer than most parts.
+                if extent.full {
+                    steps.add("the size of the static program", &[], || {
+                        let mut command = Command::new(env::current_exe()?);
+                        command.args(["dist", "--size", "--processor", "x86_64"]);
+                        Ok(command)
+                    });
+                }
             }
             Self::Demo => demo::test_once(steps, extent),
         }

@@ -52,6 +52,10 @@ pub(crate) struct Options {
     /// Instead: what a registry would get of each crate and package, without publishing
     #[arg(long, conflicts_with_all = ["processor", "program", "reproduce", "test"])]
     dry_run: bool,
+
+    /// Instead: build the programs alone, each of which may have 10,000,000 bytes
+    #[arg(long, conflicts_with_all = ["built", "dry_run", "program", "reproduce", "test"])]
+    size: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -116,6 +120,12 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     let processors = options.processors()?;
     needs::demand(&processors, options)?;
     let release = Release::new()?;
+    if options.size {
+        for processor in processors {
+            binary::build(&release, processor)?;
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
     if !options.built {
         make(&release, &processors, options)?;
     }

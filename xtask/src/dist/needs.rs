@@ -27,6 +27,9 @@ const BUILD: [Need; 7] = [
     Need { program: "umoci", package: "umoci", reason: "images" },
 ];
 
+/// Those that make the programs.
+const OF_PROGRAMS: [&str; 3] = ["git", "gzip", "python3"];
+
 /// For `--test`.
 const TEST: [Need; 6] = [
     Need { program: "debootstrap", package: "debootstrap", reason: "a fresh root" },
@@ -54,6 +57,7 @@ pub(crate) fn demand(processors: &[Processor], options: &Options) -> Result<()> 
         }
     };
     let builds = BUILD.iter().filter(|_| build);
+    let builds = builds.filter(|need| !options.size || OF_PROGRAMS.contains(&need.program));
     for need in builds.chain(TEST.iter().filter(|_| test)) {
         if !is_installed(need.program) {
             lack(need.program, need.package, need.reason);

@@ -98,9 +98,14 @@ fn output(child: &mut Child) -> Receiver<String> {
 /// Runs a long command that a step needs, and shows its progress.
 /// Shows its whole output only if it fails.
 pub(crate) fn watch(command: &mut Command, what: &str) -> Result<()> {
+    watch_for(command, SILENCE, what)
+}
+
+/// Like [`watch`], of a command that may print nothing for as long as `silence`.
+pub(crate) fn watch_for(command: &mut Command, silence: Duration, what: &str) -> Result<()> {
     eprintln!("{what} ...");
     let (started, mut shown) = (Instant::now(), Instant::now());
-    let result = execute(command, SILENCE, |line| {
+    let result = execute(command, silence, |line| {
         if shown.elapsed() > REFRESH {
             eprintln!("    {:.1} s: {}", started.elapsed().as_secs_f64(), line.trim());
             shown = Instant::now();
@@ -139,6 +144,9 @@ mod tests {
             format!("{:#}", watch(&mut Command::new("/nowhere/program"), "start").unwrap_err());
         assert!(error.starts_with("cannot start: cannot run /nowhere/program"), "{error}");
         assert!(watch(Command::new("sh").args(["-c", "true"]), "succeed").is_ok());
+        let mut silent = Command::new("sleep");
+        let error = watch_for(silent.arg("4713"), Duration::from_secs(2), "sleep").unwrap_err();
+        assert!(error.to_string().contains("printed nothing"), "{error}");
     }
 
     fn run(script: &str, silence: Duration) -> (bool, String) {

@@ -4,13 +4,14 @@ use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use mailroom_tests::python;
 use mailroom_tests::tools::workspace;
 
 use super::{Processor, Release, quiet, work};
-use crate::execute::watch;
+use crate::execute::watch_for;
 use crate::tools;
 
 /// Zig and cargo-zigbuild.
@@ -18,6 +19,9 @@ const LINKER: &str = "packaging/requirements.txt";
 
 /// The bytes of a stripped program.
 const MAX_PROGRAM: u64 = 10_000_000;
+
+/// How long the linker may print nothing: it optimises all crates at once, on one processor.
+const LINKING: Duration = Duration::from_secs(2 * 3_600);
 
 /// Separates flags of the compiler, which may have spaces.
 const SEPARATOR: &str = "\u{1f}";
@@ -98,7 +102,7 @@ fn compile(
     let path = env::var_os("PATH").unwrap_or_default();
     let path = [linker.join("bin")].into_iter().chain(env::split_paths(&path));
     command.env("PATH", env::join_paths(path)?);
-    watch(&mut command, &format!("build mailroom for {}", processor.target()))?;
+    watch_for(&mut command, LINKING, &format!("build mailroom for {}", processor.target()))?;
     Ok(folder.join(processor.target()).join("release/mailroom"))
 }
 

@@ -6,6 +6,7 @@ use std::process::{Command, ExitCode, Stdio};
 use anyhow::{Context, Result, bail};
 use mailroom_tests::tools::{target_folder, workspace};
 
+use crate::dist::PROFILE;
 use crate::execute::watch;
 use crate::{node, npm, tools};
 
@@ -96,13 +97,15 @@ fn program(name: &str) -> Result<Command> {
     Ok(command)
 }
 
-/// The crate `tests/bench`, optimized; it builds `mailroom` the same way.
+/// The crate `tests/bench`, as programs are built that are shipped; it builds `mailroom` the same
+/// way.
 fn collector(arguments: &[OsString]) -> Result<Command> {
     let name = arguments.first().context("a benchmark is named")?;
     if !OF_THE_COLLECTOR.iter().any(|known| name == known) {
         bail!("there is no benchmark `{}`: see `cargo xtask bench --help`", name.display());
     }
-    let mut command = tools::cargo(["run", "--release", "--package", "mailroom-bench", "--"]);
+    let mut command =
+        tools::cargo(["run", "--profile", PROFILE, "--package", "mailroom-bench", "--"]);
     command.args(arguments);
     let is = |word: &str| arguments.iter().any(|argument| argument == word);
     if (is("drain") || is("send")) && !is("--alone") && !is("--help") {

@@ -17,6 +17,9 @@ use crate::tools;
 /// Zig and cargo-zigbuild.
 const LINKER: &str = "packaging/requirements.txt";
 
+/// Of the workspace's `Cargo.toml`: small where speed does not matter.
+pub(crate) const PROFILE: &str = "program";
+
 /// The bytes of a stripped program.
 const MAX_PROGRAM: u64 = 10_000_000;
 
@@ -91,7 +94,7 @@ fn compile(
         flags.push(remap(&index, "/crates"));
     }
     flags.push("-Clink-arg=-Wl,--build-id=sha1".to_owned());
-    let mut command = tools::cargo(["zigbuild", "--locked", "--release", "--target"]);
+    let mut command = tools::cargo(["zigbuild", "--locked", "--profile", PROFILE, "--target"]);
     command.arg(processor.target()).args(["--package", "mailroom", "--bin", "mailroom"]);
     command.arg("--target-dir").arg(folder).current_dir(sources);
     // Debug information of C code, too, names no folder of this machine.
@@ -103,7 +106,7 @@ fn compile(
     let path = [linker.join("bin")].into_iter().chain(env::split_paths(&path));
     command.env("PATH", env::join_paths(path)?);
     watch_for(&mut command, LINKING, &format!("build mailroom for {}", processor.target()))?;
-    Ok(folder.join(processor.target()).join("release/mailroom"))
+    Ok(folder.join(processor.target()).join(PROFILE).join("mailroom"))
 }
 
 fn remap(folder: &Path, name: &str) -> String {

@@ -22,6 +22,8 @@ use anyhow::{Context, Result, ensure};
 use clap::ValueEnum;
 use mailroom_tests::tools::{target_folder, workspace};
 
+pub(crate) use binary::PROFILE;
+
 use crate::execute::{SILENCE, execute};
 
 /// Makes what a release consists of into target/dist/artefacts: a static program for each

@@ -79,7 +79,12 @@ async fn execute(command: Command) -> Outcome {
             Ok(mailroom_serve::run(&arguments, database).await)
         }
         #[cfg(feature = "send")]
-        Command::Send(arguments) => send::run(&arguments),
+        Command::Send(arguments) => Box::pin(send::run(&arguments)).await,
+        #[cfg(feature = "relay")]
+        Command::Relay(arguments) => {
+            Box::pin(mailroom_relay::relay(&arguments)).await?;
+            Ok(ExitCode::SUCCESS)
+        }
         Command::Verify(arguments) => verify::run(&arguments),
         Command::Sign(arguments) => sign::run(&arguments),
         Command::Keygen(arguments) => keygen::run(&arguments),

@@ -27,6 +27,8 @@
 pub mod application;
 pub mod book;
 #[cfg(feature = "client")]
+pub mod broker;
+#[cfg(feature = "client")]
 pub mod clock;
 #[cfg(feature = "client")]
 pub mod collector;

@@ -45,6 +45,7 @@ fn find_or_build() -> Result<PathBuf> {
     let folder = BuildFolder::of(&env::current_exe()?)?;
     let output = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
         .args(["build", "--quiet", "--package", "mailroom", "--bin", "mailroom"])
+        .args(["--features", "relay"])
         .args(folder.arguments())
         .current_dir(tools::workspace())
         .stdin(Stdio::null())

@@ -9,6 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -108,7 +109,8 @@ impl Sending {
         Self::run(clock.shift(&mut command, seconds))
     }
 
-    fn run(command: &mut Command) -> Result<Self> {
+    /// Starts another command that reads lines and answers, or that sends what comes from elsewhere.
+    pub fn run(command: &mut Command) -> Result<Self> {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn()?;
         let output = BufReader::new(child.stdout.take().context("standard output is a pipe")?);
@@ -161,6 +163,13 @@ impl Sending {
         }
         anyhow::ensure!(self.child.wait()?.success(), "it fails");
         Ok(answers)
+    }
+
+    /// Asks it to end, as a service manager does; returns how it ended and what it said.
+    pub fn stop(self) -> Result<(ExitStatus, String)> {
+        let process = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
+        kill_process(process.context("a process has a positive id")?, Signal::TERM)?;
+        self.finish()
     }
 
     /// Ends it as the kernel does.

@@ -36,6 +36,8 @@ pub(crate) fn run(options: Options) -> Result<ExitCode> {
     let (mut steps, is_whole) = (Steps::new(), !options.once);
     steps.add("build mailroom", &[], move || {
         let mut cargo = tools::cargo(["build", "--package", "mailroom", "--bin", "mailroom"]);
+        // As the tests have it, which use the same file.
+        cargo.args(["--features", "relay"]);
         if is_whole {
             cargo.args(["--package", "mailroom-inbox", "--bin", "mailroom-inbox"]);
         }

@@ -334,6 +334,14 @@ pub(super) const CLOSINGS: &[Closing] = &[
         ],
     },
     Closing {
+        command: "relay",
+        examples: &[(
+            "Give mails to NATS",
+            "mailroom collect --sender 'mailroom relay --to tls://nats.example.org:4222'",
+        )],
+        ends: USUAL,
+    },
+    Closing {
         command: "completions",
         examples: &[
             (

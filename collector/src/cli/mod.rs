@@ -138,6 +138,14 @@ pub(crate) enum Command {
     /// the signing keys.
     #[cfg(feature = "send")]
     Send(send::SendArguments),
+    /// Give mails to a broker, for senders on other machines
+    ///
+    /// It is a sender for `mailroom collect --sender`. Reads batches from standard input, publishes
+    /// a message for each mail, and answers when the broker has stored it. Ends when the input
+    /// does. `mailroom send --from` takes the mails from the broker and sends them. Only in a
+    /// program that is built with it.
+    #[cfg(feature = "relay")]
+    Relay(mailroom_relay::Relay),
     /// Check whether a token is genuine
     ///
     /// That is, whether one of the keys signed it for this action and code and, in v2 and v3,

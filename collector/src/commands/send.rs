@@ -39,6 +39,10 @@ pub(crate) struct SendArguments {
     #[arg(long, value_name = "FOLDER")]
     #[arg(conflicts_with_all = ["config", "check", "preview", "dry_run", "metrics_address"])]
     init: Option<PathBuf>,
+
+    #[cfg(feature = "relay")]
+    #[command(flatten)]
+    broker: mailroom_relay::Source,
 }
 
 fn address(text: &str) -> Result<SocketAddr, &'static str> {
@@ -46,8 +50,8 @@ fn address(text: &str) -> Result<SocketAddr, &'static str> {
 }
 
 /// Sends until standard input ends, or does what the arguments ask for instead.
-pub(crate) fn run(arguments: &SendArguments) -> Outcome {
-    let SendArguments { config, check, preview, dry_run, metrics_address, init } = arguments;
+pub(crate) async fn run(arguments: &SendArguments) -> Outcome {
+    let SendArguments { config, check, preview, dry_run, metrics_address, init, .. } = arguments;
     if let Some(folder) = init {
         mailroom_sender::write_shipped(folder)?;
         report(format_args!(
@@ -67,6 +71,8 @@ pub(crate) fn run(arguments: &SendArguments) -> Outcome {
     } else if let Some(folder) = preview {
         let count = mailroom_sender::preview(config, folder)?;
         print(format_args!("{count} mails to look at: {}", folder.join("index.html").display()))?;
+    } else if is_from_broker(arguments) {
+        return send_from_broker(arguments, config).await;
     } else {
         warn_of_missing_mails(config)?;
         mailroom_sender::send(config, dry_run.as_deref(), *metrics_address)?;
@@ -94,6 +100,44 @@ pub(super) fn missing_templates(actions: &[String]) -> String {
          to the folder of templates",
         actions.join(", ")
     )
+}
+
+#[cfg(feature = "relay")]
+fn is_from_broker(arguments: &SendArguments) -> bool {
+    arguments.broker.is_given()
+}
+
+#[cfg(not(feature = "relay"))]
+fn is_from_broker(_: &SendArguments) -> bool {
+    false
+}
+
+/// Sends the mails that the broker has, until SIGTERM or SIGINT.
+#[cfg(feature = "relay")]
+async fn send_from_broker(arguments: &SendArguments, config: &Path) -> Outcome {
+    let (config, dry_run) = (config.to_owned(), arguments.dry_run.clone());
+    let metrics_address = arguments.metrics_address;
+    let sender = move |input, output| {
+        mailroom_sender::send_between(&config, dry_run.as_deref(), metrics_address, input, output)
+    };
+    mailroom_relay::send_from(&arguments.broker, sender).await??;
+    Ok(ExitCode::SUCCESS)
+}
+
+#[cfg(not(feature = "relay"))]
+#[expect(clippy::unused_async, reason = "as it is with a broker")]
+async fn send_from_broker(_: &SendArguments, _: &Path) -> Outcome {
+    unreachable!("nothing names a broker")
+}
+
+#[cfg(feature = "relay")]
+impl From<mailroom_relay::Error> for CommandError {
+    fn from(error: mailroom_relay::Error) -> Self {
+        match error {
+            mailroom_relay::Error::Usage(sentence) => Self::Usage(sentence),
+            mailroom_relay::Error::Failure(sentence) => Self::Failure(sentence),
+        }
+    }
 }
 
 impl From<mailroom_sender::Error> for CommandError {

@@ -118,6 +118,11 @@ impl Answer {
         }
     }
 
+    /// A broker has stored the token's mail, for somebody else to send it.
+    pub fn stored(&mut self, id: i64, broker: &str, answer: &str) {
+        self.accepted(id, broker, &Receipt { message_id: None, answer: answer.to_owned() });
+    }
+
     /// The token is to be tried again.
     pub fn retry(&mut self, id: i64, after: Option<Duration>, reason: &str) {
         self.retry.push(Refused { id, pause: Pause::new(after, reason) });

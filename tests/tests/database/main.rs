@@ -40,6 +40,7 @@ mod reconnecting;
 mod recovery_codes;
 mod redeeming;
 mod redeeming_races;
+mod relay;
 mod requesting;
 mod rotation;
 mod sender;

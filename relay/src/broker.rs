@@ -1,0 +1,97 @@
+//! What a broker has to do.
+
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+
+use crate::message::{Class, Mail, Verdict};
+
+/// How a mail was stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stored {
+    /// Now.
+    Now,
+    /// Earlier: the broker knows its key, and has it or what became of it.
+    Before,
+}
+
+/// Why a broker did not do something.
+#[derive(Clone, Debug, thiserror::Error)]
+pub(crate) enum Fault {
+    /// It is away, or says no to everything.
+    #[error("{0}")]
+    Away(String),
+    /// It does not take this one message.
+    #[error("{0}")]
+    Message(String),
+}
+
+/// A message that came from the broker, until it is done with or given back.
+#[derive(Debug)]
+pub(crate) struct Received<H> {
+    /// By this it is done with or given back.
+    pub(crate) handle: H,
+    /// The version of the message, if it has one.
+    pub(crate) version: Option<u32>,
+    /// The item, or what is none.
+    pub(crate) text: String,
+    /// Where it is in the stream.
+    pub(crate) sequence: u64,
+    /// How often it has been delivered, from 1.
+    pub(crate) delivered: u64,
+}
+
+/// A broker that stores a message before it says that it did, and delivers it until somebody says
+/// that it is done.
+pub(crate) trait Broker: Clone + Send + Sync + 'static {
+    /// By this a message is done with or given back.
+    type Handle: Send + Sync + 'static;
+
+    /// Stores a mail, once for its key while the broker has it.
+    fn publish(&self, mail: &Mail) -> impl Future<Output = Result<Stored, Fault>> + Send;
+
+    /// Records what became of a mail. Says nothing new if it is said twice of the same message.
+    fn record(
+        &self,
+        verdict: &Verdict,
+        sequence: u64,
+    ) -> impl Future<Output = Result<(), Fault>> + Send;
+
+    /// Records a message that is no mail, and nothing of what it holds.
+    fn record_foreign(&self, sequence: u64) -> impl Future<Output = Result<(), Fault>> + Send;
+
+    /// The last verdict on a key.
+    fn verdict_on(&self, key: &str) -> impl Future<Output = Result<Option<Verdict>, Fault>> + Send;
+
+    /// Takes up to so many mails, and passes them on as they come. Returns after some seconds, or
+    /// when all have come, and says how many came.
+    fn receive(
+        &self,
+        class: Class,
+        most: usize,
+        into: &mpsc::Sender<(Class, Received<Self::Handle>)>,
+    ) -> impl Future<Output = (usize, Result<(), Fault>)> + Send;
+
+    /// A message is done with.
+    fn done(&self, handle: &Self::Handle) -> impl Future<Output = Result<(), Fault>> + Send;
+
+    /// A message is to come again after a time.
+    fn give_back(
+        &self,
+        handle: &Self::Handle,
+        after: Duration,
+    ) -> impl Future<Output = Result<(), Fault>> + Send;
+
+    /// A message is being worked on.
+    fn working(&self, handle: &Self::Handle) -> impl Future<Output = Result<(), Fault>> + Send;
+
+    /// Finds mails that the broker has and gives out no more. Those that are settled are deleted,
+    /// and others published anew. Returns how many there were.
+    fn sweep(&self) -> impl Future<Output = Result<usize, Fault>> + Send;
+
+    /// How long it may be that nothing is said of a message.
+    fn patience(&self) -> Duration;
+
+    /// What receipts name it.
+    fn name(&self) -> &'static str;
+}

@@ -1,0 +1,425 @@
+//! `mailroom send --from`: mails from the broker to a sender of this process, and what becomes of
+//! them back to the broker.
+//!
+//! The order of every end is: the mail is sent, its verdict is recorded, the message is done with.
+//! A kill between two of them delivers the message again: the sender's journal knows its key, and
+//! another sender finds the verdict. So what is doubled is at most a mail whose sender was killed
+//! before the verdict was recorded, and which then comes to a sender with another journal.
+
+use std::collections::HashMap;
+use std::io::{BufRead as _, BufReader, PipeReader, PipeWriter, Write as _, pipe};
+use std::sync::{Arc, Mutex, PoisonError, mpsc as threads};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+
+use crate::Error;
+use crate::answers::{Answer, Said, read};
+use crate::broker::{Broker, Fault, Received};
+use crate::counts::Counts;
+use crate::decision::{Arrival, End, may_be_settled, of_answer, of_mail, of_version};
+use crate::message::{Class, Head, Verdict, line, now};
+
+/// How long a fault of the broker is waited out.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// For how long signs of work of a sender count, without a verdict: as for a collector.
+const LONGEST_WORK: Duration = Duration::from_secs(660);
+
+/// How long what is done is said to the broker after the sender has ended.
+const ENDING: Duration = Duration::from_secs(10);
+
+/// How often it is tried to say that a message is done with, whose verdict is recorded.
+const MOST_ACKS: usize = 10;
+
+/// Takes mails until SIGTERM or SIGINT, or until the sender ends; returns what that ended with.
+///
+/// # Errors
+/// No pipes, no signals.
+pub(crate) async fn run<B: Broker, E: Send + 'static>(
+    broker: B,
+    most: usize,
+    send: impl FnOnce(BufReader<PipeReader>, PipeWriter) -> Result<(), E> + Send + 'static,
+) -> Result<Result<(), E>, Error> {
+    let (lines, mut answers, ended) = start(send).map_err(|error| unusable(&error))?;
+    let mut terminate = signal(SignalKind::terminate()).map_err(|error| unusable(&error))?;
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(|error| unusable(&error))?;
+    let (found, mut incoming) = mpsc::channel(1);
+    let mut desk = Desk::new(broker, most, lines);
+    let mut pulls = JoinSet::new();
+    for class in Class::ALL {
+        pulls.spawn(pull(desk.shared.clone(), class, most, found.clone()));
+    }
+    pulls.spawn(sweep(desk.shared.clone()));
+    let mut next_beat = Instant::now();
+    loop {
+        tokio::select! {
+            Some((class, received)) = incoming.recv() => desk.take(class, received),
+            Some(Ok(arrived)) = desk.arrivals.join_next() => desk.decide(arrived),
+            Some(_) = desk.endings.join_next() => {}
+            answer = answers.recv() => match answer {
+                Some(answer) => desk.hear(answer),
+                None => break,
+            },
+            () = sleep(next_beat.saturating_duration_since(Instant::now())) => {
+                desk.beat();
+                next_beat = Instant::now() + desk.shared.broker.patience() / 3;
+            }
+            _ = terminate.recv() => desk.stop(&mut pulls),
+            _ = interrupt.recv() => desk.stop(&mut pulls),
+        }
+    }
+    let rest = async { while desk.endings.join_next().await.is_some() {} };
+    timeout(ENDING, rest).await.ok();
+    desk.shared.counts.say();
+    ended.await.map_err(|_| Error::Failure("the sender has failed".to_owned()))
+}
+
+fn unusable(error: &std::io::Error) -> Error {
+    Error::Failure(format!("the operating system refuses what the program needs: {error}"))
+}
+
+type Started<E> =
+    (threads::Sender<String>, mpsc::UnboundedReceiver<Answer>, oneshot::Receiver<Result<(), E>>);
+
+/// Starts the sender, and threads that write its lines and read its answers.
+fn start<E: Send + 'static>(
+    send: impl FnOnce(BufReader<PipeReader>, PipeWriter) -> Result<(), E> + Send + 'static,
+) -> std::io::Result<Started<E>> {
+    let (input, mut write) = pipe()?;
+    let (read_answers, output) = pipe()?;
+    let (end, ended) = oneshot::channel();
+    thread::spawn(move || end.send(send(BufReader::new(input), output)).ok());
+    let (lines, to_write) = threads::channel::<String>();
+    thread::spawn(move || {
+        while let Ok(line) = to_write.recv() {
+            if write.write_all(line.as_bytes()).is_err() {
+                return;
+            }
+        }
+    });
+    let (answered, answers) = mpsc::unbounded_channel();
+    thread::spawn(move || {
+        for line in BufReader::new(read_answers).split(b'\n').map_while(Result::ok) {
+            if answered.send(read(&line)).is_err() {
+                return;
+            }
+        }
+    });
+    Ok((lines, answers, ended))
+}
+
+/// What all tasks share.
+struct Shared<B> {
+    broker: B,
+    counts: Counts,
+    /// How many mails more may be taken, of each class.
+    places: [Arc<Semaphore>; Class::ALL.len()],
+    /// Until when a sender is unavailable. Then a single mail is tried.
+    outage: Mutex<Option<Instant>>,
+}
+
+impl<B> Shared<B> {
+    fn places(&self, class: Class) -> &Arc<Semaphore> {
+        &self.places[usize::from(class == Class::Other)]
+    }
+
+    fn outage(&self) -> std::sync::MutexGuard<'_, Option<Instant>> {
+        self.outage.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Takes mails of a class for ever, as many as there are places.
+async fn pull<B: Broker>(
+    shared: Arc<Shared<B>>,
+    class: Class,
+    most: usize,
+    found: mpsc::Sender<(Class, Received<B::Handle>)>,
+) {
+    let places = shared.places(class);
+    loop {
+        let Ok(first) = places.acquire().await else { return };
+        first.forget();
+        let outage = *shared.outage();
+        let mut free = 1;
+        if let Some(until) = outage {
+            sleep(until.saturating_duration_since(Instant::now())).await;
+        } else {
+            while free < most {
+                let Ok(more) = places.try_acquire() else { break };
+                more.forget();
+                free += 1;
+            }
+        }
+        let (came, outcome) = shared.broker.receive(class, free, &found).await;
+        places.add_permits(free.saturating_sub(came));
+        if let Err(fault) = outcome {
+            shared.counts.fault(&fault.to_string());
+            sleep(PAUSE).await;
+        }
+    }
+}
+
+/// Looks for ever for mails that the broker gives out no more.
+async fn sweep<B: Broker>(shared: Arc<Shared<B>>) {
+    loop {
+        sleep(shared.broker.patience()).await;
+        match shared.broker.sweep().await {
+            Ok(0) => {}
+            Ok(_) => shared.counts.add("sweeps of a restarted broker"),
+            Err(fault) => shared.counts.fault(&fault.to_string()),
+        }
+    }
+}
+
+/// A mail that the sender has.
+struct Mail<H> {
+    class: Class,
+    head: Head,
+    doubts: u32,
+    delivered: u64,
+    sequence: u64,
+    handle: Arc<H>,
+    since: Instant,
+    has_signs: bool,
+}
+
+/// A message of which it is known what is done with it.
+struct Arrived<H> {
+    class: Class,
+    received: Received<H>,
+    /// The mail; nothing if it is none.
+    head: Option<Head>,
+    arrival: Arrival,
+}
+
+/// What is said to the broker of a message.
+enum Word {
+    Done(Option<Verdict>),
+    Foreign,
+    Again(Option<Verdict>, Duration),
+}
+
+/// What is being worked on.
+struct Desk<B: Broker> {
+    shared: Arc<Shared<B>>,
+    lines: Option<threads::Sender<String>>,
+    mails: HashMap<String, Mail<B::Handle>>,
+    arrivals: JoinSet<Arrived<B::Handle>>,
+    endings: JoinSet<()>,
+    next: u64,
+}
+
+impl<B: Broker> Desk<B> {
+    fn new(broker: B, most: usize, lines: threads::Sender<String>) -> Self {
+        let places = [(); Class::ALL.len()].map(|()| Arc::new(Semaphore::new(most)));
+        let counts = Counts::new("mailroom send");
+        Self {
+            shared: Arc::new(Shared { broker, counts, places, outage: Mutex::new(None) }),
+            lines: Some(lines),
+            mails: HashMap::new(),
+            arrivals: JoinSet::new(),
+            endings: JoinSet::new(),
+            next: 0,
+        }
+    }
+
+    /// Finds out what is to be done with a message.
+    fn take(&mut self, class: Class, received: Received<B::Handle>) {
+        let shared = Arc::clone(&self.shared);
+        self.arrivals.spawn(async move {
+            if received.delivered > 1 {
+                shared.counts.add("delivered again");
+            }
+            let (head, arrival) = judge(&shared.broker, &received).await;
+            Arrived { class, received, head, arrival }
+        });
+    }
+
+    /// Does what is to be done with a message.
+    fn decide(&mut self, arrived: Arrived<B::Handle>) {
+        let Arrived { class, received, head, arrival } = arrived;
+        let Received { handle, text, sequence, delivered, .. } = received;
+        let handle = Arc::new(handle);
+        let Some(head) = head else {
+            let word = if let Arrival::GiveBack(after, why) = arrival {
+                self.shared.counts.add(why);
+                Word::Again(None, after)
+            } else {
+                self.shared.counts.add("no mail");
+                Word::Foreign
+            };
+            return self.say(class, handle, sequence, word);
+        };
+        match (arrival, &self.lines) {
+            (Arrival::Send(doubts), Some(lines)) => {
+                let batch = format!("{sequence}-{}", self.next);
+                self.next += 1;
+                let written =
+                    line(&batch, &text, doubts).is_some_and(|line| lines.send(line).is_ok());
+                if !written {
+                    return self.say(class, handle, sequence, Word::Again(None, PAUSE));
+                }
+                let since = Instant::now();
+                let mail = Mail {
+                    class,
+                    head,
+                    doubts,
+                    delivered,
+                    sequence,
+                    handle,
+                    since,
+                    has_signs: true,
+                };
+                self.mails.insert(batch, mail);
+            }
+            // It is ending.
+            (Arrival::Send(_), None) => {
+                self.say(class, handle, sequence, Word::Again(None, Duration::ZERO));
+            }
+            (Arrival::GiveBack(after, why), _) => {
+                self.shared.counts.add(why);
+                self.say(class, handle, sequence, Word::Again(None, after));
+            }
+            (Arrival::Done(verdict, why), _) => {
+                self.shared.counts.add(why);
+                self.say(class, handle, sequence, Word::Done(verdict));
+            }
+        }
+    }
+
+    /// Takes an answer of the sender.
+    fn hear(&mut self, answer: Answer) {
+        match answer {
+            Answer::Nothing => {}
+            Answer::Working(batches) => {
+                for batch in &batches {
+                    if let Some(mail) = self.mails.get_mut(batch) {
+                        mail.has_signs = true;
+                    }
+                }
+            }
+            Answer::Verdict { batch, said } => {
+                let Some(mail) = self.mails.remove(&batch) else { return };
+                self.note(&said);
+                let Mail { class, head, doubts, delivered, sequence, handle, .. } = mail;
+                let word = match of_answer(&head, doubts, delivered, &said, now()) {
+                    End::Done(verdict) => Word::Done(Some(verdict)),
+                    End::Again(verdict, after) => Word::Again(verdict, after),
+                };
+                self.say(class, handle, sequence, word);
+            }
+        }
+    }
+
+    /// Counts an answer, and notes whether the sender is unavailable.
+    fn note(&self, said: &Said) {
+        let mut outage = self.shared.outage();
+        let what = match said {
+            Said::Sent { .. } => "sent",
+            Said::Dead { .. } => "dead",
+            Said::InDoubt { .. } => "in doubt",
+            Said::Retry { .. } => "refused for now",
+            Said::Untried { .. } => "untried",
+            Said::Unavailable { after, reason } => {
+                self.shared.counts.fault(&format!("the sender is unavailable: {reason}"));
+                let until = Instant::now() + after.unwrap_or(PAUSE).min(Duration::from_secs(60));
+                *outage = Some(outage.map_or(until, |earlier| earlier.max(until)));
+                "given back by an unavailable sender"
+            }
+        };
+        if matches!(said, Said::Sent { .. } | Said::Dead { .. } | Said::Retry { .. }) {
+            *outage = None;
+        }
+        drop(outage);
+        self.shared.counts.add(what);
+    }
+
+    /// Tells the broker what becomes of a message, until it has heard it.
+    fn say(&mut self, class: Class, handle: Arc<B::Handle>, sequence: u64, word: Word) {
+        let shared = Arc::clone(&self.shared);
+        self.endings.spawn(async move {
+            say(&shared, &handle, sequence, word).await;
+            shared.places(class).add_permits(1);
+        });
+    }
+
+    /// Tells the broker which mails are being worked on, so that no other sender gets them.
+    fn beat(&mut self) {
+        let patience = self.shared.broker.patience();
+        for mail in self.mails.values_mut() {
+            let age = mail.since.elapsed();
+            if age < patience || mail.has_signs && age < LONGEST_WORK {
+                mail.has_signs = false;
+                let (shared, handle) = (Arc::clone(&self.shared), Arc::clone(&mail.handle));
+                self.endings.spawn(async move {
+                    shared.broker.working(&handle).await.ok();
+                });
+            }
+        }
+        self.shared.counts.say_sometimes();
+    }
+
+    /// Takes nothing more. The sender ends when it has answered what it has.
+    fn stop(&mut self, pulls: &mut JoinSet<()>) {
+        pulls.abort_all();
+        self.lines = None;
+    }
+}
+
+/// Finds out what is to be done with a message, and reads its mail.
+async fn judge<B: Broker>(broker: &B, received: &Received<B::Handle>) -> (Option<Head>, Arrival) {
+    if let Some(arrival) = of_version(received.version) {
+        return (None, arrival);
+    }
+    let Some(head) = Head::read(&received.text) else {
+        return (None, Arrival::Done(None, "no mail"));
+    };
+    let mut last = None;
+    if may_be_settled(&head, received.delivered) {
+        last = match broker.verdict_on(&head.key).await {
+            Ok(last) => last,
+            Err(_) => return (Some(head), Arrival::GiveBack(PAUSE, "broker away")),
+        };
+    }
+    let arrival = of_mail(&head, last.as_ref(), now());
+    (Some(head), arrival)
+}
+
+/// Records a verdict and then ends a message. What cannot be recorded is said again until it can: a
+/// message that is done with without a verdict would be one whose fate nobody knows.
+async fn say<B: Broker>(shared: &Shared<B>, handle: &B::Handle, sequence: u64, word: Word) {
+    loop {
+        let recorded = match &word {
+            Word::Done(Some(verdict)) | Word::Again(Some(verdict), _) => {
+                shared.broker.record(verdict, sequence).await
+            }
+            Word::Foreign => shared.broker.record_foreign(sequence).await,
+            Word::Done(None) | Word::Again(None, _) => Ok(()),
+        };
+        match recorded {
+            Ok(()) => break,
+            Err(fault) => {
+                shared.counts.fault(&fault.to_string());
+                sleep(PAUSE).await;
+            }
+        }
+    }
+    for _ in 0..MOST_ACKS {
+        let ended: Result<(), Fault> = match &word {
+            Word::Done(_) | Word::Foreign => shared.broker.done(handle).await,
+            Word::Again(_, after) => shared.broker.give_back(handle, *after).await,
+        };
+        match ended {
+            Ok(()) => return,
+            Err(fault) => {
+                shared.counts.fault(&fault.to_string());
+                sleep(PAUSE).await;
+            }
+        }
+    }
+}

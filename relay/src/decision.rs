@@ -1,0 +1,215 @@
+//! What becomes of a message: before it is sent, and after its sender has answered. Pure policy:
+//! the caller passes the times in.
+
+use std::time::Duration;
+
+use crate::answers::Said;
+use crate::message::{Head, Kind, VERSION, Verdict};
+
+/// How many doubts end the attempts to send a mail, and the pauses before: as the database has it.
+const MOST_DOUBTS: u32 = 3;
+const DOUBT_PAUSES: [Duration; 2] = [Duration::from_secs(60), Duration::from_secs(300)];
+
+/// The pauses of a mail that is refused for now, by how often it was delivered: they double.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+
+/// How long a message of another version waits for its own consumer.
+const PAUSE_OF_VERSION: Duration = Duration::from_secs(10);
+
+/// What is done with a message that comes.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Arrival {
+    /// Its mail is sent, with so many doubts known.
+    Send(u32),
+    /// It is given back for this time, and this is counted.
+    GiveBack(Duration, &'static str),
+    /// It is done with: this became of it earlier, or becomes of it now.
+    Done(Option<Verdict>, &'static str),
+}
+
+/// What is done with a message of another version.
+pub(crate) fn of_version(version: Option<u32>) -> Option<Arrival> {
+    // What has none is no mail, which is found by its text.
+    let is_other = version.is_some_and(|version| version != VERSION);
+    is_other.then_some(Arrival::GiveBack(PAUSE_OF_VERSION, "of another version"))
+}
+
+/// Whether what became of a mail is to be asked before it is sent: it may have been tried before.
+pub(crate) fn may_be_settled(head: &Head, delivered: u64) -> bool {
+    delivered > 1 || head.attempt > 1 || head.doubts > 0
+}
+
+/// What is done with a mail that comes, of which the last verdict is this.
+pub(crate) fn of_mail(head: &Head, last: Option<&Verdict>, now: i64) -> Arrival {
+    let doubts = match last {
+        Some(last) if last.kind == Kind::Sent => return Arrival::Done(None, "sent before"),
+        Some(last) if last.kind == Kind::InDoubt => last.doubts.max(head.doubts),
+        _ => head.doubts,
+    };
+    if head.left(now).is_zero() {
+        // It may have been delivered, and nobody is to think that it was not.
+        if doubts > 0 {
+            return Arrival::Done(Some(given_up(head, doubts)), "dead");
+        }
+        return Arrival::Done(Some(Verdict::of(head, Kind::Expired)), "expired");
+    }
+    if let Some(last) = last.filter(|last| last.kind == Kind::InDoubt) {
+        let since = Duration::from_secs(u64::try_from(now.saturating_sub(last.at)).unwrap_or(0));
+        let left = pause_of_doubt(doubts).saturating_sub(since);
+        if !left.is_zero() {
+            return Arrival::GiveBack(left.min(head.left(now)), "in doubt, too early");
+        }
+    }
+    Arrival::Send(doubts)
+}
+
+/// What is done with a message whose sender has answered.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum End {
+    /// This is recorded, and the message is done with.
+    Done(Verdict),
+    /// This is recorded, if anything, and the message comes again after this time.
+    Again(Option<Verdict>, Duration),
+}
+
+/// What becomes of a mail of which `doubts` are known, delivered so often.
+pub(crate) fn of_answer(head: &Head, doubts: u32, delivered: u64, said: &Said, now: i64) -> End {
+    let again = |after: Duration| End::Again(None, after.min(head.left(now)));
+    match said {
+        Said::Sent { receipt } => {
+            End::Done(Verdict { receipt: receipt.clone(), ..Verdict::of(head, Kind::Sent) })
+        }
+        Said::Dead { reason, unknown_address } => End::Done(Verdict {
+            reason: Some(reason.clone()),
+            unknown_address: *unknown_address,
+            doubts,
+            ..Verdict::of(head, Kind::Dead)
+        }),
+        Said::InDoubt { reason } => {
+            let doubts = doubts.saturating_add(1);
+            if doubts >= MOST_DOUBTS {
+                return End::Done(given_up(head, doubts));
+            }
+            let verdict = Verdict {
+                reason: Some(reason.clone()),
+                doubts,
+                ..Verdict::of(head, Kind::InDoubt)
+            };
+            End::Again(Some(verdict), pause_of_doubt(doubts).min(head.left(now)))
+        }
+        Said::Retry { after } => again(after.unwrap_or_else(|| pause(delivered))),
+        Said::Untried { after } | Said::Unavailable { after, .. } => {
+            again(after.unwrap_or(FIRST_PAUSE))
+        }
+    }
+}
+
+fn given_up(head: &Head, doubts: u32) -> Verdict {
+    let reason = Some("may have been delivered".to_owned());
+    Verdict { reason, doubts, ..Verdict::of(head, Kind::Dead) }
+}
+
+fn pause_of_doubt(doubts: u32) -> Duration {
+    DOUBT_PAUSES[usize::from(doubts > 1)]
+}
+
+fn pause(delivered: u64) -> Duration {
+    let doublings = u32::try_from(delivered.saturating_sub(1)).unwrap_or(u32::MAX).min(16);
+    FIRST_PAUSE.saturating_mul(1 << doublings).min(LONGEST_PAUSE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: i64 = 1_800_000_000;
+
+    fn head() -> Head {
+        Head {
+            id: 7,
+            key: "b9a16650bbdcba5dd0298fef5dd25661".to_owned(),
+            action: "activate".to_owned(),
+            expires_at: NOW + 1_000,
+            attempt: 1,
+            doubts: 0,
+        }
+    }
+
+    fn last(verdict: Kind, at: i64, doubts: u32) -> Verdict {
+        Verdict { at, doubts, ..Verdict::of(&head(), verdict) }
+    }
+
+    #[test]
+    fn what_was_sent_is_not_sent_again_and_what_was_put_back_is() {
+        assert_eq!(of_mail(&head(), None, NOW), Arrival::Send(0));
+        let sent = last(Kind::Sent, NOW - 5, 0);
+        assert_eq!(of_mail(&head(), Some(&sent), NOW), Arrival::Done(None, "sent before"));
+        let dead = last(Kind::Dead, NOW - 5, 0);
+        assert_eq!(of_mail(&head(), Some(&dead), NOW), Arrival::Send(0));
+    }
+
+    #[test]
+    fn only_what_may_have_been_tried_costs_a_question() {
+        assert!(!may_be_settled(&head(), 1));
+        assert!(may_be_settled(&head(), 2));
+        assert!(may_be_settled(&Head { attempt: 2, ..head() }, 1));
+        assert!(may_be_settled(&Head { doubts: 1, ..head() }, 1));
+    }
+
+    #[test]
+    fn what_is_expired_is_dropped_and_never_sent() {
+        let late = NOW + 1_000;
+        let Arrival::Done(Some(verdict), "expired") = of_mail(&head(), None, late) else {
+            panic!("it is sent");
+        };
+        assert_eq!(verdict.kind, Kind::Expired);
+        let doubt = last(Kind::InDoubt, NOW, 1);
+        let Arrival::Done(Some(verdict), "dead") = of_mail(&head(), Some(&doubt), late) else {
+            panic!("it counts as expired");
+        };
+        assert_eq!(verdict.reason.as_deref(), Some("may have been delivered"));
+    }
+
+    #[test]
+    fn a_doubt_waits_for_its_pause_whoever_gets_it_and_the_third_one_ends_it() {
+        for (doubts, pause) in [(1, 60), (2, 300)] {
+            let doubt = last(Kind::InDoubt, NOW - 20, doubts);
+            let left = Duration::from_secs(pause - 20);
+            let expected = Arrival::GiveBack(left, "in doubt, too early");
+            assert_eq!(of_mail(&head(), Some(&doubt), NOW), expected);
+            let later = NOW + i64::try_from(pause).unwrap();
+            assert_eq!(of_mail(&head(), Some(&doubt), later), Arrival::Send(doubts));
+        }
+        let said = Said::InDoubt { reason: "cut".to_owned() };
+        for doubts in [0, 1] {
+            let End::Again(Some(verdict), _) = of_answer(&head(), doubts, 1, &said, NOW) else {
+                panic!("it is given up");
+            };
+            assert_eq!((verdict.kind, verdict.doubts), (Kind::InDoubt, doubts + 1));
+        }
+        let End::Done(verdict) = of_answer(&head(), 2, 9, &said, NOW) else {
+            panic!("it is sent for ever");
+        };
+        assert_eq!((verdict.kind, verdict.doubts), (Kind::Dead, 3));
+    }
+
+    #[test]
+    fn pauses_double_and_never_outlast_the_token() {
+        for (delivered, seconds) in [(1, 1), (2, 2), (3, 4), (7, 60), (10_000, 60)] {
+            let said = Said::Retry { after: None };
+            let expected = End::Again(None, Duration::from_secs(seconds));
+            assert_eq!(of_answer(&head(), 0, delivered, &said, NOW), expected);
+        }
+        let said = Said::Untried { after: Some(Duration::from_secs(86_400)) };
+        let expected = End::Again(None, Duration::from_secs(1_000));
+        assert_eq!(of_answer(&head(), 0, 1, &said, NOW), expected);
+    }
+
+    #[test]
+    fn another_version_is_left_to_its_own_consumers() {
+        assert_eq!(of_version(Some(VERSION)), None);
+        assert_eq!(of_version(None), None);
+        assert!(matches!(of_version(Some(VERSION + 1)), Some(Arrival::GiveBack(..))));
+    }
+}

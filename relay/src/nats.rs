@@ -1,0 +1,452 @@
+//! NATS `JetStream`: a stream of mails that are deleted when they are done with, and one of
+//! verdicts.
+//!
+//! | subject | message |
+//! |---|---|
+//! | `QUEUE.mail.first.ACTION`, `QUEUE.mail.other.ACTION` | a mail |
+//! | `QUEUE.verdict.KEY` | what became of the mail with this key |
+//! | `QUEUE.dead.KEY` | the same of those that never can be sent, and what was no mail |
+//!
+//! A full stream refuses a mail and drops none, and no mail is dropped by its age, since the
+//! database gives them out once.
+
+use std::collections::HashSet;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use async_nats::header::HeaderMap;
+use async_nats::jetstream::consumer::{AckPolicy, PullConsumer, pull};
+use async_nats::jetstream::context::{Context, ContextBuilder, PublishError, PublishErrorKind};
+use async_nats::jetstream::message::{AckKind, Acker, PublishMessage};
+use async_nats::jetstream::stream::{
+    Config, DiscardPolicy, LastRawMessageErrorKind, RetentionPolicy, StorageType, Stream,
+};
+use futures_util::StreamExt as _;
+use tokio::sync::{OnceCell, mpsc};
+use tokio::time::timeout;
+
+use crate::Error;
+use crate::access::Broker as Arguments;
+use crate::broker::{Broker, Fault, Received, Stored};
+use crate::message::{Class, Head, Kind, Mail, VERSION, Verdict};
+
+/// How long an answer of the broker is waited for: less than a collector waits for its sender.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// How long one request for mails waits for some.
+const PULL: Duration = Duration::from_secs(3);
+
+/// How long the broker knows the key of a mail that it has stored, when the queue is made.
+const DUPLICATE_WINDOW: Duration = Duration::from_secs(600);
+
+/// How long verdicts are kept, when the queue is made.
+const VERDICTS_KEPT: Duration = Duration::from_secs(8 * 86_400);
+
+/// How often a mail whose key is known, and which is gone, is published under a new id.
+const MOST_IDS: usize = 20;
+
+/// How many mails that are left behind are seen to at a time.
+const MOST_SWEPT: usize = 1_000;
+
+const VERSION_HEADER: &str = "Mailroom-Version";
+
+/// A connection, which comes back by itself.
+#[derive(Clone)]
+pub(crate) struct Nats {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    context: Context,
+    queue: String,
+    replicas: usize,
+    redeliver_after: Duration,
+    /// The same as the broker has it, which another program may have set.
+    ack_wait: OnceLock<Duration>,
+    streams: OnceCell<Streams>,
+    consumers: [OnceCell<PullConsumer>; Class::ALL.len()],
+}
+
+struct Streams {
+    mails: Stream,
+    verdicts: Stream,
+}
+
+impl Nats {
+    /// Begins to connect, for ever. What it is asked meanwhile fails.
+    ///
+    /// # Errors
+    /// Arguments that cannot be used.
+    pub(crate) async fn connect(arguments: &Arguments, name: &str) -> Result<Self, Error> {
+        let options = arguments.options()?.name(name).retry_on_initial_connect();
+        let client = options
+            .connect(arguments.servers()?)
+            .await
+            .map_err(|error| Error::Usage(format!("the broker cannot be used: {error}")))?;
+        let context = ContextBuilder::new().timeout(PATIENCE).ack_timeout(PATIENCE).build(client);
+        let access = &arguments.access;
+        let inner = Inner {
+            context,
+            queue: access.queue.clone(),
+            replicas: access.replicas.into(),
+            redeliver_after: access.redeliver_after(),
+            ack_wait: OnceLock::new(),
+            streams: OnceCell::new(),
+            consumers: [OnceCell::new(), OnceCell::new()],
+        };
+        Ok(Self { inner: Arc::new(inner) })
+    }
+
+    fn subject(&self, rest: &str) -> String {
+        format!("{}.{rest}", self.inner.queue)
+    }
+
+    /// The streams, which are made if there are none.
+    async fn streams(&self) -> Result<&Streams, Fault> {
+        self.inner.streams.get_or_try_init(|| self.find_streams()).await
+    }
+
+    async fn find_streams(&self) -> Result<Streams, Fault> {
+        let Inner { queue, replicas, .. } = &*self.inner;
+        let mails = Config {
+            name: queue.clone(),
+            subjects: vec![self.subject("mail.>")],
+            retention: RetentionPolicy::WorkQueue,
+            storage: StorageType::File,
+            discard: DiscardPolicy::New,
+            num_replicas: *replicas,
+            duplicate_window: DUPLICATE_WINDOW,
+            ..Config::default()
+        };
+        let verdicts = Config {
+            name: format!("{queue}-verdicts"),
+            subjects: vec![self.subject("verdict.>"), self.subject("dead.>")],
+            retention: RetentionPolicy::Limits,
+            storage: StorageType::File,
+            discard: DiscardPolicy::Old,
+            max_age: VERDICTS_KEPT,
+            num_replicas: *replicas,
+            duplicate_window: DUPLICATE_WINDOW,
+            ..Config::default()
+        };
+        let mails = self.find_stream(mails).await?;
+        if let Some(fault) = fault_of(&mails.cached_info().config) {
+            return Err(Fault::Away(format!("the stream {queue} {fault}")));
+        }
+        Ok(Streams { mails, verdicts: self.find_stream(verdicts).await? })
+    }
+
+    async fn find_stream(&self, config: Config) -> Result<Stream, Fault> {
+        let name = config.name.clone();
+        let stream = self.inner.context.get_or_create_stream(config);
+        answered(stream).await?.map_err(|error| {
+            Fault::Away(format!("the stream {name} can be neither found nor made: {error}"))
+        })
+    }
+
+    async fn consumer(&self, class: Class) -> Result<&PullConsumer, Fault> {
+        let streams = self.streams().await?;
+        let place = usize::from(class == Class::Other);
+        let make = || async {
+            let name = format!("{}-{}", self.inner.queue, class.word());
+            let config = pull::Config {
+                durable_name: Some(name.clone()),
+                ack_policy: AckPolicy::Explicit,
+                ack_wait: self.inner.redeliver_after,
+                // A mail is given up by its expiry and by nothing else.
+                max_deliver: -1,
+                max_ack_pending: -1,
+                filter_subject: self.subject(&format!("mail.{}.>", class.word())),
+                ..pull::Config::default()
+            };
+            let consumer = streams.mails.get_or_create_consumer(&name, config);
+            let consumer: PullConsumer = answered(consumer).await?.map_err(|error| {
+                Fault::Away(format!("the consumer {name} can be neither found nor made: {error}"))
+            })?;
+            self.inner.ack_wait.set(consumer.cached_info().config.ack_wait).ok();
+            Ok(consumer)
+        };
+        self.inner.consumers[place].get_or_try_init(make).await
+    }
+
+    async fn pass_on(
+        &self,
+        class: Class,
+        most: usize,
+        into: &mpsc::Sender<(Class, Received<Acker>)>,
+        came: &mut usize,
+    ) -> Result<(), Fault> {
+        let consumer = self.consumer(class).await?;
+        let messages = consumer.batch().max_messages(most).expires(PULL).messages();
+        let mut messages = answered(messages).await?.map_err(|error| no_mails(&error))?;
+        while let Some(message) = messages.next().await {
+            let message = message.map_err(|error| no_mails(&*error))?;
+            let place = message.info().map_err(|error| no_mails(&*error))?;
+            let (sequence, delivered) = (place.stream_sequence, place.delivered);
+            let (message, handle) = message.split();
+            let received = Received {
+                handle,
+                version: version(message.headers.as_ref()),
+                text: String::from_utf8_lossy(&message.payload).into_owned(),
+                sequence,
+                delivered: u64::try_from(delivered).unwrap_or(1),
+            };
+            if into.send((class, received)).await.is_err() {
+                return Ok(());
+            }
+            *came += 1;
+        }
+        Ok(())
+    }
+
+    /// The numbers of mails that lie where both consumers have nothing to give out any more.
+    async fn left_behind(&self) -> Result<Vec<u64>, Fault> {
+        let mails = &self.streams().await?.mails;
+        // Before the consumers are asked: what comes meanwhile is above it.
+        let state = answered(mails.get_info()).await?.map_err(|error| not_swept(&error))?.state;
+        let mut past = state.last_sequence;
+        for class in Class::ALL {
+            self.consumer(class).await?;
+            let name = format!("{}-{}", self.inner.queue, class.word());
+            let info = answered(mails.consumer_info(&name)).await?;
+            let info = info.map_err(|error| not_swept(&error))?;
+            if info.num_pending > 0 || info.num_ack_pending > 0 {
+                past = past.min(info.ack_floor.stream_sequence);
+            }
+        }
+        if state.messages == 0 || state.first_sequence > past {
+            return Ok(Vec::new());
+        }
+        // Its search by subject does not find them: their numbers are those that are not deleted.
+        let details = mails.info_builder().with_deleted(true).fetch();
+        let state = answered(details).await?.map_err(|error| not_swept(&error))?.info.state;
+        let deleted: HashSet<u64> = state.deleted.unwrap_or_default().into_iter().collect();
+        let all = (state.first_sequence..=past).filter(|sequence| !deleted.contains(sequence));
+        Ok(all.take(MOST_SWEPT).collect())
+    }
+
+    async fn store(&self, subject: String, id: &str, payload: String) -> Result<Ack, Fault> {
+        let message = PublishMessage::build()
+            .message_id(id)
+            .header(VERSION_HEADER, VERSION.to_string().as_str())
+            .payload(payload.into());
+        let stored = async {
+            let ack = self.inner.context.send_publish(subject, message).await?;
+            ack.await
+        };
+        let ack = answered(stored).await?.map_err(|error| fault(&error))?;
+        Ok(Ack { sequence: ack.sequence, is_duplicate: ack.duplicate })
+    }
+}
+
+struct Ack {
+    sequence: u64,
+    is_duplicate: bool,
+}
+
+/// Why a stream that somebody else made could lose a mail.
+fn fault_of(config: &Config) -> Option<&'static str> {
+    if config.discard != DiscardPolicy::New {
+        return Some("drops old mails when it is full; it needs `discard: new`");
+    }
+    if !config.max_age.is_zero() {
+        return Some("drops mails by their age; it needs `max_age: 0`");
+    }
+    if config.storage != StorageType::File {
+        return Some("loses its mails at a restart; it needs `storage: file`");
+    }
+    if config.no_ack {
+        return Some("does not say that it has stored a mail; it needs `no_ack: false`");
+    }
+    None
+}
+
+async fn answered<T>(future: impl IntoFuture<Output = T>) -> Result<T, Fault> {
+    // Above the limits of the client itself, which say more.
+    let limit = PATIENCE + Duration::from_secs(3);
+    timeout(limit, future).await.map_err(|_| Fault::Away("the broker does not answer".to_owned()))
+}
+
+fn not_swept(error: &dyn std::fmt::Display) -> Fault {
+    Fault::Away(format!("the mails that are left behind are not found: {error}"))
+}
+
+fn no_mails(error: &dyn std::fmt::Display) -> Fault {
+    Fault::Away(format!("the broker gives out no mails: {error}"))
+}
+
+fn fault(error: &PublishError) -> Fault {
+    let text = format!("the broker does not store the message: {error}");
+    match error.kind() {
+        PublishErrorKind::MaxPayloadExceeded => Fault::Message(text),
+        _ => Fault::Away(text),
+    }
+}
+
+/// A word of a subject, for an action.
+fn word(action: &str) -> &str {
+    let is_of_word = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
+    if !action.is_empty() && action.bytes().all(is_of_word) { action } else { "unnamed" }
+}
+
+fn version(headers: Option<&HeaderMap>) -> Option<u32> {
+    headers?.get(VERSION_HEADER)?.as_str().parse().ok()
+}
+
+impl Broker for Nats {
+    type Handle = Acker;
+
+    /// A key that the broker knows was stored before. The mail is still there, or is sent, or it
+    /// was dead and somebody has put it back: then it gets a new id.
+    async fn publish(&self, mail: &Mail) -> Result<Stored, Fault> {
+        let streams = self.streams().await?;
+        let head = &mail.head;
+        let class = Class::of(&head.action).word();
+        let subject = self.subject(&format!("mail.{class}.{}", word(&head.action)));
+        let mut id = head.key.clone();
+        for _ in 0..MOST_IDS {
+            let ack = self.store(subject.clone(), &id, mail.item.clone()).await?;
+            if !ack.is_duplicate {
+                return Ok(Stored::Now);
+            }
+            match answered(streams.mails.get_raw_message(ack.sequence)).await? {
+                Ok(_) => return Ok(Stored::Before),
+                Err(error) if error.kind() == LastRawMessageErrorKind::NoMessageFound => {}
+                Err(error) => return Err(Fault::Away(format!("a mail is not found: {error}"))),
+            }
+            if self.verdict_on(&head.key).await?.is_some_and(|last| last.kind == Kind::Sent) {
+                return Ok(Stored::Before);
+            }
+            id = format!("{}.{}", head.key, ack.sequence);
+        }
+        Err(Fault::Message("the mail was put back too often within ten minutes".to_owned()))
+    }
+
+    async fn record(&self, verdict: &Verdict, sequence: u64) -> Result<(), Fault> {
+        self.streams().await?;
+        let verdict = &Verdict { sequence, ..verdict.clone() };
+        let text =
+            serde_json::to_string(verdict).map_err(|error| Fault::Message(error.to_string()))?;
+        // With the key, since a stream that is made anew counts from one.
+        let Verdict { key, kind, doubts, .. } = verdict;
+        let id = format!("{key}.{sequence}.{kind:?}.{doubts}");
+        if verdict.kind == Kind::Dead {
+            let subject = self.subject(&format!("dead.{key}"));
+            self.store(subject, &format!("dead.{id}"), text.clone()).await?;
+        }
+        self.store(self.subject(&format!("verdict.{key}")), &id, text).await?;
+        Ok(())
+    }
+
+    async fn record_foreign(&self, sequence: u64) -> Result<(), Fault> {
+        self.streams().await?;
+        let text = format!(r#"{{"v":{VERSION},"sequence":{sequence},"reason":"it is no mail"}}"#);
+        let id = format!("foreign.{sequence}");
+        self.store(self.subject("dead.foreign"), &id, text).await?;
+        Ok(())
+    }
+
+    async fn verdict_on(&self, key: &str) -> Result<Option<Verdict>, Fault> {
+        let verdicts = &self.streams().await?.verdicts;
+        let subject = self.subject(&format!("verdict.{key}"));
+        match answered(verdicts.get_last_raw_message_by_subject(&subject)).await? {
+            Ok(message) => Ok(serde_json::from_slice(&message.payload).ok()),
+            Err(error) if error.kind() == LastRawMessageErrorKind::NoMessageFound => Ok(None),
+            Err(error) => Err(Fault::Away(format!("a verdict is not found: {error}"))),
+        }
+    }
+
+    async fn receive(
+        &self,
+        class: Class,
+        most: usize,
+        into: &mpsc::Sender<(Class, Received<Acker>)>,
+    ) -> (usize, Result<(), Fault>) {
+        let mut came = 0;
+        let outcome = self.pass_on(class, most, into, &mut came).await;
+        (came, outcome)
+    }
+
+    async fn done(&self, handle: &Acker) -> Result<(), Fault> {
+        acknowledged(answered(handle.double_ack()).await?)
+    }
+
+    async fn give_back(&self, handle: &Acker, after: Duration) -> Result<(), Fault> {
+        acknowledged(answered(handle.double_ack_with(AckKind::Nak(Some(after)))).await?)
+    }
+
+    async fn working(&self, handle: &Acker) -> Result<(), Fault> {
+        acknowledged(answered(handle.ack_with(AckKind::Progress)).await?)
+    }
+
+    /// A server that was killed forgets which messages it had deleted, and not which ones were done
+    /// with: they lie below what its consumer is past, and would for ever, links and all. A verdict
+    /// is recorded before a mail is done with, so one without a verdict is not settled.
+    async fn sweep(&self) -> Result<usize, Fault> {
+        let mails = &self.streams().await?.mails;
+        let mut count = 0;
+        for sequence in self.left_behind().await? {
+            let message = match answered(mails.get_raw_message(sequence)).await? {
+                Ok(message) => message,
+                Err(error) if error.kind() == LastRawMessageErrorKind::NoMessageFound => continue,
+                Err(error) => return Err(not_swept(&error)),
+            };
+            if version(Some(&message.headers)).is_some_and(|version| version != VERSION) {
+                continue;
+            }
+            let text = String::from_utf8_lossy(&message.payload).into_owned();
+            if let Some(head) = Head::read(&text) {
+                let last = self.verdict_on(&head.key).await?;
+                if !last.is_some_and(|last| last.settles(sequence)) {
+                    let id = format!("{}.{sequence}", head.key);
+                    self.store(message.subject.to_string(), &id, text).await?;
+                }
+            }
+            // One that is gone meanwhile is not missed.
+            answered(mails.delete_message(sequence)).await?.ok();
+            count += 1;
+        }
+        Ok(count)
+    }
+
+    fn patience(&self) -> Duration {
+        *self.inner.ack_wait.get().unwrap_or(&self.inner.redeliver_after)
+    }
+
+    fn name(&self) -> &'static str {
+        "nats"
+    }
+}
+
+fn acknowledged(outcome: Result<(), async_nats::Error>) -> Result<(), Fault> {
+    outcome.map_err(|error| Fault::Away(format!("the broker does not hear a verdict: {error}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stream_that_could_lose_a_mail_is_refused() {
+        let good =
+            Config { discard: DiscardPolicy::New, storage: StorageType::File, ..Config::default() };
+        assert_eq!(fault_of(&good), None);
+        for bad in [
+            Config { discard: DiscardPolicy::Old, ..good.clone() },
+            Config { max_age: Duration::from_secs(60), ..good.clone() },
+            Config { storage: StorageType::Memory, ..good.clone() },
+            Config { no_ack: true, ..good.clone() },
+        ] {
+            assert!(fault_of(&bad).is_some());
+        }
+    }
+
+    #[test]
+    fn an_action_is_one_word_of_a_subject() {
+        for (action, expected) in
+            [("activate", "activate"), ("a_b-1", "a_b-1"), ("", "unnamed"), ("a.>", "unnamed")]
+        {
+            assert_eq!(word(action), expected);
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! A real broker: Debian's nats-server.
+
+use std::fs::File;
+use std::net::{TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use anyhow::{Context, Result};
+use tempfile::TempDir;
+
+use crate::collector::wait_until;
+use crate::machine::skip;
+
+/// Where Debian has it, which is not in the `PATH` of everybody.
+const PROGRAM: &str = "/usr/sbin/nats-server";
+
+/// A NATS server with `JetStream`, killed when this is dropped.
+#[derive(Debug)]
+pub struct Nats {
+    child: Option<Child>,
+    folder: TempDir,
+    port: u16,
+    arguments: Vec<String>,
+}
+
+impl Nats {
+    /// Starts one; nothing if this machine has none, and then the calling test is skipped.
+    pub fn start(arguments: &[&str]) -> Result<Option<Self>> {
+        let Some(mut nats) = Self::reserve(arguments)? else { return Ok(None) };
+        nats.run()?;
+        Ok(Some(nats))
+    }
+
+    /// Finds a port for one that is started later.
+    pub fn reserve(arguments: &[&str]) -> Result<Option<Self>> {
+        if !Path::new(PROGRAM).exists() {
+            skip("there is no nats-server; install nats-server");
+            return Ok(None);
+        }
+        let port = TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port();
+        let arguments = arguments.iter().map(|&argument| argument.to_owned()).collect();
+        Ok(Some(Self { child: None, folder: tempfile::tempdir()?, port, arguments }))
+    }
+
+    /// Names what it is started with from now on.
+    pub fn set_arguments(&mut self, arguments: &[&str]) {
+        self.arguments = arguments.iter().map(|&argument| argument.to_owned()).collect();
+    }
+
+    /// Starts it, with what it had stored before.
+    pub fn run(&mut self) -> Result<()> {
+        let log = File::options().create(true).append(true).open(self.log_file())?;
+        let child = Command::new(PROGRAM)
+            .args(["--addr", "127.0.0.1", "--port", &self.port.to_string(), "--jetstream"])
+            .arg("--store_dir")
+            .arg(self.folder.path())
+            .args(&self.arguments)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log)
+            .spawn()?;
+        self.child = Some(child);
+        let port = self.port;
+        wait_until(|| TcpStream::connect(("127.0.0.1", port)).is_ok())
+            .with_context(|| format!("nats-server does not start:\n{}", self.log()))
+    }
+
+    /// Ends it as the kernel does when memory runs out.
+    pub fn kill(&mut self) -> Result<()> {
+        if let Some(mut child) = self.child.take() {
+            child.kill()?;
+            child.wait()?;
+        }
+        Ok(())
+    }
+
+    /// Where it is, without TLS.
+    pub fn url(&self) -> String {
+        format!("nats://127.0.0.1:{}", self.port)
+    }
+
+    /// Its port at 127.0.0.1.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// What it has logged.
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(self.log_file()).unwrap_or_default()
+    }
+
+    fn log_file(&self) -> std::path::PathBuf {
+        self.folder.path().join("log")
+    }
+}
+
+impl Drop for Nats {
+    fn drop(&mut self) {
+        self.kill().ok();
+    }
+}

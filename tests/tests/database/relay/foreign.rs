@@ -1,0 +1,56 @@
+//! Messages that are no mails of this version.
+
+use anyhow::{Result, ensure};
+use async_nats::HeaderMap;
+use mailroom_tests::broker::Nats;
+use mailroom_tests::mail_server::MailServer;
+use mailroom_tests::sending::{Configuration, item};
+
+use super::{
+    client, last_of, publish, reached, relay, sender, wait_for_recipients, wait_for_waiting,
+};
+
+#[tokio::test]
+async fn a_message_that_is_no_mail_is_a_dead_letter_and_holds_up_none() -> Result<()> {
+    let Some(nats) = Nats::start(&[])? else { return Ok(()) };
+    let Some(server) = MailServer::start(&[])? else { return Ok(()) };
+    let mut relay = relay(&nats)?;
+    publish(&mut relay, "a", &[(1, "ada@x.test")])?;
+    let broker = client(&nats).await?;
+    for text in ["", "a secret", "{}", "[\"a secret\"]", "{\"id\":1,\"key\":\"a secret\"}"] {
+        broker.publish("mailroom.mail.other.activate", text.into()).await?.await?;
+    }
+    publish(&mut relay, "b", &[(2, "bob@x.test")])?;
+    let configuration = Configuration::smtp(server.port, "")?;
+    let sender = sender(&nats, &configuration)?;
+    wait_for_recipients(&server, 2)?;
+    wait_for_waiting(&broker, 0).await?;
+    let dead = last_of(&broker, "mailroom.dead.foreign").await?;
+    ensure!(dead["reason"] == "it is no mail" && !dead.to_string().contains("secret"), "{dead}");
+    let (_, said) = sender.stop()?;
+    ensure!(said.contains("5 no mail") && !said.contains("a secret"), "{said}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_mail_of_another_version_waits_for_its_own_senders() -> Result<()> {
+    let Some(nats) = Nats::start(&[])? else { return Ok(()) };
+    let Some(server) = MailServer::start(&[])? else { return Ok(()) };
+    let mut relay = relay(&nats)?;
+    publish(&mut relay, "a", &[(1, "ada@x.test")])?;
+    let broker = client(&nats).await?;
+    let mut headers = HeaderMap::new();
+    headers.insert("Mailroom-Version", "2");
+    let later = item(2, "bob@x.test").to_string();
+    let subject = "mailroom.mail.other.activate";
+    broker.publish_with_headers(subject, headers, later.into()).await?.await?;
+    publish(&mut relay, "b", &[(3, "eva@x.test")])?;
+    let configuration = Configuration::smtp(server.port, "")?;
+    let sender = sender(&nats, &configuration)?;
+    wait_for_recipients(&server, 2)?;
+    wait_for_waiting(&broker, 1).await?;
+    let (_, said) = sender.stop()?;
+    ensure!(said.contains("of another version"), "{said}");
+    ensure!(!reached(&server).contains_key("bob@x.test"), "{:?}", reached(&server));
+    Ok(())
+}

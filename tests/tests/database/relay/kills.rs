@@ -1,0 +1,98 @@
+//! Kills: of the broker, of the relay and of senders.
+
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use mailroom_tests::broker::Nats;
+use mailroom_tests::collector::{self, Collector, wait_until};
+use mailroom_tests::mail_server::MailServer;
+use mailroom_tests::postgres::Database;
+use mailroom_tests::rows::{WITHOUT_VERDICT, register, wait_for};
+use mailroom_tests::sending::Configuration;
+
+use super::{
+    client, publish, reached, relay, relay_of, sender, wait_for_recipients, wait_for_waiting,
+    wait_until_none_is_left,
+};
+
+#[tokio::test]
+async fn no_mail_is_lost_and_none_doubled_when_the_broker_is_killed_and_comes_back() -> Result<()> {
+    const MAILS: i32 = 600;
+    let Some(mut nats) = Nats::start(&[])? else { return Ok(()) };
+    let Some(server) = MailServer::start(&["--delay", "0.02"])? else { return Ok(()) };
+    let database = Database::migrated()?;
+    let rows = database.connect().await?;
+    let mut command = collector::command(database.url())?;
+    let through = relay_of(&command, &nats);
+    command.args(["--batch-timeout", "0", "--poll-interval", "200ms", "--sender", &through]);
+    let collector = Collector::start(&mut command)?;
+    let configuration = Configuration::smtp(server.port, "")?;
+    let sender = sender(&nats, &configuration)?;
+    // Each kill comes while mails are published and sent.
+    for part in 0..3 {
+        let numbers = part * MAILS / 3 + 1..=(part + 1) * MAILS / 3;
+        let first = reached(&server).len();
+        register(&rows, numbers).await?;
+        wait_until(|| reached(&server).len() > first + 5)?;
+        nats.kill()?;
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        nats.run()?;
+    }
+    let expected = usize::try_from(MAILS)?;
+    wait_for_recipients(&server, expected)?;
+    wait_for(&rows, WITHOUT_VERDICT, 0_i64).await?;
+    wait_until_none_is_left(&client(&nats).await?).await?;
+    let log = collector.stop()?;
+    let (_, said) = sender.stop()?;
+    let doubled = reached(&server).values().filter(|count| **count > 1).count();
+    ensure!(doubled == 0, "{doubled} mails came twice:\n{said}\n{log}");
+    let dead = "SELECT count(*) FROM mailroom.dead_letters";
+    ensure!(rows.query_one(dead, &[]).await?.get::<_, i64>(0) == 0, "{log}");
+    Ok(())
+}
+
+/// Its journal is lost with its machine, so that only what the broker knows keeps mails from coming
+/// twice.
+#[tokio::test]
+async fn what_a_killed_sender_has_left_is_sent_by_another_machine() -> Result<()> {
+    const MAILS: i64 = 60;
+    let Some(nats) = Nats::start(&[])? else { return Ok(()) };
+    let Some(server) = MailServer::start(&["--delay", "0.05"])? else { return Ok(()) };
+    let mut relay = relay(&nats)?;
+    let people: Vec<_> = (1..=MAILS).map(|id| (id, format!("p{id}@x.test"))).collect();
+    let people: Vec<_> = people.iter().map(|(id, email)| (*id, email.as_str())).collect();
+    publish(&mut relay, "b", &people)?;
+    let first = Configuration::smtp(server.port, "")?;
+    let killed = sender(&nats, &first)?;
+    wait_until(|| reached(&server).len() >= 8)?;
+    killed.kill()?;
+    let settled = reached(&server).len();
+    let second = Configuration::smtp(server.port, "")?;
+    let other = sender(&nats, &second)?;
+    wait_for_recipients(&server, usize::try_from(MAILS)?)?;
+    wait_for_waiting(&client(&nats).await?, 0).await?;
+    let (_, said) = other.stop()?;
+    // At most what was on the connections, and answered without a verdict that the broker heard.
+    let doubled = reached(&server).values().filter(|count| **count > 1).count();
+    ensure!(doubled <= 12, "{doubled} of {settled} mails came twice:\n{said}");
+    ensure!(said.contains("delivered again"), "{said}");
+    println!("{doubled} of {settled} mails came twice");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_relay_that_is_killed_before_it_answers_publishes_nothing_twice() -> Result<()> {
+    let Some(nats) = Nats::start(&[])? else { return Ok(()) };
+    let people = [(1, "ada@x.test"), (2, "bob@x.test")];
+    let mut killed = relay(&nats)?;
+    publish(&mut killed, "b", &people)?;
+    killed.kill()?;
+    // The collector did not hear the answer, and its lease lapses.
+    let mut again = relay(&nats)?;
+    publish(&mut again, "c", &people)?;
+    let broker = client(&nats).await?;
+    wait_for_waiting(&broker, 2).await?;
+    let (status, said) = again.finish()?;
+    ensure!(status.success() && said.contains("2 were there before"), "{said}");
+    Ok(())
+}

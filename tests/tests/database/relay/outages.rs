@@ -1,0 +1,135 @@
+//! A broker that is away, or that could lose mails, and a mail server that is away.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use async_nats::jetstream::stream::{Config, RetentionPolicy};
+use mailroom_tests::broker::Nats;
+use mailroom_tests::collector::{self, Collector};
+use mailroom_tests::mail_server::MailServer;
+use mailroom_tests::postgres::Database;
+use mailroom_tests::program;
+use mailroom_tests::rows::{WITHOUT_VERDICT, register, wait_for};
+use mailroom_tests::sending::{Configuration, batch};
+
+use super::{
+    client, publish, reached, relay, relay_of, sender, wait_for_recipients, wait_for_waiting,
+};
+
+#[tokio::test]
+async fn a_broker_that_is_away_costs_no_token_an_attempt_and_none_is_dead() -> Result<()> {
+    let Some(mut nats) = Nats::reserve(&[])? else { return Ok(()) };
+    let database = Database::migrated()?;
+    let rows = database.connect().await?;
+    register(&rows, 1..=50).await?;
+    let mut command = collector::command(database.url())?;
+    let through = relay_of(&command, &nats);
+    command.args(["--batch-timeout", "0", "--poll-interval", "200ms", "--sender", &through]);
+    let collector = Collector::start(&mut command)?;
+    collector.wait_for_log("the sender is unavailable: ", 1)?;
+    nats.run()?;
+    wait_for(&rows, WITHOUT_VERDICT, 0_i64).await?;
+    let broker = client(&nats).await?;
+    wait_for_waiting(&broker, 50).await?;
+    let log = collector.stop()?;
+    let query = "SELECT count(*) FILTER (WHERE outcome::text = 'sent'),
+        count(*) FILTER (WHERE outcome::text NOT IN ('sent', 'unanswered'))
+            FROM mailroom.delivery_attempts";
+    let row = rows.query_one(query, &[]).await?;
+    let found: (i64, i64) = (row.get(0), row.get(1));
+    ensure!(found == (50, 0), "{found:?}; the log:\n{log}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_stream_that_drops_mails_gets_none() -> Result<()> {
+    let Some(nats) = Nats::start(&[])? else { return Ok(()) };
+    let subjects = vec!["mailroom.mail.>".to_owned()];
+    let retention = RetentionPolicy::WorkQueue;
+    let max_age = Duration::from_secs(60);
+    let config =
+        Config { name: "mailroom".to_owned(), subjects, retention, max_age, ..Config::default() };
+    client(&nats).await?.create_stream(config).await?;
+    let mut relay = relay(&nats)?;
+    relay.write(&batch("b", &[(1, "ada@x.test")]))?;
+    let answer = relay.answer()?;
+    let reason = answer["unavailable"]["reason"].as_str().context("it takes the mail")?;
+    ensure!(reason.contains("drops"), "{reason}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_full_broker_refuses_mails_and_drops_none() -> Result<()> {
+    let Some(nats) = Nats::start(&[])? else { return Ok(()) };
+    let mut relay = relay(&nats)?;
+    publish(&mut relay, "a", &[(1, "ada@x.test")])?;
+    let broker = client(&nats).await?;
+    let mut stream = broker.get_stream("mailroom").await?;
+    let config = Config { max_messages: 1, ..stream.info().await?.config.clone() };
+    broker.update_stream(config).await?;
+    relay.write(&batch("b", &[(2, "bob@x.test")]))?;
+    let answer = relay.answer()?;
+    ensure!(answer.get("unavailable").is_some() && answer.get("ok").is_none(), "{answer}");
+    wait_for_waiting(&broker, 1).await
+}
+
+#[tokio::test]
+async fn mails_wait_at_the_broker_while_the_mail_server_is_away() -> Result<()> {
+    let Some(nats) = Nats::start(&[])? else { return Ok(()) };
+    let Some(server) = MailServer::start(&["--refuse", "MAIL=421"])? else { return Ok(()) };
+    let port = server.port;
+    let mut relay = relay(&nats)?;
+    publish(&mut relay, "b", &[(1, "ada@x.test"), (2, "bob@x.test")])?;
+    let configuration = Configuration::smtp(port, "")?;
+    let sender = sender(&nats, &configuration)?;
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    drop(server);
+    let port = port.to_string();
+    let server = MailServer::start(&["--port", &port])?.context("it started before")?;
+    wait_for_recipients(&server, 2)?;
+    wait_for_waiting(&client(&nats).await?, 0).await?;
+    let (_, said) = sender.stop()?;
+    ensure!(said.contains("the sender is unavailable"), "{said}");
+    ensure!(reached(&server).values().all(|count| *count == 1), "{:?}", reached(&server));
+    Ok(())
+}
+
+#[tokio::test]
+async fn tls_is_demanded_of_another_machine_and_a_wrong_certificate_is_refused() -> Result<()> {
+    let Some(mut nats) = Nats::reserve(&[])? else { return Ok(()) };
+    let folder = tempfile::tempdir()?;
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()])?;
+    std::fs::write(path("certificate.pem"), made.cert.pem())?;
+    std::fs::write(path("key.pem"), made.signing_key.serialize_pem())?;
+    std::fs::write(path("password"), "a secret\n")?;
+    nats.set_arguments(&[
+        "--tls",
+        "--tlscert",
+        &path("certificate.pem"),
+        "--tlskey",
+        &path("key.pem"),
+        "--user",
+        "relay",
+        "--pass",
+        "a secret",
+    ]);
+    nats.run()?;
+    let url = format!("tls://localhost:{}", nats.port());
+    let arguments =
+        ["relay", "--to", &url, "--user", "relay", "--password-file", &path("password")];
+    let relay = |further: &[&str]| {
+        let mut command = program::mailroom()?;
+        command.args(arguments).args(further);
+        mailroom_tests::sending::Sending::run(&mut command)
+    };
+    let mut trusting = relay(&["--authority", &path("certificate.pem")])?;
+    publish(&mut trusting, "b", &[(1, "ada@x.test")])?;
+    let mut doubting = relay(&[])?;
+    doubting.write(&batch("b", &[(2, "bob@x.test")]))?;
+    let answer = doubting.answer()?;
+    ensure!(answer.get("unavailable").is_some(), "{answer}");
+    let (_, said) = doubting.finish()?;
+    ensure!(!said.contains("a secret"), "{said}");
+    Ok(())
+}

@@ -1,0 +1,89 @@
+//! Mails that come again: to the broker, and from it.
+
+use anyhow::{Result, ensure};
+use mailroom_tests::broker::Nats;
+use mailroom_tests::mail_server::MailServer;
+use mailroom_tests::sending::{Configuration, key};
+
+use super::{
+    client, expiring, last_of, publish, reached, relay, sender, wait_for_recipients,
+    wait_for_waiting,
+};
+
+#[tokio::test]
+async fn a_mail_that_was_sent_is_not_stored_again() -> Result<()> {
+    let Some(nats) = Nats::start(&[])? else { return Ok(()) };
+    let Some(server) = MailServer::start(&[])? else { return Ok(()) };
+    let mut relay = relay(&nats)?;
+    publish(&mut relay, "a", &[(1, "ada@x.test")])?;
+    let configuration = Configuration::smtp(server.port, "")?;
+    let sender = sender(&nats, &configuration)?;
+    wait_for_recipients(&server, 1)?;
+    let broker = client(&nats).await?;
+    wait_for_waiting(&broker, 0).await?;
+    sender.stop()?;
+    publish(&mut relay, "b", &[(1, "ada@x.test")])?;
+    wait_for_waiting(&broker, 0).await?;
+    let (_, said) = relay.finish()?;
+    ensure!(said.contains("1 published, 1 were there before"), "{said}");
+    Ok(())
+}
+
+/// The broker knows the key, and has nothing with it any more.
+#[tokio::test]
+async fn a_dead_letter_that_is_put_back_is_sent() -> Result<()> {
+    let Some(nats) = Nats::start(&[])? else { return Ok(()) };
+    let Some(server) = MailServer::start(&[])? else { return Ok(()) };
+    let mut relay = relay(&nats)?;
+    let people = [(1, "rcpt-550-first@x.test")];
+    publish(&mut relay, "a", &people)?;
+    let broker = client(&nats).await?;
+    let configuration = Configuration::smtp(server.port, "")?;
+    let sender = sender(&nats, &configuration)?;
+    wait_for_waiting(&broker, 0).await?;
+    ensure!(last_of(&broker, &format!("mailroom.verdict.{}", key(1))).await?["verdict"] == "dead");
+    publish(&mut relay, "b", &people)?;
+    wait_for_recipients(&server, 1)?;
+    wait_for_waiting(&broker, 0).await?;
+    ensure!(last_of(&broker, &format!("mailroom.verdict.{}", key(1))).await?["verdict"] == "sent");
+    sender.stop()?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_mail_that_comes_again_for_ever_ends_with_its_token() -> Result<()> {
+    let Some(nats) = Nats::start(&[])? else { return Ok(()) };
+    let Some(server) = MailServer::start(&[])? else { return Ok(()) };
+    let mut relay = relay(&nats)?;
+    relay.write(&expiring(1, "rcpt-451@x.test", 6)?)?;
+    let answer = relay.answer()?;
+    ensure!(answer["ok"][0] == 1, "{answer}");
+    let configuration = Configuration::smtp(server.port, "")?;
+    let sender = sender(&nats, &configuration)?;
+    let broker = client(&nats).await?;
+    wait_for_waiting(&broker, 0).await?;
+    let verdict = last_of(&broker, &format!("mailroom.verdict.{}", key(1))).await?;
+    ensure!(verdict["verdict"] == "expired", "{verdict}");
+    let (_, said) = sender.stop()?;
+    ensure!(said.contains("1 expired") && said.contains("refused for now"), "{said}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_mail_that_expires_while_no_sender_runs_is_dropped_and_counted() -> Result<()> {
+    let Some(nats) = Nats::start(&[])? else { return Ok(()) };
+    let Some(server) = MailServer::start(&[])? else { return Ok(()) };
+    let mut relay = relay(&nats)?;
+    relay.write(&expiring(1, "ada@x.test", -1)?)?;
+    let answer = relay.answer()?;
+    ensure!(answer["ok"][0] == 1, "{answer}");
+    publish(&mut relay, "b", &[(2, "bob@x.test")])?;
+    let configuration = Configuration::smtp(server.port, "")?;
+    let sender = sender(&nats, &configuration)?;
+    wait_for_recipients(&server, 1)?;
+    wait_for_waiting(&client(&nats).await?, 0).await?;
+    let (_, said) = sender.stop()?;
+    ensure!(said.contains("1 expired, 1 sent"), "{said}");
+    ensure!(!reached(&server).contains_key("ada@x.test"), "{:?}", reached(&server));
+    Ok(())
+}

@@ -1,0 +1,72 @@
+//! From the database through the broker to the recipients.
+
+use anyhow::{Result, ensure};
+use mailroom_tests::broker::Nats;
+use mailroom_tests::collector::{self, Collector};
+use mailroom_tests::mail_server::MailServer;
+use mailroom_tests::postgres::Database;
+use mailroom_tests::rows::{WITHOUT_VERDICT, wait_for};
+use mailroom_tests::sending::{Configuration, key, token};
+
+use super::{
+    client, last_of, publish, reached, relay, relay_of, sender, wait_for_recipients,
+    wait_for_waiting,
+};
+
+#[tokio::test]
+async fn mails_reach_their_recipients_and_each_leaves_a_verdict() -> Result<()> {
+    let Some(nats) = Nats::start(&[])? else { return Ok(()) };
+    let Some(server) = MailServer::start(&[])? else { return Ok(()) };
+    let database = Database::migrated()?;
+    let rows = database.connect().await?;
+    rows.batch_execute(
+        "INSERT INTO accounts (email, login) SELECT 'p' || n || '@x.test', 'p' || n \
+             FROM generate_series(1, 30) AS n;
+         INSERT INTO accounts (email, login) VALUES ('rcpt-451-first@x.test', 'busy');
+         INSERT INTO accounts (email, login, status) VALUES ('eva@x.test', 'eva', 'active');
+         INSERT INTO tokens (account, action) SELECT id, 'password_recovery'
+             FROM accounts WHERE login = 'eva'",
+    )
+    .await?;
+    let mut command = collector::command(database.url())?;
+    let through = relay_of(&command, &nats);
+    command.args(["--batch-timeout", "0", "--poll-interval", "200ms", "--sender", &through]);
+    let collector = Collector::start(&mut command)?;
+    let configuration = Configuration::smtp(server.port, "")?;
+    let sender = sender(&nats, &configuration)?;
+    wait_for_recipients(&server, 32)?;
+    wait_for(&rows, WITHOUT_VERDICT, 0_i64).await?;
+    let stored = "SELECT count(*) FROM mailroom.receipts WHERE provider = 'nats'
+        AND answer = 'stored by the broker, not sent yet'";
+    ensure!(rows.query_one(stored, &[]).await?.get::<_, i64>(0) == 32, "receipts of the broker");
+    let broker = client(&nats).await?;
+    wait_for_waiting(&broker, 0).await?;
+    let log = collector.stop()?;
+    ensure!(!log.contains("x.test"), "an address is in the log:\n{log}");
+    let (status, said) = sender.stop()?;
+    ensure!(status.success() && said.contains("32 sent"), "{status}: {said}");
+    ensure!(!said.contains("x.test"), "an address is in the log:\n{said}");
+    ensure!(reached(&server).values().all(|count| *count == 1), "{:?}", reached(&server));
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_never_can_be_sent_is_a_dead_letter_without_its_link() -> Result<()> {
+    let Some(nats) = Nats::start(&[])? else { return Ok(()) };
+    let Some(server) = MailServer::start(&[])? else { return Ok(()) };
+    let mut relay = relay(&nats)?;
+    publish(&mut relay, "b", &[(1, "gone@x.test"), (2, "ada@x.test")])?;
+    let configuration = Configuration::smtp(server.port, "")?;
+    let sender = sender(&nats, &configuration)?;
+    let broker = client(&nats).await?;
+    wait_for_waiting(&broker, 0).await?;
+    let dead = last_of(&broker, &format!("mailroom.dead.{}", key(1))).await?;
+    ensure!(dead["id"] == 1 && dead["verdict"] == "dead", "{dead}");
+    ensure!(dead["reason"] == "550 5.1.1 no such user", "{dead}");
+    let text = dead.to_string();
+    ensure!(!text.contains("x.test") && !text.contains(&token(1)), "{text}");
+    let sent = last_of(&broker, &format!("mailroom.verdict.{}", key(2))).await?;
+    ensure!(sent["verdict"] == "sent" && sent["receipt"]["provider"] == "smtp", "{sent}");
+    sender.stop()?;
+    Ok(())
+}

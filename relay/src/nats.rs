@@ -36,6 +36,9 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// How long one request for mails waits for some.
 const PULL: Duration = Duration::from_secs(3);
 
+/// How long it is waited at most until a broker that is away is tried again.
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+
 /// How long the broker knows the key of a mail that it has stored, when the queue is made.
 const DUPLICATE_WINDOW: Duration = Duration::from_secs(600);
 
@@ -79,6 +82,10 @@ impl Nats {
     /// Arguments that cannot be used.
     pub(crate) async fn connect(arguments: &Arguments, name: &str) -> Result<Self, Error> {
         let options = arguments.options()?.name(name).retry_on_initial_connect();
+        // The client's own pauses grow to four seconds, and links expire meanwhile.
+        let options = options.reconnect_delay_callback(|attempts| {
+            LONGEST_PAUSE.min(Duration::from_millis(100) * u32::try_from(attempts).unwrap_or(10))
+        });
         let client = options
             .connect(arguments.servers()?)
             .await
@@ -179,7 +186,9 @@ impl Nats {
         let consumer = self.consumer(class).await?;
         let messages = consumer.batch().max_messages(most).expires(PULL).messages();
         let mut messages = answered(messages).await?.map_err(|error| no_mails(&error))?;
-        while let Some(message) = messages.next().await {
+        // Without an answer the broker is away, or was: it has forgotten the request then.
+        while let Ok(Some(message)) = timeout(PULL + Duration::from_secs(1), messages.next()).await
+        {
             let message = message.map_err(|error| no_mails(&*error))?;
             let place = message.info().map_err(|error| no_mails(&*error))?;
             let (sequence, delivered) = (place.stream_sequence, place.delivered);

@@ -37,8 +37,13 @@ pub(crate) struct Received<H> {
     pub(crate) text: String,
     /// Where it is in the stream.
     pub(crate) sequence: u64,
-    /// How often it has been delivered, from 1.
+    /// How often it has been delivered, from 1, as far as the broker knows.
     pub(crate) delivered: u64,
+    /// Whether it was published before a time at which the broker may have been killed, which
+    /// forgets then what it has delivered.
+    pub(crate) is_from_before: bool,
+    /// Whether it was left behind, and is published anew. A sender may still have the former one.
+    pub(crate) is_again: bool,
 }
 
 /// A broker that stores a message before it says that it did, and delivers it until somebody says

@@ -379,8 +379,11 @@ async fn judge<B: Broker>(broker: &B, received: &Received<B::Handle>) -> (Option
     let Some(head) = Head::read(&received.text) else {
         return (None, Arrival::Done(None, "no mail"));
     };
+    if received.is_again && received.delivered == 1 {
+        return (Some(head), Arrival::GiveBack(broker.patience(), "left behind by the broker"));
+    }
     let mut last = None;
-    if may_be_settled(&head, received.delivered) {
+    if may_be_settled(&head, received.delivered, received.is_from_before) {
         last = match broker.verdict_on(&head.key).await {
             Ok(last) => last,
             Err(_) => return (Some(head), Arrival::GiveBack(PAUSE, "broker away")),

@@ -36,8 +36,8 @@ pub(crate) fn of_version(version: Option<u32>) -> Option<Arrival> {
 }
 
 /// Whether what became of a mail is to be asked before it is sent: it may have been tried before.
-pub(crate) fn may_be_settled(head: &Head, delivered: u64) -> bool {
-    delivered > 1 || head.attempt > 1 || head.doubts > 0
+pub(crate) fn may_be_settled(head: &Head, delivered: u64, is_from_before: bool) -> bool {
+    delivered > 1 || is_from_before || head.attempt > 1 || head.doubts > 0
 }
 
 /// What is done with a mail that comes, of which the last verdict is this.
@@ -151,10 +151,11 @@ mod tests {
 
     #[test]
     fn only_what_may_have_been_tried_costs_a_question() {
-        assert!(!may_be_settled(&head(), 1));
-        assert!(may_be_settled(&head(), 2));
-        assert!(may_be_settled(&Head { attempt: 2, ..head() }, 1));
-        assert!(may_be_settled(&Head { doubts: 1, ..head() }, 1));
+        assert!(!may_be_settled(&head(), 1, false));
+        assert!(may_be_settled(&head(), 2, false));
+        assert!(may_be_settled(&head(), 1, true));
+        assert!(may_be_settled(&Head { attempt: 2, ..head() }, 1, false));
+        assert!(may_be_settled(&Head { doubts: 1, ..head() }, 1, false));
     }
 
     #[test]

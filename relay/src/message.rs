@@ -124,11 +124,12 @@ fn is_zero(value: &u32) -> bool {
 
 impl Verdict {
     /// Whether it is the last word on a message of the broker, and not on an earlier one of a mail
-    /// that somebody has put back.
-    pub(crate) fn settles(&self, sequence: u64) -> bool {
+    /// that somebody has put back. By both number and time, since a killed server can give a number
+    /// a second time.
+    pub(crate) fn settles(&self, sequence: u64, published_at: i64) -> bool {
         match self.kind {
             Kind::Sent => true,
-            Kind::Dead | Kind::Expired => self.sequence >= sequence,
+            Kind::Dead | Kind::Expired => self.sequence >= sequence && self.at >= published_at,
             Kind::InDoubt => false,
         }
     }
@@ -218,15 +219,16 @@ mod tests {
     #[test]
     fn a_mail_that_was_put_back_is_not_settled_by_its_earlier_verdict() {
         let head = Head::read(ITEM).unwrap();
-        let on = |kind| Verdict { sequence: 5, ..Verdict::of(&head, kind) };
-        for (kind, sequence, is_settled) in [
-            (Kind::Sent, 9, true),
-            (Kind::Dead, 5, true),
-            (Kind::Dead, 9, false),
-            (Kind::Expired, 5, true),
-            (Kind::InDoubt, 5, false),
+        let on = |kind| Verdict { sequence: 5, at: 70, ..Verdict::of(&head, kind) };
+        for (kind, sequence, published_at, is_settled) in [
+            (Kind::Sent, 9, 80, true),
+            (Kind::Dead, 5, 60, true),
+            (Kind::Dead, 9, 80, false),
+            (Kind::Dead, 4, 80, false),
+            (Kind::Expired, 5, 70, true),
+            (Kind::InDoubt, 5, 60, false),
         ] {
-            assert_eq!(on(kind).settles(sequence), is_settled, "{kind:?}");
+            assert_eq!(on(kind).settles(sequence, published_at), is_settled, "{kind:?}");
         }
     }
 

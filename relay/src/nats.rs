@@ -7,13 +7,18 @@
 //! | `QUEUE.verdict.KEY` | what became of the mail with this key |
 //! | `QUEUE.dead.KEY` | the same of those that never can be sent, and what was no mail |
 //!
+//! `restart` has what a killed server leaves behind.
+//!
 //! A full stream refuses a mail and drops none, and no mail is dropped by its age, since the
 //! database gives them out once.
 
-use std::collections::HashSet;
+mod restart;
+
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use async_nats::Event;
 use async_nats::header::HeaderMap;
 use async_nats::jetstream::consumer::{AckPolicy, PullConsumer, pull};
 use async_nats::jetstream::context::{Context, ContextBuilder, PublishError, PublishErrorKind};
@@ -22,13 +27,13 @@ use async_nats::jetstream::stream::{
     Config, DiscardPolicy, LastRawMessageErrorKind, RetentionPolicy, StorageType, Stream,
 };
 use futures_util::StreamExt as _;
-use tokio::sync::{OnceCell, mpsc};
+use tokio::sync::{Mutex, OnceCell, mpsc};
 use tokio::time::timeout;
 
 use crate::Error;
 use crate::access::Broker as Arguments;
 use crate::broker::{Broker, Fault, Received, Stored};
-use crate::message::{Class, Head, Kind, Mail, VERSION, Verdict};
+use crate::message::{Class, Kind, Mail, VERSION, Verdict, now};
 
 /// How long an answer of the broker is waited for: less than a collector waits for its sender.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -39,6 +44,9 @@ const PULL: Duration = Duration::from_secs(3);
 /// How long it is waited at most until a broker that is away is tried again.
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
+/// By how many seconds the clocks of the broker and of this machine may differ.
+const CLOCKS_DIFFER: i64 = 60;
+
 /// How long the broker knows the key of a mail that it has stored, when the queue is made.
 const DUPLICATE_WINDOW: Duration = Duration::from_secs(600);
 
@@ -48,10 +56,10 @@ const VERDICTS_KEPT: Duration = Duration::from_secs(8 * 86_400);
 /// How often a mail whose key is known, and which is gone, is published under a new id.
 const MOST_IDS: usize = 20;
 
-/// How many mails that are left behind are seen to at a time.
-const MOST_SWEPT: usize = 1_000;
-
 const VERSION_HEADER: &str = "Mailroom-Version";
+
+/// Of a mail that was left behind and is published anew.
+const AGAIN_HEADER: &str = "Mailroom-Again";
 
 /// A connection, which comes back by itself.
 #[derive(Clone)]
@@ -66,6 +74,13 @@ struct Inner {
     redeliver_after: Duration,
     /// The same as the broker has it, which another program may have set.
     ack_wait: OnceLock<Duration>,
+    /// When the connection was made last, in seconds since 1970.
+    connected_at: Arc<AtomicI64>,
+    /// How often it was made, and of which it is known that the consumers are sound.
+    connections: Arc<AtomicU64>,
+    connections_seen: Mutex<u64>,
+    /// The last mail that the last sweep has looked at, if there are more.
+    swept_through: AtomicU64,
     streams: OnceCell<Streams>,
     consumers: [OnceCell<PullConsumer>; Class::ALL.len()],
 }
@@ -86,6 +101,16 @@ impl Nats {
         let options = options.reconnect_delay_callback(|attempts| {
             LONGEST_PAUSE.min(Duration::from_millis(100) * u32::try_from(attempts).unwrap_or(10))
         });
+        let connected_at = Arc::new(AtomicI64::new(now()));
+        let connections = Arc::new(AtomicU64::new(1));
+        let (noted, counted) = (Arc::clone(&connected_at), Arc::clone(&connections));
+        let options = options.event_callback(move |event| {
+            if matches!(event, Event::Connected) {
+                noted.store(now(), Ordering::Relaxed);
+                counted.fetch_add(1, Ordering::Relaxed);
+            }
+            std::future::ready(())
+        });
         let client = options
             .connect(arguments.servers()?)
             .await
@@ -98,6 +123,10 @@ impl Nats {
             replicas: access.replicas.into(),
             redeliver_after: access.redeliver_after(),
             ack_wait: OnceLock::new(),
+            connected_at,
+            connections,
+            connections_seen: Mutex::new(0),
+            swept_through: AtomicU64::new(0),
             streams: OnceCell::new(),
             consumers: [OnceCell::new(), OnceCell::new()],
         };
@@ -151,11 +180,15 @@ impl Nats {
         })
     }
 
+    fn consumer_name(&self, class: Class) -> String {
+        format!("{}-{}", self.inner.queue, class.word())
+    }
+
     async fn consumer(&self, class: Class) -> Result<&PullConsumer, Fault> {
         let streams = self.streams().await?;
         let place = usize::from(class == Class::Other);
         let make = || async {
-            let name = format!("{}-{}", self.inner.queue, class.word());
+            let name = self.consumer_name(class);
             let config = pull::Config {
                 durable_name: Some(name.clone()),
                 ack_policy: AckPolicy::Explicit,
@@ -183,6 +216,7 @@ impl Nats {
         into: &mpsc::Sender<(Class, Received<Acker>)>,
         came: &mut usize,
     ) -> Result<(), Fault> {
+        self.look_after_restart().await?;
         let consumer = self.consumer(class).await?;
         let messages = consumer.batch().max_messages(most).expires(PULL).messages();
         let mut messages = answered(messages).await?.map_err(|error| no_mails(&error))?;
@@ -192,13 +226,18 @@ impl Nats {
             let message = message.map_err(|error| no_mails(&*error))?;
             let place = message.info().map_err(|error| no_mails(&*error))?;
             let (sequence, delivered) = (place.stream_sequence, place.delivered);
+            let is_from_before = self.is_from_before(place.published.unix_timestamp());
             let (message, handle) = message.split();
+            let headers = message.headers.as_ref();
+            let is_again = headers.is_some_and(|headers| headers.get(AGAIN_HEADER).is_some());
             let received = Received {
                 handle,
-                version: version(message.headers.as_ref()),
+                version: version(headers),
                 text: String::from_utf8_lossy(&message.payload).into_owned(),
                 sequence,
                 delivered: u64::try_from(delivered).unwrap_or(1),
+                is_from_before: is_from_before || is_again,
+                is_again,
             };
             if into.send((class, received)).await.is_err() {
                 return Ok(());
@@ -208,37 +247,25 @@ impl Nats {
         Ok(())
     }
 
-    /// The numbers of mails that lie where both consumers have nothing to give out any more.
-    async fn left_behind(&self) -> Result<Vec<u64>, Fault> {
-        let mails = &self.streams().await?.mails;
-        // Before the consumers are asked: what comes meanwhile is above it.
-        let state = answered(mails.get_info()).await?.map_err(|error| not_swept(&error))?.state;
-        let mut past = state.last_sequence;
-        for class in Class::ALL {
-            self.consumer(class).await?;
-            let name = format!("{}-{}", self.inner.queue, class.word());
-            let info = answered(mails.consumer_info(&name)).await?;
-            let info = info.map_err(|error| not_swept(&error))?;
-            if info.num_pending > 0 || info.num_ack_pending > 0 {
-                past = past.min(info.ack_floor.stream_sequence);
-            }
-        }
-        if state.messages == 0 || state.first_sequence > past {
-            return Ok(Vec::new());
-        }
-        // Its search by subject does not find them: their numbers are those that are not deleted.
-        let details = mails.info_builder().with_deleted(true).fetch();
-        let state = answered(details).await?.map_err(|error| not_swept(&error))?.info.state;
-        let deleted: HashSet<u64> = state.deleted.unwrap_or_default().into_iter().collect();
-        let all = (state.first_sequence..=past).filter(|sequence| !deleted.contains(sequence));
-        Ok(all.take(MOST_SWEPT).collect())
+    /// Whether the broker may have been killed since. A kill ends the connection.
+    fn is_from_before(&self, published_at: i64) -> bool {
+        published_at < self.inner.connected_at.load(Ordering::Relaxed) + CLOCKS_DIFFER
     }
 
-    async fn store(&self, subject: String, id: &str, payload: String) -> Result<Ack, Fault> {
-        let message = PublishMessage::build()
+    async fn store(
+        &self,
+        subject: String,
+        id: &str,
+        payload: String,
+        is_again: bool,
+    ) -> Result<Ack, Fault> {
+        let mut message = PublishMessage::build()
             .message_id(id)
             .header(VERSION_HEADER, VERSION.to_string().as_str())
             .payload(payload.into());
+        if is_again {
+            message = message.header(AGAIN_HEADER, "1");
+        }
         let stored = async {
             let ack = self.inner.context.send_publish(subject, message).await?;
             ack.await
@@ -276,10 +303,6 @@ async fn answered<T>(future: impl IntoFuture<Output = T>) -> Result<T, Fault> {
     timeout(limit, future).await.map_err(|_| Fault::Away("the broker does not answer".to_owned()))
 }
 
-fn not_swept(error: &dyn std::fmt::Display) -> Fault {
-    Fault::Away(format!("the mails that are left behind are not found: {error}"))
-}
-
 fn no_mails(error: &dyn std::fmt::Display) -> Fault {
     Fault::Away(format!("the broker gives out no mails: {error}"))
 }
@@ -308,13 +331,14 @@ impl Broker for Nats {
     /// A key that the broker knows was stored before. The mail is still there, or is sent, or it
     /// was dead and somebody has put it back: then it gets a new id.
     async fn publish(&self, mail: &Mail) -> Result<Stored, Fault> {
+        self.look_after_restart().await?;
         let streams = self.streams().await?;
         let head = &mail.head;
         let class = Class::of(&head.action).word();
         let subject = self.subject(&format!("mail.{class}.{}", word(&head.action)));
         let mut id = head.key.clone();
         for _ in 0..MOST_IDS {
-            let ack = self.store(subject.clone(), &id, mail.item.clone()).await?;
+            let ack = self.store(subject.clone(), &id, mail.item.clone(), false).await?;
             if !ack.is_duplicate {
                 return Ok(Stored::Now);
             }
@@ -341,9 +365,9 @@ impl Broker for Nats {
         let id = format!("{key}.{sequence}.{kind:?}.{doubts}");
         if verdict.kind == Kind::Dead {
             let subject = self.subject(&format!("dead.{key}"));
-            self.store(subject, &format!("dead.{id}"), text.clone()).await?;
+            self.store(subject, &format!("dead.{id}"), text.clone(), false).await?;
         }
-        self.store(self.subject(&format!("verdict.{key}")), &id, text).await?;
+        self.store(self.subject(&format!("verdict.{key}")), &id, text, false).await?;
         Ok(())
     }
 
@@ -351,7 +375,7 @@ impl Broker for Nats {
         self.streams().await?;
         let text = format!(r#"{{"v":{VERSION},"sequence":{sequence},"reason":"it is no mail"}}"#);
         let id = format!("foreign.{sequence}");
-        self.store(self.subject("dead.foreign"), &id, text).await?;
+        self.store(self.subject("dead.foreign"), &id, text, false).await?;
         Ok(())
     }
 
@@ -388,34 +412,8 @@ impl Broker for Nats {
         acknowledged(answered(handle.ack_with(AckKind::Progress)).await?)
     }
 
-    /// A server that was killed forgets which messages it had deleted, and not which ones were done
-    /// with: they lie below what its consumer is past, and would for ever, links and all. A verdict
-    /// is recorded before a mail is done with, so one without a verdict is not settled.
     async fn sweep(&self) -> Result<usize, Fault> {
-        let mails = &self.streams().await?.mails;
-        let mut count = 0;
-        for sequence in self.left_behind().await? {
-            let message = match answered(mails.get_raw_message(sequence)).await? {
-                Ok(message) => message,
-                Err(error) if error.kind() == LastRawMessageErrorKind::NoMessageFound => continue,
-                Err(error) => return Err(not_swept(&error)),
-            };
-            if version(Some(&message.headers)).is_some_and(|version| version != VERSION) {
-                continue;
-            }
-            let text = String::from_utf8_lossy(&message.payload).into_owned();
-            if let Some(head) = Head::read(&text) {
-                let last = self.verdict_on(&head.key).await?;
-                if !last.is_some_and(|last| last.settles(sequence)) {
-                    let id = format!("{}.{sequence}", head.key);
-                    self.store(message.subject.to_string(), &id, text).await?;
-                }
-            }
-            // One that is gone meanwhile is not missed.
-            answered(mails.delete_message(sequence)).await?.ok();
-            count += 1;
-        }
-        Ok(count)
+        self.sweep_mails().await
     }
 
     fn patience(&self) -> Duration {

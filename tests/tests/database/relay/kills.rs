@@ -1,18 +1,18 @@
 //! Kills: of the broker, of the relay and of senders.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 use mailroom_tests::broker::Nats;
-use mailroom_tests::collector::{self, Collector, wait_until};
+use mailroom_tests::collector::{self, Collector, PATIENCE, wait_until};
 use mailroom_tests::mail_server::MailServer;
 use mailroom_tests::postgres::Database;
 use mailroom_tests::rows::{WITHOUT_VERDICT, register, wait_for};
 use mailroom_tests::sending::Configuration;
 
 use super::{
-    client, publish, reached, relay, relay_of, sender, wait_for_recipients, wait_for_waiting,
-    wait_until_none_is_left,
+    client, impatient, publish, publish_many, reached, relay, relay_of, wait_for_recipients,
+    wait_for_verdicts, wait_for_waiting, wait_until_none_is_left,
 };
 
 #[tokio::test]
@@ -27,7 +27,7 @@ async fn no_mail_is_lost_and_none_doubled_when_the_broker_is_killed_and_comes_ba
     command.args(["--batch-timeout", "0", "--poll-interval", "200ms", "--sender", &through]);
     let collector = Collector::start(&mut command)?;
     let configuration = Configuration::smtp(server.port, "")?;
-    let sender = sender(&nats, &configuration)?;
+    let sender = impatient(&nats, &configuration, &[])?;
     // Each kill comes while mails are published and sent.
     for part in 0..3 {
         let numbers = part * MAILS / 3 + 1..=(part + 1) * MAILS / 3;
@@ -41,7 +41,9 @@ async fn no_mail_is_lost_and_none_doubled_when_the_broker_is_killed_and_comes_ba
     let expected = usize::try_from(MAILS)?;
     wait_for_recipients(&server, expected)?;
     wait_for(&rows, WITHOUT_VERDICT, 0_i64).await?;
-    wait_until_none_is_left(&client(&nats).await?).await?;
+    let broker = client(&nats).await?;
+    wait_for_verdicts(&broker, "sent", u64::try_from(MAILS)?).await?;
+    wait_until_none_is_left(&broker).await?;
     let log = collector.stop()?;
     let (_, said) = sender.stop()?;
     let doubled = reached(&server).values().filter(|count| **count > 1).count();
@@ -55,28 +57,63 @@ async fn no_mail_is_lost_and_none_doubled_when_the_broker_is_killed_and_comes_ba
 /// twice.
 #[tokio::test]
 async fn what_a_killed_sender_has_left_is_sent_by_another_machine() -> Result<()> {
-    const MAILS: i64 = 60;
+    const MAILS: i64 = 80;
+    const IN_FLIGHT: usize = 8;
     let Some(nats) = Nats::start(&[])? else { return Ok(()) };
-    let Some(server) = MailServer::start(&["--delay", "0.05"])? else { return Ok(()) };
+    let Some(server) = MailServer::start(&["--delay", "0.3"])? else { return Ok(()) };
     let mut relay = relay(&nats)?;
-    let people: Vec<_> = (1..=MAILS).map(|id| (id, format!("p{id}@x.test"))).collect();
-    let people: Vec<_> = people.iter().map(|(id, email)| (*id, email.as_str())).collect();
-    publish(&mut relay, "b", &people)?;
+    publish_many(&mut relay, 1..=MAILS)?;
+    let in_flight = ["--in-flight", &IN_FLIGHT.to_string()];
     let first = Configuration::smtp(server.port, "")?;
-    let killed = sender(&nats, &first)?;
+    let killed = impatient(&nats, &first, &in_flight)?;
     wait_until(|| reached(&server).len() >= 8)?;
     killed.kill()?;
-    let settled = reached(&server).len();
     let second = Configuration::smtp(server.port, "")?;
-    let other = sender(&nats, &second)?;
+    let other = impatient(&nats, &second, &in_flight)?;
     wait_for_recipients(&server, usize::try_from(MAILS)?)?;
     wait_for_waiting(&client(&nats).await?, 0).await?;
     let (_, said) = other.stop()?;
-    // At most what was on the connections, and answered without a verdict that the broker heard.
+    // At most what it had: no verdict was recorded of it.
     let doubled = reached(&server).values().filter(|count| **count > 1).count();
-    ensure!(doubled <= 12, "{doubled} of {settled} mails came twice:\n{said}");
+    ensure!(doubled <= IN_FLIGHT, "{doubled} mails came twice:\n{said}");
     ensure!(said.contains("delivered again"), "{said}");
-    println!("{doubled} of {settled} mails came twice");
+    Ok(())
+}
+
+/// The broker forgets by the kill what it gave out within the last tenth of a second, and counts
+/// the next time as the first one.
+#[tokio::test]
+async fn a_killed_broker_makes_no_other_machine_send_what_has_a_verdict() -> Result<()> {
+    const MACHINES: i64 = 5;
+    let Some(mut nats) = Nats::start(&[])? else { return Ok(()) };
+    let Some(server) = MailServer::start(&[])? else { return Ok(()) };
+    let mut relay = relay(&nats)?;
+    for machine in 0..MACHINES {
+        let configuration = Configuration::smtp(server.port, "")?;
+        let killed = impatient(&nats, &configuration, &[])?;
+        let broker = client(&nats).await?;
+        // The first mail shows that the sender is connected, so that the second one is quick.
+        for id in 2 * machine + 1..=2 * machine + 2 {
+            publish_many(&mut relay, id..=id)?;
+            let verdicts = async || -> Result<u64> {
+                Ok(broker.get_stream("mailroom-verdicts").await?.get_info().await?.state.messages)
+            };
+            let begin = Instant::now();
+            while verdicts().await.ok() < Some(u64::try_from(id)?) {
+                ensure!(begin.elapsed() < PATIENCE, "{:?} instead of {id}", verdicts().await);
+            }
+        }
+        nats.kill()?;
+        killed.kill()?;
+        nats.run()?;
+    }
+    let configuration = Configuration::smtp(server.port, "")?;
+    let other = impatient(&nats, &configuration, &[])?;
+    wait_until_none_is_left(&client(&nats).await?).await?;
+    let (_, said) = other.stop()?;
+    let reached = reached(&server);
+    let doubled: Vec<_> = reached.iter().filter(|(_, count)| **count > 1).collect();
+    ensure!(doubled.is_empty(), "{doubled:?}:\n{said}");
     Ok(())
 }
 

@@ -6,27 +6,38 @@ mod outages;
 mod repeated;
 mod through;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use async_nats::jetstream::stream::LastRawMessageErrorKind;
 use async_nats::jetstream::{self, Context as JetStream};
 use mailroom_tests::broker::Nats;
-use mailroom_tests::collector::wait_until;
+use mailroom_tests::collector::{PATIENCE, wait_long_until};
 use mailroom_tests::mail_server::MailServer;
 use mailroom_tests::program;
 use mailroom_tests::sending::{Configuration, Sending, batch, item};
 use serde_json::{Value, json};
+use tokio::time::sleep;
 
 /// A relay of this test, which writes the lines.
 fn relay(nats: &Nats) -> Result<Sending> {
     Sending::run(program::mailroom()?.args(["relay", "--to", &nats.url()]))
 }
 
-/// A sender that takes mails from the broker, and leaves them to others after two seconds.
+/// A sender that takes mails from the broker.
 fn sender(nats: &Nats, configuration: &Configuration) -> Result<Sending> {
-    let further = ["--from", &nats.url(), "--redeliver-after", "2"];
-    Sending::start(configuration, &further)
+    Sending::start(configuration, &["--from", &nats.url()])
+}
+
+/// One whose mails go to others after two seconds without a sign of life, for kills. A machine that
+/// is busy is that silent, too, so that counts of what it has done are not exact.
+fn impatient(nats: &Nats, configuration: &Configuration, further: &[&str]) -> Result<Sending> {
+    let url = nats.url();
+    let arguments = ["--from", &url, "--redeliver-after", "2"];
+    Sending::start(configuration, &[&arguments, further].concat())
 }
 
 /// The value of `--sender` for a collector.
@@ -43,6 +54,14 @@ fn publish(relay: &mut Sending, name: &str, people: &[(i64, &str)]) -> Result<()
         .with_context(|| format!("not stored: {answer}"))?;
     stored.sort_unstable();
     anyhow::ensure!(stored == ids, "{answer}");
+    Ok(())
+}
+
+/// Publishes activations of these ids, each for an address of its own.
+fn publish_many(relay: &mut Sending, ids: RangeInclusive<i64>) -> Result<()> {
+    for id in ids {
+        publish(relay, &format!("b{id}"), &[(id, &format!("p{id}@x.test"))])?;
+    }
     Ok(())
 }
 
@@ -63,37 +82,80 @@ async fn waiting(client: &JetStream) -> Result<u64> {
     Ok(client.get_stream("mailroom").await?.get_info().await?.state.messages)
 }
 
-/// Waits until the broker has so many mails.
+/// Waits until the broker has so many mails, while their number changes. Only for a broker that
+/// was not killed: nats-server 2.9.10 counts mails then that it has deleted.
 async fn wait_for_waiting(client: &JetStream, count: u64) -> Result<()> {
-    for _ in 0..800 {
-        if waiting(client).await.is_ok_and(|found| found == count) {
-            return Ok(());
-        }
-        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
-    }
-    anyhow::bail!("the broker has {:?} mails instead of {count}", waiting(client).await)
+    wait_for_count(client, "mails", count, async || waiting(client).await).await
 }
 
-/// Waits until no mail can be read at the broker. What it counts itself is wrong after a kill:
-/// nats-server 2.9.10 counts some that it has deleted.
+/// Waits until the broker has given out a mail again, which its sender has given back.
+async fn wait_until_given_out_again(client: &JetStream) -> Result<()> {
+    wait_for_count(client, "senders with a mail again", 1, async || {
+        let stream = client.get_stream("mailroom").await?;
+        let consumer = stream.consumer_info("mailroom-other").await?;
+        Ok(u64::from(consumer.num_redelivered > 0))
+    })
+    .await
+}
+
+/// Waits until no mail can be read at the broker, whatever it counts.
 async fn wait_until_none_is_left(client: &JetStream) -> Result<()> {
-    let stream = client.get_stream("mailroom").await?;
-    let last = stream.get_info().await?.state.last_sequence;
-    let mut left: Vec<u64> = (1..=last).collect();
-    for _ in 0..80 {
-        let mut still = Vec::new();
-        for sequence in left {
-            if stream.get_raw_message(sequence).await.is_ok() {
-                still.push(sequence);
+    wait_for_count(client, "readable mails", 0, async || {
+        let stream = client.get_stream("mailroom").await?;
+        let last = stream.get_info().await?.state.last_sequence;
+        let mut left = 0;
+        for sequence in 1..=last {
+            match stream.get_raw_message(sequence).await {
+                Ok(_) => left += 1,
+                Err(error) if error.kind() == LastRawMessageErrorKind::NoMessageFound => {}
+                Err(error) => return Err(error.into()),
             }
         }
-        left = still;
-        if left.is_empty() {
+        Ok(left)
+    })
+    .await
+}
+
+/// Waits until the broker has recorded so many verdicts of a kind, each on another mail.
+async fn wait_for_verdicts(client: &JetStream, kind: &str, count: u64) -> Result<()> {
+    wait_for_count(client, kind, count, async || {
+        let stream = client.get_stream("mailroom-verdicts").await?;
+        let last = stream.get_info().await?.state.last_sequence;
+        let mut keys = BTreeSet::new();
+        for sequence in 1..=last {
+            let message = stream.get_raw_message(sequence).await?;
+            let verdict: Value = serde_json::from_slice(&message.payload)?;
+            if message.subject.starts_with("mailroom.verdict.") && verdict["verdict"] == kind {
+                keys.insert(verdict["key"].to_string());
+            }
+        }
+        Ok(u64::try_from(keys.len())?)
+    })
+    .await
+}
+
+/// Waits until a count is as wanted. As long as it changes, something goes on, however slowly. What
+/// fails is asked again.
+async fn wait_for_count(
+    client: &JetStream,
+    what: &str,
+    wanted: u64,
+    count: impl AsyncFn() -> Result<u64>,
+) -> Result<()> {
+    let (mut last, mut since) = (None, Instant::now());
+    while since.elapsed() < PATIENCE {
+        let found = count().await;
+        if found.as_ref().is_ok_and(|found| *found == wanted) {
             return Ok(());
         }
-        tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+        let found = found.map_err(|error| error.to_string());
+        if last.as_ref() != Some(&found) {
+            (last, since) = (Some(found), Instant::now());
+        }
+        sleep(Duration::from_millis(50)).await;
     }
-    anyhow::bail!("the broker still has the mails {left:?}")
+    let state = client.get_stream("mailroom").await?.get_info().await?.state;
+    anyhow::bail!("the broker has {last:?} {what} instead of {wanted}: {state:?}")
 }
 
 /// The texts below a subject, the last one of each.
@@ -115,6 +177,6 @@ fn reached(server: &MailServer) -> BTreeMap<String, usize> {
 
 /// Waits until mails have come for so many recipients.
 fn wait_for_recipients(server: &MailServer, count: usize) -> Result<()> {
-    wait_until(|| reached(server).len() >= count)
+    wait_long_until(|| reached(server).len() >= count)
         .with_context(|| format!("{} of {count} recipients were reached", reached(server).len()))
 }

@@ -14,6 +14,7 @@ use mailroom_tests::sending::{Configuration, batch};
 
 use super::{
     client, publish, reached, relay, relay_of, sender, wait_for_recipients, wait_for_waiting,
+    wait_until_given_out_again,
 };
 
 #[tokio::test]
@@ -82,12 +83,13 @@ async fn mails_wait_at_the_broker_while_the_mail_server_is_away() -> Result<()> 
     publish(&mut relay, "b", &[(1, "ada@x.test"), (2, "bob@x.test")])?;
     let configuration = Configuration::smtp(port, "")?;
     let sender = sender(&nats, &configuration)?;
-    tokio::time::sleep(Duration::from_secs(2)).await;
+    let broker = client(&nats).await?;
+    wait_until_given_out_again(&broker).await?;
     drop(server);
     let port = port.to_string();
     let server = MailServer::start(&["--port", &port])?.context("it started before")?;
     wait_for_recipients(&server, 2)?;
-    wait_for_waiting(&client(&nats).await?, 0).await?;
+    wait_for_waiting(&broker, 0).await?;
     let (_, said) = sender.stop()?;
     ensure!(said.contains("the sender is unavailable"), "{said}");
     ensure!(reached(&server).values().all(|count| *count == 1), "{:?}", reached(&server));

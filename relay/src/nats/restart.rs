@@ -1,0 +1,145 @@
+//! What a killed server leaves behind: `nats-server` writes what its consumers have given out, and
+//! what was deleted, up to a tenth of a second late. After a kill it
+//!
+//! - has mails again that were done with, links and all, and may never give them out;
+//! - can have forgotten the numbers of mails that were done with. It gives them to new mails, which
+//!   its consumers believe to have given out, and never do.
+
+use std::collections::HashSet;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use async_nats::jetstream::consumer;
+use async_nats::jetstream::context::ConsumerInfoErrorKind;
+use async_nats::jetstream::stream::LastRawMessageErrorKind;
+
+use super::{Nats, VERSION, answered, version};
+use crate::broker::{Broker as _, Fault};
+use crate::message::{Class, Head, now};
+
+/// How many mails that are left behind are seen to at a time.
+const MAX_SWEPT: usize = 1_000;
+
+/// How old a mail is that no sender can have any more since it was given out first: above the time
+/// that one takes for a mail at most.
+const MAX_WORK: Duration = Duration::from_secs(720);
+
+/// The mails that a consumer may never give out.
+struct Suspects {
+    sequences: Vec<u64>,
+    /// Up to this number nobody has any.
+    idle_through: u64,
+}
+
+impl Nats {
+    /// Makes a consumer anew that believes to have given out mails which there are none of. Once
+    /// for each connection, before the first mail is published on it.
+    pub(super) async fn look_after_restart(&self) -> Result<(), Fault> {
+        let connections = self.inner.connections.load(Ordering::Relaxed);
+        let mut seen = self.inner.connections_seen.lock().await;
+        if *seen == connections {
+            return Ok(());
+        }
+        let mails = &self.streams().await?.mails;
+        for class in Class::ALL {
+            let name = self.consumer_name(class);
+            let info = match answered(mails.consumer_info(&name)).await? {
+                Ok(info) => info,
+                Err(error) if error.kind() == ConsumerInfoErrorKind::NotFound => continue,
+                Err(error) => return Err(not_swept(&error)),
+            };
+            // After the consumer's, so that a mail that comes meanwhile makes no difference.
+            let state = answered(mails.get_info()).await?.map_err(|error| not_swept(&error))?.state;
+            if info.delivered.stream_sequence > state.last_sequence {
+                // Another program may do the same: then it is gone, or there again.
+                answered(mails.delete_consumer(&name)).await?.ok();
+                answered(mails.create_consumer::<consumer::Config>(info.config))
+                    .await?
+                    .map_err(|error| not_swept(&error))?;
+            }
+        }
+        *seen = connections;
+        Ok(())
+    }
+
+    /// What the consumers have given out, or will not, and which is not done with. A server that
+    /// was killed can count mails as given out for ever, so its counts alone prove nothing.
+    async fn suspects(&self) -> Result<Suspects, Fault> {
+        let mails = &self.streams().await?.mails;
+        // Before the consumers are asked: what comes meanwhile is above it.
+        let state = answered(mails.get_info()).await?.map_err(|error| not_swept(&error))?.state;
+        let (mut idle_through, mut given_out) = (state.last_sequence, 0);
+        for class in Class::ALL {
+            self.consumer(class).await?;
+            let info = answered(mails.consumer_info(&self.consumer_name(class))).await?;
+            let info = info.map_err(|error| not_swept(&error))?;
+            if info.num_pending > 0 || info.num_ack_pending > 0 {
+                idle_through = idle_through.min(info.ack_floor.stream_sequence);
+            }
+            given_out = given_out.max(info.delivered.stream_sequence);
+        }
+        let through = idle_through.max(given_out.min(state.last_sequence));
+        if state.messages == 0 || state.first_sequence > through {
+            return Ok(Suspects { sequences: Vec::new(), idle_through });
+        }
+        // Its search by subject does not find them: their numbers are those that are not deleted.
+        let details = mails.info_builder().with_deleted(true).fetch();
+        let state = answered(details).await?.map_err(|error| not_swept(&error))?.info.state;
+        let deleted: HashSet<u64> = state.deleted.unwrap_or_default().into_iter().collect();
+        // After those of the last time, so that each has its turn.
+        let after = self.inner.swept_through.load(Ordering::Relaxed);
+        let sequences: Vec<_> = (state.first_sequence.max(after + 1)..=through)
+            .filter(|sequence| !deleted.contains(sequence))
+            .take(MAX_SWEPT)
+            .collect();
+        let last = sequences.last().copied().filter(|_| sequences.len() == MAX_SWEPT);
+        self.inner.swept_through.store(last.unwrap_or(0), Ordering::Relaxed);
+        Ok(Suspects { sequences, idle_through })
+    }
+
+    /// Deletes mails that have their verdict: it is recorded before a mail is done with. Mails
+    /// without one that nobody can have are published anew. Returns how many there were of both.
+    pub(super) async fn sweep_mails(&self) -> Result<usize, Fault> {
+        self.look_after_restart().await?;
+        let mails = &self.streams().await?.mails;
+        let Suspects { sequences, idle_through } = self.suspects().await?;
+        let mut count = 0;
+        for sequence in sequences {
+            let message = match answered(mails.get_raw_message(sequence)).await? {
+                Ok(message) => message,
+                Err(error) if error.kind() == LastRawMessageErrorKind::NoMessageFound => continue,
+                Err(error) => return Err(not_swept(&error)),
+            };
+            if version(Some(&message.headers)).is_some_and(|version| version != VERSION) {
+                continue;
+            }
+            let published_at = message.time.unix_timestamp();
+            let age = Duration::from_secs(u64::try_from(now() - published_at).unwrap_or(0));
+            let is_idle = sequence <= idle_through;
+            let text = String::from_utf8_lossy(&message.payload).into_owned();
+            let head = Head::read(&text);
+            // Its sender is about to end it.
+            if !is_idle && (age < self.patience() || head.is_none()) {
+                continue;
+            }
+            if let Some(head) = head {
+                let last = self.verdict_on(&head.key).await?;
+                if !last.is_some_and(|last| last.settles(sequence, published_at)) {
+                    if !is_idle && age < MAX_WORK {
+                        continue;
+                    }
+                    let id = format!("{}.{sequence}", head.key);
+                    self.store(message.subject.to_string(), &id, text, true).await?;
+                }
+            }
+            // One that is gone meanwhile is not missed.
+            answered(mails.delete_message(sequence)).await?.ok();
+            count += 1;
+        }
+        Ok(count)
+    }
+}
+
+fn not_swept(error: &dyn std::fmt::Display) -> Fault {
+    Fault::Away(format!("the mails that are left behind are not found: {error}"))
+}

@@ -11,7 +11,7 @@ use crate::execute::watch;
 use crate::{node, npm, tools};
 
 /// Subcommands of `tests/bench`.
-const OF_THE_COLLECTOR: [&str; 10] = [
+const OF_THE_COLLECTOR: [&str; 11] = [
     "adaptive",
     "drain",
     "pinned",
@@ -22,12 +22,13 @@ const OF_THE_COLLECTOR: [&str; 10] = [
     "requests",
     "scale",
     "send",
+    "wal",
 ];
 
 /// Measures the npm package and the collector
 #[derive(clap::Args)]
 #[command(
-    after_help = "drain, pinned, memory, latency, wake, migrations, requests, scale, send: on a \
+    after_help = "drain, pinned, memory, latency, wake, migrations, requests, scale, send, wal: on a \
                   throwaway PostgreSQL; adaptive: a simulated day; `cargo xtask bench drain \
                   --help` lists their options"
 )]

@@ -14,6 +14,7 @@ mod scale;
 mod send;
 mod textbook;
 mod wake;
+mod wal;
 
 use std::process::ExitCode;
 
@@ -69,6 +70,8 @@ enum Benchmark {
     /// The tokens that become mails in a second, by `mailroom send` and by other senders, and the
     /// memory that it takes
     Send(send::Send),
+    /// Waking by the write-ahead log beside NOTIFY: delay, rate, and what the log's reader costs
+    Wal(wal::Wal),
 }
 
 #[tokio::main(flavor = "current_thread")]
@@ -114,5 +117,8 @@ async fn measure(Options { benchmark, postgres, .. }: &Options) -> Result<Report
         }
         Benchmark::Adaptive(options) => adaptive::simulate(options),
         Benchmark::Send(options) => send::measure(&server.start()?, options).await,
+        Benchmark::Wal(options) => {
+            wal::measure(&server.setting("wal_level", "logical").start()?, options).await
+        }
     }
 }

@@ -21,6 +21,11 @@ impl Table {
         table
     }
 
+    /// A line above rows of another kind.
+    pub(crate) fn heading(&mut self, title: &str) {
+        write!(self.0, "\n{title}").expect(IN_MEMORY);
+    }
+
     pub(crate) fn row(&mut self, name: &str, figures: &[&dyn Display]) {
         write!(self.0, "\n  {name:<44}").expect(IN_MEMORY);
         for figure in figures {

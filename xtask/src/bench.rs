@@ -28,8 +28,8 @@ const OF_THE_COLLECTOR: [&str; 11] = [
 /// Measures the npm package and the collector
 #[derive(clap::Args)]
 #[command(
-    after_help = "drain, pinned, memory, latency, wake, migrations, requests, scale, send, wal: on a \
-                  throwaway PostgreSQL; adaptive: a simulated day; `cargo xtask bench drain \
+    after_help = "drain, pinned, memory, latency, wake, migrations, requests, scale, send, wal: on \
+                  a throwaway PostgreSQL; adaptive: a simulated day; `cargo xtask bench drain \
                   --help` lists their options"
 )]
 pub(crate) struct Options {

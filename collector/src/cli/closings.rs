@@ -216,6 +216,7 @@ pub(super) const CLOSINGS: &[Closing] = &[
             ("What waits, and what is an alarm", "mailroom status"),
             ("The alarms, for a program", "mailroom status --json | jq .alarms"),
             ("For Nagios and Icinga", "mailroom status --nagios --max-dead 10"),
+            ("Each of several databases", "mailroom status --all /etc/mailroom/databases"),
         ],
         ends: &[
             ("0", "nothing is an alarm"),

@@ -2,11 +2,14 @@
 //! is an alarm.
 
 mod alarms;
+mod all;
+mod looked;
 mod nagios;
 mod runs;
 mod text;
 
 use std::env;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::str::FromStr as _;
 
@@ -14,7 +17,8 @@ use mailroom_connect::SchemaClient;
 use serde_json::{Map, Value, json};
 use tokio_postgres::error::SqlState;
 
-use self::alarms::{Bounds, Level, alarms, at};
+use self::alarms::{Bounds, alarms, at};
+use self::looked::Looked;
 use super::{CommandError, Outcome, connect_to_queue, print, print_coloured};
 use crate::config::{SchemaSetting, Setting, TimeoutSettings, heading, installation, whole_number};
 use crate::log::display::Counted;
@@ -23,8 +27,8 @@ use crate::preflight;
 const STATUS: &str = include_str!("status.sql");
 const SENT: &str = include_str!("sent.sql");
 
-/// What the command ends with if it cannot look, or is called in the wrong way: 1 and 2 are alarms.
-const UNKNOWN: u8 = 3;
+/// Where `mailroom@.service` has a folder of settings for each database.
+const FOLDER: &str = "/etc/mailroom/databases";
 
 #[derive(clap::Args)]
 pub(crate) struct StatusArguments {
@@ -39,6 +43,11 @@ pub(crate) struct StatusArguments {
     /// List the newest runs of collectors instead: when each began and ended, and what it did
     #[arg(long, conflicts_with_all = ["nagios", "max_dead"])]
     runs: bool,
+
+    /// Look at several databases, whose settings are FOLDER/NAME/collector.env, and print what each
+    /// says; the worst of them is the exit status
+    #[arg(long, value_name = "FOLDER", num_args = 0..=1, default_missing_value = FOLDER)]
+    all: Option<PathBuf>,
 
     /// How many dead letters are no alarm; without it, only those of the last hour are one
     #[arg(long, value_name = "N", value_parser = Setting(whole_number(0..=1_000_000_000)))]
@@ -66,7 +75,7 @@ pub(crate) async fn run(arguments: StatusArguments) -> Outcome {
             print(nagios::unknown(&error))?;
         }
         super::report_error(&error);
-        Ok(ExitCode::from(UNKNOWN))
+        Ok(Looked::Unknown.into())
     })
 }
 
@@ -81,12 +90,15 @@ pub(crate) fn refused() -> Option<ExitCode> {
     if command == "status" && arguments.any(|argument| argument == "--nagios") {
         print(nagios::unknown("the command is called in the wrong way")).ok();
     }
-    Some(ExitCode::from(UNKNOWN))
+    Some(Looked::Unknown.into())
 }
 
 async fn look(arguments: StatusArguments) -> Outcome {
-    let StatusArguments { json, nagios, runs, max_dead, installation, timeouts, schema } =
+    let StatusArguments { json, nagios, runs, all, max_dead, installation, timeouts, schema } =
         arguments;
+    if let Some(folder) = all {
+        return all::run(&folder, all::Shown::of(json, nagios)).await;
+    }
     if runs {
         let functions = ["mailroom.list_runs"];
         let (client, _) = connect_to_queue(schema, "mailroom status", &functions).await?;
@@ -107,11 +119,7 @@ async fn look(arguments: StatusArguments) -> Outcome {
     } else {
         print_coloured(text::text(&status, &alarms, &client.schema))?;
     }
-    Ok(match alarms.iter().map(|alarm| alarm.level).max() {
-        None => ExitCode::SUCCESS,
-        Some(Level::Warning) => ExitCode::from(1),
-        Some(Level::Critical) => ExitCode::from(2),
-    })
+    Ok(Looked::at(&alarms).into())
 }
 
 /// All that is shown but the alarms, in the members of the JSON.

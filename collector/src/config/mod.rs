@@ -6,6 +6,7 @@
 
 mod choice;
 mod collect;
+pub(crate) mod environment_file;
 pub(crate) mod heading;
 mod rate;
 mod schema;

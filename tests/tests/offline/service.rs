@@ -57,9 +57,11 @@ fn a_collector_of_several_differs_from_the_only_one_by_its_files_alone() -> Resu
     };
     let expected = settings(&one?)
         .into_iter()
-        .map(|line| line.replace("/etc/mailroom/collector.env", "/etc/mailroom/%i.env"))
-        .map(|line| line.replace("/etc/mailroom/send.toml", "/etc/mailroom/%i/send.toml"))
-        .map(|line| line.replace("/etc/mailroom/key", "/etc/mailroom/%i/key"))
+        .map(|line| {
+            line.replace("/etc/mailroom/collector.env", "/etc/mailroom/databases/%i/collector.env")
+        })
+        .map(|line| line.replace("/etc/mailroom/send.toml", "/etc/mailroom/databases/%i/send.toml"))
+        .map(|line| line.replace("/etc/mailroom/key", "/etc/mailroom/databases/%i/key"))
         .map(|line| line.replace("StateDirectory=mailroom", "StateDirectory=mailroom/%i"));
     assert_eq!(settings(&several?), expected.collect::<Vec<_>>());
     Ok(())

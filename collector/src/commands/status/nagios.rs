@@ -1,11 +1,13 @@
 //! One line for Nagios, Icinga and what reads their format: "Monitoring Plugins Development
 //! Guidelines", sections 2 and 2.6.
 
+use std::collections::BTreeMap;
 use std::fmt::Display;
 
 use serde_json::Value;
 
-use super::alarms::{Alarm, Bounds, Level, WATCHED, at};
+use super::alarms::{Alarm, Bounds, WATCHED, at};
+use super::looked::{Answer, Looked};
 
 /// Figures that are no alarms.
 const OTHERS: [&str; 6] = [
@@ -18,12 +20,7 @@ const OTHERS: [&str; 6] = [
 ];
 
 pub(super) fn line(status: &Value, alarms: &[Alarm], bounds: &Bounds) -> String {
-    let worst = alarms.iter().map(|alarm| alarm.level).max();
-    let state = match worst {
-        None => "OK",
-        Some(Level::Warning) => "WARNING",
-        Some(Level::Critical) => "CRITICAL",
-    };
+    let state = Looked::at(alarms).word();
     let mut said: Vec<_> = alarms.iter().map(|alarm| shown(status, alarm)).collect();
     if said.is_empty() {
         let depth = at(status, "queue.depth").unwrap_or_default();
@@ -42,12 +39,46 @@ pub(super) fn line(status: &Value, alarms: &[Alarm], bounds: &Bounds) -> String 
     format!("MAILROOM {state}: {} | {}", said.join(", "), figures.collect::<Vec<_>>().join(" "))
 }
 
-/// What is said if nothing can be looked at. A bar would begin the figures, and a second line is
-/// long output.
+/// The lines of several databases as one, whose figures have the name of theirs before them.
+pub(super) fn of_several(answers: &BTreeMap<String, Answer>) -> String {
+    let worst = Looked::worst(answers.values().map(|answer| answer.looked)).word();
+    let (mut said, mut figures) = (Vec::new(), Vec::new());
+    for (name, answer) in answers {
+        let (state, numbers) = answer.text.split_once(" | ").unwrap_or((&answer.text, ""));
+        let state = state.strip_prefix("MAILROOM ").map_or_else(
+            || format!("{}: {}", answer.looked.word(), in_a_line(state)),
+            str::to_owned,
+        );
+        said.push(format!("{} {state}", in_a_line(name)));
+        figures.extend(numbers.split_whitespace().map(|figure| labelled(name, figure)));
+    }
+    format!("MAILROOM {worst}: {} | {}", said.join("; "), figures.join(" "))
+}
+
+/// A figure with the name of its database in its label. Section 2.6: such a label may have every
+/// character but `=` and `'`, in quotes if it has a blank.
+fn labelled(name: &str, figure: &str) -> String {
+    let name: String = name
+        .chars()
+        .map(|sign| if "='|".contains(sign) || sign.is_control() { '_' } else { sign })
+        .collect();
+    let (label, value) = figure.split_once('=').unwrap_or((figure, "U"));
+    format!("'{name}/{label}'={value}")
+}
+
+/// What is said if nothing can be looked at.
 pub(super) fn unknown(reason: impl Display) -> String {
-    let reason: String =
-        reason.to_string().chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-    format!("MAILROOM UNKNOWN: {}", reason.replace('|', "/"))
+    format!("MAILROOM UNKNOWN: {}", in_a_line(&reason.to_string()))
+}
+
+/// A bar would begin the figures, and a second line is long output.
+fn in_a_line(text: &str) -> String {
+    let sign = |sign: char| match sign {
+        '|' => '/',
+        sign if sign.is_control() => ' ',
+        sign => sign,
+    };
+    text.chars().map(sign).collect()
 }
 
 fn shown(status: &Value, Alarm { place, level }: &Alarm) -> String {

@@ -8,6 +8,7 @@ mod programs;
 mod pruning;
 mod retrying;
 mod runs;
+mod several;
 mod showing;
 mod suppressing;
 mod token_pruning;

@@ -31,9 +31,10 @@ const PAUSE: Duration = Duration::from_millis(10);
 /// A wake-up that does not come within this is an error.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-const SETUP: &str = "CREATE TABLE written (number bigint);
-    CREATE PUBLICATION nothing;
-    SELECT pg_create_logical_replication_slot('waking', 'pgoutput')";
+const SETUP: &str = "CREATE TABLE written (number bigint); CREATE PUBLICATION nothing";
+
+/// In a transaction of its own, which must not have written.
+const SLOT: &str = "SELECT pg_create_logical_replication_slot('waking', 'pgoutput')";
 
 #[derive(clap::Args)]
 pub(crate) struct Wal {
@@ -138,28 +139,39 @@ fn pg_recvlogical(server: &Cluster) -> PathBuf {
     if own.exists() { own } else { "pg_recvlogical".into() }
 }
 
-/// Listens on a connection of its own, which ends with the process.
-async fn listen(database: &Database) -> Result<(Client, Seen)> {
-    let (client, mut connection) = tokio_postgres::connect(database.url(), NoTls).await?;
+/// Listens by a thread of its own, as the reader of the log reads; it ends with the process.
+fn listen(database: &Database) -> Result<(Client, Seen)> {
+    let url = database.url().to_owned();
     let (sender, seen) = channel();
-    tokio::spawn(async move {
-        let mut messages = stream::poll_fn(move |context| connection.poll_message(context));
-        while let Some(Ok(message)) = messages.next().await {
-            if let AsyncMessage::Notification(notification) = message {
-                let number = notification.payload().parse().unwrap_or(u32::MAX);
-                sender.send((number, Instant::now())).ok();
+    let (ready, is_ready) = channel();
+    thread::spawn(move || -> Result<()> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        runtime.block_on(async {
+            let (client, mut connection) = tokio_postgres::connect(&url, NoTls).await?;
+            let mut messages = stream::poll_fn(move |context| connection.poll_message(context));
+            tokio::spawn(async move {
+                client.batch_execute("LISTEN waking").await.ok();
+                ready.send(client).ok();
+            });
+            while let Some(Ok(message)) = messages.next().await {
+                if let AsyncMessage::Notification(notification) = message {
+                    let number = notification.payload().parse().unwrap_or(u32::MAX);
+                    sender.send((number, Instant::now())).ok();
+                }
             }
-        }
+            Ok(())
+        })
     });
-    client.batch_execute("LISTEN waking").await?;
-    Ok((client, seen))
+    Ok((is_ready.recv_timeout(TIMEOUT).context("nobody listens")?, seen))
 }
 
 pub(crate) async fn measure(server: &Cluster, options: &Wal) -> Result<Report> {
     let database = Database::create_on(&server.url("postgres"))?;
     let client = database.connect().await?;
     client.batch_execute(SETUP).await?;
-    let (_listener, notified) = listen(&database).await?;
+    client.batch_execute(SLOT).await?;
+    // The connection ends with its client.
+    let (_listener, notified) = listen(&database)?;
     let reader = LogReader::start(server, &database)?;
     let by_notify = delays(&client, Way::Notify, &notified, options.commits).await?;
     let by_log = delays(&client, Way::Log, &reader.seen, options.commits).await?;

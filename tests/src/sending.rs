@@ -109,7 +109,8 @@ impl Sending {
         Self::run(clock.shift(&mut command, seconds))
     }
 
-    /// Starts another command that reads lines and answers, or that sends what comes from elsewhere.
+    /// Starts another command that reads lines and answers, or that sends what comes from
+    /// elsewhere.
     pub fn run(command: &mut Command) -> Result<Self> {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn()?;

@@ -6,8 +6,8 @@
 
 import type { TokenStore } from "mailroom-verifier/conformance";
 
-/** How long the store is waited for, in milliseconds: for a number as long as the guard waits. */
-const TIMEOUTS = { attempt: 5_000, withdraw: 2_000 };
+/** How long the store is waited for, in milliseconds: as long as the guard waits. */
+const TIMEOUTS = { attempt: 5_000, withdraw: 5_000 };
 
 /** Keeps what was begun going after whoever asked has hung up, or the answer was sent. */
 export type KeepAlive = (work: Promise<unknown>) => void;

@@ -269,7 +269,7 @@ async function visitorsWhoLeave({ checks, signer, origin, edge }) {
 }
 
 /** How long the edge waits for its store to take a try back, in milliseconds: edge/tries.ts. */
-const STORE_TIMEOUT = 2_000;
+const STORE_TIMEOUT = 5_000;
 
 /**
  * However many ask at once, and whatever is given back meanwhile, five learn that they are wrong.

@@ -46,6 +46,7 @@ pub mod mailer;
 pub mod memory;
 #[cfg(feature = "client")]
 pub mod plan;
+pub mod port;
 pub mod postgres;
 pub mod program;
 #[cfg(feature = "client")]

@@ -55,7 +55,7 @@ pub const NEAR: Deadlines = Deadlines { lease: "15s", sender_timeout: "7s" };
 
 /// How long a queue may stay as it is once nothing fails any more: some leases, and some processes
 /// beside this one.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const PATIENCE: Duration = Duration::from_secs(240);
 
 /// How many tokens a test has whose single fault waits for work: 20,000 if everything is asked for,
 /// a tenth otherwise.

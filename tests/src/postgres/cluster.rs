@@ -2,8 +2,6 @@
 
 use std::fmt::{self, Write as _};
 use std::fs::{self, Permissions};
-use std::iter;
-use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
@@ -13,6 +11,7 @@ use mailroom_local_postgres::{Account, Installation};
 use super::installation::Wanted;
 use super::supervisor::Supervisor;
 use super::{account, folder};
+use crate::port;
 
 /// Everybody may do everything; a server that needs more says so with [`Builder::hba`].
 const OPEN_HBA: &str = "local all all trust\nhost all all 127.0.0.1/32 trust\n";
@@ -253,7 +252,7 @@ impl Builder {
         if !self.durable {
             folder::put_data_into_memory(&folder, account)?;
         }
-        let port = if self.tcp { free_port()? } else { SOCKET_PORT };
+        let port = if self.tcp { port::free()? } else { SOCKET_PORT };
         let mut supervisor = Supervisor::start(&programs, &folder, account, self.disk)?;
         supervisor.run("init").context("initdb cannot make a database cluster")?;
 
@@ -321,12 +320,4 @@ fn reachable_programs(
             .with_context(|| format!("cannot copy PostgreSQL from {}", root.display()))?;
     }
     Ok(copy.join("bin"))
-}
-
-/// A port that nobody listens on now. It is below those that connections get, one of which could
-/// take it while the server is stopped.
-pub(super) fn free_port() -> Result<u16> {
-    let is_free = |port: &u16| TcpListener::bind(("127.0.0.1", *port)).is_ok();
-    let mut ports = iter::repeat_with(|| fastrand::u16(10_000..30_000)).take(100);
-    ports.find(is_free).context("of a hundred random ports of 127.0.0.1 none is free")
 }

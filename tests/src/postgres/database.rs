@@ -7,12 +7,14 @@ use std::process;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, anyhow, ensure};
+use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, Config, NoTls};
 
 use super::cluster::Cluster;
+use crate::collector::PATIENCE;
 use crate::{program, tools};
 
 /// The server that the tests of this process share, started by the first that needs it.
@@ -59,7 +61,7 @@ impl Database {
         let server_url = shared_server_url()?;
         let original = Self::original(&server_url)?;
         let name = unused_name();
-        execute(&server_url, &format!("CREATE DATABASE {name} TEMPLATE {}", original.name))?;
+        copy(&server_url, &original.name, &name)?;
         let url = with_database(&server_url, &name);
         Ok(Self { name, url, server_url, _original: Some(original) })
     }
@@ -206,6 +208,23 @@ async fn connect(url: &str) -> Result<Client> {
 
 fn execute(url: &str, sql: &str) -> Result<()> {
     block_on(async move { Ok(connect(url).await?.batch_execute(sql).await?) })
+}
+
+/// Makes a database that is a copy of another one. On a busy machine a session of that, which has
+/// ended, may still be there for longer than the server waits for its end.
+fn copy(server_url: &str, original: &str, name: &str) -> Result<()> {
+    let create = format!("CREATE DATABASE {name} TEMPLATE {original}");
+    let is_in_use = |error: &anyhow::Error| {
+        let server = error.downcast_ref::<tokio_postgres::Error>();
+        server.is_some_and(|error| error.code() == Some(&SqlState::OBJECT_IN_USE))
+    };
+    let begin = Instant::now();
+    loop {
+        match execute(server_url, &create) {
+            Err(error) if is_in_use(&error) && begin.elapsed() < PATIENCE => {}
+            outcome => return outcome,
+        }
+    }
 }
 
 /// Runs to the end on a thread of its own, because the caller may be inside a runtime.

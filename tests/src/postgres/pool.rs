@@ -9,9 +9,10 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use anyhow::{Context, Result};
 
 use super::account;
-use super::cluster::{Cluster, free_port};
+use super::cluster::Cluster;
 use super::folder;
 use crate::collector::wait_until;
+use crate::port;
 
 /// Debian puts it where only root's PATH leads.
 const PROGRAMS: [&str; 3] =
@@ -41,7 +42,7 @@ impl Pool {
         let program =
             program.context("there is no PgBouncer: install Debian's package pgbouncer")?;
         let folder = folder::create()?;
-        let (port, server) = (free_port()?, cluster.socket_dir().display());
+        let (port, server) = (port::free()?, cluster.socket_dir().display());
         let settings = format!(
             "[databases]\n* = host={server} port={} user={user}\n[pgbouncer]\nlisten_addr = \
              127.0.0.1\nlisten_port = {port}\n\

@@ -1,8 +1,8 @@
-import { once } from "node:events";
-import { createServer as createListener } from "node:net";
 import { join } from "node:path";
 
 import { build, createServer, version as installed } from "vite";
+
+import { freePort } from "../ports.mjs";
 
 export const name = "Vite";
 export const version = installed;
@@ -43,14 +43,4 @@ export async function withDevelopmentServer(source, use) {
   } finally {
     await server.close();
   }
-}
-
-/** A page must be told the port, so Vite cannot choose it while it listens. */
-export async function freePort() {
-  const listener = createListener().listen(0, "127.0.0.1");
-  await once(listener, "listening");
-  const { port } = listener.address();
-  listener.close();
-  await once(listener, "close");
-  return port;
 }

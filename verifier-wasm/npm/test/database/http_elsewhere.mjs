@@ -4,7 +4,7 @@ import { copyFileSync } from "node:fs";
 import { join, posix } from "node:path";
 import { fileURLToPath } from "node:url";
 
-import { freePort } from "../bundlers/vite.mjs";
+import { freePort } from "../ports.mjs";
 import { resolveExport } from "../runtimes/exports.mjs";
 import { resultsOf } from "../runtimes/program.mjs";
 import * as programs from "../runtimes/programs.mjs";

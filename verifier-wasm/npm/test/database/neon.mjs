@@ -5,7 +5,7 @@ import { fileURLToPath } from "node:url";
 
 import { neon, neonConfig } from "@neondatabase/serverless";
 
-import { freePort } from "../bundlers/vite.mjs";
+import { freePort } from "../ports.mjs";
 import { same } from "../runtimes/suite/expect.mjs";
 import { NeonServer } from "./neon_server.mjs";
 

@@ -4,7 +4,7 @@
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 
-import { freePort } from "../bundlers/vite.mjs";
+import { freePort } from "../ports.mjs";
 import { same } from "../runtimes/suite/expect.mjs";
 import { thrownBy } from "./functions.mjs";
 import { PostgrestServer } from "./postgrest_server.mjs";

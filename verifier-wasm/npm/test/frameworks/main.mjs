@@ -8,7 +8,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 
 import { withChromium } from "../browser/chromium.mjs";
-import { freePort } from "../bundlers/vite.mjs";
+import { freePort } from "../ports.mjs";
 import { built } from "../handlers/builds.mjs";
 import { addFrameworks, served } from "../handlers/sites.mjs";
 import { install } from "../runtimes/consumer.mjs";

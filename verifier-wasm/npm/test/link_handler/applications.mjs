@@ -7,9 +7,9 @@ import { mkdirSync } from "node:fs";
 import { createServer } from "node:http";
 import { dirname, join } from "node:path";
 
-import { freePort } from "../bundlers/vite.mjs";
 import { built } from "../handlers/builds.mjs";
 import { served } from "../handlers/sites.mjs";
+import { freePort } from "../ports.mjs";
 import { write } from "../runtimes/consumer.mjs";
 import * as programs from "../runtimes/programs.mjs";
 import { key } from "./server.mjs";

@@ -2,7 +2,7 @@
 
 import { spawn } from "node:child_process";
 
-import { freePort } from "../bundlers/vite.mjs";
+import { freePort } from "../ports.mjs";
 import { write } from "../runtimes/consumer.mjs";
 import { until } from "../waiting.mjs";
 import { commands } from "./document.mjs";

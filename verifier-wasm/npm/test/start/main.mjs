@@ -10,7 +10,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 
 import { withChromium } from "../browser/chromium.mjs";
-import { freePort } from "../bundlers/vite.mjs";
+import { freePort } from "../ports.mjs";
 import { install, write } from "../runtimes/consumer.mjs";
 import * as programs from "../runtimes/programs.mjs";
 import { Report } from "../runtimes/report.mjs";

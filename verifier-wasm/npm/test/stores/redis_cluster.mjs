@@ -1,11 +1,11 @@
 // The store in a cluster of three servers of Redis, by either client.
 
 import { once } from "node:events";
-import { createServer } from "node:net";
 
 import { Cluster, Redis } from "ioredis";
 import { createCluster } from "redis";
 
+import { freePort } from "../ports.mjs";
 import { rejection, same } from "../runtimes/suite/expect.mjs";
 import { freshLinks } from "./links.mjs";
 import { ofChecks, outcomes } from "./outcomes.mjs";
@@ -15,6 +15,9 @@ import { until } from "../waiting.mjs";
 
 const SLOTS = 16_384;
 const NODES = 3;
+
+/** How much higher the port is on which the nodes talk to each other. */
+const OF_THE_BUS = 10_000;
 
 const CLIENTS = {
   async "node-redis"(ports) {
@@ -88,7 +91,7 @@ async function withCluster(program, use) {
   const ports = [];
   const withNodes = async (sockets) => {
     if (sockets.length < NODES) {
-      const port = await freePort(ports);
+      const port = await freePort(OF_THE_BUS);
       ports.push(port);
       const settings = {
         port: String(port),
@@ -119,16 +122,4 @@ async function withCluster(program, use) {
     }
   };
   return withNodes([]);
-}
-
-/** The nodes talk to each other on a port that is 10,000 higher, which has to be one as well. */
-async function freePort(taken) {
-  for (;;) {
-    const server = createServer().listen(0, "127.0.0.1");
-    await once(server, "listening");
-    const { port } = server.address();
-    server.close();
-    await once(server, "close");
-    if (port + 10_000 < 65_536 && !taken.includes(port)) return port;
-  }
 }

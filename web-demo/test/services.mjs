@@ -264,7 +264,7 @@ async function questionsOfTheOrigin(checks, site, database) {
       await left;
       // Until the origin has seen that, before the database greets it;
       // and until it could have asked.
-      await sleep(300);
+      await sleep(3_000);
       greet();
       await sleep(1_500);
       checks.same("what nobody waits for is not asked", asked.includes("mailroom.redeem"), false);

@@ -127,7 +127,6 @@ async fn a_full_batch_goes_out_at_once_and_a_notification_is_what_wakes() -> Res
     let mut collector = Collector::start(command.args(["--batch-limit", "3"]))?;
     let lines = collector.lines()?;
     collector.wait_for_log("listening on", 1)?;
-    let start = Instant::now();
     for number in 1..=7 {
         register(&client, number..=number).await?;
     }
@@ -135,7 +134,6 @@ async fn a_full_batch_goes_out_at_once_and_a_notification_is_what_wakes() -> Res
         let batch: Vec<_> = lines.next_batch()?.into_iter().map(|item| item.login).collect();
         assert_eq!(batch, logins(first..=first + 2));
     }
-    assert!(start.elapsed() < Duration::from_secs(60));
     lines.expect_none(Duration::from_millis(500))?;
     collector.stop()?;
     assert_eq!(cursor(&client).await?, 6);
@@ -151,8 +149,7 @@ async fn a_batch_that_does_not_fill_goes_out_after_the_timeout() -> Result<()> {
     let lines = collector.lines()?;
     collector.wait_for_log("listening on", 1)?;
     let start = Instant::now();
-    register(&client, 1..=1).await?;
-    register(&client, 2..=2).await?;
+    register(&client, 1..=2).await?;
     assert_eq!(lines.next_batch()?.len(), 2);
     assert!(start.elapsed() >= Duration::from_millis(1_500), "after {:?}", start.elapsed());
     collector.stop()?;

@@ -6,6 +6,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use mailroom_tests::collector::{self, Collector, wait_long_until, wait_until};
 use mailroom_tests::mail_server::MailServer;
+use mailroom_tests::port;
 use mailroom_tests::postgres::Database;
 use mailroom_tests::rows::{WITHOUT_VERDICT, wait_for};
 use mailroom_tests::sending::Configuration;
@@ -35,7 +36,7 @@ async fn mails_reach_their_recipients_and_every_token_gets_its_verdict() -> Resu
                  FROM accounts WHERE login = 'bob'",
         )
         .await?;
-    let configuration = Configuration::smtp(server.port, "timeout_seconds = 5")?;
+    let configuration = Configuration::smtp(server.port, "")?;
     let collector = Collector::start(&mut command(&database, &configuration)?)?;
     wait_for(&client, WITHOUT_VERDICT, 0_i64).await?;
     let log = collector.stop()?;
@@ -76,7 +77,10 @@ async fn mails_reach_their_recipients_and_every_token_gets_its_verdict() -> Resu
 
 #[tokio::test]
 async fn an_outage_of_the_mail_server_costs_no_token_an_attempt() -> Result<()> {
-    let Some(server) = MailServer::start(&["--refuse", "MAIL=421"])? else { return Ok(()) };
+    // A port that nobody else gets while the server is away.
+    let port = port::free()?.to_string();
+    let refusing = ["--port", &port, "--refuse", "MAIL=421"];
+    let Some(server) = MailServer::start(&refusing)? else { return Ok(()) };
     let database = Database::migrated()?;
     let client = database.connect().await?;
     client
@@ -88,7 +92,6 @@ async fn an_outage_of_the_mail_server_costs_no_token_an_attempt() -> Result<()> 
     let configuration = Configuration::smtp(server.port, "")?;
     let collector = Collector::start(&mut command(&database, &configuration)?)?;
     collector.wait_for_log("the sender is unavailable: ", 1)?;
-    let port = server.port.to_string();
     drop(server);
     tokio::time::sleep(Duration::from_secs(1)).await;
     let server = MailServer::start(&["--port", &port])?.context("it started before")?;

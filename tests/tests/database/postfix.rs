@@ -1,7 +1,7 @@
 //! A mail in a mailbox of Debian's postfix, by the steps of the documents.
 
 use std::fs::{self, Permissions};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -9,6 +9,7 @@ use std::process::{Child, Command, Stdio};
 use anyhow::{Context, Result, ensure};
 use mailroom_tests::collector::{self, Collector, KEY, wait_until};
 use mailroom_tests::machine::skip;
+use mailroom_tests::port;
 use mailroom_tests::postgres::{Cluster, Database};
 use mailroom_tests::rows::{WITHOUT_VERDICT, wait_for};
 use mailroom_tests::sending::Configuration;
@@ -42,7 +43,7 @@ impl Postfix {
         fs::write(folder.path().join("ca.pem"), authority.pem())?;
         fs::write(folder.path().join("certificate.pem"), certificate.pem())?;
         fs::write(folder.path().join("key.pem"), key.serialize_pem())?;
-        let port = TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port();
+        let port = port::free()?;
         let script = tools::workspace().join("tests/senders/postfix.sh");
         let mut command = Command::new("sh");
         command.arg(script).arg(folder.path()).arg(port.to_string());

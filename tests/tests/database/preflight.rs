@@ -287,6 +287,9 @@ async fn a_collector_without_room_for_the_session_that_settles_settles_all_the_s
         .batch_execute("SET search_path = mail; ALTER ROLE owner CONNECTION LIMIT 1")
         .await?;
     register(&place.superuser, 1..=100).await?;
+    // That of the migration ends a moment after it.
+    let sessions = "SELECT count(*) FROM pg_stat_activity WHERE usename = 'owner'";
+    wait_for(&place.superuser, sessions, 0_i64).await?;
     let mut command = collector::command(&place.in_mail("owner"))?;
     let mut collector = Collector::start(command.args([
         "--wake",

@@ -13,6 +13,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use mailroom_tests::collector::{self, Collector, wait_until};
 use mailroom_tests::machine::has_python;
+use mailroom_tests::port;
 use mailroom_tests::postgres::Database;
 use mailroom_tests::rows::{WITHOUT_VERDICT, register, wait_for};
 use mailroom_tests::stopwatch::Stopwatch;
@@ -33,7 +34,7 @@ async fn the_example_in_python_loses_nothing_while_its_mail_server_is_away() -> 
     let length = outage_length()?;
     let database = Database::migrated()?;
     let client = database.connect().await?;
-    let address = TcpListener::bind("127.0.0.1:0")?.local_addr()?.to_string();
+    let address = format!("127.0.0.1:{}", port::free()?);
     let collector = Collector::start(&mut example(&database, &address)?)?;
     let began = Stopwatch::start();
     register(&client, 1..=PEOPLE).await?;

@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 use mailroom_tests::collector::{self, Collector, KEY};
 use mailroom_tests::postgres::Database;
 use mailroom_tests::program;
-use mailroom_tests::rows::{cursor, register};
+use mailroom_tests::rows::{CURSOR, cursor, register, wait_for};
 use rustix::process::{Pid, Signal, kill_process};
 
 /// The same command with a redirection as a shell makes it.
@@ -157,16 +157,7 @@ async fn a_killed_collector_leaves_whole_lines_in_a_pipe_that_outlives_it() -> R
     let second = start()?;
     second.wait_until_it_collects()?;
     let reading = std::thread::spawn(move || reader.read_to_end(&mut text).map(|_| text));
-    let client = &client;
-    let mut settled = 0;
-    for _ in 0..300 {
-        settled = cursor(client).await?;
-        if settled == 3_000 {
-            break;
-        }
-        std::thread::sleep(std::time::Duration::from_millis(100));
-    }
-    assert_eq!(settled, 3_000);
+    wait_for(&client, CURSOR, 3_000_i64).await?;
     second.stop()?;
     drop(writer);
     let text = String::from_utf8(reading.join().expect("the reader does not panic")?)?;

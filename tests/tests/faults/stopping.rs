@@ -13,7 +13,7 @@ use tokio::time::sleep;
 
 /// Long enough for a sender to answer on a busy machine, after which its collector ends.
 const ENDING: Deadlines = Deadlines { sender_timeout: "10s", ..FAR };
-const WITHIN: Duration = Duration::from_secs(60);
+const WITHIN: Duration = Duration::from_secs(240);
 
 #[tokio::test]
 async fn collectors_asked_to_end_under_load_end_in_order_and_leave_nothing_claimed() -> Result<()> {

@@ -4,7 +4,7 @@
 use super::*;
 use tokio::time::timeout;
 
-const SOON: Duration = Duration::from_secs(20);
+const SOON: Duration = Duration::from_secs(80);
 const SHORT: Duration = Duration::from_millis(400);
 
 const ANSWER_ONE: &str = r#"read -r line; echo "${line%\}},\"ok\":\"all\"}""#;
@@ -29,10 +29,13 @@ async fn with_batch(script: &str, timeout: Duration) -> Sender {
     sender
 }
 
-/// A sender that has acknowledged its first batch.
+/// A sender that has acknowledged its first batch, however long that took; the timeout is for what
+/// follows.
 async fn past_trial(script: &str, timeout: Duration) -> Sender {
-    let mut sender = with_batch(script, timeout).await;
+    let mut sender = with_batch(script, SOON).await;
     assert_all_sent(&mut sender).await;
+    sender.timeout = timeout;
+    sender.pending = PendingAcks::new(timeout);
     sender
 }
 
@@ -73,13 +76,23 @@ async fn a_new_sender_gets_nothing_but_one_token() {
 
 #[tokio::test]
 async fn answers_in_the_pipe_are_read_before_a_sender_is_taken_for_silent() {
-    let mut sender =
-        past_trial(&format!("{ANSWER_ONE}; sleep 0.1; {ANSWER_ONE}; sleep 1000"), SHORT).await;
+    let folder = tempfile::tempdir().unwrap();
+    let [frozen, answered] = ["frozen", "answered"].map(|name| folder.path().join(name));
+    let script = format!(
+        "{ANSWER_ONE}; until [ -e '{}' ]; do sleep 0.02; done; {ANSWER_ONE}; > '{}'; sleep 1000",
+        frozen.display(),
+        answered.display()
+    );
+    let mut sender = past_trial(&script, SHORT).await;
     sender.send(line(2, &[6]));
     while sender.pending.len() == 0 {
         timeout(Duration::from_millis(20), sender.changed()).await.ok();
     }
+    std::fs::write(frozen, "").unwrap();
     // Frozen: nothing else runs on this thread.
+    while !answered.exists() {
+        std::thread::sleep(Duration::from_millis(20));
+    }
     std::thread::sleep(2 * SHORT);
     assert_all_sent(&mut sender).await;
     assert_eq!(sender.readiness(), Readiness::Ready);

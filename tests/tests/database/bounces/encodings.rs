@@ -26,7 +26,7 @@ async fn addresses_beyond_ascii_are_sent_to_and_suppressed_in_a_database_of_sing
         ('bob@xn--bcher-kva.test', 'bob'), ('jörg@x.test', 'jörg')";
     client.batch_execute(accounts).await?;
 
-    let configuration = Configuration::smtp(server.port, "timeout_seconds = 5")?;
+    let configuration = Configuration::smtp(server.port, "")?;
     let mut command = collector::command(url)?;
     let program = command.get_program().to_string_lossy().into_owned();
     let sender = format!("'{program}' send --config '{}'", configuration.file().display());

@@ -82,7 +82,7 @@ impl Bounces {
     /// it has them all.
     pub(crate) fn exchange(&self, bytes: &[u8]) -> Result<(u16, String)> {
         let mut stream = TcpStream::connect(&self.address)?;
-        stream.set_read_timeout(Some(Duration::from_secs(60)))?;
+        stream.set_read_timeout(Some(Duration::from_secs(100)))?;
         stream.write_all(bytes).ok();
         let mut answer = Vec::new();
         stream.read_to_end(&mut answer).ok();

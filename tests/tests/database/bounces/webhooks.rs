@@ -291,7 +291,7 @@ async fn slow_clients_that_come_again_and_again_keep_no_notification_out() -> Re
             .collect();
         is_over.store(true, Ordering::Relaxed);
         anyhow::ensure!(
-            begun.elapsed() < Duration::from_secs(60),
+            begun.elapsed() < Duration::from_secs(400),
             "they took {:?}",
             begun.elapsed()
         );

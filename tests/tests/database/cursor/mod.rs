@@ -8,12 +8,11 @@ mod skipped;
 mod succession;
 
 use std::process::Command;
-use std::time::Duration;
 
 use anyhow::Result;
 use mailroom_tests::collector;
 use mailroom_tests::postgres::Database;
-use mailroom_tests::rows::cursor;
+use mailroom_tests::rows::{CURSOR, wait_for};
 use tokio_postgres::Client;
 
 /// A collector that sends what there is at once and polls five times a second.
@@ -25,13 +24,5 @@ fn eager(database: &Database) -> Result<Command> {
 
 /// Patient with a collector that gets on.
 async fn wait_for_cursor(client: &Client, wanted: i64) -> Result<()> {
-    let (mut seen, mut polls) = (cursor(client).await?, 0);
-    while seen != wanted {
-        assert!(polls < 3_000, "the cursor is at {seen} instead of {wanted}");
-        tokio::time::sleep(Duration::from_millis(10)).await;
-        let now = cursor(client).await?;
-        polls = if now == seen { polls + 1 } else { 0 };
-        seen = now;
-    }
-    Ok(())
+    wait_for(client, CURSOR, wanted).await
 }

@@ -5,7 +5,7 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use anyhow::Result;
-use mailroom_tests::collector::{self, Collector, read_one_line};
+use mailroom_tests::collector::{self, Collector, Lines, read_one_line};
 use mailroom_tests::machine::is_full;
 use mailroom_tests::postgres::Database;
 use mailroom_tests::rows::{cursor, logins, register, wait_for};
@@ -13,7 +13,7 @@ use tokio_postgres::Client;
 
 use super::{eager, wait_for_cursor};
 
-const SESSIONS: &str = "SELECT count(*) FROM pg_stat_activity
+pub(super) const SESSIONS: &str = "SELECT count(*) FROM pg_stat_activity
     WHERE application_name = 'mailroom collect' AND datname = current_database()";
 
 #[tokio::test]
@@ -27,15 +27,25 @@ async fn killed_at_any_moment_it_loses_nothing_and_repeats_only_the_unrecorded()
     while cursor(&client).await? < i64::from(tokens) {
         let recorded = cursor(&client).await?;
         let mut collector = Collector::start(&mut eager(&database)?)?;
-        let lines = collector.lines()?;
+        let mut output = collector.output()?;
         collector.wait_until_it_collects()?;
-        // Another place of the work each time, and often just when a line has come, however slow
-        // the machine is.
-        let mut items = if kills % 3 == 0 { Vec::new() } else { lines.next_batch()? };
-        sleep(Duration::from_millis(if kills % 3 == 1 { 0 } else { kills * 37 % 90 }));
-        collector.kill()?;
+        // Another place of the work each time; of three kills one comes when a line was taken and
+        // nobody takes another, so that it meets work, however slow the machine is.
+        let mut items = Vec::new();
+        if kills % 3 == 1 {
+            items = collector::items(&read_one_line(&mut output)?)?;
+            collector.kill()?;
+            items.extend(Lines::of(output.into()).rest()?);
+        } else {
+            let lines = Lines::of(output.into());
+            if kills % 3 == 2 {
+                items = lines.next_batch()?;
+            }
+            sleep(Duration::from_millis(kills * 37 % 90));
+            collector.kill()?;
+            items.extend(lines.rest()?);
+        }
         kills += 1;
-        items.extend(lines.rest()?);
         // What the killed process has asked for is done, or never will be: otherwise there may be
         // no line for the next one.
         wait_for(&client, SESSIONS, 0_i64).await?;

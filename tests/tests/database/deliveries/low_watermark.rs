@@ -93,7 +93,7 @@ async fn what_is_queued_by_a_clock_that_was_read_long_before_is_found() -> Resul
 #[tokio::test]
 async fn a_new_collector_begins_where_others_had_come_however_many_dead_rows_lie_before()
 -> Result<()> {
-    const LEASE: Duration = Duration::from_secs(6);
+    const LEASE: Duration = Duration::from_secs(12);
     // A server of its own: the watermark waits for transactions of all databases.
     let cluster = Cluster::start()?;
     let database = Database::create_on(&cluster.url("postgres"))?.migrate()?;
@@ -136,7 +136,7 @@ async fn a_new_collector_begins_where_others_had_come_however_many_dead_rows_lie
             }
         }
     };
-    let known = tokio::time::timeout(Duration::from_secs(120), known).await??;
+    let known = tokio::time::timeout(Duration::from_secs(400), known).await??;
 
     let beat = async |collector: i64, since: &str| -> Result<Option<String>> {
         let beat = format!(
@@ -181,7 +181,7 @@ async fn a_collector_waits_for_no_transaction_that_redeems_or_cancels_what_it_is
             let settlement = Settlement::of(batch.id, nacks);
             let settle = queue.settle_and_claim(vec![settlement], None);
             // The transaction that could be waited for ends afterwards.
-            let settled = tokio::time::timeout(Duration::from_secs(60), settle).await;
+            let settled = tokio::time::timeout(Duration::from_secs(240), settle).await;
             settled.context("it waits for a transaction that cancels")??;
             application.batch_execute(end).await?;
             // Leaves nothing for the next.

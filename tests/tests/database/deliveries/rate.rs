@@ -325,7 +325,7 @@ async fn no_claim_waits_for_another_and_one_that_fails_gives_no_place_back() -> 
         "SELECT count(*) FROM pg_locks WHERE pid = pg_backend_pid() AND mode = 'ExclusiveLock'
         AND (relation = 'mailroom.rate_lock'::regclass OR locktype = 'advisory')";
     assert_eq!(one.query_one(locks, &[]).await?.get::<_, i64>(0), 0);
-    two.batch_execute("SET statement_timeout = '20s'").await?;
+    two.batch_execute("SET statement_timeout = '80s'").await?;
     for end in ["SELECT", "ROLLBACK"] {
         one.batch_execute(end).await?;
         let row = two.query_one(RESERVE, &[]).await?;

@@ -76,8 +76,14 @@ impl Dev {
 
     /// The newest mail for somebody, as soon as it is there.
     fn mail(&self, to: &str) -> Result<Value> {
-        let mails = self.json(&format!("GET /mails?to={to}&wait=60s"))?;
-        mails.get(0).cloned().with_context(|| format!("no mail for {to}"))
+        let mut mail = None;
+        wait_until(|| {
+            let mails = self.json(&format!("GET /mails?to={to}&wait=60s"));
+            mail = mails.ok().and_then(|mails| mails.get(0).cloned());
+            mail.is_some()
+        })
+        .with_context(|| format!("no mail for {to}"))?;
+        mail.context("a mail")
     }
 }
 

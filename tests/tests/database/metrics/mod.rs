@@ -74,7 +74,7 @@ impl Served {
 
 fn exchange(address: &str, bytes: &[u8]) -> Result<(u16, String, String)> {
     let mut stream = TcpStream::connect(address)?;
-    stream.set_read_timeout(Some(Duration::from_secs(60)))?;
+    stream.set_read_timeout(Some(Duration::from_secs(100)))?;
     stream.write_all(bytes).ok();
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer).ok();

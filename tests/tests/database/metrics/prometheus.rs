@@ -2,13 +2,13 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
 use mailroom_tests::collector::{self, wait_until};
 use mailroom_tests::machine::skip;
+use mailroom_tests::port;
 use mailroom_tests::postgres::Database;
 use mailroom_tests::rows::register;
 use mailroom_tests::sending::Configuration;
@@ -44,7 +44,7 @@ impl Prometheus {
             rules.display()
         );
         fs::write(folder.path().join("prometheus.yml"), configuration)?;
-        let port = TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port();
+        let port = port::free()?;
         let child = Command::new("prometheus")
             .arg("--config.file=prometheus.yml")
             .arg("--storage.tsdb.path=data")

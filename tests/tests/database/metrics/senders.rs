@@ -6,6 +6,7 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 use mailroom_tests::collector::{self, Collector, wait_until};
 use mailroom_tests::mail_server::MailServer;
+use mailroom_tests::port;
 use mailroom_tests::postgres::Database;
 use mailroom_tests::rows::{WITHOUT_VERDICT, wait_for};
 use mailroom_tests::sending::Configuration;
@@ -89,7 +90,7 @@ async fn a_sender_counts_its_mails_by_provider_and_verdict() -> Result<()> {
 #[tokio::test]
 async fn a_sender_sends_though_another_program_has_its_address_of_metrics() -> Result<()> {
     let Some(server) = MailServer::start(&[])? else { return Ok(()) };
-    let taken = TcpListener::bind(("127.0.0.1", 0))?;
+    let taken = TcpListener::bind(("127.0.0.1", port::free()?))?;
     let address = taken.local_addr()?.to_string();
     let database = Database::migrated()?;
     let client = database.connect().await?;

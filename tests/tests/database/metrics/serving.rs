@@ -117,13 +117,13 @@ async fn a_collector_is_ready_while_its_database_is_there_and_it_does_not_end() 
     served.wait_for_status("/readyz", 200)?;
     // Read-only, as a database that was just demoted.
     let client = database.connect().await?;
-    let read_only = format!(
-        "ALTER DATABASE \"{}\" SET default_transaction_read_only = on;
-        SELECT pg_terminate_backend(pid) FROM pg_stat_activity
-            WHERE application_name LIKE 'mailroom collect%'",
-        database.name()
-    );
+    let read_only =
+        format!("ALTER DATABASE \"{}\" SET default_transaction_read_only = on", database.name());
     client.batch_execute(&read_only).await?;
+    // Afterwards: a session that begins before the commit can write.
+    let end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+        WHERE application_name LIKE 'mailroom collect%'";
+    client.batch_execute(end).await?;
     served.wait_for_status("/readyz", 503)?;
     let writable = format!(
         "SET default_transaction_read_only = off;

@@ -211,7 +211,8 @@ async fn batches_that_are_killed_resume_where_they_stopped() -> Result<()> {
 async fn an_index_that_does_not_get_its_lock_in_time_is_built_again() -> Result<()> {
     let database = Database::migrated()?;
     let name = database.name();
-    let client = database.connect().await?;
+    // Before the limits, which are for the migration.
+    let (client, mut other) = (database.connect().await?, database.connect().await?);
     client
         .batch_execute(&format!(
             "ALTER DATABASE {name} SET lock_timeout = '2s';
@@ -219,8 +220,7 @@ async fn an_index_that_does_not_get_its_lock_in_time_is_built_again() -> Result<
             ALTER DATABASE {name} SET default_transaction_read_only = on"
         ))
         .await?;
-    let mut other = database.connect().await?;
-    let writer = other.build_transaction().read_only(false).start().await?;
+    let writer = other.transaction().await?;
     writer.batch_execute("LOCK TABLE tokens IN ROW EXCLUSIVE MODE").await?;
     let (report, mut reports) = unbounded_channel::<String>();
     let release = async {

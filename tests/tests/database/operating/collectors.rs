@@ -132,7 +132,7 @@ async fn collectors_that_are_missed_and_senders_that_are_unavailable_are_alarms(
             &["collectors.lost", "collectors.all_lost"],
             2,
         ),
-        (&[state("open", 20)], &[], 0),
+        (&[state("open", 1)], &[], 0),
         (&[state("open", 40)], &["collectors.unavailable_ms"], 1),
         (&[state("half_open", 310)], &["collectors.unavailable_ms"], 2),
         (&[state("failing", 40)], &["collectors.unavailable_ms"], 1),

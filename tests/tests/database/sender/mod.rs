@@ -20,7 +20,8 @@ use test_sender::TestSender;
 use tokio_postgres::Client;
 
 /// A collector of the deliveries queue that claims without waiting, and runs the test's sender
-/// unless `--sender` is given.
+/// unless `--sender` is given. It takes no sender for hung that answers as soon as the test lets
+/// it, however long this machine does something else.
 fn command(database: &Database, sender: &TestSender) -> Result<Command> {
     let mut command = collector::command(database.url())?;
     command.args([
@@ -32,6 +33,7 @@ fn command(database: &Database, sender: &TestSender) -> Result<Command> {
         "200ms",
     ]);
     command.env("MAILROOM_SENDER", sender.command());
+    command.envs([("MAILROOM_SENDER_TIMEOUT", "10m"), ("MAILROOM_LEASE", "20m")]);
     Ok(command)
 }
 
@@ -67,7 +69,9 @@ async fn wait_for_state(client: &Client, tokens: &[i64], wanted: &str) -> Result
 }
 
 /// How many tokens are claimed.
+const LEASED: &str = "SELECT coalesce(sum(cardinality(tokens)), 0)::bigint FROM mailroom.leases";
+
+/// What [`LEASED`] answers.
 async fn leased(client: &Client) -> Result<i64> {
-    let query = "SELECT coalesce(sum(cardinality(tokens)), 0)::bigint FROM mailroom.leases";
-    Ok(client.query_one(query, &[]).await?.get(0))
+    Ok(client.query_one(LEASED, &[]).await?.get(0))
 }

@@ -6,6 +6,7 @@ use anyhow::Result;
 use mailroom_tests::application::Application;
 use mailroom_tests::collector::{self, Collector, Lines};
 use mailroom_tests::postgres::{Cluster, Database};
+use mailroom_tests::rows::wait_for;
 
 /// A collector without a poll; settings can be added.
 fn idle_collector(database: &Database, settings: &[&str]) -> Result<(Collector, Lines)> {
@@ -78,10 +79,8 @@ async fn a_commit_wakes_that_was_open_while_the_collector_woke_for_another_and_b
         assert_eq!(next_login(&lines)?, short);
         become_idle().await;
         second.client.batch_execute("COMMIT").await?;
-        let start = Instant::now();
-        assert_eq!(next_login(&lines)?, long);
         // It polls once a day.
-        assert!(start.elapsed() < Duration::from_secs(80), "{:?}", start.elapsed());
+        assert_eq!(next_login(&lines)?, long);
     }
     collector.stop()?;
     Ok(())
@@ -96,6 +95,7 @@ async fn an_idle_collector_polls_when_a_token_falls_due() -> Result<()> {
         let login = format!("a{round}");
         application.client.batch_execute("BEGIN").await?;
         application.register(&login).await?;
+        let start = Instant::now();
         // As after a refusal.
         let put_off =
             "UPDATE mailroom.queue SET due_at = clock_timestamp() + interval '1500 ms', attempts
@@ -103,11 +103,9 @@ async fn an_idle_collector_polls_when_a_token_falls_due() -> Result<()> {
                 put_off_at = clock_timestamp()";
         application.client.batch_execute(put_off).await?;
         application.client.batch_execute("COMMIT").await?;
-        lines.expect_none(Duration::from_secs(1))?;
-        let start = Instant::now();
-        assert_eq!(next_login(&lines)?, login);
         // It polls once a day.
-        assert!(start.elapsed() < Duration::from_secs(80), "{:?}", start.elapsed());
+        assert_eq!(next_login(&lines)?, login);
+        assert!(start.elapsed() >= Duration::from_millis(1_500), "{:?}", start.elapsed());
     }
     collector.stop()?;
     Ok(())
@@ -116,6 +114,8 @@ async fn an_idle_collector_polls_when_a_token_falls_due() -> Result<()> {
 #[tokio::test]
 async fn leases_of_a_killed_collector_are_taken_over_by_an_idle_one() -> Result<()> {
     const PEOPLE: usize = 2_000;
+    // As `short_leased` has it, in batches of ten.
+    const PREFETCHED: usize = 500;
     let database = Database::migrated()?;
     let application = Application::connect(&database).await?;
     // Nobody reads its lines, so it keeps what it has claimed.
@@ -126,18 +126,17 @@ async fn leases_of_a_killed_collector_are_taken_over_by_an_idle_one() -> Result<
     let leased = async || -> Result<usize> {
         Ok(usize::try_from(application.client.query_one(leased, &[]).await?.get::<_, i64>(0))?)
     };
-    while leased().await? == 0 {
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
     // What its pipe does not hold is cancelled after a second.
-    tokio::time::sleep(Duration::from_secs(3)).await;
-    let held = leased().await?;
-    assert!(held < PEOPLE, "the pipe takes everything");
+    let (mut before, mut held) = (0, leased().await?);
+    while held != before || held == 0 || held >= PREFETCHED {
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        before = std::mem::replace(&mut held, leased().await?);
+    }
     let mut other = Collector::start(&mut short_leased(&database)?)?;
     let lines = other.lines()?;
     let mut came = lines.next_items(PEOPLE - held)?.len();
     // It is idle, and the holder lives and renews its leases.
-    lines.expect_none(Duration::from_secs(7))?;
+    lines.expect_none(Duration::from_secs(20))?;
     holder.kill()?;
     came += lines.next_items(held)?.len();
     assert_eq!(came, PEOPLE);
@@ -155,7 +154,7 @@ fn short_leased(database: &Database) -> Result<std::process::Command> {
         "--healthcheck-interval",
         "24h",
     ]);
-    command.args(["--lease", "5s", "--prefetch", "50"]).env("MAILROOM_SENDER_TIMEOUT", "1s");
+    command.args(["--lease", "15s", "--prefetch", "50"]).env("MAILROOM_SENDER_TIMEOUT", "1s");
     Ok(command)
 }
 
@@ -174,6 +173,9 @@ async fn a_storm_of_notifications_about_nothing_costs_few_polls_and_hides_nothin
     // The collector's session reports its counts at the next statement;
     // it is pinged every four seconds.
     tokio::time::sleep(Duration::from_secs(6)).await;
+    let are_known = "SELECT count(*) > 0 FROM pg_stat_user_functions
+        WHERE funcname IN ('claim', 'peek')";
+    wait_for(&application.client, are_known, true).await?;
     let polls = "SELECT coalesce(sum(calls), 0)::bigint FROM pg_stat_user_functions
         WHERE funcname IN ('claim', 'peek')";
     let polls: i64 = application.client.query_one(polls, &[]).await?.get(0);
@@ -194,7 +196,9 @@ async fn a_storm_of_notifications_about_nothing_costs_few_polls_and_hides_nothin
 
 #[tokio::test]
 async fn output_that_nobody_takes_keeps_no_notifications_on_the_server() -> Result<()> {
-    let database = Database::migrated()?;
+    // A server of its own: those who listen to other databases keep notifications, too.
+    let cluster = Cluster::start()?;
+    let database = Database::create_on(&cluster.url("postgres"))?.migrate()?;
     let application = Application::connect(&database).await?;
     let mut command = collector::command(database.url())?;
     command.args([
@@ -216,18 +220,8 @@ async fn output_that_nobody_takes_keeps_no_notifications_on_the_server() -> Resu
         application.client.execute("SELECT pg_notify('token_insert', $1)", &[&text]).await?;
     }
     // Read by the collector, though its output is blocked.
-    let mut usage = 1.0;
-    for _ in 0..100 {
-        // The server looks for what all have read when somebody notifies.
-        application.client.batch_execute("NOTIFY token_insert").await?;
-        usage =
-            application.client.query_one("SELECT pg_notification_queue_usage()", &[]).await?.get(0);
-        if usage == 0.0 {
-            break;
-        }
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
-    assert!(usage < 1e-5, "{usage}");
+    let is_read = "SELECT pg_notification_queue_usage() < 1e-5";
+    wait_for(&application.client, is_read, true).await?;
     collector.kill()?;
     Ok(())
 }

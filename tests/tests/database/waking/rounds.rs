@@ -17,7 +17,7 @@ use tokio::time::{sleep, timeout};
 use tokio_postgres::Client;
 
 /// Far above what a busy machine needs, far below a lease.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(80);
 
 const WRITERS: usize = 4;
 

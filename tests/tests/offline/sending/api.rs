@@ -23,7 +23,7 @@ fn configuration(provider: &str, url: &str, further: &str) -> Result<Configurati
 }
 
 fn local(provider: &str, server: &MailServer) -> Result<Configuration> {
-    configuration(provider, &format!("http://127.0.0.1:{}", server.port), "timeout_seconds = 5")
+    configuration(provider, &format!("http://127.0.0.1:{}", server.port), "")
 }
 
 /// The verdict on the one token of an answer, and its words.

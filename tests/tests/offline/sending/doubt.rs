@@ -15,7 +15,7 @@ use super::{answer_for, answer_to};
 fn a_lost_answer_is_in_doubt_and_is_counted_by_the_collector_before_the_mail_goes_out_again()
 -> Result<()> {
     let Some(server) = MailServer::start(&[])? else { return Ok(()) };
-    let configuration = Configuration::smtp(server.port, "timeout_seconds = 2")?;
+    let configuration = Configuration::smtp(server.port, "")?;
     let people = [(1, "cut@x.test")];
     let line = |doubts| batch_knowing("b", &KNOWS, &people, doubts);
     let answer = answer_to(&configuration, &line(0))?;
@@ -47,7 +47,7 @@ fn a_lost_answer_is_in_doubt_and_is_counted_by_the_collector_before_the_mail_goe
 #[test]
 fn an_older_collector_is_told_to_wait_and_gets_no_word_that_it_does_not_know() -> Result<()> {
     let Some(server) = MailServer::start(&[])? else { return Ok(()) };
-    let configuration = Configuration::smtp(server.port, "timeout_seconds = 2")?;
+    let configuration = Configuration::smtp(server.port, "")?;
     let answer = answer_for(&configuration, "cut@x.test")?;
     assert_eq!(answer["retry"][0]["after_ms"], json!(60_000), "{answer}");
     assert_eq!(answer.as_object().map(serde_json::Map::len), Some(2), "{answer}");

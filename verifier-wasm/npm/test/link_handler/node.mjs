@@ -241,7 +241,7 @@ async function endless(host, head) {
   let sent = 0;
   let isOver = false;
   const closed = closing(socket).then(() => (isOver = true));
-  for (const end = Date.now() + 60_000; !isOver && Date.now() < end; ) {
+  for (const end = Date.now() + PATIENCE; !isOver && Date.now() < end; ) {
     sent += 65_536;
     if (!socket.write(chunk))
       await Promise.race([once(socket, "drain").catch(() => {}), closed, pause(1_000)]);

@@ -115,7 +115,10 @@ function requests(url, token, origin) {
           resolve = resume;
         });
         origin.status = 502;
-        await leave(url, `token=${token}`);
+        const before = asked.length;
+        await leave(url, `token=${token}`, () =>
+          until("the question to the application", () => asked.length > before),
+        );
         origin.hold = undefined;
         resolve();
         // The link is given back a moment after the application has answered.
@@ -137,10 +140,10 @@ function requests(url, token, origin) {
 }
 
 /**
- * Presses the button, and hangs up before there is an answer. workerd ends a request whose
- * connection is reset.
+ * Presses the button, and hangs up before there is an answer, once `asked` is over. workerd ends a
+ * request whose connection is reset.
  */
-async function leave(url, body) {
+async function leave(url, body, asked) {
   const { hostname, port } = new URL(url);
   const socket = connect(Number(port), hostname);
   await once(socket, "connect");
@@ -151,7 +154,7 @@ async function leave(url, body) {
     `Content-Length: ${body.length}`,
   ];
   socket.write(`${head.join("\r\n")}\r\n\r\n${body}`);
-  await new Promise((resume) => setTimeout(resume, 300));
+  await asked();
   socket.resetAndDestroy();
   await once(socket, "close");
 }

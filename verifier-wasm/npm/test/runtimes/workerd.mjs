@@ -12,8 +12,7 @@ import { write } from "./consumer.mjs";
 import { folderInMemory } from "./memory.mjs";
 import { ANSWER_TIMEOUT } from "./scope.mjs";
 import { SUPERVISE } from "./supervise.mjs";
-
-const START_TIMEOUT = 60_000;
+import { PATIENCE } from "../waiting.mjs";
 
 /**
  * Serves `main` of `folder` while `use` asks it, then stops.
@@ -82,7 +81,7 @@ export async function resultsOf(url) {
 /** The port that workerd chose, or nothing if it ended or took too long. */
 async function listening(server) {
   const lines = createInterface({ input: server.stdio[3] });
-  const timer = setTimeout(() => lines.close(), START_TIMEOUT);
+  const timer = setTimeout(() => lines.close(), PATIENCE);
   try {
     for await (const line of lines) {
       const { event, port } = JSON.parse(line);

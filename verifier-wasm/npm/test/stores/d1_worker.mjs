@@ -106,7 +106,7 @@ function* rows(DB, EMPTY, store) {
       "and nothing else works",
     async () => {
       const full = store(DB, "full");
-      const [id, until] = [random(), now() + 60];
+      const [id, until] = [random(), now() + 600];
       same(await full.consume(id, until, bytes(1)), true, "the first use");
       for (let number = 0; number < 500; number += 1) {
         same(await full.consume(id, until, random()), false, `another use, number ${number}`);

@@ -29,7 +29,7 @@ export function* interruptions(
 ) {
   const guards = (key, more) => {
     const verifier = createVerifier({ keys: key });
-    const guardOf = (store) => createGuard({ verifier, store, storeTimeout: 30, ...more });
+    const guardOf = (store) => createGuard({ verifier, store, storeTimeout: 60, ...more });
     return [guardOf(interrupted), guardOf(steady)];
   };
   /** Runs a scene once for each command that may be cut; returns how many of those were. */

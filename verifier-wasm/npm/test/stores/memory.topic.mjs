@@ -59,7 +59,7 @@ function* hanging(folder) {
         ["hanging.mjs", key, activation],
         {
           cwd: folder,
-          timeout: 60_000,
+          timeout: 240_000,
         },
       );
       same(

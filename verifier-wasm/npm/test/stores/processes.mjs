@@ -24,7 +24,7 @@ export function* acrossProcesses(folder, kind, server) {
       });
       const answers = await Promise.all(
         Array.from({ length: PROCESSES }, async () => {
-          const running = promisify(execFile)(process.execPath, [PROGRAM], { timeout: 60_000 });
+          const running = promisify(execFile)(process.execPath, [PROGRAM], { timeout: 240_000 });
           running.child.stdin.end(task);
           return JSON.parse((await running).stdout);
         }),

@@ -44,7 +44,7 @@ export function* redeeming(
     "a failed callback gives the link back, and of 200 at once one gets to run it",
     async () => {
       const reason = new Error("origin is down");
-      const { redeem } = createGuard({ verifier, store: makeStore() });
+      const { redeem } = createGuard({ verifier, store: makeStore(), storeTimeout: 60 });
       const thrown = await redeem(activation, activate, () => Promise.reject(reason)).catch(
         (error) => error,
       );

@@ -89,7 +89,7 @@ function* objects(env, store, run) {
     "an object forgets by its alarm, and keeps an alarm for what was extended",
     async () => {
       const watched = store(env.Watched, "watched");
-      const until = Math.floor(Date.now() / 1000) + 10;
+      const until = Math.floor(Date.now() / 1000) + 30;
       await watched.consume(id(1), until, owner(1));
       await watched.consume(id(2), until, owner(1));
       await watched.attempt(id(2), until + 600, owner(1));

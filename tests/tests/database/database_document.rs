@@ -8,11 +8,12 @@ use tokio_postgres::{Client, SimpleQueryMessage};
 use crate::any_account::without_accounts;
 
 /// The pages with examples. Each chapter of these begins with an empty database without accounts.
-const PAGES: [&str; 6] = [
+const PAGES: [&str; 7] = [
     "reference/sql.md",
     "guides/scanners.md",
     "guides/actions.md",
     "guides/notices.md",
+    "guides/change-data-capture.md",
     "guides/own-users.md",
     "operate/personal-data.md",
 ];

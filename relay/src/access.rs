@@ -124,12 +124,13 @@ impl Broker {
         let usage = |fault: &str| Error::Usage(format!("the broker's URL {fault}"));
         let mut servers = Vec::new();
         for url in self.to.split(',') {
+            // Also without a name before it, or what is parsed could hide it.
+            if url.contains('@') {
+                return Err(usage("must have no password: name --user and --password-file"));
+            }
             let server: ServerAddr = url
                 .parse()
                 .map_err(|_| usage("must be tls://HOST:PORT, or nats://127.0.0.1:PORT"))?;
-            if server.has_user_pass() || server.username().is_some() {
-                return Err(usage("must have no password: name --user and --password-file"));
-            }
             if !["nats", "tls"].contains(&server.scheme()) {
                 return Err(usage("must begin with tls:// or nats://"));
             }

@@ -337,8 +337,8 @@ pub(super) const CLOSINGS: &[Closing] = &[
     Closing {
         command: "relay",
         examples: &[(
-            "Give mails to NATS",
-            "mailroom collect --sender 'mailroom relay --to tls://nats.example.org:4222'",
+            "Give mails to NATS, as the --sender of mailroom collect",
+            "mailroom relay --to tls://nats.example.org:4222",
         )],
         ends: USUAL,
     },

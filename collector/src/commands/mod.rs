@@ -14,6 +14,7 @@ pub(crate) mod discard;
 #[cfg(feature = "send")]
 pub(crate) mod init;
 pub(crate) mod keygen;
+mod level;
 pub(crate) mod man;
 pub(crate) mod migrate;
 pub(crate) mod prune;

@@ -3,7 +3,6 @@
 
 mod alarms;
 mod all;
-mod looked;
 mod nagios;
 mod runs;
 mod text;
@@ -17,8 +16,8 @@ use mailroom_connect::SchemaClient;
 use serde_json::{Map, Value, json};
 use tokio_postgres::error::SqlState;
 
-use self::alarms::{Bounds, alarms, at};
-use self::looked::Looked;
+use self::alarms::{Bounds, alarms, at, worst};
+use super::level::Level;
 use super::{CommandError, Outcome, connect_to_queue, print, print_coloured};
 use crate::config::{SchemaSetting, Setting, TimeoutSettings, heading, installation, whole_number};
 use crate::log::display::Counted;
@@ -75,7 +74,7 @@ pub(crate) async fn run(arguments: StatusArguments) -> Outcome {
             print(nagios::unknown(&error))?;
         }
         super::report_error(&error);
-        Ok(Looked::Unknown.into())
+        Ok(Level::Unknown.into())
     })
 }
 
@@ -90,7 +89,7 @@ pub(crate) fn refused() -> Option<ExitCode> {
     if command == "status" && arguments.any(|argument| argument == "--nagios") {
         print(nagios::unknown("the command is called in the wrong way")).ok();
     }
-    Some(Looked::Unknown.into())
+    Some(Level::Unknown.into())
 }
 
 async fn look(arguments: StatusArguments) -> Outcome {
@@ -119,7 +118,7 @@ async fn look(arguments: StatusArguments) -> Outcome {
     } else {
         print_coloured(text::text(&status, &alarms, &client.schema))?;
     }
-    Ok(Looked::at(&alarms).into())
+    Ok(worst(&alarms).into())
 }
 
 /// All that is shown but the alarms, in the members of the JSON.

@@ -4,8 +4,9 @@ use std::time::{Duration, Instant, SystemTime};
 
 use mailroom_connect::{ConnectionSettings, SchemaClient, Session};
 
-use super::findings::{Findings, Level};
+use super::findings::Findings;
 use crate::collect::CollectError;
+use crate::commands::level::Level;
 use crate::commands::{CommandError, connect};
 use crate::config::{Wake, one_of, setting_of_variable, token_format};
 use crate::preflight::{self, development};

@@ -5,18 +5,8 @@ use std::fmt::Display;
 use serde_json::json;
 
 use crate::colour::{ERROR, OK, WARNING};
+use crate::commands::level::Level;
 use crate::commands::{CommandError, print, print_coloured};
-
-/// How bad a finding is, as `mailroom status` counts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Level {
-    #[default]
-    Ok = 0,
-    Warning = 1,
-    Critical = 2,
-    /// It could not be looked at.
-    Unknown = 3,
-}
 
 /// Prints findings as they come, and remembers the worst.
 #[derive(Debug, Default)]
@@ -50,8 +40,8 @@ impl Findings {
         print_coloured(format_args!("{colour}{sign}{colour:#} {name:<10} {sentence}")).map(drop)
     }
 
-    pub(super) fn worst(&self) -> u8 {
-        self.worst as u8
+    pub(super) fn worst(&self) -> Level {
+        self.worst
     }
 
     /// Prints what was not looked at, because nobody has asked for it.
@@ -61,17 +51,6 @@ impl Findings {
             return print_json("skipped", name, sentence);
         }
         print(format_args!("- {name:<10} {sentence}")).map(drop)
-    }
-}
-
-impl Level {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Ok => "ok",
-            Self::Warning => "warning",
-            Self::Critical => "critical",
-            Self::Unknown => "unknown",
-        }
     }
 }
 

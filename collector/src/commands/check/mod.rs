@@ -6,13 +6,13 @@ mod findings;
 mod sender;
 
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
+use super::level::Level;
 use super::{CommandError, Outcome, connection_settings, report_error};
 use crate::config::{SchemaSetting, heading, setting_of_variable, token_format};
 use crate::keys::{KeySource, KeyUse};
 use crate::log::display::Counted;
-use findings::{Findings, Level};
+use findings::Findings;
 
 #[derive(clap::Args)]
 pub(crate) struct CheckArguments {
@@ -34,17 +34,14 @@ pub(crate) struct CheckArguments {
     schema: SchemaSetting,
 }
 
-/// What the command ends with if it cannot look, or is called in the wrong way.
-pub(crate) const UNKNOWN: u8 = 3;
-
 /// Ends with 0 if all is well, 1 for a warning, 2 if no mail can go out, and 3 if it cannot look.
 pub(crate) async fn run(arguments: CheckArguments) -> Outcome {
     let mut findings = Findings::new(arguments.json);
     match look(arguments, &mut findings).await {
-        Ok(()) => Ok(ExitCode::from(findings.worst())),
+        Ok(()) => Ok(findings.worst().into()),
         Err(error) => {
             report_error(&error);
-            Ok(ExitCode::from(UNKNOWN))
+            Ok(Level::Unknown.into())
         }
     }
 }

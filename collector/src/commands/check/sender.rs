@@ -6,8 +6,9 @@ use std::path::Path;
 use mailroom_sender::Shown;
 
 use super::database::Actions;
-use super::findings::{Findings, Level};
+use super::findings::Findings;
 use crate::commands::CommandError;
+use crate::commands::level::Level;
 use crate::commands::send::missing_templates;
 
 /// Looks at templates, journal and provider.

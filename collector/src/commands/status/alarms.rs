@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use crate::commands::level::Level;
 use crate::config::TimeoutSettings;
 use crate::log::display::milliseconds;
 use crate::sink::MAX_WORK;
@@ -31,21 +32,6 @@ const STUCK: u32 = 10;
 pub(super) struct Bounds {
     pub(super) timeouts: TimeoutSettings,
     pub(super) max_dead: Option<i64>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Level {
-    Warning,
-    Critical,
-}
-
-impl Level {
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Warning => "warning",
-            Self::Critical => "critical",
-        }
-    }
 }
 
 /// A figure, by its path in the JSON, and the bounds above which it is an alarm; what is no number
@@ -130,6 +116,11 @@ impl Watched {
 pub(super) struct Alarm {
     pub(super) place: &'static str,
     pub(super) level: Level,
+}
+
+/// The worst of all.
+pub(super) fn worst(alarms: &[Alarm]) -> Level {
+    alarms.iter().map(|alarm| alarm.level).max().unwrap_or_default()
 }
 
 /// The alarms in the order of [`WATCHED`].

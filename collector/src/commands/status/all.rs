@@ -10,15 +10,15 @@ use std::process::Stdio;
 use std::time::Duration;
 use std::{env, fs, io};
 
-use serde_json::{Map, Value};
+use serde_json::{Value, json};
 use tokio::process::Command;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use super::super::{CommandError, Outcome, print, print_coloured};
-use super::looked::{Answer, Looked};
 use super::nagios;
-use crate::colour::{ERROR, WARNING};
+use crate::colour::{ERROR, OK, WARNING};
+use crate::commands::level::Level;
 use crate::config::environment_file::assignments;
 
 /// The file of settings in the folder of each database.
@@ -29,6 +29,13 @@ const AT_ONCE: usize = 8;
 
 /// How long one of them may take: a database that is away is given up before.
 const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What was found of one of them.
+struct Answer {
+    level: Level,
+    /// What its `mailroom status` printed, or why it cannot look.
+    text: String,
+}
 
 /// How the answers are shown.
 #[derive(Clone, Copy)]
@@ -50,12 +57,23 @@ impl Shown {
 
 pub(super) async fn run(folder: &Path, shown: Shown) -> Outcome {
     let answers = ask_all(settings(folder)?).await?;
+    let worst = worst(answers.values().map(|answer| answer.level));
     match shown {
         Shown::Text => print_coloured(text(&answers))?,
-        Shown::Json => print(json(answers.iter()))?,
-        Shown::Nagios => print(nagios::of_several(&answers))?,
+        Shown::Json => print(json(&answers))?,
+        Shown::Nagios => {
+            let lines =
+                answers.iter().map(|(name, Answer { level, text })| (&**name, *level, &**text));
+            print(nagios::of_several(worst, lines))?
+        }
     };
-    Ok(Looked::worst(answers.values().map(|answer| answer.looked)).into())
+    Ok(worst.into())
+}
+
+/// What is critical is said also where another one cannot be looked at.
+fn worst(levels: impl Iterator<Item = Level>) -> Level {
+    let rank = |level: &Level| (*level == Level::Critical, *level);
+    levels.max_by_key(rank).unwrap_or_default()
 }
 
 /// The file of settings of each database, by the name of its folder.
@@ -119,15 +137,15 @@ async fn ask(file: &Path) -> Answer {
         Err(_) => unknown(format!("it does not answer within {PATIENCE:?}")),
         Ok(Err(error)) => unknown(format!("the program cannot be started: {error}")),
         Ok(Ok(output)) => {
-            let looked = Looked::of_code(output.status.code());
+            let level = Level::of_exit_status(output.status.code());
             let said = if output.stdout.is_empty() { output.stderr } else { output.stdout };
-            Answer { looked, text: String::from_utf8_lossy(&said).trim_end().to_owned() }
+            Answer { level, text: String::from_utf8_lossy(&said).trim_end().to_owned() }
         }
     }
 }
 
 fn unknown(reason: String) -> Answer {
-    Answer { looked: Looked::Unknown, text: reason }
+    Answer { level: Level::Unknown, text: reason }
 }
 
 /// Whether a variable is a setting of Mailroom or of a connection to PostgreSQL.
@@ -152,26 +170,26 @@ fn arguments_of_each(arguments: impl Iterator<Item = OsString>) -> Vec<OsString>
 
 fn text(answers: &BTreeMap<String, Answer>) -> String {
     let paragraph = |(name, answer): (&String, &Answer)| {
-        let word = answer.looked.word();
-        let heading = match answer.looked {
-            Looked::Fine => format!("{name}: {word}"),
-            Looked::Warning => format!("{WARNING}{name}: {word}{WARNING:#}"),
-            _ => format!("{ERROR}{name}: {word}{ERROR:#}"),
+        let colour = match answer.level {
+            Level::Ok => OK,
+            Level::Warning => WARNING,
+            Level::Critical | Level::Unknown => ERROR,
         };
         let lines = answer.text.lines().map(|line| format!("\n  {line}"));
-        heading + &lines.collect::<String>()
+        format!("{colour}{name}: {}{colour:#}", nagios::state(answer.level))
+            + &lines.collect::<String>()
     };
     answers.iter().map(paragraph).collect::<Vec<_>>().join("\n\n")
 }
 
 /// An object with a member for each: what it would have printed alone, or an `error`.
-fn json<'a>(answers: impl Iterator<Item = (&'a String, &'a Answer)>) -> Value {
+fn json(answers: &BTreeMap<String, Answer>) -> Value {
     let member = |(name, answer): (&String, &Answer)| {
         let said = serde_json::from_str(&answer.text);
-        let said = said.unwrap_or_else(|_| serde_json::json!({ "error": answer.text }));
+        let said = said.unwrap_or_else(|_| json!({ "error": answer.text }));
         (name.clone(), said)
     };
-    Value::Object(answers.map(member).collect::<Map<_, _>>())
+    Value::Object(answers.iter().map(member).collect())
 }
 
 #[cfg(test)]

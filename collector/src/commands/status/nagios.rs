@@ -1,13 +1,12 @@
 //! One line for Nagios, Icinga and what reads their format: "Monitoring Plugins Development
 //! Guidelines", sections 2 and 2.6.
 
-use std::collections::BTreeMap;
 use std::fmt::Display;
 
 use serde_json::Value;
 
-use super::alarms::{Alarm, Bounds, WATCHED, at};
-use super::looked::{Answer, Looked};
+use super::alarms::{Alarm, Bounds, WATCHED, at, worst};
+use crate::commands::level::Level;
 
 /// Figures that are no alarms.
 const OTHERS: [&str; 6] = [
@@ -20,7 +19,7 @@ const OTHERS: [&str; 6] = [
 ];
 
 pub(super) fn line(status: &Value, alarms: &[Alarm], bounds: &Bounds) -> String {
-    let state = Looked::at(alarms).word();
+    let state = state(worst(alarms));
     let mut said: Vec<_> = alarms.iter().map(|alarm| shown(status, alarm)).collect();
     if said.is_empty() {
         let depth = at(status, "queue.depth").unwrap_or_default();
@@ -39,20 +38,27 @@ pub(super) fn line(status: &Value, alarms: &[Alarm], bounds: &Bounds) -> String 
     format!("MAILROOM {state}: {} | {}", said.join(", "), figures.collect::<Vec<_>>().join(" "))
 }
 
-/// The lines of several databases as one, whose figures have the name of theirs before them.
-pub(super) fn of_several(answers: &BTreeMap<String, Answer>) -> String {
-    let worst = Looked::worst(answers.values().map(|answer| answer.looked)).word();
+/// The lines of several databases as one, whose figures have the name of theirs before them. Each
+/// has a name, its level, and its line or why there is none.
+pub(super) fn of_several<'a>(
+    worst: Level,
+    lines: impl Iterator<Item = (&'a str, Level, &'a str)>,
+) -> String {
     let (mut said, mut figures) = (Vec::new(), Vec::new());
-    for (name, answer) in answers {
-        let (state, numbers) = answer.text.split_once(" | ").unwrap_or((&answer.text, ""));
-        let state = state.strip_prefix("MAILROOM ").map_or_else(
-            || format!("{}: {}", answer.looked.word(), in_a_line(state)),
-            str::to_owned,
-        );
-        said.push(format!("{} {state}", in_a_line(name)));
+    for (name, level, line) in lines {
+        let (text, numbers) = line.split_once(" | ").unwrap_or((line, ""));
+        let text = text
+            .strip_prefix("MAILROOM ")
+            .map_or_else(|| format!("{}: {}", state(level), in_a_line(text)), str::to_owned);
+        said.push(format!("{} {text}", in_a_line(name)));
         figures.extend(numbers.split_whitespace().map(|figure| labelled(name, figure)));
     }
-    format!("MAILROOM {worst}: {} | {}", said.join("; "), figures.join(" "))
+    format!("MAILROOM {}: {} | {}", state(worst), said.join("; "), figures.join(" "))
+}
+
+/// The word of the guidelines for a level.
+pub(super) fn state(level: Level) -> String {
+    level.name().to_uppercase()
 }
 
 /// A figure with the name of its database in its label. Section 2.6: such a label may have every

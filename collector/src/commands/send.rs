@@ -50,6 +50,7 @@ fn address(text: &str) -> Result<SocketAddr, &'static str> {
 }
 
 /// Sends until standard input ends, or does what the arguments ask for instead.
+#[cfg_attr(not(feature = "relay"), expect(clippy::unused_async, reason = "a broker is waited for"))]
 pub(crate) async fn run(arguments: &SendArguments) -> Outcome {
     let SendArguments { config, check, preview, dry_run, metrics_address, init, .. } = arguments;
     if let Some(folder) = init {
@@ -71,9 +72,11 @@ pub(crate) async fn run(arguments: &SendArguments) -> Outcome {
     } else if let Some(folder) = preview {
         let count = mailroom_sender::preview(config, folder)?;
         print(format_args!("{count} mails to look at: {}", folder.join("index.html").display()))?;
-    } else if is_from_broker(arguments) {
-        return send_from_broker(arguments, config).await;
     } else {
+        #[cfg(feature = "relay")]
+        if arguments.broker.is_given() {
+            return send_from_broker(arguments, config).await;
+        }
         warn_of_missing_mails(config)?;
         mailroom_sender::send(config, dry_run.as_deref(), *metrics_address)?;
     }
@@ -102,16 +105,6 @@ pub(super) fn missing_templates(actions: &[String]) -> String {
     )
 }
 
-#[cfg(feature = "relay")]
-fn is_from_broker(arguments: &SendArguments) -> bool {
-    arguments.broker.is_given()
-}
-
-#[cfg(not(feature = "relay"))]
-fn is_from_broker(_: &SendArguments) -> bool {
-    false
-}
-
 /// Sends the mails that the broker has, until SIGTERM or SIGINT.
 #[cfg(feature = "relay")]
 async fn send_from_broker(arguments: &SendArguments, config: &Path) -> Outcome {
@@ -122,12 +115,6 @@ async fn send_from_broker(arguments: &SendArguments, config: &Path) -> Outcome {
     };
     mailroom_relay::send_from(&arguments.broker, sender).await??;
     Ok(ExitCode::SUCCESS)
-}
-
-#[cfg(not(feature = "relay"))]
-#[expect(clippy::unused_async, reason = "as it is with a broker")]
-async fn send_from_broker(_: &SendArguments, _: &Path) -> Outcome {
-    unreachable!("nothing names a broker")
 }
 
 #[cfg(feature = "relay")]

@@ -56,12 +56,12 @@ pub(crate) struct Access {
 #[derive(Clone, Debug, clap::Args)]
 pub struct Relay {
     #[command(flatten)]
-    pub(crate) broker: Broker,
+    pub(crate) broker: BrokerArguments,
 }
 
 /// A broker.
 #[derive(Clone, Debug, clap::Args)]
-pub(crate) struct Broker {
+pub(crate) struct BrokerArguments {
     /// The broker: `tls://HOST:PORT`, or `nats://127.0.0.1:PORT` on this machine; several of a
     /// cluster with commas between them
     #[arg(long, value_name = "URL")]
@@ -91,9 +91,9 @@ pub struct Source {
 
 impl Source {
     /// The broker, if one is named.
-    pub(crate) fn broker(&self) -> Option<Broker> {
+    pub(crate) fn broker(&self) -> Option<BrokerArguments> {
         let to = self.from.clone()?;
-        Some(Broker { to, access: self.access.clone() })
+        Some(BrokerArguments { to, access: self.access.clone() })
     }
 
     /// Whether a broker is named.
@@ -115,7 +115,7 @@ impl Access {
     }
 }
 
-impl Broker {
+impl BrokerArguments {
     /// The servers, of which none is named with a password.
     ///
     /// # Errors

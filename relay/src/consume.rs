@@ -125,7 +125,7 @@ struct Shared<B> {
 
 impl<B> Shared<B> {
     fn places(&self, class: Class) -> &Arc<Semaphore> {
-        &self.places[usize::from(class == Class::Other)]
+        &self.places[class.place()]
     }
 
     fn outage(&self) -> std::sync::MutexGuard<'_, Option<Instant>> {

@@ -2,10 +2,10 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use mailroom_sender::protocol::Key;
+use mailroom_sender::protocol::{Key, Knows};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use serde_json::value::RawValue;
+use serde_json::{Value, json};
 
 /// The version of the messages. A consumer leaves other ones to others.
 pub(crate) const VERSION: u32 = 1;
@@ -26,6 +26,11 @@ impl Class {
     /// The class of an action.
     pub(crate) fn of(action: &str) -> Self {
         if action == "recover" { Self::First } else { Self::Other }
+    }
+
+    /// Its place in [`Self::ALL`].
+    pub(crate) const fn place(self) -> usize {
+        self as usize
     }
 
     /// Its word in subjects.
@@ -157,15 +162,8 @@ pub(crate) fn line(batch: &str, item: &str, doubts: u32) -> Option<String> {
     // A line feed would end the line; the collector writes none, and between the parts of an item
     // it says nothing.
     let item = item.replace(['\n', '\r'], " ");
-    Some(format!(
-        concat!(
-            r#"{{"v":1,"batch":"{batch}","knows":["in_doubt","working","exact","receipts","#,
-            r#""unknown_address","untried","slow"],"items":[{item}]}}"#,
-            "\n"
-        ),
-        batch = batch,
-        item = item
-    ))
+    let knows = json!(Knows::WORDS);
+    Some(format!(r#"{{"v":1,"batch":"{batch}","knows":{knows},"items":[{item}]}}"#) + "\n")
 }
 
 fn with_doubts(item: &str, doubts: u32) -> Option<String> {

@@ -31,7 +31,7 @@ use tokio::sync::{Mutex, OnceCell, mpsc};
 use tokio::time::timeout;
 
 use crate::Error;
-use crate::access::Broker as Arguments;
+use crate::access::BrokerArguments;
 use crate::broker::{Broker, Fault, Received, Stored};
 use crate::message::{Class, Kind, Mail, VERSION, Verdict, now};
 
@@ -95,7 +95,7 @@ impl Nats {
     ///
     /// # Errors
     /// Arguments that cannot be used.
-    pub(crate) async fn connect(arguments: &Arguments, name: &str) -> Result<Self, Error> {
+    pub(crate) async fn connect(arguments: &BrokerArguments, name: &str) -> Result<Self, Error> {
         let options = arguments.options()?.name(name).retry_on_initial_connect();
         // The client's own pauses grow to four seconds, and links expire meanwhile.
         let options = options.reconnect_delay_callback(|attempts| {
@@ -186,7 +186,7 @@ impl Nats {
 
     async fn consumer(&self, class: Class) -> Result<&PullConsumer, Fault> {
         let streams = self.streams().await?;
-        let place = usize::from(class == Class::Other);
+        let place = class.place();
         let make = || async {
             let name = self.consumer_name(class);
             let config = pull::Config {

@@ -24,19 +24,15 @@ pub struct Knows {
 }
 
 impl Knows {
+    /// The words of all, in the order of the members.
+    pub const WORDS: [&str; 7] =
+        ["in_doubt", "working", "exact", "receipts", "unknown_address", "untried", "slow"];
+
     /// What a list of words announces. Unknown ones are of later versions.
     pub(crate) fn of(words: &Value) -> Self {
-        let has = |word: &str| {
-            words.as_array().is_some_and(|words| words.iter().any(|found| found == word))
-        };
-        Self {
-            in_doubt: has("in_doubt"),
-            working: has("working"),
-            exact: has("exact"),
-            receipts: has("receipts"),
-            unknown_address: has("unknown_address"),
-            untried: has("untried"),
-            slow: has("slow"),
-        }
+        let words = words.as_array().map(Vec::as_slice).unwrap_or_default();
+        let [in_doubt, working, exact, receipts, unknown_address, untried, slow] =
+            Self::WORDS.map(|word| words.iter().any(|found| found == word));
+        Self { in_doubt, working, exact, receipts, unknown_address, untried, slow }
     }
 }

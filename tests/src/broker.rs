@@ -1,7 +1,7 @@
 //! A real broker: Debian's nats-server.
 
 use std::fs::File;
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
@@ -10,6 +10,7 @@ use tempfile::TempDir;
 
 use crate::collector::wait_until;
 use crate::machine::skip;
+use crate::port;
 
 /// Where Debian has it, which is not in the `PATH` of everybody.
 const PROGRAM: &str = "/usr/sbin/nats-server";
@@ -37,7 +38,7 @@ impl Nats {
             skip("there is no nats-server; install nats-server");
             return Ok(None);
         }
-        let port = TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port();
+        let port = port::free()?;
         let arguments = arguments.iter().map(|&argument| argument.to_owned()).collect();
         Ok(Some(Self { child: None, folder: tempfile::tempdir()?, port, arguments }))
     }

@@ -10,6 +10,10 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::tools;
 
+/// What of the program is tested that is not in every one. Whoever builds it for tests, or into
+/// the same file, adds these arguments of cargo.
+pub const FEATURES: [&str; 2] = ["--features", "relay"];
+
 /// A command that runs the freshly built `mailroom`,
 /// without any `MAILROOM_*` or `PG*` variable of this process.
 ///
@@ -45,7 +49,7 @@ fn find_or_build() -> Result<PathBuf> {
     let folder = BuildFolder::of(&env::current_exe()?)?;
     let output = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
         .args(["build", "--quiet", "--package", "mailroom", "--bin", "mailroom"])
-        .args(["--features", "relay"])
+        .args(FEATURES)
         .args(folder.arguments())
         .current_dir(tools::workspace())
         .stdin(Stdio::null())

@@ -7,6 +7,7 @@ use std::process::{Command, ExitCode};
 
 use anyhow::{Context, Result};
 use mailroom_tests::postgres::{Cluster, Wanted};
+use mailroom_tests::program::FEATURES;
 use mailroom_tests::tools::{target_folder, workspace};
 
 use crate::consumers::{self, PACK};
@@ -36,8 +37,7 @@ pub(crate) fn run(options: Options) -> Result<ExitCode> {
     let (mut steps, is_whole) = (Steps::new(), !options.once);
     steps.add("build mailroom", &[], move || {
         let mut cargo = tools::cargo(["build", "--package", "mailroom", "--bin", "mailroom"]);
-        // As the tests have it, which use the same file.
-        cargo.args(["--features", "relay"]);
+        cargo.args(FEATURES);
         if is_whole {
             cargo.args(["--package", "mailroom-inbox", "--bin", "mailroom-inbox"]);
         }

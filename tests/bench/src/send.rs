@@ -10,7 +10,7 @@ use std::env;
 use std::fmt;
 use std::fs;
 use std::hint::black_box;
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -19,6 +19,7 @@ use anyhow::{Context, Result, bail, ensure};
 use mailroom_sender::protocol::parse_line;
 use mailroom_tests::collector::{Collector, command, wait_until};
 use mailroom_tests::mail_server::MailServer;
+use mailroom_tests::port;
 use mailroom_tests::postgres::Cluster;
 use mailroom_tests::sending::{Configuration, batch};
 use mailroom_tests::tools::workspace;
@@ -229,7 +230,7 @@ struct Sink {
 
 impl Sink {
     fn start() -> Result<Self> {
-        let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+        let port = port::free()?;
         let mut command = Command::new("/usr/sbin/smtp-sink");
         if geteuid().is_root() {
             command.args(["-u", "nobody"]);

@@ -15,6 +15,7 @@ mod send;
 mod textbook;
 mod wake;
 mod wal;
+mod writers;
 
 use std::process::ExitCode;
 

@@ -7,12 +7,12 @@ use anyhow::{Result, ensure};
 use mailroom_tests::collector::{command, items};
 use mailroom_tests::postgres::{Cluster, Database};
 use serde_json::{Map, json};
-use tokio::task::JoinSet;
 use tokio::time::sleep;
 use tokio_postgres::Client;
 
-use crate::report::{Report, Table, median, per_second, percentile, rounded};
+use crate::report::{Report, Table, median, percentile, rounded};
 use crate::run::Run;
+use crate::writers::{Rounds, at_once};
 
 /// How many connections register at once.
 const WRITERS: [u32; 2] = [1, 16];
@@ -36,15 +36,8 @@ pub(crate) struct Latency {
 
 #[derive(clap::Args)]
 pub(crate) struct Wake {
-    /// How many rounds each of the three gets; they take turns
-    #[arg(long, value_name = "N", default_value_t = 5)]
-    #[arg(value_parser = clap::value_parser!(u32).range(1..))]
-    rounds: u32,
-
-    /// How long a round registers
-    #[arg(long, value_name = "SECONDS", default_value_t = 3)]
-    #[arg(value_parser = clap::value_parser!(u32).range(1..))]
-    seconds: u32,
+    #[command(flatten)]
+    rounds: Rounds,
 }
 
 /// How the collector learns of registrations.
@@ -96,10 +89,10 @@ pub(crate) async fn latency(server: &Cluster, &Latency { tokens }: &Latency) -> 
 
 /// Registrations per second where no secrets stay in `tokens`. Each round is checked: every
 /// registration was printed once.
-pub(crate) async fn wake(server: &Cluster, &Wake { rounds, seconds }: &Wake) -> Result<Report> {
+pub(crate) async fn wake(server: &Cluster, Wake { rounds }: &Wake) -> Result<Report> {
     let database =
         Database::create_on(&server.url("postgres"))?.migrate_with(&["--drop-secrets"])?;
-    let duration = Duration::from_secs(seconds.into());
+    let (rounds, duration) = (rounds.rounds, rounds.duration());
     // The first round warms the server up.
     round(&database, Contestant::Notified, 16, Duration::from_secs(1)).await?;
     let mut rates: [[Vec<u32>; 3]; 2] = Default::default();
@@ -183,20 +176,10 @@ async fn round(
 /// Registers one account after the other on each of several connections. Returns how many, and how
 /// many per second.
 async fn register(database: &Database, connections: u32, duration: Duration) -> Result<(u32, u32)> {
-    let mut clients = Vec::new();
-    for number in 0..connections {
-        clients.push((number, database.connect().await?));
-    }
-    let start = Instant::now();
-    let mut running = JoinSet::new();
-    for (number, client) in clients {
-        running.spawn(write(client, number, connections, start + duration));
-    }
-    let mut accounts = 0;
-    while let Some(written) = running.join_next().await {
-        accounts += written??;
-    }
-    Ok((accounts, per_second(accounts, start.elapsed())))
+    at_once(database, connections, |client, number| {
+        write(client, number, connections, Instant::now() + duration)
+    })
+    .await
 }
 
 async fn write(client: Client, number: u32, step: u32, end: Instant) -> Result<u32> {

@@ -14,11 +14,11 @@ use futures_util::{StreamExt as _, stream};
 use mailroom_tests::postgres::{Cluster, Database};
 use rustix::param::clock_ticks_per_second;
 use serde_json::{Value, json};
-use tokio::task::JoinSet;
 use tokio::time::sleep;
 use tokio_postgres::{AsyncMessage, Client, NoTls};
 
-use crate::report::{Report, Table, median, per_second, percentile, rounded};
+use crate::report::{Report, Table, median, percentile, rounded};
+use crate::writers::{Rounds, at_once};
 
 const WRITERS: u32 = 16;
 
@@ -43,15 +43,8 @@ pub(crate) struct Wal {
     #[arg(value_parser = clap::value_parser!(u32).range(1..))]
     commits: u32,
 
-    /// How many rounds of each way measure rates; they take turns
-    #[arg(long, value_name = "N", default_value_t = 5)]
-    #[arg(value_parser = clap::value_parser!(u32).range(1..))]
-    rounds: u32,
-
-    /// How long a round writes
-    #[arg(long, value_name = "SECONDS", default_value_t = 3)]
-    #[arg(value_parser = clap::value_parser!(u32).range(1..))]
-    seconds: u32,
+    #[command(flatten)]
+    rounds: Rounds,
 }
 
 /// How a reader learns of a commit.
@@ -176,10 +169,10 @@ pub(crate) async fn measure(server: &Cluster, options: &Wal) -> Result<Report> {
     let by_notify = delays(&client, Way::Notify, &notified, options.commits).await?;
     let by_log = delays(&client, Way::Log, &reader.seen, options.commits).await?;
 
-    let duration = Duration::from_secs(options.seconds.into());
+    let (rounds, duration) = (options.rounds.rounds, options.rounds.duration());
     let mut rates: [Vec<u32>; 3] = Default::default();
     let mut processor = Vec::new();
-    for number in 1..=options.rounds {
+    for number in 1..=rounds {
         for ((way, _, name), rates) in WAYS.into_iter().zip(&mut rates) {
             let before = walsender_time(&client).await?;
             let (commits, rate) = write(&database, way, duration).await?;
@@ -189,7 +182,7 @@ pub(crate) async fn measure(server: &Cluster, options: &Wal) -> Result<Report> {
                 processor.push(used.as_secs_f64() * 1e6 / f64::from(commits.max(1)));
             }
             rates.push(rate);
-            eprintln!("round {number} of {}, {name}: {rate} commits/s", options.rounds);
+            eprintln!("round {number} of {rounds}, {name}: {rate} commits/s");
         }
     }
     Ok(report(server.installation().major, options, [&by_notify, &by_log], &rates, &processor))
@@ -211,7 +204,7 @@ fn report(
         table.row(name, &[&p50, &p99]);
         json[key] = json!({ "p50_ms": p50, "p99_ms": p99 });
     }
-    table.heading(&format!("commits/s of {WRITERS} writers, median of {}", options.rounds));
+    table.heading(&format!("commits/s of {WRITERS} writers, median of {}", options.rounds.rounds));
     for ((_, key, name), rates) in WAYS.into_iter().zip(rates) {
         let rate = median(rates);
         table.row(name, &[&rate]);
@@ -255,27 +248,15 @@ async fn until_seen(seen: &Seen, number: u32) -> Result<Instant> {
 
 /// Commits of several connections at once. Returns how many, and how many per second.
 async fn write(database: &Database, way: Way, duration: Duration) -> Result<(u32, u32)> {
-    let mut clients = Vec::new();
-    for _ in 0..WRITERS {
-        clients.push(database.connect().await?);
-    }
-    let start = Instant::now();
-    let mut running = JoinSet::new();
-    for client in clients {
-        running.spawn(async move {
-            let mut commits = 0_u32;
-            while start.elapsed() < duration {
-                client.batch_execute(&way.statement(commits)).await?;
-                commits += 1;
-            }
-            anyhow::Ok(commits)
-        });
-    }
-    let mut commits = 0;
-    while let Some(written) = running.join_next().await {
-        commits += written??;
-    }
-    Ok((commits, per_second(commits, start.elapsed())))
+    at_once(database, WRITERS, |client, _| async move {
+        let (start, mut commits) = (Instant::now(), 0);
+        while start.elapsed() < duration {
+            client.batch_execute(&way.statement(commits)).await?;
+            commits += 1;
+        }
+        Ok(commits)
+    })
+    .await
 }
 
 /// Waits until the reader of the log has all that was written.

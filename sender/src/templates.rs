@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use mailroom_mail::Error;
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::{Object, Serde};
-use minijinja::{AutoEscape, Environment, UndefinedBehavior, Value};
+use minijinja::{AutoEscape, Environment, ErrorKind, UndefinedBehavior, Value};
 
 mod shipped;
 
@@ -167,8 +167,9 @@ impl Templates {
             stems.filter_map(|stem| stem.split_once('/')).map(owned)
         };
         let mut mails: BTreeSet<_> = pairs(".subject.txt").chain(pairs(MAIL)).collect();
+        let folders = names.iter().filter_map(|name| name.split_once('/'));
         let languages: BTreeSet<_> =
-            names.iter().filter_map(|name| name.split_once('/')).map(|(name, _)| name).collect();
+            folders.filter(|(_, file)| is_of_mail(file)).map(|(folder, _)| folder).collect();
         for language in languages {
             mails.extend(ACTIONS.map(|action| owned((language, action))));
         }
@@ -202,11 +203,12 @@ impl Templates {
         self.mails.iter().any(|(other, _)| other == language)
     }
 
-    /// The folder of a language's tag, in whatever case, if it has templates for this action.
+    /// The folder of a language's tag, in whatever case and with `-` or `_`, if it has templates
+    /// for this action.
     pub(crate) fn language_of(&self, tag: &str, action: &str) -> Option<&str> {
-        let is_it = |(language, other): &(&str, &str)| {
-            language.eq_ignore_ascii_case(tag) && *other == action
-        };
+        let spelt = |tag: &str| tag.replace('_', "-").to_ascii_lowercase();
+        let tag = spelt(tag);
+        let is_it = |(language, other): &(&str, &str)| *other == action && spelt(language) == tag;
         self.mails().find(is_it).map(|(language, _)| language)
     }
 
@@ -244,7 +246,13 @@ impl Templates {
                     let line =
                         error.line().map(|line| format!(", line {line}")).unwrap_or_default();
                     let place = error.name().unwrap_or(&name);
-                    format!("the template {place}{line} cannot be filled in: {}", error.kind())
+                    let reason = match error.kind() {
+                        ErrorKind::TemplateNotFound => {
+                            "it extends, imports or includes a file that is not there".to_owned()
+                        }
+                        kind => kind.to_string(),
+                    };
+                    format!("the template {place}{line} cannot be filled in: {reason}")
                 })?;
             let unknown = context.unknown.lock().unwrap_or_else(PoisonError::into_inner);
             match unknown
@@ -295,6 +303,14 @@ impl Part {
     }
 }
 
+/// Whether a file makes its folder that of a language. Others may have what templates include.
+fn is_of_mail(file: &str) -> bool {
+    let is_part = |action: &str| {
+        file.strip_prefix(action).is_some_and(|ending| [".txt", ".html"].contains(&ending))
+    };
+    file.ends_with(MAIL) || file.ends_with(".subject.txt") || ACTIONS.into_iter().any(is_part)
+}
+
 /// What parses and fills in templates.
 fn environment(escape: AutoEscape) -> Environment<'static> {
     let mut environment = Environment::new();
@@ -329,7 +345,8 @@ fn check_members(environment: &Environment<'_>, name: &str) -> Result<(), Error>
     }
 }
 
-/// The templates of a folder and of the folders in it, by their names.
+/// The templates of a folder and of the folders in it, by their names. What is hidden, such as
+/// `.git`, is of other programs.
 fn files(folder: &Path) -> Result<Vec<(String, String)>, Error> {
     let mut files = Vec::new();
     for path in entries(folder)? {
@@ -362,6 +379,8 @@ fn read(path: &Path, name: &str, files: &mut Vec<(String, String)>) -> Result<()
     }
     let text =
         fs::read_to_string(path).map_err(|error| failed(format!("cannot be read: {error}")))?;
+    // Some editors write a byte order mark, which would begin the subject.
+    let text = text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text);
     files.push((name.to_owned(), text));
     Ok(())
 }
@@ -373,7 +392,14 @@ fn entries(folder: &Path) -> Result<Vec<PathBuf>, Error> {
             folder.display()
         ))
     };
-    fs::read_dir(folder).map_err(failed)?.map(|entry| Ok(entry.map_err(failed)?.path())).collect()
+    let mut paths = Vec::new();
+    for entry in fs::read_dir(folder).map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        if !entry.file_name().as_encoded_bytes().starts_with(b".") {
+            paths.push(entry.path());
+        }
+    }
+    Ok(paths)
 }
 
 fn file_name(path: &Path) -> Result<String, Error> {

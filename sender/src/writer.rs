@@ -147,7 +147,8 @@ impl Writer {
             expires: &minute(item.expires_at).unwrap_or_default(),
             payload: &item.payload,
         })?;
-        let subject = HeaderText::new(&rendered.subject)?;
+        let subject = HeaderText::new(&rendered.subject)
+            .map_err(|reason| format!("{reason} of the mail {language}/{}", item.action))?;
         let from = self.from.clone();
         let reply_to = self.reply_to.clone();
         Ok(Mail {

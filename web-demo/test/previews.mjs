@@ -26,10 +26,10 @@ const ACTIONS = ["activate", "change_email", "invite", "notice", "recover", "sig
 
 /** Width and colours: all for one language, which shares its layout with the others. */
 function looksOf(name) {
-  const narrow = [360, "light"];
+  const narrow = [320, "light"];
   const wide = [1200, "dark"];
   const others = [
-    [360, "dark"],
+    [320, "dark"],
     [1200, "light"],
   ];
   return /^(en-|index)/.test(name) ? [narrow, wide, ...others] : [narrow, wide];

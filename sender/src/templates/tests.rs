@@ -152,6 +152,56 @@ fn the_shipped_mails_have_the_typography_of_their_language() {
 }
 
 #[test]
+fn a_language_from_right_to_left_keeps_the_time_in_its_order() {
+    let words = "{% set direction = \"rtl\" %}{% set your_code = \"رمزك هو\" %}\
+                 {% set copy = \"انسخ هذا العنوان:\" %}\
+                 {% macro once(expires) %}حتى {{ expires }}.{% endmacro %}\
+                 {% macro once_with_code(expires) %}حتى {{ expires }}.{% endmacro %}";
+    let mail = "{% extends layout %}{% block subject %}حسابك في {{ product }}{% endblock %}";
+    let templates =
+        with(&[("ar/words.txt", words), ("ar/activate.mail", mail), ("ar/recover.mail", mail)]);
+    let templates = templates.unwrap();
+    for action in ACTIONS {
+        let mail = templates.render(&of_shipped("ar", action)).unwrap();
+        assert!(mail.html.contains("<html lang=\"ar\" dir=\"rtl\">"), "{}", mail.html);
+        let time = "<span dir=\"ltr\" style=\"white-space:nowrap;\">2026-11-22 14:35 UTC</span>.";
+        assert!(mail.html.contains(time), "{}", mail.html);
+        // Without the isolates (Unicode Standard Annex 9) a reader gets 22-11-2026.
+        assert!(mail.text.contains("\u{2066}2026-11-22 14:35 UTC\u{2069}."), "{}", mail.text);
+    }
+    let english = templates.render(&of_shipped("en", "activate")).unwrap();
+    assert!(english.text.contains("until 2026-11-22 14:35 UTC."), "{}", english.text);
+}
+
+#[test]
+fn a_folder_is_found_by_its_tag_in_whatever_spelling_and_names_the_language_as_html_does() {
+    let shipped = |name: &str| SHIPPED.iter().find(|(other, _)| *other == name).unwrap().1;
+    let templates = with(&[
+        ("pt_BR/words.txt", shipped("pt/words.txt")),
+        ("pt_BR/activate.mail", shipped("pt/activate.mail")),
+        ("pt_BR/recover.mail", shipped("pt/recover.mail")),
+    ])
+    .unwrap();
+    for tag in ["pt-BR", "pt_BR", "PT-br"] {
+        assert_eq!(templates.language_of(tag, "activate"), Some("pt_BR"));
+    }
+    assert_eq!(templates.language_of("pt-BR", "invite"), None, "that is left to pt");
+    let mail = templates.render(&of_shipped("pt_BR", "activate")).unwrap();
+    assert!(mail.html.contains("<html lang=\"pt-BR\" "), "{}", mail.html);
+}
+
+#[test]
+fn a_folder_without_mails_has_parts_of_others() {
+    let templates = with(&[
+        ("parts/greeting.txt", "Hello"),
+        ("en/activate.txt", "{% include 'parts/greeting.txt' %}"),
+    ])
+    .unwrap();
+    assert_eq!(templates.render(&variables("activate", "ada")).unwrap().text, "Hello");
+    assert!(!templates.has_language("parts"));
+}
+
+#[test]
 fn one_file_changes_colour_logo_and_footer_of_all_mails() {
     let brand = "{% set colour = \"#aa0000\" %}{% set on_colour = \"#fff\" %}\
                  {% set logo = \"<Acme>\" %}{% set footer = \"Acme Ltd, 1 Road\" %}";
@@ -305,6 +355,34 @@ fn the_written_templates_are_the_shipped_ones_and_overwrite_nothing() {
     assert!(templates.has_language("en") && !templates.has_language("fi"));
     assert_eq!(templates.mails().count(), 48);
     assert!(write_shipped(&target).unwrap_err().to_string().contains("is not empty"));
+}
+
+#[test]
+fn what_editors_and_version_control_leave_in_a_folder_is_in_no_mail() {
+    let folder = tempfile::tempdir().unwrap();
+    write_shipped(folder.path()).unwrap();
+    for name in ["brand.txt", "layout.html", "layout.subject.txt", "en/activate.mail"] {
+        let path = folder.path().join(name);
+        let text = fs::read_to_string(&path).unwrap();
+        fs::write(&path, format!("\u{feff}{}", text.replace('\n', "\r\n"))).unwrap();
+    }
+    fs::create_dir(folder.path().join(".git")).unwrap();
+    fs::write(folder.path().join(".git/activate.txt"), "x").unwrap();
+    fs::write(folder.path().join("en/.activate.mail"), [0xff]).unwrap();
+    let templates = Templates::read(Some(folder.path())).unwrap();
+    assert_eq!(templates.mails().count(), 48);
+    let mail = templates.render(&of_shipped("en", "activate")).unwrap();
+    assert_eq!(mail.subject.trim(), "Activate your Example account");
+    assert!(mail.html.starts_with("<!doctype html>") && !mail.text.contains('\u{feff}'));
+}
+
+#[test]
+fn a_layout_that_is_not_there_is_the_reason() {
+    let without: Vec<_> =
+        SHIPPED.iter().copied().filter(|(name, _)| *name != "layout.html").map(owned).collect();
+    let templates = Templates::parse(without, "tests").unwrap();
+    let error = templates.render(&of_shipped("en", "activate")).unwrap_err();
+    assert!(error.ends_with("extends, imports or includes a file that is not there"), "{error}");
 }
 
 #[test]

@@ -21,6 +21,7 @@ const SPARED = {
   "height property": "the preheader is hidden all the same",
   overflow: "the preheader is hidden all the same",
   "role attribute": "a screen reader calls it a table",
+  "white-space": "a line may end within a time",
   "word-break": "a long link is wider than the page",
 };
 

@@ -73,6 +73,22 @@ test("texts of an imported language are those of one's own, and are loaded by no
   assert.deepEqual(answers, ["de Mein Konto aktivieren"]);
 });
 
+test("each action of a new installation has a page of its own in every language", () => {
+  const languages = Object.entries(load("mailroom-verifier/languages"));
+  assert.ok(languages.length >= 7);
+  const seen = new Set();
+  for (const [language, { actions }] of languages) {
+    for (const action of ["activate", "recover", "sign_in", "invite", "change_email", "other"]) {
+      const texts = Object.hasOwn(actions, action) ? actions[action] : {};
+      for (const name of ["title", "text", "button", "done"]) {
+        assert.ok(texts[name]?.length > 3, `${language} ${action} ${name}`);
+      }
+      assert.ok(!seen.has(texts.text), texts.text);
+      seen.add(texts.text);
+    }
+  }
+});
+
 test("a bundler that splits keeps the languages out of what a program starts with", async () => {
   const { metafile } = await build({
     stdin: {

@@ -18,6 +18,30 @@ export const de: Texts = {
       button: "Mein Konto wiederherstellen",
       done: "Ihr Konto ist wiederhergestellt",
     },
+    sign_in: {
+      title: "Anmelden",
+      text:
+        "Drücken Sie den Knopf, um sich anzumelden. " +
+        "Das Öffnen dieser Seite hat noch nichts geändert.",
+      button: "Anmelden",
+      done: "Sie sind angemeldet",
+    },
+    invite: {
+      title: "Einladung annehmen",
+      text:
+        "Drücken Sie den Knopf, um die Einladung anzunehmen. " +
+        "Das Öffnen dieser Seite hat noch nichts geändert.",
+      button: "Einladung annehmen",
+      done: "Die Einladung ist angenommen",
+    },
+    change_email: {
+      title: "Neue E-Mail-Adresse bestätigen",
+      text:
+        "Drücken Sie den Knopf, um diese Adresse für Ihr Konto zu verwenden. " +
+        "Das Öffnen dieser Seite hat noch nichts geändert.",
+      button: "Adresse bestätigen",
+      done: "Ihr Konto hat die neue Adresse",
+    },
     other: {
       title: "Bestätigen",
       text:

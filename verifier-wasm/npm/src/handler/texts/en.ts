@@ -14,6 +14,26 @@ export const en: Texts = {
       button: "Recover my account",
       done: "Your account is recovered",
     },
+    sign_in: {
+      title: "Sign in",
+      text: "Press the button to sign in. Opening this page has changed nothing.",
+      button: "Sign in",
+      done: "You are signed in",
+    },
+    invite: {
+      title: "Accept the invitation",
+      text: "Press the button to accept the invitation. Opening this page has changed nothing.",
+      button: "Accept the invitation",
+      done: "The invitation is accepted",
+    },
+    change_email: {
+      title: "Confirm your new email address",
+      text:
+        "Press the button to use this address for your account. " +
+        "Opening this page has changed nothing.",
+      button: "Confirm the address",
+      done: "Your account has the new address",
+    },
     other: {
       title: "Confirm",
       text: "Press the button to confirm. Opening this page has changed nothing.",

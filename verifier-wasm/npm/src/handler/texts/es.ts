@@ -15,6 +15,26 @@ export const es: Texts = {
       button: "Recuperar mi cuenta",
       done: "Su cuenta se ha recuperado",
     },
+    sign_in: {
+      title: "Inicie sesión",
+      text: "Pulse el botón para iniciar sesión. Abrir esta página no ha cambiado nada.",
+      button: "Iniciar sesión",
+      done: "Ha iniciado sesión",
+    },
+    invite: {
+      title: "Acepte la invitación",
+      text: "Pulse el botón para aceptar la invitación. Abrir esta página no ha cambiado nada.",
+      button: "Aceptar la invitación",
+      done: "La invitación está aceptada",
+    },
+    change_email: {
+      title: "Confirme su nueva dirección",
+      text:
+        "Pulse el botón para usar esta dirección en su cuenta. " +
+        "Abrir esta página no ha cambiado nada.",
+      button: "Confirmar la dirección",
+      done: "Su cuenta tiene la nueva dirección",
+    },
     other: {
       title: "Confirmar",
       text: "Pulse el botón para confirmar. Abrir esta página no ha cambiado nada.",

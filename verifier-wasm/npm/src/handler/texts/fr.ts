@@ -18,6 +18,28 @@ export const fr: Texts = {
       button: "Récupérer mon compte",
       done: "Votre compte est récupéré",
     },
+    sign_in: {
+      title: "Connectez-vous",
+      text: "Appuyez sur le bouton pour vous connecter. L’ouverture de cette page n’a rien changé.",
+      button: "Se connecter",
+      done: "La connexion est établie",
+    },
+    invite: {
+      title: "Acceptez l’invitation",
+      text:
+        "Appuyez sur le bouton pour accepter l’invitation. " +
+        "L’ouverture de cette page n’a rien changé.",
+      button: "Accepter l’invitation",
+      done: "L’invitation est acceptée",
+    },
+    change_email: {
+      title: "Confirmez votre nouvelle adresse e-mail",
+      text:
+        "Appuyez sur le bouton pour utiliser cette adresse avec votre compte. " +
+        "L’ouverture de cette page n’a rien changé.",
+      button: "Confirmer l’adresse",
+      done: "Votre compte utilise la nouvelle adresse",
+    },
     other: {
       title: "Confirmer",
       text: "Appuyez sur le bouton pour confirmer. L’ouverture de cette page n’a rien changé.",
@@ -83,7 +105,7 @@ export const fr: Texts = {
       "sur le bouton. Si vous l’avez déjà fait, la page dira alors si cela a fonctionné.",
   },
   failure: {
-    title: "Ce site a un problème",
+    title: "Ce site rencontre un problème",
     text: "Réessayer ne sert à rien pour l’instant. Prévenez les responsables du site.",
   },
   blocked: {

@@ -16,6 +16,26 @@ export const it: Texts = {
       button: "Recupera il mio account",
       done: "Il tuo account è stato recuperato",
     },
+    sign_in: {
+      title: "Accedi",
+      text: "Premi il pulsante per accedere. Aprire questa pagina non ha cambiato nulla.",
+      button: "Accedi",
+      done: "L’accesso è riuscito",
+    },
+    invite: {
+      title: "Accetta l’invito",
+      text: "Premi il pulsante per accettare l’invito. Aprire questa pagina non ha cambiato nulla.",
+      button: "Accetta l’invito",
+      done: "L’invito è accettato",
+    },
+    change_email: {
+      title: "Conferma il tuo nuovo indirizzo e-mail",
+      text:
+        "Premi il pulsante per usare questo indirizzo con il tuo account. " +
+        "Aprire questa pagina non ha cambiato nulla.",
+      button: "Conferma l’indirizzo",
+      done: "Il tuo account usa il nuovo indirizzo",
+    },
     other: {
       title: "Conferma",
       text: "Premi il pulsante per confermare. Aprire questa pagina non ha cambiato nulla.",

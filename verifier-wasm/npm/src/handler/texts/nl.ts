@@ -16,6 +16,28 @@ export const nl: Texts = {
       button: "Mijn account herstellen",
       done: "Uw account is hersteld",
     },
+    sign_in: {
+      title: "Inloggen",
+      text: "Druk op de knop om in te loggen. Het openen van deze pagina heeft niets veranderd.",
+      button: "Inloggen",
+      done: "U bent ingelogd",
+    },
+    invite: {
+      title: "Neem de uitnodiging aan",
+      text:
+        "Druk op de knop om de uitnodiging aan te nemen. " +
+        "Het openen van deze pagina heeft niets veranderd.",
+      button: "Uitnodiging aannemen",
+      done: "De uitnodiging is aangenomen",
+    },
+    change_email: {
+      title: "Bevestig uw nieuwe e-mailadres",
+      text:
+        "Druk op de knop om dit adres voor uw account te gebruiken. " +
+        "Het openen van deze pagina heeft niets veranderd.",
+      button: "Adres bevestigen",
+      done: "Uw account heeft het nieuwe adres",
+    },
     other: {
       title: "Bevestigen",
       text: "Druk op de knop om te bevestigen. Het openen van deze pagina heeft niets veranderd.",

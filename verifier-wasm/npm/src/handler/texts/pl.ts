@@ -14,6 +14,26 @@ export const pl: Texts = {
       button: "Odzyskaj moje konto",
       done: "Twoje konto zostało odzyskane",
     },
+    sign_in: {
+      title: "Zaloguj się",
+      text: "Naciśnij przycisk, aby się zalogować. Otwarcie tej strony niczego nie zmieniło.",
+      button: "Zaloguj się",
+      done: "Logowanie powiodło się",
+    },
+    invite: {
+      title: "Przyjmij zaproszenie",
+      text: "Naciśnij przycisk, aby przyjąć zaproszenie. Otwarcie tej strony niczego nie zmieniło.",
+      button: "Przyjmij zaproszenie",
+      done: "Zaproszenie zostało przyjęte",
+    },
+    change_email: {
+      title: "Potwierdź nowy adres e-mail",
+      text:
+        "Naciśnij przycisk, aby przypisać ten adres do swojego konta. " +
+        "Otwarcie tej strony niczego nie zmieniło.",
+      button: "Potwierdź adres",
+      done: "Twoje konto ma nowy adres",
+    },
     other: {
       title: "Potwierdź",
       text: "Naciśnij przycisk, aby potwierdzić. Otwarcie tej strony niczego nie zmieniło.",

@@ -14,6 +14,26 @@ export const pt: Texts = {
       button: "Recuperar a minha conta",
       done: "A sua conta foi recuperada",
     },
+    sign_in: {
+      title: "Inicie sessão",
+      text: "Pressione o botão para iniciar sessão. Abrir esta página não alterou nada.",
+      button: "Iniciar sessão",
+      done: "A sessão foi iniciada",
+    },
+    invite: {
+      title: "Aceite o convite",
+      text: "Pressione o botão para aceitar o convite. Abrir esta página não alterou nada.",
+      button: "Aceitar o convite",
+      done: "O convite foi aceite",
+    },
+    change_email: {
+      title: "Confirme o seu novo endereço",
+      text:
+        "Pressione o botão para usar este endereço na sua conta. " +
+        "Abrir esta página não alterou nada.",
+      button: "Confirmar o endereço",
+      done: "A sua conta tem o novo endereço",
+    },
     other: {
       title: "Confirmar",
       text: "Pressione o botão para confirmar. Abrir esta página não alterou nada.",

@@ -161,7 +161,8 @@ function* using(subject) {
       });
       const page = await read(await handle(open(token, { path })));
       same(page.status, 200, "open");
-      holds(page.text.includes('){6}"') && page.text.includes("<h1>Confirm</h1>"), page.text);
+      holds(page.text.includes('){6}"'), page.text);
+      holds(page.text.includes("<h1>Confirm your new email address</h1>"), page.text);
       same((await handle(press({ token, code }, { path }))).status, 200, "press");
       same(`${asked[0].action} ${asked[0].code}`, `change_email ${code}`, "what is passed on");
     },

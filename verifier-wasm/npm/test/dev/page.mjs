@@ -56,6 +56,8 @@ export async function page(context, { site, inbox, pictures }) {
       checks.none(`${name}: axe finds nothing`, await axe(page));
       const wider = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
       checks.same(`${name}: the page fits`, wider <= 0, true);
+      // The buttons were brought into view.
+      await page.evaluate(() => scrollTo(0, 0));
       await page.screenshot({ path: join(pictures, `${width}-${colorScheme}-${button}.png`) });
     }
   }

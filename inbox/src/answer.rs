@@ -41,7 +41,7 @@ const JSON: &str = "application/json";
 const TEXT: &str = "text/plain; charset=utf-8";
 
 pub(crate) async fn answer(hosts: &Hosts, inbox: &Inbox, request: &Request) -> Answer {
-    if let Some(refusal) = hosts.refusal(request.headers()) {
+    if let Some(refusal) = hosts.refusal(request.method(), request.uri(), request.headers()) {
         return fault(StatusCode::FORBIDDEN, refusal);
     }
     let path = request.uri().path();

@@ -6,8 +6,8 @@
 
 use std::net::SocketAddr;
 
-use mailroom_http::hyper::HeaderMap;
 use mailroom_http::hyper::header::{AsHeaderName, HOST, ORIGIN};
+use mailroom_http::hyper::{HeaderMap, Method, Uri};
 
 /// The names by which this server may be asked.
 #[derive(Clone, Debug)]
@@ -23,11 +23,18 @@ impl Hosts {
     }
 
     /// Why a request is refused, if it is.
-    pub(crate) fn refusal(&self, headers: &HeaderMap) -> Option<&'static str> {
+    pub(crate) fn refusal(
+        &self,
+        method: &Method,
+        target: &Uri,
+        headers: &HeaderMap,
+    ) -> Option<&'static str> {
         let is_known = |name: &str| self.0.iter().any(|known| known.eq_ignore_ascii_case(name));
         let mut hosts = headers.get_all(HOST).iter();
         let host = hosts.next().and_then(|host| host.to_str().ok());
-        if hosts.next().is_some() || !host.is_some_and(is_known) {
+        // What a proxy is asked for names the server, too (RFC 9112, section 3.2.2).
+        let is_named = target.authority().is_none_or(|name| is_known(name.as_str()));
+        if hosts.next().is_some() || !host.is_some_and(is_known) || !is_named {
             return Some("this server answers to localhost and its own address alone");
         }
         let mut origins = headers.get_all(ORIGIN).iter();
@@ -38,7 +45,8 @@ impl Hosts {
         // Without `Origin` come links to this server, which are welcome, and images, scripts and
         // frames of other sites, which are not.
         let is_elsewhere = matches!(text(headers, "sec-fetch-site"), "cross-site" | "same-site");
-        let is_link = text(headers, "sec-fetch-mode") == "navigate"
+        let is_link = matches!(*method, Method::GET | Method::HEAD)
+            && text(headers, "sec-fetch-mode") == "navigate"
             && text(headers, "sec-fetch-dest") == "document";
         (is_elsewhere && !is_link).then_some("a page of another site asks")
     }
@@ -55,12 +63,17 @@ mod tests {
     use super::*;
 
     fn is_refused(headers: &[(&str, &str)]) -> bool {
+        is_refused_of("GET", "/mails", headers)
+    }
+
+    fn is_refused_of(method: &str, target: &str, headers: &[(&str, &str)]) -> bool {
         let mut map = HeaderMap::new();
         for (name, value) in headers {
             let name = HeaderName::from_bytes(name.as_bytes()).unwrap();
             map.append(name, HeaderValue::from_str(value).unwrap());
         }
-        Hosts::of("127.0.0.1:8025".parse().unwrap()).refusal(&map).is_some()
+        let hosts = Hosts::of("127.0.0.1:8025".parse().unwrap());
+        hosts.refusal(&method.parse().unwrap(), &target.parse().unwrap(), &map).is_some()
     }
 
     #[test]
@@ -100,6 +113,25 @@ mod tests {
             ],
         ] {
             assert!(is_refused(headers), "{headers:?}");
+        }
+    }
+
+    #[test]
+    fn a_target_names_this_server_and_a_link_changes_nothing() {
+        let host = ("host", "127.0.0.1:8025");
+        assert!(!is_refused_of("GET", "http://localhost:8025/mails", &[host]));
+        assert!(is_refused_of("GET", "http://evil.test/mails", &[host]));
+        assert!(is_refused_of("GET", "http://a@127.0.0.1:8025/mails", &[host]));
+        let link = [
+            host,
+            ("sec-fetch-site", "cross-site"),
+            ("sec-fetch-mode", "navigate"),
+            ("sec-fetch-dest", "document"),
+        ];
+        for (method, expected) in
+            [("GET", false), ("HEAD", false), ("POST", true), ("DELETE", true)]
+        {
+            assert_eq!(is_refused_of(method, "/mails", &link), expected, "{method}");
         }
     }
 }

@@ -17,6 +17,7 @@ async fn other_hosts_names_and_pages_of_other_sites_get_nothing() -> Result<()> 
         ("GET /", &[][..], 200),
         ("GET /", &[("origin", own.as_str())], 200),
         ("GET /", &[("host", "evil.test")], 403),
+        ("GET http://evil.test/mails", &[], 403),
         ("GET /mails", &[("origin", "http://evil.test")], 403),
         ("GET /mails", &[("origin", "null")], 403),
         ("GET /mails", &[("sec-fetch-site", "cross-site"), ("sec-fetch-mode", "no-cors")], 403),

@@ -148,7 +148,7 @@ impl Writer {
             payload: &item.payload,
         })?;
         let subject = HeaderText::new(&rendered.subject)
-            .map_err(|reason| format!("{reason} of the mail {language}/{}", item.action))?;
+            .map_err(|reason| format!("the mail {language}/{}: {reason}", item.action))?;
         let from = self.from.clone();
         let reply_to = self.reply_to.clone();
         Ok(Mail {
@@ -272,6 +272,8 @@ fn minute(seconds: i64) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::path::{Path, PathBuf};
+
     use super::*;
 
     #[test]
@@ -291,11 +293,25 @@ mod tests {
         }
     }
 
+    /// A folder of the shipped templates, and a configuration that names it.
+    fn shipped_in(folder: &Path) -> (PathBuf, Config) {
+        let templates = folder.join("templates");
+        crate::templates::write_shipped(&templates).unwrap();
+        let text = format!(
+            "from = 'a@x.test'\nproduct = 'X'\njournal = 'journal'\ntemplates = '{}'\n[links]\n\
+             base = 'https://x.test'\n\
+             [smtp]\nserver = 'localhost'\nport = 25\ntls = 'none'\n",
+            templates.display()
+        );
+        let path = folder.join("send.toml");
+        std::fs::write(&path, text).unwrap();
+        (templates, Config::read(&path).unwrap())
+    }
+
     #[test]
     fn a_mail_is_in_its_own_language_if_there_is_a_template_and_shows_its_payload() {
         let folder = tempfile::tempdir().unwrap();
-        let templates = folder.path().join("templates");
-        crate::templates::write_shipped(&templates).unwrap();
+        let (templates, config) = shipped_in(folder.path());
         for (name, text) in [
             ("en/news.subject.txt", "News for {{ payload.team }}"),
             ("en/news.txt", "[{{ link }}]"),
@@ -309,15 +325,7 @@ mod tests {
             )
             .unwrap();
         }
-        let config = format!(
-            "from = 'a@x.test'\nproduct = 'X'\njournal = 'journal'\ntemplates = '{}'\n[links]\n\
-             base = 'https://x.test'\n\
-             [smtp]\nserver = 'localhost'\nport = 25\ntls = 'none'\n",
-            templates.display()
-        );
-        let path = folder.path().join("send.toml");
-        std::fs::write(&path, config).unwrap();
-        let writer = Writer::new(&Config::read(&path).unwrap()).unwrap();
+        let writer = Writer::new(&config).unwrap();
         for (language, subject) in [
             (Some("pt-BR"), "Novas de A"),
             (Some("PT_br"), "Novas de A"),
@@ -334,6 +342,15 @@ mod tests {
             let mail = writer.write(&item, UNIX_EPOCH).unwrap();
             assert_eq!((mail.subject.as_str(), mail.text.as_str()), (subject, "[]"));
         }
+    }
+
+    #[test]
+    fn a_mail_without_a_subject_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let (templates, config) = shipped_in(folder.path());
+        std::fs::write(templates.join("pt/invite.mail"), "").unwrap();
+        let error = Writer::new(&config).unwrap_err().to_string();
+        assert!(error.starts_with("the mail pt/invite: the subject is empty; "), "{error}");
     }
 
     #[test]

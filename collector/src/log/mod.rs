@@ -16,7 +16,8 @@ use std::io;
 use tracing::field::{Field, Visit};
 use tracing::level_filters::LevelFilter;
 use tracing::{Event, Subscriber};
-use tracing_subscriber::fmt::format::{Writer, debug_fn};
+use tracing_subscriber::field::RecordFields;
+use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
 use tracing_subscriber::registry::LookupSpan;
@@ -35,20 +36,53 @@ pub(crate) fn start(format: LogFormat, level: LevelFilter) {
         .with_max_level(level)
         .with_target(false);
     let subscriber: Box<dyn Subscriber + Send + Sync> = match format {
-        LogFormat::Text => {
-            Box::new(lines.with_ansi(false).fmt_fields(debug_fn(write_text)).finish())
-        }
+        LogFormat::Text => Box::new(lines.with_ansi(false).fmt_fields(TextFields).finish()),
         LogFormat::Json => Box::new(lines.event_format(JsonLines).finish()),
     };
     // Only a second call fails, and then lines are being written already.
     tracing::subscriber::set_global_default(subscriber).ok();
 }
 
+/// The fields of a line of text, and at its end the name of the event, by which the documents say
+/// what to do.
+struct TextFields;
+
+impl<'writer> FormatFields<'writer> for TextFields {
+    fn format_fields<R: RecordFields>(&self, writer: Writer<'writer>, fields: R) -> fmt::Result {
+        let mut text = Text { writer, event: None, result: Ok(()) };
+        fields.record(&mut text);
+        text.result?;
+        text.event.map_or(Ok(()), |event| write!(text.writer, " event={event}"))
+    }
+}
+
+struct Text<'writer> {
+    writer: Writer<'writer>,
+    event: Option<String>,
+    result: fmt::Result,
+}
+
+impl Visit for Text<'_> {
+    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+        if self.result.is_ok() {
+            self.result = write_text(&mut self.writer, field, value);
+        }
+    }
+
+    fn record_str(&mut self, field: &Field, value: &str) {
+        if field.name() == "event" {
+            self.event = Some(value.to_owned());
+        } else {
+            self.record_debug(field, &value);
+        }
+    }
+}
+
 /// A field of a line of text. What the message contains already is left out.
 fn write_text(writer: &mut Writer<'_>, field: &Field, value: &dyn Debug) -> fmt::Result {
     match field.name() {
         // All settings are for programs; people read those that differ from the defaults.
-        "event" | "activity" | "settings" => return Ok(()),
+        "activity" | "settings" => return Ok(()),
         "message" => {}
         "reason" => writer.write_str(": ")?,
         name => {

@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use mailroom_tests::collector::{self, Collector, KEY};
 use mailroom_tests::postgres::Database;
 use mailroom_tests::program;
@@ -285,7 +285,10 @@ fn database_failure(command: &mut Command) -> Result<String> {
     let (code, text) = failure(command.env("MAILROOM_MISSING_SCHEMA", "exit"))?;
     assert_eq!(code, Some(1), "{text}");
     let line = text.lines().last().unwrap_or_default();
-    Ok(line.split_once(" ERROR ending: ").map_or(line, |(_, sentence)| sentence).to_owned())
+    let sentence = line.split_once(" ERROR ending: ").map_or(line, |(_, sentence)| sentence);
+    let sentence =
+        sentence.strip_suffix(" event=failed").context("it is named as in the runbook")?;
+    Ok(sentence.to_owned())
 }
 
 #[tokio::test]
@@ -427,7 +430,7 @@ async fn many_bad_rows_are_few_lines_of_the_log_where_the_database_has_the_reaso
         line.contains(" tokens are given up and get no mail: token ") && line.contains(reason),
         "{line}"
     );
-    let rest = "] attempts=1 put_back=\"mailroom retry --all-dead\"";
+    let rest = "] attempts=1 put_back=\"mailroom retry --all-dead\" event=tokens_dead";
     assert!(line.contains("; and 10 others count=20 ids=[") && line.ends_with(rest), "{line}");
     assert!(!log.contains("a,1") && !log.contains("example.test"), "{log}");
     Ok(())

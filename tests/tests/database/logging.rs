@@ -116,6 +116,13 @@ fn the_first_line_for_people_has_what_differs_from_the_defaults_and_no_secret() 
     for part in ["batch_limit", "batch_timeout", "hunter2", KEY] {
         assert!(!first.contains(part), "{part} is in {first}");
     }
+    // The runbook is looked up by the name of the event.
+    for line in log.lines() {
+        let event = line.rsplit_once(" event=").map(|(_, event)| event);
+        let is_name = |name: &str| name.bytes().all(|c| c == b'_' || c.is_ascii_lowercase());
+        assert!(event.is_some_and(|event| !event.is_empty() && is_name(event)), "{line}");
+    }
+    assert!(first.ends_with(" event=started"), "{first}");
     Ok(())
 }
 

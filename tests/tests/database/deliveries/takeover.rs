@@ -226,8 +226,8 @@ async fn a_cursor_that_is_at_work_gives_way_and_nothing_is_lost_or_sent_twice() 
     // It says what it would say at its start, and ends as it would then.
     let (status, log) = old.wait()?;
     assert_eq!(status.code(), Some(1), "{log}");
-    let sentence =
-        "would send them a second time; set MAILROOM_QUEUE_KIND to `deliveries`, or unset it";
+    let sentence = "would send them a second time; set MAILROOM_QUEUE_KIND to `deliveries`, or \
+                    unset it event=failed";
     assert!(log.trim_end().ends_with(sentence), "{log}");
     let mut new = Collector::start(collector::command(database.url())?.args(eager))?;
     let new_lines = new.lines()?;

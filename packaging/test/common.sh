@@ -14,9 +14,11 @@ commands() {
     local found
     found=$(awk -v heading="## $1" -v wanted="$2" '
         /^## / { inside = ($0 == heading); next }
-        inside && /^<!-- not executed/ { skipped = 1 }
-        inside && /^```bash$/ { block = !skipped; skipped = 0; number += block; reading = 1; next }
-        /^```$/ { reading = 0 }
+        inside && /^ *<!-- not executed/ { skipped = 1 }
+        inside && /^ *```bash$/ {
+            block = !skipped; skipped = 0; number += block; reading = 1; next
+        }
+        /^ *```$/ { reading = 0 }
         inside && reading && block && number == wanted' "$here/../../docs/operate/install.md")
     [ -n "$found" ] || fail "docs/operate/install.md has no commands number $2 below '$1'"
     echo "$found"

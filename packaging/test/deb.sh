@@ -70,6 +70,7 @@ echo "==> it is installed as the documents say"
 inside bash -euc "$(commands "Debian and Ubuntu" 1)"
 write_settings
 unset MAILROOM_DATABASE_URL
-inside bash -euc "$(commands "Debian and Ubuntu" 2)"
+inside bash -euc "$(commands "Set it up" 1)"
+inside bash -euc "$(commands "Set it up" 2)"
 state=$(inside systemctl is-enabled mailroom) || true
 [ "$state" = enabled ] || fail "the service is $state"

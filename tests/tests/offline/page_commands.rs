@@ -4,7 +4,8 @@ use anyhow::{Result, ensure};
 use mailroom_tests::{book, tools};
 
 /// Programs by whose names a line is a command.
-const PROGRAMS: [&str; 24] = [
+const PROGRAMS: [&str; 25] = [
+    "apt-get",
     "cargo",
     "cat",
     "chown",
@@ -62,7 +63,7 @@ fn is_command(line: &str) -> bool {
 fn faults(name: &str, page: &str) -> Vec<String> {
     let is_followed = FOLLOWED.iter().any(|(followed, _)| *followed == name);
     let mut faults = Vec::new();
-    let mut before = "";
+    let (mut before, mut is_indented) = ("", false);
     let mut lines = page.lines().enumerate();
     while let Some((index, line)) = lines.next() {
         let text = line.trim_start();
@@ -77,12 +78,17 @@ fn faults(name: &str, page: &str) -> Vec<String> {
                 "sh" | "js" | "ts" | "sql" | "toml" | "json" | "python" | "rust" | "html" => true,
                 _ => before.starts_with(REASON),
             };
-            let command = block.iter().find(|line| is_command(line));
+            // Of bash whatever it begins with: all of it is for a shell.
+            let command = block.iter().find(|line| language == "bash" || is_command(line));
             if let Some(command) = command.filter(|_| !is_executed) {
                 faults.push(format!("{name}:{}: {}", index + 1, command.trim()));
             }
-        } else if line.starts_with("    ") && before.is_empty() && is_command(line) {
-            faults.push(format!("{name}:{}: {} is in no fence", index + 1, text));
+            is_indented = false;
+        } else {
+            is_indented = line.starts_with("    ") && (before.is_empty() || is_indented);
+            if is_indented && is_command(line) {
+                faults.push(format!("{name}:{}: {} is in no fence", index + 1, text));
+            }
         }
         before = text;
     }
@@ -95,7 +101,13 @@ fn every_command_of_a_page_is_executed_or_says_why_not() -> Result<()> {
     let docs = root.join("docs");
     let mut found = Vec::new();
     let mut pages = book::pages()?;
-    for name in ["README.md", "CONTRIBUTING.md", "SECURITY.md", "migrations/README.md"] {
+    for name in [
+        "README.md",
+        "CONTRIBUTING.md",
+        "SECURITY.md",
+        "migrations/README.md",
+        "web-demo/README.md",
+    ] {
         pages.push(root.join(name));
     }
     for page in pages {
@@ -129,5 +141,8 @@ fn what_is_found_in_a_page() {
     assert_eq!(found("```\n$ MAILROOM_X=1 mailroom status\n```\n"), 1);
     assert_eq!(found("Text:\n\n    mailroom status\n"), 1);
     assert_eq!(found("1. Text:\n\n       npm install x\n"), 1);
+    assert_eq!(found("```bash\nskopeo copy x y\n```\n"), 1);
+    assert_eq!(found("Text:\n\n    # As its owner:\n    mailroom status\n"), 1);
+    assert_eq!(found("1. Text\n    mailroom status says so.\n"), 0);
     assert_eq!(found("```toml\nmailroom = 1\n```\n"), 0);
 }

@@ -3,20 +3,19 @@
 // that is in the tab's session storage, so that neither place tells the token to a program that
 // collects it, and so that every entry forgets the link when the pad is removed.
 
-import { SIGN_NAMES } from "./mending.js";
-
 /** The functions that the scripts of the pages share. */
 export const KEEPING = `
   const url = new URL(location.href);
   url.pathname = url.pathname.replaceAll("&sol;", "/");
-  const inPath = /(?:%(?:25)*(?:3f|23|26|3b)|[&;])[^/]*/gi;
-  const found = [...url.pathname.matchAll(inPath)].find(([text]) => /token|[\\w-]{82}/i.test(text));
+  const inPath = /(?:%(?:25)*(?:3f|23|26|3b|ef%bc)|[&;*]|-3f|\\/(?=token=))[^/]*/gi;
+  const found = [...url.pathname.matchAll(inPath)].find(([text]) => /token|[\\w-]{80}/i.test(text));
   if (found) url.pathname = url.pathname.slice(0, found.index);
-  const has = (text) => /(?:^|[^\\w-])token[^\\w-]*(?:=|$)/i.test(text);
+  const name = /(?:^|[^\\w-])t[^\\w-]*o[^\\w-]*k[^\\w-]*e[^\\w-]*n(?:[^\\w-]|$)/i;
+  const has = (text) => name.test(text.normalize("NFKC"));
   const pairs = [...url.searchParams];
   const named = pairs.filter(([name]) => has(name));
   const others = pairs.filter((pair) => has(pair.join("=")) || /[\\w-]{80}/.test(pair[0]));
-  const split = /^(?:${SIGN_NAMES});/;
+  const split = /^[a-z]{2,20};/i;
   const rest = pairs.filter(([name]) => split.test(name));
   const gone = named.length > 0 ? [...named, ...rest] : others;
   const names = new Set(["open", "script", ...gone.map(([name]) => name)]);

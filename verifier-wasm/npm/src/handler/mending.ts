@@ -5,6 +5,7 @@
 // Anybody can send these texts, so each step takes time in proportion to the text.
 
 import { LENGTHS } from "../token/version.js";
+import { character, decoded, narrowed, plainFormsOf, withSigns } from "./escapes.js";
 
 /**
  * The lengths by how a token begins: of v2 and v3 the first two bytes tell version and binding. A
@@ -18,6 +19,9 @@ const BEGINNINGS: readonly (readonly [RegExp, readonly number[]])[] = [
   [/^/, [86]],
 ];
 
+/** The length of a token that may begin in any way. */
+const OF_V1 = [86];
+
 /** How many texts are judged at most in place of one that is no token. */
 const MOST = 4;
 
@@ -27,9 +31,10 @@ const MOST_SENT = 8;
 /** A text that is longer is no token with something around it. */
 const LONGEST = 2_000;
 
-/** Whether a text has the length and the characters of a token. */
-export function isToken(text: string): boolean {
-  return LENGTHS.includes(text.length) && /^[\w-]*$/.test(text);
+/** Whether a text has the characters of a token, and the length that its beginning tells. */
+function isToken(text: string): boolean {
+  const lengths = [...lengthsOf(text), ...OF_V1];
+  return lengths.includes(text.length) && /^[\w-]*$/.test(text);
 }
 
 /**
@@ -39,21 +44,9 @@ export function isToken(text: string): boolean {
  */
 function candidatesOf(text: string, isForm = false): readonly string[] {
   if (isToken(text) || text.length > LONGEST) return [text];
-  const plain = plainOf(text);
-  // Base64 of the other alphabet. Before blanks are taken out, which `+` may look like.
-  const converted = plain
-    .trim()
-    .replace(isForm ? /[+ ]/g : /\+/g, "-")
-    .replaceAll("/", "_");
-  const printed = plain
-    .replace(/=[ \t]*(?:\r\n?|\n)/g, "")
-    .replace(/=([\dA-F]{2})/gi, (_, code: string) => character(code, 16));
-  // A word that was divided at the end of a line.
-  const joined = plain.replace(/-[ \t]*[\r\n]+/g, "");
-  const forms = [plain, converted, printed, joined].map((form) => ({
-    whole: form.replace(/[^\w-]+/g, ""),
-    start: startOf(form),
-  }));
+  const forms = plainFormsOf(text)
+    .flatMap((plain) => [plain, ...rewritten(plain, isForm)])
+    .map((form) => ({ whole: form.replace(/[^\w-]+/g, ""), start: startOf(form) }));
   const made = forms.flatMap(({ whole, start }) => [whole, start]);
   const found = new Set(
     // Whole texts come before parts of them, to which something was joined without a sign between.
@@ -67,6 +60,30 @@ function candidatesOf(text: string, isForm = false): readonly string[] {
   return found.size === 0 ? [text] : [...found].slice(0, MOST);
 }
 
+/** What a plain text may have been before its signs were written otherwise. */
+function rewritten(plain: string, isForm: boolean): string[] {
+  // Base64 of the other alphabet. Before blanks are taken out, which `+` may look like.
+  const converted = (plus: RegExp) => plain.trim().replace(plus, "-").replaceAll("/", "_");
+  const [, inner] = WITHIN.exec(plain) ?? [];
+  return [
+    converted(isForm ? /[+ ]/g : /\+/g),
+    plain
+      .replace(/=[ \t]*(?:\r\n?|\n)/g, "")
+      .replace(/=([\dA-F]{2})/gi, (_, code: string) => character(code, 16)),
+    // A word that was divided at the end of a line.
+    plain.replace(/-[ \t]*[\r\n]+/g, ""),
+    // The whole link in place of its token.
+    ...(inner === undefined ? [] : [inner]),
+    converted(/[+ ]/g),
+    // Signs as Proofpoint, and as programs for tables, write them.
+    plain.replace(/-(2D|5F)/g, (_, code: string) => character(code, 16)),
+    plain.replace(/_x([\dA-F]{4})_/g, (_, code: string) => character(code, 16)),
+    // The low line as it comes out of the alphabet of short messages.
+    // biome-ignore lint/suspicious/noControlCharactersInRegex: it is one of theirs.
+    plain.replace(/[\u00a7\u0011]/g, "_"),
+  ];
+}
+
 /** The lengths of the token that a text begins with. */
 function lengthsOf(text: string): readonly number[] {
   return BEGINNINGS.find(([beginning]) => beginning.test(text))?.[1] ?? [];
@@ -75,7 +92,7 @@ function lengthsOf(text: string): readonly number[] {
 /** A token with nothing but signs around it, which may be some of its own. */
 function wholes(made: string): string[] {
   // Quoted-printable writes the equals sign in front of a token so.
-  return [made, made.replace(/^3D/i, "")].flatMap((text) =>
+  return [made, made.replace(/^(?:3D)+/i, "")].flatMap((text) =>
     LENGTHS.flatMap((length) => {
       const over = text.length - length;
       // Signs of emphasis come in pairs.
@@ -92,7 +109,7 @@ function wholes(made: string): string[] {
 
 /** A token at the beginning of a longer text, by the length that its first bytes tell. */
 function parts(made: string): string[] {
-  return [made, made.replace(/^[_-]+|^3D/i, "")].flatMap((text) =>
+  return [made, made.replace(/^[_-]+|^(?:3D)+/i, "")].flatMap((text) =>
     lengthsOf(text)
       .filter((length) => length < text.length)
       .map((length) => text.slice(0, length)),
@@ -119,9 +136,18 @@ export function withoutTokens(url: URL): {
   return { path, query: new URLSearchParams(others.join("&")) };
 }
 
-/** The path of an address, decoded, without a query in it. */
+/** What is in no path: soft breaks, and what is not seen or stands for something unknown. */
+const UNSEEN = /=[ \t]*[\r\n]+|[\s\p{C}\p{Mn}\u115f\u1160\u2800\u3164\uffa0\ufffc\ufffd]|\p{No}/gu;
+
+/**
+ * The path of an address, decoded, without a query in it, and without what programs have put into
+ * it.
+ */
 export function pathOf(url: URL): string {
-  return decoded(partsOf(url).path);
+  // A gateway may have named its session there.
+  return decoded(partsOf(url).path)
+    .replace(UNSEEN, "")
+    .replace(/;\w+=[^/]*$/, "");
 }
 
 /**
@@ -130,32 +156,20 @@ export function pathOf(url: URL): string {
  */
 const QUERY_IN_PATH = /(?:%(?:25)*(?:3f|23|26|3b)|=3f|[&;]).*$/is;
 
+/** The name of the token, also where a line or what is not seen divides it. */
+const NAME = "t[^\\w-]*o[^\\w-]*k[^\\w-]*e[^\\w-]*n[^\\w=-]*(?:\\[\\d*\\])?";
+
+/** What is behind it: an equals sign, or what a program has put there. */
+const EQUALS = "(?:=|[^\\w=-]+(?=[\\w-]{80}))";
+
 /** A name of the token, as mail programs leave that, and its value. */
-const NAMED = /^(?:[^=]*[^\w=-])?token[^\w=-]*=(.*)$/is;
+const NAMED = new RegExp(`^(?:[^=]*[^\\w=-])?${NAME}${EQUALS}(.*)$`, "is");
 
 /** The same somewhere in a text, before what is as long as a token. */
-const WITHIN = /(?:^|[^\w-])token[^\w-]*=(.{80,})$/is;
+const WITHIN = new RegExp(`(?:^|[^\\w-])${NAME}${EQUALS}(.{80,})$`, "is");
 
 /** A token without a name, as it is behind `#`. */
 const BARE = /^[\w-]{80,}/;
-
-/** The signs of links that HTML has names for, beside the ampersand. */
-const SIGNS: Readonly<Record<string, string>> = {
-  equals: "=",
-  period: ".",
-  hyphen: "-",
-  lowbar: "_",
-  quest: "?",
-  sol: "/",
-  colon: ":",
-  num: "#",
-};
-
-/** Their names, as a part of a regular expression. */
-export const SIGN_NAMES = Object.keys(SIGNS).join("|");
-
-const SIGN = new RegExp(`&(${SIGN_NAMES});`, "g");
-const SIGN_OR_AMPERSAND = new RegExp(`&(amp|${SIGN_NAMES});`, "g");
 
 /** What an address is made of. */
 interface Parts {
@@ -167,12 +181,11 @@ interface Parts {
 
 /** The pairs of the query. What is named by its sign begins no pair by that sign's name. */
 function pairsOf({ search }: URL): string[] {
-  return search.slice(1).replace(SIGN, signNamed).split("&");
+  return withSigns(narrowed(search.slice(1))).split("&");
 }
 
 function partsOf(url: URL): Parts {
-  // Signs that a path may have; those before a query are found below.
-  const pathname = url.pathname.replace(/&(equals|period|hyphen|lowbar|sol|colon);/g, signNamed);
+  const pathname = separated(url.pathname);
   const [inPath = ""] = QUERY_IN_PATH.exec(pathname) ?? [];
   const [, ...texts] = decoded(inPath.replace(/^=3f/i, "?")).split(/[?#&;]/);
   const isQuery = texts.some((text) => NAMED.test(text) || BARE.test(text));
@@ -183,6 +196,21 @@ function partsOf(url: URL): Parts {
     path: isQuery ? pathname.slice(0, -inPath.length) : pathname,
     ofToken: new Set(named.length > 0 ? named : pairs.filter(has)),
   };
+}
+
+/**
+ * A path in which the signs between its parts are as they were. Those before a query may be encoded
+ * in it.
+ */
+function separated(pathname: string): string {
+  return (
+    narrowed(pathname)
+      .replace(/&(?!amp;|num;|quest;)[a-z]{2,16};/gi, (name) => encodeURI(withSigns(name)))
+      // Proofpoint writes signs so.
+      .replace(/\*(?=[\w-]{80})/, "%23")
+      .replace(/-3F(token)-3D(?=[\w-]{80})/i, "%3F$1%3D")
+      .replace(/\/(?=token=[\w-]{80})/i, "%3F")
+  );
 }
 
 function valueIn(pair: string): string {
@@ -205,47 +233,6 @@ export function tokenIn(
   ];
   const shared = first.filter((text) => others.every((list) => list.includes(text)));
   return shared.length === 0 ? undefined : shared;
-}
-
-/** Without tags of line breaks, and with the plain letters and hyphens that programs replace. */
-function plainOf(text: string): string {
-  return (
-    decoded(text)
-      .replace(/<\/?[a-z]{1,9}\s*\/?>/gi, "")
-      // One by one: many marks on one letter would be sorted.
-      .replace(/\P{ASCII}/gu, (character) => character.normalize("NFKC"))
-      .replaceAll("\u2014", "--")
-      .replace(/[\p{Pd}\u2212]/gu, "-")
-  );
-}
-
-/**
- * Decodes percent signs, also of what was encoded up to three times, and escapes of HTML and JSON.
- */
-function decoded(text: string): string {
-  let plain = text;
-  for (let time = 0; time < 3 && /%[\da-f]{2}/i.test(plain); time += 1) {
-    plain = plain.replace(/(?:%[\da-f]{2})+/gi, (codes) => {
-      try {
-        return decodeURIComponent(codes);
-      } catch {
-        // Bytes that are no UTF-8, such as a no-break space of Latin-1.
-        return codes.replace(/%(..)/g, (_, code: string) => character(code, 16));
-      }
-    });
-  }
-  return plain
-    .replace(/(?:&#x|\\u)([\da-f]{1,4});?/gi, (_, code: string) => character(code, 16))
-    .replace(/&#(\d{1,5});?/g, (_, code: string) => character(code, 10))
-    .replace(SIGN_OR_AMPERSAND, signNamed);
-}
-
-function signNamed(_reference: string, name: string): string {
-  return SIGNS[name] ?? "&";
-}
-
-function character(code: string, base: number): string {
-  return String.fromCharCode(Number.parseInt(code, base));
 }
 
 /** The characters before the first that no token has, without those in front. */

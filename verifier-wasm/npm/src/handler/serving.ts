@@ -508,7 +508,7 @@ function nonceIn(request: Request): string | undefined {
  */
 function actionOf(request: Request): string | undefined {
   const path = pathOf(new URL(request.url));
-  return /\/[\s\p{C}]*(activate|recover)[^\p{L}\p{N}]*$/iu.exec(path)?.[1]?.toLowerCase();
+  return /\/(activate|recover)[^\p{L}\p{N}]*$/iu.exec(path)?.[1]?.toLowerCase();
 }
 
 /** The secret of a token of v2 or v3 that is known to be signed (token-format.md). */

@@ -170,6 +170,17 @@ export function damaged(context, site) {
       ["/activate?next=/a?token=z&token=TOKENThank%20you", "/activate?next=%2Fa%3Ftoken%3Dz"],
       ["/activate?a=1&amp%3Btoken=TOKEN", "/activate?a=1"],
       ["/activate?token%5Cu003dTOKEN", "/activate"],
+      ["/activate?tok%E2%80%8Een=TOKEN&a=1", "/activate?a=1"],
+      ["/activate?%EF%BD%94oken=TOKEN&a=1", "/activate?a=1"],
+      ["/activate?tok=en=3DTOKEN", "/activate"],
+      ["/activate?token:TOKEN", "/activate"],
+      ["/activate?a=1&token=&nbsp;TOKEN&shy;", "/activate?a=1"],
+      ["/activate%EF%BC%9Ftoken%EF%BC%9DTOKEN", "/activate"],
+      ["/activate%EF%BC%83TOKEN", "/activate"],
+      ["/activate*TOKEN__;Iw!!NEt6yMaO!x$", "/activate"],
+      ["/activate-3Ftoken-3DTOKEN", "/activate"],
+      ["/activate/token=TOKEN", "/activate"],
+      ["/acti%C2%ADvate?token=TOKEN", "/acti%C2%ADvate"],
     ]) {
       const { token, secret } = newLink("activate");
       await page.goto(address + link.replace(/TOKEN(?!=)/, token));

@@ -8,12 +8,11 @@
 //! The feature `unproven` makes the parsers public, for tests that try them with any input; the
 //! program is built without it.
 //!
-//! `server` → `provider`, or `mail` (prove and read a notification) → `diagnosis` (is the address
-//! gone) → `notice` → `database`.
+//! `server` → `provider`, or `mail` (prove and read a notification) → `mailroom_mail::diagnosis`
+//! (is the address gone) → `notice` → `database`.
 
 mod config;
 mod database;
-mod diagnosis;
 mod mail;
 mod metrics;
 #[cfg_attr(not(feature = "unproven"), allow(unreachable_pub, reason = "the feature shows it"))]

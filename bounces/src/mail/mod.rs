@@ -5,8 +5,8 @@
 //! nothing, such as a note of absence, is done with:
 //! a mail server would send a refusal of it to its author.
 //!
-//! `mod` → `fields` or `people` (what is reported) → `proof` (of whom) → `crate::diagnosis`
-//! (whether the address is gone).
+//! `mod` → `fields` or `people` (what is reported) → `proof` (of whom) →
+//! `mailroom_mail::diagnosis` (whether the address is gone).
 
 mod feedback;
 mod fields;
@@ -16,9 +16,9 @@ mod proof;
 use std::borrow::Cow;
 
 use mail_parser::{Message, MessageParser, MessagePart, MimeHeaders as _, PartType};
+use mailroom_mail::diagnosis::{Said, Step, is_gone};
 use mailroom_mail::{ReturnPath, normal_address};
 
-use crate::diagnosis::{Said, Step, is_gone};
 use crate::notice::{Notice, Reason, Refusal};
 use fields::Report;
 use proof::Proof;

@@ -4,10 +4,10 @@
 use std::borrow::Cow;
 
 use mail_parser::{Message, MessagePart, PartType};
+use mailroom_mail::diagnosis::{Said, Step, is_gone};
 
 use super::proof::Proof;
 use super::{headers, text_of};
-use crate::diagnosis::{Said, Step, is_gone};
 use crate::notice::{Notice, Reason, Refusal};
 
 /// How mails of qmail begin; its author described it as a format.

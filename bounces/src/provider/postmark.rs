@@ -5,13 +5,13 @@
 //! <https://postmarkapp.com/developer/webhooks/spam-complaint-webhook>
 
 use base64ct::{Base64, Encoding as _};
+use mailroom_mail::diagnosis::{self, Said, Step};
 use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
 
 use super::{Provider, Request, parse};
 use crate::Error;
-use crate::diagnosis::{self, Said, Step};
 use crate::notice::{Notice, Reason, Refusal};
 
 const SHORTEST_PASSWORD: usize = 16;

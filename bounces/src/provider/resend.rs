@@ -7,12 +7,12 @@ use std::borrow::Cow;
 
 use base64ct::{Base64, Encoding as _};
 use hmac::{Hmac, KeyInit as _, Mac as _};
+use mailroom_mail::diagnosis::{self, Said, Step};
 use serde::Deserialize;
 use sha2::Sha256;
 
 use super::{Object, Provider, Request, parse};
 use crate::Error;
-use crate::diagnosis::{self, Said, Step};
 use crate::notice::{Notice, Reason, Refusal};
 
 /// How far the time of a signature may be from now, in seconds: an old notification is not sent

@@ -1,7 +1,9 @@
 //! What `mailroom send` and `mailroom bounces` share: the one form of an [`address`], return
-//! addresses that prove a mail, secrets, and configurations in TOML.
+//! addresses that prove a mail, the [`diagnosis`] of what a server says of a recipient, secrets,
+//! and configurations in TOML.
 
 pub mod address;
+pub mod diagnosis;
 mod error;
 #[cfg(feature = "return-path")]
 mod return_path;

@@ -7,11 +7,11 @@ mod date;
 mod https;
 mod sns;
 
+use mailroom_mail::diagnosis::{self, Said, Step};
 use serde::Deserialize;
 
 use super::{Object, Provider, Request, parse};
 use crate::Error;
-use crate::diagnosis::{self, Said, Step};
 use crate::notice::{Notice, Reason, Refusal};
 use https::{Fetch, Https};
 use sns::{Kind, Message, Signatures, Topic};

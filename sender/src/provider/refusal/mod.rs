@@ -10,6 +10,8 @@ mod words;
 
 use std::time::Duration;
 
+use mailroom_mail::diagnosis;
+
 use super::{About, Refusal, Suspicion, Verdict};
 use table::{Codes, ROWS, Row};
 pub(crate) use words::signature;
@@ -97,12 +99,26 @@ pub(crate) fn verdict(said: &Said<'_>, after: Option<Duration>, reason: String) 
                 None => Verdict::Unavailable { after, reason },
             };
         }
-        Meaning::Unknown => About::Recipient { is_unknown: said.step == Step::Recipient },
+        Meaning::Unknown => About::Recipient { is_unknown: says_nobody_is_there(said) },
         Meaning::Recipient => About::Recipient { is_unknown: false },
         Meaning::Mail => About::Content,
         Meaning::Unplaced => About::Unplaced,
     };
     Verdict::Dead(Refusal { reason, about })
+}
+
+/// Whether the words of a refusal agree with its code that nobody has the address: then it may be
+/// suppressed, as after a report with the same words. Servers have the code for other reasons, too.
+fn says_nobody_is_there(said: &Said<'_>) -> bool {
+    let answer = format!("{} {}", said.code, said.text);
+    said.step == Step::Recipient
+        && diagnosis::is_gone(&diagnosis::Said {
+            status: "",
+            answer: &answer,
+            recipient: said.recipient,
+            sender: said.sender,
+            step: diagnosis::Step::Recipient,
+        })
 }
 
 /// What the guard is to look at if words about us may be said over some recipients only: by a relay

@@ -379,3 +379,49 @@ fn words_about_us_open_the_circuit_at_once_only_where_no_recipient_can_be_the_re
         assert_eq!(is_unavailable, is_certain, "{step:?} {code} {text}: {verdict:?}");
     }
 }
+
+/// The code says that nobody has the address, and the words may say something else.
+#[test]
+fn an_address_is_unknown_only_where_the_words_agree_with_the_code() {
+    let is_unknown = |text: &str| {
+        let said =
+            Said { step: Step::Recipient, code: 550, name: "", text, recipient: ADA, sender: US };
+        match verdict(&said, None, String::new()) {
+            Verdict::Dead(Refusal { about: About::Recipient { is_unknown }, .. }) => is_unknown,
+            _ => false,
+        }
+    };
+    for text in [
+        "5.1.1",
+        "5.1.1 User unknown",
+        "5.1.1 <ada@example.org>: Recipient address rejected: User unknown in local table",
+        "5.1.2 <ada@example.org>: Recipient address rejected: Domain not found",
+        "5.1.3 Bad recipient address syntax",
+        "5.1.6 recipient no longer on server",
+        "5.1.10 RESOLVER.ADR.RecipientNotFound; Recipient not found by SMTP address lookup",
+        "5.1.1 \u{7528}\u{6237}\u{4e0d}\u{5b58}\u{5728}",
+        "5.1.1 \u{fffd}\u{fffd}\u{fffd}",
+    ] {
+        assert!(is_unknown(text), "{text}");
+    }
+    for text in [
+        "5.1.1 Postfach voll",
+        "5.1.1 El buzon esta lleno",
+        "5.1.1 user over allotted space",
+        "5.1.1 mailbox has no space left",
+        "5.1.1 \u{90ae}\u{7bb1}\u{5df2}\u{6ee1}",
+        "5.1.1 account on hold",
+        "5.1.1 account not activated yet",
+        "5.1.1 Recipient on vacation",
+        "5.1.1 recipient mailbox is closed until Monday",
+        "5.1.1 We do not like you",
+        "5.1.1 Absender abgelehnt",
+        "5.1.1 sorry, can't accept messages with no sender",
+        "5.1.1 User does not exist, or does not take mails from you",
+        "5.1.1 see https://x.test/e for why your mail is unwanted",
+        "5.1.1 <else@example.org>: user unknown",
+        "4.1.1 User unknown",
+    ] {
+        assert!(!is_unknown(text), "{text}");
+    }
+}

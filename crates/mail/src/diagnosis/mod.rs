@@ -22,19 +22,22 @@ mod words;
 use codes::{basic_codes, codes};
 use gone::Gone;
 use innermost::Innermost;
-pub(crate) use step::Step;
+pub use step::Step;
 use words::{plain, words};
 
-/// What a server said of a recipient, as a notification repeats it.
-pub(crate) struct Said<'a> {
+/// What a server said of a recipient, in a dialogue or as a notification repeats it.
+#[derive(Clone, Copy, Debug)]
+pub struct Said<'a> {
     /// The status of the report, if it has one.
-    pub(crate) status: &'a str,
+    pub status: &'a str,
     /// What the server answered, if it is known.
-    pub(crate) answer: &'a str,
-    pub(crate) recipient: &'a str,
+    pub answer: &'a str,
+    /// Whom the mail is to.
+    pub recipient: &'a str,
     /// The sender of the mail, or nothing.
-    pub(crate) sender: &'a str,
-    pub(crate) step: Step,
+    pub sender: &'a str,
+    /// Which command of SMTP was answered, as far as that is known.
+    pub step: Step,
 }
 
 /// What a status code of RFC 3463 says of an address.
@@ -66,21 +69,28 @@ const TENANT: [&str; 2] = [
 const YAHOO: &str = " requested mail action aborted mailbox not found ";
 
 /// Sentences in plainer words: what Postfix writes behind what another server answered, when it
-/// asked only for the recipient, what Orange writes before a reason, and Domino.
-const CLEAR: [(&str, &str); 5] = [
+/// asked only for the recipient, and of an address that no server could take; what Orange and
+/// Mail.ru write before a reason; and Domino.
+const CLEAR: [(&str, &str); 7] = [
     (" in reply to rcpt to command ", " "),
     (" in reply to rcpt to ", " "),
     (" service refuse veuillez essayer plus tard ", " "),
     (" not listed in domino directory ", " not found "),
     (" not listed in public name address book ", " not found "),
+    (" bad recipient address syntax ", " invalid recipient "),
+    (" message was not accepted ", " "),
 ];
 
-/// Says whether an address is gone, by the status of a report and by what the server answered.
+/// Between two reasons of which a server does not say which one it is.
+const CHOICES: [&str; 4] = [" or ", " oder ", " ou ", " oppure "];
+
+/// Says whether an address is gone, by the status of a report and by what the server answered. What
+/// a server said in a dialogue has no status.
 ///
 /// The last status code in the answer counts: a server that passes on what another one said writes
 /// it behind its own words. When the server had seen the content, an answer without a code that
 /// says more may be about that.
-pub(crate) fn is_gone(said: &Said<'_>) -> bool {
+pub fn is_gone(said: &Said<'_>) -> bool {
     let answer = Answer::of(said);
     // A program on the server's own machine: whatever it says, it is not that the address is gone.
     if answer.kind.eq_ignore_ascii_case("x-unix") || answer.speaks_against(said) {
@@ -91,14 +101,24 @@ pub(crate) fn is_gone(said: &Said<'_>) -> bool {
     }
     let Innermost { said: last, is_quoted } = answer.innermost;
     let own = codes(last).last();
-    let marked = words(last, |word| match word.contains('@') {
-        _ if !parties::is_recipient(word, said.recipient) => None,
-        true => Some(words::RECIPIENT),
-        false => (!gone::is_of_it(word)).then_some(words::NAME),
-    });
-    let marked = CLEAR.iter().fold(marked, |marked, (clear, plain)| marked.replace(clear, plain));
+    let mark = |text: &str| {
+        let marked = words(text, |word| match word.contains('@') {
+            _ if !parties::is_recipient(word, said.recipient) => None,
+            true => Some(words::RECIPIENT),
+            false => (!gone::is_of_it(word)).then_some(words::NAME),
+        });
+        CLEAR.iter().fold(marked, |marked, (clear, plain)| marked.replace(clear, plain))
+    };
+    let marked = mark(last);
     // A code may stand with any words; words alone with none that may give another reason.
     let is_alone = rest::is_known(&marked);
+    // Whoever says it as one of several reasons may mean another one.
+    let is_choice = sentences(last).any(|sentence| {
+        let marked = mark(sentence);
+        CHOICES.iter().any(|choice| marked.contains(choice))
+            && gone::of(&marked, sentence).is_some()
+            && !rest::is_known(&marked)
+    });
     let says_gone = match gone::of(&marked, last) {
         Some(Gone::Mailbox) => true,
         Some(Gone::System) => is_of_recipients_domain(said, last, answer.stated, own),
@@ -111,7 +131,7 @@ pub(crate) fn is_gone(said: &Said<'_>) -> bool {
         [Some(Meaning::Gone), None] => {
             says_gone && is_alone || is_of_postfix || !is_quoted && says_nothing(&plain(last), last)
         }
-        [_, Some(Meaning::Gone)] => says_gone || rest::is_empty(&marked),
+        [_, Some(Meaning::Gone)] => says_gone && !is_choice || rest::is_empty(&marked),
         _ => {
             (says_gone && is_alone || is_outlook(last, own))
                 && answer.step == Step::Recipient
@@ -122,7 +142,7 @@ pub(crate) fn is_gone(said: &Said<'_>) -> bool {
 
 /// Whether a status or an answer says that a bounce is for now,
 /// or about something else than the address.
-pub(crate) fn speaks_against(said: &Said<'_>) -> bool {
+pub fn speaks_against(said: &Said<'_>) -> bool {
     Answer::of(said).speaks_against(said)
 }
 
@@ -230,6 +250,10 @@ fn is_outlook(said: &str, answered: Option<[u16; 3]>) -> bool {
         && words.replace(" requested action not taken ", " ") == " 550 mailbox unavailable "
 }
 
+fn sentences(text: &str) -> impl Iterator<Item = &str> {
+    text.split(". ").flat_map(|text| text.split("! ")).flat_map(|text| text.split("; "))
+}
+
 /// Whether there is nothing but a basic code and addresses in an answer, which may be unknown.
 fn says_nothing(words: &str, said: &str) -> bool {
     let is_code = |word: &str| word.len() == 3 && word.bytes().all(|byte| byte.is_ascii_digit());
@@ -243,6 +267,8 @@ fn names_nobody(said: &str) -> bool {
         .any(|(at, _)| basic_codes(said).any(|code| said[..at].ends_with(code)))
 }
 
+#[cfg(test)]
+mod ambiguous_tests;
 #[cfg(test)]
 mod doubtful_tests;
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 /// Whom or what an answer can be about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Step {
+pub enum Step {
     /// The recipient, as far as the notification says.
     Recipient,
     /// The content, which the server had seen.
@@ -60,7 +60,7 @@ impl Step {
     /// The step that a text names; of several the one that says least of the recipient.
     ///
     /// Servers wrap lines within these words.
-    pub(crate) fn of(text: &str) -> Self {
+    pub fn of(text: &str) -> Self {
         let mut plain = String::from(" ");
         for word in text.split_whitespace() {
             plain.push_str(&word.to_ascii_lowercase());

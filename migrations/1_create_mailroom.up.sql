@@ -1865,12 +1865,13 @@ DECLARE
     epoch bigint := floor(extract(epoch FROM mailroom.clock()));
     ended bigint[];
 BEGIN
-    -- In the order of redeem().
+    -- In the order of redeem(), in which no index has the tokens: a plan that was made for a table
+    -- without rows could read all that are there later, in the order of their key.
     PERFORM FROM mailroom.issued_tokens AS tokens
     WHERE tokens.subject_id = cancel_subject.subject_id
         AND tokens.consumed_at IS NULL
         AND tokens.cancelled_at IS NULL
-    ORDER BY tokens.id
+    ORDER BY tokens.id + 0
     FOR NO KEY UPDATE;
 
     WITH ended AS (
@@ -2391,13 +2392,13 @@ BEGIN
 
     -- Otherwise two calls for tokens of one subject would each lock its own and then wait for the
     -- other's: another action's, or cancel_subject(), whose order this is, ask no predicate, which
-    -- would lock the subject first.
+    -- would lock the subject first. There is said why it is no order of an index.
     IF wanted.proves_address THEN
         PERFORM FROM mailroom.issued_tokens AS tokens
         WHERE tokens.subject_id = candidate.subject_id
             AND tokens.consumed_at IS NULL
             AND tokens.cancelled_at IS NULL
-        ORDER BY tokens.id
+        ORDER BY tokens.id + 0
         FOR NO KEY UPDATE;
     END IF;
 

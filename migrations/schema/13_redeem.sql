@@ -174,13 +174,13 @@ BEGIN
 
     -- Otherwise two calls for tokens of one subject would each lock its own and then wait for the
     -- other's: another action's, or cancel_subject(), whose order this is, ask no predicate, which
-    -- would lock the subject first.
+    -- would lock the subject first. There is said why it is no order of an index.
     IF wanted.proves_address THEN
         PERFORM FROM mailroom.issued_tokens AS tokens
         WHERE tokens.subject_id = candidate.subject_id
             AND tokens.consumed_at IS NULL
             AND tokens.cancelled_at IS NULL
-        ORDER BY tokens.id
+        ORDER BY tokens.id + 0
         FOR NO KEY UPDATE;
     END IF;
 

@@ -149,6 +149,12 @@ async fn a_predicate_that_fails_for_everybody_is_asked_once() -> Result<()> {
 #[tokio::test]
 async fn calls_for_one_token_never_read_whole_tables_even_after_plans_for_empty_ones() -> Result<()>
 {
+    after_plans_for_empty_tables(true).await?;
+    // A table without rows has no order that costs more than another.
+    after_plans_for_empty_tables(false).await
+}
+
+async fn after_plans_for_empty_tables(is_analyzed: bool) -> Result<()> {
     let (_database, client) = product().await?;
     let calls = [
         "cancel(#)",
@@ -164,6 +170,11 @@ async fn calls_for_one_token_never_read_whole_tables_even_after_plans_for_empty_
         |call: &str, id: i64| format!("SELECT mailroom.{}", call.replace('#', &id.to_string()));
     // So that they are known to be empty.
     client.batch_execute("VACUUM").await?;
+    if !is_analyzed {
+        for name in calls {
+            client.batch_execute(&call(name, 70_000)).await?;
+        }
+    }
     for name in calls.iter().cycle().take(8 * calls.len()) {
         client.batch_execute(&call(name, 70_000)).await?;
         // Of one that there is, too, so that everything is planned.
@@ -171,8 +182,10 @@ async fn calls_for_one_token_never_read_whole_tables_even_after_plans_for_empty_
             .batch_execute("SELECT mailroom.cancel(mailroom.enqueue('invite', 'ada@example.test'))")
             .await?;
     }
-    // Autovacuum may do that at this moment. It then says of the log that all tokens are alike.
-    client.batch_execute("ANALYZE").await?;
+    if is_analyzed {
+        // Autovacuum may do that at this moment. It then says of the log that all tokens are alike.
+        client.batch_execute("ANALYZE").await?;
+    }
     client
         .batch_execute(
             "INSERT INTO mailroom.issued_tokens
@@ -207,7 +220,7 @@ async fn calls_for_one_token_never_read_whole_tables_even_after_plans_for_empty_
         // The first call reads catalogues, too.
         client.batch_execute(&call(name, 70_000)).await?;
         let touched = blocks(&client, &call(name, 70_001)).await?;
-        assert!(touched < FEW_BLOCKS, "{name} touches {touched} blocks");
+        assert!(touched < FEW_BLOCKS, "{name} touches {touched} blocks, analyzed: {is_analyzed}");
     }
     Ok(())
 }

@@ -23,7 +23,8 @@ pub(crate) const WASM: &str = "wasm32-unknown-unknown";
 /// What the tarball is made of; of folders, all files in them, except for [`MADE`].
 const SOURCES: [&str; 6] =
     [".cargo/config.toml", "Cargo.lock", "Cargo.toml", "LICENSE", "verifier-core", "verifier-wasm"];
-const MADE: [&str; 7] = ["node_modules", "dist", "docs", "generated", "LICENSE", "target", "test"];
+const MADE: [&str; 8] =
+    ["node_modules", "dist", "docs", "generated", "jsr.json", "LICENSE", "target", "test"];
 
 pub(crate) fn run() -> Result<ExitCode> {
     let tarball = tarball()?;
@@ -47,7 +48,7 @@ pub(crate) fn tarball() -> Result<PathBuf> {
     node::install(PACKAGE)?;
     tools::add("target", &[WASM])?;
     watch(&mut npm(["run", "build"]), "build the npm package")?;
-    let mut pack = npm(["pack", "--silent"]);
+    let mut pack = npm(["run", "--silent", "pack", "--"]);
     let (succeeded, printed) =
         execute(pack.arg("--pack-destination").arg(&folder), SILENCE, |_| ())?;
     ensure!(succeeded, "cannot pack: {printed}");

@@ -1,9 +1,10 @@
 // The entries of the package are the files of `src/entries`, and nothing else is. From them follow
-// `exports`, `typesVersions` and `main` of package.json, jsr.json, and the folders for those that
-// do not read `exports`: `npm run entries` writes all of it, and a test compares them.
+// `exports`, `typesVersions`, `main` and `files` of package.json, which `npm run entries` writes
+// and a test compares. Nobody keeps the rest: the build writes jsr.json, and `npm run pack` the
+// folders for those that do not read `exports`.
 
-import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
-import { dirname, join } from "node:path";
+import { readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 
 /** The entry that the package's own name stands for. */
@@ -19,7 +20,7 @@ const WORKERD = "_workerd";
 const NOT_ON_JSR = ["slim"];
 
 /** The folder of the package. */
-const FOLDER = fileURLToPath(new URL("..", import.meta.url));
+export const FOLDER = fileURLToPath(new URL("..", import.meta.url));
 
 const sources = readdirSync(join(FOLDER, "src/entries"), { recursive: true })
   .map((file) => file.replaceAll("\\", "/"))
@@ -145,13 +146,7 @@ function update(file, members) {
 }
 
 if (import.meta.url === pathToFileURL(process.argv[1] ?? "").href) {
-  const made = folders();
   const files = JSON.parse(readFileSync(join(FOLDER, "package.json"), "utf8")).files;
   const others = files.filter((file) => !file.endsWith("/package.json"));
-  update("package.json", { ...ofPackage(), files: [...others, ...Object.keys(made)] });
-  for (const [file, content] of Object.entries(made)) {
-    mkdirSync(join(FOLDER, dirname(file)), { recursive: true });
-    writeFileSync(join(FOLDER, file), `${JSON.stringify(content, undefined, 2)}\n`);
-  }
-  update("jsr.json", { exports: exportsOfJsr() });
+  update("package.json", { ...ofPackage(), files: [...others, ...Object.keys(folders())] });
 }

@@ -13,9 +13,9 @@
 //   what helps. It is in no bundle.
 // - `outcome`: what the handler answers a visitor, one of `src/handler/outcomes.ts`.
 // - `statuses`: the numbers of the module that mean it, each with the sentence that the command and
-//   `explain` say; those above 14 are given by TypeScript alone. The message of an error is its
-//   reason in words, since every bundle loads it, or the `message` here. `name` and `sentenceName`
-//   are constants of number and message, for the code that asks for them.
+//   `explain` say; those with a `sentenceName` are given by TypeScript alone. The message of an
+//   error is its reason in words, since every bundle loads it, or the `message` here. `name` and
+//   `sentenceName` are constants of number and message, for the code that asks for them.
 
 /** The token, or the code typed beside it, was refused. The kind is `visitor`. */
 export const VERIFICATION = [

@@ -49,3 +49,25 @@ fn every_language_of_the_pages_is_spoken_by_the_handler_and_has_mails_that_are_s
     assert_eq!(shipped, pages, "shipped.rs");
     Ok(())
 }
+
+/// The number of languages in words, from eight on.
+const NUMBERS: [&str; 9] =
+    ["eight", "nine", "ten", "eleven", "twelve", "thirteen", "fourteen", "fifteen", "sixteen"];
+
+#[test]
+fn every_document_that_counts_the_languages_has_their_number() -> Result<()> {
+    let languages = names("verifier-wasm/npm/src/handler/texts", ".ts")?.len();
+    let number = languages.checked_sub(8).and_then(|above| NUMBERS.get(above));
+    let wanted = format!("{} languages", number.context("a number in words")?);
+    for path in [
+        "README.md",
+        "docs/guides/link-pages.md",
+        "docs/guides/notices.md",
+        "docs/pictures/link.svg",
+        "verifier-wasm/npm/REFERENCE.md",
+    ] {
+        let text = fs::read_to_string(tools::workspace().join(path)).context(path)?;
+        assert!(text.to_lowercase().contains(&wanted), "{path} does not say {wanted}");
+    }
+    Ok(())
+}

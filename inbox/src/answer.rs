@@ -12,19 +12,15 @@
 //! | `GET /counts` | how many mails came, and how many of them came again |
 
 use mailroom_http::hyper::body::Bytes;
-use mailroom_http::hyper::header::{
-    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, HeaderValue, REFERRER_POLICY,
-    X_CONTENT_TYPE_OPTIONS,
-};
-use mailroom_http::hyper::{HeaderMap, Method, StatusCode};
-use mailroom_http::{Answer, Request, plain};
+use mailroom_http::hyper::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderValue};
+use mailroom_http::hyper::{Method, StatusCode};
+use mailroom_http::{Answer, Hosts, Request, plain, protect};
 use serde::Serialize;
 use tokio::time::{Instant, timeout_at};
 
 use crate::mails::{Inbox, Mail};
 use crate::scheme::Scheme;
 use crate::search::Search;
-use crate::visitor::Hosts;
 
 /// Of everything but mails: scripts and styles of this server alone.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
@@ -41,7 +37,7 @@ const JSON: &str = "application/json";
 const TEXT: &str = "text/plain; charset=utf-8";
 
 pub(crate) async fn answer(hosts: &Hosts, inbox: &Inbox, request: &Request) -> Answer {
-    if let Some(refusal) = hosts.refusal(request.method(), request.uri(), request.headers()) {
+    if let Some(refusal) = hosts.refusal(request) {
         return fault(StatusCode::FORBIDDEN, refusal);
     }
     let path = request.uri().path();
@@ -118,28 +114,13 @@ fn json(value: &impl Serialize) -> Answer {
 
 fn fault(status: StatusCode, sentence: &str) -> Answer {
     let mut answer = plain(status, format!("{sentence}\n"));
-    protect(answer.headers_mut());
+    protect(answer.headers_mut(), POLICY);
     answer
 }
 
 fn made(kind: &'static str, body: impl Into<Bytes>) -> Answer {
     let mut answer = plain(StatusCode::OK, body);
     answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
-    protect(answer.headers_mut());
+    protect(answer.headers_mut(), POLICY);
     answer
-}
-
-fn protect(headers: &mut HeaderMap) {
-    let resources = HeaderName::from_static("cross-origin-resource-policy");
-    let opener = HeaderName::from_static("cross-origin-opener-policy");
-    for (name, value) in [
-        (CONTENT_SECURITY_POLICY, POLICY),
-        (X_CONTENT_TYPE_OPTIONS, "nosniff"),
-        (REFERRER_POLICY, "no-referrer"),
-        (CACHE_CONTROL, "no-store"),
-        (resources, "same-origin"),
-        (opener, "same-origin"),
-    ] {
-        headers.insert(name, HeaderValue::from_static(value));
-    }
 }

@@ -2,15 +2,13 @@
 //! answers browser tests in JSON. It sends nothing.
 //!
 //! `mails` (what is kept) ← `search` (which of them), `scheme` (light or dark) ← `answer` (what a
-//! request gets) ← `server`;
-//! `visitor` refuses requests that other sites or other names of hosts bring.
+//! request gets) ← `server`.
 
 mod answer;
 mod mails;
 mod scheme;
 mod search;
 mod server;
-mod visitor;
 
 pub use mails::{Contents, Inbox, Token};
 pub use server::serve;

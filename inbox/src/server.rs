@@ -4,12 +4,11 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mailroom_http::{Limits, Request};
+use mailroom_http::{Hosts, Limits, Request};
 use tokio::net::TcpListener;
 
 use crate::answer::answer;
 use crate::mails::Inbox;
-use crate::visitor::Hosts;
 
 /// A connection takes one request, which may wait a minute for a mail.
 const LIMITS: Limits = Limits {

@@ -6,15 +6,16 @@
 
 use std::net::SocketAddr;
 
-use mailroom_http::hyper::header::{AsHeaderName, HOST, ORIGIN};
-use mailroom_http::hyper::{HeaderMap, Method, Uri};
+use hyper::header::{AsHeaderName, HOST, ORIGIN};
+use hyper::{HeaderMap, Method, Request};
 
-/// The names by which this server may be asked.
+/// The names by which a server on loopback may be asked.
 #[derive(Clone, Debug)]
-pub(crate) struct Hosts(Vec<String>);
+pub struct Hosts(Vec<String>);
 
 impl Hosts {
-    pub(crate) fn of(address: SocketAddr) -> Self {
+    /// Those of a server that listens at this address.
+    pub fn of(address: SocketAddr) -> Self {
         let port = address.port();
         let names = [format!("localhost:{port}"), address.to_string()];
         // Browsers leave the port of HTTP out.
@@ -23,17 +24,13 @@ impl Hosts {
     }
 
     /// Why a request is refused, if it is.
-    pub(crate) fn refusal(
-        &self,
-        method: &Method,
-        target: &Uri,
-        headers: &HeaderMap,
-    ) -> Option<&'static str> {
+    pub fn refusal<B>(&self, request: &Request<B>) -> Option<&'static str> {
+        let headers = request.headers();
         let is_known = |name: &str| self.0.iter().any(|known| known.eq_ignore_ascii_case(name));
         let mut hosts = headers.get_all(HOST).iter();
         let host = hosts.next().and_then(|host| host.to_str().ok());
         // What a proxy is asked for names the server, too (RFC 9112, section 3.2.2).
-        let is_named = target.authority().is_none_or(|name| is_known(name.as_str()));
+        let is_named = request.uri().authority().is_none_or(|name| is_known(name.as_str()));
         if hosts.next().is_some() || !host.is_some_and(is_known) || !is_named {
             return Some("this server answers to localhost and its own address alone");
         }
@@ -45,7 +42,7 @@ impl Hosts {
         // Without `Origin` come links to this server, which are welcome, and images, scripts and
         // frames of other sites, which are not.
         let is_elsewhere = matches!(text(headers, "sec-fetch-site"), "cross-site" | "same-site");
-        let is_link = matches!(*method, Method::GET | Method::HEAD)
+        let is_link = matches!(*request.method(), Method::GET | Method::HEAD)
             && text(headers, "sec-fetch-mode") == "navigate"
             && text(headers, "sec-fetch-dest") == "document";
         (is_elsewhere && !is_link).then_some("a page of another site asks")
@@ -58,8 +55,6 @@ fn text(headers: &HeaderMap, name: impl AsHeaderName) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use mailroom_http::hyper::header::{HeaderName, HeaderValue};
-
     use super::*;
 
     fn is_refused(headers: &[(&str, &str)]) -> bool {
@@ -67,13 +62,12 @@ mod tests {
     }
 
     fn is_refused_of(method: &str, target: &str, headers: &[(&str, &str)]) -> bool {
-        let mut map = HeaderMap::new();
+        let mut request = Request::builder().method(method).uri(target);
         for (name, value) in headers {
-            let name = HeaderName::from_bytes(name.as_bytes()).unwrap();
-            map.append(name, HeaderValue::from_str(value).unwrap());
+            request = request.header(*name, *value);
         }
         let hosts = Hosts::of("127.0.0.1:8025".parse().unwrap());
-        hosts.refusal(&method.parse().unwrap(), &target.parse().unwrap(), &map).is_some()
+        hosts.refusal(&request.body(()).unwrap()).is_some()
     }
 
     #[test]

@@ -10,6 +10,8 @@ use crate::cli::{self, Command};
 use crate::commands::connection_settings;
 #[cfg(feature = "dev")]
 use crate::commands::dev;
+#[cfg(feature = "ui")]
+use crate::commands::ui;
 use crate::commands::{
     Outcome, actions, check, collect, completions, dead, discard, keygen, man, migrate, prune,
     report_error, retry, sign, status, subject, suppress, trace, verify,
@@ -66,6 +68,8 @@ async fn execute(command: Command) -> Outcome {
         Command::Suppress(arguments) => suppress::run(arguments).await,
         Command::Subject(arguments) => subject::run(arguments).await,
         Command::Trace(arguments) => trace::run(arguments).await,
+        #[cfg(feature = "ui")]
+        Command::Ui(arguments) => Box::pin(ui::run(arguments)).await,
         #[cfg(feature = "dev")]
         Command::Dev(arguments) => Box::pin(dev::run(*arguments)).await,
         #[cfg(feature = "bounces")]

@@ -38,6 +38,7 @@ pub mod fleet;
 pub mod hex;
 #[cfg(feature = "client")]
 pub mod history;
+pub mod http;
 pub mod machine;
 #[cfg(feature = "client")]
 pub mod mail_server;

@@ -160,6 +160,23 @@ pub(crate) fn inbox(steps: &mut Steps, extent: Extent) {
     });
 }
 
+/// `mailroom ui` in Chromium, on an empty database.
+pub(crate) fn screen(steps: &mut Steps) {
+    // What drives the browser is installed with the package's tests.
+    pack(steps);
+    rust::build(steps);
+    steps.add("pages of operators, in Chromium", &[BUILD, PACK], move || {
+        let server = Cluster::builder().tcp().start()?;
+        let url = format!("postgresql://postgres@127.0.0.1:{}/postgres", server.port());
+        let mut command = node::command()?;
+        command.arg(workspace().join(format!("{}/ui/main.mjs", npm::TESTS)));
+        command.arg(target_folder().join("consumers").join("ui"));
+        command.env("MAILROOM_TEST_PROGRAM", program::mailroom()?.get_program());
+        command.env("MAILROOM_DATABASE_URL", url);
+        Ok((command, Some(server)))
+    });
+}
+
 /// Templates that other programs have made, and what programs of mail support of the shipped ones.
 pub(crate) fn mails(steps: &mut Steps) {
     rust::build(steps);

@@ -47,7 +47,7 @@ enum Part {
     Stores,
     /// the client for Python: its sources, its types, what it does on PostgreSQL, its README
     Python,
-    /// the packed npm package in Chromium, and the inbox of `mailroom dev`
+    /// the packed npm package in Chromium, the inbox of `mailroom dev`, and `mailroom ui`
     Browser,
     /// workflows and the compose file, with --full the size of the static program;
     /// `cargo xtask dist --test` tries what a release consists of
@@ -92,6 +92,7 @@ impl Part {
             Self::Browser => {
                 suite(steps, "package in Chromium", "browser");
                 consumers::inbox(steps, extent);
+                consumers::screen(steps);
             }
             Self::Npm => {
                 consumers::package(steps, extent);

@@ -44,6 +44,14 @@ pub(super) const CLOSINGS: &[Closing] = &[
         ends: USUAL,
     },
     Closing {
+        command: "ui",
+        examples: &[
+            ("A page at http://127.0.0.1:8026, whose link is printed", "mailroom ui"),
+            ("At another port, beside a second one", "mailroom ui --port 8027"),
+        ],
+        ends: USUAL,
+    },
+    Closing {
         command: "init",
         examples: &[("A key, a configuration and templates in ./mailroom", "mailroom init")],
         ends: USUAL,

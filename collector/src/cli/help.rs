@@ -18,7 +18,7 @@ pub(super) const GROUPS: [(&str, &[&str]); 7] = [
     ("Try", &["dev"]),
     ("Prepare", &["init", "migrate", "keygen", "check"]),
     ("Run", &["collect", "send", "relay", "bounces", "serve"]),
-    ("Look", &["status", "dead", "trace", "actions"]),
+    ("Look", &["status", "dead", "trace", "actions", "ui"]),
     ("Repair", &["retry", "discard", "suppress", "prune", "subject"]),
     ("Make and judge links", &["sign", "verify"]),
     ("Learn", &["completions", "man", "help"]),
@@ -169,7 +169,13 @@ mod tests {
     #[test]
     fn every_closing_belongs_to_a_command() {
         let leaves: BTreeSet<_> = all_leaves().into_iter().map(|(path, _)| path).collect();
-        if cfg!(all(feature = "relay", feature = "dev", feature = "bounces", feature = "serve")) {
+        if cfg!(all(
+            feature = "relay",
+            feature = "dev",
+            feature = "bounces",
+            feature = "serve",
+            feature = "ui"
+        )) {
             for closing in CLOSINGS {
                 let command = closing.command;
                 // One that runs by itself may have commands below it.

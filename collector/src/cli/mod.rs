@@ -18,6 +18,8 @@ pub(crate) use refusal::report;
 
 #[cfg(feature = "dev")]
 use crate::commands::dev;
+#[cfg(feature = "ui")]
+use crate::commands::ui;
 use crate::commands::{
     actions, check, collect, completions, dead, discard, keygen, man, migrate, prune, retry, sign,
     status, subject, suppress, trace, verify,
@@ -69,6 +71,14 @@ pub(crate) enum Command {
     ///
     /// Of the queue of deliveries in the database of `MAILROOM_DATABASE_URL`.
     Status(status::StatusArguments),
+    /// Show the queue in a browser of this machine, and change nothing
+    ///
+    /// The figures of `status`, the story of a token or an address, dead letters, suppressed
+    /// addresses, and the runs of collectors. Prints a link that opens it once. Reads in
+    /// transactions that cannot change anything; it needs what `status`, `dead`, `trace` and
+    /// `suppress list` need, as the role `mailroom_viewer` of `migrate roles` has it.
+    #[cfg(feature = "ui")]
+    Ui(ui::UiArguments),
     /// List what links are for: their paths, their codes, and whether they are signed
     ///
     /// In the format of the installation. It needs the right to execute `mailroom.list_actions`.

@@ -26,6 +26,8 @@ pub(crate) mod status;
 pub(crate) mod subject;
 pub(crate) mod suppress;
 pub(crate) mod trace;
+#[cfg(feature = "ui")]
+pub(crate) mod ui;
 pub(crate) mod verify;
 
 use std::fmt::Display;

@@ -42,7 +42,8 @@ pub(crate) async fn run(SuppressArguments { action, schema }: SuppressArguments)
     let (client, _) = connect_to_queue(schema, "mailroom suppress", functions).await?;
     let (statement, address, [now, before]) = match &action {
         SuppressAction::List { json } => {
-            let rows = client.query_typed(include_str!("suppressed.sql"), &[]).await;
+            let all = [(&None::<i64> as _, Type::INT8)];
+            let rows = client.query_typed(include_str!("suppressed.sql"), &all).await;
             let rows = rows
                 .map_err(|error| unreadable_view(error, &client.schema, "suppressed_addresses"))?;
             for row in &rows {

@@ -169,7 +169,16 @@ fn documented_sets() -> Result<BTreeMap<String, BTreeSet<String>>> {
 async fn a_role_may_have_the_functions_of_one_set_of_the_documents() -> Result<()> {
     let sets = documented_sets()?;
     let roles: Vec<_> = sets.keys().map(String::as_str).collect();
-    let all = ["application", "bounces", "collector", "operator", "privacy", "server", "support"];
+    let all = [
+        "application",
+        "bounces",
+        "collector",
+        "operator",
+        "privacy",
+        "server",
+        "support",
+        "viewer",
+    ];
     assert_eq!(roles, all);
     let database = Database::migrated()?;
     let client = database.connect().await?;

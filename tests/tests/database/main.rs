@@ -51,6 +51,7 @@ mod shards;
 mod standard_streams;
 mod strangers;
 mod token_rows;
+mod ui;
 mod waking;
 
 use tokio::sync::Mutex;

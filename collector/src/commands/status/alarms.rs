@@ -29,9 +29,9 @@ const STUCK: u32 = 10;
 
 /// What the bounds depend on.
 #[derive(Clone, Copy)]
-pub(super) struct Bounds {
-    pub(super) timeouts: TimeoutSettings,
-    pub(super) max_dead: Option<i64>,
+pub(in crate::commands) struct Bounds {
+    pub(in crate::commands) timeouts: TimeoutSettings,
+    pub(in crate::commands) max_dead: Option<i64>,
 }
 
 /// A figure, by its path in the JSON, and the bounds above which it is an alarm; what is no number
@@ -113,9 +113,9 @@ impl Watched {
     }
 }
 
-pub(super) struct Alarm {
-    pub(super) place: &'static str,
-    pub(super) level: Level,
+pub(in crate::commands) struct Alarm {
+    pub(in crate::commands) place: &'static str,
+    pub(in crate::commands) level: Level,
 }
 
 /// The worst of all.
@@ -124,7 +124,7 @@ pub(super) fn worst(alarms: &[Alarm]) -> Level {
 }
 
 /// The alarms in the order of [`WATCHED`].
-pub(super) fn alarms(status: &Value, bounds: &Bounds) -> Vec<Alarm> {
+pub(in crate::commands) fn alarms(status: &Value, bounds: &Bounds) -> Vec<Alarm> {
     let alarm = |watched: &Watched| {
         let level = watched.level(status, bounds)?;
         Some(Alarm { place: watched.place, level })
@@ -134,7 +134,7 @@ pub(super) fn alarms(status: &Value, bounds: &Bounds) -> Vec<Alarm> {
 
 /// The number at a place such as `leases.oldest_ms`,
 /// or how long the list there is; `None` for null.
-pub(super) fn at(status: &Value, place: &str) -> Option<i64> {
+pub(in crate::commands) fn at(status: &Value, place: &str) -> Option<i64> {
     match status.pointer(&format!("/{}", place.replace('.', "/")))? {
         Value::Array(list) => i64::try_from(list.len()).ok(),
         value => value.as_i64(),

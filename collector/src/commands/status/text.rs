@@ -99,7 +99,7 @@ fn line(name: &str, text: &str) -> String {
 }
 
 /// What is used of the month's budget, and when it is over.
-fn budget(status: &Value) -> Option<String> {
+pub(in crate::commands) fn budget(status: &Value) -> Option<String> {
     let budget = status["budget"].as_object()?;
     let [allowed, used, left] =
         ["allowed", "used", "left"].map(|member| budget[member].as_i64().unwrap_or_default());
@@ -116,7 +116,7 @@ fn budget(status: &Value) -> Option<String> {
 }
 
 /// In which format links are signed.
-fn formats(status: &Value) -> String {
+pub(in crate::commands) fn formats(status: &Value) -> String {
     let default = status["installation"]["token_format"].as_str().unwrap_or_default();
     let list = status["collectors"]["list"].as_array().map(Vec::as_slice).unwrap_or_default();
     let alive = list.iter().filter(|collector| collector["is_alive"] == true);
@@ -132,7 +132,7 @@ fn formats(status: &Value) -> String {
 }
 
 /// Which installation this is.
-fn named(status: &Value) -> String {
+pub(in crate::commands) fn named(status: &Value) -> String {
     status["installation"]["name"].as_str().map_or_else(
         || {
             "none, so that collectors would also send from a copy; `mailroom migrate bind --name` \
@@ -144,7 +144,7 @@ fn named(status: &Value) -> String {
 }
 
 /// Why the tokens of an action are not signed, which has one reason, and what helps.
-fn unsignable(alike: &Value) -> String {
+pub(in crate::commands) fn unsignable(alike: &Value) -> String {
     let action = alike["action"].as_str().unwrap_or_default();
     let tokens = alike["tokens"].as_i64().unwrap_or_default();
     let (waiting, are) = match tokens {
@@ -162,7 +162,7 @@ fn unsignable(alike: &Value) -> String {
     )
 }
 
-fn described(collector: &Value) -> String {
+pub(in crate::commands) fn described(collector: &Value) -> String {
     let text = |member: &str| collector[member].as_str().unwrap_or_default();
     let lasted = |member: &str| age(collector[member].as_i64().unwrap_or_default());
     let name = text("name");
@@ -187,7 +187,7 @@ fn described(collector: &Value) -> String {
 }
 
 /// Rounded down to whole days, hours, minutes or seconds, whichever there are at least two of.
-fn age(milliseconds: i64) -> HumanDuration {
+pub(in crate::commands) fn age(milliseconds: i64) -> HumanDuration {
     let milliseconds = milliseconds.unsigned_abs();
     let fits = |unit: &u64| milliseconds >= 2 * unit;
     let unit = [86_400_000, 3_600_000, 60_000, 1_000].into_iter().find(fits).unwrap_or(1);

@@ -6,14 +6,13 @@ mod mails;
 mod webhooks;
 
 use std::fs;
-use std::io::{Read as _, Write as _};
-use std::net::TcpStream;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
 use base64ct::{Base64, Encoding as _};
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use mailroom_tests::collector::Collector;
+use mailroom_tests::http::exchange;
 use mailroom_tests::postgres::Database;
 use mailroom_tests::program;
 use sha2::Sha256;
@@ -81,15 +80,8 @@ impl Bounces {
     /// Sends bytes and returns the answer's status and body. The server may answer and close before
     /// it has them all.
     pub(crate) fn exchange(&self, bytes: &[u8]) -> Result<(u16, String)> {
-        let mut stream = TcpStream::connect(&self.address)?;
-        stream.set_read_timeout(Some(Duration::from_secs(100)))?;
-        stream.write_all(bytes).ok();
-        let mut answer = Vec::new();
-        stream.read_to_end(&mut answer).ok();
-        let answer = String::from_utf8(answer)?;
-        let status =
-            answer.split(' ').nth(1).with_context(|| format!("no answer: {answer}"))?.parse()?;
-        Ok((status, answer.split_once("\r\n\r\n").context("no body")?.1.to_owned()))
+        let (status, _, body) = exchange(&self.address, bytes)?;
+        Ok((status, body))
     }
 
     fn post(&self, path: &str, headers: &[(&str, &str)], body: &str) -> Result<(u16, String)> {

@@ -5,13 +5,11 @@ mod inbox;
 mod refusals;
 mod server;
 
-use std::io::{Read as _, Write as _};
-use std::net::TcpStream;
 use std::path::Path;
-use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use mailroom_tests::collector::{Collector, Lines, wait_until};
+use mailroom_tests::http::exchange;
 use mailroom_tests::program;
 use serde_json::Value;
 use tempfile::TempDir;
@@ -58,14 +56,9 @@ impl Dev {
         for (name, value) in headers {
             request.extend([name, ": ", value, "\r\n"]);
         }
-        let mut stream = TcpStream::connect(&self.address)?;
-        stream.set_read_timeout(Some(Duration::from_secs(120)))?;
-        stream.write_all(format!("{request}content-length: 0\r\n\r\n").as_bytes())?;
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer)?;
-        let (head, body) = answer.split_once("\r\n\r\n").context("no body")?;
-        let status = head.split(' ').nth(1).context("no status")?.parse()?;
-        Ok((status, head.to_ascii_lowercase(), body.to_owned()))
+        request.push_str("content-length: 0\r\n\r\n");
+        let (status, head, body) = exchange(&self.address, request.as_bytes())?;
+        Ok((status, head.to_ascii_lowercase(), body))
     }
 
     fn json(&self, first: &str) -> Result<Value> {

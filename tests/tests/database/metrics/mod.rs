@@ -6,12 +6,10 @@ mod senders;
 mod serving;
 
 use std::collections::BTreeMap;
-use std::io::{Read as _, Write as _};
-use std::net::TcpStream;
-use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use mailroom_tests::collector::{self, Collector, wait_until};
+use mailroom_tests::http::exchange;
 
 /// A collector that serves metrics, and where.
 struct Served {
@@ -70,18 +68,6 @@ impl Served {
         })?;
         Ok(last.context("an answer")?.1)
     }
-}
-
-fn exchange(address: &str, bytes: &[u8]) -> Result<(u16, String, String)> {
-    let mut stream = TcpStream::connect(address)?;
-    stream.set_read_timeout(Some(Duration::from_secs(100)))?;
-    stream.write_all(bytes).ok();
-    let mut answer = Vec::new();
-    stream.read_to_end(&mut answer).ok();
-    let answer = String::from_utf8(answer)?;
-    let (head, body) = answer.split_once("\r\n\r\n").context("no answer")?;
-    let status = head.split(' ').nth(1).context("no status")?.parse()?;
-    Ok((status, head.to_owned(), body.to_owned()))
 }
 
 fn get(address: &str, path: &str) -> Result<(u16, String)> {

@@ -9,7 +9,16 @@ use mailroom_tests::rows::{WITHOUT_VERDICT, wait_for};
 use tokio_postgres::Client;
 use tokio_postgres::error::SqlState;
 
-const ROLES: [&str; 5] = ["collector", "application", "server", "operator", "bounces"];
+const ROLES: [&str; 6] = ["collector", "application", "server", "operator", "bounces", "viewer"];
+
+/// The views that a role reads.
+fn views(role: &str) -> &'static [&'static str] {
+    match role {
+        "operator" => &["deliveries", "delivery_attempts", "suppressed_addresses", "waiting"],
+        "viewer" => &["delivery_attempts", "suppressed_addresses", "waiting"],
+        _ => &[],
+    }
+}
 
 /// Runs the program, and returns its exit status and what it said.
 fn run(url: &str, arguments: &[&str]) -> Result<(Option<i32>, String, String)> {
@@ -88,6 +97,12 @@ async fn each_role_does_all_of_its_work() -> Result<()> {
     ] {
         server.batch_execute(statement).await.context(statement)?;
     }
+    let viewer = database.url_of("viewer_login");
+    for arguments in [&["status"][..], &["status", "--runs"], &["dead"], &["suppress", "list"]] {
+        let (code, said, errors) = run(&viewer, arguments)?;
+        ensure!(code == Some(0), "{arguments:?} ends with {code:?}: {said}{errors}");
+        ensure!(!said.contains("may not read"), "{arguments:?}: {said}");
+    }
     let bounces = login(&database, "bounces").await?;
     bounces.batch_execute("SELECT mailroom.suppress('a@x.test', 'bounce', 'smtp', 'gone')").await?;
     Ok(())
@@ -125,10 +140,7 @@ async fn no_role_does_anything_else() -> Result<()> {
             }
             for row in &tables {
                 let table: String = row.get(0);
-                let is_read = role == "operator"
-                    && ["deliveries", "delivery_attempts", "suppressed_addresses", "waiting"]
-                        .iter()
-                        .any(|view| table == format!("mailroom.{view}"))
+                let is_read = views(role).iter().any(|view| table == format!("mailroom.{view}"))
                     || role == "application" && table == "accounts";
                 let read = of_role.batch_execute(&format!("SELECT FROM {table} LIMIT 1")).await;
                 ensure!(read.is_ok() == is_read, "{role} reads {table}: {read:?}");

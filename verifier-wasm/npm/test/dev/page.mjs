@@ -1,12 +1,10 @@
 // The inbox's page: for everybody (axe, two widths, light and dark), and what it does with a mail.
 
-import { mkdirSync, readFileSync } from "node:fs";
-import { createRequire } from "node:module";
+import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 
+import { axe } from "../browser/axe.mjs";
 import { Checks } from "../checks.mjs";
-
-const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
 /** What white and the dark of the shipped mails are. */
 const LIGHT = "rgb(255, 255, 255)";
@@ -53,7 +51,8 @@ export async function page(context, { site, inbox, pictures }) {
         const back = await frame.evaluate(() => getComputedStyle(document.body).backgroundColor);
         checks.same(`${name}: the mail looks so`, back, expected);
       }
-      checks.none(`${name}: axe finds nothing`, await axe(page));
+      // A mail is not the page's.
+      checks.none(`${name}: axe finds nothing`, await axe(page, { exclude: ["iframe"] }));
       const wider = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
       checks.same(`${name}: the page fits`, wider <= 0, true);
       // The buttons were brought into view.
@@ -88,13 +87,4 @@ async function frames(page, scheme) {
   }
   if (found.length !== 2) throw new Error(`${found.length} frames`);
   return found;
-}
-
-/** What axe finds of the page itself: a mail is not the page's. */
-async function axe(page) {
-  await page.evaluate(AXE);
-  return page.evaluate(async () => {
-    const { violations } = await globalThis.axe.run({ exclude: ["iframe"] });
-    return violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(", ")}`);
-  });
 }

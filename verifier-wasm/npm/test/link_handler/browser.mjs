@@ -2,14 +2,12 @@
 // everybody (axe, 360 px, dark).
 
 import { randomBytes } from "node:crypto";
-import { mkdirSync, readFileSync } from "node:fs";
-import { createRequire } from "node:module";
+import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 
+import { axe } from "../browser/axe.mjs";
 import { Checks } from "../checks.mjs";
 import { Database, listening, newLink } from "./server.mjs";
-
-const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
 /** Runs `use` with a site of the handler and a new page whose complaints are collected. */
 export async function onSite(context, { site, cookies = true, options = {} }, use) {
@@ -278,17 +276,8 @@ export async function forEverybody(context, site, pictures) {
 
 /** By a function of the driver, so that the policy of the page stays as it is. */
 export async function looked(page) {
-  await page.evaluate(AXE);
-  const { violations } = await page.evaluate(() =>
-    globalThis.axe.run(document, { resultTypes: ["violations"], preload: false }),
-  );
   const wider = await page.evaluate(
     () => document.documentElement.scrollWidth - document.documentElement.clientWidth,
   );
-  return [
-    violations.map(
-      ({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html.slice(0, 120)).join(" ")}`,
-    ),
-    wider,
-  ];
+  return [await axe(page), wider];
 }

@@ -1,0 +1,142 @@
+//! Looks into the database: each in a transaction that cannot change anything, whatever rights the
+//! role has.
+
+use std::str::FromStr as _;
+use std::time::Duration;
+
+use mailroom_connect::{ConnectionSettings, SchemaClient, Session};
+use serde_json::{Value, json};
+use tokio::sync::Mutex;
+use tokio::time::timeout;
+use tokio_postgres::error::SqlState;
+use tokio_postgres::types::{ToSql, Type};
+
+use super::page::{About, MAX_ROWS, Page};
+use crate::commands::{CommandError, connect, status, unreadable_view};
+
+/// The longest time that a statement takes in the server, and that a look takes at all: a network
+/// may say nothing.
+const BEGIN: &str = "BEGIN READ ONLY; SET LOCAL statement_timeout = '15s'";
+const LOOK: Duration = Duration::from_secs(40);
+
+/// The database, and a connection to it as long as it lasts.
+pub(super) struct Database {
+    settings: ConnectionSettings,
+    client: Mutex<Option<SchemaClient>>,
+}
+
+impl Database {
+    /// # Errors
+    /// It cannot be reached.
+    pub(super) async fn open(settings: ConnectionSettings) -> Result<Self, CommandError> {
+        let client = Mutex::new(Some(client(&settings).await?));
+        Ok(Self { settings, client })
+    }
+
+    /// What a page shows.
+    ///
+    /// # Errors
+    /// The database is away, or a right is missing.
+    pub(super) async fn look(
+        &self,
+        page: &Page,
+        installation: Option<&str>,
+    ) -> Result<Value, CommandError> {
+        let late = || CommandError::Failure("the database does not answer".to_owned());
+        timeout(LOOK, self.look_patiently(page, installation)).await.map_err(|_| late())?
+    }
+
+    async fn look_patiently(
+        &self,
+        page: &Page,
+        installation: Option<&str>,
+    ) -> Result<Value, CommandError> {
+        // One look at a time: pages that are loaded over and over do not add up in the server. A
+        // connection comes back only after a whole transaction; another one is made for the next.
+        let mut kept = self.client.lock().await;
+        let former = kept.take().filter(|client| !client.raw.is_closed());
+        let client = match former {
+            Some(client) => client,
+            None => client(&self.settings).await?,
+        };
+        client.raw.batch_execute(BEGIN).await?;
+        let seen = read(&client, page, installation).await?;
+        client.raw.batch_execute("ROLLBACK").await?;
+        *kept = Some(client);
+        Ok(seen)
+    }
+}
+
+async fn client(settings: &ConnectionSettings) -> Result<SchemaClient, CommandError> {
+    let Session { client, connection, .. } = connect(settings, "mailroom ui", false).await?;
+    connection.spawn();
+    Ok(SchemaClient { raw: client, schema: settings.schema.clone() })
+}
+
+async fn read(
+    client: &SchemaClient,
+    page: &Page,
+    installation: Option<&str>,
+) -> Result<Value, CommandError> {
+    let most = MAX_ROWS + 1;
+    match page {
+        Page::Queue => status::figures(client, installation).await,
+        Page::Story(about) => {
+            let (tokens, address) = match about {
+                About::Token(id) => (Some(vec![*id]), None),
+                About::Address(address) => (None, Some(address)),
+            };
+            let parameters = [(&tokens as _, Type::INT8_ARRAY), (&address as _, Type::TEXT)];
+            let statement = include_str!("../trace.sql");
+            rows(client, statement, &parameters, 1, Right::Function("trace")).await
+        }
+        Page::Dead => {
+            let statement = include_str!("../dead.sql");
+            rows(client, statement, &[(&most as _, Type::INT8)], 1, Right::View("waiting")).await
+        }
+        Page::Suppressed => {
+            let statement = include_str!("../suppressed.sql");
+            let right = Right::View("suppressed_addresses");
+            rows(client, statement, &[(&Some(most) as _, Type::INT8)], 1, right).await
+        }
+        Page::Runs => {
+            let most = i32::try_from(most).unwrap_or(i32::MAX);
+            let statement = include_str!("../runs.sql");
+            let right = Right::Function("list_runs");
+            rows(client, statement, &[(&most as _, Type::INT4)], 0, right).await
+        }
+    }
+}
+
+/// What a role needs for a page.
+enum Right {
+    Function(&'static str),
+    View(&'static str),
+}
+
+/// Rows, of which a column is JSON.
+async fn rows(
+    client: &SchemaClient,
+    statement: &str,
+    parameters: &[(&(dyn ToSql + Sync), Type)],
+    column: usize,
+    right: Right,
+) -> Result<Value, CommandError> {
+    let rows = client.query_typed(statement, parameters).await;
+    let rows = rows.map_err(|error| match right {
+        Right::View(view) => unreadable_view(error, &client.schema, view),
+        Right::Function(name) if error.code() == Some(&SqlState::INSUFFICIENT_PRIVILEGE) => {
+            let schema = &client.schema;
+            CommandError::Failure(format!(
+                "a right is missing; GRANT EXECUTE ON FUNCTION {schema}.{name} to this role, as \
+                 its owner"
+            ))
+        }
+        Right::Function(_) => error.into(),
+    })?;
+    let mut seen = Vec::with_capacity(rows.len());
+    for row in &rows {
+        seen.push(Value::from_str(row.try_get(column)?).expect("PostgreSQL makes valid JSON"));
+    }
+    Ok(json!(seen))
+}

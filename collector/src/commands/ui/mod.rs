@@ -1,0 +1,74 @@
+//! `mailroom ui`: the queue in a browser of this machine, for people who look and change nothing.
+//!
+//! `entry` (who may look) and `page` (which page, and what it shows) ← `answer` (what a request
+//! gets); `database` reads what a page shows, in a transaction that cannot change anything.
+
+mod answer;
+mod database;
+mod entry;
+mod page;
+
+use std::net::Ipv4Addr;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use mailroom_http::{Hosts, Limits, Request, serve, termination};
+use tokio::net::TcpListener;
+
+use self::answer::Site;
+use self::database::Database;
+use self::entry::Entry;
+use self::page::Pages;
+use super::{CommandError, Outcome, connection_settings, print};
+use crate::config::{SchemaSetting, Setting, TimeoutSettings, installation};
+
+/// A few browsers, whose pages wait for the database.
+const LIMITS: Limits = Limits {
+    connections: 64,
+    head_bytes: 16 * 1024,
+    head: Duration::from_secs(10),
+    connection: Duration::from_secs(60),
+};
+
+#[derive(clap::Args)]
+pub(crate) struct UiArguments {
+    /// Port on this machine; 0 for any that is free
+    #[arg(long, value_name = "PORT", default_value_t = 8026)]
+    port: u16,
+
+    /// Name of the installation that this should be; another one is an alarm
+    #[arg(long, value_name = "NAME", value_parser = Setting(installation))]
+    #[arg(env = "MAILROOM_INSTALLATION")]
+    installation: Option<String>,
+
+    #[command(flatten)]
+    timeouts: TimeoutSettings,
+
+    #[command(flatten)]
+    schema: SchemaSetting,
+}
+
+/// Serves until SIGTERM or SIGINT.
+pub(crate) async fn run(arguments: UiArguments) -> Outcome {
+    let UiArguments { port, installation, timeouts, schema } = arguments;
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port));
+    let listener = listener.await.map_err(CommandError::because(format_args!(
+        "nothing can listen at port {port}; name another one by --port, or 0 for any"
+    )))?;
+    let address =
+        listener.local_addr().map_err(CommandError::because("the listener has no address"))?;
+    let database = Database::open(connection_settings(schema)?).await?;
+    let (entry, word) = Entry::new(address.port())?;
+    let stop = termination().map_err(CommandError::because("signals cannot be taken"))?;
+    let pages = Pages::new(database, timeouts, installation);
+    let site = Arc::new(Site { hosts: Hosts::of(address), entry, pages });
+    print("Ctrl-C ends it. It shows, and changes nothing. The link works once:")?;
+    print(format_args!("http://{address}/#{}", *word))?;
+    let answered = move |request: Request, reading| {
+        let site = Arc::clone(&site);
+        async move { site.answer(request, reading).await }
+    };
+    serve(listener, LIMITS, stop, answered).await;
+    Ok(ExitCode::SUCCESS)
+}

@@ -171,10 +171,12 @@ BEGIN
     )
     SELECT count(*) INTO pruned FROM gone;
 
+    -- In order, so that an index leads to the rows of this step: a bitmap has all that are over.
     DELETE FROM mailroom.idempotency_keys
     WHERE ctid = ANY (ARRAY(
         SELECT ctid FROM mailroom.idempotency_keys
         WHERE expires_at < epoch
+        ORDER BY expires_at
         LIMIT most
         FOR UPDATE SKIP LOCKED
     ));
@@ -185,6 +187,7 @@ BEGIN
     WHERE binding = ANY (ARRAY(
         SELECT binding FROM mailroom.browser_codes
         WHERE expires_at < epoch
+        ORDER BY expires_at
         LIMIT most
         FOR UPDATE SKIP LOCKED
     ));
@@ -196,6 +199,7 @@ BEGIN
     WHERE ctid = ANY (ARRAY(
         SELECT ctid FROM mailroom.code_failures
         WHERE rests_until < epoch - 180 * 86400
+        ORDER BY rests_until
         LIMIT most
         FOR UPDATE SKIP LOCKED
     ));

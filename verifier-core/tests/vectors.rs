@@ -117,6 +117,7 @@ fn groups(file: &str) -> Vec<Group> {
     groups
 }
 
+/// `cases`: those that there were, of which none is to be lost; there may be more.
 fn judge_every_case(file: &str, cases: usize) {
     let groups = groups(file);
     for group in &groups {
@@ -158,11 +159,8 @@ fn judge_every_case(file: &str, cases: usize) {
             }
         }
     }
-    assert_eq!(
-        groups.iter().map(|group| group.tests.len()).sum::<usize>(),
-        cases,
-        "every case was tried"
-    );
+    let judged = groups.iter().map(|group| group.tests.len()).sum::<usize>();
+    assert!(judged >= cases, "of {cases} cases {judged} are left");
 }
 
 /// Where another implementation of Ed25519 checks signatures, a link gets the same verdict.

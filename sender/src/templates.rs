@@ -59,6 +59,10 @@ pub(crate) struct Variables<'a> {
     pub(crate) payload: &'a serde_json::Value,
 }
 
+/// The variables that are texts, and have no members; the other one is `payload`.
+const TEXTS: [&str; 9] =
+    ["product", "layout", "language", "action", "link", "code", "email", "login", "expires"];
+
 impl Variables<'_> {
     fn context(&self, layout: &str) -> Context {
         let Self { product, language, action, link, code, email, login, expires, payload } = *self;
@@ -66,19 +70,19 @@ impl Variables<'_> {
         let link = Value::from_safe_string(link.to_owned());
         let payload = Value::from(Serde(payload));
         let text = |text: &str| Value::from(text.to_owned());
-        let values = [
-            ("product", text(product)),
-            ("layout", text(layout)),
-            ("language", text(language)),
-            ("action", text(action)),
-            ("link", link),
-            ("code", text(code)),
-            ("email", text(email)),
-            ("login", text(login)),
-            ("expires", text(expires)),
-            ("payload", payload),
+        let texts: [Value; TEXTS.len()] = [
+            text(product),
+            text(layout),
+            text(language),
+            text(action),
+            link,
+            text(code),
+            text(email),
+            text(login),
+            text(expires),
         ];
-        Context { values: values.into(), unknown: Mutex::default() }
+        let values = TEXTS.into_iter().zip(texts).chain([("payload", payload)]);
+        Context { values: values.collect(), unknown: Mutex::default() }
     }
 }
 
@@ -332,10 +336,8 @@ fn owned((first, second): (&str, &str)) -> (String, String) {
 fn check_members(environment: &Environment<'_>, name: &str) -> Result<(), Error> {
     let template = environment.get_template(name).expect("it was added");
     let asked: BTreeSet<_> = template.undeclared_variables(true).into_iter().collect();
-    let texts =
-        ["product", "layout", "language", "action", "link", "code", "email", "login", "expires"];
     let member = asked.iter().find(|variable| {
-        variable.split_once('.').is_some_and(|(variable, _)| texts.contains(&variable))
+        variable.split_once('.').is_some_and(|(variable, _)| TEXTS.contains(&variable))
     });
     match member {
         None => Ok(()),

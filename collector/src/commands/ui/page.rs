@@ -118,20 +118,20 @@ impl Pages {
             Page::Story(about) => json!({ "about": about.shown(), "events": seen }),
             Page::Dead | Page::Suppressed | Page::Runs => list(seen),
         };
-        self.render(StatusCode::OK, page.template(), shown)
+        self.render(StatusCode::OK, page.template(), &shown)
     }
 
     /// The page that asks for the word of the terminal, and why it does again.
     pub(super) fn door(&self, status: StatusCode, complaint: &str) -> Answer {
-        self.render(status, "door.html", json!({ "complaint": complaint }))
+        self.render(status, "door.html", &json!({ "complaint": complaint }))
     }
 
     /// A page that says why there is none.
     pub(super) fn fault(&self, status: StatusCode, sentence: &str) -> Answer {
-        self.render(status, "fault.html", json!({ "sentence": sentence }))
+        self.render(status, "fault.html", &json!({ "sentence": sentence }))
     }
 
-    fn render(&self, status: StatusCode, template: &str, shown: Value) -> Answer {
+    fn render(&self, status: StatusCode, template: &str, shown: &Value) -> Answer {
         let page = self.templates.get_template(template).expect("it was added");
         let shown = json!({ "shown": shown, "template": template, "most": MAX_ROWS });
         let page = page.render(Serde(shown));

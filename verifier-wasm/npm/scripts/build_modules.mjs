@@ -21,12 +21,22 @@ const WASM_OPT = [
 ];
 
 /**
- * The feature of the crate that makes a module, the file in the package,
- * the source that inlines it.
+ * How the module of public keys is compiled: a verification takes a hundred times as long as its
+ * hashes and all that is not arithmetic of the curve, so these are small.
+ */
+const SMALL = [
+  `target.${WASM_TARGET}.rustflags = ['--cfg=sha2_backend="soft"', '--cfg=sha2_backend_soft="compact"']`,
+  'profile.wasm.package.sha2.opt-level = "s"',
+  "profile.wasm.package.mailroom-verifier-core.opt-level = 2",
+];
+
+/**
+ * The feature of the crate that makes a module, the file in the package, the source that inlines
+ * it, and what cargo is told beside its configuration.
  */
 const MODULES = [
-  { feature: "shared", file: "verifier.wasm", source: "wasm.ts" },
-  { feature: "public", file: "public.wasm", source: "public_wasm.ts" },
+  { feature: "shared", file: "verifier.wasm", source: "wasm.ts", configuration: [] },
+  { feature: "public", file: "public.wasm", source: "public_wasm.ts", configuration: SMALL },
 ];
 
 const target = resolve(ROOT, process.env.CARGO_TARGET_DIR ?? "target");
@@ -37,8 +47,8 @@ export function buildModules() {
     rmSync(folder, { recursive: true, force: true });
     mkdirSync(folder, { recursive: true });
   }
-  for (const { feature, file, source } of MODULES) {
-    const built = join(compiled(feature), "verifier_bg.wasm");
+  for (const { feature, file, source, configuration } of MODULES) {
+    const built = join(compiled(feature, configuration), "verifier_bg.wasm");
     const module = join("dist", file);
     run("node_modules/.bin/wasm-opt", [...WASM_OPT, built, "-o", module]);
     const text = characters(readFileSync(module));
@@ -53,7 +63,7 @@ export function buildModules() {
 }
 
 /** Compiles a module, and returns the folder in which it lies. */
-function compiled(feature) {
+function compiled(feature, configuration) {
   const folder = join(target, "npm/bindgen", feature);
   // Flags for the machine's own programs would replace those of .cargo/config.toml.
   const { RUSTFLAGS: _, CARGO_ENCODED_RUSTFLAGS: __, ...env } = process.env;
@@ -67,7 +77,8 @@ function compiled(feature) {
     "--profile",
     "wasm",
   ];
-  run("cargo", ["build", "--locked", ...module, ...features], { cwd: ROOT, env });
+  const told = configuration.flatMap((line) => ["--config", line]);
+  run("cargo", ["build", "--locked", ...module, ...features, ...told], { cwd: ROOT, env });
   const linked = join(target, WASM_TARGET, "wasm/mailroom_verifier_wasm.wasm");
   rmSync(folder, { recursive: true, force: true });
   bindgen([linked, folder, "verifier"]);

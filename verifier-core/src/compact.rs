@@ -8,10 +8,10 @@ mod field;
 mod point;
 mod scalar;
 
-use ed25519_dalek::SigningKey;
+use ed25519_dalek::{SIGNATURE_LENGTH, SigningKey};
 use sha2::block_api::compress512;
 
-use crate::{bytes::field as part, ed25519::SIGNATURE, shared_key::InvalidKey};
+use crate::{bytes::field as part, shared_key::InvalidKey};
 use point::{Point, Term};
 
 /// The encoding of a point that may be a key.
@@ -41,7 +41,7 @@ impl Key {
 
     /// Strict verification (RFC 8032, section 5.1.7, without the cofactor): S below the group
     /// order, R not of small order.
-    pub(crate) fn verifies(&self, message: &[u8], signature: &[u8; SIGNATURE]) -> bool {
+    pub(crate) fn verifies(&self, message: &[u8], signature: &[u8; SIGNATURE_LENGTH]) -> bool {
         let r: [u8; 32] = part(signature, 0);
         let s = words(&part(signature, 32));
         let Ok(point) = self.point() else { return false };
@@ -116,7 +116,11 @@ mod tests {
     use ed25519_dalek::Signer;
     use proptest::prelude::*;
 
-    fn is_judged_alike(bytes: &[u8; 32], message: &[u8], signature: &[u8; SIGNATURE]) -> bool {
+    fn is_judged_alike(
+        bytes: &[u8; 32],
+        message: &[u8],
+        signature: &[u8; SIGNATURE_LENGTH],
+    ) -> bool {
         match (Key::from_bytes(bytes), dalek::Key::from_bytes(bytes)) {
             (Ok(key), Ok(peer)) => {
                 let accepted = peer.verifies(message, signature);
@@ -186,7 +190,7 @@ mod tests {
         let s = bytes("OOTy7EZed6tP-ZZG5MfhGdWjz0y2p8PAK82Rp9UOjws");
         let s_with_cofactor = bytes("hLeyipqOiyIYsTKtcd3e6f3brJgTeMEQWkpsKG0vJwc");
         let signature = |s| {
-            let mut both = [0; SIGNATURE];
+            let mut both = [0; SIGNATURE_LENGTH];
             both[..32].copy_from_slice(&r);
             both[32..].copy_from_slice(s);
             both
@@ -211,7 +215,7 @@ mod tests {
         fn what_is_signed_is_accepted_and_nothing_that_was_altered(
             seed in any::<[u8; 32]>(),
             message in prop::collection::vec(any::<u8>(), 1..200),
-            bit in 0..8 * SIGNATURE,
+            bit in 0..8 * SIGNATURE_LENGTH,
         ) {
             let signer = SigningKey::from_bytes(&seed);
             let key = signer.verifying_key().to_bytes();
@@ -224,7 +228,10 @@ mod tests {
         }
 
         #[test]
-        fn an_s_that_is_not_reduced_is_refused(seed in any::<[u8; 32]>(), message in any::<[u8; 8]>()) {
+        fn an_s_that_is_not_reduced_is_refused(
+            seed in any::<[u8; 32]>(),
+            message in any::<[u8; 8]>(),
+        ) {
             let signer = SigningKey::from_bytes(&seed);
             let mut signature = signer.sign(&message).to_bytes();
             let order = [
@@ -243,7 +250,7 @@ mod tests {
 
         #[test]
         fn any_bytes_are_a_key_for_both_or_for_none(bytes in any::<[u8; 32]>()) {
-            is_judged_alike(&bytes, b"", &[0; SIGNATURE]);
+            is_judged_alike(&bytes, b"", &[0; SIGNATURE_LENGTH]);
         }
     }
 }

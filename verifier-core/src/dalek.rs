@@ -1,8 +1,8 @@
 //! The Ed25519 of `ed25519-dalek`.
 
-use ed25519_dalek::{Signature, SigningKey, VerifyingKey};
+use ed25519_dalek::{SIGNATURE_LENGTH, Signature, SigningKey, VerifyingKey};
 
-use crate::{ed25519::SIGNATURE, shared_key::InvalidKey};
+use crate::shared_key::InvalidKey;
 
 /// A point that may be a key.
 #[derive(Clone, PartialEq, Eq)]
@@ -28,7 +28,7 @@ impl Key {
     }
 
     /// Strict verification: S below the group order, R not of small order, and no cofactor.
-    pub(crate) fn verifies(&self, message: &[u8], signature: &[u8; SIGNATURE]) -> bool {
+    pub(crate) fn verifies(&self, message: &[u8], signature: &[u8; SIGNATURE_LENGTH]) -> bool {
         self.0.verify_strict(message, &Signature::from_bytes(signature)).is_ok()
     }
 }

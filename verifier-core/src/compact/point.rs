@@ -21,8 +21,8 @@ const ROOT: Field = Field::from_words([
     0x2b83_2480_4fc1_df0b,
 ]);
 
-/// The point (e / g, h / f), whose denominators are not 0: what additions and doublings make, before
-/// they are multiplied out as far as the next one needs it.
+/// The point (e / g, h / f), whose denominators are not 0: what additions and doublings make,
+/// before they are multiplied out as far as the next one needs it.
 #[derive(Clone, Copy)]
 pub(super) struct Point {
     e: Field,

@@ -25,7 +25,10 @@ const WASM_OPT = [
  * hashes and all that is not arithmetic of the curve, so these are small.
  */
 const SMALL = [
-  `target.${WASM_TARGET}.rustflags = ['--cfg=sha2_backend="soft"', '--cfg=sha2_backend_soft="compact"']`,
+  `target.${WASM_TARGET}.rustflags = [${[
+    `'--cfg=sha2_backend="soft"'`,
+    `'--cfg=sha2_backend_soft="compact"'`,
+  ]}]`,
   'profile.wasm.package.sha2.opt-level = "s"',
   "profile.wasm.package.mailroom-verifier-core.opt-level = 2",
 ];

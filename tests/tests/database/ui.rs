@@ -163,8 +163,7 @@ async fn a_token_and_an_address_have_their_story_and_what_is_no_id_is_refused() 
 }
 
 #[tokio::test]
-async fn a_role_with_these_rights_sees_every_page_and_one_with_fewer_reads_what_helps() -> Result<()>
-{
+async fn a_role_with_these_rights_sees_every_page_and_others_read_what_helps() -> Result<()> {
     let database = Database::migrated()?;
     let client = database.connect().await?;
     let role = database.name();

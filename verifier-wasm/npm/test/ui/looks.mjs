@@ -9,17 +9,17 @@ import { Checks } from "../checks.mjs";
 import { PATIENCE, until } from "../waiting.mjs";
 
 /** What would run if a page took it for its own. */
-const HOSTILE = "<img src=x onerror=alert(1)><script>document.title = 'run'</script>";
+const HOSTILE = '<img src=x onerror=alert(1)><script>document.title = "run"</script>';
 
 /** A mail that was given up, an address that is suppressed, and a run of a collector. */
 const ROWS = `
   SELECT mailroom.enqueue('invite', 'eve@example.test');
   INSERT INTO mailroom.dead_letters
     (token, died_at, expires_at, attempts, failures, priority, secret, code, reason)
-    SELECT token, now(), expires_at, 8, 8, priority, secret, code, '${HOSTILE.replaceAll("'", "''")}'
+    SELECT token, now(), expires_at, 8, 8, priority, secret, code, '${HOSTILE}'
       FROM mailroom.queue JOIN mailroom.issued_tokens ON id = token;
   DELETE FROM mailroom.queue;
-  SELECT mailroom.suppress('mallory@example.test', 'bounce', 'ses', '${HOSTILE.replaceAll("'", "''")}');
+  SELECT mailroom.suppress('mallory@example.test', 'bounce', 'ses', '${HOSTILE}');
   SELECT mailroom.enqueue('activate', 'ada@example.test', subject_id => '7');
 `;
 

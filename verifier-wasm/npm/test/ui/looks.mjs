@@ -7,11 +7,12 @@ import { join } from "node:path";
 import { axe } from "../browser/axe.mjs";
 import { Checks } from "../checks.mjs";
 import { PATIENCE, until } from "../waiting.mjs";
+import { collectOnce } from "./screen.mjs";
 
 /** What would run if a page took it for its own. */
 const HOSTILE = '<img src=x onerror=alert(1)><script>document.title = "run"</script>';
 
-/** A mail that was given up, an address that is suppressed, and a run of a collector. */
+/** A mail that was given up, an address that is suppressed, and two mails to send. */
 const ROWS = `
   SELECT mailroom.enqueue('invite', 'eve@example.test');
   INSERT INTO mailroom.dead_letters
@@ -20,12 +21,17 @@ const ROWS = `
       FROM mailroom.queue JOIN mailroom.issued_tokens ON id = token;
   DELETE FROM mailroom.queue;
   SELECT mailroom.suppress('mallory@example.test', 'bounce', 'ses', '${HOSTILE}');
-  SELECT mailroom.enqueue('activate', 'ada@example.test', subject_id => '7');
+  SELECT mailroom.enqueue('invite', 'bob@example.test');
+  SELECT mailroom.enqueue('sign_in', 'carol@example.test', subject_id => '6');
 `;
+
+const WAITING = "SELECT mailroom.enqueue('activate', 'ada@example.test', subject_id => '7')";
 
 export async function looks(chromium, { client, screen, pictures }) {
   const checks = new Checks();
   await client.query(ROWS);
+  collectOnce();
+  await client.query(WAITING);
   const context = await chromium.newContext();
   context.setDefaultTimeout(PATIENCE);
   const page = await context.newPage();
@@ -51,8 +57,12 @@ export async function looks(chromium, { client, screen, pictures }) {
   const [cookie] = await context.cookies();
   checks.same("no script reads the cookie", cookie.httpOnly, true);
   checks.same("no other site brings the cookie", cookie.sameSite, "Strict");
-  const number = (name) => page.locator(".cards li", { hasText: name }).locator(".number");
+  const number = (name) => {
+    const heading = page.getByRole("heading", { name, exact: true });
+    return page.locator(".cards li").filter({ has: heading }).locator(".number");
+  };
   checks.same("what waits", await number("Waiting").textContent(), "1");
+  checks.same("what was sent", await number("Sent").textContent(), "2");
   checks.same("what was given up", await number("Dead letters").textContent(), "1");
   await look(page, checks, pictures, "queue");
 
@@ -73,6 +83,7 @@ export async function looks(chromium, { client, screen, pictures }) {
   await look(page, checks, pictures, "suppressed");
   await page.getByRole("link", { name: "Runs" }).click();
   await page.getByRole("heading", { name: "Runs of collectors" }).waitFor();
+  await page.getByText(/2 sent/).waitFor();
   await look(page, checks, pictures, "runs");
 
   await page.getByLabel("What became of a token or an address?").fill("ada@example.test");

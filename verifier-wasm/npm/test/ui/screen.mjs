@@ -1,6 +1,7 @@
 // `mailroom ui`, running.
 
-import { spawn } from "node:child_process";
+import { execFileSync, spawn } from "node:child_process";
+import { randomBytes } from "node:crypto";
 import { once } from "node:events";
 import { createInterface } from "node:readline";
 
@@ -32,6 +33,13 @@ export class Screen {
     const [status] = await within("the end of mailroom ui", this.#ended);
     if (status !== 0) throw new Error(`mailroom ui ends with ${status}`);
   }
+}
+
+/** A run of a collector, whose lines nobody sends. */
+export function collectOnce() {
+  const env = { ...process.env, MAILROOM_SECRET_KEY: randomBytes(32).toString("hex") };
+  const stdio = ["ignore", "pipe", "inherit"];
+  execFileSync(process.env.MAILROOM_TEST_PROGRAM, ["collect", "--once"], { env, stdio });
 }
 
 async function linkOf(output) {

@@ -78,9 +78,9 @@ function show(env: Environment, action: Action, parameters: URLSearchParams): Re
   return formPage(form(env, action, token, judged), found(action, judged));
 }
 
-/** A code as people type and paste it: with blanks and hyphens, or in full width. */
+/** A code as people type and paste it: with blanks and punctuation, or in full width. */
 function digitsOf(typed: string | null): string | undefined {
-  return typed?.normalize("NFKC").replace(/[\s\p{Pd}\p{Cf}]/gu, "");
+  return typed?.normalize("NFKC").replace(/[\s\p{P}\p{S}\p{M}\p{Cf}]/gu, "");
 }
 
 async function use(

@@ -2,14 +2,14 @@
  * What may stand around the digits of a code, in a class of a regular expression, also of the
  * attribute `pattern`.
  */
-export const BETWEEN = "\\s\\p{Pd}\\p{Cf}\\u2212";
+export const BETWEEN = "\\s\\p{P}\\p{S}\\p{M}\\p{Cf}";
 
 const BETWEEN_ALL = new RegExp(`[${BETWEEN}]`, "gu");
 
 /**
- * A code as digits from 0 to 9: people type and paste it with blanks and hyphens, in full width, or
- * in the digits of their own script. Nothing else is taken out, so that a slip is not judged as
- * another code.
+ * A code as digits from 0 to 9: people type and paste it with blanks, hyphens and what stood around
+ * it (`*31943*.`), in full width, as emoji, or in the digits of their own script. Letters and other
+ * numbers stay, so that a slip is not judged as another code.
  */
 export function digitsOf(typed: string): string {
   // No code is that long with whatever is between its digits.

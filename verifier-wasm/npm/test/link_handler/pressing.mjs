@@ -17,10 +17,13 @@ export function typedCodes(context, site) {
       onError() {},
     });
     // What could be a digit or stand around one, also in another spelling; and some others.
-    const likely = /[\p{Nd}\s\p{Z}\p{Cc}\p{Pd}\p{Pc}\p{Cf}\u2212]/u;
+    const likely = /[\p{Nd}\s\p{Z}\p{Cc}\p{P}\p{Cf}]/u;
+    // Of these there are ten thousand.
+    const many = /[\p{S}\p{M}]/u;
     const signs = Array.from({ length: 0xe1000 }, (_, point) => point).filter((point) => {
       const sign = String.fromCodePoint(point);
-      return likely.test(sign) || likely.test(sign.normalize("NFKC")) || point % 5_000 === 65;
+      if (likely.test(sign) || likely.test(sign.normalize("NFKC"))) return true;
+      return point % 5_000 === 65 || (many.test(sign) && point % 11 === 0);
     });
     // Those that the browser knows, and that it does not take out itself.
     const found = await page.evaluate(

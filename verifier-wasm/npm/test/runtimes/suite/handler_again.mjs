@@ -214,7 +214,7 @@ export function* handlerAgain(subject) {
     },
   ];
   yield [
-    "a code counts with blanks and hyphens, in full width, and in the digits of any script",
+    "a code counts with what stands around it, in full width, and in the digits of any script",
     async () => {
       const { make, recover, recovery, asked } = scene(subject);
       const [first, ...rest] = recovery.code;
@@ -228,6 +228,13 @@ export function* handlerAgain(subject) {
         `${first}\u2013${rest.join("")}`,
         `${first}\u00A0${rest.join(" ")}`,
         `${first}\u200B${rest.join("")}`,
+        `${recovery.code}.`,
+        `*${recovery.code}*`,
+        `\u201c${recovery.code}\u201d,`,
+        `<${recovery.code}>\u2026`,
+        `= ${recovery.code}`,
+        `\u2066${first}\u00b7${rest.join(".")}\u2069`,
+        [...recovery.code].map((digit) => `${digit}\ufe0f\u20e3`).join(""),
         inScript(0xff10),
         inScript(0x660),
         inScript(0x6f0),

@@ -152,9 +152,10 @@ async fn a_token_may_precede_its_account_but_not_lack_it() -> Result<()> {
 async fn tokens_have_the_language_of_their_account_where_the_view_shows_one_as_the_document_says()
 -> Result<()> {
     let document = fs::read_to_string(tools::workspace().join("docs/guides/accounts.md"))?;
-    let mut codes = document.split('`');
-    let view =
-        codes.find(|code| code.starts_with("CREATE OR REPLACE VIEW mailroom.adopted_accounts "));
+    let mut passages = document.split("\n\n");
+    let view = passages.find(|passage| {
+        passage.starts_with("    CREATE OR REPLACE VIEW mailroom.adopted_accounts ")
+    });
     let view = view.context("the document has the view")?;
     for up in [&["migrate", "up"][..], &["migrate", "up", "--drop-secrets"]] {
         let database = Database::create()?;

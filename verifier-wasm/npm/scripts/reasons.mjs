@@ -110,7 +110,7 @@ function sentences() {
 
 /** What the command and `explain` say, which nobody else loads. */
 function texts() {
-  const plain = (help) => help.replace(/\[(.*?)\]\(.*?\)/g, "$1").replaceAll("\n", " ");
+  const plain = (help) => help.replace(/\[(.*?)\]\(.*?\)/g, "$1");
   const ofMessages = STATUSES.filter(({ message }) => message !== undefined).map(
     ({ message, sentence }) => `${JSON.stringify(message)}: ${JSON.stringify(sentence)}`,
   );
@@ -164,35 +164,43 @@ export function writeReasons() {
   }
 }
 
-/** An item of a list, wrapped. */
-function item(text) {
-  const lines = ["-"];
-  for (const word of text.split(" ")) {
+/** A paragraph, wrapped. `first` begins it, and the other lines are indented as far. */
+function wrapped(text, first = "") {
+  const [start, ...words] = text.split(" ");
+  const lines = [first + start];
+  for (const word of words) {
     const line = `${lines.at(-1)} ${word}`;
-    if (line.length > WIDTH) lines.push(`  ${word}`);
+    if (line.length > WIDTH) lines.push(" ".repeat(first.length) + word);
     else lines[lines.length - 1] = line;
   }
   return `${lines.join("\n")}\n`;
 }
 
+/** Below a heading of their own, since a section of a page has at most 150 words. */
+const listed = (reason, causes) =>
+  `\n#### Where does ${reason} come from, and what helps?\n
+${causes.map((cause) => wrapped(cause, "- ")).join("")}`;
+
 function sections(title, intro, reasons) {
-  const listed = (causes) =>
-    `\nWhere it comes from, and what helps:\n\n${causes.map(item).join("")}`;
-  const section = ({ reason, kind = "visitor", help, causes }) =>
-    `### ${reason}\n\n\`${classOf(reason)}\`, ${kind}: ${help}\n${causes ? listed(causes) : ""}`;
+  const section = ({ reason, kind = "visitor", help, causes }) => {
+    const what = wrapped(`\`${classOf(reason)}\`, ${kind}: ${help}`);
+    return `### ${reason}\n\n${what}${causes ? listed(reason, causes) : ""}`;
+  };
   return [`## ${title}\n`, ...(intro ? [`${intro}\n`] : []), ...reasons.map(section)].join("\n");
 }
 
 /** The text of errors.md. */
 export function errorsDocument() {
   return [
-    `# mailroom-verifier: errors
-
-What each \`reason\` means and what to do. An error's \`help\` is the address of its section here; \
-\`errorOf(refusal)\` gives the error of a refusal. \`visitor\` or
-\`operator\` is its \`kind\`, whose fault it is: tell a visitor "this link is not valid" only for \
-\`visitor\`, else "try again later".
-`,
+    "# mailroom-verifier: errors\n",
+    wrapped(
+      "What each `reason` means and what to do. An error's `help` is the address of its section " +
+        "here; `errorOf(refusal)` gives the error of a refusal.",
+    ),
+    wrapped(
+      "`visitor` or `operator` is its `kind`, whose fault it is: tell a visitor " +
+        '"this link is not valid" only for `visitor`, else "try again later".',
+    ),
     sections(
       "VerificationError",
       "The link or the code is not good. `tryVerify` and `tryRedeem` return these as refusals.",

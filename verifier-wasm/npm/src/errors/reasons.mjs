@@ -311,9 +311,8 @@ export const THROWN = [
       "A shared key was given in a browser, in a page or a worker, where whoever opens the page " +
       "could forge links with it.",
     help:
-      "a shared key in a browser. Use `mailroom-verifier/public` or `/web` there.\n" +
-      "Pages of Electron and NW.js are pages of a browser. A window that jsdom, happy-dom or " +
-      "domino has\n" +
+      "a shared key in a browser. Use `mailroom-verifier/public` or `/web` there. Pages of " +
+      "Electron and NW.js are pages of a browser. A window that jsdom, happy-dom or domino has " +
       "made in Node.js is none.",
   },
   {

@@ -47,7 +47,10 @@ export function commands(document) {
 export function errorSections(document) {
   return document.split(/^## /m).flatMap((part) => {
     const [under] = part.split("\n", 1);
-    const sections = part.matchAll(/^### (\w+)\n\n`(\w+)`, (\w+): .+\. [A-Z].+\.$/gm);
-    return [...sections].map(([, reason, name, kind]) => ({ reason, name, kind, under }));
+    const sections = part.matchAll(/^### (\w+)\n\n`(\w+)`, (\w+): (.+?)\n(?:\n|$)/gms);
+    // What happened is a sentence, and what to do is the next. Both may be wrapped.
+    return [...sections]
+      .filter(([, , , , help]) => /^[^]+\.\s[A-Z][^]+\.$/.test(help))
+      .map(([, reason, name, kind]) => ({ reason, name, kind, under }));
   });
 }

@@ -11,7 +11,7 @@ export const KEEPING = `
   const found = [...url.pathname.matchAll(inPath)].find(([text]) => /token|[\\w-]{80}/i.test(text));
   if (found) url.pathname = url.pathname.slice(0, found.index);
   const name = /(?:^|[^\\w-])t[^\\w-]*o[^\\w-]*k[^\\w-]*e[^\\w-]*n(?:[^\\w-]|$)/i;
-  const has = (text) => name.test(text.normalize("NFKC"));
+  const has = (text) => name.test(text.replace(/[^ -~]/g, (one) => one.normalize("NFKC")));
   const pairs = [...url.searchParams];
   const named = pairs.filter(([name]) => has(name));
   const others = pairs.filter((pair) => has(pair.join("=")) || /[\\w-]{80}/.test(pair[0]));

@@ -13,29 +13,29 @@
 use std::time::Duration;
 
 use mailroom_http::hyper::header::{
-    ALLOW, CONTENT_TYPE, HeaderName, HeaderValue, LOCATION, REFERRER_POLICY, SET_COOKIE,
+    ALLOW, CONTENT_TYPE, HeaderValue, LOCATION, REFERRER_POLICY, SET_COOKIE,
 };
 use mailroom_http::hyper::{Method, StatusCode};
 use mailroom_http::{
     Answer, BodyFault, Hosts, Reading, Request, media_type, plain, protect, read_body,
 };
 
+use super::address::{About, Page};
 use super::entry::{Admission, Entry};
-use super::page::{About, Page, Pages};
+use super::page::Pages;
 
 /// Scripts, styles and forms of this server alone.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
                       img-src data:; base-uri 'none'; form-action 'self'; frame-ancestors 'none'";
 
 const CSS: &str = "text/css; charset=utf-8";
-const HTML: &str = "text/html; charset=utf-8";
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 
 /// Bounds of a form: an address has at most 320 bytes.
 const MAX_FORM: usize = 4 * 1024;
 const FORM_TIME: Duration = Duration::from_secs(10);
 
-/// Where everything is that requests need.
+/// What answering needs.
 pub(super) struct Site {
     pub(super) hosts: Hosts,
     pub(super) entry: Entry,
@@ -60,16 +60,16 @@ impl Site {
         let is_admitted = self.entry.admits(request.headers());
         let path = request.uri().path();
         match (request.method(), path) {
-            (&Method::GET | &Method::HEAD, "/ui.css") => made(CSS, include_str!("page/ui.css")),
+            (&Method::GET | &Method::HEAD, "/ui.css") => asset(CSS, include_str!("page/ui.css")),
             (&Method::GET | &Method::HEAD, "/enter.js") => {
-                made(SCRIPT, include_str!("page/enter.js"))
+                asset(SCRIPT, include_str!("page/enter.js"))
             }
             (&Method::GET | &Method::HEAD, "/live.js") => {
-                made(SCRIPT, include_str!("page/live.js"))
+                asset(SCRIPT, include_str!("page/live.js"))
             }
             (&Method::GET | &Method::HEAD, path) => match Page::at(path) {
                 None => self.pages.fault(StatusCode::NOT_FOUND, "There is no such page."),
-                Some(_) if !is_admitted => self.pages.door(StatusCode::UNAUTHORIZED, ""),
+                Some(_) if !is_admitted => self.pages.sign_in(StatusCode::UNAUTHORIZED, ""),
                 Some(page) => {
                     drop(reading);
                     self.pages.show(page).await
@@ -89,12 +89,12 @@ impl Site {
                             "Give the id of a token, which is a whole number, or an address.",
                         ),
                         // Its page has an address of its own, which can be kept.
-                        Some(About::Token(id)) => moved(&format!("/tokens/{id}")),
+                        Some(About::Token(id)) => see_other(&format!("/tokens/{id}")),
                         Some(about) => self.pages.show(Page::Story(about)).await,
                     }
                 }
             },
-            (&Method::POST, "/find") => self.pages.door(StatusCode::UNAUTHORIZED, ""),
+            (&Method::POST, "/find") => self.pages.sign_in(StatusCode::UNAUTHORIZED, ""),
             _ => {
                 let sentence = "Pages are read here, and nothing is changed.";
                 let mut answer = self.pages.fault(StatusCode::METHOD_NOT_ALLOWED, sentence);
@@ -107,17 +107,18 @@ impl Site {
     fn enter(&self, word: &str) -> Answer {
         match self.entry.admit(word) {
             Ok(Admission::Granted(cookie)) => {
-                let mut answer = moved("/");
+                let mut answer = see_other("/");
                 answer.headers_mut().insert(SET_COOKIE, cookie);
                 answer
             }
-            Ok(Admission::Wrong) => self.pages.door(
+            Ok(Admission::Wrong) => self.pages.sign_in(
                 StatusCode::FORBIDDEN,
                 "That is not what the terminal shows behind the sign #.",
             ),
-            Ok(Admission::Spent) => self.pages.door(
+            Ok(Admission::Spent) => self.pages.sign_in(
                 StatusCode::FORBIDDEN,
-                "A browser has used it. End the program and start it again for another one.",
+                "A browser has used it. If that was not yours, somebody else sees these pages: end \
+                 the program. Start it again for another browser.",
             ),
             Err(error) => self.pages.fault(StatusCode::INTERNAL_SERVER_ERROR, &format!("{error}.")),
         }
@@ -143,25 +144,15 @@ async fn field(request: Request, name: &str) -> Result<String, Answer> {
     Ok(found.unwrap_or_default())
 }
 
-fn moved(to: &str) -> Answer {
+fn see_other(to: &str) -> Answer {
     let mut answer = plain(StatusCode::SEE_OTHER, "");
     let to = HeaderValue::from_str(to).expect("paths of these pages are ASCII");
     answer.headers_mut().insert(LOCATION, to);
     answer
 }
 
-fn made(kind: &'static str, body: &'static str) -> Answer {
+fn asset(kind: &'static str, body: &'static str) -> Answer {
     let mut answer = plain(StatusCode::OK, body);
     answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
-    answer
-}
-
-/// A page, whole.
-pub(super) fn html(status: StatusCode, text: String) -> Answer {
-    let mut answer = plain(status, text);
-    answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(HTML));
-    // What is shown depends on who asks.
-    let vary = HeaderName::from_static("vary");
-    answer.headers_mut().insert(vary, HeaderValue::from_static("cookie"));
     answer
 }

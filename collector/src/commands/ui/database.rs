@@ -2,22 +2,35 @@
 //! role has.
 
 use std::str::FromStr as _;
+use std::sync::Arc;
 use std::time::Duration;
 
 use mailroom_connect::{ConnectionSettings, SchemaClient, Session};
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::sync::Mutex;
 use tokio::time::timeout;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::{ToSql, Type};
 
-use super::page::{About, MAX_ROWS, Page};
+use super::address::{About, Page};
+use super::page::MAX_ROWS;
 use crate::commands::{CommandError, connect, status, unreadable_view};
 
-/// The longest time that a statement takes in the server, and that a look takes at all: a network
-/// may say nothing.
-const BEGIN: &str = "BEGIN READ ONLY; SET LOCAL statement_timeout = '15s'";
-const LOOK: Duration = Duration::from_secs(40);
+/// The longest time that a statement takes in the server, and that this process may leave the
+/// transaction alone, such as when it is stopped.
+const BEGIN: &str = "BEGIN READ ONLY; SET LOCAL statement_timeout = '15s'; \
+                     SET LOCAL idle_in_transaction_session_timeout = '15s'";
+
+/// The longest time that a look takes: a network may say nothing.
+const LOOK: Duration = Duration::from_secs(30);
+
+/// What a look has found.
+pub(super) enum Seen {
+    /// The figures of `mailroom status`.
+    Figures(Value),
+    /// Rows, the newest first, or the events of a story in their order.
+    Rows(Vec<Value>),
+}
 
 /// The database, and a connection to it as long as it lasts.
 pub(super) struct Database {
@@ -38,19 +51,26 @@ impl Database {
     /// # Errors
     /// The database is away, or a right is missing.
     pub(super) async fn look(
-        &self,
-        page: &Page,
-        installation: Option<&str>,
-    ) -> Result<Value, CommandError> {
-        let late = || CommandError::Failure("the database does not answer".to_owned());
-        timeout(LOOK, self.look_patiently(page, installation)).await.map_err(|_| late())?
+        self: &Arc<Self>,
+        page: Page,
+        installation: Option<String>,
+    ) -> Result<Seen, CommandError> {
+        let database = Arc::clone(self);
+        // A task of its own: a browser that goes away would leave its statement in the server, and
+        // its next request would begin another one.
+        let looking = tokio::spawn(async move {
+            let looked = database.look_patiently(&page, installation.as_deref());
+            let late = || CommandError::Failure("the database does not answer".to_owned());
+            timeout(LOOK, looked).await.map_err(|_| late())?
+        });
+        looking.await.map_err(CommandError::because("the look was ended"))?
     }
 
     async fn look_patiently(
         &self,
         page: &Page,
         installation: Option<&str>,
-    ) -> Result<Value, CommandError> {
+    ) -> Result<Seen, CommandError> {
         // One look at a time: pages that are loaded over and over do not add up in the server. A
         // connection comes back only after a whole transaction; another one is made for the next.
         let mut kept = self.client.lock().await;
@@ -77,10 +97,10 @@ async fn read(
     client: &SchemaClient,
     page: &Page,
     installation: Option<&str>,
-) -> Result<Value, CommandError> {
-    let most = MAX_ROWS + 1;
+) -> Result<Seen, CommandError> {
+    let most = i64::try_from(MAX_ROWS + 1).unwrap_or(i64::MAX);
     match page {
-        Page::Queue => status::figures(client, installation).await,
+        Page::Queue => Ok(Seen::Figures(status::figures(client, installation).await?)),
         Page::Story(about) => {
             let (tokens, address) = match about {
                 About::Token(id) => (Some(vec![*id]), None),
@@ -97,7 +117,12 @@ async fn read(
         Page::Suppressed => {
             let statement = include_str!("../suppressed.sql");
             let right = Right::View("suppressed_addresses");
-            rows(client, statement, &[(&Some(most) as _, Type::INT8)], 1, right).await
+            let found = rows(client, statement, &[(&Some(most) as _, Type::INT8)], 1, right).await;
+            // The oldest of them come first.
+            found.map(|found| match found {
+                Seen::Rows(rows) => Seen::Rows(rows.into_iter().rev().collect()),
+                figures @ Seen::Figures(_) => figures,
+            })
         }
         Page::Runs => {
             let most = i32::try_from(most).unwrap_or(i32::MAX);
@@ -121,7 +146,7 @@ async fn rows(
     parameters: &[(&(dyn ToSql + Sync), Type)],
     column: usize,
     right: Right,
-) -> Result<Value, CommandError> {
+) -> Result<Seen, CommandError> {
     let rows = client.query_typed(statement, parameters).await;
     let rows = rows.map_err(|error| match right {
         Right::View(view) => unreadable_view(error, &client.schema, view),
@@ -136,7 +161,9 @@ async fn rows(
     })?;
     let mut seen = Vec::with_capacity(rows.len());
     for row in &rows {
-        seen.push(Value::from_str(row.try_get(column)?).expect("PostgreSQL makes valid JSON"));
+        // PostgreSQL takes numbers for JSON that nobody else reads.
+        let read = Value::from_str(row.try_get(column)?);
+        seen.push(read.map_err(CommandError::because("what the database has is no JSON"))?);
     }
-    Ok(json!(seen))
+    Ok(Seen::Rows(seen))
 }

@@ -19,9 +19,9 @@ use crate::commands::{CommandError, random_bytes};
 /// How long a browser that has given the word may look.
 const SESSION: Duration = Duration::from_secs(12 * 60 * 60);
 
-/// The word, until somebody gives it, and then the browser that did.
+/// The word until it is given, and then the session's cookie.
 pub(super) struct Entry {
-    /// Cookies are the same for all ports of a machine.
+    /// Browsers send a cookie to every port of a machine: of two programs, each needs a name.
     cookie: String,
     state: Mutex<State>,
 }
@@ -44,7 +44,7 @@ pub(super) enum Admission {
 }
 
 impl Entry {
-    /// One that nobody has gone through, and its word.
+    /// One whose word was not given yet, and the word.
     ///
     /// # Errors
     /// The operating system gives no random bytes.

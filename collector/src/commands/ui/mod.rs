@@ -1,8 +1,10 @@
 //! `mailroom ui`: the queue in a browser of this machine, for people who look and change nothing.
 //!
-//! `entry` (who may look) and `page` (which page, and what it shows) ← `answer` (what a request
-//! gets); `database` reads what a page shows, in a transaction that cannot change anything.
+//! `address` (which page is meant) ← `database` (reads what it shows, in a transaction that cannot
+//! change anything) ← `page` (shows it) ← `answer` (what a request gets), which asks `entry` who may
+//! look.
 
+mod address;
 mod answer;
 mod database;
 mod entry;

@@ -46,7 +46,7 @@ export async function looks(chromium, { client, screen, pictures }) {
 
   await page.goto(screen.origin);
   await page.getByRole("heading", { name: "Open the link of the terminal" }).waitFor();
-  await look(page, checks, pictures, "door");
+  await look(page, checks, pictures, "sign_in");
   await page.getByLabel("Behind the sign #").fill("0".repeat(64));
   await page.getByRole("button", { name: "Enter" }).click();
   await page.getByText("That is not what the terminal shows").waitFor();
@@ -90,6 +90,7 @@ export async function looks(chromium, { client, screen, pictures }) {
   await page.keyboard.press("Enter");
   await page.getByRole("heading", { name: "Story of ada@example.test" }).waitFor();
   checks.same("an address of somebody is in no address of a page", page.url(), /\/find$/);
+  checks.same("and in no title", await page.title(), "Story of an address · Mailroom");
   await page.getByLabel("What became of a token or an address?").fill("nobody");
   await page.keyboard.press("Enter");
   await page.getByText("Give the id of a token").waitFor();

@@ -50,7 +50,7 @@ export function errorSections(document) {
     const sections = part.matchAll(/^### (\w+)\n\n`(\w+)`, (\w+): (.+?)\n(?:\n|$)/gms);
     // What happened is a sentence, and what to do is the next. Both may be wrapped.
     return [...sections]
-      .filter(([, , , , help]) => /^[^]+\.\s[A-Z][^]+\.$/.test(help))
+      .filter(([, , , , help]) => /^.+\.\s[A-Z].+\.$/s.test(help))
       .map(([, reason, name, kind]) => ({ reason, name, kind, under }));
   });
 }

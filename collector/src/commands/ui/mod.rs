@@ -1,8 +1,8 @@
 //! `mailroom ui`: the queue in a browser of this machine, for people who look and change nothing.
 //!
 //! `address` (which page is meant) ← `database` (reads what it shows, in a transaction that cannot
-//! change anything) ← `page` (shows it) ← `answer` (what a request gets), which asks `entry` who may
-//! look.
+//! change anything) ← `page` (shows it) ← `answer` (what a request gets), which asks `entry` who
+//! may look.
 
 mod address;
 mod answer;

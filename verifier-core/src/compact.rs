@@ -113,7 +113,8 @@ mod tests {
     extern crate std;
     use super::*;
     use crate::{base64, dalek};
-    use ed25519_dalek::Signer;
+    use ed25519_dalek::{Signer, Verifier};
+    use num_bigint::BigUint;
     use proptest::prelude::*;
 
     fn is_judged_alike(
@@ -198,6 +199,33 @@ mod tests {
         assert!(is_judged_alike(&key, &key, &signature(&s)));
         assert!(!is_judged_alike(&key, &r, &signature(&s)));
         assert!(!is_judged_alike(&key, &r, &signature(&s_with_cofactor)));
+    }
+
+    /// R = 0 and S = k·a, for which S·B = R + k·A.
+    #[test]
+    fn a_signature_whose_r_is_of_small_order_is_refused_although_its_equation_holds() {
+        let number = |words: &[u64]| {
+            words.iter().rev().fold(BigUint::ZERO, |number, word| (number << 64) + *word)
+        };
+        let seed = [7; 32];
+        let signer = SigningKey::from_bytes(&seed);
+        let key = signer.verifying_key();
+        let mut signature = [0; SIGNATURE_LENGTH];
+        signature[0] = 1;
+        let r: [u8; 32] = part(&signature, 0);
+        // The private scalar (RFC 8032, section 5.1.5).
+        let [mut private @ .., _, _, _, _] = sha512(&[&seed, &[], &[]]);
+        private[0] &= !7;
+        private[3] = private[3] & (u64::MAX >> 1) | 1 << 62;
+        let k = scalar::reduced(&sha512(&[&r, key.as_bytes(), b"message"]));
+        let order = number(&[0x5812_631a_5cf5_d3ed, 0x14de_f9de_a2f7_9cd6, 0, 1 << 60]);
+        let s = number(&k) * number(&private) % order;
+        for (byte, digit) in signature[32..].iter_mut().zip(s.to_bytes_le()) {
+            *byte = digit;
+        }
+        let lenient = key.verify(b"message", &ed25519_dalek::Signature::from_bytes(&signature));
+        assert!(lenient.is_ok(), "the equation holds");
+        assert!(!is_judged_alike(key.as_bytes(), b"message", &signature));
     }
 
     #[test]

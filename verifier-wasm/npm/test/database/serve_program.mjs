@@ -7,6 +7,7 @@ import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 
+import { mailroom } from "../mailroom.mjs";
 import { within } from "../waiting.mjs";
 
 /** What a token may do that may do everything. */
@@ -35,11 +36,9 @@ export function writeTokens(folder, tokens) {
 
 /** Starts it for a role of the database. */
 export async function serving(folder, database, tokens) {
-  const program = process.env.MAILROOM_TEST_PROGRAM;
-  if (program === undefined) throw new Error("MAILROOM_TEST_PROGRAM names no program");
   const { host, port, user, database: name } = database;
   const running = spawn(
-    program,
+    mailroom(),
     ["serve", "--listen", "127.0.0.1:0", "--tokens", writeTokens(folder, tokens)],
     {
       env: { MAILROOM_DATABASE_URL: `postgresql://${user}@${host}:${port}/${name}` },

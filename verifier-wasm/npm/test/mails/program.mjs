@@ -6,6 +6,8 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
 
+import { mailroom } from "../mailroom.mjs";
+
 /** Writes a configuration for a mail server of this machine. */
 export function configuration(folder, port, templates) {
   const file = join(folder, "send.toml");
@@ -38,7 +40,5 @@ export async function run(command, args, options) {
 
 /** Runs `mailroom send`. */
 export function send(...args) {
-  const program = process.env.MAILROOM_TEST_PROGRAM;
-  if (program === undefined) throw new Error("MAILROOM_TEST_PROGRAM names no program");
-  return run(program, ["send", ...args]);
+  return run(mailroom(), ["send", ...args]);
 }

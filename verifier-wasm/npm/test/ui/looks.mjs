@@ -7,7 +7,6 @@ import { join } from "node:path";
 import { axe } from "../browser/axe.mjs";
 import { Checks } from "../checks.mjs";
 import { PATIENCE, until } from "../waiting.mjs";
-import { collectOnce } from "./screen.mjs";
 
 /** What would run if a page took it for its own. */
 const HOSTILE = '<img src=x onerror=alert(1)><script>document.title = "run"</script>';
@@ -27,7 +26,8 @@ const ROWS = `
 
 const WAITING = "SELECT mailroom.enqueue('activate', 'ada@example.test', subject_id => '7')";
 
-export async function looks(chromium, { client, screen, pictures }) {
+export async function looks(chromium, { client, link, collectOnce, pictures }) {
+  const { origin } = new URL(link);
   const checks = new Checks();
   await client.query(ROWS);
   collectOnce();
@@ -39,21 +39,21 @@ export async function looks(chromium, { client, screen, pictures }) {
   page.on("pageerror", (error) => complaints.push(String(error)));
   page.on("dialog", (dialog) => complaints.push(dialog.message()));
   page.on("request", (request) => {
-    if (!/^data:/.test(request.url()) && !request.url().startsWith(`${screen.origin}/`)) {
+    if (!/^data:/.test(request.url()) && !request.url().startsWith(`${origin}/`)) {
       complaints.push(`asked for ${request.url()}`);
     }
   });
 
-  await page.goto(screen.origin);
+  await page.goto(origin);
   await page.getByRole("heading", { name: "Open the link of the terminal" }).waitFor();
   await look(page, checks, pictures, "sign_in");
-  await page.getByLabel("Behind the sign #").fill("0".repeat(64));
-  await page.getByRole("button", { name: "Enter" }).click();
-  await page.getByText("That is not what the terminal shows").waitFor();
+  await page.getByLabel("One-time password").fill("0".repeat(64));
+  await page.getByRole("button", { name: "Sign in" }).click();
+  await page.getByText("That is not the password").waitFor();
 
-  await page.goto(screen.link);
+  await page.goto(link);
   await page.getByRole("heading", { name: "Queue", exact: true }).waitFor();
-  checks.same("the word is in no address", page.url(), `${screen.origin}/`);
+  checks.same("the password is in no address", page.url(), `${origin}/`);
   const [cookie] = await context.cookies();
   checks.same("no script reads the cookie", cookie.httpOnly, true);
   checks.same("no other site brings the cookie", cookie.sameSite, "Strict");
@@ -76,7 +76,7 @@ export async function looks(chromium, { client, screen, pictures }) {
   await look(page, checks, pictures, "dead");
   await page.getByRole("link", { name: "1", exact: true }).click();
   await page.getByRole("heading", { name: "Story of token 1" }).waitFor();
-  checks.same("a token has an address", page.url(), `${screen.origin}/tokens/1`);
+  checks.same("a token has an address", page.url(), `${origin}/tokens/1`);
   await look(page, checks, pictures, "story");
   await page.getByRole("link", { name: "Suppressed" }).click();
   await page.getByText("mallory@example.test").waitFor();
@@ -98,8 +98,8 @@ export async function looks(chromium, { client, screen, pictures }) {
   const second = await chromium.newContext();
   second.setDefaultTimeout(PATIENCE);
   const stranger = await second.newPage();
-  await stranger.goto(screen.link);
-  await stranger.getByText("A browser has used it.").waitFor();
+  await stranger.goto(link);
+  await stranger.getByText("A browser has used the password.").waitFor();
   checks.same("the link works once", await stranger.locator("h1").textContent(), /^Open the link/);
   await second.close();
 

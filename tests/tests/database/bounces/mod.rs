@@ -12,7 +12,7 @@ use anyhow::{Context, Result};
 use base64ct::{Base64, Encoding as _};
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use mailroom_tests::collector::Collector;
-use mailroom_tests::http::exchange;
+use mailroom_tests::http;
 use mailroom_tests::postgres::Database;
 use mailroom_tests::program;
 use sha2::Sha256;
@@ -80,7 +80,7 @@ impl Bounces {
     /// Sends bytes and returns the answer's status and body. The server may answer and close before
     /// it has them all.
     pub(crate) fn exchange(&self, bytes: &[u8]) -> Result<(u16, String)> {
-        let (status, _, body) = exchange(&self.address, bytes)?;
+        let (status, _, body) = http::ask(&self.address, bytes)?;
         Ok((status, body))
     }
 

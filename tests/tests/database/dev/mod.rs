@@ -9,7 +9,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
 use mailroom_tests::collector::{Collector, Lines, wait_until};
-use mailroom_tests::http::exchange;
+use mailroom_tests::http;
 use mailroom_tests::program;
 use serde_json::Value;
 use tempfile::TempDir;
@@ -57,7 +57,7 @@ impl Dev {
             request.extend([name, ": ", value, "\r\n"]);
         }
         request.push_str("content-length: 0\r\n\r\n");
-        let (status, head, body) = exchange(&self.address, request.as_bytes())?;
+        let (status, head, body) = http::ask(&self.address, request.as_bytes())?;
         Ok((status, head.to_ascii_lowercase(), body))
     }
 

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use anyhow::{Context, Result, ensure};
 use mailroom_tests::collector::{self, Collector, wait_until};
-use mailroom_tests::http::exchange;
+use mailroom_tests::http;
 
 /// A collector that serves metrics, and where.
 struct Served {
@@ -34,7 +34,7 @@ impl Served {
 
     /// Sends bytes, and returns the status, the head and the body of the answer.
     fn exchange(&self, bytes: &[u8]) -> Result<(u16, String, String)> {
-        exchange(&self.address, bytes)
+        http::ask(&self.address, bytes)
     }
 
     fn get(&self, path: &str) -> Result<(u16, String)> {
@@ -72,7 +72,7 @@ impl Served {
 
 fn get(address: &str, path: &str) -> Result<(u16, String)> {
     let request = format!("GET {path} HTTP/1.1\r\nhost: x\r\n\r\n");
-    let (status, _, body) = exchange(address, request.as_bytes())?;
+    let (status, _, body) = http::ask(address, request.as_bytes())?;
     Ok((status, body))
 }
 

@@ -5,13 +5,14 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 use mailroom_tests::collector::{self, Collector, wait_until};
+use mailroom_tests::http;
 use mailroom_tests::mail_server::MailServer;
 use mailroom_tests::port;
 use mailroom_tests::postgres::Database;
 use mailroom_tests::rows::{WITHOUT_VERDICT, wait_for};
 use mailroom_tests::sending::Configuration;
 
-use super::{exchange, get, values};
+use super::{get, values};
 use crate::bounces::{Bounces, bounced};
 
 const SAID: &str = "metrics are served at http://";
@@ -76,7 +77,7 @@ async fn a_sender_counts_its_mails_by_provider_and_verdict() -> Result<()> {
     let text = get(&address, "/metrics")?.1;
     ensure!(!text.contains("x.test") && !text.contains("token="), "{text}");
     ensure!(get(&address, "/")?.0 == 404);
-    ensure!(exchange(&address, b"POST /metrics HTTP/1.1\r\nhost: x\r\n\r\n")?.0 == 405);
+    ensure!(http::ask(&address, b"POST /metrics HTTP/1.1\r\nhost: x\r\n\r\n")?.0 == 405);
     // The provider goes away.
     drop(server);
     client

@@ -7,7 +7,7 @@ mod refusals;
 mod rights;
 
 use std::fs::{self, Permissions};
-use std::io::{Read, Write};
+use std::io::Read as _;
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
@@ -16,6 +16,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use mailroom_tests::collector::Collector;
 use mailroom_tests::hex::hexadecimal;
+use mailroom_tests::http;
 use mailroom_tests::postgres::Database;
 use mailroom_tests::program;
 use serde_json::Value;
@@ -99,9 +100,7 @@ impl Serve {
     /// Sends bytes and returns all that comes until the connection ends. The server may answer and
     /// close before it has them all.
     fn exchange(&self, bytes: &[u8]) -> Result<String> {
-        let mut stream = self.connect()?;
-        stream.write_all(bytes).ok();
-        rest(&mut stream)
+        http::exchange(&self.address, bytes)
     }
 
     /// What comes for a request, as an answer.
@@ -141,8 +140,7 @@ fn rest(stream: &mut TcpStream) -> Result<String> {
 }
 
 fn answer(text: &str) -> Result<Answer> {
-    let (head, body) = text.split_once("\r\n\r\n").with_context(|| format!("no answer: {text}"))?;
-    let status = head.split(' ').nth(1).context("no status")?.parse()?;
+    let (status, head, body) = http::parts(text)?;
     let body = if body.is_empty() { Value::Null } else { serde_json::from_str(body)? };
     Ok(Answer { status, head: head.to_owned(), body })
 }

@@ -8,6 +8,10 @@ use anyhow::{Context, Result};
 
 use crate::tools::workspace;
 
+/// What is read before the book, by the paths in the repository.
+pub const BEFORE_THE_BOOK: [&str; 5] =
+    ["README.md", "CONTRIBUTING.md", "SECURITY.md", "migrations/README.md", "web-demo/README.md"];
+
 /// Every page, by its path, in the order of the names.
 pub fn pages() -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();

@@ -26,13 +26,8 @@ const HOW_TO: usize = 700;
 /// Looked up and not read: every situation has its section.
 const LOOKED_UP: &str = "operate/runbook.md";
 
-/// Pages that lie outside of the book: what is read before it, and what the package brings along.
-const OUTSIDE: [&str; 8] = [
-    "README.md",
-    "CONTRIBUTING.md",
-    "SECURITY.md",
-    "migrations/README.md",
-    "web-demo/README.md",
+/// The pages that the package brings along.
+const OF_THE_PACKAGE: [&str; 3] = [
     "verifier-wasm/npm/README.md",
     "verifier-wasm/npm/REFERENCE.md",
     "verifier-wasm/npm/errors.md",
@@ -112,7 +107,7 @@ fn pages_keep_the_limits_of_words() -> Result<()> {
     let docs = tools::workspace().join("docs");
     let mut found = Vec::new();
     let mut pages = book::pages()?;
-    for name in OUTSIDE {
+    for name in book::BEFORE_THE_BOOK.into_iter().chain(OF_THE_PACKAGE) {
         pages.push(tools::workspace().join(name));
     }
     for path in pages {

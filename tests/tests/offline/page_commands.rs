@@ -101,13 +101,7 @@ fn every_command_of_a_page_is_executed_or_says_why_not() -> Result<()> {
     let docs = root.join("docs");
     let mut found = Vec::new();
     let mut pages = book::pages()?;
-    for name in [
-        "README.md",
-        "CONTRIBUTING.md",
-        "SECURITY.md",
-        "migrations/README.md",
-        "web-demo/README.md",
-    ] {
+    for name in book::BEFORE_THE_BOOK {
         pages.push(root.join(name));
     }
     for page in pages {

@@ -14,7 +14,7 @@
 use mailroom_http::hyper::body::Bytes;
 use mailroom_http::hyper::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderValue};
 use mailroom_http::hyper::{Method, StatusCode};
-use mailroom_http::{Answer, Hosts, Request, plain, protect};
+use mailroom_http::{Answer, BASE_CSS, Hosts, Request, plain, protect};
 use serde::Serialize;
 use tokio::time::{Instant, timeout_at};
 
@@ -45,6 +45,7 @@ pub(crate) async fn answer(hosts: &Hosts, inbox: &Inbox, request: &Request) -> A
     let is_get = matches!(*request.method(), Method::GET | Method::HEAD);
     match (path, request.method()) {
         ("/", _) if is_get => made(HTML, include_str!("page/index.html")),
+        ("/base.css", _) if is_get => made("text/css; charset=utf-8", BASE_CSS),
         ("/inbox.css", _) if is_get => {
             made("text/css; charset=utf-8", include_str!("page/inbox.css"))
         }

@@ -1,10 +1,13 @@
-//! What every page of a server on loopback says to browsers.
+//! Pages of servers on loopback: what each says to browsers, and the style that they share.
 
 use hyper::HeaderMap;
 use hyper::header::{
     CACHE_CONTROL, CONTENT_SECURITY_POLICY, HeaderName, HeaderValue, REFERRER_POLICY,
     X_CONTENT_TYPE_OPTIONS,
 };
+
+/// The style sheet of all of them: colours of light and dark, and controls.
+pub const BASE_CSS: &str = include_str!("base.css");
 
 /// Lets no other site embed, read or open an answer, and nobody keep it. `policy` says what a page
 /// may load.

@@ -33,11 +33,14 @@ pub(crate) mod verify;
 use std::fmt::Display;
 use std::io::{self, Write as _};
 use std::process::ExitCode;
+use std::str::FromStr as _;
 
 use mailroom_connect::{
     ConnectError, ConnectionSettings, Environment, PasswordCommand, Schema, SchemaClient, Session,
     SessionOptions, explain,
 };
+use serde_json::Value;
+use tokio_postgres::Row;
 use tokio_postgres::error::SqlState;
 use zeroize::Zeroizing;
 
@@ -126,6 +129,13 @@ fn unreadable_view(error: tokio_postgres::Error, schema: &Schema, view: &str) ->
         _ => return error.into(),
     };
     CommandError::Failure(fault)
+}
+
+/// The JSON of a column. PostgreSQL takes for JSON what no number and no text can be read from, and
+/// keeps it as it was written.
+fn json_in(row: &Row, column: usize) -> Result<Value, CommandError> {
+    Value::from_str(row.try_get(column)?)
+        .map_err(CommandError::because("what the database has cannot be read as JSON"))
 }
 
 fn print(line: impl Display) -> Outcome {
@@ -245,9 +255,18 @@ async fn connect_to_queue_with(
         connect(&settings, application_name, false).await?;
     connection.spawn();
     let client = SchemaClient { raw: client, schema: settings.schema };
+    require(&client, functions, optional).await?;
+    Ok((client, keeps_state))
+}
+
+/// Fails if functions are missing, or the right to execute them; if an `optional` one is missing,
+/// nothing is.
+async fn require(
+    client: &SchemaClient,
+    functions: &[&str],
+    optional: &[&str],
+) -> Result<(), CommandError> {
     let requirements = Requirements { functions, optional, tables: &[], alternative: "" };
-    match preflight::missing(&client, requirements).await? {
-        Some(fault) => Err(CommandError::Failure(fault)),
-        None => Ok((client, keeps_state)),
-    }
+    let missing = preflight::missing(client, requirements).await?;
+    missing.map_or(Ok(()), |fault| Err(CommandError::Failure(fault)))
 }

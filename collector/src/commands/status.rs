@@ -5,19 +5,19 @@ pub(super) mod alarms;
 mod all;
 mod nagios;
 mod runs;
-pub(super) mod text;
+pub(super) mod sentences;
+mod text;
 
 use std::env;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::str::FromStr as _;
 
 use mailroom_connect::SchemaClient;
 use serde_json::{Map, Value, json};
 
 use self::alarms::{Bounds, alarms, at, worst};
 use super::level::Level;
-use super::{CommandError, Outcome, connect_to_queue, print, print_coloured};
+use super::{CommandError, Outcome, connect_to_queue, json_in, print, print_coloured};
 use crate::config::{SchemaSetting, Setting, TimeoutSettings, heading, installation, whole_number};
 use crate::log::display::Counted;
 use crate::preflight;
@@ -55,16 +55,23 @@ pub(crate) struct StatusArguments {
     #[arg(allow_negative_numbers = true)]
     max_dead: Option<usize>,
 
+    #[command(flatten)]
+    watched: WatchedInstallation,
+}
+
+/// Which installation is looked at, and what its alarms depend on.
+#[derive(clap::Args)]
+pub(super) struct WatchedInstallation {
     /// Name of the installation that this should be; another one is an alarm
     #[arg(long, value_name = "NAME", value_parser = Setting(installation))]
     #[arg(env = "MAILROOM_INSTALLATION")]
-    installation: Option<String>,
+    pub(super) installation: Option<String>,
 
     #[command(flatten)]
-    timeouts: TimeoutSettings,
+    pub(super) timeouts: TimeoutSettings,
 
     #[command(flatten)]
-    schema: SchemaSetting,
+    pub(super) schema: SchemaSetting,
 }
 
 /// Ends with 0 if nothing is an alarm, 1 for a warning, 2 if something is critical, and 3 if it
@@ -95,8 +102,8 @@ pub(crate) fn refused() -> Option<ExitCode> {
 }
 
 async fn look(arguments: StatusArguments) -> Outcome {
-    let StatusArguments { json, nagios, runs, all, max_dead, installation, timeouts, schema } =
-        arguments;
+    let StatusArguments { json, nagios, runs, all, max_dead, watched } = arguments;
+    let WatchedInstallation { installation, timeouts, schema } = watched;
     if let Some(folder) = all {
         return all::run(&folder, all::Shown::of(json, nagios)).await;
     }
@@ -180,7 +187,6 @@ fn of_installation(status: &Value, expected_name: Option<&str>) -> Vec<String> {
 }
 
 /// The object of a query's one row, which is the text of JSON.
-async fn query(client: &SchemaClient, query: &str) -> Result<Value, tokio_postgres::Error> {
-    let row = client.query_typed_one(query, &[]).await?;
-    Ok(Value::from_str(row.try_get(0)?).expect("PostgreSQL makes valid JSON"))
+async fn query(client: &SchemaClient, query: &str) -> Result<Value, CommandError> {
+    json_in(&client.query_typed_one(query, &[]).await?, 0)
 }

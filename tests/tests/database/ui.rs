@@ -3,7 +3,7 @@
 
 use anyhow::{Context, Result, ensure};
 use mailroom_tests::collector::Collector;
-use mailroom_tests::http::exchange;
+use mailroom_tests::http;
 use mailroom_tests::postgres::{Cluster, Database, Shutdown};
 use mailroom_tests::program;
 
@@ -17,8 +17,8 @@ const RIGHTS: &str = "
 struct Ui {
     program: Collector,
     address: String,
-    /// What opens it, once.
-    word: String,
+    /// What signs in, once.
+    password: String,
 }
 
 impl Ui {
@@ -30,9 +30,9 @@ impl Ui {
         loop {
             let line = lines.next_line().with_context(|| program.log())?;
             if let Some(link) = line.trim_end().strip_prefix("http://") {
-                let (address, word) = link.split_once("/#").context("a word")?;
-                let (address, word) = (address.to_owned(), word.to_owned());
-                return Ok(Self { program, address, word });
+                let (address, password) = link.split_once("/#").context("a password")?;
+                let (address, password) = (address.to_owned(), password.to_owned());
+                return Ok(Self { program, address, password });
             }
         }
     }
@@ -55,12 +55,13 @@ impl Ui {
             request.extend([name, ": ", value, "\r\n"]);
         }
         let request = format!("{request}content-length: {}\r\n\r\n{body}", body.len());
-        exchange(&self.address, request.as_bytes())
+        http::ask(&self.address, request.as_bytes())
     }
 
-    /// Gives the word; returns the cookie.
-    fn enter(&self) -> Result<String> {
-        let (status, head, body) = self.ask("POST /enter", &[], &format!("word={}", self.word))?;
+    /// Signs in; returns the cookie.
+    fn sign_in(&self) -> Result<String> {
+        let (status, head, body) =
+            self.ask("POST /sign-in", &[], &format!("password={}", self.password))?;
         ensure!(status == 303, "{status} {body}");
         let line = head.lines().find_map(|line| line.strip_prefix("set-cookie: "));
         Ok(line.context("no cookie")?.split(';').next().unwrap_or_default().to_owned())
@@ -84,33 +85,34 @@ async fn whoever_does_not_read_the_terminal_sees_nothing() -> Result<()> {
     let ui = Ui::start(database.url())?;
     ensure!(ui.address.starts_with("127.0.0.1:"), "{}", ui.address);
     let own = format!("http://{}", ui.address);
-    let other = "mailroom_ui_8026=0000000000000000000000000000000000000000000000000000000000000000";
-    let word = format!("word={}", ui.word);
+    let port = ui.address.trim_start_matches("127.0.0.1:");
+    let other = format!("mailroom_ui_{port}={}", "0".repeat(64));
+    let password = format!("password={}", ui.password);
     let form = ("content-type", "text/plain");
-    let long = format!("word={}", "a".repeat(5_000));
+    let long = format!("password={}", "a".repeat(5_000));
     for (first, headers, body, expected) in [
         ("GET /", &[][..], "", 401),
-        ("GET /", &[("cookie", other)], "", 401),
+        ("GET /", &[("cookie", other.as_str())], "", 401),
         ("GET /suppressed", &[("origin", own.as_str())], "", 401),
         ("HEAD /dead", &[], "", 401),
         ("GET /tokens/1", &[], "", 401),
         ("POST /find", &[], "about=mallory%40x.test", 401),
         ("GET /", &[("host", "evil.test")], "", 403),
-        ("POST /enter", &[("origin", "http://evil.test")], &word, 403),
-        ("POST /enter", &[("origin", "null")], &word, 403),
-        ("POST /enter", &[("host", "evil.test")], &word, 403),
+        ("POST /sign-in", &[("origin", "http://evil.test")], &password, 403),
+        ("POST /sign-in", &[("origin", "null")], &password, 403),
+        ("POST /sign-in", &[("host", "evil.test")], &password, 403),
         (
-            "POST /enter",
+            "POST /sign-in",
             &[("sec-fetch-site", "cross-site"), ("sec-fetch-mode", "no-cors")],
-            &word,
+            &password,
             403,
         ),
-        ("POST /enter", &[], "word=", 403),
-        ("POST /enter", &[], "", 403),
-        ("POST /enter", &[], "%ff=%00&word=%zz", 403),
-        ("POST /enter", &[form], &word, 415),
-        ("POST /enter", &[], &long, 413),
-        ("GET /enter", &[], "", 404),
+        ("POST /sign-in", &[], "password=", 403),
+        ("POST /sign-in", &[], "", 403),
+        ("POST /sign-in", &[], "%ff=%00&password=%zz", 403),
+        ("POST /sign-in", &[form], &password, 415),
+        ("POST /sign-in", &[], &long, 413),
+        ("GET /sign-in", &[], "", 404),
         ("GET /../../etc/passwd", &[], "", 404),
         ("DELETE /", &[], "", 405),
         ("POST /", &[], "", 405),
@@ -120,16 +122,16 @@ async fn whoever_does_not_read_the_terminal_sees_nothing() -> Result<()> {
         assert_eq!(status, expected, "{first} {headers:?}: {answer}");
         assert!(head.contains("frame-ancestors 'none'"), "{head}");
         assert!(head.contains("cache-control: no-store"), "{head}");
-        assert!(!answer.contains("mallory") && !answer.contains(&ui.word), "{answer}");
+        assert!(!answer.contains("mallory") && !answer.contains(&ui.password), "{answer}");
     }
-    // None of these has used the word up.
-    let cookie = ui.enter()?;
+    // None of these has used the password up.
+    let cookie = ui.sign_in()?;
     let (status, body) = ui.page(&cookie, "/suppressed")?;
     assert_eq!((status, body.contains("mallory@x.test")), (200, true), "{body}");
-    let (status, _, body) = ui.ask("POST /enter", &[], &word)?;
-    assert_eq!((status, body.contains("A browser has used it.")), (403, true), "{body}");
+    let (status, _, body) = ui.ask("POST /sign-in", &[], &password)?;
+    assert_eq!((status, body.contains("A browser has used the password.")), (403, true), "{body}");
     assert_eq!(ui.page(&cookie[..cookie.len() - 1], "/")?.0, 401);
-    assert!(!ui.program.log().contains(&ui.word));
+    assert!(!ui.program.log().contains(&ui.password));
     ui.program.stop()?;
     Ok(())
 }
@@ -140,7 +142,7 @@ async fn a_token_and_an_address_have_their_story_and_what_is_no_id_is_refused() 
     let client = database.connect().await?;
     client.batch_execute("SELECT mailroom.enqueue('invite', 'Ada@X.test')").await?;
     let ui = Ui::start(database.url())?;
-    let cookie = ui.enter()?;
+    let cookie = ui.sign_in()?;
     let (status, head, _) = ui.find(&cookie, "1")?;
     assert_eq!((status, head.contains("location: /tokens/1\r\n")), (303, true), "{head}");
     let (_, by_id) = ui.page(&cookie, "/tokens/1")?;
@@ -169,7 +171,7 @@ async fn a_role_with_these_rights_sees_every_page_and_others_read_what_helps() -
     client.batch_execute(&format!("GRANT EXECUTE ON FUNCTION mailroom.status TO {role}")).await?;
     let url = database.url_of(role);
     let ui = Ui::start(&url)?;
-    let cookie = ui.enter()?;
+    let cookie = ui.sign_in()?;
     let (status, body) = ui.page(&cookie, "/")?;
     assert_eq!(
         (status, body.contains("may not read the view mailroom.delivery_attempts")),
@@ -208,7 +210,7 @@ async fn the_newest_rows_are_shown_and_what_a_collector_wrote_of_itself_in_any_f
         )
         .await?;
     let ui = Ui::start(database.url())?;
-    let cookie = ui.enter()?;
+    let cookie = ui.sign_in()?;
     let (_, body) = ui.page(&cookie, "/suppressed")?;
     assert!(body.contains("newest@x.test") && body.contains("the newest 200"), "{body}");
     assert_eq!(body.matches("@x.test").count(), 200);
@@ -218,6 +220,11 @@ async fn the_newest_rows_are_shown_and_what_a_collector_wrote_of_itself_in_any_f
     for (counts, expected) in [("[1]", 200), ("\"x\"", 200), ("{\"a\":1e999}", 503)] {
         client.execute(run, &[&counts]).await?;
         assert_eq!(ui.page(&cookie, "/runs")?.0, expected, "{counts}");
+        let mut command = program::mailroom()?;
+        command.args(["status", "--runs"]).env("MAILROOM_DATABASE_URL", database.url());
+        let said = command.output()?;
+        let code = if expected == 200 { 0 } else { 3 };
+        assert_eq!(said.status.code(), Some(code), "{}", String::from_utf8_lossy(&said.stderr));
     }
     assert_eq!(ui.page(&cookie, "/")?.0, 200);
     Ok(())
@@ -240,7 +247,7 @@ async fn no_page_changes_anything_whatever_a_function_does() -> Result<()> {
         )
         .await?;
     let ui = Ui::start(database.url())?;
-    let cookie = ui.enter()?;
+    let cookie = ui.sign_in()?;
     let (status, body) = ui.page(&cookie, "/tokens/1")?;
     assert_eq!((status, body.contains("read-only transaction")), (503, true), "{body}");
     let query = "SELECT count(*) FROM mailroom.suppressed_addresses";
@@ -253,7 +260,7 @@ async fn a_database_that_is_away_is_said_and_looked_for_again() -> Result<()> {
     let mut server = Cluster::builder().start()?;
     let database = Database::create_on(&server.url("postgres"))?.migrate()?;
     let ui = Ui::start(database.url())?;
-    let cookie = ui.enter()?;
+    let cookie = ui.sign_in()?;
     assert_eq!(ui.page(&cookie, "/")?.0, 200);
     server.stop(Shutdown::Fast)?;
     for path in ["/", "/dead", "/tokens/1"] {

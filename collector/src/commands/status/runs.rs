@@ -1,13 +1,12 @@
 //! `mailroom status --runs`: when collectors ran, how each ended, and what it did.
 
 use std::process::ExitCode;
-use std::str::FromStr as _;
 
 use mailroom_connect::SchemaClient;
 use serde_json::Value;
 use tokio_postgres::types::Type;
 
-use super::super::{Outcome, print};
+use super::super::{Outcome, json_in, print};
 
 const RUNS: &str = include_str!("../runs.sql");
 
@@ -18,8 +17,7 @@ pub(super) async fn list(client: &SchemaClient, json: bool) -> Outcome {
     let rows = client.query_typed(RUNS, &[(&MAX_LISTED as _, Type::INT4)]).await?;
     let mut runs = Vec::new();
     for row in &rows {
-        let run = Value::from_str(row.try_get(0)?).expect("PostgreSQL makes valid JSON");
-        runs.push(run);
+        runs.push(json_in(row, 0)?);
     }
     if json {
         return print(Value::Array(runs));

@@ -2,8 +2,8 @@
 //!
 //! | request | answer |
 //! |---|---|
-//! | `GET /` | the queue; without a cookie, the page that asks for the word of the terminal |
-//! | `POST /enter` | the cookie, for the word |
+//! | `GET /` | the queue; without a cookie, the page that asks for the one-time password |
+//! | `POST /sign-in` | the cookie, for the password |
 //! | `GET /dead`, `/suppressed`, `/runs` | lists |
 //! | `GET /tokens/ID` | the story of a mail |
 //! | `POST /find` | the story of a mail, or of all mails for an address |
@@ -17,12 +17,12 @@ use mailroom_http::hyper::header::{
 };
 use mailroom_http::hyper::{Method, StatusCode};
 use mailroom_http::{
-    Answer, BodyFault, Hosts, Reading, Request, media_type, plain, protect, read_body,
+    Answer, BASE_CSS, BodyFault, Hosts, Reading, Request, media_type, plain, protect, read_body,
 };
 
 use super::address::{About, Page};
-use super::entry::{Admission, Entry};
 use super::page::Pages;
+use super::sign_in::{Attempt, SignIn};
 
 /// Scripts, styles and forms of this server alone.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
@@ -38,7 +38,7 @@ const FORM_TIME: Duration = Duration::from_secs(10);
 /// What answering needs.
 pub(super) struct Site {
     pub(super) hosts: Hosts,
-    pub(super) entry: Entry,
+    pub(super) sign_in: SignIn,
     pub(super) pages: Pages,
 }
 
@@ -57,29 +57,30 @@ impl Site {
 
     /// Answers a request of this machine.
     async fn of_own(&self, request: Request, reading: Option<Reading>) -> Answer {
-        let is_admitted = self.entry.admits(request.headers());
+        let is_signed_in = self.sign_in.is_signed_in(request.headers());
         let path = request.uri().path();
         match (request.method(), path) {
+            (&Method::GET | &Method::HEAD, "/base.css") => asset(CSS, BASE_CSS),
             (&Method::GET | &Method::HEAD, "/ui.css") => asset(CSS, include_str!("page/ui.css")),
-            (&Method::GET | &Method::HEAD, "/enter.js") => {
-                asset(SCRIPT, include_str!("page/enter.js"))
+            (&Method::GET | &Method::HEAD, "/sign_in.js") => {
+                asset(SCRIPT, include_str!("page/sign_in.js"))
             }
             (&Method::GET | &Method::HEAD, "/live.js") => {
                 asset(SCRIPT, include_str!("page/live.js"))
             }
             (&Method::GET | &Method::HEAD, path) => match Page::at(path) {
                 None => self.pages.fault(StatusCode::NOT_FOUND, "There is no such page."),
-                Some(_) if !is_admitted => self.pages.sign_in(StatusCode::UNAUTHORIZED, ""),
+                Some(_) if !is_signed_in => self.pages.sign_in(StatusCode::UNAUTHORIZED, ""),
                 Some(page) => {
                     drop(reading);
                     self.pages.show(page).await
                 }
             },
-            (&Method::POST, "/enter") => match field(request, "word").await {
+            (&Method::POST, "/sign-in") => match field(request, "password").await {
                 Err(fault) => fault,
-                Ok(word) => self.enter(&word),
+                Ok(password) => self.attempt(&password),
             },
-            (&Method::POST, "/find") if is_admitted => match field(request, "about").await {
+            (&Method::POST, "/find") if is_signed_in => match field(request, "about").await {
                 Err(fault) => fault,
                 Ok(about) => {
                     drop(reading);
@@ -104,21 +105,21 @@ impl Site {
         }
     }
 
-    fn enter(&self, word: &str) -> Answer {
-        match self.entry.admit(word) {
-            Ok(Admission::Granted(cookie)) => {
+    fn attempt(&self, password: &str) -> Answer {
+        match self.sign_in.sign_in(password) {
+            Ok(Attempt::Granted(cookie)) => {
                 let mut answer = see_other("/");
                 answer.headers_mut().insert(SET_COOKIE, cookie);
                 answer
             }
-            Ok(Admission::Wrong) => self.pages.sign_in(
+            Ok(Attempt::Wrong) => self.pages.sign_in(
                 StatusCode::FORBIDDEN,
-                "That is not what the terminal shows behind the sign #.",
+                "That is not the password, which the link has behind the sign #.",
             ),
-            Ok(Admission::Spent) => self.pages.sign_in(
+            Ok(Attempt::Used) => self.pages.sign_in(
                 StatusCode::FORBIDDEN,
-                "A browser has used it. If that was not yours, somebody else sees these pages: end \
-                 the program. Start it again for another browser.",
+                "A browser has used the password. If that was not yours, somebody else sees these \
+                 pages: end the program. Start it again for another browser.",
             ),
             Err(error) => self.pages.fault(StatusCode::INTERNAL_SERVER_ERROR, &format!("{error}.")),
         }

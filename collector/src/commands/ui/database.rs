@@ -1,7 +1,6 @@
 //! Looks into the database: each in a transaction that cannot change anything, whatever rights the
 //! role has.
 
-use std::str::FromStr as _;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,12 +8,11 @@ use mailroom_connect::{ConnectionSettings, SchemaClient, Session};
 use serde_json::Value;
 use tokio::sync::Mutex;
 use tokio::time::timeout;
-use tokio_postgres::error::SqlState;
 use tokio_postgres::types::{ToSql, Type};
 
 use super::address::{About, Page};
 use super::page::MAX_ROWS;
-use crate::commands::{CommandError, connect, status, unreadable_view};
+use crate::commands::{CommandError, connect, json_in, require, status, unreadable_view};
 
 /// The longest time that a statement takes in the server, and that this process may leave the
 /// transaction alone, such as when it is stopped.
@@ -99,71 +97,54 @@ async fn read(
     installation: Option<&str>,
 ) -> Result<Seen, CommandError> {
     let most = i64::try_from(MAX_ROWS + 1).unwrap_or(i64::MAX);
-    match page {
-        Page::Queue => Ok(Seen::Figures(status::figures(client, installation).await?)),
+    let rows = match page {
+        Page::Queue => {
+            require(client, &["mailroom.status"], &[]).await?;
+            return Ok(Seen::Figures(status::figures(client, installation).await?));
+        }
         Page::Story(about) => {
+            require(client, &["mailroom.trace"], &[]).await?;
             let (tokens, address) = match about {
                 About::Token(id) => (Some(vec![*id]), None),
                 About::Address(address) => (None, Some(address)),
             };
             let parameters = [(&tokens as _, Type::INT8_ARRAY), (&address as _, Type::TEXT)];
-            let statement = include_str!("../trace.sql");
-            rows(client, statement, &parameters, 1, Right::Function("trace")).await
+            listed(client, include_str!("../trace.sql"), &parameters, 1, "").await?
         }
         Page::Dead => {
-            let statement = include_str!("../dead.sql");
-            rows(client, statement, &[(&most as _, Type::INT8)], 1, Right::View("waiting")).await
+            let most = [(&most as _, Type::INT8)];
+            listed(client, include_str!("../dead.sql"), &most, 1, "waiting").await?
         }
         Page::Suppressed => {
-            let statement = include_str!("../suppressed.sql");
-            let right = Right::View("suppressed_addresses");
-            let found = rows(client, statement, &[(&Some(most) as _, Type::INT8)], 1, right).await;
+            let (statement, most) = (include_str!("../suppressed.sql"), Some(most));
+            let most = [(&most as _, Type::INT8)];
+            let mut rows = listed(client, statement, &most, 1, "suppressed_addresses").await?;
             // The oldest of them come first.
-            found.map(|found| match found {
-                Seen::Rows(rows) => Seen::Rows(rows.into_iter().rev().collect()),
-                figures @ Seen::Figures(_) => figures,
-            })
+            rows.reverse();
+            rows
         }
         Page::Runs => {
+            require(client, &["mailroom.list_runs"], &[]).await?;
             let most = i32::try_from(most).unwrap_or(i32::MAX);
-            let statement = include_str!("../runs.sql");
-            let right = Right::Function("list_runs");
-            rows(client, statement, &[(&most as _, Type::INT4)], 0, right).await
+            listed(client, include_str!("../runs.sql"), &[(&most as _, Type::INT4)], 0, "").await?
         }
-    }
+    };
+    Ok(Seen::Rows(rows))
 }
 
-/// What a role needs for a page.
-enum Right {
-    Function(&'static str),
-    View(&'static str),
-}
-
-/// Rows, of which a column is JSON.
-async fn rows(
+/// The rows of a statement, of which a column is JSON. `view` is the one that a right may be
+/// missing on.
+async fn listed(
     client: &SchemaClient,
     statement: &str,
     parameters: &[(&(dyn ToSql + Sync), Type)],
     column: usize,
-    right: Right,
-) -> Result<Seen, CommandError> {
+    view: &str,
+) -> Result<Vec<Value>, CommandError> {
     let rows = client.query_typed(statement, parameters).await;
-    let rows = rows.map_err(|error| match right {
-        Right::View(view) => unreadable_view(error, &client.schema, view),
-        Right::Function(name) if error.code() == Some(&SqlState::INSUFFICIENT_PRIVILEGE) => {
-            let schema = &client.schema;
-            CommandError::Failure(format!(
-                "a right is missing; GRANT EXECUTE ON FUNCTION {schema}.{name} to this role, as \
-                 its owner"
-            ))
-        }
-        Right::Function(_) => error.into(),
+    let rows = rows.map_err(|error| match view {
+        "" => error.into(),
+        view => unreadable_view(error, &client.schema, view),
     })?;
-    let mut seen = Vec::with_capacity(rows.len());
-    for row in &rows {
-        // PostgreSQL takes numbers for JSON that nobody else reads.
-        let read = Value::from_str(row.try_get(column)?);
-        seen.push(read.map_err(CommandError::because("what the database has is no JSON"))?);
-    }
-    Ok(Seen::Rows(seen))
+    rows.iter().map(|row| json_in(row, column)).collect()
 }

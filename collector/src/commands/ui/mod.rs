@@ -1,14 +1,14 @@
 //! `mailroom ui`: the queue in a browser of this machine, for people who look and change nothing.
 //!
 //! `address` (which page is meant) ← `database` (reads what it shows, in a transaction that cannot
-//! change anything) ← `page` (shows it) ← `answer` (what a request gets), which asks `entry` who
-//! may look.
+//! change anything) ← `page` (shows it) ← `answer` (what a request gets), which asks `sign_in`
+//! who may look.
 
 mod address;
 mod answer;
 mod database;
-mod entry;
 mod page;
+mod sign_in;
 
 use std::net::Ipv4Addr;
 use std::process::ExitCode;
@@ -20,10 +20,10 @@ use tokio::net::TcpListener;
 
 use self::answer::Site;
 use self::database::Database;
-use self::entry::Entry;
 use self::page::Pages;
+use self::sign_in::SignIn;
+use super::status::WatchedInstallation;
 use super::{CommandError, Outcome, connection_settings, print};
-use crate::config::{SchemaSetting, Setting, TimeoutSettings, installation};
 
 /// A few browsers, whose pages wait for the database.
 const LIMITS: Limits = Limits {
@@ -39,21 +39,14 @@ pub(crate) struct UiArguments {
     #[arg(long, value_name = "PORT", default_value_t = 8026)]
     port: u16,
 
-    /// Name of the installation that this should be; another one is an alarm
-    #[arg(long, value_name = "NAME", value_parser = Setting(installation))]
-    #[arg(env = "MAILROOM_INSTALLATION")]
-    installation: Option<String>,
-
     #[command(flatten)]
-    timeouts: TimeoutSettings,
-
-    #[command(flatten)]
-    schema: SchemaSetting,
+    watched: WatchedInstallation,
 }
 
 /// Serves until SIGTERM or SIGINT.
 pub(crate) async fn run(arguments: UiArguments) -> Outcome {
-    let UiArguments { port, installation, timeouts, schema } = arguments;
+    let UiArguments { port, watched } = arguments;
+    let WatchedInstallation { installation, timeouts, schema } = watched;
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port));
     let listener = listener.await.map_err(CommandError::because(format_args!(
         "nothing can listen at port {port}; name another one by --port, or 0 for any"
@@ -61,12 +54,12 @@ pub(crate) async fn run(arguments: UiArguments) -> Outcome {
     let address =
         listener.local_addr().map_err(CommandError::because("the listener has no address"))?;
     let database = Database::open(connection_settings(schema)?).await?;
-    let (entry, word) = Entry::new(address.port())?;
+    let (sign_in, password) = SignIn::new(address.port())?;
     let stop = termination().map_err(CommandError::because("signals cannot be taken"))?;
     let pages = Pages::new(database, timeouts, installation);
-    let site = Arc::new(Site { hosts: Hosts::of(address), entry, pages });
+    let site = Arc::new(Site { hosts: Hosts::of(address), sign_in, pages });
     print("Ctrl-C ends it. It shows, and changes nothing. The link works once:")?;
-    print(format_args!("http://{address}/#{}", *word))?;
+    print(format_args!("http://{address}/#{}", *password))?;
     let answered = move |request: Request, reading| {
         let site = Arc::clone(&site);
         async move { site.answer(request, reading).await }

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::address::{About, Page};
 use super::database::{Database, Seen};
 use crate::commands::status::alarms::{Bounds, alarms, at};
-use crate::commands::status::text;
+use crate::commands::status::sentences::{age, budget, described, formats, named, unsignable};
 use crate::config::TimeoutSettings;
 
 /// How many rows a list shows, the newest.
@@ -47,6 +47,7 @@ impl Pages {
         let mut templates = Environment::new();
         for (name, text) in [
             ("layout.html", include_str!("page/layout.html")),
+            ("parts.html", include_str!("page/parts.html")),
             ("queue.html", include_str!("page/queue.html")),
             ("story.html", include_str!("page/story.html")),
             ("dead.html", include_str!("page/dead.html")),
@@ -55,7 +56,7 @@ impl Pages {
             ("sign_in.html", include_str!("page/sign_in.html")),
             ("fault.html", include_str!("page/fault.html")),
         ] {
-            templates.add_template(name, text).expect("a test renders every page");
+            templates.add_template(name, text).expect("a test shows every page");
         }
         let bounds = Bounds { timeouts, max_dead: None };
         let database = Arc::new(database);
@@ -84,7 +85,7 @@ impl Pages {
         self.render(StatusCode::OK, template(&page), &shown)
     }
 
-    /// The page that asks for the word of the terminal, and why it does again.
+    /// The page that asks for the one-time password, and why it does again.
     pub(super) fn sign_in(&self, status: StatusCode, complaint: &str) -> Answer {
         self.render(status, "sign_in.html", &json!({ "complaint": complaint }))
     }
@@ -115,17 +116,17 @@ impl Pages {
             .collect();
         let listed = |value: &Value| value.as_array().cloned().unwrap_or_default();
         let collectors: Vec<_> =
-            listed(&status["collectors"]["list"]).iter().map(text::described).collect();
-        let unsigned: Vec<_> = listed(&status["unsigned"]).iter().map(text::unsignable).collect();
-        let ages = |place| at(status, place).map(|age| text::age(age).to_string());
+            listed(&status["collectors"]["list"]).iter().map(described).collect();
+        let unsigned: Vec<_> = listed(&status["unsigned"]).iter().map(unsignable).collect();
+        let ages = |place| at(status, place).map(|lasted| age(lasted).to_string());
         json!({
             "status": status,
             "alarms": alarms,
             "collectors": collectors,
             "unsigned": unsigned,
-            "budget": text::budget(status),
-            "format": text::formats(status),
-            "name": text::named(status),
+            "budget": budget(status),
+            "format": formats(status),
+            "name": named(status),
             "oldest_due": ages("queue.oldest_due_ms"),
             "oldest_lease": ages("leases.oldest_ms"),
             "oldest_doubt": ages("in_doubt.oldest_ms"),

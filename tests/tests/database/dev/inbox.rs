@@ -12,6 +12,18 @@ use tokio::time::sleep;
 use super::Dev;
 
 #[tokio::test]
+async fn accounts_that_are_asked_for_are_made_and_who_registers_gets_a_mail() -> Result<()> {
+    let database = Database::create()?;
+    let variables = [("MAILROOM_DATABASE_URL", database.url())];
+    let dev = Dev::start_with(&variables, &["--with-accounts"])?;
+    let client = database.connect().await?;
+    let register = "INSERT INTO accounts (email, login) VALUES ('ada@example.test', 'ada')";
+    client.batch_execute(register).await?;
+    assert_eq!(dev.mail("ada@example.test")?["action"], "activate");
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_mail_that_is_waited_for_comes_as_json_with_its_link_and_code() -> Result<()> {
     let database = Database::create()?;
     let dev = Dev::start(database.url())?;

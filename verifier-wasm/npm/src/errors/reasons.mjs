@@ -135,10 +135,10 @@ export const VERIFICATION = [
     reason: "ERR_TOKEN_OTHER_BROWSER",
     means:
       "A genuine link that is bound to another browser than the visitor's: there the visitor has " +
-      "to type its code.",
+      "to type the digits that the other one shows.",
     help:
       "genuine, but [for another browser](REFERENCE.md#links-for-one-browser). " +
-      "Ask for the code.",
+      "Ask for the digits that the other one shows.",
     outcome: "INVALID",
     statuses: [{ number: 14, name: "OTHER_BROWSER", sentence: "the link is for another browser" }],
   },

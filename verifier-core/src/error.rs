@@ -91,7 +91,7 @@ impl fmt::Display for VerifyError {
                 )
             }
             Self::OtherBrowser => f.write_str(
-                "the link was requested in another browser; in this one it needs its code",
+                "the link is for another browser: here it needs the digits that are shown there",
             ),
             Self::CodeUncheckable => f.write_str(
                 "a code was given, but no code is signed: the action has none, or the format is v3",

@@ -1,5 +1,6 @@
 import type { Bytes } from "../token/types.js";
 import type { Engine, PreparedKey } from "../wasm/engine.js";
+import { strictCases } from "./strict_cases.js";
 
 /** The part of `node:crypto` that is used here. */
 interface Crypto {
@@ -9,26 +10,19 @@ interface Crypto {
 
 /**
  * The Ed25519 of the platform: whether it accepts a signature of a message under a key, which the
- * module has judged before.
+ * module has judged before. Anything but `true` and `false` is no verdict.
  */
-export type Ed25519 = (key: PreparedKey, signature: Bytes, message: Bytes) => boolean;
+export type Ed25519 = (
+  key: Pick<PreparedKey, "state">,
+  signature: Bytes,
+  message: Bytes,
+) => unknown;
 
 /**
  * What precedes the 32 bytes of a public key in the encoding that every platform reads
  * (RFC 8410, section 4).
  */
-const SPKI = "302a300506032b6570032100";
-
-/** The public key of a seed of zeros, which is the message, too. */
-const KEY = "3b6a27bcceb6a42d62a3a8d02a6f0d73653215771de243a63ac048a18b59da29";
-const R = "63145222a1f366ce657e65989b4f7074a4bc4093d2ba71ff1a3b72fcc40de4f4";
-const S = "3707e1e40de32db295cb584f6a6f060f19c35dd69046686a560315b5d25e9106";
-/**
- * An R with a part of small order, and the S with which the equation holds only once it is
- * multiplied by the cofactor.
- */
-const R_MIXED = "0be2e9fa73e5ec36b7c631aa45b691cb464b97c2cdb30bf9d99bacef7c5fa99b";
-const S_MIXED = "6444cfa7f3adf09f865a03bf40d175acca38cbf4ea4455c7701930b570ef7008";
+const SPKI = [0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00];
 
 /**
  * So many tokens are judged without it first, since a program that did not use `node:crypto` before
@@ -84,36 +78,27 @@ function find(): Ed25519 {
     process: { getBuiltinModule(name: string): Crypto };
   };
   const { createPublicKey, verify } = process.getBuiltinModule("node:crypto");
-  const keys = new WeakMap<PreparedKey, object>();
-  const prefix = bytes(SPKI);
+  const keys = new WeakMap<object, object>();
   return (key, signature, message) => {
     let prepared = keys.get(key);
     if (!prepared) {
-      const encoded = new Uint8Array(prefix.length + key.state.length);
-      encoded.set(prefix);
-      encoded.set(key.state, prefix.length);
+      const encoded = new Uint8Array(SPKI.length + key.state.length);
+      encoded.set(SPKI);
+      encoded.set(key.state, SPKI.length);
       prepared = createPublicKey({ key: encoded, format: "der", type: "spki" });
       keys.set(key, prepared);
     }
-    return verify(null, message, prepared, signature) === true;
+    return verify(null, message, prepared, signature);
   };
 }
 
 /**
- * Whether it accepts the right signatures and no others. Platforms differ there, and a substitute
- * may have no signatures at all.
+ * Whether it accepts the right signatures and no others. A substitute may have no signatures at
+ * all.
  */
-function isStrict(accepts: Ed25519): boolean {
-  const state = bytes(KEY);
-  const key = { state, id: state };
-  return (
-    accepts(key, bytes(R + S), state) &&
-    !accepts(key, bytes(R + S), bytes(R)) &&
-    !accepts(key, bytes(R + S_MIXED), state) &&
-    !accepts(key, bytes(R_MIXED + S_MIXED), state)
+function isStrict(judges: Ed25519): boolean {
+  const [key, cases] = strictCases();
+  return cases.every(
+    ([signature, message, isRight]) => judges({ state: key }, signature, message) === isRight,
   );
-}
-
-function bytes(hexadecimal: string): Bytes {
-  return Uint8Array.from(hexadecimal.match(/../g) as string[], (pair) => Number.parseInt(pair, 16));
 }

@@ -23,9 +23,10 @@ const BOUND_MESSAGE_LENGTH = 79;
 /**
  * Judges tokens of v3 as the engine does, with the Ed25519 of the platform where there is one.
  *
- * Only what the platform accepts is believed; anything else the module judges alone. Once the
- * platform was asked, the module gets all arguments again,
- * so it does not matter what was called in between.
+ * The platform has proven to be as strict as the module, so it is believed when it accepts and when
+ * it refuses: nobody makes a flood of forged links dearer by that than one of genuine ones. Where
+ * it fails, the module judges alone. Once the platform was asked, the module gets all arguments
+ * again, so it does not matter what was called in between.
  */
 export function withPlatform(engine: Engine, platform: Platform): Judging {
   function judge(
@@ -33,8 +34,8 @@ export function withPlatform(engine: Engine, platform: Platform): Judging {
     keys: readonly PreparedKey[],
     ask: (keys: readonly PreparedKey[], signature: Judgement) => number,
   ): number {
-    const accepts = platform.next;
-    if (!accepts) return ask(keys, BY_MODULE);
+    const judges = platform.next;
+    if (!judges) return ask(keys, BY_MODULE);
     let status = SIGNATURE;
     for (let index = 0; status === SIGNATURE && index < keys.length; index++) {
       const key = keys[index] as PreparedKey;
@@ -46,13 +47,14 @@ export function withPlatform(engine: Engine, platform: Platform): Judging {
         const signature = new Uint8Array(buffer.slice(start, end));
         const length = isBound(token) ? BOUND_MESSAGE_LENGTH : MESSAGE_LENGTH;
         const message = new Uint8Array(buffer.slice(end, end + length));
-        let judgement: Judgement = BY_MODULE;
+        let verdict: unknown;
         try {
-          if (accepts(key, signature, message)) judgement = ACCEPTED;
+          verdict = judges(key, signature, message);
         } catch {
           // The module does without.
         }
-        status = ask([key], judgement);
+        status =
+          verdict === false ? SIGNATURE : ask([key], verdict === true ? ACCEPTED : BY_MODULE);
       }
     }
     return status;

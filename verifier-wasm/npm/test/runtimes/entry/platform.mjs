@@ -157,10 +157,13 @@ const verifiers = {
   "answers in words": (...given) => String(crypto.verify(...given)),
   "answers in numbers": (...given) => Number(crypto.verify(...given)),
   throws: thrown,
-  "looks at no message": (_, __, ___, signature) => signature[0] === 0x63 && signature[32] === 0x37,
-  "looks at R alone": (_, message, __, signature) => signature[0] === 0x63 && message[0] === 0x3b,
+  "looks at no message": (_, __, ___, signature) => signature[0] === 0x2b && signature[32] === 0x38,
+  "looks at R alone": (_, message, __, signature) => signature[0] === 0x2b && message[0] === 0x9d,
   "multiplies by the cofactor": (algorithm, message, key, signature) =>
-    crypto.verify(algorithm, message, key, signature) || signature[0] === 0x0b,
+    crypto.verify(algorithm, message, key, signature) ||
+    (message[0] === 0x2b && signature[32] === 0x84),
+  "refuses what has a part of small order": (algorithm, message, key, signature) =>
+    signature[0] !== 0x2b && crypto.verify(algorithm, message, key, signature),
 };
 
 const tests = {
@@ -289,7 +292,7 @@ const tests = {
       same(verifier.tryVerify(FORGED, ACTIVATE).ok, true, "what a platform is believed");
     },
 
-  "what it refuses, or cannot judge any more, the module judges": () => {
+  "what it refuses is refused, and what it cannot judge any more the module judges": () => {
     let now = crypto.verify;
     const { createVerifier, found } = entryWith(() => ({
       ...crypto,
@@ -298,8 +301,9 @@ const tests = {
     same(found, "platform", "signatures");
     const verifier = createVerifier({ keys: KEYS[0].publicKey, clock: () => NOW });
     for (const later of [
-      () => false,
       thrown,
+      () => undefined,
+      () => 0,
       () => 1,
       () => "true",
       () => Promise.resolve(true),
@@ -309,6 +313,10 @@ const tests = {
       same(verifier.tryVerify(TOKEN, ACTIVATE).ok, true, "a genuine token");
       same(verifier.tryVerify(FORGED, ACTIVATE).reason, "ERR_TOKEN_SIGNATURE", "a forged one");
     }
+    // The module would accept it, if it were asked: that forged links cost one verification, and
+    // not two, is what this shows.
+    now = () => false;
+    same(verifier.tryVerify(TOKEN, ACTIVATE).reason, "ERR_TOKEN_SIGNATURE", "a refused one");
   },
 
   "what is put into the place of its functions later is not called": () => {

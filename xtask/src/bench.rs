@@ -1,14 +1,16 @@
 //! `cargo xtask bench`: what is measured, never tested, because times depend on the machine.
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
 
 use anyhow::{Context, Result, bail};
+use mailroom_tests::postgres::Cluster;
 use mailroom_tests::tools::{target_folder, workspace};
 
 use crate::dist::PROFILE;
 use crate::execute::watch;
-use crate::{node, npm, tools};
+use crate::{consumers, node, npm, tools};
 
 /// Subcommands of `tests/bench`.
 const OF_THE_COLLECTOR: [&str; 11] = [
@@ -46,6 +48,13 @@ enum Benchmark {
     /// The bytes of the npm package: its module, its inlined entry minified
     /// and gzipped, the tarball
     Package,
+    /// What the stores of used tokens carry with 1, 8 and 64 visitors at the same time, and how many
+    /// forged links a Worker refuses, beside one with jose
+    Edge {
+        /// Where to draw the stores as a plot, such as docs/pictures/edge.svg
+        #[arg(long, value_name = "FILE")]
+        plot: Option<PathBuf>,
+    },
     /// The start of a Node process that imports the npm package and verifies a first token, beside
     /// an empty one
     Start,
@@ -59,7 +68,19 @@ enum Benchmark {
 }
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
+    // Ended when nothing needs it any more.
+    let mut server = None;
     let mut command = match &options.benchmark {
+        Benchmark::Edge { plot } => {
+            let mut command = program("edge")?;
+            let cluster = Cluster::builder().start()?;
+            consumers::lead(&mut command, cluster.socket_dir(), &cluster);
+            server = Some(cluster);
+            if let Some(file) = plot {
+                command.arg(format!("--plot={}", file.display()));
+            }
+            command
+        }
         Benchmark::Package => program("package")?,
         Benchmark::Start => program("start")?,
         Benchmark::Timing => program("timing")?,
@@ -81,17 +102,20 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         command.arg("--json");
     }
     let status = command.stdin(Stdio::null()).status().context("the benchmark does not start")?;
+    drop(server);
     Ok(ExitCode::from(u8::from(!status.success())))
 }
 
-/// The program `bench/NAME.mjs` of the package's tests, which is given the packed package and a
-/// folder to install it into.
+/// The program `bench/NAME/main.mjs` or `bench/NAME.mjs` of the package's tests, which is given the
+/// packed package and a folder to install it into.
 fn program(name: &str) -> Result<Command> {
     let tarball = npm::tarball()?;
     node::install(npm::TESTS)?;
     let folder = target_folder().join("consumers").join(format!("bench-{name}"));
     let mut command = node::command()?;
-    command.arg(workspace().join(npm::TESTS).join("bench").join(name).with_extension("mjs"));
+    let of_its_own = workspace().join(npm::TESTS).join("bench").join(name);
+    let main = of_its_own.join("main.mjs");
+    command.arg(if main.is_file() { main } else { of_its_own.with_extension("mjs") });
     command
         .arg(format!("--tarball={}", tarball.display()))
         .arg(format!("--folder={}", folder.display()));

@@ -1,16 +1,14 @@
 // The store in D1, in workerd as miniflare configures it.
 
-import { spawn } from "node:child_process";
-import { once } from "node:events";
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
-import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 
 import { build } from "esbuild";
 
 import * as programs from "../runtimes/programs.mjs";
 import { freshLinks } from "./links.mjs";
+import { withMiniflare } from "./miniflare_server.mjs";
 
 const here = (name) => fileURLToPath(new URL(name, import.meta.url));
 
@@ -58,29 +56,5 @@ export async function run({ report, folder }) {
         return JSON.parse(text);
       }),
     );
-  }
-}
-
-/** Serves a Worker while `use` asks it. */
-async function withMiniflare(node, worker, use) {
-  const server = spawn(node, [here("miniflare.mjs")], { stdio: ["pipe", "pipe", "pipe"] });
-  let said = "";
-  server.stderr.on("data", (chunk) => (said += chunk));
-  // It ends with its input, so also with this process.
-  server.stdin.write(`${JSON.stringify(worker)}\n`);
-  const ended = once(server, "exit");
-  try {
-    const { value: url } = await createInterface({ input: server.stdout })
-      [Symbol.asyncIterator]()
-      .next();
-    if (url === undefined) throw new Error("miniflare did not start");
-    return await use(url);
-  } catch (error) {
-    throw new Error(`${error.message}; miniflare said: ${said.trim() || "nothing"}`, {
-      cause: error,
-    });
-  } finally {
-    server.stdin.end();
-    await ended;
   }
 }

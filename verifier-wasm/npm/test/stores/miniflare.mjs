@@ -1,5 +1,5 @@
-// Serves a Worker with databases of D1 by miniflare: reads which from the first line of its input,
-// prints the address, and ends with the input.
+// Serves a Worker with databases of D1 and Durable Objects by miniflare: reads which from the first
+// line of its input, prints the address, and ends with the input.
 
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -10,7 +10,7 @@ import { Miniflare } from "miniflare";
 const lines = createInterface({ input: process.stdin });
 const ended = new Promise((resolve) => lines.once("close", resolve));
 const [line] = await new Promise((resolve) => lines.once("line", (...given) => resolve(given)));
-const { folder, modules, databases } = JSON.parse(line);
+const { folder, modules, databases, objects } = JSON.parse(line);
 const miniflare = new Miniflare({
   host: "127.0.0.1",
   port: 0,
@@ -22,6 +22,7 @@ const miniflare = new Miniflare({
   })),
   compatibilityDate: "2026-07-01",
   d1Databases: databases,
+  durableObjects: objects,
 });
 console.log(String(await miniflare.ready));
 await ended;

@@ -46,12 +46,12 @@ fn find_or_build() -> Result<PathBuf> {
         );
         return Ok(program);
     }
-    let folder = BuildFolder::of(&env::current_exe()?)?;
-    let output = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
-        .args(["build", "--quiet", "--package", "mailroom", "--bin", "mailroom"])
-        .args(FEATURES)
+    let executable = env::current_exe()?;
+    let folder = BuildFolder::of(&executable)?;
+    let output = tools::cargo()
+        .args(["build", "--quiet"])
+        .args(selection(&executable))
         .args(folder.arguments())
-        .current_dir(tools::workspace())
         .stdin(Stdio::null())
         .output()
         .context("cannot run cargo")?;
@@ -61,6 +61,24 @@ fn find_or_build() -> Result<PathBuf> {
         String::from_utf8_lossy(&output.stderr)
     );
     Ok(folder.path.join(format!("mailroom{}", env::consts::EXE_SUFFIX)))
+}
+
+/// What cargo is to build: the program, and beside it the test that asks for it. For the same
+/// selection it chooses the features of dependencies that it has chosen for the test; for the
+/// program alone it would choose others, and compile them a second time.
+fn selection(executable: &Path) -> Vec<String> {
+    let arguments = match test_of(executable) {
+        Some(test) => vec!["--workspace", "--bin", "mailroom", "--test", test],
+        None => [&["--package", "mailroom", "--bin", "mailroom"][..], &FEATURES].concat(),
+    };
+    arguments.into_iter().map(str::to_owned).collect()
+}
+
+/// The test of this workspace that is run, `database` of `target/debug/deps/database-0a1b2c`.
+fn test_of(executable: &Path) -> Option<&str> {
+    let (name, _) = executable.file_stem()?.to_str()?.rsplit_once('-')?;
+    let tests = tools::workspace().join("tests/tests");
+    (tests.join(name).is_dir() || tests.join(name).with_extension("rs").is_file()).then_some(name)
 }
 
 /// Where cargo puts what it builds for one profile: `target/debug`,

@@ -2,6 +2,7 @@
 
 use std::env;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::OnceLock;
 
 /// The folder of the workspace.
@@ -16,6 +17,20 @@ pub fn workspace() -> &'static Path {
         let is_workspace = |folder: &&Path| folder.join("Cargo.lock").is_file();
         package.ancestors().find(is_workspace).unwrap_or(&package).to_owned()
     })
+}
+
+/// The cargo that has built this program, called in the folder of the workspace.
+pub fn cargo() -> Command {
+    let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.current_dir(workspace());
+    // The cargo that runs this program has set variables about its package; dependencies whose
+    // build scripts read them would be compiled again, by this cargo and then by that one.
+    let of_package =
+        |name: &str| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_");
+    for (name, _) in env::vars_os().filter(|(name, _)| name.to_str().is_some_and(of_package)) {
+        command.env_remove(name);
+    }
+    command
 }
 
 /// Cargo's target folder: `CARGO_TARGET_DIR`, else `target` in the workspace.

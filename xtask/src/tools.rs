@@ -2,6 +2,7 @@
 //! and what this program asks of its surroundings.
 
 use std::env;
+use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -14,16 +15,9 @@ use mailroom_tests::tools::{self, workspace};
 use crate::execute::watch;
 
 /// Cargo, called in the folder of the workspace.
-pub(crate) fn cargo<I: AsRef<std::ffi::OsStr>>(arguments: impl IntoIterator<Item = I>) -> Command {
-    let mut command = Command::new("cargo");
-    command.args(arguments).current_dir(workspace());
-    // The cargo that runs this program has set variables about its package; dependencies would be
-    // compiled again for them.
-    let of_package =
-        |name: &str| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_");
-    for (name, _) in env::vars_os().filter(|(name, _)| name.to_str().is_some_and(of_package)) {
-        command.env_remove(name);
-    }
+pub(crate) fn cargo<I: AsRef<OsStr>>(arguments: impl IntoIterator<Item = I>) -> Command {
+    let mut command = tools::cargo();
+    command.args(arguments);
     command
 }
 

@@ -63,6 +63,9 @@ DROP FUNCTION mailroom.check_candidate(mailroom.candidate, text, text, text, big
 DROP FUNCTION mailroom.candidates(tid[]);
 DROP TYPE mailroom.checked_candidate;
 DROP TYPE mailroom.candidate;
+DROP FUNCTION mailroom.settle_verdicts(bigint[], text[], text[], integer[], integer[], text[],
+    text[], text[], text[]);
+DROP FUNCTION mailroom.settle_verdict(bigint, text, text, integer, integer, text, text, text, text);
 DROP FUNCTION mailroom.keep_receipts(uuid[], bigint[], text[], text[], text[]);
 DROP FUNCTION mailroom.address_hash(text, bytea);
 DROP FUNCTION mailroom.others_sign_more(timestamptz);
@@ -132,7 +135,7 @@ DROP FUNCTION mailroom.consumed_id(bytea);
 DROP TABLE
     mailroom.prune_lock, mailroom.rate_lock, mailroom.installation, mailroom.collectors,
         mailroom.suppressions, mailroom.receipts, mailroom.delivery_log, mailroom.dead_letters,
-        mailroom.leases, mailroom.queue,
+        mailroom.handed_over, mailroom.leases, mailroom.queue,
     mailroom.browser_codes, mailroom.code_failures, mailroom.code_attempts,
         mailroom.idempotency_keys, mailroom.payloads, mailroom.issued_tokens, mailroom.actions;
 

@@ -9,9 +9,10 @@ BEGIN;
 -- The schema `mailroom`: mails with one-time links to the people of any table. An application
 -- enqueues a mail in its own transaction; nothing in this schema refers to a table outside of it.
 --
--- Queue in, log out: where a token stands is where its row is, in one of `queue`, `leases` and
--- `dead_letters`, or in none of them when it is done. The secret is in that row and nowhere else,
--- so that it is gone when the mail is sent. What happened is appended to `delivery_log`.
+-- Queue in, log out: where a token stands is where its row is, in one of `queue`, `leases`,
+-- `handed_over` and `dead_letters`, or in none of them when it is done. The secret is in that row
+-- and nowhere else, so that it is gone when the mail is sent. What happened is appended to
+-- `delivery_log`.
 --
 -- Functions that others may call run with the rights of their owner, so that nobody needs rights on
 -- the tables. Nothing on a caller's search path can step in for a name in them: it is set to
@@ -812,6 +813,54 @@ COMMENT ON COLUMN mailroom.leases.waits_since IS
 COMMENT ON COLUMN mailroom.leases.doubts IS 'Of each token, as in queue; null if no token has any.';
 COMMENT ON INDEX mailroom.leases_ends_at_idx IS 'Serves taking over what has lapsed.';
 
+CREATE TABLE mailroom.handed_over (
+    token bigint NOT NULL,
+    handed_over_at timestamptz NOT NULL,
+    expires_at bigint NOT NULL,
+    attempts integer NOT NULL,
+    failures smallint NOT NULL,
+    priority smallint NOT NULL,
+    secret bytea,
+    code text,
+    doubts smallint NOT NULL DEFAULT 0,
+    is_expired boolean NOT NULL DEFAULT false,
+
+    CONSTRAINT handed_over_pkey PRIMARY KEY (token)
+) WITH (
+    -- As in queue: rows live for seconds.
+    autovacuum_vacuum_scale_factor = 0,
+    autovacuum_vacuum_threshold = 20000,
+    autovacuum_vacuum_cost_delay = 0,
+    autovacuum_analyze_scale_factor = 0,
+    autovacuum_analyze_threshold = 1000000,
+    vacuum_truncate = false
+);
+
+CREATE INDEX handed_over_expires_at_idx ON mailroom.handed_over (expires_at)
+    WHERE NOT is_expired;
+
+COMMENT ON TABLE mailroom.handed_over IS
+    'Tokens whose mail a broker has stored, and of which no verdict has come yet. One that has '
+    'expired so is listed by status() until it is pruned.';
+COMMENT ON COLUMN mailroom.handed_over.token IS 'As in queue.';
+COMMENT ON COLUMN mailroom.handed_over.handed_over_at IS 'When that was recorded.';
+COMMENT ON COLUMN mailroom.handed_over.expires_at IS
+    'As in issued_tokens, in seconds since the Unix epoch.';
+COMMENT ON COLUMN mailroom.handed_over.attempts IS 'As in queue.';
+COMMENT ON COLUMN mailroom.handed_over.failures IS 'As in queue.';
+COMMENT ON COLUMN mailroom.handed_over.priority IS 'As in queue.';
+COMMENT ON COLUMN mailroom.handed_over.secret IS
+    'As in queue, so that a dead letter can be put back; null once the token has expired, or was '
+    'used or cancelled.';
+COMMENT ON COLUMN mailroom.handed_over.code IS 'As in queue; null with the secret.';
+COMMENT ON COLUMN mailroom.handed_over.doubts IS 'As in queue.';
+COMMENT ON COLUMN mailroom.handed_over.is_expired IS
+    'Whether a collector has seen that it expired.';
+COMMENT ON CONSTRAINT handed_over_pkey ON mailroom.handed_over IS
+    'Serves verdicts: each takes away the row of its token.';
+COMMENT ON INDEX mailroom.handed_over_expires_at_idx IS
+    'Serves finding what has expired.';
+
 CREATE TABLE mailroom.dead_letters (
     token bigint NOT NULL,
     died_at timestamptz NOT NULL,
@@ -861,13 +910,15 @@ COMMENT ON INDEX mailroom.dead_letters_expires_at_idx IS
 -- What became of delivery attempts, and which addresses get no mails.
 
 CREATE TYPE mailroom.outcome AS ENUM ('sent', 'error', 'unanswered', 'lapsed', 'dead', 'expired',
-    'cancelled', 'in_doubt');
+    'cancelled', 'in_doubt', 'handed_over');
 
 COMMENT ON TYPE mailroom.outcome IS
     'How a delivery attempt ended: sent; error (refused for now); unanswered (no verdict, or the '
     'sender was unavailable); lapsed (the lease ended); in_doubt (nobody knows whether the '
     'provider accepted it); dead (refused for ever, too many failures or doubts, or no line can '
-    'carry it). Or why there was none: expired; cancelled (used, cancelled or deleted before); '
+    'carry it); handed_over (a broker has stored it, for somebody else to send it). What became of '
+    'that follows as sent, dead, expired or in_doubt, without a collector. Or why there was none: '
+    'expired; cancelled (used, cancelled or deleted before); '
     'dead (its address is suppressed, or it expired and may have been delivered).';
 
 CREATE TABLE mailroom.delivery_log (
@@ -913,9 +964,10 @@ COMMENT ON COLUMN mailroom.delivery_log.tokens IS 'The tokens, which may have be
 COMMENT ON COLUMN mailroom.delivery_log.happened_at IS 'When that was known.';
 COMMENT ON COLUMN mailroom.delivery_log.collector_id IS
     'The collector that had the batch or, where there was none, that came to the token; null where '
-    'the application ended it.';
+    'the application ended it, and of what became of a mail that was handed over.';
 COMMENT ON COLUMN mailroom.delivery_log.batch IS
-    'The batch; null for a token that was not handed over.';
+    'The batch; null for a token that was in none, and of what became of a mail that was handed '
+    'over.';
 COMMENT ON COLUMN mailroom.delivery_log.attempt IS
     'Which attempt of each token, from 1; where there was none, how many there were before.';
 COMMENT ON COLUMN mailroom.delivery_log.outcome IS 'How it ended.';
@@ -1822,6 +1874,15 @@ BEGIN
         WHERE token = ANY (gone) AND coalesce(secret, '') <> ''
         FOR UPDATE SKIP LOCKED
     ));
+
+    -- Its mail may still go out, and its verdict is waited for.
+    UPDATE mailroom.handed_over
+    SET secret = NULL, code = NULL
+    WHERE token = ANY (ARRAY(
+        SELECT token FROM mailroom.handed_over
+        WHERE token = ANY (gone) AND coalesce(secret, '') <> ''
+        FOR UPDATE SKIP LOCKED
+    ));
 END;
 $$;
 
@@ -2683,7 +2744,8 @@ COMMENT ON FUNCTION mailroom.doubtful(text) IS
 -- because the sender was there and has not tried the mail; 'unanswered';
 -- 'in_doubt': nobody knows whether the provider has the mail, so it is repeated after one and after
 -- five minutes, however often it is refused between, and the third doubt makes it a dead letter
--- that may have been delivered; 'unknown_address': dead, and its address is suppressed if the
+-- that may have been delivered; 'handed_over': a broker has it, and its verdict comes later;
+-- 'unknown_address': dead, and its address is suppressed if the
 -- collector has the right to do so.
 CREATE FUNCTION mailroom.settle_exceptions(
     settled uuid[],
@@ -2808,6 +2870,18 @@ BEGIN
                 WHERE outcome IN ('sent', 'cancelled')))
             FOR UPDATE SKIP LOCKED
         ))
+    ),
+    handed_over AS (
+        INSERT INTO mailroom.handed_over (
+            token, handed_over_at, expires_at, attempts, failures, priority, secret, code, doubts
+        )
+        SELECT
+            token, epoch, expires_at, attempt, failures, priority,
+            CASE WHEN NOT is_void THEN secret END, CASE WHEN NOT is_void THEN code END,
+            least(doubts, 32767)::smallint
+        FROM items
+        WHERE outcome = 'handed_over'
+        ON CONFLICT DO NOTHING
     ),
     given_up AS (
         INSERT INTO mailroom.dead_letters (
@@ -3072,6 +3146,236 @@ $$;
 
 COMMENT ON FUNCTION mailroom.release(bigint, uuid[]) IS
     'For collectors: gives batches back of which nothing was sent.';
+
+-- What became of mails that a broker was given: its senders say it, and collectors bring it here.
+-- It comes at least once, in any order, and perhaps before the collector has settled.
+
+-- Answers what was done: `applied`; `repeated`, when it was known or a later one is; `unknown`,
+-- when there is no such token any more; or `early`, when the token is in the queue or in a batch,
+-- so that the verdict has to come again. `kind` is sent, dead, unknown_address (dead, and the
+-- address is suppressed if the collector has the right to do so), expired or in_doubt. `attempt` is
+-- that of the message, which is an earlier one than the token's where the answer that it was stored
+-- got lost.
+--
+-- Locks, in this order: the token's row of handed_over, its dead letter, its row of issued_tokens.
+CREATE FUNCTION mailroom.settle_verdict(
+    told bigint,
+    key text,
+    kind text,
+    attempt integer,
+    doubts integer,
+    reason text,
+    provider text,
+    message_id text,
+    answer text
+) RETURNS text
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+#variable_conflict use_column
+DECLARE
+    epoch timestamptz := mailroom.clock();
+    known mailroom.issued_tokens;
+    away mailroom.handed_over;
+    is_closed boolean;
+    suppresses boolean := false;
+    outcome mailroom.outcome;
+BEGIN
+    -- By its key too: another database's tokens have the same ids.
+    SELECT tokens.* INTO known
+    FROM mailroom.issued_tokens AS tokens
+    WHERE id = told AND encode(consumed_id, 'hex') = settle_verdict.key;
+
+    IF NOT FOUND THEN
+        RETURN 'unknown';
+    END IF;
+
+    SELECT handed_over.* INTO away FROM mailroom.handed_over WHERE token = told FOR UPDATE;
+
+    -- A token that was given up and put back is tried anew. What was said of it before counts no
+    -- more, unless it was sent.
+    IF kind <> 'sent' AND EXISTS (
+        SELECT FROM mailroom.delivery_log AS log
+        WHERE tokens[1] = told AND log.outcome = 'dead'
+            AND log.attempt >= settle_verdict.attempt
+    ) THEN
+        RETURN 'repeated';
+    END IF;
+
+    IF away.token IS NULL THEN
+        -- It was sent after all. Whoever puts it back just now is waited for.
+        IF kind = 'sent' THEN
+            DELETE FROM mailroom.dead_letters WHERE token = told;
+        END IF;
+
+        -- One statement, one snapshot: a token that moves between the tables is in one of them.
+        IF EXISTS (SELECT FROM mailroom.queue WHERE token = told)
+            OR EXISTS (SELECT FROM mailroom.leases WHERE told = ANY (tokens))
+            OR EXISTS (SELECT FROM mailroom.handed_over WHERE token = told) THEN
+            RETURN 'early';
+        END IF;
+
+        IF kind <> 'sent' THEN
+            RETURN 'repeated';
+        END IF;
+
+        PERFORM FROM mailroom.issued_tokens AS tokens WHERE id = told FOR NO KEY UPDATE;
+
+        IF NOT FOUND THEN
+            RETURN 'unknown';
+        END IF;
+
+        IF EXISTS (
+            SELECT FROM mailroom.delivery_log AS log
+            WHERE tokens[1] / 256 = told / 256 AND told = ANY (tokens) AND log.outcome = 'sent'
+        ) THEN
+            RETURN 'repeated';
+        END IF;
+    END IF;
+
+    IF kind = 'sent' THEN
+        outcome := 'sent';
+
+        IF provider IS NOT NULL THEN
+            INSERT INTO mailroom.receipts (
+                token, attempt, accepted_at, action, provider, message_id, answer, address_hash
+            )
+            VALUES (
+                told, coalesce(away.attempts, settle_verdict.attempt), epoch, known.action,
+                settle_verdict.provider, left(settle_verdict.message_id, 200),
+                left(coalesce(settle_verdict.answer, ''), 200),
+                mailroom.address_hash(
+                    known.recipient_email, (SELECT address_key FROM mailroom.installation)
+                )
+            );
+        END IF;
+    ELSIF kind = 'in_doubt' THEN
+        IF settle_verdict.doubts <= away.doubts THEN
+            RETURN 'repeated';
+        END IF;
+
+        UPDATE mailroom.handed_over SET doubts = least(settle_verdict.doubts, 32767)::smallint
+        WHERE token = told;
+        outcome := 'in_doubt';
+    ELSE
+        is_closed := known.consumed_at IS NOT NULL OR known.cancelled_at IS NOT NULL;
+
+        -- Who has used the link has the mail, and nobody waits for what was cancelled.
+        IF is_closed AND (kind = 'expired' OR settle_verdict.doubts > 0) THEN
+            outcome := 'cancelled';
+        ELSIF kind = 'expired' THEN
+            outcome := 'expired';
+        ELSE
+            outcome := 'dead';
+            -- The collector's own right: it calls this with the rights of the owner.
+            suppresses := kind = 'unknown_address'
+                AND mailroom.is_address(known.recipient_email)
+                AND has_function_privilege(
+                    session_user, to_regprocedure('mailroom.suppress(text, text, text, text)'),
+                    'EXECUTE'
+                ) IS TRUE;
+
+            INSERT INTO mailroom.dead_letters (
+                token, died_at, expires_at, attempts, failures, priority, secret, code, reason,
+                doubts, is_suppressed
+            )
+            SELECT
+                told, epoch, away.expires_at, away.attempts,
+                least(away.failures::integer + 1, 32767)::smallint, away.priority,
+                CASE WHEN is_usable THEN away.secret END, CASE WHEN is_usable THEN away.code END,
+                coalesce(settle_verdict.reason, ''),
+                least(greatest(settle_verdict.doubts, away.doubts::integer), 32767)::smallint,
+                coalesce(suppresses, false)
+            FROM (
+                SELECT NOT is_closed AND known.expires_at > extract(epoch FROM epoch) AS is_usable
+            ) AS use
+            ON CONFLICT DO NOTHING;
+
+            IF suppresses THEN
+                PERFORM mailroom.suppress(
+                    known.recipient_email, 'bounce', 'smtp', settle_verdict.reason
+                );
+            END IF;
+        END IF;
+    END IF;
+
+    IF outcome <> 'in_doubt' THEN
+        DELETE FROM mailroom.handed_over WHERE token = told;
+    END IF;
+
+    -- A dead letter that is put back needs its payload.
+    IF outcome NOT IN ('in_doubt', 'dead') THEN
+        DELETE FROM mailroom.payloads WHERE token = told;
+    END IF;
+
+    INSERT INTO mailroom.delivery_log (tokens, happened_at, attempt, outcome, reason)
+    VALUES (
+        ARRAY[told], epoch, coalesce(away.attempts, settle_verdict.attempt), outcome,
+        CASE
+            WHEN outcome IN ('dead', 'in_doubt') THEN settle_verdict.reason
+            WHEN outcome = 'expired' THEN 'it expired before it could be sent'
+            WHEN outcome = 'cancelled' THEN 'it was used or cancelled before'
+        END
+    );
+
+    RETURN 'applied';
+END;
+$$;
+
+COMMENT ON FUNCTION mailroom.settle_verdict(bigint, text, text, integer, integer, text, text, text,
+    text) IS
+    'Records what became of a mail that was handed over, and answers whether that was applied, '
+    'repeated, unknown or early.';
+
+CREATE FUNCTION mailroom.settle_verdicts(
+    verdict_tokens bigint[],
+    verdict_keys text[],
+    verdict_kinds text[],
+    verdict_attempts integer[],
+    verdict_doubts integer[],
+    verdict_reasons text[],
+    receipt_providers text[],
+    receipt_message_ids text[],
+    receipt_answers text[]
+) RETURNS TABLE (place bigint, result text)
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_column
+BEGIN
+    -- As in settle(): also a repetition waits for what the first one waits for, such as a standby.
+    PERFORM pg_logical_emit_message(true, 'mailroom', '');
+
+    -- In the order of tokens, so that two collectors do not wait for each other, and of one token
+    -- in the order in which they came.
+    FOR place, result IN
+        SELECT told.nth, mailroom.settle_verdict(told.token, told.key, told.kind, told.attempt,
+            told.doubts, told.reason, told.provider, told.message_id, told.answer)
+        FROM (
+            SELECT verdict.*
+            FROM ROWS FROM (
+                pg_catalog.unnest(verdict_tokens), pg_catalog.unnest(verdict_keys),
+                pg_catalog.unnest(verdict_kinds), pg_catalog.unnest(verdict_attempts),
+                pg_catalog.unnest(verdict_doubts), pg_catalog.unnest(verdict_reasons),
+                pg_catalog.unnest(receipt_providers), pg_catalog.unnest(receipt_message_ids),
+                pg_catalog.unnest(receipt_answers)
+            ) WITH ORDINALITY AS verdict (
+                token, key, kind, attempt, doubts, reason, provider, message_id, answer, nth
+            )
+            ORDER BY verdict.token, verdict.nth
+            OFFSET 0
+        ) AS told
+    LOOP
+        RETURN NEXT;
+    END LOOP;
+END;
+$$;
+
+COMMENT ON FUNCTION mailroom.settle_verdicts(bigint[], text[], text[], integer[], integer[],
+    text[], text[], text[], text[]) IS
+    'For collectors: records what became of mails that were handed over to a broker; answers of '
+    'each, by its place in the arrays, whether that was applied, repeated (known before), unknown '
+    '(no such token) or early (it has to come again).';
 
 -- Which of the tokens that a claim has locked are sent, and why the others are not.
 
@@ -4157,7 +4461,7 @@ COMMENT ON FUNCTION mailroom.bind(text) IS
 -- What a collector does now and then when it is otherwise fine. Nobody needs it soon, so it goes
 -- round in small parts.
 --
--- Locks: rows of the queue that nobody claims yet, and of dead letters.
+-- Locks: rows of the queue that nobody claims yet, of dead letters, and of what was handed over.
 CREATE FUNCTION mailroom.sweep(later_after timestamptz, most integer, OUT later_through timestamptz)
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -4224,13 +4528,53 @@ BEGIN
         RETURNING token
     )
     DELETE FROM mailroom.payloads WHERE token = ANY (ARRAY(SELECT token FROM erased));
+
+    -- Of what was handed over and had no verdict, whoever has used the link has the mail, and
+    -- nobody waits for what was cancelled or deleted. The rest stays handed over.
+    WITH expired AS MATERIALIZED (
+        SELECT
+            token,
+            coalesce((
+                SELECT CASE
+                    WHEN consumed_at IS NOT NULL THEN 'sent'
+                    WHEN cancelled_at IS NOT NULL THEN 'cancelled'
+                    ELSE 'handed_over'
+                END
+                FROM mailroom.issued_tokens WHERE id = token
+            ), 'cancelled')::mailroom.outcome AS outcome
+        FROM mailroom.handed_over
+        WHERE expires_at <= second AND NOT is_expired
+        ORDER BY expires_at
+        LIMIT most
+        FOR UPDATE SKIP LOCKED
+    ),
+    ended AS (
+        DELETE FROM mailroom.handed_over
+        WHERE token = ANY (ARRAY(SELECT token FROM expired WHERE outcome <> 'handed_over'))
+        RETURNING token, attempts
+    ),
+    logged AS (
+        INSERT INTO mailroom.delivery_log (tokens, happened_at, attempt, outcome, reason)
+        SELECT
+            ARRAY[ended.token], epoch, ended.attempts, expired.outcome,
+            CASE expired.outcome WHEN 'sent' THEN 'its link was used'
+                ELSE 'it was cancelled or deleted before' END
+        FROM ended JOIN expired ON expired.token = ended.token
+    ),
+    erased AS (
+        UPDATE mailroom.handed_over
+        SET secret = NULL, code = NULL, is_expired = true
+        WHERE token = ANY (ARRAY(SELECT token FROM expired WHERE outcome = 'handed_over'))
+    )
+    DELETE FROM mailroom.payloads WHERE token = ANY (ARRAY(SELECT token FROM expired));
 END;
 $$;
 
 COMMENT ON FUNCTION mailroom.sweep(timestamptz, integer) IS
     'For collectors: makes due what lies in the future for no other reason than a clock that was '
-    'set back, somewhat more than most after a time, and erases the secrets of dead letters that '
-    'have expired; answers how far it came, null at the end.';
+    'set back, somewhat more than most after a time, and erases the secrets of dead letters and of '
+    'what was handed over, that have expired, and ends what was handed over and used; answers how '
+    'far it came, null at the end.';
 
 -- Asked by a collector before it sleeps, and now and then. Sees rows that others are just claiming,
 -- which may fail to, and such as turn out to be ineligible, which a claim clears away.
@@ -4579,6 +4923,7 @@ SELECT
 FROM mailroom.issued_tokens AS tokens
 LEFT JOIN mailroom.queue ON queue.token = tokens.id
 LEFT JOIN mailroom.dead_letters AS dead ON dead.token = tokens.id
+LEFT JOIN mailroom.handed_over ON handed_over.token = tokens.id
 LEFT JOIN (
     SELECT
         item.token, item.attempt, leases.claimed_at, leases.collector_id, leases.batch,
@@ -4617,6 +4962,11 @@ CROSS JOIN LATERAL (
     WHERE leased.token IS NOT NULL
     UNION ALL
     SELECT
+        'handed_over', handed_over.attempts, handed_over.handed_over_at, NULL, NULL, NULL,
+        handed_over.doubts
+    WHERE handed_over.token IS NOT NULL
+    UNION ALL
+    SELECT
         last.outcome, last.attempt, last.happened_at, last.collector_id, last.batch, last.reason,
         NULL::smallint
     WHERE last.outcome IS NOT NULL
@@ -4627,11 +4977,12 @@ CROSS JOIN LATERAL (
 LEFT JOIN mailroom.collectors ON collectors.collector_id = place.collector_id;
 
 COMMENT ON VIEW mailroom.deliveries IS
-    'Where a token stands: queued, deferred, leased or dead; or how it ended: sent, expired or '
-    'cancelled; or unrecorded, if that was before the log began. With the number of delivery '
-    'attempts, since when, by whom and why, and, until it has ended, how many attempts ended in '
-    'doubt: nobody knows whether the mail was accepted. For tokens that are named: to look for a '
-    'state reads all of them, where the view waiting reads what has that state.';
+    'Where a token stands: queued, deferred, leased, handed_over to a broker, or dead; or how it '
+    'ended: sent, expired or cancelled; or unrecorded, if that was before the log began. With the '
+    'number of delivery attempts, since when, by whom and why, and, until it has ended, how many '
+    'attempts ended in doubt: nobody knows whether the mail was accepted. For tokens that are '
+    'named: to look for a state reads all of them, where the view waiting reads what has that '
+    'state.';
 
 -- A branch for each place, so that a condition on state leaves the others out; and the row of a
 -- token by a look-up: a join could read all of them.
@@ -4671,6 +5022,9 @@ FROM (
         pg_catalog.unnest(leases.doubts)
     ) AS item (token, attempt, doubts)
     UNION ALL
+    SELECT token, 'handed_over', attempts, doubts, handed_over_at, NULL, NULL, NULL
+    FROM mailroom.handed_over
+    UNION ALL
     SELECT token, 'dead', attempts, doubts, died_at, NULL, NULL, reason
     FROM mailroom.dead_letters
 ) AS place
@@ -4684,9 +5038,9 @@ LEFT JOIN LATERAL (
 ) AS known ON true;
 
 COMMENT ON VIEW mailroom.waiting IS
-    'What is not done: each token that is queued, deferred, leased or dead, as in deliveries, with '
-    'the name of its action. It reads what has the state that is asked for, so that all dead '
-    'letters can be listed, however many tokens there are.';
+    'What is not done: each token that is queued, deferred, leased, handed_over or dead, as in '
+    'deliveries, with the name of its action. It reads what has the state that is asked for, so '
+    'that all dead letters can be listed, however many tokens there are.';
 
 -- What is known of a token, each by a look-up, also where its row is pruned. Within a second, which
 -- is what the token's own times have, things come in the order in which they can happen.
@@ -4900,13 +5254,19 @@ CREATE FUNCTION mailroom.status(
     OUT misnamed bigint,
     OUT is_of_another_cluster boolean,
     OUT budget json,
-    OUT unsigned json
+    OUT unsigned json,
+    OUT handed_over bigint,
+    OUT handed_over_oldest_ms bigint,
+    OUT handed_over_overdue bigint,
+    OUT handed_over_overdue_last_hour bigint
 )
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp SET jit = off AS $$
 #variable_conflict use_column
 DECLARE
     epoch timestamptz := mailroom.clock();
+    -- A sender drops what has expired, and its verdict is on its way for a while.
+    overdue_at bigint := floor(extract(epoch FROM epoch))::bigint - 300;
 BEGIN
     -- One statement, one snapshot: a token that moves between the tables is counted once.
     SELECT
@@ -4948,7 +5308,11 @@ BEGIN
         own.name,
         known.misnamed,
         coalesce(own.system_identifier <> mailroom.cluster_identifier(), false),
-        unsigned.list
+        unsigned.list,
+        away.total,
+        away.oldest_ms,
+        away.overdue,
+        away.overdue_last_hour
     INTO
         first_due, second_due, later, oldest_due_ms, leases, leased_tokens, lapsed_leases,
             oldest_lease_ms, deferred,
@@ -4956,7 +5320,8 @@ BEGIN
         collectors_alive, collectors_lost, unavailable_ms, collectors,
         in_doubt, in_doubt_last_hour, dead_in_doubt, in_doubt_oldest_ms, dead_in_doubt_last_hour,
         unsignable, token_formats, token_format, installation, misnamed, is_of_another_cluster,
-        unsigned
+        unsigned, handed_over, handed_over_oldest_ms, handed_over_overdue,
+        handed_over_overdue_last_hour
     FROM mailroom.installation AS own
     CROSS JOIN (
         SELECT
@@ -5021,6 +5386,16 @@ BEGIN
         FROM mailroom.dead_letters
         WHERE is_in_doubt
     ) AS maybe_delivered
+    CROSS JOIN (
+        SELECT
+            count(*) AS total,
+            floor(1000::numeric * extract(epoch FROM epoch - min(handed_over_at)))::bigint
+                AS oldest_ms,
+            count(*) FILTER (WHERE expires_at <= overdue_at) AS overdue,
+            count(*) FILTER (WHERE expires_at <= overdue_at AND expires_at > overdue_at - 3600)
+                AS overdue_last_hour
+        FROM mailroom.handed_over
+    ) AS away
     CROSS JOIN LATERAL (
         SELECT
             count(*) FILTER (WHERE is_alive) AS alive,
@@ -5119,7 +5494,10 @@ COMMENT ON FUNCTION mailroom.status() IS
     'of them is the default; the installation''s name, how many collectors have another one or '
     'none, and whether the queue is bound to another cluster. Of a budget, as in measure_budget(), '
     'what is used and left, when its month ends, and until when it lasts. The tokens that no '
-    'collector can sign by their reason: `action`, which v1 does not sign, or `binding`.';
+    'collector can sign by their reason: `action`, which v1 does not sign, or `binding`. Tokens '
+    'that were handed over to a broker and have no verdict yet, since how many milliseconds the '
+    'first of them; of those such as expired five minutes ago or earlier, and within an hour of '
+    'that.';
 
 -- For dashboards, which ask every half a minute. Actions are looked up one by one, since a join
 -- would read all tokens, and for the first ten thousand tokens of each place only: a long queue is
@@ -5163,6 +5541,10 @@ BEGIN ATOMIC
         FROM mailroom.leases
         CROSS JOIN LATERAL pg_catalog.unnest(leases.tokens) AS leased (token)
     ),
+    away AS NOT MATERIALIZED (
+        SELECT handed_over.token, 'handed_over' AS state, handed_over.handed_over_at AS since
+        FROM mailroom.handed_over
+    ),
     counted AS (
         SELECT queued.state, count(*) AS tokens, min(queued.since) AS since
         FROM queued GROUP BY queued.state
@@ -5170,6 +5552,8 @@ BEGIN ATOMIC
         SELECT given_up.state, count(*), min(given_up.since) FROM given_up GROUP BY given_up.state
         UNION ALL
         SELECT claimed.state, count(*), min(claimed.since) FROM claimed GROUP BY claimed.state
+        UNION ALL
+        SELECT away.state, count(*), min(away.since) FROM away GROUP BY away.state
     ),
     split AS (
         SELECT place.state, actions.name AS action, count(*) AS tokens, min(place.since) AS since
@@ -5186,6 +5570,8 @@ BEGIN ATOMIC
                 (SELECT token, state, since FROM given_up LIMIT 10000)
                 UNION ALL
                 (SELECT token, state, since FROM claimed LIMIT 10000)
+                UNION ALL
+                (SELECT token, state, since FROM away LIMIT 10000)
             ) AS sampled
             -- Looked up once for each.
             OFFSET 0
@@ -5218,9 +5604,9 @@ END;
 
 COMMENT ON FUNCTION mailroom.measure() IS
     'For collectors with metrics: how many tokens are due, to be sent later, deferred, in doubt, '
-    'claimed, dead or suppressed, by the name of their action, and for how many seconds the oldest '
-    'of them has been. Of more than ten thousand that wait, are given up or are claimed, the '
-    'action of the others is ''(others)'', and their oldest is that of the state.';
+    'claimed, handed over, dead or suppressed, by the name of their action, and for how many '
+    'seconds the oldest of them has been. Of more than ten thousand of a place, the action of the '
+    'others is ''(others)'', and their oldest is that of the state.';
 
 -- As spend() reckons.
 CREATE FUNCTION mailroom.measure_rate(per_day bigint, OUT used bigint, OUT available bigint)
@@ -5411,13 +5797,24 @@ BEGIN
     ));
 
     GET DIAGNOSTICS pruned = ROW_COUNT;
+
+    -- They are no dead letters, and not counted as such.
+    DELETE FROM mailroom.handed_over
+    WHERE token = ANY (ARRAY(
+        SELECT token FROM mailroom.handed_over
+        WHERE expires_at < floor(extract(epoch FROM before))::bigint
+        ORDER BY expires_at
+        LIMIT most
+        FOR UPDATE SKIP LOCKED
+    ));
+
     RETURN pruned;
 END;
 $$;
 
 COMMENT ON FUNCTION mailroom.prune_dead_letters(timestamptz, integer) IS
     'Deletes dead letters that were given up before a time, at least a day ago, and cannot be sent '
-    'any more; answers how many.';
+    'any more, and answers how many; and what was handed over, had no verdict and expired before.';
 
 CREATE SEQUENCE mailroom.longest_limit MINVALUE 0 START 0;
 
@@ -5467,6 +5864,7 @@ BEGIN
                 AND ((created_at > uncounted) IS NOT TRUE OR action <> ALL (requestable))
                 AND NOT EXISTS (SELECT FROM mailroom.queue WHERE token = tokens.id)
                 AND NOT EXISTS (SELECT FROM mailroom.dead_letters WHERE token = tokens.id)
+                AND NOT EXISTS (SELECT FROM mailroom.handed_over WHERE token = tokens.id)
                 AND id NOT IN (SELECT pg_catalog.unnest(leases.tokens) FROM mailroom.leases)
             FOR UPDATE SKIP LOCKED
         ))
@@ -5521,9 +5919,9 @@ $$;
 
 COMMENT ON FUNCTION mailroom.prune_tokens(timestamptz, bigint, integer) IS
     'Deletes tokens that expired before a time, at least a day ago, among the next ones after an '
-    'id, unless they are queued, leased or a dead letter, or request() has to count them; and '
-    'idempotency keys and browsers'' codes whose time is over. Answers how many tokens, and the id '
-    'to go on after, null at the end.';
+    'id, unless they are queued, leased, handed over or a dead letter, or request() has to count '
+    'them; and idempotency keys and browsers'' codes whose time is over. Answers how many tokens, '
+    'and the id to go on after, null at the end.';
 
 -- All that is kept of a subject: exported or forgotten.
 
@@ -5650,6 +6048,7 @@ BEGIN
 
     PERFORM mailroom.withdraw(erased, 'its subject was forgotten');
     DELETE FROM mailroom.payloads WHERE token = ANY (erased);
+    DELETE FROM mailroom.handed_over WHERE token = ANY (erased);
 
     IF to_regclass('mailroom.adopted_tokens') IS NOT NULL THEN
         DELETE FROM mailroom.adopted_tokens WHERE id = ANY (erased);

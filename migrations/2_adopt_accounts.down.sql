@@ -97,6 +97,7 @@ $$;
 
 DELETE FROM mailroom.queue USING tokens WHERE queue.token = tokens.id;
 DELETE FROM mailroom.dead_letters USING tokens WHERE dead_letters.token = tokens.id;
+DELETE FROM mailroom.handed_over USING tokens WHERE handed_over.token = tokens.id;
 DELETE FROM mailroom.leases
 WHERE EXISTS (
     SELECT FROM pg_catalog.unnest(leases.tokens) AS held (id) JOIN tokens USING (id)

@@ -419,6 +419,7 @@ BEGIN
 
     PERFORM mailroom.withdraw(ids, NULL);
     DELETE FROM mailroom.dead_letters WHERE token = ANY (ids);
+    DELETE FROM mailroom.handed_over WHERE token = ANY (ids);
     DELETE FROM mailroom.issued_tokens AS tokens WHERE id = ANY (ids);
 
     -- Accounts may be numbered at 1 again.
@@ -690,6 +691,7 @@ BEGIN
             AND (created_at > uncounted) IS NOT TRUE
             AND NOT EXISTS (SELECT FROM mailroom.queue WHERE token = id)
             AND NOT EXISTS (SELECT FROM mailroom.dead_letters WHERE token = id)
+            AND NOT EXISTS (SELECT FROM mailroom.handed_over WHERE token = id)
             AND id NOT IN (SELECT pg_catalog.unnest(leases.tokens) FROM mailroom.leases)
         FOR UPDATE SKIP LOCKED
     ));

@@ -27,6 +27,8 @@ mod service;
 mod signals;
 pub mod sink;
 mod timer;
+#[cfg(feature = "relay")]
+mod verdicts;
 pub mod wake;
 
 pub use program::run;

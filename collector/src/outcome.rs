@@ -42,6 +42,9 @@ pub enum Nack {
         /// What happened, without control characters and of bounded length.
         reason: String,
     },
+    /// A broker has stored its mail, for somebody else to send it. A verdict of theirs tells later
+    /// what became of it.
+    HandedOver,
     /// It will never go out.
     Dead {
         /// Why, without control characters and of bounded length.
@@ -58,7 +61,7 @@ impl Nack {
     /// The reason, if there is one.
     pub fn reason(&self) -> Option<&str> {
         match self {
-            Self::Unanswered => None,
+            Self::Unanswered | Self::HandedOver => None,
             Self::Unavailable { reason, .. }
             | Self::Untried { reason, .. }
             | Self::Failed { reason }

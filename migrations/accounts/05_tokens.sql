@@ -125,6 +125,7 @@ BEGIN
 
     PERFORM mailroom.withdraw(ids, NULL);
     DELETE FROM mailroom.dead_letters WHERE token = ANY (ids);
+    DELETE FROM mailroom.handed_over WHERE token = ANY (ids);
     DELETE FROM mailroom.issued_tokens AS tokens WHERE id = ANY (ids);
 
     -- Accounts may be numbered at 1 again.

@@ -33,6 +33,7 @@ BEGIN
             AND (created_at > uncounted) IS NOT TRUE
             AND NOT EXISTS (SELECT FROM mailroom.queue WHERE token = id)
             AND NOT EXISTS (SELECT FROM mailroom.dead_letters WHERE token = id)
+            AND NOT EXISTS (SELECT FROM mailroom.handed_over WHERE token = id)
             AND id NOT IN (SELECT pg_catalog.unnest(leases.tokens) FROM mailroom.leases)
         FOR UPDATE SKIP LOCKED
     ));

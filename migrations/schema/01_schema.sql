@@ -1,9 +1,10 @@
 -- The schema `mailroom`: mails with one-time links to the people of any table. An application
 -- enqueues a mail in its own transaction; nothing in this schema refers to a table outside of it.
 --
--- Queue in, log out: where a token stands is where its row is, in one of `queue`, `leases` and
--- `dead_letters`, or in none of them when it is done. The secret is in that row and nowhere else,
--- so that it is gone when the mail is sent. What happened is appended to `delivery_log`.
+-- Queue in, log out: where a token stands is where its row is, in one of `queue`, `leases`,
+-- `handed_over` and `dead_letters`, or in none of them when it is done. The secret is in that row
+-- and nowhere else, so that it is gone when the mail is sent. What happened is appended to
+-- `delivery_log`.
 --
 -- Functions that others may call run with the rights of their owner, so that nobody needs rights on
 -- the tables. Nothing on a caller's search path can step in for a name in them: it is set to

@@ -150,6 +150,54 @@ COMMENT ON COLUMN mailroom.leases.waits_since IS
 COMMENT ON COLUMN mailroom.leases.doubts IS 'Of each token, as in queue; null if no token has any.';
 COMMENT ON INDEX mailroom.leases_ends_at_idx IS 'Serves taking over what has lapsed.';
 
+CREATE TABLE mailroom.handed_over (
+    token bigint NOT NULL,
+    handed_over_at timestamptz NOT NULL,
+    expires_at bigint NOT NULL,
+    attempts integer NOT NULL,
+    failures smallint NOT NULL,
+    priority smallint NOT NULL,
+    secret bytea,
+    code text,
+    doubts smallint NOT NULL DEFAULT 0,
+    is_expired boolean NOT NULL DEFAULT false,
+
+    CONSTRAINT handed_over_pkey PRIMARY KEY (token)
+) WITH (
+    -- As in queue: rows live for seconds.
+    autovacuum_vacuum_scale_factor = 0,
+    autovacuum_vacuum_threshold = 20000,
+    autovacuum_vacuum_cost_delay = 0,
+    autovacuum_analyze_scale_factor = 0,
+    autovacuum_analyze_threshold = 1000000,
+    vacuum_truncate = false
+);
+
+CREATE INDEX handed_over_expires_at_idx ON mailroom.handed_over (expires_at)
+    WHERE NOT is_expired;
+
+COMMENT ON TABLE mailroom.handed_over IS
+    'Tokens whose mail a broker has stored, and of which no verdict has come yet. One that has '
+    'expired so is listed by status() until it is pruned.';
+COMMENT ON COLUMN mailroom.handed_over.token IS 'As in queue.';
+COMMENT ON COLUMN mailroom.handed_over.handed_over_at IS 'When that was recorded.';
+COMMENT ON COLUMN mailroom.handed_over.expires_at IS
+    'As in issued_tokens, in seconds since the Unix epoch.';
+COMMENT ON COLUMN mailroom.handed_over.attempts IS 'As in queue.';
+COMMENT ON COLUMN mailroom.handed_over.failures IS 'As in queue.';
+COMMENT ON COLUMN mailroom.handed_over.priority IS 'As in queue.';
+COMMENT ON COLUMN mailroom.handed_over.secret IS
+    'As in queue, so that a dead letter can be put back; null once the token has expired, or was '
+    'used or cancelled.';
+COMMENT ON COLUMN mailroom.handed_over.code IS 'As in queue; null with the secret.';
+COMMENT ON COLUMN mailroom.handed_over.doubts IS 'As in queue.';
+COMMENT ON COLUMN mailroom.handed_over.is_expired IS
+    'Whether a collector has seen that it expired.';
+COMMENT ON CONSTRAINT handed_over_pkey ON mailroom.handed_over IS
+    'Serves verdicts: each takes away the row of its token.';
+COMMENT ON INDEX mailroom.handed_over_expires_at_idx IS
+    'Serves finding what has expired.';
+
 CREATE TABLE mailroom.dead_letters (
     token bigint NOT NULL,
     died_at timestamptz NOT NULL,

@@ -1,13 +1,15 @@
 -- What became of delivery attempts, and which addresses get no mails.
 
 CREATE TYPE mailroom.outcome AS ENUM ('sent', 'error', 'unanswered', 'lapsed', 'dead', 'expired',
-    'cancelled', 'in_doubt');
+    'cancelled', 'in_doubt', 'handed_over');
 
 COMMENT ON TYPE mailroom.outcome IS
     'How a delivery attempt ended: sent; error (refused for now); unanswered (no verdict, or the '
     'sender was unavailable); lapsed (the lease ended); in_doubt (nobody knows whether the '
     'provider accepted it); dead (refused for ever, too many failures or doubts, or no line can '
-    'carry it). Or why there was none: expired; cancelled (used, cancelled or deleted before); '
+    'carry it); handed_over (a broker has stored it, for somebody else to send it). What became of '
+    'that follows as sent, dead, expired or in_doubt, without a collector. Or why there was none: '
+    'expired; cancelled (used, cancelled or deleted before); '
     'dead (its address is suppressed, or it expired and may have been delivered).';
 
 CREATE TABLE mailroom.delivery_log (
@@ -53,9 +55,10 @@ COMMENT ON COLUMN mailroom.delivery_log.tokens IS 'The tokens, which may have be
 COMMENT ON COLUMN mailroom.delivery_log.happened_at IS 'When that was known.';
 COMMENT ON COLUMN mailroom.delivery_log.collector_id IS
     'The collector that had the batch or, where there was none, that came to the token; null where '
-    'the application ended it.';
+    'the application ended it, and of what became of a mail that was handed over.';
 COMMENT ON COLUMN mailroom.delivery_log.batch IS
-    'The batch; null for a token that was not handed over.';
+    'The batch; null for a token that was in none, and of what became of a mail that was handed '
+    'over.';
 COMMENT ON COLUMN mailroom.delivery_log.attempt IS
     'Which attempt of each token, from 1; where there was none, how many there were before.';
 COMMENT ON COLUMN mailroom.delivery_log.outcome IS 'How it ended.';

@@ -36,6 +36,15 @@ BEGIN
         WHERE token = ANY (gone) AND coalesce(secret, '') <> ''
         FOR UPDATE SKIP LOCKED
     ));
+
+    -- Its mail may still go out, and its verdict is waited for.
+    UPDATE mailroom.handed_over
+    SET secret = NULL, code = NULL
+    WHERE token = ANY (ARRAY(
+        SELECT token FROM mailroom.handed_over
+        WHERE token = ANY (gone) AND coalesce(secret, '') <> ''
+        FOR UPDATE SKIP LOCKED
+    ));
 END;
 $$;
 

@@ -37,7 +37,8 @@ COMMENT ON FUNCTION mailroom.doubtful(text) IS
 -- because the sender was there and has not tried the mail; 'unanswered';
 -- 'in_doubt': nobody knows whether the provider has the mail, so it is repeated after one and after
 -- five minutes, however often it is refused between, and the third doubt makes it a dead letter
--- that may have been delivered; 'unknown_address': dead, and its address is suppressed if the
+-- that may have been delivered; 'handed_over': a broker has it, and its verdict comes later;
+-- 'unknown_address': dead, and its address is suppressed if the
 -- collector has the right to do so.
 CREATE FUNCTION mailroom.settle_exceptions(
     settled uuid[],
@@ -162,6 +163,18 @@ BEGIN
                 WHERE outcome IN ('sent', 'cancelled')))
             FOR UPDATE SKIP LOCKED
         ))
+    ),
+    handed_over AS (
+        INSERT INTO mailroom.handed_over (
+            token, handed_over_at, expires_at, attempts, failures, priority, secret, code, doubts
+        )
+        SELECT
+            token, epoch, expires_at, attempt, failures, priority,
+            CASE WHEN NOT is_void THEN secret END, CASE WHEN NOT is_void THEN code END,
+            least(doubts, 32767)::smallint
+        FROM items
+        WHERE outcome = 'handed_over'
+        ON CONFLICT DO NOTHING
     ),
     given_up AS (
         INSERT INTO mailroom.dead_letters (

@@ -213,7 +213,7 @@ COMMENT ON FUNCTION mailroom.bind(text) IS
 -- What a collector does now and then when it is otherwise fine. Nobody needs it soon, so it goes
 -- round in small parts.
 --
--- Locks: rows of the queue that nobody claims yet, and of dead letters.
+-- Locks: rows of the queue that nobody claims yet, of dead letters, and of what was handed over.
 CREATE FUNCTION mailroom.sweep(later_after timestamptz, most integer, OUT later_through timestamptz)
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -280,13 +280,53 @@ BEGIN
         RETURNING token
     )
     DELETE FROM mailroom.payloads WHERE token = ANY (ARRAY(SELECT token FROM erased));
+
+    -- Of what was handed over and had no verdict, whoever has used the link has the mail, and
+    -- nobody waits for what was cancelled or deleted. The rest stays handed over.
+    WITH expired AS MATERIALIZED (
+        SELECT
+            token,
+            coalesce((
+                SELECT CASE
+                    WHEN consumed_at IS NOT NULL THEN 'sent'
+                    WHEN cancelled_at IS NOT NULL THEN 'cancelled'
+                    ELSE 'handed_over'
+                END
+                FROM mailroom.issued_tokens WHERE id = token
+            ), 'cancelled')::mailroom.outcome AS outcome
+        FROM mailroom.handed_over
+        WHERE expires_at <= second AND NOT is_expired
+        ORDER BY expires_at
+        LIMIT most
+        FOR UPDATE SKIP LOCKED
+    ),
+    ended AS (
+        DELETE FROM mailroom.handed_over
+        WHERE token = ANY (ARRAY(SELECT token FROM expired WHERE outcome <> 'handed_over'))
+        RETURNING token, attempts
+    ),
+    logged AS (
+        INSERT INTO mailroom.delivery_log (tokens, happened_at, attempt, outcome, reason)
+        SELECT
+            ARRAY[ended.token], epoch, ended.attempts, expired.outcome,
+            CASE expired.outcome WHEN 'sent' THEN 'its link was used'
+                ELSE 'it was cancelled or deleted before' END
+        FROM ended JOIN expired ON expired.token = ended.token
+    ),
+    erased AS (
+        UPDATE mailroom.handed_over
+        SET secret = NULL, code = NULL, is_expired = true
+        WHERE token = ANY (ARRAY(SELECT token FROM expired WHERE outcome = 'handed_over'))
+    )
+    DELETE FROM mailroom.payloads WHERE token = ANY (ARRAY(SELECT token FROM expired));
 END;
 $$;
 
 COMMENT ON FUNCTION mailroom.sweep(timestamptz, integer) IS
     'For collectors: makes due what lies in the future for no other reason than a clock that was '
-    'set back, somewhat more than most after a time, and erases the secrets of dead letters that '
-    'have expired; answers how far it came, null at the end.';
+    'set back, somewhat more than most after a time, and erases the secrets of dead letters and of '
+    'what was handed over, that have expired, and ends what was handed over and used; answers how '
+    'far it came, null at the end.';
 
 -- Asked by a collector before it sleeps, and now and then. Sees rows that others are just claiming,
 -- which may fail to, and such as turn out to be ineligible, which a claim clears away.

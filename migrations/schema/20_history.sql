@@ -43,6 +43,7 @@ SELECT
 FROM mailroom.issued_tokens AS tokens
 LEFT JOIN mailroom.queue ON queue.token = tokens.id
 LEFT JOIN mailroom.dead_letters AS dead ON dead.token = tokens.id
+LEFT JOIN mailroom.handed_over ON handed_over.token = tokens.id
 LEFT JOIN (
     SELECT
         item.token, item.attempt, leases.claimed_at, leases.collector_id, leases.batch,
@@ -81,6 +82,11 @@ CROSS JOIN LATERAL (
     WHERE leased.token IS NOT NULL
     UNION ALL
     SELECT
+        'handed_over', handed_over.attempts, handed_over.handed_over_at, NULL, NULL, NULL,
+        handed_over.doubts
+    WHERE handed_over.token IS NOT NULL
+    UNION ALL
+    SELECT
         last.outcome, last.attempt, last.happened_at, last.collector_id, last.batch, last.reason,
         NULL::smallint
     WHERE last.outcome IS NOT NULL
@@ -91,11 +97,12 @@ CROSS JOIN LATERAL (
 LEFT JOIN mailroom.collectors ON collectors.collector_id = place.collector_id;
 
 COMMENT ON VIEW mailroom.deliveries IS
-    'Where a token stands: queued, deferred, leased or dead; or how it ended: sent, expired or '
-    'cancelled; or unrecorded, if that was before the log began. With the number of delivery '
-    'attempts, since when, by whom and why, and, until it has ended, how many attempts ended in '
-    'doubt: nobody knows whether the mail was accepted. For tokens that are named: to look for a '
-    'state reads all of them, where the view waiting reads what has that state.';
+    'Where a token stands: queued, deferred, leased, handed_over to a broker, or dead; or how it '
+    'ended: sent, expired or cancelled; or unrecorded, if that was before the log began. With the '
+    'number of delivery attempts, since when, by whom and why, and, until it has ended, how many '
+    'attempts ended in doubt: nobody knows whether the mail was accepted. For tokens that are '
+    'named: to look for a state reads all of them, where the view waiting reads what has that '
+    'state.';
 
 -- A branch for each place, so that a condition on state leaves the others out; and the row of a
 -- token by a look-up: a join could read all of them.
@@ -135,6 +142,9 @@ FROM (
         pg_catalog.unnest(leases.doubts)
     ) AS item (token, attempt, doubts)
     UNION ALL
+    SELECT token, 'handed_over', attempts, doubts, handed_over_at, NULL, NULL, NULL
+    FROM mailroom.handed_over
+    UNION ALL
     SELECT token, 'dead', attempts, doubts, died_at, NULL, NULL, reason
     FROM mailroom.dead_letters
 ) AS place
@@ -148,9 +158,9 @@ LEFT JOIN LATERAL (
 ) AS known ON true;
 
 COMMENT ON VIEW mailroom.waiting IS
-    'What is not done: each token that is queued, deferred, leased or dead, as in deliveries, with '
-    'the name of its action. It reads what has the state that is asked for, so that all dead '
-    'letters can be listed, however many tokens there are.';
+    'What is not done: each token that is queued, deferred, leased, handed_over or dead, as in '
+    'deliveries, with the name of its action. It reads what has the state that is asked for, so '
+    'that all dead letters can be listed, however many tokens there are.';
 
 -- What is known of a token, each by a look-up, also where its row is pruned. Within a second, which
 -- is what the token's own times have, things come in the order in which they can happen.

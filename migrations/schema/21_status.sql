@@ -73,13 +73,19 @@ CREATE FUNCTION mailroom.status(
     OUT misnamed bigint,
     OUT is_of_another_cluster boolean,
     OUT budget json,
-    OUT unsigned json
+    OUT unsigned json,
+    OUT handed_over bigint,
+    OUT handed_over_oldest_ms bigint,
+    OUT handed_over_overdue bigint,
+    OUT handed_over_overdue_last_hour bigint
 )
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp SET jit = off AS $$
 #variable_conflict use_column
 DECLARE
     epoch timestamptz := mailroom.clock();
+    -- A sender drops what has expired, and its verdict is on its way for a while.
+    overdue_at bigint := floor(extract(epoch FROM epoch))::bigint - 300;
 BEGIN
     -- One statement, one snapshot: a token that moves between the tables is counted once.
     SELECT
@@ -121,7 +127,11 @@ BEGIN
         own.name,
         known.misnamed,
         coalesce(own.system_identifier <> mailroom.cluster_identifier(), false),
-        unsigned.list
+        unsigned.list,
+        away.total,
+        away.oldest_ms,
+        away.overdue,
+        away.overdue_last_hour
     INTO
         first_due, second_due, later, oldest_due_ms, leases, leased_tokens, lapsed_leases,
             oldest_lease_ms, deferred,
@@ -129,7 +139,8 @@ BEGIN
         collectors_alive, collectors_lost, unavailable_ms, collectors,
         in_doubt, in_doubt_last_hour, dead_in_doubt, in_doubt_oldest_ms, dead_in_doubt_last_hour,
         unsignable, token_formats, token_format, installation, misnamed, is_of_another_cluster,
-        unsigned
+        unsigned, handed_over, handed_over_oldest_ms, handed_over_overdue,
+        handed_over_overdue_last_hour
     FROM mailroom.installation AS own
     CROSS JOIN (
         SELECT
@@ -194,6 +205,16 @@ BEGIN
         FROM mailroom.dead_letters
         WHERE is_in_doubt
     ) AS maybe_delivered
+    CROSS JOIN (
+        SELECT
+            count(*) AS total,
+            floor(1000::numeric * extract(epoch FROM epoch - min(handed_over_at)))::bigint
+                AS oldest_ms,
+            count(*) FILTER (WHERE expires_at <= overdue_at) AS overdue,
+            count(*) FILTER (WHERE expires_at <= overdue_at AND expires_at > overdue_at - 3600)
+                AS overdue_last_hour
+        FROM mailroom.handed_over
+    ) AS away
     CROSS JOIN LATERAL (
         SELECT
             count(*) FILTER (WHERE is_alive) AS alive,
@@ -292,7 +313,10 @@ COMMENT ON FUNCTION mailroom.status() IS
     'of them is the default; the installation''s name, how many collectors have another one or '
     'none, and whether the queue is bound to another cluster. Of a budget, as in measure_budget(), '
     'what is used and left, when its month ends, and until when it lasts. The tokens that no '
-    'collector can sign by their reason: `action`, which v1 does not sign, or `binding`.';
+    'collector can sign by their reason: `action`, which v1 does not sign, or `binding`. Tokens '
+    'that were handed over to a broker and have no verdict yet, since how many milliseconds the '
+    'first of them; of those such as expired five minutes ago or earlier, and within an hour of '
+    'that.';
 
 -- For dashboards, which ask every half a minute. Actions are looked up one by one, since a join
 -- would read all tokens, and for the first ten thousand tokens of each place only: a long queue is
@@ -336,6 +360,10 @@ BEGIN ATOMIC
         FROM mailroom.leases
         CROSS JOIN LATERAL pg_catalog.unnest(leases.tokens) AS leased (token)
     ),
+    away AS NOT MATERIALIZED (
+        SELECT handed_over.token, 'handed_over' AS state, handed_over.handed_over_at AS since
+        FROM mailroom.handed_over
+    ),
     counted AS (
         SELECT queued.state, count(*) AS tokens, min(queued.since) AS since
         FROM queued GROUP BY queued.state
@@ -343,6 +371,8 @@ BEGIN ATOMIC
         SELECT given_up.state, count(*), min(given_up.since) FROM given_up GROUP BY given_up.state
         UNION ALL
         SELECT claimed.state, count(*), min(claimed.since) FROM claimed GROUP BY claimed.state
+        UNION ALL
+        SELECT away.state, count(*), min(away.since) FROM away GROUP BY away.state
     ),
     split AS (
         SELECT place.state, actions.name AS action, count(*) AS tokens, min(place.since) AS since
@@ -359,6 +389,8 @@ BEGIN ATOMIC
                 (SELECT token, state, since FROM given_up LIMIT 10000)
                 UNION ALL
                 (SELECT token, state, since FROM claimed LIMIT 10000)
+                UNION ALL
+                (SELECT token, state, since FROM away LIMIT 10000)
             ) AS sampled
             -- Looked up once for each.
             OFFSET 0
@@ -391,9 +423,9 @@ END;
 
 COMMENT ON FUNCTION mailroom.measure() IS
     'For collectors with metrics: how many tokens are due, to be sent later, deferred, in doubt, '
-    'claimed, dead or suppressed, by the name of their action, and for how many seconds the oldest '
-    'of them has been. Of more than ten thousand that wait, are given up or are claimed, the '
-    'action of the others is ''(others)'', and their oldest is that of the state.';
+    'claimed, handed over, dead or suppressed, by the name of their action, and for how many '
+    'seconds the oldest of them has been. Of more than ten thousand of a place, the action of the '
+    'others is ''(others)'', and their oldest is that of the state.';
 
 -- As spend() reckons.
 CREATE FUNCTION mailroom.measure_rate(per_day bigint, OUT used bigint, OUT available bigint)

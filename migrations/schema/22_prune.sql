@@ -105,13 +105,24 @@ BEGIN
     ));
 
     GET DIAGNOSTICS pruned = ROW_COUNT;
+
+    -- They are no dead letters, and not counted as such.
+    DELETE FROM mailroom.handed_over
+    WHERE token = ANY (ARRAY(
+        SELECT token FROM mailroom.handed_over
+        WHERE expires_at < floor(extract(epoch FROM before))::bigint
+        ORDER BY expires_at
+        LIMIT most
+        FOR UPDATE SKIP LOCKED
+    ));
+
     RETURN pruned;
 END;
 $$;
 
 COMMENT ON FUNCTION mailroom.prune_dead_letters(timestamptz, integer) IS
     'Deletes dead letters that were given up before a time, at least a day ago, and cannot be sent '
-    'any more; answers how many.';
+    'any more, and answers how many; and what was handed over, had no verdict and expired before.';
 
 CREATE SEQUENCE mailroom.longest_limit MINVALUE 0 START 0;
 
@@ -161,6 +172,7 @@ BEGIN
                 AND ((created_at > uncounted) IS NOT TRUE OR action <> ALL (requestable))
                 AND NOT EXISTS (SELECT FROM mailroom.queue WHERE token = tokens.id)
                 AND NOT EXISTS (SELECT FROM mailroom.dead_letters WHERE token = tokens.id)
+                AND NOT EXISTS (SELECT FROM mailroom.handed_over WHERE token = tokens.id)
                 AND id NOT IN (SELECT pg_catalog.unnest(leases.tokens) FROM mailroom.leases)
             FOR UPDATE SKIP LOCKED
         ))
@@ -215,6 +227,6 @@ $$;
 
 COMMENT ON FUNCTION mailroom.prune_tokens(timestamptz, bigint, integer) IS
     'Deletes tokens that expired before a time, at least a day ago, among the next ones after an '
-    'id, unless they are queued, leased or a dead letter, or request() has to count them; and '
-    'idempotency keys and browsers'' codes whose time is over. Answers how many tokens, and the id '
-    'to go on after, null at the end.';
+    'id, unless they are queued, leased, handed over or a dead letter, or request() has to count '
+    'them; and idempotency keys and browsers'' codes whose time is over. Answers how many tokens, '
+    'and the id to go on after, null at the end.';

@@ -123,6 +123,7 @@ BEGIN
 
     PERFORM mailroom.withdraw(erased, 'its subject was forgotten');
     DELETE FROM mailroom.payloads WHERE token = ANY (erased);
+    DELETE FROM mailroom.handed_over WHERE token = ANY (erased);
 
     IF to_regclass('mailroom.adopted_tokens') IS NOT NULL THEN
         DELETE FROM mailroom.adopted_tokens WHERE id = ANY (erased);

@@ -102,6 +102,37 @@ impl Source {
     }
 }
 
+/// Where verdicts come from.
+#[derive(Clone, Debug)]
+pub struct VerdictsFrom {
+    pub(crate) broker: BrokerArguments,
+}
+
+impl VerdictsFrom {
+    /// Reads the URL of a broker, and what else can be said to `mailroom relay`.
+    ///
+    /// # Errors
+    /// Other words, and URLs that cannot be used; what they are is not repeated.
+    pub fn parse(words: &[String]) -> Result<Self, String> {
+        #[derive(clap::Parser)]
+        struct Words {
+            #[command(flatten)]
+            broker: BrokerArguments,
+        }
+        let words = ["relay", "--to"].into_iter().chain(words.iter().map(String::as_str));
+        let words = <Words as clap::Parser>::try_parse_from(words).map_err(
+            |_| "must be the URL of a broker, and after it what else `mailroom relay` is given",
+        )?;
+        words.broker.servers().map_err(|error| format!("cannot be used: {error}"))?;
+        Ok(Self { broker: words.broker })
+    }
+
+    /// The servers, of which none is named with a password.
+    pub fn url(&self) -> &str {
+        &self.broker.to
+    }
+}
+
 fn name(text: &str) -> Result<String, &'static str> {
     let is_of_name = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     let is_name = (1..=32).contains(&text.len()) && text.bytes().all(is_of_name);
@@ -213,6 +244,23 @@ mod tests {
         }
         let error = servers("http://ada:secret@broker.test", &[]).unwrap_err();
         assert!(!error.contains("secret"), "{error}");
+    }
+
+    #[test]
+    fn verdicts_come_from_what_a_relay_is_given() {
+        let from = |text: &str| {
+            let words: Vec<_> = text.split(' ').map(str::to_owned).collect();
+            VerdictsFrom::parse(&words)
+                .map(|from| (from.url().to_owned(), from.broker.access.queue))
+        };
+        let tls = "tls://broker.test";
+        assert_eq!(from(tls), Ok((tls.to_owned(), "mailroom".to_owned())));
+        let named = from("tls://broker.test --queue shop --user a --password-file /dev/null");
+        assert_eq!(named, Ok((tls.to_owned(), "shop".to_owned())));
+        for text in ["", "tls://a:secret@b", "nats://b.test", "tls://b --secret", "tls://b secret"]
+        {
+            assert!(from(text).is_err_and(|error| !error.contains("secret")), "{text}");
+        }
     }
 
     #[test]

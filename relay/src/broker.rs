@@ -46,6 +46,17 @@ pub(crate) struct Received<H> {
     pub(crate) is_again: bool,
 }
 
+/// A verdict that came from the broker, until it is done with or given back.
+#[derive(Debug)]
+pub(crate) struct Announced<H> {
+    /// By this it is done with or given back.
+    pub(crate) handle: H,
+    /// The verdict, or what is none.
+    pub(crate) text: Vec<u8>,
+    /// How often it has been delivered, from 1, as far as the broker knows.
+    pub(crate) delivered: u64,
+}
+
 /// A broker that stores a message before it says that it did, and delivers it until somebody says
 /// that it is done.
 pub(crate) trait Broker: Clone + Send + Sync + 'static {
@@ -76,6 +87,14 @@ pub(crate) trait Broker: Clone + Send + Sync + 'static {
         most: usize,
         into: &mpsc::Sender<(Class, Received<Self::Handle>)>,
     ) -> impl Future<Output = (usize, Result<(), Fault>)> + Send;
+
+    /// Takes up to so many verdicts, and passes them on as they come. Returns after some seconds,
+    /// or when all have come.
+    fn receive_verdicts(
+        &self,
+        most: usize,
+        into: &mpsc::Sender<Announced<Self::Handle>>,
+    ) -> impl Future<Output = Result<(), Fault>> + Send;
 
     /// A message is done with.
     fn done(&self, handle: &Self::Handle) -> impl Future<Output = Result<(), Fault>> + Send;

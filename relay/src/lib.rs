@@ -7,6 +7,8 @@
 //! towards the sender of the same process, whose answers it reads (`answers`). `decision` says what
 //! becomes of a mail then, and `message` has what is stored at the broker.
 //!
+//! `mailroom collect --verdicts-from` takes those back into the database (`verdicts`).
+//!
 //! `broker` says what a broker has to do; each is a file of its own: `nats`.
 
 mod access;
@@ -18,11 +20,14 @@ mod decision;
 mod message;
 mod nats;
 mod publish;
+mod verdicts;
 
 use std::io::{BufReader, PipeReader, PipeWriter};
 
-pub use access::{Relay, Source};
+pub use access::{Relay, Source, VerdictsFrom};
+pub use message::{Kind, Verdict};
 use nats::Nats;
+pub use verdicts::{Ledger, Taken};
 
 /// Why the program cannot work, in a sentence without secrets.
 #[derive(Debug, thiserror::Error)]
@@ -59,4 +64,22 @@ pub async fn send_from<E: Send + 'static>(
     };
     let broker = Nats::connect(&broker, "mailroom send").await?;
     consume::run(broker, arguments.in_flight.into(), send).await
+}
+
+/// A broker whose senders' verdicts are taken.
+pub struct Verdicts(Nats);
+
+impl Verdicts {
+    /// Begins to connect, for ever.
+    ///
+    /// # Errors
+    /// Arguments that cannot be used.
+    pub async fn connect(from: &VerdictsFrom) -> Result<Self, Error> {
+        Ok(Self(Nats::connect(&from.broker, "mailroom collect").await?))
+    }
+
+    /// Takes verdicts for ever, and brings them into a ledger.
+    pub async fn follow(self, ledger: impl Ledger) {
+        verdicts::run(self.0, ledger).await;
+    }
 }

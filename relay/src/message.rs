@@ -83,37 +83,49 @@ pub(crate) struct Mail {
 
 /// What became of a mail, without its link and its address.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
-pub(crate) struct Verdict {
+pub struct Verdict {
     pub(crate) v: u32,
-    pub(crate) id: i64,
-    pub(crate) key: String,
+    /// The token's row.
+    pub id: i64,
+    /// Its consumed-token id, 32 hexadecimal digits.
+    pub key: String,
     pub(crate) action: String,
+    /// What became of it.
     #[serde(rename = "verdict")]
-    pub(crate) kind: Kind,
+    pub kind: Kind,
+    /// Which attempt its message was, as far as the database knew.
+    #[serde(default)]
+    pub attempt: u32,
     /// Which message of the broker it is on.
     #[serde(default)]
     pub(crate) sequence: u64,
     /// In seconds since 1970.
     pub(crate) at: i64,
+    /// Why it was not sent, or may not have been: what a provider said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) reason: Option<String>,
-    /// What the provider answered.
+    pub reason: Option<String>,
+    /// What the provider answered, as in an answer of the sender protocol.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) receipt: Option<Value>,
+    pub receipt: Option<Value>,
+    /// Whether the provider said for sure that the address does not exist.
     #[serde(default, skip_serializing_if = "is_false")]
-    pub(crate) unknown_address: bool,
+    pub unknown_address: bool,
     /// How many attempts have ended in doubt.
     #[serde(default, skip_serializing_if = "is_zero")]
-    pub(crate) doubts: u32,
+    pub doubts: u32,
 }
 
 /// What became of a mail.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Kind {
+pub enum Kind {
+    /// A provider has accepted it.
     Sent,
+    /// It never can be sent, or was given up after doubts.
     Dead,
+    /// Its token expired before.
     Expired,
+    /// Nobody knows whether a provider has accepted it; it is tried again.
     InDoubt,
 }
 
@@ -146,6 +158,7 @@ impl Verdict {
             key: head.key.clone(),
             action: head.action.clone(),
             kind,
+            attempt: head.attempt,
             sequence: 0,
             at: now(),
             reason: None,

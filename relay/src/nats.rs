@@ -7,12 +7,13 @@
 //! | `QUEUE.verdict.KEY` | what became of the mail with this key |
 //! | `QUEUE.dead.KEY` | the same of those that never can be sent, and what was no mail |
 //!
-//! `restart` has what a killed server leaves behind.
+//! `restart` has what a killed server leaves behind, and `verdicts` how collectors get them.
 //!
 //! A full stream refuses a mail and drops none, and no mail is dropped by its age, since the
 //! database gives them out once.
 
 mod restart;
+mod verdicts;
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -32,7 +33,7 @@ use tokio::time::timeout;
 
 use crate::Error;
 use crate::access::BrokerArguments;
-use crate::broker::{Broker, Fault, Received, Stored};
+use crate::broker::{Announced, Broker, Fault, Received, Stored};
 use crate::message::{Class, Kind, Mail, VERSION, Verdict, now};
 
 /// How long an answer of the broker is waited for: less than a collector waits for its sender.
@@ -83,6 +84,7 @@ struct Inner {
     swept_through: AtomicU64,
     streams: OnceCell<Streams>,
     consumers: [OnceCell<PullConsumer>; Class::ALL.len()],
+    verdicts: OnceCell<PullConsumer>,
 }
 
 struct Streams {
@@ -129,6 +131,7 @@ impl Nats {
             swept_through: AtomicU64::new(0),
             streams: OnceCell::new(),
             consumers: [OnceCell::new(), OnceCell::new()],
+            verdicts: OnceCell::new(),
         };
         Ok(Self { inner: Arc::new(inner) })
     }
@@ -398,6 +401,14 @@ impl Broker for Nats {
         let mut came = 0;
         let outcome = self.pass_on(class, most, into, &mut came).await;
         (came, outcome)
+    }
+
+    async fn receive_verdicts(
+        &self,
+        most: usize,
+        into: &mpsc::Sender<Announced<Acker>>,
+    ) -> Result<(), Fault> {
+        self.pass_on_verdicts(most, into).await
     }
 
     async fn done(&self, handle: &Acker) -> Result<(), Fault> {

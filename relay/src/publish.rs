@@ -1,7 +1,7 @@
 //! `mailroom relay`: batches in, mails to the broker, answers out.
 //!
-//! A mail is answered with `ok` when the broker has stored it. Where it is not known whether it
-//! has, the mail goes back to the queue and is published again under the same key.
+//! A mail is answered with `handed_over` when the broker has stored it. Where it is not known
+//! whether it has, the mail goes back to the queue and is published again under the same key.
 
 use std::collections::HashSet;
 use std::io::{BufRead, Write as _};
@@ -139,7 +139,7 @@ async fn publish(broker: &impl Broker, counts: &Counts, line: &[u8]) -> Vec<u8> 
                     Stored::Now => "published",
                     Stored::Before => "were there before",
                 });
-                answer.stored(id, broker.name(), STORED);
+                answer.handed_over(id, broker.name(), STORED);
             }
             Err(Fault::Message(reason)) => {
                 counts.add("refused by the broker");
@@ -158,7 +158,7 @@ async fn publish(broker: &impl Broker, counts: &Counts, line: &[u8]) -> Vec<u8> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::broker::Received;
+    use crate::broker::{Announced, Received};
     use crate::message::{Class, Verdict};
 
     /// A broker that takes some keys, refuses some, and does not answer of others.
@@ -192,6 +192,13 @@ mod tests {
             _: &mpsc::Sender<(Class, Received<()>)>,
         ) -> (usize, Result<(), Fault>) {
             (0, Ok(()))
+        }
+        async fn receive_verdicts(
+            &self,
+            _: usize,
+            _: &mpsc::Sender<Announced<()>>,
+        ) -> Result<(), Fault> {
+            Ok(())
         }
         async fn done(&self, (): &()) -> Result<(), Fault> {
             Ok(())

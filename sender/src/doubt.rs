@@ -105,6 +105,7 @@ mod tests {
         unknown_address: false,
         untried: false,
         slow: false,
+        handed_over: false,
     };
     const NEW: Knows = Knows { in_doubt: true, ..OLD };
 

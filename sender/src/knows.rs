@@ -21,18 +21,28 @@ pub struct Knows {
     pub untried: bool,
     /// Which batches only wait for answers of a provider.
     pub slow: bool,
+    /// Tokens whose mail a broker has stored, for somebody else to send it.
+    pub handed_over: bool,
 }
 
 impl Knows {
     /// The words of all, in the order of the members.
-    pub const WORDS: [&str; 7] =
-        ["in_doubt", "working", "exact", "receipts", "unknown_address", "untried", "slow"];
+    pub const WORDS: [&str; 8] = [
+        "in_doubt",
+        "working",
+        "exact",
+        "receipts",
+        "unknown_address",
+        "untried",
+        "slow",
+        "handed_over",
+    ];
 
     /// What a list of words announces. Unknown ones are of later versions.
     pub(crate) fn of(words: &Value) -> Self {
         let words = words.as_array().map(Vec::as_slice).unwrap_or_default();
-        let [in_doubt, working, exact, receipts, unknown_address, untried, slow] =
+        let [in_doubt, working, exact, receipts, unknown_address, untried, slow, handed_over] =
             Self::WORDS.map(|word| words.iter().any(|found| found == word));
-        Self { in_doubt, working, exact, receipts, unknown_address, untried, slow }
+        Self { in_doubt, working, exact, receipts, unknown_address, untried, slow, handed_over }
     }
 }

@@ -195,8 +195,16 @@ pub fn batch(name: &str, people: &[(i64, &str)]) -> String {
 }
 
 /// What a collector of this version understands.
-pub const KNOWS: [&str; 7] =
-    ["in_doubt", "working", "exact", "receipts", "unknown_address", "untried", "slow"];
+pub const KNOWS: [&str; 8] = [
+    "in_doubt",
+    "working",
+    "exact",
+    "receipts",
+    "unknown_address",
+    "untried",
+    "slow",
+    "handed_over",
+];
 
 /// A batch of a collector that understands these answers, in which so many attempts of each token
 /// are known to be in doubt.

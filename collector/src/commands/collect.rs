@@ -28,6 +28,8 @@ use crate::retention::{self, Ages};
 use crate::service;
 use crate::signals;
 use crate::sink::{Sender, Sink, Stdout};
+#[cfg(feature = "relay")]
+use crate::verdicts;
 use crate::wake::idle_lock;
 use crate::wake::listener::Listener;
 
@@ -119,6 +121,8 @@ async fn collect_into(
         let ages = Ages { log, tokens: settings.token_retention };
         tokio::spawn(retention::prune_hourly(connection.clone(), ages, Arc::clone(&metrics)));
     }
+    #[cfg(feature = "relay")]
+    follow_verdicts(&settings, &connection, &metrics).await?;
     let mut listener = listens.then(|| {
         Listener::start(
             connection.clone(),
@@ -166,6 +170,23 @@ async fn collect_into(
     let fault = "the task that listens to the database ended by a fault of this program; start it \
                  again and report what the log says before";
     Err(CommandError::Failure(fault.to_owned()))
+}
+
+/// Records what senders at a broker say, if one is named.
+#[cfg(feature = "relay")]
+async fn follow_verdicts(
+    settings: &CollectSettings,
+    connection: &ConnectionSettings,
+    metrics: &Arc<Metrics>,
+) -> Result<(), CommandError> {
+    let Some(from) = settings.verdicts_from.as_ref().filter(|_| !settings.once) else {
+        return Ok(());
+    };
+    let broker = mailroom_relay::Verdicts::connect(from).await?;
+    let suppresses = settings.deliveries.suppress_unknown;
+    let (connection, metrics) = (connection.clone(), Arc::clone(metrics));
+    tokio::spawn(verdicts::follow(broker, connection, suppresses, metrics));
+    Ok(())
 }
 
 /// Serves metrics if an address is set for them.

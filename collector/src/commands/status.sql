@@ -35,6 +35,12 @@ SELECT pg_catalog.json_build_object(
         'oldest_ms', in_doubt_oldest_ms,
         'dead_last_hour', dead_in_doubt_last_hour
     ),
+    'handed_over', pg_catalog.json_build_object(
+        'waiting', handed_over,
+        'oldest_ms', handed_over_oldest_ms,
+        'overdue', handed_over_overdue,
+        'overdue_last_hour', handed_over_overdue_last_hour
+    ),
     'installation', pg_catalog.json_build_object(
         'name', installation,
         'token_format', token_format,

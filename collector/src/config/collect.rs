@@ -127,6 +127,14 @@ pub struct CollectSettings {
     #[arg(help_heading = heading::SENDER)]
     pub sender: Option<SenderCommand>,
 
+    /// Broker that `mailroom relay` gives mails to, whose senders' verdicts are recorded; after its
+    /// URL the other arguments of the relay
+    #[cfg(feature = "relay")]
+    #[arg(long, value_name = "URL", value_parser = Setting(super::setting::verdicts_from))]
+    #[arg(env = "MAILROOM_VERDICTS_FROM")]
+    #[arg(help_heading = heading::SENDER)]
+    pub verdicts_from: Option<mailroom_relay::VerdictsFrom>,
+
     /// Where to serve metrics for Prometheus, /livez and /readyz by HTTP: ADDRESS:PORT, a PORT of
     /// 127.0.0.1, or `off`
     #[arg(long, value_name = "ADDRESS", value_parser = Setting(listening_address_or_off))]
@@ -289,6 +297,11 @@ impl CollectSettings {
             let fault = "is `cursor`, but with a sender it must be `deliveries`: the cursor is one \
                          number and cannot record which tokens are to be tried again";
             return refuse("queue_kind", fault.to_owned());
+        }
+        #[cfg(feature = "relay")]
+        if self.verdicts_from.is_some() && self.queue_kind == QueueKind::Cursor {
+            let fault = "is set, but the queue `cursor` records no verdicts; unset it";
+            return refuse("verdicts_from", fault.to_owned());
         }
         self.deliveries.bounds_refusals =
             matches.value_source("max_attempts") != Some(ValueSource::DefaultValue);

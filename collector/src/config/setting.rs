@@ -222,6 +222,16 @@ pub(super) fn sender(text: &str) -> Result<SenderCommand, String> {
     SenderCommand::parse(text).ok_or_else(|| fault.to_owned())
 }
 
+/// The text is not shown: it may hold a password.
+#[cfg(feature = "relay")]
+pub(super) fn verdicts_from(text: &str) -> Result<mailroom_relay::VerdictsFrom, String> {
+    let words = mailroom_connect::CommandWords::parse(text);
+    let words = words.map_or_else(Vec::new, |words| {
+        std::iter::once(words.program).chain(words.arguments).collect::<Vec<_>>()
+    });
+    mailroom_relay::VerdictsFrom::parse(&words)
+}
+
 pub(super) fn with_unit(
     text: &str,
     units: &[(&str, u64)],

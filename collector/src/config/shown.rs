@@ -17,7 +17,7 @@ const UNSAID: &str = "(the installation's)";
 pub(crate) fn all(settings: &CollectSettings) -> Value {
     let CollectSettings { deliveries, .. } = settings;
     let switch = |is_on: bool| if is_on { "on" } else { "off" };
-    json!({
+    let all = json!({
         "token_format": token_format(settings),
         "installation": settings.installation.as_deref().unwrap_or("(none)"),
         "queue_kind": name_of(&settings.queue_kind),
@@ -47,7 +47,15 @@ pub(crate) fn all(settings: &CollectSettings) -> Value {
         "metrics_address": or("off", settings.metrics_address),
         "log_format": name_of(&settings.log_format),
         "log_level": settings.log_level.to_string(),
-    })
+    });
+    #[cfg(feature = "relay")]
+    let all = {
+        let mut all = all;
+        all["verdicts_from"] =
+            json!(settings.verdicts_from.as_ref().map(mailroom_relay::VerdictsFrom::url));
+        all
+    };
+    all
 }
 
 /// The settings that differ from the defaults, as in logfmt, for people.

@@ -156,6 +156,7 @@ mod tests {
                 "unknown_address",
                 "untried",
                 "slow",
+                "handed_over",
             ])
         );
         assert_eq!(

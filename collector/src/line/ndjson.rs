@@ -39,8 +39,10 @@ struct Item<'a> {
 }
 
 /// What the parser of answers understands beyond what every collector does.
-const KNOWS: &str =
-    r#""knows":["in_doubt","working","exact","receipts","unknown_address","untried","slow"],"#;
+const KNOWS: &str = concat!(
+    r#""knows":["in_doubt","working","exact","receipts","unknown_address","untried","slow","#,
+    r#""handed_over"],"#,
+);
 
 pub(super) fn begin(line: &mut Vec<u8>, batch: BatchId, is_for_sender: bool) {
     let knows = if is_for_sender { KNOWS } else { "" };

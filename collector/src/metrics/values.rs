@@ -22,7 +22,7 @@ pub(super) type Decimal = Gauge<f64, AtomicU64>;
 const SENDER_STATES: [&str; 6] = ["new", "unanswered", "ready", "failing", "open", "half_open"];
 
 /// What a settlement says of a token.
-const VERDICTS: [&str; 9] = [
+const VERDICTS: [&str; 10] = [
     "sent",
     "refused",
     "failed",
@@ -30,6 +30,7 @@ const VERDICTS: [&str; 9] = [
     "untried",
     "unanswered",
     "in_doubt",
+    "handed_over",
     "dead",
     "unknown_address",
 ];
@@ -37,6 +38,12 @@ const VERDICTS: [&str; 9] = [
 /// Why a token that was due did not go out.
 const SKIPPED: [&str; 6] =
     ["expired", "cancelled", "suppressed", "ineligible", "unsignable", "expired_in_doubt"];
+
+/// What senders at a broker say of a mail.
+const BROKER_VERDICTS: [&str; 4] = ["sent", "dead", "expired", "in_doubt"];
+
+/// Why such a verdict changed nothing.
+const PASSED_OVER: [&str; 4] = ["repeated", "early", "unknown", "unreadable"];
 
 const PRUNED: [&str; 3] = ["attempts", "dead_letters", "tokens"];
 
@@ -82,6 +89,8 @@ pub struct Metrics {
     skipped: Labelled<Counter>,
     duplicates: Labelled<Counter>,
     pruned: Labelled<Counter>,
+    broker_verdicts: Labelled<Counter>,
+    passed_over: Labelled<Counter>,
     opened: Counter,
     batches: Histogram,
     claim_delay: Histogram,
@@ -100,6 +109,8 @@ impl Default for Metrics {
             skipped: Family::default(),
             duplicates: Family::default(),
             pruned: Family::default(),
+            broker_verdicts: Family::default(),
+            passed_over: Family::default(),
             opened: Counter::default(),
             batches: Histogram::new(BATCHES),
             claim_delay: Histogram::new(DELAYS),
@@ -117,6 +128,8 @@ impl Default for Metrics {
         begin(&metrics.skipped, "reason", &SKIPPED);
         begin(&metrics.duplicates, "cause", &Cause::ALL.map(Cause::name));
         begin(&metrics.pruned, "rows", &PRUNED);
+        begin(&metrics.broker_verdicts, "verdict", &BROKER_VERDICTS);
+        begin(&metrics.passed_over, "reason", &PASSED_OVER);
         metrics
     }
 }
@@ -158,6 +171,7 @@ impl Metrics {
             "retried": settled(&["refused", "failed"]),
             "returned": settled(&["unavailable", "untried", "unanswered"]),
             "in_doubt": settled(&["in_doubt"]),
+            "handed_over": settled(&["handed_over"]),
             "dead": self.dead.get(),
             "expired": expired,
         })
@@ -195,6 +209,23 @@ impl Metrics {
         debug_assert!(PRUNED.contains(&rows), "{rows} is missing in the list");
         let count = u64::try_from(count).unwrap_or_default();
         self.pruned.get_or_create(&[("rows", rows)]).inc_by(count);
+    }
+
+    /// A verdict of a sender at a broker was recorded.
+    #[cfg(feature = "relay")]
+    pub(crate) fn verdict_applied(&self, verdict: &'static str) {
+        debug_assert!(BROKER_VERDICTS.contains(&verdict), "{verdict} is missing in the list");
+        self.broker_verdicts.get_or_create(&[("verdict", verdict)]).inc();
+        if verdict == "in_doubt" {
+            self.may_come_twice(Cause::InDoubt, 1);
+        }
+    }
+
+    /// Such verdicts changed nothing.
+    #[cfg(feature = "relay")]
+    pub(crate) fn verdicts_passed_over(&self, reason: &'static str, count: usize) {
+        debug_assert!(PASSED_OVER.contains(&reason), "{reason} is missing in the list");
+        self.passed_over.get_or_create(&[("reason", reason)]).inc_by(number(count));
     }
 
     /// The queue was opened, at the start or again.
@@ -239,6 +270,16 @@ impl Metrics {
             self.pruned.clone(),
         );
         registry.register(
+            "broker_verdicts",
+            "Verdicts of senders at a broker that were recorded, by what they say",
+            self.broker_verdicts.clone(),
+        );
+        registry.register(
+            "broker_verdicts_passed_over",
+            "Verdicts of senders at a broker that changed nothing, by reason",
+            self.passed_over.clone(),
+        );
+        registry.register(
             "queue_openings",
             "How often the queue was opened: once at the start, then after lost connections",
             self.opened.clone(),
@@ -278,6 +319,7 @@ fn verdict(nack: &Nack) -> &'static str {
         Nack::Failed { .. } => "failed",
         Nack::Refused { .. } => "refused",
         Nack::InDoubt { .. } => "in_doubt",
+        Nack::HandedOver => "handed_over",
         Nack::Dead { .. } => "dead",
         Nack::UnknownAddress { .. } => "unknown_address",
     }

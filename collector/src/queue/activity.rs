@@ -18,6 +18,8 @@ pub(super) struct Activity {
     returned: usize,
     /// Nobody knows whether they were sent.
     in_doubt: usize,
+    /// Stored by a broker, for somebody else to send them.
+    handed_over: usize,
     dead: usize,
     /// Before they were sent.
     pub(super) expired: usize,
@@ -39,6 +41,7 @@ impl Activity {
             retried: 0,
             returned: 0,
             in_doubt: 0,
+            handed_over: 0,
             dead: 0,
             expired: 0,
             unspent: 0,
@@ -79,6 +82,7 @@ impl Activity {
                 // It may have been sent.
                 Nack::Unanswered => self.returned += 1,
                 Nack::InDoubt { .. } => self.in_doubt += 1,
+                Nack::HandedOver => self.handed_over += 1,
                 Nack::Dead { .. } | Nack::UnknownAddress { .. } => {}
             }
         }
@@ -97,7 +101,7 @@ impl Activity {
             let metrics = Arc::clone(&self.metrics);
             let (unspent, unspent_since) = (self.unspent, self.unspent_since);
             let next = Self { unspent, unspent_since, metrics, ..Self::since(now) };
-            let Self { sent, retried, returned, in_doubt, dead, expired, .. } =
+            let Self { sent, retried, returned, in_doubt, handed_over, dead, expired, .. } =
                 std::mem::replace(self, next);
             tracing::info!(
                 event = "activity",
@@ -105,6 +109,7 @@ impl Activity {
                 retried,
                 returned,
                 in_doubt,
+                handed_over,
                 dead,
                 expired,
                 "what became of tokens since the last such line"
@@ -130,18 +135,28 @@ mod tests {
             (5, Nack::Dead { reason: reason() }),
             (6, Nack::InDoubt { reason: reason() }),
             (7, Nack::Untried { after: None, reason: reason() }),
+            (8, Nack::HandedOver),
         ];
-        activity.settled(10, &nacks, start);
+        activity.settled(11, &nacks, start);
         // Number 5, and number 2, whose last attempt that was.
         activity.dead(2, 1);
         let counts = |activity: &Activity| {
-            let Activity { sent, retried, returned, in_doubt, dead, expired, logged, .. } =
-                *activity;
-            ([sent, retried, returned, in_doubt, dead, expired], logged)
+            let Activity {
+                sent,
+                retried,
+                returned,
+                in_doubt,
+                handed_over,
+                dead,
+                expired,
+                logged,
+                ..
+            } = *activity;
+            ([sent, retried, returned, in_doubt, handed_over, dead, expired], logged)
         };
         activity.log(start + Duration::from_secs(3_599));
-        assert_eq!(counts(&activity), ([3, 1, 3, 1, 2, 0], start));
+        assert_eq!(counts(&activity), ([3, 1, 3, 1, 1, 2, 0], start));
         activity.log(start + PAUSE);
-        assert_eq!(counts(&activity), ([0; 6], start + PAUSE));
+        assert_eq!(counts(&activity), ([0; 7], start + PAUSE));
     }
 }

@@ -22,6 +22,8 @@ pub use crate::outcome::{Nack, SenderState};
 pub use batch_id::BatchId;
 pub use cursor::CursorQueue;
 pub use deliveries::DeliveriesQueue;
+#[cfg(feature = "relay")]
+pub(crate) use deliveries::storable;
 pub(crate) use deliveries::{LIST_ACTIONS, SignableActions};
 
 /// A token's row with what the mail needs of its recipient.

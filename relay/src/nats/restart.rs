@@ -13,7 +13,7 @@ use async_nats::jetstream::consumer;
 use async_nats::jetstream::context::ConsumerInfoErrorKind;
 use async_nats::jetstream::stream::LastRawMessageErrorKind;
 
-use super::{Nats, VERSION, answered, version};
+use super::{Nats, Streams, VERSION, answered, version};
 use crate::broker::{Broker as _, Fault};
 use crate::message::{Class, Head, now};
 
@@ -40,20 +40,21 @@ impl Nats {
         if *seen == connections {
             return Ok(());
         }
-        let mails = &self.streams().await?.mails;
-        for class in Class::ALL {
-            let name = self.consumer_name(class);
-            let info = match answered(mails.consumer_info(&name)).await? {
+        let Streams { mails, verdicts } = self.streams().await?;
+        let of_mails = Class::ALL.map(|class| (mails, self.consumer_name(class)));
+        for (stream, name) in of_mails.into_iter().chain([(verdicts, self.collectors_name())]) {
+            let info = match answered(stream.consumer_info(&name)).await? {
                 Ok(info) => info,
                 Err(error) if error.kind() == ConsumerInfoErrorKind::NotFound => continue,
                 Err(error) => return Err(not_swept(&error)),
             };
             // After the consumer's, so that a mail that comes meanwhile makes no difference.
-            let state = answered(mails.get_info()).await?.map_err(|error| not_swept(&error))?.state;
+            let state =
+                answered(stream.get_info()).await?.map_err(|error| not_swept(&error))?.state;
             if info.delivered.stream_sequence > state.last_sequence {
                 // Another program may do the same: then it is gone, or there again.
-                answered(mails.delete_consumer(&name)).await?.ok();
-                answered(mails.create_consumer::<consumer::Config>(info.config))
+                answered(stream.delete_consumer(&name)).await?.ok();
+                answered(stream.create_consumer::<consumer::Config>(info.config))
                     .await?
                     .map_err(|error| not_swept(&error))?;
             }

@@ -37,6 +37,8 @@ pub struct Answer {
     in_doubt: Vec<Refused>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     dead: Vec<Dead>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    handed_over: Vec<i64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     unavailable: Option<Pause>,
     #[serde(skip)]
@@ -97,6 +99,7 @@ impl Answer {
             && self.untried.is_empty()
             && self.in_doubt.is_empty()
             && self.dead.is_empty()
+            && self.handed_over.is_empty()
             && self.unavailable.is_none()
     }
 
@@ -118,9 +121,14 @@ impl Answer {
         }
     }
 
-    /// A broker has stored the token's mail, for somebody else to send it.
-    pub fn stored(&mut self, id: i64, broker: &str, answer: &str) {
-        self.accepted(id, broker, &Receipt { message_id: None, answer: answer.to_owned() });
+    /// A broker has stored the token's mail, for somebody else to send it. For a collector that
+    /// does not understand that, it was sent, with a receipt that says what happened.
+    pub fn handed_over(&mut self, id: i64, broker: &str, answer: &str) {
+        if self.knows.handed_over {
+            self.handed_over.push(id);
+        } else {
+            self.accepted(id, broker, &Receipt { message_id: None, answer: answer.to_owned() });
+        }
     }
 
     /// The token is to be tried again.
@@ -203,6 +211,7 @@ impl Answer {
             untried: half(&mut self.untried),
             in_doubt: half(&mut self.in_doubt),
             dead: half(&mut self.dead),
+            handed_over: half(&mut self.handed_over),
             unavailable: None,
             knows: self.knows,
         };
@@ -307,6 +316,7 @@ mod tests {
         unknown_address: true,
         untried: true,
         slow: true,
+        handed_over: true,
     };
 
     fn text(answer: &Answer) -> String {
@@ -347,7 +357,8 @@ mod tests {
             (
                 Knows::default(),
                 concat!(
-                    r#"{"batch":"b","ok":[1],"retry":[{"id":4,"after_ms":5000,"reason":"rate"}],"#,
+                    r#"{"batch":"b","ok":[1,5],"#,
+                    r#""retry":[{"id":4,"after_ms":5000,"reason":"rate"}],"#,
                     r#""dead":[{"id":2,"reason":"550 5.1.1"}]}"#
                 ),
             ),
@@ -357,7 +368,8 @@ mod tests {
                     r#"{"batch":"b","exact":true,"ok":[1],"receipts":[{"id":1,"provider":"smtp","#,
                     r#""message_id":"A1@mx","answer":"250 queued"}],"#,
                     r#""untried":[{"id":4,"after_ms":5000,"reason":"rate"}],"#,
-                    r#""dead":[{"id":2,"reason":"550 5.1.1","unknown_address":true}]}"#
+                    r#""dead":[{"id":2,"reason":"550 5.1.1","unknown_address":true}],"#,
+                    r#""handed_over":[5]}"#
                 ),
             ),
         ] {
@@ -365,6 +377,7 @@ mod tests {
             answer.accepted(1, "smtp", &receipt);
             answer.untried(4, Some(Duration::from_secs(5)), "rate");
             answer.refused(2, &Refusal { reason: "550 5.1.1".to_owned(), about });
+            answer.handed_over(5, "nats", "stored");
             assert_eq!(text(&answer), format!("{expected}\n"));
         }
         let mut answer = Answer::to("b", NEW);

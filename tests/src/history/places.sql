@@ -5,6 +5,8 @@ WITH places AS (
     UNION ALL
     SELECT unnest(tokens), 'leased' FROM mailroom.leases
     UNION ALL
+    SELECT token, 'handed over' FROM mailroom.handed_over
+    UNION ALL
     SELECT token, 'dead' FROM mailroom.dead_letters
 ),
 -- The outcomes after which a token goes nowhere.

@@ -46,7 +46,7 @@ pub(super) struct Watched {
 const NONE: fn(&Bounds) -> Option<i64> = |_| None;
 const ANY: fn(&Bounds) -> Option<i64> = |_| Some(0);
 
-pub(super) const WATCHED: [Watched; 15] = [
+pub(super) const WATCHED: [Watched; 16] = [
     Watched {
         place: "queue.oldest_due_ms",
         unit: "ms",
@@ -78,6 +78,7 @@ pub(super) const WATCHED: [Watched; 15] = [
     Watched { place: "dead.last_hour", unit: "", warning: ANY, critical: NONE },
     Watched { place: "dead_letters", unit: "", warning: |bounds| bounds.max_dead, critical: NONE },
     Watched { place: "expired.last_hour", unit: "", warning: NONE, critical: ANY },
+    Watched { place: "handed_over.overdue_last_hour", unit: "", warning: ANY, critical: NONE },
     Watched { place: "unsignable", unit: "", warning: NONE, critical: ANY },
     Watched { place: "collectors.token_formats", unit: "", warning: |_| Some(1), critical: NONE },
     Watched {

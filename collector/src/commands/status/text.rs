@@ -67,6 +67,17 @@ pub(super) fn text(status: &Value, alarms: &[Alarm], schema: &Schema) -> String 
         ("format", formats(status)),
         ("name", named(status)),
     ];
+    if number("handed_over.waiting") > 0 {
+        let overdue = number("handed_over.overdue");
+        lines.push((
+            "broker",
+            format!(
+                "{} handed over{}; {overdue} have expired without a verdict",
+                tokens("handed_over.waiting"),
+                since("handed_over.oldest_ms", "waiting")
+            ),
+        ));
+    }
     if let Some(budget) = budget(status) {
         lines.push(("budget", budget));
     }

@@ -38,4 +38,6 @@ mod sweep;
 mod watermark;
 
 pub(crate) use actions::{LIST_ACTIONS, SignableActions};
+#[cfg(feature = "relay")]
+pub(crate) use nacks::storable;
 pub use queue::DeliveriesQueue;

@@ -30,6 +30,7 @@ pub(super) fn columns(
                 (if settings.bounds_refusals { "failed" } else { "refused" }, *after)
             }
             Nack::InDoubt { .. } => ("in_doubt", None),
+            Nack::HandedOver => ("handed_over", None),
             Nack::UnknownAddress { .. } if settings.suppress_unknown => ("unknown_address", None),
             Nack::Dead { .. } | Nack::UnknownAddress { .. } => ("dead", None),
         };
@@ -60,7 +61,7 @@ pub(super) fn receipt_columns<'a>(
 }
 
 /// A text that every database of this encoding takes.
-fn storable(text: &str, is_unicode: bool) -> String {
+pub(crate) fn storable(text: &str, is_unicode: bool) -> String {
     let text = text.replace('\0', "");
     if is_unicode {
         return text;

@@ -21,7 +21,11 @@ use rustix::process::Signal;
 
 pub(crate) use pending_acks::MAX_WORK;
 pub(crate) use process::kill_running_sender;
+#[cfg(feature = "relay")]
+pub(crate) use protocol::parse_receipt;
 pub use protocol::{Reply, SentTokens, Work, parse_answer, parse_reply};
+#[cfg(feature = "relay")]
+pub(crate) use redact::redact;
 
 use super::{Ack, Readiness, Sink, SinkError};
 use crate::line::Line;

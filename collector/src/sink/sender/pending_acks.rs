@@ -266,6 +266,7 @@ impl PendingBatch {
                 answer.untried.iter().map(|token| (token.id, untried(token.after, &token.reason))),
             )
             .chain(answer.dead.iter().map(|token| (token.id, dead(token))))
+            .chain(answer.handed_over.iter().map(|id| (*id, Some(Nack::HandedOver))))
             .chain(sent.iter().map(|id| (*id, None)));
         let mut applied = AppliedAnswer::default();
         for (id, verdict) in verdicts {
@@ -275,7 +276,9 @@ impl PendingBatch {
                 Some(missing) => {
                     applied.proves_available |= matches!(
                         verdict,
-                        None | Some(Nack::Dead { .. } | Nack::UnknownAddress { .. })
+                        None | Some(
+                            Nack::HandedOver | Nack::Dead { .. } | Nack::UnknownAddress { .. }
+                        )
                     );
                     *missing = Some(verdict);
                     applied.verdicts += 1;

@@ -3,7 +3,7 @@
 //! ```text
 //! {"batch":"…","ok":[ids]|"all","retry":[{"id":…,"after_ms":…,"reason":"…"}],
 //!  "untried":[{"id":…,"after_ms":…,"reason":"…"}],"in_doubt":[{"id":…,"reason":"…"}],
-//!  "dead":[{"id":…,"reason":"…","unknown_address":true}],
+//!  "dead":[{"id":…,"reason":"…","unknown_address":true}],"handed_over":[ids],
 //!  "unavailable":{"after_ms":…,"reason":"…"},"exact":true,
 //!  "receipts":[{"id":…,"provider":"smtp","message_id":"…","answer":"…"}]}
 //!
@@ -53,6 +53,9 @@ pub struct Answer {
     pub in_doubt: Vec<DoubtfulToken>,
     #[serde(default)]
     pub dead: Vec<DeadToken>,
+    /// The tokens whose mail a broker has stored, for somebody else to send it.
+    #[serde(default)]
+    pub handed_over: Vec<i64>,
     /// Set if no mail can be sent now: all other tokens of the batch come back.
     pub unavailable: Option<Unavailable>,
     /// Whether this sender tells itself whose fault a refusal is.
@@ -150,6 +153,12 @@ pub struct Unavailable {
     pub after: Option<Duration>,
     #[serde(default = "no_reason", deserialize_with = "redacted")]
     pub reason: String,
+}
+
+/// Reads what a provider said as it stands in an answer. `None` if it is none.
+#[cfg(feature = "relay")]
+pub(crate) fn parse_receipt(receipt: &Value) -> Option<Receipt> {
+    TokenReceipt::deserialize(receipt).ok().map(|receipt| receipt.receipt())
 }
 
 /// Parses a line, without its line feed.

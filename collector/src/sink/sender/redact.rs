@@ -17,7 +17,7 @@ const SHORTEST_PIECE: usize = 8;
 /// words that look like a token, or like the pieces of one, with `[secret]`; cuts after 500 bytes.
 /// Mail servers repeat addresses in their answers, and logs are read by more people, and kept
 /// longer, than addresses may be.
-pub(super) fn redact(text: &str) -> String {
+pub(crate) fn redact(text: &str) -> String {
     let redacted = redact_within(text, MAX_BYTES);
     if redacted.is_empty() { "no reason given".to_owned() } else { redacted }
 }

@@ -4,14 +4,14 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 use mailroom_tests::broker::Nats;
-use mailroom_tests::collector::{self, Collector, PATIENCE, wait_until};
+use mailroom_tests::collector::{Collector, PATIENCE, wait_until};
 use mailroom_tests::mail_server::MailServer;
 use mailroom_tests::postgres::Database;
 use mailroom_tests::rows::{WITHOUT_VERDICT, register, wait_for};
 use mailroom_tests::sending::Configuration;
 
 use super::{
-    client, impatient, publish, publish_many, reached, relay, relay_of, wait_for_recipients,
+    client, collecting, impatient, publish, publish_many, reached, relay, wait_for_recipients,
     wait_for_verdicts, wait_for_waiting, wait_until_none_is_left,
 };
 
@@ -22,10 +22,7 @@ async fn no_mail_is_lost_and_none_doubled_when_the_broker_is_killed_and_comes_ba
     let Some(server) = MailServer::start(&["--delay", "0.02"])? else { return Ok(()) };
     let database = Database::migrated()?;
     let rows = database.connect().await?;
-    let mut command = collector::command(database.url())?;
-    let through = relay_of(&command, &nats);
-    command.args(["--batch-timeout", "0", "--poll-interval", "200ms", "--sender", &through]);
-    let collector = Collector::start(&mut command)?;
+    let collector = Collector::start(&mut collecting(&database, &nats)?)?;
     let configuration = Configuration::smtp(server.port, "")?;
     let sender = impatient(&nats, &configuration, &[])?;
     // Each kill comes while mails are published and sent.

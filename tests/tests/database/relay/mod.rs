@@ -5,6 +5,7 @@ mod kills;
 mod outages;
 mod repeated;
 mod through;
+mod verdicts;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
@@ -15,8 +16,9 @@ use anyhow::{Context, Result};
 use async_nats::jetstream::stream::LastRawMessageErrorKind;
 use async_nats::jetstream::{self, Context as JetStream};
 use mailroom_tests::broker::Nats;
-use mailroom_tests::collector::{PATIENCE, wait_long_until};
+use mailroom_tests::collector::{self, PATIENCE, wait_long_until};
 use mailroom_tests::mail_server::MailServer;
+use mailroom_tests::postgres::Database;
 use mailroom_tests::program;
 use mailroom_tests::sending::{Configuration, Sending, batch, item};
 use serde_json::{Value, json};
@@ -43,6 +45,15 @@ fn impatient(nats: &Nats, configuration: &Configuration, further: &[&str]) -> Re
 /// The value of `--sender` for a collector.
 fn relay_of(program: &Command, nats: &Nats) -> String {
     format!("'{}' relay --to {}", program.get_program().to_string_lossy(), nats.url())
+}
+
+/// A collector that gives mails to the broker, and records what their senders say.
+fn collecting(database: &Database, nats: &Nats) -> Result<Command> {
+    let mut command = collector::command(database.url())?;
+    let through = relay_of(&command, nats);
+    command.args(["--batch-timeout", "0", "--poll-interval", "200ms", "--sender", &through]);
+    command.args(["--verdicts-from", &nats.url()]);
+    Ok(command)
 }
 
 /// Publishes activations, which the broker must store.

@@ -9,7 +9,7 @@ use mailroom_tests::collector::{self, Collector};
 use mailroom_tests::mail_server::MailServer;
 use mailroom_tests::postgres::Database;
 use mailroom_tests::program;
-use mailroom_tests::rows::{WITHOUT_VERDICT, register, wait_for};
+use mailroom_tests::rows::{register, wait_for};
 use mailroom_tests::sending::{Configuration, batch};
 
 use super::{
@@ -29,12 +29,13 @@ async fn a_broker_that_is_away_costs_no_token_an_attempt_and_none_is_dead() -> R
     let collector = Collector::start(&mut command)?;
     collector.wait_for_log("the sender is unavailable: ", 1)?;
     nats.run()?;
-    wait_for(&rows, WITHOUT_VERDICT, 0_i64).await?;
+    let away = "SELECT count(*) FROM mailroom.deliveries WHERE state = 'handed_over'";
+    wait_for(&rows, away, 50_i64).await?;
     let broker = client(&nats).await?;
     wait_for_waiting(&broker, 50).await?;
     let log = collector.stop()?;
-    let query = "SELECT count(*) FILTER (WHERE outcome::text = 'sent'),
-        count(*) FILTER (WHERE outcome::text NOT IN ('sent', 'unanswered'))
+    let query = "SELECT count(*) FILTER (WHERE outcome::text = 'handed_over'),
+        count(*) FILTER (WHERE outcome::text NOT IN ('handed_over', 'unanswered'))
             FROM mailroom.delivery_attempts";
     let row = rows.query_one(query, &[]).await?;
     let found: (i64, i64) = (row.get(0), row.get(1));

@@ -2,14 +2,14 @@
 
 use anyhow::{Result, ensure};
 use mailroom_tests::broker::Nats;
-use mailroom_tests::collector::{self, Collector};
+use mailroom_tests::collector::Collector;
 use mailroom_tests::mail_server::MailServer;
 use mailroom_tests::postgres::Database;
-use mailroom_tests::rows::{WITHOUT_VERDICT, wait_for};
+use mailroom_tests::rows::wait_for;
 use mailroom_tests::sending::{Configuration, key, token};
 
 use super::{
-    client, last_of, publish, reached, relay, relay_of, sender, wait_for_recipients,
+    client, collecting, last_of, publish, reached, relay, sender, wait_for_recipients,
     wait_for_waiting,
 };
 
@@ -28,17 +28,18 @@ async fn mails_reach_their_recipients_and_each_leaves_a_verdict() -> Result<()> 
              FROM accounts WHERE login = 'eva'",
     )
     .await?;
-    let mut command = collector::command(database.url())?;
-    let through = relay_of(&command, &nats);
-    command.args(["--batch-timeout", "0", "--poll-interval", "200ms", "--sender", &through]);
-    let collector = Collector::start(&mut command)?;
+    let collector = Collector::start(&mut collecting(&database, &nats)?)?;
+    // What the broker has is not sent.
+    let state =
+        |state: &str| format!("SELECT count(*) FROM mailroom.deliveries WHERE state = '{state}'");
+    wait_for(&rows, &state("handed_over"), 32_i64).await?;
+    let receipts = "SELECT count(*) FROM mailroom.receipts WHERE provider = 'smtp'";
+    wait_for(&rows, receipts, 0_i64).await?;
     let configuration = Configuration::smtp(server.port, "")?;
     let sender = sender(&nats, &configuration)?;
     wait_for_recipients(&server, 32)?;
-    wait_for(&rows, WITHOUT_VERDICT, 0_i64).await?;
-    let stored = "SELECT count(*) FROM mailroom.receipts WHERE provider = 'nats'
-        AND answer = 'stored by the broker, not sent yet'";
-    ensure!(rows.query_one(stored, &[]).await?.get::<_, i64>(0) == 32, "receipts of the broker");
+    wait_for(&rows, &state("sent"), 32_i64).await?;
+    wait_for(&rows, receipts, 32_i64).await?;
     let broker = client(&nats).await?;
     wait_for_waiting(&broker, 0).await?;
     let log = collector.stop()?;

@@ -1,0 +1,76 @@
+//! Verdicts on their way to collectors: one durable consumer for all of them, from the first
+//! verdict that is kept, so that none is missed while no collector runs.
+
+use std::time::Duration;
+
+use async_nats::jetstream::consumer::{AckPolicy, PullConsumer, pull};
+use async_nats::jetstream::message::Acker;
+use futures_util::StreamExt as _;
+use tokio::sync::mpsc;
+use tokio::time::timeout;
+
+use super::{Nats, PULL, answered};
+use crate::broker::{Announced, Fault};
+
+/// After how long a verdict goes to another collector, when the queue is made: a database that is
+/// busy takes some seconds.
+const REDELIVER_AFTER: Duration = Duration::from_secs(30);
+
+impl Nats {
+    /// The name of the consumer.
+    pub(super) fn collectors_name(&self) -> String {
+        format!("{}-collectors", self.inner.queue)
+    }
+
+    async fn verdicts_consumer(&self) -> Result<&PullConsumer, Fault> {
+        let verdicts = &self.streams().await?.verdicts;
+        let make = || async {
+            let name = self.collectors_name();
+            let config = pull::Config {
+                durable_name: Some(name.clone()),
+                ack_policy: AckPolicy::Explicit,
+                ack_wait: REDELIVER_AFTER,
+                // What the database has not taken comes again as long as the stream keeps it.
+                max_deliver: -1,
+                max_ack_pending: -1,
+                filter_subject: self.subject("verdict.>"),
+                ..pull::Config::default()
+            };
+            answered(verdicts.get_or_create_consumer(&name, config)).await?.map_err(|error| {
+                Fault::Away(format!("the consumer {name} can be neither found nor made: {error}"))
+            })
+        };
+        self.inner.verdicts.get_or_try_init(make).await
+    }
+
+    pub(super) async fn pass_on_verdicts(
+        &self,
+        most: usize,
+        into: &mpsc::Sender<Announced<Acker>>,
+    ) -> Result<(), Fault> {
+        self.look_after_restart().await?;
+        let consumer = self.verdicts_consumer().await?;
+        let messages = consumer.batch().max_messages(most).expires(PULL).messages();
+        let mut messages = answered(messages).await?.map_err(|error| none(&error))?;
+        // Without an answer the broker is away, or was: it has forgotten the request then.
+        while let Ok(Some(message)) = timeout(PULL + Duration::from_secs(1), messages.next()).await
+        {
+            let message = message.map_err(|error| none(&*error))?;
+            let delivered = message.info().map_err(|error| none(&*error))?.delivered;
+            let (message, handle) = message.split();
+            let announced = Announced {
+                handle,
+                text: message.payload.to_vec(),
+                delivered: u64::try_from(delivered).unwrap_or(1),
+            };
+            if into.send(announced).await.is_err() {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+}
+
+fn none(error: &dyn std::fmt::Display) -> Fault {
+    Fault::Away(format!("the broker gives out no verdicts: {error}"))
+}

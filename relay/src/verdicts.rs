@@ -1,0 +1,187 @@
+//! Verdicts from the broker into the database.
+//!
+//! A verdict is done with after the database has committed it. A kill between the two brings it
+//! again, and a ledger knows it then.
+
+use std::time::Duration;
+
+use futures_util::StreamExt as _;
+use futures_util::stream::FuturesUnordered;
+use serde::Deserialize;
+use tokio::sync::mpsc;
+use tokio::time::sleep;
+
+use crate::broker::{Announced, Broker, Fault};
+use crate::message::{VERSION, Verdict};
+
+/// How many verdicts are applied at a time: one transaction.
+const MOST: usize = 500;
+
+/// How long a fault of the broker is waited out, and one of the ledger.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// The pauses of a verdict that came before its token was settled, by how often it was delivered:
+/// they double.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+
+/// How long a verdict of another version waits for its own collector.
+const PAUSE_OF_VERSION: Duration = Duration::from_secs(10);
+
+/// What a ledger did with a verdict.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Taken {
+    /// It is recorded, or was before, or is on nothing that is known: it need not come again.
+    Done,
+    /// Its token is not settled yet: it has to come again.
+    Early,
+}
+
+/// Where verdicts are recorded.
+pub trait Ledger {
+    /// Records verdicts, all or none, and says of each what became of it. Verdicts come at least
+    /// once and in any order. `None` if they are not recorded: they come again.
+    fn record(&mut self, verdicts: &[Verdict]) -> impl Future<Output = Option<Vec<Taken>>>;
+
+    /// Notes a fault of the broker.
+    fn failed(&mut self, fault: &str);
+
+    /// Notes that the broker answers.
+    fn works(&mut self);
+
+    /// Notes a message that is no verdict, which is done with.
+    fn unreadable(&mut self);
+}
+
+/// Works for ever.
+pub(crate) async fn run<B: Broker>(broker: B, mut ledger: impl Ledger) {
+    let (found, mut incoming) = mpsc::channel(MOST);
+    let (faults, mut outcomes) = mpsc::channel(1);
+    let pull = async {
+        loop {
+            let outcome = broker.receive_verdicts(MOST, &found).await;
+            let has_failed = outcome.is_err();
+            faults.send(outcome).await.ok();
+            if has_failed {
+                sleep(PAUSE).await;
+            }
+        }
+    };
+    let take = async {
+        let mut announced = Vec::new();
+        loop {
+            tokio::select! {
+                count = incoming.recv_many(&mut announced, MOST) => if count == 0 { return },
+                outcome = outcomes.recv() => match outcome {
+                    Some(Err(Fault::Away(fault) | Fault::Message(fault))) => ledger.failed(&fault),
+                    Some(Ok(())) => ledger.works(),
+                    None => return,
+                },
+            }
+            settle(&broker, &mut ledger, std::mem::take(&mut announced)).await;
+        }
+    };
+    tokio::join!(pull, take);
+}
+
+/// What the broker is told of a message.
+enum Word {
+    Done,
+    Again(Duration),
+}
+
+async fn settle<B: Broker>(
+    broker: &B,
+    ledger: &mut impl Ledger,
+    announced: Vec<Announced<B::Handle>>,
+) {
+    let (mut words, mut verdicts, mut places) = (Vec::new(), Vec::new(), Vec::new());
+    for (place, message) in announced.iter().enumerate() {
+        words.push(match read(&message.text) {
+            Read::Verdict(verdict) => {
+                verdicts.push(*verdict);
+                places.push(place);
+                Word::Done
+            }
+            Read::OfVersion => Word::Again(PAUSE_OF_VERSION),
+            Read::Nothing => {
+                ledger.unreadable();
+                Word::Done
+            }
+        });
+    }
+    let taken = if verdicts.is_empty() { Some(Vec::new()) } else { ledger.record(&verdicts).await };
+    if taken.is_none() {
+        sleep(PAUSE).await;
+    }
+    for (nth, place) in places.into_iter().enumerate() {
+        match taken.as_ref().and_then(|taken| taken.get(nth)) {
+            Some(Taken::Done) => {}
+            Some(Taken::Early) => words[place] = Word::Again(pause(announced[place].delivered)),
+            // Whatever is not known to be recorded comes again.
+            None => words[place] = Word::Again(PAUSE),
+        }
+    }
+    let said = announced.iter().zip(&words).map(|(message, word)| async move {
+        match word {
+            Word::Done => broker.done(&message.handle).await,
+            Word::Again(after) => broker.give_back(&message.handle, *after).await,
+        }
+    });
+    let mut said: FuturesUnordered<_> = said.collect();
+    // What the broker does not hear comes again.
+    while let Some(outcome) = said.next().await {
+        if let Err(fault) = outcome {
+            ledger.failed(&fault.to_string());
+        }
+    }
+}
+
+enum Read {
+    Verdict(Box<Verdict>),
+    OfVersion,
+    Nothing,
+}
+
+fn read(text: &[u8]) -> Read {
+    #[derive(Deserialize)]
+    struct Version {
+        v: u32,
+    }
+    match serde_json::from_slice(text) {
+        Ok(Version { v: VERSION }) => {}
+        Ok(_) => return Read::OfVersion,
+        Err(_) => return Read::Nothing,
+    }
+    serde_json::from_slice(text).map_or(Read::Nothing, |verdict| Read::Verdict(Box::new(verdict)))
+}
+
+fn pause(delivered: u64) -> Duration {
+    let doublings = u32::try_from(delivered.saturating_sub(1)).unwrap_or(u32::MAX).min(16);
+    FIRST_PAUSE.saturating_mul(1 << doublings).min(LONGEST_PAUSE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_verdict_of_another_version_is_left_and_what_is_none_is_passed_over() {
+        let verdict = |v| {
+            format!(
+                r#"{{"v":{v},"id":7,"key":"ab","action":"activate","verdict":"sent","at":5,"x":1}}"#
+            )
+        };
+        assert!(matches!(read(verdict(VERSION).as_bytes()), Read::Verdict(_)));
+        assert!(matches!(read(verdict(VERSION + 1).as_bytes()), Read::OfVersion));
+        for text in ["", "{}", r#"{"v":1}"#, "[]", &verdict(VERSION).replace("sent", "lost")] {
+            assert!(matches!(read(text.as_bytes()), Read::Nothing), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_comes_too_early_comes_again_after_pauses_that_double() {
+        let seconds = [1, 2, 5, 6, 100].map(|delivered| pause(delivered).as_secs());
+        assert_eq!(seconds, [1, 2, 16, 30, 30]);
+    }
+}

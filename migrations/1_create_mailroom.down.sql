@@ -63,9 +63,12 @@ DROP FUNCTION mailroom.check_candidate(mailroom.candidate, text, text, text, big
 DROP FUNCTION mailroom.candidates(tid[]);
 DROP TYPE mailroom.checked_candidate;
 DROP TYPE mailroom.candidate;
+DROP FUNCTION mailroom.name_reader(text);
+DROP FUNCTION mailroom.list_handed_over(bigint, integer);
 DROP FUNCTION mailroom.settle_verdicts(bigint[], text[], text[], integer[], integer[], text[],
     text[], text[], text[]);
 DROP FUNCTION mailroom.settle_verdict(bigint, text, text, integer, integer, text, text, text, text);
+DROP FUNCTION mailroom.try_suppress(text, text);
 DROP FUNCTION mailroom.keep_receipts(uuid[], bigint[], text[], text[], text[]);
 DROP FUNCTION mailroom.address_hash(text, bytea);
 DROP FUNCTION mailroom.others_sign_more(timestamptz);

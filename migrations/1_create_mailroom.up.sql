@@ -836,8 +836,7 @@ CREATE TABLE mailroom.handed_over (
     vacuum_truncate = false
 );
 
-CREATE INDEX handed_over_expires_at_idx ON mailroom.handed_over (expires_at)
-    WHERE NOT is_expired;
+CREATE INDEX handed_over_expires_at_idx ON mailroom.handed_over (is_expired, expires_at);
 
 COMMENT ON TABLE mailroom.handed_over IS
     'Tokens whose mail a broker has stored, and of which no verdict has come yet. One that has '
@@ -859,7 +858,7 @@ COMMENT ON COLUMN mailroom.handed_over.is_expired IS
 COMMENT ON CONSTRAINT handed_over_pkey ON mailroom.handed_over IS
     'Serves verdicts: each takes away the row of its token.';
 COMMENT ON INDEX mailroom.handed_over_expires_at_idx IS
-    'Serves finding what has expired.';
+    'Serves finding what has expired, and pruning what was found so.';
 
 CREATE TABLE mailroom.dead_letters (
     token bigint NOT NULL,
@@ -2390,7 +2389,8 @@ COMMENT ON FUNCTION mailroom.count_code_attempt(mailroom.issued_tokens, boolean,
     'answers what comes of it.';
 
 -- Locks, in this order: the subject's row, by the action's function; the token's row; then whatever
--- the application changes. Deleting an account takes the same order, and collectors lock neither.
+-- the application changes. Deleting an account takes the same order. Collectors wait for neither,
+-- and lock the token's row only where a broker says late that its mail was sent.
 -- Two redemptions in one transaction can wait for each other.
 CREATE FUNCTION mailroom.use_token(
     secret bytea,
@@ -3150,14 +3150,34 @@ COMMENT ON FUNCTION mailroom.release(bigint, uuid[]) IS
 -- What became of mails that a broker was given: its senders say it, and collectors bring it here.
 -- It comes at least once, in any order, and perhaps before the collector has settled.
 
+-- The time limit is below that of the search for deadlocks, which could end an application.
+CREATE FUNCTION mailroom.try_suppress(address text, detail text) RETURNS boolean
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+SET lock_timeout = '20ms' AS $$
+BEGIN
+    PERFORM mailroom.suppress(try_suppress.address, 'bounce', 'smtp', try_suppress.detail);
+    RETURN true;
+EXCEPTION
+    WHEN lock_not_available OR deadlock_detected THEN
+        RETURN false;
+END;
+$$;
+
+COMMENT ON FUNCTION mailroom.try_suppress(text, text) IS
+    'Suppresses an address of which a mail server says that it does not exist, unless an open '
+    'transaction does the same.';
+
 -- Answers what was done: `applied`; `repeated`, when it was known or a later one is; `unknown`,
 -- when there is no such token any more; or `early`, when the token is in the queue or in a batch,
--- so that the verdict has to come again. `kind` is sent, dead, unknown_address (dead, and the
--- address is suppressed if the collector has the right to do so), expired or in_doubt. `attempt` is
--- that of the message, which is an earlier one than the token's where the answer that it was stored
--- got lost.
+-- or somebody has its row, so that the verdict has to come again. `kind` is sent, dead,
+-- unknown_address (dead, and the address is suppressed if the collector has the right to do so),
+-- expired or in_doubt. `attempt` is that of the message, which is an earlier one than the token's
+-- where the answer that it was stored got lost.
 --
--- Locks, in this order: the token's row of handed_over, its dead letter, its row of issued_tokens.
+-- Locks rows of handed_over, issued_tokens, dead_letters and payloads, and waits for none of them:
+-- an application that redeems, forgets or puts back may have one, and wait for the next one that
+-- this has. Where somebody has one the verdict is early.
 CREATE FUNCTION mailroom.settle_verdict(
     told bigint,
     key text,
@@ -3182,6 +3202,10 @@ DECLARE
     suppresses boolean := false;
     outcome mailroom.outcome;
 BEGIN
+    SELECT handed_over.* INTO away FROM mailroom.handed_over
+    WHERE token = told
+    FOR UPDATE SKIP LOCKED;
+
     -- By its key too: another database's tokens have the same ids.
     SELECT tokens.* INTO known
     FROM mailroom.issued_tokens AS tokens
@@ -3190,8 +3214,6 @@ BEGIN
     IF NOT FOUND THEN
         RETURN 'unknown';
     END IF;
-
-    SELECT handed_over.* INTO away FROM mailroom.handed_over WHERE token = told FOR UPDATE;
 
     -- A token that was given up and put back is tried anew. What was said of it before counts no
     -- more, unless it was sent.
@@ -3204,26 +3226,44 @@ BEGIN
     END IF;
 
     IF away.token IS NULL THEN
-        -- It was sent after all. Whoever puts it back just now is waited for.
-        IF kind = 'sent' THEN
-            DELETE FROM mailroom.dead_letters WHERE token = told;
-        END IF;
-
-        -- One statement, one snapshot: a token that moves between the tables is in one of them.
+        -- One statement, one snapshot: a token that moves between the tables is in one of them, and
+        -- one whose row somebody has is still in handed_over.
         IF EXISTS (SELECT FROM mailroom.queue WHERE token = told)
             OR EXISTS (SELECT FROM mailroom.leases WHERE told = ANY (tokens))
             OR EXISTS (SELECT FROM mailroom.handed_over WHERE token = told) THEN
             RETURN 'early';
         END IF;
 
-        IF kind <> 'sent' THEN
+        -- Before the token's row is locked, for which those who redeem it wait.
+        IF kind <> 'sent' OR EXISTS (
+            SELECT FROM mailroom.delivery_log AS log
+            WHERE tokens[1] / 256 = told / 256 AND told = ANY (tokens) AND log.outcome = 'sent'
+        ) THEN
             RETURN 'repeated';
         END IF;
 
-        PERFORM FROM mailroom.issued_tokens AS tokens WHERE id = told FOR NO KEY UPDATE;
+        -- So that two collectors do not both record that it was sent.
+        PERFORM FROM mailroom.issued_tokens AS tokens
+        WHERE id = told
+        FOR NO KEY UPDATE SKIP LOCKED;
 
         IF NOT FOUND THEN
-            RETURN 'unknown';
+            -- It comes again also if it is just being deleted, and is unknown then.
+            RETURN 'early';
+        END IF;
+
+        -- It was sent after all.
+        DELETE FROM mailroom.dead_letters
+        WHERE token = ANY (ARRAY(
+            SELECT token FROM mailroom.dead_letters WHERE token = told FOR UPDATE SKIP LOCKED
+        ));
+
+        -- Somebody puts it back just now, or has done so.
+        IF EXISTS (SELECT FROM mailroom.dead_letters WHERE token = told)
+            OR EXISTS (SELECT FROM mailroom.queue WHERE token = told)
+            OR EXISTS (SELECT FROM mailroom.leases WHERE told = ANY (tokens))
+            OR EXISTS (SELECT FROM mailroom.handed_over WHERE token = told) THEN
+            RETURN 'early';
         END IF;
 
         IF EXISTS (
@@ -3276,6 +3316,13 @@ BEGIN
                     'EXECUTE'
                 ) IS TRUE;
 
+            -- First, since it may have to come again.
+            IF suppresses AND NOT mailroom.try_suppress(
+                known.recipient_email, settle_verdict.reason
+            ) THEN
+                RETURN 'early';
+            END IF;
+
             INSERT INTO mailroom.dead_letters (
                 token, died_at, expires_at, attempts, failures, priority, secret, code, reason,
                 doubts, is_suppressed
@@ -3291,12 +3338,6 @@ BEGIN
                 SELECT NOT is_closed AND known.expires_at > extract(epoch FROM epoch) AS is_usable
             ) AS use
             ON CONFLICT DO NOTHING;
-
-            IF suppresses THEN
-                PERFORM mailroom.suppress(
-                    known.recipient_email, 'bounce', 'smtp', settle_verdict.reason
-                );
-            END IF;
         END IF;
     END IF;
 
@@ -3306,7 +3347,10 @@ BEGIN
 
     -- A dead letter that is put back needs its payload.
     IF outcome NOT IN ('in_doubt', 'dead') THEN
-        DELETE FROM mailroom.payloads WHERE token = told;
+        DELETE FROM mailroom.payloads
+        WHERE token = ANY (ARRAY(
+            SELECT token FROM mailroom.payloads WHERE token = told FOR UPDATE SKIP LOCKED
+        ));
     END IF;
 
     INSERT INTO mailroom.delivery_log (tokens, happened_at, attempt, outcome, reason)
@@ -3346,8 +3390,7 @@ BEGIN
     -- As in settle(): also a repetition waits for what the first one waits for, such as a standby.
     PERFORM pg_logical_emit_message(true, 'mailroom', '');
 
-    -- In the order of tokens, so that two collectors do not wait for each other, and of one token
-    -- in the order in which they came.
+    -- Of one token in the order in which they came.
     FOR place, result IN
         SELECT told.nth, mailroom.settle_verdict(told.token, told.key, told.kind, told.attempt,
             told.doubts, told.reason, told.provider, told.message_id, told.answer)
@@ -3376,6 +3419,52 @@ COMMENT ON FUNCTION mailroom.settle_verdicts(bigint[], text[], text[], integer[]
     'For collectors: records what became of mails that were handed over to a broker; answers of '
     'each, by its place in the arrays, whether that was applied, repeated (known before), unknown '
     '(no such token) or early (it has to come again).';
+
+-- What the broker knows of these is asked for again: a verdict that was done with there can be
+-- missing here, where a standby took over that had not received it.
+--
+-- Locks nothing.
+CREATE FUNCTION mailroom.list_handed_over(after_token bigint, most integer)
+RETURNS TABLE (token bigint, key text)
+LANGUAGE plpgsql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+#variable_conflict use_column
+BEGIN
+    RETURN QUERY
+    SELECT away.token, encode(tokens.consumed_id, 'hex')
+    FROM (
+        SELECT token FROM mailroom.handed_over
+        WHERE token > after_token AND handed_over_at < mailroom.clock() - interval '1 minute'
+        ORDER BY token
+        LIMIT most
+    ) AS away
+    JOIN mailroom.issued_tokens AS tokens ON tokens.id = away.token
+    ORDER BY 1;
+END;
+$$;
+
+COMMENT ON FUNCTION mailroom.list_handed_over(bigint, integer) IS
+    'For collectors: the next tokens after one that were handed over a minute ago and have no '
+    'verdict, with the keys by which a broker knows them.';
+
+-- Neither the name alone, which need not be given, nor the key, which a copy has too.
+CREATE FUNCTION mailroom.name_reader(installation text) RETURNS text
+LANGUAGE sql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+BEGIN ATOMIC
+    SELECT encode(substr(sha256(
+        own.address_key || mailroom.to_utf8(concat_ws(
+            '/', mailroom.cluster_identifier(), current_database(), name_reader.installation
+        ))
+    ), 1, 8), 'hex')
+    FROM mailroom.installation AS own;
+END;
+
+COMMENT ON FUNCTION mailroom.name_reader(text) IS
+    'For collectors: 16 digits by which a broker tells the readers of this database from those of '
+    'others, and of its copies, whose collectors name another installation.';
 
 -- Which of the tokens that a claim has locked are sent, and why the others are not.
 
@@ -4461,7 +4550,8 @@ COMMENT ON FUNCTION mailroom.bind(text) IS
 -- What a collector does now and then when it is otherwise fine. Nobody needs it soon, so it goes
 -- round in small parts.
 --
--- Locks: rows of the queue that nobody claims yet, of dead letters, and of what was handed over.
+-- Locks: rows of the queue that nobody claims yet, of dead letters, of what was handed over, and of
+-- payloads. None is waited for: an application that has one can wait for another one.
 CREATE FUNCTION mailroom.sweep(later_after timestamptz, most integer, OUT later_through timestamptz)
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -4527,7 +4617,11 @@ BEGIN
         ))
         RETURNING token
     )
-    DELETE FROM mailroom.payloads WHERE token = ANY (ARRAY(SELECT token FROM erased));
+    DELETE FROM mailroom.payloads
+    WHERE token = ANY (ARRAY(
+        SELECT token FROM mailroom.payloads WHERE token = ANY (ARRAY(SELECT token FROM erased))
+        FOR UPDATE SKIP LOCKED
+    ));
 
     -- Of what was handed over and had no verdict, whoever has used the link has the mail, and
     -- nobody waits for what was cancelled or deleted. The rest stays handed over.
@@ -4566,7 +4660,11 @@ BEGIN
         SET secret = NULL, code = NULL, is_expired = true
         WHERE token = ANY (ARRAY(SELECT token FROM expired WHERE outcome = 'handed_over'))
     )
-    DELETE FROM mailroom.payloads WHERE token = ANY (ARRAY(SELECT token FROM expired));
+    DELETE FROM mailroom.payloads
+    WHERE token = ANY (ARRAY(
+        SELECT token FROM mailroom.payloads WHERE token = ANY (ARRAY(SELECT token FROM expired))
+        FOR UPDATE SKIP LOCKED
+    ));
 END;
 $$;
 
@@ -5541,8 +5639,20 @@ BEGIN ATOMIC
         FROM mailroom.leases
         CROSS JOIN LATERAL pg_catalog.unnest(leases.tokens) AS leased (token)
     ),
+    -- As status() has handed_over_overdue_last_hour.
+    overdue AS MATERIALIZED (
+        SELECT floor(extract(epoch FROM now.epoch))::bigint - 300::bigint AS before FROM now
+    ),
     away AS NOT MATERIALIZED (
-        SELECT handed_over.token, 'handed_over' AS state, handed_over.handed_over_at AS since
+        SELECT
+            handed_over.token,
+            CASE
+                WHEN handed_over.expires_at <= (SELECT before FROM overdue)
+                    AND handed_over.expires_at > (SELECT before FROM overdue) - 3600::bigint
+                THEN 'overdue'
+                ELSE 'handed_over'
+            END AS state,
+            handed_over.handed_over_at AS since
         FROM mailroom.handed_over
     ),
     counted AS (
@@ -5604,9 +5714,10 @@ END;
 
 COMMENT ON FUNCTION mailroom.measure() IS
     'For collectors with metrics: how many tokens are due, to be sent later, deferred, in doubt, '
-    'claimed, handed over, dead or suppressed, by the name of their action, and for how many '
-    'seconds the oldest of them has been. Of more than ten thousand of a place, the action of the '
-    'others is ''(others)'', and their oldest is that of the state.';
+    'claimed, handed over, overdue, dead or suppressed, by the name of their action, and for how '
+    'many seconds the oldest of them has been. Overdue: handed over, and expired without a verdict '
+    'five minutes ago and no longer than an hour before that. Of more than ten thousand of a '
+    'place, the action of the others is ''(others)'', and their oldest is that of the state.';
 
 -- As spend() reckons.
 CREATE FUNCTION mailroom.measure_rate(per_day bigint, OUT used bigint, OUT available bigint)
@@ -5773,12 +5884,14 @@ COMMENT ON FUNCTION mailroom.prune_attempts(timestamptz, bigint, integer) IS
     'of the log and of the receipts; with the last of them also runs of collectors that ended an '
     'hour before; answers how many attempts, and how many blocks the larger of the two has.';
 
-CREATE FUNCTION mailroom.prune_dead_letters(before timestamptz, most integer) RETURNS bigint
+CREATE FUNCTION mailroom.prune_dead_letters(
+    before timestamptz, most integer, OUT pruned bigint, OUT has_more boolean
+)
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp SET jit = off AS $$
 #variable_conflict use_column
 DECLARE
-    pruned bigint;
+    unheard bigint;
 BEGIN
     PERFORM mailroom.begin_step(before);
 
@@ -5798,23 +5911,26 @@ BEGIN
 
     GET DIAGNOSTICS pruned = ROW_COUNT;
 
-    -- They are no dead letters, and not counted as such.
+    -- They are no dead letters, and not counted as such. A sweep has found before that they have
+    -- expired.
     DELETE FROM mailroom.handed_over
     WHERE token = ANY (ARRAY(
         SELECT token FROM mailroom.handed_over
-        WHERE expires_at < floor(extract(epoch FROM before))::bigint
+        WHERE is_expired AND expires_at < floor(extract(epoch FROM before))::bigint
         ORDER BY expires_at
         LIMIT most
         FOR UPDATE SKIP LOCKED
     ));
 
-    RETURN pruned;
+    GET DIAGNOSTICS unheard = ROW_COUNT;
+    has_more := greatest(pruned, unheard) >= most;
 END;
 $$;
 
 COMMENT ON FUNCTION mailroom.prune_dead_letters(timestamptz, integer) IS
     'Deletes dead letters that were given up before a time, at least a day ago, and cannot be sent '
-    'any more, and answers how many; and what was handed over, had no verdict and expired before.';
+    'any more, and answers how many; and what was handed over, had no verdict and expired before. '
+    'Of each no more than most: has_more says whether there may be more.';
 
 CREATE SEQUENCE mailroom.longest_limit MINVALUE 0 START 0;
 

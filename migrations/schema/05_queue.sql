@@ -173,8 +173,7 @@ CREATE TABLE mailroom.handed_over (
     vacuum_truncate = false
 );
 
-CREATE INDEX handed_over_expires_at_idx ON mailroom.handed_over (expires_at)
-    WHERE NOT is_expired;
+CREATE INDEX handed_over_expires_at_idx ON mailroom.handed_over (is_expired, expires_at);
 
 COMMENT ON TABLE mailroom.handed_over IS
     'Tokens whose mail a broker has stored, and of which no verdict has come yet. One that has '
@@ -196,7 +195,7 @@ COMMENT ON COLUMN mailroom.handed_over.is_expired IS
 COMMENT ON CONSTRAINT handed_over_pkey ON mailroom.handed_over IS
     'Serves verdicts: each takes away the row of its token.';
 COMMENT ON INDEX mailroom.handed_over_expires_at_idx IS
-    'Serves finding what has expired.';
+    'Serves finding what has expired, and pruning what was found so.';
 
 CREATE TABLE mailroom.dead_letters (
     token bigint NOT NULL,

@@ -111,7 +111,8 @@ COMMENT ON FUNCTION mailroom.count_code_attempt(mailroom.issued_tokens, boolean,
     'answers what comes of it.';
 
 -- Locks, in this order: the subject's row, by the action's function; the token's row; then whatever
--- the application changes. Deleting an account takes the same order, and collectors lock neither.
+-- the application changes. Deleting an account takes the same order. Collectors wait for neither,
+-- and lock the token's row only where a broker says late that its mail was sent.
 -- Two redemptions in one transaction can wait for each other.
 CREATE FUNCTION mailroom.use_token(
     secret bytea,

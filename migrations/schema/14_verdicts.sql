@@ -1,14 +1,34 @@
 -- What became of mails that a broker was given: its senders say it, and collectors bring it here.
 -- It comes at least once, in any order, and perhaps before the collector has settled.
 
+-- The time limit is below that of the search for deadlocks, which could end an application.
+CREATE FUNCTION mailroom.try_suppress(address text, detail text) RETURNS boolean
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+SET lock_timeout = '20ms' AS $$
+BEGIN
+    PERFORM mailroom.suppress(try_suppress.address, 'bounce', 'smtp', try_suppress.detail);
+    RETURN true;
+EXCEPTION
+    WHEN lock_not_available OR deadlock_detected THEN
+        RETURN false;
+END;
+$$;
+
+COMMENT ON FUNCTION mailroom.try_suppress(text, text) IS
+    'Suppresses an address of which a mail server says that it does not exist, unless an open '
+    'transaction does the same.';
+
 -- Answers what was done: `applied`; `repeated`, when it was known or a later one is; `unknown`,
 -- when there is no such token any more; or `early`, when the token is in the queue or in a batch,
--- so that the verdict has to come again. `kind` is sent, dead, unknown_address (dead, and the
--- address is suppressed if the collector has the right to do so), expired or in_doubt. `attempt` is
--- that of the message, which is an earlier one than the token's where the answer that it was stored
--- got lost.
+-- or somebody has its row, so that the verdict has to come again. `kind` is sent, dead,
+-- unknown_address (dead, and the address is suppressed if the collector has the right to do so),
+-- expired or in_doubt. `attempt` is that of the message, which is an earlier one than the token's
+-- where the answer that it was stored got lost.
 --
--- Locks, in this order: the token's row of handed_over, its dead letter, its row of issued_tokens.
+-- Locks rows of handed_over, issued_tokens, dead_letters and payloads, and waits for none of them:
+-- an application that redeems, forgets or puts back may have one, and wait for the next one that
+-- this has. Where somebody has one the verdict is early.
 CREATE FUNCTION mailroom.settle_verdict(
     told bigint,
     key text,
@@ -33,6 +53,10 @@ DECLARE
     suppresses boolean := false;
     outcome mailroom.outcome;
 BEGIN
+    SELECT handed_over.* INTO away FROM mailroom.handed_over
+    WHERE token = told
+    FOR UPDATE SKIP LOCKED;
+
     -- By its key too: another database's tokens have the same ids.
     SELECT tokens.* INTO known
     FROM mailroom.issued_tokens AS tokens
@@ -41,8 +65,6 @@ BEGIN
     IF NOT FOUND THEN
         RETURN 'unknown';
     END IF;
-
-    SELECT handed_over.* INTO away FROM mailroom.handed_over WHERE token = told FOR UPDATE;
 
     -- A token that was given up and put back is tried anew. What was said of it before counts no
     -- more, unless it was sent.
@@ -55,26 +77,44 @@ BEGIN
     END IF;
 
     IF away.token IS NULL THEN
-        -- It was sent after all. Whoever puts it back just now is waited for.
-        IF kind = 'sent' THEN
-            DELETE FROM mailroom.dead_letters WHERE token = told;
-        END IF;
-
-        -- One statement, one snapshot: a token that moves between the tables is in one of them.
+        -- One statement, one snapshot: a token that moves between the tables is in one of them, and
+        -- one whose row somebody has is still in handed_over.
         IF EXISTS (SELECT FROM mailroom.queue WHERE token = told)
             OR EXISTS (SELECT FROM mailroom.leases WHERE told = ANY (tokens))
             OR EXISTS (SELECT FROM mailroom.handed_over WHERE token = told) THEN
             RETURN 'early';
         END IF;
 
-        IF kind <> 'sent' THEN
+        -- Before the token's row is locked, for which those who redeem it wait.
+        IF kind <> 'sent' OR EXISTS (
+            SELECT FROM mailroom.delivery_log AS log
+            WHERE tokens[1] / 256 = told / 256 AND told = ANY (tokens) AND log.outcome = 'sent'
+        ) THEN
             RETURN 'repeated';
         END IF;
 
-        PERFORM FROM mailroom.issued_tokens AS tokens WHERE id = told FOR NO KEY UPDATE;
+        -- So that two collectors do not both record that it was sent.
+        PERFORM FROM mailroom.issued_tokens AS tokens
+        WHERE id = told
+        FOR NO KEY UPDATE SKIP LOCKED;
 
         IF NOT FOUND THEN
-            RETURN 'unknown';
+            -- It comes again also if it is just being deleted, and is unknown then.
+            RETURN 'early';
+        END IF;
+
+        -- It was sent after all.
+        DELETE FROM mailroom.dead_letters
+        WHERE token = ANY (ARRAY(
+            SELECT token FROM mailroom.dead_letters WHERE token = told FOR UPDATE SKIP LOCKED
+        ));
+
+        -- Somebody puts it back just now, or has done so.
+        IF EXISTS (SELECT FROM mailroom.dead_letters WHERE token = told)
+            OR EXISTS (SELECT FROM mailroom.queue WHERE token = told)
+            OR EXISTS (SELECT FROM mailroom.leases WHERE told = ANY (tokens))
+            OR EXISTS (SELECT FROM mailroom.handed_over WHERE token = told) THEN
+            RETURN 'early';
         END IF;
 
         IF EXISTS (
@@ -127,6 +167,13 @@ BEGIN
                     'EXECUTE'
                 ) IS TRUE;
 
+            -- First, since it may have to come again.
+            IF suppresses AND NOT mailroom.try_suppress(
+                known.recipient_email, settle_verdict.reason
+            ) THEN
+                RETURN 'early';
+            END IF;
+
             INSERT INTO mailroom.dead_letters (
                 token, died_at, expires_at, attempts, failures, priority, secret, code, reason,
                 doubts, is_suppressed
@@ -142,12 +189,6 @@ BEGIN
                 SELECT NOT is_closed AND known.expires_at > extract(epoch FROM epoch) AS is_usable
             ) AS use
             ON CONFLICT DO NOTHING;
-
-            IF suppresses THEN
-                PERFORM mailroom.suppress(
-                    known.recipient_email, 'bounce', 'smtp', settle_verdict.reason
-                );
-            END IF;
         END IF;
     END IF;
 
@@ -157,7 +198,10 @@ BEGIN
 
     -- A dead letter that is put back needs its payload.
     IF outcome NOT IN ('in_doubt', 'dead') THEN
-        DELETE FROM mailroom.payloads WHERE token = told;
+        DELETE FROM mailroom.payloads
+        WHERE token = ANY (ARRAY(
+            SELECT token FROM mailroom.payloads WHERE token = told FOR UPDATE SKIP LOCKED
+        ));
     END IF;
 
     INSERT INTO mailroom.delivery_log (tokens, happened_at, attempt, outcome, reason)
@@ -197,8 +241,7 @@ BEGIN
     -- As in settle(): also a repetition waits for what the first one waits for, such as a standby.
     PERFORM pg_logical_emit_message(true, 'mailroom', '');
 
-    -- In the order of tokens, so that two collectors do not wait for each other, and of one token
-    -- in the order in which they came.
+    -- Of one token in the order in which they came.
     FOR place, result IN
         SELECT told.nth, mailroom.settle_verdict(told.token, told.key, told.kind, told.attempt,
             told.doubts, told.reason, told.provider, told.message_id, told.answer)
@@ -227,3 +270,49 @@ COMMENT ON FUNCTION mailroom.settle_verdicts(bigint[], text[], text[], integer[]
     'For collectors: records what became of mails that were handed over to a broker; answers of '
     'each, by its place in the arrays, whether that was applied, repeated (known before), unknown '
     '(no such token) or early (it has to come again).';
+
+-- What the broker knows of these is asked for again: a verdict that was done with there can be
+-- missing here, where a standby took over that had not received it.
+--
+-- Locks nothing.
+CREATE FUNCTION mailroom.list_handed_over(after_token bigint, most integer)
+RETURNS TABLE (token bigint, key text)
+LANGUAGE plpgsql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+#variable_conflict use_column
+BEGIN
+    RETURN QUERY
+    SELECT away.token, encode(tokens.consumed_id, 'hex')
+    FROM (
+        SELECT token FROM mailroom.handed_over
+        WHERE token > after_token AND handed_over_at < mailroom.clock() - interval '1 minute'
+        ORDER BY token
+        LIMIT most
+    ) AS away
+    JOIN mailroom.issued_tokens AS tokens ON tokens.id = away.token
+    ORDER BY 1;
+END;
+$$;
+
+COMMENT ON FUNCTION mailroom.list_handed_over(bigint, integer) IS
+    'For collectors: the next tokens after one that were handed over a minute ago and have no '
+    'verdict, with the keys by which a broker knows them.';
+
+-- Neither the name alone, which need not be given, nor the key, which a copy has too.
+CREATE FUNCTION mailroom.name_reader(installation text) RETURNS text
+LANGUAGE sql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+BEGIN ATOMIC
+    SELECT encode(substr(sha256(
+        own.address_key || mailroom.to_utf8(concat_ws(
+            '/', mailroom.cluster_identifier(), current_database(), name_reader.installation
+        ))
+    ), 1, 8), 'hex')
+    FROM mailroom.installation AS own;
+END;
+
+COMMENT ON FUNCTION mailroom.name_reader(text) IS
+    'For collectors: 16 digits by which a broker tells the readers of this database from those of '
+    'others, and of its copies, whose collectors name another installation.';

@@ -213,7 +213,8 @@ COMMENT ON FUNCTION mailroom.bind(text) IS
 -- What a collector does now and then when it is otherwise fine. Nobody needs it soon, so it goes
 -- round in small parts.
 --
--- Locks: rows of the queue that nobody claims yet, of dead letters, and of what was handed over.
+-- Locks: rows of the queue that nobody claims yet, of dead letters, of what was handed over, and of
+-- payloads. None is waited for: an application that has one can wait for another one.
 CREATE FUNCTION mailroom.sweep(later_after timestamptz, most integer, OUT later_through timestamptz)
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -279,7 +280,11 @@ BEGIN
         ))
         RETURNING token
     )
-    DELETE FROM mailroom.payloads WHERE token = ANY (ARRAY(SELECT token FROM erased));
+    DELETE FROM mailroom.payloads
+    WHERE token = ANY (ARRAY(
+        SELECT token FROM mailroom.payloads WHERE token = ANY (ARRAY(SELECT token FROM erased))
+        FOR UPDATE SKIP LOCKED
+    ));
 
     -- Of what was handed over and had no verdict, whoever has used the link has the mail, and
     -- nobody waits for what was cancelled or deleted. The rest stays handed over.
@@ -318,7 +323,11 @@ BEGIN
         SET secret = NULL, code = NULL, is_expired = true
         WHERE token = ANY (ARRAY(SELECT token FROM expired WHERE outcome = 'handed_over'))
     )
-    DELETE FROM mailroom.payloads WHERE token = ANY (ARRAY(SELECT token FROM expired));
+    DELETE FROM mailroom.payloads
+    WHERE token = ANY (ARRAY(
+        SELECT token FROM mailroom.payloads WHERE token = ANY (ARRAY(SELECT token FROM expired))
+        FOR UPDATE SKIP LOCKED
+    ));
 END;
 $$;
 

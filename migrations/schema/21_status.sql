@@ -360,8 +360,20 @@ BEGIN ATOMIC
         FROM mailroom.leases
         CROSS JOIN LATERAL pg_catalog.unnest(leases.tokens) AS leased (token)
     ),
+    -- As status() has handed_over_overdue_last_hour.
+    overdue AS MATERIALIZED (
+        SELECT floor(extract(epoch FROM now.epoch))::bigint - 300::bigint AS before FROM now
+    ),
     away AS NOT MATERIALIZED (
-        SELECT handed_over.token, 'handed_over' AS state, handed_over.handed_over_at AS since
+        SELECT
+            handed_over.token,
+            CASE
+                WHEN handed_over.expires_at <= (SELECT before FROM overdue)
+                    AND handed_over.expires_at > (SELECT before FROM overdue) - 3600::bigint
+                THEN 'overdue'
+                ELSE 'handed_over'
+            END AS state,
+            handed_over.handed_over_at AS since
         FROM mailroom.handed_over
     ),
     counted AS (
@@ -423,9 +435,10 @@ END;
 
 COMMENT ON FUNCTION mailroom.measure() IS
     'For collectors with metrics: how many tokens are due, to be sent later, deferred, in doubt, '
-    'claimed, handed over, dead or suppressed, by the name of their action, and for how many '
-    'seconds the oldest of them has been. Of more than ten thousand of a place, the action of the '
-    'others is ''(others)'', and their oldest is that of the state.';
+    'claimed, handed over, overdue, dead or suppressed, by the name of their action, and for how '
+    'many seconds the oldest of them has been. Overdue: handed over, and expired without a verdict '
+    'five minutes ago and no longer than an hour before that. Of more than ten thousand of a '
+    'place, the action of the others is ''(others)'', and their oldest is that of the state.';
 
 -- As spend() reckons.
 CREATE FUNCTION mailroom.measure_rate(per_day bigint, OUT used bigint, OUT available bigint)

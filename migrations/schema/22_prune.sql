@@ -81,12 +81,14 @@ COMMENT ON FUNCTION mailroom.prune_attempts(timestamptz, bigint, integer) IS
     'of the log and of the receipts; with the last of them also runs of collectors that ended an '
     'hour before; answers how many attempts, and how many blocks the larger of the two has.';
 
-CREATE FUNCTION mailroom.prune_dead_letters(before timestamptz, most integer) RETURNS bigint
+CREATE FUNCTION mailroom.prune_dead_letters(
+    before timestamptz, most integer, OUT pruned bigint, OUT has_more boolean
+)
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp SET jit = off AS $$
 #variable_conflict use_column
 DECLARE
-    pruned bigint;
+    unheard bigint;
 BEGIN
     PERFORM mailroom.begin_step(before);
 
@@ -106,23 +108,26 @@ BEGIN
 
     GET DIAGNOSTICS pruned = ROW_COUNT;
 
-    -- They are no dead letters, and not counted as such.
+    -- They are no dead letters, and not counted as such. A sweep has found before that they have
+    -- expired.
     DELETE FROM mailroom.handed_over
     WHERE token = ANY (ARRAY(
         SELECT token FROM mailroom.handed_over
-        WHERE expires_at < floor(extract(epoch FROM before))::bigint
+        WHERE is_expired AND expires_at < floor(extract(epoch FROM before))::bigint
         ORDER BY expires_at
         LIMIT most
         FOR UPDATE SKIP LOCKED
     ));
 
-    RETURN pruned;
+    GET DIAGNOSTICS unheard = ROW_COUNT;
+    has_more := greatest(pruned, unheard) >= most;
 END;
 $$;
 
 COMMENT ON FUNCTION mailroom.prune_dead_letters(timestamptz, integer) IS
     'Deletes dead letters that were given up before a time, at least a day ago, and cannot be sent '
-    'any more, and answers how many; and what was handed over, had no verdict and expired before.';
+    'any more, and answers how many; and what was handed over, had no verdict and expired before. '
+    'Of each no more than most: has_more says whether there may be more.';
 
 CREATE SEQUENCE mailroom.longest_limit MINVALUE 0 START 0;
 

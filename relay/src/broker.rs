@@ -89,9 +89,10 @@ pub(crate) trait Broker: Clone + Send + Sync + 'static {
     ) -> impl Future<Output = (usize, Result<(), Fault>)> + Send;
 
     /// Takes up to so many verdicts, and passes them on as they come. Returns after some seconds,
-    /// or when all have come.
+    /// or when all have come. Each reader gets all verdicts, whichever of its processes asks.
     fn receive_verdicts(
         &self,
+        reader: &str,
         most: usize,
         into: &mpsc::Sender<Announced<Self::Handle>>,
     ) -> impl Future<Output = Result<(), Fault>> + Send;

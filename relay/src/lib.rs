@@ -27,7 +27,7 @@ use std::io::{BufReader, PipeReader, PipeWriter};
 pub use access::{Relay, Source, VerdictsFrom};
 pub use message::{Kind, Verdict};
 use nats::Nats;
-pub use verdicts::{Ledger, Taken};
+pub use verdicts::{Ledger, Origin, Taken};
 
 /// Why the program cannot work, in a sentence without secrets.
 #[derive(Debug, thiserror::Error)]

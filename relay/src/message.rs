@@ -151,6 +151,11 @@ impl Verdict {
         }
     }
 
+    /// Whether it came within so many seconds.
+    pub fn is_younger_than(&self, seconds: i64) -> bool {
+        now().saturating_sub(self.at) < seconds
+    }
+
     pub(crate) fn of(head: &Head, kind: Kind) -> Self {
         Self {
             v: VERSION,

@@ -84,7 +84,6 @@ struct Inner {
     swept_through: AtomicU64,
     streams: OnceCell<Streams>,
     consumers: [OnceCell<PullConsumer>; Class::ALL.len()],
-    verdicts: OnceCell<PullConsumer>,
 }
 
 struct Streams {
@@ -131,7 +130,6 @@ impl Nats {
             swept_through: AtomicU64::new(0),
             streams: OnceCell::new(),
             consumers: [OnceCell::new(), OnceCell::new()],
-            verdicts: OnceCell::new(),
         };
         Ok(Self { inner: Arc::new(inner) })
     }
@@ -172,7 +170,11 @@ impl Nats {
         if let Some(fault) = fault_of(&mails.cached_info().config) {
             return Err(Fault::Away(format!("the stream {queue} {fault}")));
         }
-        Ok(Streams { mails, verdicts: self.find_stream(verdicts).await? })
+        let verdicts = self.find_stream(verdicts).await?;
+        if let Some(fault) = fault_of_verdicts(&verdicts.cached_info().config) {
+            return Err(Fault::Away(format!("the stream {queue}-verdicts {fault}")));
+        }
+        Ok(Streams { mails, verdicts })
     }
 
     async fn find_stream(&self, config: Config) -> Result<Stream, Fault> {
@@ -188,28 +190,28 @@ impl Nats {
     }
 
     async fn consumer(&self, class: Class) -> Result<&PullConsumer, Fault> {
-        let streams = self.streams().await?;
-        let place = class.place();
-        let make = || async {
-            let name = self.consumer_name(class);
-            let config = pull::Config {
-                durable_name: Some(name.clone()),
-                ack_policy: AckPolicy::Explicit,
-                ack_wait: self.inner.redeliver_after,
-                // A mail is given up by its expiry and by nothing else.
-                max_deliver: -1,
-                max_ack_pending: -1,
-                filter_subject: self.subject(&format!("mail.{}.>", class.word())),
-                ..pull::Config::default()
-            };
-            let consumer = streams.mails.get_or_create_consumer(&name, config);
-            let consumer: PullConsumer = answered(consumer).await?.map_err(|error| {
-                Fault::Away(format!("the consumer {name} can be neither found nor made: {error}"))
-            })?;
-            self.inner.ack_wait.set(consumer.cached_info().config.ack_wait).ok();
-            Ok(consumer)
+        let known = &self.inner.consumers[class.place()];
+        known.get_or_try_init(|| self.find_consumer(class)).await
+    }
+
+    async fn find_consumer(&self, class: Class) -> Result<PullConsumer, Fault> {
+        let name = self.consumer_name(class);
+        let config = pull::Config {
+            durable_name: Some(name.clone()),
+            ack_policy: AckPolicy::Explicit,
+            ack_wait: self.inner.redeliver_after,
+            // A mail is given up by its expiry and by nothing else.
+            max_deliver: -1,
+            max_ack_pending: -1,
+            filter_subject: self.subject(&format!("mail.{}.>", class.word())),
+            ..pull::Config::default()
         };
-        self.inner.consumers[place].get_or_try_init(make).await
+        let consumer = self.streams().await?.mails.get_or_create_consumer(&name, config);
+        let consumer: PullConsumer = answered(consumer).await?.map_err(|error| {
+            Fault::Away(format!("the consumer {name} can be neither found nor made: {error}"))
+        })?;
+        self.inner.ack_wait.set(consumer.cached_info().config.ack_wait).ok();
+        Ok(consumer)
     }
 
     async fn pass_on(
@@ -300,6 +302,20 @@ fn fault_of(config: &Config) -> Option<&'static str> {
     None
 }
 
+/// Why a stream of verdicts that somebody else made could lose one, or hide one from some reader.
+fn fault_of_verdicts(config: &Config) -> Option<&'static str> {
+    if config.retention != RetentionPolicy::Limits {
+        return Some("deletes verdicts that one reader is done with; it needs `retention: limits`");
+    }
+    if config.storage != StorageType::File {
+        return Some("loses its verdicts at a restart; it needs `storage: file`");
+    }
+    if config.no_ack {
+        return Some("does not say that it has stored a verdict; it needs `no_ack: false`");
+    }
+    None
+}
+
 async fn answered<T>(future: impl IntoFuture<Output = T>) -> Result<T, Fault> {
     // Above the limits of the client itself, which say more.
     let limit = PATIENCE + Duration::from_secs(3);
@@ -359,7 +375,8 @@ impl Broker for Nats {
     }
 
     async fn record(&self, verdict: &Verdict, sequence: u64) -> Result<(), Fault> {
-        self.streams().await?;
+        // A reader may have forgotten which numbers it has had.
+        self.look_after_restart().await?;
         let verdict = &Verdict { sequence, ..verdict.clone() };
         let text =
             serde_json::to_string(verdict).map_err(|error| Fault::Message(error.to_string()))?;
@@ -399,16 +416,22 @@ impl Broker for Nats {
         into: &mpsc::Sender<(Class, Received<Acker>)>,
     ) -> (usize, Result<(), Fault>) {
         let mut came = 0;
-        let outcome = self.pass_on(class, most, into, &mut came).await;
+        let mut outcome = self.pass_on(class, most, into, &mut came).await;
+        if came == 0 {
+            // A program that was killed while it made the consumer anew has left none.
+            let found = self.find_consumer(class).await;
+            outcome = outcome.and(found.map(drop));
+        }
         (came, outcome)
     }
 
     async fn receive_verdicts(
         &self,
+        reader: &str,
         most: usize,
         into: &mpsc::Sender<Announced<Acker>>,
     ) -> Result<(), Fault> {
-        self.pass_on_verdicts(most, into).await
+        self.pass_on_verdicts(reader, most, into).await
     }
 
     async fn done(&self, handle: &Acker) -> Result<(), Fault> {
@@ -456,6 +479,20 @@ mod tests {
             Config { no_ack: true, ..good.clone() },
         ] {
             assert!(fault_of(&bad).is_some());
+        }
+    }
+
+    #[test]
+    fn a_stream_of_verdicts_that_could_lose_one_is_refused() {
+        let good = Config { storage: StorageType::File, ..Config::default() };
+        assert_eq!(fault_of_verdicts(&good), None);
+        for bad in [
+            Config { retention: RetentionPolicy::WorkQueue, ..good.clone() },
+            Config { retention: RetentionPolicy::Interest, ..good.clone() },
+            Config { storage: StorageType::Memory, ..good.clone() },
+            Config { no_ack: true, ..good.clone() },
+        ] {
+            assert!(fault_of_verdicts(&bad).is_some());
         }
     }
 

@@ -195,6 +195,7 @@ mod tests {
         }
         async fn receive_verdicts(
             &self,
+            _: &str,
             _: usize,
             _: &mpsc::Sender<Announced<()>>,
         ) -> Result<(), Fault> {

@@ -2,14 +2,19 @@
 //!
 //! A verdict is done with after the database has committed it. A kill between the two brings it
 //! again, and a ledger knows it then.
+//!
+//! The other way round a commit can be lost of what is done with: where a standby takes over that
+//! had not received it, or a backup is restored. A killed broker can forget that it has to give a
+//! verdict out. So the broker is asked again for the verdict of each mail that the ledger misses.
 
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
+use futures_util::future::try_join_all;
 use futures_util::stream::FuturesUnordered;
 use serde::Deserialize;
 use tokio::sync::mpsc;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::broker::{Announced, Broker, Fault};
 use crate::message::{VERSION, Verdict};
@@ -28,6 +33,14 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 /// How long a verdict of another version waits for its own collector.
 const PAUSE_OF_VERSION: Duration = Duration::from_secs(10);
 
+/// How long it takes until the broker is asked again for verdicts that a ledger misses: from one of
+/// these pages to the next one, and from one round to the next one.
+const PAUSE_OF_PAGE: Duration = Duration::from_secs(1);
+const PAUSE_OF_ROUND: Duration = Duration::from_secs(10);
+
+/// How many of them are asked for at a time.
+const ASKED: usize = 32;
+
 /// What a ledger did with a verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Taken {
@@ -37,11 +50,32 @@ pub enum Taken {
     Early,
 }
 
+/// Why verdicts come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// The broker gave them out.
+    GivenOut,
+    /// They were asked for, perhaps not for the first time.
+    AskedFor,
+}
+
 /// Where verdicts are recorded.
 pub trait Ledger {
+    /// By what the broker tells it from other ledgers: letters and digits. `None` if it is not
+    /// known yet.
+    fn name(&mut self) -> impl Future<Output = Option<String>>;
+
     /// Records verdicts, all or none, and says of each what became of it. Verdicts come at least
     /// once and in any order. `None` if they are not recorded: they come again.
-    fn record(&mut self, verdicts: &[Verdict]) -> impl Future<Output = Option<Vec<Taken>>>;
+    fn record(
+        &mut self,
+        verdicts: &[Verdict],
+        origin: Origin,
+    ) -> impl Future<Output = Option<Vec<Taken>>>;
+
+    /// The next mails after a token, by token and key, that have waited for a verdict for some
+    /// time. None if there are no more, or if that is not known now.
+    fn missing(&mut self, after: i64, most: usize) -> impl Future<Output = Vec<(i64, String)>>;
 
     /// Notes a fault of the broker.
     fn failed(&mut self, fault: &str);
@@ -55,11 +89,17 @@ pub trait Ledger {
 
 /// Works for ever.
 pub(crate) async fn run<B: Broker>(broker: B, mut ledger: impl Ledger) {
+    let name = loop {
+        if let Some(name) = ledger.name().await {
+            break name;
+        }
+        sleep(PAUSE).await;
+    };
     let (found, mut incoming) = mpsc::channel(MOST);
     let (faults, mut outcomes) = mpsc::channel(1);
     let pull = async {
         loop {
-            let outcome = broker.receive_verdicts(MOST, &found).await;
+            let outcome = broker.receive_verdicts(&name, MOST, &found).await;
             let has_failed = outcome.is_err();
             faults.send(outcome).await.ok();
             if has_failed {
@@ -69,6 +109,7 @@ pub(crate) async fn run<B: Broker>(broker: B, mut ledger: impl Ledger) {
     };
     let take = async {
         let mut announced = Vec::new();
+        let mut round = Round::default();
         loop {
             tokio::select! {
                 count = incoming.recv_many(&mut announced, MOST) => if count == 0 { return },
@@ -77,11 +118,50 @@ pub(crate) async fn run<B: Broker>(broker: B, mut ledger: impl Ledger) {
                     Some(Ok(())) => ledger.works(),
                     None => return,
                 },
+                () = sleep_until(round.next) => round.ask(&broker, &mut ledger).await,
             }
             settle(&broker, &mut ledger, std::mem::take(&mut announced)).await;
         }
     };
     tokio::join!(pull, take);
+}
+
+/// Verdicts that the ledger misses, asked for in the order of tokens, from the first one again.
+struct Round {
+    after: i64,
+    next: Instant,
+}
+
+impl Default for Round {
+    fn default() -> Self {
+        Self { after: i64::MIN, next: Instant::now() }
+    }
+}
+
+impl Round {
+    /// Asks for the next ones, and records what the broker has.
+    async fn ask<B: Broker>(&mut self, broker: &B, ledger: &mut impl Ledger) {
+        let missing = ledger.missing(self.after, MOST).await;
+        let is_last = missing.len() < MOST;
+        self.after = missing.last().filter(|_| !is_last).map_or(i64::MIN, |(token, _)| *token);
+        let mut verdicts = Vec::new();
+        for page in missing.chunks(ASKED) {
+            let asked = page.iter().map(|(_, key)| broker.verdict_on(key));
+            match try_join_all(asked).await {
+                Ok(answers) => verdicts.extend(answers.into_iter().flatten()),
+                Err(fault) => {
+                    // The others have their turn when it answers again.
+                    ledger.failed(&fault.to_string());
+                    break;
+                }
+            }
+        }
+        verdicts.retain(|verdict| verdict.v == VERSION);
+        if !verdicts.is_empty() {
+            ledger.record(&verdicts, Origin::AskedFor).await;
+        }
+        self.next = Instant::now() + if is_last { PAUSE_OF_ROUND } else { PAUSE_OF_PAGE };
+    }
 }
 
 /// What the broker is told of a message.
@@ -110,7 +190,11 @@ async fn settle<B: Broker>(
             }
         });
     }
-    let taken = if verdicts.is_empty() { Some(Vec::new()) } else { ledger.record(&verdicts).await };
+    let taken = if verdicts.is_empty() {
+        Some(Vec::new())
+    } else {
+        ledger.record(&verdicts, Origin::GivenOut).await
+    };
     if taken.is_none() {
         sleep(PAUSE).await;
     }

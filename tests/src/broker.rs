@@ -1,11 +1,13 @@
 //! A real broker: Debian's nats-server.
 
-use std::fs::File;
+use std::ffi::OsString;
+use std::fs::{self, DirEntry, File};
 use std::net::TcpStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, Result};
+use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
 use crate::collector::wait_until;
@@ -75,6 +77,40 @@ impl Nats {
         Ok(())
     }
 
+    /// Ends it in order, so that it writes all that it knows.
+    pub fn stop(&mut self) -> Result<()> {
+        if let Some(mut child) = self.child.take() {
+            let pid = Pid::from_child(&child);
+            kill_process(pid, Signal::TERM)?;
+            child.wait()?;
+        }
+        Ok(())
+    }
+
+    /// What it has stored of the messages of a stream, by name of file, without what it knows of
+    /// consumers.
+    pub fn copy_of_messages(&self, stream: &str) -> Result<Vec<(OsString, Vec<u8>)>> {
+        let read = |entry: std::io::Result<DirEntry>| {
+            let entry = entry?;
+            Ok((entry.file_name(), fs::read(entry.path())?))
+        };
+        fs::read_dir(self.messages(stream))?.map(read).collect()
+    }
+
+    /// Lets it have these messages of a stream from its next start on, and no others.
+    pub fn replace_messages(&self, stream: &str, by: &[(OsString, Vec<u8>)]) -> Result<()> {
+        fs::remove_dir_all(self.messages(stream))?;
+        fs::create_dir(self.messages(stream))?;
+        for (name, content) in by {
+            fs::write(self.messages(stream).join(name), content)?;
+        }
+        Ok(())
+    }
+
+    fn messages(&self, stream: &str) -> PathBuf {
+        self.folder.path().join("jetstream/$G/streams").join(stream).join("msgs")
+    }
+
     /// Where it is, without TLS.
     pub fn url(&self) -> String {
         format!("nats://127.0.0.1:{}", self.port)
@@ -87,10 +123,10 @@ impl Nats {
 
     /// What it has logged.
     pub fn log(&self) -> String {
-        std::fs::read_to_string(self.log_file()).unwrap_or_default()
+        fs::read_to_string(self.log_file()).unwrap_or_default()
     }
 
-    fn log_file(&self) -> std::path::PathBuf {
+    fn log_file(&self) -> PathBuf {
         self.folder.path().join("log")
     }
 }

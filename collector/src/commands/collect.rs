@@ -183,9 +183,12 @@ async fn follow_verdicts(
         return Ok(());
     };
     let broker = mailroom_relay::Verdicts::connect(from).await?;
-    let suppresses = settings.deliveries.suppress_unknown;
+    let of_verdicts = verdicts::Settings {
+        installation: settings.installation.clone(),
+        suppresses_unknown: settings.deliveries.suppress_unknown,
+    };
     let (connection, metrics) = (connection.clone(), Arc::clone(metrics));
-    tokio::spawn(verdicts::follow(broker, connection, suppresses, metrics));
+    tokio::spawn(verdicts::follow(broker, connection, of_verdicts, metrics));
     Ok(())
 }
 

@@ -9,9 +9,10 @@ use std::collections::HashSet;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use async_nats::jetstream::consumer;
+use async_nats::jetstream::consumer::{Config, DeliverPolicy, Info};
 use async_nats::jetstream::context::ConsumerInfoErrorKind;
-use async_nats::jetstream::stream::LastRawMessageErrorKind;
+use async_nats::jetstream::stream::{LastRawMessageErrorKind, State, Stream};
+use futures_util::TryStreamExt as _;
 
 use super::{Nats, Streams, VERSION, answered, version};
 use crate::broker::{Broker as _, Fault};
@@ -24,6 +25,10 @@ const MAX_SWEPT: usize = 1_000;
 /// that one takes for a mail at most.
 const MAX_WORK: Duration = Duration::from_secs(720);
 
+/// How long ago a verdict came at most that has the number of one which a killed server has
+/// forgotten: the first program that comes back looks for it.
+const RENUMBERED: Duration = Duration::from_secs(600);
+
 /// The mails that a consumer may never give out.
 struct Suspects {
     sequences: Vec<u64>,
@@ -32,8 +37,8 @@ struct Suspects {
 }
 
 impl Nats {
-    /// Makes a consumer anew that believes to have given out mails which there are none of. Once
-    /// for each connection, before the first mail is published on it.
+    /// Makes consumers anew that believe to have given out messages which there are none of. Once
+    /// for each connection, before the first message is published on it.
     pub(super) async fn look_after_restart(&self) -> Result<(), Fault> {
         let connections = self.inner.connections.load(Ordering::Relaxed);
         let mut seen = self.inner.connections_seen.lock().await;
@@ -41,22 +46,20 @@ impl Nats {
             return Ok(());
         }
         let Streams { mails, verdicts } = self.streams().await?;
-        let of_mails = Class::ALL.map(|class| (mails, self.consumer_name(class)));
-        for (stream, name) in of_mails.into_iter().chain([(verdicts, self.collectors_name())]) {
-            let info = match answered(stream.consumer_info(&name)).await? {
-                Ok(info) => info,
-                Err(error) if error.kind() == ConsumerInfoErrorKind::NotFound => continue,
-                Err(error) => return Err(not_swept(&error)),
-            };
-            // After the consumer's, so that a mail that comes meanwhile makes no difference.
-            let state =
-                answered(stream.get_info()).await?.map_err(|error| not_swept(&error))?.state;
-            if info.delivered.stream_sequence > state.last_sequence {
-                // Another program may do the same: then it is gone, or there again.
-                answered(stream.delete_consumer(&name)).await?.ok();
-                answered(stream.create_consumer::<consumer::Config>(info.config))
-                    .await?
-                    .map_err(|error| not_swept(&error))?;
+        for name in Class::ALL.map(|class| self.consumer_name(class)) {
+            if let Some(info) = ahead(mails, &name).await? {
+                // What is done with is deleted, so that nothing comes twice.
+                renew(mails, &name, info.config).await?;
+            }
+        }
+        let names = answered(verdicts.consumer_names().try_collect::<Vec<_>>()).await?;
+        for name in names.map_err(|error| not_swept(&error))? {
+            if !name.starts_with(&self.collectors_name()) {
+                continue;
+            }
+            if let Some(info) = ahead(verdicts, &name).await? {
+                let deliver_policy = first_unread(verdicts, &info).await?;
+                renew(verdicts, &name, Config { deliver_policy, ..info.config }).await?;
             }
         }
         *seen = connections;
@@ -139,6 +142,51 @@ impl Nats {
         }
         Ok(count)
     }
+}
+
+/// What is known of a consumer that believes to have given out messages which there are none of.
+async fn ahead(stream: &Stream, name: &str) -> Result<Option<Info>, Fault> {
+    let info = match answered(stream.consumer_info(name)).await? {
+        Ok(info) => info,
+        Err(error) if error.kind() == ConsumerInfoErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(not_swept(&error)),
+    };
+    // After the consumer's, so that a message that comes meanwhile makes no difference.
+    let last = state(stream).await?.last_sequence;
+    Ok(Some(info).filter(|info| info.delivered.stream_sequence > last))
+}
+
+/// Makes a consumer anew. Whoever is killed between leaves none, and the next reader makes one.
+async fn renew(stream: &Stream, name: &str, config: Config) -> Result<(), Fault> {
+    // Another program may do the same: then it is gone, or there again.
+    answered(stream.delete_consumer(name)).await?.ok();
+    let made = answered(stream.create_consumer::<Config>(config)).await?;
+    made.map(drop).map_err(|error| not_swept(&error))
+}
+
+/// From where verdicts have to come again: from the first one that was not done with, and from what
+/// came shortly before the last one, since a number of the former ones may be a new verdict's.
+async fn first_unread(stream: &Stream, info: &Info) -> Result<DeliverPolicy, Fault> {
+    let state = state(stream).await?;
+    if state.messages == 0 {
+        return Ok(DeliverPolicy::All);
+    }
+    let mut start_time = state.last_timestamp - RENUMBERED;
+    let unread = (info.ack_floor.stream_sequence + 1).max(state.first_sequence);
+    if unread <= state.last_sequence {
+        match answered(stream.get_raw_message(unread)).await? {
+            Ok(message) => start_time = start_time.min(message.time),
+            Err(error) if error.kind() == LastRawMessageErrorKind::NoMessageFound => {
+                return Ok(DeliverPolicy::All);
+            }
+            Err(error) => return Err(not_swept(&error)),
+        }
+    }
+    Ok(DeliverPolicy::ByStartTime { start_time })
+}
+
+async fn state(stream: &Stream) -> Result<State, Fault> {
+    Ok(answered(stream.get_info()).await?.map_err(|error| not_swept(&error))?.state)
 }
 
 fn not_swept(error: &dyn std::fmt::Display) -> Fault {

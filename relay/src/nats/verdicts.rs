@@ -1,5 +1,5 @@
-//! Verdicts on their way to collectors: one durable consumer for all of them, from the first
-//! verdict that is kept, so that none is missed while no collector runs.
+//! Verdicts on their way to collectors: one durable consumer for those of each database, from the
+//! first verdict that is kept, so that none is missed while no collector runs.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use futures_util::StreamExt as _;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
-use super::{Nats, PULL, answered};
+use super::{Nats, PULL, VERDICTS_KEPT, answered};
 use crate::broker::{Announced, Fault};
 
 /// After how long a verdict goes to another collector, when the queue is made: a database that is
@@ -17,39 +17,40 @@ use crate::broker::{Announced, Fault};
 const REDELIVER_AFTER: Duration = Duration::from_secs(30);
 
 impl Nats {
-    /// The name of the consumer.
+    /// With what the names of consumers begin; the rest tells databases apart.
     pub(super) fn collectors_name(&self) -> String {
-        format!("{}-collectors", self.inner.queue)
+        format!("{}-collectors-", self.inner.queue)
     }
 
-    async fn verdicts_consumer(&self) -> Result<&PullConsumer, Fault> {
-        let verdicts = &self.streams().await?.verdicts;
-        let make = || async {
-            let name = self.collectors_name();
-            let config = pull::Config {
-                durable_name: Some(name.clone()),
-                ack_policy: AckPolicy::Explicit,
-                ack_wait: REDELIVER_AFTER,
-                // What the database has not taken comes again as long as the stream keeps it.
-                max_deliver: -1,
-                max_ack_pending: -1,
-                filter_subject: self.subject("verdict.>"),
-                ..pull::Config::default()
-            };
-            answered(verdicts.get_or_create_consumer(&name, config)).await?.map_err(|error| {
-                Fault::Away(format!("the consumer {name} can be neither found nor made: {error}"))
-            })
+    /// Not kept: a program that was killed while it made the consumer anew has left none.
+    async fn verdicts_consumer(&self, reader: &str) -> Result<PullConsumer, Fault> {
+        let name = self.collectors_name() + reader;
+        let config = pull::Config {
+            durable_name: Some(name.clone()),
+            ack_policy: AckPolicy::Explicit,
+            ack_wait: REDELIVER_AFTER,
+            // What the database has not taken comes again as long as the stream keeps it.
+            max_deliver: -1,
+            max_ack_pending: -1,
+            filter_subject: self.subject("verdict.>"),
+            // Of a database that is gone: the stream keeps nothing longer.
+            inactive_threshold: VERDICTS_KEPT,
+            ..pull::Config::default()
         };
-        self.inner.verdicts.get_or_try_init(make).await
+        let verdicts = &self.streams().await?.verdicts;
+        answered(verdicts.get_or_create_consumer(&name, config)).await?.map_err(|error| {
+            Fault::Away(format!("the consumer {name} can be neither found nor made: {error}"))
+        })
     }
 
     pub(super) async fn pass_on_verdicts(
         &self,
+        reader: &str,
         most: usize,
         into: &mpsc::Sender<Announced<Acker>>,
     ) -> Result<(), Fault> {
         self.look_after_restart().await?;
-        let consumer = self.verdicts_consumer().await?;
+        let consumer = self.verdicts_consumer(reader).await?;
         let messages = consumer.batch().max_messages(most).expires(PULL).messages();
         let mut messages = answered(messages).await?.map_err(|error| none(&error))?;
         // Without an answer the broker is away, or was: it has forgotten the request then.

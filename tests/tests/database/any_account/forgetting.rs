@@ -124,7 +124,7 @@ async fn whatever_becomes_of_a_mail_that_is_leased_nothing_is_sent_again_and_not
             collector.settle_and_claim(vec![settlement.clone()], None).await?;
         }
         assert_eq!(tables_with(&client, MARK).await?, [""; 0], "{nack:?}");
-        for place in ["queue", "leases", "dead_letters", "receipts", "payloads"] {
+        for place in ["queue", "leases", "handed_over", "dead_letters", "receipts", "payloads"] {
             assert_eq!(
                 count(&client, &format!("mailroom.{place}")).await?,
                 0,

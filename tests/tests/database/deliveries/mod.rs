@@ -20,6 +20,7 @@ mod state;
 mod suppressing;
 mod sweeping;
 mod takeover;
+mod verdicts;
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -121,3 +121,28 @@ async fn a_failed_sweep_costs_neither_the_session_nor_a_lease() -> Result<()> {
     assert!(ends, "the lease is not whole");
     Ok(())
 }
+
+#[tokio::test]
+async fn a_sweep_passes_over_what_an_application_has_and_erases_the_rest() -> Result<()> {
+    let database = Database::migrated()?;
+    let (client, application) = (database.connect().await?, database.connect().await?);
+    client
+        .batch_execute(
+            "SELECT mailroom.enqueue('invite', n || '@x.test', payload => '{}')
+                FROM generate_series(1, 2) AS n;
+            WITH gone AS (DELETE FROM mailroom.queue RETURNING *)
+            INSERT INTO mailroom.handed_over
+                (token, handed_over_at, expires_at, attempts, failures, priority, secret)
+                SELECT token, now(), 1, 1, 0, priority, secret FROM gone",
+        )
+        .await?;
+    let held = "BEGIN; SELECT FROM mailroom.payloads
+        WHERE token = (SELECT min(token) FROM mailroom.payloads) FOR UPDATE";
+    application.batch_execute(held).await?;
+    client.batch_execute("SELECT mailroom.sweep(NULL, 100)").await?;
+    let left = "SELECT (SELECT count(*) FROM mailroom.handed_over WHERE secret IS NULL),
+        (SELECT count(*) FROM mailroom.payloads)";
+    let row = client.query_one(left, &[]).await?;
+    assert_eq!((row.get::<_, i64>(0), row.get::<_, i64>(1)), (2, 1));
+    Ok(())
+}

@@ -103,6 +103,32 @@ async fn dead_tokens_go_once_nobody_could_use_them() -> Result<()> {
 }
 
 #[tokio::test]
+async fn all_that_was_handed_over_and_had_no_verdict_goes_by_its_age() -> Result<()> {
+    let database = Database::migrated()?;
+    let client = database.connect().await?;
+    // Two steps and one row; and what is younger.
+    client
+        .batch_execute(
+            "INSERT INTO mailroom.handed_over (token, handed_over_at, expires_at, attempts,
+                failures, priority, is_expired)
+                SELECT token, now() - days * interval '1 day', extract(epoch FROM now())
+                    - days * 86400, 1, 0, 1, days > 0
+                FROM (SELECT n, CASE n WHEN 20002 THEN 29 WHEN 20003 THEN -1 ELSE 31 END
+                    FROM generate_series(1, 20003) AS n) AS rows (token, days)",
+        )
+        .await?;
+    let said = run(&database, &["prune", "--older-than", "30d"])?.success()?;
+    assert!(said.contains(", 0 dead letters and "), "{said}");
+    assert_eq!(count(&client, "mailroom.handed_over").await?, 2);
+    let mut tokens = Vec::new();
+    for row in client.query("SELECT token FROM mailroom.handed_over ORDER BY 1", &[]).await? {
+        tokens.push(row.get::<_, i64>(0));
+    }
+    assert_eq!(tokens, [20_002, 20_003]);
+    Ok(())
+}
+
+#[tokio::test]
 async fn steps_are_small_and_what_is_done_is_done() -> Result<()> {
     let database = Database::migrated()?;
     let client = database.connect().await?;

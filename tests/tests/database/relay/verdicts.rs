@@ -4,6 +4,9 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use async_nats::jetstream::Context as JetStream;
+use async_nats::jetstream::consumer::{DeliverPolicy, Info};
+use async_nats::jetstream::stream::{Config, RetentionPolicy};
+use futures_util::TryStreamExt as _;
 use mailroom_tests::broker::Nats;
 use mailroom_tests::collector::Collector;
 use mailroom_tests::mail_server::MailServer;
@@ -52,11 +55,18 @@ async fn say(broker: &JetStream, token: &(i64, String), verdict: Value) -> Resul
     Ok(())
 }
 
+/// The consumer of the only database.
+async fn consumer(broker: &JetStream) -> Result<Info> {
+    let stream = broker.get_stream("mailroom-verdicts").await?;
+    let names: Vec<String> = stream.consumer_names().try_collect().await?;
+    let [name] = &names[..] else { anyhow::bail!("consumers: {names:?}") };
+    Ok(stream.consumer_info(name).await?)
+}
+
 /// Waits until every verdict is done with that the broker has.
 async fn wait_until_all_are_heard(broker: &JetStream) -> Result<()> {
     super::wait_for_count(broker, "verdicts that are not done with", 0, async || {
-        let stream = broker.get_stream("mailroom-verdicts").await?;
-        let info = stream.consumer_info("mailroom-collectors").await?;
+        let info = consumer(broker).await?;
         Ok(info.num_pending + u64::try_from(info.num_ack_pending)?)
     })
     .await
@@ -224,6 +234,8 @@ async fn what_expires_at_the_broker_without_a_verdict_is_listed_and_an_alarm() -
     let shown = json!([shown["waiting"], shown["overdue"], shown["overdue_last_hour"]]);
     ensure!(shown == expected, "{found}");
     ensure!(found["levels"]["handed_over.overdue_last_hour"] == "warning", "{found}");
+    let measured = "SELECT tokens FROM mailroom.measure() WHERE state = 'overdue'";
+    ensure!(rows.query_one(measured, &[]).await?.get::<_, i64>(0) == 1, "it is not measured");
     // A verdict that comes later takes it off the list.
     let key: String = rows
         .query_one(
@@ -235,6 +247,123 @@ async fn what_expires_at_the_broker_without_a_verdict_is_listed_and_an_alarm() -
     say(&client(&nats).await?, &(lost, key), json!({"verdict": "expired"})).await?;
     wait_for_state(&rows, lost, "expired").await?;
     ensure!(status()?["handed_over"]["overdue"] == 0, "{}", status()?);
+    collector.stop()?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn two_databases_at_one_queue_each_get_what_is_theirs() -> Result<()> {
+    const MAILS: i32 = 40;
+    let Some(nats) = Nats::start(&[])? else { return Ok(()) };
+    let Some(server) = MailServer::start(&[])? else { return Ok(()) };
+    let mut collectors = Vec::new();
+    for name in ["a", "b"] {
+        let database = Database::migrated()?;
+        let rows = database.connect().await?;
+        let collector = Collector::start(&mut collecting(&database, &nats)?)?;
+        collectors.push((name, database, rows, collector));
+    }
+    for (name, _, rows, _) in &collectors {
+        let insert = "INSERT INTO accounts (email, login)
+            SELECT $1 || n || '@x.test', $1 || n FROM generate_series(1, $2) AS n";
+        rows.execute(insert, &[name, &MAILS]).await?;
+    }
+    let configuration = Configuration::smtp(server.port, "")?;
+    let sender = sender(&nats, &configuration)?;
+    wait_for_recipients(&server, 2 * usize::try_from(MAILS)?)?;
+    for (_, _, rows, collector) in collectors {
+        let sent = "SELECT count(*) FROM mailroom.deliveries WHERE state = 'sent'";
+        wait_for(&rows, sent, i64::from(MAILS)).await?;
+        collector.wait_for_log("event=verdicts_unknown", 1)?;
+        collector.stop()?;
+    }
+    // They did not have to be asked for.
+    let stream = client(&nats).await?.get_stream("mailroom-verdicts").await?;
+    let names: Vec<String> = stream.consumer_names().try_collect().await?;
+    ensure!(names.len() == 2, "{names:?}");
+    sender.stop()?;
+    Ok(())
+}
+
+/// As where a standby takes over that had not received the last commits.
+#[tokio::test]
+async fn a_verdict_whose_commit_was_lost_is_recorded_again() -> Result<()> {
+    let Some(nats) = Nats::start(&[])? else { return Ok(()) };
+    let database = Database::migrated()?;
+    let rows = database.connect().await?;
+    let collector = Collector::start(&mut collecting(&database, &nats)?)?;
+    let broker = client(&nats).await?;
+    let token = person(&rows, "ada@x.test").await?;
+    wait_for_state(&rows, token.0, "handed_over").await?;
+    rows.batch_execute("CREATE TABLE before AS SELECT * FROM mailroom.handed_over").await?;
+    say(&broker, &token, json!({"verdict": "sent"})).await?;
+    wait_for_state(&rows, token.0, "sent").await?;
+    wait_until_all_are_heard(&broker).await?;
+    rows.batch_execute(
+        "BEGIN; DELETE FROM mailroom.delivery_log WHERE outcome = 'sent';
+         INSERT INTO mailroom.handed_over SELECT * FROM before;
+         UPDATE mailroom.handed_over SET handed_over_at = handed_over_at - interval '1 hour';
+         COMMIT",
+    )
+    .await?;
+    wait_for_state(&rows, token.0, "sent").await?;
+    let found = outcomes(&rows, token.0).await?;
+    ensure!(found == ["handed_over", "sent"], "{found:?}");
+    collector.wait_for_log("event=verdicts_found", 1)?;
+    collector.stop()?;
+    Ok(())
+}
+
+/// A killed broker knows what it has given out better than what it has stored: it gives the number
+/// of a verdict that it has forgotten to a new one.
+#[tokio::test]
+async fn a_broker_that_forgets_verdicts_gives_out_new_ones_and_not_all_again() -> Result<()> {
+    let Some(mut nats) = Nats::start(&[])? else { return Ok(()) };
+    let database = Database::migrated()?;
+    let rows = database.connect().await?;
+    let collector = Collector::start(&mut collecting(&database, &nats)?)?;
+    let broker = client(&nats).await?;
+    let mut tokens = Vec::new();
+    for number in 1..=4 {
+        let token = person(&rows, &format!("p{number}@x.test")).await?;
+        wait_for_state(&rows, token.0, "handed_over").await?;
+        tokens.push(token);
+    }
+    let sent = json!({"verdict": "sent"});
+    say(&broker, &tokens[0], sent.clone()).await?;
+    wait_for_state(&rows, tokens[0].0, "sent").await?;
+    wait_until_all_are_heard(&broker).await?;
+    let stored = nats.copy_of_messages("mailroom-verdicts")?;
+    for token in &tokens[1..3] {
+        say(&broker, token, sent.clone()).await?;
+        wait_for_state(&rows, token.0, "sent").await?;
+    }
+    wait_until_all_are_heard(&broker).await?;
+    nats.stop()?;
+    nats.replace_messages("mailroom-verdicts", &stored)?;
+    nats.run()?;
+    super::wait_for_count(&broker, "consumers that begin anew", 1, async || {
+        let policy = consumer(&broker).await?.config.deliver_policy;
+        Ok(u64::from(matches!(policy, DeliverPolicy::ByStartTime { .. })))
+    })
+    .await?;
+    say(&broker, &tokens[3], sent).await?;
+    wait_for_state(&rows, tokens[3].0, "sent").await?;
+    collector.stop()?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_stream_that_gives_each_verdict_to_one_reader_is_refused() -> Result<()> {
+    let Some(nats) = Nats::start(&[])? else { return Ok(()) };
+    let name = "mailroom-verdicts".to_owned();
+    let subjects = vec!["mailroom.verdict.>".to_owned(), "mailroom.dead.>".to_owned()];
+    let retention = RetentionPolicy::WorkQueue;
+    let config = Config { name, subjects, retention, ..Config::default() };
+    client(&nats).await?.create_stream(config).await?;
+    let database = Database::migrated()?;
+    let collector = Collector::start(&mut collecting(&database, &nats)?)?;
+    collector.wait_for_log("the stream mailroom-verdicts deletes verdicts", 1)?;
     collector.stop()?;
     Ok(())
 }

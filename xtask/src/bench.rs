@@ -48,8 +48,8 @@ enum Benchmark {
     /// The bytes of the npm package: its module, its inlined entry minified
     /// and gzipped, the tarball
     Package,
-    /// What the stores of used tokens carry with 1, 8 and 64 visitors at the same time, and how many
-    /// forged links a Worker refuses, beside one with jose
+    /// What the stores of used tokens carry with 1, 8 and 64 visitors at the same time, and how
+    /// many forged links a Worker refuses, beside one with jose
     Edge {
         /// Where to draw the stores as a plot, such as docs/pictures/edge.svg
         #[arg(long, value_name = "FILE")]

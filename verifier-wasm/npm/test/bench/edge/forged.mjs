@@ -27,8 +27,10 @@ const TICK = 10_000;
 /**
  * Serves both Workers while `measure` measures what they answer.
  *
- * @param {(contestants: { name: string, refuse(): Promise<{ rate: number, microseconds: number }> }[])
- *   => Promise<T>} measure
+ * @param {(contestants: {
+ *     name: string,
+ *     refuse(): Promise<{ rate: number, microseconds: number }>,
+ *   }[]) => Promise<T>} measure
  * @returns {Promise<T>}
  */
 export async function withForgedLinks(consumer, measure) {

@@ -28,8 +28,10 @@ const POOL = 16;
 /**
  * Opens every store while `measure` measures them.
  *
- * @param {(stores: { name: string, open(namespace: string): (token: string) => Promise<boolean> }[])
- *   => Promise<T>} measure each use of `open` knows nothing of the others
+ * @param {(stores: {
+ *     name: string,
+ *     open(namespace: string): (token: string) => Promise<boolean>,
+ *   }[]) => Promise<T>} measure each use of `open` knows nothing of the others
  * @returns {Promise<T>}
  */
 export async function withStores(consumer, sharedKey, measure) {

@@ -1,4 +1,5 @@
-// What workerd runs: a guard on each store that a Worker has, asked by `POST /STORE/NAMESPACE/TOKEN`.
+// What workerd runs: a guard on each store that a Worker has, asked by
+// `POST /STORE/NAMESPACE/TOKEN`.
 
 import { createGuard, createMemoryStore, createVerifier } from "mailroom-verifier";
 import { createD1Store, TABLE } from "mailroom-verifier/stores/d1";

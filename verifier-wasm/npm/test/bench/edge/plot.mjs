@@ -4,7 +4,7 @@
 const WIDTH = 900;
 const HEIGHT = 430;
 const PANEL = { top: 56, height: 300, width: 320 };
-const LEFT = [70, 490];
+const LEFT = [90, 510];
 const LEGEND = 400;
 /** Colours that people tell apart who see few of them (Okabe and Ito). */
 const COLOURS = ["#666666", "#d55e00", "#0072b2", "#009e73", "#999933", "#cc79a7", "#e69f00"];
@@ -60,7 +60,7 @@ function dashes(index) {
 }
 
 function legend(name, at) {
-  const x = 70 + 210 * (at % 4);
+  const x = 20 + 225 * (at % 4);
   const y = LEGEND + 20 * Math.floor(at / 4);
   return (
     `<path d="M${x} ${y - 4}h26" stroke="${COLOURS[at]}" stroke-width="2"${dashes(at)}/>` +

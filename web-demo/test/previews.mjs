@@ -4,7 +4,7 @@
 import { execFileSync } from "node:child_process";
 import { mkdirSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { pathToFileURL } from "node:url";
+import { fileURLToPath, pathToFileURL } from "node:url";
 import { Checks } from "../../verifier-wasm/npm/test/checks.mjs";
 import { violations } from "./accessibility.mjs";
 
@@ -21,7 +21,10 @@ server = "localhost"
 const OF_A_WHOLE_PAGE = { "landmark-one-main": { enabled: false }, region: { enabled: false } };
 const BACKGROUNDS = { light: "rgb(255, 255, 255)", dark: "rgb(22, 24, 29)" };
 
-const LANGUAGES = ["de", "en", "es", "fr", "it", "nl", "pl", "pt"];
+const TEMPLATES = fileURLToPath(new URL("../../sender/templates", import.meta.url));
+const LANGUAGES = readdirSync(TEMPLATES, { withFileTypes: true })
+  .filter((entry) => entry.isDirectory())
+  .map(({ name }) => name);
 const ACTIONS = ["activate", "change_email", "invite", "notice", "recover", "sign_in"];
 
 /** Width and colours: all for one language, which shares its layout with the others. */

@@ -47,6 +47,15 @@ fn every_language_of_the_pages_is_spoken_by_the_handler_and_has_mails_that_are_s
     assert_eq!(folders, pages, "sender/templates");
     let shipped = quoted("sender/src/templates/shipped.rs", "shipped![", "]")?;
     assert_eq!(shipped, pages, "shipped.rs");
+
+    // What the tests of the pages go through.
+    let suite = "verifier-wasm/npm/test/runtimes/suite/handler_pages.mjs";
+    let text = fs::read_to_string(tools::workspace().join(suite)).context(suite)?;
+    let (_, list) = text.split_once("BUTTONS = {").context("BUTTONS")?;
+    let (list, _) = list.split_once("};").context("the end of BUTTONS")?;
+    let tried: BTreeSet<_> =
+        list.lines().filter_map(|line| Some(line.trim().split_once(':')?.0.to_owned())).collect();
+    assert_eq!(tried, pages, "{suite}");
     Ok(())
 }
 

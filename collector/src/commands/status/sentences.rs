@@ -7,6 +7,10 @@ use serde_json::Value;
 
 use crate::log::display::HumanDuration;
 
+/// Until when tokens stay deferred.
+pub(in crate::commands) const DEFERRED: &str =
+    "until their subject is eligible or they can be signed";
+
 /// What is used of the month's budget, and when it is over.
 pub(in crate::commands) fn budget(status: &Value) -> Option<String> {
     let budget = status["budget"].as_object()?;

@@ -4,7 +4,7 @@ use mailroom_connect::Schema;
 use serde_json::Value;
 
 use super::alarms::{Alarm, at};
-use super::sentences::{age, budget, described, formats, named, unsignable};
+use super::sentences::{DEFERRED, age, budget, described, formats, named, unsignable};
 use crate::colour::{ERROR, WARNING};
 use crate::log::display::Counted;
 
@@ -47,13 +47,7 @@ pub(super) fn text(status: &Value, alarms: &[Alarm], schema: &Schema) -> String 
                 first + second
             ),
         ),
-        (
-            "deferred",
-            format!(
-                "{}, until their subject is eligible or they can be signed",
-                tokens("deferred")
-            ),
-        ),
+        ("deferred", format!("{}, {DEFERRED}", tokens("deferred"))),
         ("leased", format!("{leased} in {batches}{claimed_since}; {lapsed} lapsed")),
         (
             "dead",

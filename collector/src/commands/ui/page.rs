@@ -12,7 +12,9 @@ use serde_json::{Value, json};
 use super::address::{About, Page};
 use super::database::{Database, Seen};
 use crate::commands::status::alarms::{Bounds, alarms, at};
-use crate::commands::status::sentences::{age, budget, described, formats, named, unsignable};
+use crate::commands::status::sentences::{
+    DEFERRED, age, budget, described, formats, named, unsignable,
+};
 use crate::config::TimeoutSettings;
 
 /// How many rows a list shows, the newest.
@@ -124,6 +126,7 @@ impl Pages {
             "alarms": alarms,
             "collectors": collectors,
             "unsigned": unsigned,
+            "deferred": DEFERRED,
             "budget": budget(status),
             "format": formats(status),
             "name": named(status),

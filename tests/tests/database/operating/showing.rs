@@ -94,7 +94,7 @@ async fn depth_age_leases_dead_and_expired_are_shown() -> Result<()> {
         "waiting   5 tokens, the oldest due for ",
         "          3 due: 1 of priority 0, 2 of priority 1; 2 later\n",
         "leased    3 tokens in 2 batches, the oldest claimed for 12m; 1 lapsed\n",
-        "deferred  1 token,",
+        "deferred  1 token, until their subject is eligible or they can be signed\n",
         "dead      1 token, 1 of them within the last hour; 0 to suppressed addresses\n",
         "expired   2 tokens unsent, 1 of them within the last hour\n",
         "sent      1 token within the last minute, 2 within the last hour\n",

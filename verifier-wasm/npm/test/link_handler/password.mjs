@@ -5,11 +5,11 @@ import { randomBytes } from "node:crypto";
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 
+import { BUTTONS } from "../runtimes/suite/handler_pages.mjs";
 import { looked, onSite } from "./browser.mjs";
 import { newLink } from "./server.mjs";
 
 const LONG = "correct horse battery";
-const LANGUAGES = ["en", "de", "fr", "es", "it", "pt", "nl", "pl"];
 
 /** An application that remembers which passwords it was given. */
 function application() {
@@ -194,7 +194,7 @@ export function passwordForEverybody(context, site, pictures) {
         }
       }
     };
-    for (const language of LANGUAGES) {
+    for (const language of Object.keys(BUTTONS)) {
       await page.setExtraHTTPHeaders({ "Accept-Language": language });
       const { token, code } = newLink("recover");
       await open(token, "recover");

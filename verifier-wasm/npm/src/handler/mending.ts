@@ -144,10 +144,11 @@ const UNSEEN = /=[ \t]*[\r\n]+|[\s\p{C}\p{Mn}\u115f\u1160\u2800\u3164\uffa0\ufff
  * it.
  */
 export function pathOf(url: URL): string {
-  // A gateway may have named its session there.
+  // A gateway may have named its session there. Without a bound each of many would be read to the
+  // end.
   return decoded(partsOf(url).path)
     .replace(UNSEEN, "")
-    .replace(/;\w+=[^/]*$/, "");
+    .replace(/;\w+=[^/]{0,80}$/, "");
 }
 
 /**
@@ -157,10 +158,14 @@ export function pathOf(url: URL): string {
 const QUERY_IN_PATH = /(?:%(?:25)*(?:3f|23|26|3b)|=3f|[&;]).*$/is;
 
 /** The name of the token, also where a line or what is not seen divides it. */
-const NAME = "t[^\\w-]*o[^\\w-]*k[^\\w-]*e[^\\w-]*n[^\\w=-]*(?:\\[\\d*\\])?";
+const NAME = "t[^\\w-]*o[^\\w-]*k[^\\w-]*e[^\\w-]*n";
 
-/** What is behind it: an equals sign, or what a program has put there. */
-const EQUALS = "(?:=|[^\\w=-]+(?=[\\w-]{80}))";
+/**
+ * What is behind it: an equals sign, or what a program has put there; also behind the number of a
+ * list. No two parts that can touch take the same characters: each division of a long text between
+ * them would be tried.
+ */
+const EQUALS = "[^\\w=-]*(?:\\d+][^\\w=-]*)?(?:=|(?<!n)(?=[\\w-]{80}))";
 
 /** A name of the token, as mail programs leave that, and its value. */
 const NAMED = new RegExp(`^(?:[^=]*[^\\w=-])?${NAME}${EQUALS}(.*)$`, "is");

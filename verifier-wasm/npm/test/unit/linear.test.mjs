@@ -22,6 +22,8 @@ const REPEATED = {
   underscores: "_",
   hyphens: "-",
   "both signs": "_-",
+  "exclamation marks": "!",
+  brackets: "[]",
   letters: "A",
   digits: "1",
   "letters and a sign": "Ag_",
@@ -65,6 +67,7 @@ const REPEATED = {
   "names and values": "token=x&",
   "empty tokens": "token=&",
   "names and values in a path": ";token=x",
+  "parameters of a path": ";a=",
   "marks on one letter": "\u0301\u0316",
   "letters of full width": "\uff21",
   "a letter that is made of eighteen": "\ufdfa",
@@ -77,10 +80,16 @@ const REPEATED = {
   "places in a stack": "\nat a",
 };
 
+/** What is looked for, once, before what is repeated: a pattern may begin there and not end. */
+const BEGUN = ["token", "tok", "token[0]", "/activate", "%3F", ";a=", "&#", "_x", "-3F", "<a "];
+
+/** What is repeated behind it: one kind each of what patterns run over. */
+const BEHIND = ["!", "!token", "=", "[]", "a", "-", ";a=", "%20", "\r\n", "/"];
+
 /** A text of about this length. */
-function long(unit, length) {
+function long(unit, length, begun = "a", ended = "a") {
   const text = unit.repeat(Math.max(1, Math.floor(length / unit.length)));
-  return `a${text}a`;
+  return begun + text + ended;
 }
 
 /** The same as many tokens, each as long as one that is mended may be. */
@@ -168,6 +177,22 @@ for (const [place, [length, request]] of Object.entries(PLACES)) {
   });
 }
 
+for (const place of ["one token in a form", "the query as it is", "the end of a path"]) {
+  test(`the work grows with what follows a beginning in ${place}`, async () => {
+    const handle = handler();
+    const [length, request] = PLACES[place];
+    for (const begun of BEGUN) {
+      for (const unit of BEHIND) {
+        const what = `${JSON.stringify(begun)} and then ${JSON.stringify(unit)} in ${place}`;
+        await demandLinear(what, length, (size) => {
+          const text = long(unit, size, begun, "/a");
+          return async () => (await handle(request(text, unit))).text();
+        });
+      }
+    }
+  });
+}
+
 test("the work grows with the length of the headers", async () => {
   const handle = handler();
   for (const header of ["Cookie", "Accept-Language", "Origin", "Content-Type", "Referer"]) {
@@ -191,6 +216,16 @@ test("the work grows with the length of the headers", async () => {
         };
       });
     }
+  }
+});
+
+test("the work grows with the length of a new password", async () => {
+  const handle = handler({ password: { actions: ["activate"] } });
+  for (const [name, unit] of Object.entries(REPEATED)) {
+    await demandLinear(`${name} in a password`, 1_900, (size) => {
+      const body = `token=${token}&password=${long(unit, size).replace(/[%&+]/g, "")}`;
+      return async () => (await handle(press(body.slice(0, 16_000)))).text();
+    });
   }
 });
 

@@ -31,10 +31,13 @@ CREATE TRIGGER after_account_insert
     FOR EACH STATEMENT
     EXECUTE FUNCTION mailroom.trg_after_accounts_insert();
 
+-- For sessions that replay changes alone, however it is enabled: tools that load data without
+-- triggers enable all of a table afterwards, this one, too, and a registration gets one mail.
 CREATE TRIGGER after_account_replicated
     AFTER INSERT ON accounts
     FOR EACH ROW
-    WHEN (NEW.status::text = 'provisioned')
+    WHEN (NEW.status::text = 'provisioned'
+        AND current_setting('session_replication_role'::text) = 'replica')
     EXECUTE FUNCTION mailroom.trg_after_account_replicated();
 
 ALTER TABLE accounts DISABLE TRIGGER after_account_replicated;

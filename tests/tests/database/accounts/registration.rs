@@ -56,6 +56,30 @@ async fn every_account_of_a_statement_gets_a_token_of_its_own() -> Result<()> {
     Ok(())
 }
 
+/// As `pg_restore --disable-triggers` does, and what loads the data of tests.
+#[tokio::test]
+async fn a_registration_makes_one_token_also_where_a_tool_has_enabled_all_triggers() -> Result<()> {
+    for up in [&["migrate", "up"][..], &["migrate", "up", "--drop-secrets"]] {
+        let database = Database::create()?;
+        let output =
+            program::mailroom()?.args(up).env("MAILROOM_DATABASE_URL", database.url()).output()?;
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let client = database.connect().await?;
+        for table in ["accounts", "tokens"] {
+            client
+                .batch_execute(&format!(
+                    "ALTER TABLE {table} DISABLE TRIGGER ALL; \
+                     ALTER TABLE {table} ENABLE TRIGGER ALL"
+                ))
+                .await?;
+        }
+        register(&client, "a").await?;
+        assert_eq!(count(&client, "mailroom.queue").await?, 1, "{up:?}");
+        assert_eq!(count(&client, "mailroom.issued_tokens").await?, 1, "{up:?}");
+    }
+    Ok(())
+}
+
 #[tokio::test]
 async fn only_provisioned_accounts_get_a_token() -> Result<()> {
     for database in databases()? {

@@ -132,7 +132,8 @@ BEGIN
         ELSIF mailroom.is_address(present.email) THEN
             PERFORM mailroom.enqueue(
                 action_row.name, present.email, present.name, present.subject_id, NULL::jsonb,
-                NULL::text, NULL::timestamptz, NULL::text, request.binding, NULL::text
+                (SELECT language::text FROM mailroom.adopted_accounts WHERE id = candidate),
+                NULL::timestamptz, NULL::text, request.binding, NULL::text
             );
         END IF;
     END IF;

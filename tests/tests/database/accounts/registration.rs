@@ -211,6 +211,7 @@ async fn tokens_have_the_language_of_their_account_where_the_view_shows_one_as_t
         let ask = "INSERT INTO tokens (account, action) SELECT id, 'password_recovery' \
                    FROM accounts WHERE login = 'x1'";
         client.batch_execute(ask).await?;
+        client.batch_execute("SELECT mailroom.request('x1', 'sign_in')").await?;
 
         let query = "SELECT recipient_name, language FROM mailroom.issued_tokens ORDER BY id";
         let rows = client.query(query, &[]).await?;
@@ -226,6 +227,7 @@ async fn tokens_have_the_language_of_their_account_where_the_view_shows_one_as_t
             ("x4", Some("de-DE")),
             ("x5", Some("pt-BR")),
             ("x6", Some("de-de-de-de")),
+            ("x1", Some("de-CH")),
             ("x1", Some("de-CH")),
         ];
         assert_eq!(languages, expected, "{up:?}");

@@ -553,6 +553,10 @@ CREATE TABLE mailroom.idempotency_keys (
     subject_id text,
 
     CONSTRAINT idempotency_keys_pkey PRIMARY KEY (action, key)
+) WITH (
+    -- As of issued_tokens, whose rows are pruned earlier.
+    autovacuum_vacuum_scale_factor = 0.02,
+    autovacuum_vacuum_insert_scale_factor = 0.05
 );
 
 CREATE INDEX idempotency_keys_expires_at_idx ON mailroom.idempotency_keys (expires_at);
@@ -5946,7 +5950,8 @@ CREATE FUNCTION mailroom.prune_tokens(before timestamptz, after_id bigint, most 
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET plan_cache_mode = force_generic_plan
-SET enable_seqscan = off SET jit = off AS $$
+-- A bitmap has all rows that are over, of which a step deletes some.
+SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 #variable_conflict use_column
 DECLARE
     ended bigint := floor(extract(epoch FROM before))::bigint;
@@ -5991,7 +5996,7 @@ BEGIN
     )
     SELECT count(*) INTO pruned FROM gone;
 
-    -- In order, so that an index leads to the rows of this step: a bitmap has all that are over.
+    -- In order, so that those go first whose time was over first.
     DELETE FROM mailroom.idempotency_keys
     WHERE ctid = ANY (ARRAY(
         SELECT ctid FROM mailroom.idempotency_keys

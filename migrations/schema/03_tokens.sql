@@ -109,6 +109,10 @@ CREATE TABLE mailroom.idempotency_keys (
     subject_id text,
 
     CONSTRAINT idempotency_keys_pkey PRIMARY KEY (action, key)
+) WITH (
+    -- As of issued_tokens, whose rows are pruned earlier.
+    autovacuum_vacuum_scale_factor = 0.02,
+    autovacuum_vacuum_insert_scale_factor = 0.05
 );
 
 CREATE INDEX idempotency_keys_expires_at_idx ON mailroom.idempotency_keys (expires_at);

@@ -143,7 +143,8 @@ CREATE FUNCTION mailroom.prune_tokens(before timestamptz, after_id bigint, most 
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET plan_cache_mode = force_generic_plan
-SET enable_seqscan = off SET jit = off AS $$
+-- A bitmap has all rows that are over, of which a step deletes some.
+SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 #variable_conflict use_column
 DECLARE
     ended bigint := floor(extract(epoch FROM before))::bigint;
@@ -188,7 +189,7 @@ BEGIN
     )
     SELECT count(*) INTO pruned FROM gone;
 
-    -- In order, so that an index leads to the rows of this step: a bitmap has all that are over.
+    -- In order, so that those go first whose time was over first.
     DELETE FROM mailroom.idempotency_keys
     WHERE ctid = ANY (ARRAY(
         SELECT ctid FROM mailroom.idempotency_keys

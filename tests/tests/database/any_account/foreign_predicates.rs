@@ -34,10 +34,13 @@ const WITH_A_CAST: &str = "
     AS $$ SELECT ROW(id)::shop.word, ROW('ada@example.test')::shop.word, NULL::shop.word
         FROM unnest(subject_ids) AS id $$";
 
-/// The same function, which puts a schema with operators of its own first on the search path.
+/// The same function, which puts a schema with operators of its own first on the search path. What
+/// a sequence has counted stays also where the call fails and is taken back.
 const WITH_A_PATH: &str = "
+    CREATE SEQUENCE shop.thefts;
     CREATE FUNCTION shop.steal(bigint, bigint) RETURNS boolean LANGUAGE plpgsql AS $$
     BEGIN
+        PERFORM pg_catalog.nextval('shop.thefts');
         INSERT INTO shop.loot VALUES (current_user);
         RETURN pg_catalog.int8ge($1, $2);
     END $$;
@@ -125,6 +128,7 @@ async fn a_search_path_that_a_predicate_sets_finds_nothing_and_stays_nowhere() -
     assert_eq!(count(&client, "mailroom.leases").await?, 1);
     assert_eq!(path(&client).await?, before);
     assert_eq!(count(&client, "shop.loot").await?, 0);
+    assert_eq!(count(&client, "shop.thefts WHERE is_called").await?, 0, "an operator was called");
     Ok(())
 }
 

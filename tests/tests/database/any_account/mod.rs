@@ -15,6 +15,7 @@ mod refusals;
 mod renewing;
 mod secrets;
 mod under_load;
+mod wrong_codes;
 
 use std::time::Duration;
 

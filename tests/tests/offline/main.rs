@@ -22,3 +22,4 @@ mod sql_documents;
 mod sqlstates;
 mod verdicts_and_errors;
 mod width;
+mod workflows;

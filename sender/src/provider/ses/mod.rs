@@ -86,7 +86,7 @@ pub(super) fn of(config: &SesConfig) -> Result<Client<Ses>, Error> {
             )));
         }
     }
-    let host = format!("https://email.{}.amazonaws.com", config.region);
+    let host = format!("https://{}", host(&config.region));
     let settings = Settings {
         name: NAME,
         url: format!(
@@ -110,6 +110,16 @@ pub(super) fn of(config: &SesConfig) -> Result<Client<Ses>, Error> {
         configuration_set: config.configuration_set.clone(),
     };
     Client::new(settings, ses)
+}
+
+/// Where the API of a region is: two partitions have a domain of their own.
+fn host(region: &str) -> String {
+    let domain = match region.split_once('-') {
+        Some(("cn", _)) => "amazonaws.com.cn",
+        Some(("eusc", _)) => "amazonaws.eu",
+        _ => "amazonaws.com",
+    };
+    format!("email.{region}.{domain}")
 }
 
 impl Api for Ses {
@@ -173,5 +183,23 @@ impl Api for Ses {
             kind.to_owned()
         };
         Some(answer.refused(refusal::table::SES, kind, text, &words))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::host;
+
+    #[test]
+    fn a_region_is_asked_in_the_domain_of_its_partition() {
+        for (region, expected) in [
+            ("eu-central-1", "email.eu-central-1.amazonaws.com"),
+            ("us-gov-west-1", "email.us-gov-west-1.amazonaws.com"),
+            ("cn-north-1", "email.cn-north-1.amazonaws.com.cn"),
+            ("cn-northwest-1", "email.cn-northwest-1.amazonaws.com.cn"),
+            ("eusc-de-east-1", "email.eusc-de-east-1.amazonaws.eu"),
+        ] {
+            assert_eq!(host(region), expected);
+        }
     }
 }

@@ -210,6 +210,12 @@ const WORDS: &[&str] = &[
     " mailbox over ",
     " whitelist ",
     " allowlist ",
+    " allow list ",
+    " log in with ",
+    " smtp user ",
+    " api user ",
+    " smarthost ",
+    " smart host ",
 ];
 
 /// Names of a sender in scripts without blanks.

@@ -470,6 +470,26 @@ fn a_recipient_whose_name_is_a_word_is_no_word_of_the_answer() {
 }
 
 #[test]
+fn whoever_logs_in_or_is_served_by_a_relay_is_not_the_recipient() {
+    for answer in [
+        "550 5.1.1 sorry, can't accept messages with no sender",
+        "550 No such user in our accounts: please log in with your full mail address",
+        "550 Invalid mailbox path for sender",
+        "550 no such address in the allow list of this relay",
+        "550 Recipient unknown to this smarthost: domain not configured for relaying",
+        "550 5.1.1 Recipient unknown to this smart host",
+        "550 smtp user does not exist",
+        "550 5.1.1 unknown SMTP user",
+        "550 The API user shop does not exist",
+        "550 5.1.1 no such API user",
+    ] {
+        for status in STATUSES {
+            assert!(!gone(status, answer), "{status} {answer}");
+        }
+    }
+}
+
+#[test]
 fn whoever_is_called_the_sender_is_not_the_recipient() {
     let tag = SENDER.split('@').next().unwrap();
     for answer in [

@@ -140,6 +140,27 @@ fn our_address_or_its_network_is_no_recipients_fault() {
     ]);
 }
 
+/// Words of an address that does not exist, beside words that say whose: that of the login, of the
+/// sender, or of whom a relay serves.
+#[test]
+fn an_address_that_is_not_the_recipients_is_no_recipients_fault() {
+    none_is_dead(&[
+        "550 5.1.1 sorry, can't accept messages with no sender (chkuser)",
+        "550 No such user in our accounts: please log in with your full mail address",
+        "550 5.1.1 No such user: log in with your full mail address",
+        "550 Invalid mailbox path for sender",
+        "550 5.1.1 Invalid mailbox for sender",
+        "550 no such address in the allow list of this relay",
+        "550 5.1.1 no such recipient in the allow list",
+        "550 Recipient unknown to this smarthost: domain not configured for relaying",
+        "550 5.1.1 Recipient unknown to this smart host",
+        "550 smtp user does not exist",
+        "550 5.1.1 unknown SMTP user",
+        "550 The API user shop does not exist",
+        "550 5.1.1 no such API user",
+    ]);
+}
+
 #[test]
 fn a_servers_own_fault_is_no_recipients() {
     none_is_dead(&[

@@ -129,6 +129,14 @@ pub(super) const OF_US: &Words = &Words {
         "too many invalid",
         "too many unknown",
         "too many bad",
+        "no sender",
+        "for sender",
+        "smtp user",
+        "api user",
+        "log in with",
+        "smarthost",
+        "smart host",
+        "allow list",
     ],
 };
 
@@ -251,6 +259,7 @@ pub(super) const RELAYING: &Words = &Words {
         "authorized to relay",
         "open relay",
         "as a relay",
+        "for relaying",
         "rcpthosts",
         "not a gateway",
     ],

@@ -235,7 +235,7 @@ CREATE FUNCTION mailroom.settle_verdicts(
     receipt_answers text[]
 ) RETURNS TABLE (place bigint, result text)
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp AS $$
+SET search_path = pg_catalog, pg_temp SET jit = off AS $$
 #variable_conflict use_column
 BEGIN
     -- As in settle(): also a repetition waits for what the first one waits for, such as a standby.
@@ -303,7 +303,7 @@ COMMENT ON FUNCTION mailroom.list_handed_over(bigint, integer) IS
 -- Neither the name alone, which need not be given, nor the key, which a copy has too.
 CREATE FUNCTION mailroom.name_reader(installation text) RETURNS text
 LANGUAGE sql STABLE SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp
+SET search_path = pg_catalog, pg_temp SET jit = off
 BEGIN ATOMIC
     SELECT encode(substr(sha256(
         own.address_key || mailroom.to_utf8(concat_ws(

@@ -148,7 +148,7 @@ export function pathOf(url: URL): string {
   // end.
   return decoded(partsOf(url).path)
     .replace(UNSEEN, "")
-    .replace(/;\w+=[^/]{0,80}$/, "");
+    .replace(/;\w+=[^/]{0,64}$/, "");
 }
 
 /**
@@ -165,7 +165,7 @@ const NAME = "t[^\\w-]*o[^\\w-]*k[^\\w-]*e[^\\w-]*n";
  * list. No two parts that can touch take the same characters: each division of a long text between
  * them would be tried.
  */
-const EQUALS = "[^\\w=-]*(?:\\d+][^\\w=-]*)?(?:=|(?<!n)(?=[\\w-]{80}))";
+const EQUALS = "(?:[^\\w=-]|\\d+])*(?:=|(?<!n)(?=[\\w-]{80}))";
 
 /** A name of the token, as mail programs leave that, and its value. */
 const NAMED = new RegExp(`^(?:[^=]*[^\\w=-])?${NAME}${EQUALS}(.*)$`, "is");

@@ -63,9 +63,9 @@ export function lacksPassword(
   { minLength, maxLength }: ReadPassword,
 ): boolean {
   const [given = "", ...others] = fields.getAll(NAME);
-  // Of so many units the normal form is too long in any case. To sort many marks on one letter
-  // takes a time that grows with their square.
-  const password = given.slice(0, 8 * maxLength).normalize("NFC");
+  // Of so many units the normal form is longer than any password may be. To sort many marks on one
+  // letter takes a time that grows with their square.
+  const password = given.slice(0, 5_000).normalize("NFC");
   const { length } = [...password];
   // Hash functions end at a NUL, and what has no UTF-8 arrives as U+FFFD: such a password would be
   // one of many.

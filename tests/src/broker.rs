@@ -17,6 +17,9 @@ use crate::port;
 /// Where Debian has it, which is not in the `PATH` of everybody.
 const PROGRAM: &str = "/usr/sbin/nats-server";
 
+/// Before the name of a server of a cluster.
+const NAME: &str = "--name";
+
 /// A NATS server with `JetStream`, killed when this is dropped.
 #[derive(Debug)]
 pub struct Nats {
@@ -32,6 +35,23 @@ impl Nats {
         let Some(mut nats) = Self::reserve(arguments)? else { return Ok(None) };
         nats.run()?;
         Ok(Some(nats))
+    }
+
+    /// Starts a cluster of so many.
+    pub fn cluster(count: usize) -> Result<Option<Vec<Self>>> {
+        let routes = (0..count).map(|_| port::free()).collect::<Result<Vec<_>>>()?;
+        let routes: Vec<_> = routes.iter().map(|port| format!("nats://127.0.0.1:{port}")).collect();
+        let all = routes.join(",");
+        let mut nodes = Vec::new();
+        for (place, route) in routes.iter().enumerate() {
+            let name = format!("node-{place}");
+            let of_cluster = ["--cluster_name", "test", "--cluster", route, "--routes", &all];
+            let arguments = [&[NAME, &name], &of_cluster[..]].concat();
+            let Some(mut node) = Self::reserve(&arguments)? else { return Ok(None) };
+            node.run()?;
+            nodes.push(node);
+        }
+        Ok(Some(nodes))
     }
 
     /// Finds a port for one that is started later.
@@ -79,12 +99,31 @@ impl Nats {
 
     /// Ends it in order, so that it writes all that it knows.
     pub fn stop(&mut self) -> Result<()> {
+        self.signal(Signal::TERM)?;
         if let Some(mut child) = self.child.take() {
-            let pid = Pid::from_child(&child);
-            kill_process(pid, Signal::TERM)?;
             child.wait()?;
         }
         Ok(())
+    }
+
+    /// Lets it answer nothing, with its connections open.
+    pub fn pause(&self) -> Result<()> {
+        self.signal(Signal::STOP)
+    }
+
+    /// Lets it answer again, also what it was asked meanwhile.
+    pub fn resume(&self) -> Result<()> {
+        self.signal(Signal::CONT)
+    }
+
+    fn signal(&self, signal: Signal) -> Result<()> {
+        let child = self.child.as_ref().context("it does not run")?;
+        Ok(kill_process(Pid::from_child(child), signal)?)
+    }
+
+    /// Its name in its cluster.
+    pub fn name(&self) -> Option<&str> {
+        self.arguments.iter().skip_while(|word| *word != NAME).nth(1).map(String::as_str)
     }
 
     /// What it has stored of the messages of a stream, by name of file, without what it knows of

@@ -1,5 +1,6 @@
 //! `mailroom relay` and `mailroom send --from`, with a real broker and a real mail server.
 
+mod cluster;
 mod foreign;
 mod kills;
 mod outages;

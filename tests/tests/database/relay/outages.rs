@@ -13,8 +13,8 @@ use mailroom_tests::rows::{register, wait_for};
 use mailroom_tests::sending::{Configuration, batch};
 
 use super::{
-    client, publish, reached, relay, relay_of, sender, wait_for_recipients, wait_for_waiting,
-    wait_until_given_out_again,
+    client, collecting, publish, reached, relay, relay_of, sender, wait_for_recipients,
+    wait_for_waiting, wait_until_given_out_again,
 };
 
 #[tokio::test]
@@ -134,5 +134,55 @@ async fn tls_is_demanded_of_another_machine_and_a_wrong_certificate_is_refused()
     ensure!(answer.get("unavailable").is_some(), "{answer}");
     let (_, said) = doubting.finish()?;
     ensure!(!said.contains("a secret"), "{said}");
+    Ok(())
+}
+
+/// It may store what it was asked when it goes on, after the relay has given the mail back.
+#[tokio::test]
+async fn a_broker_that_answers_nothing_costs_an_answer_and_stores_each_mail_once() -> Result<()> {
+    let Some(nats) = Nats::start(&[])? else { return Ok(()) };
+    let mut relay = relay(&nats)?;
+    publish(&mut relay, "a", &[(1, "ada@x.test")])?;
+    nats.pause()?;
+    relay.write(&batch("b", &[(2, "bob@x.test")]))?;
+    let answer = relay.answer()?;
+    ensure!(answer.get("unavailable").is_some() && answer.get("ok").is_none(), "{answer}");
+    nats.resume()?;
+    publish(&mut relay, "c", &[(2, "bob@x.test")])?;
+    wait_for_waiting(&client(&nats).await?, 2).await
+}
+
+#[tokio::test]
+async fn two_relays_with_different_brokers_share_a_queue() -> Result<()> {
+    const MAILS: i32 = 40;
+    let Some(server) = MailServer::start(&[])? else { return Ok(()) };
+    let database = Database::migrated()?;
+    let rows = database.connect().await?;
+    let (Some(first), Some(second)) = (Nats::start(&[])?, Nats::start(&[])?) else {
+        return Ok(());
+    };
+    let state =
+        |state: &str| format!("SELECT count(*) FROM mailroom.deliveries WHERE state = '{state}'");
+    // Each has mails that the other one knows nothing of.
+    for (part, nats) in [(0, &first), (1, &second)] {
+        let collector = Collector::start(&mut collecting(&database, nats)?)?;
+        register(&rows, part * MAILS + 1..=(part + 1) * MAILS).await?;
+        wait_for(&rows, &state("handed_over"), i64::from((part + 1) * MAILS)).await?;
+        collector.stop()?;
+    }
+    let mut running = Vec::new();
+    for nats in [&first, &second] {
+        let collector = Collector::start(&mut collecting(&database, nats)?)?;
+        let configuration = Configuration::smtp(server.port, "")?;
+        let sender = sender(nats, &configuration)?;
+        running.push((collector, sender, configuration));
+    }
+    wait_for(&rows, &state("sent"), i64::from(2 * MAILS)).await?;
+    let reached = reached(&server);
+    ensure!(reached.values().all(|count| *count == 1), "{reached:?}");
+    for (collector, sender, _configuration) in running {
+        collector.stop()?;
+        sender.stop()?;
+    }
     Ok(())
 }

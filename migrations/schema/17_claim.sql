@@ -225,7 +225,7 @@ CREATE FUNCTION mailroom.claim(
     dead_in_doubt integer,
     reason text, first_through timestamptz, second_through timestamptz, wait bigint,
         other_rate bigint, skipped text, due_since timestamptz[], claimed_at timestamptz,
-        budget_left bigint, other_budget bigint
+        budget_left bigint, other_budget bigint, priorities smallint[]
 )
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -365,7 +365,7 @@ BEGIN
             NULL::integer, NULL::integer, NULL::integer, NULL::integer, NULL::integer,
                 NULL::integer, NULL::integer, NULL::integer, NULL::text,
             NULL::timestamptz, NULL::timestamptz, NULL::bigint, NULL::bigint, NULL::text,
-            waits_since, epoch, NULL::bigint, NULL::bigint
+            waits_since, epoch, NULL::bigint, NULL::bigint, priorities
         -- In the order of their ordinals, by which the aggregation sorts
         -- where enable_hashagg is off.
         FROM batches;
@@ -430,7 +430,8 @@ COMMENT ON FUNCTION mailroom.claim(
     'only if it can bind; and what may have been delivered already only on demand, since that is '
     'no trial of a sender. The last row has no batch, and says what was found: skipped is '
     'JSON, of what was not claimed by verdict and reason the count and some ids. Due_since says '
-    'since when each token was due, by the clock that claimed_at shows. The span of the '
+    'since when each token was due, by the clock that claimed_at shows. Priorities are as in '
+    'actions when each token was queued. The span of the '
     'lease is milliseconds, min_lifetime seconds; the rate, if there is one, '
     'tokens a day for all collectors, and the budget tokens a month. Budget_left is what is left '
     'of it; other_rate and other_budget are those at which others claim, if they are others.';

@@ -80,7 +80,7 @@ pub struct Source {
     #[arg(long, value_name = "URL")]
     from: Option<String>,
 
-    /// How many mails of recoveries, and how many others, are taken at a time
+    /// How many mails of priority 0, and how many others, are taken at a time
     #[arg(long, value_name = "COUNT", default_value_t = 32, requires = "from")]
     #[arg(value_parser = clap::value_parser!(u16).range(1..=1_000))]
     pub(crate) in_flight: u16,

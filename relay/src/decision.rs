@@ -133,6 +133,7 @@ mod tests {
             expires_at: NOW + 1_000,
             attempt: 1,
             doubts: 0,
+            priority: None,
         }
     }
 

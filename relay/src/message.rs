@@ -14,7 +14,7 @@ pub(crate) const VERSION: u32 = 1;
 /// before them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Class {
-    /// Recoveries.
+    /// Those of priority 0 in the database, such as recoveries.
     First,
     /// All others.
     Other,
@@ -23,9 +23,13 @@ pub(crate) enum Class {
 impl Class {
     pub(crate) const ALL: [Self; 2] = [Self::First, Self::Other];
 
-    /// The class of an action.
-    pub(crate) fn of(action: &str) -> Self {
-        if action == "recover" { Self::First } else { Self::Other }
+    /// The class of a mail. An older collector does not say its priority.
+    pub(crate) fn of(head: &Head) -> Self {
+        match head.priority {
+            Some(0) => Self::First,
+            None if head.action == "recover" => Self::First,
+            _ => Self::Other,
+        }
     }
 
     /// Its place in [`Self::ALL`].
@@ -59,6 +63,9 @@ pub(crate) struct Head {
     /// How many earlier attempts ended in doubt, as far as the database knows.
     #[serde(default)]
     pub(crate) doubts: u32,
+    /// 0 goes before 1, as the database has it.
+    #[serde(default)]
+    pub(crate) priority: Option<i16>,
 }
 
 impl Head {
@@ -219,6 +226,21 @@ mod tests {
             assert_eq!((item.token.as_str(), item.code.as_str()), ("secret", "01234"));
             assert!(batch.knows.in_doubt && batch.knows.untried && batch.knows.receipts);
         }
+    }
+
+    #[test]
+    fn what_the_database_lets_go_first_goes_first_at_the_broker() {
+        for (action, priority, expected) in [
+            ("invite", "0", Class::First),
+            ("invite", "1", Class::Other),
+            ("recover", "1", Class::Other),
+            ("recover", "null", Class::First),
+            ("invite", "null", Class::Other),
+        ] {
+            let item = ITEM.replace("\"recover\"", &format!(r#""{action}","priority":{priority}"#));
+            assert_eq!(Class::of(&Head::read(&item).unwrap()), expected, "{item}");
+        }
+        assert_eq!(Class::of(&Head::read(ITEM).unwrap()), Class::First);
     }
 
     #[test]

@@ -353,7 +353,7 @@ impl Broker for Nats {
         self.look_after_restart().await?;
         let streams = self.streams().await?;
         let head = &mail.head;
-        let class = Class::of(&head.action).word();
+        let class = Class::of(head).word();
         let subject = self.subject(&format!("mail.{class}.{}", word(&head.action)));
         let mut id = head.key.clone();
         for _ in 0..MOST_IDS {

@@ -137,8 +137,8 @@ mod tests {
     }
 
     #[test]
-    fn only_a_sender_is_told_what_is_understood_and_which_attempts_ended_in_doubt() {
-        let doubtful = Token { doubts: 2, ..Token::example(1, b"ada") };
+    fn only_a_sender_is_told_what_is_understood_and_what_goes_first_or_ended_in_doubt() {
+        let doubtful = Token { doubts: 2, priority: Some(0), ..Token::example(1, b"ada") };
         let batch =
             Batch { id: BatchId::from(1), tokens: vec![Token::example(2, b"bob"), doubtful] };
         let line = |is_for_sender| -> Value {
@@ -163,9 +163,15 @@ mod tests {
             (&sent["items"][0]["doubts"], &sent["items"][1]["doubts"]),
             (&Value::Null, &json!(2))
         );
+        let priorities = [&sent["items"][0]["priority"], &sent["items"][1]["priority"]];
+        assert_eq!(priorities, [&json!(1), &json!(0)]);
         let mut plain = sent.clone();
         plain.as_object_mut().unwrap().remove("knows");
-        plain["items"][1].as_object_mut().unwrap().remove("doubts");
+        for item in plain["items"].as_array_mut().unwrap() {
+            let item = item.as_object_mut().unwrap();
+            item.remove("doubts");
+            item.remove("priority");
+        }
         assert_eq!(plain, printed);
     }
 

@@ -32,6 +32,9 @@ struct Item<'a> {
     /// How many earlier attempts ended in doubt.
     #[serde(skip_serializing_if = "Option::is_none")]
     doubts: Option<u32>,
+    /// Which mails it goes before: a sender with a queue of its own has to know.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    priority: Option<i16>,
     #[serde(skip_serializing_if = "Option::is_none")]
     language: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -77,6 +80,7 @@ pub(super) fn append<'a>(
         expires_at: token.expires_at,
         key: ConsumedId::of(&secret(token)?).as_bytes().map(|byte| format!("{byte:02x}")).concat(),
         doubts: Some(token.doubts).filter(|doubts| is_for_sender && *doubts > 0),
+        priority: token.priority.filter(|_| is_for_sender),
         language: token.language.as_deref(),
         payload: token.payload.as_deref().map(json).transpose()?,
     };

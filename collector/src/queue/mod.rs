@@ -38,6 +38,8 @@ pub struct Token {
     pub attempt: u32,
     /// How many attempts ended in doubt: the provider may have accepted the mail.
     pub doubts: u32,
+    /// Which tokens it goes before: 0 before 1. `None` in a queue that has no priorities.
+    pub priority: Option<i16>,
     /// What the link will do; a further action with an empty path has no link.
     pub action: Action,
     /// The recipient's email address.
@@ -73,6 +75,7 @@ impl Token {
             id,
             attempt: 2,
             doubts: 0,
+            priority: Some(1),
             action: Action::Activate,
             email: b"a@b.test".to_vec(),
             login: login.to_vec(),

@@ -87,6 +87,7 @@ impl Page {
                 id,
                 attempt: 1,
                 doubts: 0,
+                priority: None,
                 action: action.map_err(|_| unexpected("an unknown action"))?,
                 email: column(row, 5)?,
                 login: column(row, 6)?,

@@ -167,6 +167,7 @@ fn tokens(row: &Row, actions: &SignableActions) -> Result<Vec<Token>, QueueError
     let mut bindings = column::<Vec<Option<Vec<u8>>>>(row, "bindings")?.into_iter();
     let doubts: Option<Vec<i16>> = column(row, "doubts")?;
     let mut doubts = doubts.map(Vec::into_iter);
+    let mut priorities = column::<Vec<i16>>(row, "priorities")?.into_iter();
     let tokens = ids.into_iter().zip(attempts).zip(numbers).map(|((id, attempt), number)| {
         Ok(Token {
             id,
@@ -177,6 +178,7 @@ fn tokens(row: &Row, actions: &SignableActions) -> Result<Vec<Token>, QueueError
                 }
                 None => 0,
             },
+            priority: Some(next(&mut priorities)?),
             action: actions.numbered(number)?,
             email: next(&mut emails)?,
             login: next(&mut names)?.unwrap_or_default(),

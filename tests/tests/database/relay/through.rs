@@ -71,3 +71,29 @@ async fn what_never_can_be_sent_is_a_dead_letter_without_its_link() -> Result<()
     sender.stop()?;
     Ok(())
 }
+
+/// As the database has it, whatever the action is called.
+#[tokio::test]
+async fn what_has_the_first_priority_has_its_own_place_at_the_broker() -> Result<()> {
+    let Some(nats) = Nats::start(&[])? else { return Ok(()) };
+    let database = Database::create()?.migrate_with(&["--without-accounts"])?;
+    let rows = database.connect().await?;
+    rows.batch_execute(
+        "UPDATE mailroom.actions SET priority = 0 WHERE name = 'invite';
+         UPDATE mailroom.actions SET priority = 1 WHERE name = 'recover';
+         SELECT mailroom.enqueue(action, action || '@x.test')
+             FROM (VALUES ('invite'), ('recover'), ('sign_in')) AS wanted (action)",
+    )
+    .await?;
+    let collector = Collector::start(&mut collecting(&database, &nats)?)?;
+    let broker = client(&nats).await?;
+    wait_for_waiting(&broker, 3).await?;
+    let stream = broker.get_stream("mailroom").await?;
+    for subject in ["first.invite", "other.recover", "first.sign_in"] {
+        let subject = format!("mailroom.mail.{subject}");
+        let found = stream.get_last_raw_message_by_subject(&subject).await;
+        ensure!(found.is_ok(), "there is nothing at {subject}: {found:?}");
+    }
+    collector.stop()?;
+    Ok(())
+}

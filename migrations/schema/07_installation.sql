@@ -67,8 +67,9 @@ COMMENT ON COLUMN mailroom.collectors.seen_at IS
 COMMENT ON COLUMN mailroom.collectors.state IS
     'Of its sender: new (has had nothing to answer), ready, unanswered (has not answered yet what '
     'it was given), failing (ends or does not start), open (is unavailable) or half_open (is being '
-    'tried again); or ended, if the collector ended in order. Null without a sender. One that '
-    'gives no sign of life and has not ended was killed.';
+    'tried again); or ended, if the collector ended in order; or resting, if it has no session '
+    'while nothing is due. Null without a sender. One that gives no sign of life, and has neither '
+    'ended nor rests, was killed.';
 COMMENT ON COLUMN mailroom.collectors.state_since IS
     'Since when; of open, half_open and failing, since the outage began.';
 COMMENT ON COLUMN mailroom.collectors.state_reason IS

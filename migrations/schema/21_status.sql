@@ -15,7 +15,10 @@ BEGIN ATOMIC
         SELECT
             one.collector_id, one.name, one.started_at, one.seen_at, one.state, one.state_since,
             one.state_reason,
-            one.seen_at > present_collectors.epoch - interval '90 seconds' AS is_alive,
+            one.seen_at > present_collectors.epoch - interval '90 seconds' AS was_seen,
+            -- It says so before it ends its sessions, and comes back within a day.
+            coalesce(one.state = 'resting', false)
+                AND one.seen_at > present_collectors.epoch - interval '25 hours' AS rests,
             max(one.started_at) OVER (PARTITION BY split_part(one.name, ' process ', 1))
                 > one.seen_at AS is_replaced,
             max(one.seen_at) OVER () > one.seen_at AS is_followed,
@@ -23,23 +26,25 @@ BEGIN ATOMIC
         FROM mailroom.collectors AS one
     )
     SELECT known.collector_id, known.name, known.started_at, known.seen_at, known.state,
-        known.state_since, known.state_reason, known.is_alive,
+        known.state_since, known.state_reason,
+        known.was_seen OR known.rests AND NOT known.is_replaced,
         known.token_format, known.installation
     FROM known
     WHERE known.state IS DISTINCT FROM 'ended'
         AND (
-            known.is_alive
+            known.was_seen
             OR NOT known.is_replaced
             AND (
                 known.seen_at > present_collectors.epoch - interval '1 hour'
+                OR known.rests
                 OR NOT known.is_followed
             )
         );
 END;
 
 COMMENT ON FUNCTION mailroom.present_collectors(timestamptz) IS
-    'Collectors that gave a sign of life within 90 seconds, and those that are missed: they '
-    'neither ended in order nor were replaced.';
+    'Collectors that gave a sign of life within 90 seconds or said within 25 hours that they rest, '
+    'and those that are missed: they neither ended in order nor were replaced.';
 
 CREATE FUNCTION mailroom.status(
     OUT first_due bigint,
@@ -507,6 +512,8 @@ BEGIN ATOMIC
         CASE
             WHEN run.state = 'ended' THEN 'ended'
             WHEN run.seen_at > mailroom.clock() - interval '90 seconds' THEN 'alive'
+            WHEN run.state = 'resting' AND run.seen_at > mailroom.clock() - interval '25 hours'
+                THEN 'resting'
             ELSE 'killed'
         END,
         run.state_reason,
@@ -519,5 +526,5 @@ END;
 
 COMMENT ON FUNCTION mailroom.list_runs(integer) IS
     'For operators: the newest runs of collectors, when each ended or gave the last sign of life, '
-    'and whether it is alive, ended in order, or was killed: it has given no sign of life for 90 '
-    'seconds.';
+    'and whether it is alive, rests, ended in order, or was killed: it has given no sign of life '
+    'for 90 seconds, or for 25 hours of a rest.';

@@ -16,6 +16,7 @@ mod drain;
 mod in_flight;
 mod once;
 mod reconnect;
+mod rest;
 mod run_loop;
 
 use std::sync::Arc;
@@ -28,6 +29,7 @@ use tokio_util::sync::CancellationToken;
 use self::in_flight::InFlight;
 use self::once::Once;
 use self::reconnect::ConnectionState;
+use self::rest::Rest;
 use crate::config::CollectSettings;
 use crate::keys::SigningKey;
 use crate::metrics::Metrics;
@@ -73,6 +75,7 @@ pub(crate) struct Collector<Q, S> {
     settings: CollectSettings,
     batcher: Batcher,
     connection: ConnectionState,
+    rest: Rest,
     /// Whether to poll without waiting for the batcher: there may be more to claim.
     poll_now: bool,
     wakeups_seen: u64,
@@ -114,6 +117,7 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
             inputs,
             settings: settings.clone(),
             connection: ConnectionState::new(now),
+            rest: Rest::new(now),
             poll_now: false,
             wakeups_seen: 0,
             rescanned: now,

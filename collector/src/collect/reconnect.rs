@@ -62,6 +62,14 @@ impl ConnectionState {
         self.outage.failed(&error.to_string(), now);
     }
 
+    /// The queue was closed in order, and is opened again at that time.
+    pub(super) fn closed(&mut self, until: Instant) {
+        self.is_open = false;
+        self.is_failing = false;
+        self.backoff.reset();
+        self.next_attempt = until;
+    }
+
     fn has_lasted(&self, now: Instant) -> bool {
         self.opened_at.is_some_and(|opened| now - opened >= LASTED)
     }

@@ -56,11 +56,12 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
             self.poll_at(now),
             self.in_flight.stale_at(),
             self.queue.heartbeat_at(),
+            self.rest_at(now),
         ];
         next.into_iter().flatten().min().unwrap_or(now + self.settings.poll_interval)
     }
 
-    fn poll_at(&self, now: Instant) -> Option<Instant> {
+    pub(super) fn poll_at(&self, now: Instant) -> Option<Instant> {
         self.in_flight.capacity()?;
         let rescan = self.rescanned + self.settings.poll_interval;
         let next = self.batcher.next_poll().map_or(rescan, |poll| poll.min(rescan));
@@ -70,7 +71,7 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
     }
 
     /// Whether only a notification, or time, gives a reason to poll.
-    fn is_idle(&self, now: Instant) -> bool {
+    pub(super) fn is_idle(&self, now: Instant) -> bool {
         self.connection.is_open
             && self.in_flight.capacity().is_some()
             && !self.poll_now
@@ -125,10 +126,12 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
 
     async fn do_what_is_due(&mut self, now: Instant) -> Result<(), CollectError> {
         if !self.connection.is_open {
+            self.end_rest();
             self.queue.note_sender(self.in_flight.sink.state());
             self.in_flight.attend(&self.inputs.stop, Duration::ZERO, self.queue.open()).await?;
             self.in_flight.sink.expect(&self.queue.actions());
             self.connection.opened(timer::now());
+            self.rest.worked(timer::now());
             self.inputs.metrics.opened();
             self.inputs.metrics.health.renewed(false);
             self.inputs.metrics.health.is_collecting();
@@ -151,11 +154,15 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
         }
         // What was cancelled goes to another collector at once,
         // also if there is no capacity for a poll here.
-        if settles || cancels { self.settle().await } else { Ok(()) }
+        if settles || cancels {
+            return self.settle().await;
+        }
+        if is_due(self.rest_at(now), now) { self.rest().await } else { Ok(()) }
     }
 
     async fn settle(&mut self) -> Result<(), CollectError> {
         let settlements = self.in_flight.take_settlements(timer::now());
+        self.rest.worked(timer::now());
         // A stop does not cancel this unless it takes long: what it records need not go out again.
         // If it fails, the queue keeps the settlements.
         let settle = self.queue.settle_and_claim(settlements, None);
@@ -185,6 +192,7 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
     async fn poll(&mut self, settles: bool) -> Result<(), CollectError> {
         let now = timer::now();
         let Some(mut request) = self.in_flight.capacity() else { return Ok(()) };
+        self.rest.worked(now);
         // What has waited for the rate does not wait for a batch.
         request.partial |= self.batcher.is_due(now) || self.rate_wait_until.is_some();
         request.rescan = now >= self.rescanned + self.settings.poll_interval;
@@ -258,7 +266,11 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
         let wakeups = *self.inputs.wakeups.borrow_and_update();
         let new = usize::try_from(wakeups - self.wakeups_seen).unwrap_or(usize::MAX);
         self.wakeups_seen = wakeups;
-        self.batcher.woken(new, timer::now());
+        let now = timer::now();
+        self.batcher.woken(new, now);
+        if self.rest.is_resting {
+            self.connection.next_attempt = now;
+        }
     }
 }
 

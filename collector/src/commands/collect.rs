@@ -107,7 +107,8 @@ async fn collect_into(
         .map_err(CommandError::because(NOT_STARTED))?;
     log_start(&settings, &connection, key_file.as_deref(), keys.count());
     let metrics = Arc::new(Metrics::default());
-    serve_metrics(&settings, &connection, &metrics)?;
+    let (calls, called) = watch::channel(0);
+    serve_metrics(&settings, &connection, &metrics, calls)?;
     service::report(&metrics).map_err(CommandError::because(NOT_STARTED))?;
     show_signs_of_life(Arc::clone(&metrics));
     // What comes later is for the next run.
@@ -131,9 +132,8 @@ async fn collect_into(
             holder,
         )
     });
-    // Without a listener the channel's sender is dropped at once.
-    let wakeups =
-        listener.as_ref().map_or_else(|| watch::channel(0).1, |listener| listener.wakeups.clone());
+    // Of calls the channel's sender is dropped where nobody can call.
+    let wakeups = listener.as_ref().map_or(called, |listener| listener.wakeups.clone());
     let inputs = Inputs { wakeups, idle_lock, stop: stop.clone(), metrics };
     let mut collecting: Pin<Box<dyn Future<Output = Result<(), CollectError>>>> =
         match settings.queue_kind {
@@ -149,6 +149,9 @@ async fn collect_into(
                 queue.run_with(&shown::all(&settings));
                 if is_for_development {
                     queue.take_development();
+                }
+                if settings.wake == Wake::Call {
+                    queue.rests();
                 }
                 Box::pin(Collector::new(queue, sink, &settings, signing_key, inputs).run())
             }
@@ -192,11 +195,12 @@ async fn follow_verdicts(
     Ok(())
 }
 
-/// Serves metrics if an address is set for them.
+/// Serves metrics if an address is set for them, and counts calls there if they wake.
 fn serve_metrics(
     settings: &CollectSettings,
     connection: &ConnectionSettings,
     metrics: &Arc<Metrics>,
+    calls: watch::Sender<u64>,
 ) -> Result<(), CommandError> {
     let Some(address) = settings.metrics_address else { return Ok(()) };
     let server = metrics::Server {
@@ -205,6 +209,7 @@ fn serve_metrics(
         connection: connection.clone(),
         rate: settings.deliveries.rate,
         lease: (settings.queue_kind == QueueKind::Deliveries).then_some(settings.lease),
+        calls: (settings.wake == Wake::Call).then_some(calls),
     };
     server.start().map_err(CommandError::because(NOT_STARTED))?;
     Ok(())

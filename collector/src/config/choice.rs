@@ -27,6 +27,8 @@ pub enum Wake {
     Listen,
     /// The poll alone. Saves a connection, and the database never notifies this collector.
     Poll,
+    /// Calls of `POST /wake`, and the poll. There is no session while there is nothing to do.
+    Call,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -25,6 +25,9 @@ use crate::sender_command::SenderCommand;
 const DEFAULT_CHANNEL: &str = "token_insert";
 const DEFAULT_QUEUE: &str = "mailroom";
 
+/// How often a collector that is woken by calls polls, unless something else is asked for.
+const POLL_OF_CALLED: Duration = Duration::from_secs(3_600);
+
 const HOUR: u64 = 3_600_000;
 const DAY: u64 = 24 * HOUR;
 
@@ -72,13 +75,15 @@ pub struct CollectSettings {
     #[arg(help_heading = heading::BATCHES)]
     pub adaptive: bool,
 
-    /// How often to poll without having been woken, 100ms to 24h
+    /// How often to poll without having been woken, 100ms to 24h; 1h unless it is set, where the
+    /// collector is woken by calls
     #[arg(long, value_name = "TIME", value_parser = Setting(duration(100..=DAY)))]
     #[arg(env = "MAILROOM_POLL_INTERVAL", default_value = "5s", allow_negative_numbers = true)]
     #[arg(help_heading = heading::CLAIMS)]
     pub poll_interval: Duration,
 
-    /// What wakes the collector: listen (notifications and polling) or poll (polling alone)
+    /// What wakes the collector: listen (notifications and polling), poll (polling alone) or call
+    /// (`POST /wake` at the address of metrics, and polling; without a session meanwhile)
     #[arg(long, value_name = "HOW", value_parser = Setting(one_of::<Wake>))]
     #[arg(env = "MAILROOM_WAKE", default_value = "listen")]
     #[arg(help_heading = heading::CLAIMS)]
@@ -303,9 +308,30 @@ impl CollectSettings {
             let fault = "is set, but the queue `cursor` records no verdicts; unset it";
             return refuse("verdicts_from", fault.to_owned());
         }
+        if self.wake == Wake::Call {
+            if self.queue_kind == QueueKind::Cursor {
+                let fault = "is `call`, but the queue `cursor` is locked by a session; unset it";
+                return refuse("wake", fault.to_owned());
+            }
+            if self.metrics_address.is_none() && !self.once {
+                let fault = "is `call`, but there is no address to call: set \
+                             MAILROOM_METRICS_ADDRESS";
+                return refuse("wake", fault.to_owned());
+            }
+            #[cfg(feature = "relay")]
+            if self.verdicts_from.is_some() {
+                let fault = "is `call`, but verdicts of a broker are recorded at any time; unset \
+                             MAILROOM_VERDICTS_FROM";
+                return refuse("wake", fault.to_owned());
+            }
+            if matches.value_source("poll_interval") == Some(ValueSource::DefaultValue) {
+                self.poll_interval = POLL_OF_CALLED;
+            }
+        } else {
+            self.poll_interval = self.poll_interval.min(self.healthcheck_interval);
+        }
         self.deliveries.bounds_refusals =
             matches.value_source("max_attempts") != Some(ValueSource::DefaultValue);
-        self.poll_interval = self.poll_interval.min(self.healthcheck_interval);
         // No token waits for a batch that no claim can fill.
         if let Some(rate) = self.deliveries.rate {
             self.batch_limit = self.batch_limit.min(rate.burst());

@@ -7,10 +7,11 @@ use mailroom_connect::{ConnectionSettings, SchemaClient, SessionOptions, explain
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::{Registry, Unit};
-use tokio::time::{sleep, timeout};
+use tokio::time::{sleep_until, timeout};
 use tokio_postgres::Error;
 use tokio_postgres::types::Type;
 
+use super::health::Health;
 use super::values::Decimal;
 use crate::config::Rate;
 use crate::log::outage::OutageLog;
@@ -109,11 +110,26 @@ impl Figures {
         );
     }
 
-    /// Asks the database for ever.
-    pub(super) async fn keep(&self, connection: ConnectionSettings, rate: Option<Rate>) {
+    /// Asks the database for ever, unless the collector rests.
+    pub(super) async fn keep(
+        &self,
+        connection: ConnectionSettings,
+        rate: Option<Rate>,
+        health: &Health,
+    ) {
         let mut outage = OutageLog::of("asking for metrics");
         let mut client = None;
+        let mut next = tokio::time::Instant::now();
         loop {
+            tokio::select! {
+                biased;
+                () = health.until(true) => {
+                    client = None;
+                    health.until(false).await;
+                    continue;
+                }
+                () = sleep_until(next) => {}
+            }
             let began = Instant::now();
             let asked = timeout(ASK_TIMEOUT, self.ask(&mut client, &connection, rate)).await;
             let now = Instant::now();
@@ -132,7 +148,7 @@ impl Figures {
                     outage.failed("the database does not answer", now);
                 }
             }
-            sleep(PAUSE.max(took * PAUSE_FACTOR)).await;
+            next = (now + PAUSE.max(took * PAUSE_FACTOR)).into();
         }
     }
 

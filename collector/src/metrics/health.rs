@@ -3,6 +3,8 @@
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use tokio::sync::watch;
+
 /// How long the program may do nothing at all until it counts as hung.
 const HUNG: Duration = Duration::from_secs(60);
 
@@ -43,6 +45,8 @@ pub(crate) struct Health {
     renewed: AtomicU64,
     turned: AtomicU64,
     has_lost_leases: AtomicBool,
+    /// Whether the collector has closed the queue because nothing is due.
+    rests: watch::Sender<bool>,
 }
 
 impl Default for Health {
@@ -53,6 +57,7 @@ impl Default for Health {
             renewed: AtomicU64::new(0),
             turned: AtomicU64::new(0),
             has_lost_leases: AtomicBool::new(false),
+            rests: watch::Sender::new(false),
         }
     }
 }
@@ -78,6 +83,22 @@ impl Health {
         self.has_lost_leases.store(has_lost_leases, Ordering::Relaxed);
     }
 
+    /// The collector begins or ends a rest.
+    pub(crate) fn rest(&self, rests: bool) {
+        self.rests.send_replace(rests);
+    }
+
+    pub(crate) fn is_resting(&self) -> bool {
+        *self.rests.borrow()
+    }
+
+    /// Waits until the collector rests, or until it does not: whoever else asks the database would
+    /// keep it awake.
+    pub(crate) async fn until(&self, rests: bool) {
+        // It fails without a sender, which is here.
+        self.rests.subscribe().wait_for(|known| *known == rests).await.ok();
+    }
+
     /// The program has its turn.
     pub(crate) fn turned(&self) {
         self.turned.store(self.now(), Ordering::Relaxed);
@@ -100,6 +121,8 @@ impl Health {
         if let Some(trouble) = Trouble::ALL.get(place) {
             return Some(trouble.sentence());
         }
+        // In a rest there are none.
+        let lease = lease.filter(|_| !self.is_resting());
         let has_lapsed = lease.is_some_and(|lease| self.since(&self.renewed) > lease);
         if has_lapsed || self.has_lost_leases.load(Ordering::Relaxed) {
             return Some("leases were lost to another collector");
@@ -138,6 +161,9 @@ mod tests {
         std::thread::sleep(Duration::from_millis(2));
         assert!(health.trouble(Some(Duration::ZERO)).unwrap().contains("leases"));
         assert_eq!(health.trouble(None), None);
+        health.rest(true);
+        assert_eq!(health.trouble(Some(Duration::ZERO)), None);
+        health.rest(false);
         for trouble in Trouble::ALL {
             health.has(trouble);
             assert_eq!(health.trouble(day), Some(trouble.sentence()));

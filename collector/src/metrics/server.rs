@@ -7,6 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use mailroom_connect::ConnectionSettings;
+use mailroom_http::hyper::header::{ALLOW, HeaderValue, ORIGIN};
 use mailroom_http::hyper::{Method, StatusCode};
 use mailroom_http::{
     Answer, METRICS_LIMITS, Request, exposition, listen_for_metrics, only_get, plain, serve,
@@ -14,6 +15,7 @@ use mailroom_http::{
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
+use tokio::sync::watch;
 
 use super::Metrics;
 use super::figures::Figures;
@@ -31,6 +33,8 @@ pub(crate) struct Server {
     /// How long a claim lasts without a heartbeat; `None` for a queue that needs none, of which the
     /// database has no figures either.
     pub(crate) lease: Option<Duration>,
+    /// Counts calls, if the collector is woken by them.
+    pub(crate) calls: Option<watch::Sender<u64>>,
 }
 
 /// What answers of all connections share.
@@ -39,7 +43,9 @@ struct Shared {
     figures: Figures,
     registry: Registry,
     ready: Gauge,
+    resting: Gauge,
     lease: Option<Duration>,
+    calls: Option<watch::Sender<u64>>,
 }
 
 impl Server {
@@ -55,8 +61,8 @@ impl Server {
     }
 
     async fn serve(self) {
-        let Self { address, metrics, connection, rate, lease } = self;
-        let (figures, ready) = (Figures::default(), Gauge::default());
+        let Self { address, metrics, connection, rate, lease, calls } = self;
+        let (figures, ready, resting) = (Figures::default(), Gauge::default(), Gauge::default());
         let mut registry = Registry::with_prefix("mailroom");
         metrics.register(&mut registry);
         if lease.is_some() {
@@ -64,6 +70,8 @@ impl Server {
         }
         let name = "1 while the collector collects, as /readyz says";
         registry.register("ready", name, ready.clone());
+        let name = "1 while the collector has no session with the database, because nothing is due";
+        registry.register("resting", name, resting.clone());
         let version = Gauge::<i64>::default();
         version.set(MIGRATIONS.last().map_or(0, |migration| migration.version));
         registry.register(
@@ -74,10 +82,12 @@ impl Server {
         let build: Labelled<Gauge> = Family::default();
         build.get_or_create(&[("version", env!("CARGO_PKG_VERSION"))]).set(1);
         registry.register("build_info", "The version of this program, as a label", build);
-        let shared = Arc::new(Shared { metrics, figures, registry, ready, lease });
+        let shared = Arc::new(Shared { metrics, figures, registry, ready, resting, lease, calls });
         if lease.is_some() {
             let shared = Arc::clone(&shared);
-            tokio::spawn(async move { shared.figures.keep(connection, rate).await });
+            tokio::spawn(async move {
+                shared.figures.keep(connection, rate, &shared.metrics.health).await;
+            });
         }
         let mut outage = OutageLog::of("serving metrics");
         let listener = listen_for_metrics(address, |outcome| match outcome {
@@ -99,6 +109,9 @@ impl Server {
 
 impl Shared {
     fn answer(&self, request: &Request) -> Answer {
+        if let (Some(calls), "/wake") = (&self.calls, request.uri().path()) {
+            return wake(calls, request);
+        }
         if !matches!(*request.method(), Method::GET | Method::HEAD) {
             return only_get();
         }
@@ -110,6 +123,7 @@ impl Shared {
             "/metrics" => {
                 let trouble = self.metrics.health.trouble(self.lease);
                 self.ready.set(i64::from(trouble.is_none()));
+                self.resting.set(i64::from(self.metrics.health.is_resting()));
                 exposition(&self.registry, request)
             }
             "/livez" => of_health(self.metrics.health.hung()),
@@ -117,4 +131,20 @@ impl Shared {
             _ => plain(StatusCode::NOT_FOUND, "there are /metrics, /livez and /readyz\n"),
         }
     }
+}
+
+/// Counts a call. It says nothing and has no answer but this, so that it needs no secret; who
+/// reaches the address can have the database asked, and nothing else. A page in a browser of this
+/// machine cannot: browsers name the page.
+fn wake(calls: &watch::Sender<u64>, request: &Request) -> Answer {
+    if request.method() != Method::POST {
+        let mut answer = plain(StatusCode::METHOD_NOT_ALLOWED, "only POST wakes\n");
+        answer.headers_mut().insert(ALLOW, HeaderValue::from_static("POST"));
+        return answer;
+    }
+    if request.headers().contains_key(ORIGIN) || request.headers().contains_key("sec-fetch-site") {
+        return plain(StatusCode::FORBIDDEN, "a page in a browser wakes nobody\n");
+    }
+    calls.send_modify(|count| *count += 1);
+    plain(StatusCode::ACCEPTED, "ok\n")
 }

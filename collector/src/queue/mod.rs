@@ -170,8 +170,8 @@ pub struct Peek {
     /// and can still fail.
     pub due: usize,
     /// When the next one is due, or a lease ends, unless a notification comes earlier; `None` if
-    /// only a notification can bring any. At most the length of a lease, because the leases that
-    /// other collectors take meanwhile are not announced.
+    /// only a notification can bring any. For a collector that is notified at most the length of a
+    /// lease, because the leases that other collectors take meanwhile are not announced.
     pub next: Option<Duration>,
 }
 
@@ -229,6 +229,12 @@ pub trait Queue {
 
     /// Counts in these metrics from now on.
     fn count_in(&mut self, _metrics: Arc<Metrics>) {}
+
+    /// Closes the queue in order, while nothing is in flight, until [`open`](Self::open). Returns
+    /// whether it did: not while a statement that was lost may still claim something.
+    fn rest(&mut self) -> impl Future<Output = Result<bool, QueueError>> {
+        async { Ok(false) }
+    }
 
     /// How many tokens were sent without the database having said that it has recorded it.
     fn unrecorded(&self) -> usize {

@@ -127,6 +127,8 @@ pub(crate) async fn prune_hourly(
     let mut pause = jittered(FIRST);
     loop {
         sleep(pause).await;
+        // Nothing is so old that a database is to be woken for it.
+        metrics.health.until(false).await;
         pause = jittered(INTERVAL);
         let older_than = HumanDuration(ages.log);
         let token_retention = HumanDuration(ages.tokens);

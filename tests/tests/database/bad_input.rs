@@ -91,7 +91,8 @@ fn a_key_in_the_place_of_something_else_is_not_shown() -> Result<()> {
         sentence,
     )?;
     let assert_shown = |text: &str, shown: &str| {
-        let sentence = format!("MAILROOM_WAKE is {shown}, but must be `listen` or `poll`");
+        let sentence =
+            format!("MAILROOM_WAKE is {shown}, but must be `listen` or `poll` or `call`");
         assert_refused(collect()?.env("MAILROOM_WAKE", text), &sentence)
     };
     let mixed = "00112233445566778899AABBCCDDEEFF00112233445566778899aabbccddeeff";
@@ -137,7 +138,7 @@ fn every_invalid_value_is_one_sentence_that_names_its_flag() -> Result<()> {
              with the unit /month, or both with a comma",
         ),
         ("channel-name", &["", &"ü".repeat(32)], "a name of 1 to 63 bytes"),
-        ("wake", &["hint", "Listen"], "`listen` or `poll`"),
+        ("wake", &["hint", "Listen"], "`listen` or `poll` or `call`"),
         ("adaptive", &["", "yes", "On"], "`on` or `off`"),
         ("token-format", &["2"], "`v1` or `v2` or `v3`"),
         ("log-level", &["trace"], "`error` or `warn` or `info` or `debug`"),
@@ -245,6 +246,14 @@ fn a_sender_that_cannot_be_one_is_refused_before_anything_is_claimed() -> Result
         collect()?.args(["--sender", "send", "--queue-kind", "cursor"]),
         "--queue-kind is `cursor`, but with a sender it must be `deliveries`: the cursor is one \
          number and cannot record which tokens are to be tried again",
+    )?;
+    let called = "is `call`, but there is no address to call: set MAILROOM_METRICS_ADDRESS";
+    let mut command = collect()?;
+    command.env("MAILROOM_QUEUE_KIND", "deliveries").env("MAILROOM_WAKE", "call");
+    assert_refused(&mut command, &format!("MAILROOM_WAKE {called}"))?;
+    assert_refused(
+        collect()?.args(["--wake", "call", "--metrics-address", "1"]),
+        "--wake is `call`, but the queue `cursor` is locked by a session; unset it",
     )?;
     assert_refused(
         collect()?.args(["--sender", "send", "--lease", "1m", "--sender-timeout", "31s"]),

@@ -48,6 +48,7 @@ mod sender;
 mod service_manager;
 mod serving;
 mod shards;
+mod sleeping;
 mod standard_streams;
 mod strangers;
 mod token_rows;

@@ -102,8 +102,9 @@ async fn pooler(
             drop(session);
             findings.add(Level::Ok, "pooler", "sessions are kept")
         }
-        Err(_) if wake == Some(Wake::Poll) => {
-            findings.add(Level::Ok, "pooler", "sessions are not kept, and MAILROOM_WAKE is poll")
+        Err(_) if matches!(wake, Some(Wake::Poll | Wake::Call)) => {
+            let found = "sessions are not kept, and MAILROOM_WAKE needs none";
+            findings.add(Level::Ok, "pooler", found)
         }
         Err(error) => findings.add(Level::Critical, "pooler", error),
     }

@@ -37,6 +37,7 @@ fn line(run: &Value) -> String {
     let ended = match text("fate") {
         "ended" => format!("ended  {}: {}", text("seen_at"), text("reason")),
         "alive" => "alive".to_owned(),
+        "resting" => format!("rests, last seen {}", text("seen_at")),
         _ => format!("killed, last seen {}", text("seen_at")),
     };
     let counts = run["counts"].as_object().map(|counts| {

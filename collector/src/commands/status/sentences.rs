@@ -89,6 +89,7 @@ pub(in crate::commands) fn described(collector: &Value) -> String {
     let since = format!("since {} for {}", text("since"), lasted("state_ms"));
     let state = match text("state") {
         "ready" => "the sender works".to_owned(),
+        "resting" => format!("rests {since}, because nothing is due"),
         "new" => "the sender has had nothing to answer yet".to_owned(),
         "unanswered" => format!("the sender has not answered {since}"),
         state @ ("open" | "half_open" | "failing") => {

@@ -96,6 +96,11 @@ impl Exchange {
         }
     }
 
+    /// Ends both sessions.
+    pub(super) fn close(&mut self) {
+        (self.first, self.second) = (SessionSlot::new(), SessionSlot::new());
+    }
+
     pub(super) fn settles_beside(&self) -> bool {
         self.claims_beside && self.second.is_open()
     }

@@ -46,6 +46,8 @@ pub struct DeliveriesQueue {
     delays: Delays,
     /// Whether it may be the queue of a database that belongs to `mailroom dev`.
     is_for_development: bool,
+    /// Whether it is closed while nothing is due.
+    rests: bool,
     /// Whether the log says that this collector has the queue, and no call has succeeded since.
     is_announced: bool,
 }
@@ -73,6 +75,7 @@ impl DeliveriesQueue {
             claim_log: ClaimLog::new(settings.rate),
             delays: Delays::default(),
             is_for_development: false,
+            rests: false,
             is_announced: false,
         })
     }
@@ -85,6 +88,11 @@ impl DeliveriesQueue {
     /// Tells the database with which settings, by name, this process runs. None is a secret.
     pub fn run_with(&mut self, settings: &serde_json::Value) {
         self.renewals.settings = Some(in_ascii(settings));
+    }
+
+    /// Is closed while nothing is due: what comes next is all that matters then.
+    pub fn rests(&mut self) {
+        self.rests = true;
     }
 
     /// Takes a database that belongs to `mailroom dev`, too.
@@ -339,10 +347,28 @@ impl Queue for DeliveriesQueue {
         self.renew().await
     }
 
+    async fn rest(&mut self) -> Result<bool, QueueError> {
+        self.exchange.batches.begin_call();
+        if !self.exchange.batches.is_reported() {
+            self.exchange.report(&self.actions).await?;
+        }
+        if !self.exchange.batches.is_reported() {
+            return Ok(false);
+        }
+        let (name, lasted) = ("resting", Duration::ZERO);
+        self.renewals.sender = Some(SenderState { name, lasted, reason: None });
+        self.renew().await?;
+        self.exchange.close();
+        Ok(true)
+    }
+
     async fn peek(&mut self, enough: usize) -> Result<Peek, QueueError> {
         let Peek { due, next } = self.update_watermark(enough).await?;
         if due > 0 {
             self.scan.rescan_next();
+        }
+        if self.rests {
+            return Ok(Peek { due, next });
         }
         let lease = self.renewals.lease;
         // Leases that other collectors take from now on are not announced.

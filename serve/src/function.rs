@@ -1,17 +1,14 @@
 //! The functions: their paths, what each is given, the statement that calls it, and its answer.
 
 use mailroom_http::hyper::StatusCode;
-use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio_postgres::{Error, Row};
 
 use crate::members::Members;
 use crate::problem::Problem;
 
-/// A function of the database, which is also a right of a bearer token.
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Hash, clap::ValueEnum)]
-#[serde(rename_all = "snake_case")]
-#[value(rename_all = "snake_case")]
+/// A function of the database.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Function {
     Enqueue,
     Request,
@@ -59,17 +56,15 @@ impl Function {
         }
     }
 
-    /// The one spelling of its path.
-    pub(crate) fn of_path(path: &str) -> Option<Self> {
-        let name = path.strip_prefix("/v1/")?;
-        let is_named =
-            |function: &Self| !name.contains('_') && function.name() == name.replace('-', "_");
-        Self::ALL.into_iter().find(is_named)
-    }
-
     /// Whether mails come of it, which a rate bounds.
     pub(crate) fn sends(self) -> bool {
         matches!(self, Self::Enqueue | Self::Request | Self::RenewLink)
+    }
+
+    /// Whether there can be something to send after it: a notice of what a link was used for, or
+    /// what has waited for its subject, too.
+    pub(crate) fn queues(self) -> bool {
+        self.sends() || matches!(self, Self::Redeem | Self::Recheck)
     }
 
     /// Reads what it is given.
@@ -180,35 +175,5 @@ impl Function {
         // The mail is sent later, or was never to be.
         let status = if self.sends() { StatusCode::ACCEPTED } else { StatusCode::OK };
         Ok((status, body))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_path_has_one_spelling() {
-        for function in Function::ALL {
-            let path = format!("/v1/{}", function.name().replace('_', "-"));
-            assert_eq!(Function::of_path(&path), Some(function));
-        }
-        for path in [
-            "/v1/browser_code",
-            "/v1/redeem/",
-            "/v1//redeem",
-            "/v1/%72edeem",
-            "/v1%2fredeem",
-            "/V1/redeem",
-            "/v1/Redeem",
-            "/v1/redeem;x",
-            "/v1/./redeem",
-            "/v1/",
-            "/",
-            "",
-            "*",
-        ] {
-            assert_eq!(Function::of_path(path), None, "{path}");
-        }
     }
 }

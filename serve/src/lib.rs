@@ -2,7 +2,7 @@
 //! nothing else.
 //!
 //! `server` (who asks, for what) → `members` (what is given, as JSON) → `function` (as a statement)
-//! → `database`. Whatever is refused is a `problem`.
+//! → `database`. Whatever is refused is a `problem`. `wake` calls collectors that sleep.
 //!
 //! Nothing of a link, a code, an address or a bearer token is logged. A problem says whether
 //! anything was done: only then may a link be shown as good again.
@@ -17,9 +17,11 @@ mod listener;
 mod members;
 mod new_token;
 mod problem;
+mod right;
 mod server;
 mod tls;
 mod tokens;
+mod wake;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -28,6 +30,7 @@ use mailroom_connect::ConnectionSettings;
 
 use crate::listener::Place;
 use crate::new_token::NewToken;
+use crate::wake::CollectorAddress;
 
 /// What can be said on the command line.
 #[derive(Debug, clap::Args)]
@@ -61,6 +64,11 @@ pub struct Arguments {
     #[arg(long, value_name = "NUMBER", default_value = "8",
         value_parser = clap::value_parser!(u16).range(1..=1000))]
     connections: u16,
+
+    /// A collector with `MAILROOM_WAKE=call`, by its address of metrics: it is woken by
+    /// `POST /v1/wake`, and after calls that have mails sent. Can be repeated
+    #[arg(long, value_name = "[HOST:]PORT", value_parser = CollectorAddress::parse)]
+    wake: Vec<CollectorAddress>,
 }
 
 /// What else there is to do.

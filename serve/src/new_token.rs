@@ -7,7 +7,7 @@ use sha2::{Digest as _, Sha256};
 use zeroize::Zeroizing;
 
 use crate::Error;
-use crate::function::Function;
+use crate::right::Right;
 use crate::tokens::PREFIX;
 
 /// What is written beside the bearer token.
@@ -17,9 +17,9 @@ pub(crate) struct NewToken {
     #[arg(long, value_name = "NAME", default_value = "edge")]
     name: String,
 
-    /// The functions that it may call, separated by commas
-    #[arg(long, value_name = "FUNCTIONS", value_delimiter = ',', default_value = "redeem")]
-    rights: Vec<Function>,
+    /// The functions that it may call, and `wake`, separated by commas
+    #[arg(long, value_name = "RIGHTS", value_delimiter = ',', default_value = "redeem")]
+    rights: Vec<Right>,
 }
 
 impl NewToken {
@@ -39,8 +39,11 @@ impl NewToken {
             .map_err(|error| Error(format!("standard output cannot be written: {error}")))?;
         let rights: Vec<_> =
             self.rights.iter().map(|right| format!("{:?}", right.name())).collect();
-        let rate =
-            if self.rights.iter().any(|right| right.sends()) { "rate = \"60/min\"\n" } else { "" };
+        let rate = if self.rights.iter().any(|right| right.has_rate()) {
+            "rate = \"60/min\"\n"
+        } else {
+            ""
+        };
         let table = format!(
             "[[token]]\nname = {:?}\nsha256 = \"{hash}\"\nrights = [{}]\n{rate}",
             self.name,

@@ -17,12 +17,13 @@ use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::database::{CALL, Database};
-use crate::function::Function;
 use crate::listener::{Place, SocketFile};
 use crate::members::Members;
 use crate::problem::{self, Problem, of_json};
+use crate::right::Right;
 use crate::tls::{Tls, TlsListener};
 use crate::tokens::{Token, Tokens};
+use crate::wake::Collectors;
 use crate::{Arguments, Error};
 
 /// The largest body, in bytes. The database takes payloads of 8192.
@@ -49,6 +50,7 @@ struct State {
     file: PathBuf,
     tokens: Mutex<Arc<Tokens>>,
     database: Database,
+    collectors: Arc<Collectors>,
     refusals: LogLimit,
 }
 
@@ -75,10 +77,13 @@ pub(crate) async fn serve(
     }
     let known = Tokens::read(tokens, None)?;
     let count = known.count();
+    let collectors = Arc::new(Collectors::new(arguments.wake.clone()));
+    tokio::spawn(Arc::clone(&collectors).keep_waking());
     let state = Arc::new(State {
         file: tokens.to_owned(),
         tokens: Mutex::new(Arc::new(known)),
         database: Database::new(settings, arguments.connections),
+        collectors,
         refusals: LogLimit::default(),
     });
     let failed = |error: std::io::Error| Error(format!("--listen {place}: {error}"));
@@ -187,8 +192,8 @@ async fn answer(state: Arc<State>, request: Request, reading: Option<Reading>) -
             _ => Problem::of_method("GET, HEAD").into_answer(),
         };
     }
-    let function = Function::of_path(path).filter(|_| request.uri().query().is_none());
-    let Some(function) = function else {
+    let right = Right::of_path(path).filter(|_| request.uri().query().is_none());
+    let Some(right) = right else {
         let detail = "there is no such path; no path takes a query";
         return Problem::new(StatusCode::NOT_FOUND, problem::REQUEST, detail).into_answer();
     };
@@ -198,29 +203,29 @@ async fn answer(state: Arc<State>, request: Request, reading: Option<Reading>) -
     let token = match state.token(request.headers()) {
         Ok(token) => token,
         Err(problem) => {
-            refused(&state, function, None, &problem);
+            refused(&state, right, None, &problem);
             return problem.into_answer();
         }
     };
-    match take(&state, function, &token, request, reading).await {
+    match take(&state, right, &token, request, reading).await {
         Ok((status, body)) => of_json(status, &body, "application/json"),
         Err(problem) => {
-            refused(&state, function, Some(&token.name), &problem);
+            refused(&state, right, Some(&token.name), &problem);
             problem.into_answer()
         }
     }
 }
 
-/// Calls the function, or says why not.
+/// Does what is asked for, or says why not.
 async fn take(
     state: &State,
-    function: Function,
+    right: Right,
     token: &Token,
     request: Request,
     reading: Option<Reading>,
 ) -> Result<(StatusCode, serde_json::Value), Problem> {
-    if !token.may(function) {
-        let detail = format!("this bearer token has no right to {}", function.name());
+    if !token.may(right) {
+        let detail = format!("this bearer token has no right to {}", right.name());
         return Err(Problem::new(StatusCode::FORBIDDEN, problem::RIGHT, detail));
     }
     if media_type(request.headers()) != "application/json" {
@@ -230,7 +235,13 @@ async fn take(
     let body = read(request).await?;
     // It has come: from here on nobody takes its place.
     drop(reading);
-    let call = function.call(Members::read(&body)?)?;
+    let members = Members::read(&body)?;
+    let Right::Call(function) = right else {
+        members.end()?;
+        spend(token, right)?;
+        return wake(&state.collectors).await;
+    };
+    let call = function.call(members)?;
     drop(body);
     if let Some(action) = &call.action
         && !token.may_name(action)
@@ -238,11 +249,36 @@ async fn take(
         let detail = "this bearer token has no right to this action";
         return Err(Problem::new(StatusCode::FORBIDDEN, problem::RIGHT, detail));
     }
-    token.spend(function).map_err(|wait| {
+    spend(token, right)?;
+    let outcome = state.database.call(call).await;
+    let is_done = match &outcome {
+        Ok(_) => true,
+        // Whether it was is not known.
+        Err(problem) => problem.code == problem::UNKNOWN,
+    };
+    if is_done && function.queues() {
+        state.collectors.wake_soon();
+    }
+    outcome
+}
+
+fn spend(token: &Token, right: Right) -> Result<(), Problem> {
+    token.spend(right).map_err(|wait| {
         let detail = "the rate of this bearer token is used up";
         Problem::new(StatusCode::TOO_MANY_REQUESTS, problem::RATE, detail).after(wait)
-    })?;
-    state.database.call(call).await
+    })
+}
+
+/// Wakes the collectors, of which one is enough.
+async fn wake(collectors: &Collectors) -> Result<(StatusCode, serde_json::Value), Problem> {
+    if collectors.is_empty() {
+        let detail = "this server knows no collector to wake; --wake names one";
+        return Err(Problem::new(StatusCode::INTERNAL_SERVER_ERROR, problem::SETUP, detail));
+    }
+    match collectors.wake().await {
+        0 => Err(Problem::away("no collector was reached; one looks after its poll interval")),
+        woken => Ok((StatusCode::ACCEPTED, json!({ "collectors": woken }))),
+    }
 }
 
 async fn read(request: Request) -> Result<Bytes, Problem> {
@@ -260,11 +296,11 @@ async fn read(request: Request) -> Result<Bytes, Problem> {
 }
 
 /// Logs a refusal, of which anybody can have many written.
-fn refused(state: &State, function: Function, name: Option<&str>, problem: &Problem) {
+fn refused(state: &State, right: Right, name: Option<&str>, problem: &Problem) {
     if let Some(others) = state.refusals.admit(Instant::now()) {
         tracing::warn!(
             event = "request_refused",
-            function = function.name(),
+            function = right.name(),
             bearer_token = name,
             status = problem.status.as_u16(),
             code = problem.code,

@@ -14,7 +14,7 @@ use subtle::ConstantTimeEq as _;
 
 use crate::Error;
 use crate::bucket::{Bucket, Rate};
-use crate::function::Function;
+use crate::right::Right;
 
 /// What a bearer token begins with, so that scanners of repositories know it.
 pub(crate) const PREFIX: &str = "mrst_";
@@ -39,11 +39,11 @@ struct Entry {
     name: String,
     /// Of the token as it is sent, in hexadecimal digits.
     sha256: String,
-    /// The functions that it may call.
-    rights: Vec<Function>,
+    /// What it may do.
+    rights: Vec<Right>,
     /// Those that it may name; all, where this is missing.
     actions: Option<Vec<String>>,
-    /// Calls of each function that sends mails.
+    /// Calls of each function that sends mails, and of collectors.
     rate: Option<Rate>,
 }
 
@@ -52,7 +52,7 @@ struct Entry {
 pub(crate) struct Token {
     pub(crate) name: String,
     hash: [u8; 32],
-    rights: Vec<Function>,
+    rights: Vec<Right>,
     actions: Option<Vec<String>>,
     limit: Arc<Limit>,
 }
@@ -61,8 +61,8 @@ pub(crate) struct Token {
 #[derive(Debug)]
 struct Limit {
     rate: Rate,
-    /// One for each function, by its place in [`Function::ALL`].
-    buckets: [Bucket; Function::ALL.len()],
+    /// One for each right, by its place.
+    buckets: [Bucket; Right::COUNT],
 }
 
 /// All of them.
@@ -159,10 +159,10 @@ impl Token {
         }
         let rate = match rate {
             Some(rate) => rate,
-            None if rights.iter().any(|right| right.sends()) => {
+            None if rights.iter().any(|right| right.has_rate()) => {
                 return Err(
-                    "a bearer token that has mails sent needs a rate, such as \"60/min\", or \
-                     \"off\"",
+                    "a bearer token that has mails sent or collectors woken needs a rate, such as \
+                     \"60/min\", or \"off\"",
                 );
             }
             None => Rate::Off,
@@ -171,30 +171,31 @@ impl Token {
         Ok(Self { name, hash, rights, actions, limit })
     }
 
-    pub(crate) fn may(&self, function: Function) -> bool {
-        self.rights.contains(&function)
+    pub(crate) fn may(&self, right: Right) -> bool {
+        self.rights.contains(&right)
     }
 
     pub(crate) fn may_name(&self, action: &str) -> bool {
         self.actions.as_ref().is_none_or(|actions| actions.iter().any(|named| named == action))
     }
 
-    /// Counts a call that sends a mail.
+    /// Counts a call that sends a mail or wakes collectors.
     ///
     /// # Errors
     /// The rate is used up, until this time has passed.
-    pub(crate) fn spend(&self, function: Function) -> Result<(), Duration> {
-        if !function.sends() {
+    pub(crate) fn spend(&self, right: Right) -> Result<(), Duration> {
+        if !right.has_rate() {
             return Ok(());
         }
         let Limit { rate, buckets } = &*self.limit;
-        buckets[function as usize].take(*rate, Instant::now())
+        buckets[right.place()].take(*rate, Instant::now())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::function::Function;
 
     const EMPTY: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
 
@@ -209,15 +210,17 @@ mod tests {
         let tokens = Tokens::parse(&text, None).unwrap();
         assert!(tokens.find(b"x").is_none());
         let token = tokens.find(b"").unwrap();
-        assert!(token.may(Function::Redeem) && !token.may(Function::Cancel));
+        assert!(
+            token.may(Right::Call(Function::Redeem)) && !token.may(Right::Call(Function::Cancel))
+        );
         assert!(token.may_name("recover") && !token.may_name("activate"));
-        assert!(token.spend(Function::Enqueue).is_ok());
+        assert!(token.spend(Right::Call(Function::Enqueue)).is_ok());
         // Reading the file again gives nobody more.
         let again = Tokens::parse(&text, Some(&tokens)).unwrap();
         let token = again.find(b"").unwrap();
-        assert!(token.spend(Function::Enqueue).is_ok());
-        assert!(token.spend(Function::Enqueue).is_err());
-        assert!(token.spend(Function::Redeem).is_ok());
+        assert!(token.spend(Right::Call(Function::Enqueue)).is_ok());
+        assert!(token.spend(Right::Call(Function::Enqueue)).is_err());
+        assert!(token.spend(Right::Call(Function::Redeem)).is_ok());
     }
 
     #[test]
@@ -227,7 +230,7 @@ mod tests {
         }
         let is_left = |tokens: &Tokens| {
             let token = tokens.find(b"").unwrap();
-            token.spend(Function::Enqueue).is_ok()
+            token.spend(Right::Call(Function::Enqueue)).is_ok()
         };
         let first = read("rights = [\"enqueue\"]\nrate = \"1/d\"", None);
         assert!(is_left(&first) && !is_left(&first));
@@ -257,6 +260,7 @@ mod tests {
             (entry("rights = []"), "no rights"),
             (entry("rights = [\"hunter2\"]"), "line 4"),
             (entry("rights = [\"enqueue\"]"), "needs a rate"),
+            (entry("rights = [\"wake\"]"), "needs a rate"),
             (entry("rights = [\"enqueue\"]\nrate = \"hunter2\""), "a rate must be"),
             (entry(&format!("{redeem}\nraet = \"off\"")), "did you mean `rate`?"),
             (entry(redeem).replace("edge", "hunter2 hunter2"), "its name must be"),

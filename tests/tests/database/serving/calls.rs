@@ -127,7 +127,9 @@ async fn the_openapi_file_and_the_server_have_the_arguments_of_each_function() -
     let file = tools::workspace().join("docs/reference/openapi.json");
     let document: Value = serde_json::from_str(&fs::read_to_string(file)?)?;
     let paths = document["paths"].as_object().context("paths")?;
-    let described = paths.keys().filter(|path| path.starts_with("/v1/"));
+    // No function of the database wakes collectors.
+    let is_function = |path: &&String| path.starts_with("/v1/") && *path != "/v1/wake";
+    let described = paths.keys().filter(is_function);
     let described: Vec<&String> = described.collect();
     assert_eq!(described.len(), 8, "{described:?}");
     for path in described {

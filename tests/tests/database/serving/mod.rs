@@ -5,6 +5,7 @@ mod calls;
 mod outages;
 mod refusals;
 mod rights;
+mod waking;
 
 use std::fs::{self, Permissions};
 use std::io::Read as _;
@@ -39,7 +40,7 @@ fn table(token: &str, name: &str, settings: &str) -> String {
 
 fn table_of_all() -> String {
     let rights = "rights = [\"enqueue\", \"request\", \"redeem\", \"browser_code\", \"cancel\", \
-                  \"cancel_subject\", \"recheck\", \"renew_link\"]\nrate = \"off\"";
+                  \"cancel_subject\", \"recheck\", \"renew_link\", \"wake\"]\nrate = \"off\"";
     table(ALL, "all", rights)
 }
 

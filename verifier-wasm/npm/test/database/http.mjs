@@ -11,20 +11,25 @@ import { thrownBy } from "./functions.mjs";
 import { elsewhere } from "./http_elsewhere.mjs";
 import { openapi } from "./openapi.mjs";
 import { linkOf } from "./scene.mjs";
-import { ALL, serving } from "./serve_program.mjs";
+import { ALL, called, serving } from "./serve_program.mjs";
 
 const TOKEN = "mrst_of-all";
 
 export async function byHttp({ server: database }, { http, createMailroom, redeemWith }, folder) {
-  const server = await serving(join(folder, "serve"), database, {
+  const collector = await called();
+  const tokens = {
     [TOKEN]: ALL,
     "of-redeem": { rights: ["redeem"] },
     "of-one-mail": { rights: ["enqueue"], rate: "1/d" },
     "of-one-each": { ...ALL, rate: "1/d" },
-  });
+  };
+  const wakes = ["--wake", new URL(collector.url).host];
+  const server = await serving(join(folder, "serve"), database, tokens, wakes);
   const { host } = database;
   const nowhere = { host, port: 1, database: "none", user: "web" };
-  const without = await serving(join(folder, "serve-away"), nowhere, { [TOKEN]: ALL });
+  const wakesNobody = ["--wake", "127.0.0.1:1"];
+  const all = { [TOKEN]: ALL };
+  const without = await serving(join(folder, "serve-away"), nowhere, all, wakesNobody);
   const connect = (url, token = TOKEN, more = {}) => createMailroom(http({ url, token, ...more }));
   const mailroom = connect(`${server.url}/`);
   return {
@@ -39,6 +44,7 @@ export async function byHttp({ server: database }, { http, createMailroom, redee
     end: async () => {
       await server.end();
       await without.end();
+      await collector.end();
       for (const log of [server.log(), without.log()])
         holds(!/example\.test|mrst_|abababab/.test(log), log);
     },

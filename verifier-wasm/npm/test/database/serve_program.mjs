@@ -14,7 +14,7 @@ import { within } from "../waiting.mjs";
 export const ALL = {
   rights: [
     ...["enqueue", "request", "redeem", "browser_code", "cancel", "cancel_subject"],
-    ...["recheck", "renew_link"],
+    ...["recheck", "renew_link", "wake"],
   ],
   rate: "off",
 };
@@ -34,17 +34,31 @@ export function writeTokens(folder, tokens) {
   return file;
 }
 
-/** Starts it for a role of the database. */
-export async function serving(folder, database, tokens) {
-  const { host, port, user, database: name } = database;
-  const running = spawn(
-    mailroom(),
-    ["serve", "--listen", "127.0.0.1:0", "--tokens", writeTokens(folder, tokens)],
-    {
-      env: { MAILROOM_DATABASE_URL: `postgresql://${user}@${host}:${port}/${name}` },
-      stdio: ["ignore", "inherit", "pipe"],
-    },
-  );
+/** Starts it for a role of the database; `more` are further arguments. */
+export function serving(folder, database, tokens, more = []) {
+  const args = ["serve", "--listen", "127.0.0.1:0", "--tokens", writeTokens(folder, tokens)];
+  return started([...args, ...more], urlOf(database), {});
+}
+
+/** Starts a collector that is woken by calls. It has no database, so that it collects nothing. */
+export function called() {
+  return started(["collect"], "postgresql://nobody@127.0.0.1:1/none", {
+    MAILROOM_WAKE: "call",
+    MAILROOM_METRICS_ADDRESS: "0",
+    MAILROOM_SECRET_KEY: "7".repeat(64),
+  });
+}
+
+function urlOf({ host, port, user, database }) {
+  return `postgresql://${user}@${host}:${port}/${database}`;
+}
+
+/** Starts the program, and waits until it says where it listens. */
+async function started(args, databaseUrl, settings) {
+  const running = spawn(mailroom(), args, {
+    env: { MAILROOM_DATABASE_URL: databaseUrl, ...settings },
+    stdio: ["ignore", "inherit", "pipe"],
+  });
   const ended = once(running, "exit");
   let log = "";
   let found;
@@ -57,7 +71,7 @@ export async function serving(folder, database, tokens) {
     if (where !== undefined) found(where);
   });
   const failed = ended.then(([status]) => {
-    throw new Error(`mailroom serve ends with ${status}: ${log}`);
+    throw new Error(`mailroom ${args[0]} ends with ${status}: ${log}`);
   });
   const url = `http://${await within("its address", Promise.race([address, failed]))}`;
   failed.catch(() => {});
@@ -66,8 +80,8 @@ export async function serving(folder, database, tokens) {
     log: () => log,
     async end() {
       running.kill("SIGTERM");
-      const [status] = await within("the end of mailroom serve", ended);
-      if (status !== 0) throw new Error(`mailroom serve ends with ${status}: ${log}`);
+      const [status] = await within(`the end of mailroom ${args[0]}`, ended);
+      if (status !== 0) throw new Error(`mailroom ${args[0]} ends with ${status}: ${log}`);
     },
   };
 }

@@ -46,6 +46,8 @@ pub mod mail_server;
 pub mod mailer;
 pub mod memory;
 #[cfg(feature = "client")]
+pub mod neighbours;
+#[cfg(feature = "client")]
 pub mod plan;
 pub mod port;
 pub mod postgres;

@@ -27,6 +27,7 @@ mod logging;
 mod mailroom_send;
 mod metrics;
 mod migrations;
+mod neighbours;
 mod once;
 mod operating;
 mod outbox;

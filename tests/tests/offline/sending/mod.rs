@@ -3,6 +3,7 @@
 mod api;
 mod configuration;
 mod doubt;
+mod neighbours;
 mod once;
 mod smtp;
 mod strangers;

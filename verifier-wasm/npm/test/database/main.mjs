@@ -65,5 +65,12 @@ for (const topic of topics) {
   }
   await client.end();
 }
+// Last, since there is no way back.
+await scene.toNextVersion();
+const next = await byPg(scene, load("database"), folder);
+await report.run("pg, on the schema of the next version", () =>
+  outcomes(functions({ ...next, scene, load, api: load("database") })),
+);
+await next.end();
 await scene.close();
 report.end();

@@ -1,13 +1,11 @@
 // A database with users, and what its owner sees of it.
 
 import { readFileSync } from "node:fs";
-import { fileURLToPath } from "node:url";
 
 import pg from "pg";
 
-const USERS = fileURLToPath(
-  new URL("../../../../docs/examples/existing_users.sql", import.meta.url),
-);
+const repository = (path) => new URL(`../../../../${path}`, import.meta.url);
+const USERS = repository("docs/examples/existing_users.sql");
 
 /** What docs/operate/rights.md grants an application, and what its own tables need. */
 const ROLES = `
@@ -63,6 +61,17 @@ export class Scene {
       email,
     ]);
     return { id, email };
+  }
+
+  /** Makes the schema one that the next version may have. */
+  async toNextVersion() {
+    const rights = JSON.parse(readFileSync(repository("collector/src/rights.json"), "utf8"));
+    const callable = Object.values(rights).flatMap(({ functions, optional = [] }) => [
+      ...functions,
+      ...optional,
+    ]);
+    const next = readFileSync(repository("tests/src/next_schema.sql"), "utf8");
+    await this.rows(`SET test.callable = '${callable.join()}'; ${next}`);
   }
 
   /** What the queue has of a token: its secret and its code. */

@@ -33,12 +33,75 @@ pub(crate) async fn run(TraceArguments { about, json, schema }: TraceArguments) 
     let (client, _) = connect_to_queue(schema, "mailroom trace", &["mailroom.trace"]).await?;
     let parameters = [(&tokens as _, Type::INT8_ARRAY), (&address as _, Type::TEXT)];
     let rows = client.query_typed(include_str!("trace.sql"), &parameters).await?;
+    let mut lines = Vec::new();
     for row in &rows {
-        print(row.try_get::<_, String>(usize::from(json))?)?;
+        let [line, happened, kind] = if json { [1, 2, 1] } else { [0, 2, 3] };
+        lines.push(Told {
+            line: row.try_get(line)?,
+            happened: row.try_get(happened)?,
+            kind: row.try_get(kind)?,
+        });
     }
-    if rows.is_empty() {
+    let is_empty = lines.is_empty();
+    let lines =
+        if json { lines.into_iter().map(|told| told.line).collect() } else { folded(&lines) };
+    for line in lines {
+        print(line)?;
+    }
+    if is_empty {
         report("mailroom: nothing is known of it");
         return Ok(ExitCode::FAILURE);
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// An event.
+struct Told {
+    line: String,
+    happened: String,
+    /// The same for events that differ in their time and attempt alone.
+    kind: String,
+}
+
+/// A run of attempts that ended alike, as in an outage, as its first line and how often the same
+/// came after it, and until when.
+fn folded(told: &[Told]) -> Vec<String> {
+    let mut lines = Vec::new();
+    for run in told.chunk_by(|one, next| one.kind == next.kind) {
+        match run {
+            [first, between @ .., last] if !between.is_empty() => {
+                lines.push(first.line.clone());
+                let count = between.len() + 1;
+                lines.push(format!("… the same {count} more times until {}", last.happened));
+            }
+            run => lines.extend(run.iter().map(|told| told.line.clone())),
+        }
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn more_than_two_attempts_that_end_alike_are_two_lines() {
+        let told = |kinds: &str| {
+            let told = kinds.chars().enumerate().map(|(at, kind)| Told {
+                line: format!("{at}{kind}"),
+                happened: at.to_string(),
+                kind: kind.to_string(),
+            });
+            folded(&told.collect::<Vec<_>>()).join("|")
+        };
+        for (kinds, expected) in [
+            ("", ""),
+            ("a", "0a"),
+            ("aab", "0a|1a|2b"),
+            ("eaaab", "0e|1a|… the same 2 more times until 3|4b"),
+            ("aaaba", "0a|… the same 2 more times until 2|3b|4a"),
+        ] {
+            assert_eq!(told(kinds), expected, "{kinds}");
+        }
+    }
 }

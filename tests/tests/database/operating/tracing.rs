@@ -34,13 +34,26 @@ async fn the_story_of_a_mail_is_told_by_its_id_and_its_address() -> Result<()> {
     let told = run(&database, &["trace", "--json", "1"])?.success()?;
     let accepted: Value = serde_json::from_str(told.lines().nth(1).unwrap_or_default())?;
     assert_eq!((&accepted["event"], &accepted["provider"]), (&"accepted".into(), &"ses".into()));
-    for unknown in ["2", "nobody@x.test"] {
+    for unknown in ["3", "nobody@x.test"] {
         let told = run(&database, &["trace", unknown])?;
         assert_eq!((told.code, told.output.as_str()), (Some(1), ""));
         assert_eq!(told.errors, "mailroom: nothing is known of it\n");
     }
     let told = run(&database, &["trace", "ada"])?;
     assert_eq!((told.code, told.errors.contains("ada")), (Some(2), false));
+
+    // An outage is two lines, and all of it in JSON.
+    let outage = "SELECT mailroom.enqueue('invite', 'eve@x.test');
+        INSERT INTO mailroom.delivery_log (tokens, happened_at, attempt, outcome, reason)
+        SELECT ARRAY[2], clock_timestamp() + interval '1 second' * n, n, 'unanswered', 'no route'
+        FROM generate_series(1, 15) AS n";
+    client.batch_execute(outage).await?;
+    let told = run(&database, &["trace", "eve@x.test"])?.success()?;
+    let of_outage = told.lines().filter(|line| line.contains("no route")).count();
+    assert_eq!(of_outage, 1, "{told}");
+    assert!(told.contains("\n… the same 14 more times until 20"), "{told}");
+    let told = run(&database, &["trace", "--json", "eve@x.test"])?.success()?;
+    assert_eq!(told.lines().filter(|line| line.contains("no route")).count(), 15, "{told}");
 
     // A notice has no link, of which there is nothing to say.
     client.batch_execute("SELECT mailroom.enqueue('notice', 'bob@x.test')").await?;

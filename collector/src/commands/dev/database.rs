@@ -12,6 +12,12 @@ const LOOK: &str = include_str!("look.sql");
 
 const ACTIONS: &str = "SELECT name, path IS NOT NULL, code_digits > 0 FROM mailroom.list_actions()";
 
+/// Whether somebody else collects from it, as far as this role may see that.
+const OTHERS: &str = "SELECT EXISTS (
+    SELECT FROM pg_stat_activity
+    WHERE datname = current_database() AND application_name LIKE 'mailroom collect%'
+)";
+
 /// Tables that have rows where mails were asked for or sent, in the order of the columns.
 const USED: [&str; 4] =
     ["mailroom.issued_tokens", "mailroom.delivery_log", "mailroom.collectors", "tokens"];
@@ -46,6 +52,12 @@ pub(crate) async fn prepare(
     migrate::up(&mut client.raw, plan, report).await?;
     if !is_marked {
         development::mark(&client).await?;
+    }
+    if client.query_typed_one(OTHERS, &[]).await?.try_get(0)? {
+        report(
+            "another `mailroom dev` or `mailroom collect` uses this database: each mail goes to \
+             one of them alone; end that one, or name another database",
+        );
     }
     let mut actions = Vec::new();
     for row in client.query_typed(ACTIONS, &[]).await? {

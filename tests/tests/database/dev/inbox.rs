@@ -24,6 +24,17 @@ async fn accounts_that_are_asked_for_are_made_and_who_registers_gets_a_mail() ->
 }
 
 #[tokio::test]
+async fn who_shares_a_database_with_another_one_is_told() -> Result<()> {
+    const SHARED: &str = "each mail goes to one of them alone";
+    let database = Database::create()?;
+    let first = Dev::start(database.url())?;
+    let second = Dev::start(database.url())?;
+    let [first, second] = [first.program.stop()?, second.program.stop()?];
+    assert!(!first.contains(SHARED) && second.contains(SHARED), "{first}\n{second}");
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_mail_that_is_waited_for_comes_as_json_with_its_link_and_code() -> Result<()> {
     let database = Database::create()?;
     let dev = Dev::start(database.url())?;

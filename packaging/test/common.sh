@@ -77,6 +77,39 @@ write_settings() {
         "$MAILROOM_DATABASE_URL" "$key" >>"$root/etc/mailroom/collector.env"
 }
 
+# Runs the command of mailroom-serve.service with its settings as its user, at any free port. Sets
+# `serve`, the process, and `address`.
+serve_as_its_unit() {
+    local command settings
+    command=$(sed --quiet 's/^ExecStart=//p' "$root/lib/systemd/system/mailroom-serve.service")
+    command=${command/127.0.0.1:8027/127.0.0.1:0}
+    [[ $command == *127.0.0.1:0* ]] || fail "the unit listens elsewhere: $command"
+    settings=$(grep '^MAILROOM_DATABASE_URL=' "$root/etc/mailroom/serve.env" | tr --delete "'")
+    # No shell stays between, so that a signal reaches the program. Words are what systemd splits.
+    # shellcheck disable=SC2086
+    chroot "$root" /usr/bin/setpriv --reuid=mailroom-serve --regid=mailroom-serve --clear-groups \
+        /usr/bin/env --ignore-environment PATH=/usr/local/bin:/usr/bin "$settings" \
+        $command 2>"$scratch/serve.log" &
+    serve=$!
+    for _ in {1..600}; do
+        address=$(sed --quiet 's/.*are served.* address=\([^ ]*\).*/\1/p' "$scratch/serve.log")
+        [ -z "$address" ] || return 0
+        sleep 0.1
+    done
+    fail "mailroom serve does not listen: $(cat "$scratch/serve.log")"
+}
+
+# Uses a link that nobody was sent, with a bearer token.
+ask_serve() {
+    local body
+    body="{\"action\":\"activate\",\"secret\":\"$(printf '0%.0s' {1..64})\"}"
+    exec {connection}<>"/dev/tcp/${address/://}"
+    printf 'POST /v1/redeem HTTP/1.1\r\nhost: x\r\nauthorization: Bearer %s\r\n%s\r\n%s\r\n\r\n%s' \
+        "$1" 'content-type: application/json' "content-length: ${#body}" "$body" >&"$connection"
+    cat <&"$connection"
+    exec {connection}>&-
+}
+
 # Tries what an operator does first.
 use_program() {
     local said status=0

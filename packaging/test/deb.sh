@@ -74,3 +74,20 @@ inside bash -euc "$(commands "Set it up" 1)"
 inside bash -euc "$(commands "Set it up" 2)"
 state=$(inside systemctl is-enabled mailroom) || true
 [ "$state" = enabled ] || fail "the service is $state"
+
+echo "==> mailroom serve runs as its unit says"
+url=$(inside bash -euc '. /etc/mailroom/collector.env; echo "$MAILROOM_DATABASE_URL"')
+printf "MAILROOM_DATABASE_URL='%s'\n" "$url" >>"$root/etc/mailroom/serve.env"
+bearer=$(inside bash -euc "$(commands "The database by HTTP" 1)")
+inside bash -euc "$(commands "The database by HTTP" 2)"
+state=$(inside systemctl is-enabled mailroom-serve) || true
+[ "$state" = enabled ] || fail "the service is $state"
+serve_as_its_unit
+answer=$(ask_serve "$bearer") || fail "mailroom serve does not answer: $(cat "$scratch/serve.log")"
+[[ $answer == *'"verdict":"unknown"'* ]] || fail "mailroom serve answers: $answer"
+answer=$(ask_serve another)
+[[ $answer == 'HTTP/1.1 401 '* ]] || fail "mailroom serve answers another bearer token: $answer"
+kill "$serve"
+wait "$serve" || fail "mailroom serve ends with $?: $(cat "$scratch/serve.log")"
+! grep --quiet "$bearer" "$scratch/serve.log" "$root/etc/mailroom/serve.toml" ||
+    fail "the bearer token is in the log or in a file"

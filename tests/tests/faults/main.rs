@@ -14,6 +14,7 @@ mod killed;
 mod late_commits;
 mod mailroom_send;
 mod readers;
+mod rolling;
 mod senders;
 mod servers;
 mod stopping;

@@ -255,6 +255,14 @@ fn a_sender_that_cannot_be_one_is_refused_before_anything_is_claimed() -> Result
         collect()?.args(["--wake", "call", "--metrics-address", "1"]),
         "--wake is `call`, but the queue `cursor` is locked by a session; unset it",
     )?;
+    let mut command = collect()?;
+    command.env("MAILROOM_VERDICTS_FROM", "nats://127.0.0.1:4222");
+    command.args(["--queue-kind", "deliveries", "--wake", "call", "--metrics-address", "1"]);
+    assert_refused(
+        &mut command,
+        "--wake is `call`, but verdicts of a broker are recorded at any time; unset \
+         MAILROOM_VERDICTS_FROM",
+    )?;
     assert_refused(
         collect()?.args(["--sender", "send", "--lease", "1m", "--sender-timeout", "31s"]),
         "--lease is 1m, which is below twice the sender's timeout of 31s; raise it, or lower \

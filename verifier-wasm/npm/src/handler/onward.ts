@@ -17,7 +17,8 @@ export function isOnward(request: Request, { status, headers }: Response): boole
 /**
  * The address that a page may name: one of http or https, or a relative one. That of the server
  * itself becomes relative: behind a proxy it may have another scheme and host than the browser has
- * asked. Nothing where it is of another kind, such as `javascript:`, or none.
+ * asked. Nothing where it is of another kind, such as `javascript:`, or none, or can be read in two
+ * ways.
  */
 export function onwardAddress(location: string, base: string): string | undefined {
   // The parser of addresses does the same to it, and the attribute that names it has it in quotes.
@@ -34,6 +35,9 @@ export function onwardAddress(location: string, base: string): string | undefine
     return relative;
   }
   if (url.protocol !== "http:" && url.protocol !== "https:") return undefined;
+  // `https:other.example` names a host here, and a path of the site for whoever reads it on a page
+  // of that scheme, such as the application that has checked where it leads.
+  if (new URL(location, `${url.protocol}//a.invalid`).hostname === "a.invalid") return undefined;
   if (url.origin !== new URL(base).origin || url.username !== "") return url.href;
   // Two slashes at the beginning would name a host.
   const path = url.pathname.startsWith("//") ? `/.${url.pathname}` : url.pathname;

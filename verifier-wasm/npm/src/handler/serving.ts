@@ -427,8 +427,8 @@ export function makeHandler<Further extends string>(
       return new Response(onwardDocument(judgement, texts.onward, address, setting), { headers });
     report(
       new InvalidArgumentError(
-        "redeem answered a redirect to an address that is neither of http or https nor relative; " +
-          "the page says that the link was used",
+        "redeem answered a redirect to an address that is neither of http:// or https:// nor " +
+          "relative; the page says that the link was used",
       ),
     );
     const done = { page: "done", status: 200 } as const;

@@ -98,6 +98,14 @@ export function* handlerOnward(subject) {
         "file:///etc/passwd",
         "https://",
         "http://a b/",
+        // On a page of the same scheme these are paths.
+        "https:other.example",
+        "HTTPS:other.example",
+        "https:/other.example",
+        "https:\\other.example",
+        "ht\ttps:other.example",
+        "http:other.example",
+        "http:/other.example/a",
       ]) {
         const { make, press, activation, answers, errors } = scene(subject);
         const headers = { ...REDIRECT, Location: location };
@@ -105,11 +113,11 @@ export function* handlerOnward(subject) {
         const page = await read(await make()(press({ token: activation.token })));
         same(page.status, 200, location);
         holds(page.text.includes("Your account is active"), page.text);
-        holds(!/http-equiv|alert\(1\)|passwd|<a /.test(page.text), page.text);
+        holds(!/http-equiv|alert\(1\)|passwd|other\.example|<a /.test(page.text), page.text);
         same(page.headers.get("Location"), null, "Location");
         same(page.headers.get("Set-Cookie"), REDIRECT["Set-Cookie"], "cookie");
         same(errors.length, 1, "errors");
-        holds(/neither of http or https/.test(errors[0].message), errors[0].message);
+        holds(/neither of http:\/\/ or https:\/\/ nor/.test(errors[0].message), errors[0].message);
       }
     },
   ];

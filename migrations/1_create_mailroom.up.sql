@@ -1947,7 +1947,7 @@ BEGIN
             AND cancelled_at IS NULL
             AND expires_at > epoch
             AND (NOT only_proofs OR action IN (SELECT number FROM mailroom.actions
-                WHERE proves_address))
+                WHERE proves_address OR name = 'change_email'))
         RETURNING id
     )
     SELECT array_agg(id) INTO ended FROM ended;
@@ -1962,7 +1962,7 @@ $$;
 
 COMMENT ON FUNCTION mailroom.cancel_subject(text, boolean) IS
     'Ends the tokens of a subject that can still be used; with only_proofs those that prove its '
-    'address, for when that changes. Answers how many.';
+    'address and those that would change it, for when it changes. Answers how many.';
 
 CREATE FUNCTION mailroom.recheck(subject_id text) RETURNS integer
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
@@ -2544,6 +2544,31 @@ BEGIN
     SELECT array_agg(id) INTO used FROM used;
 
     PERFORM mailroom.withdraw(used, 'it was used, or another link that proves the same address');
+
+    -- Whoever has taken an account back need not fear a change of its address that somebody else
+    -- asked for. Their rows are locked above.
+    IF wanted.name = 'recover' THEN
+        WITH ended AS (
+            UPDATE mailroom.issued_tokens AS change
+            SET cancelled_at = epoch
+            WHERE change.id = ANY (ARRAY(
+                SELECT other.id
+                FROM mailroom.issued_tokens AS other
+                WHERE other.subject_id = candidate.subject_id
+                    AND other.action = (
+                        SELECT number FROM mailroom.actions WHERE name = 'change_email'
+                    )
+                    AND other.consumed_at IS NULL
+                    AND other.cancelled_at IS NULL
+                    AND other.expires_at > epoch
+            ))
+            RETURNING change.id
+        )
+        SELECT array_agg(id) INTO used FROM ended;
+
+        PERFORM mailroom.withdraw(used, 'its subject was recovered, which ends changes of address')
+        WHERE used IS NOT NULL;
+    END IF;
 
     PERFORM mailroom.notify_of_use(candidate, wanted, present_email);
     token := candidate.id;

@@ -105,7 +105,7 @@ BEGIN
             AND cancelled_at IS NULL
             AND expires_at > epoch
             AND (NOT only_proofs OR action IN (SELECT number FROM mailroom.actions
-                WHERE proves_address))
+                WHERE proves_address OR name = 'change_email'))
         RETURNING id
     )
     SELECT array_agg(id) INTO ended FROM ended;
@@ -120,7 +120,7 @@ $$;
 
 COMMENT ON FUNCTION mailroom.cancel_subject(text, boolean) IS
     'Ends the tokens of a subject that can still be used; with only_proofs those that prove its '
-    'address, for when that changes. Answers how many.';
+    'address and those that would change it, for when it changes. Answers how many.';
 
 CREATE FUNCTION mailroom.recheck(subject_id text) RETURNS integer
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER

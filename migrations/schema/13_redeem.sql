@@ -262,6 +262,31 @@ BEGIN
 
     PERFORM mailroom.withdraw(used, 'it was used, or another link that proves the same address');
 
+    -- Whoever has taken an account back need not fear a change of its address that somebody else
+    -- asked for. Their rows are locked above.
+    IF wanted.name = 'recover' THEN
+        WITH ended AS (
+            UPDATE mailroom.issued_tokens AS change
+            SET cancelled_at = epoch
+            WHERE change.id = ANY (ARRAY(
+                SELECT other.id
+                FROM mailroom.issued_tokens AS other
+                WHERE other.subject_id = candidate.subject_id
+                    AND other.action = (
+                        SELECT number FROM mailroom.actions WHERE name = 'change_email'
+                    )
+                    AND other.consumed_at IS NULL
+                    AND other.cancelled_at IS NULL
+                    AND other.expires_at > epoch
+            ))
+            RETURNING change.id
+        )
+        SELECT array_agg(id) INTO used FROM ended;
+
+        PERFORM mailroom.withdraw(used, 'its subject was recovered, which ends changes of address')
+        WHERE used IS NOT NULL;
+    END IF;
+
     PERFORM mailroom.notify_of_use(candidate, wanted, present_email);
     token := candidate.id;
     subject_id := candidate.subject_id;

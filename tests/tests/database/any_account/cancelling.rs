@@ -94,6 +94,42 @@ async fn cancelling_a_subject_ends_all_its_tokens_or_those_that_prove_its_addres
 }
 
 #[tokio::test]
+async fn a_change_of_address_that_is_open_ends_with_a_recovery_and_with_another_change()
+-> Result<()> {
+    let (_database, client) = product().await?;
+    let made = async |action: &str, subject: &str| -> Result<(i64, Vec<u8>, Option<String>)> {
+        let mail = format!("'{action}', '{action}@example.test', subject_id => '{subject}'");
+        let token = enqueue(&client, &mail).await?;
+        let query = "SELECT secret, code::text FROM mailroom.queue WHERE token = $1";
+        let row = client.query_one(query, &[&token]).await?;
+        Ok((token, row.get(0), row.get(1)))
+    };
+    let used = async |link: &(i64, Vec<u8>, Option<String>), action: &str| -> Result<String> {
+        let query = "SELECT verdict::text FROM mailroom.redeem($1, $2, $3)";
+        Ok(client.query_one(query, &[&link.1, &action, &link.2]).await?.get(0))
+    };
+
+    // Whoever knew the password has asked for an address of their own.
+    let (theirs, other) = (made("change_email", "7").await?, made("change_email", "8").await?);
+    assert_eq!(used(&made("recover", "7").await?, "recover").await?, "ok");
+    assert_eq!(state(&client, theirs.0).await?, "cancelled");
+    assert_eq!(used(&theirs, "change_email").await?, "expired");
+    assert_eq!(used(&other, "change_email").await?, "ok");
+
+    // An activation proves the address and takes nothing from anybody.
+    let own = made("change_email", "9").await?;
+    assert_eq!(used(&made("activate", "9").await?, "activate").await?, "ok");
+    assert_eq!(used(&own, "change_email").await?, "ok");
+
+    // As triggers and applications do when an address has changed.
+    let mistyped = made("change_email", "10").await?;
+    assert_eq!(used(&made("change_email", "10").await?, "change_email").await?, "ok");
+    assert_eq!(number(&client, "SELECT mailroom.cancel_subject('10', true)").await?, 1);
+    assert_eq!(used(&mistyped, "change_email").await?, "expired");
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_cancellation_that_is_rolled_back_cancels_nothing() -> Result<()> {
     let (database, client) = product().await?;
     let token =

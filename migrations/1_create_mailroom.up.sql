@@ -3334,9 +3334,15 @@ BEGIN
         -- Who has used the link has the mail, and nobody waits for what was cancelled.
         IF is_closed AND (kind = 'expired' OR settle_verdict.doubts > 0) THEN
             outcome := 'cancelled';
-        ELSIF kind = 'expired' THEN
+        ELSIF kind = 'expired' AND away.expires_at <= extract(epoch FROM epoch) + 60 THEN
             outcome := 'expired';
         ELSE
+            -- A machine whose clock is ahead drops every mail that it gets. What it dropped can be
+            -- put back.
+            IF kind = 'expired' THEN
+                reason := 'a sender whose clock is ahead took it for expired';
+            END IF;
+
             outcome := 'dead';
             -- The collector's own right: it calls this with the rights of the owner.
             suppresses := kind = 'unknown_address'

@@ -183,7 +183,10 @@ impl BrokerArguments {
     /// Files that cannot be read.
     pub(crate) fn options(&self) -> Result<ConnectOptions, Error> {
         let access = &self.access;
-        let mut options = ConnectOptions::new();
+        // A server names others before anything is encrypted, and the client would connect to them
+        // without TLS: whoever stands in between could name one of their own. All that may be
+        // connected to are in the URL.
+        let mut options = ConnectOptions::new().ignore_discovered_servers();
         if let (Some(user), Some(file)) = (&access.user, &access.password_file) {
             let text = fs::read_to_string(file).map_err(|error| unreadable(file, &error))?;
             let password = text.lines().next().unwrap_or_default().to_owned();

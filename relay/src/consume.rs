@@ -408,6 +408,8 @@ async fn say<B: Broker>(shared: &Shared<B>, handle: &B::Handle, sequence: u64, w
             Ok(()) => break,
             Err(fault) => {
                 shared.counts.fault(&fault.to_string());
+                // Or another machine would get the mail meanwhile, and send it, too.
+                shared.broker.working(handle).await.ok();
                 sleep(PAUSE).await;
             }
         }

@@ -299,6 +299,10 @@ fn fault_of(config: &Config) -> Option<&'static str> {
     if config.no_ack {
         return Some("does not say that it has stored a mail; it needs `no_ack: false`");
     }
+    // A mail that it refuses for ever would look like a broker that is away, and stop the others.
+    if config.max_message_size > 0 {
+        return Some("refuses mails by their size; it needs `max_msg_size: -1`");
+    }
     None
 }
 
@@ -312,6 +316,10 @@ fn fault_of_verdicts(config: &Config) -> Option<&'static str> {
     }
     if config.no_ack {
         return Some("does not say that it has stored a verdict; it needs `no_ack: false`");
+    }
+    // A mail whose verdict it refuses would be sent again by each machine.
+    if config.discard != DiscardPolicy::Old || config.max_message_size > 0 {
+        return Some("can refuse verdicts; it needs `discard: old` and `max_msg_size: -1`");
     }
     None
 }
@@ -477,6 +485,7 @@ mod tests {
             Config { max_age: Duration::from_secs(60), ..good.clone() },
             Config { storage: StorageType::Memory, ..good.clone() },
             Config { no_ack: true, ..good.clone() },
+            Config { max_message_size: 2_048, ..good.clone() },
         ] {
             assert!(fault_of(&bad).is_some());
         }
@@ -491,6 +500,8 @@ mod tests {
             Config { retention: RetentionPolicy::Interest, ..good.clone() },
             Config { storage: StorageType::Memory, ..good.clone() },
             Config { no_ack: true, ..good.clone() },
+            Config { discard: DiscardPolicy::New, ..good.clone() },
+            Config { max_message_size: 2_048, ..good.clone() },
         ] {
             assert!(fault_of_verdicts(&bad).is_some());
         }

@@ -309,7 +309,7 @@ async fn no_column_has_a_type_that_keeps_pg_upgrade_from_upgrading() -> Result<(
     assert_eq!(
         count(&client, "pg_class WHERE relnamespace = 'mailroom'::regnamespace AND relkind = 'r'")
             .await?,
-        18
+        19
     );
     Ok(())
 }

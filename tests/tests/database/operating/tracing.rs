@@ -45,7 +45,8 @@ async fn the_story_of_a_mail_is_told_by_its_id_and_its_address() -> Result<()> {
     // An outage is two lines, and all of it in JSON.
     let outage = "SELECT mailroom.enqueue('invite', 'eve@x.test');
         INSERT INTO mailroom.delivery_log (tokens, happened_at, attempt, outcome, reason)
-        SELECT ARRAY[2], clock_timestamp() + interval '1 second' * n, n, 'unanswered', 'no route'
+        SELECT ARRAY[2], clock_timestamp() - interval '1 minute' * (16 - n), n, 'unanswered',
+            'no route'
         FROM generate_series(1, 15) AS n";
     client.batch_execute(outage).await?;
     let told = run(&database, &["trace", "eve@x.test"])?.success()?;

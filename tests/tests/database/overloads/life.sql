@@ -114,6 +114,23 @@ WHERE recipient_email ~ '^(refused|failed|unavailable|doubtful|unknown)@';
 SELECT api.sweep(NULL, 100);
 SELECT api.list_actions();
 
+-- Mails that a broker has had for an hour.
+INSERT INTO mailroom.handed_over (
+    token, handed_over_at, expires_at, attempts, failures, priority, secret, code, doubts
+)
+SELECT id, now() - interval '1 hour', expires_at, 1, 0, 0, consumed_id || consumed_id, NULL, 0
+FROM mailroom.issued_tokens
+WHERE recipient_email IN ('renewed@example.test', 'late@example.test');
+SELECT * FROM api.list_handed_over(0, 10);
+SELECT api.settle_verdicts(
+    array_agg(id), array_agg(encode(consumed_id, 'hex')),
+    array_agg(CASE recipient_email WHEN 'late@example.test' THEN 'sent' ELSE 'unknown_address' END),
+    array_agg(1), array_agg(0), array_agg('for some reason'::text), array_agg('smtp'::text),
+    array_agg(NULL::text), array_agg('250 2.0.0 Ok'::text)
+)
+FROM mailroom.issued_tokens
+WHERE recipient_email IN ('renewed@example.test', 'late@example.test');
+
 -- Operators, and who answers for personal data.
 SELECT api.retry(ARRAY(SELECT token FROM mailroom.dead_letters));
 INSERT INTO mailroom.dead_letters (token, died_at, expires_at, attempts, failures, priority, reason)

@@ -32,8 +32,18 @@ pub(crate) fn pack(steps: &mut Steps) {
 }
 
 /// The topics of the tests of adapters for clients of the database.
-const ADAPTERS: [&str; 8] =
-    ["pg", "postgres-js", "drizzle", "kysely", "bun", "neon", "postgrest", "http"];
+const ADAPTERS: [&str; 9] = [
+    "pg",
+    "postgres-js",
+    "drizzle",
+    "kysely",
+    "bun",
+    "neon",
+    "postgrest",
+    "http",
+    // The schema of the next version, from which there is no way back.
+    "next-version",
+];
 
 /// A step that runs `main.mjs` of a folder of the package's tests.
 pub(crate) fn suite(steps: &mut Steps, extent: Extent, title: &str, name: &'static str) {

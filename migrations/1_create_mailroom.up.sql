@@ -2420,6 +2420,7 @@ DECLARE
     present_email text;
     epoch bigint;
     used bigint[];
+    ended bigint[];
 BEGIN
     verdict := 'unknown';
 
@@ -2459,7 +2460,7 @@ BEGIN
     -- Otherwise two calls for tokens of one subject would each lock its own and then wait for the
     -- other's: another action's, or cancel_subject(), whose order this is, ask no predicate, which
     -- would lock the subject first. There is said why it is no order of an index.
-    IF wanted.proves_address THEN
+    IF wanted.proves_address OR wanted.name = 'recover' THEN
         PERFORM FROM mailroom.issued_tokens AS tokens
         WHERE tokens.subject_id = candidate.subject_id
             AND tokens.consumed_at IS NULL
@@ -2564,10 +2565,13 @@ BEGIN
             ))
             RETURNING change.id
         )
-        SELECT array_agg(id) INTO used FROM ended;
+        SELECT array_agg(id) INTO ended FROM ended;
 
-        PERFORM mailroom.withdraw(used, 'its subject was recovered, which ends changes of address')
-        WHERE used IS NOT NULL;
+        IF ended IS NOT NULL THEN
+            PERFORM mailroom.withdraw(
+                ended, 'its subject was recovered, which ends changes of address'
+            );
+        END IF;
     END IF;
 
     PERFORM mailroom.notify_of_use(candidate, wanted, present_email);
@@ -3198,12 +3202,13 @@ COMMENT ON FUNCTION mailroom.try_suppress(text, text) IS
     'Suppresses an address of which a mail server says that it does not exist, unless an open '
     'transaction does the same.';
 
--- Answers what was done: `applied`; `repeated`, when it was known or a later one is; `unknown`,
--- when there is no such token any more; or `early`, when the token is in the queue or in a batch,
--- or somebody has its row, so that the verdict has to come again. `kind` is sent, dead,
--- unknown_address (dead, and the address is suppressed if the collector has the right to do so),
--- expired or in_doubt. `attempt` is that of the message, which is an earlier one than the token's
--- where the answer that it was stored got lost.
+-- Answers what was done: `applied`; `dead`, when that made a dead letter; `repeated`, when it was
+-- known or a later one is; `unknown`, when there is no such token any more; or `early`, when the
+-- token is in the queue or in a batch, or somebody has its row, so that the verdict has to come
+-- again. `kind` is sent, dead, unknown_address (dead, and the address is suppressed if the collector
+-- has the right to do so), expired (dead, if its time is not over) or in_doubt. `attempt` is that
+-- of the message, which is an earlier one than the token's where the answer that it was stored got
+-- lost.
 --
 -- Locks rows of handed_over, issued_tokens, dead_letters and payloads, and waits for none of them:
 -- an application that redeems, forgets or puts back may have one, and wait for the next one that
@@ -3334,15 +3339,11 @@ BEGIN
         -- Who has used the link has the mail, and nobody waits for what was cancelled.
         IF is_closed AND (kind = 'expired' OR settle_verdict.doubts > 0) THEN
             outcome := 'cancelled';
+        -- A machine whose clock is ahead drops every mail that it gets. What it dropped can be put
+        -- back. Clocks may differ by a minute.
         ELSIF kind = 'expired' AND away.expires_at <= extract(epoch FROM epoch) + 60 THEN
             outcome := 'expired';
         ELSE
-            -- A machine whose clock is ahead drops every mail that it gets. What it dropped can be
-            -- put back.
-            IF kind = 'expired' THEN
-                reason := 'a sender whose clock is ahead took it for expired';
-            END IF;
-
             outcome := 'dead';
             -- The collector's own right: it calls this with the rights of the owner.
             suppresses := kind = 'unknown_address'
@@ -3399,14 +3400,16 @@ BEGIN
         END
     );
 
-    RETURN 'applied';
+    -- Not by the verdict's word: one that was used meanwhile is cancelled, and a clock that is ahead
+    -- expires nothing.
+    RETURN CASE outcome WHEN 'dead' THEN 'dead' ELSE 'applied' END;
 END;
 $$;
 
 COMMENT ON FUNCTION mailroom.settle_verdict(bigint, text, text, integer, integer, text, text, text,
     text) IS
-    'Records what became of a mail that was handed over, and answers whether that was applied, '
-    'repeated, unknown or early.';
+    'Records what became of a mail that was handed over, and answers whether that was applied, made '
+    'a dead letter, or was repeated, unknown or early.';
 
 CREATE FUNCTION mailroom.settle_verdicts(
     verdict_tokens bigint[],
@@ -3453,8 +3456,8 @@ $$;
 COMMENT ON FUNCTION mailroom.settle_verdicts(bigint[], text[], text[], integer[], integer[],
     text[], text[], text[], text[]) IS
     'For collectors: records what became of mails that were handed over to a broker; answers of '
-    'each, by its place in the arrays, whether that was applied, repeated (known before), unknown '
-    '(no such token) or early (it has to come again).';
+    'each, by its place in the arrays, whether that was applied, dead (it is a dead letter now), '
+    'repeated (known before), unknown (no such token) or early (it has to come again).';
 
 -- What the broker knows of these is asked for again: a verdict that was done with there can be
 -- missing here, where a standby took over that had not received it.

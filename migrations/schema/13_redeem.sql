@@ -137,6 +137,7 @@ DECLARE
     present_email text;
     epoch bigint;
     used bigint[];
+    ended bigint[];
 BEGIN
     verdict := 'unknown';
 
@@ -176,7 +177,7 @@ BEGIN
     -- Otherwise two calls for tokens of one subject would each lock its own and then wait for the
     -- other's: another action's, or cancel_subject(), whose order this is, ask no predicate, which
     -- would lock the subject first. There is said why it is no order of an index.
-    IF wanted.proves_address THEN
+    IF wanted.proves_address OR wanted.name = 'recover' THEN
         PERFORM FROM mailroom.issued_tokens AS tokens
         WHERE tokens.subject_id = candidate.subject_id
             AND tokens.consumed_at IS NULL
@@ -281,10 +282,13 @@ BEGIN
             ))
             RETURNING change.id
         )
-        SELECT array_agg(id) INTO used FROM ended;
+        SELECT array_agg(id) INTO ended FROM ended;
 
-        PERFORM mailroom.withdraw(used, 'its subject was recovered, which ends changes of address')
-        WHERE used IS NOT NULL;
+        IF ended IS NOT NULL THEN
+            PERFORM mailroom.withdraw(
+                ended, 'its subject was recovered, which ends changes of address'
+            );
+        END IF;
     END IF;
 
     PERFORM mailroom.notify_of_use(candidate, wanted, present_email);

@@ -38,7 +38,8 @@ impl Columns {
             columns.kinds.push(kind);
             columns.attempts.push(number(verdict.attempt));
             columns.doubts.push(number(verdict.doubts));
-            columns.reasons.push(verdict.reason.as_ref().map(|_| text(&reason(verdict))));
+            let has_reason = verdict.reason.is_some() || verdict.kind == Kind::Expired;
+            columns.reasons.push(has_reason.then(|| text(&reason(verdict))));
             let receipt = verdict.receipt.as_ref().and_then(parse_receipt);
             let of_receipt =
                 |of: fn(&Receipt) -> Option<&String>| receipt.as_ref().and_then(of).map(text);
@@ -74,8 +75,12 @@ pub(super) fn word(kind: Kind) -> &'static str {
     }
 }
 
-/// Why it was not sent, without addresses and what looks like a token.
+/// Why it was not sent, without addresses and what looks like a token. That it has expired is one
+/// where its time is not over.
 pub(super) fn reason(verdict: &Verdict) -> String {
+    if verdict.kind == Kind::Expired {
+        return "a sender whose clock is ahead took it for expired".to_owned();
+    }
     redact(verdict.reason.as_deref().unwrap_or_default())
 }
 

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use mailroom_connect::{ConnectionSettings, SchemaClient, SessionOptions, explain};
 use mailroom_pace::{LogLimit, withheld};
-use mailroom_relay::{Kind, Ledger, Origin, Taken, Verdict, Verdicts};
+use mailroom_relay::{Ledger, Origin, Taken, Verdict, Verdicts};
 use tokio::time::error::Elapsed;
 use tokio::time::timeout;
 use tokio_postgres::types::{ToSql, Type};
@@ -200,10 +200,10 @@ impl Database {
         let (mut dead, mut strangers, mut found) = (Vec::new(), Vec::new(), 0);
         let mut taken = Vec::new();
         for (verdict, result) in verdicts.iter().zip(results) {
-            if result == "applied" {
+            if ["applied", "dead"].contains(&&**result) {
                 self.metrics.verdict_applied(columns::word(verdict.kind));
                 found += usize::from(origin == Origin::AskedFor);
-                if verdict.kind == Kind::Dead {
+                if result == "dead" {
                     dead.push((verdict.id, columns::reason(verdict)));
                 }
             } else if origin == Origin::GivenOut {
@@ -217,7 +217,7 @@ impl Database {
                     strangers.push(verdict.id);
                 }
             }
-            let is_early = !matches!(&**result, "applied" | "repeated" | "unknown");
+            let is_early = !matches!(&**result, "applied" | "dead" | "repeated" | "unknown");
             taken.push(if is_early { Taken::Early } else { Taken::Done });
         }
         self.log_dead(&dead, now);

@@ -9,7 +9,7 @@ use tokio_postgres::Client;
 const KINDS: [&str; 5] = ["sent", "dead", "unknown_address", "expired", "in_doubt"];
 
 /// What each of [`KINDS`] does, and where the token stands afterwards.
-const CASES: [(&str, [&str; 5]); 8] = [
+const CASES: [(&str, [&str; 5]); 9] = [
     (
         "queued",
         ["early: queued", "early: queued", "early: queued", "early: queued", "early: queued"],
@@ -20,33 +20,20 @@ const CASES: [(&str, [&str; 5]); 8] = [
     ),
     (
         "handed_over",
-        [
-            "applied: sent",
-            "applied: dead",
-            "applied: dead",
-            "applied: dead",
-            "applied: handed_over",
-        ],
+        ["applied: sent", "dead: dead", "dead: dead", "dead: dead", "applied: handed_over"],
+    ),
+    (
+        // It expires within the minute by which clocks may differ.
+        "over",
+        ["applied: sent", "dead: dead", "dead: dead", "applied: expired", "applied: handed_over"],
     ),
     (
         "in_doubt",
-        [
-            "applied: sent",
-            "applied: dead",
-            "applied: dead",
-            "applied: dead",
-            "repeated: handed_over",
-        ],
+        ["applied: sent", "dead: dead", "dead: dead", "dead: dead", "repeated: handed_over"],
     ),
     (
         "used",
-        [
-            "applied: sent",
-            "applied: dead",
-            "applied: dead",
-            "applied: cancelled",
-            "applied: handed_over",
-        ],
+        ["applied: sent", "dead: dead", "dead: dead", "applied: cancelled", "applied: handed_over"],
     ),
     (
         "dead",
@@ -97,6 +84,10 @@ async fn token(client: &Client, place: &str) -> Result<Token> {
                 SELECT gen_random_uuid(), 1, now(), now(), now() + interval '1 hour', due_at,
                     ARRAY[token], ARRAY[1], ARRAY[failures], ARRAY[priority], ARRAY[secret],
                     ARRAY[code] FROM gone"
+            ),
+            "over" => format!(
+                "{away}; UPDATE mailroom.handed_over SET expires_at = extract(epoch FROM now()) + 30
+                    WHERE token = {id}"
             ),
             "used" => format!(
                 "{away}; UPDATE mailroom.issued_tokens SET consumed_at = created_at WHERE id = {id}"
@@ -155,27 +146,34 @@ async fn each_verdict_on_a_token_in_each_place_does_what_loses_no_mail() -> Resu
             // The same again, as after a kill between commit and acknowledgement.
             let again = settle(&client, &token, &token.key, kind).await?;
             let after = format!("{again}: {}", state(&client, &token).await?);
-            let expected_after = expected.replace("applied", "repeated");
+            let expected_after = expected.replace("applied: ", "repeated: ");
+            let expected_after = expected_after.replace("dead: ", "repeated: ");
             ensure!(after == expected_after, "{place}, {kind} again: {after}");
             let row = client
                 .query_one(
                     "SELECT (SELECT count(*) FROM mailroom.receipts WHERE token = $1),
                         (SELECT count(*) FROM mailroom.suppressed_addresses WHERE address = $2),
-                        (SELECT count(*) FROM mailroom.payloads WHERE token = $1)",
+                        (SELECT count(*) FROM mailroom.payloads WHERE token = $1),
+                        (SELECT count(*) FROM mailroom.dead_letters
+                            WHERE token = $1 AND secret IS NOT NULL)",
                     &[&token.id, &token.address],
                 )
                 .await?;
-            let is_applied = result == "applied";
-            // Its time is not over: a sender's clock that is ahead says so of all mails, and what
-            // it drops is kept.
-            let is_done = is_applied && (kind == "sent" || kind == "expired" && place == "used");
+            let is_applied = ["applied", "dead"].contains(&&*result);
+            // What expires before its time is a dead letter: a sender's clock that is ahead says so
+            // of all mails.
+            let is_done = result == "applied" && ["sent", "expired"].contains(&kind);
             let is_kept = !is_done && place != "gone";
+            // A link that was used is in no dead letter.
+            let can_be_put_back =
+                place == "dead" && kind != "sent" || result == "dead" && place != "used";
             let expected = (
                 i64::from(is_applied && kind == "sent"),
                 i64::from(is_applied && kind == "unknown_address"),
                 i64::from(is_kept),
+                i64::from(can_be_put_back),
             );
-            let found: (i64, i64, i64) = (row.get(0), row.get(1), row.get(2));
+            let found: (i64, i64, i64, i64) = (row.get(0), row.get(1), row.get(2), row.get(3));
             ensure!(found == expected, "{place}, {kind}: {found:?} instead of {expected:?}");
         }
     }
@@ -202,7 +200,7 @@ async fn a_verdict_waits_for_no_application_and_comes_again() -> Result<()> {
             "handed_over",
             "expired",
             "SELECT FROM mailroom.issued_tokens WHERE id = ID FOR NO KEY UPDATE",
-            "applied",
+            "dead",
         ),
         ("dead", "sent", "SELECT * FROM mailroom.retry_all()", ""),
         ("dead", "sent", "SELECT mailroom.discard(ARRAY[ID::bigint])", ""),
@@ -218,7 +216,8 @@ async fn a_verdict_waits_for_no_application_and_comes_again() -> Result<()> {
         if result == "early" {
             ensure!(state(&client, &token).await? == place, "{held}");
             let result = settle(&client, &token, &token.key, kind).await?;
-            ensure!(result == "applied", "{place}, {kind} after {held}: {result}");
+            let expected = if kind == "sent" { "applied" } else { "dead" };
+            ensure!(result == expected, "{place}, {kind} after {held}: {result}");
         }
     }
     // What was forgotten meanwhile leaves nothing.

@@ -144,11 +144,10 @@ const UNSEEN = /=[ \t]*[\r\n]+|[\s\p{C}\p{Mn}\u115f\u1160\u2800\u3164\uffa0\ufff
  * it.
  */
 export function pathOf(url: URL): string {
-  // A gateway may have named its session there. Without a bound each of many would be read to the
-  // end.
-  return decoded(partsOf(url).path)
-    .replace(UNSEEN, "")
-    .replace(/;\w+=[^/]{0,64}$/, "");
+  const path = decoded(partsOf(url).path).replace(UNSEEN, "");
+  const last = path.lastIndexOf("/");
+  // A gateway may have named its session there, in the last part, which is read once.
+  return path.slice(0, last) + path.slice(last).replace(/;\w+=.*/s, "");
 }
 
 /**

@@ -34,10 +34,11 @@ export function onwardAddress(location: string, base: string): string | undefine
   } catch {
     return relative;
   }
-  if (url.protocol !== "http:" && url.protocol !== "https:") return undefined;
+  const { protocol } = url;
+  if (protocol !== "http:" && protocol !== "https:") return undefined;
   // `https:other.example` names a host here, and a path of the site for whoever reads it on a page
   // of that scheme, such as the application that has checked where it leads.
-  if (new URL(location, `${url.protocol}//a.invalid`).hostname === "a.invalid") return undefined;
+  if (new URL(location, `${protocol}//a.invalid`).host === "a.invalid") return undefined;
   if (url.origin !== new URL(base).origin || url.username !== "") return url.href;
   // Two slashes at the beginning would name a host.
   const path = url.pathname.startsWith("//") ? `/.${url.pathname}` : url.pathname;

@@ -161,6 +161,7 @@ function addresses(token) {
     "a soft break inside the path": `/acti=%0D%0Avate?token=3D${token}`,
     "a number above the line behind the path": `/activate%C2%B9?token=${token}`,
     "the session of a gateway behind the path": `/activate;jsessionid=0A1B?token=${token}`,
+    "the long session of a gateway behind the path": `/activate;jsessionid=${"0A1B".repeat(40)}!-12!9?token=${token}`,
     "a question mark of full width": `/activate%EF%BC%9Ftoken=${token}`,
     "all of its signs in full width": `/activate%EF%BC%9Fa=1%EF%BC%86token%EF%BC%9D${token}`,
     "a slash of full width": `/%EF%BC%8Factivate?token=${token}`,

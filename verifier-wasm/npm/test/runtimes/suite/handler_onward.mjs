@@ -117,7 +117,7 @@ export function* handlerOnward(subject) {
         same(page.headers.get("Location"), null, "Location");
         same(page.headers.get("Set-Cookie"), REDIRECT["Set-Cookie"], "cookie");
         same(errors.length, 1, "errors");
-        holds(/neither of http:\/\/ or https:\/\/ nor/.test(errors[0].message), errors[0].message);
+        holds(/neither of http or https/.test(errors[0].message), errors[0].message);
       }
     },
   ];

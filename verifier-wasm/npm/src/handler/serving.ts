@@ -1,6 +1,7 @@
 import { unawaited } from "../arguments/callbacks.js";
 import { readMethod } from "../arguments/options.js";
 import { GuardUnsupportedError, InvalidArgumentError } from "../errors/errors.js";
+import { bytesIn } from "../token/binary.js";
 import { againWith, isAgain, type Press } from "./asking.js";
 import { newVisitor, nonceOf, visitorOf } from "./browser.js";
 import { browserDigitsFor } from "./elsewhere.js";
@@ -427,8 +428,8 @@ export function makeHandler<Further extends string>(
       return new Response(onwardDocument(judgement, texts.onward, address, setting), { headers });
     report(
       new InvalidArgumentError(
-        "redeem answered a redirect to an address that is neither of http:// or https:// nor " +
-          "relative; the page says that the link was used",
+        "redeem answered a redirect to an address that is neither of http or https nor relative; " +
+          "the page says that the link was used",
       ),
     );
     const done = { page: "done", status: 200 } as const;
@@ -513,8 +514,8 @@ function actionOf(request: Request): string | undefined {
 
 /** The secret of a token of v2 or v3 that is known to be signed (token-format.md). */
 function secretOf(token: string): Uint8Array {
-  const text = atob(token.replaceAll("-", "+").replaceAll("_", "/"));
+  const bytes = bytesIn(token);
   // Bit 7 of the action says that there is a binding before it.
-  const at = text.charCodeAt(1) >= 0x80 ? 30 : 14;
-  return Uint8Array.from(text.slice(at, at + 32), (character) => character.charCodeAt(0));
+  const at = (bytes[1] as number) >= 0x80 ? 30 : 14;
+  return bytes.slice(at, at + 32);
 }

@@ -2,6 +2,7 @@
 // can be counted before it: so the handler checks none, and stores nothing. The database judges
 // link and code, and counts.
 
+import { bytesIn } from "../token/binary.js";
 import type { VerifiedToken } from "../token/token.js";
 import { asked, linkOf, type Press, type Redeem } from "./asking.js";
 import { outcomeOf } from "./judgement.js";
@@ -29,8 +30,7 @@ export async function redeemV1(
 
 /** What a guard would have proven (token-format.md, "Version 1"). */
 async function partsOf({ token, action }: Press): Promise<Parameters<typeof linkOf>[1]> {
-  const text = atob(`${token.replaceAll("-", "+").replaceAll("_", "/")}==`);
-  const secret = Uint8Array.from(text.slice(0, 32), (character) => character.charCodeAt(0));
+  const secret = bytesIn(token).slice(0, 32);
   const hashed = new Uint8Array([...new TextEncoder().encode("mailroom/consumed\0"), ...secret]);
   const consumedId = new Uint8Array(await crypto.subtle.digest("SHA-256", hashed)).slice(0, 16);
   return {

@@ -1,6 +1,7 @@
 import type { VerificationReason } from "../errors/errors.js";
 import { FOR_PUBLIC_KEY, FOR_SHARED_KEY, KEY_UNKNOWN } from "../errors/generated/sentences.js";
 import type { GuardedVerifier } from "../guard/options.js";
+import { bytesIn } from "../token/binary.js";
 
 /** What a verifier answers when it refuses. */
 export interface VerifierRefusal {
@@ -62,11 +63,9 @@ export function combined(verifiers: readonly GuardedVerifier<string>[]): Guarded
 /** Whether a token of v2 or v3 says that it has expired; nothing of that is proven. */
 export function hasExpired(token: string): boolean {
   try {
-    const text = atob(token.slice(0, 20).replaceAll("-", "+").replaceAll("_", "/"));
-    const expiresAt = [...text.slice(6, 14)].reduce(
-      (time, byte) => time * 256 + byte.charCodeAt(0),
-      0,
-    );
+    const expiresAt = bytesIn(token.slice(0, 20))
+      .slice(6, 14)
+      .reduce((time, byte) => time * 256 + byte, 0);
     return expiresAt < Date.now() / 1000;
   } catch {
     return false;

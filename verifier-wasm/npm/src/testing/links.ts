@@ -3,6 +3,7 @@ import { readOptions } from "../arguments/options.js";
 import { type Clock, readTime } from "../arguments/seconds.js";
 import { InvalidArgumentError } from "../errors/errors.js";
 import type { TokenStore } from "../stores/token_store.js";
+import { bytesOf } from "../token/binary.js";
 import type { ShippedAction } from "../token/shipped.js";
 import type { Bytes } from "../token/types.js";
 import { encode } from "../web/encoding.js";
@@ -126,13 +127,7 @@ export async function makeTestLinks(
       const secret = randomBytes(32);
       const consumedId = await hash("consumed", secret, 16);
       const binding =
-        nonce === undefined
-          ? new Uint8Array(0)
-          : await hash(
-              "browser",
-              Uint8Array.from(nonce, (sign) => sign.charCodeAt(0)),
-              16,
-            );
+        nonce === undefined ? new Uint8Array(0) : await hash("browser", bytesOf(nonce), 16);
       const browserCode = nonce && randomDigits(5);
       forging ??= state === "forged" ? makeKeys(keys) : undefined;
       const { sign } = (state === "forged" && (await forging)) || keys;

@@ -24,9 +24,9 @@ const BOUND_MESSAGE_LENGTH = 79;
  * Judges tokens of v3 as the engine does, with the Ed25519 of the platform where there is one.
  *
  * The platform has proven to be as strict as the module, so it is believed when it accepts and when
- * it refuses: nobody makes a flood of forged links dearer by that than one of genuine ones. Where
- * it fails, the module judges alone. Once the platform was asked, the module gets all arguments
- * again, so it does not matter what was called in between.
+ * it refuses: a flood of forged links costs one verification each, as genuine ones do. Where it
+ * fails, the module judges alone. Once the platform was asked, the module gets all arguments again,
+ * so it does not matter what was called in between.
  */
 export function withPlatform(engine: Engine, platform: Platform): Judging {
   function judge(

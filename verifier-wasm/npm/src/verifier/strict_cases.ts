@@ -1,3 +1,4 @@
+import { bytesOf } from "../token/binary.js";
 import type { Bytes } from "../token/types.js";
 
 const KEY = "nRipffF3IfzOpJcG1DbAY9sWtjQBakNCCowrtiphq5U";
@@ -17,7 +18,8 @@ const WITH_COFACTOR =
  * holds for R, but only once it is multiplied by the cofactor, and not for the key.
  */
 export function strictCases(): readonly [key: Bytes, cases: readonly StrictCase[]] {
-  const [key, signature, withCofactor] = [KEY, SIGNATURE, WITH_COFACTOR].map(bytesOf) as Three;
+  const texts = [KEY, SIGNATURE, WITH_COFACTOR];
+  const [key, signature, withCofactor] = texts.map((text) => bytesOf(atob(text))) as Three;
   const r = signature.slice(0, 32);
   return [
     key,
@@ -32,7 +34,3 @@ export function strictCases(): readonly [key: Bytes, cases: readonly StrictCase[
 
 type StrictCase = readonly [signature: Bytes, message: Bytes, isRight: boolean];
 type Three = [Bytes, Bytes, Bytes];
-
-function bytesOf(base64: string): Bytes {
-  return Uint8Array.from(atob(base64), (character) => character.charCodeAt(0));
-}

@@ -1,5 +1,6 @@
 // Bytes as text and texts as bytes, in the alphabets of keys, tokens and cookies.
 
+import { bytesOf } from "../token/binary.js";
 import type { Bytes } from "../token/types.js";
 
 const ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
@@ -42,10 +43,7 @@ export function decodeHexadecimal(text: string): Bytes | undefined {
 
 /** A text in ASCII, and bytes behind it. */
 export function behind(text: string, ...parts: readonly Uint8Array[]): Bytes {
-  return Uint8Array.from([
-    ...[...text].map((character) => character.charCodeAt(0)),
-    ...parts.flatMap((part) => [...part]),
-  ]);
+  return Uint8Array.from([bytesOf(text), ...parts].flatMap((part) => [...part]));
 }
 
 /** Whether they are the same bytes, of which all are compared in any case. */

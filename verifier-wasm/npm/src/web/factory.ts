@@ -5,6 +5,7 @@ import {
   TokenOtherBrowserError,
   TokenSignatureError,
 } from "../errors/errors.js";
+import { bytesOf } from "../token/binary.js";
 import type { KnownAction } from "../token/known_actions.js";
 import { type TokenReader, VerifiedToken } from "../token/token.js";
 import type { Action, Bytes } from "../token/types.js";
@@ -49,8 +50,7 @@ export interface Call {
 /** The binding of the browser that has this nonce, if it is one. */
 export async function bindingOfNonce(nonce: string): Promise<Bytes | undefined> {
   if (nonce.length !== 43 || !decode(nonce)) return undefined;
-  const text = Uint8Array.from(nonce, (character) => character.charCodeAt(0));
-  return hash("browser", text, 16);
+  return hash("browser", bytesOf(nonce), 16);
 }
 
 /** @internal What `createVerifier` calls, once it has read its options. */

@@ -1,5 +1,5 @@
-// Draws what was measured of stores: uses in a second, and the milliseconds of 99 in a hundred, by
-// the number of visitors, both on logarithmic scales.
+// Draws what was measured of stores: uses in a second, and the 99th percentile of their time, by the
+// number of visitors, both on logarithmic scales.
 
 const WIDTH = 900;
 const HEIGHT = 430;
@@ -17,7 +17,7 @@ export function plot({ visitors, stores }) {
       `font-family="sans-serif" font-size="13">`,
     `<rect width="100%" height="100%" fill="white"/>`,
     ...panel(LEFT[0], "links used in a second", visitors, lines("rate")),
-    ...panel(LEFT[1], "milliseconds, 99 in 100 take less", visitors, lines("p99")),
+    ...panel(LEFT[1], "99th percentile in milliseconds", visitors, lines("p99")),
     ...stores.map(({ name }, at) => legend(name, at)),
     "</svg>",
     "",

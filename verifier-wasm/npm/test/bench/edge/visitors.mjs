@@ -29,7 +29,7 @@ export async function signLinks(consumer) {
  *
  * @param {(token: string) => Promise<boolean>} redeem whether the link was let through
  * @returns {Promise<{ rate: number, p50: number, p99: number }>} links that were used in a second,
- * and the milliseconds that half of them took at most, and 99 in a hundred
+ * and the median and the 99th percentile of their time, in milliseconds
  */
 export async function use(redeem, tokens, visitors) {
   const times = [];

@@ -2,7 +2,7 @@
 //! nothing else.
 //!
 //! `server` (who asks, for what) → `members` (what is given, as JSON) → `function` (as a statement)
-//! → `database`. Whatever is refused is a `problem`. `wake` calls collectors that sleep.
+//! → `database`. Whatever is refused is a `problem`. `wake` calls collectors that rest.
 //!
 //! Nothing of a link, a code, an address or a bearer token is logged. A problem says whether
 //! anything was done: only then may a link be shown as good again.

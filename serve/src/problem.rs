@@ -33,7 +33,7 @@ pub(crate) const TOKEN: &str = "MAILROOM_TOKEN";
 pub(crate) const RIGHT: &str = "MAILROOM_RIGHT";
 /// The bearer token's rate is used up.
 pub(crate) const RATE: &str = "MAILROOM_RATE";
-/// The database is away. Nothing was done.
+/// The database, or each collector that is to be woken, is away. Nothing was done.
 pub(crate) const AWAY: &str = "MAILROOM_AWAY";
 /// The connection was lost before the answer came. Whether it was done is not known.
 pub(crate) const UNKNOWN: &str = "MAILROOM_UNKNOWN";

@@ -78,7 +78,7 @@ pub(crate) async fn serve(
     let known = Tokens::read(tokens, None)?;
     let count = known.count();
     let collectors = Arc::new(Collectors::new(arguments.wake.clone()));
-    tokio::spawn(Arc::clone(&collectors).keep_waking());
+    collectors.keep_waking();
     let state = Arc::new(State {
         file: tokens.to_owned(),
         tokens: Mutex::new(Arc::new(known)),
@@ -276,7 +276,9 @@ async fn wake(collectors: &Collectors) -> Result<(StatusCode, serde_json::Value)
         return Err(Problem::new(StatusCode::INTERNAL_SERVER_ERROR, problem::SETUP, detail));
     }
     match collectors.wake().await {
-        0 => Err(Problem::away("no collector was reached; one looks after its poll interval")),
+        0 => Err(Problem::away(
+            "no collector was reached: mails are sent when the poll interval of one is over",
+        )),
         woken => Ok((StatusCode::ACCEPTED, json!({ "collectors": woken }))),
     }
 }

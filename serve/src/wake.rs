@@ -45,7 +45,7 @@ impl CollectorAddress {
     async fn call(&self) -> Result<(), Error> {
         let call = async {
             let mut stream = TcpStream::connect((self.host.as_str(), self.port)).await?;
-            // The host is that of this program's settings, and none that a proxy would look at.
+            // A fixed host: the collector reads none, and no proxy is between.
             let request = b"POST /wake HTTP/1.1\r\nhost: collector\r\ncontent-length: 0\r\n\
                             connection: close\r\n\r\n";
             stream.write_all(request).await?;
@@ -65,25 +65,26 @@ impl CollectorAddress {
 /// The collectors that are called.
 #[derive(Debug, Default)]
 pub(crate) struct Collectors {
-    addresses: Vec<CollectorAddress>,
-    /// There is something to send since the last call began.
-    has_mails: Notify,
+    /// Each with whether there is something to send since its last call began.
+    all: Vec<(CollectorAddress, Notify)>,
     failures: LogLimit,
 }
 
 impl Collectors {
     pub(crate) fn new(addresses: Vec<CollectorAddress>) -> Self {
-        Self { addresses, ..Self::default() }
+        let all = addresses.into_iter().map(|address| (address, Notify::new())).collect();
+        Self { all, ..Self::default() }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.addresses.is_empty()
+        self.all.is_empty()
     }
 
     /// Calls all of them at once, and returns how many have heard it.
     pub(crate) async fn wake(&self) -> usize {
         let mut calls = JoinSet::new();
-        for address in self.addresses.iter().cloned() {
+        for (address, _) in &self.all {
+            let address = address.clone();
             calls.spawn(async move { (address.call().await, address) });
         }
         let mut woken = 0;
@@ -99,17 +100,23 @@ impl Collectors {
 
     /// Has all of them called soon; nobody waits for it.
     pub(crate) fn wake_soon(&self) {
-        self.has_mails.notify_one();
+        self.all.iter().for_each(|(_, has_mails)| has_mails.notify_one());
     }
 
-    /// Calls them for ever, once for all that has come meanwhile.
-    pub(crate) async fn keep_waking(self: Arc<Self>) {
-        if self.is_empty() {
-            return;
-        }
-        loop {
-            self.has_mails.notified().await;
-            self.wake().await;
+    /// Calls each for ever, once for all that has come meanwhile. One that does not answer keeps no
+    /// other waiting.
+    pub(crate) fn keep_waking(self: &Arc<Self>) {
+        for place in 0..self.all.len() {
+            let collectors = Arc::clone(self);
+            tokio::spawn(async move {
+                let (address, has_mails) = &collectors.all[place];
+                loop {
+                    has_mails.notified().await;
+                    if let Err(error) = address.call().await {
+                        collectors.log(address, &error);
+                    }
+                }
+            });
         }
     }
 

@@ -1,3 +1,6 @@
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::net::TcpListener;
+
 use anyhow::Result;
 use mailroom_tests::postgres::Database;
 use serde_json::json;
@@ -80,5 +83,35 @@ async fn whoever_wakes_hears_that_no_collector_was_reached() -> Result<()> {
     enqueue(&serve, "notice", "7")?;
     let log = serve.program.stop()?;
     assert!(log.contains("event=collector_not_woken"), "{log}");
+    Ok(())
+}
+
+/// What listens in place of a collector.
+fn listener() -> Result<(TcpListener, String)> {
+    let listener = TcpListener::bind("127.0.0.1:0")?;
+    let address = listener.local_addr()?.to_string();
+    Ok((listener, address))
+}
+
+#[tokio::test]
+async fn a_collector_that_answers_nothing_keeps_no_other_waiting() -> Result<()> {
+    let database = Database::migrated()?;
+    let (silent, its_address) = listener()?;
+    let (answering, address) = listener()?;
+    let arguments = ["--wake", its_address.as_str(), "--wake", address.as_str()];
+    let serve = Serve::start_with(database.url(), &table_of_all(), &arguments)?;
+    for call in 0..3 {
+        enqueue(&serve, "notice", &call.to_string())?;
+        let (mut called, _) = answering.accept()?;
+        called.write_all(b"HTTP/1.1 202 Accepted\r\n\r\n")?;
+    }
+    // The first call of the silent one still waits: the other was not called after it.
+    let (mut first, _) = silent.accept()?;
+    first.set_nonblocking(true)?;
+    let mut request = Vec::new();
+    let open = first.read_to_end(&mut request).expect_err("its call is over");
+    assert_eq!(open.kind(), ErrorKind::WouldBlock);
+    assert!(request.starts_with(b"POST /wake "), "{}", String::from_utf8_lossy(&request));
+    serve.program.stop()?;
     Ok(())
 }

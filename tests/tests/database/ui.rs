@@ -231,6 +231,39 @@ async fn the_newest_rows_are_shown_and_what_a_collector_wrote_of_itself_in_any_f
 }
 
 #[tokio::test]
+async fn a_run_is_shown_as_one_that_goes_on_rests_has_ended_or_was_killed() -> Result<()> {
+    let database = Database::migrated()?;
+    let client = database.connect().await?;
+    client
+        .batch_execute(
+            "INSERT INTO mailroom.collectors (collector_id, name, started_at, seen_at, state,
+                state_since, state_reason)
+            SELECT row_number() OVER (), state, now() - interval '3 hours', now() - since,
+                state, now(), reason
+            FROM (VALUES
+                ('ready', interval '0', NULL),
+                ('resting', interval '2 hours', NULL),
+                ('ended', interval '2 hours', 'SIGTERM'),
+                ('open', interval '2 hours', NULL)
+            ) AS runs (state, since, reason)",
+        )
+        .await?;
+    let ui = Ui::start(database.url())?;
+    let cookie = ui.sign_in()?;
+    let (_, page) = ui.page(&cookie, "/runs")?;
+    for (name, expected) in [
+        ("ready", "runs</td>"),
+        ("resting", "rests, last seen"),
+        ("ended", "ended"),
+        ("open", "killed or lost, last seen"),
+    ] {
+        let row = page.split("<tr>").find(|row| row.contains(&format!("<td>{name}</td>")));
+        assert!(row.context("a row")?.contains(expected), "{name}: {page}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
 async fn no_page_changes_anything_whatever_a_function_does() -> Result<()> {
     let database = Database::migrated()?;
     let client = database.connect().await?;

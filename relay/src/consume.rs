@@ -396,24 +396,32 @@ async fn judge<B: Broker>(broker: &B, received: &Received<B::Handle>) -> (Option
 /// Records a verdict and then ends a message. What cannot be recorded is said again until it can: a
 /// message that is done with without a verdict would be one whose fate nobody knows.
 async fn say<B: Broker>(shared: &Shared<B>, handle: &B::Handle, sequence: u64, word: Word) {
-    loop {
-        let recorded = match &word {
-            Word::Done(Some(verdict)) | Word::Again(Some(verdict), _) => {
-                shared.broker.record(verdict, sequence).await
-            }
-            Word::Foreign => shared.broker.record_foreign(sequence).await,
-            Word::Done(None) | Word::Again(None, _) => Ok(()),
-        };
-        match recorded {
-            Ok(()) => break,
-            Err(fault) => {
-                shared.counts.fault(&fault.to_string());
-                // Or another machine would get the mail meanwhile, and send it, too.
-                shared.broker.working(handle).await.ok();
-                sleep(PAUSE).await;
+    let recording = async {
+        loop {
+            let recorded = match &word {
+                Word::Done(Some(verdict)) | Word::Again(Some(verdict), _) => {
+                    shared.broker.record(verdict, sequence).await
+                }
+                Word::Foreign => shared.broker.record_foreign(sequence).await,
+                Word::Done(None) | Word::Again(None, _) => Ok(()),
+            };
+            match recorded {
+                Ok(()) => break,
+                Err(fault) => {
+                    shared.counts.fault(&fault.to_string());
+                    sleep(PAUSE).await;
+                }
             }
         }
-    }
+    };
+    // Or another machine would get the mail meanwhile, and send it, too.
+    let holding = async {
+        loop {
+            sleep(shared.broker.patience() / 3).await;
+            shared.broker.working(handle).await.ok();
+        }
+    };
+    tokio::select! { () = recording => {}, () = holding => {} }
     for _ in 0..MOST_ACKS {
         let ended: Result<(), Fault> = match &word {
             Word::Done(_) | Word::Foreign => shared.broker.done(handle).await,

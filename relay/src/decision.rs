@@ -15,7 +15,7 @@ const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
 /// How long a message of another version waits for its own consumer.
-const PAUSE_OF_VERSION: Duration = Duration::from_secs(10);
+pub(crate) const PAUSE_OF_VERSION: Duration = Duration::from_secs(10);
 
 /// What is done with a message that comes.
 #[derive(Clone, Debug, PartialEq)]
@@ -98,7 +98,7 @@ pub(crate) fn of_answer(head: &Head, doubts: u32, delivered: u64, said: &Said, n
             };
             End::Again(Some(verdict), pause_of_doubt(doubts).min(head.left(now)))
         }
-        Said::Retry { after } => again(after.unwrap_or_else(|| pause(delivered))),
+        Said::Retry { after } => again(after.unwrap_or_else(|| pause(delivered, LONGEST_PAUSE))),
         Said::Untried { after } | Said::Unavailable { after, .. } => {
             again(after.unwrap_or(FIRST_PAUSE))
         }
@@ -114,9 +114,10 @@ fn pause_of_doubt(doubts: u32) -> Duration {
     DOUBT_PAUSES[usize::from(doubts > 1)]
 }
 
-fn pause(delivered: u64) -> Duration {
+/// Pauses that double, by how often a message was delivered.
+pub(crate) fn pause(delivered: u64, longest: Duration) -> Duration {
     let doublings = u32::try_from(delivered.saturating_sub(1)).unwrap_or(u32::MAX).min(16);
-    FIRST_PAUSE.saturating_mul(1 << doublings).min(LONGEST_PAUSE)
+    FIRST_PAUSE.saturating_mul(1 << doublings).min(longest)
 }
 
 #[cfg(test)]

@@ -195,21 +195,13 @@ impl Nats {
     }
 
     async fn find_consumer(&self, class: Class) -> Result<PullConsumer, Fault> {
-        let name = self.consumer_name(class);
         let config = pull::Config {
-            durable_name: Some(name.clone()),
-            ack_policy: AckPolicy::Explicit,
             ack_wait: self.inner.redeliver_after,
-            // A mail is given up by its expiry and by nothing else.
-            max_deliver: -1,
-            max_ack_pending: -1,
             filter_subject: self.subject(&format!("mail.{}.>", class.word())),
             ..pull::Config::default()
         };
-        let consumer = self.streams().await?.mails.get_or_create_consumer(&name, config);
-        let consumer: PullConsumer = answered(consumer).await?.map_err(|error| {
-            Fault::Away(format!("the consumer {name} can be neither found nor made: {error}"))
-        })?;
+        let mails = &self.streams().await?.mails;
+        let consumer = durable(mails, &self.consumer_name(class), config).await?;
         self.inner.ack_wait.set(consumer.cached_info().config.ack_wait).ok();
         Ok(consumer)
     }
@@ -303,6 +295,10 @@ fn fault_of(config: &Config) -> Option<&'static str> {
     if config.max_message_size > 0 {
         return Some("refuses mails by their size; it needs `max_msg_size: -1`");
     }
+    // Each action is a subject.
+    if config.max_messages_per_subject > 0 {
+        return Some("drops or refuses mails of one action; it needs `max_msgs_per_subject: -1`");
+    }
     None
 }
 
@@ -322,6 +318,21 @@ fn fault_of_verdicts(config: &Config) -> Option<&'static str> {
         return Some("can refuse verdicts; it needs `discard: old` and `max_msg_size: -1`");
     }
     None
+}
+
+/// A consumer of this name, which is made if there is none. What is not done with comes again: a mail
+/// is given up by its expiry, and a verdict by the stream's limits.
+async fn durable(stream: &Stream, name: &str, own: pull::Config) -> Result<PullConsumer, Fault> {
+    let config = pull::Config {
+        durable_name: Some(name.to_owned()),
+        ack_policy: AckPolicy::Explicit,
+        max_deliver: -1,
+        max_ack_pending: -1,
+        ..own
+    };
+    answered(stream.get_or_create_consumer(name, config)).await?.map_err(|error| {
+        Fault::Away(format!("the consumer {name} can be neither found nor made: {error}"))
+    })
 }
 
 async fn answered<T>(future: impl IntoFuture<Output = T>) -> Result<T, Fault> {
@@ -486,6 +497,7 @@ mod tests {
             Config { storage: StorageType::Memory, ..good.clone() },
             Config { no_ack: true, ..good.clone() },
             Config { max_message_size: 2_048, ..good.clone() },
+            Config { max_messages_per_subject: 1, ..good.clone() },
         ] {
             assert!(fault_of(&bad).is_some());
         }

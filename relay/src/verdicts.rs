@@ -17,6 +17,7 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::broker::{Announced, Broker, Fault};
+use crate::decision::{PAUSE_OF_VERSION, pause};
 use crate::message::{VERSION, Verdict};
 
 /// How many verdicts are applied at a time: one transaction.
@@ -25,13 +26,8 @@ const MOST: usize = 500;
 /// How long a fault of the broker is waited out, and one of the ledger.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// The pauses of a verdict that came before its token was settled, by how often it was delivered:
-/// they double.
-const FIRST_PAUSE: Duration = Duration::from_secs(1);
+/// The longest pause of a verdict that came before its token was settled.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
-
-/// How long a verdict of another version waits for its own collector.
-const PAUSE_OF_VERSION: Duration = Duration::from_secs(10);
 
 /// How long it takes until the broker is asked again for verdicts that a ledger misses: from one of
 /// these pages to the next one, and from one round to the next one.
@@ -96,7 +92,7 @@ pub(crate) async fn run<B: Broker>(broker: B, mut ledger: impl Ledger) {
         sleep(PAUSE).await;
     };
     let (found, mut incoming) = mpsc::channel(MOST);
-    let (faults, mut outcomes) = mpsc::channel(1);
+    let (faults, mut outcomes) = mpsc::channel::<Result<(), Fault>>(1);
     let pull = async {
         loop {
             let outcome = broker.receive_verdicts(&name, MOST, &found).await;
@@ -112,11 +108,10 @@ pub(crate) async fn run<B: Broker>(broker: B, mut ledger: impl Ledger) {
         let mut round = Round::default();
         loop {
             tokio::select! {
-                count = incoming.recv_many(&mut announced, MOST) => if count == 0 { return },
-                outcome = outcomes.recv() => match outcome {
-                    Some(Err(Fault::Away(fault) | Fault::Message(fault))) => ledger.failed(&fault),
-                    Some(Ok(())) => ledger.works(),
-                    None => return,
+                _ = incoming.recv_many(&mut announced, MOST) => {}
+                Some(outcome) = outcomes.recv() => match outcome {
+                    Ok(()) => ledger.works(),
+                    Err(fault) => ledger.failed(&fault.to_string()),
                 },
                 () = sleep_until(round.next) => round.ask(&broker, &mut ledger).await,
             }
@@ -201,7 +196,9 @@ async fn settle<B: Broker>(
     for (nth, place) in places.into_iter().enumerate() {
         match taken.as_ref().and_then(|taken| taken.get(nth)) {
             Some(Taken::Done) => {}
-            Some(Taken::Early) => words[place] = Word::Again(pause(announced[place].delivered)),
+            Some(Taken::Early) => {
+                words[place] = Word::Again(pause(announced[place].delivered, LONGEST_PAUSE));
+            }
             // Whatever is not known to be recorded comes again.
             None => words[place] = Word::Again(PAUSE),
         }
@@ -240,11 +237,6 @@ fn read(text: &[u8]) -> Read {
     serde_json::from_slice(text).map_or(Read::Nothing, |verdict| Read::Verdict(Box::new(verdict)))
 }
 
-fn pause(delivered: u64) -> Duration {
-    let doublings = u32::try_from(delivered.saturating_sub(1)).unwrap_or(u32::MAX).min(16);
-    FIRST_PAUSE.saturating_mul(1 << doublings).min(LONGEST_PAUSE)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -265,7 +257,7 @@ mod tests {
 
     #[test]
     fn what_comes_too_early_comes_again_after_pauses_that_double() {
-        let seconds = [1, 2, 5, 6, 100].map(|delivered| pause(delivered).as_secs());
+        let seconds = [1, 2, 5, 6, 100].map(|delivered| pause(delivered, LONGEST_PAUSE).as_secs());
         assert_eq!(seconds, [1, 2, 16, 30, 30]);
     }
 }

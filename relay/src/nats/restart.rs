@@ -71,7 +71,7 @@ impl Nats {
     async fn suspects(&self) -> Result<Suspects, Fault> {
         let mails = &self.streams().await?.mails;
         // Before the consumers are asked: what comes meanwhile is above it.
-        let state = answered(mails.get_info()).await?.map_err(|error| not_swept(&error))?.state;
+        let state = state(mails).await?;
         let (mut idle_through, mut given_out) = (state.last_sequence, 0);
         for class in Class::ALL {
             self.consumer(class).await?;

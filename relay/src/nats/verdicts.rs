@@ -3,13 +3,13 @@
 
 use std::time::Duration;
 
-use async_nats::jetstream::consumer::{AckPolicy, PullConsumer, pull};
+use async_nats::jetstream::consumer::{PullConsumer, pull};
 use async_nats::jetstream::message::Acker;
 use futures_util::StreamExt as _;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
-use super::{Nats, PULL, VERDICTS_KEPT, answered};
+use super::{Nats, PULL, VERDICTS_KEPT, answered, durable};
 use crate::broker::{Announced, Fault};
 
 /// After how long a verdict goes to another collector, when the queue is made: a database that is
@@ -26,21 +26,13 @@ impl Nats {
     async fn verdicts_consumer(&self, reader: &str) -> Result<PullConsumer, Fault> {
         let name = self.collectors_name() + reader;
         let config = pull::Config {
-            durable_name: Some(name.clone()),
-            ack_policy: AckPolicy::Explicit,
             ack_wait: REDELIVER_AFTER,
-            // What the database has not taken comes again as long as the stream keeps it.
-            max_deliver: -1,
-            max_ack_pending: -1,
             filter_subject: self.subject("verdict.>"),
             // Of a database that is gone: the stream keeps nothing longer.
             inactive_threshold: VERDICTS_KEPT,
             ..pull::Config::default()
         };
-        let verdicts = &self.streams().await?.verdicts;
-        answered(verdicts.get_or_create_consumer(&name, config)).await?.map_err(|error| {
-            Fault::Away(format!("the consumer {name} can be neither found nor made: {error}"))
-        })
+        durable(&self.streams().await?.verdicts, &name, config).await
     }
 
     pub(super) async fn pass_on_verdicts(

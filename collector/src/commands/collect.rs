@@ -132,7 +132,7 @@ async fn collect_into(
             holder,
         )
     });
-    // Of calls the channel's sender is dropped where nobody can call.
+    // Where nobody can call, the sender of this channel is dropped at once.
     let wakeups = listener.as_ref().map_or(called, |listener| listener.wakeups.clone());
     let inputs = Inputs { wakeups, idle_lock, stop: stop.clone(), metrics };
     let mut collecting: Pin<Box<dyn Future<Output = Result<(), CollectError>>>> =
@@ -151,7 +151,7 @@ async fn collect_into(
                     queue.take_development();
                 }
                 if settings.wake == Wake::Call {
-                    queue.rests();
+                    queue.may_rest();
                 }
                 Box::pin(Collector::new(queue, sink, &settings, signing_key, inputs).run())
             }

@@ -28,7 +28,7 @@ use self::folder::{Folder, FormerEnvironment};
 use self::postgres::Server;
 use self::sink::InboxSink;
 use super::{
-    CommandError, DATABASE_URL, Outcome, connection_settings, keygen, print, random_bytes, report,
+    CommandError, DATABASE_URL, Outcome, connection_settings, keygen, print, random_text, report,
     warn,
 };
 use crate::collect::{Collector, Inputs};
@@ -201,12 +201,7 @@ fn database(
         return Ok((connection_settings(schema)?, None));
     };
     report(format_args!("{reason}; starting a PostgreSQL that is deleted at the end"));
-    let password = random_bytes()?;
-    let mut digits = Zeroizing::new(String::with_capacity(64));
-    for byte in password.iter() {
-        write!(digits, "{byte:02x}").expect("a string takes all that is written");
-    }
-    let server = Server::start(&digits)?;
+    let server = Server::start(&random_text()?)?;
     let settings = ConnectionSettings::resolve(&server.url, &Environment::of_process());
     let mut settings = settings.map_err(CommandError::because("the new database"))?;
     settings.schema = schema.read().map_err(CommandError::Usage)?;

@@ -195,6 +195,11 @@ fn random_bytes() -> Result<Zeroizing<[u8; 32]>, CommandError> {
     Ok(bytes)
 }
 
+/// 32 random bytes in hexadecimal.
+fn random_text() -> Result<Zeroizing<String>, CommandError> {
+    Ok(Zeroizing::new(base16ct::lower::encode_string(random_bytes()?.as_slice())))
+}
+
 pub(crate) fn connection_settings(
     schema: SchemaSetting,
 ) -> Result<ConnectionSettings, CommandError> {

@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
 use super::{CommandError, Outcome, connect_to_queue, print, report};
@@ -33,24 +34,17 @@ pub(crate) async fn run(TraceArguments { about, json, schema }: TraceArguments) 
     let (client, _) = connect_to_queue(schema, "mailroom trace", &["mailroom.trace"]).await?;
     let parameters = [(&tokens as _, Type::INT8_ARRAY), (&address as _, Type::TEXT)];
     let rows = client.query_typed(include_str!("trace.sql"), &parameters).await?;
-    let mut lines = Vec::new();
-    for row in &rows {
-        let [line, happened, kind] = if json { [1, 2, 1] } else { [0, 2, 3] };
-        lines.push(Told {
-            line: row.try_get(line)?,
-            happened: row.try_get(happened)?,
-            kind: row.try_get(kind)?,
-        });
-    }
-    let is_empty = lines.is_empty();
-    let lines =
-        if json { lines.into_iter().map(|told| told.line).collect() } else { folded(&lines) };
-    for line in lines {
-        print(line)?;
-    }
-    if is_empty {
+    if rows.is_empty() {
         report("mailroom: nothing is known of it");
         return Ok(ExitCode::FAILURE);
+    }
+    let lines = if json {
+        rows.iter().map(|row| row.try_get(1)).collect::<Result<Vec<String>, _>>()?
+    } else {
+        folded(&rows.iter().map(Told::of).collect::<Result<Vec<_>, _>>()?)
+    };
+    for line in lines {
+        print(line)?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -59,8 +53,15 @@ pub(crate) async fn run(TraceArguments { about, json, schema }: TraceArguments) 
 struct Told {
     line: String,
     happened: String,
-    /// The same for events that differ in their time and attempt alone.
+    /// The same for events that differ in their time, attempt and collector alone.
     kind: String,
+}
+
+impl Told {
+    /// A row of `trace.sql`, as text.
+    fn of(row: &Row) -> Result<Self, tokio_postgres::Error> {
+        Ok(Self { line: row.try_get(0)?, happened: row.try_get(2)?, kind: row.try_get(3)? })
+    }
 }
 
 /// A run of attempts that ended alike, as in an outage, as its first line and how often the same

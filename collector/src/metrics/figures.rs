@@ -123,9 +123,9 @@ impl Figures {
         loop {
             tokio::select! {
                 biased;
-                () = health.until(true) => {
+                () = health.until_resting(true) => {
                     client = None;
-                    health.until(false).await;
+                    health.until_resting(false).await;
                     continue;
                 }
                 () = sleep_until(next) => {}

@@ -94,7 +94,7 @@ impl Health {
 
     /// Waits until the collector rests, or until it does not: whoever else asks the database would
     /// keep it awake.
-    pub(crate) async fn until(&self, rests: bool) {
+    pub(crate) async fn until_resting(&self, rests: bool) {
         // It fails without a sender, which is here.
         self.rests.subscribe().wait_for(|known| *known == rests).await.ok();
     }

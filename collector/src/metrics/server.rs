@@ -7,10 +7,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use mailroom_connect::ConnectionSettings;
-use mailroom_http::hyper::header::{ALLOW, HeaderValue, ORIGIN};
+use mailroom_http::hyper::header::ORIGIN;
 use mailroom_http::hyper::{Method, StatusCode};
 use mailroom_http::{
-    Answer, METRICS_LIMITS, Request, exposition, listen_for_metrics, only_get, plain, serve,
+    Answer, METRICS_LIMITS, Request, exposition, listen_for_metrics, not_allowed, only_get, plain,
+    serve,
 };
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -138,9 +139,7 @@ impl Shared {
 /// machine cannot: browsers name the page.
 fn wake(calls: &watch::Sender<u64>, request: &Request) -> Answer {
     if request.method() != Method::POST {
-        let mut answer = plain(StatusCode::METHOD_NOT_ALLOWED, "only POST wakes\n");
-        answer.headers_mut().insert(ALLOW, HeaderValue::from_static("POST"));
-        return answer;
+        return not_allowed("POST", "only POST wakes\n");
     }
     if request.headers().contains_key(ORIGIN) || request.headers().contains_key("sec-fetch-site") {
         return plain(StatusCode::FORBIDDEN, "a page in a browser wakes nobody\n");

@@ -128,7 +128,7 @@ pub(crate) async fn prune_hourly(
     loop {
         sleep(pause).await;
         // Nothing is so old that a database is to be woken for it.
-        metrics.health.until(false).await;
+        metrics.health.until_resting(false).await;
         pause = jittered(INTERVAL);
         let older_than = HumanDuration(ages.log);
         let token_retention = HumanDuration(ages.tokens);

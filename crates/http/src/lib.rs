@@ -20,7 +20,9 @@ pub use body::{BodyFault, media_type, read_body};
 pub use http_body_util;
 pub use hyper;
 pub use listen::Listen;
-pub use metrics::{METRICS_LIMITS, exposition, listen_for_metrics, only_get, serve_metrics};
+pub use metrics::{
+    METRICS_LIMITS, exposition, listen_for_metrics, not_allowed, only_get, serve_metrics,
+};
 pub use page::{BASE_CSS, protect};
 pub use server::{Answer, Limits, Request, plain, serve};
 pub use termination::termination;

@@ -52,8 +52,13 @@ pub fn exposition(registry: &Registry, request: &Request) -> Answer {
 
 /// The answer to a request that neither asks for something nor for its head.
 pub fn only_get() -> Answer {
-    let mut answer = plain(StatusCode::METHOD_NOT_ALLOWED, "only GET is answered\n");
-    answer.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
+    not_allowed("GET, HEAD", "only GET is answered\n")
+}
+
+/// The answer to a request by another method than those that a path takes.
+pub fn not_allowed(taken: &'static str, sentence: &'static str) -> Answer {
+    let mut answer = plain(StatusCode::METHOD_NOT_ALLOWED, sentence);
+    answer.headers_mut().insert(ALLOW, HeaderValue::from_static(taken));
     answer
 }
 

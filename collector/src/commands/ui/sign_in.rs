@@ -4,7 +4,6 @@
 //! password, for which a browser gets a cookie. The link has it behind `#`, which browsers keep to
 //! themselves: it comes in the body of a request, and in no address that a server or a log keeps.
 
-use std::fmt::Write as _;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -13,7 +12,7 @@ use mailroom_http::hyper::header::{COOKIE, HeaderValue};
 use subtle::ConstantTimeEq as _;
 use zeroize::Zeroizing;
 
-use crate::commands::{CommandError, random_bytes};
+use crate::commands::{CommandError, random_text};
 
 /// How long a browser that has signed in may look.
 const SESSION: Duration = Duration::from_secs(12 * 60 * 60);
@@ -83,15 +82,6 @@ impl SignIn {
     }
 }
 
-/// 32 random bytes in hexadecimal.
-fn random_text() -> Result<Zeroizing<String>, CommandError> {
-    let mut password = Zeroizing::new(String::with_capacity(64));
-    for byte in random_bytes()?.iter() {
-        write!(password, "{byte:02x}").expect("a string takes all that is written");
-    }
-    Ok(password)
-}
-
 fn is_same(given: &str, expected: &str) -> bool {
     given.as_bytes().ct_eq(expected.as_bytes()).into()
 }
@@ -105,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn the_word_is_good_once_and_its_cookie_for_twelve_hours() {
+    fn the_password_is_good_once_and_its_cookie_for_twelve_hours() {
         let (sign_in, password) = SignIn::new(8026).unwrap();
         assert!(!sign_in.is_signed_in(&headers(&format!("mailroom_ui_8026={}", *password))));
         assert!(matches!(sign_in.sign_in("").unwrap(), Attempt::Wrong));

@@ -91,7 +91,7 @@ impl DeliveriesQueue {
     }
 
     /// Is closed while nothing is due: what comes next is all that matters then.
-    pub fn rests(&mut self) {
+    pub fn may_rest(&mut self) {
         self.rests = true;
     }
 

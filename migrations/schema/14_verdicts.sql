@@ -22,10 +22,10 @@ COMMENT ON FUNCTION mailroom.try_suppress(text, text) IS
 -- Answers what was done: `applied`; `dead`, when that made a dead letter; `repeated`, when it was
 -- known or a later one is; `unknown`, when there is no such token any more; or `early`, when the
 -- token is in the queue or in a batch, or somebody has its row, so that the verdict has to come
--- again. `kind` is sent, dead, unknown_address (dead, and the address is suppressed if the collector
--- has the right to do so), expired (dead, if its time is not over) or in_doubt. `attempt` is that
--- of the message, which is an earlier one than the token's where the answer that it was stored got
--- lost.
+-- again. `kind` is sent, dead, unknown_address (dead, and the address is suppressed if the
+-- collector has the right to do so), expired (dead, if its time is not over) or in_doubt. `attempt`
+-- is that of the message, which is an earlier one than the token's where the answer that it was
+-- stored got lost.
 --
 -- Locks rows of handed_over, issued_tokens, dead_letters and payloads, and waits for none of them:
 -- an application that redeems, forgets or puts back may have one, and wait for the next one that
@@ -217,16 +217,16 @@ BEGIN
         END
     );
 
-    -- Not by the verdict's word: one that was used meanwhile is cancelled, and a clock that is ahead
-    -- expires nothing.
+    -- Not by the verdict's word: one that was used meanwhile is cancelled, and a clock that is
+    -- ahead expires nothing.
     RETURN CASE outcome WHEN 'dead' THEN 'dead' ELSE 'applied' END;
 END;
 $$;
 
 COMMENT ON FUNCTION mailroom.settle_verdict(bigint, text, text, integer, integer, text, text, text,
     text) IS
-    'Records what became of a mail that was handed over, and answers whether that was applied, made '
-    'a dead letter, or was repeated, unknown or early.';
+    'Records what became of a mail that was handed over, and answers whether that was applied, made'
+    ' a dead letter, or was repeated, unknown or early.';
 
 CREATE FUNCTION mailroom.settle_verdicts(
     verdict_tokens bigint[],

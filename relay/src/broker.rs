@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use tokio::sync::mpsc;
 
+use crate::decision::Place;
 use crate::message::{Class, Mail, Verdict};
 
 /// How a mail was stored.
@@ -35,8 +36,7 @@ pub(crate) struct Received<H> {
     pub(crate) version: Option<u32>,
     /// The item, or what is none.
     pub(crate) text: String,
-    /// Where it is in the stream.
-    pub(crate) sequence: u64,
+    pub(crate) place: Place,
     /// How often it has been delivered, from 1, as far as the broker knows.
     pub(crate) delivered: u64,
     /// Whether it was published before a time at which the broker may have been killed, which

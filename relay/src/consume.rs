@@ -21,7 +21,7 @@ use crate::Error;
 use crate::answers::{Answer, Said, read};
 use crate::broker::{Broker, Fault, Received};
 use crate::counts::Counts;
-use crate::decision::{Arrival, End, may_be_settled, of_answer, of_mail, of_version};
+use crate::decision::{Arrival, End, Place, may_be_settled, of_answer, of_mail, of_version};
 use crate::message::{Class, Head, Verdict, line, now};
 
 /// How long a fault of the broker is waited out.
@@ -243,7 +243,7 @@ impl<B: Broker> Desk<B> {
     /// Does what is to be done with a message.
     fn decide(&mut self, arrived: Arrived<B::Handle>) {
         let Arrived { class, received, head, arrival } = arrived;
-        let Received { handle, text, sequence, delivered, .. } = received;
+        let Received { handle, text, place: Place { sequence, .. }, delivered, .. } = received;
         let handle = Arc::new(handle);
         let Some(head) = head else {
             let word = if let Arrival::GiveBack(after, why) = arrival {
@@ -389,7 +389,7 @@ async fn judge<B: Broker>(broker: &B, received: &Received<B::Handle>) -> (Option
             Err(_) => return (Some(head), Arrival::GiveBack(PAUSE, "broker away")),
         };
     }
-    let arrival = of_mail(&head, last.as_ref(), now());
+    let arrival = of_mail(&head, received.place, last.as_ref(), now());
     (Some(head), arrival)
 }
 

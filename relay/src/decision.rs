@@ -40,10 +40,22 @@ pub(crate) fn may_be_settled(head: &Head, delivered: u64, is_from_before: bool) 
     delivered > 1 || is_from_before || head.attempt > 1 || head.doubts > 0
 }
 
-/// What is done with a mail that comes, of which the last verdict is this.
-pub(crate) fn of_mail(head: &Head, last: Option<&Verdict>, now: i64) -> Arrival {
+/// Where a message is in the stream, and since when, in seconds since 1970.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    pub(crate) sequence: u64,
+    pub(crate) published_at: i64,
+}
+
+/// What is done with a mail that comes in a message, of which the last verdict is this.
+pub(crate) fn of_mail(head: &Head, place: Place, last: Option<&Verdict>, now: i64) -> Arrival {
+    let settled = last.filter(|last| last.settles(place.sequence, place.published_at));
+    if let Some(last) = settled {
+        // That this message is done with was said, and was lost on the way.
+        let why = if last.kind == Kind::Sent { "sent before" } else { "given up before" };
+        return Arrival::Done(None, why);
+    }
     let doubts = match last {
-        Some(last) if last.kind == Kind::Sent => return Arrival::Done(None, "sent before"),
         Some(last) if last.kind == Kind::InDoubt => last.doubts.max(head.doubts),
         _ => head.doubts,
     };
@@ -138,17 +150,25 @@ mod tests {
         }
     }
 
+    const PLACE: Place = Place { sequence: 5, published_at: NOW - 10 };
+
+    /// On an earlier message.
     fn last(verdict: Kind, at: i64, doubts: u32) -> Verdict {
         Verdict { at, doubts, ..Verdict::of(&head(), verdict) }
     }
 
     #[test]
     fn what_was_sent_is_not_sent_again_and_what_was_put_back_is() {
-        assert_eq!(of_mail(&head(), None, NOW), Arrival::Send(0));
+        assert_eq!(of_mail(&head(), PLACE, None, NOW), Arrival::Send(0));
         let sent = last(Kind::Sent, NOW - 5, 0);
-        assert_eq!(of_mail(&head(), Some(&sent), NOW), Arrival::Done(None, "sent before"));
-        let dead = last(Kind::Dead, NOW - 5, 0);
-        assert_eq!(of_mail(&head(), Some(&dead), NOW), Arrival::Send(0));
+        assert_eq!(of_mail(&head(), PLACE, Some(&sent), NOW), Arrival::Done(None, "sent before"));
+        for kind in [Kind::Dead, Kind::Expired] {
+            let given_up = last(kind, NOW - 5, 3);
+            assert_eq!(of_mail(&head(), PLACE, Some(&given_up), NOW), Arrival::Send(0));
+            let on_this = Verdict { sequence: PLACE.sequence, ..given_up };
+            let expected = Arrival::Done(None, "given up before");
+            assert_eq!(of_mail(&head(), PLACE, Some(&on_this), NOW), expected);
+        }
     }
 
     #[test]
@@ -163,12 +183,13 @@ mod tests {
     #[test]
     fn what_is_expired_is_dropped_and_never_sent() {
         let late = NOW + 1_000;
-        let Arrival::Done(Some(verdict), "expired") = of_mail(&head(), None, late) else {
+        let Arrival::Done(Some(verdict), "expired") = of_mail(&head(), PLACE, None, late) else {
             panic!("it is sent");
         };
         assert_eq!(verdict.kind, Kind::Expired);
         let doubt = last(Kind::InDoubt, NOW, 1);
-        let Arrival::Done(Some(verdict), "dead") = of_mail(&head(), Some(&doubt), late) else {
+        let Arrival::Done(Some(verdict), "dead") = of_mail(&head(), PLACE, Some(&doubt), late)
+        else {
             panic!("it counts as expired");
         };
         assert_eq!(verdict.reason.as_deref(), Some("may have been delivered"));
@@ -180,9 +201,9 @@ mod tests {
             let doubt = last(Kind::InDoubt, NOW - 20, doubts);
             let left = Duration::from_secs(pause - 20);
             let expected = Arrival::GiveBack(left, "in doubt, too early");
-            assert_eq!(of_mail(&head(), Some(&doubt), NOW), expected);
+            assert_eq!(of_mail(&head(), PLACE, Some(&doubt), NOW), expected);
             let later = NOW + i64::try_from(pause).unwrap();
-            assert_eq!(of_mail(&head(), Some(&doubt), later), Arrival::Send(doubts));
+            assert_eq!(of_mail(&head(), PLACE, Some(&doubt), later), Arrival::Send(doubts));
         }
         let said = Said::InDoubt { reason: "cut".to_owned() };
         for doubts in [0, 1] {

@@ -34,6 +34,7 @@ use tokio::time::timeout;
 use crate::Error;
 use crate::access::BrokerArguments;
 use crate::broker::{Announced, Broker, Fault, Received, Stored};
+use crate::decision::Place;
 use crate::message::{Class, Kind, Mail, VERSION, Verdict, now};
 
 /// How long an answer of the broker is waited for: less than a collector waits for its sender.
@@ -221,9 +222,11 @@ impl Nats {
         while let Ok(Some(message)) = timeout(PULL + Duration::from_secs(1), messages.next()).await
         {
             let message = message.map_err(|error| no_mails(&*error))?;
-            let place = message.info().map_err(|error| no_mails(&*error))?;
-            let (sequence, delivered) = (place.stream_sequence, place.delivered);
-            let is_from_before = self.is_from_before(place.published.unix_timestamp());
+            let info = message.info().map_err(|error| no_mails(&*error))?;
+            let published_at = info.published.unix_timestamp();
+            let place = Place { sequence: info.stream_sequence, published_at };
+            let delivered = u64::try_from(info.delivered).unwrap_or(1);
+            let is_from_before = self.is_from_before(published_at);
             let (message, handle) = message.split();
             let headers = message.headers.as_ref();
             let is_again = headers.is_some_and(|headers| headers.get(AGAIN_HEADER).is_some());
@@ -231,8 +234,8 @@ impl Nats {
                 handle,
                 version: version(headers),
                 text: String::from_utf8_lossy(&message.payload).into_owned(),
-                sequence,
-                delivered: u64::try_from(delivered).unwrap_or(1),
+                place,
+                delivered,
                 is_from_before: is_from_before || is_again,
                 is_again,
             };

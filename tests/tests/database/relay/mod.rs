@@ -11,7 +11,7 @@ mod verdicts;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
 use async_nats::jetstream::stream::LastRawMessageErrorKind;
@@ -79,10 +79,14 @@ fn publish_many(relay: &mut Sending, ids: RangeInclusive<i64>) -> Result<()> {
 
 /// An activation that expires so soon.
 fn expiring(id: i64, email: &str, seconds: i64) -> Result<String> {
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH)?.as_secs();
     let mut item = item(id, email);
-    item["expires_at"] = json!(i64::try_from(now)? + seconds);
+    item["expires_at"] = json!(now()? + seconds);
     Ok(json!({"v": 1, "batch": "b", "items": [item]}).to_string())
+}
+
+/// In seconds since 1970.
+fn now() -> Result<i64> {
+    Ok(i64::try_from(SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs())?)
 }
 
 async fn client(nats: &Nats) -> Result<JetStream> {

@@ -5,9 +5,11 @@ use mailroom_tests::broker::Nats;
 use mailroom_tests::mail_server::MailServer;
 use mailroom_tests::sending::{Configuration, key};
 
+use serde_json::json;
+
 use super::{
-    client, expiring, last_of, publish, reached, relay, sender, wait_for_recipients,
-    wait_for_waiting,
+    client, expiring, impatient, last_of, now, publish, reached, relay, sender,
+    wait_for_recipients, wait_for_waiting, wait_until_given_out_again,
 };
 
 #[tokio::test]
@@ -47,6 +49,34 @@ async fn a_dead_letter_that_is_put_back_is_sent() -> Result<()> {
     wait_for_waiting(&broker, 0).await?;
     ensure!(last_of(&broker, &format!("mailroom.verdict.{}", key(1))).await?["verdict"] == "sent");
     sender.stop()?;
+    Ok(())
+}
+
+/// Its sender has recorded the verdict, and was killed before the broker heard that it is over.
+#[tokio::test]
+async fn a_mail_that_was_given_up_is_not_tried_again_by_another_machine() -> Result<()> {
+    for kind in ["dead", "expired"] {
+        let Some(nats) = Nats::start(&[])? else { return Ok(()) };
+        let Some(server) = MailServer::start(&[])? else { return Ok(()) };
+        let mut relay = relay(&nats)?;
+        publish(&mut relay, "a", &[(1, "rcpt-451@x.test")])?;
+        let broker = client(&nats).await?;
+        let configuration = Configuration::smtp(server.port, "")?;
+        let killed = impatient(&nats, &configuration, &[])?;
+        wait_until_given_out_again(&broker).await?;
+        killed.kill()?;
+        let verdict = json!({
+            "v": 1, "id": 1, "key": key(1), "action": "activate", "verdict": kind,
+            "attempt": 1, "sequence": 1, "at": now()? + 1, "reason": "may have been delivered",
+        });
+        let subject = format!("mailroom.verdict.{}", key(1));
+        broker.publish(subject, verdict.to_string().into()).await?.await?;
+        let other = impatient(&nats, &configuration, &[])?;
+        wait_for_waiting(&broker, 0).await?;
+        let (_, said) = other.stop()?;
+        ensure!(said.contains("1 given up before"), "{kind}: {said}");
+        ensure!(!said.contains("refused for now"), "{kind}: {said}");
+    }
     Ok(())
 }
 

@@ -88,7 +88,9 @@ async function everyPage(browser, site, installed, entries) {
       .replace("PUBLIC_URL", `"${paths[`${PACKAGE}/public.wasm`]}"`),
   );
   if (FULL)
-    await report.run(`${title}, the whole surface`, () => open("surface.html", undefined, 300_000));
+    await report.run(`${title}, the whole surface`, () =>
+      open("surface.html", undefined, ANSWER_TIMEOUT),
+    );
 
   // An import map stands in the page, and so would need a policy that allows inline scripts.
   write(site, "direct.html", page("direct.mjs"));

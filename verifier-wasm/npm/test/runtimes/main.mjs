@@ -11,7 +11,7 @@ import { resolveExport } from "./exports.mjs";
 import { resultsOf } from "./program.mjs";
 import * as programs from "./programs.mjs";
 import { Report } from "./report.mjs";
-import { freeing, FULL, loading, loadingQuery, RANDOM_TOKENS } from "./scope.mjs";
+import { freeing, FULL, loading, loadingQuery, RANDOM_CALLS, RANDOM_TOKENS } from "./scope.mjs";
 import { resultsOf as resultsOfWorker, withWorker } from "./workerd.mjs";
 
 const [tarball, folder] = process.argv.slice(2);
@@ -30,7 +30,7 @@ for (const { title, path } of FULL ? programs.NODES : [programs.NODES[0], progra
     "without FinalizationRegistry": ["--expose-gc", "unfinalized.mjs", ...freeing],
     "the platform's Ed25519": ["platform.mjs"],
     "the platform's cryptography": ["web.mjs", String(RANDOM_TOKENS)],
-    ...(FULL && { "the whole surface": ["surface.mjs"] }),
+    ...(FULL && { "the whole surface": ["surface.mjs", String(RANDOM_CALLS)] }),
   });
 }
 if (FULL) {
@@ -40,7 +40,7 @@ if (FULL) {
   });
 } else {
   await onProgram(programs.NODES.at(-1).title, programs.NODES.at(-1).path(), {
-    "the whole surface": ["surface.mjs"],
+    "the whole surface": ["surface.mjs", String(RANDOM_CALLS)],
     "a million": ["--expose-gc", "millions.mjs", "1"],
   });
 }
@@ -61,7 +61,7 @@ await onProgram("Deno", programs.deno(), {
   "the platform's Ed25519": [...denoOptions, "--allow-read=.", "platform.mjs"],
   "the platform's cryptography": [...denoOptions, "web.mjs", String(RANDOM_TOKENS)],
   ...(FULL && {
-    "the whole surface": [...denoOptions, "--allow-read=.", "surface.mjs"],
+    "the whole surface": [...denoOptions, "--allow-read=.", "surface.mjs", String(RANDOM_CALLS)],
     "a million": [...denoOptions, "--allow-sys", "millions.mjs", "1"],
   }),
 });
@@ -70,7 +70,7 @@ await onProgram("Bun", programs.bun(), {
   require: ["run", "required.cjs", ...loading],
   slim: ["run", "slim.mjs", ...loading],
   // The engine of Safari, which shares nothing with that of the others.
-  "the whole surface": ["run", "surface.mjs"],
+  "the whole surface": ["run", "surface.mjs", String(RANDOM_CALLS)],
   "without FinalizationRegistry": ["run", "unfinalized.mjs", ...freeing],
   "the platform's Ed25519": ["run", "platform.mjs"],
   "the platform's cryptography": ["run", "web.mjs", String(RANDOM_TOKENS)],

@@ -25,6 +25,9 @@ const LOADING = [
  */
 export const loading = FULL ? [] : [LOADING];
 
+/** How many calls with random hostile arguments the whole surface gets in each engine. */
+export const RANDOM_CALLS = FULL ? 100_000 : 20_000;
+
 /** How many random tokens `./web` judges in each engine, of which the modules know the verdict. */
 export const RANDOM_TOKENS = FULL ? 1_000_000 : 20_000;
 

@@ -1,4 +1,5 @@
-// The whole surface with hostile arguments, on Node, Deno and Bun.
+// The whole surface with hostile arguments, on Node, Deno and Bun. The argument is how many random
+// calls are made.
 
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
@@ -11,4 +12,6 @@ const load = (name) =>
 const module = load("mailroom-verifier/verifier.wasm");
 const publicModule = load("mailroom-verifier/public.wasm");
 
-console.log(JSON.stringify(await runSurface({ entries, module, publicModule, inWindow: false })));
+const calls = Number(process.argv[2]);
+const loaded = { entries, module, publicModule, inWindow: false, calls };
+console.log(JSON.stringify(await runSurface(loaded)));

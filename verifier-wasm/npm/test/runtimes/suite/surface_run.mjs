@@ -9,7 +9,7 @@ import { samplesOfTesting } from "./surface_testing.mjs";
 import { samplesOfWeb } from "./surface_web.mjs";
 import vectorsOfBound from "./bound.mjs";
 import listed from "./surface_list.mjs";
-import { randomCalls } from "./surface_random.mjs";
+import { MANY, randomCalls } from "./surface_random.mjs";
 import vectors1 from "./v1.mjs";
 import vectors2 from "./v2.mjs";
 import vectors3 from "./v3.mjs";
@@ -21,13 +21,14 @@ import { vectors } from "./vectors.mjs";
  * @param {WebAssembly.Module} loaded.module the module in `./verifier.wasm`
  * @param {WebAssembly.Module} loaded.publicModule the one in `./public.wasm`
  * @param {boolean} loaded.inWindow whether this is the window of a browser
+ * @param {number} [loaded.calls] how many random calls are made
  * @returns {Promise<{ name: string, error?: string }[]>}
  */
 export function runSurface(loaded) {
   return withPatience((within) => results({ ...loaded, within }));
 }
 
-async function results({ entries, module, publicModule, inWindow, within }) {
+async function results({ entries, module, publicModule, inWindow, calls = MANY, within }) {
   const options = inWindow ? { dangerouslyAllowSecretInBrowser: true } : {};
   const subject = {
     entries,
@@ -35,6 +36,7 @@ async function results({ entries, module, publicModule, inWindow, within }) {
     module,
     publicModule,
     inWindow,
+    calls,
     within,
     options,
     vectors2,

@@ -6,6 +6,7 @@ mod book;
 mod browsers;
 mod cli_reference;
 mod commands;
+mod contributing;
 mod dependencies;
 mod formats;
 mod languages;

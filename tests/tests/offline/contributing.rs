@@ -1,0 +1,68 @@
+//! What CONTRIBUTING.md and the pages for contributors name is there, and what they list is all.
+
+use std::collections::BTreeSet;
+use std::fs;
+
+use anyhow::{Context, Result, ensure};
+use mailroom_tests::{book, tools};
+
+fn read(path: &str) -> Result<String> {
+    fs::read_to_string(tools::workspace().join(path)).context(path.to_owned())
+}
+
+#[test]
+fn the_table_of_the_suite_has_every_part_and_no_other() -> Result<()> {
+    let source = read("xtask/src/test.rs")?;
+    let (_, rest) = source.split_once("enum Part {\n").context("the parts")?;
+    let (body, _) = rest.split_once("\n}").context("the end of the parts")?;
+    let parts: BTreeSet<String> = body
+        .lines()
+        .filter_map(|line| line.trim().strip_suffix(','))
+        .filter(|line| line.chars().all(char::is_alphanumeric))
+        .map(str::to_lowercase)
+        .collect();
+    ensure!(parts.len() > 10, "only these parts were found: {parts:?}");
+
+    let page = read("CONTRIBUTING.md")?;
+    let (_, rest) = page.split_once("| part | minutes |").context("the table of parts")?;
+    let listed: BTreeSet<String> = rest
+        .lines()
+        .skip(2)
+        .take_while(|line| line.starts_with('|'))
+        .filter_map(|row| Some(row.split('`').nth(1)?.to_owned()))
+        .collect();
+    assert_eq!(listed, parts);
+    Ok(())
+}
+
+/// The map of changes has a test of its own, since it leaves out folders.
+#[test]
+fn every_path_of_the_pages_for_contributors_exists() -> Result<()> {
+    let root = tools::workspace();
+    let folders: BTreeSet<String> = fs::read_dir(&root)?
+        .filter_map(Result::ok)
+        .filter(|entry| entry.path().is_dir())
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .filter(|name| name != "target")
+        .collect();
+    let mut pages = vec![root.join("CONTRIBUTING.md")];
+    pages.extend(book::pages()?.into_iter().filter(|page| {
+        page.components().any(|part| part.as_os_str() == "contribute")
+            && !page.ends_with("change-map.md")
+    }));
+    let mut named = 0;
+    for page in &pages {
+        let text = fs::read_to_string(page)?;
+        for path in text.split('`').skip(1).step_by(2) {
+            let is_path = path.split_once('/').is_some_and(|(folder, _)| folders.contains(folder));
+            // `NAME.rs` is a file that is to be made, `N_….sql` one of several.
+            if !is_path || path.contains("NAME") || path.contains(['…', ' ', '\n']) {
+                continue;
+            }
+            ensure!(root.join(path).exists(), "{} names {path}", page.display());
+            named += 1;
+        }
+    }
+    ensure!(named > 100, "only {named} paths were found");
+    Ok(())
+}

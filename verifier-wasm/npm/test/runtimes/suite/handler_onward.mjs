@@ -2,6 +2,7 @@
 // the redirect itself.
 
 import { holds, same } from "./expect.mjs";
+import { BUTTONS } from "./handler_pages.mjs";
 import { read, scene, SITE } from "./handler_scene.mjs";
 
 const REDIRECT = { Location: "/welcome", "Set-Cookie": "session=1; HttpOnly" };
@@ -54,7 +55,8 @@ export function* handlerOnward(subject) {
   yield [
     "it is in the language of the visitor",
     async () => {
-      for (const [language, link] of Object.entries(LINKS)) {
+      for (const language of Object.keys(BUTTONS)) {
+        const link = LINKS[language];
         const { make, press, activation, answers } = scene(subject);
         answers.now = new Response(null, { status: 303, headers: REDIRECT });
         const headers = { "Accept-Language": language };

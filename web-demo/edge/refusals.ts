@@ -64,8 +64,11 @@ const WORDS: Readonly<Record<string, Words>> = {
   },
 };
 
-/** Reasons of which the edge says more. Where it says who is at fault, it is no secret here. */
-const BY_EDGE: Partial<Record<EdgeReason, Words & { readonly status?: number }>> = {
+/**
+ * What the edge says of a reason; of those without it what the handler does is said. Where it says
+ * who is at fault, it is no secret here. The compiler refuses a reason that is missing.
+ */
+const BY_EDGE = {
   ERR_TOKEN_MALFORMED: {
     status: 400,
     title: "This link is not complete",
@@ -111,7 +114,15 @@ const BY_EDGE: Partial<Record<EdgeReason, Words & { readonly status?: number }>>
       "Where it remembers used links nothing answers, so the application was not asked. " +
       "Try again in a moment. If it then says that the link was used, ask for another one.",
   },
-};
+  ERR_TOKEN_EXPIRED: undefined,
+  ERR_TOKEN_USED: undefined,
+  ERR_CODE_REQUIRED: undefined,
+  ERR_CODE_MISMATCH: undefined,
+  ERR_TOO_MANY_ATTEMPTS: undefined,
+  ERR_GUARD_UNSUPPORTED: undefined,
+} as const satisfies Readonly<
+  Record<EdgeReason, (Words & { readonly status?: number }) | undefined>
+>;
 
 const NOT_ELIGIBLE: Record<Action, string> = {
   activate:
@@ -124,7 +135,7 @@ const NOT_ELIGIBLE: Record<Action, string> = {
 };
 
 /** What the database says, where it is more than the handler's answer. */
-const BY_ORIGIN: Partial<Record<OriginReason, Words>> = {
+const BY_ORIGIN = {
   unknown: {
     title: "This link belongs to nobody",
     text: `The database knows no such link for this page. ${ANOTHER}`,
@@ -135,7 +146,14 @@ const BY_ORIGIN: Partial<Record<OriginReason, Words>> = {
       "It or its database is away, and nothing was done. Your link still works: " +
       "try again in a moment.",
   },
-};
+  used: undefined,
+  expired: undefined,
+  too_many_attempts: undefined,
+  wrong_code: undefined,
+  silent: undefined,
+} as const satisfies Readonly<
+  Record<Exclude<OriginReason, "ok" | "not_eligible">, Words | undefined>
+>;
 
 const COUNTED = {
   no: "The code was not counted as a try.",

@@ -19,20 +19,23 @@ const TAG: Field = { name: "tag (HMAC-SHA-256)", tint: 6, length: 32 };
 const CODE_TAG: Field = { name: "tag of the code", tint: 7, length: 15 };
 const SIGNATURE: Field = { name: "signature (Ed25519)", tint: 6, length: 64 };
 
-/** By the length of the token in characters, which alone tells the format. */
-const LAYOUTS: Readonly<Record<number, readonly Field[]>> = {
-  86: [SECRET, TAG],
-  104: [...HEADER, SECRET, TAG],
-  124: [...HEADER, SECRET, TAG, CODE_TAG],
-  126: [...HEADER, BINDING, SECRET, TAG],
-  146: [...HEADER, BINDING, SECRET, TAG, CODE_TAG],
-  147: [...HEADER, SECRET, SIGNATURE],
-  168: [...HEADER, BINDING, SECRET, SIGNATURE],
-};
+/** No two have the same length, which alone tells the format. */
+const LAYOUTS: readonly (readonly Field[])[] = [
+  [SECRET, TAG],
+  [...HEADER, SECRET, TAG],
+  [...HEADER, SECRET, TAG, CODE_TAG],
+  [...HEADER, BINDING, SECRET, TAG],
+  [...HEADER, BINDING, SECRET, TAG, CODE_TAG],
+  [...HEADER, SECRET, SIGNATURE],
+  [...HEADER, BINDING, SECRET, SIGNATURE],
+];
 
 /** The fields, in order, or nothing for a length that no token has. */
 export function fieldsOf(token: string): readonly Field[] | undefined {
-  return LAYOUTS[token.length];
+  return LAYOUTS.find((layout) => {
+    const bytes = layout.reduce((sum, { length }) => sum + length, 0);
+    return token.length === Math.ceil((bytes * 4) / 3);
+  });
 }
 
 /**

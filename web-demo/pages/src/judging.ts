@@ -2,6 +2,7 @@
 // Done in this page: of v3 everything, with the public key; of v1 and v2 the shape alone, since
 // what is left needs the shared key, which no page may hold.
 
+import type { VerificationReason } from "mailroom-verifier/errors";
 import {
   createVerifier,
   decodeUnverified,
@@ -31,12 +32,20 @@ export interface Judgement {
 
 const NAMES = ["shape", "signature", "action", "expiry"] as const;
 
-const FAILS_AT: Readonly<Record<string, (typeof NAMES)[number]>> = {
+/** The compiler refuses a reason that is missing. */
+const FAILS_AT = {
   ERR_TOKEN_MALFORMED: "shape",
   ERR_TOKEN_SIGNATURE: "signature",
   ERR_TOKEN_ACTION: "action",
   ERR_TOKEN_EXPIRED: "expiry",
-};
+  // A link alone is refused for none of these.
+  ERR_TOKEN_OTHER_BROWSER: "signature",
+  ERR_CODE_UNCHECKABLE: "signature",
+  ERR_CODE_REQUIRED: "signature",
+  ERR_CODE_MALFORMED: "signature",
+  ERR_CODE_MISMATCH: "signature",
+  ERR_LINK_UNCHECKABLE: "signature",
+} as const satisfies Readonly<Record<VerificationReason, (typeof NAMES)[number]>>;
 
 const NOTES: Readonly<Record<(typeof NAMES)[number], string>> = {
   shape: "length, alphabet, last bits, version and action byte",
@@ -58,7 +67,7 @@ function judge(verifier: PublicVerifier<Further>, token: string, action: Action)
   const started = performance.now();
   const result = verifier.tryVerifyLink(token, { action });
   const microseconds = (performance.now() - started) * 1000;
-  const failed = result.ok ? undefined : (FAILS_AT[result.reason] ?? "signature");
+  const failed = result.ok ? undefined : FAILS_AT[result.reason];
   const words = result.ok ? "Genuine and valid" : `Refused: ${result.reason}`;
   return { verdict: result.ok ? "good" : "bad", words, checks: upTo(failed), parts, microseconds };
 }

@@ -62,9 +62,7 @@ impl Fields {
         }
         let has_code_tag =
             matches!(token.len(), v2::CHARACTERS_WITH_CODE | v2::BOUND_CHARACTERS_WITH_CODE);
-        let header = if version == Version::V1 {
-            VersionedHeader::V1
-        } else {
+        let header = if version.has_header() {
             let binding = is_bound.then(|| Binding::from(field(&bytes, Header::LENGTH)));
             let first = if is_bound { field(&bytes, 0) } else { field(&bytes, UNBOUND) };
             let header = Header::parse(&first, version, binding)?;
@@ -76,11 +74,14 @@ impl Fields {
             if !fits {
                 return Err(Malformed::Action { found: header.action });
             }
-            if version == Version::V2 {
-                VersionedHeader::V2(header)
-            } else {
-                VersionedHeader::V3(header)
+            // A new version is an error of the compiler here. Its lengths are in the table above.
+            match version {
+                Version::V1 => VersionedHeader::V1,
+                Version::V2 => VersionedHeader::V2(header),
+                Version::V3 => VersionedHeader::V3(header),
             }
+        } else {
+            VersionedHeader::V1
         };
         let secret = Secret::from(field(&bytes, SECRET));
         Ok(Self { header, secret, proof: field(&bytes, SECRET + Secret::LENGTH), has_code_tag })

@@ -15,7 +15,7 @@ use crate::{
 /// in the output buffer.
 ///
 /// The key is the first `length` bytes as text, or, if `length` is negative, the first 32 bytes.
-/// Returns a number of `status.rs` for keys.
+/// Returns `OK` or `INVALID_KEY`.
 #[wasm_bindgen]
 pub fn prepare_key(length: i32) -> u32 {
     let text = BUFFERS.text.load();
@@ -30,7 +30,7 @@ pub fn prepare_key(length: i32) -> u32 {
             BUFFERS.output.store(&key.id());
             status::OK
         }
-        Err(error) => status::of_key(error),
+        Err(_) => status::INVALID_KEY,
     }
 }
 

@@ -15,7 +15,7 @@ use crate::{
 /// the key buffer and its id (4 bytes) in the output buffer.
 ///
 /// The key is what the first `hex` bytes spell in hexadecimal, or, if `hex` is negative, the first
-/// 32 bytes. The text buffer is overwritten. Returns a number of `status.rs` for keys.
+/// 32 bytes. The text buffer is overwritten. Returns `OK` or `INVALID_KEY`.
 #[wasm_bindgen]
 pub fn prepare_key(hex: i32) -> u32 {
     let text = BUFFERS.text.load();
@@ -31,7 +31,7 @@ pub fn prepare_key(hex: i32) -> u32 {
             BUFFERS.output.store(&key.id());
             status::OK
         }
-        Err(error) => status::of_key(error),
+        Err(_) => status::INVALID_KEY,
     }
 }
 

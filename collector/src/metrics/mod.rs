@@ -12,4 +12,4 @@ mod values;
 
 pub(crate) use health::{Health, Trouble};
 pub(crate) use server::Server;
-pub(crate) use values::{Cause, Metrics};
+pub(crate) use values::{Cause, Metrics, Rows, Skipped};

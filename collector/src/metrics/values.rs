@@ -35,17 +35,11 @@ const VERDICTS: [&str; 10] = [
     "unknown_address",
 ];
 
-/// Why a token that was due did not go out.
-const SKIPPED: [&str; 6] =
-    ["expired", "cancelled", "suppressed", "ineligible", "unsignable", "expired_in_doubt"];
-
 /// What senders at a broker say of a mail.
 const BROKER_VERDICTS: [&str; 4] = ["sent", "dead", "expired", "in_doubt"];
 
 /// Why such a verdict changed nothing.
 const PASSED_OVER: [&str; 4] = ["repeated", "early", "unknown", "unreadable"];
-
-const PRUNED: [&str; 3] = ["attempts", "dead_letters", "tokens"];
 
 /// Bounds of histograms, in seconds: from what a good day has to what rings.
 const DELAYS: [f64; 16] = [
@@ -55,26 +49,64 @@ const DELAYS: [f64; 16] = [
 const BATCHES: [f64; 11] =
     [1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1_000.0, 10_000.0];
 
-/// Why a mail may go out twice.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Cause {
-    /// The database did not record at the end that it was sent.
-    SettlementLost,
-    /// Its lease ended while the sender had it: another collector sends it now.
-    LeaseLapsed,
-    /// Nobody knows whether an attempt succeeded, and it is repeated.
-    InDoubt,
+/// Makes an enum whose variants are all values of a label: each has a series from the start.
+macro_rules! label {
+    (
+        $(#[$about:meta])* $Label:ident {
+            $($(#[$means:meta])* $Value:ident => $name:literal,)+
+        }
+    ) => {
+        $(#[$about])*
+        #[derive(Clone, Copy, Debug)]
+        pub(crate) enum $Label {
+            $($(#[$means])* $Value,)+
+        }
+
+        impl $Label {
+            const NAMES: &'static [&'static str] = &[$($name),+];
+
+            fn name(self) -> &'static str {
+                match self {
+                    $(Self::$Value => $name,)+
+                }
+            }
+        }
+    };
 }
 
-impl Cause {
-    const ALL: [Self; 3] = [Self::SettlementLost, Self::LeaseLapsed, Self::InDoubt];
+label! {
+    /// Why a mail may go out twice.
+    Cause {
+        /// The database did not record at the end that it was sent.
+        SettlementLost => "settlement_lost",
+        /// Its lease ended while the sender had it: another collector sends it now.
+        LeaseLapsed => "lease_lapsed",
+        /// Nobody knows whether an attempt succeeded, and it is repeated.
+        InDoubt => "in_doubt",
+    }
+}
 
-    fn name(self) -> &'static str {
-        match self {
-            Self::SettlementLost => "settlement_lost",
-            Self::LeaseLapsed => "lease_lapsed",
-            Self::InDoubt => "in_doubt",
-        }
+label! {
+    /// Why a token that was due did not go out.
+    Skipped {
+        Expired => "expired",
+        Cancelled => "cancelled",
+        Suppressed => "suppressed",
+        /// It is looked at again, and counted each time.
+        Ineligible => "ineligible",
+        /// Likewise.
+        Unsignable => "unsignable",
+        /// It is a dead letter, which may have been delivered.
+        ExpiredInDoubt => "expired_in_doubt",
+    }
+}
+
+label! {
+    /// Rows that are deleted by their age.
+    Rows {
+        Attempts => "attempts",
+        DeadLetters => "dead_letters",
+        Tokens => "tokens",
     }
 }
 
@@ -125,9 +157,9 @@ impl Default for Metrics {
             }
         };
         begin(&metrics.settled, "verdict", &VERDICTS);
-        begin(&metrics.skipped, "reason", &SKIPPED);
-        begin(&metrics.duplicates, "cause", &Cause::ALL.map(Cause::name));
-        begin(&metrics.pruned, "rows", &PRUNED);
+        begin(&metrics.skipped, "reason", Skipped::NAMES);
+        begin(&metrics.duplicates, "cause", Cause::NAMES);
+        begin(&metrics.pruned, "rows", Rows::NAMES);
         begin(&metrics.broker_verdicts, "verdict", &BROKER_VERDICTS);
         begin(&metrics.passed_over, "reason", &PASSED_OVER);
         metrics
@@ -164,7 +196,8 @@ impl Metrics {
             let count = |verdict| self.settled.get_or_create(&[("verdict", verdict)]).get();
             verdicts.iter().copied().map(count).sum()
         };
-        let expired = self.skipped.get_or_create(&[("reason", "expired")]).get();
+        let expired = Skipped::Expired.name();
+        let expired = self.skipped.get_or_create(&[("reason", expired)]).get();
         serde_json::json!({
             "claimed": self.claimed.get(),
             "sent": settled(&["sent"]),
@@ -194,9 +227,8 @@ impl Metrics {
     }
 
     /// Tokens did not go out though they were due.
-    pub(crate) fn skipped(&self, reason: &'static str, tokens: usize) {
-        debug_assert!(SKIPPED.contains(&reason), "{reason} is missing in the list");
-        self.skipped.get_or_create(&[("reason", reason)]).inc_by(number(tokens));
+    pub(crate) fn skipped(&self, reason: Skipped, tokens: usize) {
+        self.skipped.get_or_create(&[("reason", reason.name())]).inc_by(number(tokens));
     }
 
     /// Mails may go out a second time.
@@ -204,11 +236,10 @@ impl Metrics {
         self.duplicates.get_or_create(&[("cause", cause.name())]).inc_by(number(tokens));
     }
 
-    /// Rows of one of [`PRUNED`] were deleted.
-    pub(crate) fn pruned(&self, rows: &'static str, count: i64) {
-        debug_assert!(PRUNED.contains(&rows), "{rows} is missing in the list");
+    /// Rows were deleted by their age.
+    pub(crate) fn pruned(&self, rows: Rows, count: i64) {
         let count = u64::try_from(count).unwrap_or_default();
-        self.pruned.get_or_create(&[("rows", rows)]).inc_by(count);
+        self.pruned.get_or_create(&[("rows", rows.name())]).inc_by(count);
     }
 
     /// A verdict of a sender at a broker was recorded.

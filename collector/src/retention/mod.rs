@@ -12,7 +12,7 @@ use tokio_postgres::error::SqlState;
 use tokio_postgres::types::Type;
 
 use crate::log::display::HumanDuration;
-use crate::metrics::Metrics;
+use crate::metrics::{Metrics, Rows};
 use mailroom_pace::{Backoff, jittered};
 
 /// The size of a step: some 12,000 rows of the log, and about as many dead letters or tokens.
@@ -142,9 +142,11 @@ pub(crate) async fn prune_hourly(
         }
         let reason = match outcome {
             Ok(Pruned { attempts, dead_letters, tokens, .. }) => {
-                for (rows, count) in
-                    [("attempts", attempts), ("dead_letters", dead_letters), ("tokens", tokens)]
-                {
+                for (rows, count) in [
+                    (Rows::Attempts, attempts),
+                    (Rows::DeadLetters, dead_letters),
+                    (Rows::Tokens, tokens),
+                ] {
                     metrics.pruned(rows, count);
                 }
                 if attempts + dead_letters + tokens > 0 {

@@ -39,7 +39,7 @@ fn the_table_of_the_suite_has_every_part_and_no_other() -> Result<()> {
 #[test]
 fn every_path_of_the_pages_for_contributors_exists() -> Result<()> {
     let root = tools::workspace();
-    let folders: BTreeSet<String> = fs::read_dir(&root)?
+    let folders: BTreeSet<String> = fs::read_dir(root)?
         .filter_map(Result::ok)
         .filter(|entry| entry.path().is_dir())
         .map(|entry| entry.file_name().to_string_lossy().into_owned())

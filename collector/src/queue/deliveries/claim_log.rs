@@ -7,6 +7,7 @@ use mailroom_pace::{LogLimit, withheld};
 use super::actions::SignableActions;
 use super::claimed::Claimed;
 use crate::config::Rate;
+use crate::metrics::Skipped;
 use crate::queue::activity::Activity;
 
 #[derive(Debug)]
@@ -131,12 +132,12 @@ impl ClaimLog {
 fn count(claimed: &Claimed, activity: &mut Activity) {
     activity.expired += claimed.expired;
     for (reason, count) in [
-        ("expired", claimed.expired),
-        ("expired_in_doubt", claimed.dead_in_doubt),
-        ("cancelled", claimed.cancelled),
-        ("ineligible", claimed.deferred),
-        ("unsignable", claimed.unsignable),
-        ("suppressed", claimed.suppressed),
+        (Skipped::Expired, claimed.expired),
+        (Skipped::ExpiredInDoubt, claimed.dead_in_doubt),
+        (Skipped::Cancelled, claimed.cancelled),
+        (Skipped::Ineligible, claimed.deferred),
+        (Skipped::Unsignable, claimed.unsignable),
+        (Skipped::Suppressed, claimed.suppressed),
     ] {
         activity.metrics.skipped(reason, count);
     }

@@ -85,12 +85,22 @@ function notValid({ reason }: VerificationError, message: string): string {
   return `not valid: ${reason}: ${message}`;
 }
 
+/** The lengths of tokens, by version. */
+function lengthsInWords(): string {
+  const versions = [...new Set(LENGTHS.map((length) => versionOf({ length })))];
+  const groups = versions.map((version, at) => {
+    const lengths = LENGTHS.filter((length) => versionOf({ length }) === version).join(", ");
+    const words = lengths.replace(/, (?=\d+$)/, " or ");
+    return `${words} (${at === 0 ? "version " : ""}${version})`;
+  });
+  return `${groups.slice(0, -1).join(", ")}, or ${groups.at(-1)}`;
+}
+
 /** What is wrong with a text that is no token, as far as its characters show. */
 function fault({ token, length }: Question): string | undefined {
   const characters = length ?? token.length;
   if (!LENGTHS.includes(characters)) {
-    const lengths = "86 (version 1), 104, 124, 126 or 146 (2), or 147 or 168 (3)";
-    return `it has ${characters} characters, and a token has ${lengths}`;
+    return `it has ${characters} characters, and a token has ${lengthsInWords()}`;
   }
   const at = token.search(/[^A-Za-z0-9_-]/);
   if (at >= 0) {

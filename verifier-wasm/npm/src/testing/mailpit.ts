@@ -1,5 +1,6 @@
 // Inboxes that answer as Mailpit does: `GET /api/v1/search` and `GET /api/v1/message/ID`.
 
+import { roughly } from "../token/version.js";
 import type { InboxMail, Sought } from "./inbox.js";
 
 /** What it answers, as far as it is read here; nothing of it is sure. */
@@ -58,8 +59,8 @@ export async function mailOfMailpit(
 
 /** The addresses that carry a token, in their query or behind `#`. */
 function linksOf(text: string): string[] {
-  const found = text.match(/https?:\/\/[^\s"'<>]+?(?:[?&]token=|#)[\w-]{86,168}(?:&from=mail)?/g);
-  return found ?? [];
+  const before = /https?:\/\/[^\s"'<>]+?(?:[?&]token=|#)/.source;
+  return text.match(new RegExp(`${before}${roughly()}(?:&from=mail)?`, "g")) ?? [];
 }
 
 function pathOf(link: string): string {

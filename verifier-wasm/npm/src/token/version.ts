@@ -10,7 +10,10 @@ interface Sized {
   readonly length: number;
 }
 
-/** The numbers of characters that tokens have. */
+/**
+ * The numbers of characters that tokens have. The handler has them once more, since each of its
+ * bytes is loaded; `offline token_lengths` compares those.
+ */
 export const LENGTHS: readonly number[] = [86, 104, 124, 126, 146, 147, 168];
 
 /** The version of a well-formed token, which its length tells. */
@@ -23,6 +26,9 @@ export function versionOf({ length }: Sized): Version {
 export function isBound({ length }: Sized): boolean {
   return length === 126 || length === 146 || length === 168;
 }
+
+/** What has the characters of a token, and as few or many as one may have: for an expression. */
+export const roughly = (): string => `[\\w-]{${Math.min(...LENGTHS)},${Math.max(...LENGTHS)}}`;
 
 /** Whether a token says its action, its key and its expiry, which else the database alone knows. */
 export const hasHeader = (version: Version): boolean => version !== 1;

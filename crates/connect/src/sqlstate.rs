@@ -6,10 +6,16 @@
 
 /// The transaction was taken back and may go well when it is repeated: a conflict of
 /// serialization, a deadlock.
+///
+/// After these `mailroom serve` repeats a call (`serve/src/database.rs`), and the npm package a
+/// statement (`failure.ts` of its database, `postgres.ts` of its stores).
 pub const REPEATABLE: [&str; 2] = ["40001", "40P01"];
 
 /// Nothing was done, for a reason that passes: there was no connection, the server is read-only,
 /// the transaction was taken back, or ended by a limit of resources or of time.
+///
+/// `mailroom serve` answers so (`serve/src/failure.rs`), the package (`failure.ts` of its database)
+/// and the demonstration (`web-demo/origin/trouble.ts`) say so.
 pub const UNDONE: [&str; 12] = [
     "08001", "08004", "25006", "40000", "40001", "40002", "40P01", "53", "55006", "55P03", "57014",
     "57P03",
@@ -18,9 +24,14 @@ pub const UNDONE: [&str; 12] = [
 /// Nobody knows whether it was done, where [`UNDONE`] does not say so: the connection was lost
 /// (08, which poolers say, too), the completion is unknown, the server ended, or a file of it
 /// failed.
+///
+/// Whoever reads [`UNDONE`] reads this, too.
 pub const UNKNOWN: [&str; 6] = ["08", "40003", "57P01", "57P02", "57P05", "58"];
 
 /// The schema, or the rights of this role, are not those that a query expects: no repetition helps.
+///
+/// The collector's queue ends with these (`collector/src/queue/session.rs`), and tries every other
+/// error again. The package's store has words for some of them.
 pub const WRONG_SCHEMA: [&str; 6] = ["42501", "42703", "42704", "42804", "42883", "42P01"];
 
 /// Whether a code is in a list, by itself or by its class.

@@ -5,6 +5,7 @@ use std::fs;
 use anyhow::{Context, Result};
 use mailroom_connect::sqlstate::{REPEATABLE, UNDONE, UNKNOWN};
 use mailroom_tests::tools;
+use tokio_postgres::error::SqlState;
 
 const FAILURE: &str = "verifier-wasm/npm/src/database/failure.ts";
 const TROUBLE: &str = "web-demo/origin/trouble.ts";
@@ -15,13 +16,17 @@ fn expression(list: &[&str]) -> String {
     format!("/^(?:{})/", list.join("|"))
 }
 
+fn text(sqlstate: &SqlState) -> String {
+    format!("\"{}\"", sqlstate.code())
+}
+
 fn array(list: &[&str]) -> String {
     let quoted: Vec<_> = list.iter().map(|entry| format!("\"{entry}\"")).collect();
     format!("[{}]", quoted.join(", "))
 }
 
 /// Each file that has a list, how its line begins, and the value.
-fn lists() -> [(&'static str, &'static str, String); 6] {
+fn lists() -> [(&'static str, &'static str, String); 10] {
     [
         (FAILURE, "const REPEATABLE = ", array(&REPEATABLE)),
         (FAILURE, "const UNDONE = ", expression(&UNDONE)),
@@ -29,6 +34,10 @@ fn lists() -> [(&'static str, &'static str, String); 6] {
         (TROUBLE, "const UNDONE = ", expression(&UNDONE)),
         (TROUBLE, "const UNKNOWN = ", expression(&UNKNOWN)),
         (STORE, "const CONFLICTS: readonly unknown[] = ", array(&REPEATABLE)),
+        (STORE, "const UNDEFINED_TABLE = ", text(&SqlState::UNDEFINED_TABLE)),
+        (STORE, "const UNDEFINED_COLUMN = ", text(&SqlState::UNDEFINED_COLUMN)),
+        (STORE, "const INSUFFICIENT_PRIVILEGE = ", text(&SqlState::INSUFFICIENT_PRIVILEGE)),
+        (STORE, "const DISK_FULL = ", text(&SqlState::DISK_FULL)),
     ]
 }
 

@@ -129,26 +129,27 @@ function rowsOf(found: unknown): readonly unknown[] {
   throw new StoreUnavailableError(`the client answered with ${described(found)}, not with rows`);
 }
 
-const UNAVAILABLE = new Map([
+// `UPDATE=1 cargo test --workspace --test offline sqlstates` writes these codes.
+const UNDEFINED_TABLE = "42P01";
+const UNDEFINED_COLUMN = "42703";
+const INSUFFICIENT_PRIVILEGE = "42501";
+const DISK_FULL = "53100";
+
+const UNAVAILABLE = new Map<unknown, string>([
   [
-    "42P01",
+    UNDEFINED_TABLE,
     "there is no table mailroom_used_tokens along the search path: run the statements of TABLE",
   ],
   [
-    "42703",
+    UNDEFINED_COLUMN,
     "the table mailroom_used_tokens is of another version: " +
       "drop it, and run the statements of TABLE",
   ],
   [
-    "42501",
+    INSUFFICIENT_PRIVILEGE,
     "the role may not use mailroom_used_tokens: grant it SELECT, INSERT, UPDATE and DELETE",
   ],
 ]);
-
-/**
- * What PostgreSQL says of a disk that is full; this and the keys above are codes of its appendix A.
- */
-const DISK_FULL = "53100";
 
 /**
  * After these a statement did nothing, since others worked on its row, and may run again: where the
@@ -190,7 +191,7 @@ function explained(query: Query): Query {
         throw new StoreFullError("the PostgreSQL server has no room left for used tokens", {
           cause,
         });
-      const reason = UNAVAILABLE.get(code as string);
+      const reason = UNAVAILABLE.get(code);
       throw reason === undefined ? cause : new StoreUnavailableError(reason, { cause });
     }
   };

@@ -23,7 +23,7 @@ fn step(step: Step) -> &'static str {
         Step::Recipient => "RCPT",
         Step::Data => "DATA",
         Step::Content => "content",
-        Step::Api(name) => name,
+        Step::Api(api) => api.name,
         Step::Http => "`[http]`",
     }
 }
@@ -43,10 +43,10 @@ fn meaning(meaning: Meaning) -> &'static str {
 fn apis() -> Vec<&'static str> {
     let mut names = Vec::new();
     for at in ROWS.iter().flat_map(|row| row.steps) {
-        if let Step::Api(name) = at
-            && !names.contains(name)
+        if let Step::Api(api) = at
+            && !names.contains(&api.name)
         {
-            names.push(*name);
+            names.push(api.name);
         }
     }
     names

@@ -33,10 +33,26 @@ pub(crate) enum Step {
     Data,
     /// The content and its end.
     Content,
-    /// A request to the HTTP API of this name, which has rows of its own.
-    Api(&'static str),
+    /// A request to an HTTP API that has rows of its own.
+    Api(Api),
     /// A request to another HTTP API.
     Http,
+}
+
+/// An HTTP API that has names for its refusals.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Api {
+    pub(super) name: &'static str,
+    pub(super) of_one: OfOne,
+}
+
+/// Which of an API's refusals about us may be said over some recipients only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum OfOne {
+    /// All but those with these statuses.
+    OtherThan(&'static [u16]),
+    /// Those of these names.
+    Named(&'static [&'static str]),
 }
 
 /// What a refusal means.
@@ -129,8 +145,8 @@ fn suspicion(said: &Said<'_>) -> Option<Suspicion> {
     let is_of_one = match said.step {
         Step::Hello | Step::Login | Step::Sender => false,
         Step::SenderUtf8 | Step::Recipient | Step::Data | Step::Content | Step::Http => true,
-        table::SES => said.name == "MessageRejected",
-        Step::Api(_) => !matches!(said.code, 401 | 429),
+        Step::Api(Api { of_one: OfOne::OtherThan(codes), .. }) => !codes.contains(&said.code),
+        Step::Api(Api { of_one: OfOne::Named(names), .. }) => names.contains(&said.name),
     };
     let is_dialogue = matches!(said.step, Step::Recipient | Step::Data | Step::Content);
     let passes = is_dialogue && said.code < 500 && {

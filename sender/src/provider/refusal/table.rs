@@ -2,8 +2,8 @@
 //! rows.
 
 use super::Meaning::{self, Later, Mail, Ours, Recipient, Unknown, Unplaced};
-use super::Step;
 use super::known::{self, Words};
+use super::{Api, OfOne, Step};
 
 /// A row: all that it says must fit.
 #[derive(Clone, Copy, Debug)]
@@ -49,10 +49,18 @@ const AFTER_MAIL: &[Step] = &[Step::Recipient, Step::Data, Step::Content];
 const DIALOGUE: &[Step] =
     &[Step::Sender, Step::SenderUtf8, Step::Recipient, Step::Data, Step::Content];
 
+/// A request to an API whose refusals may be of one recipient, but for those of the key and of
+/// the rate.
+const fn api(name: &'static str) -> Step {
+    Step::Api(Api { name, of_one: OfOne::OtherThan(&[401, 429]) })
+}
+
 /// Requests to the HTTP APIs that have names for their refusals.
-pub(crate) const POSTMARK: Step = Step::Api("Postmark");
-pub(crate) const RESEND: Step = Step::Api("Resend");
-pub(crate) const SES: Step = Step::Api("SES");
+pub(crate) const POSTMARK: Step = api("Postmark");
+pub(crate) const RESEND: Step = api("Resend");
+/// It has one status for almost all refusals.
+pub(crate) const SES: Step =
+    Step::Api(Api { name: "SES", of_one: OfOne::Named(&["MessageRejected"]) });
 
 const fn row(steps: &'static [Step], codes: &'static [Codes], meaning: Meaning) -> Row {
     Row {

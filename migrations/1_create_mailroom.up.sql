@@ -2281,6 +2281,448 @@ COMMENT ON FUNCTION mailroom.notify_of_codes(mailroom.issued_tokens, text, bigin
     'Queues the notice of wrong codes, if the action of the token has one and the subject got none '
     'within a day.';
 
+-- Collectors settle batches, of which they say what became of each token, or release them. Whoever
+-- has a collector's password reads what is due and nothing else: neither addresses nor secrets of
+-- used tokens.
+
+-- How long a refused token waits. Doubling from the first pause up to a minute, or to a part of its
+-- life, up to an hour; between half and all of that,
+-- so that what failed together does not come back together.
+CREATE FUNCTION mailroom.pause_after(refusals bigint, first_pause bigint, lifetime double precision)
+    RETURNS double precision
+LANGUAGE sql VOLATILE PARALLEL SAFE
+RETURN least(
+    first_pause::double precision * power(2::double precision, refusals::double precision),
+    greatest(
+        first_pause::double precision,
+        60000::double precision,
+        least(lifetime * 1000::double precision / 24::double precision, 3600000::double precision)
+    )
+) * (0.5::double precision + random() / 2::double precision);
+
+COMMENT ON FUNCTION mailroom.pause_after(bigint, bigint, double precision) IS
+    'Pause in milliseconds after so many refusals; the first pause is in milliseconds, the '
+    'lifetime in seconds.';
+
+CREATE FUNCTION mailroom.doubtful(reason text) RETURNS text
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN 'may have been delivered' || coalesce(': ' || reason, '');
+
+COMMENT ON FUNCTION mailroom.doubtful(text) IS
+    'Why a token is given up of which nobody knows whether it was delivered.';
+
+-- Settles batches of which not all tokens were sent; answers which tokens were given up, also when
+-- that is repeated. A refusal counts only where the collector says so, and an outage of the whole
+-- sender never does: it would kill the mails of links that live a quarter of an hour. Tokens that
+-- live long are tried again at most once an hour. Kinds of exceptions: 'dead'; 'refused', for now;
+-- 'failed', also for now, but only max_attempts times; 'unavailable', back to its place or after
+-- its wait, and no failure, because the sender was away; 'untried', after its wait, and no failure,
+-- because the sender was there and has not tried the mail; 'unanswered';
+-- 'in_doubt': nobody knows whether the provider has the mail, so it is repeated after one and after
+-- five minutes, however often it is refused between, and the third doubt makes it a dead letter
+-- that may have been delivered; 'handed_over': a broker has it, and its verdict comes later;
+-- 'unknown_address': dead, and its address is suppressed if the
+-- collector has the right to do so.
+CREATE FUNCTION mailroom.settle_exceptions(
+    settled uuid[],
+    exception_batches uuid[],
+    exception_tokens bigint[],
+    exception_kinds text[],
+    exception_waits bigint[],
+    exception_reasons text[],
+    max_attempts integer,
+    backoff bigint,
+    expiry_bound bigint
+) RETURNS TABLE (batch uuid, token bigint, attempt integer)
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_memoize = off SET jit = off AS $$
+#variable_conflict use_column
+DECLARE
+    epoch timestamptz := mailroom.clock();
+    -- The collector's own right: it calls this with the rights of the owner.
+    suppresses boolean := 'unknown_address' = ANY (exception_kinds)
+        AND has_function_privilege(
+            session_user, to_regprocedure('mailroom.suppress(text, text, text, text)'), 'EXECUTE'
+        ) IS TRUE;
+BEGIN
+    -- As in settle(), which knows afterwards whether it has written anything.
+    PERFORM pg_logical_emit_message(true, 'mailroom', '');
+
+    WITH
+    gone AS (
+        DELETE FROM mailroom.leases WHERE batch = ANY (settled) RETURNING *
+    ),
+    exceptions AS (
+        SELECT *
+        FROM ROWS FROM (
+            pg_catalog.unnest(exception_batches), pg_catalog.unnest(exception_tokens),
+                pg_catalog.unnest(exception_kinds),
+            pg_catalog.unnest(exception_waits), pg_catalog.unnest(exception_reasons)
+        ) AS exception (batch, token, kind, wait, reason)
+    ),
+    items AS MATERIALIZED (
+        SELECT
+            gone.collector_id,
+            gone.batch,
+            gone.due_at,
+            item.*,
+            exceptions.kind,
+            exceptions.wait,
+            exceptions.reason,
+            known.expires_at,
+            known.is_void,
+            coalesce(item.all_doubts, 0::smallint)
+                + CASE WHEN exceptions.kind = 'in_doubt' THEN 1 ELSE 0 END AS doubts,
+            -- In seconds. What expires before its pause is over waits until then,
+            -- so that it is counted then.
+            greatest(known.expires_at::double precision - expiry_bound::double precision,
+                0::double precision) AS lifetime,
+            -- Not the failures, which a refusal need not be.
+            -- A pause stops growing long before twenty.
+            (
+                SELECT count(*)
+                FROM (
+                    SELECT
+                    FROM mailroom.delivery_log
+                    WHERE tokens[1] = item.token
+                        AND outcome = 'error'
+                        AND exceptions.kind IN ('refused', 'failed')
+                    LIMIT 20
+                ) AS refusal
+            ) AS refusals,
+            CASE
+                WHEN exceptions.kind IS NULL THEN 'sent'
+                -- Deleted meanwhile: nobody is to get it, and nothing new is kept of it.
+                WHEN known.is_void IS NULL THEN 'cancelled'
+                WHEN exceptions.kind = 'in_doubt' AND coalesce(item.all_doubts,
+                    0::smallint) >= 2 THEN
+                    -- Who has used the link has the mail.
+                    CASE WHEN known.is_open THEN 'dead' ELSE 'cancelled' END
+                WHEN exceptions.kind = 'failed' AND item.failures::integer + 1 >= max_attempts
+                    THEN 'dead'
+                WHEN exceptions.kind IN ('refused', 'failed') THEN 'error'
+                WHEN exceptions.kind IN ('unavailable', 'untried') THEN 'unanswered'
+                WHEN exceptions.kind = 'unknown_address' THEN 'dead'
+                ELSE exceptions.kind
+            END AS outcome
+        FROM gone
+        CROSS JOIN LATERAL ROWS FROM (
+            pg_catalog.unnest(gone.tokens), pg_catalog.unnest(gone.attempts),
+                pg_catalog.unnest(gone.failures),
+            pg_catalog.unnest(gone.priorities), pg_catalog.unnest(gone.secrets),
+                pg_catalog.unnest(gone.codes),
+            pg_catalog.unnest(gone.waits_since), pg_catalog.unnest(gone.doubts)
+        ) AS item (token, attempt, failures, priority, secret, code, waits_since, all_doubts)
+        LEFT JOIN exceptions ON exceptions.batch = gone.batch AND exceptions.token = item.token
+        LEFT JOIN LATERAL (
+            SELECT
+                expires_at,
+                consumed_at IS NOT NULL OR cancelled_at IS NOT NULL OR expires_at <= expiry_bound
+                    AS is_void,
+                consumed_at IS NULL AND cancelled_at IS NULL AS is_open
+            FROM mailroom.issued_tokens AS tokens
+            WHERE id = item.token AND exceptions.kind IS NOT NULL
+        ) AS known ON true
+    ),
+    logged AS (
+        INSERT INTO mailroom.delivery_log (
+            tokens, happened_at, collector_id, batch, attempt, outcome, reason
+        )
+        SELECT
+            ARRAY[token], epoch, collector_id, batch, attempt, outcome::mailroom.outcome,
+            CASE
+                WHEN kind IS NOT NULL AND is_void IS NULL THEN 'it was deleted'
+                WHEN kind = 'in_doubt' AND outcome = 'dead' THEN mailroom.doubtful(reason)
+                ELSE reason
+            END
+        FROM items
+    ),
+    done AS (
+        DELETE FROM mailroom.payloads
+        WHERE token = ANY (ARRAY(
+            SELECT token FROM mailroom.payloads WHERE token = ANY (ARRAY(SELECT token FROM items
+                WHERE outcome IN ('sent', 'cancelled')))
+            FOR UPDATE SKIP LOCKED
+        ))
+    ),
+    handed_over AS (
+        INSERT INTO mailroom.handed_over (
+            token, handed_over_at, expires_at, attempts, failures, priority, secret, code, doubts
+        )
+        SELECT
+            token, epoch, expires_at, attempt, failures, priority,
+            CASE WHEN NOT is_void THEN secret END, CASE WHEN NOT is_void THEN code END,
+            least(doubts, 32767)::smallint
+        FROM items
+        WHERE outcome = 'handed_over'
+        ON CONFLICT DO NOTHING
+    ),
+    given_up AS (
+        INSERT INTO mailroom.dead_letters (
+            token, died_at, expires_at, attempts, failures, priority, secret, code, reason, doubts,
+            is_suppressed
+        )
+        SELECT
+            token, epoch, coalesce(expires_at, 0::bigint), attempt,
+            CASE kind WHEN 'in_doubt' THEN failures ELSE least(failures::integer + 1,
+                32767)::smallint END,
+            priority, CASE WHEN NOT is_void THEN secret END, CASE WHEN NOT is_void THEN code END,
+            CASE kind WHEN 'in_doubt' THEN mailroom.doubtful(reason) ELSE coalesce(reason, '') END,
+            least(doubts, 32767)::smallint, kind = 'unknown_address' AND suppresses
+        FROM items
+        WHERE outcome = 'dead'
+        ON CONFLICT DO NOTHING
+    )
+    INSERT INTO mailroom.queue (
+        token, due_at, attempts, failures, priority, put_off_at, secret, code, waits_since, doubts
+    )
+    SELECT
+        token,
+        CASE
+            -- To its place, which lies in the future only if the clock was set back.
+            WHEN outcome = 'unanswered' AND wait IS NULL THEN least(due_at, mailroom.clock())
+            ELSE epoch + interval '1 millisecond' * least(
+                CASE
+                    WHEN outcome = 'in_doubt'
+                    THEN CASE doubts WHEN 1 THEN 60000::double precision
+                        ELSE 300000::double precision END
+                    -- Others come first. At least a thousandth of its life, so that a token of days
+                    -- is not tried all the time, but of that at most a minute: it may be the
+                    -- outage's fault, which can be over any moment.
+                    WHEN kind = 'unavailable' AND wait > 1000::bigint
+                    THEN greatest(wait::double precision, least(lifetime, 60000::double precision))
+                    -- As the sender wants it, within a day.
+                    WHEN wait IS NOT NULL THEN least(wait, 86400000::bigint)::double precision
+                    ELSE mailroom.pause_after(refusals, backoff, lifetime)
+                END,
+                lifetime * 1000::double precision
+            )
+        END,
+        attempt,
+        CASE WHEN kind = 'failed' THEN least(failures::integer + 1, 32767)::smallint
+            ELSE failures END,
+        priority,
+        CASE WHEN outcome IN ('error', 'in_doubt') OR wait IS NOT NULL THEN epoch END,
+        secret,
+        code,
+        -- A refusal of its own is no outage: it waits anew. What is in doubt waits until it is
+        -- known or listed.
+        CASE WHEN kind <> 'refused' OR doubts > 0 THEN coalesce(waits_since, due_at) END,
+        least(doubts, 32767)::smallint
+    FROM items
+    WHERE outcome IN ('error', 'unanswered', 'in_doubt')
+    ON CONFLICT DO NOTHING;
+
+    IF suppresses THEN
+        PERFORM mailroom.suppress(known.recipient_email, 'bounce', 'smtp', log.reason)
+        FROM ROWS FROM (pg_catalog.unnest(exception_tokens), pg_catalog.unnest(exception_kinds))
+            AS exception (token, kind)
+        JOIN mailroom.delivery_log AS log ON tokens[1] = exception.token AND outcome = 'dead'
+            AND log.batch = ANY (settled)
+        JOIN mailroom.issued_tokens AS known ON known.id = exception.token
+        WHERE exception.kind = 'unknown_address' AND mailroom.is_address(known.recipient_email);
+    END IF;
+
+    -- From the log, not from what was just done: where the connection broke before the answer, the
+    -- same is settled again, and the leases are gone. A statement of its own, since only such a one
+    -- sees what was committed while this waited for the leases.
+    RETURN QUERY
+    SELECT batch, tokens[1], attempt
+    FROM mailroom.delivery_log
+    WHERE tokens[1] = ANY (exception_tokens) AND batch = ANY (settled) AND outcome = 'dead'
+    ORDER BY 1, 2;
+END;
+$$;
+
+COMMENT ON FUNCTION mailroom.settle_exceptions(uuid[], uuid[], bigint[], text[], bigint[], text[],
+    integer, bigint, bigint) IS
+    'Settles batches of which not all tokens were sent, and answers which tokens were given up.';
+
+-- Addresses are kept as a hash with a key that only the owner reads: whoever reads a receipt can
+-- neither read the address nor try addresses.
+CREATE FUNCTION mailroom.address_hash(address text, key bytea) RETURNS bytea
+LANGUAGE sql STABLE
+RETURN substr(sha256(key || mailroom.to_utf8(mailroom.normal_address(address))), 1, 16);
+
+COMMENT ON FUNCTION mailroom.address_hash(text, bytea) IS
+    'By which receipts know an address: 16 bytes, with the key of the installation.';
+
+-- The leases are locked, so that a settlement that is repeated while the first one commits
+-- keeps nothing twice.
+CREATE FUNCTION mailroom.keep_receipts(
+    receipt_batches uuid[],
+    receipt_tokens bigint[],
+    receipt_providers text[],
+    receipt_message_ids text[],
+    receipt_answers text[]
+) RETURNS void
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+#variable_conflict use_column
+DECLARE
+    key bytea := (SELECT address_key FROM mailroom.installation);
+BEGIN
+    WITH
+    held AS MATERIALIZED (
+        SELECT batch, tokens, attempts FROM mailroom.leases
+            WHERE batch = ANY (receipt_batches) FOR UPDATE
+    ),
+    -- By itself, so that it is joined by hashes and not read again for each receipt of its batch.
+    item AS MATERIALIZED (
+        SELECT held.batch, each.token, each.attempt
+        FROM held
+        CROSS JOIN LATERAL ROWS FROM (
+            pg_catalog.unnest(held.tokens), pg_catalog.unnest(held.attempts)
+        ) AS each (token, attempt)
+    )
+    INSERT INTO mailroom.receipts (
+        token, attempt, accepted_at, action, provider, message_id, answer, address_hash
+    )
+    SELECT
+        item.token, item.attempt, mailroom.clock(), known.action, receipt.provider,
+        left(receipt.message_id, 200), left(receipt.answer, 200),
+        mailroom.address_hash(known.recipient_email, key)
+    FROM item
+    JOIN ROWS FROM (
+        pg_catalog.unnest(receipt_batches), pg_catalog.unnest(receipt_tokens),
+        pg_catalog.unnest(receipt_providers), pg_catalog.unnest(receipt_message_ids),
+        pg_catalog.unnest(receipt_answers)
+    ) AS receipt (batch, token, provider, message_id, answer)
+        ON receipt.batch = item.batch AND receipt.token = item.token
+    -- Of a token that was deleted meanwhile none is kept: its subject may have been forgotten.
+    -- OFFSET 0 keeps this a look-up by primary key for each row.
+    CROSS JOIN LATERAL (
+        SELECT action, recipient_email FROM mailroom.issued_tokens WHERE id = item.token OFFSET 0
+    ) AS known;
+END;
+$$;
+
+COMMENT ON FUNCTION mailroom.keep_receipts(uuid[], bigint[], text[], text[], text[]) IS
+    'Keeps what providers said of mails that they accepted, of batches that are still leased.';
+
+-- Locks: rows of leases by name, which waits for somebody who takes one over.
+CREATE FUNCTION mailroom.settle(
+    settled uuid[],
+    exception_batches uuid[],
+    exception_tokens bigint[],
+    exception_kinds text[],
+    exception_waits bigint[],
+    exception_reasons text[],
+    max_attempts integer,
+    backoff bigint,
+    min_lifetime bigint,
+    receipt_batches uuid[] DEFAULT '{}',
+    receipt_tokens bigint[] DEFAULT '{}',
+    receipt_providers text[] DEFAULT '{}',
+    receipt_message_ids text[] DEFAULT '{}',
+    receipt_answers text[] DEFAULT '{}'
+) RETURNS TABLE (batch uuid, token bigint, attempt integer)
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+#variable_conflict use_column
+BEGIN
+    -- First, while the leases are there.
+    IF pg_catalog.cardinality(receipt_tokens) > 0 THEN
+        PERFORM mailroom.keep_receipts(
+            receipt_batches, receipt_tokens, receipt_providers, receipt_message_ids, receipt_answers
+        );
+    END IF;
+
+    IF pg_catalog.cardinality(exception_tokens) > 0 THEN
+        RETURN QUERY
+        SELECT *
+        FROM mailroom.settle_exceptions(
+            settled, exception_batches, exception_tokens, exception_kinds, exception_waits,
+                exception_reasons, max_attempts,
+            backoff, mailroom.expiry_bound(mailroom.clock(), min_lifetime)
+        );
+        RETURN;
+    END IF;
+
+    WITH gone AS (
+        DELETE FROM mailroom.leases WHERE batch = ANY (settled) RETURNING *
+    ),
+    done AS (
+        DELETE FROM mailroom.payloads
+        WHERE token = ANY (ARRAY(
+            SELECT token FROM mailroom.payloads
+            WHERE token = ANY (ARRAY(SELECT pg_catalog.unnest(tokens) FROM gone WHERE has_payloads))
+            FOR UPDATE SKIP LOCKED
+        ))
+    )
+    INSERT INTO mailroom.delivery_log (tokens, happened_at, collector_id, batch, attempt, outcome)
+    SELECT
+        pg_catalog.array_agg(item.token), mailroom.clock(), collector_id, batch, item.attempt,
+        'sent'
+    FROM gone
+    CROSS JOIN LATERAL ROWS FROM (pg_catalog.unnest(tokens), pg_catalog.unnest(attempts))
+        AS item (token, attempt)
+    GROUP BY collector_id, batch, item.attempt, item.token / 256;
+
+    -- A repeated settlement waits for what the first one waits for, such as a standby: a commit
+    -- that has written nothing does not.
+    IF NOT FOUND THEN
+        PERFORM pg_logical_emit_message(true, 'mailroom', '');
+    END IF;
+END;
+$$;
+
+COMMENT ON FUNCTION mailroom.settle(
+    uuid[], uuid[], bigint[], text[], bigint[], text[], integer, bigint, bigint,
+    uuid[], bigint[], text[], text[], text[]
+) IS
+    'For collectors: records what became of batches, and what providers said of accepted mails; '
+    'answers which tokens were given up by that. Spans are milliseconds, '
+    'but for min_lifetime, in seconds.';
+
+CREATE FUNCTION mailroom.expiry_bound(epoch timestamptz, min_lifetime bigint) RETURNS bigint
+LANGUAGE sql STABLE PARALLEL SAFE
+RETURN floor(extract(epoch FROM epoch))::bigint + greatest(min_lifetime, 1::bigint) - 1::bigint;
+
+COMMENT ON FUNCTION mailroom.expiry_bound(timestamptz, bigint) IS
+    'Tokens that expire at this second or before are not sent any more.';
+
+-- Nothing of them was sent, so that was no delivery attempt.
+CREATE FUNCTION mailroom.release(collector bigint, released uuid[]) RETURNS void
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+#variable_conflict use_column
+BEGIN
+    WITH
+    gone AS (
+        DELETE FROM mailroom.leases
+        WHERE batch = ANY (released) AND collector_id = collector
+        RETURNING *
+    )
+    INSERT INTO mailroom.queue (
+        token, due_at, attempts, failures, priority, secret, code, waits_since, doubts
+    )
+    SELECT
+        item.token, least(gone.due_at, mailroom.clock()), item.attempt - 1, item.failures,
+        item.priority, item.secret, item.code, item.waits_since, coalesce(item.doubts, 0::smallint)
+    FROM gone
+    CROSS JOIN LATERAL ROWS FROM (
+        pg_catalog.unnest(gone.tokens), pg_catalog.unnest(gone.attempts),
+            pg_catalog.unnest(gone.failures),
+        pg_catalog.unnest(gone.priorities), pg_catalog.unnest(gone.secrets),
+            pg_catalog.unnest(gone.codes),
+        pg_catalog.unnest(gone.waits_since), pg_catalog.unnest(gone.doubts)
+    ) AS item (token, attempt, failures, priority, secret, code, waits_since, doubts)
+    ON CONFLICT DO NOTHING;
+END;
+$$;
+
+COMMENT ON FUNCTION mailroom.release(bigint, uuid[]) IS
+    'For collectors: gives batches back of which nothing was sent.';
+
 -- One function uses a token up. It gets the race between two tabs, the expiry, the eligibility of
 -- its subject and the tries of a code right.
 
@@ -2738,448 +3180,6 @@ COMMENT ON FUNCTION mailroom.renew_link(bytea, text) IS
     'same address, which is not suppressed, the action''s cooldown is over, there were fewer than '
     'five within an hour, and no wrong codes have the subject rest. Answers nothing, whether it '
     'did or not.';
-
--- Collectors settle batches, of which they say what became of each token, or release them. Whoever
--- has a collector's password reads what is due and nothing else: neither addresses nor secrets of
--- used tokens.
-
--- How long a refused token waits. Doubling from the first pause up to a minute, or to a part of its
--- life, up to an hour; between half and all of that,
--- so that what failed together does not come back together.
-CREATE FUNCTION mailroom.pause_after(refusals bigint, first_pause bigint, lifetime double precision)
-    RETURNS double precision
-LANGUAGE sql VOLATILE PARALLEL SAFE
-RETURN least(
-    first_pause::double precision * power(2::double precision, refusals::double precision),
-    greatest(
-        first_pause::double precision,
-        60000::double precision,
-        least(lifetime * 1000::double precision / 24::double precision, 3600000::double precision)
-    )
-) * (0.5::double precision + random() / 2::double precision);
-
-COMMENT ON FUNCTION mailroom.pause_after(bigint, bigint, double precision) IS
-    'Pause in milliseconds after so many refusals; the first pause is in milliseconds, the '
-    'lifetime in seconds.';
-
-CREATE FUNCTION mailroom.doubtful(reason text) RETURNS text
-LANGUAGE sql IMMUTABLE PARALLEL SAFE
-RETURN 'may have been delivered' || coalesce(': ' || reason, '');
-
-COMMENT ON FUNCTION mailroom.doubtful(text) IS
-    'Why a token is given up of which nobody knows whether it was delivered.';
-
--- Settles batches of which not all tokens were sent; answers which tokens were given up, also when
--- that is repeated. A refusal counts only where the collector says so, and an outage of the whole
--- sender never does: it would kill the mails of links that live a quarter of an hour. Tokens that
--- live long are tried again at most once an hour. Kinds of exceptions: 'dead'; 'refused', for now;
--- 'failed', also for now, but only max_attempts times; 'unavailable', back to its place or after
--- its wait, and no failure, because the sender was away; 'untried', after its wait, and no failure,
--- because the sender was there and has not tried the mail; 'unanswered';
--- 'in_doubt': nobody knows whether the provider has the mail, so it is repeated after one and after
--- five minutes, however often it is refused between, and the third doubt makes it a dead letter
--- that may have been delivered; 'handed_over': a broker has it, and its verdict comes later;
--- 'unknown_address': dead, and its address is suppressed if the
--- collector has the right to do so.
-CREATE FUNCTION mailroom.settle_exceptions(
-    settled uuid[],
-    exception_batches uuid[],
-    exception_tokens bigint[],
-    exception_kinds text[],
-    exception_waits bigint[],
-    exception_reasons text[],
-    max_attempts integer,
-    backoff bigint,
-    expiry_bound bigint
-) RETURNS TABLE (batch uuid, token bigint, attempt integer)
-LANGUAGE plpgsql VOLATILE
-SET search_path = pg_catalog, pg_temp
-SET plan_cache_mode = force_generic_plan
-SET enable_seqscan = off SET enable_bitmapscan = off SET enable_memoize = off SET jit = off AS $$
-#variable_conflict use_column
-DECLARE
-    epoch timestamptz := mailroom.clock();
-    -- The collector's own right: it calls this with the rights of the owner.
-    suppresses boolean := 'unknown_address' = ANY (exception_kinds)
-        AND has_function_privilege(
-            session_user, to_regprocedure('mailroom.suppress(text, text, text, text)'), 'EXECUTE'
-        ) IS TRUE;
-BEGIN
-    -- As in settle(), which knows afterwards whether it has written anything.
-    PERFORM pg_logical_emit_message(true, 'mailroom', '');
-
-    WITH
-    gone AS (
-        DELETE FROM mailroom.leases WHERE batch = ANY (settled) RETURNING *
-    ),
-    exceptions AS (
-        SELECT *
-        FROM ROWS FROM (
-            pg_catalog.unnest(exception_batches), pg_catalog.unnest(exception_tokens),
-                pg_catalog.unnest(exception_kinds),
-            pg_catalog.unnest(exception_waits), pg_catalog.unnest(exception_reasons)
-        ) AS exception (batch, token, kind, wait, reason)
-    ),
-    items AS MATERIALIZED (
-        SELECT
-            gone.collector_id,
-            gone.batch,
-            gone.due_at,
-            item.*,
-            exceptions.kind,
-            exceptions.wait,
-            exceptions.reason,
-            known.expires_at,
-            known.is_void,
-            coalesce(item.all_doubts, 0::smallint)
-                + CASE WHEN exceptions.kind = 'in_doubt' THEN 1 ELSE 0 END AS doubts,
-            -- In seconds. What expires before its pause is over waits until then,
-            -- so that it is counted then.
-            greatest(known.expires_at::double precision - expiry_bound::double precision,
-                0::double precision) AS lifetime,
-            -- Not the failures, which a refusal need not be.
-            -- A pause stops growing long before twenty.
-            (
-                SELECT count(*)
-                FROM (
-                    SELECT
-                    FROM mailroom.delivery_log
-                    WHERE tokens[1] = item.token
-                        AND outcome = 'error'
-                        AND exceptions.kind IN ('refused', 'failed')
-                    LIMIT 20
-                ) AS refusal
-            ) AS refusals,
-            CASE
-                WHEN exceptions.kind IS NULL THEN 'sent'
-                -- Deleted meanwhile: nobody is to get it, and nothing new is kept of it.
-                WHEN known.is_void IS NULL THEN 'cancelled'
-                WHEN exceptions.kind = 'in_doubt' AND coalesce(item.all_doubts,
-                    0::smallint) >= 2 THEN
-                    -- Who has used the link has the mail.
-                    CASE WHEN known.is_open THEN 'dead' ELSE 'cancelled' END
-                WHEN exceptions.kind = 'failed' AND item.failures::integer + 1 >= max_attempts
-                    THEN 'dead'
-                WHEN exceptions.kind IN ('refused', 'failed') THEN 'error'
-                WHEN exceptions.kind IN ('unavailable', 'untried') THEN 'unanswered'
-                WHEN exceptions.kind = 'unknown_address' THEN 'dead'
-                ELSE exceptions.kind
-            END AS outcome
-        FROM gone
-        CROSS JOIN LATERAL ROWS FROM (
-            pg_catalog.unnest(gone.tokens), pg_catalog.unnest(gone.attempts),
-                pg_catalog.unnest(gone.failures),
-            pg_catalog.unnest(gone.priorities), pg_catalog.unnest(gone.secrets),
-                pg_catalog.unnest(gone.codes),
-            pg_catalog.unnest(gone.waits_since), pg_catalog.unnest(gone.doubts)
-        ) AS item (token, attempt, failures, priority, secret, code, waits_since, all_doubts)
-        LEFT JOIN exceptions ON exceptions.batch = gone.batch AND exceptions.token = item.token
-        LEFT JOIN LATERAL (
-            SELECT
-                expires_at,
-                consumed_at IS NOT NULL OR cancelled_at IS NOT NULL OR expires_at <= expiry_bound
-                    AS is_void,
-                consumed_at IS NULL AND cancelled_at IS NULL AS is_open
-            FROM mailroom.issued_tokens AS tokens
-            WHERE id = item.token AND exceptions.kind IS NOT NULL
-        ) AS known ON true
-    ),
-    logged AS (
-        INSERT INTO mailroom.delivery_log (
-            tokens, happened_at, collector_id, batch, attempt, outcome, reason
-        )
-        SELECT
-            ARRAY[token], epoch, collector_id, batch, attempt, outcome::mailroom.outcome,
-            CASE
-                WHEN kind IS NOT NULL AND is_void IS NULL THEN 'it was deleted'
-                WHEN kind = 'in_doubt' AND outcome = 'dead' THEN mailroom.doubtful(reason)
-                ELSE reason
-            END
-        FROM items
-    ),
-    done AS (
-        DELETE FROM mailroom.payloads
-        WHERE token = ANY (ARRAY(
-            SELECT token FROM mailroom.payloads WHERE token = ANY (ARRAY(SELECT token FROM items
-                WHERE outcome IN ('sent', 'cancelled')))
-            FOR UPDATE SKIP LOCKED
-        ))
-    ),
-    handed_over AS (
-        INSERT INTO mailroom.handed_over (
-            token, handed_over_at, expires_at, attempts, failures, priority, secret, code, doubts
-        )
-        SELECT
-            token, epoch, expires_at, attempt, failures, priority,
-            CASE WHEN NOT is_void THEN secret END, CASE WHEN NOT is_void THEN code END,
-            least(doubts, 32767)::smallint
-        FROM items
-        WHERE outcome = 'handed_over'
-        ON CONFLICT DO NOTHING
-    ),
-    given_up AS (
-        INSERT INTO mailroom.dead_letters (
-            token, died_at, expires_at, attempts, failures, priority, secret, code, reason, doubts,
-            is_suppressed
-        )
-        SELECT
-            token, epoch, coalesce(expires_at, 0::bigint), attempt,
-            CASE kind WHEN 'in_doubt' THEN failures ELSE least(failures::integer + 1,
-                32767)::smallint END,
-            priority, CASE WHEN NOT is_void THEN secret END, CASE WHEN NOT is_void THEN code END,
-            CASE kind WHEN 'in_doubt' THEN mailroom.doubtful(reason) ELSE coalesce(reason, '') END,
-            least(doubts, 32767)::smallint, kind = 'unknown_address' AND suppresses
-        FROM items
-        WHERE outcome = 'dead'
-        ON CONFLICT DO NOTHING
-    )
-    INSERT INTO mailroom.queue (
-        token, due_at, attempts, failures, priority, put_off_at, secret, code, waits_since, doubts
-    )
-    SELECT
-        token,
-        CASE
-            -- To its place, which lies in the future only if the clock was set back.
-            WHEN outcome = 'unanswered' AND wait IS NULL THEN least(due_at, mailroom.clock())
-            ELSE epoch + interval '1 millisecond' * least(
-                CASE
-                    WHEN outcome = 'in_doubt'
-                    THEN CASE doubts WHEN 1 THEN 60000::double precision
-                        ELSE 300000::double precision END
-                    -- Others come first. At least a thousandth of its life, so that a token of days
-                    -- is not tried all the time, but of that at most a minute: it may be the
-                    -- outage's fault, which can be over any moment.
-                    WHEN kind = 'unavailable' AND wait > 1000::bigint
-                    THEN greatest(wait::double precision, least(lifetime, 60000::double precision))
-                    -- As the sender wants it, within a day.
-                    WHEN wait IS NOT NULL THEN least(wait, 86400000::bigint)::double precision
-                    ELSE mailroom.pause_after(refusals, backoff, lifetime)
-                END,
-                lifetime * 1000::double precision
-            )
-        END,
-        attempt,
-        CASE WHEN kind = 'failed' THEN least(failures::integer + 1, 32767)::smallint
-            ELSE failures END,
-        priority,
-        CASE WHEN outcome IN ('error', 'in_doubt') OR wait IS NOT NULL THEN epoch END,
-        secret,
-        code,
-        -- A refusal of its own is no outage: it waits anew. What is in doubt waits until it is
-        -- known or listed.
-        CASE WHEN kind <> 'refused' OR doubts > 0 THEN coalesce(waits_since, due_at) END,
-        least(doubts, 32767)::smallint
-    FROM items
-    WHERE outcome IN ('error', 'unanswered', 'in_doubt')
-    ON CONFLICT DO NOTHING;
-
-    IF suppresses THEN
-        PERFORM mailroom.suppress(known.recipient_email, 'bounce', 'smtp', log.reason)
-        FROM ROWS FROM (pg_catalog.unnest(exception_tokens), pg_catalog.unnest(exception_kinds))
-            AS exception (token, kind)
-        JOIN mailroom.delivery_log AS log ON tokens[1] = exception.token AND outcome = 'dead'
-            AND log.batch = ANY (settled)
-        JOIN mailroom.issued_tokens AS known ON known.id = exception.token
-        WHERE exception.kind = 'unknown_address' AND mailroom.is_address(known.recipient_email);
-    END IF;
-
-    -- From the log, not from what was just done: where the connection broke before the answer, the
-    -- same is settled again, and the leases are gone. A statement of its own, since only such a one
-    -- sees what was committed while this waited for the leases.
-    RETURN QUERY
-    SELECT batch, tokens[1], attempt
-    FROM mailroom.delivery_log
-    WHERE tokens[1] = ANY (exception_tokens) AND batch = ANY (settled) AND outcome = 'dead'
-    ORDER BY 1, 2;
-END;
-$$;
-
-COMMENT ON FUNCTION mailroom.settle_exceptions(uuid[], uuid[], bigint[], text[], bigint[], text[],
-    integer, bigint, bigint) IS
-    'Settles batches of which not all tokens were sent, and answers which tokens were given up.';
-
--- Addresses are kept as a hash with a key that only the owner reads: whoever reads a receipt can
--- neither read the address nor try addresses.
-CREATE FUNCTION mailroom.address_hash(address text, key bytea) RETURNS bytea
-LANGUAGE sql STABLE
-RETURN substr(sha256(key || mailroom.to_utf8(mailroom.normal_address(address))), 1, 16);
-
-COMMENT ON FUNCTION mailroom.address_hash(text, bytea) IS
-    'By which receipts know an address: 16 bytes, with the key of the installation.';
-
--- The leases are locked, so that a settlement that is repeated while the first one commits
--- keeps nothing twice.
-CREATE FUNCTION mailroom.keep_receipts(
-    receipt_batches uuid[],
-    receipt_tokens bigint[],
-    receipt_providers text[],
-    receipt_message_ids text[],
-    receipt_answers text[]
-) RETURNS void
-LANGUAGE plpgsql VOLATILE
-SET search_path = pg_catalog, pg_temp
-SET plan_cache_mode = force_generic_plan
-SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
-#variable_conflict use_column
-DECLARE
-    key bytea := (SELECT address_key FROM mailroom.installation);
-BEGIN
-    WITH
-    held AS MATERIALIZED (
-        SELECT batch, tokens, attempts FROM mailroom.leases
-            WHERE batch = ANY (receipt_batches) FOR UPDATE
-    ),
-    -- By itself, so that it is joined by hashes and not read again for each receipt of its batch.
-    item AS MATERIALIZED (
-        SELECT held.batch, each.token, each.attempt
-        FROM held
-        CROSS JOIN LATERAL ROWS FROM (
-            pg_catalog.unnest(held.tokens), pg_catalog.unnest(held.attempts)
-        ) AS each (token, attempt)
-    )
-    INSERT INTO mailroom.receipts (
-        token, attempt, accepted_at, action, provider, message_id, answer, address_hash
-    )
-    SELECT
-        item.token, item.attempt, mailroom.clock(), known.action, receipt.provider,
-        left(receipt.message_id, 200), left(receipt.answer, 200),
-        mailroom.address_hash(known.recipient_email, key)
-    FROM item
-    JOIN ROWS FROM (
-        pg_catalog.unnest(receipt_batches), pg_catalog.unnest(receipt_tokens),
-        pg_catalog.unnest(receipt_providers), pg_catalog.unnest(receipt_message_ids),
-        pg_catalog.unnest(receipt_answers)
-    ) AS receipt (batch, token, provider, message_id, answer)
-        ON receipt.batch = item.batch AND receipt.token = item.token
-    -- Of a token that was deleted meanwhile none is kept: its subject may have been forgotten.
-    -- OFFSET 0 keeps this a look-up by primary key for each row.
-    CROSS JOIN LATERAL (
-        SELECT action, recipient_email FROM mailroom.issued_tokens WHERE id = item.token OFFSET 0
-    ) AS known;
-END;
-$$;
-
-COMMENT ON FUNCTION mailroom.keep_receipts(uuid[], bigint[], text[], text[], text[]) IS
-    'Keeps what providers said of mails that they accepted, of batches that are still leased.';
-
--- Locks: rows of leases by name, which waits for somebody who takes one over.
-CREATE FUNCTION mailroom.settle(
-    settled uuid[],
-    exception_batches uuid[],
-    exception_tokens bigint[],
-    exception_kinds text[],
-    exception_waits bigint[],
-    exception_reasons text[],
-    max_attempts integer,
-    backoff bigint,
-    min_lifetime bigint,
-    receipt_batches uuid[] DEFAULT '{}',
-    receipt_tokens bigint[] DEFAULT '{}',
-    receipt_providers text[] DEFAULT '{}',
-    receipt_message_ids text[] DEFAULT '{}',
-    receipt_answers text[] DEFAULT '{}'
-) RETURNS TABLE (batch uuid, token bigint, attempt integer)
-LANGUAGE plpgsql VOLATILE SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp
-SET plan_cache_mode = force_generic_plan
-SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
-#variable_conflict use_column
-BEGIN
-    -- First, while the leases are there.
-    IF pg_catalog.cardinality(receipt_tokens) > 0 THEN
-        PERFORM mailroom.keep_receipts(
-            receipt_batches, receipt_tokens, receipt_providers, receipt_message_ids, receipt_answers
-        );
-    END IF;
-
-    IF pg_catalog.cardinality(exception_tokens) > 0 THEN
-        RETURN QUERY
-        SELECT *
-        FROM mailroom.settle_exceptions(
-            settled, exception_batches, exception_tokens, exception_kinds, exception_waits,
-                exception_reasons, max_attempts,
-            backoff, mailroom.expiry_bound(mailroom.clock(), min_lifetime)
-        );
-        RETURN;
-    END IF;
-
-    WITH gone AS (
-        DELETE FROM mailroom.leases WHERE batch = ANY (settled) RETURNING *
-    ),
-    done AS (
-        DELETE FROM mailroom.payloads
-        WHERE token = ANY (ARRAY(
-            SELECT token FROM mailroom.payloads
-            WHERE token = ANY (ARRAY(SELECT pg_catalog.unnest(tokens) FROM gone WHERE has_payloads))
-            FOR UPDATE SKIP LOCKED
-        ))
-    )
-    INSERT INTO mailroom.delivery_log (tokens, happened_at, collector_id, batch, attempt, outcome)
-    SELECT
-        pg_catalog.array_agg(item.token), mailroom.clock(), collector_id, batch, item.attempt,
-        'sent'
-    FROM gone
-    CROSS JOIN LATERAL ROWS FROM (pg_catalog.unnest(tokens), pg_catalog.unnest(attempts))
-        AS item (token, attempt)
-    GROUP BY collector_id, batch, item.attempt, item.token / 256;
-
-    -- A repeated settlement waits for what the first one waits for, such as a standby: a commit
-    -- that has written nothing does not.
-    IF NOT FOUND THEN
-        PERFORM pg_logical_emit_message(true, 'mailroom', '');
-    END IF;
-END;
-$$;
-
-COMMENT ON FUNCTION mailroom.settle(
-    uuid[], uuid[], bigint[], text[], bigint[], text[], integer, bigint, bigint,
-    uuid[], bigint[], text[], text[], text[]
-) IS
-    'For collectors: records what became of batches, and what providers said of accepted mails; '
-    'answers which tokens were given up by that. Spans are milliseconds, '
-    'but for min_lifetime, in seconds.';
-
-CREATE FUNCTION mailroom.expiry_bound(epoch timestamptz, min_lifetime bigint) RETURNS bigint
-LANGUAGE sql STABLE PARALLEL SAFE
-RETURN floor(extract(epoch FROM epoch))::bigint + greatest(min_lifetime, 1::bigint) - 1::bigint;
-
-COMMENT ON FUNCTION mailroom.expiry_bound(timestamptz, bigint) IS
-    'Tokens that expire at this second or before are not sent any more.';
-
--- Nothing of them was sent, so that was no delivery attempt.
-CREATE FUNCTION mailroom.release(collector bigint, released uuid[]) RETURNS void
-LANGUAGE plpgsql VOLATILE SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp
-SET plan_cache_mode = force_generic_plan
-SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
-#variable_conflict use_column
-BEGIN
-    WITH
-    gone AS (
-        DELETE FROM mailroom.leases
-        WHERE batch = ANY (released) AND collector_id = collector
-        RETURNING *
-    )
-    INSERT INTO mailroom.queue (
-        token, due_at, attempts, failures, priority, secret, code, waits_since, doubts
-    )
-    SELECT
-        item.token, least(gone.due_at, mailroom.clock()), item.attempt - 1, item.failures,
-        item.priority, item.secret, item.code, item.waits_since, coalesce(item.doubts, 0::smallint)
-    FROM gone
-    CROSS JOIN LATERAL ROWS FROM (
-        pg_catalog.unnest(gone.tokens), pg_catalog.unnest(gone.attempts),
-            pg_catalog.unnest(gone.failures),
-        pg_catalog.unnest(gone.priorities), pg_catalog.unnest(gone.secrets),
-            pg_catalog.unnest(gone.codes),
-        pg_catalog.unnest(gone.waits_since), pg_catalog.unnest(gone.doubts)
-    ) AS item (token, attempt, failures, priority, secret, code, waits_since, doubts)
-    ON CONFLICT DO NOTHING;
-END;
-$$;
-
-COMMENT ON FUNCTION mailroom.release(bigint, uuid[]) IS
-    'For collectors: gives batches back of which nothing was sent.';
 
 -- What became of mails that a broker was given: its senders say it, and collectors bring it here.
 -- It comes at least once, in any order, and perhaps before the collector has settled.
@@ -5410,61 +5410,55 @@ DECLARE
     epoch timestamptz := mailroom.clock();
     -- A sender drops what has expired, and its verdict is on its way for a while.
     overdue_at bigint := floor(extract(epoch FROM epoch))::bigint - 300;
+    figures record;
 BEGIN
     -- One statement, one snapshot: a token that moves between the tables is counted once.
     SELECT
-        waiting.first_due,
-        waiting.second_due,
-        waiting.later,
+        waiting.first_due AS first_due,
+        waiting.second_due AS second_due,
+        waiting.later AS later,
         floor(1000::numeric * extract(epoch FROM epoch - least(waiting.oldest,
-            claimed.oldest)))::bigint,
-        claimed.leases,
-        claimed.leased_tokens,
-        claimed.lapsed_leases,
-        claimed.oldest_lease_ms,
-        waiting.deferred,
-        given_up.total,
-        given_up.last_hour,
-        given_up.suppressed,
-        (SELECT count(*) FROM mailroom.delivery_log WHERE outcome = 'expired'),
+            claimed.oldest)))::bigint AS oldest_due_ms,
+        claimed.leases AS leases,
+        claimed.leased_tokens AS leased_tokens,
+        claimed.lapsed_leases AS lapsed_leases,
+        claimed.oldest_lease_ms AS oldest_lease_ms,
+        waiting.deferred AS deferred,
+        given_up.total AS dead_letters,
+        given_up.last_hour AS dead_last_hour,
+        given_up.suppressed AS suppressed,
+        (SELECT count(*) FROM mailroom.delivery_log WHERE outcome = 'expired') AS expired,
         (
             SELECT count(*) FROM mailroom.delivery_log
             WHERE outcome = 'expired' AND happened_at > epoch - interval '1 hour'
-        ),
-        floor(extract(epoch FROM own.log_complete_since))::bigint,
-        known.alive,
-        known.lost,
-        known.unavailable_ms,
-        known.list,
-        waiting.in_doubt + claimed.in_doubt,
+        ) AS expired_last_hour,
+        floor(extract(epoch FROM own.log_complete_since))::bigint AS log_since,
+        known.alive AS collectors_alive,
+        known.lost AS collectors_lost,
+        known.unavailable_ms AS unavailable_ms,
+        known.list AS collectors,
+        waiting.in_doubt + claimed.in_doubt AS in_doubt,
         (
             SELECT count(*) FROM mailroom.delivery_log
             WHERE outcome = 'in_doubt' AND happened_at > epoch - interval '1 hour'
-        ),
-        maybe_delivered.total,
+        ) AS in_doubt_last_hour,
+        maybe_delivered.total AS dead_in_doubt,
         floor(1000::numeric * extract(epoch FROM epoch - least(waiting.in_doubt_since,
-            claimed.in_doubt_since)))::bigint,
-        maybe_delivered.last_hour,
-        unsigned.total,
-        known.formats,
-        own.token_format,
-        own.name,
-        known.misnamed,
-        coalesce(own.system_identifier <> mailroom.cluster_identifier(), false),
-        unsigned.list,
-        away.total,
-        away.oldest_ms,
-        away.overdue,
-        away.overdue_last_hour
-    INTO
-        first_due, second_due, later, oldest_due_ms, leases, leased_tokens, lapsed_leases,
-            oldest_lease_ms, deferred,
-        dead_letters, dead_last_hour, suppressed, expired, expired_last_hour, log_since,
-        collectors_alive, collectors_lost, unavailable_ms, collectors,
-        in_doubt, in_doubt_last_hour, dead_in_doubt, in_doubt_oldest_ms, dead_in_doubt_last_hour,
-        unsignable, token_formats, token_format, installation, misnamed, is_of_another_cluster,
-        unsigned, handed_over, handed_over_oldest_ms, handed_over_overdue,
-        handed_over_overdue_last_hour
+            claimed.in_doubt_since)))::bigint AS in_doubt_oldest_ms,
+        maybe_delivered.last_hour AS dead_in_doubt_last_hour,
+        unsigned.total AS unsignable,
+        known.formats AS token_formats,
+        own.token_format AS token_format,
+        own.name AS installation,
+        known.misnamed AS misnamed,
+        coalesce(own.system_identifier <> mailroom.cluster_identifier(), false)
+            AS is_of_another_cluster,
+        unsigned.list AS unsigned,
+        away.total AS handed_over,
+        away.oldest_ms AS handed_over_oldest_ms,
+        away.overdue AS handed_over_overdue,
+        away.overdue_last_hour AS handed_over_overdue_last_hour
+    INTO figures
     FROM mailroom.installation AS own
     CROSS JOIN (
         SELECT
@@ -5607,6 +5601,43 @@ BEGIN
         ) AS alike
     ) AS unsigned;
 
+    -- By name: two columns that change places are no error of PostgreSQL.
+    first_due := figures.first_due;
+    second_due := figures.second_due;
+    later := figures.later;
+    oldest_due_ms := figures.oldest_due_ms;
+    leases := figures.leases;
+    leased_tokens := figures.leased_tokens;
+    lapsed_leases := figures.lapsed_leases;
+    oldest_lease_ms := figures.oldest_lease_ms;
+    deferred := figures.deferred;
+    dead_letters := figures.dead_letters;
+    dead_last_hour := figures.dead_last_hour;
+    suppressed := figures.suppressed;
+    expired := figures.expired;
+    expired_last_hour := figures.expired_last_hour;
+    log_since := figures.log_since;
+    collectors_alive := figures.collectors_alive;
+    collectors_lost := figures.collectors_lost;
+    unavailable_ms := figures.unavailable_ms;
+    collectors := figures.collectors;
+    in_doubt := figures.in_doubt;
+    in_doubt_last_hour := figures.in_doubt_last_hour;
+    dead_in_doubt := figures.dead_in_doubt;
+    in_doubt_oldest_ms := figures.in_doubt_oldest_ms;
+    dead_in_doubt_last_hour := figures.dead_in_doubt_last_hour;
+    unsignable := figures.unsignable;
+    token_formats := figures.token_formats;
+    token_format := figures.token_format;
+    installation := figures.installation;
+    misnamed := figures.misnamed;
+    is_of_another_cluster := figures.is_of_another_cluster;
+    unsigned := figures.unsigned;
+    handed_over := figures.handed_over;
+    handed_over_oldest_ms := figures.handed_over_oldest_ms;
+    handed_over_overdue := figures.handed_over_overdue;
+    handed_over_overdue_last_hour := figures.handed_over_overdue_last_hour;
+
     SELECT json_build_object(
         'allowed', spent.allowed,
         'used', spent.used,
@@ -5641,6 +5672,8 @@ COMMENT ON FUNCTION mailroom.status() IS
     'that were handed over to a broker and have no verdict yet, since how many milliseconds the '
     'first of them; of those such as expired five minutes ago or earlier, and within an hour of '
     'that.';
+
+-- What collectors with metrics read of the database.
 
 -- For dashboards, which ask every half a minute. Actions are looked up one by one, since a join
 -- would read all tokens, and for the first ten thousand tokens of each place only: a long queue is
@@ -5815,6 +5848,8 @@ COMMENT ON FUNCTION mailroom.measure_budget() IS
     'For collectors with metrics: the budget of the last claim, in tokens a calendar month (UTC), '
     '0 without; what was used of it and is left; when the month ends, and when nothing will be '
     'left before that if mails go on as in this month, or null.';
+
+-- The runs of collectors, for operators.
 
 CREATE FUNCTION mailroom.list_runs(most integer DEFAULT 50) RETURNS TABLE (
     name text, version text, started_at timestamptz, seen_at timestamptz, fate text, reason text,

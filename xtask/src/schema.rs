@@ -35,7 +35,23 @@ fn joined(folder: &str) -> Result<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
+
+    /// Names say the order alone: a number that stands twice says nothing of its two files.
+    #[test]
+    fn no_two_files_of_a_folder_have_the_same_number() {
+        for (_, folder) in MIGRATIONS {
+            let path = tools::workspace().join("migrations").join(folder);
+            let mut numbers = BTreeSet::new();
+            for entry in fs::read_dir(path).unwrap() {
+                let name = entry.unwrap().file_name().into_string().unwrap();
+                let number = name.split('_').next().unwrap().to_owned();
+                assert!(numbers.insert(number), "{folder}/{name}: another file has its number");
+            }
+        }
+    }
 
     #[test]
     fn the_long_migrations_are_the_files_of_their_folders() {

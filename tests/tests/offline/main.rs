@@ -21,6 +21,7 @@ mod sending;
 mod service;
 mod sql_documents;
 mod sqlstates;
+mod status_columns;
 mod token_lengths;
 mod verdicts_and_errors;
 mod width;

@@ -91,61 +91,55 @@ DECLARE
     epoch timestamptz := mailroom.clock();
     -- A sender drops what has expired, and its verdict is on its way for a while.
     overdue_at bigint := floor(extract(epoch FROM epoch))::bigint - 300;
+    figures record;
 BEGIN
     -- One statement, one snapshot: a token that moves between the tables is counted once.
     SELECT
-        waiting.first_due,
-        waiting.second_due,
-        waiting.later,
+        waiting.first_due AS first_due,
+        waiting.second_due AS second_due,
+        waiting.later AS later,
         floor(1000::numeric * extract(epoch FROM epoch - least(waiting.oldest,
-            claimed.oldest)))::bigint,
-        claimed.leases,
-        claimed.leased_tokens,
-        claimed.lapsed_leases,
-        claimed.oldest_lease_ms,
-        waiting.deferred,
-        given_up.total,
-        given_up.last_hour,
-        given_up.suppressed,
-        (SELECT count(*) FROM mailroom.delivery_log WHERE outcome = 'expired'),
+            claimed.oldest)))::bigint AS oldest_due_ms,
+        claimed.leases AS leases,
+        claimed.leased_tokens AS leased_tokens,
+        claimed.lapsed_leases AS lapsed_leases,
+        claimed.oldest_lease_ms AS oldest_lease_ms,
+        waiting.deferred AS deferred,
+        given_up.total AS dead_letters,
+        given_up.last_hour AS dead_last_hour,
+        given_up.suppressed AS suppressed,
+        (SELECT count(*) FROM mailroom.delivery_log WHERE outcome = 'expired') AS expired,
         (
             SELECT count(*) FROM mailroom.delivery_log
             WHERE outcome = 'expired' AND happened_at > epoch - interval '1 hour'
-        ),
-        floor(extract(epoch FROM own.log_complete_since))::bigint,
-        known.alive,
-        known.lost,
-        known.unavailable_ms,
-        known.list,
-        waiting.in_doubt + claimed.in_doubt,
+        ) AS expired_last_hour,
+        floor(extract(epoch FROM own.log_complete_since))::bigint AS log_since,
+        known.alive AS collectors_alive,
+        known.lost AS collectors_lost,
+        known.unavailable_ms AS unavailable_ms,
+        known.list AS collectors,
+        waiting.in_doubt + claimed.in_doubt AS in_doubt,
         (
             SELECT count(*) FROM mailroom.delivery_log
             WHERE outcome = 'in_doubt' AND happened_at > epoch - interval '1 hour'
-        ),
-        maybe_delivered.total,
+        ) AS in_doubt_last_hour,
+        maybe_delivered.total AS dead_in_doubt,
         floor(1000::numeric * extract(epoch FROM epoch - least(waiting.in_doubt_since,
-            claimed.in_doubt_since)))::bigint,
-        maybe_delivered.last_hour,
-        unsigned.total,
-        known.formats,
-        own.token_format,
-        own.name,
-        known.misnamed,
-        coalesce(own.system_identifier <> mailroom.cluster_identifier(), false),
-        unsigned.list,
-        away.total,
-        away.oldest_ms,
-        away.overdue,
-        away.overdue_last_hour
-    INTO
-        first_due, second_due, later, oldest_due_ms, leases, leased_tokens, lapsed_leases,
-            oldest_lease_ms, deferred,
-        dead_letters, dead_last_hour, suppressed, expired, expired_last_hour, log_since,
-        collectors_alive, collectors_lost, unavailable_ms, collectors,
-        in_doubt, in_doubt_last_hour, dead_in_doubt, in_doubt_oldest_ms, dead_in_doubt_last_hour,
-        unsignable, token_formats, token_format, installation, misnamed, is_of_another_cluster,
-        unsigned, handed_over, handed_over_oldest_ms, handed_over_overdue,
-        handed_over_overdue_last_hour
+            claimed.in_doubt_since)))::bigint AS in_doubt_oldest_ms,
+        maybe_delivered.last_hour AS dead_in_doubt_last_hour,
+        unsigned.total AS unsignable,
+        known.formats AS token_formats,
+        own.token_format AS token_format,
+        own.name AS installation,
+        known.misnamed AS misnamed,
+        coalesce(own.system_identifier <> mailroom.cluster_identifier(), false)
+            AS is_of_another_cluster,
+        unsigned.list AS unsigned,
+        away.total AS handed_over,
+        away.oldest_ms AS handed_over_oldest_ms,
+        away.overdue AS handed_over_overdue,
+        away.overdue_last_hour AS handed_over_overdue_last_hour
+    INTO figures
     FROM mailroom.installation AS own
     CROSS JOIN (
         SELECT
@@ -288,6 +282,43 @@ BEGIN
         ) AS alike
     ) AS unsigned;
 
+    -- By name: two columns that change places are no error of PostgreSQL.
+    first_due := figures.first_due;
+    second_due := figures.second_due;
+    later := figures.later;
+    oldest_due_ms := figures.oldest_due_ms;
+    leases := figures.leases;
+    leased_tokens := figures.leased_tokens;
+    lapsed_leases := figures.lapsed_leases;
+    oldest_lease_ms := figures.oldest_lease_ms;
+    deferred := figures.deferred;
+    dead_letters := figures.dead_letters;
+    dead_last_hour := figures.dead_last_hour;
+    suppressed := figures.suppressed;
+    expired := figures.expired;
+    expired_last_hour := figures.expired_last_hour;
+    log_since := figures.log_since;
+    collectors_alive := figures.collectors_alive;
+    collectors_lost := figures.collectors_lost;
+    unavailable_ms := figures.unavailable_ms;
+    collectors := figures.collectors;
+    in_doubt := figures.in_doubt;
+    in_doubt_last_hour := figures.in_doubt_last_hour;
+    dead_in_doubt := figures.dead_in_doubt;
+    in_doubt_oldest_ms := figures.in_doubt_oldest_ms;
+    dead_in_doubt_last_hour := figures.dead_in_doubt_last_hour;
+    unsignable := figures.unsignable;
+    token_formats := figures.token_formats;
+    token_format := figures.token_format;
+    installation := figures.installation;
+    misnamed := figures.misnamed;
+    is_of_another_cluster := figures.is_of_another_cluster;
+    unsigned := figures.unsigned;
+    handed_over := figures.handed_over;
+    handed_over_oldest_ms := figures.handed_over_oldest_ms;
+    handed_over_overdue := figures.handed_over_overdue;
+    handed_over_overdue_last_hour := figures.handed_over_overdue_last_hour;
+
     SELECT json_build_object(
         'allowed', spent.allowed,
         'used', spent.used,
@@ -322,209 +353,3 @@ COMMENT ON FUNCTION mailroom.status() IS
     'that were handed over to a broker and have no verdict yet, since how many milliseconds the '
     'first of them; of those such as expired five minutes ago or earlier, and within an hour of '
     'that.';
-
--- For dashboards, which ask every half a minute. Actions are looked up one by one, since a join
--- would read all tokens, and for the first ten thousand tokens of each place only: a long queue is
--- counted, and not split. Each place is read once for the counts, by nothing but an aggregate.
-CREATE FUNCTION mailroom.measure() RETURNS TABLE (
-    state text, action text, tokens bigint, oldest double precision
-)
-LANGUAGE sql STABLE SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp SET jit = off
-BEGIN ATOMIC
-    WITH
-    now AS MATERIALIZED (
-        SELECT mailroom.clock() AS epoch
-    ),
-    queued AS NOT MATERIALIZED (
-        SELECT
-            queue.token,
-            CASE
-                WHEN queue.doubts > 0 THEN 'in_doubt'
-                WHEN queue.deferrals > 0 THEN 'deferred'
-                WHEN queue.due_at <= (SELECT epoch FROM now) THEN 'due'
-                ELSE 'later'
-            END AS state,
-            CASE
-                WHEN queue.deferrals > 0 THEN queue.put_off_at
-                WHEN queue.due_at > (SELECT epoch FROM now)
-                THEN coalesce(queue.waits_since, queue.put_off_at)
-                ELSE coalesce(queue.waits_since, queue.due_at)
-            END AS since
-        FROM mailroom.queue
-    ),
-    given_up AS NOT MATERIALIZED (
-        SELECT
-            dead_letters.token,
-            CASE WHEN dead_letters.is_suppressed THEN 'suppressed' ELSE 'dead' END AS state,
-            dead_letters.died_at AS since
-        FROM mailroom.dead_letters
-    ),
-    claimed AS NOT MATERIALIZED (
-        SELECT leased.token, 'claimed' AS state, leases.claimed_at AS since
-        FROM mailroom.leases
-        CROSS JOIN LATERAL pg_catalog.unnest(leases.tokens) AS leased (token)
-    ),
-    -- As status() has handed_over_overdue_last_hour.
-    overdue AS MATERIALIZED (
-        SELECT floor(extract(epoch FROM now.epoch))::bigint - 300::bigint AS before FROM now
-    ),
-    away AS NOT MATERIALIZED (
-        SELECT
-            handed_over.token,
-            CASE
-                WHEN handed_over.expires_at <= (SELECT before FROM overdue)
-                    AND handed_over.expires_at > (SELECT before FROM overdue) - 3600::bigint
-                THEN 'overdue'
-                ELSE 'handed_over'
-            END AS state,
-            handed_over.handed_over_at AS since
-        FROM mailroom.handed_over
-    ),
-    counted AS (
-        SELECT queued.state, count(*) AS tokens, min(queued.since) AS since
-        FROM queued GROUP BY queued.state
-        UNION ALL
-        SELECT given_up.state, count(*), min(given_up.since) FROM given_up GROUP BY given_up.state
-        UNION ALL
-        SELECT claimed.state, count(*), min(claimed.since) FROM claimed GROUP BY claimed.state
-        UNION ALL
-        SELECT away.state, count(*), min(away.since) FROM away GROUP BY away.state
-    ),
-    split AS (
-        SELECT place.state, actions.name AS action, count(*) AS tokens, min(place.since) AS since
-        FROM (
-            SELECT
-                sampled.state, sampled.since,
-                (
-                    SELECT issued_tokens.action FROM mailroom.issued_tokens
-                    WHERE issued_tokens.id = sampled.token
-                ) AS action
-            FROM (
-                (SELECT token, state, since FROM queued LIMIT 10000)
-                UNION ALL
-                (SELECT token, state, since FROM given_up LIMIT 10000)
-                UNION ALL
-                (SELECT token, state, since FROM claimed LIMIT 10000)
-                UNION ALL
-                (SELECT token, state, since FROM away LIMIT 10000)
-            ) AS sampled
-            -- Looked up once for each.
-            OFFSET 0
-        ) AS place
-        JOIN mailroom.actions ON actions.number = place.action
-        GROUP BY place.state, actions.name
-    ),
-    told AS (
-        SELECT split.state, split.action, split.tokens, split.since FROM split
-        UNION ALL
-        -- Of the rest the oldest is no younger than it is said to be.
-        SELECT counted.state, '(others)', counted.tokens - coalesce(known.tokens, 0),
-            counted.since
-        FROM counted
-        LEFT JOIN (
-            SELECT split.state, sum(split.tokens)::bigint AS tokens FROM split GROUP BY split.state
-        ) AS known USING (state)
-        WHERE counted.tokens > coalesce(known.tokens, 0)
-    )
-    SELECT
-        told.state,
-        told.action,
-        told.tokens,
-        coalesce(
-            greatest(extract(epoch FROM (SELECT epoch FROM now) - told.since), 0::numeric),
-            0::numeric
-        )::double precision
-    FROM told;
-END;
-
-COMMENT ON FUNCTION mailroom.measure() IS
-    'For collectors with metrics: how many tokens are due, to be sent later, deferred, in doubt, '
-    'claimed, handed over, overdue, dead or suppressed, by the name of their action, and for how '
-    'many seconds the oldest of them has been. Overdue: handed over, and expired without a verdict '
-    'five minutes ago and no longer than an hour before that. Of more than ten thousand of a '
-    'place, the action of the others is ''(others)'', and their oldest is that of the state.';
-
--- As spend() reckons.
-CREATE FUNCTION mailroom.measure_rate(per_day bigint, OUT used bigint, OUT available bigint)
-LANGUAGE plpgsql STABLE STRICT SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp AS $$
-DECLARE
-    second constant bigint := 1000000;
-    day constant bigint := 86400 * second;
-    moment bigint := floor(extract(epoch FROM mailroom.clock()) * second)::bigint;
-    next_at bigint;
-BEGIN
-    SELECT greatest(last_value, moment - second) INTO next_at FROM mailroom.rate_spent_until;
-    available := CASE WHEN next_at > moment THEN 0
-        ELSE (moment - next_at) * per_day / day + 1 END;
-    used := per_day / 86400 + 1 - available;
-END;
-$$;
-
-COMMENT ON FUNCTION mailroom.measure_rate(bigint) IS
-    'For collectors with metrics: how many tokens of a rate, which is tokens a day, may be claimed '
-    'at once, and how many of those that it ever allows at once are used.';
-
--- Where a month goes on as it has begun, what is left lasts for as long as it took to use as much.
-CREATE FUNCTION mailroom.measure_budget(OUT allowed bigint, OUT used bigint, OUT available bigint,
-    OUT ends_at timestamptz, OUT lasts_until timestamptz)
-LANGUAGE plpgsql VOLATILE SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp SET jit = off AS $$
-DECLARE
-    moment timestamptz := mailroom.clock();
-    known record;
-BEGIN
-    known := mailroom.read_budget(moment);
-    SELECT last_value INTO allowed FROM mailroom.budget_in_use;
-    used := known.used;
-    available := greatest(allowed - used, 0);
-    ends_at := known.ends_at;
-    IF used > 0 AND moment > known.begins_at THEN
-        lasts_until := moment + least(
-            (moment - known.begins_at) * (available::double precision / used::double precision),
-            interval '1 year'
-        );
-        IF lasts_until >= ends_at THEN
-            lasts_until := NULL;
-        END IF;
-    END IF;
-END;
-$$;
-
-COMMENT ON FUNCTION mailroom.measure_budget() IS
-    'For collectors with metrics: the budget of the last claim, in tokens a calendar month (UTC), '
-    '0 without; what was used of it and is left; when the month ends, and when nothing will be '
-    'left before that if mails go on as in this month, or null.';
-
-CREATE FUNCTION mailroom.list_runs(most integer DEFAULT 50) RETURNS TABLE (
-    name text, version text, started_at timestamptz, seen_at timestamptz, fate text, reason text,
-    counts json, settings json
-)
-LANGUAGE sql STABLE SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp SET jit = off
-BEGIN ATOMIC
-    SELECT
-        run.name,
-        run.version,
-        run.started_at,
-        CASE WHEN run.state = 'ended' THEN run.state_since ELSE run.seen_at END,
-        CASE
-            WHEN run.state = 'ended' THEN 'ended'
-            WHEN run.seen_at > mailroom.clock() - interval '90 seconds' THEN 'alive'
-            WHEN run.state = 'resting' AND run.seen_at > mailroom.clock() - interval '25 hours'
-                THEN 'resting'
-            ELSE 'killed'
-        END,
-        run.state_reason,
-        run.counts,
-        run.settings
-    FROM mailroom.collectors AS run
-    ORDER BY run.started_at DESC, run.collector_id
-    LIMIT most;
-END;
-
-COMMENT ON FUNCTION mailroom.list_runs(integer) IS
-    'For operators: the newest runs of collectors, when each ended or gave the last sign of life, '
-    'and whether it is alive, rests, ended in order, or was killed: it has given no sign of life '
-    'for 90 seconds, or for 25 hours of a rest.';

@@ -60,6 +60,7 @@ DROP FUNCTION mailroom.check_without_calls(tid[], bigint, smallint[], boolean);
 DROP FUNCTION mailroom.check_eligibility(tid[], bigint, smallint[], boolean);
 DROP FUNCTION mailroom.check_candidate(mailroom.candidate, text, text, text, bigint, smallint[],
     boolean);
+DROP FUNCTION mailroom.expired_unsent();
 DROP FUNCTION mailroom.candidates(tid[]);
 DROP TYPE mailroom.checked_candidate;
 DROP TYPE mailroom.candidate;
@@ -145,6 +146,8 @@ DROP TABLE
 DROP FUNCTION mailroom.lock_briefly(regclass[]);
 DROP FUNCTION mailroom.revoke_default_privileges();
 DROP FUNCTION mailroom.refuse_public_definers();
+DROP FUNCTION mailroom.rests(text, timestamptz, timestamptz);
+DROP FUNCTION mailroom.is_seen(timestamptz, timestamptz);
 DROP FUNCTION mailroom.clock();
 DROP FUNCTION mailroom.cluster_identifier();
 DROP TYPE mailroom.outcome;

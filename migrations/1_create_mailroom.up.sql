@@ -1149,6 +1149,22 @@ COMMENT ON COLUMN mailroom.collectors.settings IS
 COMMENT ON COLUMN mailroom.collectors.counts IS
     'How many tokens it claimed, and what became of them, to within half a minute.';
 
+-- A collector gives three signs of life in that time.
+CREATE FUNCTION mailroom.is_seen(seen_at timestamptz, epoch timestamptz) RETURNS boolean
+LANGUAGE sql STABLE PARALLEL SAFE
+RETURN seen_at > epoch - interval '90 seconds';
+
+COMMENT ON FUNCTION mailroom.is_seen(timestamptz, timestamptz) IS
+    'Whether a sign of life is so recent that its collector counts as alive.';
+
+-- It says so before it ends its sessions, and comes back within a day.
+CREATE FUNCTION mailroom.rests(state text, seen_at timestamptz, epoch timestamptz) RETURNS boolean
+LANGUAGE sql STABLE PARALLEL SAFE
+RETURN coalesce(state = 'resting', false) AND seen_at > epoch - interval '25 hours';
+
+COMMENT ON FUNCTION mailroom.rests(text, timestamptz, timestamptz) IS
+    'Whether a collector has said that it rests, and is expected back.';
+
 CREATE TABLE mailroom.rate_lock ();
 
 COMMENT ON TABLE mailroom.rate_lock IS
@@ -3395,7 +3411,7 @@ BEGIN
         ARRAY[told], epoch, coalesce(away.attempts, settle_verdict.attempt), outcome,
         CASE
             WHEN outcome IN ('dead', 'in_doubt') THEN settle_verdict.reason
-            WHEN outcome = 'expired' THEN 'it expired before it could be sent'
+            WHEN outcome = 'expired' THEN mailroom.expired_unsent()
             WHEN outcome = 'cancelled' THEN 'it was used or cancelled before'
         END
     );
@@ -3507,6 +3523,13 @@ COMMENT ON FUNCTION mailroom.name_reader(text) IS
 
 -- Which of the tokens that a claim has locked are sent, and why the others are not.
 
+CREATE FUNCTION mailroom.expired_unsent() RETURNS text
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN 'it expired before it could be sent';
+
+COMMENT ON FUNCTION mailroom.expired_unsent() IS
+    'Why a token is logged as expired, by whoever finds that.';
+
 CREATE TYPE mailroom.candidate AS (
     place tid, token bigint, due_at timestamptz, attempt integer, failures smallint,
         priority smallint, secret bytea, code text,
@@ -3594,7 +3617,7 @@ BEGIN ATOMIC
         CASE
             WHEN (candidate).id IS NULL THEN 'it was deleted'
             WHEN (candidate).is_void THEN 'it was used or cancelled'
-            WHEN (candidate).expires_at <= expiry_bound THEN 'it expired before it could be sent'
+            WHEN (candidate).expires_at <= expiry_bound THEN mailroom.expired_unsent()
             WHEN (candidate).action <> ALL (signable) THEN
                 'their action is '
                 || (SELECT name FROM mailroom.actions WHERE number = (candidate).action)
@@ -4016,7 +4039,7 @@ BEGIN ATOMIC
     SELECT EXISTS (
         SELECT FROM mailroom.collectors
         WHERE token_format <> 'v1' AND state IS DISTINCT FROM 'ended'
-            AND seen_at > epoch - interval '90 seconds'
+            AND mailroom.is_seen(seen_at, epoch)
     );
 END;
 
@@ -4034,6 +4057,8 @@ LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 SET enable_nestloop = on SET enable_hashjoin = off AS $$
 #variable_conflict use_column
+DECLARE
+    expired_in_doubt constant text := mailroom.doubtful('it expired after an attempt in doubt');
 BEGIN
     UPDATE mailroom.queue
     SET put_off_at = epoch,
@@ -4058,7 +4083,7 @@ BEGIN
         )
         SELECT
             token, epoch, tokens.expires_at, attempts, failures, priority,
-            mailroom.doubtful('it expired after an attempt in doubt'), doubts
+            expired_in_doubt, doubts
         FROM ended
         JOIN mailroom.issued_tokens AS tokens ON tokens.id = token
         WHERE is_in_doubt
@@ -4074,8 +4099,8 @@ BEGIN
         END,
         CASE
             WHEN place IS NOT NULL THEN cancel_reasons[place]
-            WHEN is_in_doubt THEN mailroom.doubtful('it expired after an attempt in doubt')
-            ELSE 'it expired before it could be sent'
+            WHEN is_in_doubt THEN expired_in_doubt
+            ELSE mailroom.expired_unsent()
         END
     FROM ended
     CROSS JOIN LATERAL pg_catalog.array_position(cancelled, token) AS place;
@@ -5334,10 +5359,8 @@ BEGIN ATOMIC
         SELECT
             one.collector_id, one.name, one.started_at, one.seen_at, one.state, one.state_since,
             one.state_reason,
-            one.seen_at > present_collectors.epoch - interval '90 seconds' AS was_seen,
-            -- It says so before it ends its sessions, and comes back within a day.
-            coalesce(one.state = 'resting', false)
-                AND one.seen_at > present_collectors.epoch - interval '25 hours' AS rests,
+            mailroom.is_seen(one.seen_at, present_collectors.epoch) AS was_seen,
+            mailroom.rests(one.state, one.seen_at, present_collectors.epoch) AS rests,
             max(one.started_at) OVER (PARTITION BY split_part(one.name, ' process ', 1))
                 > one.seen_at AS is_replaced,
             max(one.seen_at) OVER () > one.seen_at AS is_followed,
@@ -5865,9 +5888,8 @@ BEGIN ATOMIC
         CASE WHEN run.state = 'ended' THEN run.state_since ELSE run.seen_at END,
         CASE
             WHEN run.state = 'ended' THEN 'ended'
-            WHEN run.seen_at > mailroom.clock() - interval '90 seconds' THEN 'alive'
-            WHEN run.state = 'resting' AND run.seen_at > mailroom.clock() - interval '25 hours'
-                THEN 'resting'
+            WHEN mailroom.is_seen(run.seen_at, mailroom.clock()) THEN 'alive'
+            WHEN mailroom.rests(run.state, run.seen_at, mailroom.clock()) THEN 'resting'
             ELSE 'killed'
         END,
         run.state_reason,

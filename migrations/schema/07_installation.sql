@@ -85,6 +85,22 @@ COMMENT ON COLUMN mailroom.collectors.settings IS
 COMMENT ON COLUMN mailroom.collectors.counts IS
     'How many tokens it claimed, and what became of them, to within half a minute.';
 
+-- A collector gives three signs of life in that time.
+CREATE FUNCTION mailroom.is_seen(seen_at timestamptz, epoch timestamptz) RETURNS boolean
+LANGUAGE sql STABLE PARALLEL SAFE
+RETURN seen_at > epoch - interval '90 seconds';
+
+COMMENT ON FUNCTION mailroom.is_seen(timestamptz, timestamptz) IS
+    'Whether a sign of life is so recent that its collector counts as alive.';
+
+-- It says so before it ends its sessions, and comes back within a day.
+CREATE FUNCTION mailroom.rests(state text, seen_at timestamptz, epoch timestamptz) RETURNS boolean
+LANGUAGE sql STABLE PARALLEL SAFE
+RETURN coalesce(state = 'resting', false) AND seen_at > epoch - interval '25 hours';
+
+COMMENT ON FUNCTION mailroom.rests(text, timestamptz, timestamptz) IS
+    'Whether a collector has said that it rests, and is expected back.';
+
 CREATE TABLE mailroom.rate_lock ();
 
 COMMENT ON TABLE mailroom.rate_lock IS

@@ -212,7 +212,7 @@ BEGIN
         ARRAY[told], epoch, coalesce(away.attempts, settle_verdict.attempt), outcome,
         CASE
             WHEN outcome IN ('dead', 'in_doubt') THEN settle_verdict.reason
-            WHEN outcome = 'expired' THEN 'it expired before it could be sent'
+            WHEN outcome = 'expired' THEN mailroom.expired_unsent()
             WHEN outcome = 'cancelled' THEN 'it was used or cancelled before'
         END
     );

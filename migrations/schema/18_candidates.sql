@@ -1,5 +1,12 @@
 -- Which of the tokens that a claim has locked are sent, and why the others are not.
 
+CREATE FUNCTION mailroom.expired_unsent() RETURNS text
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN 'it expired before it could be sent';
+
+COMMENT ON FUNCTION mailroom.expired_unsent() IS
+    'Why a token is logged as expired, by whoever finds that.';
+
 CREATE TYPE mailroom.candidate AS (
     place tid, token bigint, due_at timestamptz, attempt integer, failures smallint,
         priority smallint, secret bytea, code text,
@@ -87,7 +94,7 @@ BEGIN ATOMIC
         CASE
             WHEN (candidate).id IS NULL THEN 'it was deleted'
             WHEN (candidate).is_void THEN 'it was used or cancelled'
-            WHEN (candidate).expires_at <= expiry_bound THEN 'it expired before it could be sent'
+            WHEN (candidate).expires_at <= expiry_bound THEN mailroom.expired_unsent()
             WHEN (candidate).action <> ALL (signable) THEN
                 'their action is '
                 || (SELECT name FROM mailroom.actions WHERE number = (candidate).action)

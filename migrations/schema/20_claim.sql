@@ -93,7 +93,7 @@ BEGIN ATOMIC
     SELECT EXISTS (
         SELECT FROM mailroom.collectors
         WHERE token_format <> 'v1' AND state IS DISTINCT FROM 'ended'
-            AND seen_at > epoch - interval '90 seconds'
+            AND mailroom.is_seen(seen_at, epoch)
     );
 END;
 
@@ -111,6 +111,8 @@ LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 SET enable_nestloop = on SET enable_hashjoin = off AS $$
 #variable_conflict use_column
+DECLARE
+    expired_in_doubt constant text := mailroom.doubtful('it expired after an attempt in doubt');
 BEGIN
     UPDATE mailroom.queue
     SET put_off_at = epoch,
@@ -135,7 +137,7 @@ BEGIN
         )
         SELECT
             token, epoch, tokens.expires_at, attempts, failures, priority,
-            mailroom.doubtful('it expired after an attempt in doubt'), doubts
+            expired_in_doubt, doubts
         FROM ended
         JOIN mailroom.issued_tokens AS tokens ON tokens.id = token
         WHERE is_in_doubt
@@ -151,8 +153,8 @@ BEGIN
         END,
         CASE
             WHEN place IS NOT NULL THEN cancel_reasons[place]
-            WHEN is_in_doubt THEN mailroom.doubtful('it expired after an attempt in doubt')
-            ELSE 'it expired before it could be sent'
+            WHEN is_in_doubt THEN expired_in_doubt
+            ELSE mailroom.expired_unsent()
         END
     FROM ended
     CROSS JOIN LATERAL pg_catalog.array_position(cancelled, token) AS place;

@@ -15,10 +15,8 @@ BEGIN ATOMIC
         SELECT
             one.collector_id, one.name, one.started_at, one.seen_at, one.state, one.state_since,
             one.state_reason,
-            one.seen_at > present_collectors.epoch - interval '90 seconds' AS was_seen,
-            -- It says so before it ends its sessions, and comes back within a day.
-            coalesce(one.state = 'resting', false)
-                AND one.seen_at > present_collectors.epoch - interval '25 hours' AS rests,
+            mailroom.is_seen(one.seen_at, present_collectors.epoch) AS was_seen,
+            mailroom.rests(one.state, one.seen_at, present_collectors.epoch) AS rests,
             max(one.started_at) OVER (PARTITION BY split_part(one.name, ' process ', 1))
                 > one.seen_at AS is_replaced,
             max(one.seen_at) OVER () > one.seen_at AS is_followed,

@@ -14,9 +14,8 @@ BEGIN ATOMIC
         CASE WHEN run.state = 'ended' THEN run.state_since ELSE run.seen_at END,
         CASE
             WHEN run.state = 'ended' THEN 'ended'
-            WHEN run.seen_at > mailroom.clock() - interval '90 seconds' THEN 'alive'
-            WHEN run.state = 'resting' AND run.seen_at > mailroom.clock() - interval '25 hours'
-                THEN 'resting'
+            WHEN mailroom.is_seen(run.seen_at, mailroom.clock()) THEN 'alive'
+            WHEN mailroom.rests(run.state, run.seen_at, mailroom.clock()) THEN 'resting'
             ELSE 'killed'
         END,
         run.state_reason,

@@ -1,5 +1,5 @@
-// Draws what was measured of stores: uses in a second, and the 99th percentile of their time, by the
-// number of visitors, both on logarithmic scales.
+// Draws what was measured of stores: uses in a second, and the 99th percentile of their time, by
+// the number of visitors, both on logarithmic scales.
 
 const WIDTH = 900;
 const HEIGHT = 430;

@@ -6,6 +6,9 @@ import { SITE, read, scene } from "./handler_scene.mjs";
 import { untouchedStore } from "./stores.mjs";
 import { altered, genuine } from "./tokens.mjs";
 
+/** The session of a gateway, as long as some are. */
+const LONG = `${"0A1B".repeat(40)}!-12!9`;
+
 /** What stands in an address instead of `token=TOKEN`, by what has happened to it. */
 function mangled(token) {
   const middle = (text) => token.slice(0, 60) + text + token.slice(60);
@@ -161,7 +164,7 @@ function addresses(token) {
     "a soft break inside the path": `/acti=%0D%0Avate?token=3D${token}`,
     "a number above the line behind the path": `/activate%C2%B9?token=${token}`,
     "the session of a gateway behind the path": `/activate;jsessionid=0A1B?token=${token}`,
-    "the long session of a gateway behind the path": `/activate;jsessionid=${"0A1B".repeat(40)}!-12!9?token=${token}`,
+    "the long session of a gateway behind the path": `/activate;jsessionid=${LONG}?token=${token}`,
     "a question mark of full width": `/activate%EF%BC%9Ftoken=${token}`,
     "all of its signs in full width": `/activate%EF%BC%9Fa=1%EF%BC%86token%EF%BC%9D${token}`,
     "a slash of full width": `/%EF%BC%8Factivate?token=${token}`,

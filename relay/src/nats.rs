@@ -222,10 +222,10 @@ impl Nats {
         while let Ok(Some(message)) = timeout(PULL + Duration::from_secs(1), messages.next()).await
         {
             let message = message.map_err(|error| no_mails(&*error))?;
-            let info = message.info().map_err(|error| no_mails(&*error))?;
-            let published_at = info.published.unix_timestamp();
-            let place = Place { sequence: info.stream_sequence, published_at };
-            let delivered = u64::try_from(info.delivered).unwrap_or(1);
+            let details = message.info().map_err(|error| no_mails(&*error))?;
+            let published_at = details.published.unix_timestamp();
+            let place = Place { sequence: details.stream_sequence, published_at };
+            let delivered = u64::try_from(details.delivered).unwrap_or(1);
             let is_from_before = self.is_from_before(published_at);
             let (message, handle) = message.split();
             let headers = message.headers.as_ref();

@@ -7,8 +7,12 @@
 export const KEEPING = `
   const url = new URL(location.href);
   url.pathname = url.pathname.replaceAll("&sol;", "/");
-  const inPath = /(?:%(?:25)*(?:3f|23|26|3b|ef%bc)|[&;*]|-3f|\\/(?=token=))[^/]*/gi;
-  const found = [...url.pathname.matchAll(inPath)].find(([text]) => /token|[\\w-]{80}/i.test(text));
+  const inPath = /(?:%(?:25)*(?:3f|23|26|3b|ef%bc)|[&;*]|[-=]3f|\\/(?=token=))[^/]*/gi;
+  const plain = (text) =>
+    text.replace(/%([\\da-f]{2})/gi, (one, hex) => String.fromCharCode("0x" + hex));
+  const found = [...url.pathname.matchAll(inPath)].find(([text]) =>
+    /token|[\\w-]{80}/i.test(plain(plain(text)).replace(/[^\\w-]/g, "")),
+  );
   if (found) url.pathname = url.pathname.slice(0, found.index);
   const name = /(?:^|[^\\w-])t[^\\w-]*o[^\\w-]*k[^\\w-]*e[^\\w-]*n(?:[^\\w-]|$)/i;
   const has = (text) => name.test(text.replace(/[^ -~]/g, (one) => one.normalize("NFKC")));

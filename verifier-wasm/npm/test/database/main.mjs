@@ -1,5 +1,5 @@
 // The adapters for clients of the database, each on a real PostgreSQL with the schema of Mailroom:
-// `node main.mjs TARBALL FOLDER TOPIC…`. FOLDER is made anew.
+// `node main.mjs TARBALL FOLDER [TOPIC…]`, all topics unless some are named. FOLDER is made anew.
 //
 // The variables PGHOST, PGPORT, PGUSER and PGDATABASE name the database, on which
 // `mailroom migrate up --without-accounts` was run by that user, a superuser. MAILROOM_TEST_PROGRAM
@@ -25,19 +25,24 @@ import { byPostgresJs } from "./postgres_js.mjs";
 import { byPostgrest } from "./postgrest.mjs";
 import { Scene } from "./scene.mjs";
 
-const TOPICS = {
-  pg: byPg,
-  "postgres-js": byPostgresJs,
-  drizzle: byDrizzle,
-  kysely: byKysely,
-  "bun-sql": byBunSql,
-  neon: byNeon,
-  postgrest: byPostgrest,
-  http: byHttp,
-  "next-version": byPg,
-};
+/** On Bun its own client, which no other runtime has. */
+const TOPICS = process.versions.bun
+  ? { "bun-sql": byBunSql }
+  : {
+      pg: byPg,
+      "postgres-js": byPostgresJs,
+      drizzle: byDrizzle,
+      kysely: byKysely,
+      bun: onBun,
+      neon: byNeon,
+      postgrest: byPostgrest,
+      http: byHttp,
+      // The schema of the next version, last, since there is no way back.
+      "next-version": byPg,
+    };
 
-const [tarball, folder, ...topics] = process.argv.slice(2);
+const [tarball, folder, ...named] = process.argv.slice(2);
+const topics = named.length > 0 ? named : Object.keys(TOPICS);
 install(folder, tarball);
 const require = createRequire(join(folder, "package.json"));
 const load = (entry) => require(join("mailroom-verifier", entry));
@@ -50,7 +55,6 @@ for (const topic of topics) {
     await report.run("Bun", () => outcomes(onBun(tarball, folder)));
     continue;
   }
-  // Named last, since there is no way back: what follows finds that schema.
   if (topic === "next-version") await scene.toNextVersion();
   const client = await TOPICS[topic](scene, load("database"), folder);
   const subject = { ...client, scene, load, api: load("database") };

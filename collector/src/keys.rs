@@ -9,12 +9,12 @@ use std::io::{self, Read};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+use mailroom_redact::looks_like_a_key;
 use mailroom_verifier_core::VerifyingKey::{self, Public, Shared};
 use mailroom_verifier_core::{KeyRing, PrivateKey, PublicKey, SharedKey, Signer, Version};
 use zeroize::Zeroizing;
 
 use crate::environment::variable;
-use crate::secret_shapes::looks_like_a_key;
 
 // Keys have no flags: every user of the machine can read arguments.
 const SECRET_KEY: &str = "MAILROOM_SECRET_KEY";

@@ -21,7 +21,6 @@ pub mod queue;
 mod retention;
 mod rights;
 mod secrecy;
-mod secret_shapes;
 mod sender_command;
 mod service;
 mod signals;

@@ -1,8 +1,11 @@
-//! The answers of a sender, of batches of one mail each.
+//! The answers of a sender, of batches of one mail each. Reasons are redacted as they are read:
+//! mail servers repeat addresses and links, and both the log and the broker would keep them.
 
-use serde::Deserialize;
-use serde_json::Value;
 use std::time::Duration;
+
+use mailroom_redact::redact;
+use serde::{Deserialize, Deserializer};
+use serde_json::Value;
 
 /// A line of a sender.
 #[derive(Debug, Default, Deserialize)]
@@ -29,13 +32,13 @@ struct Line {
 #[derive(Debug, Deserialize)]
 struct Pause {
     after_ms: Option<u64>,
-    #[serde(default)]
+    #[serde(default = "no_reason", deserialize_with = "redacted")]
     reason: String,
 }
 
 #[derive(Debug, Deserialize)]
 struct Dead {
-    #[serde(default)]
+    #[serde(default = "no_reason", deserialize_with = "redacted")]
     reason: String,
     #[serde(default)]
     unknown_address: bool,
@@ -89,6 +92,14 @@ pub(crate) fn read(line: &[u8]) -> Answer {
     Answer::Verdict { batch, said }
 }
 
+fn redacted<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    Ok(redact(&Option::<String>::deserialize(deserializer)?.unwrap_or_default()))
+}
+
+fn no_reason() -> String {
+    redact("")
+}
+
 impl Pause {
     fn after(&self) -> Option<Duration> {
         self.after_ms.map(Duration::from_millis)
@@ -127,6 +138,22 @@ mod tests {
         }
         let line = br#"{"working":["b"],"slow":["b"]}"#;
         assert_eq!(read(line), Answer::Working(vec!["b".to_owned()]));
+    }
+
+    #[test]
+    fn what_a_server_repeats_of_a_mail_is_in_no_reason() {
+        let link = format!("https://shop.example/activate?token={}", "aB3-".repeat(22));
+        let text = format!("554 5.7.1 <dora@y.example>: blocked URL {link}");
+        for rest in [
+            format!(r#""dead":[{{"id":7,"reason":"{text}"}}]"#),
+            format!(r#""in_doubt":[{{"id":7,"reason":"{text}"}}]"#),
+            format!(r#""unavailable":{{"reason":"{text}"}}"#),
+        ] {
+            let read = read(format!(r#"{{"batch":"b",{rest}}}"#).as_bytes());
+            let Answer::Verdict { said, .. } = read else { panic!("{rest}") };
+            let said = format!("{said:?}");
+            assert!(said.contains("554 5.7.1 [address] blocked URL [secret]"), "{said}");
+        }
     }
 
     #[test]

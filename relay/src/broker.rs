@@ -39,11 +39,9 @@ pub(crate) struct Received<H> {
     pub(crate) place: Place,
     /// How often it has been delivered, from 1, as far as the broker knows.
     pub(crate) delivered: u64,
-    /// Whether it was published before a time at which the broker may have been killed, which
-    /// forgets then what it has delivered.
-    pub(crate) is_from_before: bool,
-    /// Whether it was left behind, and is published anew. A sender may still have the former one.
-    pub(crate) is_again: bool,
+    /// Of one that was left behind and is published anew: for how long a sender may still have the
+    /// former one.
+    pub(crate) rest: Option<Duration>,
 }
 
 /// A verdict that came from the broker, until it is done with or given back.

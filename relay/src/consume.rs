@@ -21,7 +21,7 @@ use crate::Error;
 use crate::answers::{Answer, Said, read};
 use crate::broker::{Broker, Fault, Received};
 use crate::counts::Counts;
-use crate::decision::{Arrival, End, Place, may_be_settled, of_answer, of_mail, of_version};
+use crate::decision::{Arrival, End, Place, of_answer, of_mail, of_version};
 use crate::message::{Class, Head, Verdict, line, now};
 
 /// How long a fault of the broker is waited out.
@@ -373,22 +373,20 @@ impl<B: Broker> Desk<B> {
 
 /// Finds out what is to be done with a message, and reads its mail.
 async fn judge<B: Broker>(broker: &B, received: &Received<B::Handle>) -> (Option<Head>, Arrival) {
-    if let Some(arrival) = of_version(received.version) {
+    if let Some(arrival) = of_version(received.version, received.delivered) {
         return (None, arrival);
     }
     let Some(head) = Head::read(&received.text) else {
         return (None, Arrival::Done(None, "no mail"));
     };
-    if received.is_again && received.delivered == 1 {
-        return (Some(head), Arrival::GiveBack(broker.patience(), "left behind by the broker"));
+    if let Some(rest) = received.rest.filter(|_| received.delivered == 1) {
+        return (Some(head), Arrival::GiveBack(rest, "left behind by the broker"));
     }
-    let mut last = None;
-    if may_be_settled(&head, received.delivered, received.is_from_before) {
-        last = match broker.verdict_on(&head.key).await {
-            Ok(last) => last,
-            Err(_) => return (Some(head), Arrival::GiveBack(PAUSE, "broker away")),
-        };
-    }
+    // Also the first time: a database that has forgotten what it had published, such as a restored
+    // one, publishes it anew.
+    let Ok(last) = broker.verdict_on(&head.key).await else {
+        return (Some(head), Arrival::GiveBack(PAUSE, "broker away"));
+    };
     let arrival = of_mail(&head, received.place, last.as_ref(), now());
     (Some(head), arrival)
 }

@@ -14,8 +14,12 @@ const DOUBT_PAUSES: [Duration; 2] = [Duration::from_secs(60), Duration::from_sec
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
-/// How long a message of another version waits for its own consumer.
+/// How long a verdict of another version waits for its own collector, and a mail at first.
 pub(crate) const PAUSE_OF_VERSION: Duration = Duration::from_secs(10);
+
+/// How long a mail of another version waits at most: thousands of them, which the broker gives out
+/// before those that are new, would leave no place for these.
+const LONGEST_PAUSE_OF_VERSION: Duration = Duration::from_secs(600);
 
 /// What is done with a message that comes.
 #[derive(Clone, Debug, PartialEq)]
@@ -28,16 +32,12 @@ pub(crate) enum Arrival {
     Done(Option<Verdict>, &'static str),
 }
 
-/// What is done with a message of another version.
-pub(crate) fn of_version(version: Option<u32>) -> Option<Arrival> {
+/// What is done with a message of another version, which was delivered so often.
+pub(crate) fn of_version(version: Option<u32>, delivered: u64) -> Option<Arrival> {
     // What has none is no mail, which is found by its text.
     let is_other = version.is_some_and(|version| version != VERSION);
-    is_other.then_some(Arrival::GiveBack(PAUSE_OF_VERSION, "of another version"))
-}
-
-/// Whether what became of a mail is to be asked before it is sent: it may have been tried before.
-pub(crate) fn may_be_settled(head: &Head, delivered: u64, is_from_before: bool) -> bool {
-    delivered > 1 || is_from_before || head.attempt > 1 || head.doubts > 0
+    let after = pause(delivered, LONGEST_PAUSE_OF_VERSION).max(PAUSE_OF_VERSION);
+    is_other.then_some(Arrival::GiveBack(after, "of another version"))
 }
 
 /// Where a message is in the stream, and since when, in seconds since 1970.
@@ -111,9 +111,12 @@ pub(crate) fn of_answer(head: &Head, doubts: u32, delivered: u64, said: &Said, n
             End::Again(Some(verdict), pause_of_doubt(doubts).min(head.left(now)))
         }
         Said::Retry { after } => again(after.unwrap_or_else(|| pause(delivered, LONGEST_PAUSE))),
-        Said::Untried { after } | Said::Unavailable { after, .. } => {
-            again(after.unwrap_or(FIRST_PAUSE))
+        // The broker gives out what came back before what is new: thousands of mails of a domain
+        // that is silent would leave no place for others.
+        Said::Untried { after } => {
+            again(after.unwrap_or_default().max(pause(delivered, LONGEST_PAUSE)))
         }
+        Said::Unavailable { after, .. } => again(after.unwrap_or(FIRST_PAUSE)),
     }
 }
 
@@ -172,15 +175,6 @@ mod tests {
     }
 
     #[test]
-    fn only_what_may_have_been_tried_costs_a_question() {
-        assert!(!may_be_settled(&head(), 1, false));
-        assert!(may_be_settled(&head(), 2, false));
-        assert!(may_be_settled(&head(), 1, true));
-        assert!(may_be_settled(&Head { attempt: 2, ..head() }, 1, false));
-        assert!(may_be_settled(&Head { doubts: 1, ..head() }, 1, false));
-    }
-
-    #[test]
     fn what_is_expired_is_dropped_and_never_sent() {
         let late = NOW + 1_000;
         let Arrival::Done(Some(verdict), "expired") = of_mail(&head(), PLACE, None, late) else {
@@ -225,6 +219,13 @@ mod tests {
             let expected = End::Again(None, Duration::from_secs(seconds));
             assert_eq!(of_answer(&head(), 0, delivered, &said, NOW), expected);
         }
+        for (after, delivered, seconds) in
+            [(0, 1, 1), (0, 7, 60), (5, 1, 5), (5, 7, 60), (90, 7, 90)]
+        {
+            let said = Said::Untried { after: Some(Duration::from_secs(after)) };
+            let expected = End::Again(None, Duration::from_secs(seconds));
+            assert_eq!(of_answer(&head(), 0, delivered, &said, NOW), expected);
+        }
         let said = Said::Untried { after: Some(Duration::from_secs(86_400)) };
         let expected = End::Again(None, Duration::from_secs(1_000));
         assert_eq!(of_answer(&head(), 0, 1, &said, NOW), expected);
@@ -232,8 +233,12 @@ mod tests {
 
     #[test]
     fn another_version_is_left_to_its_own_consumers() {
-        assert_eq!(of_version(Some(VERSION)), None);
-        assert_eq!(of_version(None), None);
-        assert!(matches!(of_version(Some(VERSION + 1)), Some(Arrival::GiveBack(..))));
+        assert_eq!(of_version(Some(VERSION), 1), None);
+        assert_eq!(of_version(None, 1), None);
+        for (delivered, seconds) in [(1, 10), (4, 10), (5, 16), (1_000, 600)] {
+            let after = Duration::from_secs(seconds);
+            let expected = Arrival::GiveBack(after, "of another version");
+            assert_eq!(of_version(Some(VERSION + 1), delivered), Some(expected));
+        }
     }
 }

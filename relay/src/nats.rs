@@ -7,12 +7,15 @@
 //! | `QUEUE.verdict.KEY` | what became of the mail with this key |
 //! | `QUEUE.dead.KEY` | the same of those that never can be sent, and what was no mail |
 //!
-//! `restart` has what a killed server leaves behind, and `verdicts` how collectors get them.
+//! `streams` has what the streams need, `restart` what a killed server leaves behind, `elsewhere`
+//! what is done about one that its cluster has lost, and `verdicts` how collectors get them.
 //!
 //! A full stream refuses a mail and drops none, and no mail is dropped by its age, since the
 //! database gives them out once.
 
+mod elsewhere;
 mod restart;
+mod streams;
 mod verdicts;
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -21,16 +24,16 @@ use std::time::Duration;
 
 use async_nats::Event;
 use async_nats::header::HeaderMap;
-use async_nats::jetstream::consumer::{AckPolicy, PullConsumer, pull};
+use async_nats::jetstream::consumer::{PullConsumer, pull};
 use async_nats::jetstream::context::{Context, ContextBuilder, PublishError, PublishErrorKind};
 use async_nats::jetstream::message::{AckKind, Acker, PublishMessage};
-use async_nats::jetstream::stream::{
-    Config, DiscardPolicy, LastRawMessageErrorKind, RetentionPolicy, StorageType, Stream,
-};
+use async_nats::jetstream::stream::LastRawMessageErrorKind;
 use futures_util::StreamExt as _;
 use tokio::sync::{Mutex, OnceCell, mpsc};
 use tokio::time::timeout;
 
+use self::elsewhere::Silence;
+use self::streams::{Streams, durable};
 use crate::Error;
 use crate::access::BrokerArguments;
 use crate::broker::{Announced, Broker, Fault, Received, Stored};
@@ -49,18 +52,13 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 /// By how many seconds the clocks of the broker and of this machine may differ.
 const CLOCKS_DIFFER: i64 = 60;
 
-/// How long the broker knows the key of a mail that it has stored, when the queue is made.
-const DUPLICATE_WINDOW: Duration = Duration::from_secs(600);
-
-/// How long verdicts are kept, when the queue is made.
-const VERDICTS_KEPT: Duration = Duration::from_secs(8 * 86_400);
-
 /// How often a mail whose key is known, and which is gone, is published under a new id.
 const MOST_IDS: usize = 20;
 
 const VERSION_HEADER: &str = "Mailroom-Version";
 
-/// Of a mail that was left behind and is published anew.
+/// Of a mail that was left behind and is published anew: for how many seconds a sender may still
+/// have the former one.
 const AGAIN_HEADER: &str = "Mailroom-Again";
 
 /// A connection, which comes back by itself.
@@ -71,6 +69,8 @@ pub(crate) struct Nats {
 
 struct Inner {
     context: Context,
+    /// For how long a server that is connected has been of no use.
+    silence: Silence,
     queue: String,
     replicas: usize,
     redeliver_after: Duration,
@@ -85,11 +85,6 @@ struct Inner {
     swept_through: AtomicU64,
     streams: OnceCell<Streams>,
     consumers: [OnceCell<PullConsumer>; Class::ALL.len()],
-}
-
-struct Streams {
-    mails: Stream,
-    verdicts: Stream,
 }
 
 impl Nats {
@@ -113,14 +108,18 @@ impl Nats {
             }
             std::future::ready(())
         });
+        let servers = arguments.servers()?;
+        let others = servers.len() > 1;
         let client = options
-            .connect(arguments.servers()?)
+            .connect(servers)
             .await
             .map_err(|error| Error::Usage(format!("the broker cannot be used: {error}")))?;
+        let silence = Silence::new(others.then(|| client.clone()));
         let context = ContextBuilder::new().timeout(PATIENCE).ack_timeout(PATIENCE).build(client);
         let access = &arguments.access;
         let inner = Inner {
             context,
+            silence,
             queue: access.queue.clone(),
             replicas: access.replicas.into(),
             redeliver_after: access.redeliver_after(),
@@ -137,53 +136,6 @@ impl Nats {
 
     fn subject(&self, rest: &str) -> String {
         format!("{}.{rest}", self.inner.queue)
-    }
-
-    /// The streams, which are made if there are none.
-    async fn streams(&self) -> Result<&Streams, Fault> {
-        self.inner.streams.get_or_try_init(|| self.find_streams()).await
-    }
-
-    async fn find_streams(&self) -> Result<Streams, Fault> {
-        let Inner { queue, replicas, .. } = &*self.inner;
-        let mails = Config {
-            name: queue.clone(),
-            subjects: vec![self.subject("mail.>")],
-            retention: RetentionPolicy::WorkQueue,
-            storage: StorageType::File,
-            discard: DiscardPolicy::New,
-            num_replicas: *replicas,
-            duplicate_window: DUPLICATE_WINDOW,
-            ..Config::default()
-        };
-        let verdicts = Config {
-            name: format!("{queue}-verdicts"),
-            subjects: vec![self.subject("verdict.>"), self.subject("dead.>")],
-            retention: RetentionPolicy::Limits,
-            storage: StorageType::File,
-            discard: DiscardPolicy::Old,
-            max_age: VERDICTS_KEPT,
-            num_replicas: *replicas,
-            duplicate_window: DUPLICATE_WINDOW,
-            ..Config::default()
-        };
-        let mails = self.find_stream(mails).await?;
-        if let Some(fault) = fault_of(&mails.cached_info().config) {
-            return Err(Fault::Away(format!("the stream {queue} {fault}")));
-        }
-        let verdicts = self.find_stream(verdicts).await?;
-        if let Some(fault) = fault_of_verdicts(&verdicts.cached_info().config) {
-            return Err(Fault::Away(format!("the stream {queue}-verdicts {fault}")));
-        }
-        Ok(Streams { mails, verdicts })
-    }
-
-    async fn find_stream(&self, config: Config) -> Result<Stream, Fault> {
-        let name = config.name.clone();
-        let stream = self.inner.context.get_or_create_stream(config);
-        answered(stream).await?.map_err(|error| {
-            Fault::Away(format!("the stream {name} can be neither found nor made: {error}"))
-        })
     }
 
     fn consumer_name(&self, class: Class) -> String {
@@ -226,18 +178,16 @@ impl Nats {
             let published_at = details.published.unix_timestamp();
             let place = Place { sequence: details.stream_sequence, published_at };
             let delivered = u64::try_from(details.delivered).unwrap_or(1);
-            let is_from_before = self.is_from_before(published_at);
             let (message, handle) = message.split();
             let headers = message.headers.as_ref();
-            let is_again = headers.is_some_and(|headers| headers.get(AGAIN_HEADER).is_some());
+            let rest = headers.and_then(|headers| headers.get(AGAIN_HEADER)?.as_str().parse().ok());
             let received = Received {
                 handle,
                 version: version(headers),
                 text: String::from_utf8_lossy(&message.payload).into_owned(),
                 place,
                 delivered,
-                is_from_before: is_from_before || is_again,
-                is_again,
+                rest: rest.map(Duration::from_secs),
             };
             if into.send((class, received)).await.is_err() {
                 return Ok(());
@@ -247,9 +197,58 @@ impl Nats {
         Ok(())
     }
 
-    /// Whether the broker may have been killed since. A kill ends the connection.
-    fn is_from_before(&self, published_at: i64) -> bool {
-        published_at < self.inner.connected_at.load(Ordering::Relaxed) + CLOCKS_DIFFER
+    /// A key that the broker knows was stored before. The mail is still there, or is sent, or it
+    /// was dead and somebody has put it back: then it gets a new id.
+    async fn publish_once(&self, mail: &Mail) -> Result<Stored, Fault> {
+        self.look_after_restart().await?;
+        let streams = self.streams().await?;
+        let head = &mail.head;
+        let class = Class::of(head).word();
+        let subject = self.subject(&format!("mail.{class}.{}", word(&head.action)));
+        let mut id = head.key.clone();
+        for _ in 0..MOST_IDS {
+            let ack = self.store(subject.clone(), &id, mail.item.clone(), None).await?;
+            if !ack.is_duplicate {
+                return Ok(Stored::Now);
+            }
+            let found = match answered(streams.mails.get_raw_message(ack.sequence)).await? {
+                Ok(message) => Some(message),
+                Err(error) if error.kind() == LastRawMessageErrorKind::NoMessageFound => None,
+                Err(error) => return Err(Fault::Away(format!("a mail is not found: {error}"))),
+            };
+            let last = self.verdict_on(&head.key).await?;
+            if last.as_ref().is_some_and(|last| last.kind == Kind::Sent) {
+                return Ok(Stored::Before);
+            }
+            if let Some(message) = found {
+                let published_at = message.time.unix_timestamp();
+                if !last.is_some_and(|last| last.settles(ack.sequence, published_at)) {
+                    return Ok(Stored::Before);
+                }
+                // Its sender was killed before it could say that it is done with the message. The
+                // next one would take the mail that was put back for that one.
+                answered(streams.mails.delete_message(ack.sequence)).await?.ok();
+            }
+            id = format!("{}.{}", head.key, ack.sequence);
+        }
+        Err(Fault::Message("the mail was put back too often within ten minutes".to_owned()))
+    }
+
+    async fn record_verdict(&self, verdict: &Verdict, sequence: u64) -> Result<(), Fault> {
+        // A reader may have forgotten which numbers it has had.
+        self.look_after_restart().await?;
+        let verdict = &Verdict { sequence, ..verdict.clone() };
+        let text =
+            serde_json::to_string(verdict).map_err(|error| Fault::Message(error.to_string()))?;
+        // With the key, since a stream that is made anew counts from one.
+        let Verdict { key, kind, doubts, .. } = verdict;
+        let id = format!("{key}.{sequence}.{kind:?}.{doubts}");
+        if verdict.kind == Kind::Dead {
+            let subject = self.subject(&format!("dead.{key}"));
+            self.store(subject, &format!("dead.{id}"), text.clone(), None).await?;
+        }
+        self.store(self.subject(&format!("verdict.{key}")), &id, text, None).await?;
+        Ok(())
     }
 
     async fn store(
@@ -257,14 +256,14 @@ impl Nats {
         subject: String,
         id: &str,
         payload: String,
-        is_again: bool,
+        rest: Option<Duration>,
     ) -> Result<Ack, Fault> {
         let mut message = PublishMessage::build()
             .message_id(id)
             .header(VERSION_HEADER, VERSION.to_string().as_str())
             .payload(payload.into());
-        if is_again {
-            message = message.header(AGAIN_HEADER, "1");
+        if let Some(rest) = rest {
+            message = message.header(AGAIN_HEADER, rest.as_secs().to_string().as_str());
         }
         let stored = async {
             let ack = self.inner.context.send_publish(subject, message).await?;
@@ -278,64 +277,6 @@ impl Nats {
 struct Ack {
     sequence: u64,
     is_duplicate: bool,
-}
-
-/// Why a stream that somebody else made could lose a mail.
-fn fault_of(config: &Config) -> Option<&'static str> {
-    if config.discard != DiscardPolicy::New {
-        return Some("drops old mails when it is full; it needs `discard: new`");
-    }
-    if !config.max_age.is_zero() {
-        return Some("drops mails by their age; it needs `max_age: 0`");
-    }
-    if config.storage != StorageType::File {
-        return Some("loses its mails at a restart; it needs `storage: file`");
-    }
-    if config.no_ack {
-        return Some("does not say that it has stored a mail; it needs `no_ack: false`");
-    }
-    // A mail that it refuses for ever would look like a broker that is away, and stop the others.
-    if config.max_message_size > 0 {
-        return Some("refuses mails by their size; it needs `max_msg_size: -1`");
-    }
-    // Each action is a subject.
-    if config.max_messages_per_subject > 0 {
-        return Some("drops or refuses mails of one action; it needs `max_msgs_per_subject: -1`");
-    }
-    None
-}
-
-/// Why a stream of verdicts that somebody else made could lose one, or hide one from some reader.
-fn fault_of_verdicts(config: &Config) -> Option<&'static str> {
-    if config.retention != RetentionPolicy::Limits {
-        return Some("deletes verdicts that one reader is done with; it needs `retention: limits`");
-    }
-    if config.storage != StorageType::File {
-        return Some("loses its verdicts at a restart; it needs `storage: file`");
-    }
-    if config.no_ack {
-        return Some("does not say that it has stored a verdict; it needs `no_ack: false`");
-    }
-    // A mail whose verdict it refuses would be sent again by each machine.
-    if config.discard != DiscardPolicy::Old || config.max_message_size > 0 {
-        return Some("can refuse verdicts; it needs `discard: old` and `max_msg_size: -1`");
-    }
-    None
-}
-
-/// A consumer of this name, which is made if there is none. What is not done with comes again: a mail
-/// is given up by its expiry, and a verdict by the stream's limits.
-async fn durable(stream: &Stream, name: &str, own: pull::Config) -> Result<PullConsumer, Fault> {
-    let config = pull::Config {
-        durable_name: Some(name.to_owned()),
-        ack_policy: AckPolicy::Explicit,
-        max_deliver: -1,
-        max_ack_pending: -1,
-        ..own
-    };
-    answered(stream.get_or_create_consumer(name, config)).await?.map_err(|error| {
-        Fault::Away(format!("the consumer {name} can be neither found nor made: {error}"))
-    })
 }
 
 async fn answered<T>(future: impl IntoFuture<Output = T>) -> Result<T, Fault> {
@@ -369,55 +310,19 @@ fn version(headers: Option<&HeaderMap>) -> Option<u32> {
 impl Broker for Nats {
     type Handle = Acker;
 
-    /// A key that the broker knows was stored before. The mail is still there, or is sent, or it
-    /// was dead and somebody has put it back: then it gets a new id.
     async fn publish(&self, mail: &Mail) -> Result<Stored, Fault> {
-        self.look_after_restart().await?;
-        let streams = self.streams().await?;
-        let head = &mail.head;
-        let class = Class::of(head).word();
-        let subject = self.subject(&format!("mail.{class}.{}", word(&head.action)));
-        let mut id = head.key.clone();
-        for _ in 0..MOST_IDS {
-            let ack = self.store(subject.clone(), &id, mail.item.clone(), false).await?;
-            if !ack.is_duplicate {
-                return Ok(Stored::Now);
-            }
-            match answered(streams.mails.get_raw_message(ack.sequence)).await? {
-                Ok(_) => return Ok(Stored::Before),
-                Err(error) if error.kind() == LastRawMessageErrorKind::NoMessageFound => {}
-                Err(error) => return Err(Fault::Away(format!("a mail is not found: {error}"))),
-            }
-            if self.verdict_on(&head.key).await?.is_some_and(|last| last.kind == Kind::Sent) {
-                return Ok(Stored::Before);
-            }
-            id = format!("{}.{}", head.key, ack.sequence);
-        }
-        Err(Fault::Message("the mail was put back too often within ten minutes".to_owned()))
+        self.inner.silence.after(self.publish_once(mail).await).await
     }
 
     async fn record(&self, verdict: &Verdict, sequence: u64) -> Result<(), Fault> {
-        // A reader may have forgotten which numbers it has had.
-        self.look_after_restart().await?;
-        let verdict = &Verdict { sequence, ..verdict.clone() };
-        let text =
-            serde_json::to_string(verdict).map_err(|error| Fault::Message(error.to_string()))?;
-        // With the key, since a stream that is made anew counts from one.
-        let Verdict { key, kind, doubts, .. } = verdict;
-        let id = format!("{key}.{sequence}.{kind:?}.{doubts}");
-        if verdict.kind == Kind::Dead {
-            let subject = self.subject(&format!("dead.{key}"));
-            self.store(subject, &format!("dead.{id}"), text.clone(), false).await?;
-        }
-        self.store(self.subject(&format!("verdict.{key}")), &id, text, false).await?;
-        Ok(())
+        self.inner.silence.after(self.record_verdict(verdict, sequence).await).await
     }
 
     async fn record_foreign(&self, sequence: u64) -> Result<(), Fault> {
         self.streams().await?;
         let text = format!(r#"{{"v":{VERSION},"sequence":{sequence},"reason":"it is no mail"}}"#);
         let id = format!("foreign.{sequence}");
-        self.store(self.subject("dead.foreign"), &id, text, false).await?;
+        self.store(self.subject("dead.foreign"), &id, text, None).await?;
         Ok(())
     }
 
@@ -444,7 +349,7 @@ impl Broker for Nats {
             let found = self.find_consumer(class).await;
             outcome = outcome.and(found.map(drop));
         }
-        (came, outcome)
+        (came, self.inner.silence.after(outcome).await)
     }
 
     async fn receive_verdicts(
@@ -453,7 +358,7 @@ impl Broker for Nats {
         most: usize,
         into: &mpsc::Sender<Announced<Acker>>,
     ) -> Result<(), Fault> {
-        self.pass_on_verdicts(reader, most, into).await
+        self.inner.silence.after(self.pass_on_verdicts(reader, most, into).await).await
     }
 
     async fn done(&self, handle: &Acker) -> Result<(), Fault> {
@@ -488,39 +393,6 @@ fn acknowledged(outcome: Result<(), async_nats::Error>) -> Result<(), Fault> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_stream_that_could_lose_a_mail_is_refused() {
-        let good =
-            Config { discard: DiscardPolicy::New, storage: StorageType::File, ..Config::default() };
-        assert_eq!(fault_of(&good), None);
-        for bad in [
-            Config { discard: DiscardPolicy::Old, ..good.clone() },
-            Config { max_age: Duration::from_secs(60), ..good.clone() },
-            Config { storage: StorageType::Memory, ..good.clone() },
-            Config { no_ack: true, ..good.clone() },
-            Config { max_message_size: 2_048, ..good.clone() },
-            Config { max_messages_per_subject: 1, ..good.clone() },
-        ] {
-            assert!(fault_of(&bad).is_some());
-        }
-    }
-
-    #[test]
-    fn a_stream_of_verdicts_that_could_lose_one_is_refused() {
-        let good = Config { storage: StorageType::File, ..Config::default() };
-        assert_eq!(fault_of_verdicts(&good), None);
-        for bad in [
-            Config { retention: RetentionPolicy::WorkQueue, ..good.clone() },
-            Config { retention: RetentionPolicy::Interest, ..good.clone() },
-            Config { storage: StorageType::Memory, ..good.clone() },
-            Config { no_ack: true, ..good.clone() },
-            Config { discard: DiscardPolicy::New, ..good.clone() },
-            Config { max_message_size: 2_048, ..good.clone() },
-        ] {
-            assert!(fault_of_verdicts(&bad).is_some());
-        }
-    }
 
     #[test]
     fn an_action_is_one_word_of_a_subject() {

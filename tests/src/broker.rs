@@ -13,6 +13,7 @@ use tempfile::TempDir;
 use crate::collector::wait_until;
 use crate::machine::skip;
 use crate::port;
+use crate::proxy::Proxy;
 
 /// Where Debian has it, which is not in the `PATH` of everybody.
 const PROGRAM: &str = "/usr/sbin/nats-server";
@@ -29,6 +30,28 @@ pub struct Nats {
     arguments: Vec<String>,
 }
 
+/// The ways between the servers of a cluster.
+#[derive(Debug)]
+pub struct Ways(Vec<Way>);
+
+#[derive(Debug)]
+struct Way {
+    ends: [usize; 2],
+    proxy: Proxy,
+}
+
+impl Ways {
+    /// Lets nothing pass between a server and the others, who are not told. Clients reach all.
+    pub fn isolate(&self, place: usize) {
+        self.0.iter().filter(|way| way.ends.contains(&place)).for_each(|way| way.proxy.stall());
+    }
+
+    /// Lets everything pass again, also what was written meanwhile.
+    pub fn heal(&self) {
+        self.0.iter().for_each(|way| way.proxy.resume());
+    }
+}
+
 impl Nats {
     /// Starts one; nothing if this machine has none, and then the calling test is skipped.
     pub fn start(arguments: &[&str]) -> Result<Option<Self>> {
@@ -37,21 +60,31 @@ impl Nats {
         Ok(Some(nats))
     }
 
-    /// Starts a cluster of so many.
-    pub fn cluster(count: usize) -> Result<Option<Vec<Self>>> {
-        let routes = (0..count).map(|_| port::free()).collect::<Result<Vec<_>>>()?;
-        let routes: Vec<_> = routes.iter().map(|port| format!("nats://127.0.0.1:{port}")).collect();
-        let all = routes.join(",");
-        let mut nodes = Vec::new();
-        for (place, route) in routes.iter().enumerate() {
+    /// Starts a cluster of so many, with the ways between them.
+    pub fn cluster(count: usize) -> Result<Option<(Vec<Self>, Ways)>> {
+        let ports = (0..count).map(|_| port::free()).collect::<Result<Vec<_>>>()?;
+        let route = |port: u16| format!("nats://127.0.0.1:{port}");
+        let (mut nodes, mut ways) = (Vec::new(), Vec::new());
+        for (place, &port) in ports.iter().enumerate() {
+            // Each one connects to those before it, and none looks for another way.
+            let mut routes = vec![route(port)];
+            for (other, &its_port) in ports[..place].iter().enumerate() {
+                let proxy = Proxy::start(its_port)?;
+                routes.push(route(proxy.port()));
+                ways.push(Way { ends: [other, place], proxy });
+            }
             let name = format!("node-{place}");
-            let of_cluster = ["--cluster_name", "test", "--cluster", route, "--routes", &all];
-            let arguments = [&[NAME, &name], &of_cluster[..]].concat();
+            let (listen, routes) = (route(port), routes.join(","));
+            let arguments = [
+                [NAME, &name, "--cluster_name", "test"],
+                ["--cluster", &listen, "--cluster_advertise", "127.0.0.1:1"],
+            ];
+            let arguments = [&arguments.concat()[..], &["--routes", &routes]].concat();
             let Some(mut node) = Self::reserve(&arguments)? else { return Ok(None) };
             node.run()?;
             nodes.push(node);
         }
-        Ok(Some(nodes))
+        Ok(Some((nodes, Ways(ways))))
     }
 
     /// Finds a port for one that is started later.

@@ -10,13 +10,13 @@ use clap::builder::TypedValueParser;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::parser::ValueSource;
 use clap::{Arg, Command, ValueEnum};
+use mailroom_redact::{looks_like_a_key, looks_like_a_token};
 use mailroom_verifier_core::Version;
 use tracing::level_filters::LevelFilter;
 
 use super::{ListeningAddress, PrefetchLimit, Retention};
 use crate::environment::variable;
 use crate::log::display::HumanDuration;
-use crate::secret_shapes::{looks_like_a_key, looks_like_a_token};
 use crate::sender_command::SenderCommand;
 
 const DAY: u64 = 86_400;

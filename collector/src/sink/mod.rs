@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 
+#[cfg(feature = "relay")]
+pub(crate) use sender::parse_receipt;
 pub(crate) use sender::{MAX_WORK, Sender, kill_running_sender};
 pub use sender::{Reply, SentTokens, Work, parse_answer, parse_reply};
-#[cfg(feature = "relay")]
-pub(crate) use sender::{parse_receipt, redact};
 pub(crate) use stdout::{StartError, Stdout};
 
 use crate::line::Line;

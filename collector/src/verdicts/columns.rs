@@ -1,11 +1,12 @@
 //! Verdicts as arrays of equal length, one a parameter. Their texts come from whoever can write to
 //! the broker: they are redacted and cut as those of a sender.
 
+use mailroom_redact::redact;
 use mailroom_relay::{Kind, Verdict};
 use tokio_postgres::types::{ToSql, Type};
 
 use crate::queue::{Receipt, storable};
-use crate::sink::{parse_receipt, redact};
+use crate::sink::parse_receipt;
 
 /// Tokens, keys, kinds, attempts, doubts and reasons; providers, their ids and answers.
 #[derive(Debug, Default)]

@@ -1,8 +1,13 @@
-//! Redacts text of a sender, so that it can be logged and stored.
+//! Redacts text of a stranger, such as the answer of a mail server, so that it can be logged and
+//! stored.
+
+mod shapes;
 
 use std::collections::HashSet;
 
-use crate::secret_shapes::{SHORTEST_SECRET, looks_like_a_token, parts};
+pub use shapes::{looks_like_a_key, looks_like_a_token};
+
+use shapes::{SHORTEST_SECRET, parts};
 
 /// The longest text that is kept, in bytes.
 const MAX_BYTES: usize = 500;
@@ -17,13 +22,13 @@ const SHORTEST_PIECE: usize = 8;
 /// words that look like a token, or like the pieces of one, with `[secret]`; cuts after 500 bytes.
 /// Mail servers repeat addresses in their answers, and logs are read by more people, and kept
 /// longer, than addresses may be.
-pub(crate) fn redact(text: &str) -> String {
+pub fn redact(text: &str) -> String {
     let redacted = redact_within(text, MAX_BYTES);
     if redacted.is_empty() { "no reason given".to_owned() } else { redacted }
 }
 
 /// Does the same and cuts after `longest` bytes. The result may be empty.
-pub(super) fn redact_within(text: &str, longest: usize) -> String {
+pub fn redact_within(text: &str, longest: usize) -> String {
     let pieces = pieces_of_tokens(text);
     cleaned(text, longest, |word| match word {
         _ if word.contains('@') || word.to_ascii_lowercase().contains("%40") => "[address]",
@@ -35,7 +40,7 @@ pub(super) fn redact_within(text: &str, longest: usize) -> String {
 }
 
 /// Replaces invisible characters with blanks and cuts after `longest` bytes. Redacts nothing.
-pub(super) fn visible_within(text: &str, longest: usize) -> String {
+pub fn visible_within(text: &str, longest: usize) -> String {
     cleaned(text, longest, |word| word)
 }
 

@@ -14,7 +14,8 @@ use async_nats::jetstream::context::ConsumerInfoErrorKind;
 use async_nats::jetstream::stream::{LastRawMessageErrorKind, State, Stream};
 use futures_util::TryStreamExt as _;
 
-use super::{Nats, Streams, VERSION, answered, version};
+use super::streams::Streams;
+use super::{CLOCKS_DIFFER, Nats, VERSION, answered, version};
 use crate::broker::{Broker as _, Fault};
 use crate::message::{Class, Head, now};
 
@@ -129,11 +130,16 @@ impl Nats {
             if let Some(head) = head {
                 let last = self.verdict_on(&head.key).await?;
                 if !last.is_some_and(|last| last.settles(sequence, published_at)) {
-                    if !is_idle && age < MAX_WORK {
+                    let connected_at = self.inner.connected_at.load(Ordering::Relaxed);
+                    let rest = if is_idle {
+                        self.patience()
+                    } else if is_left_behind(published_at, connected_at, now()) {
+                        MAX_WORK
+                    } else {
                         continue;
-                    }
+                    };
                     let id = format!("{}.{sequence}", head.key);
-                    self.store(message.subject.to_string(), &id, text, true).await?;
+                    self.store(message.subject.to_string(), &id, text, Some(rest)).await?;
                 }
             }
             // One that is gone meanwhile is not missed.
@@ -142,6 +148,15 @@ impl Nats {
         }
         Ok(count)
     }
+}
+
+/// Whether a mail that a sender may have is one that a killed broker has forgotten to have given
+/// out: it was there before the connection was made, which a kill ends, and whoever had it then has
+/// it no more. A mail that waits its turn for longer than that is as old, and is taken for one, too:
+/// so nobody else may send it until whoever has it now is done with it.
+fn is_left_behind(published_at: i64, connected_at: i64, now: i64) -> bool {
+    let connected_for = Duration::from_secs(u64::try_from(now - connected_at).unwrap_or(0));
+    published_at < connected_at + CLOCKS_DIFFER && connected_for >= MAX_WORK
 }
 
 /// What is known of a consumer that believes to have given out messages which there are none of.

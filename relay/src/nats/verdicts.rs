@@ -9,7 +9,8 @@ use futures_util::StreamExt as _;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
-use super::{Nats, PULL, VERDICTS_KEPT, answered, durable};
+use super::streams::{VERDICTS_KEPT, durable};
+use super::{Nats, PULL, answered};
 use crate::broker::{Announced, Fault};
 
 /// After how long a verdict goes to another collector, when the queue is made: a database that is

@@ -33,7 +33,7 @@ impl Sender {
     /// Logs the tokens that were not sent. Dead letters are logged by the queue, which decides on
     /// them.
     pub(super) fn log_unsent(&mut self, ack: &Ack, now: Instant) {
-        let refused = reasons(ack, |nack| matches!(nack, Nack::Refused { .. }));
+        let refused = reasons(ack, |nack| matches!(nack, Nack::Retry { .. }));
         if !refused.is_empty()
             && let Some(others) = self.refused_tokens.admit(now)
         {

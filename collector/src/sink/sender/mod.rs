@@ -8,7 +8,6 @@ mod log;
 mod pending_acks;
 mod process;
 mod protocol;
-mod redact;
 mod state;
 mod supervisor;
 
@@ -19,14 +18,7 @@ use std::time::{Duration, Instant};
 use futures_util::future::OptionFuture;
 use rustix::process::Signal;
 
-pub(crate) use pending_acks::MAX_WORK;
-pub(crate) use process::kill_running_sender;
 #[cfg(feature = "relay")]
-pub(crate) use protocol::parse_receipt;
-pub use protocol::{Reply, SentTokens, Work, parse_answer, parse_reply};
-#[cfg(feature = "relay")]
-pub(crate) use redact::redact;
-
 use super::{Ack, Readiness, Sink, SinkError};
 use crate::line::Line;
 use crate::log::outage::OutageLog;
@@ -35,7 +27,12 @@ use crate::sender_command::SenderCommand;
 use crate::timer::sleep_until_opt;
 use circuit::{Circuit, CircuitState};
 use mailroom_pace::{Backoff, LogLimit};
+pub(crate) use pending_acks::MAX_WORK;
 use pending_acks::PendingAcks;
+pub(crate) use process::kill_running_sender;
+#[cfg(feature = "relay")]
+pub(crate) use protocol::parse_receipt;
+pub use protocol::{Reply, SentTokens, Work, parse_answer, parse_reply};
 use supervisor::{RunningSender, TERMINATION};
 
 /// The longest pause before a sender is started again. Long enough that one that always crashes

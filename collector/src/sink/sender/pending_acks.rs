@@ -246,7 +246,7 @@ impl PendingBatch {
             SentTokens::Ids(ids) => (&ids[..], false),
             SentTokens::All => (&[][..], true),
         };
-        let retry = |after, reason: &String| Some(Nack::Refused { after, reason: reason.clone() });
+        let retry = |after, reason: &String| Some(Nack::Retry { after, reason: reason.clone() });
         let untried =
             |after, reason: &String| Some(Nack::Untried { after, reason: reason.clone() });
         let in_doubt = |reason: &String| Some(Nack::InDoubt { reason: reason.clone() });
@@ -364,7 +364,7 @@ mod tests {
         let untried = Nack::Untried { after: Some(Duration::from_secs(60)), reason: reason() };
         let unknown = Nack::UnknownAddress { reason: reason() };
         let dead = Nack::Dead { reason: reason() };
-        let retry = Nack::Refused { after: None, reason: reason() };
+        let retry = Nack::Retry { after: None, reason: reason() };
         let unavailable = |id| (id, Nack::Unavailable { after: None, reason: reason() });
         for (rest, counts, nacks) in [
             (mixed, [2, 0, 4], vec![(11, retry.clone()), (12, dead)]),

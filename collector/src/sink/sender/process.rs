@@ -7,6 +7,7 @@ use std::process::ExitStatus;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::{Duration, Instant};
 
+use mailroom_redact::redact;
 use rustix::io::ioctl_fionread;
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
@@ -15,7 +16,6 @@ use tokio_util::bytes::{Bytes, BytesMut};
 use tokio_util::codec::{AnyDelimiterCodec, Decoder};
 
 use super::protocol::{MAX_LINE, Reply, parse_reply};
-use super::redact::redact;
 use crate::sender_command::SenderCommand;
 use crate::timer::sleep_until_opt;
 

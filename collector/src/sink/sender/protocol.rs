@@ -15,11 +15,11 @@
 
 use std::time::Duration;
 
+use mailroom_redact::{redact, redact_within, visible_within};
 use serde::Deserialize;
 use serde::de::{Deserializer, Error};
 use serde_json::Value;
 
-use super::redact::{redact, redact_within, visible_within};
 use crate::queue::{BatchId, Receipt};
 
 /// The longest answer, in bytes without its line feed.
@@ -44,10 +44,10 @@ pub struct Answer {
     #[serde(default, deserialize_with = "sent_tokens")]
     pub ok: SentTokens,
     #[serde(default)]
-    pub retry: Vec<RefusedToken>,
+    pub retry: Vec<RetriedToken>,
     /// The tokens of which no mail was tried: nothing is known against them.
     #[serde(default)]
-    pub untried: Vec<RefusedToken>,
+    pub untried: Vec<RetriedToken>,
     /// The tokens in doubt: nobody knows whether the provider accepted them.
     #[serde(default)]
     pub in_doubt: Vec<DoubtfulToken>,
@@ -99,7 +99,7 @@ pub enum SentTokens {
 
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct RefusedToken {
+pub struct RetriedToken {
     pub id: i64,
     #[serde(rename = "after_ms", default, deserialize_with = "pause")]
     pub after: Option<Duration>,

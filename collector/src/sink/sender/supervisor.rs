@@ -304,7 +304,7 @@ impl Sender {
     fn excuse_tokens(&self, ack: &mut Ack, was_on_trial: bool) {
         for (_, nack) in &mut ack.nacks {
             match nack {
-                Nack::Refused { after, reason } if self.circuit.is_guess => {
+                Nack::Retry { after, reason } if self.circuit.is_guess => {
                     let after = Some(after.unwrap_or_default().max(ROTATION));
                     *nack = Nack::Unavailable { after, reason: std::mem::take(reason) };
                 }

@@ -1,61 +1,105 @@
-//! A cluster of three brokers, whose leader is killed.
+//! A cluster of three brokers, whose leaders are killed, or cut off from the others.
 
 use anyhow::{Context, Result, ensure};
-use async_nats::jetstream::Context as JetStream;
-use mailroom_tests::broker::Nats;
+use mailroom_tests::broker::{Nats, Ways};
 use mailroom_tests::collector::{self, Collector, wait_until};
 use mailroom_tests::mail_server::MailServer;
 use mailroom_tests::postgres::Database;
 use mailroom_tests::rows::{register, wait_for};
 use mailroom_tests::sending::{Configuration, Sending};
+use tokio_postgres::Client;
 
 use super::reached;
 
-/// The name of the server that leads a stream.
-async fn leader(client: &JetStream, stream: &str) -> Result<String> {
-    let info = client.get_stream(stream).await?.get_info().await?;
-    info.cluster.and_then(|cluster| cluster.leader).context("it has no leader")
+const MAILS: i32 = 300;
+
+/// A cluster of three with a collector and a sender, which know all servers.
+struct Cluster {
+    nodes: Vec<Nats>,
+    ways: Ways,
+    server: MailServer,
+    rows: Client,
+    urls: Vec<String>,
+    collector: Collector,
+    sender: Sending,
+    _database: Database,
+}
+
+impl Cluster {
+    async fn start() -> Result<Option<Self>> {
+        let Some((nodes, ways)) = Nats::cluster(3)? else { return Ok(None) };
+        let Some(server) = MailServer::start(&["--delay", "0.02"])? else { return Ok(None) };
+        let urls: Vec<_> = nodes.iter().map(Nats::url).collect();
+        let all = urls.join(",");
+        let database = Database::migrated()?;
+        let rows = database.connect().await?;
+        let mut command = collector::command(database.url())?;
+        let program = command.get_program().to_string_lossy().into_owned();
+        let through = format!("'{program}' relay --to {all} --replicas 3");
+        command.args(["--batch-timeout", "0", "--poll-interval", "200ms", "--sender", &through]);
+        command.args(["--verdicts-from", &format!("{all} --replicas 3")]);
+        let collector = Collector::start(&mut command)?;
+        let configuration = Configuration::smtp(server.port, "")?;
+        let from = ["--from", &all, "--replicas", "3", "--redeliver-after", "2"];
+        let sender = Sending::start(&configuration, &from)?;
+        Ok(Some(Self { nodes, ways, server, rows, urls, collector, sender, _database: database }))
+    }
+
+    /// Registers a third of the people, and returns the place of the server that leads a stream
+    /// while their mails go out.
+    async fn leader_under_way(&self, third: i32, stream: &str) -> Result<usize> {
+        let first = reached(&self.server).len();
+        register(&self.rows, third * MAILS / 3 + 1..=(third + 1) * MAILS / 3).await?;
+        wait_until(|| reached(&self.server).len() > first + 5)?;
+        let client = async_nats::jetstream::new(async_nats::connect(&self.urls).await?);
+        let info = client.get_stream(stream).await?.get_info().await?;
+        let leader = info.cluster.and_then(|cluster| cluster.leader).context("it has no leader")?;
+        let place = self.nodes.iter().position(|node| node.name() == Some(&leader));
+        place.context("no such node")
+    }
+
+    /// Waits until the database knows that the mails of so many thirds are sent.
+    async fn wait_for_sent(&self, thirds: i32) -> Result<()> {
+        let sent = "SELECT count(*) FROM mailroom.deliveries WHERE state = 'sent'";
+        wait_for(&self.rows, sent, i64::from(thirds * MAILS / 3)).await
+    }
+
+    /// Each mail came once, and the database knows it of the last third, too.
+    async fn finish(self) -> Result<()> {
+        register(&self.rows, 2 * MAILS / 3 + 1..=MAILS).await?;
+        self.wait_for_sent(3).await?;
+        let log = self.collector.stop()?;
+        let (_, said) = self.sender.stop()?;
+        let reached = reached(&self.server);
+        let doubled = reached.values().filter(|count| **count > 1).count();
+        let is_whole = reached.len() == usize::try_from(MAILS)?;
+        ensure!(is_whole && doubled == 0, "{}, {doubled}:\n{said}\n{log}", reached.len());
+        Ok(())
+    }
 }
 
 #[tokio::test]
 async fn no_mail_is_lost_and_none_doubled_when_leaders_of_a_cluster_are_killed() -> Result<()> {
-    const MAILS: i32 = 300;
-    let Some(mut nodes) = Nats::cluster(3)? else { return Ok(()) };
-    let Some(server) = MailServer::start(&["--delay", "0.02"])? else { return Ok(()) };
-    let servers: Vec<_> = nodes.iter().map(Nats::url).collect();
-    let urls = servers.join(",");
-    let database = Database::migrated()?;
-    let rows = database.connect().await?;
-    let mut command = collector::command(database.url())?;
-    let program = command.get_program().to_string_lossy().into_owned();
-    let through = format!("'{program}' relay --to {urls} --replicas 3");
-    command.args(["--batch-timeout", "0", "--poll-interval", "200ms", "--sender", &through]);
-    command.args(["--verdicts-from", &format!("{urls} --replicas 3")]);
-    let collector = Collector::start(&mut command)?;
-    let configuration = Configuration::smtp(server.port, "")?;
-    let from = ["--from", &urls, "--replicas", "3", "--redeliver-after", "2"];
-    let sender = Sending::start(&configuration, &from)?;
-    let sent = "SELECT count(*) FROM mailroom.deliveries WHERE state = 'sent'";
+    let Some(mut cluster) = Cluster::start().await? else { return Ok(()) };
     // The one that leads the mails, and then the one that leads the verdicts.
-    for (part, stream) in [(0, "mailroom"), (1, "mailroom-verdicts")] {
-        let first = reached(&server).len();
-        register(&rows, part * MAILS / 3 + 1..=(part + 1) * MAILS / 3).await?;
-        wait_until(|| reached(&server).len() > first + 5)?;
-        let client = async_nats::jetstream::new(async_nats::connect(&servers).await?);
-        let name = leader(&client, stream).await?;
-        let place =
-            nodes.iter().position(|node| node.name() == Some(&name)).context("no such node")?;
-        nodes[place].kill()?;
-        let count = i64::from((part + 1) * MAILS / 3);
-        wait_for(&rows, sent, count).await?;
-        nodes[place].run()?;
+    for (third, stream) in [(0, "mailroom"), (1, "mailroom-verdicts")] {
+        let place = cluster.leader_under_way(third, stream).await?;
+        cluster.nodes[place].kill()?;
+        cluster.wait_for_sent(third + 1).await?;
+        cluster.nodes[place].run()?;
     }
-    register(&rows, 2 * MAILS / 3 + 1..=MAILS).await?;
-    wait_for(&rows, sent, i64::from(MAILS)).await?;
-    let log = collector.stop()?;
-    let (_, said) = sender.stop()?;
-    let reached = reached(&server);
-    let doubled = reached.values().filter(|count| **count > 1).count();
-    ensure!(reached.len() == usize::try_from(MAILS)? && doubled == 0, "{doubled}:\n{said}\n{log}");
-    Ok(())
+    cluster.finish().await
+}
+
+/// Whoever is connected to a server that the others have lost goes to another one.
+#[tokio::test]
+async fn mails_go_on_while_a_cluster_is_parted_and_none_is_lost_or_doubled() -> Result<()> {
+    let Some(cluster) = Cluster::start().await? else { return Ok(()) };
+    for (third, stream) in [(0, "mailroom"), (1, "mailroom-verdicts")] {
+        let place = cluster.leader_under_way(third, stream).await?;
+        cluster.ways.isolate(place);
+        cluster.wait_for_sent(third + 1).await?;
+        cluster.ways.heal();
+    }
+    cluster.finish().await
 }

@@ -912,11 +912,11 @@ COMMENT ON INDEX mailroom.dead_letters_expires_at_idx IS
 
 -- What became of delivery attempts, and which addresses get no mails.
 
-CREATE TYPE mailroom.outcome AS ENUM ('sent', 'error', 'unanswered', 'lapsed', 'dead', 'expired',
+CREATE TYPE mailroom.outcome AS ENUM ('sent', 'retry', 'unanswered', 'lapsed', 'dead', 'expired',
     'cancelled', 'in_doubt', 'handed_over');
 
 COMMENT ON TYPE mailroom.outcome IS
-    'How a delivery attempt ended: sent; error (refused for now); unanswered (no verdict, or the '
+    'How a delivery attempt ended: sent; retry (refused for now); unanswered (no verdict, or the '
     'sender was unavailable); lapsed (the lease ended); in_doubt (nobody knows whether the '
     'provider accepted it); dead (refused for ever, too many failures or doubts, or no line can '
     'carry it); handed_over (a broker has stored it, for somebody else to send it). What became of '
@@ -947,7 +947,7 @@ CREATE TABLE mailroom.delivery_log (
 CREATE INDEX delivery_log_tokens_idx ON mailroom.delivery_log ((tokens[1] / 256));
 
 CREATE INDEX delivery_log_refused_idx ON mailroom.delivery_log ((tokens[1]))
-    WHERE outcome IN ('error', 'dead');
+    WHERE outcome IN ('retry', 'dead');
 
 CREATE INDEX delivery_log_happened_at_idx ON mailroom.delivery_log USING brin (happened_at);
 
@@ -975,7 +975,7 @@ COMMENT ON COLUMN mailroom.delivery_log.attempt IS
     'Which attempt of each token, from 1; where there was none, how many there were before.';
 COMMENT ON COLUMN mailroom.delivery_log.outcome IS 'How it ended.';
 COMMENT ON COLUMN mailroom.delivery_log.reason IS
-    'For error, in_doubt and dead why: what the sender said, why no line can carry the row, or '
+    'For retry, in_doubt and dead why: what the sender said, why no line can carry the row, or '
     'that its address is suppressed. For unanswered why the sender was unavailable, or why it has '
     'not tried the mail.';
 COMMENT ON INDEX mailroom.delivery_log_tokens_idx IS
@@ -1920,7 +1920,16 @@ DECLARE
 BEGIN
     UPDATE mailroom.issued_tokens
     SET cancelled_at = epoch
-    WHERE id = cancel.token AND consumed_at IS NULL AND cancelled_at IS NULL AND expires_at > epoch;
+    WHERE id = cancel.token
+        AND consumed_at IS NULL
+        AND cancelled_at IS NULL
+        -- Of an expired dead letter a new link would be made.
+        AND (
+            expires_at > epoch
+            OR EXISTS (
+                SELECT FROM mailroom.dead_letters AS letter WHERE letter.token = cancel.token
+            )
+        );
 
     IF FOUND THEN
         PERFORM mailroom.withdraw(ARRAY[cancel.token], 'the application cancelled it');
@@ -1932,8 +1941,42 @@ END;
 $$;
 
 COMMENT ON FUNCTION mailroom.cancel(bigint) IS
-    'Ends a token that can still be used: its mail is not sent any more, and its link is no longer '
-    'good. Answers whether it could.';
+    'Ends a token that can still be used, or be put back: its mail is not sent any more, and its '
+    'link is no longer good. Answers whether it could.';
+
+-- Ascending, as all do that lock more than one of a subject. No index has this order: a plan that
+-- was made for a table without rows could read all that are there later, in the order of their key.
+CREATE FUNCTION mailroom.lock_links(subject_id text) RETURNS bigint[]
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off SET jit = off AS $$
+#variable_conflict use_column
+DECLARE
+    locked bigint[];
+    found bigint[];
+BEGIN
+    -- Those that were made while this waited are seen by a statement that begins later.
+    LOOP
+        found := ARRAY(
+            SELECT tokens.id
+            FROM mailroom.issued_tokens AS tokens
+            WHERE tokens.subject_id = lock_links.subject_id
+                AND tokens.consumed_at IS NULL
+                AND tokens.cancelled_at IS NULL
+            ORDER BY tokens.id + 0
+            FOR NO KEY UPDATE
+        );
+        EXIT WHEN found = locked;
+        locked := found;
+    END LOOP;
+
+    RETURN locked;
+END;
+$$;
+
+COMMENT ON FUNCTION mailroom.lock_links(text) IS
+    'Locks the tokens of a subject that were neither used nor cancelled, and answers their ids.';
 
 CREATE FUNCTION mailroom.cancel_subject(subject_id text, only_proofs boolean DEFAULT false)
     RETURNS integer
@@ -1944,35 +1987,34 @@ SET enable_seqscan = off SET jit = off AS $$
 #variable_conflict use_column
 DECLARE
     epoch bigint := floor(extract(epoch FROM mailroom.clock()));
+    locked bigint[] := mailroom.lock_links(subject_id);
     ended bigint[];
+    usable integer;
 BEGIN
-    -- In the order of redeem(), in which no index has the tokens: a plan that was made for a table
-    -- without rows could read all that are there later, in the order of their key.
-    PERFORM FROM mailroom.issued_tokens AS tokens
-    WHERE tokens.subject_id = cancel_subject.subject_id
-        AND tokens.consumed_at IS NULL
-        AND tokens.cancelled_at IS NULL
-    ORDER BY tokens.id + 0
-    FOR NO KEY UPDATE;
-
     WITH ended AS (
-        UPDATE mailroom.issued_tokens
+        UPDATE mailroom.issued_tokens AS tokens
         SET cancelled_at = epoch
-        WHERE subject_id = cancel_subject.subject_id
-            AND consumed_at IS NULL
-            AND cancelled_at IS NULL
-            AND expires_at > epoch
+        WHERE id = ANY (locked)
+            -- Of an expired dead letter a new link would be made.
+            AND (
+                expires_at > epoch
+                OR EXISTS (
+                    SELECT FROM mailroom.dead_letters AS letter WHERE letter.token = tokens.id
+                )
+            )
             AND (NOT only_proofs OR action IN (SELECT number FROM mailroom.actions
                 WHERE proves_address OR name = 'change_email'))
-        RETURNING id
+        RETURNING id, expires_at
     )
-    SELECT array_agg(id) INTO ended FROM ended;
+    SELECT array_agg(id), count(*) FILTER (WHERE expires_at > epoch)
+    INTO ended, usable
+    FROM ended;
 
     IF ended IS NOT NULL THEN
         PERFORM mailroom.withdraw(ended, 'the application cancelled the tokens of its subject');
     END IF;
 
-    RETURN coalesce(cardinality(ended), 0);
+    RETURN usable;
 END;
 $$;
 
@@ -2330,7 +2372,7 @@ COMMENT ON FUNCTION mailroom.doubtful(text) IS
 -- Settles batches of which not all tokens were sent; answers which tokens were given up, also when
 -- that is repeated. A refusal counts only where the collector says so, and an outage of the whole
 -- sender never does: it would kill the mails of links that live a quarter of an hour. Tokens that
--- live long are tried again at most once an hour. Kinds of exceptions: 'dead'; 'refused', for now;
+-- live long are tried again at most once an hour. Kinds of exceptions: 'dead'; 'retry', for now;
 -- 'failed', also for now, but only max_attempts times; 'unavailable', back to its place or after
 -- its wait, and no failure, because the sender was away; 'untried', after its wait, and no failure,
 -- because the sender was there and has not tried the mail; 'unanswered';
@@ -2403,8 +2445,8 @@ BEGIN
                     SELECT
                     FROM mailroom.delivery_log
                     WHERE tokens[1] = item.token
-                        AND outcome = 'error'
-                        AND exceptions.kind IN ('refused', 'failed')
+                        AND outcome = 'retry'
+                        AND exceptions.kind IN ('retry', 'failed')
                     LIMIT 20
                 ) AS refusal
             ) AS refusals,
@@ -2418,7 +2460,7 @@ BEGIN
                     CASE WHEN known.is_open THEN 'dead' ELSE 'cancelled' END
                 WHEN exceptions.kind = 'failed' AND item.failures::integer + 1 >= max_attempts
                     THEN 'dead'
-                WHEN exceptions.kind IN ('refused', 'failed') THEN 'error'
+                WHEN exceptions.kind IN ('retry', 'failed') THEN 'retry'
                 WHEN exceptions.kind IN ('unavailable', 'untried') THEN 'unanswered'
                 WHEN exceptions.kind = 'unknown_address' THEN 'dead'
                 ELSE exceptions.kind
@@ -2520,15 +2562,15 @@ BEGIN
         CASE WHEN kind = 'failed' THEN least(failures::integer + 1, 32767)::smallint
             ELSE failures END,
         priority,
-        CASE WHEN outcome IN ('error', 'in_doubt') OR wait IS NOT NULL THEN epoch END,
+        CASE WHEN outcome IN ('retry', 'in_doubt') OR wait IS NOT NULL THEN epoch END,
         secret,
         code,
         -- A refusal of its own is no outage: it waits anew. What is in doubt waits until it is
         -- known or listed.
-        CASE WHEN kind <> 'refused' OR doubts > 0 THEN coalesce(waits_since, due_at) END,
+        CASE WHEN kind <> 'retry' OR doubts > 0 THEN coalesce(waits_since, due_at) END,
         least(doubts, 32767)::smallint
     FROM items
-    WHERE outcome IN ('error', 'unanswered', 'in_doubt')
+    WHERE outcome IN ('retry', 'unanswered', 'in_doubt')
     ON CONFLICT DO NOTHING;
 
     IF suppresses THEN
@@ -2851,6 +2893,78 @@ COMMENT ON FUNCTION mailroom.count_code_attempt(mailroom.issued_tokens, boolean,
     'Counts a try of a token''s code, of the digits that its browser shows, or of both, and '
     'answers what comes of it.';
 
+-- Whoever has got in needs no other token that was asked for to the same end, and the next who
+-- reads that mailbox must not have one either. And whoever has taken an account back need not fear
+-- a change of its address that somebody else asked for. An expired dead letter counts as well: of
+-- it a new link would be made.
+CREATE FUNCTION mailroom.end_others(used mailroom.issued_tokens, wanted mailroom.actions)
+    RETURNS void
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off SET jit = off AS $$
+#variable_conflict use_column
+DECLARE
+    epoch bigint := floor(extract(epoch FROM mailroom.clock()));
+    others bigint[];
+    ended bigint[];
+BEGIN
+    IF NOT wanted.proves_address AND wanted.name <> 'recover' THEN
+        RETURN;
+    END IF;
+
+    others := ARRAY(
+        SELECT tokens.id
+        FROM mailroom.issued_tokens AS tokens
+        WHERE tokens.subject_id = used.subject_id
+            AND tokens.id <> used.id
+            AND tokens.consumed_at IS NULL
+            AND tokens.cancelled_at IS NULL
+            AND (
+                tokens.expires_at > epoch
+                OR EXISTS (
+                    SELECT FROM mailroom.dead_letters AS letter WHERE letter.token = tokens.id
+                )
+            )
+    );
+
+    WITH ended AS (
+        UPDATE mailroom.issued_tokens AS tokens
+        SET consumed_at = epoch
+        WHERE id = ANY (others)
+            AND wanted.proves_address
+            AND tokens.action = used.action
+            AND tokens.recipient_email IS NOT DISTINCT FROM used.recipient_email
+        RETURNING id
+    )
+    SELECT array_agg(id) INTO ended FROM ended;
+
+    IF ended IS NOT NULL THEN
+        PERFORM mailroom.withdraw(ended, 'another link that proves the same address was used');
+    END IF;
+
+    WITH ended AS (
+        UPDATE mailroom.issued_tokens AS tokens
+        SET cancelled_at = epoch
+        WHERE id = ANY (others)
+            AND wanted.name = 'recover'
+            AND tokens.action = (SELECT number FROM mailroom.actions WHERE name = 'change_email')
+        RETURNING id
+    )
+    SELECT array_agg(id) INTO ended FROM ended;
+
+    IF ended IS NOT NULL THEN
+        PERFORM mailroom.withdraw(
+            ended, 'its subject was recovered, which ends changes of address'
+        );
+    END IF;
+END;
+$$;
+
+COMMENT ON FUNCTION mailroom.end_others(mailroom.issued_tokens, mailroom.actions) IS
+    'Ends what a use makes needless: tokens that prove the same address, and after a recovery '
+    'changes of address.';
+
 -- Locks, in this order: the subject's row, by the action's function; the token's row; then whatever
 -- the application changes. Deleting an account takes the same order. Collectors wait for neither,
 -- and lock the token's row only where a broker says late that its mail was sent.
@@ -2877,8 +2991,6 @@ DECLARE
     is_other boolean;
     present_email text;
     epoch bigint;
-    used bigint[];
-    ended bigint[];
 BEGIN
     verdict := 'unknown';
 
@@ -2916,15 +3028,10 @@ BEGIN
     END IF;
 
     -- Otherwise two calls for tokens of one subject would each lock its own and then wait for the
-    -- other's: another action's, or cancel_subject(), whose order this is, ask no predicate, which
-    -- would lock the subject first. There is said why it is no order of an index.
-    IF wanted.proves_address OR wanted.name = 'recover' THEN
-        PERFORM FROM mailroom.issued_tokens AS tokens
-        WHERE tokens.subject_id = candidate.subject_id
-            AND tokens.consumed_at IS NULL
-            AND tokens.cancelled_at IS NULL
-        ORDER BY tokens.id + 0
-        FOR NO KEY UPDATE;
+    -- other's: another action's, or cancel_subject(), ask no predicate, which would lock the
+    -- subject first. What the application does with a change of address ends the others.
+    IF wanted.proves_address OR wanted.name IN ('recover', 'change_email') THEN
+        PERFORM mailroom.lock_links(candidate.subject_id);
     END IF;
 
     SELECT * INTO candidate FROM mailroom.issued_tokens AS tokens
@@ -2979,59 +3086,9 @@ BEGIN
         RETURN;
     END IF;
 
-    -- With it go the other tokens that were asked for to the same end: who has got in needs none of
-    -- them, and the next who reads that mailbox must not either.
-    WITH used AS (
-        UPDATE mailroom.issued_tokens AS same
-        SET consumed_at = epoch
-        WHERE same.id = ANY (ARRAY(
-            SELECT candidate.id
-            UNION ALL
-            SELECT other.id
-            FROM mailroom.issued_tokens AS other
-            WHERE wanted.proves_address
-                AND other.subject_id = candidate.subject_id
-                AND other.action = candidate.action
-                AND other.recipient_email IS NOT DISTINCT FROM candidate.recipient_email
-                AND other.id <> candidate.id
-                AND other.consumed_at IS NULL
-                AND other.cancelled_at IS NULL
-                AND other.expires_at > epoch
-        ))
-        RETURNING same.id
-    )
-    SELECT array_agg(id) INTO used FROM used;
-
-    PERFORM mailroom.withdraw(used, 'it was used, or another link that proves the same address');
-
-    -- Whoever has taken an account back need not fear a change of its address that somebody else
-    -- asked for. Their rows are locked above.
-    IF wanted.name = 'recover' THEN
-        WITH ended AS (
-            UPDATE mailroom.issued_tokens AS change
-            SET cancelled_at = epoch
-            WHERE change.id = ANY (ARRAY(
-                SELECT other.id
-                FROM mailroom.issued_tokens AS other
-                WHERE other.subject_id = candidate.subject_id
-                    AND other.action = (
-                        SELECT number FROM mailroom.actions WHERE name = 'change_email'
-                    )
-                    AND other.consumed_at IS NULL
-                    AND other.cancelled_at IS NULL
-                    AND other.expires_at > epoch
-            ))
-            RETURNING change.id
-        )
-        SELECT array_agg(id) INTO ended FROM ended;
-
-        IF ended IS NOT NULL THEN
-            PERFORM mailroom.withdraw(
-                ended, 'its subject was recovered, which ends changes of address'
-            );
-        END IF;
-    END IF;
-
+    UPDATE mailroom.issued_tokens AS tokens SET consumed_at = epoch WHERE id = candidate.id;
+    PERFORM mailroom.withdraw(ARRAY[candidate.id], 'it was used');
+    PERFORM mailroom.end_others(candidate, wanted);
     PERFORM mailroom.notify_of_use(candidate, wanted, present_email);
     token := candidate.id;
     subject_id := candidate.subject_id;
@@ -3106,6 +3163,7 @@ DECLARE
     newest bigint;
     made bigint;
     is_adopted boolean := false;
+    is_free boolean := true;
     outer_binding text := current_setting('mailroom.binding', true);
 BEGIN
     -- In the others a later token or a change of the address may not be seen.
@@ -3118,6 +3176,21 @@ BEGIN
 
     SELECT * INTO wanted FROM mailroom.actions
     WHERE name = renew_link.action AND path IS NOT NULL AND NOT is_retired;
+
+    -- An account's token refers to its row, which somebody else may have locked to delete it:
+    -- first, as request() does it, and without waiting.
+    IF wanted.number <= 2 AND to_regclass('mailroom.adopted_accounts') IS NOT NULL THEN
+        PERFORM FROM mailroom.adopted_accounts AS accounts
+        WHERE id = (
+            SELECT CASE WHEN tokens.subject_id ~ '^(0|[1-9][0-9]{0,17})$'
+                THEN tokens.subject_id::bigint END
+            FROM mailroom.issued_tokens AS tokens
+            WHERE consumed_id = CASE WHEN octet_length(renew_link.secret) = 32
+                THEN mailroom.consumed_id(renew_link.secret) END
+        )
+        FOR KEY SHARE SKIP LOCKED;
+        is_free := FOUND;
+    END IF;
 
     SELECT * INTO old FROM mailroom.issued_tokens AS tokens
     WHERE consumed_id = CASE WHEN octet_length(renew_link.secret) = 32
@@ -3150,7 +3223,8 @@ BEGIN
     FROM mailroom.issued_tokens AS tokens
     WHERE subject_id = old.subject_id AND tokens.action = wanted.number;
 
-    IF old.cancelled_at IS NULL
+    IF is_free
+        AND old.cancelled_at IS NULL
         AND NOT old.has_payload
         AND old.id = newest
         -- As clocks may have been set back, a time ahead of this one counts as now.
@@ -6214,6 +6288,7 @@ SET enable_seqscan = off SET jit = off AS $$
 #variable_conflict use_column
 DECLARE
     erased bigint[];
+    found bigint[];
     receipt_ids bigint[];
     pruned bigint[];
     nobodys bigint[];
@@ -6238,13 +6313,18 @@ BEGIN
     DELETE FROM mailroom.dead_letters
     WHERE token = ANY (mailroom.tokens_of(forget.subject_id, forget.address));
 
-    -- Whoever is just using one is waited for, too.
-    erased := ARRAY(
-        SELECT id FROM mailroom.issued_tokens AS tokens
-        WHERE id = ANY (mailroom.tokens_of(forget.subject_id, forget.address))
-        ORDER BY id
-        FOR UPDATE
-    );
+    -- Whoever is just using or renewing one is waited for, too. What that has made, a notice or a
+    -- new link, is seen by a statement that begins later.
+    LOOP
+        found := ARRAY(
+            SELECT id FROM mailroom.issued_tokens AS tokens
+            WHERE id = ANY (mailroom.tokens_of(forget.subject_id, forget.address))
+            ORDER BY id
+            FOR UPDATE
+        );
+        EXIT WHEN found = erased;
+        erased := found;
+    END LOOP;
 
     SELECT
         array_agg(DISTINCT binding) FILTER (WHERE binding IS NOT NULL),

@@ -43,6 +43,7 @@ SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off SET jit = off AS $$
 DECLARE
     used mailroom.issued_tokens%ROWTYPE;
+    wanted mailroom.actions%ROWTYPE;
 BEGIN
     UPDATE mailroom.issued_tokens AS tokens SET consumed_at = NEW.consumed_at WHERE id = NEW.id
         AND consumed_at IS NULL
@@ -50,10 +51,14 @@ BEGIN
 
     -- Not where it was redeemed, which does the same.
     IF FOUND THEN
+        SELECT * INTO wanted FROM mailroom.actions WHERE number = used.action;
         PERFORM mailroom.withdraw(ARRAY[NEW.id], 'it was used');
-        PERFORM mailroom.notify_of_use(used, actions, NULL::text)
-        FROM mailroom.actions AS actions
-        WHERE number = used.action AND notice IS NOT NULL;
+        PERFORM mailroom.lock_links(used.subject_id);
+        PERFORM mailroom.end_others(used, wanted);
+
+        IF wanted.notice IS NOT NULL THEN
+            PERFORM mailroom.notify_of_use(used, wanted, NULL::text);
+        END IF;
     END IF;
 
     IF NEW.action::text = 'activation' THEN

@@ -1,10 +1,10 @@
 -- What became of delivery attempts, and which addresses get no mails.
 
-CREATE TYPE mailroom.outcome AS ENUM ('sent', 'error', 'unanswered', 'lapsed', 'dead', 'expired',
+CREATE TYPE mailroom.outcome AS ENUM ('sent', 'retry', 'unanswered', 'lapsed', 'dead', 'expired',
     'cancelled', 'in_doubt', 'handed_over');
 
 COMMENT ON TYPE mailroom.outcome IS
-    'How a delivery attempt ended: sent; error (refused for now); unanswered (no verdict, or the '
+    'How a delivery attempt ended: sent; retry (refused for now); unanswered (no verdict, or the '
     'sender was unavailable); lapsed (the lease ended); in_doubt (nobody knows whether the '
     'provider accepted it); dead (refused for ever, too many failures or doubts, or no line can '
     'carry it); handed_over (a broker has stored it, for somebody else to send it). What became of '
@@ -35,7 +35,7 @@ CREATE TABLE mailroom.delivery_log (
 CREATE INDEX delivery_log_tokens_idx ON mailroom.delivery_log ((tokens[1] / 256));
 
 CREATE INDEX delivery_log_refused_idx ON mailroom.delivery_log ((tokens[1]))
-    WHERE outcome IN ('error', 'dead');
+    WHERE outcome IN ('retry', 'dead');
 
 CREATE INDEX delivery_log_happened_at_idx ON mailroom.delivery_log USING brin (happened_at);
 
@@ -63,7 +63,7 @@ COMMENT ON COLUMN mailroom.delivery_log.attempt IS
     'Which attempt of each token, from 1; where there was none, how many there were before.';
 COMMENT ON COLUMN mailroom.delivery_log.outcome IS 'How it ended.';
 COMMENT ON COLUMN mailroom.delivery_log.reason IS
-    'For error, in_doubt and dead why: what the sender said, why no line can carry the row, or '
+    'For retry, in_doubt and dead why: what the sender said, why no line can carry the row, or '
     'that its address is suppressed. For unanswered why the sender was unavailable, or why it has '
     'not tried the mail.';
 COMMENT ON INDEX mailroom.delivery_log_tokens_idx IS

@@ -62,7 +62,16 @@ DECLARE
 BEGIN
     UPDATE mailroom.issued_tokens
     SET cancelled_at = epoch
-    WHERE id = cancel.token AND consumed_at IS NULL AND cancelled_at IS NULL AND expires_at > epoch;
+    WHERE id = cancel.token
+        AND consumed_at IS NULL
+        AND cancelled_at IS NULL
+        -- Of an expired dead letter a new link would be made.
+        AND (
+            expires_at > epoch
+            OR EXISTS (
+                SELECT FROM mailroom.dead_letters AS letter WHERE letter.token = cancel.token
+            )
+        );
 
     IF FOUND THEN
         PERFORM mailroom.withdraw(ARRAY[cancel.token], 'the application cancelled it');
@@ -74,8 +83,42 @@ END;
 $$;
 
 COMMENT ON FUNCTION mailroom.cancel(bigint) IS
-    'Ends a token that can still be used: its mail is not sent any more, and its link is no longer '
-    'good. Answers whether it could.';
+    'Ends a token that can still be used, or be put back: its mail is not sent any more, and its '
+    'link is no longer good. Answers whether it could.';
+
+-- Ascending, as all do that lock more than one of a subject. No index has this order: a plan that
+-- was made for a table without rows could read all that are there later, in the order of their key.
+CREATE FUNCTION mailroom.lock_links(subject_id text) RETURNS bigint[]
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off SET jit = off AS $$
+#variable_conflict use_column
+DECLARE
+    locked bigint[];
+    found bigint[];
+BEGIN
+    -- Those that were made while this waited are seen by a statement that begins later.
+    LOOP
+        found := ARRAY(
+            SELECT tokens.id
+            FROM mailroom.issued_tokens AS tokens
+            WHERE tokens.subject_id = lock_links.subject_id
+                AND tokens.consumed_at IS NULL
+                AND tokens.cancelled_at IS NULL
+            ORDER BY tokens.id + 0
+            FOR NO KEY UPDATE
+        );
+        EXIT WHEN found = locked;
+        locked := found;
+    END LOOP;
+
+    RETURN locked;
+END;
+$$;
+
+COMMENT ON FUNCTION mailroom.lock_links(text) IS
+    'Locks the tokens of a subject that were neither used nor cancelled, and answers their ids.';
 
 CREATE FUNCTION mailroom.cancel_subject(subject_id text, only_proofs boolean DEFAULT false)
     RETURNS integer
@@ -86,35 +129,34 @@ SET enable_seqscan = off SET jit = off AS $$
 #variable_conflict use_column
 DECLARE
     epoch bigint := floor(extract(epoch FROM mailroom.clock()));
+    locked bigint[] := mailroom.lock_links(subject_id);
     ended bigint[];
+    usable integer;
 BEGIN
-    -- In the order of redeem(), in which no index has the tokens: a plan that was made for a table
-    -- without rows could read all that are there later, in the order of their key.
-    PERFORM FROM mailroom.issued_tokens AS tokens
-    WHERE tokens.subject_id = cancel_subject.subject_id
-        AND tokens.consumed_at IS NULL
-        AND tokens.cancelled_at IS NULL
-    ORDER BY tokens.id + 0
-    FOR NO KEY UPDATE;
-
     WITH ended AS (
-        UPDATE mailroom.issued_tokens
+        UPDATE mailroom.issued_tokens AS tokens
         SET cancelled_at = epoch
-        WHERE subject_id = cancel_subject.subject_id
-            AND consumed_at IS NULL
-            AND cancelled_at IS NULL
-            AND expires_at > epoch
+        WHERE id = ANY (locked)
+            -- Of an expired dead letter a new link would be made.
+            AND (
+                expires_at > epoch
+                OR EXISTS (
+                    SELECT FROM mailroom.dead_letters AS letter WHERE letter.token = tokens.id
+                )
+            )
             AND (NOT only_proofs OR action IN (SELECT number FROM mailroom.actions
                 WHERE proves_address OR name = 'change_email'))
-        RETURNING id
+        RETURNING id, expires_at
     )
-    SELECT array_agg(id) INTO ended FROM ended;
+    SELECT array_agg(id), count(*) FILTER (WHERE expires_at > epoch)
+    INTO ended, usable
+    FROM ended;
 
     IF ended IS NOT NULL THEN
         PERFORM mailroom.withdraw(ended, 'the application cancelled the tokens of its subject');
     END IF;
 
-    RETURN coalesce(cardinality(ended), 0);
+    RETURN usable;
 END;
 $$;
 

@@ -31,7 +31,7 @@ COMMENT ON FUNCTION mailroom.doubtful(text) IS
 -- Settles batches of which not all tokens were sent; answers which tokens were given up, also when
 -- that is repeated. A refusal counts only where the collector says so, and an outage of the whole
 -- sender never does: it would kill the mails of links that live a quarter of an hour. Tokens that
--- live long are tried again at most once an hour. Kinds of exceptions: 'dead'; 'refused', for now;
+-- live long are tried again at most once an hour. Kinds of exceptions: 'dead'; 'retry', for now;
 -- 'failed', also for now, but only max_attempts times; 'unavailable', back to its place or after
 -- its wait, and no failure, because the sender was away; 'untried', after its wait, and no failure,
 -- because the sender was there and has not tried the mail; 'unanswered';
@@ -104,8 +104,8 @@ BEGIN
                     SELECT
                     FROM mailroom.delivery_log
                     WHERE tokens[1] = item.token
-                        AND outcome = 'error'
-                        AND exceptions.kind IN ('refused', 'failed')
+                        AND outcome = 'retry'
+                        AND exceptions.kind IN ('retry', 'failed')
                     LIMIT 20
                 ) AS refusal
             ) AS refusals,
@@ -119,7 +119,7 @@ BEGIN
                     CASE WHEN known.is_open THEN 'dead' ELSE 'cancelled' END
                 WHEN exceptions.kind = 'failed' AND item.failures::integer + 1 >= max_attempts
                     THEN 'dead'
-                WHEN exceptions.kind IN ('refused', 'failed') THEN 'error'
+                WHEN exceptions.kind IN ('retry', 'failed') THEN 'retry'
                 WHEN exceptions.kind IN ('unavailable', 'untried') THEN 'unanswered'
                 WHEN exceptions.kind = 'unknown_address' THEN 'dead'
                 ELSE exceptions.kind
@@ -221,15 +221,15 @@ BEGIN
         CASE WHEN kind = 'failed' THEN least(failures::integer + 1, 32767)::smallint
             ELSE failures END,
         priority,
-        CASE WHEN outcome IN ('error', 'in_doubt') OR wait IS NOT NULL THEN epoch END,
+        CASE WHEN outcome IN ('retry', 'in_doubt') OR wait IS NOT NULL THEN epoch END,
         secret,
         code,
         -- A refusal of its own is no outage: it waits anew. What is in doubt waits until it is
         -- known or listed.
-        CASE WHEN kind <> 'refused' OR doubts > 0 THEN coalesce(waits_since, due_at) END,
+        CASE WHEN kind <> 'retry' OR doubts > 0 THEN coalesce(waits_since, due_at) END,
         least(doubts, 32767)::smallint
     FROM items
-    WHERE outcome IN ('error', 'unanswered', 'in_doubt')
+    WHERE outcome IN ('retry', 'unanswered', 'in_doubt')
     ON CONFLICT DO NOTHING;
 
     IF suppresses THEN

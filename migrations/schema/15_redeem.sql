@@ -110,6 +110,78 @@ COMMENT ON FUNCTION mailroom.count_code_attempt(mailroom.issued_tokens, boolean,
     'Counts a try of a token''s code, of the digits that its browser shows, or of both, and '
     'answers what comes of it.';
 
+-- Whoever has got in needs no other token that was asked for to the same end, and the next who
+-- reads that mailbox must not have one either. And whoever has taken an account back need not fear
+-- a change of its address that somebody else asked for. An expired dead letter counts as well: of
+-- it a new link would be made.
+CREATE FUNCTION mailroom.end_others(used mailroom.issued_tokens, wanted mailroom.actions)
+    RETURNS void
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off SET jit = off AS $$
+#variable_conflict use_column
+DECLARE
+    epoch bigint := floor(extract(epoch FROM mailroom.clock()));
+    others bigint[];
+    ended bigint[];
+BEGIN
+    IF NOT wanted.proves_address AND wanted.name <> 'recover' THEN
+        RETURN;
+    END IF;
+
+    others := ARRAY(
+        SELECT tokens.id
+        FROM mailroom.issued_tokens AS tokens
+        WHERE tokens.subject_id = used.subject_id
+            AND tokens.id <> used.id
+            AND tokens.consumed_at IS NULL
+            AND tokens.cancelled_at IS NULL
+            AND (
+                tokens.expires_at > epoch
+                OR EXISTS (
+                    SELECT FROM mailroom.dead_letters AS letter WHERE letter.token = tokens.id
+                )
+            )
+    );
+
+    WITH ended AS (
+        UPDATE mailroom.issued_tokens AS tokens
+        SET consumed_at = epoch
+        WHERE id = ANY (others)
+            AND wanted.proves_address
+            AND tokens.action = used.action
+            AND tokens.recipient_email IS NOT DISTINCT FROM used.recipient_email
+        RETURNING id
+    )
+    SELECT array_agg(id) INTO ended FROM ended;
+
+    IF ended IS NOT NULL THEN
+        PERFORM mailroom.withdraw(ended, 'another link that proves the same address was used');
+    END IF;
+
+    WITH ended AS (
+        UPDATE mailroom.issued_tokens AS tokens
+        SET cancelled_at = epoch
+        WHERE id = ANY (others)
+            AND wanted.name = 'recover'
+            AND tokens.action = (SELECT number FROM mailroom.actions WHERE name = 'change_email')
+        RETURNING id
+    )
+    SELECT array_agg(id) INTO ended FROM ended;
+
+    IF ended IS NOT NULL THEN
+        PERFORM mailroom.withdraw(
+            ended, 'its subject was recovered, which ends changes of address'
+        );
+    END IF;
+END;
+$$;
+
+COMMENT ON FUNCTION mailroom.end_others(mailroom.issued_tokens, mailroom.actions) IS
+    'Ends what a use makes needless: tokens that prove the same address, and after a recovery '
+    'changes of address.';
+
 -- Locks, in this order: the subject's row, by the action's function; the token's row; then whatever
 -- the application changes. Deleting an account takes the same order. Collectors wait for neither,
 -- and lock the token's row only where a broker says late that its mail was sent.
@@ -136,8 +208,6 @@ DECLARE
     is_other boolean;
     present_email text;
     epoch bigint;
-    used bigint[];
-    ended bigint[];
 BEGIN
     verdict := 'unknown';
 
@@ -175,15 +245,10 @@ BEGIN
     END IF;
 
     -- Otherwise two calls for tokens of one subject would each lock its own and then wait for the
-    -- other's: another action's, or cancel_subject(), whose order this is, ask no predicate, which
-    -- would lock the subject first. There is said why it is no order of an index.
-    IF wanted.proves_address OR wanted.name = 'recover' THEN
-        PERFORM FROM mailroom.issued_tokens AS tokens
-        WHERE tokens.subject_id = candidate.subject_id
-            AND tokens.consumed_at IS NULL
-            AND tokens.cancelled_at IS NULL
-        ORDER BY tokens.id + 0
-        FOR NO KEY UPDATE;
+    -- other's: another action's, or cancel_subject(), ask no predicate, which would lock the
+    -- subject first. What the application does with a change of address ends the others.
+    IF wanted.proves_address OR wanted.name IN ('recover', 'change_email') THEN
+        PERFORM mailroom.lock_links(candidate.subject_id);
     END IF;
 
     SELECT * INTO candidate FROM mailroom.issued_tokens AS tokens
@@ -238,59 +303,9 @@ BEGIN
         RETURN;
     END IF;
 
-    -- With it go the other tokens that were asked for to the same end: who has got in needs none of
-    -- them, and the next who reads that mailbox must not either.
-    WITH used AS (
-        UPDATE mailroom.issued_tokens AS same
-        SET consumed_at = epoch
-        WHERE same.id = ANY (ARRAY(
-            SELECT candidate.id
-            UNION ALL
-            SELECT other.id
-            FROM mailroom.issued_tokens AS other
-            WHERE wanted.proves_address
-                AND other.subject_id = candidate.subject_id
-                AND other.action = candidate.action
-                AND other.recipient_email IS NOT DISTINCT FROM candidate.recipient_email
-                AND other.id <> candidate.id
-                AND other.consumed_at IS NULL
-                AND other.cancelled_at IS NULL
-                AND other.expires_at > epoch
-        ))
-        RETURNING same.id
-    )
-    SELECT array_agg(id) INTO used FROM used;
-
-    PERFORM mailroom.withdraw(used, 'it was used, or another link that proves the same address');
-
-    -- Whoever has taken an account back need not fear a change of its address that somebody else
-    -- asked for. Their rows are locked above.
-    IF wanted.name = 'recover' THEN
-        WITH ended AS (
-            UPDATE mailroom.issued_tokens AS change
-            SET cancelled_at = epoch
-            WHERE change.id = ANY (ARRAY(
-                SELECT other.id
-                FROM mailroom.issued_tokens AS other
-                WHERE other.subject_id = candidate.subject_id
-                    AND other.action = (
-                        SELECT number FROM mailroom.actions WHERE name = 'change_email'
-                    )
-                    AND other.consumed_at IS NULL
-                    AND other.cancelled_at IS NULL
-                    AND other.expires_at > epoch
-            ))
-            RETURNING change.id
-        )
-        SELECT array_agg(id) INTO ended FROM ended;
-
-        IF ended IS NOT NULL THEN
-            PERFORM mailroom.withdraw(
-                ended, 'its subject was recovered, which ends changes of address'
-            );
-        END IF;
-    END IF;
-
+    UPDATE mailroom.issued_tokens AS tokens SET consumed_at = epoch WHERE id = candidate.id;
+    PERFORM mailroom.withdraw(ARRAY[candidate.id], 'it was used');
+    PERFORM mailroom.end_others(candidate, wanted);
     PERFORM mailroom.notify_of_use(candidate, wanted, present_email);
     token := candidate.id;
     subject_id := candidate.subject_id;

@@ -23,6 +23,7 @@ DECLARE
     newest bigint;
     made bigint;
     is_adopted boolean := false;
+    is_free boolean := true;
     outer_binding text := current_setting('mailroom.binding', true);
 BEGIN
     -- In the others a later token or a change of the address may not be seen.
@@ -35,6 +36,21 @@ BEGIN
 
     SELECT * INTO wanted FROM mailroom.actions
     WHERE name = renew_link.action AND path IS NOT NULL AND NOT is_retired;
+
+    -- An account's token refers to its row, which somebody else may have locked to delete it:
+    -- first, as request() does it, and without waiting.
+    IF wanted.number <= 2 AND to_regclass('mailroom.adopted_accounts') IS NOT NULL THEN
+        PERFORM FROM mailroom.adopted_accounts AS accounts
+        WHERE id = (
+            SELECT CASE WHEN tokens.subject_id ~ '^(0|[1-9][0-9]{0,17})$'
+                THEN tokens.subject_id::bigint END
+            FROM mailroom.issued_tokens AS tokens
+            WHERE consumed_id = CASE WHEN octet_length(renew_link.secret) = 32
+                THEN mailroom.consumed_id(renew_link.secret) END
+        )
+        FOR KEY SHARE SKIP LOCKED;
+        is_free := FOUND;
+    END IF;
 
     SELECT * INTO old FROM mailroom.issued_tokens AS tokens
     WHERE consumed_id = CASE WHEN octet_length(renew_link.secret) = 32
@@ -67,7 +83,8 @@ BEGIN
     FROM mailroom.issued_tokens AS tokens
     WHERE subject_id = old.subject_id AND tokens.action = wanted.number;
 
-    IF old.cancelled_at IS NULL
+    IF is_free
+        AND old.cancelled_at IS NULL
         AND NOT old.has_payload
         AND old.id = newest
         -- As clocks may have been set back, a time ahead of this one counts as now.

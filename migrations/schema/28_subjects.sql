@@ -68,6 +68,7 @@ SET enable_seqscan = off SET jit = off AS $$
 #variable_conflict use_column
 DECLARE
     erased bigint[];
+    found bigint[];
     receipt_ids bigint[];
     pruned bigint[];
     nobodys bigint[];
@@ -92,13 +93,18 @@ BEGIN
     DELETE FROM mailroom.dead_letters
     WHERE token = ANY (mailroom.tokens_of(forget.subject_id, forget.address));
 
-    -- Whoever is just using one is waited for, too.
-    erased := ARRAY(
-        SELECT id FROM mailroom.issued_tokens AS tokens
-        WHERE id = ANY (mailroom.tokens_of(forget.subject_id, forget.address))
-        ORDER BY id
-        FOR UPDATE
-    );
+    -- Whoever is just using or renewing one is waited for, too. What that has made, a notice or a
+    -- new link, is seen by a statement that begins later.
+    LOOP
+        found := ARRAY(
+            SELECT id FROM mailroom.issued_tokens AS tokens
+            WHERE id = ANY (mailroom.tokens_of(forget.subject_id, forget.address))
+            ORDER BY id
+            FOR UPDATE
+        );
+        EXIT WHEN found = erased;
+        erased := found;
+    END LOOP;
 
     SELECT
         array_agg(DISTINCT binding) FILTER (WHERE binding IS NOT NULL),

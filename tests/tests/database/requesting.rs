@@ -420,6 +420,27 @@ async fn a_request_for_an_account_that_is_locked_waits_for_nobody_and_makes_noth
 }
 
 #[tokio::test]
+async fn a_link_of_an_account_that_is_being_deleted_is_not_renewed_and_hinders_nobody() -> Result<()>
+{
+    let database = Database::migrated()?;
+    let application = Application::connect(&database).await?;
+    let account = application.register("a").await?;
+    let earlier = "UPDATE mailroom.issued_tokens SET created_at = created_at - 3600";
+    application.client.batch_execute(earlier).await?;
+    let mut deleting = database.connect().await?;
+    let deleting = deleting.transaction().await?;
+    deleting.query("SELECT FROM accounts WHERE id = $1 FOR UPDATE", &[&account]).await?;
+    let renew = "SELECT mailroom.renew_link(secret, 'activate') FROM mailroom.queue";
+    let limit = "SET lock_timeout = '60s'";
+    application.client.batch_execute(&format!("{limit}; BEGIN; {renew}; COMMIT")).await?;
+    deleting.execute("DELETE FROM accounts WHERE id = $1", &[&account]).await?;
+    deleting.commit().await?;
+    let left = "SELECT count(*) FROM mailroom.issued_tokens";
+    assert_eq!(application.client.query_one(left, &[]).await?.get::<_, i64>(0), 0);
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_request_takes_no_lock_that_every_role_can_take() -> Result<()> {
     let database = Database::migrated()?;
     let application = Application::connect(&database).await?;

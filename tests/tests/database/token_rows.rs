@@ -92,6 +92,40 @@ async fn a_token_is_used_once_and_for_good() -> Result<()> {
     Ok(())
 }
 
+/// Applications of the base schema write the column; what `redeem()` ends, that ends, too.
+#[tokio::test]
+async fn a_recovery_that_the_application_writes_ends_the_others_and_changes_of_address()
+-> Result<()> {
+    let database = Database::migrated()?;
+    let application = Application::connect(&database).await?;
+    let client = &application.client;
+    let account = application.register("a").await?;
+    client
+        .batch_execute(
+            "UPDATE accounts SET status = 'active';
+            INSERT INTO tokens (account, action)
+                SELECT id, 'password_recovery' FROM accounts, generate_series(1, 2)",
+        )
+        .await?;
+    let change =
+        format!("SELECT mailroom.enqueue('change_email', 'eve@x.test', subject_id => '{account}')");
+    client.batch_execute(&change).await?;
+    let states = "SELECT format('%s %s %s', actions.name, consumed_at IS NOT NULL,
+            cancelled_at IS NOT NULL)
+        FROM mailroom.issued_tokens JOIN mailroom.actions ON number = action
+        WHERE actions.name <> 'activate' ORDER BY id";
+    let write = "UPDATE tokens SET consumed_at = extract(epoch FROM now())
+        WHERE id = (SELECT max(id) FROM tokens)";
+    client.batch_execute(write).await?;
+    let found: Vec<String> =
+        client.query(states, &[]).await?.iter().map(|row| row.get(0)).collect();
+    assert_eq!(found, ["recover t f", "recover t f", "change_email f t"]);
+    let used = "SELECT count(*) FROM tokens WHERE consumed_at IS NOT NULL
+        AND action = 'password_recovery'";
+    assert_eq!(client.query_one(used, &[]).await?.get::<_, i64>(0), 2);
+    Ok(())
+}
+
 #[tokio::test]
 async fn writing_what_is_there_already_is_no_change() -> Result<()> {
     let database = Database::migrated()?;

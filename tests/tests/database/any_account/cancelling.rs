@@ -6,7 +6,9 @@ use mailroom_tests::rows::wait_for;
 use mailroom_verifier_core::Version;
 use tokio_postgres::Client;
 
-use super::{claim, clock, count, enqueue, ids, number, product, queue, redeem, send, state};
+use super::{
+    claim, clock, count, enqueue, give_up, ids, number, product, queue, redeem, send, state,
+};
 
 /// Uses the token with this secret.
 const USE: &str = "SELECT verdict::text FROM mailroom.redeem($1, 'activate')";
@@ -57,7 +59,7 @@ async fn what_is_cancelled_while_a_collector_has_it_does_not_come_back() -> Resu
     let Some(batch) = claim(&mut collector).await? else { panic!("nothing is due") };
     client.batch_execute("SELECT mailroom.cancel(id) FROM mailroom.issued_tokens").await?;
     let nacks = vec![
-        (refused, Nack::Refused { reason: "later".to_owned(), after: None }),
+        (refused, Nack::Retry { reason: "later".to_owned(), after: None }),
         (dead, Nack::Dead { reason: "never".to_owned() }),
     ];
     collector.settle_and_claim(vec![Settlement::of(batch.id, nacks)], None).await?;
@@ -129,6 +131,42 @@ async fn a_change_of_address_that_is_open_ends_with_a_recovery_and_with_another_
     Ok(())
 }
 
+/// A dead letter whose time is over gets a new token, whose link works.
+#[tokio::test]
+async fn no_new_link_is_made_of_what_ended_before_it_was_put_back() -> Result<()> {
+    let recovery = "SELECT mailroom.redeem(secret, 'recover', code)::text
+        FROM mailroom.queue JOIN mailroom.issued_tokens ON id = token
+        WHERE recipient_email = 'owner@example.test'";
+    for (how, action) in [
+        (recovery, "change_email"),
+        ("SELECT mailroom.cancel_subject('7')::text", "invite"),
+        ("SELECT mailroom.cancel_subject('7', true)::text", "change_email"),
+        ("SELECT mailroom.cancel(min(id))::text FROM mailroom.issued_tokens", "invite"),
+    ] {
+        for is_ended in [true, false] {
+            let (database, client) = product().await?;
+            let mut collector = queue(&database, Version::V2).await?;
+            let mail = format!("'{action}', 'eve@example.test', subject_id => '7'");
+            let token = enqueue(&client, &mail).await?;
+            assert_eq!(ids(&give_up(&mut collector).await?), [token], "{how}");
+            let over = "UPDATE mailroom.issued_tokens SET expires_at = expires_at - 864000,
+                    created_at = created_at - 864000;
+                UPDATE mailroom.dead_letters SET expires_at = expires_at - 864000";
+            client.batch_execute(over).await?;
+            if is_ended {
+                let owner = "'recover', 'owner@example.test', subject_id => '7'";
+                enqueue(&client, owner).await?;
+                client.query_one(how, &[]).await?;
+            }
+            client.batch_execute("SELECT mailroom.retry_all()").await?;
+            let sent = send(&mut collector).await?;
+            let to_eve = sent.iter().filter(|token| token.email == b"eve@example.test").count();
+            assert_eq!(to_eve, usize::from(!is_ended), "{how}");
+        }
+    }
+    Ok(())
+}
+
 #[tokio::test]
 async fn a_cancellation_that_is_rolled_back_cancels_nothing() -> Result<()> {
     let (database, client) = product().await?;
@@ -174,6 +212,30 @@ async fn two_calls_for_the_tokens_of_one_subject_lock_them_in_the_same_order() -
             assert_eq!(answers, expected, "{subject}, {other}");
         }
     }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_change_of_address_has_the_others_locked_that_it_ends() -> Result<()> {
+    let (database, client) = product().await?;
+    enqueue(&client, "'recover', 'old@example.test', subject_id => '7'").await?;
+    let token = enqueue(&client, "'change_email', 'new@example.test', subject_id => '7'").await?;
+    let mut application = database.connect().await?;
+    let changing = application.transaction().await?;
+    let redeem = "SELECT verdict::text FROM mailroom.queue,
+        mailroom.redeem(secret, 'change_email') WHERE queue.token = $1";
+    assert_eq!(changing.query_one(redeem, &[&token]).await?.get::<_, String>(0), "ok");
+    let other = database.connect().await?;
+    let cancelling =
+        tokio::spawn(
+            async move { other.query_one("SELECT mailroom.cancel_subject('7')", &[]).await },
+        );
+    waiting(&client, 1).await?;
+    // What the trigger of a changed address does.
+    let ended = changing.query_one("SELECT mailroom.cancel_subject('7', true)", &[]).await?;
+    assert_eq!(ended.get::<_, i32>(0), 1);
+    changing.commit().await?;
+    assert_eq!(cancelling.await??.get::<_, i32>(0), 0);
     Ok(())
 }
 

@@ -44,7 +44,7 @@ async fn nothing_is_left_of_a_subject_in_any_table_and_others_lose_nothing() -> 
         client.batch_execute(wrong).await?;
         let batch = claim(&mut collector).await?.expect("it is due");
         let nacks =
-            vec![(batch.tokens[0].id, Nack::Refused { after: None, reason: format!("no {mail}") })];
+            vec![(batch.tokens[0].id, Nack::Retry { after: None, reason: format!("no {mail}") })];
         collector.settle_and_claim(vec![Settlement::of(batch.id, nacks)], None).await?;
     }
     let bound = "'sign_in', 'ada@lovelace.test', subject_id => 'lovelace-1',
@@ -65,7 +65,7 @@ async fn nothing_is_left_of_a_subject_in_any_table_and_others_lose_nothing() -> 
                     mailroom.address_hash('ADA@lovelace.test', address_key)
                 FROM mailroom.installation;
             INSERT INTO mailroom.delivery_log (tokens, happened_at, attempt, outcome, reason)
-                VALUES ('{{-1}}', now(), 1, 'error', 'Lovelace is away')"
+                VALUES ('{{-1}}', now(), 1, 'retry', 'Lovelace is away')"
         ))
         .await?;
     let own = "'notice', 'ada@lovelace.test', idempotency_key => 'lovelace''s own'";
@@ -106,7 +106,7 @@ async fn whatever_becomes_of_a_mail_that_is_leased_nothing_is_sent_again_and_not
     let reason = || "Lovelace is not here".to_owned();
     for nack in [
         None,
-        Some(Nack::Refused { after: None, reason: reason() }),
+        Some(Nack::Retry { after: None, reason: reason() }),
         Some(Nack::Dead { reason: reason() }),
         Some(Nack::InDoubt { reason: reason() }),
     ] {
@@ -208,6 +208,51 @@ async fn a_new_token_for_a_dead_letter_that_is_just_put_back_is_forgotten_too() 
     assert_eq!(forgotten?, 2);
     assert_eq!(tables_with(&observer, MARK).await?, [""; 0]);
     assert_eq!(count(&observer, "mailroom.queue").await?, 0);
+    Ok(())
+}
+
+/// A redemption makes a notice, and a renewal a new link, while somebody waits for the old one.
+#[tokio::test]
+async fn what_is_made_while_a_subject_is_forgotten_is_forgotten_too() -> Result<()> {
+    for (makes, action) in [
+        (
+            "SELECT mailroom.redeem(secret, 'change_email')::text FROM mailroom.queue",
+            "change_email",
+        ),
+        ("SELECT mailroom.renew_link(secret, 'recover')::text FROM mailroom.queue", "recover"),
+    ] {
+        let (database, client) = product().await?;
+        let mail = "CREATE FUNCTION public.somebody(subject_ids text[], is_redemption boolean)
+                RETURNS TABLE (subject_id text, email text, name text)
+                LANGUAGE sql SET search_path = pg_catalog, pg_temp
+                AS 'SELECT id, ''ada@example.test'', NULL::text FROM unnest($1) AS id';
+            UPDATE mailroom.actions SET eligibility = 'public.somebody(text[], boolean)'
+                WHERE name = 'recover';
+            UPDATE mailroom.actions SET notice = 'notice' WHERE name = 'change_email'";
+        client.batch_execute(mail).await?;
+        let mail = format!(
+            "'{action}', 'ada@example.test', subject_id => '7',
+            notice_recipient => 'old@example.test'"
+        );
+        enqueue(&client, &mail).await?;
+        let rested = "UPDATE mailroom.issued_tokens SET created_at = created_at - 3600";
+        client.batch_execute(rested).await?;
+        let mut application = database.connect().await?;
+        let using = application.transaction().await?;
+        using.query_one(makes, &[]).await?;
+        let observer = database.connect().await?;
+        let forgetting = tokio::spawn(async move { number(&client, "mailroom.forget('7')").await });
+        let waits = "SELECT count(*) FROM pg_locks JOIN pg_stat_activity USING (pid)
+            WHERE NOT granted AND datname = current_database()";
+        mailroom_tests::rows::wait_for(&observer, waits, 1_i64).await?;
+        let made: i64 =
+            using.query_one("SELECT count(*) FROM mailroom.issued_tokens", &[]).await?.get(0);
+        assert_eq!(made, 2, "{action} has made nothing");
+        using.commit().await?;
+        assert_eq!(forgetting.await??, 2, "{action}");
+        assert_eq!(count(&observer, "mailroom.issued_tokens").await?, 0, "{action}");
+        assert_eq!(count(&observer, "mailroom.queue").await?, 0, "{action}");
+    }
     Ok(())
 }
 

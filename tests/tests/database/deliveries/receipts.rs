@@ -51,7 +51,7 @@ async fn a_receipt_tells_the_story_of_a_mail_also_when_its_token_is_pruned() -> 
         (enqueue(&client, "Ada@X.test").await?, enqueue(&client, "other@x.test").await?);
     let batch = claim(&mut queue).await?;
     let settlement = Settlement {
-        nacks: vec![(ada, Nack::Refused { after: None, reason: "451 later".to_owned() })],
+        nacks: vec![(ada, Nack::Retry { after: None, reason: "451 later".to_owned() })],
         receipts: vec![(other, receipt("A")), (77, receipt("B"))],
         ..Settlement::of(batch.id, Vec::new())
     };
@@ -66,7 +66,7 @@ async fn a_receipt_tells_the_story_of_a_mail_also_when_its_token_is_pruned() -> 
     assert_eq!(count(&client, "mailroom.receipts").await?, 2);
     let expected = [
         format!("{ada} enqueued invite its link ends at 2030-01-08T00:00:00Z"),
-        format!("{ada} error 1 451 later"),
+        format!("{ada} retry 1 451 later"),
         format!("{ada} accepted 2 invite smtp C-id 250 2.0.0 queued as C"),
         format!("{ada} sent 2"),
     ];
@@ -137,7 +137,7 @@ async fn a_story_has_what_ended_a_mail_and_where_it_waits() -> Result<()> {
         |token: i64| format!("{token} enqueued invite its link ends at 2030-01-08T00:00:00Z");
     let ended =
         |token: i64, reason: &str| vec![enqueued(token), format!("{token} cancelled 0 {reason}")];
-    let mut first = ended(used, "it was used, or another link that proves the same address");
+    let mut first = ended(used, "it was used");
     first.push(format!("{used} redeemed its link was used"));
     first.extend(ended(cancelled, "the application cancelled it"));
     first.push(format!("{cancelled} ended its link was cancelled"));

@@ -30,7 +30,7 @@ pub enum Nack {
         reason: String,
     },
     /// It was refused for now. A failed attempt only where the settings bound refusals.
-    Refused {
+    Retry {
         /// When it may go out again. With `None` the queue's backoff decides.
         after: Option<Duration>,
         /// The sender's reason, without control characters and of bounded length.
@@ -65,7 +65,7 @@ impl Nack {
             Self::Unavailable { reason, .. }
             | Self::Untried { reason, .. }
             | Self::Failed { reason }
-            | Self::Refused { reason, .. }
+            | Self::Retry { reason, .. }
             | Self::InDoubt { reason }
             | Self::Dead { reason }
             | Self::UnknownAddress { reason } => Some(reason),

@@ -31,20 +31,6 @@ pub(crate) fn pack(steps: &mut Steps) {
     });
 }
 
-/// The topics of the tests of adapters for clients of the database.
-const ADAPTERS: [&str; 9] = [
-    "pg",
-    "postgres-js",
-    "drizzle",
-    "kysely",
-    "bun",
-    "neon",
-    "postgrest",
-    "http",
-    // The schema of the next version, from which there is no way back.
-    "next-version",
-];
-
 /// A step that runs `main.mjs` of a folder of the package's tests.
 pub(crate) fn suite(steps: &mut Steps, extent: Extent, title: &str, name: &'static str) {
     pack(steps);
@@ -121,7 +107,6 @@ pub(crate) fn adapters(steps: &mut Steps, extent: Extent) {
             let program = format!("{}/database/main.mjs", npm::TESTS);
             let folder = format!("database-{}", server.installation().major);
             let mut command = given_package(extent, &program, &folder)?;
-            command.args(ADAPTERS);
             command.env("MAILROOM_TEST_PROGRAM", program::mailroom()?.get_program());
             lead(&mut command, "127.0.0.1", &server);
             Ok((command, Some(server)))

@@ -24,7 +24,7 @@ const SENDER_STATES: [&str; 6] = ["new", "unanswered", "ready", "failing", "open
 /// What a settlement says of a token.
 const VERDICTS: [&str; 10] = [
     "sent",
-    "refused",
+    "retry",
     "failed",
     "unavailable",
     "untried",
@@ -201,7 +201,7 @@ impl Metrics {
         serde_json::json!({
             "claimed": self.claimed.get(),
             "sent": settled(&["sent"]),
-            "retried": settled(&["refused", "failed"]),
+            "retried": settled(&["retry", "failed"]),
             "returned": settled(&["unavailable", "untried", "unanswered"]),
             "in_doubt": settled(&["in_doubt"]),
             "handed_over": settled(&["handed_over"]),
@@ -348,7 +348,7 @@ fn verdict(nack: &Nack) -> &'static str {
         Nack::Unavailable { .. } => "unavailable",
         Nack::Untried { .. } => "untried",
         Nack::Failed { .. } => "failed",
-        Nack::Refused { .. } => "refused",
+        Nack::Retry { .. } => "retry",
         Nack::InDoubt { .. } => "in_doubt",
         Nack::HandedOver => "handed_over",
         Nack::Dead { .. } => "dead",

@@ -74,7 +74,7 @@ impl Activity {
         self.sent += tokens.saturating_sub(nacks.len());
         for (_, nack) in nacks {
             match nack {
-                Nack::Refused { .. } | Nack::Failed { .. } => self.retried += 1,
+                Nack::Retry { .. } | Nack::Failed { .. } => self.retried += 1,
                 Nack::Unavailable { .. } | Nack::Untried { .. } => {
                     self.returned += 1;
                     self.unspent(1, claimed_at);
@@ -128,7 +128,7 @@ mod tests {
         let mut activity = Activity::since(start);
         let reason = String::new;
         let nacks = [
-            (1, Nack::Refused { after: None, reason: reason() }),
+            (1, Nack::Retry { after: None, reason: reason() }),
             (2, Nack::Failed { reason: reason() }),
             (3, Nack::Unanswered),
             (4, Nack::Unavailable { after: None, reason: reason() }),

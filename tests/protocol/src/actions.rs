@@ -375,7 +375,7 @@ fn send(state: &mut State, index: usize, action: Action, mutant: Option<Mutant>)
             state.left.refusals -= 1;
             fate.arriving &= !bit(batch);
             journal.begun = work.doubts;
-            collector.decide(Verdict::Refused);
+            collector.decide(Verdict::Retry);
         }
         Action::GiveBack(_) => {
             collector.releasing = Some(batch);

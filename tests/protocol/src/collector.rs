@@ -38,7 +38,7 @@ pub enum Verdict {
     /// It was sent.
     Sent,
     /// It was refused for now.
-    Refused,
+    Retry,
     /// The sender ended over it.
     Crashed,
     /// Nothing.

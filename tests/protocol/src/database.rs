@@ -66,7 +66,7 @@ pub enum Outcome {
     /// It was sent.
     Sent,
     /// It was refused for now, or the sender ended over it.
-    Error,
+    Retry,
     /// Nobody said anything of it, or nothing that concerns it.
     Unanswered,
     /// The lease ended.
@@ -155,7 +155,7 @@ impl Database {
         let (ended, outcome) = match verdict {
             Verdict::Sent => (Some(Ended::Sent), Outcome::Sent),
             Verdict::Dead => (Some(Ended::Dead), Outcome::Dead),
-            Verdict::Refused | Verdict::Crashed => (None, Outcome::Error),
+            Verdict::Retry | Verdict::Crashed => (None, Outcome::Retry),
             Verdict::Unanswered => (None, Outcome::Unanswered),
             Verdict::InDoubt => {
                 row.doubts += 1;

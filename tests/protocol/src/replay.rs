@@ -56,7 +56,7 @@ fn take(database: &mut Database, entry: Entry) -> Result<(), String> {
             Verdict::Dead
         }
         Outcome::Sent => Verdict::Sent,
-        Outcome::Error => Verdict::Refused,
+        Outcome::Retry => Verdict::Retry,
         Outcome::Unanswered => Verdict::Unanswered,
         Outcome::InDoubt => Verdict::InDoubt,
         Outcome::Dead => Verdict::Dead,
@@ -100,14 +100,14 @@ mod tests {
 
     #[test]
     fn what_the_protocol_writes_is_taken() {
-        use Outcome::{Cancelled, Dead, Error, Expired, InDoubt, Lapsed, Sent, Unanswered};
+        use Outcome::{Cancelled, Dead, Expired, InDoubt, Lapsed, Retry, Sent, Unanswered};
         for good in [
             &[(1, Sent)][..],
-            &[(1, Lapsed), (2, Error), (3, Unanswered), (4, Sent)],
-            &[(1, InDoubt), (2, Error), (3, InDoubt), (4, Dead)],
+            &[(1, Lapsed), (2, Retry), (3, Unanswered), (4, Sent)],
+            &[(1, InDoubt), (2, Retry), (3, InDoubt), (4, Dead)],
             &[(1, InDoubt), (1, Dead)],
             &[(0, Expired)],
-            &[(1, Error), (1, Expired)],
+            &[(1, Retry), (1, Expired)],
             &[(1, InDoubt), (1, Cancelled)],
             &[(1, Dead), (2, Sent)],
         ] {
@@ -117,7 +117,7 @@ mod tests {
 
     #[test]
     fn what_it_never_writes_is_refused() {
-        use Outcome::{Cancelled, Error, Expired, InDoubt, Lapsed, Sent};
+        use Outcome::{Cancelled, Expired, InDoubt, Lapsed, Retry, Sent};
         for bad in [
             &[(1, Sent), (2, Sent)][..],
             &[(2, Sent)],
@@ -125,7 +125,7 @@ mod tests {
             &[(1, InDoubt), (2, InDoubt), (3, InDoubt)],
             &[(1, InDoubt), (1, Expired)],
             &[(0, Expired), (1, Sent)],
-            &[(1, Error), (3, Sent)],
+            &[(1, Retry), (3, Sent)],
             &[(1, Cancelled), (2, Lapsed)],
         ] {
             assert!(replay(&entries(bad)).is_err(), "{bad:?}");

@@ -309,7 +309,7 @@ fn entries(attempts: &[(i64, String)]) -> Result<Vec<Entry>> {
         .map(|(attempt, outcome)| {
             let outcome = match outcome.as_str() {
                 "sent" => Outcome::Sent,
-                "error" => Outcome::Error,
+                "retry" => Outcome::Retry,
                 "unanswered" => Outcome::Unanswered,
                 "lapsed" => Outcome::Lapsed,
                 "in_doubt" => Outcome::InDoubt,

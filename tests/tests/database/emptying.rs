@@ -23,7 +23,7 @@ async fn truncating_accounts_empties_the_queue_too() -> Result<()> {
             UPDATE mailroom.queue SET deferrals = 1, put_off_at = now() WHERE token = 2;
             INSERT INTO mailroom.dead_letters VALUES (3, now(), 1, 1, 1, 1, 'x', NULL, '');
             INSERT INTO mailroom.delivery_log (tokens, happened_at, attempt, outcome)
-                VALUES ('{4}', now(), 7, 'error')",
+                VALUES ('{4}', now(), 7, 'retry')",
         )
         .await?;
     application.client.batch_execute("TRUNCATE accounts RESTART IDENTITY CASCADE").await?;

@@ -212,7 +212,7 @@ impl Exchange {
         let dead = DeadLetter::read(rows)?;
         let is_refused = |dead: &&DeadLetter| {
             let nack = self.batches.nack(dead.batch, dead.token);
-            matches!(nack, Some(Nack::Refused { .. } | Nack::Failed { .. }))
+            matches!(nack, Some(Nack::Retry { .. } | Nack::Failed { .. }))
         };
         self.activity.dead(dead.len(), dead.iter().filter(is_refused).count());
         log_dead_letters(&dead, &self.batches, &self.dead_letter_limit);

@@ -26,8 +26,8 @@ pub(super) fn columns(
             // At its old place it would come back at once, since the sender is not paused.
             Nack::Untried { after, .. } => ("untried", Some(after.unwrap_or(settings.backoff))),
             Nack::Failed { .. } => ("failed", None),
-            Nack::Refused { after, .. } => {
-                (if settings.bounds_refusals { "failed" } else { "refused" }, *after)
+            Nack::Retry { after, .. } => {
+                (if settings.bounds_refusals { "failed" } else { "retry" }, *after)
             }
             Nack::InDoubt { .. } => ("in_doubt", None),
             Nack::HandedOver => ("handed_over", None),

@@ -115,7 +115,7 @@ async fn what_was_given_to_no_provider_is_returned_to_the_budget() -> Result<()>
     let nacks = vec![
         (first.tokens[0].id, Nack::Unavailable { after: None, reason: reason() }),
         (first.tokens[1].id, Nack::Untried { after: None, reason: reason() }),
-        (first.tokens[2].id, Nack::Refused { after: None, reason: reason() }),
+        (first.tokens[2].id, Nack::Retry { after: None, reason: reason() }),
         (first.tokens[3].id, Nack::Unanswered),
     ];
     queue.settle_and_claim(vec![Settlement::of(first.id, nacks)], None).await?;

@@ -92,7 +92,7 @@ async fn a_token_in_doubt_is_repeated_after_one_and_five_minutes_and_then_listed
     for nack in [
         Nack::Unanswered,
         Nack::Unavailable { after: None, reason: "421".to_owned() },
-        Nack::Refused { after: None, reason: "451".to_owned() },
+        Nack::Retry { after: None, reason: "451".to_owned() },
     ] {
         let batch = claim(&mut first).await?.context("it is due")?;
         assert_eq!(batch.tokens[0].doubts, 1);
@@ -115,7 +115,7 @@ async fn a_token_in_doubt_is_repeated_after_one_and_five_minutes_and_then_listed
             (2, "lapsed".to_owned(), None),
             (3, "unanswered".to_owned(), None),
             with_reason(4, "unanswered", "421"),
-            with_reason(5, "error", "451"),
+            with_reason(5, "retry", "451"),
             with_reason(6, "in_doubt", REASON),
             with_reason(7, "dead", &reason),
         ]
@@ -218,7 +218,7 @@ async fn a_token_in_doubt_waits_since_it_was_due_first_until_it_is_known_or_list
     // and it is no outage itself.
     for nack in [
         Nack::Unavailable { after: None, reason: "421".to_owned() },
-        Nack::Refused { after: Some(Duration::from_secs(30)), reason: "451".to_owned() },
+        Nack::Retry { after: Some(Duration::from_secs(30)), reason: "451".to_owned() },
     ] {
         let batch = claim(&mut queue).await?.context("it is due")?;
         assert_eq!(text(&client, shown).await?, "(70000,,0)");

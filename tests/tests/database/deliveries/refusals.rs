@@ -33,7 +33,7 @@ async fn settle(queue: &mut DeliveriesQueue, batch: &Batch, nacks: Vec<(i64, Nac
 }
 
 fn refused() -> Nack {
-    Nack::Refused { after: None, reason: "451 greylisted".to_owned() }
+    Nack::Retry { after: None, reason: "451 greylisted".to_owned() }
 }
 
 fn failed() -> Nack {

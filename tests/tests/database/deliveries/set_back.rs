@@ -26,7 +26,7 @@ async fn returned(client: &Client, queue: &mut DeliveriesQueue, nack: Nack) -> R
 }
 
 fn refusal(after: Duration) -> Nack {
-    Nack::Refused { after: Some(after), reason: "busy".to_owned() }
+    Nack::Retry { after: Some(after), reason: "busy".to_owned() }
 }
 
 #[tokio::test]

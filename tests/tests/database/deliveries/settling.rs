@@ -20,7 +20,7 @@ async fn settle(queue: &mut DeliveriesQueue, batch: &Batch, nacks: Vec<(i64, Nac
 }
 
 fn retry(after: Option<Duration>) -> Nack {
-    Nack::Refused { after, reason: "mailbox full".to_owned() }
+    Nack::Retry { after, reason: "mailbox full".to_owned() }
 }
 
 fn with_reason(attempt: i32, outcome: &str, reason: &str) -> (i32, String, Option<String>) {
@@ -110,8 +110,8 @@ async fn a_refused_token_waits_longer_each_time_and_is_given_up_with_the_last_re
     assert_eq!(
         log(&client, id).await?,
         [
-            with_reason(1, "error", "mailbox full"),
-            with_reason(2, "error", "mailbox full"),
+            with_reason(1, "retry", "mailbox full"),
+            with_reason(2, "retry", "mailbox full"),
             with_reason(3, "dead", "mailbox full")
         ]
     );

@@ -46,7 +46,7 @@ SELECT api.redeem(secret, 'change_email')
 FROM mailroom.queue
 WHERE token = (SELECT max(token) FROM mailroom.queue);
 SELECT api.enqueue('notice', format('%s@example.test', name))
-FROM unnest(ARRAY['sent', 'refused', 'failed', 'unavailable', 'doubtful', 'unknown', 'void',
+FROM unnest(ARRAY['sent', 'retry', 'failed', 'unavailable', 'doubtful', 'unknown', 'void',
     'late', 'renewed', 'cancelled']) AS name;
 SELECT api.enqueue('sign_in', 'bob@exämple.test', subject_id => id::text)
 FROM accounts

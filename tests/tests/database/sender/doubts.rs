@@ -158,7 +158,7 @@ async fn refusals_of_a_sender_that_says_whose_fault_they_are_are_those_of_the_to
             &format!("\"exact\":true,\"retry\":[{{\"id\":{id},\"after_ms\":3600000}}]"),
         )?;
     }
-    let refused = "SELECT count(*) FROM mailroom.delivery_log WHERE outcome = 'error'";
+    let refused = "SELECT count(*) FROM mailroom.delivery_log WHERE outcome = 'retry'";
     for _ in 0..6_000 {
         if number(&client, refused).await? == 5 {
             break;

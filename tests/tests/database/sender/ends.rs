@@ -127,7 +127,7 @@ async fn a_token_that_takes_long_keeps_no_others_from_a_new_sender_and_is_to_bla
     let first =
         "SELECT outcome::text FROM mailroom.delivery_attempts WHERE attempt = 1 ORDER BY token";
     let first: Vec<String> = client.query(first, &[]).await?.iter().map(|row| row.get(0)).collect();
-    assert_eq!(first, ["error", "sent", "unanswered", "unanswered"]);
+    assert_eq!(first, ["retry", "sent", "unanswered", "unanswered"]);
     collector.stop()?;
     Ok(())
 }
@@ -211,10 +211,10 @@ async fn a_row_that_ends_every_sender_is_tried_after_growing_pauses_and_the_othe
     let others: Vec<i64> = (1..=40).filter(|id| *id != 3).collect();
     wait_for_state(&client, &others, "sent").await?;
     let query = "SELECT count(*) FROM mailroom.delivery_attempts WHERE token = 3 \
-                 AND outcome::text = 'error'";
+                 AND outcome::text = 'retry'";
     assert!(client.query_one(query, &[]).await?.get::<_, i64>(0) >= 1);
     let query = "SELECT count(*) FROM mailroom.delivery_attempts WHERE token <> 3 \
-                 AND outcome::text = 'error'";
+                 AND outcome::text = 'retry'";
     assert_eq!(client.query_one(query, &[]).await?.get::<_, i64>(0), 0);
     let log = collector.stop()?;
     assert!(log.contains("the sender `bash` has ended (exit status: 9)"), "{log}");

@@ -99,7 +99,7 @@ async fn count(client: &Client, query: &str) -> Result<i64> {
 }
 
 const FAILED: &str = "SELECT count(*) FROM mailroom.delivery_attempts \
-                      WHERE outcome::text IN ('error', 'dead', 'lapsed')";
+                      WHERE outcome::text IN ('retry', 'dead', 'lapsed')";
 const HANDED_OVER: &str = "SELECT count(*) FROM mailroom.delivery_attempts";
 const ALL: &str = "SELECT id FROM tokens ORDER BY id";
 

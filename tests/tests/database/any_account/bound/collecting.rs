@@ -127,9 +127,7 @@ async fn come_back(client: &Client, queue: &mut DeliveriesQueue, how: &str) -> R
             client.batch_execute("SELECT mailroom.return_lapsed_leases('-infinity')").await?;
             return Ok(());
         }
-        "refused" => {
-            Nack::Refused { after: Some(Duration::from_secs(1)), reason: "busy".to_owned() }
-        }
+        "refused" => Nack::Retry { after: Some(Duration::from_secs(1)), reason: "busy".to_owned() },
         _ => Nack::Unanswered,
     };
     let nacks = batch.tokens.iter().map(|token| (token.id, nack.clone())).collect();

@@ -146,7 +146,7 @@ fn check_place(standing: &Standing, now: i64) -> Result<()> {
         standing.doubts
     );
     let refusals = standing.log.iter().rev().take_while(|entry| entry.outcome != "dead");
-    let refusals = refusals.filter(|entry| entry.outcome == "error").count();
+    let refusals = refusals.filter(|entry| entry.outcome == "retry").count();
     ensure!(refusals < SETTINGS.max_attempts, "it was refused {refusals} times and is not dead");
     Ok(())
 }

@@ -134,10 +134,8 @@ impl Model<'_> {
 pub(super) fn settlement(batch: &Batch, outcomes: &[u8]) -> Settlement {
     let exception = |outcome| match outcome {
         0 => Some(Nack::Unanswered),
-        1 => Some(Nack::Refused { after: None, reason: "busy".to_owned() }),
-        2 => {
-            Some(Nack::Refused { after: Some(Duration::from_secs(7)), reason: "läuft".to_owned() })
-        }
+        1 => Some(Nack::Retry { after: None, reason: "busy".to_owned() }),
+        2 => Some(Nack::Retry { after: Some(Duration::from_secs(7)), reason: "läuft".to_owned() }),
         6 => Some(Nack::Failed { reason: "ended".to_owned() }),
         7 => Some(Nack::Unavailable { after: None, reason: "421".to_owned() }),
         8 => Some(Nack::Unavailable {

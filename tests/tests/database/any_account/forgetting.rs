@@ -224,7 +224,7 @@ async fn what_is_made_while_a_subject_is_forgotten_is_forgotten_too() -> Result<
         let (database, client) = product().await?;
         let mail = "CREATE FUNCTION public.somebody(subject_ids text[], is_redemption boolean)
                 RETURNS TABLE (subject_id text, email text, name text)
-                LANGUAGE sql SET search_path = pg_catalog, pg_temp
+                LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
                 AS 'SELECT id, ''ada@example.test'', NULL::text FROM unnest($1) AS id';
             UPDATE mailroom.actions SET eligibility = 'public.somebody(text[], boolean)'
                 WHERE name = 'recover';

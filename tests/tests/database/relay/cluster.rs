@@ -22,6 +22,7 @@ struct Cluster {
     urls: Vec<String>,
     collector: Collector,
     sender: Sending,
+    _configuration: Configuration,
     _database: Database,
 }
 
@@ -42,7 +43,17 @@ impl Cluster {
         let configuration = Configuration::smtp(server.port, "")?;
         let from = ["--from", &all, "--replicas", "3", "--redeliver-after", "2"];
         let sender = Sending::start(&configuration, &from)?;
-        Ok(Some(Self { nodes, ways, server, rows, urls, collector, sender, _database: database }))
+        Ok(Some(Self {
+            nodes,
+            ways,
+            server,
+            rows,
+            urls,
+            collector,
+            sender,
+            _configuration: configuration,
+            _database: database,
+        }))
     }
 
     /// Registers a third of the people, and returns the place of the server that leads a stream

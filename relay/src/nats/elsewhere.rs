@@ -1,5 +1,5 @@
-//! A server that its cluster has lost: it answers the client's signs of life and is of no use, since
-//! the others lead the streams. The client would stay there for ever.
+//! A server that its cluster has lost: it answers the client's signs of life and is of no use,
+//! since the others lead the streams. The client would stay there for ever.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};

@@ -152,8 +152,8 @@ impl Nats {
 
 /// Whether a mail that a sender may have is one that a killed broker has forgotten to have given
 /// out: it was there before the connection was made, which a kill ends, and whoever had it then has
-/// it no more. A mail that waits its turn for longer than that is as old, and is taken for one, too:
-/// so nobody else may send it until whoever has it now is done with it.
+/// it no more. A mail that waits its turn for longer than that is as old, and is taken for one,
+/// too: so nobody else may send it until whoever has it now is done with it.
 fn is_left_behind(published_at: i64, connected_at: i64, now: i64) -> bool {
     let connected_for = Duration::from_secs(u64::try_from(now - connected_at).unwrap_or(0));
     published_at < connected_at + CLOCKS_DIFFER && connected_for >= MAX_WORK

@@ -117,8 +117,8 @@ fn fault_of_verdicts(config: &Config) -> Option<&'static str> {
     None
 }
 
-/// A consumer of this name, which is made if there is none. What is not done with comes again: a mail
-/// is given up by its expiry, and a verdict by the stream's limits.
+/// A consumer of this name, which is made if there is none. What is not done with comes again: a
+/// mail is given up by its expiry, and a verdict by the stream's limits.
 pub(super) async fn durable(
     stream: &Stream,
     name: &str,

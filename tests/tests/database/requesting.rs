@@ -420,8 +420,8 @@ async fn a_request_for_an_account_that_is_locked_waits_for_nobody_and_makes_noth
 }
 
 #[tokio::test]
-async fn a_link_of_an_account_that_is_being_deleted_is_not_renewed_and_hinders_nobody() -> Result<()>
-{
+async fn a_link_of_an_account_that_is_being_deleted_is_not_renewed_and_waits_for_nobody()
+-> Result<()> {
     let database = Database::migrated()?;
     let application = Application::connect(&database).await?;
     let account = application.register("a").await?;

@@ -109,9 +109,9 @@ const SIZES = [
   [
     'export { createMemoryStore, createVerifier } from "mailroom-verifier"; ' +
       'export { createLinkHandler } from "mailroom-verifier/handler/english";',
-    35_500,
+    35_600,
   ],
-  ['export * from "mailroom-verifier/handler";', 25_350],
+  ['export * from "mailroom-verifier/handler";', 25_450],
   ['export * from "mailroom-verifier/database";', 7_500],
   ['export * from "mailroom-verifier/stores/redis";', 3_150],
   ['export * from "mailroom-verifier/stores/postgres";', 3_450],

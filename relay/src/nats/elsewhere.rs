@@ -11,7 +11,7 @@ use crate::broker::Fault;
 
 /// How long nothing succeeds until another server is tried: longer than the others need to agree on
 /// a leader.
-const LONGEST: Duration = Duration::from_secs(15);
+const LONGEST_SILENCE: Duration = Duration::from_secs(15);
 
 /// Since when nothing has succeeded.
 pub(super) struct Silence {
@@ -45,7 +45,7 @@ impl Silence {
             *since = None;
             return false;
         }
-        let is_over = now.duration_since(*since.get_or_insert(now)) >= LONGEST;
+        let is_over = now.duration_since(*since.get_or_insert(now)) >= LONGEST_SILENCE;
         if is_over {
             *since = None;
         }

@@ -207,3 +207,27 @@ async fn state(stream: &Stream) -> Result<State, Fault> {
 fn not_swept(error: &dyn std::fmt::Display) -> Fault {
     Fault::Away(format!("the mails that are left behind are not found: {error}"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_waits_its_turn_is_left_behind_by_nobody_and_what_a_killed_broker_had_is_after_a_while()
+    {
+        let connected_at = 1_800_000_000;
+        for (published_at, seconds, expected) in [
+            (connected_at - 5_000, 719, false),
+            (connected_at - 5_000, 720, true),
+            (connected_at + 59, 720, true),
+            (connected_at + 60, 720, false),
+            // A backlog of an hour, all of which came on this connection.
+            (connected_at + 100, 3_700, false),
+            // A clock that was set back.
+            (connected_at - 5_000, -10, false),
+        ] {
+            let found = is_left_behind(published_at, connected_at, connected_at + seconds);
+            assert_eq!(found, expected, "{published_at}, {seconds} s");
+        }
+    }
+}

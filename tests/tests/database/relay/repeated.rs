@@ -1,6 +1,7 @@
 //! Mails that come again: to the broker, and from it.
 
 use anyhow::{Result, ensure};
+use async_nats::jetstream::Context as JetStream;
 use mailroom_tests::broker::Nats;
 use mailroom_tests::mail_server::MailServer;
 use mailroom_tests::sending::{Configuration, key};
@@ -52,6 +53,35 @@ async fn a_dead_letter_that_is_put_back_is_sent() -> Result<()> {
     Ok(())
 }
 
+/// Records the verdict on the first message, as its sender does.
+async fn give_up(broker: &JetStream, kind: &str) -> Result<()> {
+    let verdict = json!({
+        "v": 1, "id": 1, "key": key(1), "action": "activate", "verdict": kind,
+        "attempt": 1, "sequence": 1, "at": now()? + 1, "reason": "may have been delivered",
+    });
+    let subject = format!("mailroom.verdict.{}", key(1));
+    broker.publish(subject, verdict.to_string().into()).await?.await?;
+    Ok(())
+}
+
+/// As when its sender was killed after the verdict, and an operator was quicker than the next one.
+#[tokio::test]
+async fn a_dead_letter_is_sent_that_was_put_back_while_its_former_message_is_there() -> Result<()> {
+    let Some(nats) = Nats::start(&[])? else { return Ok(()) };
+    let Some(server) = MailServer::start(&[])? else { return Ok(()) };
+    let mut relay = relay(&nats)?;
+    publish(&mut relay, "a", &[(1, "ada@x.test")])?;
+    let broker = client(&nats).await?;
+    give_up(&broker, "dead").await?;
+    publish(&mut relay, "b", &[(1, "ada@x.test")])?;
+    let configuration = Configuration::smtp(server.port, "")?;
+    let sender = sender(&nats, &configuration)?;
+    wait_for_recipients(&server, 1)?;
+    wait_for_waiting(&broker, 0).await?;
+    sender.stop()?;
+    Ok(())
+}
+
 /// Its sender has recorded the verdict, and was killed before the broker heard that it is over.
 #[tokio::test]
 async fn a_mail_that_was_given_up_is_not_tried_again_by_another_machine() -> Result<()> {
@@ -65,12 +95,7 @@ async fn a_mail_that_was_given_up_is_not_tried_again_by_another_machine() -> Res
         let killed = impatient(&nats, &configuration, &[])?;
         wait_until_given_out_again(&broker).await?;
         killed.kill()?;
-        let verdict = json!({
-            "v": 1, "id": 1, "key": key(1), "action": "activate", "verdict": kind,
-            "attempt": 1, "sequence": 1, "at": now()? + 1, "reason": "may have been delivered",
-        });
-        let subject = format!("mailroom.verdict.{}", key(1));
-        broker.publish(subject, verdict.to_string().into()).await?.await?;
+        give_up(&broker, kind).await?;
         let other = impatient(&nats, &configuration, &[])?;
         wait_for_waiting(&broker, 0).await?;
         let (_, said) = other.stop()?;

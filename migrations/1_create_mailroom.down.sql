@@ -89,7 +89,7 @@ DROP FUNCTION mailroom.pause_after(bigint, bigint, double precision);
 DROP FUNCTION mailroom.renew_link(bytea, text);
 DROP FUNCTION mailroom.redeem(bytea, text, text, boolean, text);
 DROP FUNCTION mailroom.use_token(bytea, text, text, boolean, text);
-DROP FUNCTION mailroom.end_others(mailroom.issued_tokens, mailroom.actions);
+DROP FUNCTION mailroom.end_others(mailroom.issued_tokens, mailroom.actions, bigint[]);
 DROP FUNCTION mailroom.count_code_attempt(mailroom.issued_tokens, boolean, boolean, bytea, text,
     text, bigint);
 DROP FUNCTION mailroom.notify_of_codes(mailroom.issued_tokens, text, bigint);
@@ -108,7 +108,7 @@ DROP TRIGGER after_queue_insert ON mailroom.queue;
 
 DROP FUNCTION mailroom.recheck(text);
 DROP FUNCTION mailroom.cancel_subject(text, boolean);
-DROP FUNCTION mailroom.lock_links(text);
+DROP FUNCTION mailroom.lock_links(text, bigint);
 DROP FUNCTION mailroom.cancel(bigint);
 DROP FUNCTION mailroom.withdraw(bigint[], text);
 DROP FUNCTION mailroom.browser_code(bytea);

@@ -1944,39 +1944,45 @@ COMMENT ON FUNCTION mailroom.cancel(bigint) IS
     'Ends a token that can still be used, or be put back: its mail is not sent any more, and its '
     'link is no longer good. Answers whether it could.';
 
--- Ascending, as all do that lock more than one of a subject. No index has this order: a plan that
--- was made for a table without rows could read all that are there later, in the order of their key.
-CREATE FUNCTION mailroom.lock_links(subject_id text) RETURNS bigint[]
+-- Ascending, as all do that wait for more than one token. No index has this order: a plan that was
+-- made for a table without rows could read all that are there later, in the order of their key.
+-- Whoever goes on to lock one token that may have been used meanwhile names it here: those who
+-- waited for it before it was used hold it, and wait for the others.
+CREATE FUNCTION mailroom.lock_links(subject_id text, own bigint) RETURNS bigint[]
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off SET jit = off AS $$
 #variable_conflict use_column
-DECLARE
-    locked bigint[];
-    found bigint[];
 BEGIN
-    -- Those that were made while this waited are seen by a statement that begins later.
-    LOOP
-        found := ARRAY(
-            SELECT tokens.id
-            FROM mailroom.issued_tokens AS tokens
-            WHERE tokens.subject_id = lock_links.subject_id
-                AND tokens.consumed_at IS NULL
-                AND tokens.cancelled_at IS NULL
-            ORDER BY tokens.id + 0
-            FOR NO KEY UPDATE
-        );
-        EXIT WHEN found = locked;
-        locked := found;
-    END LOOP;
+    PERFORM FROM mailroom.issued_tokens AS tokens
+    WHERE tokens.id = lock_links.own
+        OR (
+            tokens.subject_id = lock_links.subject_id
+            AND tokens.consumed_at IS NULL
+            AND tokens.cancelled_at IS NULL
+        )
+    ORDER BY tokens.id + 0
+    FOR NO KEY UPDATE;
 
-    RETURN locked;
+    -- Those that were made while this waited are seen by a statement that begins later. They can
+    -- come before those that are locked, so that nothing is waited for here: what others hold
+    -- by now was made after this began.
+    RETURN ARRAY(
+        SELECT tokens.id
+        FROM mailroom.issued_tokens AS tokens
+        WHERE tokens.subject_id = lock_links.subject_id
+            AND tokens.consumed_at IS NULL
+            AND tokens.cancelled_at IS NULL
+        ORDER BY tokens.id + 0
+        FOR NO KEY UPDATE SKIP LOCKED
+    );
 END;
 $$;
 
-COMMENT ON FUNCTION mailroom.lock_links(text) IS
-    'Locks the tokens of a subject that were neither used nor cancelled, and answers their ids.';
+COMMENT ON FUNCTION mailroom.lock_links(text, bigint) IS
+    'Locks the tokens of a subject that were neither used nor cancelled, and answers their ids; '
+    'locks the one that is named as well.';
 
 CREATE FUNCTION mailroom.cancel_subject(subject_id text, only_proofs boolean DEFAULT false)
     RETURNS integer
@@ -1987,7 +1993,7 @@ SET enable_seqscan = off SET jit = off AS $$
 #variable_conflict use_column
 DECLARE
     epoch bigint := floor(extract(epoch FROM mailroom.clock()));
-    locked bigint[] := mailroom.lock_links(subject_id);
+    locked bigint[] := mailroom.lock_links(subject_id, NULL::bigint);
     ended bigint[];
     usable integer;
 BEGIN
@@ -2897,8 +2903,11 @@ COMMENT ON FUNCTION mailroom.count_code_attempt(mailroom.issued_tokens, boolean,
 -- reads that mailbox must not have one either. And whoever has taken an account back need not fear
 -- a change of its address that somebody else asked for. An expired dead letter counts as well: of
 -- it a new link would be made.
-CREATE FUNCTION mailroom.end_others(used mailroom.issued_tokens, wanted mailroom.actions)
-    RETURNS void
+CREATE FUNCTION mailroom.end_others(
+    used mailroom.issued_tokens,
+    wanted mailroom.actions,
+    locked bigint[]
+) RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 SET plan_cache_mode = force_generic_plan
@@ -2916,10 +2925,8 @@ BEGIN
     others := ARRAY(
         SELECT tokens.id
         FROM mailroom.issued_tokens AS tokens
-        WHERE tokens.subject_id = used.subject_id
+        WHERE tokens.id = ANY (locked)
             AND tokens.id <> used.id
-            AND tokens.consumed_at IS NULL
-            AND tokens.cancelled_at IS NULL
             AND (
                 tokens.expires_at > epoch
                 OR EXISTS (
@@ -2961,9 +2968,9 @@ BEGIN
 END;
 $$;
 
-COMMENT ON FUNCTION mailroom.end_others(mailroom.issued_tokens, mailroom.actions) IS
-    'Ends what a use makes needless: tokens that prove the same address, and after a recovery '
-    'changes of address.';
+COMMENT ON FUNCTION mailroom.end_others(mailroom.issued_tokens, mailroom.actions, bigint[]) IS
+    'Ends what a use makes needless, of those that lock_links() has locked: tokens that prove the '
+    'same address, and after a recovery changes of address.';
 
 -- Locks, in this order: the subject's row, by the action's function; the token's row; then whatever
 -- the application changes. Deleting an account takes the same order. Collectors wait for neither,
@@ -2990,6 +2997,7 @@ DECLARE
     is_eligible boolean := true;
     is_other boolean;
     present_email text;
+    locked bigint[];
     epoch bigint;
 BEGIN
     verdict := 'unknown';
@@ -3031,7 +3039,7 @@ BEGIN
     -- other's: another action's, or cancel_subject(), ask no predicate, which would lock the
     -- subject first. What the application does with a change of address ends the others.
     IF wanted.proves_address OR wanted.name IN ('recover', 'change_email') THEN
-        PERFORM mailroom.lock_links(candidate.subject_id);
+        locked := mailroom.lock_links(candidate.subject_id, candidate.id);
     END IF;
 
     SELECT * INTO candidate FROM mailroom.issued_tokens AS tokens
@@ -3088,7 +3096,7 @@ BEGIN
 
     UPDATE mailroom.issued_tokens AS tokens SET consumed_at = epoch WHERE id = candidate.id;
     PERFORM mailroom.withdraw(ARRAY[candidate.id], 'it was used');
-    PERFORM mailroom.end_others(candidate, wanted);
+    PERFORM mailroom.end_others(candidate, wanted, locked);
     PERFORM mailroom.notify_of_use(candidate, wanted, present_email);
     token := candidate.id;
     subject_id := candidate.subject_id;
@@ -6288,7 +6296,6 @@ SET enable_seqscan = off SET jit = off AS $$
 #variable_conflict use_column
 DECLARE
     erased bigint[];
-    found bigint[];
     receipt_ids bigint[];
     pruned bigint[];
     nobodys bigint[];
@@ -6313,17 +6320,22 @@ BEGIN
     DELETE FROM mailroom.dead_letters
     WHERE token = ANY (mailroom.tokens_of(forget.subject_id, forget.address));
 
-    -- Whoever is just using or renewing one is waited for, too. What that has made, a notice or a
-    -- new link, is seen by a statement that begins later.
+    -- Whoever is just using or renewing one is waited for, too, ascending as all do. What that has
+    -- made, a notice or a new link, is seen by a statement that begins later: it can come before
+    -- those that are locked, so that all are let go and locked anew.
     LOOP
-        found := ARRAY(
-            SELECT id FROM mailroom.issued_tokens AS tokens
-            WHERE id = ANY (mailroom.tokens_of(forget.subject_id, forget.address))
-            ORDER BY id
-            FOR UPDATE
-        );
-        EXIT WHEN found = erased;
-        erased := found;
+        BEGIN
+            erased := ARRAY(
+                SELECT id FROM mailroom.issued_tokens AS tokens
+                WHERE id = ANY (mailroom.tokens_of(forget.subject_id, forget.address))
+                ORDER BY id
+                FOR UPDATE
+            );
+            EXIT WHEN mailroom.tokens_of(forget.subject_id, forget.address) <@ erased;
+            RAISE SQLSTATE 'MLNEW';
+        EXCEPTION WHEN SQLSTATE 'MLNEW' THEN
+            NULL;
+        END;
     END LOOP;
 
     SELECT

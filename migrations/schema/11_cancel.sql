@@ -86,39 +86,45 @@ COMMENT ON FUNCTION mailroom.cancel(bigint) IS
     'Ends a token that can still be used, or be put back: its mail is not sent any more, and its '
     'link is no longer good. Answers whether it could.';
 
--- Ascending, as all do that lock more than one of a subject. No index has this order: a plan that
--- was made for a table without rows could read all that are there later, in the order of their key.
-CREATE FUNCTION mailroom.lock_links(subject_id text) RETURNS bigint[]
+-- Ascending, as all do that wait for more than one token. No index has this order: a plan that was
+-- made for a table without rows could read all that are there later, in the order of their key.
+-- Whoever goes on to lock one token that may have been used meanwhile names it here: those who
+-- waited for it before it was used hold it, and wait for the others.
+CREATE FUNCTION mailroom.lock_links(subject_id text, own bigint) RETURNS bigint[]
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off SET jit = off AS $$
 #variable_conflict use_column
-DECLARE
-    locked bigint[];
-    found bigint[];
 BEGIN
-    -- Those that were made while this waited are seen by a statement that begins later.
-    LOOP
-        found := ARRAY(
-            SELECT tokens.id
-            FROM mailroom.issued_tokens AS tokens
-            WHERE tokens.subject_id = lock_links.subject_id
-                AND tokens.consumed_at IS NULL
-                AND tokens.cancelled_at IS NULL
-            ORDER BY tokens.id + 0
-            FOR NO KEY UPDATE
-        );
-        EXIT WHEN found = locked;
-        locked := found;
-    END LOOP;
+    PERFORM FROM mailroom.issued_tokens AS tokens
+    WHERE tokens.id = lock_links.own
+        OR (
+            tokens.subject_id = lock_links.subject_id
+            AND tokens.consumed_at IS NULL
+            AND tokens.cancelled_at IS NULL
+        )
+    ORDER BY tokens.id + 0
+    FOR NO KEY UPDATE;
 
-    RETURN locked;
+    -- Those that were made while this waited are seen by a statement that begins later. They can
+    -- come before those that are locked, so that nothing is waited for here: what others hold
+    -- by now was made after this began.
+    RETURN ARRAY(
+        SELECT tokens.id
+        FROM mailroom.issued_tokens AS tokens
+        WHERE tokens.subject_id = lock_links.subject_id
+            AND tokens.consumed_at IS NULL
+            AND tokens.cancelled_at IS NULL
+        ORDER BY tokens.id + 0
+        FOR NO KEY UPDATE SKIP LOCKED
+    );
 END;
 $$;
 
-COMMENT ON FUNCTION mailroom.lock_links(text) IS
-    'Locks the tokens of a subject that were neither used nor cancelled, and answers their ids.';
+COMMENT ON FUNCTION mailroom.lock_links(text, bigint) IS
+    'Locks the tokens of a subject that were neither used nor cancelled, and answers their ids; '
+    'locks the one that is named as well.';
 
 CREATE FUNCTION mailroom.cancel_subject(subject_id text, only_proofs boolean DEFAULT false)
     RETURNS integer
@@ -129,7 +135,7 @@ SET enable_seqscan = off SET jit = off AS $$
 #variable_conflict use_column
 DECLARE
     epoch bigint := floor(extract(epoch FROM mailroom.clock()));
-    locked bigint[] := mailroom.lock_links(subject_id);
+    locked bigint[] := mailroom.lock_links(subject_id, NULL::bigint);
     ended bigint[];
     usable integer;
 BEGIN

@@ -114,8 +114,11 @@ COMMENT ON FUNCTION mailroom.count_code_attempt(mailroom.issued_tokens, boolean,
 -- reads that mailbox must not have one either. And whoever has taken an account back need not fear
 -- a change of its address that somebody else asked for. An expired dead letter counts as well: of
 -- it a new link would be made.
-CREATE FUNCTION mailroom.end_others(used mailroom.issued_tokens, wanted mailroom.actions)
-    RETURNS void
+CREATE FUNCTION mailroom.end_others(
+    used mailroom.issued_tokens,
+    wanted mailroom.actions,
+    locked bigint[]
+) RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 SET plan_cache_mode = force_generic_plan
@@ -133,10 +136,8 @@ BEGIN
     others := ARRAY(
         SELECT tokens.id
         FROM mailroom.issued_tokens AS tokens
-        WHERE tokens.subject_id = used.subject_id
+        WHERE tokens.id = ANY (locked)
             AND tokens.id <> used.id
-            AND tokens.consumed_at IS NULL
-            AND tokens.cancelled_at IS NULL
             AND (
                 tokens.expires_at > epoch
                 OR EXISTS (
@@ -178,9 +179,9 @@ BEGIN
 END;
 $$;
 
-COMMENT ON FUNCTION mailroom.end_others(mailroom.issued_tokens, mailroom.actions) IS
-    'Ends what a use makes needless: tokens that prove the same address, and after a recovery '
-    'changes of address.';
+COMMENT ON FUNCTION mailroom.end_others(mailroom.issued_tokens, mailroom.actions, bigint[]) IS
+    'Ends what a use makes needless, of those that lock_links() has locked: tokens that prove the '
+    'same address, and after a recovery changes of address.';
 
 -- Locks, in this order: the subject's row, by the action's function; the token's row; then whatever
 -- the application changes. Deleting an account takes the same order. Collectors wait for neither,
@@ -207,6 +208,7 @@ DECLARE
     is_eligible boolean := true;
     is_other boolean;
     present_email text;
+    locked bigint[];
     epoch bigint;
 BEGIN
     verdict := 'unknown';
@@ -248,7 +250,7 @@ BEGIN
     -- other's: another action's, or cancel_subject(), ask no predicate, which would lock the
     -- subject first. What the application does with a change of address ends the others.
     IF wanted.proves_address OR wanted.name IN ('recover', 'change_email') THEN
-        PERFORM mailroom.lock_links(candidate.subject_id);
+        locked := mailroom.lock_links(candidate.subject_id, candidate.id);
     END IF;
 
     SELECT * INTO candidate FROM mailroom.issued_tokens AS tokens
@@ -305,7 +307,7 @@ BEGIN
 
     UPDATE mailroom.issued_tokens AS tokens SET consumed_at = epoch WHERE id = candidate.id;
     PERFORM mailroom.withdraw(ARRAY[candidate.id], 'it was used');
-    PERFORM mailroom.end_others(candidate, wanted);
+    PERFORM mailroom.end_others(candidate, wanted, locked);
     PERFORM mailroom.notify_of_use(candidate, wanted, present_email);
     token := candidate.id;
     subject_id := candidate.subject_id;

@@ -68,7 +68,6 @@ SET enable_seqscan = off SET jit = off AS $$
 #variable_conflict use_column
 DECLARE
     erased bigint[];
-    found bigint[];
     receipt_ids bigint[];
     pruned bigint[];
     nobodys bigint[];
@@ -93,17 +92,22 @@ BEGIN
     DELETE FROM mailroom.dead_letters
     WHERE token = ANY (mailroom.tokens_of(forget.subject_id, forget.address));
 
-    -- Whoever is just using or renewing one is waited for, too. What that has made, a notice or a
-    -- new link, is seen by a statement that begins later.
+    -- Whoever is just using or renewing one is waited for, too, ascending as all do. What that has
+    -- made, a notice or a new link, is seen by a statement that begins later: it can come before
+    -- those that are locked, so that all are let go and locked anew.
     LOOP
-        found := ARRAY(
-            SELECT id FROM mailroom.issued_tokens AS tokens
-            WHERE id = ANY (mailroom.tokens_of(forget.subject_id, forget.address))
-            ORDER BY id
-            FOR UPDATE
-        );
-        EXIT WHEN found = erased;
-        erased := found;
+        BEGIN
+            erased := ARRAY(
+                SELECT id FROM mailroom.issued_tokens AS tokens
+                WHERE id = ANY (mailroom.tokens_of(forget.subject_id, forget.address))
+                ORDER BY id
+                FOR UPDATE
+            );
+            EXIT WHEN mailroom.tokens_of(forget.subject_id, forget.address) <@ erased;
+            RAISE SQLSTATE 'MLNEW';
+        EXCEPTION WHEN SQLSTATE 'MLNEW' THEN
+            NULL;
+        END;
     END LOOP;
 
     SELECT

@@ -11,6 +11,7 @@ mod forgetting;
 mod formats;
 mod idempotency;
 mod notices;
+mod racing;
 mod refusals;
 mod renewing;
 mod secrets;

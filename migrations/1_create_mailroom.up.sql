@@ -1918,6 +1918,10 @@ SET enable_seqscan = off SET jit = off AS $$
 DECLARE
     epoch bigint := floor(extract(epoch FROM mailroom.clock()));
 BEGIN
+    -- A statement of its own: whether its dead letter was put back while this waited is seen by one
+    -- that begins later.
+    PERFORM FROM mailroom.issued_tokens WHERE id = cancel.token FOR NO KEY UPDATE;
+
     UPDATE mailroom.issued_tokens
     SET cancelled_at = epoch
     WHERE id = cancel.token
@@ -4911,8 +4915,14 @@ DECLARE
     outer_binding text := current_setting('mailroom.binding', true);
     is_renewed boolean;
 BEGIN
-    FOR letter IN DELETE FROM mailroom.dead_letters WHERE token = ANY (retry.tokens)
-        RETURNING * LOOP
+    -- In the order in which whoever locks tokens does so.
+    FOR letter IN
+        WITH put_back AS (
+            DELETE FROM mailroom.dead_letters WHERE token = ANY (retry.tokens)
+            RETURNING *
+        )
+        SELECT * FROM put_back ORDER BY token
+    LOOP
         token := letter.token;
         is_in_doubt := letter.is_in_doubt;
 
@@ -4923,7 +4933,9 @@ BEGIN
             AND tokens.expires_at <= extract(epoch FROM epoch)
             AND consumed_at IS NULL
             AND cancelled_at IS NULL
-            AND NOT is_retired;
+            AND NOT is_retired
+        -- Whoever ends it just now is waited for, and ends what this makes if he comes later.
+        FOR NO KEY UPDATE OF tokens;
 
         -- Its secret is erased, so a new token is made in its place, with its binding, and with
         -- the payload if that still exists.
@@ -6287,7 +6299,8 @@ COMMENT ON FUNCTION mailroom.receipts_of(bigint[], text) IS
 -- A claim that has a token already hands it over; nothing that comes back of it is kept or sent
 -- again, because its row is gone.
 --
--- Locks, after the subject's row: its dead letters, its tokens, then what hangs on them.
+-- Locks, after the subject's row: its dead letters, its tokens, then what hangs on them. No batch: a
+-- collector would wait for the application, and its lease would end.
 CREATE FUNCTION mailroom.forget(subject_id text, address text DEFAULT NULL) RETURNS bigint
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -6315,23 +6328,22 @@ BEGIN
                 HINT = 'Call it in a transaction with the isolation level READ COMMITTED.';
     END IF;
 
-    -- First, and waited for: what somebody is just putting back gets a new token, which is found
-    -- then.
-    DELETE FROM mailroom.dead_letters
-    WHERE token = ANY (mailroom.tokens_of(forget.subject_id, forget.address));
-
-    -- Whoever is just using or renewing one is waited for, too, ascending as all do. What that has
-    -- made, a notice or a new link, is seen by a statement that begins later: it can come before
-    -- those that are locked, so that all are let go and locked anew.
+    -- What somebody is just putting back, using or renewing is waited for, too. What that has made,
+    -- a new token or a notice, is seen by a statement that begins later: it can come before those
+    -- that are locked, so that all are let go and locked anew.
     LOOP
         BEGIN
+            DELETE FROM mailroom.dead_letters
+            WHERE token = ANY (mailroom.tokens_of(forget.subject_id, forget.address));
+
             erased := ARRAY(
                 SELECT id FROM mailroom.issued_tokens AS tokens
                 WHERE id = ANY (mailroom.tokens_of(forget.subject_id, forget.address))
                 ORDER BY id
                 FOR UPDATE
             );
-            EXIT WHEN mailroom.tokens_of(forget.subject_id, forget.address) <@ erased;
+            EXIT WHEN mailroom.tokens_of(forget.subject_id, forget.address) <@ erased
+                AND NOT EXISTS (SELECT FROM mailroom.dead_letters WHERE token = ANY (erased));
             RAISE SQLSTATE 'MLNEW';
         EXCEPTION WHEN SQLSTATE 'MLNEW' THEN
             NULL;

@@ -398,6 +398,13 @@ SET enable_seqscan = off SET jit = off AS $$
 DECLARE
     ids bigint[] := ARRAY(SELECT id FROM gone);
 BEGIN
+    -- In the order in which whoever locks tokens does so. Those of an account that is deleted itself
+    -- are locked already, with its others.
+    PERFORM FROM mailroom.issued_tokens AS tokens
+    WHERE id = ANY (ids)
+    ORDER BY id + 0
+    FOR UPDATE;
+
     PERFORM mailroom.withdraw(ids, 'it was deleted');
     DELETE FROM mailroom.issued_tokens AS tokens WHERE id = ANY (ids);
     RETURN NULL;
@@ -485,8 +492,17 @@ SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off SET jit = off AS $$
 DECLARE
     subjects text[] := ARRAY(SELECT id::text FROM gone);
+    ids bigint[];
+BEGIN
+    -- In the order in which whoever locks tokens does so: all at once, though their rows in the
+    -- accounts' table of tokens go first, and some belong to subjects of other tables.
+    PERFORM FROM mailroom.issued_tokens AS tokens
+    WHERE subject_id = ANY (subjects)
+    ORDER BY id + 0
+    FOR UPDATE;
+
     -- Not those of actions for subjects of other tables, which may have the same ids.
-    ids bigint[] := ARRAY(
+    ids := ARRAY(
         SELECT tokens.id
         FROM mailroom.issued_tokens AS tokens
         JOIN mailroom.actions ON number = action
@@ -495,7 +511,7 @@ DECLARE
                 'mailroom.provisioned_accounts(text[],boolean)',
                 'mailroom.active_accounts(text[],boolean)'))
     );
-BEGIN
+
     PERFORM mailroom.withdraw(ids, 'its account was deleted');
     DELETE FROM mailroom.issued_tokens AS tokens WHERE id = ANY (ids);
     DELETE FROM mailroom.code_failures WHERE subject = ANY (subjects);

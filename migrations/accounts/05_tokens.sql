@@ -104,6 +104,13 @@ SET enable_seqscan = off SET jit = off AS $$
 DECLARE
     ids bigint[] := ARRAY(SELECT id FROM gone);
 BEGIN
+    -- In the order in which whoever locks tokens does so. Those of an account that is deleted itself
+    -- are locked already, with its others.
+    PERFORM FROM mailroom.issued_tokens AS tokens
+    WHERE id = ANY (ids)
+    ORDER BY id + 0
+    FOR UPDATE;
+
     PERFORM mailroom.withdraw(ids, 'it was deleted');
     DELETE FROM mailroom.issued_tokens AS tokens WHERE id = ANY (ids);
     RETURN NULL;

@@ -60,6 +60,10 @@ SET enable_seqscan = off SET jit = off AS $$
 DECLARE
     epoch bigint := floor(extract(epoch FROM mailroom.clock()));
 BEGIN
+    -- A statement of its own: whether its dead letter was put back while this waited is seen by one
+    -- that begins later.
+    PERFORM FROM mailroom.issued_tokens WHERE id = cancel.token FOR NO KEY UPDATE;
+
     UPDATE mailroom.issued_tokens
     SET cancelled_at = epoch
     WHERE id = cancel.token

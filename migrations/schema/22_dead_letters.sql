@@ -14,8 +14,14 @@ DECLARE
     outer_binding text := current_setting('mailroom.binding', true);
     is_renewed boolean;
 BEGIN
-    FOR letter IN DELETE FROM mailroom.dead_letters WHERE token = ANY (retry.tokens)
-        RETURNING * LOOP
+    -- In the order in which whoever locks tokens does so.
+    FOR letter IN
+        WITH put_back AS (
+            DELETE FROM mailroom.dead_letters WHERE token = ANY (retry.tokens)
+            RETURNING *
+        )
+        SELECT * FROM put_back ORDER BY token
+    LOOP
         token := letter.token;
         is_in_doubt := letter.is_in_doubt;
 
@@ -26,7 +32,9 @@ BEGIN
             AND tokens.expires_at <= extract(epoch FROM epoch)
             AND consumed_at IS NULL
             AND cancelled_at IS NULL
-            AND NOT is_retired;
+            AND NOT is_retired
+        -- Whoever ends it just now is waited for, and ends what this makes if he comes later.
+        FOR NO KEY UPDATE OF tokens;
 
         -- Its secret is erased, so a new token is made in its place, with its binding, and with
         -- the payload if that still exists.

@@ -59,7 +59,8 @@ COMMENT ON FUNCTION mailroom.receipts_of(bigint[], text) IS
 -- A claim that has a token already hands it over; nothing that comes back of it is kept or sent
 -- again, because its row is gone.
 --
--- Locks, after the subject's row: its dead letters, its tokens, then what hangs on them.
+-- Locks, after the subject's row: its dead letters, its tokens, then what hangs on them. No batch: a
+-- collector would wait for the application, and its lease would end.
 CREATE FUNCTION mailroom.forget(subject_id text, address text DEFAULT NULL) RETURNS bigint
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -87,23 +88,22 @@ BEGIN
                 HINT = 'Call it in a transaction with the isolation level READ COMMITTED.';
     END IF;
 
-    -- First, and waited for: what somebody is just putting back gets a new token, which is found
-    -- then.
-    DELETE FROM mailroom.dead_letters
-    WHERE token = ANY (mailroom.tokens_of(forget.subject_id, forget.address));
-
-    -- Whoever is just using or renewing one is waited for, too, ascending as all do. What that has
-    -- made, a notice or a new link, is seen by a statement that begins later: it can come before
-    -- those that are locked, so that all are let go and locked anew.
+    -- What somebody is just putting back, using or renewing is waited for, too. What that has made,
+    -- a new token or a notice, is seen by a statement that begins later: it can come before those
+    -- that are locked, so that all are let go and locked anew.
     LOOP
         BEGIN
+            DELETE FROM mailroom.dead_letters
+            WHERE token = ANY (mailroom.tokens_of(forget.subject_id, forget.address));
+
             erased := ARRAY(
                 SELECT id FROM mailroom.issued_tokens AS tokens
                 WHERE id = ANY (mailroom.tokens_of(forget.subject_id, forget.address))
                 ORDER BY id
                 FOR UPDATE
             );
-            EXIT WHEN mailroom.tokens_of(forget.subject_id, forget.address) <@ erased;
+            EXIT WHEN mailroom.tokens_of(forget.subject_id, forget.address) <@ erased
+                AND NOT EXISTS (SELECT FROM mailroom.dead_letters WHERE token = ANY (erased));
             RAISE SQLSTATE 'MLNEW';
         EXCEPTION WHEN SQLSTATE 'MLNEW' THEN
             NULL;

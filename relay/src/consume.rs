@@ -7,13 +7,14 @@
 //! before the verdict was recorded, and which then comes to a sender with another journal.
 
 use std::collections::HashMap;
+use std::future::pending;
 use std::io::{BufRead as _, BufReader, PipeReader, PipeWriter, Write as _, pipe};
 use std::sync::{Arc, Mutex, PoisonError, mpsc as threads};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
@@ -21,13 +22,14 @@ use crate::Error;
 use crate::answers::{Answer, Said, read};
 use crate::broker::{Broker, Fault, Received};
 use crate::counts::Counts;
-use crate::decision::{Arrival, End, Place, of_answer, of_mail, of_version};
+use crate::decision::{Arrival, End, Place, of_answer, of_foreign_verdict, of_mail, of_version};
 use crate::message::{Class, Head, Verdict, line, now};
 
 /// How long a fault of the broker is waited out.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// For how long signs of work of a sender count, without a verdict: as for a collector.
+/// For how long the sender of this process may have a mail: as long as one of a collector that says
+/// that it is at work.
 const LONGEST_WORK: Duration = Duration::from_secs(660);
 
 /// How long what is done is said to the broker after the sender has ended.
@@ -54,7 +56,9 @@ pub(crate) async fn run<B: Broker, E: Send + 'static>(
     for class in Class::ALL {
         pulls.spawn(pull(desk.shared.clone(), class, most, found.clone()));
     }
-    pulls.spawn(sweep(desk.shared.clone()));
+    drop(found);
+    let mut sweeps = JoinSet::new();
+    sweeps.spawn(sweep(desk.shared.clone()));
     let mut next_beat = Instant::now();
     loop {
         tokio::select! {
@@ -69,12 +73,13 @@ pub(crate) async fn run<B: Broker, E: Send + 'static>(
                 desk.beat();
                 next_beat = Instant::now() + desk.shared.broker.patience() / 3;
             }
-            _ = terminate.recv() => desk.stop(&mut pulls),
-            _ = interrupt.recv() => desk.stop(&mut pulls),
+            _ = terminate.recv() => desk.stop(),
+            _ = interrupt.recv() => desk.stop(),
         }
     }
-    let rest = async { while desk.endings.join_next().await.is_some() {} };
-    timeout(ENDING, rest).await.ok();
+    desk.stop();
+    drop(sweeps);
+    timeout(ENDING, desk.give_back(&mut incoming)).await.ok();
     desk.shared.counts.say();
     ended.await.map_err(|_| Error::Failure("the sender has failed".to_owned()))
 }
@@ -121,6 +126,7 @@ struct Shared<B> {
     places: [Arc<Semaphore>; Class::ALL.len()],
     /// Until when a sender is unavailable. Then a single mail is tried.
     outage: Mutex<Option<Instant>>,
+    is_stopping: watch::Sender<bool>,
 }
 
 impl<B> Shared<B> {
@@ -128,12 +134,32 @@ impl<B> Shared<B> {
         &self.places[class.place()]
     }
 
+    /// Takes as many places as there are; a single one of a sender that is unavailable, when it is
+    /// to be tried again.
+    async fn free(&self, class: Class, most: usize) -> usize {
+        let places = self.places(class);
+        let outage = *self.outage();
+        if let Some(until) = outage {
+            sleep(until.saturating_duration_since(Instant::now())).await;
+        }
+        let Ok(first) = places.acquire().await else { return pending().await };
+        first.forget();
+        let mut free = 1;
+        while outage.is_none() && free < most {
+            let Ok(more) = places.try_acquire() else { break };
+            more.forget();
+            free += 1;
+        }
+        free
+    }
+
     fn outage(&self) -> std::sync::MutexGuard<'_, Option<Instant>> {
         self.outage.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Takes mails of a class for ever, as many as there are places.
+/// Takes mails of a class until it ends, as many as there are places. A request that the broker has
+/// is not given up: what it answers would be lost for others until its patience is over.
 async fn pull<B: Broker>(
     shared: Arc<Shared<B>>,
     class: Class,
@@ -141,20 +167,12 @@ async fn pull<B: Broker>(
     found: mpsc::Sender<(Class, Received<B::Handle>)>,
 ) {
     let places = shared.places(class);
+    let mut stopping = shared.is_stopping.subscribe();
     loop {
-        let Ok(first) = places.acquire().await else { return };
-        first.forget();
-        let outage = *shared.outage();
-        let mut free = 1;
-        if let Some(until) = outage {
-            sleep(until.saturating_duration_since(Instant::now())).await;
-        } else {
-            while free < most {
-                let Ok(more) = places.try_acquire() else { break };
-                more.forget();
-                free += 1;
-            }
-        }
+        let free = tokio::select! {
+            _ = stopping.wait_for(|is_stopping| *is_stopping) => return,
+            free = shared.free(class, most) => free,
+        };
         let (came, outcome) = shared.broker.receive(class, free, &found).await;
         places.add_permits(free.saturating_sub(came));
         if let Err(fault) = outcome {
@@ -185,7 +203,6 @@ struct Mail<H> {
     sequence: u64,
     handle: Arc<H>,
     since: Instant,
-    has_signs: bool,
 }
 
 /// A message of which it is known what is done with it.
@@ -217,9 +234,15 @@ struct Desk<B: Broker> {
 impl<B: Broker> Desk<B> {
     fn new(broker: B, most: usize, lines: threads::Sender<String>) -> Self {
         let places = [(); Class::ALL.len()].map(|()| Arc::new(Semaphore::new(most)));
-        let counts = Counts::new("mailroom send");
+        let shared = Shared {
+            broker,
+            counts: Counts::new("mailroom send"),
+            places,
+            outage: Mutex::new(None),
+            is_stopping: watch::Sender::new(false),
+        };
         Self {
-            shared: Arc::new(Shared { broker, counts, places, outage: Mutex::new(None) }),
+            shared: Arc::new(shared),
             lines: Some(lines),
             mails: HashMap::new(),
             arrivals: JoinSet::new(),
@@ -265,16 +288,7 @@ impl<B: Broker> Desk<B> {
                     return self.say(class, handle, sequence, Word::Again(None, PAUSE));
                 }
                 let since = Instant::now();
-                let mail = Mail {
-                    class,
-                    head,
-                    doubts,
-                    delivered,
-                    sequence,
-                    handle,
-                    since,
-                    has_signs: true,
-                };
+                let mail = Mail { class, head, doubts, delivered, sequence, handle, since };
                 self.mails.insert(batch, mail);
             }
             // It is ending.
@@ -295,14 +309,8 @@ impl<B: Broker> Desk<B> {
     /// Takes an answer of the sender.
     fn hear(&mut self, answer: Answer) {
         match answer {
-            Answer::Nothing => {}
-            Answer::Working(batches) => {
-                for batch in &batches {
-                    if let Some(mail) = self.mails.get_mut(batch) {
-                        mail.has_signs = true;
-                    }
-                }
-            }
+            // The sender is a part of this process: it works as long as this does.
+            Answer::Nothing | Answer::Working(_) => {}
             Answer::Verdict { batch, said } => {
                 let Some(mail) = self.mails.remove(&batch) else { return };
                 self.note(&said);
@@ -348,13 +356,11 @@ impl<B: Broker> Desk<B> {
         });
     }
 
-    /// Tells the broker which mails are being worked on, so that no other sender gets them.
+    /// Tells the broker which mails the sender has, so that no other one gets them, however long a
+    /// mail server takes for them.
     fn beat(&mut self) {
-        let patience = self.shared.broker.patience();
-        for mail in self.mails.values_mut() {
-            let age = mail.since.elapsed();
-            if age < patience || mail.has_signs && age < LONGEST_WORK {
-                mail.has_signs = false;
+        for mail in self.mails.values() {
+            if mail.since.elapsed() < LONGEST_WORK {
                 let (shared, handle) = (Arc::clone(&self.shared), Arc::clone(&mail.handle));
                 self.endings.spawn(async move {
                     shared.broker.working(&handle).await.ok();
@@ -364,10 +370,23 @@ impl<B: Broker> Desk<B> {
         self.shared.counts.say_sometimes();
     }
 
-    /// Takes nothing more. The sender ends when it has answered what it has.
-    fn stop(&mut self, pulls: &mut JoinSet<()>) {
-        pulls.abort_all();
+    /// Asks for nothing more. The sender ends when it has answered what it has.
+    fn stop(&mut self) {
+        self.shared.is_stopping.send_replace(true);
         self.lines = None;
+    }
+
+    /// Gives back what the broker still answers to the last requests: whatever nobody takes from it
+    /// would come to others only after its patience.
+    async fn give_back(&mut self, incoming: &mut mpsc::Receiver<(Class, Received<B::Handle>)>) {
+        loop {
+            tokio::select! {
+                Some((class, received)) = incoming.recv() => self.take(class, received),
+                Some(Ok(arrived)) = self.arrivals.join_next() => self.decide(arrived),
+                Some(_) = self.endings.join_next() => {}
+                else => return,
+            }
+        }
     }
 }
 
@@ -384,8 +403,14 @@ async fn judge<B: Broker>(broker: &B, received: &Received<B::Handle>) -> (Option
     }
     // Also the first time: a database that has forgotten what it had published, such as a restored
     // one, publishes it anew.
-    let Ok(last) = broker.verdict_on(&head.key).await else {
-        return (Some(head), Arrival::GiveBack(PAUSE, "broker away"));
+    let last = match broker.verdict_on(&head.key).await {
+        Ok(last) => last,
+        Err(Fault::Away(_)) => return (Some(head), Arrival::GiveBack(PAUSE, "broker away")),
+        // It may say that the mail was sent.
+        Err(Fault::Message(_)) => {
+            let arrival = of_foreign_verdict(&head, received.delivered, now());
+            return (Some(head), arrival);
+        }
     };
     let arrival = of_mail(&head, received.place, last.as_ref(), now());
     (Some(head), arrival)

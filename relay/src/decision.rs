@@ -40,6 +40,17 @@ pub(crate) fn of_version(version: Option<u32>, delivered: u64) -> Option<Arrival
     is_other.then_some(Arrival::GiveBack(after, "of another version"))
 }
 
+/// What is done with a mail whose verdict is of another version: it may have been sent, and whoever
+/// has written that knows what becomes of it.
+pub(crate) fn of_foreign_verdict(head: &Head, delivered: u64, now: i64) -> Arrival {
+    let left = head.left(now);
+    if left.is_zero() {
+        return Arrival::Done(None, "expired, with a verdict of another version");
+    }
+    let after = pause(delivered, LONGEST_PAUSE_OF_VERSION).max(PAUSE_OF_VERSION).min(left);
+    Arrival::GiveBack(after, "with a verdict of another version")
+}
+
 /// Where a message is in the stream, and since when, in seconds since 1970.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
@@ -158,6 +169,24 @@ mod tests {
     /// On an earlier message.
     fn last(verdict: Kind, at: i64, doubts: u32) -> Verdict {
         Verdict { at, doubts, ..Verdict::of(&head(), verdict) }
+    }
+
+    #[test]
+    fn a_mail_whose_verdict_is_of_another_version_is_not_sent_and_expires_without_another_one() {
+        let given_back = |seconds| {
+            let after = Duration::from_secs(seconds);
+            Arrival::GiveBack(after, "with a verdict of another version")
+        };
+        let expired = Arrival::Done(None, "expired, with a verdict of another version");
+        for (delivered, now, expected) in [
+            (1, NOW, given_back(10)),
+            (9, NOW, given_back(256)),
+            (40, NOW, given_back(600)),
+            (40, NOW + 990, given_back(10)),
+            (40, NOW + 1_000, expired),
+        ] {
+            assert_eq!(of_foreign_verdict(&head(), delivered, now), expected, "{delivered}");
+        }
     }
 
     #[test]

@@ -20,7 +20,7 @@ mod verdicts;
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use async_nats::Event;
 use async_nats::header::HeaderMap;
@@ -29,7 +29,7 @@ use async_nats::jetstream::context::{Context, ContextBuilder, PublishError, Publ
 use async_nats::jetstream::message::{AckKind, Acker, PublishMessage};
 use async_nats::jetstream::stream::LastRawMessageErrorKind;
 use futures_util::StreamExt as _;
-use tokio::sync::{Mutex, OnceCell, mpsc};
+use tokio::sync::{Mutex, mpsc};
 use tokio::time::timeout;
 
 use self::elsewhere::Silence;
@@ -78,13 +78,30 @@ struct Inner {
     ack_wait: OnceLock<Duration>,
     /// When the connection was made last, in seconds since 1970.
     connected_at: Arc<AtomicI64>,
-    /// How often it was made, and of which it is known that the consumers are sound.
+    /// How often it was made, and what is known since.
     connections: Arc<AtomicU64>,
-    connections_seen: Mutex<u64>,
+    seen: Mutex<Seen>,
     /// The last mail that the last sweep has looked at, if there are more.
     swept_through: AtomicU64,
-    streams: OnceCell<Streams>,
-    consumers: [OnceCell<PullConsumer>; Class::ALL.len()],
+    found: Mutex<Found>,
+}
+
+/// What the look at a new connection has found.
+#[derive(Default)]
+struct Seen {
+    /// On which connection the consumers are sound.
+    connection: u64,
+    /// When it failed, and why: who waited for it meanwhile need not wait as long again.
+    failed: Option<(Instant, String)>,
+}
+
+/// What the broker has, as far as it was looked for. Somebody may delete or change it, or put an
+/// empty broker in its place: after a fault, on a new connection and every now and then it is
+/// looked for anew.
+#[derive(Default)]
+struct Found {
+    streams: Option<(Instant, Streams)>,
+    consumers: [Option<PullConsumer>; Class::ALL.len()],
 }
 
 impl Nats {
@@ -126,10 +143,9 @@ impl Nats {
             ack_wait: OnceLock::new(),
             connected_at,
             connections,
-            connections_seen: Mutex::new(0),
+            seen: Mutex::default(),
             swept_through: AtomicU64::new(0),
-            streams: OnceCell::new(),
-            consumers: [OnceCell::new(), OnceCell::new()],
+            found: Mutex::default(),
         };
         Ok(Self { inner: Arc::new(inner) })
     }
@@ -142,9 +158,12 @@ impl Nats {
         format!("{}-{}", self.inner.queue, class.word())
     }
 
-    async fn consumer(&self, class: Class) -> Result<&PullConsumer, Fault> {
-        let known = &self.inner.consumers[class.place()];
-        known.get_or_try_init(|| self.find_consumer(class)).await
+    async fn consumer(&self, class: Class) -> Result<PullConsumer, Fault> {
+        let known = self.inner.found.lock().await.consumers[class.place()].clone();
+        match known {
+            Some(consumer) => Ok(consumer),
+            None => self.find_consumer(class).await,
+        }
     }
 
     async fn find_consumer(&self, class: Class) -> Result<PullConsumer, Fault> {
@@ -153,10 +172,23 @@ impl Nats {
             filter_subject: self.subject(&format!("mail.{}.>", class.word())),
             ..pull::Config::default()
         };
-        let mails = &self.streams().await?.mails;
-        let consumer = durable(mails, &self.consumer_name(class), config).await?;
+        let mails = self.streams().await?.mails;
+        let consumer = durable(&mails, &self.consumer_name(class), config).await?;
         self.inner.ack_wait.set(consumer.cached_info().config.ack_wait).ok();
+        self.inner.found.lock().await.consumers[class.place()] = Some(consumer.clone());
         Ok(consumer)
+    }
+
+    /// What is done about an outcome that needs the streams.
+    async fn after<T>(&self, outcome: Result<T, Fault>) -> Result<T, Fault> {
+        if matches!(outcome, Err(Fault::Away(_))) {
+            self.forget().await;
+        }
+        self.inner.silence.after(outcome).await
+    }
+
+    async fn forget(&self) {
+        *self.inner.found.lock().await = Found::default();
     }
 
     async fn pass_on(
@@ -216,7 +248,11 @@ impl Nats {
                 Err(error) if error.kind() == LastRawMessageErrorKind::NoMessageFound => None,
                 Err(error) => return Err(Fault::Away(format!("a mail is not found: {error}"))),
             };
-            let last = self.verdict_on(&head.key).await?;
+            let last = match self.last_verdict(&head.key).await {
+                // It is in the hands of those who know what became of it.
+                Err(Fault::Message(_)) => return Ok(Stored::Before),
+                known => known?,
+            };
             if last.as_ref().is_some_and(|last| last.kind == Kind::Sent) {
                 return Ok(Stored::Before);
             }
@@ -249,6 +285,19 @@ impl Nats {
         }
         self.store(self.subject(&format!("verdict.{key}")), &id, text, None).await?;
         Ok(())
+    }
+
+    async fn last_verdict(&self, key: &str) -> Result<Option<Verdict>, Fault> {
+        let verdicts = self.streams().await?.verdicts;
+        let subject = self.subject(&format!("verdict.{key}"));
+        match answered(verdicts.get_last_raw_message_by_subject(&subject)).await? {
+            Ok(message) => match serde_json::from_slice::<Verdict>(&message.payload) {
+                Ok(verdict) if verdict.v == VERSION => Ok(Some(verdict)),
+                _ => Err(Fault::Message("its verdict is of another version".to_owned())),
+            },
+            Err(error) if error.kind() == LastRawMessageErrorKind::NoMessageFound => Ok(None),
+            Err(error) => Err(Fault::Away(format!("a verdict is not found: {error}"))),
+        }
     }
 
     async fn store(
@@ -311,29 +360,25 @@ impl Broker for Nats {
     type Handle = Acker;
 
     async fn publish(&self, mail: &Mail) -> Result<Stored, Fault> {
-        self.inner.silence.after(self.publish_once(mail).await).await
+        self.after(self.publish_once(mail).await).await
     }
 
     async fn record(&self, verdict: &Verdict, sequence: u64) -> Result<(), Fault> {
-        self.inner.silence.after(self.record_verdict(verdict, sequence).await).await
+        self.after(self.record_verdict(verdict, sequence).await).await
     }
 
     async fn record_foreign(&self, sequence: u64) -> Result<(), Fault> {
-        self.streams().await?;
         let text = format!(r#"{{"v":{VERSION},"sequence":{sequence},"reason":"it is no mail"}}"#);
         let id = format!("foreign.{sequence}");
-        self.store(self.subject("dead.foreign"), &id, text, None).await?;
-        Ok(())
+        let recorded = async {
+            self.streams().await?;
+            self.store(self.subject("dead.foreign"), &id, text, None).await
+        };
+        self.after(recorded.await).await.map(drop)
     }
 
     async fn verdict_on(&self, key: &str) -> Result<Option<Verdict>, Fault> {
-        let verdicts = &self.streams().await?.verdicts;
-        let subject = self.subject(&format!("verdict.{key}"));
-        match answered(verdicts.get_last_raw_message_by_subject(&subject)).await? {
-            Ok(message) => Ok(serde_json::from_slice(&message.payload).ok()),
-            Err(error) if error.kind() == LastRawMessageErrorKind::NoMessageFound => Ok(None),
-            Err(error) => Err(Fault::Away(format!("a verdict is not found: {error}"))),
-        }
+        self.after(self.last_verdict(key).await).await
     }
 
     async fn receive(
@@ -349,7 +394,7 @@ impl Broker for Nats {
             let found = self.find_consumer(class).await;
             outcome = outcome.and(found.map(drop));
         }
-        (came, self.inner.silence.after(outcome).await)
+        (came, self.after(outcome).await)
     }
 
     async fn receive_verdicts(
@@ -358,7 +403,7 @@ impl Broker for Nats {
         most: usize,
         into: &mpsc::Sender<Announced<Acker>>,
     ) -> Result<(), Fault> {
-        self.inner.silence.after(self.pass_on_verdicts(reader, most, into).await).await
+        self.after(self.pass_on_verdicts(reader, most, into).await).await
     }
 
     async fn done(&self, handle: &Acker) -> Result<(), Fault> {
@@ -374,7 +419,7 @@ impl Broker for Nats {
     }
 
     async fn sweep(&self) -> Result<usize, Fault> {
-        self.sweep_mails().await
+        self.after(self.sweep_mails().await).await
     }
 
     fn patience(&self) -> Duration {

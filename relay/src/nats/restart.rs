@@ -7,7 +7,7 @@
 
 use std::collections::HashSet;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use async_nats::jetstream::consumer::{Config, DeliverPolicy, Info};
 use async_nats::jetstream::context::ConsumerInfoErrorKind;
@@ -42,15 +42,31 @@ impl Nats {
     /// for each connection, before the first message is published on it.
     pub(super) async fn look_after_restart(&self) -> Result<(), Fault> {
         let connections = self.inner.connections.load(Ordering::Relaxed);
-        let mut seen = self.inner.connections_seen.lock().await;
-        if *seen == connections {
+        let came_at = Instant::now();
+        let mut seen = self.inner.seen.lock().await;
+        if seen.connection == connections {
             return Ok(());
         }
+        if let Some((since, fault)) = &seen.failed
+            && *since >= came_at
+        {
+            return Err(Fault::Away(fault.clone()));
+        }
+        let looked = self.look_at_consumers().await;
+        seen.failed = looked.as_ref().err().map(|fault| (Instant::now(), fault.to_string()));
+        if looked.is_ok() {
+            seen.connection = connections;
+        }
+        looked
+    }
+
+    async fn look_at_consumers(&self) -> Result<(), Fault> {
+        self.forget().await;
         let Streams { mails, verdicts } = self.streams().await?;
         for name in Class::ALL.map(|class| self.consumer_name(class)) {
-            if let Some(info) = ahead(mails, &name).await? {
+            if let Some(info) = ahead(&mails, &name).await? {
                 // What is done with is deleted, so that nothing comes twice.
-                renew(mails, &name, info.config).await?;
+                renew(&mails, &name, info.config).await?;
             }
         }
         let names = answered(verdicts.consumer_names().try_collect::<Vec<_>>()).await?;
@@ -58,21 +74,20 @@ impl Nats {
             if !name.starts_with(&self.collectors_name()) {
                 continue;
             }
-            if let Some(info) = ahead(verdicts, &name).await? {
-                let deliver_policy = first_unread(verdicts, &info).await?;
-                renew(verdicts, &name, Config { deliver_policy, ..info.config }).await?;
+            if let Some(info) = ahead(&verdicts, &name).await? {
+                let deliver_policy = first_unread(&verdicts, &info).await?;
+                renew(&verdicts, &name, Config { deliver_policy, ..info.config }).await?;
             }
         }
-        *seen = connections;
         Ok(())
     }
 
     /// What the consumers have given out, or will not, and which is not done with. A server that
     /// was killed can count mails as given out for ever, so its counts alone prove nothing.
     async fn suspects(&self) -> Result<Suspects, Fault> {
-        let mails = &self.streams().await?.mails;
+        let mails = self.streams().await?.mails;
         // Before the consumers are asked: what comes meanwhile is above it.
-        let state = state(mails).await?;
+        let state = state(&mails).await?;
         let (mut idle_through, mut given_out) = (state.last_sequence, 0);
         for class in Class::ALL {
             self.consumer(class).await?;
@@ -106,7 +121,7 @@ impl Nats {
     /// without one that nobody can have are published anew. Returns how many there were of both.
     pub(super) async fn sweep_mails(&self) -> Result<usize, Fault> {
         self.look_after_restart().await?;
-        let mails = &self.streams().await?.mails;
+        let mails = self.streams().await?.mails;
         let Suspects { sequences, idle_through } = self.suspects().await?;
         let mut count = 0;
         for sequence in sequences {

@@ -1,7 +1,7 @@
 //! The streams and consumers of a queue, and what they need so that no mail and no verdict is lost,
 //! also where somebody else has made them.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use async_nats::jetstream::consumer::{AckPolicy, PullConsumer, pull};
 use async_nats::jetstream::stream::{Config, DiscardPolicy, RetentionPolicy, StorageType, Stream};
@@ -15,7 +15,12 @@ const DUPLICATE_WINDOW: Duration = Duration::from_secs(600);
 /// How long verdicts are kept, when the queue is made.
 pub(super) const VERDICTS_KEPT: Duration = Duration::from_secs(8 * 86_400);
 
+/// How long the configuration of a stream is taken to be what it was. Somebody may set a limit that
+/// drops mails.
+const LOOKED_AT: Duration = Duration::from_secs(30);
+
 /// Made if there are none.
+#[derive(Clone)]
 pub(super) struct Streams {
     pub(super) mails: Stream,
     pub(super) verdicts: Stream,
@@ -23,8 +28,16 @@ pub(super) struct Streams {
 
 impl Nats {
     /// The streams, which are made if there are none.
-    pub(super) async fn streams(&self) -> Result<&Streams, Fault> {
-        self.inner.streams.get_or_try_init(|| self.find_streams()).await
+    pub(super) async fn streams(&self) -> Result<Streams, Fault> {
+        let mut found = self.inner.found.lock().await;
+        if let Some((since, streams)) = &found.streams
+            && since.elapsed() < LOOKED_AT
+        {
+            return Ok(streams.clone());
+        }
+        let streams = self.find_streams().await?;
+        found.streams = Some((Instant::now(), streams.clone()));
+        Ok(streams)
     }
 
     async fn find_streams(&self) -> Result<Streams, Fault> {

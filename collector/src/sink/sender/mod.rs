@@ -18,7 +18,6 @@ use std::time::{Duration, Instant};
 use futures_util::future::OptionFuture;
 use rustix::process::Signal;
 
-#[cfg(feature = "relay")]
 use super::{Ack, Readiness, Sink, SinkError};
 use crate::line::Line;
 use crate::log::outage::OutageLog;

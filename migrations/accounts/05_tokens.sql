@@ -104,8 +104,8 @@ SET enable_seqscan = off SET jit = off AS $$
 DECLARE
     ids bigint[] := ARRAY(SELECT id FROM gone);
 BEGIN
-    -- In the order in which whoever locks tokens does so. Those of an account that is deleted itself
-    -- are locked already, with its others.
+    -- In the order in which whoever locks tokens does so. Those of an account that is deleted are
+    -- locked already, with its others.
     PERFORM FROM mailroom.issued_tokens AS tokens
     WHERE id = ANY (ids)
     ORDER BY id + 0

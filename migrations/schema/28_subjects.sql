@@ -59,8 +59,8 @@ COMMENT ON FUNCTION mailroom.receipts_of(bigint[], text) IS
 -- A claim that has a token already hands it over; nothing that comes back of it is kept or sent
 -- again, because its row is gone.
 --
--- Locks, after the subject's row: its dead letters, its tokens, then what hangs on them. No batch: a
--- collector would wait for the application, and its lease would end.
+-- Locks, after the subject's row: its dead letters, its tokens, then what hangs on them. No batch:
+-- a collector would wait for the application, and its lease would end.
 CREATE FUNCTION mailroom.forget(subject_id text, address text DEFAULT NULL) RETURNS bigint
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp

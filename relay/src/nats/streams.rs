@@ -35,7 +35,7 @@ impl Nats {
         {
             return Ok(streams.clone());
         }
-        let streams = self.find_streams().await?;
+        let streams = Box::pin(self.find_streams()).await?;
         found.streams = Some((Instant::now(), streams.clone()));
         Ok(streams)
     }

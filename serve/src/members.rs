@@ -1,6 +1,7 @@
 //! The members of a JSON object that a request has. Each is taken once, by its type; what is not
 //! known is refused.
 
+use std::collections::HashSet;
 use std::fmt;
 
 use serde::de::{Deserializer, MapAccess, Visitor};
@@ -33,8 +34,9 @@ impl<'body> Members<'body> {
                     Problem::bad(format!("the body is not JSON: line {line}, column {column}"))
                 }
             })?;
-        for (at, (name, _)) in members.iter().enumerate() {
-            if members[..at].iter().any(|(earlier, _)| earlier == name) {
+        let mut names = HashSet::with_capacity(members.len());
+        for (name, _) in &members {
+            if !names.insert(name) {
                 return Err(Problem::bad(format!("{} is there twice", shown(name))));
             }
         }

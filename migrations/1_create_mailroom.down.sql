@@ -82,9 +82,15 @@ DROP FUNCTION mailroom.settle(
 );
 DROP FUNCTION mailroom.settle_exceptions(uuid[], uuid[], bigint[], text[], bigint[], text[],
     integer, bigint, bigint);
+DROP FUNCTION mailroom.end_leases(uuid[], uuid[], bigint[], text[], bigint[], text[],
+    integer, bigint, bigint);
+DROP TYPE mailroom.settled_token;
 DROP FUNCTION mailroom.doubtful(text);
+DROP FUNCTION mailroom.outcome_of(text, smallint, smallint, integer, boolean, boolean);
+DROP FUNCTION mailroom.pause_before_retry(text, bigint, smallint, bigint, bigint, double precision);
 DROP FUNCTION mailroom.expiry_bound(timestamptz, bigint);
 DROP FUNCTION mailroom.pause_after(bigint, bigint, double precision);
+DROP FUNCTION mailroom.leased_tokens(mailroom.leases);
 
 DROP FUNCTION mailroom.renew_link(bytea, text);
 DROP FUNCTION mailroom.redeem(bytea, text, text, boolean, text);
@@ -111,6 +117,7 @@ DROP FUNCTION mailroom.cancel_subject(text, boolean);
 DROP FUNCTION mailroom.lock_links(text, bigint);
 DROP FUNCTION mailroom.cancel(bigint);
 DROP FUNCTION mailroom.withdraw(bigint[], text);
+DROP FUNCTION mailroom.delete_payloads(bigint[]);
 DROP FUNCTION mailroom.browser_code(bytea);
 DROP FUNCTION mailroom.enqueue(text, text, text, text, jsonb, text, timestamptz, text, bytea,
     text);

@@ -1858,10 +1858,26 @@ COMMENT ON FUNCTION mailroom.browser_code(bytea) IS
 
 -- Tokens that end before they are used.
 
+-- Collectors do not wait for a payload that an open transaction deletes.
+CREATE FUNCTION mailroom.delete_payloads(tokens bigint[]) RETURNS void
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+BEGIN
+    DELETE FROM mailroom.payloads
+    WHERE token = ANY (ARRAY(
+        SELECT token FROM mailroom.payloads WHERE token = ANY (tokens) FOR UPDATE SKIP LOCKED
+    ));
+END;
+$$;
+
+COMMENT ON FUNCTION mailroom.delete_payloads(bigint[]) IS
+    'Deletes the payloads of tokens, but for those that somebody else has locked.';
+
 -- The secrets of tokens that are used or void go with their rows; those of leases go when the batch
 -- is settled, in a moment. Nothing is waited for: a row that a collector is just claiming, or an
 -- operator putting back, is taken away by the next claim, which finds the token used or cancelled.
--- Nor does a collector wait for a payload that an open transaction deletes.
 CREATE FUNCTION mailroom.withdraw(gone bigint[], reason text) RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
@@ -1879,11 +1895,7 @@ BEGIN
     FROM withdrawn
     WHERE withdraw.reason IS NOT NULL;
 
-    DELETE FROM mailroom.payloads
-    WHERE token = ANY (ARRAY(
-        SELECT token FROM mailroom.payloads WHERE token = ANY (gone)
-        FOR UPDATE SKIP LOCKED
-    ));
+    PERFORM mailroom.delete_payloads(gone);
 
     -- Not `secret IS NOT NULL`, which is the condition of an index by expiry: a plan that was made
     -- for an empty table would use that index, and read all of it.
@@ -2353,9 +2365,36 @@ COMMENT ON FUNCTION mailroom.notify_of_codes(mailroom.issued_tokens, text, bigin
 -- has a collector's password reads what is due and nothing else: neither addresses nor secrets of
 -- used tokens.
 
--- How long a refused token waits. Doubling from the first pause up to a minute, or to a part of its
--- life, up to an hour; between half and all of that,
--- so that what failed together does not come back together.
+-- The columns of a lease are arrays. Neither volatile nor with a SET clause, so that it is inlined:
+-- given the row of a CTE, `ended::mailroom.leases`, not one that RETURNING has made a value of, all
+-- of which a sort would copy for each token.
+CREATE FUNCTION mailroom.leased_tokens(lease mailroom.leases)
+    RETURNS TABLE (
+        token bigint, attempt integer, failures smallint, priority smallint, secret bytea,
+        code text, waits_since timestamptz, doubts smallint
+    )
+LANGUAGE sql STABLE
+BEGIN ATOMIC
+    SELECT
+        item.token, item.attempt, item.failures, item.priority, item.secret,
+        item.code, item.waits_since, coalesce(item.doubts, 0::smallint)
+    FROM ROWS FROM (
+        unnest(lease.tokens),
+        unnest(lease.attempts),
+        unnest(lease.failures),
+        unnest(lease.priorities),
+        unnest(lease.secrets),
+        unnest(lease.codes),
+        unnest(lease.waits_since),
+        unnest(lease.doubts)
+    ) AS item (token, attempt, failures, priority, secret, code, waits_since, doubts);
+END;
+
+COMMENT ON FUNCTION mailroom.leased_tokens(mailroom.leases) IS
+    'The tokens of a lease, a row each, with what the queue will need of those that come back.';
+
+-- Doubling from the first pause up to a minute, or to a part of its life, up to an hour; between
+-- half and all of that, so that what failed together does not come back together.
 CREATE FUNCTION mailroom.pause_after(refusals bigint, first_pause bigint, lifetime double precision)
     RETURNS double precision
 LANGUAGE sql VOLATILE PARALLEL SAFE
@@ -2372,6 +2411,69 @@ COMMENT ON FUNCTION mailroom.pause_after(bigint, bigint, double precision) IS
     'Pause in milliseconds after so many refusals; the first pause is in milliseconds, the '
     'lifetime in seconds.';
 
+-- No longer than the token lives: what expires before its pause is over waits until then, so that
+-- it is counted then.
+CREATE FUNCTION mailroom.pause_before_retry(
+    kind text,
+    wait bigint,
+    doubts smallint,
+    refusals bigint,
+    backoff bigint,
+    lifetime double precision
+) RETURNS double precision
+LANGUAGE sql VOLATILE PARALLEL SAFE
+RETURN CASE
+    WHEN wait IS NOT NULL OR kind IN ('retry', 'failed', 'in_doubt') THEN least(
+        lifetime * 1000::double precision,
+        CASE
+            WHEN kind = 'in_doubt' AND doubts = 1::smallint THEN 60000::double precision
+            WHEN kind = 'in_doubt' THEN 300000::double precision
+            -- Others come first. At least a thousandth of its life, so that a token of days is not
+            -- tried all the time, but of that at most a minute: it may be the outage's fault, which
+            -- can be over any moment.
+            WHEN kind = 'unavailable' AND wait > 1000::bigint
+                THEN greatest(wait::double precision, least(lifetime, 60000::double precision))
+            -- As the sender wants it, within a day.
+            WHEN wait IS NOT NULL THEN least(wait, 86400000::bigint)::double precision
+            ELSE mailroom.pause_after(refusals, backoff, lifetime)
+        END
+    )
+END;
+
+COMMENT ON FUNCTION mailroom.pause_before_retry(text, bigint, smallint, bigint, bigint,
+    double precision) IS
+    'For how many milliseconds a token waits that comes back; null if it comes back to its place. '
+    'wait, what the sender asked for, and backoff are in milliseconds, the lifetime in seconds.';
+
+-- Stable, not immutable: as the cast of a text to an enumeration is, without which this would not
+-- be inlined.
+CREATE FUNCTION mailroom.outcome_of(
+    kind text,
+    failures smallint,
+    doubts smallint,
+    max_attempts integer,
+    is_deleted boolean,
+    is_open boolean
+) RETURNS mailroom.outcome
+LANGUAGE sql STABLE PARALLEL SAFE
+RETURN CASE
+    WHEN kind IS NULL THEN 'sent'
+    -- Nobody is to get it any more.
+    WHEN is_deleted THEN 'cancelled'
+    -- Who has used the link has the mail.
+    WHEN kind = 'in_doubt' AND doubts >= 3::smallint AND NOT is_open THEN 'cancelled'
+    WHEN kind = 'in_doubt' AND doubts >= 3::smallint THEN 'dead'
+    WHEN kind = 'failed' AND failures::integer + 1 >= max_attempts THEN 'dead'
+    WHEN kind = 'failed' THEN 'retry'
+    WHEN kind = 'unknown_address' THEN 'dead'
+    WHEN kind IN ('unavailable', 'untried') THEN 'unanswered'
+    ELSE kind::mailroom.outcome
+END;
+
+COMMENT ON FUNCTION mailroom.outcome_of(text, smallint, smallint, integer, boolean, boolean) IS
+    'How an attempt ended of which a collector says this. failures are those before it, doubts '
+    'include it; a token is open that was neither used nor cancelled.';
+
 CREATE FUNCTION mailroom.doubtful(reason text) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN 'may have been delivered' || coalesce(': ' || reason, '');
@@ -2379,18 +2481,169 @@ RETURN 'may have been delivered' || coalesce(': ' || reason, '');
 COMMENT ON FUNCTION mailroom.doubtful(text) IS
     'Why a token is given up of which nobody knows whether it was delivered.';
 
+CREATE TYPE mailroom.settled_token AS (
+    collector_id bigint,
+    batch uuid,
+    -- Of the lease.
+    due_at timestamptz,
+    token bigint,
+    attempt integer,
+    -- With this attempt, as the doubts.
+    failures smallint,
+    priority smallint,
+    secret bytea,
+    code text,
+    waits_since timestamptz,
+    doubts smallint,
+    expires_at bigint,
+    -- Whether its link is still good: otherwise its secret is not kept.
+    is_usable boolean,
+    kind text,
+    outcome mailroom.outcome,
+    reason text,
+    -- As pause_before_retry() answers it.
+    pause double precision
+);
+
+COMMENT ON TYPE mailroom.settled_token IS
+    'A token whose lease has ended, and what becomes of it.';
+
+-- Nothing is written of a batch whose lease is gone: it was settled, released or taken over.
+CREATE FUNCTION mailroom.end_leases(
+    settled uuid[],
+    exception_batches uuid[],
+    exception_tokens bigint[],
+    exception_kinds text[],
+    exception_waits bigint[],
+    exception_reasons text[],
+    max_attempts integer,
+    backoff bigint,
+    expiry_bound bigint
+) RETURNS mailroom.settled_token[]
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_memoize = off SET jit = off AS $$
+#variable_conflict use_column
+DECLARE
+    answer mailroom.settled_token[];
+BEGIN
+    WITH
+    ended AS (
+        DELETE FROM mailroom.leases WHERE batch = ANY (settled) RETURNING *
+    ),
+    exceptions AS (
+        SELECT *
+        FROM ROWS FROM (
+            pg_catalog.unnest(exception_batches),
+            pg_catalog.unnest(exception_tokens),
+            pg_catalog.unnest(exception_kinds),
+            pg_catalog.unnest(exception_waits),
+            pg_catalog.unnest(exception_reasons)
+        ) AS exception (batch, token, kind, wait, reason)
+    ),
+    attempts AS (
+        SELECT
+            ended.collector_id,
+            ended.batch,
+            ended.due_at,
+            leased.*,
+            least(
+                leased.doubts + CASE WHEN exceptions.kind = 'in_doubt' THEN 1 ELSE 0 END, 32767
+            )::smallint AS all_doubts,
+            exceptions.kind,
+            exceptions.wait,
+            exceptions.reason
+        FROM ended
+        CROSS JOIN LATERAL mailroom.leased_tokens(ended::mailroom.leases) AS leased
+        LEFT JOIN exceptions
+            ON exceptions.batch = ended.batch AND exceptions.token = leased.token
+    )
+    SELECT array_agg(settled_token::mailroom.settled_token) INTO answer
+    FROM (
+        SELECT
+            collector_id,
+            batch,
+            due_at,
+            token,
+            attempt,
+            CASE
+                WHEN kind IN ('failed', 'dead', 'unknown_address')
+                    THEN least(failures::integer + 1, 32767)::smallint
+                ELSE failures
+            END AS failures,
+            priority,
+            secret,
+            code,
+            waits_since,
+            all_doubts,
+            known.expires_at,
+            known.is_open AND known.expires_at > expiry_bound AS is_usable,
+            kind,
+            mailroom.outcome_of(
+                kind, failures, all_doubts, max_attempts, known.expires_at IS NULL, known.is_open
+            ) AS outcome,
+            reason,
+            mailroom.pause_before_retry(
+                kind, wait, all_doubts, earlier.refusals, backoff, known.lifetime
+            ) AS pause
+        FROM attempts
+        -- Of those that were sent nothing has to be known.
+        LEFT JOIN LATERAL (
+            SELECT
+                expires_at,
+                consumed_at IS NULL AND cancelled_at IS NULL AS is_open,
+                greatest(
+                    expires_at::double precision - expiry_bound::double precision,
+                    0::double precision
+                ) AS lifetime
+            FROM mailroom.issued_tokens
+            WHERE id = attempts.token AND attempts.kind IS NOT NULL
+        ) AS known ON true
+        -- Not the failures, which a refusal need not be. A pause stops growing long before twenty.
+        CROSS JOIN LATERAL (
+            SELECT count(*) AS refusals
+            FROM (
+                SELECT
+                FROM mailroom.delivery_log
+                WHERE tokens[1] = attempts.token
+                    AND outcome = 'retry'
+                    AND attempts.kind IN ('retry', 'failed')
+                LIMIT 20
+            ) AS refusal
+        ) AS earlier
+    ) AS settled_token;
+
+    RETURN answer;
+END;
+$$;
+
+COMMENT ON FUNCTION mailroom.end_leases(uuid[], uuid[], bigint[], text[], bigint[], text[],
+    integer, bigint, bigint) IS
+    'Deletes the leases of batches, and answers what becomes of each of their tokens.';
+
 -- Settles batches of which not all tokens were sent; answers which tokens were given up, also when
 -- that is repeated. A refusal counts only where the collector says so, and an outage of the whole
 -- sender never does: it would kill the mails of links that live a quarter of an hour. Tokens that
--- live long are tried again at most once an hour. Kinds of exceptions: 'dead'; 'retry', for now;
--- 'failed', also for now, but only max_attempts times; 'unavailable', back to its place or after
--- its wait, and no failure, because the sender was away; 'untried', after its wait, and no failure,
--- because the sender was there and has not tried the mail; 'unanswered';
--- 'in_doubt': nobody knows whether the provider has the mail, so it is repeated after one and after
--- five minutes, however often it is refused between, and the third doubt makes it a dead letter
--- that may have been delivered; 'handed_over': a broker has it, and its verdict comes later;
--- 'unknown_address': dead, and its address is suppressed if the
--- collector has the right to do so.
+-- live long are tried again at most once an hour.
+--
+-- Kinds of exceptions:
+-- - 'retry', for now;
+-- - 'failed', also for now, but only max_attempts times;
+-- - 'dead';
+-- - 'unknown_address': dead, and its address is suppressed if the collector has the right to do so;
+-- - 'unavailable': back to its place or after its wait, and no failure, because the sender was
+--   away;
+-- - 'untried': after its wait, and no failure, because the sender was there and has not tried the
+--   mail;
+-- - 'unanswered': back to its place;
+-- - 'in_doubt': nobody knows whether the provider has the mail, so it is repeated after one and
+--   after five minutes, however often it is refused between, and the third doubt makes it a dead
+--   letter that may have been delivered;
+-- - 'handed_over': a broker has it, and its verdict comes later.
+--
+-- Locks: the leases, by name; rows of queue, dead_letters and handed_over, which are new; payloads,
+-- of which it waits for none. In this order.
 CREATE FUNCTION mailroom.settle_exceptions(
     settled uuid[],
     exception_batches uuid[],
@@ -2414,135 +2667,16 @@ DECLARE
         AND has_function_privilege(
             session_user, to_regprocedure('mailroom.suppress(text, text, text, text)'), 'EXECUTE'
         ) IS TRUE;
+    ended mailroom.settled_token[];
 BEGIN
     -- As in settle(), which knows afterwards whether it has written anything.
     PERFORM pg_logical_emit_message(true, 'mailroom', '');
 
-    WITH
-    gone AS (
-        DELETE FROM mailroom.leases WHERE batch = ANY (settled) RETURNING *
-    ),
-    exceptions AS (
-        SELECT *
-        FROM ROWS FROM (
-            pg_catalog.unnest(exception_batches), pg_catalog.unnest(exception_tokens),
-                pg_catalog.unnest(exception_kinds),
-            pg_catalog.unnest(exception_waits), pg_catalog.unnest(exception_reasons)
-        ) AS exception (batch, token, kind, wait, reason)
-    ),
-    items AS MATERIALIZED (
-        SELECT
-            gone.collector_id,
-            gone.batch,
-            gone.due_at,
-            item.*,
-            exceptions.kind,
-            exceptions.wait,
-            exceptions.reason,
-            known.expires_at,
-            known.is_void,
-            coalesce(item.all_doubts, 0::smallint)
-                + CASE WHEN exceptions.kind = 'in_doubt' THEN 1 ELSE 0 END AS doubts,
-            -- In seconds. What expires before its pause is over waits until then,
-            -- so that it is counted then.
-            greatest(known.expires_at::double precision - expiry_bound::double precision,
-                0::double precision) AS lifetime,
-            -- Not the failures, which a refusal need not be.
-            -- A pause stops growing long before twenty.
-            (
-                SELECT count(*)
-                FROM (
-                    SELECT
-                    FROM mailroom.delivery_log
-                    WHERE tokens[1] = item.token
-                        AND outcome = 'retry'
-                        AND exceptions.kind IN ('retry', 'failed')
-                    LIMIT 20
-                ) AS refusal
-            ) AS refusals,
-            CASE
-                WHEN exceptions.kind IS NULL THEN 'sent'
-                -- Deleted meanwhile: nobody is to get it, and nothing new is kept of it.
-                WHEN known.is_void IS NULL THEN 'cancelled'
-                WHEN exceptions.kind = 'in_doubt' AND coalesce(item.all_doubts,
-                    0::smallint) >= 2 THEN
-                    -- Who has used the link has the mail.
-                    CASE WHEN known.is_open THEN 'dead' ELSE 'cancelled' END
-                WHEN exceptions.kind = 'failed' AND item.failures::integer + 1 >= max_attempts
-                    THEN 'dead'
-                WHEN exceptions.kind IN ('retry', 'failed') THEN 'retry'
-                WHEN exceptions.kind IN ('unavailable', 'untried') THEN 'unanswered'
-                WHEN exceptions.kind = 'unknown_address' THEN 'dead'
-                ELSE exceptions.kind
-            END AS outcome
-        FROM gone
-        CROSS JOIN LATERAL ROWS FROM (
-            pg_catalog.unnest(gone.tokens), pg_catalog.unnest(gone.attempts),
-                pg_catalog.unnest(gone.failures),
-            pg_catalog.unnest(gone.priorities), pg_catalog.unnest(gone.secrets),
-                pg_catalog.unnest(gone.codes),
-            pg_catalog.unnest(gone.waits_since), pg_catalog.unnest(gone.doubts)
-        ) AS item (token, attempt, failures, priority, secret, code, waits_since, all_doubts)
-        LEFT JOIN exceptions ON exceptions.batch = gone.batch AND exceptions.token = item.token
-        LEFT JOIN LATERAL (
-            SELECT
-                expires_at,
-                consumed_at IS NOT NULL OR cancelled_at IS NOT NULL OR expires_at <= expiry_bound
-                    AS is_void,
-                consumed_at IS NULL AND cancelled_at IS NULL AS is_open
-            FROM mailroom.issued_tokens AS tokens
-            WHERE id = item.token AND exceptions.kind IS NOT NULL
-        ) AS known ON true
-    ),
-    logged AS (
-        INSERT INTO mailroom.delivery_log (
-            tokens, happened_at, collector_id, batch, attempt, outcome, reason
-        )
-        SELECT
-            ARRAY[token], epoch, collector_id, batch, attempt, outcome::mailroom.outcome,
-            CASE
-                WHEN kind IS NOT NULL AND is_void IS NULL THEN 'it was deleted'
-                WHEN kind = 'in_doubt' AND outcome = 'dead' THEN mailroom.doubtful(reason)
-                ELSE reason
-            END
-        FROM items
-    ),
-    done AS (
-        DELETE FROM mailroom.payloads
-        WHERE token = ANY (ARRAY(
-            SELECT token FROM mailroom.payloads WHERE token = ANY (ARRAY(SELECT token FROM items
-                WHERE outcome IN ('sent', 'cancelled')))
-            FOR UPDATE SKIP LOCKED
-        ))
-    ),
-    handed_over AS (
-        INSERT INTO mailroom.handed_over (
-            token, handed_over_at, expires_at, attempts, failures, priority, secret, code, doubts
-        )
-        SELECT
-            token, epoch, expires_at, attempt, failures, priority,
-            CASE WHEN NOT is_void THEN secret END, CASE WHEN NOT is_void THEN code END,
-            least(doubts, 32767)::smallint
-        FROM items
-        WHERE outcome = 'handed_over'
-        ON CONFLICT DO NOTHING
-    ),
-    given_up AS (
-        INSERT INTO mailroom.dead_letters (
-            token, died_at, expires_at, attempts, failures, priority, secret, code, reason, doubts,
-            is_suppressed
-        )
-        SELECT
-            token, epoch, coalesce(expires_at, 0::bigint), attempt,
-            CASE kind WHEN 'in_doubt' THEN failures ELSE least(failures::integer + 1,
-                32767)::smallint END,
-            priority, CASE WHEN NOT is_void THEN secret END, CASE WHEN NOT is_void THEN code END,
-            CASE kind WHEN 'in_doubt' THEN mailroom.doubtful(reason) ELSE coalesce(reason, '') END,
-            least(doubts, 32767)::smallint, kind = 'unknown_address' AND suppresses
-        FROM items
-        WHERE outcome = 'dead'
-        ON CONFLICT DO NOTHING
-    )
+    ended := mailroom.end_leases(
+        settled, exception_batches, exception_tokens, exception_kinds, exception_waits,
+        exception_reasons, max_attempts, backoff, expiry_bound
+    );
+
     INSERT INTO mailroom.queue (
         token, due_at, attempts, failures, priority, put_off_at, secret, code, waits_since, doubts
     )
@@ -2550,45 +2684,94 @@ BEGIN
         token,
         CASE
             -- To its place, which lies in the future only if the clock was set back.
-            WHEN outcome = 'unanswered' AND wait IS NULL THEN least(due_at, mailroom.clock())
-            ELSE epoch + interval '1 millisecond' * least(
-                CASE
-                    WHEN outcome = 'in_doubt'
-                    THEN CASE doubts WHEN 1 THEN 60000::double precision
-                        ELSE 300000::double precision END
-                    -- Others come first. At least a thousandth of its life, so that a token of days
-                    -- is not tried all the time, but of that at most a minute: it may be the
-                    -- outage's fault, which can be over any moment.
-                    WHEN kind = 'unavailable' AND wait > 1000::bigint
-                    THEN greatest(wait::double precision, least(lifetime, 60000::double precision))
-                    -- As the sender wants it, within a day.
-                    WHEN wait IS NOT NULL THEN least(wait, 86400000::bigint)::double precision
-                    ELSE mailroom.pause_after(refusals, backoff, lifetime)
-                END,
-                lifetime * 1000::double precision
-            )
+            WHEN pause IS NULL THEN least(due_at, mailroom.clock())
+            ELSE epoch + interval '1 millisecond' * pause
         END,
         attempt,
-        CASE WHEN kind = 'failed' THEN least(failures::integer + 1, 32767)::smallint
-            ELSE failures END,
+        failures,
         priority,
-        CASE WHEN outcome IN ('retry', 'in_doubt') OR wait IS NOT NULL THEN epoch END,
+        CASE WHEN pause IS NOT NULL THEN epoch END,
         secret,
         code,
         -- A refusal of its own is no outage: it waits anew. What is in doubt waits until it is
         -- known or listed.
         CASE WHEN kind <> 'retry' OR doubts > 0 THEN coalesce(waits_since, due_at) END,
-        least(doubts, 32767)::smallint
-    FROM items
+        doubts
+    FROM pg_catalog.unnest(ended)
     WHERE outcome IN ('retry', 'unanswered', 'in_doubt')
     ON CONFLICT DO NOTHING;
 
+    -- Most settlements make no such rows, and even reading the tokens takes time.
+    IF exception_kinds && ARRAY['dead', 'unknown_address', 'failed', 'in_doubt'] THEN
+        INSERT INTO mailroom.dead_letters (
+            token, died_at, expires_at, attempts, failures, priority, secret, code, reason, doubts,
+            is_suppressed
+        )
+        SELECT
+            token,
+            epoch,
+            expires_at,
+            attempt,
+            failures,
+            priority,
+            CASE WHEN is_usable THEN secret END,
+            CASE WHEN is_usable THEN code END,
+            CASE kind WHEN 'in_doubt' THEN mailroom.doubtful(reason) ELSE coalesce(reason, '') END,
+            doubts,
+            kind = 'unknown_address' AND suppresses
+        FROM pg_catalog.unnest(ended)
+        WHERE outcome = 'dead'
+        ON CONFLICT DO NOTHING;
+    END IF;
+
+    IF 'handed_over' = ANY (exception_kinds) THEN
+        INSERT INTO mailroom.handed_over (
+            token, handed_over_at, expires_at, attempts, failures, priority, secret, code, doubts
+        )
+        SELECT
+            token,
+            epoch,
+            expires_at,
+            attempt,
+            failures,
+            priority,
+            CASE WHEN is_usable THEN secret END,
+            CASE WHEN is_usable THEN code END,
+            doubts
+        FROM pg_catalog.unnest(ended)
+        WHERE outcome = 'handed_over'
+        ON CONFLICT DO NOTHING;
+    END IF;
+
+    PERFORM mailroom.delete_payloads(ARRAY(
+        SELECT token FROM pg_catalog.unnest(ended) WHERE outcome IN ('sent', 'cancelled')
+    ));
+
+    INSERT INTO mailroom.delivery_log (
+        tokens, happened_at, collector_id, batch, attempt, outcome, reason
+    )
+    SELECT
+        ARRAY[token],
+        epoch,
+        collector_id,
+        batch,
+        attempt,
+        outcome,
+        CASE
+            -- Nothing new is kept of it.
+            WHEN kind IS NOT NULL AND expires_at IS NULL THEN 'it was deleted'
+            WHEN kind = 'in_doubt' AND outcome = 'dead' THEN mailroom.doubtful(reason)
+            ELSE reason
+        END
+    FROM pg_catalog.unnest(ended);
+
     IF suppresses THEN
         PERFORM mailroom.suppress(known.recipient_email, 'bounce', 'smtp', log.reason)
-        FROM ROWS FROM (pg_catalog.unnest(exception_tokens), pg_catalog.unnest(exception_kinds))
-            AS exception (token, kind)
-        JOIN mailroom.delivery_log AS log ON tokens[1] = exception.token AND outcome = 'dead'
-            AND log.batch = ANY (settled)
+        FROM ROWS FROM (
+            pg_catalog.unnest(exception_tokens), pg_catalog.unnest(exception_kinds)
+        ) AS exception (token, kind)
+        JOIN mailroom.delivery_log AS log
+            ON tokens[1] = exception.token AND outcome = 'dead' AND log.batch = ANY (settled)
         JOIN mailroom.issued_tokens AS known ON known.id = exception.token
         WHERE exception.kind = 'unknown_address' AND mailroom.is_address(known.recipient_email);
     END IF;
@@ -2764,8 +2947,7 @@ SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 #variable_conflict use_column
 BEGIN
-    WITH
-    gone AS (
+    WITH ended AS (
         DELETE FROM mailroom.leases
         WHERE batch = ANY (released) AND collector_id = collector
         RETURNING *
@@ -2774,16 +2956,11 @@ BEGIN
         token, due_at, attempts, failures, priority, secret, code, waits_since, doubts
     )
     SELECT
-        item.token, least(gone.due_at, mailroom.clock()), item.attempt - 1, item.failures,
-        item.priority, item.secret, item.code, item.waits_since, coalesce(item.doubts, 0::smallint)
-    FROM gone
-    CROSS JOIN LATERAL ROWS FROM (
-        pg_catalog.unnest(gone.tokens), pg_catalog.unnest(gone.attempts),
-            pg_catalog.unnest(gone.failures),
-        pg_catalog.unnest(gone.priorities), pg_catalog.unnest(gone.secrets),
-            pg_catalog.unnest(gone.codes),
-        pg_catalog.unnest(gone.waits_since), pg_catalog.unnest(gone.doubts)
-    ) AS item (token, attempt, failures, priority, secret, code, waits_since, doubts)
+        leased.token, least(ended.due_at, mailroom.clock()), leased.attempt - 1,
+        leased.failures, leased.priority, leased.secret, leased.code, leased.waits_since,
+        leased.doubts
+    FROM ended
+    CROSS JOIN LATERAL mailroom.leased_tokens(ended::mailroom.leases) AS leased
     ON CONFLICT DO NOTHING;
 END;
 $$;
@@ -3486,10 +3663,7 @@ BEGIN
 
     -- A dead letter that is put back needs its payload.
     IF outcome NOT IN ('in_doubt', 'dead') THEN
-        DELETE FROM mailroom.payloads
-        WHERE token = ANY (ARRAY(
-            SELECT token FROM mailroom.payloads WHERE token = told FOR UPDATE SKIP LOCKED
-        ));
+        PERFORM mailroom.delete_payloads(ARRAY[told]);
     END IF;
 
     INSERT INTO mailroom.delivery_log (tokens, happened_at, attempt, outcome, reason)
@@ -4191,11 +4365,7 @@ BEGIN
     FROM ended
     CROSS JOIN LATERAL pg_catalog.array_position(cancelled, token) AS place;
 
-    DELETE FROM mailroom.payloads
-    WHERE token = ANY (ARRAY(
-        SELECT token FROM mailroom.payloads WHERE token = ANY (cancelled || expired)
-        FOR UPDATE SKIP LOCKED
-    ));
+    PERFORM mailroom.delete_payloads(cancelled || expired);
 
     IF cardinality(suppressed) > 0 THEN
         WITH given_up AS (
@@ -4508,17 +4678,14 @@ BEGIN
         FOR UPDATE SKIP LOCKED
     ),
     gone AS (
-        DELETE FROM mailroom.leases WHERE batch = ANY (ARRAY(SELECT batch FROM lapsed)) RETURNING *
+        DELETE FROM mailroom.leases
+        WHERE batch = ANY (ARRAY(SELECT batch FROM lapsed))
+        RETURNING *
     ),
     items AS (
-        SELECT gone.collector_id, gone.batch, gone.due_at, item.*
+        SELECT gone.collector_id, gone.batch, gone.due_at, leased.*
         FROM gone
-        CROSS JOIN LATERAL ROWS FROM (
-            pg_catalog.unnest(tokens), pg_catalog.unnest(attempts), pg_catalog.unnest(failures),
-                pg_catalog.unnest(priorities),
-            pg_catalog.unnest(secrets), pg_catalog.unnest(codes), pg_catalog.unnest(waits_since),
-            pg_catalog.unnest(doubts)
-        ) AS item (token, attempt, failures, priority, secret, code, waits_since, doubts)
+        CROSS JOIN LATERAL mailroom.leased_tokens(gone::mailroom.leases) AS leased
     ),
     logged AS (
         INSERT INTO mailroom.delivery_log (
@@ -4531,7 +4698,7 @@ BEGIN
     SELECT
         token, least(due_at, mailroom.clock()), attempt, failures, priority, secret, code,
             waits_since,
-        coalesce(doubts, 0::smallint)
+        doubts
     FROM items
     ON CONFLICT DO NOTHING;
 END;

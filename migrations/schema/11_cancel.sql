@@ -1,9 +1,25 @@
 -- Tokens that end before they are used.
 
+-- Collectors do not wait for a payload that an open transaction deletes.
+CREATE FUNCTION mailroom.delete_payloads(tokens bigint[]) RETURNS void
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+BEGIN
+    DELETE FROM mailroom.payloads
+    WHERE token = ANY (ARRAY(
+        SELECT token FROM mailroom.payloads WHERE token = ANY (tokens) FOR UPDATE SKIP LOCKED
+    ));
+END;
+$$;
+
+COMMENT ON FUNCTION mailroom.delete_payloads(bigint[]) IS
+    'Deletes the payloads of tokens, but for those that somebody else has locked.';
+
 -- The secrets of tokens that are used or void go with their rows; those of leases go when the batch
 -- is settled, in a moment. Nothing is waited for: a row that a collector is just claiming, or an
 -- operator putting back, is taken away by the next claim, which finds the token used or cancelled.
--- Nor does a collector wait for a payload that an open transaction deletes.
 CREATE FUNCTION mailroom.withdraw(gone bigint[], reason text) RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
@@ -21,11 +37,7 @@ BEGIN
     FROM withdrawn
     WHERE withdraw.reason IS NOT NULL;
 
-    DELETE FROM mailroom.payloads
-    WHERE token = ANY (ARRAY(
-        SELECT token FROM mailroom.payloads WHERE token = ANY (gone)
-        FOR UPDATE SKIP LOCKED
-    ));
+    PERFORM mailroom.delete_payloads(gone);
 
     -- Not `secret IS NOT NULL`, which is the condition of an index by expiry: a plan that was made
     -- for an empty table would use that index, and read all of it.

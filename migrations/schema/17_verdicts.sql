@@ -201,10 +201,7 @@ BEGIN
 
     -- A dead letter that is put back needs its payload.
     IF outcome NOT IN ('in_doubt', 'dead') THEN
-        DELETE FROM mailroom.payloads
-        WHERE token = ANY (ARRAY(
-            SELECT token FROM mailroom.payloads WHERE token = told FOR UPDATE SKIP LOCKED
-        ));
+        PERFORM mailroom.delete_payloads(ARRAY[told]);
     END IF;
 
     INSERT INTO mailroom.delivery_log (tokens, happened_at, attempt, outcome, reason)

@@ -159,11 +159,7 @@ BEGIN
     FROM ended
     CROSS JOIN LATERAL pg_catalog.array_position(cancelled, token) AS place;
 
-    DELETE FROM mailroom.payloads
-    WHERE token = ANY (ARRAY(
-        SELECT token FROM mailroom.payloads WHERE token = ANY (cancelled || expired)
-        FOR UPDATE SKIP LOCKED
-    ));
+    PERFORM mailroom.delete_payloads(cancelled || expired);
 
     IF cardinality(suppressed) > 0 THEN
         WITH given_up AS (

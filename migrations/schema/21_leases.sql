@@ -20,17 +20,14 @@ BEGIN
         FOR UPDATE SKIP LOCKED
     ),
     gone AS (
-        DELETE FROM mailroom.leases WHERE batch = ANY (ARRAY(SELECT batch FROM lapsed)) RETURNING *
+        DELETE FROM mailroom.leases
+        WHERE batch = ANY (ARRAY(SELECT batch FROM lapsed))
+        RETURNING *
     ),
     items AS (
-        SELECT gone.collector_id, gone.batch, gone.due_at, item.*
+        SELECT gone.collector_id, gone.batch, gone.due_at, leased.*
         FROM gone
-        CROSS JOIN LATERAL ROWS FROM (
-            pg_catalog.unnest(tokens), pg_catalog.unnest(attempts), pg_catalog.unnest(failures),
-                pg_catalog.unnest(priorities),
-            pg_catalog.unnest(secrets), pg_catalog.unnest(codes), pg_catalog.unnest(waits_since),
-            pg_catalog.unnest(doubts)
-        ) AS item (token, attempt, failures, priority, secret, code, waits_since, doubts)
+        CROSS JOIN LATERAL mailroom.leased_tokens(gone::mailroom.leases) AS leased
     ),
     logged AS (
         INSERT INTO mailroom.delivery_log (
@@ -43,7 +40,7 @@ BEGIN
     SELECT
         token, least(due_at, mailroom.clock()), attempt, failures, priority, secret, code,
             waits_since,
-        coalesce(doubts, 0::smallint)
+        doubts
     FROM items
     ON CONFLICT DO NOTHING;
 END;

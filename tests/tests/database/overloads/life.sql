@@ -110,7 +110,7 @@ SELECT api.settle(
     ARRAY['smtp'], ARRAY[NULL::text], ARRAY['250 2.0.0 Ok']
 )
 FROM mailroom.issued_tokens
-WHERE recipient_email ~ '^(refused|failed|unavailable|doubtful|unknown)@';
+WHERE recipient_email ~ '^(retry|failed|unavailable|doubtful|unknown)@';
 SELECT api.sweep(NULL, 100);
 SELECT api.list_actions();
 

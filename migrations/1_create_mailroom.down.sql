@@ -95,7 +95,7 @@ DROP FUNCTION mailroom.leased_tokens(mailroom.leases);
 DROP FUNCTION mailroom.renew_link(bytea, text);
 DROP FUNCTION mailroom.redeem(bytea, text, text, boolean, text);
 DROP FUNCTION mailroom.use_token(bytea, text, text, boolean, text);
-DROP FUNCTION mailroom.end_others(mailroom.issued_tokens, mailroom.actions, bigint[]);
+DROP FUNCTION mailroom.end_others(mailroom.issued_tokens, mailroom.actions, bigint[], bigint);
 DROP FUNCTION mailroom.count_code_attempt(mailroom.issued_tokens, boolean, boolean, bytea, text,
     text, bigint);
 DROP FUNCTION mailroom.notify_of_codes(mailroom.issued_tokens, text, bigint);
@@ -116,6 +116,7 @@ DROP FUNCTION mailroom.recheck(text);
 DROP FUNCTION mailroom.cancel_subject(text, boolean);
 DROP FUNCTION mailroom.lock_links(text, bigint);
 DROP FUNCTION mailroom.cancel(bigint);
+DROP FUNCTION mailroom.living_tokens(bigint[], bigint);
 DROP FUNCTION mailroom.withdraw(bigint[], text);
 DROP FUNCTION mailroom.delete_payloads(bigint[]);
 DROP FUNCTION mailroom.browser_code(bytea);

@@ -1922,6 +1922,32 @@ COMMENT ON FUNCTION mailroom.withdraw(bigint[], text) IS
     'Takes tokens out of the queue, with their secrets and payloads, and logs why, '
     'if a reason is given.';
 
+-- What has not expired can be used, and of a dead letter a new link would be made, even if it has.
+CREATE FUNCTION mailroom.living_tokens(tokens bigint[], epoch bigint) RETURNS bigint[]
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off SET jit = off AS $$
+BEGIN
+    RETURN ARRAY(
+        SELECT known.id
+        FROM mailroom.issued_tokens AS known
+        WHERE known.id = ANY (tokens)
+            AND known.consumed_at IS NULL
+            AND known.cancelled_at IS NULL
+            AND (
+                known.expires_at > epoch
+                OR EXISTS (
+                    SELECT FROM mailroom.dead_letters AS letter WHERE letter.token = known.id
+                )
+            )
+    );
+END;
+$$;
+
+COMMENT ON FUNCTION mailroom.living_tokens(bigint[], bigint) IS
+    'Those of the tokens that can be used at this second, or be put back.';
+
 CREATE FUNCTION mailroom.cancel(token bigint) RETURNS boolean
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -1929,23 +1955,14 @@ SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off SET jit = off AS $$
 DECLARE
     epoch bigint := floor(extract(epoch FROM mailroom.clock()));
+    living bigint[];
 BEGIN
     -- A statement of its own: whether its dead letter was put back while this waited is seen by one
     -- that begins later.
     PERFORM FROM mailroom.issued_tokens WHERE id = cancel.token FOR NO KEY UPDATE;
 
-    UPDATE mailroom.issued_tokens
-    SET cancelled_at = epoch
-    WHERE id = cancel.token
-        AND consumed_at IS NULL
-        AND cancelled_at IS NULL
-        -- Of an expired dead letter a new link would be made.
-        AND (
-            expires_at > epoch
-            OR EXISTS (
-                SELECT FROM mailroom.dead_letters AS letter WHERE letter.token = cancel.token
-            )
-        );
+    living := mailroom.living_tokens(ARRAY[cancel.token], epoch);
+    UPDATE mailroom.issued_tokens SET cancelled_at = epoch WHERE id = ANY (living);
 
     IF FOUND THEN
         PERFORM mailroom.withdraw(ARRAY[cancel.token], 'the application cancelled it');
@@ -2010,20 +2027,14 @@ SET enable_seqscan = off SET jit = off AS $$
 DECLARE
     epoch bigint := floor(extract(epoch FROM mailroom.clock()));
     locked bigint[] := mailroom.lock_links(subject_id, NULL::bigint);
+    living bigint[] := mailroom.living_tokens(locked, epoch);
     ended bigint[];
     usable integer;
 BEGIN
     WITH ended AS (
         UPDATE mailroom.issued_tokens AS tokens
         SET cancelled_at = epoch
-        WHERE id = ANY (locked)
-            -- Of an expired dead letter a new link would be made.
-            AND (
-                expires_at > epoch
-                OR EXISTS (
-                    SELECT FROM mailroom.dead_letters AS letter WHERE letter.token = tokens.id
-                )
-            )
+        WHERE id = ANY (living)
             AND (NOT only_proofs OR action IN (SELECT number FROM mailroom.actions
                 WHERE proves_address OR name = 'change_email'))
         RETURNING id, expires_at
@@ -3082,12 +3093,12 @@ COMMENT ON FUNCTION mailroom.count_code_attempt(mailroom.issued_tokens, boolean,
 
 -- Whoever has got in needs no other token that was asked for to the same end, and the next who
 -- reads that mailbox must not have one either. And whoever has taken an account back need not fear
--- a change of its address that somebody else asked for. An expired dead letter counts as well: of
--- it a new link would be made.
+-- a change of its address that somebody else asked for.
 CREATE FUNCTION mailroom.end_others(
     used mailroom.issued_tokens,
     wanted mailroom.actions,
-    locked bigint[]
+    locked bigint[],
+    epoch bigint
 ) RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
@@ -3095,7 +3106,6 @@ SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off SET jit = off AS $$
 #variable_conflict use_column
 DECLARE
-    epoch bigint := floor(extract(epoch FROM mailroom.clock()));
     others bigint[];
     ended bigint[];
 BEGIN
@@ -3103,18 +3113,7 @@ BEGIN
         RETURN;
     END IF;
 
-    others := ARRAY(
-        SELECT tokens.id
-        FROM mailroom.issued_tokens AS tokens
-        WHERE tokens.id = ANY (locked)
-            AND tokens.id <> used.id
-            AND (
-                tokens.expires_at > epoch
-                OR EXISTS (
-                    SELECT FROM mailroom.dead_letters AS letter WHERE letter.token = tokens.id
-                )
-            )
-    );
+    others := mailroom.living_tokens(pg_catalog.array_remove(locked, used.id), epoch);
 
     WITH ended AS (
         UPDATE mailroom.issued_tokens AS tokens
@@ -3149,7 +3148,8 @@ BEGIN
 END;
 $$;
 
-COMMENT ON FUNCTION mailroom.end_others(mailroom.issued_tokens, mailroom.actions, bigint[]) IS
+COMMENT ON FUNCTION mailroom.end_others(mailroom.issued_tokens, mailroom.actions, bigint[],
+    bigint) IS
     'Ends what a use makes needless, of those that lock_links() has locked: tokens that prove the '
     'same address, and after a recovery changes of address.';
 
@@ -3277,7 +3277,7 @@ BEGIN
 
     UPDATE mailroom.issued_tokens AS tokens SET consumed_at = epoch WHERE id = candidate.id;
     PERFORM mailroom.withdraw(ARRAY[candidate.id], 'it was used');
-    PERFORM mailroom.end_others(candidate, wanted, locked);
+    PERFORM mailroom.end_others(candidate, wanted, locked, epoch);
     PERFORM mailroom.notify_of_use(candidate, wanted, present_email);
     token := candidate.id;
     subject_id := candidate.subject_id;

@@ -347,7 +347,10 @@ BEGIN
     IF FOUND THEN
         SELECT * INTO wanted FROM mailroom.actions WHERE number = used.action;
         PERFORM mailroom.withdraw(ARRAY[NEW.id], 'it was used');
-        PERFORM mailroom.end_others(used, wanted, mailroom.lock_links(used.subject_id, used.id));
+        PERFORM mailroom.end_others(
+            used, wanted, mailroom.lock_links(used.subject_id, used.id),
+            floor(extract(epoch FROM mailroom.clock()))::bigint
+        );
 
         IF wanted.notice IS NOT NULL THEN
             PERFORM mailroom.notify_of_use(used, wanted, NULL::text);

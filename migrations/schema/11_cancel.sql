@@ -64,6 +64,32 @@ COMMENT ON FUNCTION mailroom.withdraw(bigint[], text) IS
     'Takes tokens out of the queue, with their secrets and payloads, and logs why, '
     'if a reason is given.';
 
+-- What has not expired can be used, and of a dead letter a new link would be made, even if it has.
+CREATE FUNCTION mailroom.living_tokens(tokens bigint[], epoch bigint) RETURNS bigint[]
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off SET jit = off AS $$
+BEGIN
+    RETURN ARRAY(
+        SELECT known.id
+        FROM mailroom.issued_tokens AS known
+        WHERE known.id = ANY (tokens)
+            AND known.consumed_at IS NULL
+            AND known.cancelled_at IS NULL
+            AND (
+                known.expires_at > epoch
+                OR EXISTS (
+                    SELECT FROM mailroom.dead_letters AS letter WHERE letter.token = known.id
+                )
+            )
+    );
+END;
+$$;
+
+COMMENT ON FUNCTION mailroom.living_tokens(bigint[], bigint) IS
+    'Those of the tokens that can be used at this second, or be put back.';
+
 CREATE FUNCTION mailroom.cancel(token bigint) RETURNS boolean
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -71,23 +97,14 @@ SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off SET jit = off AS $$
 DECLARE
     epoch bigint := floor(extract(epoch FROM mailroom.clock()));
+    living bigint[];
 BEGIN
     -- A statement of its own: whether its dead letter was put back while this waited is seen by one
     -- that begins later.
     PERFORM FROM mailroom.issued_tokens WHERE id = cancel.token FOR NO KEY UPDATE;
 
-    UPDATE mailroom.issued_tokens
-    SET cancelled_at = epoch
-    WHERE id = cancel.token
-        AND consumed_at IS NULL
-        AND cancelled_at IS NULL
-        -- Of an expired dead letter a new link would be made.
-        AND (
-            expires_at > epoch
-            OR EXISTS (
-                SELECT FROM mailroom.dead_letters AS letter WHERE letter.token = cancel.token
-            )
-        );
+    living := mailroom.living_tokens(ARRAY[cancel.token], epoch);
+    UPDATE mailroom.issued_tokens SET cancelled_at = epoch WHERE id = ANY (living);
 
     IF FOUND THEN
         PERFORM mailroom.withdraw(ARRAY[cancel.token], 'the application cancelled it');
@@ -152,20 +169,14 @@ SET enable_seqscan = off SET jit = off AS $$
 DECLARE
     epoch bigint := floor(extract(epoch FROM mailroom.clock()));
     locked bigint[] := mailroom.lock_links(subject_id, NULL::bigint);
+    living bigint[] := mailroom.living_tokens(locked, epoch);
     ended bigint[];
     usable integer;
 BEGIN
     WITH ended AS (
         UPDATE mailroom.issued_tokens AS tokens
         SET cancelled_at = epoch
-        WHERE id = ANY (locked)
-            -- Of an expired dead letter a new link would be made.
-            AND (
-                expires_at > epoch
-                OR EXISTS (
-                    SELECT FROM mailroom.dead_letters AS letter WHERE letter.token = tokens.id
-                )
-            )
+        WHERE id = ANY (living)
             AND (NOT only_proofs OR action IN (SELECT number FROM mailroom.actions
                 WHERE proves_address OR name = 'change_email'))
         RETURNING id, expires_at

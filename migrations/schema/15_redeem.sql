@@ -112,12 +112,12 @@ COMMENT ON FUNCTION mailroom.count_code_attempt(mailroom.issued_tokens, boolean,
 
 -- Whoever has got in needs no other token that was asked for to the same end, and the next who
 -- reads that mailbox must not have one either. And whoever has taken an account back need not fear
--- a change of its address that somebody else asked for. An expired dead letter counts as well: of
--- it a new link would be made.
+-- a change of its address that somebody else asked for.
 CREATE FUNCTION mailroom.end_others(
     used mailroom.issued_tokens,
     wanted mailroom.actions,
-    locked bigint[]
+    locked bigint[],
+    epoch bigint
 ) RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
@@ -125,7 +125,6 @@ SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off SET jit = off AS $$
 #variable_conflict use_column
 DECLARE
-    epoch bigint := floor(extract(epoch FROM mailroom.clock()));
     others bigint[];
     ended bigint[];
 BEGIN
@@ -133,18 +132,7 @@ BEGIN
         RETURN;
     END IF;
 
-    others := ARRAY(
-        SELECT tokens.id
-        FROM mailroom.issued_tokens AS tokens
-        WHERE tokens.id = ANY (locked)
-            AND tokens.id <> used.id
-            AND (
-                tokens.expires_at > epoch
-                OR EXISTS (
-                    SELECT FROM mailroom.dead_letters AS letter WHERE letter.token = tokens.id
-                )
-            )
-    );
+    others := mailroom.living_tokens(pg_catalog.array_remove(locked, used.id), epoch);
 
     WITH ended AS (
         UPDATE mailroom.issued_tokens AS tokens
@@ -179,7 +167,8 @@ BEGIN
 END;
 $$;
 
-COMMENT ON FUNCTION mailroom.end_others(mailroom.issued_tokens, mailroom.actions, bigint[]) IS
+COMMENT ON FUNCTION mailroom.end_others(mailroom.issued_tokens, mailroom.actions, bigint[],
+    bigint) IS
     'Ends what a use makes needless, of those that lock_links() has locked: tokens that prove the '
     'same address, and after a recovery changes of address.';
 
@@ -307,7 +296,7 @@ BEGIN
 
     UPDATE mailroom.issued_tokens AS tokens SET consumed_at = epoch WHERE id = candidate.id;
     PERFORM mailroom.withdraw(ARRAY[candidate.id], 'it was used');
-    PERFORM mailroom.end_others(candidate, wanted, locked);
+    PERFORM mailroom.end_others(candidate, wanted, locked, epoch);
     PERFORM mailroom.notify_of_use(candidate, wanted, present_email);
     token := candidate.id;
     subject_id := candidate.subject_id;

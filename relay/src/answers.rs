@@ -1,48 +1,11 @@
-//! The answers of a sender, of batches of one mail each. Reasons are redacted as they are read:
-//! mail servers repeat addresses and links, and both the log and the broker would keep them.
+//! The answers of a sender, of batches of one mail each. Reasons and receipts are redacted as they
+//! are read: mail servers repeat addresses and links, and both the log and the broker would keep
+//! them.
 
 use std::time::Duration;
 
-use mailroom_redact::redact;
-use serde::{Deserialize, Deserializer};
+use mailroom_answers::{Reply, SentTokens, TokenReceipt, parse_reply};
 use serde_json::Value;
-
-/// A line of a sender.
-#[derive(Debug, Default, Deserialize)]
-struct Line {
-    #[serde(default)]
-    batch: String,
-    #[serde(default)]
-    ok: Value,
-    #[serde(default)]
-    receipts: Vec<Value>,
-    #[serde(default)]
-    retry: Vec<Pause>,
-    #[serde(default)]
-    untried: Vec<Pause>,
-    #[serde(default)]
-    in_doubt: Vec<Pause>,
-    #[serde(default)]
-    dead: Vec<Dead>,
-    unavailable: Option<Pause>,
-    #[serde(default)]
-    working: Vec<String>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Pause {
-    after_ms: Option<u64>,
-    #[serde(default = "no_reason", deserialize_with = "redacted")]
-    reason: String,
-}
-
-#[derive(Debug, Deserialize)]
-struct Dead {
-    #[serde(default = "no_reason", deserialize_with = "redacted")]
-    reason: String,
-    #[serde(default)]
-    unknown_address: bool,
-}
 
 /// What a sender says of a mail.
 #[derive(Clone, Debug, PartialEq)]
@@ -68,46 +31,37 @@ pub(crate) enum Answer {
 
 /// Reads a line. The verdict that loses no mail counts.
 pub(crate) fn read(line: &[u8]) -> Answer {
-    let Ok(line) = serde_json::from_slice::<Line>(line) else { return Answer::Nothing };
-    let Line { batch, ok, receipts, retry, untried, in_doubt, dead, unavailable, working } = line;
-    if !working.is_empty() {
-        return Answer::Working(working);
-    }
-    let is_ok = ok.as_array().is_some_and(|ids| !ids.is_empty()) || ok == "all";
-    let said = if let Some(Pause { reason, .. }) = in_doubt.into_iter().next() {
-        Said::InDoubt { reason }
-    } else if let Some(pause) = retry.first() {
-        Said::Retry { after: pause.after() }
-    } else if let Some(pause) = untried.first() {
-        Said::Untried { after: pause.after() }
-    } else if let Some(Dead { reason, unknown_address }) = dead.into_iter().next() {
-        Said::Dead { reason, unknown_address }
-    } else if is_ok {
-        Said::Sent { receipt: receipts.into_iter().next() }
-    } else if let Some(pause) = unavailable {
-        Said::Unavailable { after: pause.after(), reason: pause.reason }
+    let answer = match parse_reply::<String>(line) {
+        Ok(Reply::Answer(answer)) => answer,
+        Ok(Reply::Working(work)) => return Answer::Working(work.batches),
+        Err(_) => return Answer::Nothing,
+    };
+    let is_sent = match &answer.ok {
+        SentTokens::Ids(ids) => !ids.is_empty(),
+        SentTokens::All => true,
+    };
+    let said = if let Some(doubtful) = answer.in_doubt.into_iter().next() {
+        Said::InDoubt { reason: doubtful.reason }
+    } else if let Some(retried) = answer.retry.first() {
+        Said::Retry { after: retried.after }
+    } else if let Some(untried) = answer.untried.first() {
+        Said::Untried { after: untried.after }
+    } else if let Some(dead) = answer.dead.into_iter().next() {
+        Said::Dead { reason: dead.reason, unknown_address: dead.unknown_address }
+    } else if is_sent {
+        Said::Sent { receipt: answer.receipts.first().and_then(TokenReceipt::to_json) }
+    } else if let Some(unavailable) = answer.unavailable {
+        Said::Unavailable { after: unavailable.after, reason: unavailable.reason }
     } else {
         return Answer::Nothing;
     };
-    Answer::Verdict { batch, said }
-}
-
-fn redacted<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
-    Ok(redact(&Option::<String>::deserialize(deserializer)?.unwrap_or_default()))
-}
-
-fn no_reason() -> String {
-    redact("")
-}
-
-impl Pause {
-    fn after(&self) -> Option<Duration> {
-        self.after_ms.map(Duration::from_millis)
-    }
+    Answer::Verdict { batch: answer.batch, said }
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
@@ -116,6 +70,17 @@ mod tests {
         for (rest, said) in [
             (r#""ok":[7]"#, Said::Sent { receipt: None }),
             (r#""ok":"all""#, Said::Sent { receipt: None }),
+            (
+                r#""ok":[7],"receipts":[{"id":7,"provider":"smtp","answer":"250 <d@y.example>"}]"#,
+                Said::Sent {
+                    receipt: Some(json!({
+                        "id": 7,
+                        "provider": "smtp",
+                        "message_id": null,
+                        "answer": "250 [address]",
+                    })),
+                },
+            ),
             (r#""retry":[{"id":7,"after_ms":1000,"reason":"x"}]"#, Said::Retry { after: second }),
             (r#""untried":[{"id":7,"reason":"x"}]"#, Said::Untried { after: None }),
             (r#""in_doubt":[{"id":7,"reason":"x"}]"#, Said::InDoubt { reason: "x".to_owned() }),

@@ -300,7 +300,7 @@ impl PendingBatch {
         }
         for receipt in &answer.receipts {
             if self.verdicts.get(&receipt.id) == Some(&Some(None)) {
-                self.receipts.entry(receipt.id).or_insert_with(|| receipt.receipt());
+                self.receipts.entry(receipt.id).or_insert_with(|| receipt.clone().into());
             }
         }
         applied

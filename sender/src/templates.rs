@@ -59,29 +59,46 @@ pub(crate) struct Variables<'a> {
     pub(crate) payload: &'a serde_json::Value,
 }
 
-/// The variables that are texts, and have no members; the other one is `payload`.
-const TEXTS: [&str; 9] =
-    ["product", "layout", "language", "action", "link", "code", "email", "login", "expires"];
-
 impl Variables<'_> {
-    fn context(&self, layout: &str) -> Context {
-        let Self { product, language, action, link, code, email, login, expires, payload } = *self;
+    /// Those that are texts, and have no members, by their names; the other one is `payload`.
+    fn texts(&self, layout: &str) -> [(&'static str, Value); 9] {
+        let Self { product, language, action, link, code, email, login, expires, payload: _ } =
+            *self;
         // Made of characters that mean nothing in HTML (`Links`), it would only get unreadable.
         let link = Value::from_safe_string(link.to_owned());
-        let payload = Value::from(Serde(payload));
         let text = |text: &str| Value::from(text.to_owned());
-        let texts: [Value; TEXTS.len()] = [
-            text(product),
-            text(layout),
-            text(language),
-            text(action),
-            link,
-            text(code),
-            text(email),
-            text(login),
-            text(expires),
-        ];
-        let values = TEXTS.into_iter().zip(texts).chain([("payload", payload)]);
+        [
+            ("product", text(product)),
+            ("layout", text(layout)),
+            ("language", text(language)),
+            ("action", text(action)),
+            ("link", link),
+            ("code", text(code)),
+            ("email", text(email)),
+            ("login", text(login)),
+            ("expires", text(expires)),
+        ]
+    }
+
+    /// Whether the variable of this name is a text.
+    fn is_text(name: &str) -> bool {
+        let nothing = Variables {
+            product: "",
+            language: "",
+            action: "",
+            link: "",
+            code: "",
+            email: "",
+            login: "",
+            expires: "",
+            payload: &serde_json::Value::Null,
+        };
+        nothing.texts("").iter().any(|(text, _)| *text == name)
+    }
+
+    fn context(&self, layout: &str) -> Context {
+        let payload = Value::from(Serde(self.payload));
+        let values = self.texts(layout).into_iter().chain([("payload", payload)]);
         Context { values: values.collect(), unknown: Mutex::default() }
     }
 }
@@ -337,7 +354,7 @@ fn check_members(environment: &Environment<'_>, name: &str) -> Result<(), Error>
     let template = environment.get_template(name).expect("it was added");
     let asked: BTreeSet<_> = template.undeclared_variables(true).into_iter().collect();
     let member = asked.iter().find(|variable| {
-        variable.split_once('.').is_some_and(|(variable, _)| TEXTS.contains(&variable))
+        variable.split_once('.').is_some_and(|(variable, _)| Variables::is_text(variable))
     });
     match member {
         None => Ok(()),

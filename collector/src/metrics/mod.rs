@@ -12,4 +12,6 @@ mod values;
 
 pub(crate) use health::{Health, Trouble};
 pub(crate) use server::Server;
+#[cfg(feature = "relay")]
+pub(crate) use values::{BrokerVerdict, PassedOver};
 pub(crate) use values::{Cause, Metrics, Rows, Skipped};

@@ -21,26 +21,6 @@ pub(super) type Decimal = Gauge<f64, AtomicU64>;
 /// States of a sender, as the column `state` of the table `mailroom.collectors` has them.
 const SENDER_STATES: [&str; 6] = ["new", "unanswered", "ready", "failing", "open", "half_open"];
 
-/// What a settlement says of a token.
-const VERDICTS: [&str; 10] = [
-    "sent",
-    "retry",
-    "failed",
-    "unavailable",
-    "untried",
-    "unanswered",
-    "in_doubt",
-    "handed_over",
-    "dead",
-    "unknown_address",
-];
-
-/// What senders at a broker say of a mail.
-const BROKER_VERDICTS: [&str; 4] = ["sent", "dead", "expired", "in_doubt"];
-
-/// Why such a verdict changed nothing.
-const PASSED_OVER: [&str; 4] = ["repeated", "early", "unknown", "unreadable"];
-
 /// Bounds of histograms, in seconds: from what a good day has to what rings.
 const DELAYS: [f64; 16] = [
     0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 3_600.0,
@@ -62,6 +42,7 @@ macro_rules! label {
             $($(#[$means])* $Value,)+
         }
 
+        $(#[$about])*
         impl $Label {
             const NAMES: &'static [&'static str] = &[$($name),+];
 
@@ -72,6 +53,47 @@ macro_rules! label {
             }
         }
     };
+}
+
+label! {
+    /// What a settlement says of a token.
+    Settled {
+        Sent => "sent",
+        Retry => "retry",
+        Failed => "failed",
+        Unavailable => "unavailable",
+        Untried => "untried",
+        Unanswered => "unanswered",
+        InDoubt => "in_doubt",
+        HandedOver => "handed_over",
+        Dead => "dead",
+        UnknownAddress => "unknown_address",
+    }
+}
+
+label! {
+    /// What senders at a broker say of a mail.
+    #[cfg_attr(not(feature = "relay"), expect(dead_code, reason = "nobody says it"))]
+    BrokerVerdict {
+        Sent => "sent",
+        Dead => "dead",
+        Expired => "expired",
+        InDoubt => "in_doubt",
+    }
+}
+
+label! {
+    /// Why such a verdict changed nothing.
+    #[cfg_attr(not(feature = "relay"), expect(dead_code, reason = "nobody says it"))]
+    PassedOver {
+        /// It was known, or a later one is.
+        Repeated => "repeated",
+        /// It has to come again.
+        Early => "early",
+        /// There is no such token any more.
+        Unknown => "unknown",
+        Unreadable => "unreadable",
+    }
 }
 
 label! {
@@ -156,12 +178,12 @@ impl Default for Metrics {
                 drop(family.get_or_create(&[(label, *value)]));
             }
         };
-        begin(&metrics.settled, "verdict", &VERDICTS);
+        begin(&metrics.settled, "verdict", Settled::NAMES);
         begin(&metrics.skipped, "reason", Skipped::NAMES);
         begin(&metrics.duplicates, "cause", Cause::NAMES);
         begin(&metrics.pruned, "rows", Rows::NAMES);
-        begin(&metrics.broker_verdicts, "verdict", &BROKER_VERDICTS);
-        begin(&metrics.passed_over, "reason", &PASSED_OVER);
+        begin(&metrics.broker_verdicts, "verdict", BrokerVerdict::NAMES);
+        begin(&metrics.passed_over, "reason", PassedOver::NAMES);
         metrics
     }
 }
@@ -178,12 +200,12 @@ impl Metrics {
 
     /// A batch was settled.
     pub(crate) fn settled(&self, tokens: usize, nacks: &[(i64, Nack)]) {
-        let count = |verdict, count| {
-            self.settled.get_or_create(&[("verdict", verdict)]).inc_by(number(count));
+        let count = |verdict: Settled, count| {
+            self.settled.get_or_create(&[("verdict", verdict.name())]).inc_by(number(count));
         };
-        count("sent", tokens.saturating_sub(nacks.len()));
+        count(Settled::Sent, tokens.saturating_sub(nacks.len()));
         for (_, nack) in nacks {
-            count(verdict(nack), 1);
+            count(Settled::of(nack), 1);
             if let Nack::InDoubt { .. } = nack {
                 self.may_come_twice(Cause::InDoubt, 1);
             }
@@ -192,19 +214,21 @@ impl Metrics {
 
     /// What this process has done, as JSON for the list of runs.
     pub(crate) fn counts(&self) -> String {
-        let settled = |verdicts: &[&'static str]| -> u64 {
-            let count = |verdict| self.settled.get_or_create(&[("verdict", verdict)]).get();
-            verdicts.iter().copied().map(count).sum()
+        let settled = |verdicts: &[Settled]| -> u64 {
+            let count = |verdict: &Settled| {
+                self.settled.get_or_create(&[("verdict", verdict.name())]).get()
+            };
+            verdicts.iter().map(count).sum()
         };
         let expired = Skipped::Expired.name();
         let expired = self.skipped.get_or_create(&[("reason", expired)]).get();
         serde_json::json!({
             "claimed": self.claimed.get(),
-            "sent": settled(&["sent"]),
-            "retried": settled(&["retry", "failed"]),
-            "returned": settled(&["unavailable", "untried", "unanswered"]),
-            "in_doubt": settled(&["in_doubt"]),
-            "handed_over": settled(&["handed_over"]),
+            "sent": settled(&[Settled::Sent]),
+            "retried": settled(&[Settled::Retry, Settled::Failed]),
+            "returned": settled(&[Settled::Unavailable, Settled::Untried, Settled::Unanswered]),
+            "in_doubt": settled(&[Settled::InDoubt]),
+            "handed_over": settled(&[Settled::HandedOver]),
             "dead": self.dead.get(),
             "expired": expired,
         })
@@ -244,19 +268,17 @@ impl Metrics {
 
     /// A verdict of a sender at a broker was recorded.
     #[cfg(feature = "relay")]
-    pub(crate) fn verdict_applied(&self, verdict: &'static str) {
-        debug_assert!(BROKER_VERDICTS.contains(&verdict), "{verdict} is missing in the list");
-        self.broker_verdicts.get_or_create(&[("verdict", verdict)]).inc();
-        if verdict == "in_doubt" {
+    pub(crate) fn verdict_applied(&self, verdict: BrokerVerdict) {
+        self.broker_verdicts.get_or_create(&[("verdict", verdict.name())]).inc();
+        if matches!(verdict, BrokerVerdict::InDoubt) {
             self.may_come_twice(Cause::InDoubt, 1);
         }
     }
 
     /// Such verdicts changed nothing.
     #[cfg(feature = "relay")]
-    pub(crate) fn verdicts_passed_over(&self, reason: &'static str, count: usize) {
-        debug_assert!(PASSED_OVER.contains(&reason), "{reason} is missing in the list");
-        self.passed_over.get_or_create(&[("reason", reason)]).inc_by(number(count));
+    pub(crate) fn verdicts_passed_over(&self, reason: PassedOver, count: usize) {
+        self.passed_over.get_or_create(&[("reason", reason.name())]).inc_by(number(count));
     }
 
     /// The queue was opened, at the start or again.
@@ -342,17 +364,19 @@ impl Metrics {
     }
 }
 
-fn verdict(nack: &Nack) -> &'static str {
-    match nack {
-        Nack::Unanswered => "unanswered",
-        Nack::Unavailable { .. } => "unavailable",
-        Nack::Untried { .. } => "untried",
-        Nack::Failed { .. } => "failed",
-        Nack::Retry { .. } => "retry",
-        Nack::InDoubt { .. } => "in_doubt",
-        Nack::HandedOver => "handed_over",
-        Nack::Dead { .. } => "dead",
-        Nack::UnknownAddress { .. } => "unknown_address",
+impl Settled {
+    fn of(nack: &Nack) -> Self {
+        match nack {
+            Nack::Retry { .. } => Self::Retry,
+            Nack::Failed { .. } => Self::Failed,
+            Nack::Unavailable { .. } => Self::Unavailable,
+            Nack::Untried { .. } => Self::Untried,
+            Nack::Unanswered => Self::Unanswered,
+            Nack::InDoubt { .. } => Self::InDoubt,
+            Nack::HandedOver => Self::HandedOver,
+            Nack::Dead { .. } => Self::Dead,
+            Nack::UnknownAddress { .. } => Self::UnknownAddress,
+        }
     }
 }
 

@@ -67,7 +67,7 @@ impl Columns {
 }
 
 /// The word for a kind, in the database and in metrics.
-pub(super) fn word(kind: Kind) -> &'static str {
+fn word(kind: Kind) -> &'static str {
     match kind {
         Kind::Sent => "sent",
         Kind::Dead => "dead",

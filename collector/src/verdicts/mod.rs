@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use mailroom_connect::{ConnectionSettings, SchemaClient, SessionOptions, explain};
 use mailroom_pace::{LogLimit, withheld};
-use mailroom_relay::{Ledger, Origin, Taken, Verdict, Verdicts};
+use mailroom_relay::{Kind, Ledger, Origin, Taken, Verdict, Verdicts};
 use tokio::time::error::Elapsed;
 use tokio::time::timeout;
 use tokio_postgres::types::{ToSql, Type};
@@ -19,7 +19,7 @@ use tokio_postgres::{Error, Row};
 use self::columns::Columns;
 use crate::log::display::{NAMED, ids, listed};
 use crate::log::outage::OutageLog;
-use crate::metrics::Metrics;
+use crate::metrics::{BrokerVerdict, Metrics, PassedOver};
 
 const SETTLE_VERDICTS: &str = include_str!("settle_verdicts.sql");
 const LIST_HANDED_OVER: &str = include_str!("list_handed_over.sql");
@@ -105,7 +105,7 @@ impl Ledger for Database {
     }
 
     fn unreadable(&mut self) {
-        self.metrics.verdicts_passed_over("unreadable", 1);
+        self.metrics.verdicts_passed_over(PassedOver::Unreadable, 1);
     }
 }
 
@@ -201,19 +201,19 @@ impl Database {
         let mut taken = Vec::new();
         for (verdict, result) in verdicts.iter().zip(results) {
             if ["applied", "dead"].contains(&&**result) {
-                self.metrics.verdict_applied(columns::word(verdict.kind));
+                self.metrics.verdict_applied(counted(verdict.kind));
                 found += usize::from(origin == Origin::AskedFor);
                 if result == "dead" {
                     dead.push((verdict.id, columns::reason(verdict)));
                 }
             } else if origin == Origin::GivenOut {
                 let why = match &**result {
-                    "repeated" => "repeated",
-                    "unknown" => "unknown",
-                    _ => "early",
+                    "repeated" => PassedOver::Repeated,
+                    "unknown" => PassedOver::Unknown,
+                    _ => PassedOver::Early,
                 };
                 self.metrics.verdicts_passed_over(why, 1);
-                if why == "unknown" && verdict.is_younger_than(MAY_BE_PRUNED) {
+                if matches!(why, PassedOver::Unknown) && verdict.is_younger_than(MAY_BE_PRUNED) {
                     strangers.push(verdict.id);
                 }
             }
@@ -263,5 +263,14 @@ impl Database {
                 "tokens that were handed over are given up and get no mail"
             );
         }
+    }
+}
+
+fn counted(kind: Kind) -> BrokerVerdict {
+    match kind {
+        Kind::Sent => BrokerVerdict::Sent,
+        Kind::Dead => BrokerVerdict::Dead,
+        Kind::Expired => BrokerVerdict::Expired,
+        Kind::InDoubt => BrokerVerdict::InDoubt,
     }
 }

@@ -229,3 +229,21 @@ async fn an_unknown_address_is_suppressed_where_that_is_switched_on_and_the_role
     client.batch_execute("DROP OWNED BY collects; DROP ROLE collects").await?;
     Ok(())
 }
+
+#[tokio::test]
+async fn no_settlement_waits_for_an_application_that_suppresses_the_same_address() -> Result<()> {
+    let database = Database::migrated()?;
+    let client = database.connect().await?;
+    let settings = DeliverySettings { suppress_unknown: true, ..SETTINGS };
+    let mut queue = queue_with(&database, settings).await?;
+    let id = enqueue(&client, "gone@x.test").await?;
+    let batch = claim(&mut queue).await?;
+    let open = database.connect().await?;
+    open.batch_execute("BEGIN; SELECT mailroom.suppress('gone@x.test', 'manual')").await?;
+    // It would wait for ever.
+    let nack = Nack::UnknownAddress { reason: "550 5.1.1 no such user".to_owned() };
+    queue.settle_and_claim(vec![Settlement::of(batch.id, vec![(id, nack)])], None).await?;
+    assert_eq!(state(&client, id).await?.0, "dead");
+    open.batch_execute("COMMIT").await?;
+    Ok(())
+}

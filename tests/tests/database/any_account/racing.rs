@@ -72,7 +72,7 @@ async fn call(client: &mut Client, links: &Links, index: usize, turn: usize) -> 
         }
         10 => {
             let cancel = "SELECT mailroom.cancel_subject($1, $2)";
-            client.execute(cancel, &[&subject_id, &(index % 2 == 0)]).await?
+            client.execute(cancel, &[&subject_id, &index.is_multiple_of(2)]).await?
         }
         _ => client.execute("SELECT mailroom.forget($1)", &[&subject_id]).await?,
     };

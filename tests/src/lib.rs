@@ -48,6 +48,8 @@ pub mod memory;
 #[cfg(feature = "client")]
 pub mod neighbours;
 #[cfg(feature = "client")]
+pub mod new_token;
+#[cfg(feature = "client")]
 pub mod plan;
 pub mod port;
 pub mod postgres;

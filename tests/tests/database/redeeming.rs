@@ -2,6 +2,7 @@
 
 use anyhow::Result;
 use mailroom_tests::application::{Application, Redemption, Token};
+use mailroom_tests::new_token::new_token;
 use mailroom_tests::postgres::Database;
 
 const ACTIVATION: &str = "activation";
@@ -110,12 +111,8 @@ async fn each_action_needs_its_status() -> Result<()> {
         (RECOVERY, "active", "ok"),
         (RECOVERY, "suspended", "not_eligible"),
     ] {
-        let insert = "INSERT INTO accounts (email, login, status)
-            VALUES ($1, $1, $2::text::account_status) RETURNING id";
-        let row =
-            application.client.query_one(insert, &[&format!("{action} {status}"), &status]).await?;
-        let account: i64 = row.get(0);
-        let token = application.insert_token(account, action).await?;
+        let token = new_token(&application.client).action(action).for_account(status);
+        let (token, account) = token.insert().await?;
         let code = token.code.as_deref().filter(|_| action == RECOVERY);
         let answer = application.redeem(&token.secret, action, code).await?;
         assert_eq!(answer.verdict, verdict, "{action}, {status}");

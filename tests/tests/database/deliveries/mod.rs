@@ -29,6 +29,7 @@ use anyhow::{Context, Result};
 use mailroom::config::DeliverySettings;
 use mailroom::queue::{Batch, BatchId, ClaimRequest, DeliveriesQueue, Queue, Settlement};
 use mailroom_connect::{ConnectionSettings, Environment};
+use mailroom_tests::new_token::new_token;
 use mailroom_tests::postgres::Database;
 use mailroom_verifier_core::Version;
 use tokio_postgres::Client;
@@ -73,19 +74,7 @@ async fn queue_with(database: &Database, settings: DeliverySettings) -> Result<D
 
 /// A token of an account of its own that has the right status, due now.
 async fn token(client: &Client, action: &str) -> Result<i64> {
-    // An active account gets no activation token by itself.
-    let insert = "INSERT INTO accounts (email, login, status)
-        SELECT name, name, 'active' FROM (SELECT gen_random_uuid()::text)
-            AS random (name) RETURNING id";
-    let account: i64 = client.query_one(insert, &[]).await?.get(0);
-    if action == "activation" {
-        client
-            .execute("UPDATE accounts SET status = 'provisioned' WHERE id = $1", &[&account])
-            .await?;
-    }
-    let insert =
-        "INSERT INTO tokens (account, action) VALUES ($1, $2::text::token_action) RETURNING id";
-    Ok(client.query_one(insert, &[&account, &action]).await?.get(0))
+    Ok(new_token(client).action(action).insert().await?.0.id)
 }
 
 async fn tokens(client: &Client, action: &str, count: usize) -> Result<Vec<i64>> {

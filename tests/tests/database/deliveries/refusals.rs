@@ -5,6 +5,7 @@ use std::time::Duration;
 use anyhow::Result;
 use mailroom::config::DeliverySettings;
 use mailroom::queue::{Batch, ClaimRequest, DeliveriesQueue, Nack, Queue, QueueError, Settlement};
+use mailroom_tests::new_token::new_token;
 use mailroom_tests::postgres::Database;
 use tokio_postgres::Client;
 
@@ -46,15 +47,7 @@ fn unavailable(after: Option<Duration>) -> Nack {
 
 /// An activation that lives for so many seconds.
 async fn token_of(client: &Client, seconds: i64) -> Result<i64> {
-    let account = "INSERT INTO accounts (email, login, status)
-        SELECT name, name, 'active' FROM (SELECT gen_random_uuid()::text)
-            AS random (name) RETURNING id";
-    let account: i64 = client.query_one(account, &[]).await?.get(0);
-    client.execute("UPDATE accounts SET status = 'provisioned' WHERE id = $1", &[&account]).await?;
-    let insert = "INSERT INTO tokens (account, action, expires_at)
-        VALUES ($1, 'activation', floor(extract(epoch FROM mailroom.clock()))::bigint + $2)
-            RETURNING id";
-    Ok(client.query_one(insert, &[&account, &seconds]).await?.get(0))
+    Ok(new_token(client).living(seconds).insert().await?.0.id)
 }
 
 /// In how many milliseconds a waiting token is due, and how many failures it has.

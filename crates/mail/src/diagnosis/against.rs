@@ -218,6 +218,66 @@ const WORDS: &[&str] = &[
     " smart host ",
 ];
 
+/// The same of a limit and a moment in other languages; also without accents, as many servers
+/// write. A blank at one side only leaves the end open.
+const OF_OTHER_LANGUAGES: &[&str] = &[
+    // A mailbox that moves to another server, in any of them.
+    " migra",
+    " migré",
+    " migrier",
+    // German.
+    " gesperrt ",
+    " wartung ",
+    " wartungs",
+    " kontingent ",
+    " speicher",
+    " voll ",
+    " überfüllt ",
+    " ueberfuellt ",
+    " überschritten ",
+    " ueberschritten ",
+    " vorübergehend ",
+    " voruebergehend ",
+    // Spanish and Portuguese.
+    " cuota ",
+    " cota ",
+    " mantenimiento ",
+    " manutenção ",
+    " manutencao ",
+    " lleno ",
+    " llena ",
+    " cheio ",
+    " cheia ",
+    " lotado ",
+    " lotada ",
+    " excedido ",
+    " excedida ",
+    " superado ",
+    " superada ",
+    " bloqueado ",
+    " bloqueada ",
+    " temporalmente ",
+    " temporariamente ",
+    // Italian.
+    " manutenzione ",
+    " pieno ",
+    " piena ",
+    " superato ",
+    " superata ",
+    " bloccato ",
+    " bloccata ",
+    " temporaneamente ",
+    // French, which has the words for quota and maintenance of English.
+    " plein ",
+    " pleine ",
+    " saturé",
+    " sature",
+    " dépassé",
+    " depasse",
+    " bloqué",
+    " temporairement ",
+];
+
 /// Names of a sender in scripts without blanks.
 const SENDERS: [&str; 5] = ["发件人", "发信人", "寄件人", "送信者", "差出人"];
 
@@ -236,5 +296,5 @@ const CLEAR: &[&str] = &[
 /// Whether an answer is about something else, in words that `words::plain` wrote.
 pub(super) fn has(words: &str) -> bool {
     let rest = CLEAR.iter().fold(words.to_owned(), |rest, clear| rest.replace(clear, " "));
-    WORDS.iter().chain(&SENDERS).any(|word| rest.contains(word))
+    WORDS.iter().chain(OF_OTHER_LANGUAGES).chain(&SENDERS).any(|word| rest.contains(word))
 }

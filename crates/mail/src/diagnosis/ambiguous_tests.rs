@@ -105,3 +105,26 @@ fn what_a_server_writes_before_every_reason_is_none() {
         ],
     );
 }
+
+#[test]
+fn a_quota_or_a_maintenance_is_another_reason_in_other_languages_too() {
+    decided(
+        false,
+        "a limit or a moment is another reason",
+        &[
+            "550 5.1.1 Usuario desconocido: cuota superada",
+            "550 5.1.1 Usuario desconocido: servidor en mantenimiento",
+            "550 5.1.1 Benutzer unbekannt: Postfach gesperrt wegen Wartung",
+            "550 5.1.1 Benutzer unbekannt: Speicherplatz überschritten",
+            "550 5.1.1 Utilisateur inconnu : quota dépassé",
+            "550 5.1.1 Utilisateur inconnu : boîte pleine",
+            "550 5.1.1 Utente sconosciuto: casella piena",
+            "550 5.1.1 Utente sconosciuto: server in manutenzione",
+            "550 5.1.1 Usuário desconhecido: cota excedida",
+            "550 5.1.1 Usuário desconhecido: servidor em manutenção",
+            "550 5.1.1 no such user: migrating mailboxes today",
+            "550 5.1.1 no such user: migration under way",
+            "550 5.1.1 Usuario desconocido: migración de buzones",
+        ],
+    );
+}

@@ -403,7 +403,7 @@ BEGIN
     FROM pg_catalog.unnest(ended);
 
     -- No mail waits for an application that suppresses the same address and does not commit, nor
-    -- for another collector. Where that one rolls back, the next mail is refused by the server again.
+    -- for another collector. Where that one rolls back, the next mail is refused again.
     IF suppresses THEN
         PERFORM mailroom.try_suppress(known.recipient_email, log.reason)
         FROM ROWS FROM (

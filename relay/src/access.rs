@@ -4,8 +4,6 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use async_nats::{ConnectOptions, ServerAddr};
-
 use crate::Error;
 
 /// How the broker is reached.
@@ -40,10 +38,11 @@ pub(crate) struct Access {
     #[arg(long)]
     without_tls: bool,
 
-    /// How many servers of the broker's cluster store each mail, when the queue is made
-    #[arg(long, value_name = "COUNT", default_value_t = 1)]
+    /// How many servers of the broker's cluster store each mail, when the queue is made [default:
+    /// 1 with NATS; RabbitMQ decides it by itself]
+    #[arg(long, value_name = "COUNT")]
     #[arg(value_parser = clap::value_parser!(u8).range(1..=5))]
-    pub(crate) replicas: u8,
+    pub(crate) replicas: Option<u8>,
 
     /// After how many seconds without a sign of life of a sender its mails go to another one, when
     /// the queue is made
@@ -62,10 +61,11 @@ pub struct Relay {
 /// A broker.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct BrokerArguments {
-    /// The broker: `tls://HOST:PORT`, or `nats://127.0.0.1:PORT` on this machine; several of a
-    /// cluster with commas between them
+    /// The broker: `tls://HOST:PORT` of NATS or `amqps://HOST:PORT/VHOST` of RabbitMQ, or
+    /// `nats://127.0.0.1:PORT` and `amqp://127.0.0.1:PORT` on this machine; several of a cluster
+    /// with commas between them
     #[arg(long, value_name = "URL")]
-    to: String,
+    pub(crate) to: String,
 
     #[command(flatten)]
     pub(crate) access: Access,
@@ -75,8 +75,9 @@ pub(crate) struct BrokerArguments {
 #[derive(Clone, Debug, clap::Args)]
 pub struct Source {
     /// Take mails from a broker and not from standard input, until SIGTERM or SIGINT:
-    /// `tls://HOST:PORT`, or `nats://127.0.0.1:PORT` on this machine; several of a cluster with
-    /// commas between them
+    /// `tls://HOST:PORT` of NATS or `amqps://HOST:PORT/VHOST` of RabbitMQ, or
+    /// `nats://127.0.0.1:PORT` and `amqp://127.0.0.1:PORT` on this machine; several of a cluster
+    /// with commas between them
     #[arg(long, value_name = "URL")]
     from: Option<String>,
 
@@ -102,37 +103,6 @@ impl Source {
     }
 }
 
-/// Where verdicts come from.
-#[derive(Clone, Debug)]
-pub struct VerdictsFrom {
-    pub(crate) broker: BrokerArguments,
-}
-
-impl VerdictsFrom {
-    /// Reads the URL of a broker, and what else can be said to `mailroom relay`.
-    ///
-    /// # Errors
-    /// Other words, and URLs that cannot be used; what they are is not repeated.
-    pub fn parse(words: &[String]) -> Result<Self, String> {
-        #[derive(clap::Parser)]
-        struct Words {
-            #[command(flatten)]
-            broker: BrokerArguments,
-        }
-        let words = ["relay", "--to"].into_iter().chain(words.iter().map(String::as_str));
-        let words = <Words as clap::Parser>::try_parse_from(words).map_err(
-            |_| "must be the URL of a broker, and after it what else `mailroom relay` is given",
-        )?;
-        words.broker.servers().map_err(|error| format!("cannot be used: {error}"))?;
-        Ok(Self { broker: words.broker })
-    }
-
-    /// The servers, of which none is named with a password.
-    pub fn url(&self) -> &str {
-        &self.broker.to
-    }
-}
-
 fn name(text: &str) -> Result<String, &'static str> {
     let is_of_name = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     let is_name = (1..=32).contains(&text.len()) && text.bytes().all(is_of_name);
@@ -146,130 +116,89 @@ impl Access {
     }
 }
 
+/// Whether a link can be read on its way to a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    Tls,
+    Clear,
+}
+
 impl BrokerArguments {
-    /// The servers, of which none is named with a password.
-    ///
-    /// # Errors
-    /// What is no such URL, and no TLS to another machine.
-    pub(crate) fn servers(&self) -> Result<Vec<ServerAddr>, Error> {
-        let usage = |fault: &str| Error::Usage(format!("the broker's URL {fault}"));
-        let mut servers = Vec::new();
-        for url in self.to.split(',') {
-            // Also without a name before it, or what is parsed could hide it.
-            if url.contains('@') {
-                return Err(usage("must have no password: name --user and --password-file"));
-            }
-            let server: ServerAddr = url
-                .parse()
-                .map_err(|_| usage("must be tls://HOST:PORT, or nats://127.0.0.1:PORT"))?;
-            if !["nats", "tls"].contains(&server.scheme()) {
-                return Err(usage("must begin with tls:// or nats://"));
-            }
-            let is_here = ["127.0.0.1", "::1", "[::1]", "localhost"].contains(&server.host());
-            if server.scheme() == "nats" && !is_here && !self.access.without_tls {
-                return Err(usage(
-                    "names another machine without TLS: write tls:// or, where nobody can read \
-                     the network, add --without-tls",
-                ));
-            }
-            servers.push(server);
-        }
-        Ok(servers)
+    /// Whether it is RabbitMQ.
+    pub(crate) fn is_amqp(&self) -> bool {
+        self.to.starts_with("amqp://") || self.to.starts_with("amqps://")
     }
 
-    /// How a connection is made.
+    /// The servers as they are written, of which none is named with a password.
     ///
     /// # Errors
-    /// Files that cannot be read.
-    pub(crate) fn options(&self) -> Result<ConnectOptions, Error> {
-        let access = &self.access;
-        // A server names others before anything is encrypted, and the client would connect to them
-        // without TLS: whoever stands in between could name one of their own. All that may be
-        // connected to are in the URL.
-        let mut options = ConnectOptions::new().ignore_discovered_servers();
-        if let (Some(user), Some(file)) = (&access.user, &access.password_file) {
-            let text = fs::read_to_string(file).map_err(|error| unreadable(file, &error))?;
-            let password = text.lines().next().unwrap_or_default().to_owned();
-            options = options.user_and_password(user.clone(), password);
+    /// A password.
+    pub(crate) fn urls(&self) -> Result<impl Iterator<Item = &str>, Error> {
+        // Also without a name before it, or what is parsed could hide it.
+        if self.to.contains('@') {
+            let fault = "must have no password: name --user and --password-file";
+            return Err(unusable_url(fault));
         }
-        if let Some(file) = &access.authority {
-            fs::metadata(file).map_err(|error| unreadable(file, &error))?;
-            options = options.add_root_certificates(file.clone());
+        Ok(self.to.split(','))
+    }
+
+    /// Refuses a way to another machine on which everybody can read.
+    ///
+    /// # Errors
+    /// No TLS to another machine.
+    pub(crate) fn check_way(&self, host: &str, way: Way, scheme: &str) -> Result<(), Error> {
+        let is_here = ["127.0.0.1", "::1", "[::1]", "localhost"].contains(&host);
+        if way == Way::Tls || is_here || self.access.without_tls {
+            return Ok(());
         }
-        if let (Some(certificate), Some(key)) = (&access.certificate, &access.private_key) {
-            for file in [certificate, key] {
-                fs::metadata(file).map_err(|error| unreadable(file, &error))?;
-            }
-            options = options.add_client_certificate(certificate.clone(), key.clone());
-        }
-        Ok(options)
+        Err(unusable_url(&format!(
+            "names another machine without TLS: write {scheme}:// or, where nobody can read the \
+             network, add --without-tls"
+        )))
     }
 }
 
-fn unreadable(file: &Path, error: &std::io::Error) -> Error {
-    Error::Usage(format!("{} cannot be read: {error}", file.display()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use clap::Parser;
-
-    #[derive(clap::Parser)]
-    struct Program {
-        #[command(flatten)]
-        relay: Relay,
+impl Access {
+    /// The name of a user and its password.
+    ///
+    /// # Errors
+    /// A file that cannot be read.
+    pub(crate) fn login(&self) -> Result<Option<(String, String)>, Error> {
+        let (Some(user), Some(file)) = (&self.user, &self.password_file) else { return Ok(None) };
+        let text = fs::read_to_string(file).map_err(|error| unreadable(file, &error))?;
+        Ok(Some((user.clone(), text.lines().next().unwrap_or_default().to_owned())))
     }
 
-    fn servers(url: &str, more: &[&str]) -> Result<usize, String> {
-        let words = ["relay", "--to", url].into_iter().chain(more.iter().copied());
-        let program = Program::try_parse_from(words).map_err(|error| error.to_string())?;
-        let servers = program.relay.broker.servers().map_err(|error| error.to_string())?;
-        Ok(servers.len())
+    /// The file of the certificates that are trusted, which can be read.
+    ///
+    /// # Errors
+    /// A file that cannot be read.
+    pub(crate) fn authority(&self) -> Result<Option<&Path>, Error> {
+        let Some(file) = &self.authority else { return Ok(None) };
+        fs::metadata(file).map_err(|error| unreadable(file, &error))?;
+        Ok(Some(file))
     }
 
-    #[test]
-    fn a_link_goes_to_another_machine_by_tls_alone() {
-        assert_eq!(servers("nats://127.0.0.1:4222", &[]), Ok(1));
-        assert_eq!(servers("nats://localhost,nats://[::1]:4223", &[]), Ok(2));
-        assert_eq!(servers("tls://broker.test", &[]), Ok(1));
-        let error = servers("nats://broker.test", &[]).unwrap_err();
-        assert!(error.contains("without TLS"), "{error}");
-        assert!(servers("nats://127.0.0.1,nats://10.0.0.1", &[]).is_err());
-        assert_eq!(servers("nats://10.0.0.1", &["--without-tls"]), Ok(1));
-    }
-
-    #[test]
-    fn a_password_in_a_url_is_refused_and_not_repeated() {
-        for url in ["tls://ada:secret@broker.test", "tls://secret@broker.test", "tls://:secret@b"] {
-            let error = servers(url, &[]).unwrap_err();
-            assert!(error.contains("--password-file") && !error.contains("secret"), "{error}");
-        }
-        let error = servers("http://ada:secret@broker.test", &[]).unwrap_err();
-        assert!(!error.contains("secret"), "{error}");
-    }
-
-    #[test]
-    fn verdicts_come_from_what_a_relay_is_given() {
-        let from = |text: &str| {
-            let words: Vec<_> = text.split(' ').map(str::to_owned).collect();
-            VerdictsFrom::parse(&words)
-                .map(|from| (from.url().to_owned(), from.broker.access.queue))
+    /// The files of a certificate and of its private key, which can be read.
+    ///
+    /// # Errors
+    /// A file that cannot be read.
+    pub(crate) fn identity(&self) -> Result<Option<(&Path, &Path)>, Error> {
+        let (Some(certificate), Some(key)) = (&self.certificate, &self.private_key) else {
+            return Ok(None);
         };
-        let tls = "tls://broker.test";
-        assert_eq!(from(tls), Ok((tls.to_owned(), "mailroom".to_owned())));
-        let named = from("tls://broker.test --queue shop --user a --password-file /dev/null");
-        assert_eq!(named, Ok((tls.to_owned(), "shop".to_owned())));
-        for text in ["", "tls://a:secret@b", "nats://b.test", "tls://b --secret", "tls://b secret"]
-        {
-            assert!(from(text).is_err_and(|error| !error.contains("secret")), "{text}");
+        for file in [certificate, key] {
+            fs::metadata(file).map_err(|error| unreadable(file, &error))?;
         }
+        Ok(Some((certificate, key)))
     }
+}
 
-    #[test]
-    fn the_name_of_a_queue_is_a_word_of_a_subject() {
-        for name in ["", "a.b", "a b", "*", "A", ">"] {
-            assert!(servers("nats://127.0.0.1", &["--queue", name]).is_err(), "{name}");
-        }
-    }
+/// Why a broker's URL cannot be used.
+pub(crate) fn unusable_url(fault: &str) -> Error {
+    Error::Usage(format!("the broker's URL {fault}"))
+}
+
+pub(crate) fn unreadable(file: &Path, error: &std::io::Error) -> Error {
+    Error::Usage(format!("{} cannot be read: {error}", file.display()))
 }

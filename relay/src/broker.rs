@@ -39,8 +39,10 @@ pub(crate) struct Received<H> {
     pub(crate) place: Place,
     /// How often it has been delivered, from 1, as far as the broker knows.
     pub(crate) delivered: u64,
-    /// Of one that was left behind and is published anew: for how long a sender may still have the
-    /// former one.
+    /// How many earlier attempts ended in doubt, as far as the message knows.
+    pub(crate) doubts: u32,
+    /// Of one that was left behind, is published anew and comes for the first time: for how long a
+    /// sender may still have the former one.
     pub(crate) rest: Option<Duration>,
 }
 
@@ -61,7 +63,7 @@ pub(crate) trait Broker: Clone + Send + Sync + 'static {
     /// By this a message is done with or given back.
     type Handle: Send + Sync + 'static;
 
-    /// Stores a mail, once for its key while the broker has it.
+    /// Stores a mail, once for its key if the broker knows keys.
     fn publish(&self, mail: &Mail) -> impl Future<Output = Result<Stored, Fault>> + Send;
 
     /// Records what became of a mail. Says nothing new if it is said twice of the same message.
@@ -74,7 +76,7 @@ pub(crate) trait Broker: Clone + Send + Sync + 'static {
     /// Records a message that is no mail, and nothing of what it holds.
     fn record_foreign(&self, sequence: u64) -> impl Future<Output = Result<(), Fault>> + Send;
 
-    /// The last verdict on a key.
+    /// The last verdict on a key, as far as the broker can be asked for it.
     fn verdict_on(&self, key: &str) -> impl Future<Output = Result<Option<Verdict>, Fault>> + Send;
 
     /// Takes up to so many mails, and passes them on as they come. Returns after some seconds, or
@@ -98,11 +100,16 @@ pub(crate) trait Broker: Clone + Send + Sync + 'static {
     /// A message is done with.
     fn done(&self, handle: &Self::Handle) -> impl Future<Output = Result<(), Fault>> + Send;
 
-    /// A message is to come again after a time.
+    /// No mails of a class are taken for some time: those that came and were not passed on go to
+    /// others.
+    fn let_go(&self, class: Class) -> impl Future<Output = ()> + Send;
+
+    /// A message is to come again after a time, and to know of these doubts if there are new ones.
     fn give_back(
         &self,
         handle: &Self::Handle,
         after: Duration,
+        doubts: Option<u32>,
     ) -> impl Future<Output = Result<(), Fault>> + Send;
 
     /// A message is being worked on.

@@ -134,12 +134,19 @@ impl<B> Shared<B> {
         &self.places[class.place()]
     }
 
+    fn outage(&self) -> std::sync::MutexGuard<'_, Option<Instant>> {
+        self.outage.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<B: Broker> Shared<B> {
     /// Takes as many places as there are; a single one of a sender that is unavailable, when it is
     /// to be tried again.
     async fn free(&self, class: Class, most: usize) -> usize {
         let places = self.places(class);
         let outage = *self.outage();
         if let Some(until) = outage {
+            self.broker.let_go(class).await;
             sleep(until.saturating_duration_since(Instant::now())).await;
         }
         let Ok(first) = places.acquire().await else { return pending().await };
@@ -151,10 +158,6 @@ impl<B> Shared<B> {
             free += 1;
         }
         free
-    }
-
-    fn outage(&self) -> std::sync::MutexGuard<'_, Option<Instant>> {
-        self.outage.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -170,9 +173,10 @@ async fn pull<B: Broker>(
     let mut stopping = shared.is_stopping.subscribe();
     loop {
         let free = tokio::select! {
-            _ = stopping.wait_for(|is_stopping| *is_stopping) => return,
-            free = shared.free(class, most) => free,
+            _ = stopping.wait_for(|is_stopping| *is_stopping) => None,
+            free = shared.free(class, most) => Some(free),
         };
+        let Some(free) = free else { return shared.broker.let_go(class).await };
         let (came, outcome) = shared.broker.receive(class, free, &found).await;
         places.add_permits(free.saturating_sub(came));
         if let Err(fault) = outcome {
@@ -395,10 +399,11 @@ async fn judge<B: Broker>(broker: &B, received: &Received<B::Handle>) -> (Option
     if let Some(arrival) = of_version(received.version, received.delivered) {
         return (None, arrival);
     }
-    let Some(head) = Head::read(&received.text) else {
+    let Some(mut head) = Head::read(&received.text) else {
         return (None, Arrival::Done(None, "no mail"));
     };
-    if let Some(rest) = received.rest.filter(|_| received.delivered == 1) {
+    head.doubts = head.doubts.max(received.doubts);
+    if let Some(rest) = received.rest {
         return (Some(head), Arrival::GiveBack(rest, "left behind by the broker"));
     }
     // Also the first time: a database that has forgotten what it had published, such as a restored
@@ -448,7 +453,10 @@ async fn say<B: Broker>(shared: &Shared<B>, handle: &B::Handle, sequence: u64, w
     for _ in 0..MOST_ACKS {
         let ended: Result<(), Fault> = match &word {
             Word::Done(_) | Word::Foreign => shared.broker.done(handle).await,
-            Word::Again(_, after) => shared.broker.give_back(handle, *after).await,
+            Word::Again(verdict, after) => {
+                let doubts = verdict.as_ref().map(|verdict| verdict.doubts);
+                shared.broker.give_back(handle, *after, doubts).await
+            }
         };
         match ended {
             Ok(()) => return,

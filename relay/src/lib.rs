@@ -9,24 +9,29 @@
 //!
 //! `mailroom collect --verdicts-from` takes those back into the database (`verdicts`).
 //!
-//! `broker` says what a broker has to do; each is a file of its own: `nats`.
+//! `broker` says what a broker has to do; each is a file of its own: `nats` and `rabbit`, of
+//! which `choice` takes the one that a URL names.
 
 mod access;
 mod answers;
 mod broker;
+mod choice;
 mod consume;
 mod counts;
 mod decision;
 mod message;
 mod nats;
 mod publish;
+#[cfg(feature = "rabbitmq")]
+mod rabbit;
 mod verdicts;
 
 use std::io::{BufReader, PipeReader, PipeWriter};
 
-pub use access::{Relay, Source, VerdictsFrom};
+pub use access::{Relay, Source};
+use choice::Connected;
+pub use choice::VerdictsFrom;
 pub use message::{Kind, Verdict};
-use nats::Nats;
 pub use verdicts::{Ledger, Origin, Taken};
 
 /// Why the program cannot work, in a sentence without secrets.
@@ -46,8 +51,11 @@ pub enum Error {
 /// # Errors
 /// Arguments that cannot be used, standard streams that are broken.
 pub async fn relay(arguments: &Relay) -> Result<(), Error> {
-    let broker = Nats::connect(&arguments.broker, "mailroom relay").await?;
-    publish::run(broker).await
+    match Connected::to(&arguments.broker, "mailroom relay").await? {
+        Connected::Nats(broker) => publish::run(broker).await,
+        #[cfg(feature = "rabbitmq")]
+        Connected::Rabbit(broker) => publish::run(broker).await,
+    }
 }
 
 /// Takes mails from the broker until SIGTERM or SIGINT, and gives them to `send`, a sender that
@@ -62,12 +70,18 @@ pub async fn send_from<E: Send + 'static>(
     let Some(broker) = arguments.broker() else {
         return Err(Error::Usage("--from is missing".to_owned()));
     };
-    let broker = Nats::connect(&broker, "mailroom send").await?;
-    consume::run(broker, arguments.in_flight.into(), send).await
+    let most = arguments.in_flight;
+    match Connected::to(&broker, "mailroom send").await? {
+        Connected::Nats(broker) => consume::run(broker, most.into(), send).await,
+        #[cfg(feature = "rabbitmq")]
+        Connected::Rabbit(broker) => {
+            consume::run(broker.with_prefetch(most), most.into(), send).await
+        }
+    }
 }
 
 /// A broker whose senders' verdicts are taken.
-pub struct Verdicts(Nats);
+pub struct Verdicts(Connected);
 
 impl Verdicts {
     /// Begins to connect, for ever.
@@ -75,11 +89,15 @@ impl Verdicts {
     /// # Errors
     /// Arguments that cannot be used.
     pub async fn connect(from: &VerdictsFrom) -> Result<Self, Error> {
-        Ok(Self(Nats::connect(&from.broker, "mailroom collect").await?))
+        Ok(Self(Connected::to(&from.broker, "mailroom collect").await?))
     }
 
     /// Takes verdicts for ever, and brings them into a ledger.
     pub async fn follow(self, ledger: impl Ledger) {
-        verdicts::run(self.0, ledger).await;
+        match self.0 {
+            Connected::Nats(broker) => verdicts::run(broker, ledger).await,
+            #[cfg(feature = "rabbitmq")]
+            Connected::Rabbit(broker) => verdicts::run(broker, ledger).await,
+        }
     }
 }

@@ -46,6 +46,12 @@ impl Class {
     }
 }
 
+/// A word of a subject or routing key, for an action.
+pub(crate) fn word(action: &str) -> &str {
+    let is_of_word = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
+    if !action.is_empty() && action.bytes().all(is_of_word) { action } else { "unnamed" }
+}
+
 /// What has to be known of an item: the rest concerns who sends it.
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Head {
@@ -276,5 +282,14 @@ mod tests {
         let text = serde_json::to_string(&verdict).unwrap();
         assert!(!text.contains("secret") && !text.contains("x.test"), "{text}");
         assert_eq!(serde_json::from_str::<Verdict>(&text).unwrap(), verdict);
+    }
+
+    #[test]
+    fn an_action_is_one_word_of_a_subject() {
+        for (action, expected) in
+            [("activate", "activate"), ("a_b-1", "a_b-1"), ("", "unnamed"), ("a.>", "unnamed")]
+        {
+            assert_eq!(word(action), expected);
+        }
     }
 }

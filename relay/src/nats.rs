@@ -7,12 +7,14 @@
 //! | `QUEUE.verdict.KEY` | what became of the mail with this key |
 //! | `QUEUE.dead.KEY` | the same of those that never can be sent, and what was no mail |
 //!
-//! `streams` has what the streams need, `restart` what a killed server leaves behind, `elsewhere`
-//! what is done about one that its cluster has lost, and `verdicts` how collectors get them.
+//! `address` has what is connected to, `streams` what the streams need, `restart` what a killed
+//! server leaves behind, `elsewhere` what is done about one that its cluster has lost, and
+//! `verdicts` how collectors get them.
 //!
 //! A full stream refuses a mail and drops none, and no mail is dropped by its age, since the
 //! database gives them out once.
 
+mod address;
 mod elsewhere;
 mod restart;
 mod streams;
@@ -32,13 +34,15 @@ use futures_util::StreamExt as _;
 use tokio::sync::{Mutex, mpsc};
 use tokio::time::timeout;
 
+use self::address::options;
+pub(crate) use self::address::servers;
 use self::elsewhere::Silence;
 use self::streams::{Streams, durable};
 use crate::Error;
 use crate::access::BrokerArguments;
 use crate::broker::{Announced, Broker, Fault, Received, Stored};
 use crate::decision::Place;
-use crate::message::{Class, Kind, Mail, VERSION, Verdict, now};
+use crate::message::{Class, Kind, Mail, VERSION, Verdict, now, word};
 
 /// How long an answer of the broker is waited for: less than a collector waits for its sender.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -110,7 +114,7 @@ impl Nats {
     /// # Errors
     /// Arguments that cannot be used.
     pub(crate) async fn connect(arguments: &BrokerArguments, name: &str) -> Result<Self, Error> {
-        let options = arguments.options()?.name(name).retry_on_initial_connect();
+        let options = options(arguments)?.name(name).retry_on_initial_connect();
         // The client's own pauses grow to four seconds, and links expire meanwhile.
         let options = options.reconnect_delay_callback(|attempts| {
             LONGEST_PAUSE.min(Duration::from_millis(100) * u32::try_from(attempts).unwrap_or(10))
@@ -125,7 +129,7 @@ impl Nats {
             }
             std::future::ready(())
         });
-        let servers = arguments.servers()?;
+        let servers = servers(arguments)?;
         let others = servers.len() > 1;
         let client = options
             .connect(servers)
@@ -138,7 +142,7 @@ impl Nats {
             context,
             silence,
             queue: access.queue.clone(),
-            replicas: access.replicas.into(),
+            replicas: access.replicas.unwrap_or(1).into(),
             redeliver_after: access.redeliver_after(),
             ack_wait: OnceLock::new(),
             connected_at,
@@ -219,7 +223,9 @@ impl Nats {
                 text: String::from_utf8_lossy(&message.payload).into_owned(),
                 place,
                 delivered,
-                rest: rest.map(Duration::from_secs),
+                // The verdicts know them.
+                doubts: 0,
+                rest: rest.map(Duration::from_secs).filter(|_| delivered == 1),
             };
             if into.send((class, received)).await.is_err() {
                 return Ok(());
@@ -346,12 +352,6 @@ fn fault(error: &PublishError) -> Fault {
     }
 }
 
-/// A word of a subject, for an action.
-fn word(action: &str) -> &str {
-    let is_of_word = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
-    if !action.is_empty() && action.bytes().all(is_of_word) { action } else { "unnamed" }
-}
-
 fn version(headers: Option<&HeaderMap>) -> Option<u32> {
     headers?.get(VERSION_HEADER)?.as_str().parse().ok()
 }
@@ -410,7 +410,15 @@ impl Broker for Nats {
         acknowledged(answered(handle.double_ack()).await?)
     }
 
-    async fn give_back(&self, handle: &Acker, after: Duration) -> Result<(), Fault> {
+    /// Nothing came that was not asked for.
+    async fn let_go(&self, _: Class) {}
+
+    async fn give_back(
+        &self,
+        handle: &Acker,
+        after: Duration,
+        _: Option<u32>,
+    ) -> Result<(), Fault> {
         acknowledged(answered(handle.double_ack_with(AckKind::Nak(Some(after)))).await?)
     }
 
@@ -433,18 +441,4 @@ impl Broker for Nats {
 
 fn acknowledged(outcome: Result<(), async_nats::Error>) -> Result<(), Fault> {
     outcome.map_err(|error| Fault::Away(format!("the broker does not hear a verdict: {error}")))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_action_is_one_word_of_a_subject() {
-        for (action, expected) in
-            [("activate", "activate"), ("a_b-1", "a_b-1"), ("", "unnamed"), ("a.>", "unnamed")]
-        {
-            assert_eq!(word(action), expected);
-        }
-    }
 }

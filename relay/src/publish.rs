@@ -204,7 +204,8 @@ mod tests {
         async fn done(&self, (): &()) -> Result<(), Fault> {
             Ok(())
         }
-        async fn give_back(&self, (): &(), _: Duration) -> Result<(), Fault> {
+        async fn let_go(&self, _: Class) {}
+        async fn give_back(&self, (): &(), _: Duration, _: Option<u32>) -> Result<(), Fault> {
             Ok(())
         }
         async fn working(&self, (): &()) -> Result<(), Fault> {

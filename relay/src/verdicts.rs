@@ -206,7 +206,7 @@ async fn settle<B: Broker>(
     let said = announced.iter().zip(&words).map(|(message, word)| async move {
         match word {
             Word::Done => broker.done(&message.handle).await,
-            Word::Again(after) => broker.give_back(&message.handle, *after).await,
+            Word::Again(after) => broker.give_back(&message.handle, *after, None).await,
         }
     });
     let mut said: FuturesUnordered<_> = said.collect();

@@ -58,6 +58,8 @@ pub mod program;
 pub mod proxy;
 pub mod python;
 #[cfg(feature = "client")]
+pub mod rabbit;
+#[cfg(feature = "client")]
 pub mod recorder;
 #[cfg(feature = "client")]
 pub mod rows;

@@ -344,10 +344,13 @@ pub(super) const CLOSINGS: &[Closing] = &[
     },
     Closing {
         command: "relay",
-        examples: &[(
-            "Give mails to NATS, as the --sender of mailroom collect",
-            "mailroom relay --to tls://nats.example.org:4222",
-        )],
+        examples: &[
+            (
+                "Give mails to NATS, as the --sender of mailroom collect",
+                "mailroom relay --to tls://nats.example.org:4222",
+            ),
+            ("To RabbitMQ", "mailroom relay --to amqps://rabbit.example.org/mails"),
+        ],
         ends: USUAL,
     },
     Closing {

@@ -38,6 +38,7 @@ mod pooling;
 mod postfix;
 mod preflight;
 mod python_sender;
+mod rabbit;
 mod reconnecting;
 mod recovery_codes;
 mod redeeming;

@@ -1,0 +1,245 @@
+//! Messages on their way from the broker, each of which is somebody's until it is done with.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::stream::{SelectAll, select_all};
+use futures_util::{FutureExt as _, StreamExt as _};
+use lapin::message::Delivery;
+use lapin::options::{
+    BasicAckOptions, BasicCancelOptions, BasicConsumeOptions, BasicGetOptions, BasicNackOptions,
+    BasicQosOptions,
+};
+use lapin::types::{FieldTable, ShortString};
+use lapin::{Acker, Channel, Consumer};
+use tokio::sync::{Mutex, mpsc};
+use tokio::time::{Instant, sleep, timeout_at};
+
+use super::letter::Letter;
+use super::link::{Link, answered, fault};
+use super::publishing::Publishing;
+use crate::broker::Fault;
+
+/// How long it is waited for messages at most until that is said.
+const PULL: Duration = Duration::from_secs(3);
+
+/// How often it is asked for a single message.
+const PAUSE_OF_ONE: Duration = Duration::from_millis(200);
+
+/// How many messages that lapsed are taken at a time.
+const LAPSED: u16 = 8;
+
+/// A message that came.
+pub(crate) struct Handle {
+    acker: Acker,
+    pub(super) letter: Letter,
+    publishing: Arc<Publishing>,
+    /// Without it the broker would give out the message again.
+    channel: Channel,
+}
+
+impl Handle {
+    /// It is done with. The broker says nothing to that: what it did not hear comes again, as does
+    /// all of a connection that is lost.
+    pub(super) async fn done(&self) {
+        self.acker.ack(BasicAckOptions::default()).await.ok();
+    }
+
+    /// It is to come again after a time. It is stored anew first: a kill between the two makes two
+    /// of it, and none is lost.
+    pub(super) async fn give_back(
+        &self,
+        after: Duration,
+        doubts: Option<u32>,
+    ) -> Result<(), Fault> {
+        // Of a connection that is lost: the broker gives it out again by itself.
+        if !self.acker.usable() {
+            return Ok(());
+        }
+        if after.is_zero() && doubts.is_none() {
+            return_at_once(&self.acker).await;
+            return Ok(());
+        }
+        let letter = self.letter.again(Some(after), doubts);
+        self.move_to(self.publishing.link.queues.later(), &letter).await
+    }
+
+    async fn move_to(&self, exchange: ShortString, letter: &Letter) -> Result<(), Fault> {
+        self.publishing.store(exchange, letter).await?;
+        self.done().await;
+        Ok(())
+    }
+}
+
+impl std::fmt::Debug for Handle {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // The rest has a link.
+        formatter.debug_struct("Handle").finish_non_exhaustive()
+    }
+}
+
+impl Drop for Handle {
+    /// What nobody has said anything of goes to others, or it would take a place for ever.
+    fn drop(&mut self) {
+        if !self.acker.usable() {
+            return;
+        }
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            let (acker, channel) = (self.acker.clone(), self.channel.clone());
+            runtime.spawn(async move {
+                return_at_once(&acker).await;
+                drop(channel);
+            });
+        }
+    }
+}
+
+async fn return_at_once(acker: &Acker) {
+    let options = BasicNackOptions { requeue: true, ..BasicNackOptions::default() };
+    acker.nack(options).await.ok();
+}
+
+/// The messages of a queue, and of the one of those that lapsed.
+pub(super) struct Consuming {
+    link: Arc<Link>,
+    publishing: Arc<Publishing>,
+    queue: ShortString,
+    takes_lapsed: bool,
+    open: Mutex<Option<Open>>,
+}
+
+struct Open {
+    channel: Channel,
+    consumers: SelectAll<Consumer>,
+}
+
+impl Consuming {
+    pub(super) fn new(
+        link: Arc<Link>,
+        publishing: Arc<Publishing>,
+        queue: ShortString,
+        takes_lapsed: bool,
+    ) -> Self {
+        Self { link, publishing, queue, takes_lapsed, open: Mutex::default() }
+    }
+
+    /// Takes up to so many messages, and returns after some seconds, or when all have come. So many
+    /// are held at most, at any time: the broker gives out no more of them.
+    pub(super) async fn take<T>(
+        &self,
+        most: usize,
+        held: u16,
+        into: &mpsc::Sender<T>,
+        received: impl Fn(Handle) -> T,
+        came: &mut usize,
+    ) -> Result<(), Fault> {
+        let mut open = self.open.lock().await;
+        if open.is_none() && most == 1 {
+            // Of a sender that is not sure to send it. Others get the next ones.
+            let Some(handle) = self.take_one().await? else { return Ok(()) };
+            if into.send(received(handle)).await.is_ok() {
+                *came += 1;
+            }
+            return Ok(());
+        }
+        if open.is_none() {
+            *open = Some(self.open(held).await?);
+        }
+        let Some(running) = open.as_mut() else { return Ok(()) };
+        let deadline = Instant::now() + PULL;
+        while *came < most {
+            let Ok(next) = timeout_at(deadline, running.consumers.next()).await else { break };
+            let delivery = match next {
+                Some(Ok(delivery)) => delivery,
+                Some(Err(error)) => {
+                    *open = None;
+                    return Err(fault(&error));
+                }
+                None => {
+                    *open = None;
+                    let sentence = format!("the broker gives out nothing more of {}", self.queue);
+                    return Err(Fault::Away(sentence));
+                }
+            };
+            if let Some(handle) = self.admit(&running.channel, delivery).await? {
+                if into.send(received(handle)).await.is_err() {
+                    break;
+                }
+                *came += 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives back what came and was not passed on.
+    pub(super) async fn let_go(&self) {
+        let Some(Open { channel, mut consumers }) = self.open.lock().await.take() else { return };
+        // Or what is given back would come here again.
+        for consumer in &consumers {
+            let canceled = channel.basic_cancel(consumer.tag(), BasicCancelOptions::default());
+            answered(canceled).await.ok();
+        }
+        while let Some(Some(Ok(delivery))) = consumers.next().now_or_never() {
+            return_at_once(&delivery.acker).await;
+        }
+    }
+
+    async fn open(&self, held: u16) -> Result<Open, Fault> {
+        let channel = self.link.channel().await?;
+        let mut consumers = Vec::new();
+        let lapsed = self.takes_lapsed.then(|| (self.link.queues.lapsed(), LAPSED));
+        for (queue, held) in std::iter::once((self.queue.clone(), held)).chain(lapsed) {
+            // Each consumer has the limit that was set before it came.
+            answered(channel.basic_qos(held, BasicQosOptions::default())).await?;
+            let (options, none) = (BasicConsumeOptions::default(), FieldTable::default());
+            let consumer = channel.basic_consume(queue, "".into(), options, none);
+            consumers.push(answered(consumer).await?);
+        }
+        Ok(Open { channel, consumers: select_all(consumers) })
+    }
+
+    async fn take_one(&self) -> Result<Option<Handle>, Fault> {
+        let channel = self.link.channel().await?;
+        let deadline = Instant::now() + PULL;
+        while Instant::now() < deadline {
+            let asked = channel.basic_get(self.queue.clone(), BasicGetOptions::default());
+            let Some(message) = answered(asked).await? else {
+                sleep(PAUSE_OF_ONE).await;
+                continue;
+            };
+            if let Some(handle) = self.admit(&channel, message.delivery).await? {
+                return Ok(Some(handle));
+            }
+        }
+        Ok(None)
+    }
+
+    /// What is to be worked on now. The rest goes on its way: what has to wait longer than the
+    /// longest queue of pauses, and what lapsed and is not over.
+    async fn admit(
+        &self,
+        channel: &Channel,
+        mut delivery: Delivery,
+    ) -> Result<Option<Handle>, Fault> {
+        let has_lapsed = delivery.routing_key.as_str() == super::queues::LAPSED;
+        let letter = Letter::read(&mut delivery);
+        let publishing = Arc::clone(&self.publishing);
+        let handle = Handle { acker: delivery.acker, letter, publishing, channel: channel.clone() };
+        let queues = &self.link.queues;
+        if has_lapsed {
+            if let Some(letter) = handle.letter.revived() {
+                handle.move_to(queues.exchange(), &letter).await?;
+                return Ok(None);
+            }
+            if handle.letter.is_verdict() {
+                handle.done().await;
+                return Ok(None);
+            }
+        } else if let Some(rest) = handle.letter.rest() {
+            let letter = handle.letter.waiting_on(rest);
+            handle.move_to(queues.later(), &letter).await?;
+            return Ok(None);
+        }
+        Ok(Some(handle))
+    }
+}

@@ -1,0 +1,142 @@
+//! A connection to one of the servers, which is made anew when it is lost, and what they say in
+//! sentences.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use lapin::protocol::{AMQPErrorKind, AMQPHardError, AMQPSoftError};
+use lapin::uri::AMQPUri;
+use lapin::{Channel, Connection, ConnectionProperties, ErrorKind};
+use tokio::sync::Mutex;
+use tokio::time::{Instant, timeout};
+
+use super::queues::Queues;
+use super::wire::Wire;
+use crate::broker::Fault;
+
+/// How long an answer of the broker is waited for: less than a collector waits for its sender.
+pub(super) const PATIENCE: Duration = Duration::from_secs(5);
+
+/// How long it is waited at least until a broker that is away is tried again.
+const PAUSE: Duration = Duration::from_millis(300);
+
+/// A connection, which comes back when it is asked for.
+pub(super) struct Link {
+    pub(super) queues: Queues,
+    servers: Vec<AMQPUri>,
+    wire: Wire,
+    name: String,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    connection: Option<Arc<Connection>>,
+    /// Which server is tried next.
+    next: usize,
+    failed: Option<(Instant, Fault)>,
+}
+
+impl Link {
+    pub(super) fn new(queues: Queues, servers: Vec<AMQPUri>, wire: Wire, name: &str) -> Self {
+        Self { queues, servers, wire, name: name.to_owned(), state: Mutex::default() }
+    }
+
+    /// A new channel of a connection of which all queues are there.
+    pub(super) async fn channel(&self) -> Result<Channel, Fault> {
+        let connection = self.connection().await?;
+        answered(connection.create_channel()).await
+    }
+
+    /// Lets all queues be looked for again, by a new connection.
+    pub(super) async fn forget(&self) {
+        self.state.lock().await.connection = None;
+    }
+
+    /// Claims the verdicts for a ledger.
+    pub(super) async fn claim(&self, ledger: &str) -> Result<(), Fault> {
+        let connection = self.connection().await?;
+        self.queues.claim(&connection, ledger).await
+    }
+
+    /// Whether the server takes no messages for now.
+    pub(super) async fn is_blocked(&self) -> bool {
+        let state = self.state.lock().await;
+        state.connection.as_ref().is_some_and(|connection| connection.status().blocked())
+    }
+
+    async fn connection(&self) -> Result<Arc<Connection>, Fault> {
+        let mut state = self.state.lock().await;
+        if let Some(connection) = &state.connection {
+            if connection.status().connected() {
+                return Ok(Arc::clone(connection));
+            }
+            state.connection = None;
+        }
+        // Hundreds of mails ask at a time.
+        if let Some((at, fault)) = &state.failed
+            && at.elapsed() < PAUSE
+        {
+            return Err(fault.clone());
+        }
+        let server = &self.servers[state.next % self.servers.len()];
+        match self.connect(server).await {
+            Ok(connection) => {
+                let connection = Arc::new(connection);
+                state.failed = None;
+                state.connection = Some(Arc::clone(&connection));
+                Ok(connection)
+            }
+            Err(fault) => {
+                state.next = state.next.wrapping_add(1);
+                state.failed = Some((Instant::now(), fault.clone()));
+                Err(fault)
+            }
+        }
+    }
+
+    async fn connect(&self, server: &AMQPUri) -> Result<Connection, Fault> {
+        let properties =
+            ConnectionProperties::default().with_connection_name(self.name.as_str().into());
+        let connection = answered(self.wire.connect(server.clone(), properties)).await?;
+        self.queues.declare(&connection).await?;
+        Ok(connection)
+    }
+}
+
+/// Waits for an answer of the broker.
+pub(super) async fn answered<T>(
+    future: impl Future<Output = lapin::Result<T>>,
+) -> Result<T, Fault> {
+    let silent = |_| Fault::Away("the broker does not answer".to_owned());
+    timeout(PATIENCE, future).await.map_err(silent)?.map_err(|error| fault(&error))
+}
+
+/// What is said of a fault of the broker.
+pub(super) fn fault(error: &lapin::Error) -> Fault {
+    Fault::Away(sentence(error))
+}
+
+fn sentence(error: &lapin::Error) -> String {
+    let ErrorKind::ProtocolError(error) = error.kind() else {
+        return format!("the broker cannot be reached: {error}");
+    };
+    let said = error.get_message();
+    match error.kind() {
+        AMQPErrorKind::Hard(AMQPHardError::NOTALLOWED) => format!(
+            "the broker does not let its user into the virtual host: name one at the end of the \
+             URL that is there, and grant it to the user ({said})"
+        ),
+        // Of a login, and of what a user may do.
+        AMQPErrorKind::Soft(AMQPSoftError::ACCESSREFUSED) if said.as_str().contains("Login") => {
+            "the broker does not know the user or its password: correct --user and \
+             --password-file, or let the broker know them"
+                .to_owned()
+        }
+        AMQPErrorKind::Soft(AMQPSoftError::ACCESSREFUSED) => format!(
+            "the broker's user may not do what is needed: grant it to configure, write and read \
+             what begins with the name of the queue ({said})"
+        ),
+        _ => format!("the broker refuses what it is asked for: {said}"),
+    }
+}

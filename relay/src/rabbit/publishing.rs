@@ -1,0 +1,95 @@
+//! Messages on their way to the broker: each is stored when it says so, and not before.
+
+use std::sync::Arc;
+
+use lapin::options::{BasicPublishOptions, ConfirmSelectOptions};
+use lapin::types::ShortString;
+use lapin::{Channel, Confirmation};
+use tokio::sync::Mutex;
+use tokio::time::timeout;
+
+use super::letter::Letter;
+use super::link::{Link, PATIENCE, answered, fault};
+use crate::broker::Fault;
+
+/// How long a message may be: less than each version of the broker takes. A longer one ends the
+/// channel, and the confirmations of others with it.
+const LONGEST: usize = 15 << 20;
+
+/// A channel to publish by, of a connection of its own: an alarm of the broker stops all of it.
+pub(super) struct Publishing {
+    pub(super) link: Arc<Link>,
+    channel: Mutex<Option<Channel>>,
+}
+
+impl Publishing {
+    pub(super) fn new(link: Arc<Link>) -> Self {
+        Self { link, channel: Mutex::default() }
+    }
+
+    /// Stores a message. After a fault it may be stored nevertheless.
+    pub(super) async fn store(&self, exchange: ShortString, letter: &Letter) -> Result<(), Fault> {
+        if letter.text.len() > LONGEST {
+            return Err(Fault::Message("the mail is longer than the broker takes".to_owned()));
+        }
+        // What is published meanwhile would be stored after the alarm, and again by who asks again.
+        if self.link.is_blocked().await {
+            return Err(blocked());
+        }
+        let channel = self.channel().await?;
+        // Or the broker would drop what no queue takes, and confirm it.
+        let options = BasicPublishOptions { mandatory: true, ..BasicPublishOptions::default() };
+        let stored = async {
+            let key = letter.key.as_str().into();
+            let properties = letter.properties.clone();
+            channel.basic_publish(exchange, key, options, &letter.text, properties).await?.await
+        };
+        match timeout(PATIENCE, stored).await {
+            Ok(Ok(Confirmation::Ack(None))) => return Ok(()),
+            Ok(Ok(Confirmation::Nack(_))) => {
+                return Err(Fault::Away("the broker refuses mails: its queue is full".to_owned()));
+            }
+            Ok(Ok(Confirmation::Ack(Some(_)))) => {
+                // Somebody has deleted it. The next connection makes it.
+                self.link.forget().await;
+            }
+            Ok(Ok(Confirmation::NotRequested)) => {}
+            Ok(Err(error)) => {
+                self.close(&channel).await;
+                return Err(fault(&error));
+            }
+            Err(_) => {
+                self.close(&channel).await;
+                let is_blocked = self.link.is_blocked().await;
+                let silent = || Fault::Away("the broker does not confirm a message".to_owned());
+                return Err(if is_blocked { blocked() } else { silent() });
+            }
+        }
+        self.close(&channel).await;
+        Err(Fault::Away("the broker has no queue for a message: it was deleted".to_owned()))
+    }
+
+    async fn channel(&self) -> Result<Channel, Fault> {
+        let mut known = self.channel.lock().await;
+        if let Some(channel) = known.as_ref().filter(|channel| channel.status().connected()) {
+            return Ok(channel.clone());
+        }
+        let channel = self.link.channel().await?;
+        answered(channel.confirm_select(ConfirmSelectOptions::default())).await?;
+        *known = Some(channel.clone());
+        Ok(channel)
+    }
+
+    /// Does without a channel from now on, unless there is another one already.
+    async fn close(&self, channel: &Channel) {
+        let mut known = self.channel.lock().await;
+        if known.as_ref().is_some_and(|known| known == channel) {
+            *known = None;
+        }
+    }
+}
+
+fn blocked() -> Fault {
+    let sentence = "the broker takes no messages: it has an alarm of its memory or disk";
+    Fault::Away(sentence.to_owned())
+}

@@ -1,0 +1,134 @@
+//! `mailroom relay` and `mailroom send --from` with RabbitMQ, and with a real mail server. Tests
+//! whose server is never stopped share one, and take a queue each.
+
+mod kills;
+mod outages;
+mod repeated;
+mod through;
+
+use std::collections::BTreeMap;
+use std::process::Command;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context, Result, bail};
+use lapin::options::{BasicAckOptions, BasicGetOptions, QueueDeclareOptions};
+use lapin::types::FieldTable;
+use lapin::{Channel, Connection, ConnectionProperties};
+use mailroom_tests::collector::{self, PATIENCE, wait_long_until};
+use mailroom_tests::mail_server::MailServer;
+use mailroom_tests::postgres::Database;
+use mailroom_tests::program;
+use mailroom_tests::rabbit::Rabbit;
+use mailroom_tests::sending::{Configuration, Sending, batch, item};
+use serde_json::{Value, json};
+use tokio::time::sleep;
+
+/// A relay of this test, which writes the lines.
+fn relay(rabbit: &Rabbit, queue: &str) -> Result<Sending> {
+    Sending::run(program::mailroom()?.args(["relay", "--to", &rabbit.url(), "--queue", queue]))
+}
+
+/// A sender that takes mails from the broker.
+fn sender(
+    rabbit: &Rabbit,
+    queue: &str,
+    configuration: &Configuration,
+    further: &[&str],
+) -> Result<Sending> {
+    let url = rabbit.url();
+    let arguments = ["--from", &url, "--queue", queue, "--redeliver-after", "4"];
+    Sending::start(configuration, &[&arguments, further].concat())
+}
+
+/// A collector that gives mails to the broker, and records what their senders say.
+fn collecting(database: &Database, rabbit: &Rabbit, queue: &str) -> Result<Command> {
+    let mut command = collector::command(database.url())?;
+    let broker = format!("{} --queue {queue}", rabbit.url());
+    let through = format!("'{}' relay --to {broker}", command.get_program().to_string_lossy());
+    command.args(["--batch-timeout", "0", "--poll-interval", "200ms", "--sender", &through]);
+    command.args(["--verdicts-from", &broker]);
+    Ok(command)
+}
+
+/// Publishes activations, which the broker must store.
+fn publish(relay: &mut Sending, name: &str, people: &[(i64, &str)]) -> Result<()> {
+    relay.write(&batch(name, people))?;
+    let answer = relay.answer()?;
+    let ids: Vec<i64> = people.iter().map(|(id, _)| *id).collect();
+    let mut stored: Vec<i64> = serde_json::from_value(answer["ok"].clone())
+        .with_context(|| format!("not stored: {answer}"))?;
+    stored.sort_unstable();
+    anyhow::ensure!(stored == ids, "{answer}");
+    Ok(())
+}
+
+/// An activation that expires so soon.
+fn expiring(id: i64, email: &str, seconds: i64) -> Result<String> {
+    let now = i64::try_from(SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs())?;
+    let mut item = item(id, email);
+    item["expires_at"] = json!(now + seconds);
+    Ok(json!({"v": 1, "batch": "b", "items": [item]}).to_string())
+}
+
+/// How often something happened, as a program says at its end.
+fn counted(said: &str, what: &str) -> u64 {
+    let last = said.lines().rfind(|line| line.contains("since the start: "));
+    let counts = last.and_then(|line| line.split_once("since the start: "));
+    let mut counts = counts.into_iter().flat_map(|(_, counts)| counts.split(", "));
+    let count = counts.find_map(|count| count.strip_suffix(what)?.trim().parse().ok());
+    count.unwrap_or(0)
+}
+
+/// Somebody who looks at the queues, and the connection.
+async fn client(rabbit: &Rabbit) -> Result<(Connection, Channel)> {
+    let connection = Connection::connect(&rabbit.url(), ConnectionProperties::default()).await?;
+    let channel = connection.create_channel().await?;
+    Ok((connection, channel))
+}
+
+/// How many messages a queue has that nobody is working on.
+async fn waiting(channel: &Channel, queue: &str) -> Result<u32> {
+    let options = QueueDeclareOptions { passive: true, ..QueueDeclareOptions::default() };
+    let found = channel.queue_declare(queue.into(), options, FieldTable::default()).await?;
+    Ok(found.message_count())
+}
+
+/// Waits until a queue has so many messages that nobody is working on.
+async fn wait_for_waiting(channel: &Channel, queue: &str, count: u32) -> Result<()> {
+    let begin = Instant::now();
+    loop {
+        let found = waiting(channel, queue).await?;
+        if found == count {
+            return Ok(());
+        }
+        if begin.elapsed() > PATIENCE {
+            bail!("{queue} has {found} messages instead of {count}");
+        }
+        sleep(Duration::from_millis(50)).await;
+    }
+}
+
+/// The texts of a queue, each taken out of it.
+async fn texts(channel: &Channel, queue: &str) -> Result<Vec<Value>> {
+    let mut texts = Vec::new();
+    while let Some(message) = channel.basic_get(queue.into(), BasicGetOptions::default()).await? {
+        texts.push(serde_json::from_slice(&message.data)?);
+        message.ack(BasicAckOptions::default()).await?;
+    }
+    Ok(texts)
+}
+
+/// How often a mail reached each recipient.
+fn reached(server: &MailServer) -> BTreeMap<String, usize> {
+    let mut reached = BTreeMap::new();
+    for mail in server.mails() {
+        *reached.entry(mail.to).or_default() += 1;
+    }
+    reached
+}
+
+/// Waits until mails have come for so many recipients.
+fn wait_for_recipients(server: &MailServer, count: usize) -> Result<()> {
+    wait_long_until(|| reached(server).len() >= count)
+        .with_context(|| format!("{} of {count} recipients were reached", reached(server).len()))
+}

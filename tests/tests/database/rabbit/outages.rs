@@ -1,0 +1,160 @@
+//! A broker that takes nothing, that somebody else has set up, or that does not know its user.
+
+use anyhow::{Context, Result, ensure};
+use lapin::ExchangeKind;
+use lapin::options::{ExchangeDeclareOptions, QueueDeclareOptions};
+use lapin::types::{AMQPValue, FieldTable};
+use mailroom_tests::collector::Collector;
+use mailroom_tests::mail_server::MailServer;
+use mailroom_tests::postgres::Database;
+use mailroom_tests::program;
+use mailroom_tests::rabbit::Rabbit;
+use mailroom_tests::rows::{WITHOUT_VERDICT, register, wait_for};
+use mailroom_tests::sending::{Configuration, Sending, batch};
+
+use super::{
+    client, collecting, publish, reached, relay, sender, wait_for_recipients, wait_for_waiting,
+};
+
+/// Why a relay does not take a mail.
+fn refusal(relay: &mut Sending) -> Result<String> {
+    relay.write(&batch("b", &[(1, "ada@x.test")]))?;
+    let answer = relay.answer()?;
+    let reason = answer["unavailable"]["reason"].as_str();
+    Ok(reason.with_context(|| format!("it takes the mail: {answer}"))?.to_owned())
+}
+
+#[tokio::test]
+async fn an_alarm_of_rabbitmq_stops_the_collector_and_loses_no_mail() -> Result<()> {
+    const QUEUE: &str = "alarmed";
+    const LEVEL: &str = "set_vm_memory_high_watermark";
+    let Some(rabbit) = Rabbit::start()? else { return Ok(()) };
+    let Some(server) = MailServer::start(&["--delay", "0.1"])? else { return Ok(()) };
+    let database = Database::migrated()?;
+    let rows = database.connect().await?;
+    let collector = Collector::start(&mut collecting(&database, &rabbit, QUEUE)?)?;
+    let configuration = Configuration::smtp(server.port, "")?;
+    let sender = sender(&rabbit, QUEUE, &configuration, &[])?;
+    register(&rows, 1..=40).await?;
+    wait_for_recipients(&server, 5)?;
+    rabbit.control(&[LEVEL, "absolute", "1"])?;
+    register(&rows, 41..=80).await?;
+    collector.wait_for_log("it has an alarm of its memory or disk", 1)?;
+    let waits = "SELECT count(*) > 0 FROM mailroom.deliveries
+        WHERE state NOT IN ('handed_over', 'sent')";
+    wait_for(&rows, waits, true).await?;
+    rabbit.control(&[LEVEL, "0.4"])?;
+    wait_for_recipients(&server, 80)?;
+    wait_for(&rows, WITHOUT_VERDICT, 0_i64).await?;
+    let log = collector.stop()?;
+    let (_, said) = sender.stop()?;
+    ensure!(reached(&server).values().all(|count| *count == 1), "{said}\n{log}");
+    let dead = "SELECT count(*) FROM mailroom.dead_letters";
+    ensure!(rows.query_one(dead, &[]).await?.get::<_, i64>(0) == 0, "{log}");
+    Ok(())
+}
+
+/// It may store what it was asked when it goes on, after the relay has given the mail back.
+#[tokio::test]
+async fn a_rabbitmq_that_answers_nothing_costs_an_answer_and_doubles_what_was_on_its_way()
+-> Result<()> {
+    const QUEUE: &str = "mute";
+    let Some(rabbit) = Rabbit::start()? else { return Ok(()) };
+    let mut relay = relay(&rabbit, QUEUE)?;
+    publish(&mut relay, "a", &[(1, "ada@x.test")])?;
+    rabbit.pause()?;
+    relay.write(&batch("b", &[(2, "bob@x.test")]))?;
+    let answer = relay.answer()?;
+    ensure!(answer.get("unavailable").is_some() && answer.get("ok").is_none(), "{answer}");
+    rabbit.resume()?;
+    publish(&mut relay, "c", &[(2, "bob@x.test")])?;
+    let (_connection, broker) = client(&rabbit).await?;
+    wait_for_waiting(&broker, "mute.other", 3).await?;
+    // One machine sends it once.
+    let Some(server) = MailServer::start(&[])? else { return Ok(()) };
+    let configuration = Configuration::smtp(server.port, "")?;
+    let sender = sender(&rabbit, QUEUE, &configuration, &[])?;
+    wait_for_recipients(&server, 2)?;
+    wait_for_waiting(&broker, "mute.other", 0).await?;
+    let (_, said) = sender.stop()?;
+    ensure!(reached(&server).values().all(|count| *count == 1), "{said}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_queue_of_rabbitmq_that_could_lose_mails_gets_none() -> Result<()> {
+    let Some(rabbit) = Rabbit::shared()? else { return Ok(()) };
+    let (_connection, broker) = client(&rabbit).await?;
+    for (queue, argument) in [("first", "x-dead-letter-exchange"), ("lapsed", "x-queue-type")] {
+        let (name, none) = (format!("foreign-{queue}"), FieldTable::default());
+        let foreign = format!("{name}.{queue}");
+        let options = QueueDeclareOptions::durable();
+        broker.queue_declare(foreign.as_str().into(), options, none).await?;
+        let reason = refusal(&mut relay(&rabbit, &name)?)?;
+        let sentence = format!("the queue {foreign} is there with other arguments");
+        for part in [&sentence, "name another --queue", argument] {
+            ensure!(reason.contains(part), "{reason}");
+        }
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn verdicts_of_another_database_are_not_taken_from_rabbitmq() -> Result<()> {
+    const QUEUE: &str = "claimed";
+    let Some(rabbit) = Rabbit::shared()? else { return Ok(()) };
+    let (_connection, broker) = client(&rabbit).await?;
+    let mut arguments = FieldTable::default();
+    let other = AMQPValue::LongString("claimed.another".into());
+    arguments.insert("alternate-exchange".into(), other);
+    let options = ExchangeDeclareOptions { durable: true, ..ExchangeDeclareOptions::default() };
+    let exchange = "claimed.ledger".into();
+    broker.exchange_declare(exchange, ExchangeKind::Topic, options, arguments).await?;
+    let database = Database::migrated()?;
+    let collector = Collector::start(&mut collecting(&database, &rabbit, QUEUE)?)?;
+    collector.wait_for_log("the verdicts at claimed are those of another database", 1)?;
+    collector.stop()?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn rabbitmq_is_spoken_to_by_tls_and_a_wrong_password_is_said_and_not_repeated() -> Result<()>
+{
+    let Some(mut rabbit) = Rabbit::reserve()? else { return Ok(()) };
+    let folder = tempfile::tempdir()?;
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()])?;
+    std::fs::write(path("certificate.pem"), made.cert.pem())?;
+    std::fs::write(path("key.pem"), made.signing_key.serialize_pem())?;
+    std::fs::write(path("password"), "a secret\n")?;
+    std::fs::write(path("wrong"), "another secret\n")?;
+    rabbit.configure(&format!(
+        "listeners.tcp = none\nlisteners.ssl.1 = 127.0.0.1:{}\nssl_options.certfile = {}\n\
+         ssl_options.keyfile = {}\ndefault_user = relay\ndefault_pass = a secret\n",
+        rabbit.port(),
+        path("certificate.pem"),
+        path("key.pem")
+    ))?;
+    rabbit.run()?;
+    let url = format!("amqps://localhost:{}", rabbit.port());
+    let certificate = path("certificate.pem");
+    let relay = |password: &str, further: &[&str]| {
+        let mut command = program::mailroom()?;
+        command.args(["relay", "--to", &url, "--user", "relay"]);
+        command.args(["--password-file", &path(password)]).args(further);
+        Sending::run(&mut command)
+    };
+    let trusting = ["--authority", &certificate];
+    publish(&mut relay("password", &trusting)?, "b", &[(1, "ada@x.test")])?;
+    let mut doubting = relay("password", &[])?;
+    let reason = refusal(&mut doubting)?;
+    ensure!(reason.contains("certificate"), "{reason}");
+    let mut wrong = relay("wrong", &trusting)?;
+    let reason = refusal(&mut wrong)?;
+    ensure!(reason.contains("correct --user and --password-file"), "{reason}");
+    for relay in [doubting, wrong] {
+        let (_, said) = relay.finish()?;
+        ensure!(!said.contains("secret") && !reason.contains("secret"), "{said}");
+    }
+    Ok(())
+}

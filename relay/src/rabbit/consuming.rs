@@ -111,6 +111,8 @@ pub(super) struct Consuming {
 struct Open {
     channel: Channel,
     consumers: SelectAll<Consumer>,
+    /// How many there were in the beginning.
+    count: usize,
 }
 
 impl Consuming {
@@ -134,21 +136,28 @@ impl Consuming {
         came: &mut usize,
     ) -> Result<(), Fault> {
         let mut open = self.open.lock().await;
-        if open.is_none() && most == 1 {
+        if open.is_none() && most == 1 && held > 1 {
             // Of a sender that is not sure to send it. Others get the next ones.
-            let Some(handle) = self.take_one().await? else { return Ok(()) };
+            let Some(handle) = self.found(self.take_one().await).await? else { return Ok(()) };
             if into.send(received(handle)).await.is_ok() {
                 *came += 1;
             }
             return Ok(());
         }
         if open.is_none() {
-            *open = Some(self.open(held).await?);
+            *open = Some(self.found(self.open(held).await).await?);
         }
         let Some(running) = open.as_mut() else { return Ok(()) };
         let deadline = Instant::now() + PULL;
         while *came < most {
-            let Ok(next) = timeout_at(deadline, running.consumers.next()).await else { break };
+            let Ok(next) = timeout_at(deadline, running.consumers.next()).await else {
+                // One of two may have ended without a word.
+                if running.consumers.len() < running.count {
+                    *open = None;
+                    return self.found(Err(self.ended())).await;
+                }
+                break;
+            };
             let delivery = match next {
                 Some(Ok(delivery)) => delivery,
                 Some(Err(error)) => {
@@ -157,8 +166,7 @@ impl Consuming {
                 }
                 None => {
                     *open = None;
-                    let sentence = format!("the broker gives out nothing more of {}", self.queue);
-                    return Err(Fault::Away(sentence));
+                    return self.found(Err(self.ended())).await;
                 }
             };
             if let Some(handle) = self.admit(&running.channel, delivery).await? {
@@ -173,7 +181,9 @@ impl Consuming {
 
     /// Gives back what came and was not passed on.
     pub(super) async fn let_go(&self) {
-        let Some(Open { channel, mut consumers }) = self.open.lock().await.take() else { return };
+        let Some(Open { channel, mut consumers, .. }) = self.open.lock().await.take() else {
+            return;
+        };
         // Or what is given back would come here again.
         for consumer in &consumers {
             let canceled = channel.basic_cancel(consumer.tag(), BasicCancelOptions::default());
@@ -195,7 +205,20 @@ impl Consuming {
             let consumer = channel.basic_consume(queue, "".into(), options, none);
             consumers.push(answered(consumer).await?);
         }
-        Ok(Open { channel, consumers: select_all(consumers) })
+        let count = consumers.len();
+        Ok(Open { channel, consumers: select_all(consumers), count })
+    }
+
+    fn ended(&self) -> Fault {
+        Fault::Away(format!("the broker gives out nothing more of {}: it was deleted", self.queue))
+    }
+
+    /// What is done about an outcome that needs the queues: somebody may have deleted them.
+    async fn found<T>(&self, outcome: Result<T, Fault>) -> Result<T, Fault> {
+        if outcome.is_err() {
+            self.link.forget().await;
+        }
+        outcome
     }
 
     async fn take_one(&self) -> Result<Option<Handle>, Fault> {

@@ -17,6 +17,9 @@ use crate::broker::Fault;
 /// How long an answer of the broker is waited for: less than a collector waits for its sender.
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 
+/// How long a broker may take to make all queues.
+const DECLARING: Duration = Duration::from_secs(15);
+
 /// How long it is waited at least until a broker that is away is tried again.
 const PAUSE: Duration = Duration::from_millis(300);
 
@@ -99,7 +102,8 @@ impl Link {
         let properties =
             ConnectionProperties::default().with_connection_name(self.name.as_str().into());
         let connection = answered(self.wire.connect(server.clone(), properties)).await?;
-        self.queues.declare(&connection).await?;
+        let declared = timeout(DECLARING, self.queues.declare(&connection)).await;
+        declared.map_err(|_| silent())??;
         Ok(connection)
     }
 }
@@ -108,8 +112,11 @@ impl Link {
 pub(super) async fn answered<T>(
     future: impl Future<Output = lapin::Result<T>>,
 ) -> Result<T, Fault> {
-    let silent = |_| Fault::Away("the broker does not answer".to_owned());
-    timeout(PATIENCE, future).await.map_err(silent)?.map_err(|error| fault(&error))
+    timeout(PATIENCE, future).await.map_err(|_| silent())?.map_err(|error| fault(&error))
+}
+
+fn silent() -> Fault {
+    Fault::Away("the broker does not answer".to_owned())
 }
 
 /// What is said of a fault of the broker.

@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result, ensure};
 use lapin::ExchangeKind;
-use lapin::options::{ExchangeDeclareOptions, QueueDeclareOptions};
+use lapin::options::{ExchangeDeclareOptions, QueueDeclareOptions, QueueDeleteOptions};
 use lapin::types::{AMQPValue, FieldTable};
 use mailroom_tests::collector::Collector;
 use mailroom_tests::mail_server::MailServer;
@@ -100,6 +100,34 @@ async fn a_queue_of_rabbitmq_that_could_lose_mails_gets_none() -> Result<()> {
 }
 
 #[tokio::test]
+async fn queues_that_somebody_deletes_are_made_anew_by_rabbitmq() -> Result<()> {
+    const QUEUE: &str = "deleted";
+    let Some(rabbit) = Rabbit::shared()? else { return Ok(()) };
+    let Some(server) = MailServer::start(&[])? else { return Ok(()) };
+    let mut relay = relay(&rabbit, QUEUE)?;
+    let configuration = Configuration::smtp(server.port, "")?;
+    let sender = sender(&rabbit, QUEUE, &configuration, &[])?;
+    publish(&mut relay, "a", &[(1, "ada@x.test")])?;
+    wait_for_recipients(&server, 1)?;
+    let (_connection, broker) = client(&rabbit).await?;
+    wait_for_waiting(&broker, "deleted.verdicts", 1).await?;
+    for queue in ["first", "other", "verdicts"] {
+        let name = format!("{QUEUE}.{queue}").into();
+        broker.queue_delete(name, QueueDeleteOptions::default()).await?;
+    }
+    // It is returned, and not lost, as long as there is no queue for it.
+    relay.write(&batch("b", &[(2, "bob@x.test")]))?;
+    while relay.answer()?.get("unavailable").is_some() {
+        relay.write(&batch("b", &[(2, "bob@x.test")]))?;
+    }
+    wait_for_recipients(&server, 2)?;
+    wait_for_waiting(&broker, "deleted.verdicts", 1).await?;
+    sender.stop()?;
+    ensure!(reached(&server).values().all(|count| *count == 1), "{:?}", reached(&server));
+    Ok(())
+}
+
+#[tokio::test]
 async fn verdicts_of_another_database_are_not_taken_from_rabbitmq() -> Result<()> {
     const QUEUE: &str = "claimed";
     let Some(rabbit) = Rabbit::shared()? else { return Ok(()) };
@@ -118,8 +146,7 @@ async fn verdicts_of_another_database_are_not_taken_from_rabbitmq() -> Result<()
 }
 
 #[tokio::test]
-async fn rabbitmq_is_spoken_to_by_tls_and_a_wrong_password_is_said_and_not_repeated() -> Result<()>
-{
+async fn rabbitmq_has_tls_and_a_wrong_password_is_said_and_not_repeated() -> Result<()> {
     let Some(mut rabbit) = Rabbit::reserve()? else { return Ok(()) };
     let folder = tempfile::tempdir()?;
     let path = |name: &str| folder.path().join(name).display().to_string();
@@ -145,6 +172,14 @@ async fn rabbitmq_is_spoken_to_by_tls_and_a_wrong_password_is_said_and_not_repea
         Sending::run(&mut command)
     };
     let trusting = ["--authority", &certificate];
+    // A user that may do nothing is told from a broker that is away; what the book says is enough.
+    for (own, expected) in [("^another$", false), ("^mailroom([.].*)?$", true)] {
+        rabbit.control(&["set_permissions", "relay", own, own, own])?;
+        if !expected {
+            let reason = refusal(&mut relay("password", &trusting)?)?;
+            ensure!(reason.contains("may not do what is needed"), "{reason}");
+        }
+    }
     publish(&mut relay("password", &trusting)?, "b", &[(1, "ada@x.test")])?;
     let mut doubting = relay("password", &[])?;
     let reason = refusal(&mut doubting)?;

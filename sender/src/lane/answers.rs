@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::on_its_way::{LINGERING, MAX_MUTE, OnItsWay};
+use super::on_its_way::{MAX_MUTE, OnItsWay};
 use super::patience::{MAX_CONTENT_BESIDE_QUICK, MAX_CONTENT_IN_LAST_PLACE, MAX_MUTE_BESIDE_QUICK};
 use super::{Lane, State, Ticket};
 use crate::key::Key;
@@ -70,7 +70,10 @@ impl Lane {
             let behind = state.waiting.mails().map(|mail| mail.prepared.key);
             return on_their_way.chain(behind).collect();
         }
-        lingering.filter_map(|attempt| attempt.key).collect()
+        // Those that wait for their places would keep batches from being known to wait.
+        let behind = state.waiting.mails().filter(|mail| state.mute.domain_of(mail, now).is_some());
+        let behind = behind.map(|mail| mail.prepared.key);
+        lingering.filter_map(|attempt| attempt.key).chain(behind).collect()
     }
 }
 
@@ -85,7 +88,6 @@ impl State {
             self.pulse.accept(began.unwrap_or(ended.begun_at), now);
         }
         let took = began.map_or(Duration::ZERO, |began| now.saturating_duration_since(began));
-        let is_quick = took < LINGERING;
         let is_long = took >= self.pulse.long();
         if began.is_some() && is_long {
             self.order.note_slow(&ended.domain, now);
@@ -104,8 +106,9 @@ impl State {
         } else if is_accepted {
             self.mute.accept(&ended.domain, took);
         }
-        if is_quick && began.is_some() && !self.mute.has(&ended.domain, now) {
-            for attempt in self.on_their_way.values().filter(|attempt| attempt.is_slow(now)) {
+        if began.is_some() && !self.mute.has(&ended.domain, now) {
+            let is_shown = |attempt: &&OnItsWay| attempt.is_slow_beside(took, now);
+            for attempt in self.on_their_way.values().filter(is_shown) {
                 self.mute.show(&attempt.domain, now);
             }
         }

@@ -102,6 +102,13 @@ impl OnItsWay {
         let usual = if self.in_doubt_since.is_some() { MAX_MUTE } else { LINGERING };
         self.waited(now) >= usual
     }
+
+    /// Whether it waits for long although another mail took only this time. A server may take its
+    /// time over everybody's mails, as a filter does, and much longer over some.
+    pub(super) fn is_slow_beside(&self, took: Duration, now: Instant) -> bool {
+        let waited = self.waited(now);
+        self.is_slow(now) && (took < LINGERING || waited >= MAX_MUTE && took < waited / 2)
+    }
 }
 
 /// Whether something has gone on for this time since then.

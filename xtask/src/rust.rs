@@ -77,6 +77,10 @@ pub(crate) fn clippy(steps: &mut Steps) {
     // After the build and the tests that wait for it:
     // cargo lets one command at a time into the target folder.
     add(CLIPPY, &[BUILD], &["--workspace", "--all-targets"]);
+    // As it is installed: with all members of the workspace it is compiled with all features.
+    add("clippy, program by default", &[CLIPPY], &["--package", "mailroom"]);
+    let nothing = ["--package", "mailroom", "--no-default-features"];
+    add("clippy, program of the least", &[CLIPPY], &nothing);
     for feature in ["shared", "public"] {
         let packages =
             ["--package", "mailroom-verifier-wasm", "--package", "mailroom-verifier-core"];

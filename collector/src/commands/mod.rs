@@ -196,6 +196,7 @@ fn random_bytes() -> Result<Zeroizing<[u8; 32]>, CommandError> {
 }
 
 /// 32 random bytes in hexadecimal.
+#[cfg(any(feature = "dev", feature = "ui"))]
 fn random_text() -> Result<Zeroizing<String>, CommandError> {
     Ok(Zeroizing::new(base16ct::lower::encode_string(random_bytes()?.as_slice())))
 }

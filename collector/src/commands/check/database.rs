@@ -24,6 +24,7 @@ const WRONG_CLOCK: Duration = Duration::from_secs(5);
 
 /// What the collector signs, as far as the database says it.
 pub(super) struct Actions {
+    #[cfg(feature = "send")]
     pub(super) names: Vec<String>,
     /// Whether their mails have a link, and whether a code.
     #[cfg(feature = "send")]
@@ -169,6 +170,7 @@ async fn actions(client: &SchemaClient, findings: &mut Findings) -> Result<Actio
         findings.add(Level::Warning, "format", fault)?;
     }
     Ok(Actions {
+        #[cfg(feature = "send")]
         names,
         #[cfg(feature = "send")]
         have,

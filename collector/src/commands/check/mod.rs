@@ -51,7 +51,7 @@ async fn look(arguments: CheckArguments, findings: &mut Findings) -> Result<(), 
     let actions = database::look(&settings, findings).await?;
     key(arguments.key_file.as_deref(), findings)?;
     #[cfg(not(feature = "send"))]
-    drop(actions);
+    let _ = actions;
     #[cfg(feature = "send")]
     match arguments.config {
         Some(config) => sender::look(&config, actions.as_ref(), findings)?,

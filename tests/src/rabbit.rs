@@ -178,9 +178,17 @@ impl Rabbit {
 impl Drop for Rabbit {
     fn drop(&mut self) {
         self.kill().ok();
-        // It has started a program that tells names of others, which does not end with it.
-        let mut end = Command::new("epmd");
-        end.args(["-port", &self.names.to_string(), "-kill"]).stdout(Stdio::null());
-        end.stdin(Stdio::null()).stderr(Stdio::null()).status().ok();
+        // It has started a program that tells names of others, which does not end with it, and not
+        // before that program has seen that the server has.
+        let port = self.names.to_string();
+        for _ in 0..30 {
+            if TcpStream::connect(("127.0.0.1", self.names)).is_err() {
+                return;
+            }
+            let mut end = Command::new("epmd");
+            end.args(["-port", &port, "-kill"]).stdin(Stdio::null());
+            end.stdout(Stdio::null()).stderr(Stdio::null()).status().ok();
+            sleep(Duration::from_millis(100));
+        }
     }
 }

@@ -7,15 +7,16 @@
 //! | `QUEUE.verdict.KEY` | what became of the mail with this key |
 //! | `QUEUE.dead.KEY` | the same of those that never can be sent, and what was no mail |
 //!
-//! `address` has what is connected to, `streams` what the streams need, `restart` what a killed
-//! server leaves behind, `elsewhere` what is done about one that its cluster has lost, and
-//! `verdicts` how collectors get them.
+//! `address` has what is connected to, `handle` by what a message is ended, `streams` what the
+//! streams need, `restart` what a killed server leaves behind, `elsewhere` what is done about one
+//! that its cluster has lost, and `verdicts` how collectors get them.
 //!
 //! A full stream refuses a mail and drops none, and no mail is dropped by its age, since the
 //! database gives them out once.
 
 mod address;
 mod elsewhere;
+mod handle;
 mod restart;
 mod streams;
 mod verdicts;
@@ -28,7 +29,7 @@ use async_nats::Event;
 use async_nats::header::HeaderMap;
 use async_nats::jetstream::consumer::{PullConsumer, pull};
 use async_nats::jetstream::context::{Context, ContextBuilder, PublishError, PublishErrorKind};
-use async_nats::jetstream::message::{AckKind, Acker, PublishMessage};
+use async_nats::jetstream::message::{AckKind, PublishMessage};
 use async_nats::jetstream::stream::LastRawMessageErrorKind;
 use futures_util::StreamExt as _;
 use tokio::sync::{Mutex, mpsc};
@@ -37,6 +38,7 @@ use tokio::time::timeout;
 use self::address::options;
 pub(crate) use self::address::servers;
 use self::elsewhere::Silence;
+use self::handle::Handle;
 use self::streams::{Streams, durable};
 use crate::Error;
 use crate::access::BrokerArguments;
@@ -199,7 +201,7 @@ impl Nats {
         &self,
         class: Class,
         most: usize,
-        into: &mpsc::Sender<(Class, Received<Acker>)>,
+        into: &mpsc::Sender<(Class, Received<Handle>)>,
         came: &mut usize,
     ) -> Result<(), Fault> {
         self.look_after_restart().await?;
@@ -211,10 +213,11 @@ impl Nats {
         {
             let message = message.map_err(|error| no_mails(&*error))?;
             let details = message.info().map_err(|error| no_mails(&*error))?;
-            let published_at = details.published.unix_timestamp();
-            let place = Place { sequence: details.stream_sequence, published_at };
+            let (sequence, published) = (details.stream_sequence, details.published);
+            let place = Place { sequence, published_at: published.unix_timestamp() };
             let delivered = u64::try_from(details.delivered).unwrap_or(1);
-            let (message, handle) = message.split();
+            let (message, acker) = message.split();
+            let handle = Handle::of_mail(acker, sequence, published.unix_timestamp_nanos());
             let headers = message.headers.as_ref();
             let rest = headers.and_then(|headers| headers.get(AGAIN_HEADER)?.as_str().parse().ok());
             let received = Received {
@@ -357,7 +360,7 @@ fn version(headers: Option<&HeaderMap>) -> Option<u32> {
 }
 
 impl Broker for Nats {
-    type Handle = Acker;
+    type Handle = Handle;
 
     async fn publish(&self, mail: &Mail) -> Result<Stored, Fault> {
         self.after(self.publish_once(mail).await).await
@@ -385,7 +388,7 @@ impl Broker for Nats {
         &self,
         class: Class,
         most: usize,
-        into: &mpsc::Sender<(Class, Received<Acker>)>,
+        into: &mpsc::Sender<(Class, Received<Handle>)>,
     ) -> (usize, Result<(), Fault>) {
         let mut came = 0;
         let mut outcome = self.pass_on(class, most, into, &mut came).await;
@@ -401,13 +404,13 @@ impl Broker for Nats {
         &self,
         reader: &str,
         most: usize,
-        into: &mpsc::Sender<Announced<Acker>>,
+        into: &mpsc::Sender<Announced<Handle>>,
     ) -> Result<(), Fault> {
         self.after(self.pass_on_verdicts(reader, most, into).await).await
     }
 
-    async fn done(&self, handle: &Acker) -> Result<(), Fault> {
-        acknowledged(answered(handle.double_ack()).await?)
+    async fn done(&self, handle: &Handle) -> Result<(), Fault> {
+        self.after(self.end(handle).await).await
     }
 
     /// Nothing came that was not asked for.
@@ -415,15 +418,15 @@ impl Broker for Nats {
 
     async fn give_back(
         &self,
-        handle: &Acker,
+        handle: &Handle,
         after: Duration,
         _: Option<u32>,
     ) -> Result<(), Fault> {
-        acknowledged(answered(handle.double_ack_with(AckKind::Nak(Some(after)))).await?)
+        handle.tell_and_wait(AckKind::Nak(Some(after))).await
     }
 
-    async fn working(&self, handle: &Acker) -> Result<(), Fault> {
-        acknowledged(answered(handle.ack_with(AckKind::Progress)).await?)
+    async fn working(&self, handle: &Handle) -> Result<(), Fault> {
+        handle.tell(AckKind::Progress).await
     }
 
     async fn sweep(&self) -> Result<usize, Fault> {
@@ -437,8 +440,4 @@ impl Broker for Nats {
     fn name(&self) -> &'static str {
         "nats"
     }
-}
-
-fn acknowledged(outcome: Result<(), async_nats::Error>) -> Result<(), Fault> {
-    outcome.map_err(|error| Fault::Away(format!("the broker does not hear a verdict: {error}")))
 }

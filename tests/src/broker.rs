@@ -130,6 +130,13 @@ impl Nats {
         Ok(())
     }
 
+    /// Puts an empty server in its place, as after its disk was lost.
+    pub fn replace(&mut self) -> Result<()> {
+        self.kill()?;
+        self.folder = tempfile::tempdir()?;
+        self.run()
+    }
+
     /// Ends it in order, so that it writes all that it knows.
     pub fn stop(&mut self) -> Result<()> {
         self.signal(Signal::TERM)?;

@@ -4,11 +4,11 @@
 use std::time::Duration;
 
 use async_nats::jetstream::consumer::{PullConsumer, pull};
-use async_nats::jetstream::message::Acker;
 use futures_util::StreamExt as _;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
+use super::handle::Handle;
 use super::streams::{VERDICTS_KEPT, durable};
 use super::{Nats, PULL, answered};
 use crate::broker::{Announced, Fault};
@@ -40,7 +40,7 @@ impl Nats {
         &self,
         reader: &str,
         most: usize,
-        into: &mpsc::Sender<Announced<Acker>>,
+        into: &mpsc::Sender<Announced<Handle>>,
     ) -> Result<(), Fault> {
         self.look_after_restart().await?;
         let consumer = self.verdicts_consumer(reader).await?;
@@ -50,8 +50,11 @@ impl Nats {
         while let Ok(Some(message)) = timeout(PULL + Duration::from_secs(1), messages.next()).await
         {
             let message = message.map_err(|error| none(&*error))?;
-            let delivered = message.info().map_err(|error| none(&*error))?.delivered;
-            let (message, handle) = message.split();
+            let details = message.info().map_err(|error| none(&*error))?;
+            let (sequence, published) = (details.stream_sequence, details.published);
+            let delivered = details.delivered;
+            let (message, acker) = message.split();
+            let handle = Handle::of_verdict(acker, sequence, published.unix_timestamp_nanos());
             let announced = Announced {
                 handle,
                 text: message.payload.to_vec(),

@@ -3,6 +3,7 @@
 mod cluster;
 mod foreign;
 mod kills;
+mod lost_streams;
 mod outages;
 mod repeated;
 mod through;

@@ -75,32 +75,6 @@ async fn a_full_broker_refuses_mails_and_drops_none() -> Result<()> {
     wait_for_waiting(&broker, 1).await
 }
 
-/// As after a server's disk was lost, or an empty broker was put in its place.
-#[tokio::test]
-async fn streams_that_somebody_deletes_are_made_anew_and_mails_go_on() -> Result<()> {
-    let Some(nats) = Nats::start(&[])? else { return Ok(()) };
-    let Some(server) = MailServer::start(&[])? else { return Ok(()) };
-    let mut relay = relay(&nats)?;
-    let configuration = Configuration::smtp(server.port, "")?;
-    let sender = sender(&nats, &configuration)?;
-    publish(&mut relay, "a", &[(1, "ada@x.test")])?;
-    wait_for_recipients(&server, 1)?;
-    let broker = client(&nats).await?;
-    for stream in ["mailroom", "mailroom-verdicts"] {
-        broker.delete_stream(stream).await?;
-    }
-    relay.write(&batch("b", &[(2, "bob@x.test")]))?;
-    // Whoever comes first makes them anew, the sender or the relay.
-    while relay.answer()?.get("unavailable").is_some() {
-        relay.write(&batch("b", &[(2, "bob@x.test")]))?;
-    }
-    wait_for_recipients(&server, 2)?;
-    wait_for_waiting(&broker, 0).await?;
-    sender.stop()?;
-    ensure!(reached(&server).values().all(|count| *count == 1), "{:?}", reached(&server));
-    Ok(())
-}
-
 #[tokio::test]
 async fn mails_wait_at_the_broker_while_the_mail_server_is_away() -> Result<()> {
     let Some(nats) = Nats::start(&[])? else { return Ok(()) };

@@ -1,0 +1,72 @@
+//! Streams that are gone while relay and sender run: an empty broker was put in the place of theirs.
+//! Deleted ones are no measure: nats-server 2.9.10 still deletes files when they are there again.
+
+use anyhow::{Result, ensure};
+use mailroom_tests::broker::Nats;
+use mailroom_tests::mail_server::MailServer;
+use mailroom_tests::sending::{Configuration, Sending, batch, key};
+
+use super::{
+    client, last_of, publish, reached, relay, sender, wait_for_count, wait_for_recipients,
+    wait_for_waiting, wait_until_given_out_again, waiting,
+};
+
+/// Publishes a mail as soon as the streams are there again. Whoever comes first makes them, the
+/// sender or the relay.
+fn publish_again(relay: &mut Sending, mails: &[(i64, &str)]) -> Result<()> {
+    loop {
+        relay.write(&batch("again", mails))?;
+        let answer = relay.answer()?;
+        if answer.get("unavailable").is_none() {
+            ensure!(answer["ok"].is_array(), "{answer}");
+            return Ok(());
+        }
+    }
+}
+
+#[tokio::test]
+async fn they_are_made_anew_and_mails_go_on() -> Result<()> {
+    let Some(mut nats) = Nats::start(&[])? else { return Ok(()) };
+    let Some(server) = MailServer::start(&[])? else { return Ok(()) };
+    let mut relay = relay(&nats)?;
+    let configuration = Configuration::smtp(server.port, "")?;
+    let sender = sender(&nats, &configuration)?;
+    publish(&mut relay, "a", &[(1, "ada@x.test")])?;
+    wait_for_recipients(&server, 1)?;
+    nats.replace()?;
+    publish_again(&mut relay, &[(2, "bob@x.test")])?;
+    wait_for_recipients(&server, 2)?;
+    let broker = client(&nats).await?;
+    wait_for_waiting(&broker, 0).await?;
+    sender.stop()?;
+    ensure!(reached(&server).values().all(|count| *count == 1), "{:?}", reached(&server));
+    Ok(())
+}
+
+/// A stream that is made anew counts from one: the second mail, which is refused for now, has the
+/// number of the first one.
+#[tokio::test]
+async fn what_is_said_of_a_mail_that_is_gone_ends_no_other_one() -> Result<()> {
+    let Some(mut nats) = Nats::start(&[])? else { return Ok(()) };
+    let Some(server) = MailServer::start(&["--delay", "5"])? else { return Ok(()) };
+    let mut relay = relay(&nats)?;
+    publish(&mut relay, "a", &[(1, "ada@x.test")])?;
+    let configuration = Configuration::smtp(server.port, "")?;
+    let sender = sender(&nats, &configuration)?;
+    let broker = client(&nats).await?;
+    wait_for_count(&broker, "mails that the sender has", 1, async || {
+        let stream = broker.get_stream("mailroom").await?;
+        let consumer = stream.consumer_info("mailroom-other").await;
+        Ok(consumer.map_or(0, |consumer| consumer.num_ack_pending as u64))
+    })
+    .await?;
+    nats.replace()?;
+    publish_again(&mut relay, &[(2, "content-450@x.test")])?;
+    wait_until_given_out_again(&broker).await?;
+    wait_for_recipients(&server, 1)?;
+    // It ends when it has said what became of the first one.
+    let (_, said) = sender.stop()?;
+    last_of(&broker, &format!("mailroom.verdict.{}", key(1))).await?;
+    ensure!(waiting(&broker).await? == 1, "the second one is gone: {said}");
+    Ok(())
+}

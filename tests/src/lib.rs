@@ -67,6 +67,8 @@ pub mod rows;
 pub mod sending;
 #[cfg(feature = "client")]
 pub mod stopwatch;
+#[cfg(feature = "client")]
+pub mod through_broker;
 pub mod tools;
 #[cfg(feature = "client")]
 pub mod trial;

@@ -6,21 +6,20 @@ mod outages;
 mod repeated;
 mod through;
 
-use std::collections::BTreeMap;
 use std::process::Command;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use lapin::options::{BasicAckOptions, BasicGetOptions, QueueDeclareOptions};
 use lapin::types::FieldTable;
 use lapin::{Channel, Connection, ConnectionProperties};
-use mailroom_tests::collector::{self, PATIENCE, wait_long_until};
-use mailroom_tests::mail_server::MailServer;
+use mailroom_tests::collector::{self, PATIENCE};
 use mailroom_tests::postgres::Database;
 use mailroom_tests::program;
 use mailroom_tests::rabbit::Rabbit;
-use mailroom_tests::sending::{Configuration, Sending, batch, item};
-use serde_json::{Value, json};
+use mailroom_tests::sending::{Configuration, Sending};
+use mailroom_tests::through_broker::{doubled, expiring, publish, reached, wait_for_recipients};
+use serde_json::Value;
 use tokio::time::sleep;
 
 /// A relay of this test, which writes the lines.
@@ -48,26 +47,6 @@ fn collecting(database: &Database, rabbit: &Rabbit, queue: &str) -> Result<Comma
     command.args(["--batch-timeout", "0", "--poll-interval", "200ms", "--sender", &through]);
     command.args(["--verdicts-from", &broker]);
     Ok(command)
-}
-
-/// Publishes activations, which the broker must store.
-fn publish(relay: &mut Sending, name: &str, people: &[(i64, &str)]) -> Result<()> {
-    relay.write(&batch(name, people))?;
-    let answer = relay.answer()?;
-    let ids: Vec<i64> = people.iter().map(|(id, _)| *id).collect();
-    let mut stored: Vec<i64> = serde_json::from_value(answer["ok"].clone())
-        .with_context(|| format!("not stored: {answer}"))?;
-    stored.sort_unstable();
-    anyhow::ensure!(stored == ids, "{answer}");
-    Ok(())
-}
-
-/// An activation that expires so soon.
-fn expiring(id: i64, email: &str, seconds: i64) -> Result<String> {
-    let now = i64::try_from(SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs())?;
-    let mut item = item(id, email);
-    item["expires_at"] = json!(now + seconds);
-    Ok(json!({"v": 1, "batch": "b", "items": [item]}).to_string())
 }
 
 /// How often something happened, as a program says at its end.
@@ -116,19 +95,4 @@ async fn texts(channel: &Channel, queue: &str) -> Result<Vec<Value>> {
         message.ack(BasicAckOptions::default()).await?;
     }
     Ok(texts)
-}
-
-/// How often a mail reached each recipient.
-fn reached(server: &MailServer) -> BTreeMap<String, usize> {
-    let mut reached = BTreeMap::new();
-    for mail in server.mails() {
-        *reached.entry(mail.to).or_default() += 1;
-    }
-    reached
-}
-
-/// Waits until mails have come for so many recipients.
-fn wait_for_recipients(server: &MailServer, count: usize) -> Result<()> {
-    wait_long_until(|| reached(server).len() >= count)
-        .with_context(|| format!("{} of {count} recipients were reached", reached(server).len()))
 }

@@ -11,8 +11,8 @@ use mailroom_tests::rows::{WITHOUT_VERDICT, register, wait_for};
 use mailroom_tests::sending::Configuration;
 
 use super::{
-    client, collecting, impatient, publish, publish_many, reached, relay, wait_for_recipients,
-    wait_for_verdicts, wait_for_waiting, wait_until_none_is_left,
+    client, collecting, doubled, impatient, publish, publish_many, reached, relay,
+    wait_for_recipients, wait_for_verdicts, wait_for_waiting, wait_until_none_is_left,
 };
 
 #[tokio::test]
@@ -43,7 +43,7 @@ async fn no_mail_is_lost_and_none_doubled_when_the_broker_is_killed_and_comes_ba
     wait_until_none_is_left(&broker).await?;
     let log = collector.stop()?;
     let (_, said) = sender.stop()?;
-    let doubled = reached(&server).values().filter(|count| **count > 1).count();
+    let doubled = doubled(&server);
     ensure!(doubled == 0, "{doubled} mails came twice:\n{said}\n{log}");
     let dead = "SELECT count(*) FROM mailroom.dead_letters";
     ensure!(rows.query_one(dead, &[]).await?.get::<_, i64>(0) == 0, "{log}");
@@ -71,7 +71,7 @@ async fn what_a_killed_sender_has_left_is_sent_by_another_machine() -> Result<()
     wait_for_waiting(&client(&nats).await?, 0).await?;
     let (_, said) = other.stop()?;
     // At most what it had: no verdict was recorded of it.
-    let doubled = reached(&server).values().filter(|count| **count > 1).count();
+    let doubled = doubled(&server);
     ensure!(doubled <= IN_FLIGHT, "{doubled} mails came twice:\n{said}");
     ensure!(said.contains("delivered again"), "{said}");
     Ok(())

@@ -1,5 +1,5 @@
-//! Streams that are gone while relay and sender run: an empty broker was put in the place of theirs.
-//! Deleted ones are no measure: nats-server 2.9.10 still deletes files when they are there again.
+//! Streams that are gone while relay and sender run: an empty broker is put in the place of theirs.
+//! To delete them would be no measure: nats-server 2.9.10 deletes files of those that replace them.
 
 use anyhow::{Result, ensure};
 use mailroom_tests::broker::Nats;

@@ -9,21 +9,23 @@ mod repeated;
 mod through;
 mod verdicts;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 use std::process::Command;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use async_nats::jetstream::stream::LastRawMessageErrorKind;
 use async_nats::jetstream::{self, Context as JetStream};
 use mailroom_tests::broker::Nats;
-use mailroom_tests::collector::{self, PATIENCE, wait_long_until};
-use mailroom_tests::mail_server::MailServer;
+use mailroom_tests::collector::{self, PATIENCE};
 use mailroom_tests::postgres::Database;
 use mailroom_tests::program;
-use mailroom_tests::sending::{Configuration, Sending, batch, item};
-use serde_json::{Value, json};
+use mailroom_tests::sending::{Configuration, Sending};
+use mailroom_tests::through_broker::{
+    doubled, expiring, now, publish, reached, wait_for_recipients,
+};
+use serde_json::Value;
 use tokio::time::sleep;
 
 /// A relay of this test, which writes the lines.
@@ -58,36 +60,12 @@ fn collecting(database: &Database, nats: &Nats) -> Result<Command> {
     Ok(command)
 }
 
-/// Publishes activations, which the broker must store.
-fn publish(relay: &mut Sending, name: &str, people: &[(i64, &str)]) -> Result<()> {
-    relay.write(&batch(name, people))?;
-    let answer = relay.answer()?;
-    let ids: Vec<i64> = people.iter().map(|(id, _)| *id).collect();
-    let mut stored: Vec<i64> = serde_json::from_value(answer["ok"].clone())
-        .with_context(|| format!("not stored: {answer}"))?;
-    stored.sort_unstable();
-    anyhow::ensure!(stored == ids, "{answer}");
-    Ok(())
-}
-
 /// Publishes activations of these ids, each for an address of its own.
 fn publish_many(relay: &mut Sending, ids: RangeInclusive<i64>) -> Result<()> {
     for id in ids {
         publish(relay, &format!("b{id}"), &[(id, &format!("p{id}@x.test"))])?;
     }
     Ok(())
-}
-
-/// An activation that expires so soon.
-fn expiring(id: i64, email: &str, seconds: i64) -> Result<String> {
-    let mut item = item(id, email);
-    item["expires_at"] = json!(now()? + seconds);
-    Ok(json!({"v": 1, "batch": "b", "items": [item]}).to_string())
-}
-
-/// In seconds since 1970.
-fn now() -> Result<i64> {
-    Ok(i64::try_from(SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs())?)
 }
 
 async fn client(nats: &Nats) -> Result<JetStream> {
@@ -181,19 +159,4 @@ async fn last_of(client: &JetStream, subject: &str) -> Result<Value> {
     let message = stream.get_last_raw_message_by_subject(subject).await;
     let message = message.with_context(|| format!("there is nothing at {subject}"))?;
     Ok(serde_json::from_slice(&message.payload)?)
-}
-
-/// How often a mail reached each recipient.
-fn reached(server: &MailServer) -> BTreeMap<String, usize> {
-    let mut reached = BTreeMap::new();
-    for mail in server.mails() {
-        *reached.entry(mail.to).or_default() += 1;
-    }
-    reached
-}
-
-/// Waits until mails have come for so many recipients.
-fn wait_for_recipients(server: &MailServer, count: usize) -> Result<()> {
-    wait_long_until(|| reached(server).len() >= count)
-        .with_context(|| format!("{} of {count} recipients were reached", reached(server).len()))
 }

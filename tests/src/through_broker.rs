@@ -1,0 +1,56 @@
+//! Mails through a broker: what tests of each broker give to `mailroom relay` and find at the mail
+//! server.
+
+use std::collections::BTreeMap;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context, Result, ensure};
+use serde_json::json;
+
+use crate::collector::wait_long_until;
+use crate::mail_server::MailServer;
+use crate::sending::{Sending, batch, item};
+
+/// Publishes activations, which the broker must store.
+pub fn publish(relay: &mut Sending, name: &str, people: &[(i64, &str)]) -> Result<()> {
+    relay.write(&batch(name, people))?;
+    let answer = relay.answer()?;
+    let ids: Vec<i64> = people.iter().map(|(id, _)| *id).collect();
+    let mut stored: Vec<i64> = serde_json::from_value(answer["ok"].clone())
+        .with_context(|| format!("not stored: {answer}"))?;
+    stored.sort_unstable();
+    ensure!(stored == ids, "{answer}");
+    Ok(())
+}
+
+/// An activation that expires so soon.
+pub fn expiring(id: i64, email: &str, seconds: i64) -> Result<String> {
+    let mut item = item(id, email);
+    item["expires_at"] = json!(now()? + seconds);
+    Ok(json!({"v": 1, "batch": "b", "items": [item]}).to_string())
+}
+
+/// In seconds since 1970.
+pub fn now() -> Result<i64> {
+    Ok(i64::try_from(SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs())?)
+}
+
+/// How often a mail reached each recipient.
+pub fn reached(server: &MailServer) -> BTreeMap<String, usize> {
+    let mut reached = BTreeMap::new();
+    for mail in server.mails() {
+        *reached.entry(mail.to).or_default() += 1;
+    }
+    reached
+}
+
+/// Waits until mails have come for so many recipients.
+pub fn wait_for_recipients(server: &MailServer, count: usize) -> Result<()> {
+    wait_long_until(|| reached(server).len() >= count)
+        .with_context(|| format!("{} of {count} recipients were reached", reached(server).len()))
+}
+
+/// How many recipients a mail reached more than once.
+pub fn doubled(server: &MailServer) -> usize {
+    reached(server).values().filter(|count| **count > 1).count()
+}

@@ -9,7 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, prlimit};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -84,18 +84,22 @@ impl Sending {
         Self::run(&mut command)
     }
 
-    /// Starts it with a journal that cannot grow above so many blocks of 1024 bytes: as on a full
-    /// disk, writing fails then.
-    pub fn start_short_of_space(configuration: &Configuration, blocks: u32) -> Result<Self> {
+    /// Starts it so that writing fails where [`limit_files`](Self::limit_files) leaves no space, as
+    /// on a full disk, instead of ending it.
+    pub fn start_short_of_space(configuration: &Configuration) -> Result<Self> {
         let program = program::mailroom()?;
         let mut command = Command::new("bash");
-        command.args([
-            "-c",
-            "trap '' XFSZ; ulimit -f \"$1\"; exec \"$2\" send --config \"$3\"",
-            "bash",
-        ]);
-        command.arg(blocks.to_string()).arg(program.get_program()).arg(configuration.file());
+        command.args(["-c", "trap '' XFSZ; exec \"$1\" send --config \"$2\"", "bash"]);
+        command.arg(program.get_program()).arg(configuration.file());
         Self::run(&mut command)
+    }
+
+    /// From now on its files do not grow above so many bytes.
+    pub fn limit_files(&self, bytes: usize) -> Result<()> {
+        let limit = Some(u64::try_from(bytes)?);
+        let limits = Rlimit { current: limit, maximum: limit };
+        prlimit(Some(self.process()?), Resource::Fsize, limits)?;
+        Ok(())
     }
 
     /// Starts it with a clock that is so many seconds ahead.
@@ -168,9 +172,13 @@ impl Sending {
 
     /// Asks it to end, as a service manager does; returns how it ended and what it said.
     pub fn stop(self) -> Result<(ExitStatus, String)> {
-        let process = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
-        kill_process(process.context("a process has a positive id")?, Signal::TERM)?;
+        kill_process(self.process()?, Signal::TERM)?;
         self.finish()
+    }
+
+    fn process(&self) -> Result<Pid> {
+        let process = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
+        process.context("a process has a positive id")
     }
 
     /// Ends it as the kernel does.

@@ -131,36 +131,82 @@ fn the_journal_is_for_its_owner_and_holds_no_token_that_was_sent_or_given_up() -
     Ok(())
 }
 
-#[test]
-fn where_the_journal_cannot_grow_no_mail_is_sent_and_none_is_lost() -> Result<()> {
-    let Some(server) = MailServer::start(&[])? else { return Ok(()) };
-    let configuration = Configuration::smtp(server.port, "connections = 1")?;
-    let mut sending = Sending::start_short_of_space(&configuration, 40)?;
-    let mut sent = 0;
-    let refusal = loop {
-        sending.write(&batch("b", &[(sent + 1, &format!("p{}@x.test", sent + 1))]))?;
-        let answer = sending.answer()?;
-        if answer["ok"] != json!([sent + 1]) {
-            break answer;
-        }
-        sent += 1;
+/// The record of a mail that the journal has no space for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Missing {
+    Mail,
+    Doubt,
+    Acceptance,
+}
+
+/// How large the journal becomes with the records of one more mail, until just before the end of
+/// this one.
+fn too_small_for(missing: Missing, journal: &str) -> Result<usize> {
+    let last = journal.rfind("\ntried ").context("a mail was sent")? + 1;
+    let records = journal[last..].split_inclusive('\n');
+    let mut length = journal.len() + "synced 12345 12345678\n".len();
+    let last_kind = match missing {
+        Missing::Mail => "tried",
+        Missing::Doubt => "doubt",
+        Missing::Acceptance => "accepted",
     };
-    assert!(sent > 2, "{refusal}");
-    let reason = refusal["unavailable"]["reason"].as_str().with_context(|| refusal.to_string())?;
-    assert!(reason.starts_with("the journal ") && reason.contains("cannot be used: "), "{reason}");
-    assert_eq!(
-        i64::try_from(server.mails().len())?,
-        sent,
-        "what is not in the journal is not sent"
-    );
-    sending.kill()?;
-    // With space again: what was sent is known, and what was not is sent.
-    let mut sending = Sending::start(&configuration, &[])?;
-    for id in 1..=sent + 1 {
-        sending.write(&batch("b", &[(id, &format!("p{id}@x.test"))]))?;
-        assert_eq!(sending.answer()?, json!({"batch": "b", "ok": [id]}));
+    for record in records {
+        length += record.len();
+        if record.starts_with(last_kind) {
+            return Ok(length - 30);
+        }
     }
-    assert_eq!(i64::try_from(server.mails().len())?, sent + 1);
+    anyhow::bail!("the journal has no {last_kind}")
+}
+
+/// The mail whose acceptance has no space is said to be sent; after a kill it is in doubt.
+#[test]
+fn where_the_journal_cannot_grow_no_mail_is_sent_twice_and_none_is_lost() -> Result<()> {
+    for missing in [Missing::Mail, Missing::Doubt, Missing::Acceptance] {
+        let Some(server) = MailServer::start(&[])? else { return Ok(()) };
+        let configuration = Configuration::smtp(server.port, "connections = 1")?;
+        let mut sending = Sending::start_short_of_space(&configuration)?;
+        let person = |id: i64| format!("p{id}@x.test");
+        for id in 1..=3 {
+            sending.write(&batch("b", &[(id, &person(id))]))?;
+            assert_eq!(sending.answer()?["ok"], json!([id]));
+        }
+        let journal = fs::read_to_string(configuration.path("journal"))?;
+        sending.limit_files(too_small_for(missing, &journal)?)?;
+        let mut sent = 3;
+        let refusal = loop {
+            sending.write(&batch("b", &[(sent + 1, &person(sent + 1))]))?;
+            let answer = sending.answer()?;
+            if answer["ok"] != json!([sent + 1]) {
+                break answer;
+            }
+            sent += 1;
+        };
+        assert_eq!(sent, if missing == Missing::Acceptance { 4 } else { 3 }, "{refusal}");
+        let reason = refusal["unavailable"]["reason"].as_str().unwrap_or_default();
+        assert!(
+            reason.starts_with("the journal ") && reason.contains("cannot be used: "),
+            "{refusal}"
+        );
+        assert_eq!(
+            i64::try_from(server.mails().len())?,
+            sent,
+            "what is not in the journal is not sent"
+        );
+        sending.kill()?;
+        let mut sending = Sending::start(&configuration, &[])?;
+        for id in 1..=sent + 1 {
+            sending.write(&batch("b", &[(id, &person(id))]))?;
+            let answer = sending.answer()?;
+            if missing == Missing::Acceptance && id == 4 {
+                let said = answer["retry"][0]["reason"].as_str();
+                assert_eq!(said, Some("an earlier attempt ended without an answer"), "{answer}");
+            } else {
+                assert_eq!(answer, json!({"batch": "b", "ok": [id]}));
+            }
+        }
+        assert_eq!(i64::try_from(server.mails().len())?, sent + 1);
+    }
     Ok(())
 }
 

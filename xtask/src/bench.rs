@@ -13,8 +13,9 @@ use crate::execute::watch;
 use crate::{consumers, node, npm, tools};
 
 /// Subcommands of `tests/bench`.
-const OF_THE_COLLECTOR: [&str; 11] = [
+const OF_THE_COLLECTOR: [&str; 12] = [
     "adaptive",
+    "capacity",
     "drain",
     "pinned",
     "memory",
@@ -30,9 +31,9 @@ const OF_THE_COLLECTOR: [&str; 11] = [
 /// Measures the npm package and the collector
 #[derive(clap::Args)]
 #[command(
-    after_help = "drain, pinned, memory, latency, wake, migrations, requests, scale, send, wal: on \
-                  a throwaway PostgreSQL; adaptive: a simulated day; `cargo xtask bench drain \
-                  --help` lists their options"
+    after_help = "capacity, drain, pinned, memory, latency, wake, migrations, requests, scale, \
+                  send, wal: on a throwaway PostgreSQL; adaptive: a simulated day; `cargo xtask \
+                  bench drain --help` lists their options"
 )]
 pub(crate) struct Options {
     #[command(subcommand)]

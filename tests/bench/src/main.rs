@@ -2,6 +2,7 @@
 //! `cargo xtask bench` starts them.
 
 mod adaptive;
+mod capacity;
 mod check;
 mod drain;
 mod migrations;
@@ -73,6 +74,9 @@ enum Benchmark {
     Send(send::Send),
     /// Waking by the write-ahead log beside NOTIFY: delay, rate, and what the log's reader costs
     Wal(wal::Wal),
+    /// The processor time that a token takes: a model that is fitted to some runs, and its errors on
+    /// others
+    Capacity(capacity::Capacity),
 }
 
 #[tokio::main(flavor = "current_thread")]
@@ -95,7 +99,11 @@ async fn measure(Options { benchmark, postgres, .. }: &Options) -> Result<Report
     }
     eprintln!("starting a throwaway PostgreSQL ...");
     // It writes as safely as one in service.
-    let mut server = Cluster::builder().durable();
+    let mut server = match benchmark {
+        // A disk of a shared machine takes longer than all that is measured there.
+        Benchmark::Capacity(_) => Cluster::builder(),
+        _ => Cluster::builder().durable(),
+    };
     if let Some(wanted) = postgres {
         server = server.version(wanted.clone());
     }
@@ -120,6 +128,11 @@ async fn measure(Options { benchmark, postgres, .. }: &Options) -> Result<Report
         Benchmark::Send(options) => send::measure(&server.start()?, options).await,
         Benchmark::Wal(options) => {
             wal::measure(&server.setting("wal_level", "logical").start()?, options).await
+        }
+        Benchmark::Capacity(options) => {
+            let server =
+                server.setting("full_page_writes", "on").setting("shared_buffers", "512MB");
+            capacity::measure(&server.start()?, options).await
         }
     }
 }

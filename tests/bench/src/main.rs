@@ -74,8 +74,8 @@ enum Benchmark {
     Send(send::Send),
     /// Waking by the write-ahead log beside NOTIFY: delay, rate, and what the log's reader costs
     Wal(wal::Wal),
-    /// The processor time that a token takes: a model that is fitted to some runs, and its errors on
-    /// others
+    /// The processor time that a token takes: a model that is fitted to some runs, and how far it
+    /// is from others
     Capacity(capacity::Capacity),
 }
 

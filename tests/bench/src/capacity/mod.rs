@@ -74,10 +74,8 @@ pub(crate) async fn measure(server: &Cluster, options: &Capacity) -> Result<Repo
             databases.push((rows, filled(server, rows).await?));
         }
     }
-    let (mut first_user, mut round_trips) = (2 * USERS_OF_A_RUN, Vec::new());
+    let mut first_user = 2 * USERS_OF_A_RUN;
     for number in 1..=options.rounds {
-        let (_, database) = databases.first().context("every run has a database")?;
-        round_trips.push(run::round_trip(server, database).await?);
         for figures in &mut all {
             let rows = figures.setting.rows;
             let database = databases.iter().find(|(known, _)| *known == rows);
@@ -89,7 +87,7 @@ pub(crate) async fn measure(server: &Cluster, options: &Capacity) -> Result<Repo
             figures.rounds.push(measured);
         }
     }
-    report(server, options, &all, median(&round_trips))
+    report(server, options, &all)
 }
 
 /// A database of a product with its own table of users, after so many registrations.
@@ -106,16 +104,15 @@ async fn filled(server: &Cluster, rows: u32) -> Result<Database> {
     Ok(database)
 }
 
-fn report(
-    server: &Cluster,
-    options: &Capacity,
-    all: &[Figures],
-    round_trip: f64,
-) -> Result<Report> {
+fn report(server: &Cluster, options: &Capacity, all: &[Figures]) -> Result<Report> {
+    let yardsticks = all.iter().flat_map(|figures| &figures.rounds).map(|round| round.yardstick);
+    let yardstick = median(&yardsticks.collect::<Vec<_>>());
+    // As if the machine had been as fast in each run.
+    let server_time =
+        |figures: &Figures| figures.median(|round| round.server / round.yardstick) * yardstick;
     let fitted_to = all.iter().filter(|figures| !figures.is_held_back);
-    let runs: Vec<_> = fitted_to
-        .map(|figures| (parts(&figures.setting), figures.median(|round| round.server)))
-        .collect();
+    let runs: Vec<_> =
+        fitted_to.map(|figures| (parts(&figures.setting), server_time(figures))).collect();
     let costs = fit(&runs).context("each part of the model has a run")?;
 
     let (version, rounds) = (server.installation().major, options.rounds);
@@ -128,9 +125,10 @@ fn report(
         table.heading(if is_held_back { "held back" } else { "fitted to" });
         for figures in all.iter().filter(|figures| figures.is_held_back == is_held_back) {
             let predicted = predict(&costs, &parts(&figures.setting));
-            let measured = figures.median(|round| round.server);
+            let measured = server_time(figures);
             let percent = rounded((predicted / measured - 1.0) * 100.0, 1);
-            let collector = rounded(figures.median(|round| round.collectors), 1);
+            let collector =
+                rounded(figures.median(|round| round.collectors / round.yardstick) * yardstick, 1);
             let log = rounded(figures.median(|round| round.log_bytes), 0);
             let shown = [predicted, measured].map(|figure| rounded(figure, 1));
             let difference = format!("{percent:+}%");
@@ -155,12 +153,18 @@ fn report(
         table.row(name, &[&rounded(cost, 1)]);
         model.insert(key.to_owned(), json!(rounded(cost, 1)));
     }
-    table.row("(beside it: a statement that does nothing)", &[&rounded(round_trip, 1)]);
+    table.row("(the yardstick: enqueue, and roll back)", &[&rounded(yardstick, 1)]);
 
     let path = options.plot.clone();
     let path = path.unwrap_or_else(|| workspace().join("docs/pictures/capacity.svg"));
     fs::write(&path, plot::svg(&points, TOLERANCE))
         .with_context(|| format!("cannot write {}", path.display()))?;
-    let json = json!({ "postgres": version, "rounds": rounds, "model": model, "runs": json });
+    let json = json!({
+        "postgres": version,
+        "rounds": rounds,
+        "yardstick_us": rounded(yardstick, 1),
+        "model": model,
+        "runs": json,
+    });
     Ok(Report { table, json })
 }

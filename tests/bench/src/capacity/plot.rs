@@ -10,7 +10,7 @@ const TOP: f64 = 60.0;
 const BOTTOM: f64 = 470.0;
 
 /// The lines of both axes, which are logarithmic, in µs.
-const TICKS: [f64; 7] = [10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1_000.0];
+const TICKS: [f64; 9] = [10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1_000.0, 2_000.0, 5_000.0];
 
 pub(super) struct Point {
     pub(super) predicted: f64,

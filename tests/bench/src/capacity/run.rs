@@ -18,7 +18,8 @@ use tokio::task::JoinSet;
 use tokio::time::sleep;
 use tokio_postgres::Client;
 
-use super::processor::used_by;
+use super::processor::{running, used_by};
+use crate::report::median;
 
 /// Registers a user, whose number is known.
 const REGISTER: &str = "
@@ -56,7 +57,10 @@ const CLEAN: &str = "
 /// How many users are registered before anything is measured; a multiple of the batches.
 const WARM_UP: u32 = 400;
 
-const ROUND_TRIPS: u32 = 10_000;
+/// The measure of the machine's speed: an address that is no user's, and nothing is kept.
+const YARDSTICK: &str = "SELECT mailroom.enqueue('invite', 'ada@example.test', 'Ada')";
+
+const YARDSTICKS: u32 = 200;
 
 /// A run in which nothing happens for this long does not go on.
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -86,16 +90,18 @@ pub(super) struct Measured {
     pub(super) server: f64,
     pub(super) collectors: f64,
     pub(super) log_bytes: f64,
+    /// What the yardstick used before and after it.
+    pub(super) yardstick: f64,
     rate: f64,
 }
 
 impl fmt::Display for Measured {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { server, collectors, log_bytes, rate } = self;
+        let Self { server, collectors, log_bytes, yardstick, rate } = self;
         write!(
             formatter,
             "server {server:.1} µs, collectors {collectors:.1} µs, log {log_bytes:.0} bytes a \
-             token; {rate:.0} tokens/s"
+             token; {rate:.0} tokens/s; yardstick {yardstick:.0} µs"
         )
     }
 }
@@ -194,6 +200,7 @@ pub(super) async fn run(
     let mut staff = Staff::start(database, setting).await?;
     let warm = staff.warm_up(&client, setting, first_user).await?;
     let (tokens, first) = (setting.tokens, first_user + i64::from(warm));
+    let yardstick_before = yardstick(&client).await?;
     if setting.is_backlog {
         client.batch_execute("BEGIN").await?;
         client.execute(REGISTER_MANY, &[&first, &i64::from(tokens)]).await?;
@@ -224,6 +231,7 @@ pub(super) async fn run(
     }
     let after = staff.used(server)?;
     let log = log_position(&client).await? - log_before;
+    let yardstick = f64::midpoint(yardstick_before, yardstick(&client).await?);
     for collector in staff.collectors {
         collector.stop()?;
     }
@@ -231,20 +239,24 @@ pub(super) async fn run(
         after[number].saturating_sub(before[number]).as_secs_f64() * 1e6 / f64::from(tokens)
     };
     let log_bytes = f64::from(u32::try_from(log)?) / f64::from(tokens);
-    Ok(Measured { server: each(0), collectors: each(1), log_bytes, rate })
+    Ok(Measured { server: each(0), collectors: each(1), log_bytes, yardstick, rate })
 }
 
-/// What the server uses for a statement that does nothing, in microseconds: what the machine makes
-/// of all others, too.
-pub(super) async fn round_trip(server: &Cluster, database: &Database) -> Result<f64> {
-    let client = database.connect().await?;
-    let statement = client.prepare("SELECT 1").await?;
-    let before = used_by(server.process_id()?)?;
-    for _ in 0..ROUND_TRIPS {
+/// How long the server uses a processor for something that is always the same, in microseconds.
+/// Other work takes caches and clock rate away, also from what is measured.
+pub(super) async fn yardstick(client: &Client) -> Result<f64> {
+    let process: i32 = client.query_one("SELECT pg_backend_pid()", &[]).await?.get(0);
+    let process = u32::try_from(process)?;
+    let statement = client.prepare(YARDSTICK).await?;
+    let mut used = Vec::new();
+    for _ in 0..YARDSTICKS {
+        let before = running(process)?;
+        client.batch_execute("BEGIN").await?;
         client.execute(&statement, &[]).await?;
+        client.batch_execute("ROLLBACK").await?;
+        used.push(running(process)?.saturating_sub(before).as_secs_f64() * 1e6);
     }
-    let used = used_by(server.process_id()?)?.saturating_sub(before);
-    Ok(used.as_secs_f64() * 1e6 / f64::from(ROUND_TRIPS))
+    Ok(median(&used))
 }
 
 fn payload(length: u32) -> Option<String> {

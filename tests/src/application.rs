@@ -7,6 +7,7 @@ use anyhow::{Context, Result, ensure};
 use tokio::task::JoinSet;
 use tokio_postgres::{Client, Error};
 
+use crate::fixtures::Fixtures;
 use crate::postgres::Database;
 
 /// A connection of an application.
@@ -44,9 +45,7 @@ impl Application {
 
     /// Registers somebody, whose email is `LOGIN@example.test`, and returns the account.
     pub async fn register(&self, login: &str) -> Result<i64> {
-        let insert =
-            "INSERT INTO accounts (email, login) VALUES ($1 || '@example.test', $1) RETURNING id";
-        Ok(self.client.query_one(insert, &[&login]).await?.get(0))
+        self.account(login).insert().await
     }
 
     /// Registers somebody and redeems the token that this makes.

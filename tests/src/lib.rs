@@ -34,6 +34,8 @@ pub mod clock;
 pub mod collector;
 pub mod corpus;
 #[cfg(feature = "client")]
+pub mod fixtures;
+#[cfg(feature = "client")]
 pub mod fleet;
 pub mod hex;
 #[cfg(feature = "client")]
@@ -47,8 +49,6 @@ pub mod mailer;
 pub mod memory;
 #[cfg(feature = "client")]
 pub mod neighbours;
-#[cfg(feature = "client")]
-pub mod new_token;
 #[cfg(feature = "client")]
 pub mod plan;
 pub mod port;

@@ -10,6 +10,7 @@ use tokio_postgres::Client;
 use tokio_postgres::types::FromSqlOwned;
 
 use crate::collector::{PATIENCE, pause_after};
+use crate::fixtures::{Fixtures, numbered};
 
 /// How many tokens have no verdict yet, but for the one of `bob` that stays deferred.
 pub const WITHOUT_VERDICT: &str = "SELECT count(*) FROM mailroom.deliveries JOIN tokens
@@ -44,10 +45,7 @@ pub async fn wait_for<T: FromSqlOwned + PartialEq + Debug>(
 /// Registers the accounts `user1`, `user2`, … in one transaction;
 /// the database makes a token for each.
 pub async fn register(client: &Client, numbers: RangeInclusive<i32>) -> Result<()> {
-    let statement = "INSERT INTO accounts (email, login)
-        SELECT 'user' || number || '@example.test', 'user' || number
-            FROM generate_series($1::int, $2::int) AS number";
-    client.execute(statement, &[numbers.start(), numbers.end()]).await?;
+    client.accounts(numbered("user", numbers)).insert().await?;
     Ok(())
 }
 
@@ -68,5 +66,5 @@ pub async fn token_ids(client: &Client, logins: &[String]) -> Result<Vec<i64>> {
 
 /// The logins `user1`, `user2`, … that [`register`] gives.
 pub fn logins(numbers: RangeInclusive<i32>) -> Vec<String> {
-    numbers.map(|number| format!("user{number}")).collect()
+    numbered("user", numbers).collect()
 }

@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use mailroom_tests::application::{Application, Redemption, Token};
-use mailroom_tests::new_token::new_token;
+use mailroom_tests::fixtures::Fixtures;
 use mailroom_tests::postgres::Database;
 
 const ACTIVATION: &str = "activation";
@@ -111,7 +111,7 @@ async fn each_action_needs_its_status() -> Result<()> {
         (RECOVERY, "active", "ok"),
         (RECOVERY, "suspended", "not_eligible"),
     ] {
-        let token = new_token(&application.client).action(action).for_account(status);
+        let token = application.token().action(action).for_account(status);
         let (token, account) = token.insert().await?;
         let code = token.code.as_deref().filter(|_| action == RECOVERY);
         let answer = application.redeem(&token.secret, action, code).await?;

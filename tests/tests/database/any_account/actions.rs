@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use anyhow::Result;
 use mailroom::queue::Queue;
+use mailroom_tests::fixtures::Fixtures;
 use mailroom_verifier_core::Version;
 use tokio::time::sleep;
 use tokio_postgres::error::SqlState;
 
-use super::{count, enqueue, ids, number, product, queue, redeem, refused, send, state};
+use super::{count, ids, number, product, queue, redeem, refused, send, state};
 
 const ACTION: &str = "INSERT INTO mailroom.actions (number, name, path, code_digits) VALUES";
 
@@ -22,7 +23,7 @@ async fn what_a_link_carries_of_an_action_can_be_changed_until_it_has_tokens() -
              code_digits = 6 WHERE number = 100",
         )
         .await?;
-    enqueue(&client, "'poll', 'ada@example.test'").await?;
+    client.mail("poll").enqueue().await?;
     for change in [
         "number = 102",
         "name = 'vote'",
@@ -56,7 +57,7 @@ async fn what_a_link_carries_of_an_action_can_be_changed_until_it_has_tokens() -
 async fn an_action_whose_idempotency_keys_are_kept_gives_its_number_to_no_other() -> Result<()> {
     let (_database, client) = product().await?;
     client.batch_execute(&format!("{ACTION} (100, 'vote', '/vote', 0)")).await?;
-    enqueue(&client, "'vote', 'ada@example.test', idempotency_key => 'ada'").await?;
+    client.mail("vote").key("ada").enqueue().await?;
     // As pruning leaves it two days after the token's expiry.
     client.batch_execute("DELETE FROM mailroom.queue; DELETE FROM mailroom.issued_tokens").await?;
     for change in [
@@ -104,7 +105,7 @@ async fn a_change_of_an_action_waits_for_a_token_that_is_being_made_and_is_refus
         let (database, mut client) = product().await?;
         let operator = database.connect().await?;
         let making = client.transaction().await?;
-        making.execute("SELECT mailroom.enqueue('invite', 'ada@example.test')", &[]).await?;
+        making.mail("invite").enqueue().await?;
         let change = format!("{change} WHERE name = 'invite'");
         // Writers queue behind whoever waits for the lock, so it waits for a second and no longer.
         let (code, message) = refused(&operator, &change).await?;
@@ -154,11 +155,10 @@ async fn a_token_that_is_being_made_waits_for_new_digits_of_its_action_and_has_a
     changing
         .execute("UPDATE mailroom.actions SET code_digits = 8 WHERE name = 'invite'", &[])
         .await?;
-    let (enqueued, committed) =
-        tokio::join!(enqueue(&application, "'invite', 'ada@example.test'"), async {
-            sleep(Duration::from_millis(300)).await;
-            changing.commit().await
-        });
+    let (enqueued, committed) = tokio::join!(application.mail("invite").enqueue(), async {
+        sleep(Duration::from_millis(300)).await;
+        changing.commit().await
+    });
     committed?;
     enqueued?;
     assert_eq!(count(&application, "mailroom.queue WHERE length(code) = 8").await?, 1);
@@ -213,7 +213,7 @@ async fn an_action_that_no_token_can_carry_is_refused() -> Result<()> {
 #[tokio::test]
 async fn tokens_of_a_retired_action_are_sent_and_used() -> Result<()> {
     let (database, client) = product().await?;
-    let token = enqueue(&client, "'invite', 'ada@example.test'").await?;
+    let token = client.mail("invite").enqueue().await?;
     client
         .batch_execute("UPDATE mailroom.actions SET is_retired = true WHERE name = 'invite'")
         .await?;
@@ -230,8 +230,7 @@ async fn each_action_is_redeemed_by_its_link_and_its_code_and_a_notice_has_neith
     for (action, digits) in
         [("activate", 0), ("recover", 5), ("change_email", 0), ("invite", 0), ("sign_in", 6)]
     {
-        let made =
-            enqueue(&client, &format!("'{action}', 'ada@example.test', subject_id => '7'")).await?;
+        let made = client.mail(action).subject("7").enqueue().await?;
         // Beside it, in any order, the notice of the recovery before.
         let mut sent = send(&mut collector).await?;
         sent.retain(|token| token.id == made);
@@ -253,7 +252,7 @@ async fn each_action_is_redeemed_by_its_link_and_its_code_and_a_notice_has_neith
         assert_eq!(redeem(&client, &token, action, code.as_deref()).await?, "ok", "{action}");
         assert_eq!(redeem(&client, &token, action, code.as_deref()).await?, "used", "{action}");
     }
-    enqueue(&client, "'notice', 'ada@example.test'").await?;
+    client.mail("notice").enqueue().await?;
     let notice = send(&mut collector).await?.remove(0);
     assert_eq!(redeem(&client, &notice, "notice", None).await?, "unknown");
     Ok(())
@@ -279,11 +278,9 @@ async fn codes_are_spread_over_all_their_digits() -> Result<()> {
 #[tokio::test]
 async fn a_key_of_v1_leaves_further_actions_to_others_and_sends_the_first_two() -> Result<()> {
     let (database, client) = product().await?;
-    let (invite, notice) = (
-        enqueue(&client, "'invite', 'ada@example.test'").await?,
-        enqueue(&client, "'notice', 'ada@example.test'").await?,
-    );
-    let activate = enqueue(&client, "'activate', 'ada@example.test'").await?;
+    let (invite, notice) =
+        (client.mail("invite").enqueue().await?, client.mail("notice").enqueue().await?);
+    let activate = client.mail("activate").enqueue().await?;
     let mut v1 = queue(&database, Version::V1).await?;
     assert_eq!(ids(&send(&mut v1).await?), [activate]);
     for token in [invite, notice] {

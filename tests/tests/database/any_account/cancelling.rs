@@ -1,14 +1,15 @@
 //! Tokens that the application ends.
 
+use std::time::Duration;
+
 use anyhow::Result;
 use mailroom::queue::{Nack, Queue, Settlement};
+use mailroom_tests::fixtures::Fixtures;
 use mailroom_tests::rows::wait_for;
 use mailroom_verifier_core::Version;
 use tokio_postgres::Client;
 
-use super::{
-    claim, clock, count, enqueue, give_up, ids, number, product, queue, redeem, send, state,
-};
+use super::{claim, clock, count, give_up, ids, number, product, queue, redeem, send, state};
 
 /// Uses the token with this secret.
 const USE: &str = "SELECT verdict::text FROM mailroom.redeem($1, 'activate')";
@@ -21,10 +22,8 @@ const CANCEL: &str = "SELECT mailroom.cancel_subject(subject_id)::text FROM mail
 async fn a_cancelled_token_is_not_sent_and_its_link_is_no_longer_good() -> Result<()> {
     let (database, client) = product().await?;
     let mut collector = queue(&database, Version::V2).await?;
-    let waiting = enqueue(&client, "'invite', 'ada@example.test'").await?;
-    let later =
-        enqueue(&client, "'invite', 'ada@example.test', deliver_at => now() + interval '1 day'")
-            .await?;
+    let waiting = client.mail("invite").enqueue().await?;
+    let later = client.mail("invite").deliver_in(Duration::from_secs(86_400)).enqueue().await?;
     for token in [waiting, later] {
         assert_eq!(number(&client, &format!("SELECT mailroom.cancel({token})::int")).await?, 1);
         assert_eq!(number(&client, &format!("SELECT mailroom.cancel({token})::int")).await?, 0);
@@ -32,7 +31,7 @@ async fn a_cancelled_token_is_not_sent_and_its_link_is_no_longer_good() -> Resul
     }
     assert!(send(&mut collector).await?.is_empty());
 
-    let sent = enqueue(&client, "'invite', 'ada@example.test'").await?;
+    let sent = client.mail("invite").enqueue().await?;
     let token = send(&mut collector).await?.remove(0);
     assert_eq!(number(&client, &format!("SELECT mailroom.cancel({sent})::int")).await?, 1);
     assert_eq!(redeem(&client, &token, "invite", None).await?, "expired");
@@ -53,8 +52,8 @@ async fn what_is_cancelled_while_a_collector_has_it_does_not_come_back() -> Resu
     clock::stop(&client).await?;
     let mut collector = queue(&database, Version::V2).await?;
     let (refused, dead) = (
-        enqueue(&client, "'invite', 'ada@example.test'").await?,
-        enqueue(&client, "'invite', 'eve@example.test'").await?,
+        client.mail("invite").enqueue().await?,
+        client.mail("invite").to("eve@example.test").enqueue().await?,
     );
     let Some(batch) = claim(&mut collector).await? else { panic!("nothing is due") };
     client.batch_execute("SELECT mailroom.cancel(id) FROM mailroom.issued_tokens").await?;
@@ -64,7 +63,7 @@ async fn what_is_cancelled_while_a_collector_has_it_does_not_come_back() -> Resu
     ];
     collector.settle_and_claim(vec![Settlement::of(batch.id, nacks)], None).await?;
     assert_eq!(count(&client, "mailroom.dead_letters WHERE secret IS NOT NULL").await?, 0);
-    clock::forward(&client, std::time::Duration::from_secs(5)).await?;
+    clock::forward(&client, Duration::from_secs(5)).await?;
     assert!(send(&mut collector).await?.is_empty());
     assert_eq!(count(&client, "mailroom.queue").await?, 0);
     Ok(())
@@ -78,10 +77,9 @@ async fn cancelling_a_subject_ends_all_its_tokens_or_those_that_prove_its_addres
     for (action, subject) in
         [("activate", "7"), ("recover", "7"), ("sign_in", "7"), ("invite", "7"), ("activate", "8")]
     {
-        let arguments = format!("'{action}', 'ada@example.test', subject_id => '{subject}'");
-        enqueue_all.push(enqueue(&client, &arguments).await?);
+        enqueue_all.push(client.mail(action).subject(subject).enqueue().await?);
     }
-    let anybody = enqueue(&client, "'notice', 'ada@example.test'").await?;
+    let anybody = client.mail("notice").enqueue().await?;
     for nobody in ["'9'", "''", "NULL", "repeat('7', 1000000)", "'7'' OR true'"] {
         assert_eq!(number(&client, &format!("SELECT mailroom.cancel_subject({nobody})")).await?, 0);
     }
@@ -100,8 +98,8 @@ async fn a_change_of_address_that_is_open_ends_with_a_recovery_and_with_another_
 -> Result<()> {
     let (_database, client) = product().await?;
     let made = async |action: &str, subject: &str| -> Result<(i64, Vec<u8>, Option<String>)> {
-        let mail = format!("'{action}', '{action}@example.test', subject_id => '{subject}'");
-        let token = enqueue(&client, &mail).await?;
+        let mail = client.mail(action).to(format!("{action}@example.test")).subject(subject);
+        let token = mail.enqueue().await?;
         let query = "SELECT secret, code::text FROM mailroom.queue WHERE token = $1";
         let row = client.query_one(query, &[&token]).await?;
         Ok((token, row.get(0), row.get(1)))
@@ -146,16 +144,16 @@ async fn no_new_link_is_made_of_what_ended_before_it_was_put_back() -> Result<()
         for is_ended in [true, false] {
             let (database, client) = product().await?;
             let mut collector = queue(&database, Version::V2).await?;
-            let mail = format!("'{action}', 'eve@example.test', subject_id => '7'");
-            let token = enqueue(&client, &mail).await?;
+            let mail = client.mail(action).to("eve@example.test").subject(7);
+            let token = mail.enqueue().await?;
             assert_eq!(ids(&give_up(&mut collector).await?), [token], "{how}");
             let over = "UPDATE mailroom.issued_tokens SET expires_at = expires_at - 864000,
                     created_at = created_at - 864000;
                 UPDATE mailroom.dead_letters SET expires_at = expires_at - 864000";
             client.batch_execute(over).await?;
             if is_ended {
-                let owner = "'recover', 'owner@example.test', subject_id => '7'";
-                enqueue(&client, owner).await?;
+                let owner = client.mail("recover").to("owner@example.test").subject(7);
+                owner.enqueue().await?;
                 client.query_one(how, &[]).await?;
             }
             client.batch_execute("SELECT mailroom.retry_all()").await?;
@@ -170,8 +168,7 @@ async fn no_new_link_is_made_of_what_ended_before_it_was_put_back() -> Result<()
 #[tokio::test]
 async fn a_cancellation_that_is_rolled_back_cancels_nothing() -> Result<()> {
     let (database, client) = product().await?;
-    let token =
-        enqueue(&client, "'invite', 'ada@example.test', subject_id => '7', payload => '1'").await?;
+    let token = client.mail("invite").subject("7").payload("1").enqueue().await?;
     client.batch_execute("BEGIN; SELECT mailroom.cancel_subject('7'); ROLLBACK").await?;
     let sent = send(&mut queue(&database, Version::V2).await?).await?;
     assert_eq!((ids(&sent), sent[0].payload.is_some()), (vec![token], true));
@@ -184,8 +181,7 @@ async fn two_calls_for_the_tokens_of_one_subject_lock_them_in_the_same_order() -
     let mut holder = database.connect().await?;
     for (subject, held_first) in [("early", true), ("late", false)] {
         for other in [USE, CANCEL] {
-            let arguments = format!("'activate', 'ada@example.test', subject_id => '{subject}'");
-            let tokens = [enqueue(&client, &arguments).await?, enqueue(&client, &arguments).await?];
+            let tokens = client.mail("activate").subject(subject).enqueue_times(2).await?;
             let held = tokens[usize::from(!held_first)];
             let free = tokens[usize::from(held_first)];
             let secret = async |token: i64| -> Result<Vec<u8>> {
@@ -218,8 +214,8 @@ async fn two_calls_for_the_tokens_of_one_subject_lock_them_in_the_same_order() -
 #[tokio::test]
 async fn a_change_of_address_has_the_others_locked_that_it_ends() -> Result<()> {
     let (database, client) = product().await?;
-    enqueue(&client, "'recover', 'old@example.test', subject_id => '7'").await?;
-    let token = enqueue(&client, "'change_email', 'new@example.test', subject_id => '7'").await?;
+    client.mail("recover").to("old@example.test").subject("7").enqueue().await?;
+    let token = client.mail("change_email").to("new@example.test").subject("7").enqueue().await?;
     let mut application = database.connect().await?;
     let changing = application.transaction().await?;
     let redeem = "SELECT verdict::text FROM mailroom.queue,

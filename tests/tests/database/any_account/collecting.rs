@@ -4,13 +4,14 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use mailroom_tests::collector::{self, Collector, KEY};
+use mailroom_tests::fixtures::Fixtures;
 use mailroom_tests::postgres::Database;
 use mailroom_verifier_core::{
     Action, Actions, Expected, Further, KeyRing, Moment, SharedKey, UntrustedToken,
 };
 use serde_json::{Value, json};
 
-use super::{enqueue, product, refused};
+use super::{product, refused};
 
 const VOTE: Further = Further { number: 100, name: "vote", path: "/vote", digits: 6 };
 const ADD_VOTE: &str = "INSERT INTO mailroom.actions (number, name, path, code_digits) \
@@ -41,12 +42,9 @@ async fn an_action_that_is_added_is_sent_by_a_running_collector_and_used_by_its_
     let lines = collector.lines()?;
     collector.wait_until_it_collects()?;
     client.batch_execute(ADD_VOTE).await?;
-    let id = enqueue(
-        &client,
-        "'vote', 'ada@example.test', 'Ada', 'member 7', '{\"poll\": \"ü\"}', 'de-CH', \
-         now() + interval '1 second'",
-    )
-    .await?;
+    let mail = client.mail("vote").name("Ada").subject("member 7").payload(r#"{"poll": "ü"}"#);
+    let mail = mail.language("de-CH").deliver_in(Duration::from_secs(1));
+    let id = mail.enqueue().await?;
     let item = only_item(&lines.next_line()?)?;
     let (token, code) =
         (item["token"].as_str().unwrap_or_default(), item["code"].as_str().unwrap_or_default());
@@ -81,7 +79,7 @@ async fn an_action_that_is_added_is_sent_by_a_running_collector_and_used_by_its_
     assert_eq!((row.get::<_, &str>(0), row.get::<_, &str>(1)), ("ok", "member 7"));
 
     // A mail without a link, at once.
-    enqueue(&client, "'notice', 'ada@example.test'").await?;
+    client.mail("notice").enqueue().await?;
     let item = only_item(&lines.next_line()?)?;
     assert_eq!(
         (&item["action"], &item["path"], &item["token"]),
@@ -99,12 +97,12 @@ async fn an_action_that_is_added_is_sent_by_a_running_collector_and_used_by_its_
 #[tokio::test]
 async fn a_collector_of_v1_warns_of_what_it_leaves_and_sends_the_rest() -> Result<()> {
     let (database, client) = product().await?;
-    let left = enqueue(&client, "'invite', 'ada@example.test'").await?;
+    let left = client.mail("invite").enqueue().await?;
     let mut collector = start(&database, "v1")?;
     let lines = collector.lines()?;
     collector.wait_for_log("tokens wait because this collector cannot sign them", 1)?;
     collector.wait_for_log("set MAILROOM_TOKEN_FORMAT=v2", 1)?;
-    enqueue(&client, "'activate', 'eve@example.test'").await?;
+    client.mail("activate").to("eve@example.test").enqueue().await?;
     assert_eq!(only_item(&lines.next_line()?)?["email"], "eve@example.test");
     lines.expect_none(Duration::from_secs(1))?;
     collector.stop()?;
@@ -130,8 +128,8 @@ async fn a_predicate_that_fails_is_in_the_log_without_what_it_says_of_people() -
                 WHERE name = 'invite'",
         )
         .await?;
-    enqueue(&client, "'invite', 'ada@example.test', subject_id => '7'").await?;
-    enqueue(&client, "'activate', 'eve@example.test', subject_id => '7'").await?;
+    client.mail("invite").subject("7").enqueue().await?;
+    client.mail("activate").to("eve@example.test").subject("7").enqueue().await?;
     let mut collector = start(&database, "v2")?;
     let lines = collector.lines()?;
     assert_eq!(only_item(&lines.next_line()?)?["email"], "eve@example.test");
@@ -168,7 +166,7 @@ async fn a_subject_whose_id_does_not_fit_has_another_reason_than_a_predicate_tha
         )
         .await?;
     for subject in ["8", "ada"] {
-        enqueue(&client, &format!("'invite', 'a@example.test', subject_id => '{subject}'")).await?;
+        client.mail("invite").to("a@example.test").subject(subject).enqueue().await?;
     }
     let collector = start(&database, "v2")?;
     collector.wait_for_log("public.numbered(text[],boolean) fails with SQLSTATE ZZ123", 1)?;
@@ -198,7 +196,7 @@ async fn a_role_with_the_rights_of_the_document_collects_and_reads_no_table() ->
     let mut collector =
         Collector::start(command.args(["--token-format", "v2", "--batch-timeout", "0"]))?;
     let lines = collector.lines()?;
-    enqueue(&client, "'invite', 'ada@example.test', 'Ada'").await?;
+    client.mail("invite").name("Ada").enqueue().await?;
     assert_eq!(lines.next_batch()?[0].email, "ada@example.test");
     collector.stop()?;
     let stranger = database.connect().await?;

@@ -1,12 +1,13 @@
 //! Who may get and use an action's mails is for a function of the application to say.
 
 use anyhow::Result;
+use mailroom_tests::fixtures::Fixtures;
 use mailroom_tests::postgres::Database;
 use mailroom_tests::rows::register;
 use mailroom_verifier_core::Version;
 use tokio_postgres::Client;
 
-use super::{clock, count, enqueue, ids, number, product, queue, redeem, refused, send, state};
+use super::{clock, count, ids, number, product, queue, redeem, refused, send, state};
 
 /// People who may sign in unless they are blocked, with keys of letters.
 const PEOPLE: &str = "
@@ -28,7 +29,7 @@ const PEOPLE: &str = "
         true)";
 
 async fn sign_in(client: &Client, who: &str) -> Result<i64> {
-    Ok(enqueue(client, &format!("'sign_in', '{who}@example.test', subject_id => '{who}'")).await?)
+    Ok(client.mail("sign_in").to(format!("{who}@example.test")).subject(who).enqueue().await?)
 }
 
 async fn pause(client: &Client) -> Result<i64> {
@@ -122,13 +123,11 @@ async fn only_the_id_as_the_application_writes_it_is_that_subject() -> Result<()
             VALUES ({id}, 'user{id}@example.test')"
         );
         client.batch_execute(&insert).await?;
-        let mail = |subject: &str| {
-            format!("'sign_in', 'user{id}@example.test', subject_id => '{subject}'")
-        };
+        let mail = client.mail("sign_in").to(format!("user{id}@example.test"));
         for other in others {
-            enqueue(&client, &mail(other)).await?;
+            mail.clone().subject(other).enqueue().await?;
         }
-        let token = enqueue(&client, &mail(id)).await?;
+        let token = mail.subject(id).enqueue().await?;
         let sent = send(&mut collector).await?;
         assert_eq!(ids(&sent), [token], "{id}");
         let code = String::from_utf8(sent[0].code.clone().unwrap_or_default())?;
@@ -144,7 +143,7 @@ async fn only_the_id_as_the_application_writes_it_is_that_subject() -> Result<()
             AS $$ SELECT 'ada', 'ada@example.test', NULL $$",
         )
         .await?;
-    let other = enqueue(&client, "'sign_in', 'ada@example.test', subject_id => 'ADA'").await?;
+    let other = client.mail("sign_in").subject("ADA").enqueue().await?;
     let redeem = "SELECT verdict::text FROM mailroom.redeem(
         (SELECT secret FROM mailroom.queue WHERE token = $1), 'sign_in',
         (SELECT code FROM mailroom.queue WHERE token = $1))";
@@ -178,7 +177,7 @@ async fn a_predicate_that_fails_defers_its_own_tokens_alone_ever_longer() -> Res
     ] {
         client.batch_execute(fault).await?;
         let waits = sign_in(&client, "ada").await?;
-        let goes = enqueue(&client, "'invite', 'ada@example.test', subject_id => 'ada'").await?;
+        let goes = client.mail("invite").subject("ada").enqueue().await?;
         assert_eq!(ids(&send(&mut collector).await?), [goes], "{fault}");
         let mut pauses = vec![pause(&client).await?];
         for _ in 0..10 {
@@ -278,7 +277,7 @@ async fn accounts_that_are_locked_or_cannot_be_read_defer_their_tokens_alone() -
         [("BEGIN; LOCK TABLE accounts", "COMMIT", 2), (&fails, &view("email"), 1)]
     {
         other.batch_execute(breaks).await?;
-        let goes = enqueue(&client, "'invite', 'ada@example.test'").await?;
+        let goes = client.mail("invite").enqueue().await?;
         let sent = ids(&send(&mut collector).await?);
         assert!(sent.contains(&goes) && sent.len() == 3 - deferred, "{sent:?}");
         other.batch_execute(mends).await?;
@@ -297,7 +296,7 @@ async fn a_predicate_that_waits_or_does_not_end_holds_up_nobody_else() -> Result
     let other = database.connect().await?;
     let mut collector = queue(&database, Version::V2).await?;
     let waits = sign_in(&client, "ada").await?;
-    let goes = enqueue(&client, "'invite', 'ada@example.test'").await?;
+    let goes = client.mail("invite").enqueue().await?;
     other.batch_execute("BEGIN; LOCK TABLE people").await?;
     assert_eq!(ids(&send(&mut collector).await?), [goes]);
     other.batch_execute("COMMIT").await?;
@@ -315,8 +314,8 @@ async fn a_predicate_that_waits_or_does_not_end_holds_up_nobody_else() -> Result
             SELECT mailroom.recheck('ada')",
         )
         .await?;
-    let recovery = enqueue(&client, "'recover', 'ada@example.test', subject_id => 'ada'").await?;
-    let goes = enqueue(&client, "'invite', 'ada@example.test'").await?;
+    let recovery = client.mail("recover").subject("ada").enqueue().await?;
+    let goes = client.mail("invite").enqueue().await?;
     assert_eq!(ids(&send(&mut collector).await?), [goes]);
     for token in [waits, recovery] {
         assert_eq!(state(&client, token).await?, "deferred");

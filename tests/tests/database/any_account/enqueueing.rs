@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use anyhow::Result;
+use mailroom_tests::fixtures::Fixtures;
 use mailroom_verifier_core::Version;
 
 use super::{clock, count, enqueue, ids, number, product, queue, redeem, send, state};
@@ -13,8 +14,7 @@ async fn a_mail_is_sent_if_the_callers_transaction_commits_and_only_then() -> Re
     client.batch_execute("CREATE TABLE teams (id uuid DEFAULT gen_random_uuid())").await?;
     let mut collector = queue(&database, Version::V2).await?;
     client.batch_execute("BEGIN; INSERT INTO teams DEFAULT VALUES").await?;
-    enqueue(&client, "'invite', 'ada@example.test', payload => '{}', idempotency_key => 'k'")
-        .await?;
+    client.mail("invite").payload("{}").key("k").enqueue().await?;
     client.batch_execute("ROLLBACK").await?;
     assert!(send(&mut collector).await?.is_empty());
     for table in ["issued_tokens", "queue", "payloads", "idempotency_keys", "delivery_attempts"] {
@@ -106,14 +106,12 @@ async fn a_time_in_the_past_is_now_and_the_lifetime_begins_at_a_later_one() -> R
 async fn a_payload_has_8_kilobytes_at_most_and_is_gone_when_the_mail_is() -> Result<()> {
     let (database, client) = product().await?;
     // In its text form, with two quotes.
-    let payload = |length: usize| {
-        format!("'notice', 'ada@example.test', payload => to_jsonb(repeat('x', {length}))")
-    };
-    assert!(enqueue(&client, &payload(8_191)).await.is_err());
-    assert!(enqueue(&client, &payload(1 << 20)).await.is_err());
+    let mail = |length: usize| client.mail("notice").payload(format!("\"{}\"", "x".repeat(length)));
+    assert!(mail(8_191).enqueue().await.is_err());
+    assert!(mail(1 << 20).enqueue().await.is_err());
     assert_eq!(count(&client, "mailroom.issued_tokens").await?, 0);
     for _ in 0..2 {
-        enqueue(&client, &payload(8_190)).await?;
+        mail(8_190).enqueue().await?;
     }
     assert_eq!(count(&client, "mailroom.payloads").await?, 2);
     let mut collector = queue(&database, Version::V2).await?;
@@ -130,19 +128,19 @@ async fn a_payload_has_8_kilobytes_at_most_and_is_gone_when_the_mail_is() -> Res
 async fn a_payload_stays_while_its_mail_may_be_sent_and_goes_when_it_cannot() -> Result<()> {
     let (database, client) = product().await?;
     clock::stop(&client).await?;
-    let arguments = "'notice', 'ada@example.test', payload => '1'";
+    let mail = client.mail("notice").payload("1");
     let mut collector = queue(&database, Version::V2).await?;
-    enqueue(&client, arguments).await?;
+    mail.clone().enqueue().await?;
     super::give_up(&mut collector).await?;
     assert_eq!(count(&client, "mailroom.payloads").await?, 1);
     client.batch_execute("SELECT mailroom.retry_all()").await?;
     assert_eq!(send(&mut collector).await?[0].payload.as_deref(), Some(&b"1"[..]));
 
-    let cancelled = enqueue(&client, arguments).await?;
+    let cancelled = mail.clone().enqueue().await?;
     assert_eq!(number(&client, &format!("SELECT mailroom.cancel({cancelled})::int")).await?, 1);
     assert_eq!(count(&client, "mailroom.payloads").await?, 0);
 
-    enqueue(&client, arguments).await?;
+    mail.enqueue().await?;
     clock::forward(&client, Duration::from_secs(86_400)).await?;
     assert!(send(&mut collector).await?.is_empty());
     assert_eq!(count(&client, "mailroom.payloads").await?, 0);
@@ -154,12 +152,18 @@ async fn a_dead_letter_that_has_expired_comes_back_as_a_new_token_unless_it_was_
 -> Result<()> {
     let (database, client) = product().await?;
     clock::stop(&client).await?;
-    let arguments = "'invite', 'ada@example.test', 'Ada', 'member 7', '{\"team\": 1}', 'de',
-        binding => decode(repeat('b1', 16), 'hex'), notice_recipient => 'old@example.test'";
+    let mail = client
+        .mail("invite")
+        .name("Ada")
+        .subject("member 7")
+        .payload(r#"{"team": 1}"#)
+        .language("de")
+        .bound_to([0xb1; 16])
+        .notice_to("old@example.test");
     let mut collector = queue(&database, Version::V2).await?;
-    let old = enqueue(&client, arguments).await?;
+    let old = mail.clone().enqueue().await?;
     super::give_up(&mut collector).await?;
-    let cancelled = enqueue(&client, arguments).await?;
+    let cancelled = mail.enqueue().await?;
     super::give_up(&mut collector).await?;
     assert_eq!(number(&client, &format!("SELECT mailroom.cancel({cancelled})::int")).await?, 1);
 

@@ -1,11 +1,12 @@
 //! Whoever owns a function of eligibility gets no rights of Mailroom's owner by it.
 
 use anyhow::Result;
+use mailroom_tests::fixtures::Fixtures;
 use mailroom_verifier_core::Version;
 use tokio_postgres::Client;
 use tokio_postgres::error::SqlState;
 
-use super::{count, enqueue, ids, product, queue, refused, send, state};
+use super::{count, ids, product, queue, refused, send, state};
 
 /// What the owner of a shop has: people, a function of eligibility, and a table for what is stolen.
 /// Whatever its functions note there tells as whom they ran.
@@ -79,7 +80,7 @@ const LOOKS: [(&str, &str); 4] = [
 ];
 
 async fn invited(client: &Client) -> Result<(i64, Vec<u8>)> {
-    let token = enqueue(client, "'invite', 'ada@example.test', subject_id => '7'").await?;
+    let token = client.mail("invite").subject("7").enqueue().await?;
     let query = "SELECT secret FROM mailroom.queue WHERE token = $1";
     Ok((token, client.query_one(query, &[&token]).await?.get(0)))
 }

@@ -2,19 +2,31 @@
 
 use anyhow::Result;
 use mailroom::queue::{Nack, Queue, Receipt, Settlement};
+use mailroom_tests::fixtures::{Fixtures, NewMail};
 use mailroom_tests::program;
 use mailroom_verifier_core::Version;
 use serde_json::Value;
 use tokio_postgres::Client;
 use tokio_postgres::error::SqlState;
 
-use super::{claim, count, enqueue, number, product, queue, refused};
+use super::{claim, count, number, product, queue, refused};
 
 /// Stands in everything that is kept of Ada, and in nothing else.
 const MARK: &str = "lovelace";
-const ADA: &str = "'sign_in', 'ada@lovelace.test', 'Ada Lovelace', 'lovelace-1',
-    payload => '{\"of\": \"lovelace\"}', idempotency_key => 'lovelace''s first'";
-const OTHERS: &str = "'sign_in', 'bob@example.test', 'Bob', 'bob-1', idempotency_key => 'first'";
+
+fn to_ada(client: &Client) -> NewMail<'_> {
+    client
+        .mail("sign_in")
+        .to("ada@lovelace.test")
+        .name("Ada Lovelace")
+        .subject("lovelace-1")
+        .payload(r#"{"of": "lovelace"}"#)
+        .key("lovelace's first")
+}
+
+fn to_bob(client: &Client) -> NewMail<'_> {
+    client.mail("sign_in").to("bob@example.test").name("Bob").subject("bob-1").key("first")
+}
 
 /// The tables of the schema that have a row with this text in any column.
 async fn tables_with(client: &Client, text: &str) -> Result<Vec<String>> {
@@ -39,17 +51,16 @@ async fn nothing_is_left_of_a_subject_in_any_table_and_others_lose_nothing() -> 
     let (database, client) = product().await?;
     let mut collector = queue(&database, Version::V2).await?;
     let wrong = "SELECT verdict::text FROM mailroom.queue, mailroom.redeem(secret, 'sign_in', '-')";
-    for mail in [ADA, OTHERS] {
-        enqueue(&client, mail).await?;
+    for (mail, name) in [(to_ada(&client), "Lovelace"), (to_bob(&client), "Bob")] {
+        mail.enqueue().await?;
         client.batch_execute(wrong).await?;
         let batch = claim(&mut collector).await?.expect("it is due");
         let nacks =
-            vec![(batch.tokens[0].id, Nack::Retry { after: None, reason: format!("no {mail}") })];
+            vec![(batch.tokens[0].id, Nack::Retry { after: None, reason: format!("no {name}") })];
         collector.settle_and_claim(vec![Settlement::of(batch.id, nacks)], None).await?;
     }
-    let bound = "'sign_in', 'ada@lovelace.test', subject_id => 'lovelace-1',
-        binding => decode(repeat('ab', 16), 'hex')";
-    let dead = enqueue(&client, bound).await?;
+    let bound = client.mail("sign_in").to("ada@lovelace.test").subject("lovelace-1");
+    let dead = bound.bound_to([0xab; 16]).enqueue().await?;
     client
         .batch_execute(&format!(
             "SELECT mailroom.browser_code(decode(repeat('ab', 16), 'hex'));
@@ -68,8 +79,8 @@ async fn nothing_is_left_of_a_subject_in_any_table_and_others_lose_nothing() -> 
                 VALUES ('{{-1}}', now(), 1, 'retry', 'Lovelace is away')"
         ))
         .await?;
-    let own = "'notice', 'ada@lovelace.test', idempotency_key => 'lovelace''s own'";
-    let own = enqueue(&client, own).await?;
+    let own = client.mail("notice").to("ada@lovelace.test").key("lovelace's own");
+    let own = own.enqueue().await?;
     let marked =
         ["code_failures", "dead_letters", "delivery_log", "idempotency_keys", "issued_tokens"]
             .into_iter()
@@ -112,7 +123,7 @@ async fn whatever_becomes_of_a_mail_that_is_leased_nothing_is_sent_again_and_not
     ] {
         let (database, client) = product().await?;
         let mut collector = queue(&database, Version::V2).await?;
-        let token = enqueue(&client, ADA).await?;
+        let token = to_ada(&client).enqueue().await?;
         let batch = claim(&mut collector).await?.expect("it is due");
         client.batch_execute("SELECT mailroom.forget('lovelace-1')").await?;
         let receipts =
@@ -142,7 +153,7 @@ async fn whatever_becomes_of_a_mail_that_is_leased_nothing_is_sent_again_and_not
     // A collector that was killed meanwhile.
     let (database, client) = product().await?;
     let mut collector = queue(&database, Version::V2).await?;
-    enqueue(&client, ADA).await?;
+    to_ada(&client).enqueue().await?;
     let batch = claim(&mut collector).await?.expect("it is due");
     client
         .batch_execute(
@@ -162,7 +173,7 @@ async fn wrong_codes_of_an_address_are_forgotten_in_any_spelling_also_without_th
 -> Result<()> {
     for address in ["ADA@lovelace.test", "ada@Lovelace.TEST"] {
         let (_database, client) = product().await?;
-        enqueue(&client, "'sign_in', 'Ada@Lovelace.test'").await?;
+        client.mail("sign_in").to("Ada@Lovelace.test").enqueue().await?;
         client
             .batch_execute(
                 "SELECT mailroom.redeem(secret, 'sign_in', '-') FROM mailroom.queue;
@@ -181,7 +192,7 @@ async fn wrong_codes_of_an_address_are_forgotten_in_any_spelling_also_without_th
 #[tokio::test]
 async fn a_new_token_for_a_dead_letter_that_is_just_put_back_is_forgotten_too() -> Result<()> {
     let (database, client) = product().await?;
-    let token = enqueue(&client, ADA).await?;
+    let token = to_ada(&client).enqueue().await?;
     client
         .batch_execute(
             "UPDATE mailroom.issued_tokens SET expires_at = created_at;
@@ -230,11 +241,7 @@ async fn what_is_made_while_a_subject_is_forgotten_is_forgotten_too() -> Result<
                 WHERE name = 'recover';
             UPDATE mailroom.actions SET notice = 'notice' WHERE name = 'change_email'";
         client.batch_execute(mail).await?;
-        let mail = format!(
-            "'{action}', 'ada@example.test', subject_id => '7',
-            notice_recipient => 'old@example.test'"
-        );
-        enqueue(&client, &mail).await?;
+        client.mail(action).subject(7).notice_to("old@example.test").enqueue().await?;
         let rested = "UPDATE mailroom.issued_tokens SET created_at = created_at - 3600";
         client.batch_execute(rested).await?;
         let mut application = database.connect().await?;
@@ -259,8 +266,8 @@ async fn what_is_made_while_a_subject_is_forgotten_is_forgotten_too() -> Result<
 #[tokio::test]
 async fn an_export_has_what_is_kept_of_a_subject_and_neither_secrets_nor_codes() -> Result<()> {
     let (database, client) = product().await?;
-    let token = enqueue(&client, ADA).await?;
-    enqueue(&client, OTHERS).await?;
+    let token = to_ada(&client).enqueue().await?;
+    to_bob(&client).enqueue().await?;
     let mut collector = queue(&database, Version::V2).await?;
     let batch = claim(&mut collector).await?.expect("it is due");
     let receipts =
@@ -298,7 +305,7 @@ async fn an_export_has_what_is_kept_of_a_subject_and_neither_secrets_nor_codes()
 async fn the_program_forgets_whatever_isolation_level_is_the_default() -> Result<()> {
     let (database, client) = product().await?;
     for isolation in ["repeatable read", "serializable"] {
-        enqueue(&client, ADA).await?;
+        to_ada(&client).enqueue().await?;
         let name = database.name();
         client
             .batch_execute(&format!(
@@ -326,7 +333,7 @@ async fn a_snapshot_that_may_lack_a_token_forgets_nobody() -> Result<()> {
         privacy
             .batch_execute(&format!("BEGIN ISOLATION LEVEL {isolation}; SELECT FROM pg_class"))
             .await?;
-        enqueue(&client, ADA).await?;
+        to_ada(&client).enqueue().await?;
         let (code, message) = refused(&privacy, "SELECT mailroom.forget('lovelace-1')").await?;
         assert_eq!(code, SqlState::INVALID_TRANSACTION_STATE);
         let words = isolation.to_lowercase();

@@ -3,12 +3,13 @@
 
 use anyhow::{Context, Result, ensure};
 use mailroom_tests::collector::{self, Collector, KEY};
+use mailroom_tests::fixtures::Fixtures;
 use mailroom_tests::postgres::Database;
 use mailroom_tests::program;
 use serde_json::{Value, json};
 use tokio_postgres::Client;
 
-use super::{count, enqueue, product, refused};
+use super::{count, product, refused};
 
 /// A collector with settings of its own beside the default format.
 fn start(database: &Database, settings: &[&str]) -> Result<Collector> {
@@ -21,7 +22,7 @@ fn start(database: &Database, settings: &[&str]) -> Result<Collector> {
 
 /// The format of the token of a mail that is enqueued.
 async fn signed(client: &Client, collector: &mut Collector, action: &str) -> Result<String> {
-    enqueue(client, &format!("'{action}', 'ada@example.test'")).await?;
+    client.mail(action).enqueue().await?;
     let line: Value = serde_json::from_str(&collector.lines()?.next_line()?)?;
     let token = line["items"][0]["token"].as_str().context("a token")?.to_owned();
     // Each format has its own length.
@@ -141,11 +142,10 @@ fn a_key_of_another_kind_than_the_format_is_an_error_at_the_start() -> Result<()
 async fn collectors_of_several_formats_and_what_none_of_them_signs_are_alarms() -> Result<()> {
     let (database, client) = product().await?;
     let first = start(&database, &["--token-format", "v1"])?;
-    for call in ["'invite', 'ada@example.test'", "'sign_in', 'ada@example.test'"] {
-        enqueue(&client, call).await?;
+    for action in ["invite", "sign_in"] {
+        client.mail(action).enqueue().await?;
     }
-    let binding = "binding => '\\xb9e260ad2a53014fc325099499a79eda'";
-    enqueue(&client, &format!("'activate', 'bob@example.test', {binding}")).await?;
+    client.mail("activate").to("bob@example.test").bound_to([0xb9; 16]).enqueue().await?;
     // Each with its own reason.
     for reason in [
         "their action is invite, but v1",
@@ -204,7 +204,7 @@ async fn collectors_of_several_formats_and_what_none_of_them_signs_are_alarms() 
 #[tokio::test]
 async fn what_a_collector_cannot_sign_is_left_to_one_that_is_there_and_signs_it() -> Result<()> {
     let (_database, client) = product().await?;
-    enqueue(&client, "'invite', 'ada@example.test'").await?;
+    client.mail("invite").enqueue().await?;
     let claim = async |binds: bool| -> Result<(i32, i64)> {
         let statement = format!(
             "SELECT sum(scanned)::integer, count(batch) FROM mailroom.claim(

@@ -1,12 +1,13 @@
 //! Notices: mails that say what has happened, in the transaction in which it happens.
 
 use anyhow::{Context, Result};
+use mailroom_tests::fixtures::{Fixtures, NewMail};
 use mailroom_verifier_core::Version;
 use tokio::task::JoinSet;
 use tokio_postgres::Client;
 use tokio_postgres::error::SqlState;
 
-use super::{count, enqueue, number, product, queue, refused, send};
+use super::{count, number, product, queue, refused, send};
 
 /// A link that was mailed.
 struct Link {
@@ -22,8 +23,8 @@ impl Link {
         Ok(Self { secret: row.get(0), code: row.get(1) })
     }
 
-    async fn made(client: &Client, arguments: &str) -> Result<Self> {
-        Self::of(client, enqueue(client, arguments).await?).await
+    async fn made(client: &Client, mail: NewMail<'_>) -> Result<Self> {
+        Self::of(client, mail.enqueue().await?).await
     }
 
     fn wrong_code(&self) -> Option<String> {
@@ -41,7 +42,14 @@ impl Link {
     }
 }
 
-const ADA: &str = "'recover', 'ada@example.test', 'Ada', subject_id => '7', language => 'de'";
+fn recovery(client: &Client) -> NewMail<'_> {
+    client.mail("recover").name("Ada").subject(7).language("de")
+}
+
+/// A change of the address of a subject.
+fn change(client: &Client) -> NewMail<'_> {
+    client.mail("change_email").to("new@example.test").subject(7)
+}
 
 /// Whom notices go to, and what about, in their order.
 async fn notices(client: &Client) -> Result<Vec<String>> {
@@ -55,8 +63,8 @@ async fn notices(client: &Client) -> Result<Vec<String>> {
 #[tokio::test]
 async fn a_used_recovery_is_told_once_and_only_if_it_was_used() -> Result<()> {
     let (database, client) = product().await?;
-    let link = Link::made(&client, ADA).await?;
-    let second = Link::made(&client, ADA).await?;
+    let link = Link::made(&client, recovery(&client)).await?;
+    let second = Link::made(&client, recovery(&client)).await?;
     assert_eq!(link.enter(&client, "recover", link.wrong_code().as_deref()).await?, "wrong_code");
     assert_eq!(link.enter(&client, "activate", None).await?, "unknown");
     client.batch_execute("BEGIN").await?;
@@ -78,7 +86,7 @@ async fn a_used_recovery_is_told_once_and_only_if_it_was_used() -> Result<()> {
     assert_eq!(sent.payload.as_deref(), Some(&br#"{"about": "recovered"}"#[..]));
 
     // Whoever signs in by a link every day is not told so every day.
-    let link = Link::made(&client, "'sign_in', 'ada@example.test', subject_id => '7'").await?;
+    let link = Link::made(&client, client.mail("sign_in").subject(7)).await?;
     assert_eq!(link.redeem(&client, "sign_in").await?, "ok");
     assert!(notices(&client).await?.is_empty());
     Ok(())
@@ -87,13 +95,11 @@ async fn a_used_recovery_is_told_once_and_only_if_it_was_used() -> Result<()> {
 #[tokio::test]
 async fn a_changed_address_is_told_to_the_one_that_the_application_names() -> Result<()> {
     let (_database, client) = product().await?;
-    let mail = "'change_email', 'new@example.test', subject_id => '7'";
-    let link = Link::made(&client, mail).await?;
+    let link = Link::made(&client, change(&client)).await?;
     assert_eq!(link.redeem(&client, "change_email").await?, "ok");
     assert!(notices(&client).await?.is_empty(), "nobody tells a new address of itself");
 
-    let mail = format!("{mail}, notice_recipient => 'Old@example.test'");
-    let link = Link::made(&client, &mail).await?;
+    let link = Link::made(&client, change(&client).notice_to("Old@example.test")).await?;
     assert_eq!(link.redeem(&client, "change_email").await?, "ok");
     assert_eq!(notices(&client).await?, ["Old@example.test email_changed"]);
 
@@ -105,11 +111,10 @@ async fn a_changed_address_is_told_to_the_one_that_the_application_names() -> Re
     assert_eq!(code, SqlState::INVALID_PARAMETER_VALUE);
     assert!(message.contains("notice_recipient is not an address") && !message.contains("b x@y"));
     // It is one of the arguments that a key stands for.
-    let keyed =
-        |other| format!("{mail}, idempotency_key => 'k'").replace("Old@", other).replace('\n', "");
-    enqueue(&client, &keyed("Old@")).await?;
-    let other = format!("SELECT mailroom.enqueue({})", keyed("other@"));
-    assert_eq!(refused(&client, &other).await?.0, SqlState::UNIQUE_VIOLATION);
+    let keyed = |other: &str| change(&client).key("k").notice_to(other);
+    keyed("Old@example.test").enqueue().await?;
+    let error = keyed("other@example.test").enqueue().await.expect_err("the key is known");
+    assert_eq!(error.code(), Some(&SqlState::UNIQUE_VIOLATION));
     Ok(())
 }
 
@@ -117,11 +122,11 @@ async fn a_changed_address_is_told_to_the_one_that_the_application_names() -> Re
 async fn a_hundred_wrong_codes_are_told_once_a_day() -> Result<()> {
     let (_database, client) = product().await?;
     let told = "7@example.test wrong_codes";
-    let mail = "'sign_in', '7@example.test', subject_id => '7'";
+    let mail = client.mail("sign_in").to("7@example.test").subject(7);
     let set = "INSERT INTO mailroom.code_failures (subject, failures, rests_until)
         VALUES ('7', 98, 0)";
     client.batch_execute(set).await?;
-    let link = Link::made(&client, mail).await?;
+    let link = Link::made(&client, mail.clone()).await?;
     let wrong = link.wrong_code();
     assert_eq!(link.enter(&client, "sign_in", wrong.as_deref()).await?, "wrong_code");
     assert!(notices(&client).await?.is_empty(), "the 99th");
@@ -174,11 +179,10 @@ async fn wrong_codes_in_two_browsers_are_told_once() -> Result<()> {
         VALUES ('7', false, 99, 0), ('7', true, 99, 0);
         SELECT mailroom.browser_code(decode(repeat('07', 16), 'hex'))";
     client.batch_execute(set).await?;
-    let mail = "'sign_in', 'ada@example.test', subject_id => '7',
-        binding => decode(repeat('07', 16), 'hex')";
+    let mail = client.mail("sign_in").subject(7).bound_to([7; 16]);
     let mut guesses = Vec::new();
     for (proven, digits) in [(true, None), (false, Some("x"))] {
-        let link = Link::made(&client, mail).await?;
+        let link = Link::made(&client, mail.clone()).await?;
         let other = database.connect().await?;
         guesses.push(tokio::spawn(async move {
             let query = "SELECT verdict::text FROM mailroom.redeem($1, 'sign_in', $2, $3, $4)";
@@ -224,7 +228,7 @@ async fn of_redemptions_at_once_one_is_told_at_every_isolation_level() -> Result
     for (nth, level) in
         (1..).zip(["READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE", "SERIALIZABLE"])
     {
-        let link = Link::made(&client, ADA).await?;
+        let link = Link::made(&client, recovery(&client)).await?;
         let code = link.code.clone().context("it has a code")?;
         let mut calls = JoinSet::new();
         for _ in 0..10 {
@@ -247,7 +251,7 @@ async fn of_redemptions_at_once_one_is_told_at_every_isolation_level() -> Result
 #[tokio::test]
 async fn a_killed_session_leaves_neither_the_use_nor_its_notice() -> Result<()> {
     let (database, client) = product().await?;
-    let link = Link::made(&client, ADA).await?;
+    let link = Link::made(&client, recovery(&client)).await?;
     let killed = database.connect().await?;
     killed.batch_execute("BEGIN").await?;
     assert_eq!(link.redeem(&killed, "recover").await?, "ok");
@@ -281,7 +285,7 @@ async fn one_update_ends_notices_and_what_cannot_be_one_is_refused() -> Result<(
     }
 
     client.batch_execute("UPDATE mailroom.actions SET is_retired = true WHERE number = 6").await?;
-    let link = Link::made(&client, ADA).await?;
+    let link = Link::made(&client, recovery(&client)).await?;
     assert_eq!(link.redeem(&client, "recover").await?, "ok", "no notice keeps a link from its use");
     client
         .batch_execute(
@@ -289,7 +293,7 @@ async fn one_update_ends_notices_and_what_cannot_be_one_is_refused() -> Result<(
             UPDATE mailroom.actions SET notice = NULL, code_notice = NULL",
         )
         .await?;
-    let link = Link::made(&client, ADA).await?;
+    let link = Link::made(&client, recovery(&client)).await?;
     assert_eq!(link.redeem(&client, "recover").await?, "ok");
     assert!(notices(&client).await?.is_empty());
 
@@ -300,7 +304,7 @@ async fn one_update_ends_notices_and_what_cannot_be_one_is_refused() -> Result<(
             VALUES (100, 'close_account', '/close', true, 'notice')",
         )
         .await?;
-    let link = Link::made(&client, "'close_account', 'ada@example.test'").await?;
+    let link = Link::made(&client, client.mail("close_account")).await?;
     assert_eq!(link.redeem(&client, "close_account").await?, "ok");
     assert_eq!(notices(&client).await?, ["ada@example.test close_account"]);
     Ok(())
@@ -310,15 +314,13 @@ async fn one_update_ends_notices_and_what_cannot_be_one_is_refused() -> Result<(
 async fn a_suppressed_address_gets_no_notice_and_a_forgotten_subject_none() -> Result<()> {
     let (database, client) = product().await?;
     client.batch_execute("SELECT mailroom.suppress('old@example.test', 'manual')").await?;
-    let mail = "'change_email', 'new@example.test', subject_id => '7',
-        notice_recipient => 'old@example.test'";
-    let link = Link::made(&client, mail).await?;
+    let link = Link::made(&client, change(&client).notice_to("old@example.test")).await?;
     assert_eq!(link.redeem(&client, "change_email").await?, "ok");
     let mut collector = queue(&database, Version::V2).await?;
     assert!(send(&mut collector).await?.is_empty());
     assert_eq!(count(&client, "mailroom.dead_letters WHERE is_suppressed").await?, 1);
 
-    let link = Link::made(&client, &mail.replace("old@", "other@")).await?;
+    let link = Link::made(&client, change(&client).notice_to("other@example.test")).await?;
     let exported: String =
         client.query_one("SELECT mailroom.export_subject('7')::text", &[]).await?.get(0);
     assert!(exported.contains("\"notice_recipient\": \"other@example.test\""), "{exported}");
@@ -342,7 +344,7 @@ async fn whoever_may_redeem_needs_no_further_right_for_notices() -> Result<()> {
         ))
         .await?;
     let application = database.connect_as(&role).await?;
-    let link = Link::of(&client, enqueue(&application, ADA).await?).await?;
+    let link = Link::of(&client, recovery(&application).enqueue().await?).await?;
     application
         .batch_execute("SET search_path = pg_temp; CREATE TEMPORARY TABLE actions (name text)")
         .await?;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use mailroom::queue::Queue;
+use mailroom_tests::fixtures::Fixtures;
 use mailroom_verifier_core::Version;
 use tokio::sync::Mutex;
 use tokio::task::JoinSet;
@@ -35,11 +36,9 @@ async fn enqueue(
     turn: usize,
 ) -> Result<(), Error> {
     let action = ACTIONS[turn % ACTIONS.len()];
-    let call = format!(
-        "SELECT mailroom.enqueue('{action}', '{subject}@x.test', subject_id => '{subject}')"
-    );
     let transaction = client.transaction().await?;
-    let token: i64 = transaction.query_one(&call, &[]).await?.get(0);
+    let mail = transaction.mail(action).to(format!("{subject}@x.test")).subject(subject);
+    let token = mail.enqueue().await?;
     let query = "SELECT secret, code FROM mailroom.queue WHERE token = $1";
     let row = transaction.query_one(query, &[&token]).await?;
     transaction.commit().await?;

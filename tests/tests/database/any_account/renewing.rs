@@ -2,11 +2,12 @@
 
 use anyhow::Result;
 use mailroom::queue::Token;
+use mailroom_tests::fixtures::{Fixtures, NewMail};
 use mailroom_tests::postgres::Database;
 use mailroom_verifier_core::Version;
 use tokio_postgres::Client;
 
-use super::{clock, count, enqueue, number, product, queue, redeem, refused, send};
+use super::{clock, count, number, product, queue, redeem, refused, send};
 
 /// People, of whom `mailed` may get mails, and what a change of an address does.
 const PEOPLE: &str = "
@@ -29,13 +30,14 @@ async fn renewed(client: &Client, secret: &[u8], action: &str) -> Result<i64> {
 }
 
 /// A mail to a subject of an action, which was sent.
-async fn mailed(database: &Database, client: &Client, arguments: &str) -> Result<Token> {
-    enqueue(client, arguments).await?;
+async fn mailed(database: &Database, mail: NewMail<'_>) -> Result<Token> {
+    mail.enqueue().await?;
     Ok(send(&mut queue(database, Version::V2).await?).await?.remove(0))
 }
 
-const ADA: &str = "'recover', 'ada@example.test', 'Ada', '7', language => 'de',
-    binding => '\\xb9e260ad2a53014fc325099499a79eda'";
+fn recovery(client: &Client) -> NewMail<'_> {
+    client.mail("recover").name("Ada").subject(7).language("de").bound_to([0xb9; 16])
+}
 
 async fn people() -> Result<(Database, Client)> {
     let (database, client) = product().await?;
@@ -51,7 +53,7 @@ async fn minutes(client: &Client, minutes: u64) -> Result<()> {
 #[tokio::test]
 async fn an_old_link_is_renewed_for_the_same_person_address_language_and_browser() -> Result<()> {
     let (database, client) = people().await?;
-    let old = mailed(&database, &client, ADA).await?;
+    let old = mailed(&database, recovery(&client)).await?;
     minutes(&client, 20).await?;
     assert_eq!(redeem(&client, &old, "recover", Some("00000")).await?, "expired");
     assert_eq!(renewed(&client, &old.secret, "recover").await?, 1);
@@ -70,7 +72,7 @@ async fn an_old_link_is_renewed_for_the_same_person_address_language_and_browser
 #[tokio::test]
 async fn a_link_that_was_used_or_had_too_many_codes_tried_is_renewed_too() -> Result<()> {
     let (database, client) = people().await?;
-    let old = mailed(&database, &client, "'sign_in', 'ada@example.test', NULL, '7'").await?;
+    let old = mailed(&database, client.mail("sign_in").subject(7)).await?;
     let code = String::from_utf8(old.code.clone().expect("a sign-in has a code"))?;
     assert_eq!(redeem(&client, &old, "sign_in", Some(&code)).await?, "ok");
     minutes(&client, 2).await?;
@@ -117,7 +119,7 @@ async fn a_link_is_not_renewed_unless_all_is_as_it_was() -> Result<()> {
     ];
     for (name, statement) in cases {
         let (database, client) = people().await?;
-        let old = mailed(&database, &client, ADA).await?;
+        let old = mailed(&database, recovery(&client)).await?;
         client.batch_execute(statement).await?;
         minutes(&client, 20).await?;
         assert_eq!(renewed(&client, &old.secret, "recover").await?, 0, "{name}");
@@ -128,10 +130,8 @@ async fn a_link_is_not_renewed_unless_all_is_as_it_was() -> Result<()> {
 #[tokio::test]
 async fn what_is_no_such_link_makes_nothing_and_says_nothing() -> Result<()> {
     let (database, client) = people().await?;
-    let old = mailed(&database, &client, ADA).await?;
-    let invited =
-        mailed(&database, &client, "'sign_in', 'ada@example.test', NULL, '7', payload => '1'")
-            .await?;
+    let old = mailed(&database, recovery(&client)).await?;
+    let invited = mailed(&database, client.mail("sign_in").subject(7).payload("1")).await?;
     minutes(&client, 20).await?;
     assert_eq!(renewed(&client, &invited.secret, "sign_in").await?, 0, "it had a payload");
     for (secret, action) in [
@@ -162,7 +162,7 @@ async fn what_is_no_such_link_makes_nothing_and_says_nothing() -> Result<()> {
 #[tokio::test]
 async fn a_link_is_renewed_once_and_a_subject_gets_five_an_hour_at_most() -> Result<()> {
     let (database, client) = people().await?;
-    let mut last = mailed(&database, &client, ADA).await?;
+    let mut last = mailed(&database, recovery(&client)).await?;
     assert_eq!(renewed(&client, &last.secret, "recover").await?, 0, "within a minute");
     let mut made = 1;
     for _ in 0..10 {
@@ -182,7 +182,7 @@ async fn a_link_is_renewed_once_and_a_subject_gets_five_an_hour_at_most() -> Res
 #[tokio::test]
 async fn of_calls_at_the_same_time_one_renews_the_link_and_none_waits() -> Result<()> {
     let (database, mut client) = people().await?;
-    let old = mailed(&database, &client, ADA).await?;
+    let old = mailed(&database, recovery(&client)).await?;
     minutes(&client, 20).await?;
     let other = database.connect().await?;
     let first = client.transaction().await?;

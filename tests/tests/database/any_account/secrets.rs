@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use mailroom::queue::{Queue, Token};
+use mailroom_tests::fixtures::Fixtures;
 use mailroom_tests::hex::hexadecimal;
 use mailroom_tests::postgres::{Database, Wanted};
 use mailroom_verifier_core::Version;
 
-use super::{claim, clock, count, enqueue, give_up, product, queue, send};
+use super::{claim, clock, count, give_up, product, queue, send};
 
 /// All that `pg_dump` writes of a database, but for tables whose names match a pattern.
 fn dump(database: &Database, excluded: Option<&str>) -> Result<String> {
@@ -46,13 +47,7 @@ async fn a_dump_holds_exactly_the_secrets_that_wait() -> Result<()> {
     let mut sent = Vec::new();
     for _ in 0..5 {
         for action in ALL {
-            enqueue(
-                &client,
-                &format!(
-                    "'{action}', 'ada@example.test', subject_id => '7', payload => '\"{action}\"'"
-                ),
-            )
-            .await?;
+            client.mail(action).subject("7").payload(format!("\"{action}\"")).enqueue().await?;
         }
     }
     sent.extend(send(&mut collector).await?);
@@ -64,11 +59,11 @@ async fn a_dump_holds_exactly_the_secrets_that_wait() -> Result<()> {
 
     // In the middle: two wait, two are claimed.
     for _ in 0..2 {
-        enqueue(&client, "'sign_in', 'ada@example.test'").await?;
+        client.mail("sign_in").enqueue().await?;
     }
     let leased = claim(&mut collector).await?.context("two are due")?.tokens;
     for _ in 0..2 {
-        enqueue(&client, "'sign_in', 'ada@example.test'").await?;
+        client.mail("sign_in").enqueue().await?;
     }
     let dumped = dump(&database, None)?;
     assert!(leased.iter().all(|token| has_secret(&dumped, token) && has_code(&dumped, token)));
@@ -86,11 +81,7 @@ async fn what_is_cancelled_used_or_expired_leaves_no_secret() -> Result<()> {
     let mut collector = queue(&database, Version::V2).await?;
     let mut gone = Vec::new();
     for _ in 0..4 {
-        enqueue(
-            &client,
-            "'sign_in', 'ada@example.test', subject_id => '7', payload => '\"hidden\"'",
-        )
-        .await?;
+        client.mail("sign_in").subject("7").payload("\"hidden\"").enqueue().await?;
     }
     gone.extend(give_up(&mut collector).await?);
     let dumped = dump(&database, None)?;
@@ -104,10 +95,8 @@ async fn what_is_cancelled_used_or_expired_leaves_no_secret() -> Result<()> {
         0
     );
 
-    enqueue(&client, "'sign_in', 'ada@example.test', subject_id => '7', payload => '\"hidden\"'")
-        .await?;
-    enqueue(&client, "'sign_in', 'ada@example.test', subject_id => '8', payload => '\"hidden\"'")
-        .await?;
+    client.mail("sign_in").subject("7").payload("\"hidden\"").enqueue().await?;
+    client.mail("sign_in").subject("8").payload("\"hidden\"").enqueue().await?;
     gone.extend(give_up(&mut collector).await?);
     client.batch_execute("SELECT mailroom.cancel_subject('7')").await?;
     assert_eq!(count(&client, "mailroom.dead_letters WHERE secret IS NOT NULL").await?, 1);

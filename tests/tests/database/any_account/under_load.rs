@@ -1,11 +1,12 @@
 //! What many callers at once, or many rows, must not cost.
 
 use anyhow::Result;
+use mailroom_tests::fixtures::Fixtures;
 use mailroom_tests::plan::{blocks, rows_read};
 use mailroom_verifier_core::Version;
 use tokio_postgres::error::SqlState;
 
-use super::{count, enqueue, ids, number, product, queue, refused, send, state};
+use super::{count, ids, number, product, queue, refused, send, state};
 
 /// More pages than any index search touches, and far fewer than the tables of these tests have.
 const FEW_BLOCKS: i64 = 300;
@@ -17,7 +18,7 @@ async fn enqueueing_locks_no_row_of_an_action_and_so_makes_no_multixact() -> Res
     let operator = database.connect().await?;
     let (first, second) = (client.transaction().await?, other.transaction().await?);
     for application in [&first, &second] {
-        application.execute("SELECT mailroom.enqueue('invite', 'ada@example.test')", &[]).await?;
+        application.mail("invite").enqueue().await?;
     }
     assert_eq!(number(&operator, "SELECT max(xmax::text::bigint) FROM mailroom.actions").await?, 0);
     // What is in no link can be changed meanwhile: an action can be stopped under load.
@@ -51,7 +52,7 @@ async fn an_old_snapshot_makes_no_token_of_an_action_that_has_changed_since() ->
             // What changes nothing that a link carries is no reason to fail.
             operator.batch_execute("UPDATE mailroom.actions SET lifetime = '1 day'").await?;
             client.batch_execute(&format!("BEGIN ISOLATION LEVEL {level}")).await?;
-            enqueue(&client, "'notice', 'ada@example.test'").await?;
+            client.mail("notice").enqueue().await?;
             client.batch_execute("COMMIT").await?;
         }
     }
@@ -100,11 +101,11 @@ async fn a_subject_that_a_predicate_fails_for_keeps_nobody_else_waiting() -> Res
     let mut good = Vec::new();
     let mut bad = Vec::new();
     for id in 1..=20 {
-        let known = format!("'sign_in', '{id}@example.test', subject_id => '{id}'");
-        good.push(enqueue(&client, &known).await?);
+        let known = client.mail("sign_in").to(format!("{id}@example.test")).subject(id);
+        good.push(known.enqueue().await?);
         if id % 7 == 0 {
-            let team = format!("'sign_in', 'team@example.test', subject_id => 'team {id}'");
-            bad.push(enqueue(&client, &team).await?);
+            let team = client.mail("sign_in").to("team@example.test");
+            bad.push(team.subject(format!("team {id}")).enqueue().await?);
         }
     }
     let mut collector = queue(&database, Version::V2).await?;
@@ -136,9 +137,9 @@ async fn a_predicate_that_fails_for_everybody_is_asked_once() -> Result<()> {
         )
         .await?;
     for id in 1..=40 {
-        enqueue(&client, &format!("'sign_in', '{id}@example.test', subject_id => '{id}'")).await?;
+        client.mail("sign_in").to(format!("{id}@example.test")).subject(id).enqueue().await?;
     }
-    enqueue(&client, "'notice', 'ada@example.test'").await?;
+    client.mail("notice").enqueue().await?;
     let mut collector = queue(&database, Version::V2).await?;
     assert_eq!(send(&mut collector).await?.len(), 1);
     // Once a statement that asks: not for each half of the subjects.

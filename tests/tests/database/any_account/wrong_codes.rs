@@ -2,6 +2,7 @@
 //! time and no function of eligibility locks the subject.
 
 use anyhow::Result;
+use mailroom_tests::fixtures::Fixtures;
 use mailroom_tests::rows::wait_for;
 
 use super::{number, product};
@@ -13,12 +14,11 @@ async fn of_codes_that_are_tried_at_the_same_time_none_passes_the_hundredth() ->
         .batch_execute(
             "INSERT INTO mailroom.actions (number, name, path, code_digits)
                 VALUES (100, 'join', '/join', 5);
-            SELECT mailroom.enqueue('join', 'ada@example.test', subject_id => '7')
-                FROM generate_series(0, 20);
             INSERT INTO mailroom.code_failures (subject, failures, rests_until)
                 VALUES ('7', 99, 0)",
         )
         .await?;
+    client.mail("join").subject(7).enqueue_times(21).await?;
     let redeem = "SELECT verdict::text FROM mailroom.redeem($1, 'join', '-')";
     let mut secrets = Vec::new();
     for row in client.query("SELECT secret FROM mailroom.queue", &[]).await? {

@@ -29,7 +29,7 @@ use anyhow::{Context, Result};
 use mailroom::config::DeliverySettings;
 use mailroom::queue::{Batch, BatchId, ClaimRequest, DeliveriesQueue, Queue, Settlement};
 use mailroom_connect::{ConnectionSettings, Environment};
-use mailroom_tests::new_token::new_token;
+use mailroom_tests::fixtures::Fixtures;
 use mailroom_tests::postgres::Database;
 use mailroom_verifier_core::Version;
 use tokio_postgres::Client;
@@ -74,7 +74,7 @@ async fn queue_with(database: &Database, settings: DeliverySettings) -> Result<D
 
 /// A token of an account of its own that has the right status, due now.
 async fn token(client: &Client, action: &str) -> Result<i64> {
-    Ok(new_token(client).action(action).insert().await?.0.id)
+    Ok(client.token().action(action).insert().await?.0.id)
 }
 
 async fn tokens(client: &Client, action: &str, count: usize) -> Result<Vec<i64>> {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::Result;
 use mailroom::config::DeliverySettings;
 use mailroom::queue::{Batch, ClaimRequest, DeliveriesQueue, Nack, Queue, QueueError, Settlement};
-use mailroom_tests::new_token::new_token;
+use mailroom_tests::fixtures::Fixtures;
 use mailroom_tests::postgres::Database;
 use tokio_postgres::Client;
 
@@ -47,7 +47,7 @@ fn unavailable(after: Option<Duration>) -> Nack {
 
 /// An activation that lives for so many seconds.
 async fn token_of(client: &Client, seconds: i64) -> Result<i64> {
-    Ok(new_token(client).living(seconds).insert().await?.0.id)
+    Ok(client.token().living(seconds).insert().await?.0.id)
 }
 
 /// In how many milliseconds a waiting token is due, and how many failures it has.

@@ -5,6 +5,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use mailroom::queue::{DeliveriesQueue, Nack, Queue, Settlement, Token};
 use mailroom_tests::collector::KEY;
+use mailroom_tests::fixtures::Fixtures;
 use mailroom_verifier_core::{
     Action, Binding, Browser, Expected, KeyRing, Moment, UntrustedToken, VerifyError, VerifyingKey,
     Version,
@@ -13,8 +14,8 @@ use serde_json::Value;
 use tokio_postgres::Client;
 
 use super::{
-    NONCE, OTHER_NONCE, binding, claim, clock, enqueue, enqueue_bound, give_up, literal, only_item,
-    product, queue, redeem, send, start, state,
+    NONCE, OTHER_NONCE, binding, claim, clock, enqueue_bound, give_up, only_item, product, queue,
+    redeem, send, start, state,
 };
 
 /// That of the collector's private key.
@@ -36,9 +37,8 @@ async fn a_bound_mail_is_verified_with_the_nonce_alone_and_redeemed_as_proven() 
         let (database, client) = product().await?;
         let mut collector = start(&database, format)?;
         let lines = collector.lines()?;
-        let bound = literal(&binding(NONCE));
         for (name, action) in [("activate", Action::Activate), ("recover", Action::Recover)] {
-            enqueue(&client, &format!("'{name}', 'ada@example.test', binding => {bound}")).await?;
+            client.mail(name).bound_to(binding(NONCE)).enqueue().await?;
             let item = only_item(&lines.next_line()?)?;
             let token = UntrustedToken::parse(text(&item, "token")?)?;
             let code = text(&item, "code")?;
@@ -83,7 +83,7 @@ async fn a_collector_of_v1_leaves_bound_rows_to_one_that_can_bind_and_warns() ->
     let mut collector = start(&database, "v1")?;
     let lines = collector.lines()?;
     collector.wait_for_log("tokens wait because this collector cannot sign them", 1)?;
-    enqueue(&client, "'activate', 'eve@example.test'").await?;
+    client.mail("activate").to("eve@example.test").enqueue().await?;
     assert_eq!(only_item(&lines.next_line()?)?["email"], "eve@example.test");
     lines.expect_none(Duration::from_secs(1))?;
     collector.stop()?;
@@ -144,7 +144,7 @@ async fn a_token_that_comes_back_is_still_for_its_browser() -> Result<()> {
         enqueue_bound(&client, "sign_in", "7").await?;
         come_back(&client, &mut queue, how).await?;
         assert_eq!(only_token(&mut queue).await?.binding, Some(binding(NONCE)), "{how}");
-        enqueue(&client, "'sign_in', 'ada@example.test'").await?;
+        client.mail("sign_in").enqueue().await?;
         assert_eq!(only_token(&mut queue).await?.binding, None, "{how}");
     }
     Ok(())

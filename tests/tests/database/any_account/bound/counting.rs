@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 
 use anyhow::{Context, Result};
 use mailroom_tests::application::at_once;
+use mailroom_tests::fixtures::Fixtures;
 use tokio_postgres::Client;
 
 use super::{
-    NONCE, binding, elsewhere, enqueue, enqueue_bound, literal, mailed, number, other_than,
-    product, redeem, shown,
+    NONCE, binding, elsewhere, enqueue_bound, mailed, number, other_than, product, redeem, shown,
 };
 
 /// Enters what an action needs, in the bound browser or in another one.
@@ -193,11 +193,8 @@ async fn a_scanner_uses_up_nothing_and_locks_nobody_out() -> Result<()> {
     let browser = |person: u8| [person; 16];
     let mut secrets = Vec::new();
     for person in 0..PEOPLE {
-        let bound = literal(&browser(person));
-        let mail = format!(
-            "'activate', 'p{person}@example.test', subject_id => '{person}', binding => {bound}"
-        );
-        let token = enqueue(&client, &mail).await?;
+        let mail = client.mail("activate").to(format!("p{person}@example.test")).subject(person);
+        let token = mail.bound_to(browser(person)).enqueue().await?;
         let row = client
             .query_one("SELECT secret FROM mailroom.queue WHERE token = $1", &[&token])
             .await?;

@@ -2,14 +2,15 @@
 
 use anyhow::Result;
 use mailroom_tests::application::Application;
+use mailroom_tests::fixtures::Fixtures;
 use mailroom_tests::hex::hexadecimal;
 use mailroom_tests::postgres::Database;
 use tokio_postgres::Client;
 use tokio_postgres::error::SqlState;
 
 use super::{
-    NONCE, OTHER_NONCE, binding, clock, count, enqueue, enqueue_bound, literal, number, product,
-    refused, shown,
+    NONCE, OTHER_NONCE, binding, clock, count, enqueue_bound, literal, number, product, refused,
+    shown,
 };
 
 /// The bindings of all tokens, in the order in which they were made.
@@ -30,7 +31,7 @@ fn registration(setting: &str, login: &str) -> String {
 async fn what_a_link_carries_never_changes() -> Result<()> {
     let (_database, client) = product().await?;
     let (token, _) = enqueue_bound(&client, "sign_in", "7").await?;
-    let free = enqueue(&client, "'sign_in', 'ada@example.test'").await?;
+    let free = client.mail("sign_in").enqueue().await?;
     let other = literal(&binding(OTHER_NONCE));
     for (token, change) in [
         (token, format!("binding = {other}")),
@@ -89,20 +90,22 @@ async fn a_binding_of_another_length_is_refused_and_leaves_nothing() -> Result<(
 async fn the_binding_is_one_of_the_arguments_that_an_idempotency_key_stands_for() -> Result<()> {
     let (_database, client) = product().await?;
     let mail = |key: &str, nonce: Option<&str>| {
-        let bound = nonce.map_or("NULL".to_owned(), |nonce| literal(&binding(nonce)));
-        format!("'invite', 'ada@example.test', idempotency_key => '{key}', binding => {bound}")
+        let mail = client.mail("invite").key(key);
+        match nonce {
+            None => mail,
+            Some(nonce) => mail.bound_to(binding(nonce)),
+        }
     };
     let nonces = [None, Some(NONCE), Some(OTHER_NONCE)];
     for (key, first) in ["free", "bound", "other"].into_iter().zip(nonces) {
-        let token = enqueue(&client, &mail(key, first)).await?;
+        let token = mail(key, first).enqueue().await?;
         for again in nonces {
-            let arguments = mail(key, again);
+            let answer = mail(key, again).enqueue().await;
             if again == first {
-                assert_eq!(enqueue(&client, &arguments).await?, token);
+                assert_eq!(answer?, token);
             } else {
-                let (code, _) =
-                    refused(&client, &format!("SELECT mailroom.enqueue({arguments})")).await?;
-                assert_eq!(code, SqlState::UNIQUE_VIOLATION, "{arguments}");
+                let error = answer.expect_err("the key stands for another mail");
+                assert_eq!(error.code(), Some(&SqlState::UNIQUE_VIOLATION), "{key}: {again:?}");
             }
         }
     }

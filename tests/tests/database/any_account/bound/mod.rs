@@ -6,12 +6,13 @@ mod making;
 mod redeeming;
 
 use anyhow::Result;
+use mailroom_tests::fixtures::Fixtures;
 use mailroom_tests::hex::hexadecimal;
 use mailroom_verifier_core::Binding;
 use tokio_postgres::{Client, Error};
 
 use super::collecting::{only_item, start};
-use super::{claim, clock, count, enqueue, give_up, number, product, queue, refused, send, state};
+use super::{claim, clock, count, give_up, number, product, queue, refused, send, state};
 
 /// The value of the cookie of the browser that asks, and of another one.
 const NONCE: &str = "fQU-LQos613Hcm3alseAB486Ma1qcSriU0Lhj1UvvuE";
@@ -28,10 +29,8 @@ fn literal(binding: &[u8]) -> String {
 
 /// Enqueues a mail for the browser with `NONCE`; answers the token's id and its secret.
 async fn enqueue_bound(client: &Client, action: &str, subject: &str) -> Result<(i64, Vec<u8>)> {
-    let bound = literal(&binding(NONCE));
-    let arguments =
-        format!("'{action}', 'ada@example.test', subject_id => '{subject}', binding => {bound}");
-    let token = enqueue(client, &arguments).await?;
+    let mail = client.mail(action).subject(subject).bound_to(binding(NONCE));
+    let token = mail.enqueue().await?;
     let row =
         client.query_one("SELECT secret FROM mailroom.queue WHERE token = $1", &[&token]).await?;
     Ok((token, row.get(0)))

@@ -2,12 +2,13 @@
 
 use anyhow::Result;
 use mailroom_tests::application::{Application, Redemption};
+use mailroom_tests::fixtures::Fixtures;
 use mailroom_tests::hex::hexadecimal;
 use mailroom_tests::postgres::Database;
 
 use super::{
-    NONCE, OTHER_NONCE, binding, count, elsewhere, enqueue, enqueue_bound, mailed, other_than,
-    product, redeem, refused, shown,
+    NONCE, OTHER_NONCE, binding, count, elsewhere, enqueue_bound, mailed, other_than, product,
+    redeem, refused, shown,
 };
 
 #[tokio::test]
@@ -116,7 +117,7 @@ async fn in_another_browser_an_action_with_a_code_needs_that_and_the_digits_of_t
 async fn a_link_that_is_not_bound_takes_no_notice_of_the_browser() -> Result<()> {
     let (_database, client) = product().await?;
     for is_proven in [None, Some(false), Some(true)] {
-        let token = enqueue(&client, "'invite', 'ada@example.test'").await?;
+        let token = client.mail("invite").enqueue().await?;
         let row = client
             .query_one("SELECT secret FROM mailroom.queue WHERE token = $1", &[&token])
             .await?;

@@ -72,9 +72,7 @@ impl Application {
 
     /// Inserts a token by hand, and returns it.
     pub async fn insert_token(&self, account: i64, action: &str) -> Result<Token> {
-        let insert = "INSERT INTO tokens (account, action) VALUES ($1, $2::text::token_action)";
-        self.client.execute(insert, &[&account, &action]).await?;
-        self.newest_token(account, action).await
+        Ok(self.token().action(action).of(account).insert().await?.0)
     }
 
     /// The newest token that an account has of an action.

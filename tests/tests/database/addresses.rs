@@ -3,6 +3,7 @@
 use anyhow::Result;
 use mailroom::migrate::{self, MIGRATIONS};
 use mailroom_tests::application::{Application, Redemption};
+use mailroom_tests::fixtures::Fixtures;
 use mailroom_tests::postgres::Database;
 use tokio_postgres::error::SqlState;
 
@@ -91,10 +92,13 @@ async fn tokens_that_are_taken_over_keep_the_address_found_then() -> Result<()> 
     let mut client = database.connect().await?;
     migrate::up(&mut client, &MIGRATIONS[..=0], &mut |_| {}).await?;
     client
+        .accounts(["usable", "used", "expired"])
+        .emails(["a@x.test", "b@x.test", "c@x.test"])
+        .insert()
+        .await?;
+    client
         .batch_execute(
-            "INSERT INTO accounts (email, login) VALUES ('a@x.test', 'usable'), ('b@x.test',
-            'used'), ('c@x.test', 'expired');
-            UPDATE jobs SET last_seq = 3;
+            "UPDATE jobs SET last_seq = 3;
             UPDATE tokens SET consumed_at = 1 WHERE id = 2;
             UPDATE tokens SET expires_at = 1 WHERE id = 3",
         )

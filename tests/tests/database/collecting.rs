@@ -8,6 +8,7 @@ use anyhow::Result;
 use base64ct::{Base64UrlUnpadded, Encoding};
 use hmac::{Hmac, KeyInit, Mac};
 use mailroom_tests::collector::{self, Collector, Item, KEY, wait_until};
+use mailroom_tests::fixtures::Fixtures;
 use mailroom_tests::postgres::Database;
 use mailroom_tests::rows::{cursor, logins, register};
 use sha2::Sha256;
@@ -255,11 +256,7 @@ async fn the_log_is_json_on_request_and_shows_no_secrets_and_no_addresses() -> R
     let mut collector = Collector::start(&mut command)?;
     let lines = collector.lines()?;
     register(&client, 1..=3).await?;
-    client
-        .batch_execute(
-            "INSERT INTO accounts (email, login) VALUES ('comma@example.test', 'a,comma')",
-        )
-        .await?;
+    client.account("a,comma").email("comma@example.test").insert().await?;
     let items = lines.next_items(3)?;
     collector.wait_for_log("tokens are rejected and get no mail", 1)?;
     let log = collector.stop()?;

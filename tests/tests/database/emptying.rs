@@ -2,6 +2,7 @@
 
 use anyhow::Result;
 use mailroom_tests::application::Application;
+use mailroom_tests::fixtures::{Fixtures, numbered};
 use mailroom_tests::postgres::Database;
 use tokio_postgres::SimpleQueryMessage;
 
@@ -13,11 +14,11 @@ async fn count(application: &Application, rows: &str) -> Result<i64> {
 async fn truncating_accounts_empties_the_queue_too() -> Result<()> {
     let database = Database::migrated()?;
     let application = Application::connect(&database).await?;
+    application.accounts(numbered("", 1..=4)).insert().await?;
     application
         .client
         .batch_execute(
-            "INSERT INTO accounts (email, login) SELECT n, n FROM generate_series(1, 4) n;
-            DELETE FROM mailroom.queue WHERE token IN (1, 3);
+            "DELETE FROM mailroom.queue WHERE token IN (1, 3);
             INSERT INTO mailroom.leases SELECT gen_random_uuid(), 1, now(), now(), now(), now(),
                 '{1}', '{1}', '{0}', '{1}', '{x}', '{NULL}';
             UPDATE mailroom.queue SET deferrals = 1, put_off_at = now() WHERE token = 2;
@@ -81,11 +82,11 @@ async fn the_view_of_deliveries_reads_the_leases_once_however_many_tokens_there_
 {
     let database = Database::migrated()?;
     let application = Application::connect(&database).await?;
+    application.accounts(numbered("", 1..=2_000)).insert().await?;
     application
         .client
         .batch_execute(
-            "INSERT INTO accounts (email, login) SELECT n, n FROM generate_series(1, 2000) n;
-            DELETE FROM mailroom.queue WHERE token <= 400;
+            "DELETE FROM mailroom.queue WHERE token <= 400;
             INSERT INTO mailroom.leases SELECT gen_random_uuid(), 1, now(), now(), now(), now(),
                 ARRAY[n], '{1}', '{0}', '{1}', '{x}', '{NULL}'
                 FROM generate_series(1, 400) n;

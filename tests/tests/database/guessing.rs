@@ -2,6 +2,7 @@
 
 use anyhow::Result;
 use mailroom_tests::application::{Application, Token};
+use mailroom_tests::fixtures::Fixtures;
 use mailroom_tests::postgres::Database;
 
 const RECOVERY: &str = "password_recovery";
@@ -26,9 +27,7 @@ fn wrong_code(token: &Token) -> String {
 }
 
 async fn active_account(application: &Application, login: &str) -> Result<i64> {
-    let insert = "INSERT INTO accounts (email, login, status) VALUES ($1 || '@example.test', $1, \
-                  'active') RETURNING id";
-    Ok(application.client.query_one(insert, &[&login]).await?.get(0))
+    application.account(login).active().insert().await
 }
 
 /// The token that a request makes, if it makes one.

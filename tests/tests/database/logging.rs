@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use mailroom_tests::collector::{self, Collector, KEY};
+use mailroom_tests::fixtures::Fixtures;
 use mailroom_tests::postgres::Database;
 use mailroom_tests::rows::register;
 use mailroom_tests::tools::workspace;
@@ -201,9 +202,7 @@ fn a_variable_that_is_no_setting_is_named_with_the_nearest_one() -> Result<()> {
 async fn counts_ids_and_reasons_are_fields() -> Result<()> {
     let database = Database::migrated()?;
     let client = database.connect().await?;
-    client
-        .batch_execute("INSERT INTO accounts (email, login) VALUES ('ada@example.test', 'a,b')")
-        .await?;
+    client.account("a,b").email("ada@example.test").insert().await?;
     let mut command = collector::command(database.url())?;
     let collector =
         Collector::start(command.args(["--log-format", "json", "--batch-timeout", "0"]))?;

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use mailroom_tests::collector::{self, Collector, wait_long_until, wait_until};
+use mailroom_tests::fixtures::{Fixtures, numbered};
 use mailroom_tests::mail_server::MailServer;
 use mailroom_tests::port;
 use mailroom_tests::postgres::Database;
@@ -26,16 +27,18 @@ async fn mails_reach_their_recipients_and_every_token_gets_its_verdict() -> Resu
     let database = Database::migrated()?;
     let client = database.connect().await?;
     client
-        .batch_execute(
-            "INSERT INTO accounts (email, login) VALUES ('ada@x.test', 'ada'),
-                ('rcpt-550@x.test', 'gone'),
-                ('rcpt-451-first@x.test', 'busy'), ('cut@x.test', 'cut'),
-                    ('two@x.test, victim@x.test', 'two');
-             INSERT INTO accounts (email, login, status) VALUES ('bob@x.test', 'bob', 'active');
-             INSERT INTO tokens (account, action) SELECT id, 'password_recovery'
-                 FROM accounts WHERE login = 'bob'",
-        )
+        .accounts(["ada", "gone", "busy", "cut", "two"])
+        .emails([
+            "ada@x.test",
+            "rcpt-550@x.test",
+            "rcpt-451-first@x.test",
+            "cut@x.test",
+            "two@x.test, victim@x.test",
+        ])
+        .insert()
         .await?;
+    let bob = client.account("bob").at("x.test").active().insert().await?;
+    client.token().recovery().of(bob).insert().await?;
     let configuration = Configuration::smtp(server.port, "")?;
     let collector = Collector::start(&mut command(&database, &configuration)?)?;
     wait_for(&client, WITHOUT_VERDICT, 0_i64).await?;
@@ -83,12 +86,7 @@ async fn an_outage_of_the_mail_server_costs_no_token_an_attempt() -> Result<()> 
     let Some(server) = MailServer::start(&refusing)? else { return Ok(()) };
     let database = Database::migrated()?;
     let client = database.connect().await?;
-    client
-        .batch_execute(
-            "INSERT INTO accounts (email, login) SELECT 'p' || n || '@x.test', 'p' || n \
-             FROM generate_series(1, 40) AS n",
-        )
-        .await?;
+    client.accounts(numbered("p", 1..=40)).at("x.test").insert().await?;
     let configuration = Configuration::smtp(server.port, "")?;
     let collector = Collector::start(&mut command(&database, &configuration)?)?;
     collector.wait_for_log("the sender is unavailable: ", 1)?;
@@ -114,13 +112,9 @@ async fn a_thousand_bad_addresses_of_a_stranger_hold_up_nobody() -> Result<()> {
     let Some(server) = MailServer::start(&[])? else { return Ok(()) };
     let database = Database::migrated()?;
     let client = database.connect().await?;
-    client
-        .batch_execute(
-            "INSERT INTO accounts (email, login)
-             SELECT 'rcpt-554@d' || n || '.test', 'p' || n FROM generate_series(1, 1000) AS n;
-             INSERT INTO accounts (email, login) VALUES ('ada@x.test', 'ada')",
-        )
-        .await?;
+    let emails = (1..=1_000).map(|number| format!("rcpt-554@d{number}.test"));
+    client.accounts(numbered("p", 1..=1_000)).emails(emails).insert().await?;
+    client.account("ada").at("x.test").insert().await?;
     let configuration = Configuration::smtp(server.port, "")?;
     let collector = Collector::start(&mut command(&database, &configuration)?)?;
     let start = std::time::Instant::now();
@@ -139,7 +133,7 @@ async fn the_sender_warns_at_its_start_of_actions_that_have_no_template() -> Res
     let Some(server) = MailServer::start(&[])? else { return Ok(()) };
     let database = Database::migrated()?;
     let client = database.connect().await?;
-    client.batch_execute("INSERT INTO accounts (email, login) VALUES ('a@x.test', 'a')").await?;
+    client.account("a").at("x.test").insert().await?;
     let configuration = Configuration::smtp(server.port, "")?;
     let v2 = |command: &mut Command| Collector::start(command.env("MAILROOM_TOKEN_FORMAT", "v2"));
     let missing = "of the database have no template";

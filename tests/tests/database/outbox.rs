@@ -1,6 +1,7 @@
 //! The publication of docs/examples/outbox.sql, for products that capture changes anyway.
 
 use anyhow::{Context, Result};
+use mailroom_tests::fixtures::Fixtures;
 use mailroom_tests::hex::hexadecimal;
 use mailroom_tests::postgres::{Cluster, Database};
 use mailroom_tests::rows::wait_for;
@@ -39,9 +40,8 @@ async fn changes_of_tokens_are_published_without_links_codes_and_addresses() -> 
     ))
     .await?;
 
-    let enqueue = "SELECT mailroom.enqueue('recover', 'ada@example.test', 'Ada', 'subject 7',
-        payload => '{\"colour\": \"octarine\"}', binding => decode(repeat('5a', 16), 'hex'))";
-    let token: i64 = there.query_one(enqueue, &[]).await?.get(0);
+    let mail = there.mail("recover").name("Ada").subject("subject 7").bound_to([0x5a; 16]);
+    let token = mail.payload(r#"{"colour": "octarine"}"#).enqueue().await?;
     let row = there
         .query_one(
             "SELECT secret, code, consumed_id, code_hash FROM mailroom.queue

@@ -8,6 +8,7 @@ use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
 use mailroom_tests::collector::{self, Collector, KEY, wait_until};
+use mailroom_tests::fixtures::Fixtures;
 use mailroom_tests::machine::skip;
 use mailroom_tests::port;
 use mailroom_tests::postgres::{Cluster, Database};
@@ -118,9 +119,7 @@ async fn a_mail_gets_into_a_mailbox_at_the_first_attempt() -> Result<()> {
 
     let database = Database::migrated()?;
     let client = database.connect().await?;
-    client
-        .batch_execute("INSERT INTO accounts (email, login) VALUES ('ada@x.test', 'ada')")
-        .await?;
+    client.account("ada").at("x.test").insert().await?;
     let collector = collect(&database, &configuration)?;
     let arrived = wait_until(|| postfix.mails().is_ok_and(|mails| !mails.is_empty()));
     arrived.with_context(|| format!("{}\n{}", collector.log(), postfix.log()))?;
@@ -187,8 +186,7 @@ async fn a_mail_that_bounces_after_it_was_accepted_suppresses_its_recipient_alon
 
     let client = database.connect().await?;
     let accounts =
-        "INSERT INTO accounts (email, login) VALUES ('Gone@x.test', 'gone'), ('ada@x.test', 'ada')";
-    client.batch_execute(accounts).await?;
+        client.accounts(["gone", "ada"]).emails(["Gone@x.test", "ada@x.test"]).insert().await?;
     let collector = collect(&database, &configuration.file())?;
     let suppressed = "SELECT count(*) FROM mailroom.suppressed_addresses";
     let arrived = wait_for(&client, suppressed, 1_i64).await;
@@ -199,8 +197,7 @@ async fn a_mail_that_bounces_after_it_was_accepted_suppresses_its_recipient_alon
     assert_eq!(found[..3], ["gone@x.test", "bounce", "mail"]);
     ensure!(found[3].starts_with("5.1.1: ") && !found[3].contains("x.test"), "{}", found[3]);
 
-    let again = "INSERT INTO tokens (account, action) SELECT id, 'activation' FROM accounts";
-    client.batch_execute(again).await?;
+    client.token().insert_for_each(&accounts).await?;
     wait_for(&client, WITHOUT_VERDICT, 0_i64).await?;
     collector.stop()?;
     let query = "SELECT login || ' ' || state::text FROM mailroom.deliveries JOIN tokens

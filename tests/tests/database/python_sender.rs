@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use mailroom_tests::collector::{self, Collector, wait_until};
+use mailroom_tests::fixtures::{Fixtures, numbered};
 use mailroom_tests::machine::has_python;
 use mailroom_tests::port;
 use mailroom_tests::postgres::Database;
@@ -38,13 +39,8 @@ async fn the_example_in_python_loses_nothing_while_its_mail_server_is_away() -> 
     let collector = Collector::start(&mut example(&database, &address)?)?;
     let began = Stopwatch::start();
     register(&client, 1..=PEOPLE).await?;
-    let recover = "WITH lost AS (
-            INSERT INTO accounts (email, login, status, activated_at)
-            SELECT 'lost' || n || '@x.test', 'lost' || n, 'active', 1
-                FROM generate_series(1, 20) AS n RETURNING id
-        )
-        INSERT INTO tokens (account, action) SELECT id, 'password_recovery' FROM lost";
-    client.execute(recover, &[]).await?;
+    let people = client.accounts(numbered("lost", 1..=20)).at("x.test").active().insert().await?;
+    client.token().recovery().insert_for_each(&people).await?;
     tokio::time::sleep(length / 2).await;
     let server = MailServer::start_at(&address)?;
     server.is_closed.store(true, Ordering::Relaxed);
@@ -115,18 +111,19 @@ async fn the_example_in_python_sends_mails_and_answers_for_each() -> Result<()> 
     }
     let database = Database::migrated()?;
     let client = database.connect().await?;
+    client.accounts(["ada", "gone", "busy"]).at("x.test").insert().await?;
     client
-        .batch_execute(
-            "INSERT INTO accounts (email, login) VALUES
-                ('ada@x.test', 'ada'), ('gone@x.test', 'gone'), ('busy@x.test', 'busy'),
-                ('two@x.test, victim@x.test', 'two'), (E'line@x.test\\r\\nBcc: victim@x.test',
-                    'line'), ('', 'none'),
-                ('a@b\u{fc}cher.test', 'wide');
-             INSERT INTO accounts (email, login, status) VALUES ('bob@x.test', 'bob', 'active');
-             INSERT INTO tokens (account, action) SELECT id, 'password_recovery'
-                 FROM accounts WHERE login = 'bob'",
-        )
+        .accounts(["two", "line", "none", "wide"])
+        .emails([
+            "two@x.test, victim@x.test",
+            "line@x.test\r\nBcc: victim@x.test",
+            "",
+            "a@b\u{fc}cher.test",
+        ])
+        .insert()
         .await?;
+    let bob = client.account("bob").at("x.test").active().insert().await?;
+    client.token().recovery().of(bob).insert().await?;
     let server = MailServer::start()?;
     let collector = Collector::start(&mut example(&database, &server.address)?)?;
 

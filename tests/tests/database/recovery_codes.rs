@@ -2,6 +2,7 @@
 
 use anyhow::Result;
 use mailroom_tests::application::{Application, Redemption, Token};
+use mailroom_tests::fixtures::Fixtures;
 use mailroom_tests::postgres::Database;
 use tokio_postgres::error::SqlState;
 
@@ -9,9 +10,7 @@ const RECOVERY: &str = "password_recovery";
 
 /// A fresh recovery with a code of the test's choice.
 async fn recovery(application: &Application, account: i64, code: Option<&str>) -> Result<Token> {
-    let insert = "INSERT INTO tokens (account, action, code) VALUES ($1, 'password_recovery', $2)";
-    application.client.execute(insert, &[&account, &code]).await?;
-    application.newest_token(account, RECOVERY).await
+    Ok(application.token().recovery().of(account).code(code).insert().await?.0)
 }
 
 async fn try_code(application: &Application, token: &Token, code: Option<&str>) -> Result<String> {

@@ -181,10 +181,7 @@ async fn a_transaction_that_began_before_the_expiry_gains_nothing() -> Result<()
     let application = Application::connect(&database).await?;
     let account = application.register("a").await?;
     application.client.batch_execute("BEGIN").await?;
-    let insert = "INSERT INTO tokens (account, action, expires_at)
-        VALUES ($1, 'activation', extract(epoch FROM now()) + 1)";
-    application.client.execute(insert, &[&account]).await?;
-    let token = application.newest_token(account, ACTIVATION).await?;
+    let (token, _) = application.token().of(account).living(1).insert().await?;
     application.client.query_one("SELECT pg_sleep(2.5)", &[]).await?;
     assert_eq!(
         application.redeem(&token.secret, ACTIVATION, None).await?,
@@ -196,10 +193,7 @@ async fn a_transaction_that_began_before_the_expiry_gains_nothing() -> Result<()
 /// Brings a fresh recovery of an active account into a state in which it cannot be redeemed.
 async fn spoil(application: &Application, account: i64, how: &str) -> Result<Token> {
     let expiry = if how.contains("expired") { -1 } else { 900 };
-    let insert = "INSERT INTO tokens (account, action, expires_at)
-        VALUES ($1, 'password_recovery', extract(epoch FROM now()) + $2::int)";
-    application.client.execute(insert, &[&account, &expiry]).await?;
-    let token = application.newest_token(account, RECOVERY).await?;
+    let (token, _) = application.token().recovery().of(account).living(expiry).insert().await?;
     if how.contains("exhausted") {
         let insert = "INSERT INTO mailroom.code_attempts SELECT $1, ordinal, 0 \
                       FROM generate_series(1, 5) AS ordinal";

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use mailroom_tests::application::{Application, Redemption, Token, at_once};
 use mailroom_tests::collector::PATIENCE;
+use mailroom_tests::fixtures::Fixtures;
 use mailroom_tests::postgres::{Cluster, Database};
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
@@ -90,10 +91,8 @@ async fn of_ten_thousand_guesses_on_a_hundred_connections_five_get_a_verdict_on_
     let database = Database::migrated()?;
     let application = Application::connect(&database).await?;
     let account = application.register_and_activate("a").await?;
-    let insert =
-        "INSERT INTO tokens (account, action, code) VALUES ($1, 'password_recovery', '99999')";
-    application.client.execute(insert, &[&account]).await?;
-    let token = application.newest_token(account, RECOVERY).await?;
+    let recovery = application.token().recovery().of(account);
+    let (token, _) = recovery.code(Some("99999")).insert().await?;
     let verdicts = at_once(&database, 100, |index, application| {
         let token = token.clone();
         async move {
@@ -225,10 +224,7 @@ async fn a_token_that_expires_while_its_redemption_waits_is_expired() -> Result<
         (Application::connect(&database).await?, Application::connect(&database).await?);
     let account = application.register("a").await?;
     // In time enough for the redemption to begin on a busy machine.
-    let insert = "INSERT INTO tokens (account, action, expires_at)
-        VALUES ($1, 'activation', ceil(extract(epoch FROM now())) + 20)";
-    application.client.execute(insert, &[&account]).await?;
-    let token = application.newest_token(account, ACTIVATION).await?;
+    let (token, _) = application.token().of(account).living(21).insert().await?;
     application.client.batch_execute("BEGIN").await?;
     application
         .client

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use mailroom_tests::application::{Application, action_name, at_once};
+use mailroom_tests::fixtures::{Fixtures, numbered};
 use mailroom_tests::postgres::Database;
 use tokio::time::timeout;
 use tokio_postgres::error::{DbError, SqlState};
@@ -105,10 +106,8 @@ async fn accounts_of_another_status_get_nothing() -> Result<()> {
         ("suspended", ACTIVATION, 0),
         ("suspended", RECOVERY, 0),
     ] {
-        let insert =
-            "INSERT INTO accounts (email, login, status) VALUES ($1, $1, $2::text::account_status)";
         let who = format!("{status} {action}");
-        application.client.execute(insert, &[&who, &status]).await?;
+        application.account(&who).status(status).insert().await?;
         application.client.execute("DELETE FROM tokens", &[]).await?;
         application.request(&who, action).await?;
         assert_eq!(application.count_tokens("").await?, made, "{who}");
@@ -120,9 +119,8 @@ async fn accounts_of_another_status_get_nothing() -> Result<()> {
 async fn whatever_names_nobody_is_answered_alike_and_makes_nothing() -> Result<()> {
     let database = Database::migrated()?;
     let application = Application::connect(&database).await?;
-    let insert = "INSERT INTO accounts (email, login, status) VALUES ($1, 'a', 'active')";
     let email = format!("{}@b.test", "a".repeat(247));
-    application.client.execute(insert, &[&email]).await?;
+    application.account("a").email(&email).active().insert().await?;
     let ten_megabytes = email.repeat(40_000);
     let (longer, shorter) = (format!("{email}x"), &email[..253]);
     for who in [
@@ -307,9 +305,7 @@ async fn requests_for_a_hundred_people_at_once_make_a_hundred_tokens() -> Result
     let _race = RACE.lock().await;
     let database = Database::migrated()?;
     let application = Application::connect(&database).await?;
-    let insert = "INSERT INTO accounts (email, login, status) SELECT n, n, 'active' \
-                  FROM generate_series(0, 99) n";
-    application.client.execute(insert, &[]).await?;
+    application.accounts(numbered("", 0..=99)).active().insert().await?;
     at_once(&database, 100, |index, application| async move {
         Ok(application.request(&index.to_string(), RECOVERY).await?)
     })
@@ -470,10 +466,13 @@ async fn a_plan_that_was_made_on_empty_tables_reads_no_full_table_later() -> Res
         application.redeem(&[0; 32], RECOVERY, None).await?;
     }
     let filler = database.connect().await?;
-    let fill = "ALTER TABLE accounts SET (autovacuum_enabled = off); ALTER TABLE tokens
-        SET (autovacuum_enabled = off);
-        INSERT INTO accounts (email, login) SELECT n, n FROM generate_series(1, 20000) n";
-    filler.batch_execute(fill).await?;
+    filler
+        .batch_execute(
+            "ALTER TABLE accounts SET (autovacuum_enabled = off); ALTER TABLE tokens
+        SET (autovacuum_enabled = off)",
+        )
+        .await?;
+    filler.accounts(numbered("", 1..=20_000)).insert().await?;
     // Of this session alone, and after its transaction at the latest.
     let reads = "SELECT coalesce(sum(seq_tup_read), 0)::bigint FROM pg_stat_xact_user_tables";
     application.client.batch_execute("BEGIN").await?;

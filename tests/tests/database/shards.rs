@@ -6,6 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, ensure};
 use mailroom_tests::collector::{Collector, KEY, wait_long_until};
+use mailroom_tests::fixtures::Fixtures;
 use mailroom_tests::mail_server::{Mail, MailServer};
 use mailroom_tests::postgres::{Cluster, Database};
 use mailroom_tests::rows::wait_for;
@@ -101,9 +102,8 @@ async fn four_databases_send_links_that_lead_back_to_them_whatever_is_killed_bes
     for person in 0..PEOPLE {
         let subject = format!("person {person}");
         let shard = shard_of(&subject);
-        let enqueue = "SELECT mailroom.enqueue('activate', $1, NULL, $2)";
-        let address = format!("p{person}@x.test");
-        shards[shard].client.query_one(enqueue, &[&address, &subject]).await?;
+        let mail = shards[shard].client.mail("activate").to(format!("p{person}@x.test"));
+        mail.subject(subject).enqueue().await?;
         made[shard] += 1;
         // One is killed, another loses its connections; two are left alone.
         match person % 40 {

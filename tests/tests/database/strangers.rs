@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use mailroom_tests::collector::{Collector, wait_long_until, wait_until};
+use mailroom_tests::fixtures::{Fixtures, numbered};
 use mailroom_tests::mail_server::MailServer;
 use mailroom_tests::postgres::Database;
 use mailroom_tests::sending::Configuration;
@@ -36,17 +37,16 @@ enum Purpose {
 
 /// A token for somebody of a domain of their own.
 async fn issue(client: &Client, purpose: Purpose, email: &str) -> Result<()> {
-    let insert = match purpose {
-        Purpose::Activation => "INSERT INTO accounts (email, login) VALUES ($1, $1)",
-        Purpose::Recovery => {
-            "WITH person AS (
-                INSERT INTO accounts (email, login, status, activated_at)
-                VALUES ($1, $1, 'active', 1) RETURNING id
-            )
-            INSERT INTO tokens (account, action) SELECT id, 'password_recovery' FROM person"
+    let account = client.account(email).email(email);
+    match purpose {
+        Purpose::Activation => {
+            account.insert().await?;
         }
-    };
-    client.execute(insert, &[&email]).await?;
+        Purpose::Recovery => {
+            let account = account.active().insert().await?;
+            client.token().recovery().of(account).insert().await?;
+        }
+    }
     Ok(())
 }
 
@@ -57,15 +57,11 @@ async fn issue_to_strangers(
     strangers: &str,
     is_one_domain: bool,
 ) -> Result<()> {
-    client
-        .execute(
-            "INSERT INTO accounts (email, login)
-             SELECT $1::text || n || '@d' || CASE WHEN $2 THEN '' ELSE n::text END || '.test',
-                    'p' || n
-                 FROM generate_series(1, $3::integer) AS n",
-            &[&strangers, &is_one_domain, &count],
-        )
-        .await?;
+    let emails = (1..=count).map(|number| {
+        let domain = if is_one_domain { String::new() } else { number.to_string() };
+        format!("{strangers}{number}@d{domain}.test")
+    });
+    client.accounts(numbered("p", 1..=count)).emails(emails).insert().await?;
     Ok(())
 }
 

@@ -2,6 +2,7 @@
 
 use anyhow::{Context, Result};
 use mailroom_tests::application::Application;
+use mailroom_tests::fixtures::{Fixtures, numbered};
 use mailroom_tests::hex::hexadecimal;
 use mailroom_tests::postgres::Database;
 use mailroom_verifier_core::{ConsumedId, Secret};
@@ -107,9 +108,7 @@ async fn a_recovery_that_the_application_writes_ends_the_others_and_changes_of_a
                 SELECT id, 'password_recovery' FROM accounts, generate_series(1, 2)",
         )
         .await?;
-    let change =
-        format!("SELECT mailroom.enqueue('change_email', 'eve@x.test', subject_id => '{account}')");
-    client.batch_execute(&change).await?;
+    client.mail("change_email").to("eve@x.test").subject(account).enqueue().await?;
     let states = "SELECT format('%s %s %s', actions.name, consumed_at IS NOT NULL,
             cancelled_at IS NOT NULL)
         FROM mailroom.issued_tokens JOIN mailroom.actions ON number = action
@@ -216,13 +215,8 @@ async fn consumed_ids_are_those_of_the_verifiers() -> Result<()> {
 async fn a_token_is_found_by_its_consumed_id_through_the_index() -> Result<()> {
     let database = Database::migrated()?;
     let application = Application::connect(&database).await?;
-    application
-        .client
-        .batch_execute(
-            "INSERT INTO accounts (email, login) SELECT n, n FROM generate_series(1, 2000) n;
-            ANALYZE mailroom.issued_tokens",
-        )
-        .await?;
+    application.accounts(numbered("", 1..=2_000)).insert().await?;
+    application.client.batch_execute("ANALYZE mailroom.issued_tokens").await?;
     let id = "SELECT mailroom.consumed_id(secret) FROM tokens WHERE id = 1234";
     let id: Vec<u8> = application.client.query_one(id, &[]).await?.get(0);
     let query = "SELECT id FROM mailroom.issued_tokens WHERE consumed_id = $1";

@@ -3,6 +3,7 @@
 
 use anyhow::{Context, Result, ensure};
 use mailroom_tests::collector::Collector;
+use mailroom_tests::fixtures::Fixtures;
 use mailroom_tests::http;
 use mailroom_tests::postgres::{Cluster, Database, Shutdown};
 use mailroom_tests::program;
@@ -140,7 +141,7 @@ async fn whoever_does_not_read_the_terminal_sees_nothing() -> Result<()> {
 async fn a_token_and_an_address_have_their_story_and_what_is_no_id_is_refused() -> Result<()> {
     let database = Database::migrated()?;
     let client = database.connect().await?;
-    client.batch_execute("SELECT mailroom.enqueue('invite', 'Ada@X.test')").await?;
+    client.mail("invite").to("Ada@X.test").enqueue().await?;
     let ui = Ui::start(database.url())?;
     let cookie = ui.sign_in()?;
     let (status, head, _) = ui.find(&cookie, "1")?;

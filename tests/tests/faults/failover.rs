@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use mailroom_tests::collector::wait_long_until;
+use mailroom_tests::fixtures::Fixtures;
 use mailroom_tests::fleet::Member;
 use mailroom_tests::postgres::{Cluster, REPLICATION_HBA, Shutdown};
 use mailroom_tests::program;
@@ -46,10 +47,8 @@ async fn register(servers: String, committed: Arc<AtomicUsize>, stop: Arc<Atomic
         let serving = tokio::spawn(connection);
         while !stop.load(Ordering::Relaxed) {
             number += 1;
-            let insert = "INSERT INTO accounts (email, login)
-                VALUES ($1 || '@example.test', $1)";
             // One whose commit nobody has acknowledged may be there or not.
-            if client.execute(insert, &[&format!("p{number}")]).await.is_err() {
+            if client.account(&format!("p{number}")).insert().await.is_err() {
                 break;
             }
             committed.fetch_add(1, Ordering::Relaxed);

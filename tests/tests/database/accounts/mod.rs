@@ -10,6 +10,7 @@ mod registration;
 mod standing;
 
 use anyhow::{Result, ensure};
+use mailroom_tests::fixtures::Fixtures;
 use mailroom_tests::postgres::Database;
 use tokio_postgres::Client;
 
@@ -19,9 +20,7 @@ fn databases() -> Result<[Database; 2]> {
 }
 
 async fn register(client: &Client, name: &str) -> Result<i64> {
-    let insert =
-        "INSERT INTO accounts (email, login) VALUES ($1 || '@example.test', $1) RETURNING id";
-    Ok(client.query_one(insert, &[&name]).await?.get(0))
+    client.account(name).insert().await
 }
 
 async fn count(client: &Client, table: &str) -> Result<i64> {

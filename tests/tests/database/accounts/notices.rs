@@ -2,6 +2,7 @@
 
 use anyhow::Result;
 use mailroom_tests::application::{Application, Redemption};
+use mailroom_tests::fixtures::Fixtures;
 use mailroom_tests::postgres::Database;
 use tokio_postgres::Client;
 
@@ -80,11 +81,11 @@ async fn a_changed_address_is_told_to_the_old_one_once() -> Result<()> {
     assert!(notices(client).await?.is_empty(), "nothing was changed");
 
     // The token tells of it, too.
+    let change = client.mail("change_email").to("b@example.test").subject(account);
+    change.notice_to("a@example.test").enqueue().await?;
     client
         .batch_execute(&format!(
-            "SELECT mailroom.enqueue('change_email', 'b@example.test', subject_id => '{account}',
-                notice_recipient => 'a@example.test');
-            BEGIN;
+            "BEGIN;
             SAVEPOINT redeemed;
             SELECT mailroom.redeem(secret, 'change_email') FROM mailroom.queue
                 JOIN mailroom.issued_tokens ON id = token AND action = 3;

@@ -4,6 +4,7 @@ use std::future::poll_fn;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use mailroom_tests::fixtures::{Fixtures, numbered};
 use mailroom_tests::postgres::Database;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::time::timeout;
@@ -75,8 +76,7 @@ async fn listening_hears_each_transaction_once() -> Result<()> {
         assert_eq!(listener.next().await?, hint, "a recovery");
 
         let transaction = client.transaction().await?;
-        let many = "INSERT INTO accounts (email, login) SELECT n, n FROM generate_series(1, 100) n";
-        transaction.execute(many, &[]).await?;
+        transaction.accounts(numbered("", 1..=100)).insert().await?;
         transaction.execute(recovery, &[&account]).await?;
         transaction.commit().await?;
         assert_eq!(listener.next().await?, hint, "a hundred registrations");

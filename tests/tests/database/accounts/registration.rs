@@ -3,6 +3,7 @@
 use std::fs;
 
 use anyhow::{Context, Result};
+use mailroom_tests::fixtures::Fixtures;
 use mailroom_tests::postgres::Database;
 use mailroom_tests::{program, tools};
 use tokio_postgres::error::SqlState;
@@ -16,9 +17,7 @@ async fn registration_makes_an_activation_token_in_the_same_transaction() -> Res
         let observer = database.connect().await?;
 
         let transaction = client.transaction().await?;
-        transaction
-            .execute("INSERT INTO accounts (email, login) VALUES ('a@b.test', 'a')", &[])
-            .await?;
+        transaction.account("a").at("b.test").insert().await?;
         assert_eq!(transaction.query("SELECT FROM tokens", &[]).await?.len(), 1);
         assert_eq!(count(&observer, "tokens").await?, 0, "seen before the commit");
         transaction.rollback().await?;
@@ -187,9 +186,7 @@ async fn tokens_have_the_language_of_their_account_where_the_view_shows_one_as_t
             program::mailroom()?.args(up).env("MAILROOM_DATABASE_URL", database.url()).output()?;
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         let client = database.connect().await?;
-        client
-            .batch_execute("INSERT INTO accounts (email, login) VALUES ('x0@x.test', 'x0')")
-            .await?;
+        client.account("x0").at("x.test").insert().await?;
         client
             .batch_execute(&format!("ALTER TABLE accounts ADD COLUMN locale varchar; {view}"))
             .await?;

@@ -113,15 +113,9 @@ async fn what_is_cancelled_used_or_expired_leaves_no_secret() -> Result<()> {
 async fn with_accounts_the_table_that_their_application_redeems_by_is_the_only_one() -> Result<()> {
     let database = Database::migrated()?;
     let client = database.connect().await?;
-    client
-        .batch_execute(
-            "INSERT INTO accounts (email, login) VALUES ('ada@example.test', 'ada'),
-            ('eve@example.test', 'eve');
-            INSERT INTO accounts (email, login, status)
-                VALUES ('bob@example.test', 'bob', 'active');
-            SELECT mailroom.request('bob', 'recover')",
-        )
-        .await?;
+    client.accounts(["ada", "eve"]).insert().await?;
+    client.account("bob").active().insert().await?;
+    client.batch_execute("SELECT mailroom.request('bob', 'recover')").await?;
     let sent = send(&mut queue(&database, Version::V2).await?).await?;
     assert_eq!(sent.len(), 3);
     let dumped = dump(&database, Some("public.tokens"))?;

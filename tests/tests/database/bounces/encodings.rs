@@ -2,6 +2,7 @@ use std::process::Output;
 
 use anyhow::{Result, ensure};
 use mailroom_tests::collector::{self, Collector};
+use mailroom_tests::fixtures::Fixtures;
 use mailroom_tests::mail_server::MailServer;
 use mailroom_tests::program;
 use mailroom_tests::rows::{WITHOUT_VERDICT, wait_for};
@@ -22,9 +23,11 @@ async fn addresses_beyond_ascii_are_sent_to_and_suppressed_in_a_database_of_sing
     let (client, url) = (&database.client, &database.url);
     let migrated = mailroom(url, &["migrate", "up"])?;
     ensure!(migrated.status.success(), "{}", String::from_utf8_lossy(&migrated.stderr));
-    let accounts = "INSERT INTO accounts (email, login) VALUES ('ada@bücher.test', 'äda'),
-        ('bob@xn--bcher-kva.test', 'bob'), ('jörg@x.test', 'jörg')";
-    client.batch_execute(accounts).await?;
+    let accounts = client
+        .accounts(["äda", "bob", "jörg"])
+        .emails(["ada@bücher.test", "bob@xn--bcher-kva.test", "jörg@x.test"])
+        .insert()
+        .await?;
 
     let configuration = Configuration::smtp(server.port, "")?;
     let mut command = collector::command(url)?;
@@ -50,9 +53,7 @@ async fn addresses_beyond_ascii_are_sent_to_and_suppressed_in_a_database_of_sing
         by_hand.status
     );
 
-    client
-        .batch_execute("INSERT INTO tokens (account, action) SELECT id, 'activation' FROM accounts")
-        .await?;
+    client.token().insert_for_each(&accounts).await?;
     wait_for(client, WITHOUT_VERDICT, 0_i64).await?;
     let log = collector.stop()?;
     let query = "SELECT login || ' ' || state::text || coalesce(': ' || reason, '')

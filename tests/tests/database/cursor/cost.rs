@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use mailroom_tests::collector::{self, Collector, items};
+use mailroom_tests::fixtures::{Fixtures, numbered};
 use mailroom_tests::machine::is_full;
 use mailroom_tests::memory;
 use mailroom_tests::plan::blocks;
@@ -87,12 +88,11 @@ async fn draining_reads_every_row_about_once() -> Result<()> {
 /// Makes accounts with a waiting token each, quickly: without the triggers, which would make the
 /// tokens one by one.
 async fn register_many(client: &Client, count: i32) -> Result<()> {
+    client.batch_execute("SET session_replication_role = replica").await?;
+    client.accounts(numbered("", 1..=count)).at("b.test").insert().await?;
     client
         .batch_execute(&format!(
-            "SET session_replication_role = replica;
-            INSERT INTO accounts (email, login) SELECT n || '@b.test', n
-                FROM generate_series(1, {count}) AS n;
-            INSERT INTO tokens (action, account) SELECT 'activation', n
+            "INSERT INTO tokens (action, account) SELECT 'activation', n
                 FROM generate_series(1, {count}) AS n;
             SET session_replication_role = origin"
         ))

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use mailroom_tests::collector::{self, Collector, Lines, read_one_line};
+use mailroom_tests::fixtures::Fixtures;
 use mailroom_tests::postgres::Database;
 use mailroom_tests::rows::{cursor, logins, register};
 
@@ -95,7 +96,7 @@ async fn a_token_committed_late_is_found_while_nothing_behind_it_was_sent() -> R
     let mut slow = database.connect().await?;
     let client = database.connect().await?;
     let transaction = slow.transaction().await?;
-    transaction.execute("INSERT INTO accounts (email, login) VALUES ('late', 'late')", &[]).await?;
+    transaction.account("late").insert().await?;
     register(&client, 1..=1).await?;
     client.batch_execute("UPDATE tokens SET consumed_at = 1").await?;
     let mut collector = Collector::start(&mut eager(&database)?)?;

@@ -6,6 +6,7 @@ use std::time::Duration;
 use anyhow::Result;
 use mailroom::migrate::{self, MIGRATIONS};
 use mailroom_tests::collector::{self, Collector, Lines};
+use mailroom_tests::fixtures::Fixtures;
 use mailroom_tests::postgres::Database;
 use mailroom_tests::rows::{cursor, logins, register};
 use tokio_postgres::Client;
@@ -34,13 +35,12 @@ async fn a_new_collector_sends_what_the_killed_one_had_passed() -> Result<()> {
     client
         .batch_execute(
             "UPDATE tokens SET expires_at = 1 WHERE id = 3;
-             UPDATE tokens SET consumed_at = 1 WHERE id = 4;
-             INSERT INTO accounts (email, login) VALUES ('r@b.test', 'recoverer');
-             INSERT INTO tokens (account, action) SELECT id, 'password_recovery'
-                 FROM accounts WHERE login = 'recoverer';
-             INSERT INTO accounts (email, login) VALUES ('l@b.test', 'last');",
+             UPDATE tokens SET consumed_at = 1 WHERE id = 4",
         )
         .await?;
+    let recoverer = client.account("recoverer").email("r@b.test").insert().await?;
+    client.token().recovery().of(recoverer).insert().await?;
+    client.account("last").email("l@b.test").insert().await?;
     let mut first = Collector::start(&mut eager(&database)?)?;
     assert_eq!(next_logins(&first.lines()?, 3)?, ["user5", "recoverer", "last"]);
     wait_for_cursor(&client, 8).await?;

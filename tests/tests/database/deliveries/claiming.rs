@@ -6,6 +6,7 @@ use std::time::Duration;
 use anyhow::Result;
 use mailroom::queue::{ClaimRequest, Queue};
 use mailroom_tests::application::Application;
+use mailroom_tests::fixtures::{Fixtures, numbered};
 use mailroom_tests::postgres::Database;
 
 use super::{all, at, clock, ended, ids, log, queue, sent, state, states, token, tokens};
@@ -155,12 +156,11 @@ async fn of_any_hundred_contended_tokens_at_least_ten_are_of_each_action_and_mos
 -> Result<()> {
     let database = Database::migrated()?;
     let client = database.connect().await?;
+    client.accounts(numbered("", 1..=1_200)).insert().await?;
+    client.accounts(numbered("", 2_001..=3_200)).active().insert().await?;
     client
         .batch_execute(
-            "INSERT INTO accounts (email, login) SELECT n, n FROM generate_series(1, 1200) n;
-            INSERT INTO accounts (email, login, status) SELECT n, n, 'active'
-                FROM generate_series(2001, 3200) n;
-            INSERT INTO tokens (account, action) SELECT id, 'password_recovery'
+            "INSERT INTO tokens (account, action) SELECT id, 'password_recovery'
                 FROM accounts WHERE status = 'active'",
         )
         .await?;
@@ -251,12 +251,8 @@ async fn a_claim_skips_what_another_one_has_not_finished_and_a_peek_does_not() -
 async fn what_cannot_be_sent_does_not_stand_in_the_way_however_much_it_is() -> Result<()> {
     let database = Database::migrated()?;
     let client = database.connect().await?;
-    client
-        .batch_execute(
-            "INSERT INTO accounts (email, login) SELECT n, n FROM generate_series(1, 3000) n;
-            UPDATE tokens SET consumed_at = 1",
-        )
-        .await?;
+    client.accounts(numbered("", 1..=3_000)).insert().await?;
+    client.batch_execute("UPDATE tokens SET consumed_at = 1").await?;
     let good = token(&client, "activation").await?;
     let mut queue = queue(&database).await?;
     let want = ClaimRequest {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use anyhow::Result;
 use mailroom::queue::{ClaimRequest, DeliveriesQueue, Queue, Settlement};
 use mailroom_tests::collector::{self, Collector};
+use mailroom_tests::fixtures::{Fixtures, numbered};
 use mailroom_tests::postgres::{Cluster, Database};
 use mailroom_tests::rows::wait_for;
 use mailroom_tests::workload::register;
@@ -37,13 +38,8 @@ async fn three_collectors_share_the_work_and_nothing_goes_out_twice() -> Result<
         collector.wait_until_it_collects()?;
         collectors.push((collector, lines));
     }
-    for _ in 0..20 {
-        client
-            .batch_execute(
-                "INSERT INTO accounts (email, login) SELECT gen_random_uuid(), gen_random_uuid() \
-                 FROM generate_series(1, 100)",
-            )
-            .await?;
+    for hundred in 0..20 {
+        client.accounts(numbered(&format!("{hundred}-"), 1..=100)).insert().await?;
     }
     let done = "SELECT count(*) FROM mailroom.delivery_attempts WHERE outcome = 'sent'";
     wait_for(&client, done, 2_000_i64).await?;

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use mailroom::queue::{ClaimRequest, Queue};
+use mailroom_tests::fixtures::{Fixtures, numbered};
 use mailroom_tests::postgres::Database;
 use tokio_postgres::Client;
 
@@ -136,12 +137,8 @@ async fn what_waits_for_nobody_to_become_eligible_leaves_the_tokens_behind_it_th
 -> Result<()> {
     let database = Database::migrated()?;
     let client = database.connect().await?;
-    client
-        .batch_execute(
-            "INSERT INTO accounts (email, login) SELECT n, n FROM generate_series(1, 3000) n;
-            UPDATE accounts SET status = 'suspended'",
-        )
-        .await?;
+    client.accounts(numbered("", 1..=3_000)).insert().await?;
+    client.batch_execute("UPDATE accounts SET status = 'suspended'").await?;
     let good = token(&client, "activation").await?;
     let mut queue = queue(&database).await?;
     let want = ClaimRequest {

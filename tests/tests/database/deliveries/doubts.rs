@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use mailroom::queue::{Batch, ClaimRequest, DeliveriesQueue, Nack, Queue, Settlement};
+use mailroom_tests::fixtures::Fixtures;
 use mailroom_tests::postgres::Database;
 use tokio_postgres::Client;
 
@@ -21,8 +22,7 @@ fn with_reason(attempt: i32, outcome: &str, reason: &str) -> (i32, String, Optio
 
 /// A mail that lives for so long.
 async fn enqueue(client: &Client, action: &str) -> Result<i64> {
-    let enqueue = "SELECT mailroom.enqueue($1, 'ada@x.test', payload => '{\"a\": 1}')";
-    Ok(client.query_one(enqueue, &[&action]).await?.get(0))
+    Ok(client.mail(action).payload(r#"{"a": 1}"#).enqueue().await?)
 }
 
 async fn claim(queue: &mut DeliveriesQueue) -> Result<Option<Batch>> {
@@ -239,9 +239,7 @@ async fn a_token_in_doubt_waits_since_it_was_due_first_until_it_is_known_or_list
 #[tokio::test]
 async fn a_token_in_doubt_that_is_looked_at_again_waits_since_it_was_due_first() -> Result<()> {
     let (_database, client, mut queue) = stopped().await?;
-    let subject = "INSERT INTO accounts (login, email, status) VALUES ('ada', 'ada@x.test', \
-                   'provisioned') RETURNING id::text";
-    let subject: String = client.query_one(subject, &[]).await?.get(0);
+    let subject = client.account("ada").insert().await?;
     doubt(&mut queue, 0).await?;
     clock::forward(&client, Duration::from_secs(60)).await?;
     // It is put off, as one whose subject is not eligible now, and the subject may be so again.

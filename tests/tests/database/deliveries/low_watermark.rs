@@ -6,6 +6,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use mailroom::queue::{DeliveriesQueue, Nack, Queue, Settlement};
 use mailroom_connect::{ConnectionSettings, Environment};
+use mailroom_tests::fixtures::Fixtures;
 use mailroom_tests::plan::blocks;
 use mailroom_tests::postgres::{Cluster, Database};
 use mailroom_verifier_core::Version;
@@ -98,11 +99,7 @@ async fn a_new_collector_begins_where_others_had_come_however_many_dead_rows_lie
     let cluster = Cluster::start()?;
     let database = Database::create_on(&cluster.url("postgres"))?.migrate()?;
     let (client, pinned) = (database.connect().await?, database.connect().await?);
-    client
-        .batch_execute(
-            "SELECT mailroom.enqueue('notice', 'a@example.test') FROM generate_series(1, 10000)",
-        )
-        .await?;
+    client.mail("notice").enqueue_times(10_000).await?;
     pinned
         .batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT FROM mailroom.queue LIMIT 1")
         .await?;
@@ -165,14 +162,11 @@ async fn a_collector_waits_for_no_transaction_that_redeems_or_cancels_what_it_is
     let database = Database::migrated()?;
     let (client, application) = (database.connect().await?, database.connect().await?);
     let mut queue = queue(&database).await?;
-    let enqueue =
-        "SELECT mailroom.enqueue('sign_in', 'a@example.test', NULL, $1::text, '{\"a\": 1}')";
-    let account = "INSERT INTO accounts (email, login, status) VALUES ('a@example.test', 'a', \
-                   'active') RETURNING id::text";
-    let account: String = client.query_one(account, &[]).await?.get(0);
+    let account = client.account("ada").active().insert().await?.to_string();
+    let mail = client.mail("sign_in").subject(&account).payload(r#"{"a": 1}"#);
     for end in ["COMMIT", "ROLLBACK"] {
         for nack in [None, Some(Nack::Unanswered), Some(Nack::Dead { reason: "550".to_owned() })] {
-            let id: i64 = client.query_one(enqueue, &[&account]).await?.get(0);
+            let id = mail.clone().enqueue().await?;
             let batch = queue.settle_and_claim(Vec::new(), all(10)).await?.batches.remove(0);
             application.batch_execute("BEGIN").await?;
             let cancel = format!("SELECT mailroom.cancel({id})");

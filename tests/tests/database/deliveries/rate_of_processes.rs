@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use mailroom_tests::collector::{self, Collector, Lines, wait_until};
+use mailroom_tests::fixtures::Fixtures;
 use mailroom_tests::machine::is_full;
 use mailroom_tests::postgres::{Cluster, Database};
 use mailroom_tests::rows::{register, wait_for};
@@ -67,9 +68,7 @@ async fn collectors_that_come_and_go_and_are_killed_share_it_and_never_exceed_it
     let database = Database::migrated()?;
     let client = database.connect().await?;
     record_claims(&client).await?;
-    client
-        .execute("SELECT mailroom.enqueue('invite', 'a@x.test') FROM generate_series(1, 200)", &[])
-        .await?;
+    client.mail("invite").enqueue_times(200).await?;
     let mut collectors = VecDeque::new();
     for _ in 0..3 {
         collectors.push_back(start(&database, rate)?);

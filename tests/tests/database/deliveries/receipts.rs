@@ -5,14 +5,14 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use mailroom::config::DeliverySettings;
 use mailroom::queue::{Batch, DeliveriesQueue, Nack, Queue, Receipt, Settlement};
+use mailroom_tests::fixtures::Fixtures;
 use mailroom_tests::postgres::Database;
 use tokio_postgres::Client;
 
 use super::{SETTINGS, all, clock, queue, queue_with, state};
 
 async fn enqueue(client: &Client, address: &str) -> Result<i64> {
-    let enqueue = "SELECT mailroom.enqueue('invite', $1)";
-    Ok(client.query_one(enqueue, &[&address]).await?.get(0))
+    Ok(client.mail("invite").to(address).enqueue().await?)
 }
 
 async fn claim(queue: &mut DeliveriesQueue) -> Result<Batch> {
@@ -101,9 +101,8 @@ async fn a_receipt_tells_the_story_of_a_mail_also_when_its_token_is_pruned() -> 
 async fn the_receipts_of_the_largest_batch_are_kept_within_the_time_of_a_statement() -> Result<()> {
     let database = Database::migrated()?;
     let client = database.connect().await?;
-    let enqueue = "SELECT count(mailroom.enqueue('invite', n || '@example.test'))
-        FROM generate_series(1, 10000) AS n";
-    client.batch_execute(enqueue).await?;
+    let recipients = (1..=10_000).map(|number| format!("{number}@example.test"));
+    client.mail("invite").enqueue_to_each(recipients).await?;
     let mut queue = queue(&database).await?;
     let claimed = queue.settle_and_claim(Vec::new(), all(10_000)).await?.batches.pop();
     let batch = claimed.context("they are due")?;

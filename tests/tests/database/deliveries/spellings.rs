@@ -5,6 +5,7 @@ use anyhow::{Context, Result, ensure};
 use mailroom::queue::Queue;
 use mailroom_mail::addressed;
 use mailroom_tests::collector::{self, Collector};
+use mailroom_tests::fixtures::Fixtures;
 use mailroom_tests::postgres::Database;
 use mailroom_tests::sending::{Configuration, Sending, batch};
 use proptest::prelude::{Strategy, prop};
@@ -323,15 +324,10 @@ async fn a_mail_for_another_address_than_its_subject_has_is_cancelled_with_a_rea
 -> Result<()> {
     let database = Database::migrated()?;
     let client = database.connect().await?;
-    client
-        .batch_execute(
-            "INSERT INTO accounts (email, login, status) VALUES ('Ada@B\u{fc}cher.test', \
-             'ada', 'active')",
-        )
-        .await?;
-    let enqueue = "SELECT mailroom.enqueue('recover', $1, 'ada', '1')";
-    let same: i64 = client.query_one(enqueue, &[&"ada@xn--bcher-kva.test"]).await?.get(0);
-    let other: i64 = client.query_one(enqueue, &[&"eve@x.test"]).await?.get(0);
+    let account = client.account("ada").email("Ada@B\u{fc}cher.test").active().insert().await?;
+    let mail = client.mail("recover").name("ada").subject(account);
+    let same = mail.clone().to("ada@xn--bcher-kva.test").enqueue().await?;
+    let other = mail.to("eve@x.test").enqueue().await?;
     let mut collector = Collector::start(&mut collector::command(database.url())?)?;
     let sent = collector.lines()?.next_items(1)?;
     assert_eq!(sent[0].email, "ada@xn--bcher-kva.test");
@@ -371,19 +367,12 @@ async fn a_language_that_is_not_understood_fails_nothing() -> Result<()> {
         ("\u{202e}de", None),
         (&"de-".repeat(300), Some("de-de-de-de")),
     ] {
-        let enqueue = "SELECT mailroom.enqueue('invite', 'ada@x.test', language => $1)";
         let language = "SELECT language FROM mailroom.issued_tokens WHERE id = $1";
-        let id: i64 = client.query_one(enqueue, &[&given]).await?.get(0);
+        let id = client.mail("invite").language(given).enqueue().await?;
         let found: Option<String> = client.query_one(language, &[&id]).await?.get(0);
         assert_eq!(found.as_deref(), expected, "{given}");
         if given.len() < 200 {
-            client
-                .execute(
-                    "INSERT INTO accounts (email, login) \
-                     VALUES ('ada' || gen_random_uuid() || '@x.test', $1)",
-                    &[&given],
-                )
-                .await?;
+            client.account(given).email(format!("ada{id}@x.test")).insert().await?;
             let newest = "SELECT language FROM mailroom.issued_tokens ORDER BY id DESC LIMIT 1";
             let found: Option<String> = client.query_one(newest, &[]).await?.get(0);
             assert_eq!(found.as_deref(), expected, "{given}");

@@ -2,6 +2,7 @@
 
 use anyhow::Result;
 use mailroom::queue::{DeliveriesQueue, Queue};
+use mailroom_tests::fixtures::Fixtures;
 use mailroom_tests::plan::blocks;
 use mailroom_tests::postgres::Database;
 use tokio_postgres::Client;
@@ -10,8 +11,7 @@ use tokio_postgres::error::SqlState;
 use super::{all, at, ids, log, queue, state};
 
 async fn enqueue(client: &Client, address: &str) -> Result<i64> {
-    let enqueue = "SELECT mailroom.enqueue('invite', $1, payload => '{}')";
-    Ok(client.query_one(enqueue, &[&address]).await?.get(0))
+    Ok(client.mail("invite").to(address).payload("{}").enqueue().await?)
 }
 
 async fn suppress(
@@ -78,9 +78,7 @@ async fn what_is_used_expired_or_not_eligible_is_not_called_suppressed() -> Resu
     let database = Database::migrated()?;
     let client = database.connect().await?;
     let mut queue = queue(&database).await?;
-    let register = "INSERT INTO accounts (email, login) SELECT n, n FROM (VALUES ('a@x.test'), \
-                    ('b@x.test'), ('c@x.test')) AS n (n)";
-    client.batch_execute(register).await?;
+    client.accounts(["a", "b", "c"]).at("x.test").insert().await?;
     for address in ["a@x.test", "b@x.test", "c@x.test"] {
         suppress(&client, address, "complaint", None).await?;
     }
@@ -104,8 +102,7 @@ async fn many_suppressed_tokens_do_not_keep_others_waiting() -> Result<()> {
     let client = database.connect().await?;
     let mut queue = queue(&database).await?;
     suppress(&client, "ada@x.test", "manual", None).await?;
-    let many = "SELECT mailroom.enqueue('invite', 'ada@x.test') FROM generate_series(1, 3000)";
-    client.batch_execute(many).await?;
+    client.mail("invite").to("ada@x.test").enqueue_times(3_000).await?;
     let last = enqueue(&client, "other@x.test").await?;
     assert_eq!(claimed(&mut queue).await?, [last]);
     assert_eq!(count(&client, "mailroom.dead_letters").await?, 3000);
@@ -194,10 +191,8 @@ async fn a_claim_looks_suppressions_up_by_their_key() -> Result<()> {
     let database = Database::migrated()?;
     let client = database.connect().await?;
     drop(queue(&database).await?);
-    let enqueue = format!(
-        "SELECT mailroom.enqueue('invite', n || '@y.test') FROM generate_series(1, {TOKENS}) n"
-    );
-    client.batch_execute(&enqueue).await?;
+    let recipients = (1..=TOKENS).map(|number| format!("{number}@y.test"));
+    client.mail("invite").enqueue_to_each(recipients).await?;
     let claim = "SELECT mailroom.claim(2, ARRAY[gen_random_uuid()], 100, true, 100, 0, NULL, NULL, \
                  90000, 30, '{4}', true)";
     let mut costs = Vec::new();

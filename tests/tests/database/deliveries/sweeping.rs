@@ -2,6 +2,7 @@
 
 use anyhow::Result;
 use mailroom::queue::Queue;
+use mailroom_tests::fixtures::Fixtures;
 use mailroom_tests::plan::blocks;
 use mailroom_tests::postgres::Database;
 use tokio_postgres::Client;
@@ -126,11 +127,10 @@ async fn a_failed_sweep_costs_neither_the_session_nor_a_lease() -> Result<()> {
 async fn a_sweep_passes_over_what_an_application_has_and_erases_the_rest() -> Result<()> {
     let database = Database::migrated()?;
     let (client, application) = (database.connect().await?, database.connect().await?);
+    client.mail("invite").payload("{}").enqueue_times(2).await?;
     client
         .batch_execute(
-            "SELECT mailroom.enqueue('invite', n || '@x.test', payload => '{}')
-                FROM generate_series(1, 2) AS n;
-            WITH gone AS (DELETE FROM mailroom.queue RETURNING *)
+            "WITH gone AS (DELETE FROM mailroom.queue RETURNING *)
             INSERT INTO mailroom.handed_over
                 (token, handed_over_at, expires_at, attempts, failures, priority, secret)
                 SELECT token, now(), 1, 1, 0, priority, secret FROM gone",

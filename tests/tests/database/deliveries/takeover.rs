@@ -7,6 +7,7 @@ use anyhow::Result;
 use mailroom::migrate::{self, DataLoss, MIGRATIONS};
 use mailroom::queue::Queue;
 use mailroom_tests::collector::{self, Collector};
+use mailroom_tests::fixtures::Fixtures;
 use mailroom_tests::postgres::Database;
 use mailroom_tests::rows::{cursor, register, wait_for};
 use tokio_postgres::Client;
@@ -60,9 +61,8 @@ async fn what_the_cursor_has_not_sent_is_taken_over_and_what_it_has_is_not() -> 
 async fn an_insert_that_was_under_way_is_taken_over_too() -> Result<()> {
     let (database, mut client) = before_the_queue().await?;
     let writer = database.connect().await?;
-    writer
-        .batch_execute("BEGIN; INSERT INTO accounts (email, login) VALUES ('late', 'late')")
-        .await?;
+    writer.batch_execute("BEGIN").await?;
+    writer.account("late").insert().await?;
     let ended = tokio::spawn(async move {
         tokio::time::sleep(Duration::from_millis(500)).await;
         writer.batch_execute("COMMIT").await

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use anyhow::{Result, ensure};
+use mailroom_tests::fixtures::Fixtures;
 use mailroom_tests::postgres::Database;
 use tokio_postgres::Client;
 
@@ -54,9 +55,8 @@ struct Token {
 
 /// A mail that stands there, after one attempt.
 async fn token(client: &Client, place: &str) -> Result<Token> {
-    let enqueue = "SELECT mailroom.enqueue('invite', gen_random_uuid() || '@x.test',
-        payload => '{}')";
-    let id: i64 = client.query_one(enqueue, &[]).await?.get(0);
+    let recipient = format!("{}@x.test", fastrand::u64(..));
+    let id = client.mail("invite").to(recipient).payload("{}").enqueue().await?;
     let known = "SELECT encode(consumed_id, 'hex'), recipient_email
         FROM mailroom.issued_tokens WHERE id = $1";
     let row = client.query_one(known, &[&id]).await?;

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use mailroom_tests::collector::PATIENCE;
+use mailroom_tests::fixtures::Fixtures;
 use mailroom_tests::postgres::Database;
 use serde_json::Value;
 use tokio::time::sleep;
@@ -17,8 +18,7 @@ async fn accounts_that_are_asked_for_are_made_and_who_registers_gets_a_mail() ->
     let variables = [("MAILROOM_DATABASE_URL", database.url())];
     let dev = Dev::start_with(&variables, &["--with-accounts"])?;
     let client = database.connect().await?;
-    let register = "INSERT INTO accounts (email, login) VALUES ('ada@example.test', 'ada')";
-    client.batch_execute(register).await?;
+    client.account("ada").insert().await?;
     assert_eq!(dev.mail("ada@example.test")?["action"], "activate");
     Ok(())
 }
@@ -40,12 +40,8 @@ async fn a_mail_that_is_waited_for_comes_as_json_with_its_link_and_code() -> Res
     let dev = Dev::start(database.url())?;
     let client = database.connect().await?;
     assert_eq!(dev.json("GET /mails")?, Value::Array(Vec::new()));
-    client
-        .batch_execute(
-            "SELECT mailroom.enqueue('activate', 'ada+1@example.test', subject_id => '7'); \
-             SELECT mailroom.enqueue('sign_in', 'bob@example.test', subject_id => '8')",
-        )
-        .await?;
+    client.mail("activate").to("ada+1@example.test").subject(7).enqueue().await?;
+    client.mail("sign_in").to("bob@example.test").subject(8).enqueue().await?;
     let mail = dev.mail("Ada%2B1@example.test")?;
     let text = |name: &str| mail[name].as_str().map(str::to_owned).context(name.to_owned());
     assert_eq!((text("action")?.as_str(), text("code")?.as_str()), ("activate", ""));
@@ -93,8 +89,7 @@ async fn templates_are_read_again_for_each_mail_and_a_fault_of_theirs_is_shown()
         .replace("# templates = \"../templates\"", "templates = \"templates\"");
     fs::write(&config, changed)?;
     let enqueue = async |action: &str, to: &str| {
-        let statement = "SELECT mailroom.enqueue($1, $2, subject_id => '7')";
-        client.query_one(statement, &[&action, &to]).await.map(drop)
+        client.mail(action).to(to).subject(7).enqueue().await.map(drop)
     };
     enqueue("activate", "a@example.test").await?;
     assert_eq!(dev.mail("a@example.test")?["subject"], "One");
@@ -120,8 +115,7 @@ async fn links_lead_where_the_developers_application_runs() -> Result<()> {
     let url = [("MAILROOM_DATABASE_URL", database.url())];
     let dev = Dev::start_with(&url, &["--links", "http://127.0.0.1:4000"])?;
     let client = database.connect().await?;
-    let statement = "SELECT mailroom.enqueue('activate', 'a@example.test', subject_id => '7')";
-    client.batch_execute(statement).await?;
+    client.mail("activate").to("a@example.test").subject("7").enqueue().await?;
     let mail = dev.mail("a@example.test")?;
     let link = mail["link"].as_str().context("a link")?;
     assert!(link.starts_with("http://127.0.0.1:4000/activate?token="), "{link}");

@@ -2,6 +2,7 @@
 
 use anyhow::Result;
 use mailroom_tests::collector::{self, Collector};
+use mailroom_tests::fixtures::Fixtures;
 use mailroom_tests::postgres::Database;
 use mailroom_tests::program;
 
@@ -40,8 +41,7 @@ async fn a_mail_runs_no_script_and_loads_nothing() -> Result<()> {
     let database = Database::create()?;
     let dev = Dev::start(database.url())?;
     let client = database.connect().await?;
-    let statement = "SELECT mailroom.enqueue('activate', 'a@example.test', subject_id => '7')";
-    client.batch_execute(statement).await?;
+    client.mail("activate").to("a@example.test").subject("7").enqueue().await?;
     let id = dev.mail("a@example.test")?["id"].clone();
     let (status, head, _) = dev.request(&format!("GET /mails/{id}/html"), &[])?;
     assert_eq!(status, 200);
@@ -73,8 +73,7 @@ async fn a_database_of_mailroom_dev_is_collected_from_only_when_that_is_asked_fo
     collector.stop()?;
     // And `mailroom dev` goes on with its own, also with tokens.
     let client = database.connect().await?;
-    let statement = "SELECT mailroom.enqueue('activate', 'a@example.test', subject_id => '7')";
-    client.batch_execute(statement).await?;
+    client.mail("activate").to("a@example.test").subject("7").enqueue().await?;
     Dev::start(database.url())?.mail("a@example.test")?;
     Ok(())
 }
@@ -84,8 +83,7 @@ async fn a_database_with_tokens_that_is_not_marked_is_refused_and_left_as_it_was
     for options in [&["--without-accounts"][..], &["--with-accounts"]] {
         let database = Database::create()?.migrate_with(options)?;
         let client = database.connect().await?;
-        let statement = "SELECT mailroom.enqueue('activate', 'a@example.test', subject_id => '7')";
-        client.batch_execute(statement).await?;
+        client.mail("activate").to("a@example.test").subject("7").enqueue().await?;
         let folder = tempfile::tempdir()?;
         let mut command = program::mailroom()?;
         command.args(["dev", "--port", "0"]).current_dir(&folder);

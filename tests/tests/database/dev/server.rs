@@ -6,6 +6,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
+use mailroom_tests::fixtures::Fixtures;
 use mailroom_tests::postgres::Wanted;
 use tokio_postgres::NoTls;
 
@@ -38,8 +39,7 @@ async fn from_nothing_there_is_a_database_and_a_key_and_nothing_is_left_of_the_d
 
     let (client, connection) = tokio_postgres::connect(url, NoTls).await?;
     tokio::spawn(connection);
-    let statement = "SELECT mailroom.enqueue('activate', 'a@example.test', subject_id => '7')";
-    client.batch_execute(statement).await?;
+    client.mail("activate").to("a@example.test").subject("7").enqueue().await?;
     dev.mail("a@example.test")?;
     let wrong = url.replacen(password, "guessed", 1);
     assert!(tokio_postgres::connect(&wrong, NoTls).await.is_err(), "no password is asked for");

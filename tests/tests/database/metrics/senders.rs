@@ -5,6 +5,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 use mailroom_tests::collector::{self, Collector, wait_until};
+use mailroom_tests::fixtures::Fixtures;
 use mailroom_tests::http;
 use mailroom_tests::mail_server::MailServer;
 use mailroom_tests::port;
@@ -50,10 +51,11 @@ async fn a_sender_counts_its_mails_by_provider_and_verdict() -> Result<()> {
     let Some(server) = MailServer::start(&[])? else { return Ok(()) };
     let database = Database::migrated()?;
     let client = database.connect().await?;
-    let insert = "INSERT INTO accounts (email, login) VALUES ('ada@x.test', 'ada'),
-            ('bob@x.test', 'bob'), ('rcpt-550@x.test', 'gone'),
-            ('rcpt-451-first@x.test', 'busy')";
-    client.batch_execute(insert).await?;
+    client
+        .accounts(["ada", "bob", "gone", "busy"])
+        .emails(["ada@x.test", "bob@x.test", "rcpt-550@x.test", "rcpt-451-first@x.test"])
+        .insert()
+        .await?;
     let configuration = Configuration::smtp(server.port, "connections = 2")?;
     let collector = Collector::start(&mut command(&database, &configuration, "0")?)?;
     wait_for(&client, WITHOUT_VERDICT, 0_i64).await?;
@@ -80,9 +82,7 @@ async fn a_sender_counts_its_mails_by_provider_and_verdict() -> Result<()> {
     ensure!(http::ask(&address, b"POST /metrics HTTP/1.1\r\nhost: x\r\n\r\n")?.0 == 405);
     // The provider goes away.
     drop(server);
-    client
-        .batch_execute("INSERT INTO accounts (email, login) VALUES ('eve@x.test', 'eve')")
-        .await?;
+    client.account("eve").at("x.test").insert().await?;
     wait_for_value(&address, &works.replace("working", "failing"), 1.0)?;
     collector.stop()?;
     Ok(())
@@ -95,8 +95,7 @@ async fn a_sender_sends_though_another_program_has_its_address_of_metrics() -> R
     let address = taken.local_addr()?.to_string();
     let database = Database::migrated()?;
     let client = database.connect().await?;
-    let insert = "INSERT INTO accounts (email, login) VALUES ('ada@x.test', 'ada')";
-    client.batch_execute(insert).await?;
+    client.account("ada").at("x.test").insert().await?;
     let configuration = Configuration::smtp(server.port, "")?;
     let collector = Collector::start(&mut command(&database, &configuration, &address)?)?;
     wait_for(&client, WITHOUT_VERDICT, 0_i64).await?;

@@ -5,6 +5,7 @@ use std::os::unix::ffi::OsStrExt as _;
 
 use anyhow::Result;
 use mailroom::migrate::MIGRATIONS;
+use mailroom_tests::fixtures::Fixtures;
 use mailroom_tests::postgres::Database;
 use mailroom_tests::program;
 
@@ -106,9 +107,7 @@ async fn status_shows_each_migration_and_changes_nothing() -> Result<()> {
 async fn down_goes_one_step_at_a_time_and_drops_accounts_only_with_yes() -> Result<()> {
     let database = Database::migrated()?;
     let client = database.connect().await?;
-    client
-        .batch_execute("INSERT INTO accounts (email, login) VALUES ('a', 'a'), ('b', 'b')")
-        .await?;
+    client.accounts(["a", "b"]).insert().await?;
     client
         .batch_execute("INSERT INTO tokens (account, action) VALUES (1, 'password_recovery')")
         .await?;

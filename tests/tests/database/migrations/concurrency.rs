@@ -5,6 +5,7 @@ use std::process::{Child, ChildStderr, Stdio};
 
 use anyhow::{Context, Result, ensure};
 use mailroom::migrate::{self, LOCK_ATTEMPTS, MIGRATIONS, lock_ids};
+use mailroom_tests::fixtures::Fixtures;
 use mailroom_tests::postgres::Database;
 
 use super::schema::description;
@@ -165,7 +166,7 @@ async fn a_migration_that_waits_for_a_reader_lets_writers_pass_and_tries_again()
     // Behind the migration, which waits for the reader, this one waits too:
     // until the migration gives way.
     for name in ["a", "b", "c"] {
-        writer.execute("INSERT INTO accounts (email, login) VALUES ($1, $1)", &[&name]).await?;
+        writer.account(name).insert().await?;
     }
     running.wait_for("2_adopt_accounts: others hold a lock it needs; trying again in 1 s")?;
     transaction.commit().await?;

@@ -3,6 +3,7 @@
 
 use anyhow::Result;
 use mailroom_tests::application::{Application, Redemption};
+use mailroom_tests::fixtures::Fixtures;
 use mailroom_tests::hex::hexadecimal;
 use mailroom_tests::postgres::Database;
 
@@ -61,10 +62,8 @@ async fn afterwards_accounts_are_registered_and_recovered_and_no_backup_has_what
     let database = Database::create()?;
     succeed(&database, &["up", "--drop-secrets"])?;
     let application = Application::connect(&database).await?;
-    let insert =
-        "INSERT INTO accounts (email, login, status) VALUES ('a@example.test', 'a', 'provisioned'),
-        ('b@example.test', 'b', 'active')";
-    application.client.batch_execute(insert).await?;
+    application.account("a").insert().await?;
+    application.account("b").active().insert().await?;
     application.request("b", "password_recovery").await?;
     let secrets = waiting(&application).await?;
     let backup = all_rows(&application).await?;
@@ -98,12 +97,8 @@ async fn it_waits_until_no_link_of_old_can_be_used() -> Result<()> {
     succeed(&database, &["up", "--baseline", "0"])?;
     let client = database.connect().await?;
     // As one that a collector of old had sent, and that no migration has seen.
-    client
-        .batch_execute(
-            "INSERT INTO accounts (email, login) VALUES ('a@example.test', 'a');
-            DELETE FROM mailroom.queue; DELETE FROM mailroom.issued_tokens",
-        )
-        .await?;
+    client.account("a").insert().await?;
+    client.batch_execute("DELETE FROM mailroom.queue; DELETE FROM mailroom.issued_tokens").await?;
     let refusal = fail(&database, &["up", "--drop-secrets"])?;
     assert!(refusal.contains("a token of the base schema can still be used"), "{refusal}");
     client.batch_execute("UPDATE tokens SET consumed_at = 1").await?;
@@ -118,15 +113,15 @@ async fn afterwards_a_registration_has_no_row_in_tokens_and_what_is_inserted_the
     succeed(&database, &["up", "--drop-secrets"])?;
     let application = Application::connect(&database).await?;
     let client = &application.client;
+    client.accounts(["a", "b", "c"]).insert().await?;
+    client.account("d").active().insert().await?;
     client
         .batch_execute(
-            "INSERT INTO accounts (email, login) VALUES ('a', 'a'), ('b', 'b'), ('c', 'c');
-            INSERT INTO accounts (email, login, status) VALUES ('d', 'd', 'active');
-            SELECT mailroom.request('a', 'activate', cooldown => '0'), mailroom.request('d',
-                'recover');
-            INSERT INTO tokens (account, action) VALUES (2, 'activation')",
+            "SELECT mailroom.request('a', 'activate', cooldown => '0'), mailroom.request('d',
+                'recover')",
         )
         .await?;
+    client.token().insert_for_each(&[2]).await?;
     let query = "SELECT array_agg(account ORDER BY tokens.id), bool_and(queue.token IS NOT NULL)
         FROM tokens LEFT JOIN mailroom.queue ON queue.token = tokens.id";
     let row = client.query_one(query, &[]).await?;
@@ -152,15 +147,10 @@ async fn afterwards_the_tokens_of_an_account_are_deleted_with_it_and_those_of_ot
     succeed(&database, &["up", "--drop-secrets"])?;
     let application = Application::connect(&database).await?;
     let client = &application.client;
-    client
-        .batch_execute(
-            "INSERT INTO accounts (email, login) SELECT name || '@x.test', name
-            FROM unnest(ARRAY['a', 'b']) AS name;
-            SELECT mailroom.enqueue('sign_in', 'a@x.test', 'a', '1'), mailroom.enqueue('invite',
-                'x@x.test', 'x', '1');
-            DELETE FROM accounts WHERE login = 'a'",
-        )
-        .await?;
+    client.accounts(["a", "b"]).at("x.test").insert().await?;
+    client.mail("sign_in").to("a@x.test").name("a").subject(1).enqueue().await?;
+    client.mail("invite").to("x@x.test").name("x").subject(1).enqueue().await?;
+    client.batch_execute("DELETE FROM accounts WHERE login = 'a'").await?;
     let query = "SELECT string_agg(name || ' ' || recipient_email, ', ' ORDER BY id)
         FROM mailroom.queue JOIN mailroom.issued_tokens ON id = token JOIN mailroom.actions
             ON number = action";
@@ -188,16 +178,17 @@ async fn afterwards_links_are_good_for_as_long_as_the_default_of_tokens_said() -
         let client = database.connect().await?;
         client.batch_execute(&format!("ALTER TABLE tokens ALTER expires_at {default}")).await?;
         succeed(&database, &["up", "--drop-secrets"])?;
-        client.batch_execute("INSERT INTO accounts (email, login) VALUES ('a', 'a')").await?;
+        client.account("a").insert().await?;
         // Times are cut to seconds, the later one upwards.
         let query = "SELECT (expires_at - created_at)::integer - 1 FROM mailroom.issued_tokens";
         let lifetime: i32 = client.query_one(query, &[]).await?.get(0);
         assert_eq!(lifetime, seconds, "{default}");
 
         // Afterwards the action has it.
-        let change = "UPDATE mailroom.actions SET lifetime = '2 hours' WHERE number = 1;
-            INSERT INTO accounts (email, login) VALUES ('b', 'b')";
-        client.batch_execute(change).await?;
+        client
+            .batch_execute("UPDATE mailroom.actions SET lifetime = '2 hours' WHERE number = 1")
+            .await?;
+        client.account("b").insert().await?;
         let lifetime: i32 =
             client.query_one(&format!("{query} WHERE subject_id = '2'"), &[]).await?.get(0);
         assert_eq!(lifetime, 7_200, "{default}");
@@ -211,9 +202,7 @@ async fn it_waits_for_nobody_who_has_enqueued() -> Result<()> {
     succeed(&database, &["up"])?;
     let mut client = database.connect().await?;
     let transaction = client.transaction().await?;
-    transaction
-        .batch_execute("SELECT mailroom.enqueue('activate', 'a@x.test', subject_id => '1')")
-        .await?;
+    transaction.mail("activate").to("a@x.test").subject("1").enqueue().await?;
     succeed(&database, &["up", "--drop-secrets"])?;
     transaction.commit().await?;
     Ok(())
@@ -232,12 +221,12 @@ async fn afterwards_a_product_may_have_its_own_accounts_for_activations() -> Res
                 LANGUAGE sql SECURITY DEFINER AS
                     'SELECT id, ''other@x.test'', id FROM unnest($1) AS id';
             UPDATE mailroom.actions SET eligibility = 'public.everybody(text[], boolean)'
-                WHERE number = 1;
-            INSERT INTO accounts (email, login) VALUES ('a@x.test', 'a'), ('b@x.test', 'b');
-            DELETE FROM mailroom.queue;
-            SELECT mailroom.enqueue('activate', 'other@x.test', 'x', '1')",
+                WHERE number = 1",
         )
         .await?;
+    client.accounts(["a", "b"]).at("x.test").insert().await?;
+    client.batch_execute("DELETE FROM mailroom.queue").await?;
+    client.mail("activate").to("other@x.test").name("x").subject("1").enqueue().await?;
     // Whoever reads that mail does not get the account with the same id.
     let secrets = waiting(&application).await?;
     assert_eq!(application.redeem(&secrets[0].1, "activation", None).await?, Redemption::ok(1));
@@ -260,11 +249,19 @@ async fn afterwards_dead_letters_that_expired_go_out_again_as_they_were() -> Res
     succeed(&database, &["up", "--drop-secrets"])?;
     let client = database.connect().await?;
     // An account's address and name need not be such that enqueue() takes them.
+    client.accounts(["a\n", "b"]).emails(["no address", "b@x.test"]).insert().await?;
+    client
+        .mail("activate")
+        .to("b@x.test")
+        .name("Dr B")
+        .subject("2")
+        .payload("{\"k\": 1}")
+        .language("de")
+        .enqueue()
+        .await?;
     client
         .batch_execute(
-            "INSERT INTO accounts (email, login) VALUES ('no address', E'a\n'), ('b@x.test', 'b');
-            SELECT mailroom.enqueue('activate', 'b@x.test', 'Dr B', '2', '{\"k\": 1}', 'de');
-            INSERT INTO mailroom.dead_letters (token, died_at, expires_at, attempts, failures,
+            "INSERT INTO mailroom.dead_letters (token, died_at, expires_at, attempts, failures,
                 priority, reason)
                 SELECT token, now(), 1, 1, 1, priority, '' FROM mailroom.queue;
             DELETE FROM mailroom.queue;
@@ -296,10 +293,10 @@ async fn afterwards_links_live_as_the_action_says_also_where_it_was_restored_wit
         .batch_execute(
             "SET session_replication_role = replica;
             UPDATE mailroom.actions SET lifetime = '3 hours' WHERE number = 1;
-            SET session_replication_role = origin;
-            INSERT INTO accounts (email, login) VALUES ('a@example.test', 'a')",
+            SET session_replication_role = origin",
         )
         .await?;
+    client.account("a").insert().await?;
     let lifetime = "SELECT (expires_at - created_at) / 60 FROM mailroom.issued_tokens";
     assert_eq!(client.query_one(lifetime, &[]).await?.get::<_, i64>(0), 180);
     Ok(())

@@ -2,6 +2,7 @@
 
 use anyhow::Result;
 use mailroom::migrate::{self, DataLoss, FailedMigration, MIGRATIONS, MigrateError, Migration};
+use mailroom_tests::fixtures::Fixtures;
 use mailroom_tests::postgres::Database;
 use tokio_postgres::Client;
 use tokio_postgres::error::SqlState;
@@ -201,7 +202,7 @@ async fn a_file_that_ends_its_transaction_is_reported_and_not_recorded() -> Resu
 async fn errors_do_not_quote_rows() -> Result<()> {
     let database = Database::migrated()?;
     let mut client = database.connect().await?;
-    client.batch_execute("INSERT INTO accounts (email, login) VALUES ('a', 'a')").await?;
+    client.account("a").insert().await?;
     // The server shortens long values.
     let query = "SELECT left(encode(secret, 'hex'), 40) FROM tokens";
     let secret: String = client.query_one(query, &[]).await?.get(0);

@@ -1,6 +1,7 @@
 //! The known faults of the base schema: each is there, and gone after the migrations.
 
 use anyhow::{Context, Result};
+use mailroom_tests::fixtures::Fixtures;
 use mailroom_tests::postgres::Database;
 use tokio_postgres::Client;
 use tokio_postgres::error::SqlState;
@@ -20,7 +21,7 @@ async fn codes_after_seeding(client: &Client) -> Result<Vec<String>> {
 }
 
 async fn register(client: &Client, name: &str) -> Result<()> {
-    client.execute("INSERT INTO accounts (email, login) VALUES ($1, $1)", &[&name]).await?;
+    client.account(name).email(name).insert().await?;
     Ok(())
 }
 

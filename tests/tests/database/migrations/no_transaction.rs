@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use mailroom::migrate::{self, MIGRATIONS, Migration, lock_ids};
+use mailroom_tests::fixtures::Fixtures;
 use mailroom_tests::postgres::Database;
 use mailroom_tests::rows::wait_for;
 use tokio::sync::mpsc::unbounded_channel;
@@ -297,9 +298,7 @@ async fn a_failure_keeps_what_was_done_and_can_be_taken_back() -> Result<()> {
     );
     let database = Database::migrated()?;
     let mut client = database.connect().await?;
-    client
-        .batch_execute("INSERT INTO accounts (email, login) VALUES ('a', 'a'), ('b', 'b')")
-        .await?;
+    client.accounts(["a", "b"]).insert().await?;
     for _ in 0..2 {
         let error = up(&mut client, &migrations).await.expect_err("two expire at once").to_string();
         assert!(
@@ -328,9 +327,7 @@ async fn an_invalid_index_is_found_by_its_name_in_the_statement_and_never_record
     );
     let database = Database::migrated()?;
     let mut client = database.connect().await?;
-    client
-        .batch_execute("INSERT INTO accounts (email, login) VALUES ('a', 'a'), ('b', 'b')")
-        .await?;
+    client.accounts(["a", "b"]).insert().await?;
     let duplicates = "CREATE UNIQUE INDEX CONCURRENTLY tokens_by_time ON tokens (expires_at)";
     client.batch_execute(duplicates).await.expect_err("two expire at once");
     assert!(is(&client, INVALID).await?);

@@ -4,6 +4,7 @@ use anyhow::Result;
 use mailroom::migrate::{self, HistoryTable, MIGRATIONS, Plan};
 use mailroom_connect::Schema;
 use mailroom_tests::application::{Application, Redemption};
+use mailroom_tests::fixtures::Fixtures;
 use mailroom_tests::postgres::{Cluster, Database};
 use tokio_postgres::Client;
 
@@ -63,7 +64,7 @@ async fn an_extension_in_another_schema_has_to_be_on_the_path() -> Result<()> {
     client.batch_execute("SET search_path = public, extensions").await?;
     assert_eq!(up(&mut client, MIGRATIONS).await?, MIGRATIONS.len());
     client.batch_execute("SET search_path = public").await?;
-    client.batch_execute("INSERT INTO accounts (email, login) VALUES ('a', 'a')").await?;
+    client.account("a").insert().await?;
     assert_eq!(count(&client, "mailroom.queue").await?, 1);
     Ok(())
 }
@@ -97,7 +98,7 @@ async fn extensions_that_must_be_in_a_schema_of_the_hosts_are() -> Result<()> {
         refused(&mut client, &["pgcrypto", "SET search_path = public, heroku_ext"]).await?;
         client.batch_execute("SET search_path = public, heroku_ext").await?;
         assert_eq!(up(&mut client, MIGRATIONS).await?, MIGRATIONS.len());
-        client.batch_execute("INSERT INTO accounts (email, login) VALUES ('a', 'a')").await?;
+        client.account("a").insert().await?;
         let home =
             "pg_extension WHERE extname = 'pgcrypto' AND extnamespace = 'heroku_ext'::regnamespace";
         assert_eq!((count(&client, "mailroom.queue").await?, count(&client, home).await?), (1, 1));
@@ -284,11 +285,7 @@ async fn an_upgrade_by_a_superuser_leaves_the_owner_what_its_functions_call() ->
             let last = Plan::dropping_secrets(HistoryTable::default(), Schema::default());
             assert_eq!(migrate::up(&mut client, last, &mut |_| {}).await?, 1);
         }
-        client
-            .batch_execute(
-                "INSERT INTO accounts (email, login) VALUES ('a@b.test', 'a'), ('b@b.test', 'b')",
-            )
-            .await?;
+        client.accounts(["a", "b"]).at("b.test").insert().await?;
         // Whoever calls them, they run with the rights of their owners.
         let claimed = client
             .query(
@@ -307,10 +304,11 @@ async fn an_upgrade_by_a_superuser_leaves_the_owner_what_its_functions_call() ->
         client
             .batch_execute(
                 "SELECT mailroom.request('a', 'recover'); SELECT *
-                FROM mailroom.status(); SELECT mailroom.retry_all();
-                SELECT mailroom.enqueue('notice', 'c@b.test'); DELETE FROM accounts",
+                FROM mailroom.status(); SELECT mailroom.retry_all()",
             )
             .await?;
+        client.mail("notice").to("c@b.test").enqueue().await?;
+        client.batch_execute("DELETE FROM accounts").await?;
         client.batch_execute(&format!("DROP OWNED BY {role} CASCADE; DROP ROLE {role}")).await?;
     }
     Ok(())
@@ -369,7 +367,7 @@ async fn a_schema_that_was_made_for_the_owner_does_and_one_of_somebody_else_does
         .batch_execute("RESET ROLE; ALTER SCHEMA mailroom OWNER TO owner; SET ROLE owner")
         .await?;
     assert_eq!(migrate::up(&mut client, plan(), &mut |_| {}).await?, plan().migrations.len());
-    client.batch_execute("SELECT mailroom.enqueue('invite', 'ada@example.test')").await?;
+    client.mail("invite").enqueue().await?;
     Ok(())
 }
 
@@ -387,12 +385,8 @@ async fn settings_that_change_how_sql_is_read_change_nothing() -> Result<()> {
         let mut client = database.connect().await?;
         assert_eq!(up(&mut client, MIGRATIONS).await?, MIGRATIONS.len(), "{setting}");
         let client = database.connect().await?;
-        client
-            .batch_execute(
-                "INSERT INTO accounts (email, login) VALUES ('ada@example.test', 'ada');
-                SELECT mailroom.enqueue('invite', 'ada@example.test', 'Ada \u{e4}')",
-            )
-            .await?;
+        client.account("ada").insert().await?;
+        client.mail("invite").name("Ada \u{e4}").enqueue().await?;
         let claim = "SELECT mailroom.claim(
             1, ARRAY[gen_random_uuid()], 2, true, 9, 0, NULL, NULL, 90000, 30, '{1,2,3,4,5,6}',
                 true)";

@@ -6,6 +6,7 @@ use std::fs;
 use anyhow::Result;
 use mailroom::migrate::{HistoryTable, MIGRATIONS, Migration, Plan};
 use mailroom_connect::Schema;
+use mailroom_tests::fixtures::{Fixtures, numbered};
 use mailroom_tests::postgres::Database;
 use mailroom_tests::tools;
 use tokio_postgres::Client;
@@ -185,11 +186,10 @@ async fn each_way_down_restores_the_former_schema_and_each_way_up_the_newer() ->
 async fn rows_survive_the_way_down_to_the_base_schema_and_up_again() -> Result<()> {
     let database = Database::migrated()?;
     let mut client = database.connect().await?;
+    client.accounts(numbered("", 1..=100)).at("b.test").insert().await?;
     client
         .batch_execute(
-            "INSERT INTO accounts (email, login) SELECT n || '@b.test', n
-            FROM generate_series(1, 100) n;
-            UPDATE tokens SET consumed_at = extract(epoch FROM now()) WHERE account % 2 = 0;
+            "UPDATE tokens SET consumed_at = extract(epoch FROM now()) WHERE account % 2 = 0;
             UPDATE accounts SET status = 'suspended' WHERE id % 3 = 0;
             INSERT INTO tokens (account, action, code) SELECT id, 'password_recovery', '00007'
                 FROM accounts;

@@ -3,6 +3,7 @@
 use anyhow::Result;
 use mailroom::migrate::MIGRATIONS;
 use mailroom_tests::application::{Application, Redemption};
+use mailroom_tests::fixtures::{Fixtures, numbered};
 use mailroom_tests::machine::is_full;
 use mailroom_tests::postgres::Database;
 use tokio_postgres::Client;
@@ -27,11 +28,10 @@ async fn record_as_golang_migrate(client: &Client, version: i64, dirty: bool) ->
 
 /// Accounts and tokens as an installation of the base schema has them after some time.
 async fn live_through_some_years(client: &Client) -> Result<()> {
+    client.accounts(numbered("", 1..=200)).at("b.test").insert().await?;
     client
         .batch_execute(
-            "INSERT INTO accounts (email, login) SELECT n || '@b.test', n
-            FROM generate_series(1, 200) n;
-            UPDATE tokens SET consumed_at = extract(epoch FROM now()) WHERE account % 2 = 0;
+            "UPDATE tokens SET consumed_at = extract(epoch FROM now()) WHERE account % 2 = 0;
             UPDATE accounts SET status = 'suspended' WHERE id % 5 = 0;
             INSERT INTO tokens (account, action) SELECT id, 'password_recovery'
                 FROM accounts WHERE status = 'active';
@@ -73,7 +73,7 @@ async fn is_upgraded_in_place(
 
     let fresh = Database::migrated()?;
     assert_eq!(description(client).await?, description(&fresh.connect().await?).await?);
-    client.batch_execute("INSERT INTO accounts (email, login) VALUES ('new', 'new')").await?;
+    client.account("new").insert().await?;
     Ok(())
 }
 
@@ -303,10 +303,10 @@ async fn several_recorded_versions_are_refused() -> Result<()> {
 async fn codes_of_another_make_stop_the_upgrade_before_the_tables_change() -> Result<()> {
     let database = Database::with_base_schema()?;
     let mut client = database.connect().await?;
+    client.account("a").insert().await?;
     client
         .batch_execute(
-            "INSERT INTO accounts (email, login) VALUES ('a', 'a');
-            INSERT INTO tokens (account, action, code) VALUES (1, 'password_recovery', 'ABCDE')",
+            "INSERT INTO tokens (account, action, code) VALUES (1, 'password_recovery', 'ABCDE')",
         )
         .await?;
     record_as_golang_migrate(&client, 0, false).await?;
@@ -336,10 +336,10 @@ async fn go_down_to(client: &mut Client, version: i64) -> Result<()> {
 async fn times_after_2038_survive_the_way_down_and_up_again() -> Result<()> {
     let database = Database::migrated()?;
     let mut client = database.connect().await?;
+    client.account("a").insert().await?;
     client
         .batch_execute(
-            "INSERT INTO accounts (email, login) VALUES ('a', 'a');
-            UPDATE accounts SET suspended_at = 2147483648;
+            "UPDATE accounts SET suspended_at = 2147483648;
             INSERT INTO tokens (account, action, expires_at)
                 VALUES (1, 'activation', 253402300799)",
         )

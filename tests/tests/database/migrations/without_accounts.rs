@@ -2,6 +2,7 @@
 
 use anyhow::Result;
 use mailroom::migrate::MIGRATIONS;
+use mailroom_tests::fixtures::Fixtures;
 use mailroom_tests::postgres::{Cluster, Database};
 use tokio_postgres::Client;
 
@@ -26,9 +27,7 @@ fn go_down(database: &Database, steps: usize) -> Result<()> {
 
 /// Enqueues, claims and redeems.
 async fn works(client: &Client) -> Result<()> {
-    client
-        .batch_execute("SELECT mailroom.enqueue('invite', 'a@example.test', subject_id => '7')")
-        .await?;
+    client.mail("invite").to("a@example.test").subject("7").enqueue().await?;
     let claim = "SELECT secrets[1], convert_from(emails[1], 'UTF8') FROM mailroom.claim(
         1, ARRAY[gen_random_uuid()], 1, true, 9, 0, NULL, NULL, 90000, 30, '{1,2,3,4,5,6}', true)
             WHERE batch IS NOT NULL";

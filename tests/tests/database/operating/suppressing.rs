@@ -1,5 +1,6 @@
 use anyhow::Result;
 use mailroom_tests::collector::{self, Collector};
+use mailroom_tests::fixtures::Fixtures;
 use mailroom_tests::postgres::Database;
 use serde_json::{Value, json};
 
@@ -40,9 +41,7 @@ async fn an_operator_suppresses_an_address_sees_it_and_lifts_it() -> Result<()> 
     let first: Value = serde_json::from_str(listed.lines().next().unwrap_or_default())?;
     assert_eq!((&first["address"], &first["reason"]), (&"b@x.test".into(), &"bounce".into()));
 
-    let register = "INSERT INTO accounts (email, login) VALUES ('user1@x.test', 'one'), \
-                    ('user2@x.test', 'two')";
-    client.batch_execute(register).await?;
+    client.accounts(["one", "two"]).emails(["user1@x.test", "user2@x.test"]).insert().await?;
     let mut collector =
         Collector::start(collector::command(database.url())?.args(["--batch-timeout", "0"]))?;
     let lines = collector.lines()?;

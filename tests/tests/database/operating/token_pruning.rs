@@ -1,6 +1,7 @@
 //! Tokens that expired long ago are deleted, in steps.
 
 use anyhow::Result;
+use mailroom_tests::fixtures::{Fixtures, numbered};
 use mailroom_tests::plan::{blocks, rows_read};
 use mailroom_tests::postgres::Database;
 
@@ -12,11 +13,10 @@ async fn tokens_that_expired_long_ago_go_and_all_others_stay() -> Result<()> {
     let client = database.connect().await?;
     // Used ones, unused ones, and such as live for a year;
     // every fourth still waits for a collector.
+    client.accounts(numbered("", 1..=100)).active().insert().await?;
     client
         .batch_execute(
-            "INSERT INTO accounts (email, login, status) SELECT n, n, 'active'
-            FROM generate_series(1, 100) n;
-            INSERT INTO tokens (account, action, created_at, expires_at)
+            "INSERT INTO tokens (account, action, created_at, expires_at)
                 SELECT 1, 'password_recovery', 1, 32503680000 FROM generate_series(1, 10500);
             INSERT INTO tokens (account, action, created_at, expires_at, consumed_at)
                 SELECT 1 + n % 100, 'password_recovery', 1, CASE WHEN n % 10 = 0 THEN 32503680000
@@ -46,10 +46,10 @@ async fn tokens_that_expired_long_ago_go_and_all_others_stay() -> Result<()> {
 async fn what_others_have_locked_is_left_for_the_next_time() -> Result<()> {
     let database = Database::migrated()?;
     let (client, application) = (database.connect().await?, database.connect().await?);
+    client.account("a").insert().await?;
     client
         .batch_execute(
-            "INSERT INTO accounts (email, login) VALUES ('a', 'a');
-            INSERT INTO tokens (account, action, expires_at) SELECT 1, 'activation', 900
+            "INSERT INTO tokens (account, action, expires_at) SELECT 1, 'activation', 900
                 FROM generate_series(1, 3);
             DELETE FROM mailroom.queue",
         )
@@ -163,10 +163,10 @@ async fn what_is_leased_or_can_be_put_back_keeps_its_token() -> Result<()> {
 async fn what_a_request_counts_is_not_pruned_however_long_its_period_is() -> Result<()> {
     let database = Database::migrated()?;
     let client = database.connect().await?;
+    client.account("a").active().insert().await?;
     client
         .batch_execute(
-            "INSERT INTO accounts (email, login, status) VALUES ('a@example.test', 'a', 'active');
-            SELECT mailroom.request('a', 'recover', per => '20 days', at_most => 1);
+            "SELECT mailroom.request('a', 'recover', per => '20 days', at_most => 1);
             SELECT mailroom.request('a', 'sign_in', per => '10 days', at_most => 1)",
         )
         .await?;
@@ -183,7 +183,7 @@ async fn what_a_request_counts_is_not_pruned_however_long_its_period_is() -> Res
         )
     };
     // A notice is counted by nobody.
-    client.batch_execute("SELECT mailroom.enqueue('notice', 'a@example.test')").await?;
+    client.mail("notice").to("a@example.test").enqueue().await?;
     client.batch_execute(&age(19)).await?;
     run(&database, &["prune", "--older-than", "30d"])?.success()?;
     assert_eq!(count(&client, "mailroom.issued_tokens").await?, 2);

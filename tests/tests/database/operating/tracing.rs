@@ -1,6 +1,7 @@
 //! `mailroom trace`.
 
 use anyhow::Result;
+use mailroom_tests::fixtures::Fixtures;
 use mailroom_tests::postgres::Database;
 use serde_json::Value;
 
@@ -10,10 +11,10 @@ use super::{run, said};
 async fn the_story_of_a_mail_is_told_by_its_id_and_its_address() -> Result<()> {
     let database = Database::migrated()?;
     let client = database.connect().await?;
+    client.mail("invite").to("Ada@X.test").enqueue().await?;
     client
         .batch_execute(
-            "SELECT mailroom.enqueue('invite', 'Ada@X.test');
-            SELECT mailroom.claim(1, ARRAY[gen_random_uuid()], 10, true, 10, 0, NULL, NULL,
+            "SELECT mailroom.claim(1, ARRAY[gen_random_uuid()], 10, true, 10, 0, NULL, NULL,
                 90000, 30, '{4}', true);
             SELECT mailroom.settle(
                 ARRAY[batch], '{}', '{}', '{}', '{}', '{}', 3, 1000, 30,
@@ -43,12 +44,15 @@ async fn the_story_of_a_mail_is_told_by_its_id_and_its_address() -> Result<()> {
     assert_eq!((told.code, told.errors.contains("ada")), (Some(2), false));
 
     // An outage is two lines, and all of it in JSON.
-    let outage = "SELECT mailroom.enqueue('invite', 'eve@x.test');
-        INSERT INTO mailroom.delivery_log (tokens, happened_at, attempt, outcome, reason)
+    client.mail("invite").to("eve@x.test").enqueue().await?;
+    client
+        .batch_execute(
+            "INSERT INTO mailroom.delivery_log (tokens, happened_at, attempt, outcome, reason)
         SELECT ARRAY[2], clock_timestamp() - interval '1 minute' * (16 - n), n, 'unanswered',
             'no route'
-        FROM generate_series(1, 15) AS n";
-    client.batch_execute(outage).await?;
+        FROM generate_series(1, 15) AS n",
+        )
+        .await?;
     let told = run(&database, &["trace", "eve@x.test"])?.success()?;
     let of_outage = told.lines().filter(|line| line.contains("no route")).count();
     assert_eq!(of_outage, 1, "{told}");
@@ -57,7 +61,7 @@ async fn the_story_of_a_mail_is_told_by_its_id_and_its_address() -> Result<()> {
     assert_eq!(told.lines().filter(|line| line.contains("no route")).count(), 15, "{told}");
 
     // A notice has no link, of which there is nothing to say.
-    client.batch_execute("SELECT mailroom.enqueue('notice', 'bob@x.test')").await?;
+    client.mail("notice").to("bob@x.test").enqueue().await?;
     let cancelled = "SELECT mailroom.cancel(token) FROM mailroom.queue";
     client.batch_execute(cancelled).await?;
     let told = run(&database, &["trace", "bob@x.test"])?.success()?;

@@ -2,6 +2,7 @@
 
 use anyhow::{Result, ensure};
 use mailroom_tests::collector::Collector;
+use mailroom_tests::fixtures::{Fixtures, numbered};
 use mailroom_tests::mail_server::MailServer;
 use mailroom_tests::postgres::Database;
 use mailroom_tests::rabbit::Rabbit;
@@ -20,15 +21,10 @@ async fn mails_reach_their_recipients_by_rabbitmq_and_each_verdict_comes_back() 
     let Some(server) = MailServer::start(&[])? else { return Ok(()) };
     let database = Database::migrated()?;
     let rows = database.connect().await?;
-    rows.batch_execute(
-        "INSERT INTO accounts (email, login) SELECT 'p' || n || '@x.test', 'p' || n \
-             FROM generate_series(1, 30) AS n;
-         INSERT INTO accounts (email, login) VALUES ('rcpt-451-first@x.test', 'busy');
-         INSERT INTO accounts (email, login, status) VALUES ('eva@x.test', 'eva', 'active');
-         INSERT INTO tokens (account, action) SELECT id, 'password_recovery'
-             FROM accounts WHERE login = 'eva'",
-    )
-    .await?;
+    rows.accounts(numbered("p", 1..=30)).at("x.test").insert().await?;
+    rows.account("busy").email("rcpt-451-first@x.test").insert().await?;
+    let eva = rows.account("eva").at("x.test").active().insert().await?;
+    rows.token().recovery().of(eva).insert().await?;
     let collector = Collector::start(&mut collecting(&database, &rabbit, QUEUE)?)?;
     // What the broker has is not sent.
     let state =

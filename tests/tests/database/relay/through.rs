@@ -3,6 +3,7 @@
 use anyhow::{Result, ensure};
 use mailroom_tests::broker::Nats;
 use mailroom_tests::collector::Collector;
+use mailroom_tests::fixtures::{Fixtures, numbered};
 use mailroom_tests::mail_server::MailServer;
 use mailroom_tests::postgres::Database;
 use mailroom_tests::rows::wait_for;
@@ -19,15 +20,10 @@ async fn mails_reach_their_recipients_and_each_leaves_a_verdict() -> Result<()> 
     let Some(server) = MailServer::start(&[])? else { return Ok(()) };
     let database = Database::migrated()?;
     let rows = database.connect().await?;
-    rows.batch_execute(
-        "INSERT INTO accounts (email, login) SELECT 'p' || n || '@x.test', 'p' || n \
-             FROM generate_series(1, 30) AS n;
-         INSERT INTO accounts (email, login) VALUES ('rcpt-451-first@x.test', 'busy');
-         INSERT INTO accounts (email, login, status) VALUES ('eva@x.test', 'eva', 'active');
-         INSERT INTO tokens (account, action) SELECT id, 'password_recovery'
-             FROM accounts WHERE login = 'eva'",
-    )
-    .await?;
+    rows.accounts(numbered("p", 1..=30)).at("x.test").insert().await?;
+    rows.account("busy").email("rcpt-451-first@x.test").insert().await?;
+    let eva = rows.account("eva").at("x.test").active().insert().await?;
+    rows.token().recovery().of(eva).insert().await?;
     let collector = Collector::start(&mut collecting(&database, &nats)?)?;
     // What the broker has is not sent.
     let state =
@@ -80,11 +76,12 @@ async fn what_has_the_first_priority_has_its_own_place_at_the_broker() -> Result
     let rows = database.connect().await?;
     rows.batch_execute(
         "UPDATE mailroom.actions SET priority = 0 WHERE name = 'invite';
-         UPDATE mailroom.actions SET priority = 1 WHERE name = 'recover';
-         SELECT mailroom.enqueue(action, action || '@x.test')
-             FROM (VALUES ('invite'), ('recover'), ('sign_in')) AS wanted (action)",
+         UPDATE mailroom.actions SET priority = 1 WHERE name = 'recover'",
     )
     .await?;
+    for action in ["invite", "recover", "sign_in"] {
+        rows.mail(action).to(format!("{action}@x.test")).enqueue().await?;
+    }
     let collector = Collector::start(&mut collecting(&database, &nats)?)?;
     let broker = client(&nats).await?;
     wait_for_waiting(&broker, 3).await?;

@@ -9,6 +9,7 @@ use async_nats::jetstream::stream::{Config, RetentionPolicy};
 use futures_util::TryStreamExt as _;
 use mailroom_tests::broker::Nats;
 use mailroom_tests::collector::Collector;
+use mailroom_tests::fixtures::{Fixtures, numbered};
 use mailroom_tests::mail_server::MailServer;
 use mailroom_tests::postgres::Database;
 use mailroom_tests::program;
@@ -23,8 +24,7 @@ use super::{
 
 /// Registers a person with this address, and answers the id and the key of the token.
 async fn person(rows: &Client, email: &str) -> Result<(i64, String)> {
-    let insert = "INSERT INTO accounts (email, login) VALUES ($1, $1)";
-    rows.execute(insert, &[&email]).await?;
+    rows.account(email).email(email).insert().await?;
     let query = "SELECT id, encode(consumed_id, 'hex') FROM mailroom.issued_tokens
         WHERE recipient_email = $1";
     let row = rows.query_one(query, &[&email]).await?;
@@ -264,9 +264,7 @@ async fn two_databases_at_one_queue_each_get_what_is_theirs() -> Result<()> {
         collectors.push((name, database, rows, collector));
     }
     for (name, _, rows, _) in &collectors {
-        let insert = "INSERT INTO accounts (email, login)
-            SELECT $1 || n || '@x.test', $1 || n FROM generate_series(1, $2) AS n";
-        rows.execute(insert, &[name, &MAILS]).await?;
+        rows.accounts(numbered(name, 1..=MAILS)).at("x.test").insert().await?;
     }
     let configuration = Configuration::smtp(server.port, "")?;
     let sender = sender(&nats, &configuration)?;

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use mailroom_tests::collector::{Collector, PATIENCE, wait_until};
+use mailroom_tests::fixtures::Fixtures;
 use mailroom_tests::postgres::Database;
 use mailroom_tests::rows::register;
 use mailroom_tests::sending::KNOWS;
@@ -177,16 +178,17 @@ async fn a_payload_that_some_sender_cannot_read_costs_its_own_mail_alone() -> Re
     let mut sender = TestSender::new()?;
     // The first three are at the edge of what enqueue() takes;
     // the others were never enqueued like that.
+    for payload in [
+        format!("{}{}", "[".repeat(100), "]".repeat(100)),
+        format!("[-{}]", "9".repeat(308)),
+        format!("\"{}\"", "x".repeat(8_190)),
+    ] {
+        client.mail("notice").payload(payload).enqueue().await?;
+    }
+    client.mail("notice").payload("1").enqueue_times(3).await?;
     client
         .batch_execute(
-            "SELECT mailroom.enqueue('notice', 'a@x.test', payload => (repeat('[', 100) ||
-            repeat(']', 100))::jsonb);
-            SELECT mailroom.enqueue('notice', 'a@x.test', payload => ('[-' || repeat('9', 308) ||
-                ']')::jsonb);
-            SELECT mailroom.enqueue('notice', 'a@x.test', payload => to_jsonb(repeat('x', 8190)));
-            SELECT mailroom.enqueue('notice', 'a@x.test', payload => '1')
-                FROM generate_series(1, 3);
-            UPDATE mailroom.payloads SET payload = (repeat('[', 101) || repeat(']', 101))::jsonb
+            "UPDATE mailroom.payloads SET payload = (repeat('[', 101) || repeat(']', 101))::jsonb
                 WHERE token = 4;
             UPDATE mailroom.payloads SET payload = '[1e400]' WHERE token = 5;
             UPDATE mailroom.payloads SET payload = to_jsonb(repeat('x', 8191)) WHERE token = 6",

@@ -4,6 +4,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 use mailroom_tests::collector::{self, Collector, Lines};
+use mailroom_tests::fixtures::Fixtures;
 use mailroom_tests::postgres::Database;
 use mailroom_verifier_core::{Action, Expected, KeyRing, Moment, SharedKey, UntrustedToken};
 use serde_json::{Value, json};
@@ -15,13 +16,9 @@ const LOGIN: &str = "o'neill, \"x\"\n1,victim@x.test\u{2028}\\ü😀";
 
 /// An activation, and a recovery whose account has a name that could forge a csv line.
 async fn fill(client: &Client) -> Result<()> {
-    client.execute("INSERT INTO accounts (email, login) VALUES ('ada@x.test', 'ada')", &[]).await?;
-    let statement =
-        "INSERT INTO accounts (email, login, status) VALUES ('bob@x.test', $1, 'active')";
-    client.execute(statement, &[&LOGIN]).await?;
-    let statement = "INSERT INTO tokens (account, action) SELECT id, 'password_recovery' \
-                     FROM accounts WHERE login = $1";
-    client.execute(statement, &[&LOGIN]).await?;
+    client.account("ada").at("x.test").insert().await?;
+    let bob = client.account(LOGIN).email("bob@x.test").active().insert().await?;
+    client.token().recovery().of(bob).insert().await?;
     Ok(())
 }
 

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use mailroom_tests::collector::{Collector, wait_until};
+use mailroom_tests::fixtures::{Fixtures, numbered};
 use mailroom_tests::postgres::Database;
 use mailroom_tests::rows::register;
 use rustix::process::{Pid, Signal, kill_process};
@@ -83,15 +84,9 @@ impl MailServer {
 
 /// Recoveries of accounts that are active.
 async fn recover(client: &Client, count: i32) -> Result<BTreeSet<i64>> {
-    let insert = "WITH people AS (
-            INSERT INTO accounts (email, login, status, activated_at)
-            SELECT 'lost' || n || '@example.test', 'lost' || n, 'active', 1
-                FROM generate_series(1, $1::int) AS n
-            RETURNING id
-        )
-        INSERT INTO tokens (account, action) SELECT id, 'password_recovery' FROM people
-            RETURNING id";
-    Ok(client.query(insert, &[&count]).await?.iter().map(|row| row.get(0)).collect())
+    let people = client.accounts(numbered("lost", 1..=count)).active().insert().await?;
+    let tokens = client.token().recovery().insert_for_each(&people).await?;
+    Ok(tokens.into_iter().collect())
 }
 
 async fn count(client: &Client, query: &str) -> Result<i64> {

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use mailroom_tests::collector::{self, Collector};
+use mailroom_tests::fixtures::Fixtures;
 use mailroom_tests::postgres::Database;
 use mailroom_tests::rows::{register, wait_for};
 
@@ -54,11 +55,7 @@ async fn a_slow_sender_gets_few_batches_so_recoveries_overtake_activations() -> 
     let database = Database::migrated()?;
     let client = database.connect().await?;
     register(&client, 1..=200).await?;
-    client
-        .batch_execute(
-            "INSERT INTO accounts (email, login, status) VALUES ('ada@x.test', 'ada', 'active')",
-        )
-        .await?;
+    client.account("ada").at("x.test").active().insert().await?;
     let mut sender = TestSender::new()?;
     let collector = Collector::start(&mut command(&database, &sender)?)?;
     sender.pass_the_trial()?;

@@ -1,6 +1,7 @@
 use std::fs;
 
 use anyhow::{Context, Result};
+use mailroom_tests::fixtures::Fixtures;
 use mailroom_tests::postgres::Database;
 use mailroom_tests::tools;
 use serde_json::{Value, json};
@@ -66,7 +67,7 @@ async fn a_role_with_the_functions_and_nothing_else_serves_all_of_them() -> Resu
         let renewed = serve.post("/v1/renew-link", &body)?;
         assert_eq!((renewed.status, renewed.body), (202, json!({})));
     }
-    client.batch_execute("INSERT INTO accounts (email, login) VALUES ('a@x.test', 'a')").await?;
+    client.account("a").at("x.test").insert().await?;
     for somebody in ["a", "nobody"] {
         let body = json!({
             "action": "activate",

@@ -2,6 +2,7 @@ use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::TcpListener;
 
 use anyhow::Result;
+use mailroom_tests::fixtures::Fixtures;
 use mailroom_tests::postgres::Database;
 use serde_json::json;
 
@@ -16,7 +17,7 @@ async fn collectors_without_a_session_are_woken_by_calls_and_by_what_is_enqueued
     let serve =
         Serve::start_with(database.url(), &table_of_all(), &["--wake", called.address.as_str()])?;
     // A row that another client has made.
-    client.batch_execute("INSERT INTO accounts (email, login) VALUES ('a@x.test', 'a')").await?;
+    client.account("a").at("x.test").insert().await?;
     let woken = serve.post("/v1/wake", "{}")?;
     assert_eq!((woken.status, woken.body), (202, json!({ "collectors": 1 })));
     assert_eq!(called.next_login()?, "a");

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use mailroom_tests::collector::{self, Collector, Item};
+use mailroom_tests::fixtures::Fixtures;
 use mailroom_tests::postgres::Database;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::task::JoinSet;
@@ -108,18 +109,17 @@ impl Random {
 /// One transaction; returns the logins that are to come.
 async fn write(client: &Client, name: String, mut random: Random) -> Result<Vec<String>> {
     random.pause().await;
-    let register = "INSERT INTO accounts (email, login) VALUES ($1 || '@example.test', $1)";
     let kind = random.below(8);
     if kind == 0 {
         // One that commits at once.
-        client.execute(register, &[&name]).await?;
+        client.account(&name).insert().await?;
         return Ok(vec![name]);
     }
     let mut expected = Vec::new();
     client.batch_execute("BEGIN").await?;
     for number in 0..=random.below(3) {
         let login = format!("{name}_{number}");
-        client.execute(register, &[&login]).await?;
+        client.account(&login).insert().await?;
         expected.push(login);
         random.pause().await;
     }
@@ -131,7 +131,7 @@ async fn write(client: &Client, name: String, mut random: Random) -> Result<Vec<
         2 => {
             // What is undone has given its share of the lock back.
             client.batch_execute("SAVEPOINT before").await?;
-            client.execute(register, &[&format!("{name}_undone")]).await?;
+            client.account(&format!("{name}_undone")).insert().await?;
             random.pause().await;
             client.batch_execute("ROLLBACK TO SAVEPOINT before").await?;
         }

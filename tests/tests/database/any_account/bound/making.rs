@@ -60,9 +60,7 @@ async fn what_a_link_carries_never_changes() -> Result<()> {
 async fn a_binding_of_another_length_is_refused_and_leaves_nothing() -> Result<()> {
     let database = Database::migrated()?;
     let client = database.connect().await?;
-    client
-        .batch_execute("INSERT INTO accounts (email, login, status) VALUES ('a', 'ada', 'active')")
-        .await?;
+    client.account("ada").active().insert().await?;
     for length in [0, 1, 15, 17, 32, 43, 1 << 20] {
         let bytes = format!("decode(repeat('ab', {length}), 'hex')");
         for call in [
@@ -130,9 +128,7 @@ async fn a_registration_is_bound_by_a_setting_of_its_transaction_and_the_next_on
         ] {
             client.batch_execute(&registration(&setting, login)).await?;
         }
-        client
-            .batch_execute("INSERT INTO accounts (email, login) VALUES ('x', 'x'), ('y', 'y')")
-            .await?;
+        client.accounts(["x", "y"]).insert().await?;
         assert_eq!(bindings(&client).await?, [Some(bound.clone()), None, Some(bound), None, None]);
     }
     Ok(())
@@ -171,11 +167,7 @@ async fn a_request_binds_its_token_and_no_other() -> Result<()> {
     let database = Database::migrated()?;
     let application = Application::connect(&database).await?;
     let client = &application.client;
-    client
-        .batch_execute(
-            "INSERT INTO accounts (email, login, status) VALUES ('a@b.test', 'ada', 'active')",
-        )
-        .await?;
+    client.account("ada").active().insert().await?;
     clock::stop(client).await?;
     let request = async |who: &str, action: &str, nonce: &str| -> Result<()> {
         let query = "SELECT mailroom.request($1, $2, binding => $3)";

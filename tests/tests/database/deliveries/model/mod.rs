@@ -17,6 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context, Result};
 use mailroom::queue::{Batch, DeliveriesQueue};
+use mailroom_tests::fixtures::{Fixtures, numbered};
 use mailroom_tests::machine::is_full;
 use mailroom_tests::postgres::Database;
 use proptest::prelude::*;
@@ -62,11 +63,10 @@ impl<'a> Model<'a> {
                     mailroom.dead_letters, mailroom.payloads, mailroom.delivery_log,
                     mailroom.collectors CASCADE;
                 SELECT setval('mailroom.low_watermark', 0);
-                UPDATE stopped_clock SET moment = date_trunc('second', clock_timestamp());
-                INSERT INTO accounts (email, login, status)
-                    SELECT n || '@example.test', n, 'active' FROM generate_series(1, 6) AS n",
+                UPDATE stopped_clock SET moment = date_trunc('second', clock_timestamp())",
             )
             .await?;
+        client.accounts(numbered("", 1..=6)).active().insert().await?;
         let mut collectors = Vec::new();
         for _ in 0..COLLECTORS {
             collectors.push(queue(database).await?);

@@ -5,6 +5,7 @@ mod accounts;
 mod addresses;
 mod any_account;
 mod bad_input;
+mod bad_rows;
 mod bounces;
 mod checking;
 mod collecting;

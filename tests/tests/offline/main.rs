@@ -23,6 +23,7 @@ mod sql_documents;
 mod sqlstates;
 mod status_columns;
 mod token_lengths;
+mod topics;
 mod verdicts_and_errors;
 mod width;
 mod workflows;

@@ -101,13 +101,8 @@ async fn a_recovery_that_the_application_writes_ends_the_others_and_changes_of_a
     let application = Application::connect(&database).await?;
     let client = &application.client;
     let account = application.register("a").await?;
-    client
-        .batch_execute(
-            "UPDATE accounts SET status = 'active';
-            INSERT INTO tokens (account, action)
-                SELECT id, 'password_recovery' FROM accounts, generate_series(1, 2)",
-        )
-        .await?;
+    client.batch_execute("UPDATE accounts SET status = 'active'").await?;
+    client.token().recovery().insert_for_each(&[account; 2]).await?;
     client.mail("change_email").to("eve@x.test").subject(account).enqueue().await?;
     let states = "SELECT format('%s %s %s', actions.name, consumed_at IS NOT NULL,
             cancelled_at IS NOT NULL)

@@ -49,11 +49,10 @@ async fn only_eligible_tokens_are_sent() -> Result<()> {
              UPDATE tokens SET consumed_at = 1 WHERE id = 2;
              UPDATE accounts SET status = 'suspended' WHERE login = 'user3';
              UPDATE accounts SET status = 'active' WHERE login = 'user4';
-             UPDATE accounts SET status = 'active' WHERE login = 'user5';
-             INSERT INTO tokens (account, action) SELECT id, 'password_recovery'
-                 FROM accounts WHERE id IN (3, 4, 5, 6);",
+             UPDATE accounts SET status = 'active' WHERE login = 'user5'",
         )
         .await?;
+    client.token().recovery().insert_for_each(&[3, 4, 5, 6]).await?;
     let mut collector = Collector::start(&mut eager(&database)?)?;
     let items = collector.lines()?.next_items(5)?;
     let sent: Vec<_> = items.iter().map(|item| format!("{} {}", item.action, item.login)).collect();

@@ -157,13 +157,8 @@ async fn of_any_hundred_contended_tokens_at_least_ten_are_of_each_action_and_mos
     let database = Database::migrated()?;
     let client = database.connect().await?;
     client.accounts(numbered("", 1..=1_200)).insert().await?;
-    client.accounts(numbered("", 2_001..=3_200)).active().insert().await?;
-    client
-        .batch_execute(
-            "INSERT INTO tokens (account, action) SELECT id, 'password_recovery'
-                FROM accounts WHERE status = 'active'",
-        )
-        .await?;
+    let active = client.accounts(numbered("", 2_001..=3_200)).active().insert().await?;
+    client.token().recovery().insert_for_each(&active).await?;
     // By two collectors that take turns, in single tokens and in hundreds.
     let mut queues = [queue(&database).await?, queue(&database).await?];
     let mut actions = Vec::new();

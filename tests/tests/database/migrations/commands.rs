@@ -107,10 +107,8 @@ async fn status_shows_each_migration_and_changes_nothing() -> Result<()> {
 async fn down_goes_one_step_at_a_time_and_drops_accounts_only_with_yes() -> Result<()> {
     let database = Database::migrated()?;
     let client = database.connect().await?;
-    client.accounts(["a", "b"]).insert().await?;
-    client
-        .batch_execute("INSERT INTO tokens (account, action) VALUES (1, 'password_recovery')")
-        .await?;
+    let accounts = client.accounts(["a", "b"]).insert().await?;
+    client.token().recovery().insert_for_each(&accounts[..1]).await?;
     for migration in MIGRATIONS[1..].iter().rev() {
         let drops_tables = migration.down.contains("DROP TABLE");
         let arguments = if drops_tables { &["down", "--yes"][..] } else { &["down"] };

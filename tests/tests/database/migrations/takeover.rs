@@ -303,12 +303,8 @@ async fn several_recorded_versions_are_refused() -> Result<()> {
 async fn codes_of_another_make_stop_the_upgrade_before_the_tables_change() -> Result<()> {
     let database = Database::with_base_schema()?;
     let mut client = database.connect().await?;
-    client.account("a").insert().await?;
-    client
-        .batch_execute(
-            "INSERT INTO tokens (account, action, code) VALUES (1, 'password_recovery', 'ABCDE')",
-        )
-        .await?;
+    let account = client.account("a").insert().await?;
+    client.token().recovery().of(account).code(Some("ABCDE")).insert().await?;
     record_as_golang_migrate(&client, 0, false).await?;
     up(&mut client, &MIGRATIONS[..=1]).await?;
     let before = description(&client).await?;

@@ -55,7 +55,7 @@ async fn a_slow_sender_gets_few_batches_so_recoveries_overtake_activations() -> 
     let database = Database::migrated()?;
     let client = database.connect().await?;
     register(&client, 1..=200).await?;
-    client.account("ada").at("x.test").active().insert().await?;
+    let ada = client.account("ada").at("x.test").active().insert().await?;
     let mut sender = TestSender::new()?;
     let collector = Collector::start(&mut command(&database, &sender)?)?;
     sender.pass_the_trial()?;
@@ -70,12 +70,7 @@ async fn a_slow_sender_gets_few_batches_so_recoveries_overtake_activations() -> 
         batches += 1;
         assert!(batches < 17, "it still gets several batches at once");
     }
-    client
-        .batch_execute(
-            "INSERT INTO tokens (account, action) SELECT id, 'password_recovery' FROM accounts \
-             WHERE login = 'ada'",
-        )
-        .await?;
+    client.token().recovery().of(ada).insert().await?;
     // What was claimed or on its way before goes first: a batch or two of the twenty.
     let mut before = 0;
     loop {

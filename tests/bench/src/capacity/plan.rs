@@ -19,18 +19,19 @@ const REGISTER: Setting = Setting {
 const DELIVER: Setting = Setting { tokens: 8_000, collectors: 1, is_backlog: true, ..REGISTER };
 
 /// Everything at the same time.
-const ALL: Setting = Setting { tokens: 1_500, collectors: 1, visitors: 4, ..REGISTER };
+const ALL: Setting = Setting { tokens: 1_000, collectors: 1, visitors: 4, ..REGISTER };
 
 /// The model is fitted to these.
-pub(super) const GRID: [(&str, Setting); 12] = [
+pub(super) const GRID: [(&str, Setting); 13] = [
     ("register, 1 a transaction", REGISTER),
     ("register, 16 writers", Setting { writers: 16, ..REGISTER }),
     ("register, 10 a transaction", Setting { registered_together: 10, ..REGISTER }),
+    ("register, payload of 4,000 bytes", Setting { payload: 4_000, ..REGISTER }),
     ("deliver, batches of 1", Setting { batch_limit: 1, ..DELIVER }),
     ("deliver, batches of 10", DELIVER),
     ("deliver, batches of 100", Setting { batch_limit: 100, ..DELIVER }),
     ("deliver, batches of 10, 3 collectors", Setting { collectors: 3, ..DELIVER }),
-    ("deliver and use, batches of 10", Setting { tokens: 1_500, visitors: 4, ..DELIVER }),
+    ("deliver and use, batches of 10", Setting { tokens: 1_000, visitors: 4, ..DELIVER }),
     ("all, batches of 1", Setting { batch_limit: 1, ..ALL }),
     ("all, batches of 100", Setting { batch_limit: 100, ..ALL }),
     ("all, payload of 4,000 bytes", Setting { payload: 4_000, ..ALL }),

@@ -1,9 +1,15 @@
 //! Which servers are connected to, and how.
 
+use std::time::Duration;
+
 use async_nats::{ConnectOptions, ServerAddr};
 
 use crate::Error;
 use crate::access::{BrokerArguments, Way, unusable_url};
+
+/// How often a server is asked for a sign of life. After the third one in vain the connection is made
+/// anew: the client's own minute would let mails wait for three.
+const SIGNS_OF_LIFE: Duration = Duration::from_secs(5);
 
 /// The servers, of which none is named with a password.
 ///
@@ -34,7 +40,8 @@ pub(super) fn options(arguments: &BrokerArguments) -> Result<ConnectOptions, Err
     // A server names others before anything is encrypted, and the client would connect to them
     // without TLS: whoever stands in between could name one of their own. All that may be
     // connected to are in the URL.
-    let mut options = ConnectOptions::new().ignore_discovered_servers();
+    let mut options =
+        ConnectOptions::new().ignore_discovered_servers().ping_interval(SIGNS_OF_LIFE);
     if let Some((user, password)) = access.login()? {
         options = options.user_and_password(user, password);
     }

@@ -3,14 +3,15 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use async_nats::jetstream::stream::{Config, RetentionPolicy};
+use async_nats::jetstream::stream::{Config, DiscardPolicy, RetentionPolicy};
 use mailroom_tests::broker::Nats;
-use mailroom_tests::collector::{self, Collector};
+use mailroom_tests::collector::{self, Collector, wait_until};
 use mailroom_tests::mail_server::MailServer;
 use mailroom_tests::postgres::Database;
 use mailroom_tests::program;
+use mailroom_tests::proxy::Proxy;
 use mailroom_tests::rows::{register, wait_for};
-use mailroom_tests::sending::{Configuration, batch};
+use mailroom_tests::sending::{Configuration, Sending, batch};
 
 use super::{
     client, collecting, publish, reached, relay, relay_of, sender, wait_for_recipients,
@@ -46,17 +47,26 @@ async fn a_broker_that_is_away_costs_no_token_an_attempt_and_none_is_dead() -> R
 #[tokio::test]
 async fn a_stream_that_drops_mails_gets_none() -> Result<()> {
     let Some(nats) = Nats::start(&[])? else { return Ok(()) };
-    let subjects = vec!["mailroom.mail.>".to_owned()];
-    let retention = RetentionPolicy::WorkQueue;
-    let max_age = Duration::from_secs(60);
-    let config =
-        Config { name: "mailroom".to_owned(), subjects, retention, max_age, ..Config::default() };
-    client(&nats).await?.create_stream(config).await?;
-    let mut relay = relay(&nats)?;
-    relay.write(&batch("b", &[(1, "ada@x.test")]))?;
-    let answer = relay.answer()?;
-    let reason = answer["unavailable"]["reason"].as_str().context("it takes the mail")?;
-    ensure!(reason.contains("drops"), "{reason}");
+    let good = Config {
+        name: "mailroom".to_owned(),
+        subjects: vec!["mailroom.mail.>".to_owned()],
+        retention: RetentionPolicy::WorkQueue,
+        discard: DiscardPolicy::New,
+        ..Config::default()
+    };
+    for (bad, expected) in [
+        (Config { max_age: Duration::from_secs(60), ..good.clone() }, "drops mails by their age"),
+        (Config { max_bytes: 1_000_000, ..good.clone() }, "drops the oldest mail"),
+    ] {
+        let broker = client(&nats).await?;
+        broker.create_stream(bad).await?;
+        let mut relay = relay(&nats)?;
+        relay.write(&batch("b", &[(1, "ada@x.test")]))?;
+        let answer = relay.answer()?;
+        let reason = answer["unavailable"]["reason"].as_str().context("it takes the mail")?;
+        ensure!(reason.contains(expected), "{reason}");
+        broker.delete_stream("mailroom").await?;
+    }
     Ok(())
 }
 
@@ -124,7 +134,7 @@ async fn tls_is_demanded_of_another_machine_and_a_wrong_certificate_is_refused()
     let relay = |further: &[&str]| {
         let mut command = program::mailroom()?;
         command.args(arguments).args(further);
-        mailroom_tests::sending::Sending::run(&mut command)
+        Sending::run(&mut command)
     };
     let mut trusting = relay(&["--authority", &path("certificate.pem")])?;
     publish(&mut trusting, "b", &[(1, "ada@x.test")])?;
@@ -150,6 +160,25 @@ async fn a_broker_that_answers_nothing_costs_an_answer_and_stores_each_mail_once
     nats.resume()?;
     publish(&mut relay, "c", &[(2, "bob@x.test")])?;
     wait_for_waiting(&client(&nats).await?, 2).await
+}
+
+/// As after a firewall has forgotten it: no end of the connection is ever seen.
+#[tokio::test]
+async fn a_connection_that_carries_nothing_more_is_made_anew_within_a_minute() -> Result<()> {
+    let Some(nats) = Nats::start(&[])? else { return Ok(()) };
+    let Some(server) = MailServer::start(&[])? else { return Ok(()) };
+    let way = Proxy::start(nats.port())?;
+    let mut relay = relay(&nats)?;
+    let configuration = Configuration::smtp(server.port, "")?;
+    let url = format!("nats://127.0.0.1:{}", way.port());
+    let sender = Sending::start(&configuration, &["--from", &url])?;
+    publish(&mut relay, "a", &[(1, "ada@x.test")])?;
+    wait_for_recipients(&server, 1)?;
+    way.silence();
+    publish(&mut relay, "b", &[(2, "bob@x.test")])?;
+    wait_until(|| reached(&server).len() == 2)?;
+    sender.stop()?;
+    Ok(())
 }
 
 #[tokio::test]

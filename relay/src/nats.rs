@@ -350,6 +350,12 @@ fn no_mails(error: &dyn std::fmt::Display) -> Fault {
 fn fault(error: &PublishError) -> Fault {
     let text = format!("the broker does not store the message: {error}");
     match error.kind() {
+        // It says so to its log alone.
+        PublishErrorKind::TimedOut => Fault::Away(
+            "the broker does not confirm a message: if its log has errors, its disk may be full, \
+             and it needs a restart"
+                .to_owned(),
+        ),
         PublishErrorKind::MaxPayloadExceeded => Fault::Message(text),
         _ => Fault::Away(text),
     }

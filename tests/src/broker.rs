@@ -14,6 +14,8 @@ use crate::collector::wait_until;
 use crate::machine::skip;
 use crate::port;
 use crate::proxy::Proxy;
+use crate::small_disk::SmallDisk;
+use crate::standstill::wait_until_stopped;
 
 /// Where Debian has it, which is not in the `PATH` of everybody.
 const PROGRAM: &str = "/usr/sbin/nats-server";
@@ -28,6 +30,7 @@ pub struct Nats {
     folder: TempDir,
     port: u16,
     arguments: Vec<String>,
+    disk: Option<SmallDisk>,
 }
 
 /// The ways between the servers of a cluster.
@@ -58,6 +61,22 @@ impl Nats {
         let Some(mut nats) = Self::reserve(arguments)? else { return Ok(None) };
         nats.run()?;
         Ok(Some(nats))
+    }
+
+    /// Starts one that has a small disk to store messages on.
+    pub fn on_small_disk(megabytes: u32) -> Result<Option<Self>> {
+        let Some(mut nats) = Self::reserve(&[])? else { return Ok(None) };
+        nats.disk = SmallDisk::mount(nats.folder.path(), megabytes)?;
+        if nats.disk.is_none() {
+            return Ok(None);
+        }
+        nats.run()?;
+        Ok(Some(nats))
+    }
+
+    /// Its small disk.
+    pub fn disk(&self) -> Result<&SmallDisk> {
+        self.disk.as_ref().context("it has no small disk")
     }
 
     /// Starts a cluster of so many, with the ways between them.
@@ -95,7 +114,7 @@ impl Nats {
         }
         let port = port::free()?;
         let arguments = arguments.iter().map(|&argument| argument.to_owned()).collect();
-        Ok(Some(Self { child: None, folder: tempfile::tempdir()?, port, arguments }))
+        Ok(Some(Self { child: None, folder: tempfile::tempdir()?, port, arguments, disk: None }))
     }
 
     /// Names what it is started with from now on.
@@ -106,7 +125,9 @@ impl Nats {
     /// Starts it, with what it had stored before.
     pub fn run(&mut self) -> Result<()> {
         let log = File::options().create(true).append(true).open(self.log_file())?;
-        let child = Command::new(PROGRAM)
+        let program = self.disk.as_ref().map(|disk| disk.enter(PROGRAM));
+        let child = program
+            .unwrap_or_else(|| Command::new(PROGRAM))
             .args(["--addr", "127.0.0.1", "--port", &self.port.to_string(), "--jetstream"])
             .arg("--store_dir")
             .arg(self.folder.path())
@@ -148,7 +169,8 @@ impl Nats {
 
     /// Lets it answer nothing, with its connections open.
     pub fn pause(&self) -> Result<()> {
-        self.signal(Signal::STOP)
+        self.signal(Signal::STOP)?;
+        wait_until_stopped(self.child.as_ref().context("it does not run")?.id())
     }
 
     /// Lets it answer again, also what it was asked meanwhile.

@@ -66,6 +66,10 @@ pub mod rows;
 #[cfg(feature = "client")]
 pub mod sending;
 #[cfg(feature = "client")]
+pub mod small_disk;
+#[cfg(feature = "client")]
+pub mod standstill;
+#[cfg(feature = "client")]
 pub mod stopwatch;
 #[cfg(feature = "client")]
 pub mod through_broker;

@@ -15,9 +15,14 @@ use tempfile::TempDir;
 
 use crate::machine::skip;
 use crate::port;
+use crate::small_disk::SmallDisk;
+use crate::standstill::wait_until_stopped;
 
 /// Where Debian has its programs. Those in `/usr/sbin` change to a user of their own.
 const PROGRAMS: &str = "/usr/lib/rabbitmq/bin";
+
+/// The folder of its messages.
+const STORED: &str = "stored";
 
 /// How long a machine that is busy may take to start one.
 const STARTING: Duration = Duration::from_secs(180);
@@ -30,6 +35,7 @@ pub struct Rabbit {
     port: u16,
     names: u16,
     distribution: u16,
+    disk: Option<SmallDisk>,
 }
 
 impl Rabbit {
@@ -52,6 +58,23 @@ impl Rabbit {
         Ok(started)
     }
 
+    /// Starts one that has a small disk to store messages on.
+    pub fn on_small_disk(megabytes: u32) -> Result<Option<Self>> {
+        let Some(mut rabbit) = Self::reserve()? else { return Ok(None) };
+        fs::create_dir(rabbit.path(STORED))?;
+        rabbit.disk = SmallDisk::mount(&rabbit.path(STORED), megabytes)?;
+        if rabbit.disk.is_none() {
+            return Ok(None);
+        }
+        rabbit.run()?;
+        Ok(Some(rabbit))
+    }
+
+    /// Its small disk.
+    pub fn disk(&self) -> Result<&SmallDisk> {
+        self.disk.as_ref().context("it has no small disk")
+    }
+
     /// Finds ports for one that is started later.
     pub fn reserve() -> Result<Option<Self>> {
         if !Path::new(PROGRAMS).join("rabbitmq-server").exists() {
@@ -60,7 +83,7 @@ impl Rabbit {
         }
         let folder = tempfile::tempdir()?;
         let (port, names, distribution) = (port::free()?, port::free()?, port::free()?);
-        let rabbit = Self { child: None, folder, port, names, distribution };
+        let rabbit = Self { child: None, folder, port, names, distribution, disk: None };
         fs::write(rabbit.path("plugins"), "[].")?;
         rabbit.configure(&format!("listeners.tcp.1 = 127.0.0.1:{port}\n"))?;
         Ok(Some(rabbit))
@@ -107,7 +130,8 @@ impl Rabbit {
 
     /// Lets it answer nothing, with its connections open.
     pub fn pause(&self) -> Result<()> {
-        self.signal(Signal::STOP)
+        self.signal(Signal::STOP)?;
+        wait_until_stopped(self.child.as_ref().context("it does not run")?.id())
     }
 
     /// Lets it answer again, also what it was asked meanwhile.
@@ -132,14 +156,18 @@ impl Rabbit {
     }
 
     fn command(&self, program: &str) -> Command {
-        let mut command = Command::new(Path::new(PROGRAMS).join(program));
+        let program = Path::new(PROGRAMS).join(program);
+        let mut command = match &self.disk {
+            Some(disk) => disk.enter(program),
+            None => Command::new(program),
+        };
         command.stdin(Stdio::null());
         command.env("HOME", self.folder.path()).env("RABBITMQ_NODENAME", self.node());
         command.env("ERL_EPMD_PORT", self.names.to_string()).env("ERL_EPMD_ADDRESS", "127.0.0.1");
         command.env("RABBITMQ_DIST_PORT", self.distribution.to_string());
         command.env("ERL_CRASH_DUMP_SECONDS", "0");
         for (variable, name) in [
-            ("RABBITMQ_MNESIA_BASE", "stored"),
+            ("RABBITMQ_MNESIA_BASE", STORED),
             ("RABBITMQ_LOG_BASE", "logs"),
             ("RABBITMQ_CONFIG_FILE", "rabbitmq.conf"),
             ("RABBITMQ_CONF_ENV_FILE", "none"),

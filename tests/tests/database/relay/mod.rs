@@ -2,6 +2,7 @@
 
 mod cluster;
 mod foreign;
+mod full_disk;
 mod kills;
 mod lost_streams;
 mod outages;

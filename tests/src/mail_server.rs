@@ -4,6 +4,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
+use std::time::Instant;
 
 use anyhow::{Context, Result};
 use serde_json::Value;
@@ -27,6 +28,7 @@ pub struct MailServer {
 #[derive(Debug, Default)]
 struct Seen {
     mails: Vec<Mail>,
+    arrivals: Vec<Arrival>,
     recipients: Vec<String>,
     /// How often it was asked and has answered.
     echoes: usize,
@@ -48,6 +50,17 @@ pub struct Mail {
     pub text: String,
     /// The body in HTML, decoded.
     pub html: String,
+}
+
+/// When a mail came, for whom and from whom.
+#[derive(Clone, Debug)]
+pub struct Arrival {
+    /// The recipient of the envelope.
+    pub to: String,
+    /// The name that the client greeted the server with.
+    pub hello: String,
+    /// When the test read of it.
+    pub at: Instant,
 }
 
 impl Mail {
@@ -114,6 +127,8 @@ impl MailServer {
                 } else if event["to"].is_null() {
                     seen.echoes += 1;
                 } else {
+                    let (to, hello) = (mail.to.clone(), mail.hello.clone());
+                    seen.arrivals.push(Arrival { to, hello, at: Instant::now() });
                     seen.mails.push(mail);
                 }
             }
@@ -129,6 +144,15 @@ impl MailServer {
     pub fn mails(&self) -> Vec<Mail> {
         self.tell("\n");
         self.seen.lock().unwrap_or_else(PoisonError::into_inner).mails.clone()
+    }
+
+    /// The same without what they say, of which a long run has much.
+    ///
+    /// # Panics
+    /// If it has ended.
+    pub fn arrivals(&self) -> Vec<Arrival> {
+        self.tell("\n");
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner).arrivals.clone()
     }
 
     /// The recipients that it was asked about, accepted or not, in their order.

@@ -172,8 +172,13 @@ impl Sending {
 
     /// Asks it to end, as a service manager does; returns how it ended and what it said.
     pub fn stop(self) -> Result<(ExitStatus, String)> {
-        kill_process(self.process()?, Signal::TERM)?;
+        self.signal(Signal::TERM)?;
         self.finish()
+    }
+
+    /// Sends it a signal.
+    pub fn signal(&self, signal: Signal) -> Result<()> {
+        Ok(kill_process(self.process()?, signal)?)
     }
 
     fn process(&self) -> Result<Pid> {

@@ -169,10 +169,18 @@ pub(crate) fn faults(steps: &mut Steps, extent: Extent) {
     });
 }
 
-/// Faults of every kind at random, for some time.
-pub(crate) fn chaos(duration: Duration, seed: u64, wanted: &Wanted) -> Result<Command> {
+/// Faults of every kind at random, for some time; of brokers, if some are named.
+pub(crate) fn chaos(
+    duration: Duration,
+    seed: u64,
+    brokers: Option<&str>,
+    wanted: &Wanted,
+) -> Result<Command> {
     let mut command = Command::new(tools::built("chaos")?);
     command.arg(duration.as_secs().to_string()).arg(seed.to_string()).arg("--until-input-ends");
+    if let Some(brokers) = brokers {
+        command.args(["--broker", brokers]);
+    }
     command.stdin(Stdio::piped()).env("MAILROOM_TEST_PROGRAM", tools::built("mailroom")?);
     command.env("MAILROOM_TEST_POSTGRES", wanted.find()?.programs);
     Ok(command)

@@ -156,6 +156,11 @@ pub(crate) struct Options {
     /// What the faults of --chaos follow from, to repeat a run; a new one unless it is given
     #[arg(long, value_name = "N", requires = "chaos")]
     seed: Option<u64>,
+
+    /// With --chaos: faults of these brokers between a collector and senders, and of all around
+    /// them; `nats`, `rabbitmq`, or both with a comma, this long each
+    #[arg(long, value_name = "BROKERS", requires = "chaos")]
+    broker: Option<String>,
 }
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
@@ -173,8 +178,9 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         };
         let seed = options.seed.unwrap_or_else(|| tools::new_seed().into());
         // It tells itself how far it is.
-        let mut chaos =
-            rust::chaos(duration, seed, wanted)?.spawn().context("cannot run the chaos")?;
+        let mut chaos = rust::chaos(duration, seed, options.broker.as_deref(), wanted)?
+            .spawn()
+            .context("cannot run the chaos")?;
         // Held until it has ended: if a signal ends this process alone, the chaos hears that its
         // input has ended.
         let _input = chaos.stdin.take();

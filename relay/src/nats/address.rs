@@ -7,8 +7,8 @@ use async_nats::{ConnectOptions, ServerAddr};
 use crate::Error;
 use crate::access::{BrokerArguments, Way, unusable_url};
 
-/// How often a server is asked for a sign of life. After the third one in vain the connection is made
-/// anew: the client's own minute would let mails wait for three.
+/// How often a server is asked for a sign of life. After the third one in vain the connection is
+/// made anew: the client's own minute would let mails wait for three.
 const SIGNS_OF_LIFE: Duration = Duration::from_secs(5);
 
 /// The servers, of which none is named with a password.

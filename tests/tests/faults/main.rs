@@ -5,6 +5,7 @@
 //! tests mostly wait, for leases and servers, so they run beside each other:
 //! `cargo test --test faults -- --test-threads 8`.
 
+mod brokers;
 mod changes;
 mod clocks;
 mod connections;

@@ -6,6 +6,7 @@
 //! injected into it by `inject`. Every minute or so everything is mended, the queue drained, the
 //! collectors ended, and the whole history checked.
 
+mod brokers;
 mod fault;
 mod inject;
 mod load;
@@ -35,7 +36,7 @@ const REFRESH: Duration = Duration::from_secs(10);
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn main() -> ExitCode {
     let Some(options) = Options::read() else {
-        eprintln!("usage: chaos SECONDS SEED [--until-input-ends]");
+        eprintln!("usage: chaos SECONDS SEED [--broker NAMES] [--until-input-ends]");
         return ExitCode::from(2);
     };
     let ended = tokio::select! {
@@ -59,6 +60,8 @@ struct Options {
     /// Whether to end when standard input does: the other end of that is held by somebody who
     /// cannot end this otherwise, if killed alone.
     until_input_ends: bool,
+    /// The brokers, with commas between them, if they are what fails.
+    brokers: Option<String>,
 }
 
 impl Options {
@@ -66,12 +69,15 @@ impl Options {
         let mut arguments = env::args().skip(1);
         let duration = Duration::from_secs(arguments.next()?.parse().ok()?);
         let seed = arguments.next()?.parse().ok()?;
-        let until_input_ends = match arguments.next().as_deref() {
-            None => false,
-            Some("--until-input-ends") => true,
-            Some(_) => return None,
-        };
-        Some(Self { duration, seed, until_input_ends })
+        let (mut until_input_ends, mut brokers) = (false, None);
+        while let Some(argument) = arguments.next() {
+            match argument.as_str() {
+                "--until-input-ends" => until_input_ends = true,
+                "--broker" => brokers = Some(arguments.next()?),
+                _ => return None,
+            }
+        }
+        Some(Self { duration, seed, until_input_ends, brokers })
     }
 }
 
@@ -105,7 +111,11 @@ async fn signal_comes() -> Result<()> {
     Ok(())
 }
 
-async fn run(&Options { duration, seed, .. }: &Options) -> Result<()> {
+async fn run(options: &Options) -> Result<()> {
+    let &Options { duration, seed, .. } = options;
+    if let Some(brokers) = &options.brokers {
+        return brokers::run(brokers, duration, seed).await;
+    }
     println!("chaos for {duration:?}; `--seed {seed}` repeats it");
     let started = Instant::now();
     let mut world = World::create(seed, duration).await?;

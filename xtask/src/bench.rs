@@ -13,7 +13,7 @@ use crate::execute::watch;
 use crate::{consumers, node, npm, tools};
 
 /// Subcommands of `tests/bench`.
-const OF_THE_COLLECTOR: [&str; 12] = [
+const OF_THE_COLLECTOR: [&str; 13] = [
     "adaptive",
     "capacity",
     "drain",
@@ -25,6 +25,7 @@ const OF_THE_COLLECTOR: [&str; 12] = [
     "requests",
     "scale",
     "send",
+    "soak",
     "wal",
 ];
 
@@ -32,8 +33,8 @@ const OF_THE_COLLECTOR: [&str; 12] = [
 #[derive(clap::Args)]
 #[command(
     after_help = "capacity, drain, pinned, memory, latency, wake, migrations, requests, scale, \
-                  send, wal: on a throwaway PostgreSQL; adaptive: a simulated day; `cargo xtask \
-                  bench drain --help` lists their options"
+                  send, soak, wal: on a throwaway PostgreSQL; adaptive: a simulated day; `cargo \
+                  xtask bench drain --help` lists their options"
 )]
 pub(crate) struct Options {
     #[command(subcommand)]

@@ -7,12 +7,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Mutex;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, ensure};
 use mailroom_tests::tools::{self, workspace};
 
-use crate::execute::watch;
+use crate::execute::watch_for;
 
 /// Cargo, called in the folder of the workspace.
 pub(crate) fn cargo<I: AsRef<OsStr>>(arguments: impl IntoIterator<Item = I>) -> Command {
@@ -27,6 +27,10 @@ pub(crate) fn built(program: &str) -> Result<PathBuf> {
     Ok(this.with_file_name(format!("{program}{}", env::consts::EXE_SUFFIX)))
 }
 
+/// How long the compiler may print nothing: it optimises a whole program at its end, beside whatever
+/// else the machine does.
+const COMPILING: Duration = Duration::from_secs(2 * 3_600);
+
 /// The path of a program that cargo installs once; it is kept with the other tools.
 pub(crate) fn installed(program: &str, version: &str, options: &[&str]) -> Result<PathBuf> {
     let root = tools::folder().join(format!("{program}-{version}"));
@@ -35,7 +39,7 @@ pub(crate) fn installed(program: &str, version: &str, options: &[&str]) -> Resul
         println!("{program} {version} is compiled once; that takes some minutes");
         let mut install = cargo(["install", program, "--locked", "--version", version]);
         install.args(options).arg("--root").arg(&root).env_remove("CARGO_TARGET_DIR");
-        watch(&mut install, &format!("install {program}"))?;
+        watch_for(&mut install, COMPILING, &format!("install {program}"))?;
         ensure!(path.is_file(), "{} was not installed", path.display());
     }
     Ok(path)

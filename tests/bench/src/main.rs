@@ -13,6 +13,8 @@ mod requests;
 mod run;
 mod scale;
 mod send;
+mod sink;
+mod soak;
 mod textbook;
 mod wake;
 mod wal;
@@ -22,7 +24,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Parser;
-use mailroom_tests::postgres::{Cluster, Wanted};
+use mailroom_tests::postgres::{Cluster, REPLICATION_HBA, Wanted};
 
 use crate::report::Report;
 
@@ -72,6 +74,9 @@ enum Benchmark {
     /// The tokens that become mails in a second, by `mailroom send` and by other senders, and the
     /// memory that it takes
     Send(send::Send),
+    /// Registrations at a steady rate for an hour, beside a backup, a snapshot that is held open, new
+    /// keys, and collectors that come and go: what grows
+    Soak(soak::Soak),
     /// Waking by the write-ahead log beside NOTIFY: delay, rate, and what the log's reader costs
     Wal(wal::Wal),
     /// The processor time that a token takes: a model that is fitted to some runs, and how far it
@@ -126,6 +131,11 @@ async fn measure(Options { benchmark, postgres, .. }: &Options) -> Result<Report
         }
         Benchmark::Adaptive(options) => adaptive::simulate(options),
         Benchmark::Send(options) => send::measure(&server.start()?, options).await,
+        Benchmark::Soak(options) => {
+            // As an installation would run.
+            let server = server.setting("max_wal_size", "1GB").hba(REPLICATION_HBA);
+            soak::measure(&server.start()?, options).await
+        }
         Benchmark::Wal(options) => {
             wal::measure(&server.setting("wal_level", "logical").start()?, options).await
         }

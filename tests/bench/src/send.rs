@@ -10,26 +10,23 @@ use std::env;
 use std::fmt;
 use std::fs;
 use std::hint::black_box;
-use std::net::TcpStream;
-use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use mailroom_sender::protocol::parse_line;
-use mailroom_tests::collector::{Collector, command, wait_until};
+use mailroom_tests::collector::{Collector, command};
 use mailroom_tests::mail_server::MailServer;
-use mailroom_tests::port;
 use mailroom_tests::postgres::Cluster;
 use mailroom_tests::sending::{Configuration, batch};
 use mailroom_tests::tools::workspace;
-use rustix::process::geteuid;
 use serde_json::json;
 
 use crate::peers::NODE;
 use crate::queue::{Kind, Queue};
 use crate::report::{Report, Table, median, per_second, rounded};
 use crate::run::peak_memory;
+use crate::sink::Sink;
 
 /// How long a queue may not get shorter.
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -220,34 +217,4 @@ fn rendering() -> Result<f64> {
         times.push(began.elapsed().as_secs_f64() * 1e6);
     }
     Ok(rounded(median(&times), 1))
-}
-
-/// `smtp-sink`, ended when this is dropped.
-struct Sink {
-    child: Child,
-    port: u16,
-}
-
-impl Sink {
-    fn start() -> Result<Self> {
-        let port = port::free()?;
-        let mut command = Command::new("/usr/sbin/smtp-sink");
-        if geteuid().is_root() {
-            command.args(["-u", "nobody"]);
-        }
-        command.args([&format!("127.0.0.1:{port}"), "1024"]).stdin(Stdio::null());
-        let child = command
-            .spawn()
-            .context("smtp-sink does not start: install Postfix (apt-get install postfix)")?;
-        let sink = Self { child, port };
-        wait_until(|| TcpStream::connect(("127.0.0.1", port)).is_ok())?;
-        Ok(sink)
-    }
-}
-
-impl Drop for Sink {
-    fn drop(&mut self) {
-        self.child.kill().ok();
-        self.child.wait().ok();
-    }
 }

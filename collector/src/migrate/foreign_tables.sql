@@ -7,7 +7,7 @@ WITH foreign_tables AS (
         AND NOT relispartition
         AND relpersistence <> 't'
         AND nspname <> 'information_schema'
-        AND nspname !~ '^pg_'
+        AND nspname !~ '^pg_'::text
         AND NOT (nspname = $1::text AND relname = $2::text)
         AND NOT EXISTS (
             SELECT FROM pg_depend

@@ -21,7 +21,7 @@ SELECT
     (
         SELECT pg_catalog.quote_ident(nspname::text)
         FROM pg_catalog.pg_class JOIN pg_catalog.pg_namespace ON pg_namespace.oid = relnamespace
-        WHERE pg_class.oid = pg_catalog.to_regclass('accounts')
+        WHERE pg_class.oid = pg_catalog.to_regclass('accounts')::oid
             AND pg_catalog.to_regclass('mailroom.adopted_accounts') IS NOT NULL
     ),
     ARRAY(
@@ -30,14 +30,16 @@ SELECT
         )
         FROM pg_catalog.pg_class JOIN pg_catalog.pg_namespace ON pg_namespace.oid = relnamespace
         CROSS JOIN LATERAL (
-            SELECT ARRAY[pg_catalog.to_regclass('accounts')::oid, pg_catalog.to_regclass('tokens')]
+            SELECT ARRAY[
+                pg_catalog.to_regclass('accounts')::oid, pg_catalog.to_regclass('tokens')::oid
+            ]
         ) AS own (tables)
         WHERE pg_catalog.to_regclass('mailroom.adopted_accounts') IS NOT NULL
             AND (
                 pg_class.oid = ANY (tables)
                 OR relkind = 'S' AND EXISTS (
                     SELECT FROM pg_catalog.pg_depend
-                    WHERE classid = 'pg_catalog.pg_class'::regclass AND objid = pg_class.oid
+                    WHERE classid = 'pg_catalog.pg_class'::regclass::oid AND objid = pg_class.oid
                         AND refobjid = ANY (tables)
                 )
             )

@@ -73,15 +73,15 @@ documented (role, names) AS (
     SELECT
         key,
         ARRAY(
-            SELECT json_array_elements_text(value -> 'functions')
+            SELECT json_array_elements_text(value -> 'functions'::text)
             UNION ALL
-            SELECT json_array_elements_text(value -> 'optional')
+            SELECT json_array_elements_text(value -> 'optional'::text)
         )
     FROM json_each($1::text::json)
 ),
 -- The views that they give to a role.
 readable (view) AS (
-    SELECT json_array_elements_text(value -> 'views') FROM json_each($1::text::json)
+    SELECT json_array_elements_text(value -> 'views'::text) FROM json_each($1::text::json)
 ),
 -- Each right that somebody has on an object, also on columns of it. Functions that run with the
 -- rights of whoever calls them give none.
@@ -91,7 +91,7 @@ rights (kind, oid, name, nspname, owner, grantee, privilege, is_grantable) AS (
         is_grantable
     FROM pg_proc
     JOIN pg_namespace ON pg_namespace.oid = pronamespace
-    CROSS JOIN LATERAL aclexplode(coalesce(proacl, acldefault('f', proowner)))
+    CROSS JOIN LATERAL aclexplode(coalesce(proacl, pg_catalog.acldefault('f'::"char", proowner)))
     WHERE nspname = 'mailroom' AND prosecdef
     UNION ALL
     -- Whoever may execute them attaches them to a table of their own, whose rows they believe.
@@ -100,7 +100,7 @@ rights (kind, oid, name, nspname, owner, grantee, privilege, is_grantable) AS (
         is_grantable
     FROM pg_proc
     JOIN pg_namespace ON pg_namespace.oid = pronamespace
-    CROSS JOIN LATERAL aclexplode(coalesce(proacl, acldefault('f', proowner)))
+    CROSS JOIN LATERAL aclexplode(coalesce(proacl, pg_catalog.acldefault('f'::"char", proowner)))
     WHERE NOT nspname = 'mailroom'
         AND prosecdef
         AND prorettype = 'trigger'::regtype::oid

@@ -25,6 +25,8 @@ mod harness;
 mod history;
 mod hosted_roles;
 mod logging;
+mod lookalikes;
+
 mod mailroom_send;
 mod metrics;
 mod migrations;

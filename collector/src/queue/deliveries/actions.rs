@@ -15,7 +15,7 @@ const REREAD_PAUSE: Duration = Duration::from_secs(5);
 
 /// The last column is missing in a schema that is older than this program.
 pub(crate) const LIST_ACTIONS: &str = "SELECT number, name, path, code_digits, \
-                                       pg_catalog.to_jsonb(action) ->> 'token_format' \
+                                       pg_catalog.to_jsonb(action) ->> 'token_format'::text \
                                        FROM mailroom.list_actions() AS action";
 
 /// Only these tokens are claimed; `mailroom actions` and `mailroom check` show the others.

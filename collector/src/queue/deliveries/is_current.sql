@@ -12,7 +12,7 @@ SELECT coalesce((
             'bigint'::regtype, 'boolean'::regtype, 'bigint'::regtype
         ]::oid[]
     FROM pg_proc
-    WHERE oid = to_regproc('mailroom.claim')
+    WHERE oid = pg_catalog.to_regproc('mailroom.claim')::oid
 ), false) AND (to_regclass('mailroom.adopted_accounts') IS NOT NULL
     OR to_regtype('token_action') IS NULL),
     pg_postmaster_start_time()

@@ -7,6 +7,7 @@ import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 
 import { write } from "../runtimes/consumer.mjs";
+import { until } from "../waiting.mjs";
 import { commands } from "./document.mjs";
 
 /**
@@ -162,7 +163,10 @@ export async function newPassword(place, shown, document) {
   const sent = new FormData();
   sent.set("email", "ada@example.test");
   same("a link is asked for", await requestLink(sent, new Uint8Array(16)), "31943");
-  const [, ...made] = globalThis.queries.find(([text]) => text.includes(".enqueue("));
+  // Whoever asks does not wait for it.
+  const [, ...made] = await until("the link", () =>
+    globalThis.queries.find(([text]) => text.includes(".enqueue(")),
+  );
   same(
     "for the user who has the address",
     made.join(),

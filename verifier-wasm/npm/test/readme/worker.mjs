@@ -42,8 +42,9 @@ export async function onWorker(browser, worker, { key, tokens }) {
 function requests(url, token, origin) {
   const { asked } = origin;
   const forged = `${token.slice(0, 70)}${token[70] === "A" ? "B" : "A"}${token.slice(71)}`;
-  const post = (body, type = "application/x-www-form-urlencoded") =>
-    fetch(`${url}/activate`, { method: "POST", body, headers: { "Content-Type": type } });
+  const own = { Origin: new URL(url).origin };
+  const post = (body, type = "application/x-www-form-urlencoded", of = own) =>
+    fetch(`${url}/activate`, { method: "POST", body, headers: { ...of, "Content-Type": type } });
   const refused = async (response, code) => {
     const said = `${response.status} ${await response.text()}, ${asked.length} asked`;
     return said === `403 This link is not valid (${code})., 0 asked` || said;
@@ -76,13 +77,25 @@ function requests(url, token, origin) {
       refused(await post(""), "ERR_TOKEN_MALFORMED"),
     "a body of bytes that are no text is refused": async () =>
       refused(await post(new Uint8Array([0xff, 0, 0x26, 0x3d])), "ERR_TOKEN_MALFORMED"),
+    "a form of another site is refused": async () => {
+      const foreign = [
+        { Origin: "https://evil.example" },
+        { ...own, "Sec-Fetch-Site": "cross-site" },
+        {},
+      ];
+      for (const headers of foreign) {
+        const found = answered(403, await post(`token=${token}`, undefined, headers));
+        if (found !== true) return `${JSON.stringify(headers)}: ${found}`;
+      }
+      return true;
+    },
     "what is no form is refused": async () =>
       answered(415, await post(`token=${token}`, "text/plain")),
     "a form of a megabyte is refused": async () =>
       answered(413, await post(`token=${token}&more=${"A".repeat(1e6)}`)),
     "a form that does not say how long it is is refused": async () => {
       const body = new Blob([`token=${token}`]).stream();
-      const headers = { "Content-Type": "application/x-www-form-urlencoded" };
+      const headers = { ...own, "Content-Type": "application/x-www-form-urlencoded" };
       return answered(
         413,
         await fetch(`${url}/activate`, { method: "POST", body, headers, duplex: "half" }),
@@ -150,6 +163,7 @@ async function leave(url, body, asked) {
   const head = [
     "POST /activate HTTP/1.1",
     `Host: ${hostname}:${port}`,
+    `Origin: http://${hostname}:${port}`,
     "Content-Type: application/x-www-form-urlencoded",
     `Content-Length: ${body.length}`,
   ];

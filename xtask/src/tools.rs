@@ -27,8 +27,8 @@ pub(crate) fn built(program: &str) -> Result<PathBuf> {
     Ok(this.with_file_name(format!("{program}{}", env::consts::EXE_SUFFIX)))
 }
 
-/// How long the compiler may print nothing: it optimises a whole program at its end, beside whatever
-/// else the machine does.
+/// How long the compiler may print nothing: it optimises a whole program at its end, beside
+/// whatever else the machine does.
 const COMPILING: Duration = Duration::from_secs(2 * 3_600);
 
 /// The path of a program that cargo installs once; it is kept with the other tools.

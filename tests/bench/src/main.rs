@@ -74,8 +74,8 @@ enum Benchmark {
     /// The tokens that become mails in a second, by `mailroom send` and by other senders, and the
     /// memory that it takes
     Send(send::Send),
-    /// Registrations at a steady rate for an hour, beside a backup, a snapshot that is held open, new
-    /// keys, and collectors that come and go: what grows
+    /// Registrations at a steady rate for an hour, beside a backup, a snapshot that is held open,
+    /// new keys, and collectors that come and go: what grows
     Soak(soak::Soak),
     /// Waking by the write-ahead log beside NOTIFY: delay, rate, and what the log's reader costs
     Wal(wal::Wal),

@@ -56,7 +56,8 @@ export interface Statement {
 
 /** What redeem() answers, and in which transaction; the row type would be written otherwise. */
 const REDEEMED =
-  "pg_catalog.json_build_object('verdict', verdict, 'token', token::text, 'subject_id', subject_id, " +
+  "pg_catalog.json_build_object('verdict', verdict, 'token', token::text, " +
+  "'subject_id', subject_id, " +
   "'transaction', pg_catalog.pg_current_xact_id_if_assigned()::text)::text";
 
 /** The statement that calls a function. */

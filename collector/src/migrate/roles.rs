@@ -17,7 +17,11 @@ const MAX_PREFIX: usize = 48;
 
 /// What all names of roles begin with. Servers share their roles among all databases.
 #[derive(Clone, Debug)]
-pub(crate) struct Prefix(String);
+pub(crate) struct Prefix {
+    text: String,
+    /// Whether somebody has named it, who may mean roles that other databases have.
+    is_chosen: bool,
+}
 
 impl Prefix {
     pub(crate) const ALLOWED: &str =
@@ -29,13 +33,14 @@ impl Prefix {
             && text.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_'))
             && !text.starts_with(|first: char| first.is_ascii_digit())
             && !text.starts_with("pg_");
-        is_name.then(|| Self(text.to_owned()))
+        is_name.then(|| Self { text: text.to_owned(), is_chosen: true })
     }
 
     /// The schema's name, so that installations of several names have roles of their own.
     pub(crate) fn of(schema: &Schema) -> Self {
         let name = schema.to_string();
-        Self(format!("{}_", &name[..name.len().min(MAX_PREFIX - 1)]))
+        let text = format!("{}_", &name[..name.len().min(MAX_PREFIX - 1)]);
+        Self { text, is_chosen: false }
     }
 }
 
@@ -44,6 +49,7 @@ struct Found {
     functions: BTreeSet<String>,
     roles: BTreeSet<String>,
     powerful: Vec<String>,
+    elsewhere: Vec<String>,
     accounts: Option<String>,
     /// The tables of accounts and their sequences, as `REVOKE` and `GRANT` name them.
     tables: Vec<String>,
@@ -53,13 +59,14 @@ struct Found {
 /// transaction. No role of them logs in, so that none has a password.
 ///
 /// # Errors
-/// The schema is not there, or a role of such a name has all rights anyway.
+/// The schema is not there, a role of such a name has all rights anyway, or one that nobody has
+/// named has rights in another database.
 pub(crate) async fn statements(
     client: &SchemaClient,
-    prefix: &Prefix,
+    Prefix { text: prefix, is_chosen }: &Prefix,
 ) -> Result<String, MigrateError> {
     let sets: Vec<_> = rights::sets().into_iter().filter(|(_, set)| !set.is_by_hand).collect();
-    let names = sets.iter().map(|(name, _)| format!("{}{name}", prefix.0)).collect();
+    let names = sets.iter().map(|(name, _)| format!("{prefix}{name}")).collect();
     let found = found(client, names).await?;
     if found.functions.is_empty() {
         let fault = "the schema is not there yet; run `mailroom migrate up` first";
@@ -72,10 +79,18 @@ pub(crate) async fn statements(
         );
         return Err(MigrateError::Refused(fault));
     }
+    if let Some(role) = found.elsewhere.first().filter(|_| !is_chosen) {
+        let fault = format!(
+            "the role {role} has rights in another database of this server, and whoever logs in \
+             with it there would have these rights here: name roles of this database by --prefix, \
+             such as shop_, or share them by --prefix {prefix}"
+        );
+        return Err(MigrateError::Refused(fault));
+    }
     let schema = &client.schema;
     let mut sql = "BEGIN;\n".to_owned();
     for (name, Set { functions, views, uses_accounts, .. }) in &sets {
-        let role = format!("{}{name}", prefix.0);
+        let role = format!("{prefix}{name}");
         if !found.roles.contains(&role) {
             writeln!(sql, "CREATE ROLE {role} NOLOGIN;").ok();
         }
@@ -120,7 +135,8 @@ async fn found(client: &SchemaClient, names: Vec<String>) -> Result<Found, Migra
         functions: list(0).into_iter().collect(),
         roles: list(1).into_iter().collect(),
         powerful: list(2),
-        accounts: row.get(3),
-        tables: list(4),
+        elsewhere: list(3),
+        accounts: row.get(4),
+        tables: list(5),
     })
 }

@@ -1,6 +1,6 @@
--- Which functions the schema has; which of the roles $1 exist, and which of them have more rights
--- than any of Mailroom's may; and the schema of accounts, if they are Mailroom's, with its tables
--- and their sequences.
+-- Which functions the schema has; which of the roles $1 exist, which of them have more rights than
+-- any of Mailroom's may, and which have rights in another database; and the schema of accounts, if
+-- they are Mailroom's, with its tables and their sequences.
 SELECT
     ARRAY(
         SELECT DISTINCT proname::text
@@ -17,6 +17,17 @@ SELECT
                 rolsuper OR rolbypassrls OR rolreplication OR rolcreaterole OR rolcreatedb
                 OR rolcanlogin
             )
+    ),
+    ARRAY(
+        SELECT DISTINCT rolname::text
+        FROM pg_catalog.pg_shdepend JOIN pg_catalog.pg_roles ON pg_roles.oid = refobjid
+        WHERE refclassid = 'pg_catalog.pg_authid'::regclass::oid
+            AND dbid <> 0::oid
+            AND dbid <> (
+                SELECT oid FROM pg_catalog.pg_database
+                WHERE datname = pg_catalog.current_database()
+            )
+            AND rolname::text = ANY ($1::text[])
     ),
     (
         SELECT pg_catalog.quote_ident(nspname::text)

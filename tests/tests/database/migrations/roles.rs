@@ -49,6 +49,27 @@ async fn login(database: &Database, role: &str) -> Result<Client> {
     Ok(client)
 }
 
+/// A server's roles are those of all its databases.
+#[tokio::test]
+async fn the_roles_of_another_database_are_shared_only_by_name() -> Result<()> {
+    let cluster = Cluster::start()?;
+    let (first, _) = with_roles(&cluster, &["--without-accounts"]).await?;
+    let second = Database::create_on(&cluster.url("postgres"))?;
+    let second = second.migrate_with(&["--without-accounts"])?;
+    let (code, _, errors) = run(second.url(), &["migrate", "roles"])?;
+    ensure!(code == Some(1) && errors.contains("in another database of this server"), "{errors}");
+    let may_enqueue = "SELECT has_function_privilege('application_login', oid, 'EXECUTE')
+        FROM pg_proc WHERE proname = 'enqueue' AND pronamespace = 'mailroom'::regnamespace";
+    let client = second.connect().await?;
+    ensure!(!client.query_one(may_enqueue, &[]).await?.get::<_, bool>(0), "it has the right");
+    for (database, prefix) in [(&second, "shop_"), (&second, "mailroom_"), (&first, "mailroom_")] {
+        let (code, _, errors) = run(database.url(), &["migrate", "roles", "--prefix", prefix])?;
+        ensure!(code == Some(0), "{prefix}: {errors}");
+    }
+    ensure!(client.query_one(may_enqueue, &[]).await?.get::<_, bool>(0), "it lacks the right");
+    Ok(())
+}
+
 #[tokio::test]
 async fn each_role_does_all_of_its_work() -> Result<()> {
     let cluster = Cluster::start()?;

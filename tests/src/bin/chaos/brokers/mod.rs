@@ -25,7 +25,7 @@ const REFRESH: Duration = Duration::from_secs(10);
 
 /// For how long there may be no progress in the end. A mail that a killed NATS server would never
 /// give out is published anew after twelve minutes, and sent twelve minutes after that.
-const PATIENCE: Duration = Duration::from_secs(27 * 60);
+const PATIENCE: Duration = Duration::from_secs(1_620);
 
 /// Runs it for each broker of a list such as `nats,rabbitmq`, for so long each.
 pub(crate) async fn run(names: &str, duration: Duration, seed: u64) -> Result<()> {

@@ -23,6 +23,9 @@ use super::people::Person;
 
 pub(super) const MACHINES: usize = 2;
 
+/// How often it is said what is still to be drained.
+const SHOWN_EVERY: Duration = Duration::from_secs(30);
+
 /// From the collector and its relay to the broker, and from each machine.
 pub(super) const WAYS: usize = 1 + MACHINES;
 
@@ -399,7 +402,7 @@ impl Site {
             if since.elapsed() > patience {
                 bail!("{states:?} stay for {patience:?}: {}", self.remains().await?);
             }
-            if shown.elapsed() > Duration::from_secs(30) {
+            if shown.elapsed() > SHOWN_EVERY {
                 shown = Instant::now();
                 println!("  {} s of draining: {states:?}", began.elapsed().as_secs());
             }

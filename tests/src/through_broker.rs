@@ -6,9 +6,11 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, ensure};
 use serde_json::json;
+use tokio_postgres::Client;
 
 use crate::collector::wait_long_until;
 use crate::mail_server::MailServer;
+use crate::rows::{WITHOUT_VERDICT, wait_for};
 use crate::sending::{Sending, batch, item};
 
 /// Publishes activations, which the broker must store.
@@ -53,4 +55,16 @@ pub fn wait_for_recipients(server: &MailServer, count: usize) -> Result<()> {
 /// How many recipients a mail reached more than once.
 pub fn doubled(server: &MailServer) -> usize {
     reached(server).values().filter(|count| **count > 1).count()
+}
+
+/// Waits until so many mails were sent and have their verdicts; each was sent once, and none is a
+/// dead letter.
+pub async fn all_sent_once(rows: &Client, server: &MailServer, mails: usize) -> Result<()> {
+    wait_for_recipients(server, mails)?;
+    wait_for(rows, WITHOUT_VERDICT, 0_i64).await?;
+    ensure!(reached(server).len() == mails, "{} were sent", reached(server).len());
+    ensure!(reached(server).values().all(|count| *count == 1), "{:?}", reached(server));
+    let dead = "SELECT count(*) FROM mailroom.dead_letters";
+    ensure!(rows.query_one(dead, &[]).await?.get::<_, i64>(0) == 0, "dead letters");
+    Ok(())
 }

@@ -88,9 +88,18 @@ fn read(mut pipe: ChildStdout) -> Receiver<(Instant, Vec<u8>)> {
 
 /// The most memory that a process had in RAM so far, in units of 1024 bytes.
 pub(crate) fn peak_memory(process: u32) -> Result<u32> {
+    memory(process, "VmHWM:")
+}
+
+/// The memory that a process has in RAM, in units of 1024 bytes.
+pub(crate) fn present_memory(process: u32) -> Result<u32> {
+    memory(process, "VmRSS:")
+}
+
+fn memory(process: u32, field: &str) -> Result<u32> {
     let status = fs::read_to_string(format!("/proc/{process}/status"))
-        .context("only Linux reports the peak")?;
-    let peak =
-        status.lines().find_map(|line| line.strip_prefix("VmHWM:")?.trim().strip_suffix(" kB"));
-    Ok(peak.context("the kernel does not report the peak")?.parse()?)
+        .context("only Linux reports the memory of a process")?;
+    let found =
+        status.lines().find_map(|line| line.strip_prefix(field)?.trim().strip_suffix(" kB"));
+    Ok(found.with_context(|| format!("the kernel does not report {field}"))?.parse()?)
 }

@@ -5,13 +5,14 @@ use std::fmt;
 use std::fs;
 use std::time::Instant;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use mailroom_tests::postgres::Database;
 use tokio_postgres::Client;
 
 use super::crew::{Crew, Place};
 use super::load::Load;
 use crate::report::percentile;
+use crate::run::present_memory;
 
 /// Receipts commit later than others with a larger id: so many before the last known one are looked
 /// at again.
@@ -159,8 +160,8 @@ impl Processes {
         let (collector, sender) = place.processes()?;
         let journal = fs::metadata(place.journal()).ok()?.len();
         Some(Self {
-            collector: memory(collector).ok()?,
-            sender: memory(sender).ok()?,
+            collector: memory(collector)?,
+            sender: memory(sender)?,
             journal: f64::from(u32::try_from(journal).ok()?) / MEGABYTE,
             descriptors: descriptors(collector)? + descriptors(sender)?,
         })
@@ -168,10 +169,8 @@ impl Processes {
 }
 
 /// What a process has in RAM, in megabytes.
-fn memory(process: u32) -> Result<f64> {
-    let status = fs::read_to_string(format!("/proc/{process}/status"))?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")?.strip_suffix(" kB"));
-    Ok(line.context("only Linux reports it")?.trim().parse::<f64>()? * 1_024.0 / MEGABYTE)
+fn memory(process: u32) -> Option<f64> {
+    Some(f64::from(present_memory(process).ok()?) * 1_024.0 / MEGABYTE)
 }
 
 fn descriptors(process: u32) -> Option<f64> {

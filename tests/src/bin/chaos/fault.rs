@@ -1,5 +1,7 @@
 //! What can go wrong, and how often it does.
 
+use crate::weights::choose;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
     KillCollector,
@@ -52,15 +54,7 @@ const WEIGHTS: [(Fault, usize); 21] = [
 
 impl Fault {
     pub(crate) fn choose(random: &mut fastrand::Rng) -> Self {
-        let all: usize = WEIGHTS.iter().map(|(_, weight)| weight).sum();
-        let mut number = random.usize(..all);
-        for (fault, weight) in WEIGHTS {
-            if number < weight {
-                return fault;
-            }
-            number -= weight;
-        }
-        unreachable!("the number is below the sum of the weights")
+        choose(&WEIGHTS, random)
     }
 
     /// As the counts at the end call it.

@@ -10,6 +10,7 @@ mod brokers;
 mod fault;
 mod inject;
 mod load;
+mod weights;
 mod world;
 
 use std::env;

@@ -9,8 +9,9 @@ use mailroom_tests::mail_server::MailServer;
 use mailroom_tests::postgres::Database;
 use mailroom_tests::program;
 use mailroom_tests::rabbit::Rabbit;
-use mailroom_tests::rows::{WITHOUT_VERDICT, register, wait_for};
+use mailroom_tests::rows::{register, wait_for};
 use mailroom_tests::sending::{Configuration, Sending, batch};
+use mailroom_tests::through_broker::all_sent_once;
 
 use super::{
     client, collecting, publish, reached, relay, sender, wait_for_recipients, wait_for_waiting,
@@ -45,14 +46,9 @@ async fn an_alarm_of_rabbitmq_stops_the_collector_and_loses_no_mail() -> Result<
         WHERE state NOT IN ('handed_over', 'sent')";
     wait_for(&rows, waits, true).await?;
     rabbit.control(&[LEVEL, "0.4"])?;
-    wait_for_recipients(&server, 80)?;
-    wait_for(&rows, WITHOUT_VERDICT, 0_i64).await?;
-    let log = collector.stop()?;
-    let (_, said) = sender.stop()?;
-    ensure!(reached(&server).values().all(|count| *count == 1), "{said}\n{log}");
-    let dead = "SELECT count(*) FROM mailroom.dead_letters";
-    ensure!(rows.query_one(dead, &[]).await?.get::<_, i64>(0) == 0, "{log}");
-    Ok(())
+    let ended = all_sent_once(&rows, &server, 80).await;
+    let (log, (_, said)) = (collector.stop()?, sender.stop()?);
+    ended.map_err(|error| error.context(format!("{said}\n{log}")))
 }
 
 /// It may store what it was asked when it goes on, after the relay has given the mail back.

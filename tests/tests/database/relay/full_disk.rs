@@ -1,27 +1,16 @@
 //! A NATS server that has no space left: on its disk, by its own limit, or by one of the stream.
 
-use anyhow::{Context, Result, ensure};
+use anyhow::Result;
 use async_nats::jetstream::stream::Config;
 use mailroom_tests::broker::Nats;
-use mailroom_tests::collector::{Collector, wait_until};
+use mailroom_tests::collector::Collector;
 use mailroom_tests::mail_server::MailServer;
 use mailroom_tests::postgres::Database;
-use mailroom_tests::rows::{WITHOUT_VERDICT, register, wait_for};
+use mailroom_tests::rows::register;
 use mailroom_tests::sending::Configuration;
-use tokio_postgres::Client;
+use mailroom_tests::through_broker::all_sent_once;
 
-use super::{client, collecting, publish, reached, relay, sender, wait_for_recipients};
-
-/// All mails have their verdict, and each was sent once.
-async fn end(rows: &Client, server: &MailServer, mails: usize) -> Result<()> {
-    wait_until(|| reached(server).len() == mails)
-        .with_context(|| format!("{} of {mails} were sent", reached(server).len()))?;
-    wait_for(rows, WITHOUT_VERDICT, 0_i64).await?;
-    ensure!(reached(server).values().all(|count| *count == 1), "{:?}", reached(server));
-    let dead = "SELECT count(*) FROM mailroom.dead_letters";
-    ensure!(rows.query_one(dead, &[]).await?.get::<_, i64>(0) == 0, "dead letters");
-    Ok(())
-}
+use super::{client, collecting, publish, relay, sender, wait_for_recipients};
 
 /// `nats-server` 2.9.10 answers nothing any more then, not even SIGTERM.
 #[tokio::test]
@@ -41,7 +30,7 @@ async fn a_full_disk_of_the_broker_loses_no_mail() -> Result<()> {
     nats.disk()?.free()?;
     nats.kill()?;
     nats.run()?;
-    let ended = end(&rows, &server, 80).await;
+    let ended = all_sent_once(&rows, &server, 80).await;
     let (log, (_, said)) = (collector.stop()?, sender.stop()?);
     ended.map_err(|error| error.context(format!("{said}\n{log}")))
 }
@@ -63,7 +52,7 @@ async fn a_full_stream_of_mails_makes_the_collector_wait_and_goes_on_by_itself()
     collector.wait_for_log("maximum messages exceeded", 1)?;
     let configuration = Configuration::smtp(server.port, "")?;
     let sender = sender(&nats, &configuration)?;
-    let ended = end(&rows, &server, 81).await;
+    let ended = all_sent_once(&rows, &server, 81).await;
     let (log, (_, said)) = (collector.stop()?, sender.stop()?);
     ended.map_err(|error| error.context(format!("{said}\n{log}")))
 }
@@ -91,7 +80,7 @@ async fn a_broker_at_its_own_limit_loses_no_mail_and_goes_on_with_a_higher_one()
     limit(4_000_000)?;
     nats.stop()?;
     nats.run()?;
-    let ended = end(&rows, &server, 200).await;
+    let ended = all_sent_once(&rows, &server, 200).await;
     let (log, (_, said)) = (collector.stop()?, sender.stop()?);
     ended.map_err(|error| error.context(format!("{said}\n{log}")))
 }

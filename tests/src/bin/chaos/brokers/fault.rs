@@ -5,6 +5,7 @@ use std::time::Duration;
 use anyhow::Result;
 
 use super::site::{MACHINES, Mend, Site, WAYS, Who};
+use crate::weights::choose;
 
 /// Longer than it takes until a mail goes to another machine, and than an answer is waited for.
 const LONG: u64 = 12_000;
@@ -51,15 +52,7 @@ const WEIGHTS: [(Fault, usize); 16] = [
 
 impl Fault {
     pub(super) fn choose(random: &mut fastrand::Rng) -> Self {
-        let all: usize = WEIGHTS.iter().map(|(_, weight)| weight).sum();
-        let mut number = random.usize(..all);
-        for (fault, weight) in WEIGHTS {
-            if number < weight {
-                return fault;
-            }
-            number -= weight;
-        }
-        unreachable!("the number is below the sum of the weights")
+        choose(&WEIGHTS, random)
     }
 
     /// As the counts at the end call it.

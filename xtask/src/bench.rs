@@ -13,7 +13,7 @@ use crate::execute::watch;
 use crate::{consumers, node, npm, tools};
 
 /// Subcommands of `tests/bench`.
-const OF_THE_COLLECTOR: [&str; 13] = [
+const OF_THE_COLLECTOR: [&str; 14] = [
     "adaptive",
     "capacity",
     "drain",
@@ -22,6 +22,7 @@ const OF_THE_COLLECTOR: [&str; 13] = [
     "latency",
     "wake",
     "migrations",
+    "relay",
     "requests",
     "scale",
     "send",
@@ -32,8 +33,8 @@ const OF_THE_COLLECTOR: [&str; 13] = [
 /// Measures the npm package and the collector
 #[derive(clap::Args)]
 #[command(
-    after_help = "capacity, drain, pinned, memory, latency, wake, migrations, requests, scale, \
-                  send, soak, wal: on a throwaway PostgreSQL; adaptive: a simulated day; `cargo \
+    after_help = "capacity, drain, pinned, memory, latency, wake, migrations, relay, requests, \
+                  scale, send, soak, wal: on a throwaway PostgreSQL; adaptive: a simulated day; `cargo \
                   xtask bench drain --help` lists their options"
 )]
 pub(crate) struct Options {

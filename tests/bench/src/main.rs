@@ -8,6 +8,7 @@ mod drain;
 mod migrations;
 mod peers;
 mod queue;
+mod relay;
 mod report;
 mod requests;
 mod run;
@@ -74,6 +75,9 @@ enum Benchmark {
     /// The tokens that become mails in a second, by `mailroom send` and by other senders, and the
     /// memory that it takes
     Send(send::Send),
+    /// The tokens that become mails in a second: by one sender, by collectors on four machines, and
+    /// by a broker with senders on four machines, near and far
+    Relay(relay::Relay),
     /// Registrations at a steady rate for an hour, beside a backup, a snapshot that is held open,
     /// new keys, and collectors that come and go: what grows
     Soak(soak::Soak),
@@ -131,6 +135,8 @@ async fn measure(Options { benchmark, postgres, .. }: &Options) -> Result<Report
         }
         Benchmark::Adaptive(options) => adaptive::simulate(options),
         Benchmark::Send(options) => send::measure(&server.start()?, options).await,
+        // Other machines connect by TCP.
+        Benchmark::Relay(options) => relay::measure(&server.tcp().start()?, options).await,
         Benchmark::Soak(options) => {
             // As an installation would run.
             let server = server.setting("max_wal_size", "1GB").hba(REPLICATION_HBA);

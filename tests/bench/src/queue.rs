@@ -76,13 +76,19 @@ impl Queue {
         self.database.url()
     }
 
+    /// The URL of one who reaches the server by a port of TCP.
+    pub(crate) fn url_by(&self, port: u16) -> String {
+        let (_, name) = self.database.url().rsplit_once('/').unwrap_or_default();
+        format!("postgresql://postgres@127.0.0.1:{port}/{name}?sslmode=disable")
+    }
+
     /// Lets all tokens wait again, with nothing left for the server to write.
     pub(crate) async fn refill(&self) -> Result<()> {
         let statements: &[&str] = match self.kind {
             Kind::Cursor => &["UPDATE jobs SET last_seq = 0", "VACUUM jobs"],
             Kind::Deliveries => &[
                 "TRUNCATE mailroom.queue, mailroom.leases, mailroom.dead_letters, \
-                 mailroom.delivery_log",
+                 mailroom.handed_over, mailroom.delivery_log",
                 "INSERT INTO mailroom.queue (token, due_at, priority, secret)
                     SELECT id, clock_timestamp(), 1, secret FROM tokens ORDER BY id",
                 "VACUUM ANALYZE mailroom.queue, mailroom.leases, mailroom.delivery_log",
@@ -116,10 +122,10 @@ impl Queue {
         Ok(())
     }
 
-    /// How many tokens are not sent yet, by the queue and the leases.
+    /// How many tokens are not known to be sent, by the queue, the leases, and what a broker has.
     pub(crate) async fn left(&self) -> Result<u32> {
-        let query =
-            "SELECT (SELECT count(*) FROM mailroom.queue) + (SELECT count(*) FROM mailroom.leases)";
+        let query = "SELECT (SELECT count(*) FROM mailroom.queue)
+            + (SELECT count(*) FROM mailroom.leases) + (SELECT count(*) FROM mailroom.handed_over)";
         Ok(u32::try_from(self.client.query_one(query, &[]).await?.get::<_, i64>(0))?)
     }
 

@@ -139,6 +139,11 @@ impl Sending {
         Ok(input.write_all(b"\n")?)
     }
 
+    /// Whether it has not ended yet.
+    pub fn is_running(&mut self) -> Result<bool> {
+        Ok(self.child.try_wait()?.is_none())
+    }
+
     /// The next answer.
     pub fn answer(&self) -> Result<Value> {
         let line = self.answers.recv_timeout(PATIENCE).context("no answer comes")?;

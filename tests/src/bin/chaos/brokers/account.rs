@@ -7,8 +7,10 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 use mailroom_tests::mail_server::Arrival;
 
+use super::broker::Kind;
+use super::mending::{Note, Who};
 use super::people::Person;
-use super::site::{IN_FLIGHT, Kind, MACHINES, Note, Site, Who, machine_of};
+use super::site::{IN_FLIGHT, MACHINES, Site, machine_of};
 
 /// How long before a fault a mail may have been accepted whose verdict was not recorded, and after
 /// it: until all have connected anew.

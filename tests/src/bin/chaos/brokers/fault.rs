@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use super::site::{MACHINES, Mend, Site, WAYS, Who};
+use super::mending::{Mend, Who};
+use super::site::{MACHINES, Site, WAYS};
 use crate::weights::choose;
 
 /// Longer than it takes until a mail goes to another machine, and than an answer is waited for.

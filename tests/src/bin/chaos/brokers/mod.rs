@@ -1,13 +1,16 @@
 //! Faults at random between a collector and senders on two machines that have a broker between
 //! them. Started by `cargo xtask test --chaos 30m --broker nats,rabbitmq`.
 //!
-//! People of all kinds that `people` knows register all the time, `site` runs the programs, and
-//! what `fault` lists happens to them. At the end everything is mended, recoveries have to overtake
-//! what waits, and `account` compares what the database says of each mail with what the mail server
+//! People of all kinds that `people` knows register all the time, `site` runs the programs, what
+//! `fault` lists happens to them, and `mending` ends it. `draining` waits in the end until all mails
+//! have theirs, recoveries have to overtake what waits, and `account` compares what the database says of each mail with what the mail server
 //! saw.
 
 mod account;
+mod broker;
+mod draining;
 mod fault;
+mod mending;
 mod people;
 mod site;
 
@@ -16,9 +19,10 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 
 use account::Account;
+use broker::Kind;
 use fault::Fault;
 use people::Load;
-use site::{Kind, Site};
+use site::Site;
 
 /// How often it is said how far it is.
 const REFRESH: Duration = Duration::from_secs(10);

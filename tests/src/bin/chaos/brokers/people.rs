@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use anyhow::Result;
+use mailroom_tests::fixtures::Fixtures as _;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
@@ -71,18 +72,13 @@ impl Person {
         lifetime: i64,
     ) -> Result<()> {
         let address = self.address(number);
-        let statement = match self {
-            Self::Recovering | Self::Hasty => {
-                "WITH account AS (
-                    INSERT INTO accounts (email, login, status) VALUES ($1, $1, 'active')
-                    RETURNING id)
-                INSERT INTO tokens (account, action, expires_at)
-                    SELECT id, 'password_recovery',
-                        extract(epoch FROM now())::bigint + $2 FROM account"
-            }
-            _ => "INSERT INTO accounts (email, login) SELECT $1, $1 WHERE $2::bigint IS NOT NULL",
-        };
-        client.execute(statement, &[&address, &lifetime]).await?;
+        let account = client.account(&address).email(&address);
+        if matches!(self, Self::Recovering | Self::Hasty) {
+            let account = account.active().insert().await?;
+            client.token().recovery().of(account).living(lifetime).insert().await?;
+        } else {
+            account.insert().await?;
+        }
         Ok(())
     }
 }

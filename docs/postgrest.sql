@@ -16,12 +16,13 @@ CREATE FUNCTION mailroom_enqueue(
     deliver_at text DEFAULT NULL,
     idempotency_key text DEFAULT NULL,
     binding text DEFAULT NULL,
-    notice_recipient text DEFAULT NULL
+    notice_recipient text DEFAULT NULL,
+    traceparent text DEFAULT NULL
 ) RETURNS text
 LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
     SELECT mailroom.enqueue(action, recipient_email, recipient_name, subject_id, payload::jsonb,
         language, deliver_at::timestamptz, idempotency_key, decode(binding, 'hex'),
-        notice_recipient)::text
+        notice_recipient, traceparent)::text
 $$;
 
 CREATE FUNCTION mailroom_redeem(

@@ -121,7 +121,9 @@ DROP FUNCTION mailroom.withdraw(bigint[], text);
 DROP FUNCTION mailroom.delete_payloads(bigint[]);
 DROP FUNCTION mailroom.browser_code(bytea);
 DROP FUNCTION mailroom.enqueue(text, text, text, text, jsonb, text, timestamptz, text, bytea,
-    text);
+    text, text);
+DROP FUNCTION mailroom.traceparent(text);
+DROP FUNCTION mailroom.valid_traceparent(text);
 DROP FUNCTION mailroom.payload_fault(jsonb);
 DROP FUNCTION mailroom.language_tag(text);
 DROP FUNCTION mailroom.is_language(text);

@@ -467,6 +467,7 @@ CREATE TABLE mailroom.issued_tokens (
     binding bytea,
     has_payload boolean NOT NULL DEFAULT false,
     notice_recipient text,
+    traceparent text,
 
     CONSTRAINT issued_tokens_pkey PRIMARY KEY (id),
     CONSTRAINT issued_tokens_consumed_id_key UNIQUE (consumed_id)
@@ -513,6 +514,8 @@ COMMENT ON COLUMN mailroom.issued_tokens.has_payload IS
 COMMENT ON COLUMN mailroom.issued_tokens.notice_recipient IS
     'Address that notices of this token go to, such as the old one where it changes the address. '
     'Null: as actions says of notice.';
+COMMENT ON COLUMN mailroom.issued_tokens.traceparent IS
+    'The trace in which it was made, as traceparent() allows it; null if in none.';
 COMMENT ON CONSTRAINT issued_tokens_consumed_id_key ON mailroom.issued_tokens IS
     'Serves redeeming, and finding the token that a consumed id in a log or a store belongs to.';
 COMMENT ON INDEX mailroom.issued_tokens_subject_id_idx IS 'Serves cancelling what a subject has.';
@@ -1650,6 +1653,32 @@ $$;
 COMMENT ON FUNCTION mailroom.payload_fault(jsonb) IS
     'Why no sender can read a payload; null if each can.';
 
+-- A caller whose tracing is broken still gets its mail: what is invalid counts as nothing. The
+-- length goes first, so that no pattern is looked for in a text of megabytes.
+CREATE FUNCTION mailroom.valid_traceparent(given text) RETURNS text
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN CASE
+    WHEN octet_length(given) = 55 THEN CASE
+        WHEN given ~ '^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$'
+            AND substr(given, 4, 32) <> repeat('0', 32) AND substr(given, 37, 16) <> repeat('0', 16)
+        THEN given
+    END
+END;
+
+COMMENT ON FUNCTION mailroom.valid_traceparent(text) IS
+    'A traceparent of W3C Trace Context, version 00; null for what is none.';
+
+CREATE FUNCTION mailroom.traceparent(given text) RETURNS text
+LANGUAGE sql STABLE
+RETURN coalesce(
+    mailroom.valid_traceparent(given),
+    mailroom.valid_traceparent(current_setting('mailroom.traceparent', true))
+);
+
+COMMENT ON FUNCTION mailroom.traceparent(text) IS
+    'The trace that a token belongs to: the given one or else that of the setting '
+    'mailroom.traceparent; null if neither is valid.';
+
 CREATE FUNCTION mailroom.enqueue(
     action text,
     recipient_email text,
@@ -1660,7 +1689,8 @@ CREATE FUNCTION mailroom.enqueue(
     deliver_at timestamptz DEFAULT NULL,
     idempotency_key text DEFAULT NULL,
     binding bytea DEFAULT NULL,
-    notice_recipient text DEFAULT NULL
+    notice_recipient text DEFAULT NULL,
+    traceparent text DEFAULT NULL
 ) RETURNS bigint
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -1774,14 +1804,15 @@ BEGIN
     INSERT INTO mailroom.issued_tokens (
         id, action, subject_id, recipient_email, recipient_name, language, consumed_id, code_hash,
             created_at, expires_at,
-        binding, has_payload, notice_recipient
+        binding, has_payload, notice_recipient, traceparent
     )
     VALUES (
         made, wanted.number, enqueue.subject_id, enqueue.recipient_email, enqueue.recipient_name,
         mailroom.language_tag(enqueue.language), mailroom.consumed_id(secret),
             mailroom.code_hash(secret, code),
         floor(extract(epoch FROM epoch))::bigint, ends_at,
-        enqueue.binding, enqueue.payload IS NOT NULL, enqueue.notice_recipient
+        enqueue.binding, enqueue.payload IS NOT NULL, enqueue.notice_recipient,
+        mailroom.traceparent(enqueue.traceparent)
     );
 
     IF enqueue.payload IS NOT NULL THEN
@@ -1808,13 +1839,14 @@ END;
 $$;
 
 COMMENT ON FUNCTION mailroom.enqueue(text, text, text, text, jsonb, text, timestamptz, text,
-    bytea, text) IS
+    bytea, text, text) IS
     'Makes a token and queues its mail in the caller''s transaction; answers the token''s id. The '
     'same idempotency_key with the same arguments answers the id of the first call and sends '
     'nothing again, until 30 days after that token''s expiry. deliver_at is at most a year away, '
     'and the lifetime begins there; the mail is due within a second from then on. '
     'binding names the browser that the link is for, and notice_recipient who gets notices, as in '
-    'issued_tokens.';
+    'issued_tokens. traceparent names the trace that the mail belongs to, or else the setting '
+    'mailroom.traceparent of the transaction does; what is invalid is ignored.';
 
 -- Alike for every browser, whether it has a token or not, so that nobody learns by it who exists.
 CREATE FUNCTION mailroom.browser_code(binding bytea) RETURNS text
@@ -2309,7 +2341,8 @@ BEGIN
 
     PERFORM mailroom.enqueue(
         wanted.name, notify.recipient_email, notify.recipient_name, notify.subject_id, said,
-        notify.language, NULL::timestamptz, NULL::text, NULL::bytea, NULL::text
+        notify.language, NULL::timestamptz, NULL::text, NULL::bytea, NULL::text,
+        NULL::text
     );
 END;
 $$;
@@ -3805,7 +3838,7 @@ CREATE TYPE mailroom.candidate AS (
     id bigint, action smallint, subject_id text, recipient_email text, recipient_name text,
         language text, expires_at bigint, binding bytea,
     has_payload boolean, is_void boolean, eligibility text, proves_address boolean,
-        waits_since timestamptz, doubts smallint
+        waits_since timestamptz, doubts smallint, traceparent text
 );
 
 COMMENT ON TYPE mailroom.candidate IS
@@ -3817,7 +3850,7 @@ CREATE TYPE mailroom.checked_candidate AS (
         priority smallint, secret bytea, code text,
     action smallint, email text, name text, language text, expires_at bigint, binding bytea,
         payload text, verdict text, fault text,
-    waits_since timestamptz, doubts smallint
+    waits_since timestamptz, doubts smallint, traceparent text
 );
 
 COMMENT ON TYPE mailroom.checked_candidate IS
@@ -3837,7 +3870,7 @@ BEGIN ATOMIC
             known.language, known.expires_at,
         known.binding, known.has_payload, known.is_void,
         actions.eligibility, actions.proves_address,
-        coalesce(queued.waits_since, queued.due_at), queued.doubts
+        coalesce(queued.waits_since, queued.due_at), queued.doubts, known.traceparent
     FROM pg_catalog.unnest(places) AS asked (place)
     CROSS JOIN LATERAL (
         SELECT token, due_at, attempts, failures, priority, secret, code, waits_since, doubts
@@ -3847,7 +3880,7 @@ BEGIN ATOMIC
     LEFT JOIN LATERAL (
         SELECT
             id, action, subject_id, recipient_email, recipient_name, language, expires_at, binding,
-                has_payload,
+                has_payload, traceparent,
             consumed_at IS NOT NULL OR cancelled_at IS NOT NULL AS is_void
         FROM mailroom.issued_tokens
         WHERE id = queued.token
@@ -3898,7 +3931,8 @@ BEGIN ATOMIC
             ELSE 'its address is suppressed (' || suppression.reason || ')'
         END,
         (candidate).waits_since,
-        (candidate).doubts
+        (candidate).doubts,
+        (candidate).traceparent
     FROM (
         SELECT
             coalesce((candidate).recipient_email, present_email) AS email,
@@ -4438,7 +4472,7 @@ CREATE FUNCTION mailroom.claim(
     dead_in_doubt integer,
     reason text, first_through timestamptz, second_through timestamptz, wait bigint,
         other_rate bigint, skipped text, due_since timestamptz[], claimed_at timestamptz,
-        budget_left bigint, other_budget bigint, priorities smallint[]
+        budget_left bigint, other_budget bigint, priorities smallint[], traceparents text[]
 )
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -4546,11 +4580,12 @@ BEGIN
                 array_agg(mailroom.to_utf8(payload)) AS payloads,
                 count(payload) > 0 AS has_payloads,
                 array_agg(binding) AS bindings,
-                CASE WHEN max(doubts) > 0 THEN array_agg(doubts) END AS doubts
+                CASE WHEN max(doubts) > 0 THEN array_agg(doubts) END AS doubts,
+                CASE WHEN count(traceparent) > 0 THEN array_agg(traceparent) END AS traceparents
             FROM pg_catalog.unnest(eligible) WITH ORDINALITY AS checked (
                 place, token, due_at, attempt, failures, priority, secret, code, action, email,
                     name, language, expires_at, binding,
-                payload, verdict, fault, waits_since, doubts, nth
+                payload, verdict, fault, waits_since, doubts, traceparent, nth
             )
             WHERE nth <= taken
             GROUP BY 1
@@ -4578,7 +4613,7 @@ BEGIN
             NULL::integer, NULL::integer, NULL::integer, NULL::integer, NULL::integer,
                 NULL::integer, NULL::integer, NULL::integer, NULL::text,
             NULL::timestamptz, NULL::timestamptz, NULL::bigint, NULL::bigint, NULL::text,
-            waits_since, epoch, NULL::bigint, NULL::bigint, priorities
+            waits_since, epoch, NULL::bigint, NULL::bigint, priorities, traceparents
         -- In the order of their ordinals, by which the aggregation sorts
         -- where enable_hashagg is off.
         FROM batches;
@@ -4616,9 +4651,13 @@ BEGIN
                 too_old, unwanted, unwanted_reasons);
             skipped := (
                 SELECT jsonb_agg(jsonb_build_object('verdict', verdict, 'reason', fault, 'count',
-                    count, 'ids', ids))::text
+                    count, 'ids', ids, 'traceparents', traceparents))::text
                 FROM (
-                    SELECT verdict, fault, count(*) AS count, (array_agg(token))[1:10] AS ids
+                    SELECT verdict, fault, count(*) AS count, (array_agg(token))[1:10] AS ids,
+                        coalesce(
+                            (array_agg(traceparent) FILTER (WHERE traceparent IS NOT NULL))[1:10],
+                            '{}'
+                        ) AS traceparents
                     FROM pg_catalog.unnest(others)
                     GROUP BY verdict, fault
                     ORDER BY count(*) DESC
@@ -4644,10 +4683,10 @@ COMMENT ON FUNCTION mailroom.claim(
     'no trial of a sender. The last row has no batch, and says what was found: skipped is '
     'JSON, of what was not claimed by verdict and reason the count and some ids. Due_since says '
     'since when each token was due, by the clock that claimed_at shows. Priorities are as in '
-    'actions when each token was queued. The span of the '
-    'lease is milliseconds, min_lifetime seconds; the rate, if there is one, '
-    'tokens a day for all collectors, and the budget tokens a month. Budget_left is what is left '
-    'of it; other_rate and other_budget are those at which others claim, if they are others.';
+    'actions when each token was queued; traceparents as in issued_tokens, or null if no token '
+    'has any. The span of the lease is milliseconds, min_lifetime seconds; the rate, if there is '
+    'one, tokens a day for all collectors, and the budget tokens a month. Budget_left is what is '
+    'left of it; other_rate and other_budget are those at which others claim, if they are others.';
 
 CREATE FUNCTION mailroom.list_actions() RETURNS TABLE (
     number smallint, name text, path text, code_digits smallint, token_format text
@@ -5149,7 +5188,7 @@ BEGIN
                     expired.subject_id,
                     (SELECT payload FROM mailroom.payloads WHERE payloads.token = expired.id),
                     expired.language, NULL::timestamptz, NULL::text, expired.binding,
-                    expired.notice_recipient
+                    expired.notice_recipient, expired.traceparent
                 )
                 FROM mailroom.actions
                 WHERE number = expired.action;
@@ -5507,6 +5546,7 @@ BEGIN
             CASE WHEN has_link THEN 'its link ends at ' ELSE 'it can be sent until ' END
                 || to_char(to_timestamp(expires_at) AT TIME ZONE 'UTC',
                     'YYYY-MM-DD"T"HH24:MI:SS"Z"')
+                || coalesce(', in trace ' || substr(traceparent, 4, 32), '')
         FROM known
         UNION ALL
         SELECT 1, suppressed_at, 'suppressed', NULL, NULL, NULL, suppression.provider, NULL,
@@ -6608,6 +6648,7 @@ BEGIN
                     'recipient_name', recipient_name,
                     'notice_recipient', notice_recipient,
                     'language', language,
+                    'traceparent', traceparent,
                     'payload', (SELECT payload FROM mailroom.payloads WHERE token = id),
                     'created_at', to_timestamp(created_at::double precision),
                     'expires_at', to_timestamp(expires_at::double precision),

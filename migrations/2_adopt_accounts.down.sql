@@ -110,7 +110,7 @@ WHERE eligibility IN ('mailroom.provisioned_accounts(text[],boolean)',
     'mailroom.active_accounts(text[],boolean)');
 
 DROP FUNCTION mailroom.prune_account_tokens(timestamptz, bigint, integer);
-DROP FUNCTION mailroom.request(text, text, interval, integer, interval, bytea);
+DROP FUNCTION mailroom.request(text, text, interval, integer, interval, bytea, text);
 DROP FUNCTION mailroom.trg_after_accounts_delete();
 DROP FUNCTION mailroom.trg_after_account_change();
 DROP FUNCTION mailroom.trg_after_tokens_truncate();

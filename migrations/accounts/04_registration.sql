@@ -70,7 +70,7 @@ BEGIN
         INSERT INTO mailroom.issued_tokens (
             id, action, subject_id, recipient_email, recipient_name, language, consumed_id,
                 code_hash, created_at, expires_at,
-            consumed_at, binding
+            consumed_at, binding, traceparent
         )
         SELECT
             made.id,
@@ -86,7 +86,9 @@ BEGIN
             made.expires_at,
             made.consumed_at,
             CASE WHEN current_setting('mailroom.binding', true) <> ''
-                THEN mailroom.binding_setting() END
+                THEN mailroom.binding_setting() END,
+            CASE WHEN current_setting('mailroom.traceparent', true) <> ''
+                THEN mailroom.traceparent(NULL::text) END
         FROM made
         -- OFFSET 0 keeps this a look-up by primary key for each row.
         LEFT JOIN LATERAL (

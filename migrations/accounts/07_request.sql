@@ -14,7 +14,8 @@ CREATE FUNCTION mailroom.request(
     cooldown interval DEFAULT NULL,
     at_most integer DEFAULT 5,
     per interval DEFAULT '1 hour',
-    binding bytea DEFAULT NULL
+    binding bytea DEFAULT NULL,
+    traceparent text DEFAULT NULL
 ) RETURNS void
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -36,6 +37,7 @@ DECLARE
     is_locked boolean;
     is_eligible boolean;
     outer_binding text := current_setting('mailroom.binding', true);
+    outer_traceparent text := current_setting('mailroom.traceparent', true);
 BEGIN
     SELECT * INTO action_row FROM mailroom.actions WHERE name = request.action AND NOT is_retired;
 
@@ -114,6 +116,8 @@ BEGIN
 
     PERFORM set_config('mailroom.binding', coalesce(encode(request.binding, 'hex'), ''::text),
         true);
+    PERFORM set_config('mailroom.traceparent',
+        coalesce(mailroom.traceparent(request.traceparent), ''::text), true);
 
     IF is_locked
         AND is_eligible
@@ -133,12 +137,14 @@ BEGIN
             PERFORM mailroom.enqueue(
                 action_row.name, present.email, present.name, present.subject_id, NULL::jsonb,
                 (SELECT language::text FROM mailroom.adopted_accounts WHERE id = candidate),
-                NULL::timestamptz, NULL::text, request.binding, NULL::text
+                NULL::timestamptz, NULL::text, request.binding, NULL::text,
+                NULL::text
             );
         END IF;
     END IF;
 
     PERFORM set_config('mailroom.binding', coalesce(outer_binding, ''::text), true);
+    PERFORM set_config('mailroom.traceparent', coalesce(outer_traceparent, ''::text), true);
 
     -- A commit that has nothing to write returns at once, and one that has waits for the disk: the
     -- greatest difference of all. This writes some bytes to the log in any case, and nowhere else.
@@ -146,8 +152,9 @@ BEGIN
 END;
 $$;
 
-COMMENT ON FUNCTION mailroom.request(text, text, interval, integer, interval, bytea) IS
+COMMENT ON FUNCTION mailroom.request(text, text, interval, integer, interval, bytea, text) IS
     'Makes a token for the account with this email or, if there is none, this login, if the '
     'account is eligible for the action, got none of this action for the time of cooldown, and '
     'fewer than at_most within per. Answers nothing and takes the same steps whether it did or '
-    'not. binding names the browser that asks, as in issued_tokens.';
+    'not. binding names the browser that asks, as in issued_tokens, traceparent the trace, as '
+    'enqueue() takes it.';

@@ -16,6 +16,7 @@ CREATE TABLE mailroom.issued_tokens (
     binding bytea,
     has_payload boolean NOT NULL DEFAULT false,
     notice_recipient text,
+    traceparent text,
 
     CONSTRAINT issued_tokens_pkey PRIMARY KEY (id),
     CONSTRAINT issued_tokens_consumed_id_key UNIQUE (consumed_id)
@@ -62,6 +63,8 @@ COMMENT ON COLUMN mailroom.issued_tokens.has_payload IS
 COMMENT ON COLUMN mailroom.issued_tokens.notice_recipient IS
     'Address that notices of this token go to, such as the old one where it changes the address. '
     'Null: as actions says of notice.';
+COMMENT ON COLUMN mailroom.issued_tokens.traceparent IS
+    'The trace in which it was made, as traceparent() allows it; null if in none.';
 COMMENT ON CONSTRAINT issued_tokens_consumed_id_key ON mailroom.issued_tokens IS
     'Serves redeeming, and finding the token that a consumed id in a log or a store belongs to.';
 COMMENT ON INDEX mailroom.issued_tokens_subject_id_idx IS 'Serves cancelling what a subject has.';

@@ -32,6 +32,32 @@ $$;
 COMMENT ON FUNCTION mailroom.payload_fault(jsonb) IS
     'Why no sender can read a payload; null if each can.';
 
+-- A caller whose tracing is broken still gets its mail: what is invalid counts as nothing. The
+-- length goes first, so that no pattern is looked for in a text of megabytes.
+CREATE FUNCTION mailroom.valid_traceparent(given text) RETURNS text
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN CASE
+    WHEN octet_length(given) = 55 THEN CASE
+        WHEN given ~ '^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$'
+            AND substr(given, 4, 32) <> repeat('0', 32) AND substr(given, 37, 16) <> repeat('0', 16)
+        THEN given
+    END
+END;
+
+COMMENT ON FUNCTION mailroom.valid_traceparent(text) IS
+    'A traceparent of W3C Trace Context, version 00; null for what is none.';
+
+CREATE FUNCTION mailroom.traceparent(given text) RETURNS text
+LANGUAGE sql STABLE
+RETURN coalesce(
+    mailroom.valid_traceparent(given),
+    mailroom.valid_traceparent(current_setting('mailroom.traceparent', true))
+);
+
+COMMENT ON FUNCTION mailroom.traceparent(text) IS
+    'The trace that a token belongs to: the given one or else that of the setting '
+    'mailroom.traceparent; null if neither is valid.';
+
 CREATE FUNCTION mailroom.enqueue(
     action text,
     recipient_email text,
@@ -42,7 +68,8 @@ CREATE FUNCTION mailroom.enqueue(
     deliver_at timestamptz DEFAULT NULL,
     idempotency_key text DEFAULT NULL,
     binding bytea DEFAULT NULL,
-    notice_recipient text DEFAULT NULL
+    notice_recipient text DEFAULT NULL,
+    traceparent text DEFAULT NULL
 ) RETURNS bigint
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -156,14 +183,15 @@ BEGIN
     INSERT INTO mailroom.issued_tokens (
         id, action, subject_id, recipient_email, recipient_name, language, consumed_id, code_hash,
             created_at, expires_at,
-        binding, has_payload, notice_recipient
+        binding, has_payload, notice_recipient, traceparent
     )
     VALUES (
         made, wanted.number, enqueue.subject_id, enqueue.recipient_email, enqueue.recipient_name,
         mailroom.language_tag(enqueue.language), mailroom.consumed_id(secret),
             mailroom.code_hash(secret, code),
         floor(extract(epoch FROM epoch))::bigint, ends_at,
-        enqueue.binding, enqueue.payload IS NOT NULL, enqueue.notice_recipient
+        enqueue.binding, enqueue.payload IS NOT NULL, enqueue.notice_recipient,
+        mailroom.traceparent(enqueue.traceparent)
     );
 
     IF enqueue.payload IS NOT NULL THEN
@@ -190,13 +218,14 @@ END;
 $$;
 
 COMMENT ON FUNCTION mailroom.enqueue(text, text, text, text, jsonb, text, timestamptz, text,
-    bytea, text) IS
+    bytea, text, text) IS
     'Makes a token and queues its mail in the caller''s transaction; answers the token''s id. The '
     'same idempotency_key with the same arguments answers the id of the first call and sends '
     'nothing again, until 30 days after that token''s expiry. deliver_at is at most a year away, '
     'and the lifetime begins there; the mail is due within a second from then on. '
     'binding names the browser that the link is for, and notice_recipient who gets notices, as in '
-    'issued_tokens.';
+    'issued_tokens. traceparent names the trace that the mail belongs to, or else the setting '
+    'mailroom.traceparent of the transaction does; what is invalid is ignored.';
 
 -- Alike for every browser, whether it has a token or not, so that nobody learns by it who exists.
 CREATE FUNCTION mailroom.browser_code(binding bytea) RETURNS text

@@ -47,7 +47,8 @@ BEGIN
 
     PERFORM mailroom.enqueue(
         wanted.name, notify.recipient_email, notify.recipient_name, notify.subject_id, said,
-        notify.language, NULL::timestamptz, NULL::text, NULL::bytea, NULL::text
+        notify.language, NULL::timestamptz, NULL::text, NULL::bytea, NULL::text,
+        NULL::text
     );
 END;
 $$;

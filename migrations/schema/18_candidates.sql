@@ -13,7 +13,7 @@ CREATE TYPE mailroom.candidate AS (
     id bigint, action smallint, subject_id text, recipient_email text, recipient_name text,
         language text, expires_at bigint, binding bytea,
     has_payload boolean, is_void boolean, eligibility text, proves_address boolean,
-        waits_since timestamptz, doubts smallint
+        waits_since timestamptz, doubts smallint, traceparent text
 );
 
 COMMENT ON TYPE mailroom.candidate IS
@@ -25,7 +25,7 @@ CREATE TYPE mailroom.checked_candidate AS (
         priority smallint, secret bytea, code text,
     action smallint, email text, name text, language text, expires_at bigint, binding bytea,
         payload text, verdict text, fault text,
-    waits_since timestamptz, doubts smallint
+    waits_since timestamptz, doubts smallint, traceparent text
 );
 
 COMMENT ON TYPE mailroom.checked_candidate IS
@@ -45,7 +45,7 @@ BEGIN ATOMIC
             known.language, known.expires_at,
         known.binding, known.has_payload, known.is_void,
         actions.eligibility, actions.proves_address,
-        coalesce(queued.waits_since, queued.due_at), queued.doubts
+        coalesce(queued.waits_since, queued.due_at), queued.doubts, known.traceparent
     FROM pg_catalog.unnest(places) AS asked (place)
     CROSS JOIN LATERAL (
         SELECT token, due_at, attempts, failures, priority, secret, code, waits_since, doubts
@@ -55,7 +55,7 @@ BEGIN ATOMIC
     LEFT JOIN LATERAL (
         SELECT
             id, action, subject_id, recipient_email, recipient_name, language, expires_at, binding,
-                has_payload,
+                has_payload, traceparent,
             consumed_at IS NOT NULL OR cancelled_at IS NOT NULL AS is_void
         FROM mailroom.issued_tokens
         WHERE id = queued.token
@@ -106,7 +106,8 @@ BEGIN ATOMIC
             ELSE 'its address is suppressed (' || suppression.reason || ')'
         END,
         (candidate).waits_since,
-        (candidate).doubts
+        (candidate).doubts,
+        (candidate).traceparent
     FROM (
         SELECT
             coalesce((candidate).recipient_email, present_email) AS email,

@@ -223,7 +223,7 @@ CREATE FUNCTION mailroom.claim(
     dead_in_doubt integer,
     reason text, first_through timestamptz, second_through timestamptz, wait bigint,
         other_rate bigint, skipped text, due_since timestamptz[], claimed_at timestamptz,
-        budget_left bigint, other_budget bigint, priorities smallint[]
+        budget_left bigint, other_budget bigint, priorities smallint[], traceparents text[]
 )
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -331,11 +331,12 @@ BEGIN
                 array_agg(mailroom.to_utf8(payload)) AS payloads,
                 count(payload) > 0 AS has_payloads,
                 array_agg(binding) AS bindings,
-                CASE WHEN max(doubts) > 0 THEN array_agg(doubts) END AS doubts
+                CASE WHEN max(doubts) > 0 THEN array_agg(doubts) END AS doubts,
+                CASE WHEN count(traceparent) > 0 THEN array_agg(traceparent) END AS traceparents
             FROM pg_catalog.unnest(eligible) WITH ORDINALITY AS checked (
                 place, token, due_at, attempt, failures, priority, secret, code, action, email,
                     name, language, expires_at, binding,
-                payload, verdict, fault, waits_since, doubts, nth
+                payload, verdict, fault, waits_since, doubts, traceparent, nth
             )
             WHERE nth <= taken
             GROUP BY 1
@@ -363,7 +364,7 @@ BEGIN
             NULL::integer, NULL::integer, NULL::integer, NULL::integer, NULL::integer,
                 NULL::integer, NULL::integer, NULL::integer, NULL::text,
             NULL::timestamptz, NULL::timestamptz, NULL::bigint, NULL::bigint, NULL::text,
-            waits_since, epoch, NULL::bigint, NULL::bigint, priorities
+            waits_since, epoch, NULL::bigint, NULL::bigint, priorities, traceparents
         -- In the order of their ordinals, by which the aggregation sorts
         -- where enable_hashagg is off.
         FROM batches;
@@ -401,9 +402,13 @@ BEGIN
                 too_old, unwanted, unwanted_reasons);
             skipped := (
                 SELECT jsonb_agg(jsonb_build_object('verdict', verdict, 'reason', fault, 'count',
-                    count, 'ids', ids))::text
+                    count, 'ids', ids, 'traceparents', traceparents))::text
                 FROM (
-                    SELECT verdict, fault, count(*) AS count, (array_agg(token))[1:10] AS ids
+                    SELECT verdict, fault, count(*) AS count, (array_agg(token))[1:10] AS ids,
+                        coalesce(
+                            (array_agg(traceparent) FILTER (WHERE traceparent IS NOT NULL))[1:10],
+                            '{}'
+                        ) AS traceparents
                     FROM pg_catalog.unnest(others)
                     GROUP BY verdict, fault
                     ORDER BY count(*) DESC
@@ -429,10 +434,10 @@ COMMENT ON FUNCTION mailroom.claim(
     'no trial of a sender. The last row has no batch, and says what was found: skipped is '
     'JSON, of what was not claimed by verdict and reason the count and some ids. Due_since says '
     'since when each token was due, by the clock that claimed_at shows. Priorities are as in '
-    'actions when each token was queued. The span of the '
-    'lease is milliseconds, min_lifetime seconds; the rate, if there is one, '
-    'tokens a day for all collectors, and the budget tokens a month. Budget_left is what is left '
-    'of it; other_rate and other_budget are those at which others claim, if they are others.';
+    'actions when each token was queued; traceparents as in issued_tokens, or null if no token '
+    'has any. The span of the lease is milliseconds, min_lifetime seconds; the rate, if there is '
+    'one, tokens a day for all collectors, and the budget tokens a month. Budget_left is what is '
+    'left of it; other_rate and other_budget are those at which others claim, if they are others.';
 
 CREATE FUNCTION mailroom.list_actions() RETURNS TABLE (
     number smallint, name text, path text, code_digits smallint, token_format text

@@ -72,7 +72,7 @@ BEGIN
                     expired.subject_id,
                     (SELECT payload FROM mailroom.payloads WHERE payloads.token = expired.id),
                     expired.language, NULL::timestamptz, NULL::text, expired.binding,
-                    expired.notice_recipient
+                    expired.notice_recipient, expired.traceparent
                 )
                 FROM mailroom.actions
                 WHERE number = expired.action;

@@ -194,6 +194,7 @@ BEGIN
             CASE WHEN has_link THEN 'its link ends at ' ELSE 'it can be sent until ' END
                 || to_char(to_timestamp(expires_at) AT TIME ZONE 'UTC',
                     'YYYY-MM-DD"T"HH24:MI:SS"Z"')
+                || coalesce(', in trace ' || substr(traceparent, 4, 32), '')
         FROM known
         UNION ALL
         SELECT 1, suppressed_at, 'suppressed', NULL, NULL, NULL, suppression.provider, NULL,

@@ -192,6 +192,7 @@ BEGIN
                     'recipient_name', recipient_name,
                     'notice_recipient', notice_recipient,
                     'language', language,
+                    'traceparent', traceparent,
                     'payload', (SELECT payload FROM mailroom.payloads WHERE token = id),
                     'created_at', to_timestamp(created_at::double precision),
                     'expires_at', to_timestamp(expires_at::double precision),

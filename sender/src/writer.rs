@@ -218,6 +218,7 @@ fn sample(shown: &Shown, payload: Value) -> Item {
         language: None,
         payload,
         doubts: 0,
+        traceparent: None,
     }
 }
 

@@ -1,6 +1,7 @@
 //! The functions: their paths, what each is given, the statement that calls it, and its answer.
 
 use mailroom_http::hyper::StatusCode;
+use mailroom_traces::Traceparent;
 use serde_json::{Value, json};
 use tokio_postgres::{Error, Row};
 
@@ -67,13 +68,21 @@ impl Function {
         self.sends() || matches!(self, Self::Redeem | Self::Recheck)
     }
 
-    /// Reads what it is given.
-    pub(crate) fn call(self, mut given: Members<'_>) -> Result<Call, Problem> {
+    /// Reads what it is given. The trace of the request, if it has one, is that of the mails that
+    /// come of it, unless they are given another one.
+    pub(crate) fn call(
+        self,
+        mut given: Members<'_>,
+        trace: Option<Traceparent>,
+    ) -> Result<Call, Problem> {
         let mut action = None;
         let mut demand_action = |given: &mut Members<'_>| {
             let text = given.demand_text("action")?;
             action = Some(text.clone());
             Ok::<_, Problem>(Some(text))
+        };
+        let trace_of = |given: &mut Members<'_>| {
+            given.traceparent("traceparent").or(trace).map(|trace| trace.to_string())
         };
         let values = match self {
             Self::Enqueue => vec![
@@ -87,6 +96,7 @@ impl Function {
                 given.text("idempotency_key")?,
                 given.bytes("binding", 16)?,
                 given.text("notice_recipient")?,
+                trace_of(&mut given),
             ],
             Self::Request => vec![
                 Some(given.demand_text("email_or_login")?),
@@ -95,6 +105,7 @@ impl Function {
                 given.count("at_most")?,
                 given.interval("per")?,
                 given.bytes("binding", 16)?,
+                trace_of(&mut given),
             ],
             Self::Redeem => vec![
                 Some(given.demand_bytes("secret", 32)?),
@@ -102,6 +113,7 @@ impl Function {
                 given.text("code")?,
                 given.flag("binding_proven")?,
                 given.text("browser_code")?,
+                trace.map(|trace| trace.to_string()),
             ],
             Self::BrowserCode => vec![Some(given.demand_bytes("binding", 16)?)],
             Self::Cancel => vec![Some(given.demand_id("token")?)],
@@ -110,30 +122,38 @@ impl Function {
             }
             Self::Recheck => vec![Some(given.demand_text("subject_id")?)],
             Self::RenewLink => {
-                vec![Some(given.demand_bytes("secret", 32)?), demand_action(&mut given)?]
+                vec![
+                    Some(given.demand_bytes("secret", 32)?),
+                    demand_action(&mut given)?,
+                    trace.map(|trace| trace.to_string()),
+                ]
             }
         };
         given.end()?;
         Ok(Call { function: self, action, values })
     }
 
-    /// What calls it. Null is each parameter's default, or stands for it here.
+    /// What calls it. Null is each parameter's default, or stands for it here. Arguments are
+    /// evaluated before the function runs, so that it finds the setting of its trace.
     pub(crate) fn statement(self) -> &'static str {
         match self {
             Self::Enqueue => {
                 "SELECT mailroom.enqueue(action => $1, recipient_email => $2, \
                  recipient_name => $3, subject_id => $4, payload => $5::jsonb, language => $6, \
                  deliver_at => $7::timestamptz, idempotency_key => $8, \
-                 binding => decode($9, 'hex'), notice_recipient => $10)::text"
+                 binding => decode($9, 'hex'), notice_recipient => $10, traceparent => $11)::text"
             }
             Self::Request => {
                 "SELECT mailroom.request(email_or_login => $1, action => $2, \
                  cooldown => $3::interval, at_most => coalesce($4::integer, 5), \
-                 per => coalesce($5::interval, '1 hour'), binding => decode($6, 'hex'))"
+                 per => coalesce($5::interval, '1 hour'), binding => decode($6, 'hex'), \
+                 traceparent => $7)"
             }
             Self::Redeem => {
                 "SELECT verdict::text, token::text, subject_id FROM mailroom.redeem(\
-                 secret => decode($1, 'hex'), action => $2, code => $3, \
+                 secret => decode($1, 'hex'), \
+                 action => CASE WHEN set_config('mailroom.traceparent', coalesce($6, ''), true) \
+                 IS NOT NULL THEN $2 END, code => $3, \
                  binding_proven => coalesce($4::boolean, false), browser_code => $5)"
             }
             Self::BrowserCode => "SELECT mailroom.browser_code(binding => decode($1, 'hex'))",
@@ -144,7 +164,9 @@ impl Function {
             }
             Self::Recheck => "SELECT mailroom.recheck(subject_id => $1)",
             Self::RenewLink => {
-                "SELECT mailroom.renew_link(secret => decode($1, 'hex'), action => $2)"
+                "SELECT mailroom.renew_link(secret => decode($1, 'hex'), \
+                 action => CASE WHEN set_config('mailroom.traceparent', coalesce($3, ''), true) \
+                 IS NOT NULL THEN $2 END)"
             }
         }
     }

@@ -4,6 +4,7 @@
 use std::collections::HashSet;
 use std::fmt;
 
+use mailroom_traces::Traceparent;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -110,6 +111,13 @@ impl<'body> Members<'body> {
         self.take(name, "JSON of at most 127 levels, with numbers that a double holds", |raw| {
             serde_json::from_str::<Value>(raw).ok().map(|_| raw.to_owned())
         })
+    }
+
+    /// A trace. What is none is ignored, whatever it is.
+    pub(crate) fn traceparent(&mut self, name: &str) -> Option<Traceparent> {
+        let at = self.0.iter().position(|(given, _)| given == name)?;
+        let (_, raw) = self.0.swap_remove(at);
+        serde_json::from_str(raw.get()).ok().and_then(|text: String| Traceparent::parse(&text))
     }
 
     /// Refuses what was not taken.

@@ -12,6 +12,7 @@ use mailroom_http::{
     Answer, BodyFault, Limits, Listen, Reading, Request, media_type, read_body, termination,
 };
 use mailroom_pace::{LogLimit, withheld};
+use mailroom_traces::Traceparent;
 use serde_json::json;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
@@ -216,6 +217,13 @@ async fn answer(state: Arc<State>, request: Request, reading: Option<Reading>) -
     }
 }
 
+/// The trace that a request belongs to. More than one, and what is none, count as none.
+fn trace(headers: &HeaderMap) -> Option<Traceparent> {
+    let mut sent = headers.get_all("traceparent").iter();
+    let (Some(sent), None) = (sent.next(), sent.next()) else { return None };
+    Traceparent::parse(sent.to_str().ok()?)
+}
+
 /// Does what is asked for, or says why not.
 async fn take(
     state: &State,
@@ -232,6 +240,7 @@ async fn take(
         let detail = "the body must be of the type application/json";
         return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, problem::REQUEST, detail));
     }
+    let trace = trace(request.headers());
     let body = read(request).await?;
     // It has come: from here on nobody takes its place.
     drop(reading);
@@ -241,7 +250,7 @@ async fn take(
         spend(token, right)?;
         return wake(&state.collectors).await;
     };
-    let call = function.call(members)?;
+    let call = function.call(members, trace)?;
     drop(body);
     if let Some(action) = &call.action
         && !token.may_name(action)

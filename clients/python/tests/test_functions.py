@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 ADA = "ada@example.test"
+TRACEPARENT = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 
 
 def test_a_mail_is_queued_in_the_transaction_of_the_connection(
@@ -33,6 +34,20 @@ def test_a_mail_is_queued_in_the_transaction_of_the_connection(
     assert waiting(other, token) is not None
 
 
+@pytest.mark.parametrize(
+    "traceparent",
+    ["", "00-no", TRACEPARENT.upper(), TRACEPARENT + "\n", "\0", "\ud800", "x" * 10_000, 7, b""],
+)
+def test_what_is_no_traceparent_is_ignored(
+    connection: psycopg.Connection, traceparent: object
+) -> None:
+    mailroom = Mailroom(connection)
+    mail = {"action": "activate", "recipient_email": ADA, "traceparent": traceparent}
+    token = mailroom.enqueue(**mail)  # type: ignore[arg-type]
+    query = b"SELECT traceparent FROM mailroom.issued_tokens WHERE id = %s"
+    assert connection.execute(query, (token,)).fetchone() == (None,)
+
+
 def test_all_that_can_be_said_of_a_mail_arrives(connection: psycopg.Connection) -> None:
     due = datetime.now(UTC).replace(microsecond=0) + timedelta(hours=1)
     token = Mailroom(connection).enqueue(
@@ -46,8 +61,10 @@ def test_all_that_can_be_said_of_a_mail_arrives(connection: psycopg.Connection) 
         idempotency_key="a key",
         binding=b"\0" * 16,
         notice_recipient="old@example.test",
+        traceparent=TRACEPARENT,
     )
-    query = b"""SELECT recipient_name, subject_id, payload, language, binding, notice_recipient
+    query = b"""SELECT recipient_name, subject_id, payload, language, binding, notice_recipient,
+        traceparent
         FROM mailroom.issued_tokens JOIN mailroom.payloads ON token = id WHERE id = %s"""
     assert connection.execute(query, (token,)).fetchone() == (
         "Ada, née Byron \N{SNOWMAN} 100%s {}",
@@ -56,6 +73,7 @@ def test_all_that_can_be_said_of_a_mail_arrives(connection: psycopg.Connection) 
         "pt-BR",
         b"\0" * 16,
         "old@example.test",
+        TRACEPARENT,
     )
     # The due times of mails differ by their numbers, as microseconds.
     query = b"SELECT date_trunc('second', due_at) FROM mailroom.queue WHERE token = %s"

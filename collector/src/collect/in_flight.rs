@@ -139,7 +139,8 @@ impl<S: Sink> InFlight<S> {
     fn send(&mut self, mut line: Line) {
         let rejected = mem::take(&mut line.rejected);
         if line.ids.is_empty() {
-            self.unsettled.push(Settlement::of(line.batch, rejected));
+            let traces = line.traces;
+            self.unsettled.push(Settlement { traces, ..Settlement::of(line.batch, rejected) });
             return;
         }
         if !rejected.is_empty() {
@@ -242,12 +243,12 @@ impl<S: Sink> InFlight<S> {
         let before = self.unsettled.len();
         let (acks, unsent) = self.sink.ended();
         self.unsent.extend(unsent);
-        for Ack { batch, mut nacks, receipts, after } in acks {
+        for Ack { batch, mut nacks, receipts, traces, after } in acks {
             self.prefetch.acked(after);
             self.adaptive.acked(after);
             self.metrics.answered(after);
             nacks.extend(self.rejected.remove(&batch).unwrap_or_default());
-            self.unsettled.push(Settlement { batch, nacks, receipts });
+            self.unsettled.push(Settlement { batch, nacks, receipts, traces });
         }
         self.unsettled.len() > before
     }

@@ -9,7 +9,7 @@ use mailroom_verifier_core::Signer;
 
 use crate::config::LineFormat;
 use crate::line::sign::sign;
-use crate::queue::{Batch, BatchId, Nack};
+use crate::queue::{Batch, BatchId, Nack, Traceparent};
 
 /// A signed batch, written out. Not `Debug`: the bytes hold addresses and tokens.
 pub(crate) struct Line {
@@ -19,6 +19,8 @@ pub(crate) struct Line {
     pub(crate) ids: Vec<i64>,
     /// The tokens whose rows cannot become a mail.
     pub(crate) rejected: Vec<(i64, Nack)>,
+    /// The traces of all tokens of the batch that have one.
+    pub(crate) traces: Vec<(i64, Traceparent)>,
 }
 
 impl Line {
@@ -59,7 +61,8 @@ impl Line {
         }
         // Lines of thousands of tokens are in memory at a time.
         bytes.shrink_to_fit();
-        Self { batch: batch.id, bytes, ids, rejected }
+        let traces = batch.traces();
+        Self { batch: batch.id, bytes, ids, rejected, traces }
     }
 }
 
@@ -133,6 +136,27 @@ mod tests {
             let reason = format!("its payload contains {contains}");
             assert_eq!(line.rejected, [(7, Nack::Dead { reason })]);
             assert_eq!(line.bytes, written(&[recovery(2)], LineFormat::Ndjson).bytes);
+        }
+    }
+
+    #[test]
+    fn a_trace_is_the_last_member_of_its_item_and_changes_nothing_else() {
+        let traceparent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+        let traced = || Token { traceparent: Traceparent::parse(traceparent), ..recovery(2) };
+        for format in [LineFormat::Ndjson, LineFormat::Csv] {
+            let plain = written(&[recovery(1), recovery(2), recovery(3)], format);
+            let line = written(&[recovery(1), traced(), recovery(3)], format);
+            let text = |line: &Line| String::from_utf8(line.bytes.clone()).unwrap();
+            let expected = match format {
+                LineFormat::Csv => text(&plain),
+                LineFormat::Ndjson => text(&plain).replace(
+                    "},{\"id\":3",
+                    &format!(",\"traceparent\":\"{traceparent}\"}},{{\"id\":3"),
+                ),
+            };
+            assert_eq!(text(&line), expected);
+            assert_eq!(plain.traces, []);
+            assert_eq!(line.traces, [(2, Traceparent::parse(traceparent).unwrap())]);
         }
     }
 

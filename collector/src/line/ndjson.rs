@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 
 use crate::line::payload;
 use crate::line::sign::{InvalidRow, secret, text};
-use crate::queue::{BatchId, Token};
+use crate::queue::{BatchId, Token, Traceparent};
 
 /// A token as the reader gets it. The order of the fields is part of the format.
 #[derive(Serialize)]
@@ -39,6 +39,8 @@ struct Item<'a> {
     language: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     payload: Option<&'a RawValue>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    traceparent: Option<&'a str>,
 }
 
 /// What the parser of answers understands beyond what every collector does.
@@ -83,6 +85,7 @@ pub(super) fn append<'a>(
         priority: token.priority.filter(|_| is_for_sender),
         language: token.language.as_deref(),
         payload: token.payload.as_deref().map(json).transpose()?,
+        traceparent: token.traceparent.as_ref().map(Traceparent::as_str),
     };
     if !is_first {
         line.push(b',');

@@ -3,6 +3,9 @@
 use std::fmt::{self, Display};
 use std::time::Duration;
 
+use mailroom_traces::Traceparent;
+use tracing::field::DebugValue;
+
 /// How many tokens a line names that the database records as well.
 pub(crate) const NAMED: usize = 10;
 
@@ -18,6 +21,26 @@ impl<N: Display + PartialEq + From<u8>> Display for Counted<N> {
 
 pub(crate) fn ids<R>(tokens: &[(i64, R)], most: usize) -> Vec<i64> {
     tokens.iter().take(most).map(|(id, _)| *id).collect()
+}
+
+/// The traces of those tokens that are named, as a field of the log; nothing if they have none.
+pub(crate) fn traceparents_of<R>(
+    tokens: &[(i64, R)],
+    traces: &[(i64, Traceparent)],
+) -> Option<DebugValue<Vec<Traceparent>>> {
+    let named = ids(tokens, NAMED);
+    let found = named.iter().filter_map(|id| {
+        let trace = traces.iter().find(|(traced, _)| traced == id);
+        trace.map(|(_, traceparent)| *traceparent)
+    });
+    some_traceparents(found.collect())
+}
+
+/// Traces as a field of the log; nothing if there are none.
+pub(crate) fn some_traceparents(
+    traceparents: Vec<Traceparent>,
+) -> Option<DebugValue<Vec<Traceparent>>> {
+    (!traceparents.is_empty()).then(|| tracing::field::debug(traceparents))
 }
 
 /// At most `most` tokens, each with its reason, and how many others there are.

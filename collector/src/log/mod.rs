@@ -87,6 +87,10 @@ fn write_text(writer: &mut Writer<'_>, field: &Field, value: &dyn Debug) -> fmt:
         "reason" => writer.write_str(": ")?,
         name => {
             write!(writer, " {name}=")?;
+            if name == "traceparents" {
+                // Digits and hyphens alone.
+                return writer.write_str(&format!("{value:?}").replace([' ', '"'], ""));
+            }
             return write_value(writer, &format!("{value:?}"));
         }
     }
@@ -166,8 +170,9 @@ impl Members {
 impl Visit for Members {
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
         let text = format!("{value:?}");
-        // A list of numbers is written in JSON as in Rust, and settings are JSON already.
-        if matches!(field.name(), "ids" | "settings") {
+        // A list of numbers or plain texts is written in JSON as in Rust, and settings are JSON
+        // already.
+        if matches!(field.name(), "ids" | "settings" | "traceparents") {
             self.write(field, text);
         } else {
             self.record_str(field, &text);

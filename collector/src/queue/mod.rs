@@ -25,6 +25,7 @@ pub use deliveries::DeliveriesQueue;
 #[cfg(feature = "relay")]
 pub(crate) use deliveries::storable;
 pub(crate) use deliveries::{LIST_ACTIONS, SignableActions};
+pub use mailroom_traces::Traceparent;
 
 /// A token's row with what the mail needs of its recipient.
 ///
@@ -58,6 +59,8 @@ pub struct Token {
     pub payload: Option<Vec<u8>>,
     /// The browser that the link is for, 16 bytes in a sound row. `None` is for every browser.
     pub binding: Option<Vec<u8>>,
+    /// The trace in which it was enqueued.
+    pub traceparent: Option<Traceparent>,
 }
 
 impl fmt::Debug for Token {
@@ -85,6 +88,7 @@ impl Token {
             language: None,
             payload: None,
             binding: None,
+            traceparent: None,
         }
     }
 }
@@ -98,6 +102,13 @@ pub struct Batch {
     pub tokens: Vec<Token>,
 }
 
+impl Batch {
+    /// The traces of its tokens, by id, where they have one.
+    pub fn traces(&self) -> Vec<(i64, Traceparent)> {
+        self.tokens.iter().filter_map(|token| Some((token.id, token.traceparent?))).collect()
+    }
+}
+
 /// What became of a batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settlement {
@@ -107,12 +118,14 @@ pub struct Settlement {
     pub nacks: Vec<(i64, Nack)>,
     /// What the provider said of tokens that were sent, by id, where the sender tells.
     pub receipts: Vec<(i64, Receipt)>,
+    /// The traces of its tokens, by id, where they have one.
+    pub traces: Vec<(i64, Traceparent)>,
 }
 
 impl Settlement {
-    /// Without receipts.
+    /// Without receipts and traces.
     pub fn of(batch: BatchId, nacks: Vec<(i64, Nack)>) -> Self {
-        Self { batch, nacks, receipts: Vec::new() }
+        Self { batch, nacks, receipts: Vec::new(), traces: Vec::new() }
     }
 }
 

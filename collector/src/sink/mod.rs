@@ -15,7 +15,7 @@ pub use sender::{Reply, SentTokens, Work, parse_answer, parse_reply};
 pub(crate) use stdout::{StartError, Stdout};
 
 use crate::line::Line;
-use crate::queue::{BatchId, Nack, Receipt, SenderState};
+use crate::queue::{BatchId, Nack, Receipt, SenderState, Traceparent};
 
 /// A destination of lines: standard output or a sender.
 pub(crate) trait Sink {
@@ -112,6 +112,8 @@ pub(crate) struct Ack {
     pub(crate) nacks: Vec<(i64, Nack)>,
     /// What the provider said of those that were, where the sender tells.
     pub(crate) receipts: Vec<(i64, Receipt)>,
+    /// The traces of the tokens of its batch that have one.
+    pub(crate) traces: Vec<(i64, Traceparent)>,
     pub(crate) after: Duration,
 }
 

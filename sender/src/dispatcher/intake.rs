@@ -164,7 +164,7 @@ impl<W: Write> Dispatcher<'_, W> {
                     return Ok(Decision::Doubt(outcome));
                 }
                 if let Some(lane) = lane {
-                    self.report_late(&prepared, lane, item.id, now);
+                    self.report_late(&prepared, lane, item, now);
                     return Ok(send(lane, prepared, doubt, true));
                 }
                 // It was tried by a provider that the configuration has no more.
@@ -196,7 +196,7 @@ impl<W: Write> Dispatcher<'_, W> {
 
     /// Says that a mail may go out twice: its provider does not know any more what it did with an
     /// earlier attempt. The alternative would be to lose it.
-    fn report_late(&self, prepared: &PreparedMail, lane: usize, id: i64, now: SystemTime) {
+    fn report_late(&self, prepared: &PreparedMail, lane: usize, item: &Item, now: SystemTime) {
         let provider = &self.shared.providers[lane];
         let age = seconds(now).saturating_sub(prepared.prepared_at);
         let Some(window) = provider.key_window().map(|window| window.as_secs()) else { return };
@@ -204,10 +204,13 @@ impl<W: Write> Dispatcher<'_, W> {
             let name = provider.name();
             let age = age / 3600;
             let window = window / 3600;
+            let id = item.id;
+            let trace = item.traceparent.map(|traceparent| format!(" (traceparent {traceparent})"));
+            let trace = trace.unwrap_or_default();
             report(&format!(
-                "token {id} is tried again {age} hours after its first attempt, and {name} keeps \
-                 keys for {window} hours: if an earlier attempt was accepted without an answer, \
-                 its mail goes out twice"
+                "token {id}{trace} is tried again {age} hours after its first attempt, and {name} \
+                 keeps keys for {window} hours: if an earlier attempt was accepted without an \
+                 answer, its mail goes out twice"
             ));
         }
     }

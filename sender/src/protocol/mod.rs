@@ -9,6 +9,7 @@ mod line;
 
 use std::fmt;
 
+use mailroom_traces::Traceparent;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -69,6 +70,9 @@ pub struct Item {
     /// How many earlier attempts ended in doubt, as far as the database knows.
     #[serde(default)]
     pub doubts: u32,
+    /// The trace in which it was enqueued, for the log alone: no provider is told.
+    #[serde(default, deserialize_with = "Traceparent::deserialize_lenient")]
+    pub traceparent: Option<Traceparent>,
 }
 
 impl fmt::Debug for Item {

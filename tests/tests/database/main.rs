@@ -57,6 +57,7 @@ mod sleeping;
 mod standard_streams;
 mod strangers;
 mod token_rows;
+mod traces;
 mod ui;
 mod waking;
 

@@ -6,9 +6,12 @@ All values are sent as texts that the server converts, so that every driver send
 from __future__ import annotations
 
 import json
+import re
 from datetime import datetime, timedelta
 from typing import NotRequired, TypedDict
 from uuid import UUID
+
+_TRACEPARENT = re.compile("00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
 
 Subject = str | int | UUID
 """The key of a row of your own table; it is sent as text."""
@@ -35,6 +38,8 @@ class Mail(TypedDict):
     """The 16 bytes of the browser that the link is for."""
     notice_recipient: NotRequired[str | None]
     """Who is told that the link was used, such as the old address where it changes the address."""
+    traceparent: NotRequired[str | None]
+    """The trace that it belongs to (W3C Trace Context); what is none is ignored."""
 
 
 class Request(TypedDict):
@@ -49,6 +54,7 @@ class Request(TypedDict):
     per: NotRequired[timedelta | None]
     """An hour."""
     binding: NotRequired[bytes | None]
+    traceparent: NotRequired[str | None]
 
 
 def text(name: str, value: object) -> str:
@@ -149,6 +155,14 @@ def document(name: str, value: object) -> str:
     except (TypeError, ValueError, RecursionError):
         # What cannot be written may be a secret.
         raise ValueError(f"{name} cannot be written as JSON") from None
+
+
+def traceparent(value: object) -> str | None:
+    """The trace that a mail belongs to.
+
+    What is none is ignored: a caller whose tracing is broken still gets its mail.
+    """
+    return value if isinstance(value, str) and _TRACEPARENT.fullmatch(value) else None
 
 
 def sendable(value: str) -> bool:

@@ -69,6 +69,7 @@ def enqueue(
     idempotency_key: str | None = None,
     binding: bytes | None = None,
     notice_recipient: str | None = None,
+    traceparent: str | None = None,
 ) -> Call[int]:
     """Makes a token and queues its mail."""
     values = {
@@ -83,6 +84,7 @@ def enqueue(
         idempotency_key=(arguments.text, idempotency_key),
         binding=(arguments.binding, binding),
         notice_recipient=(arguments.text, notice_recipient),
+        traceparent=(arguments.text, arguments.traceparent(traceparent)),
     )
     return Call(*_function("enqueue", values), _number)
 
@@ -95,6 +97,7 @@ def request(
     at_most: int | None = None,
     per: timedelta | None = None,
     binding: bytes | None = None,
+    traceparent: str | None = None,
 ) -> Call[None]:
     """Makes a token for an account of Mailroom's own, if there is one that may have it."""
     values = {
@@ -105,6 +108,7 @@ def request(
         at_most=(arguments.count, at_most),
         per=(arguments.span, per),
         binding=(arguments.binding, binding),
+        traceparent=(arguments.text, arguments.traceparent(traceparent)),
     )
     return Call(*_function("request", values), lambda _row: None)
 

@@ -124,7 +124,7 @@ impl SentLine {
         let ids = if is_taken { Vec::new() } else { self.ids };
         let nacks = ids.into_iter().map(|id| (id, Nack::Unanswered)).collect();
         let after = timer::now() - self.sent_at;
-        Ack { batch: self.batch, nacks, receipts: Vec::new(), after }
+        Ack { batch: self.batch, nacks, receipts: Vec::new(), traces: Vec::new(), after }
     }
 }
 

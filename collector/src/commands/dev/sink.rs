@@ -78,7 +78,13 @@ impl Sink for InboxSink {
         };
         let lost: Vec<_> = line.ids.iter().copied().filter(|id| !is_known(id)).collect();
         nacks.extend(lost.into_iter().map(|id| dead(id, "its line cannot be read")));
-        self.acks.push(Ack { batch: line.batch, nacks, receipts, after: began.elapsed() });
+        self.acks.push(Ack {
+            batch: line.batch,
+            nacks,
+            receipts,
+            traces: line.traces,
+            after: began.elapsed(),
+        });
     }
 
     async fn changed(&mut self) -> Result<(), SinkError> {

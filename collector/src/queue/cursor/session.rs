@@ -97,6 +97,7 @@ impl Page {
                 language: None,
                 payload: None,
                 binding: None,
+                traceparent: None,
             });
         }
         Ok(page)

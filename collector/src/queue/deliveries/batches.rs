@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use crate::queue::activity::Activity;
-use crate::queue::{Batch, BatchId, Nack, Receipt, Settlement};
+use crate::queue::{Batch, BatchId, Nack, Receipt, Settlement, Traceparent};
 
 /// How long a statement without an answer may still reach the server: longer than the operating
 /// system retransmits it.
@@ -28,7 +28,12 @@ enum State {
     /// Returned to the caller.
     Held { tokens: usize, claimed_at: Instant },
     /// Settled by the caller; part of every statement until one is answered.
-    Settling { tokens: usize, nacks: Vec<(i64, Nack)>, receipts: Vec<(i64, Receipt)> },
+    Settling {
+        tokens: usize,
+        nacks: Vec<(i64, Nack)>,
+        receipts: Vec<(i64, Receipt)>,
+        traces: Vec<(i64, Traceparent)>,
+    },
     /// To be released; part of every statement until one is answered.
     Releasing,
 }
@@ -94,12 +99,12 @@ impl Batches {
 
     /// Changes nothing if the batch is settled, released or lost already.
     pub(super) fn settle(&mut self, settlement: Settlement, activity: &mut Activity) {
-        let Settlement { batch, nacks, receipts } = settlement;
+        let Settlement { batch, nacks, receipts, traces } = settlement;
         if let Some(state) = self.0.get_mut(&batch)
             && let State::Held { tokens, claimed_at } = *state
         {
             activity.settled(tokens, &nacks, claimed_at);
-            *state = State::Settling { tokens, nacks, receipts };
+            *state = State::Settling { tokens, nacks, receipts, traces };
         }
     }
 
@@ -176,6 +181,14 @@ impl Batches {
                 nacks.iter().find(|(id, _)| *id == token).map(|(_, nack)| nack)
             }
             _ => None,
+        }
+    }
+
+    /// The traces of the tokens of a batch that is to be settled.
+    pub(super) fn traces(&self, batch: BatchId) -> &[(i64, Traceparent)] {
+        match self.0.get(&batch) {
+            Some(State::Settling { traces, .. }) => traces,
+            _ => &[],
         }
     }
 

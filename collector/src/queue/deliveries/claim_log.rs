@@ -7,6 +7,7 @@ use mailroom_pace::{LogLimit, withheld};
 use super::actions::SignableActions;
 use super::claimed::Claimed;
 use crate::config::Rate;
+use crate::log::display::some_traceparents;
 use crate::metrics::Skipped;
 use crate::queue::activity::Activity;
 
@@ -98,7 +99,7 @@ impl ClaimLog {
     /// Warns of tokens that wait though their subject may be eligible, at most so often.
     fn report_deferred(&self, claimed: &Claimed, actions: &SignableActions) {
         let admit = || self.deferral_limit.admit(Instant::now()).map(withheld);
-        for (reason, count, ids) in claimed.alike("unsignable") {
+        for (reason, count, ids, traces) in claimed.alike("unsignable") {
             if let Some(withheld) = admit() {
                 let reason = format!("{reason}, but {}", actions.what_helps());
                 tracing::warn!(
@@ -106,6 +107,7 @@ impl ClaimLog {
                     %reason,
                     count,
                     ?ids,
+                    traceparents = some_traceparents(traces),
                     withheld,
                     "tokens wait because this collector cannot sign them"
                 );
@@ -113,13 +115,14 @@ impl ClaimLog {
         }
         // Of subjects who are just not eligible there is no reason.
         let faults = claimed.alike("ineligible").filter(|(reason, ..)| !reason.is_empty());
-        for (reason, count, ids) in faults {
+        for (reason, count, ids, traces) in faults {
             if let Some(withheld) = admit() {
                 tracing::warn!(
                     event = "eligibility_failed",
                     %reason,
                     count,
                     ?ids,
+                    traceparents = some_traceparents(traces),
                     withheld,
                     "tokens wait because a predicate of eligibility fails"
                 );
@@ -153,6 +156,7 @@ fn report_ended(claimed: &Claimed) {
             %reason,
             count = claimed.expired,
             ?ids,
+            traceparents = some_traceparents(claimed.traces("expired")),
             "tokens expired before they could be sent"
         );
     }
@@ -176,7 +180,8 @@ fn report_ended(claimed: &Claimed) {
     ] {
         if count > 0 {
             let (reason, ids) = claimed.reasons(verdict);
-            tracing::info!(event, %reason, count, ?ids, "{message}");
+            let traceparents = some_traceparents(claimed.traces(verdict));
+            tracing::info!(event, %reason, count, ?ids, traceparents, "{message}");
         }
     }
 }

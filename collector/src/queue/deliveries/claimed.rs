@@ -9,9 +9,9 @@ use tokio_postgres::Row;
 
 use super::actions::SignableActions;
 use super::batches::Batches;
-use crate::log::display::{Counted, NAMED, ids, listed};
+use crate::log::display::{Counted, NAMED, ids, listed, traceparents_of};
 use crate::queue::session::{column, count, unexpected};
-use crate::queue::{Batch, BatchId, Nack, QueueError, Token};
+use crate::queue::{Batch, BatchId, Nack, QueueError, Token, Traceparent};
 
 /// What one claiming statement claimed and read.
 #[derive(Debug, Default)]
@@ -54,6 +54,9 @@ pub(super) struct Skipped {
     count: usize,
     /// Some of them.
     ids: Vec<i64>,
+    /// The traces of some of them; none from an older schema.
+    #[serde(default)]
+    traceparents: Vec<String>,
 }
 
 /// A token that became a dead letter when its batch was settled.
@@ -126,11 +129,22 @@ impl Claimed {
         self.skipped.extend(other.skipped);
     }
 
-    /// The tokens of this verdict by reason: how many have it, and some of their ids.
-    pub(super) fn alike(&self, verdict: &str) -> impl Iterator<Item = (&str, usize, &[i64])> {
+    /// The tokens of this verdict by reason: how many have it, some of their ids, and traces.
+    pub(super) fn alike(
+        &self,
+        verdict: &str,
+    ) -> impl Iterator<Item = (&str, usize, &[i64], Vec<Traceparent>)> {
         let alike = self.skipped.iter().filter(move |alike| alike.verdict == verdict);
-        alike
-            .map(|alike| (alike.reason.as_deref().unwrap_or_default(), alike.count, &alike.ids[..]))
+        alike.map(|alike| {
+            let reason = alike.reason.as_deref().unwrap_or_default();
+            (reason, alike.count, &alike.ids[..], alike.traces().collect())
+        })
+    }
+
+    /// Traces of tokens that got this verdict.
+    pub(super) fn traces(&self, verdict: &str) -> Vec<Traceparent> {
+        let alike = self.skipped.iter().filter(|alike| alike.verdict == verdict);
+        alike.flat_map(Skipped::traces).take(NAMED).collect()
     }
 
     /// Why tokens got this verdict, each reason with the number of tokens, and some of their ids.
@@ -152,6 +166,12 @@ impl Claimed {
     }
 }
 
+impl Skipped {
+    fn traces(&self) -> impl Iterator<Item = Traceparent> {
+        self.traceparents.iter().filter_map(|text| Traceparent::parse(text))
+    }
+}
+
 /// The tokens of a batch, which are in columns of arrays.
 fn tokens(row: &Row, actions: &SignableActions) -> Result<Vec<Token>, QueueError> {
     let ids: Vec<i64> = column(row, "tokens")?;
@@ -167,6 +187,7 @@ fn tokens(row: &Row, actions: &SignableActions) -> Result<Vec<Token>, QueueError
     let mut bindings = column::<Vec<Option<Vec<u8>>>>(row, "bindings")?.into_iter();
     let doubts: Option<Vec<i16>> = column(row, "doubts")?;
     let mut doubts = doubts.map(Vec::into_iter);
+    let mut traceparents = traceparents(row).into_iter();
     let mut priorities = column::<Vec<i16>>(row, "priorities")?.into_iter();
     let tokens = ids.into_iter().zip(attempts).zip(numbers).map(|((id, attempt), number)| {
         Ok(Token {
@@ -188,9 +209,18 @@ fn tokens(row: &Row, actions: &SignableActions) -> Result<Vec<Token>, QueueError
             language: next(&mut languages)?,
             payload: next(&mut payloads)?,
             binding: next(&mut bindings)?,
+            traceparent: traceparents.next().flatten(),
         })
     });
     tokens.collect()
+}
+
+/// The traces of the tokens of a batch. Nothing if there are none, or in a schema that is older
+/// than this program: that is no reason not to send them.
+fn traceparents(row: &Row) -> Vec<Option<Traceparent>> {
+    let given = row.try_get::<_, Option<Vec<Option<&str>>>>("traceparents").ok().flatten();
+    let valid = |text: Option<&str>| text.and_then(Traceparent::parse);
+    given.unwrap_or_default().into_iter().map(valid).collect()
 }
 
 /// For how long the tokens of a batch have been due. A schema that is older than this program does
@@ -244,6 +274,7 @@ pub(super) fn log_dead_letters(dead: &[DeadLetter], settled: &Batches, limit: &L
             reason = %listed(&tokens, NAMED),
             count = tokens.len(),
             ids = ?ids(&tokens, NAMED),
+            traceparents = traceparents_of(&tokens, settled.traces(dead[0].batch)),
             attempts = dead.iter().map(|dead| dead.attempts).max(),
             put_back = put_back(dead, is_in_doubt),
             withheld = withheld(others),

@@ -5,7 +5,7 @@ use std::time::Instant;
 use mailroom_pace::withheld;
 
 use super::Sender;
-use crate::log::display::{NAMED, ids, listed};
+use crate::log::display::{NAMED, ids, listed, traceparents_of};
 use crate::queue::{BatchId, Nack};
 use crate::sink::Ack;
 
@@ -42,6 +42,7 @@ impl Sender {
                 reason = %listed(&refused, NAMED),
                 count = refused.len(),
                 ids = ?ids(&refused, NAMED),
+                traceparents = traceparents_of(&refused, &ack.traces),
                 withheld = withheld(others),
                 "the sender wants to try tokens again"
             );
@@ -55,6 +56,7 @@ impl Sender {
                 reason = %listed(&untried, NAMED),
                 count = untried.len(),
                 ids = ?ids(&untried, NAMED),
+                traceparents = traceparents_of(&untried, &ack.traces),
                 withheld = withheld(others),
                 "the sender has not tried tokens, and gives them back"
             );
@@ -68,6 +70,7 @@ impl Sender {
                 reason = %listed(&doubtful, NAMED),
                 count = doubtful.len(),
                 ids = ?ids(&doubtful, NAMED),
+                traceparents = traceparents_of(&doubtful, &ack.traces),
                 withheld = withheld(others),
                 "nobody knows whether the provider accepted mails"
             );

@@ -124,10 +124,12 @@ impl Sender {
             }
         } else if running.takes_lines()
             && running.process.is_idle()
-            && let Some((Line { batch, ids, bytes, .. }, sent_at)) = self.waiting.pop_front()
+            && let Some((Line { batch, ids, bytes, traces, .. }, sent_at)) =
+                self.waiting.pop_front()
         {
             let bytes = running.process.begin(bytes);
-            self.pending.begin(batch, ids, (sent_at, now), bytes, !running.has_answered);
+            let tokens = (ids, traces);
+            self.pending.begin(batch, tokens, (sent_at, now), bytes, !running.has_answered);
         }
     }
 }

@@ -11,7 +11,7 @@ use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use super::protocol::{Answer, DeadToken, SentTokens, Work};
-use crate::queue::{BatchId, Nack, Receipt};
+use crate::queue::{BatchId, Nack, Receipt, Traceparent};
 use crate::sink::Ack;
 
 /// By how much signs of work can put off the silence of a batch: a provider may take ten minutes
@@ -65,6 +65,8 @@ struct PendingBatch {
     is_slow: bool,
     /// Of its tokens that were sent.
     receipts: BTreeMap<i64, Receipt>,
+    /// Of its tokens that have one.
+    traces: Vec<(i64, Traceparent)>,
     /// Where its line is among all bytes written to this sender.
     bytes: Range<u64>,
     /// Whether the sender had answered nothing when its line was begun. If it ends, this batch may
@@ -96,7 +98,7 @@ impl PendingAcks {
     pub(super) fn begin(
         &mut self,
         batch: BatchId,
-        ids: Vec<i64>,
+        (ids, traces): (Vec<i64>, Vec<(i64, Traceparent)>),
         (sent_at, begun_at): (Instant, Instant),
         bytes: Range<u64>,
         is_trial: bool,
@@ -112,6 +114,7 @@ impl PendingAcks {
             worked_at: None,
             is_slow: false,
             receipts: BTreeMap::new(),
+            traces,
             bytes,
             is_trial,
         });
@@ -312,7 +315,8 @@ impl PendingBatch {
             |(id, verdict): (_, Option<_>)| Some((id, verdict.unwrap_or(Some(missing.clone()))?));
         let nacks = self.verdicts.into_iter().filter_map(nack).collect();
         let receipts = self.receipts.into_iter().collect();
-        Ack { batch: self.batch, nacks, receipts, after: now.duration_since(self.sent_at) }
+        let after = now.duration_since(self.sent_at);
+        Ack { batch: self.batch, nacks, receipts, traces: self.traces, after }
     }
 }
 
@@ -331,7 +335,7 @@ mod tests {
             let (first, end) = (i64::from(number * 10), u64::from(number * 100));
             pending.begin(
                 BatchId::from(batch),
-                vec![first + 2, first, first + 1],
+                (vec![first + 2, first, first + 1], Vec::new()),
                 (start, start),
                 end - 100..end,
                 false,
@@ -384,6 +388,7 @@ mod tests {
                     batch: BatchId::from(1),
                     nacks,
                     receipts: Vec::new(),
+                    traces: Vec::new(),
                     after: Duration::from_secs(2)
                 })
             );
@@ -404,7 +409,7 @@ mod tests {
         // Time without a pending batch does not count.
         (1..=3).for_each(|batch| _ = pending.apply(&all(batch), start + seconds(45)).unwrap());
         let later = start + seconds(1_000);
-        pending.begin(BatchId::from(4), vec![40], (later, later), 300..400, false);
+        pending.begin(BatchId::from(4), (vec![40], Vec::new()), (later, later), 300..400, false);
         assert_eq!(pending.silent_at(), Some(later + TIMEOUT));
     }
 

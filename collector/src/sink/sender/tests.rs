@@ -15,7 +15,7 @@ fn id(batch: u128) -> BatchId {
 
 fn line(batch: u128, ids: &[i64]) -> Line {
     let bytes = format!("{{\"batch\":\"{}\"}}\n", id(batch)).into_bytes();
-    Line { batch: id(batch), ids: ids.to_vec(), bytes, rejected: Vec::new() }
+    Line { batch: id(batch), ids: ids.to_vec(), bytes, rejected: Vec::new(), traces: Vec::new() }
 }
 
 /// A sender that has been given its first batch, of token 5.

@@ -138,7 +138,13 @@ impl Sink for Stdout {
 fn ack((line, sent_at): (Line, Instant), is_taken: bool) -> Ack {
     let ids = if is_taken { Vec::new() } else { line.ids };
     let nacks = ids.into_iter().map(|id| (id, Nack::Unanswered)).collect();
-    Ack { batch: line.batch, nacks, receipts: Vec::new(), after: sent_at.elapsed() }
+    Ack {
+        batch: line.batch,
+        nacks,
+        receipts: Vec::new(),
+        traces: line.traces,
+        after: sent_at.elapsed(),
+    }
 }
 
 impl Drop for Stdout {
@@ -161,7 +167,13 @@ mod tests {
         let mut sink = Stdout::start_on(writer.into()).unwrap();
         for (line, batch) in lines.iter().zip(1..) {
             let (batch, bytes) = (BatchId::from(batch), line.to_vec());
-            sink.send(Line { batch, ids: vec![1], bytes, rejected: Vec::new() });
+            sink.send(Line {
+                batch,
+                ids: vec![1],
+                bytes,
+                rejected: Vec::new(),
+                traces: Vec::new(),
+            });
         }
         (sink, File::from(OwnedFd::from(reader)))
     }

@@ -9,6 +9,63 @@ use serde_json::{Value, json};
 use super::{FUNCTIONS, Serve, drop_role, enqueue, hexadecimal, queued, role};
 
 #[tokio::test]
+async fn mails_belong_to_the_trace_of_their_request_unless_they_name_another() -> Result<()> {
+    const HEADER: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+    const MEMBER: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00";
+    let database = Database::migrated()?;
+    let client = database.connect().await?;
+    let functions = format!("{FUNCTIONS}, mailroom.request");
+    let url = role(&database, &client, &functions).await?;
+    let serve = Serve::start(&url)?;
+    client.account("a").at("x.test").insert().await?;
+    client.batch_execute("UPDATE mailroom.actions SET cooldown = '0'").await?;
+    let newest = "SELECT traceparent FROM mailroom.issued_tokens ORDER BY id DESC LIMIT 1";
+    let long = "x".repeat(9_000);
+    for (header, member, expected) in [
+        (None, json!(null), None),
+        (Some(HEADER), json!(null), Some(HEADER)),
+        (Some(HEADER), json!(MEMBER), Some(MEMBER)),
+        (None, json!(MEMBER), Some(MEMBER)),
+        (Some(HEADER), json!("00-0\u{0}"), Some(HEADER)),
+        (Some(HEADER), json!([1]), Some(HEADER)),
+        (Some("00-no"), json!(7), None),
+        (Some(&long), json!(long), None),
+    ] {
+        let asked = [
+            ("/v1/enqueue", json!({ "action": "invite", "recipient_email": "a@x.test" })),
+            (
+                "/v1/request",
+                json!({ "action": "activate", "email_or_login": "a", "cooldown": 0,
+                "at_most": 100 }),
+            ),
+        ];
+        for (path, mut body) in asked {
+            body["traceparent"] = member.clone();
+            let answer = serve.post_traced(path, &body.to_string(), header)?;
+            assert_eq!(answer.status, 202, "{answer:?}");
+            let found: Option<String> = client.query_one(newest, &[]).await?.get(0);
+            assert_eq!(found.as_deref(), expected, "{path} {header:?} {member}");
+        }
+    }
+    // A notice of a link that was used, and a new link in place of an old one.
+    let notice = "UPDATE mailroom.actions SET notice = 'notice', eligibility = NULL \
+                  WHERE name = 'invite'";
+    client.batch_execute(notice).await?;
+    let body = json!({ "action": "invite", "recipient_email": "a@x.test",
+        "notice_recipient": "b@x.test" });
+    let made = serve.post("/v1/enqueue", &body.to_string())?;
+    let (secret, _) = queued(&client, made.body["token"].as_str().context("a token")?).await?;
+    let body = json!({ "action": "invite", "secret": hexadecimal(&secret) }).to_string();
+    let used = serve.post_traced("/v1/redeem", &body, Some(HEADER))?;
+    assert_eq!(used.body["verdict"], "ok", "{used:?}");
+    let found: Option<String> = client.query_one(newest, &[]).await?.get(0);
+    assert_eq!(found.as_deref(), Some(HEADER));
+    let again = serve.post_traced("/v1/redeem", &body, Some("x"))?;
+    assert_eq!(again.body["verdict"], "used", "{again:?}");
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_role_with_the_functions_and_nothing_else_serves_all_of_them() -> Result<()> {
     let database = Database::migrated()?;
     let client = database.connect().await?;
@@ -146,7 +203,9 @@ async fn the_openapi_file_and_the_server_have_the_arguments_of_each_function() -
         named.sort();
         assert_eq!(named, arguments.iter().collect::<Vec<_>>(), "{path}");
         // Each is read, as what it must be: none of them is a list of lists.
-        for member in named.into_iter().filter(|member| *member != "payload") {
+        // What is no traceparent is ignored.
+        let are_any = ["payload", "traceparent"];
+        for member in named.into_iter().filter(|member| !are_any.contains(&member.as_str())) {
             let mut body = json!({
                 "action": "invite",
                 "recipient_email": "ada@x.test",

@@ -117,6 +117,14 @@ impl Serve {
         self.post_as(ALL, path, body)
     }
 
+    /// The same with the header `traceparent`.
+    fn post_traced(&self, path: &str, body: &str, traceparent: Option<&str>) -> Result<Answer> {
+        let header = traceparent.map(|trace| format!("traceparent: {trace}\r\n"));
+        let request = request(ALL, path, body);
+        let header = format!("{}content-type:", header.unwrap_or_default());
+        self.ask(&request.replacen("content-type:", &header, 1))
+    }
+
     /// Uses a link.
     fn redeem(&self, action: &str, secret: &[u8], code: Option<&str>) -> Result<Answer> {
         let secret = hexadecimal(secret);

@@ -24,6 +24,7 @@ const TYPES = {
   secret: "bytea",
   subject_id: "text",
   token: "bigint",
+  traceparent: "text",
 } as const;
 
 export type Parameter = keyof typeof TYPES;

@@ -16,6 +16,7 @@ import {
   readJson,
   readSent,
   readText,
+  readTraceparent,
 } from "./values.js";
 
 /** A mail with a link, or a notice. Where a text may be left out, `null` is the same. */
@@ -37,6 +38,8 @@ export interface Mail<Further extends string = never> {
   readonly binding?: Uint8Array | null | undefined;
   /** Who is told that the link was used, such as the old address where it changes the address. */
   readonly noticeRecipient?: string | null | undefined;
+  /** The trace that it belongs to (W3C Trace Context); what is none is ignored. */
+  readonly traceparent?: string | null | undefined;
 }
 
 /** What somebody asks for who says who he is: for accounts of Mailroom's own. */
@@ -50,6 +53,8 @@ export interface MailRequest<Further extends string = never> {
   /** In seconds. @default 3600 */
   readonly per?: number | undefined;
   readonly binding?: Uint8Array | null | undefined;
+  /** As in {@link Mail}. */
+  readonly traceparent?: string | null | undefined;
 }
 
 /** What is redeemed; the link that a handler gives to its `redeem` has all of it. */
@@ -253,9 +258,10 @@ function functionsOf(caller: Caller, schema: string, names: readonly string[]) {
       const given = readOptions(mail, [
         ...(["action", "recipientEmail", "recipientName", "subjectId", "payload"] as const),
         ...(["language", "deliverAt", "idempotencyKey", "binding", "noticeRecipient"] as const),
+        "traceparent",
       ]);
       const [action, email, name, subject, payload, ...further] = given;
-      const [language, deliverAt, key, binding, noticeRecipient] = further;
+      const [language, deliverAt, key, binding, noticeRecipient, traceparent] = further;
       const answer = await ask(caller, "enqueue", {
         action: demandAction(action),
         recipient_email: demandText(email, "recipientEmail"),
@@ -267,18 +273,21 @@ function functionsOf(caller: Caller, schema: string, names: readonly string[]) {
         idempotency_key: readText(key, "idempotencyKey"),
         binding: readBytes(binding, "binding", 16),
         notice_recipient: readText(noticeRecipient, "noticeRecipient"),
+        traceparent: readTraceparent(traceparent),
       });
       return textOf(answer, /^\d+$/);
     },
     async request(asked) {
-      const [emailOrLogin, action, cooldown, atMost, per, binding] = readOptions(asked, [
+      const [emailOrLogin, action, cooldown, atMost, per, ...further] = readOptions(asked, [
         "emailOrLogin",
         "action",
         "cooldown",
         "atMost",
         "per",
         "binding",
+        "traceparent",
       ]);
+      const [binding, traceparent] = further;
       await ask(caller, "request", {
         email_or_login: readSent(emailOrLogin, "emailOrLogin") ?? "",
         action: demandAction(action),
@@ -286,6 +295,7 @@ function functionsOf(caller: Caller, schema: string, names: readonly string[]) {
         at_most: readCount(atMost, "atMost"),
         per: readInterval(per, "per"),
         binding: readBytes(binding, "binding", 16),
+        traceparent: readTraceparent(traceparent),
       });
     },
     async redeem(link) {

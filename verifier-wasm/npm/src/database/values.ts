@@ -33,6 +33,15 @@ export function readSent(value: unknown, name: string): string | undefined {
   return UNSENDABLE.test(value) ? "\u{fffd}" : value;
 }
 
+/**
+ * The trace that a mail belongs to. What is none is ignored, whatever it is: a caller whose tracing
+ * is broken still gets its mail.
+ */
+export function readTraceparent(value: unknown): string | undefined {
+  const valid = /^00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}$/;
+  return typeof value === "string" && valid.test(value) ? value : undefined;
+}
+
 /** Bytes, as hexadecimal digits. */
 export function demandBytes(value: unknown, name: string, length: number): string {
   if (isBytes(value, length)) return hexadecimal(value);

@@ -14,6 +14,7 @@ export async function thrownBy(promise) {
 }
 
 const binding = Uint8Array.from({ length: 16 }, (_, index) => 255 - index);
+const TRACEPARENT = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 
 export function* functions({ mailroom, scene, load, away, api }) {
   const { InvalidArgumentError } = load("errors");
@@ -34,6 +35,7 @@ export function* functions({ mailroom, scene, load, away, api }) {
         idempotencyKey: `key ${id}`,
         binding,
         noticeRecipient: `old.${email}`,
+        traceparent: TRACEPARENT,
       });
       same(typeof token, "string", "an id is a text");
       holds(BigInt(token) > 2n ** 53n, "it is a large one");
@@ -42,6 +44,7 @@ export function* functions({ mailroom, scene, load, away, api }) {
       same(`${row.recipient_name} ${row.language}`, "Ada ' Lovelace pt-BR", "name and language");
       same(row.binding.toString("hex"), Buffer.from(binding).toString("hex"), "binding");
       same(row.notice_recipient, `old.${email}`, "who gets notices");
+      same(row.traceparent, TRACEPARENT, "trace");
       const [kept] = await scene.rows("SELECT payload FROM mailroom.payloads WHERE token = $1", [
         token,
       ]);
@@ -52,6 +55,18 @@ export function* functions({ mailroom, scene, load, away, api }) {
       );
       const { due_at: due } = await scene.queued(token);
       holds(Math.abs(due - deliverAt) <= 1_000, `due at ${due}`);
+    },
+  ];
+  yield [
+    "what is no traceparent is ignored",
+    async () => {
+      const { email } = await scene.user();
+      const bad = ["", "00-no", TRACEPARENT.toUpperCase(), `${TRACEPARENT}\n`, "\0", "\ud800", 7];
+      for (const traceparent of [...bad, {}, null, undefined, "x".repeat(10_000)]) {
+        const mail = { action: "notice", recipientEmail: email, traceparent };
+        const row = await scene.issued(await mailroom.enqueue(mail));
+        same(row.traceparent, null, String(traceparent).slice(0, 60));
+      }
     },
   ];
   yield [

@@ -38,6 +38,7 @@ async function rightBodies({ scene, call }) {
       idempotency_key: `openapi ${id}`,
       binding,
       notice_recipient: `old.${email}`,
+      traceparent: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
     },
     "/v1/redeem": {
       action: "invite",
@@ -58,6 +59,7 @@ async function rightBodies({ scene, call }) {
       email_or_login: "ada",
       cooldown: 1.5,
       at_most: 2,
+      traceparent: null,
       per: 60,
       binding,
     },

@@ -1,0 +1,5 @@
+//! The traces that mails belong to.
+
+mod traceparent;
+
+pub use traceparent::Traceparent;

@@ -34,8 +34,8 @@ const OF_THE_COLLECTOR: [&str; 14] = [
 #[derive(clap::Args)]
 #[command(
     after_help = "capacity, drain, pinned, memory, latency, wake, migrations, relay, requests, \
-                  scale, send, soak, wal: on a throwaway PostgreSQL; adaptive: a simulated day; `cargo \
-                  xtask bench drain --help` lists their options"
+                  scale, send, soak, wal: on a throwaway PostgreSQL; adaptive: a simulated day; \
+                  `cargo xtask bench drain --help` lists their options"
 )]
 pub(crate) struct Options {
     #[command(subcommand)]

@@ -2,9 +2,9 @@
 //! them. Started by `cargo xtask test --chaos 30m --broker nats,rabbitmq`.
 //!
 //! People of all kinds that `people` knows register all the time, `site` runs the programs, what
-//! `fault` lists happens to them, and `mending` ends it. `draining` waits in the end until all mails
-//! have theirs, recoveries have to overtake what waits, and `account` compares what the database says of each mail with what the mail server
-//! saw.
+//! `fault` lists happens to them, and `mending` ends it. `draining` waits in the end until all
+//! mails have theirs, recoveries have to overtake what waits, and `account` compares what the
+//! database says of each mail with what the mail server saw.
 
 mod account;
 mod broker;

@@ -52,6 +52,9 @@ pub(super) enum Outcome {
     Accepted(Reply),
     /// The server refused it at a step.
     Refused(Step, Reply),
+    /// The same with the parameters of DSN, and the connection ended before it could be tried
+    /// without them.
+    RefusedWithDsn(Step, Reply),
     /// The server was not asked.
     Misfit(Misfit),
     /// There was no reply at a step before the end of the content: the mail certainly was not
@@ -226,10 +229,12 @@ impl Dialogue {
             }
         };
         let written = self.stream.write(b".\r\n", deadline);
-        let reply = match written {
-            Ok(()) => self.stream.read(Instant::now() + patience),
-            Err(lost) => Err(lost),
-        };
+        let until = Instant::now() + patience;
+        let mut reply = written.and_then(|()| self.stream.read(until));
+        // A filter before the server may ask for the content, too, and be heard late.
+        if reply.as_ref().is_ok_and(|reply| reply.is_go_ahead() && reply.is_whole) {
+            reply = self.stream.read(until);
+        }
         self.of_end(reply)
     }
 
@@ -289,12 +294,37 @@ impl Dialogue {
             }
             // Some servers offer DSN and do not know its parameters.
             let is_of_parameters = matches!(reply.code, 501 | 504 | 555) && step != Step::Data;
-            if is_of_parameters && self.is_usable && std::mem::take(&mut self.offers.dsn) {
-                return self.envelope(letter, deadline);
+            if is_of_parameters && std::mem::take(&mut self.offers.dsn) {
+                return self.envelope_without_dsn(letter, deadline, step, reply);
             }
             return Err(Outcome::Refused(step, reply));
         }
         Ok(())
+    }
+
+    /// Gives them without the parameters of DSN, with which they were refused.
+    fn envelope_without_dsn(
+        &mut self,
+        letter: &Letter<'_>,
+        deadline: Instant,
+        step: Step,
+        refused: Reply,
+    ) -> Result<(), Outcome> {
+        if !self.is_usable {
+            return Err(Outcome::RefusedWithDsn(step, refused));
+        }
+        match self.envelope(letter, deadline) {
+            Err(Outcome::Lost(Step::Hello | Step::Sender | Step::SenderUtf8, _)) => {
+                Err(Outcome::RefusedWithDsn(step, refused))
+            }
+            // What is refused without them, too, says nothing against them, which other mails are
+            // to have.
+            outcome => {
+                self.offers.dsn =
+                    matches!(&outcome, Err(Outcome::Refused(again, _)) if *again == step);
+                outcome
+            }
+        }
     }
 
     /// Writes the content without its end. A reply that is there already is none to the end.

@@ -106,7 +106,9 @@ impl Smtp {
 fn verdict_of(outcome: Outcome, letter: &Letter<'_>) -> Verdict {
     match outcome {
         Outcome::Accepted(reply) => Verdict::Sent(receipt::of(&reply)),
-        Outcome::Refused(step, reply) => of_refusal(step, &reply, letter),
+        Outcome::Refused(step, reply) | Outcome::RefusedWithDsn(step, reply) => {
+            of_refusal(step, &reply, letter)
+        }
         Outcome::Misfit(Misfit::Sender(reason)) => {
             Verdict::Unavailable { after: None, reason: reason.to_owned() }
         }
@@ -250,15 +252,16 @@ impl Connection for Session<'_> {
     ) -> Verdict {
         let mut deadline = Instant::now() + self.smtp.timeout;
         let letter = Letter { from: &prepared.envelope_sender, to: &prepared.to, content: payload };
-        let mut is_second = false;
+        let (mut is_second, mut is_without_dsn) = (false, false);
         loop {
             self.idle();
             let mut open = match self.open.take() {
                 Some(open) => open,
                 None => match self.smtp.open(deadline) {
-                    Ok(dialogue) => {
+                    Ok(mut dialogue) => {
                         // A server that takes its time over each step would never get a mail.
                         deadline = Instant::now() + self.smtp.timeout;
+                        dialogue.offers.dsn &= !is_without_dsn;
                         let offers_utf8 = dialogue.offers.smtputf8;
                         self.smtp.has_offered_utf8.fetch_or(offers_utf8, Ordering::Relaxed);
                         Open::new(dialogue)
@@ -273,6 +276,10 @@ impl Connection for Session<'_> {
             let patience = self.smtp.final_timeout;
             let outcome = open.dialogue.send(&letter, progress, deadline, patience);
             let is_utf8 = matches!(outcome, Outcome::Misfit(Misfit::Utf8));
+            if matches!(outcome, Outcome::RefusedWithDsn(..)) {
+                is_without_dsn = true;
+                continue;
+            }
             // A connection for which too little time is left would look like an outage.
             let left = deadline.saturating_duration_since(Instant::now());
             let is_stale = open.mails > 0 && left >= self.smtp.timeout / 2 && is_stale(&outcome);
@@ -282,8 +289,12 @@ impl Connection for Session<'_> {
                 continue;
             }
             open.note(&outcome);
-            let is_over =
-                is_utf8 || matches!(&outcome, Outcome::Refused(_, reply) if is_of_session(reply));
+            // What it refused without DSN, too, is no reason to send others without it.
+            let is_over = is_utf8
+                || matches!(
+                    &outcome,
+                    Outcome::Refused(_, reply) if is_without_dsn || is_of_session(reply)
+                );
             let may_be_taken = open.dialogue.greeted == Greeted::Helo
                 || self.smtp.has_offered_utf8.load(Ordering::Relaxed);
             let mut verdict = verdict_of(outcome, &letter);

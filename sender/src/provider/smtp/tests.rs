@@ -143,6 +143,85 @@ fn a_limit_of_a_session_that_is_told_after_mail_ends_it_and_costs_no_mail() {
     }
 }
 
+/// What a server says of parameters and of an address has the same code.
+#[test]
+fn an_address_that_is_refused_like_parameters_of_dsn_is_no_outage_and_takes_them_from_nobody() {
+    const DSN: &str = "EHLO 250-mx\r\n250 DSN";
+    const BAD: &str = "RCPT 501 5.1.3 bad address syntax";
+    const OK: &str = "250 ok";
+    const CASES: [(&[&[&str]], &[&str]); 6] = [
+        // It leaves after the refusal, or knows no RSET, or says the refusal twice.
+        (&[&[DSN, OK, BAD, "RSET "], &[DSN, OK, BAD]], &["dead"]),
+        (&[&[DSN, OK, BAD, "RSET 502 no"], &[DSN, OK, BAD]], &["dead"]),
+        (&[&[DSN, OK, BAD, "RSET 250 ok", ""], &[DSN, OK, BAD]], &["dead"]),
+        (&[&[DSN, OK, "RCPT 501 no\r\n501 no"], &[DSN, OK]], &["sent"]),
+        // A server that only does not know the parameters.
+        (&[&[DSN, OK, "RCPT 555 5.5.4 what", OK, OK]], &["sent", "sent"]),
+        (&[&[DSN, OK, "RCPT 555 5.5.4 what", "RSET "], &[DSN, OK]], &["sent"]),
+    ];
+    for (connections, expected) in CASES {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let smtp = smtp_at(listener.local_addr().unwrap().port());
+        let server = thread::spawn(move || serve(&listener, connections));
+        let mut connection = smtp.connection();
+        for expected in expected {
+            let verdict = connection.deliver(&prepared(), "Subject: a\r\n", &Nowhere);
+            let found = match verdict {
+                Verdict::Sent(_) => "sent",
+                Verdict::Dead(_) => "dead",
+                other => panic!("{other:?} after {connections:?}"),
+            };
+            assert_eq!(found, *expected, "{connections:?}");
+        }
+        drop(connection);
+        server.join().unwrap();
+    }
+}
+
+#[test]
+fn the_parameters_of_dsn_stay_after_an_address_that_is_refused_without_them_too() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let smtp = smtp_at(listener.local_addr().unwrap().port());
+    let server = thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        stream.write_all(b"220 mail.example\r\n").unwrap();
+        let mut recipients = Vec::new();
+        for line in BufReader::new(stream.try_clone().unwrap()).lines().map_while(Result::ok) {
+            let reply = match line.split([' ', ':']).next() {
+                Some("EHLO") => "250-mx\r\n250 DSN\r\n",
+                Some("RCPT") if recipients.len() < 2 => "501 5.1.3 bad address syntax\r\n",
+                Some("DATA") => "354 go on\r\n",
+                Some("MAIL" | "RCPT" | "RSET" | ".") => "250 ok\r\n",
+                _ => "",
+            };
+            if line.starts_with("RCPT") {
+                recipients.push(line.contains("NOTIFY=FAILURE"));
+            }
+            stream.write_all(reply.as_bytes()).unwrap();
+        }
+        recipients
+    });
+    let mut connection = smtp.connection();
+    let mut deliver = || connection.deliver(&prepared(), "Subject: a\r\n", &Nowhere);
+    assert!(matches!(deliver(), Verdict::Dead(_)));
+    assert!(matches!(deliver(), Verdict::Sent(_)));
+    drop(connection);
+    assert_eq!(server.join().unwrap(), [true, false, true]);
+}
+
+/// A filter before the server asks for the content, and passes on late that the server does.
+#[test]
+fn a_second_request_for_the_content_is_not_the_answer_to_it() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let smtp = smtp_at(listener.local_addr().unwrap().port());
+    let server = thread::spawn(move || serve(&listener, &[&["250 ok", ". 354 go on\r\n250 ok"]]));
+    let mut connection = smtp.connection();
+    let verdict = connection.deliver(&prepared(), "Subject: a\r\n", &Nowhere);
+    assert!(matches!(verdict, Verdict::Sent(_)), "{verdict:?}");
+    drop(connection);
+    server.join().unwrap();
+}
+
 #[test]
 fn an_address_that_is_not_ascii_is_refused_for_ever_only_where_no_connection_can_take_it() {
     const NONE: &str = "EHLO 250-mx\r\n250 8BITMIME";

@@ -12,6 +12,12 @@ use super::stream::Lost;
 /// The longest line of a command, in bytes without its end (RFC 5321, 4.5.3.1.4).
 const MAX_LINE: usize = 510;
 
+/// What stands for a secret that a server repeats.
+const REDACTED: &str = "[secret]";
+
+/// The shortest piece of an encoded secret that is recognised.
+const SHORTEST_PIECE: usize = 8;
+
 /// Who authenticates.
 #[derive(Clone)]
 pub(super) struct Credentials {
@@ -28,11 +34,30 @@ impl Credentials {
     /// What a server says, without what it repeats of the secrets.
     fn redact(&self, said: &str) -> String {
         let password = self.password.expose();
+        let encoded = [self.plain(), Base64::encode_string(password.as_bytes())];
         let mut said = said.to_owned();
-        for secret in [&self.plain(), &Base64::encode_string(password.as_bytes()), password] {
-            said = said.replace(secret, "[secret]");
+        for secret in encoded.iter().map(String::as_str).chain([password]) {
+            said = said.replace(secret, REDACTED);
         }
-        said
+        // Servers repeat commands in capitals, too, cut them or break them into lines.
+        let encoded = encoded.map(|secret| secret.to_ascii_lowercase());
+        let has_some = |word: &str| {
+            let word = word.to_ascii_lowercase();
+            let mut pieces = word.as_bytes().windows(SHORTEST_PIECE);
+            pieces.any(|piece| {
+                encoded
+                    .iter()
+                    .any(|secret| secret.as_bytes().windows(piece.len()).any(|of| of == piece))
+            })
+        };
+        let is_apart =
+            |character: char| !(character.is_ascii_alphanumeric() || "+/=".contains(character));
+        let words = said.split_inclusive(is_apart).map(|word| {
+            let end = word.trim_end_matches(is_apart).len();
+            let (word, behind) = word.split_at(end);
+            [if has_some(word) { REDACTED } else { word }, behind].concat()
+        });
+        words.collect()
     }
 }
 
@@ -270,5 +295,15 @@ mod tests {
         }
         let reason = talk("LOGIN", &["334", "334", "535 aHVudGVyMg=="]).1.unwrap_err();
         assert!(reason.contains("[secret]"), "{reason}");
+        let (begin, end) = PLAIN.split_at(8);
+        for echo in [
+            format!("500 \"AUTH PLAIN {}...\"", &PLAIN[..12]),
+            format!("500 unknown:AUTH PLAIN {}", PLAIN.to_ascii_uppercase()),
+            format!("500-AUTH PLAIN {begin}\r\n500 {end} is unknown"),
+        ] {
+            let reason = talk("PLAIN", &[&echo]).1.unwrap_err();
+            assert!(reason.contains("[secret]"), "{reason}");
+            assert!(!reason.to_ascii_lowercase().contains("gh1bn"), "{reason}");
+        }
     }
 }

@@ -158,6 +158,21 @@ fn an_address_that_is_not_the_recipients_is_no_recipients_fault() {
         "550 5.1.1 unknown SMTP user",
         "550 The API user shop does not exist",
         "550 5.1.1 no such API user",
+        "550 5.1.1 User unknown or not allowed to relay",
+        "550 5.1.1 The user you are trying to send as does not exist",
+        "550 5.1.1 login user unknown",
+        "550 no such account: smtp login",
+        "550 5.1.1 SASL user unknown",
+        "550 Unknown user or password",
+        "550 5.1.1 invalid user credentials",
+        "550 Invalid mailbox for this sender",
+        "550 5.1.2 Domain not found (sender)",
+        "550 5.2.0 Message cannot be delivered because the sender mailbox is disabled",
+        "550 mailbox not found (your return address)",
+        "550 No mailbox here for your tenant",
+        "550 5.1.1 Too many failed recipients",
+        "550 Maximum number of unknown users exceeded",
+        "550 Invalid recipients exceed limit",
     ]);
 }
 
@@ -242,6 +257,17 @@ fn words_of_another_language_are_left_to_the_guard() {
         "550 \u{60a8}\u{7684}IP\u{5730}\u{5740}\u{88ab}\u{62d2}\u{7edd}",
         "550 \u{767a}\u{4fe1}\u{3092}\u{62d2}\u{5426}\u{3057}\u{307e}\u{3057}\u{305f}",
         "550 \u{41e}\u{442}\u{43f}\u{440}\u{430}\u{432}\u{43a}\u{430}",
+        // Of the sender, with the code of a recipient.
+        "550 5.1.1 Absender unbekannt",
+        "550 5.1.1 Exp\u{e9}diteur inconnu",
+        "550 5.1.1 Remitente desconocido",
+        "550 5.1.1 Remetente inexistente",
+        "550 5.1.1 Mittente sconosciuto",
+        "550 5.1.1 Afzender onbekend",
+        "550 5.1.1 Nadawca nie istnieje",
+        "550 5.1.1 \u{41e}\u{442}\u{43f}\u{440}\u{430}\u{432}\u{438}\u{442}\u{435}\u{43b}\u{44c} \
+         \u{43d}\u{435} \u{43d}\u{430}\u{439}\u{434}\u{435}\u{43d}",
+        "550 5.1.1 \u{53d1}\u{4ef6}\u{4eba}\u{4e0d}\u{5b58}\u{5728}",
     ]);
 }
 

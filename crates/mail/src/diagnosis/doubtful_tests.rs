@@ -482,11 +482,30 @@ fn whoever_logs_in_or_is_served_by_a_relay_is_not_the_recipient() {
         "550 5.1.1 unknown SMTP user",
         "550 The API user shop does not exist",
         "550 5.1.1 no such API user",
+        "550 5.1.1 login user unknown",
+        "550 5.1.1 SASL user unknown",
+        "550 5.1.1 invalid user credentials",
+        "550 unknown user or password",
     ] {
         for status in STATUSES {
             assert!(!gone(status, answer), "{status} {answer}");
         }
     }
+}
+
+#[test]
+fn an_answer_that_is_longer_than_any_servers_is_not_read() {
+    let long = format!("smtp; 550 5.1.1 user unknown{}", ", no such user".repeat(2_000));
+    assert!(!gone("5.1.1", &long));
+    let said = Said {
+        status: "5.1.1",
+        answer: &long,
+        recipient: "ada@x.test",
+        sender: SENDER,
+        step: Step::Recipient,
+    };
+    assert!(super::speaks_against(&said));
+    assert!(gone("5.1.1", &long[..8_000]));
 }
 
 #[test]

@@ -52,6 +52,10 @@ enum Meaning {
     Other,
 }
 
+/// The longest answer that is read, in bytes: no server answers with more, and whoever makes one up
+/// would have it compared word by word.
+const MAX_ANSWER: usize = 16_384;
+
 /// Basic codes that say why: too much for the mailbox, a server that closes, a login.
 const AGAINST: [&str; 6] = ["552", "521", "530", "534", "535", "538"];
 
@@ -91,6 +95,9 @@ const CHOICES: [&str; 4] = [" or ", " oder ", " ou ", " oppure "];
 /// it behind its own words. When the server had seen the content, an answer without a code that
 /// says more may be about that.
 pub fn is_gone(said: &Said<'_>) -> bool {
+    if said.answer.len() > MAX_ANSWER {
+        return false;
+    }
     let answer = Answer::of(said);
     // A program on the server's own machine: whatever it says, it is not that the address is gone.
     if answer.kind.eq_ignore_ascii_case("x-unix") || answer.speaks_against(said) {
@@ -143,7 +150,7 @@ pub fn is_gone(said: &Said<'_>) -> bool {
 /// Whether a status or an answer says that a bounce is for now,
 /// or about something else than the address.
 pub fn speaks_against(said: &Said<'_>) -> bool {
-    Answer::of(said).speaks_against(said)
+    said.answer.len() > MAX_ANSWER || Answer::of(said).speaks_against(said)
 }
 
 /// An answer, taken apart.

@@ -104,6 +104,7 @@ const BESIDE: &[&str] = &[
     "nxdomain",
     "point",
     "only",
+    "gsmtp",
 ];
 
 /// Whether an answer with a code of its own has no words beside those that name an address, and say

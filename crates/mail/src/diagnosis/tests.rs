@@ -299,3 +299,13 @@ fn numbers_that_are_no_codes_are_not_read_as_such() {
         ["550", "452", "421"]
     );
 }
+
+#[test]
+fn an_answer_of_gmail_about_its_own_address_has_no_code() {
+    assert!(gone(
+        "5.1.1",
+        "smtp; The email account that you tried to reach does not exist. Please try \
+         double-checking the recipient's email address for typos or unnecessary spaces. Learn more \
+         at https://support.x.test/mail/?p=NoSuchUser d2sor1083486lfm.2 - gsmtp",
+    ));
+}

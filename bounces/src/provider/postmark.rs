@@ -57,13 +57,10 @@ impl Postmark {
 #[serde(rename_all = "PascalCase")]
 struct Event {
     record_type: String,
-    #[serde(default)]
-    r#type: String,
-    #[serde(default)]
-    email: String,
+    r#type: Option<String>,
+    email: Option<String>,
     /// The sender of the mail.
-    #[serde(default)]
-    from: String,
+    from: Option<String>,
     description: Option<String>,
     details: Option<String>,
 }
@@ -82,6 +79,7 @@ impl Provider for Postmark {
 /// What a notification says, whoever sent it.
 pub(crate) fn notices(body: &[u8]) -> Result<Vec<Notice>, Refusal> {
     let Event { record_type, r#type: kind, email, from, description, details } = parse(body)?;
+    let [kind, email, from] = [kind, email, from].map(Option::unwrap_or_default);
     let reason = match (record_type.as_str(), kind.as_str()) {
         // Postmark calls refusals of all kinds hard: the next server's answer may speak against it.
         ("Bounce", "HardBounce")
@@ -169,7 +167,7 @@ mod tests {
                 "Name":"Hard bounce","Tag":"Test","Email":"john@example.com",
                 "Description":"{description}","Inactive":true,
                 "Details":"Test bounce details","BouncedAt":"2019-11-05T16:33:54.9070259Z",
-                "Metadata":{{"a":"b"}},"Subject":null}}"#
+                "Metadata":{{"a":"b"}},"Subject":null,"From":null}}"#
             )
         };
         let suppressed =

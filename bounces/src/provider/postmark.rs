@@ -234,6 +234,10 @@ mod tests {
             "smtp;550 5.1.1 <us@example.org>: user unknown",
             "smtp;550 domain example.org does not exist",
             "smtp;550 Host unknown (in reply to MAIL FROM command)",
+            "smtp;550 Server busy",
+            "smtp;550 5.4.4 Unable to route",
+            "smtp;550 SMTP service is not enabled for this account",
+            "smtp;550 The user us has reached its daily email sending cap",
         ] {
             assert!(!suppressed("HardBounce", details), "{details}");
         }

@@ -220,10 +220,32 @@ const WORDS: &[&str] = &[
     " api user ",
     " smarthost ",
     " smart host ",
+    " send as ",
+    " sending as ",
+    " sending account ",
+    " sending cap ",
+    " email sending ",
+    " your account ",
+    " your tenant ",
+    " your provider ",
+    " suppression list ",
+    " prevented delivery ",
+    " permitted hosts ",
+    " not enabled ",
+    " invoice ",
+    " unpaid ",
+    " busy ",
+    " out of memory ",
+    " no route ",
+    " unable to route ",
+    " host closed ",
+    " host down ",
+    " syntax error ",
+    " recipient count ",
 ];
 
-/// The same of a limit and a moment in other languages; also without accents, as many servers
-/// write. A blank at one side only leaves the end open.
+/// The same of a limit, a moment and a sender in other languages; also without accents, as many
+/// servers write. A blank at one side only leaves the other end open.
 const OF_OTHER_LANGUAGES: &[&str] = &[
     // A mailbox that moves to another server, in any of them.
     " migra",
@@ -242,6 +264,9 @@ const OF_OTHER_LANGUAGES: &[&str] = &[
     " ueberschritten ",
     " vorübergehend ",
     " voruebergehend ",
+    "limit erreicht ",
+    " absender",
+    " nicht senden ",
     // Spanish and Portuguese.
     " cuota ",
     " cota ",
@@ -262,6 +287,12 @@ const OF_OTHER_LANGUAGES: &[&str] = &[
     " bloqueada ",
     " temporalmente ",
     " temporariamente ",
+    " límite ",
+    " remitente ",
+    " remetente ",
+    " no autorizado ",
+    " não autorizado ",
+    " nao autorizado ",
     // Italian.
     " manutenzione ",
     " pieno ",
@@ -271,6 +302,7 @@ const OF_OTHER_LANGUAGES: &[&str] = &[
     " bloccato ",
     " bloccata ",
     " temporaneamente ",
+    " mittente ",
     // French, which has the words for quota and maintenance of English.
     " plein ",
     " pleine ",
@@ -280,10 +312,38 @@ const OF_OTHER_LANGUAGES: &[&str] = &[
     " depasse",
     " bloqué",
     " temporairement ",
+    // In Italian and Portuguese, too.
+    " limite ",
+    " expéditeur",
+    " expediteur",
+    " mot de passe ",
+    // Dutch, Polish and Russian.
+    " afzender ",
+    " nadawca ",
+    " nadawcy ",
+    " отправител",
 ];
 
-/// Names of a sender in scripts without blanks.
-const SENDERS: [&str; 5] = ["发件人", "发信人", "寄件人", "送信者", "差出人"];
+/// Names of a sender, a refusal and a limit in scripts without blanks.
+const WITHOUT_BLANKS: [&str; 17] = [
+    "发件人",
+    "发信人",
+    "寄件人",
+    "送信者",
+    "差出人",
+    "发信ip",
+    "ip地址",
+    "ipアドレス",
+    "拒绝",
+    "拒絕",
+    "拒否",
+    "限制",
+    "制限",
+    "超过",
+    "超過",
+    "已满",
+    "容量",
+];
 
 /// What has one of the words and is about the recipient or its domain all the same.
 const CLEAR: &[&str] = &[
@@ -300,5 +360,5 @@ const CLEAR: &[&str] = &[
 /// Whether an answer is about something else, in words that `words::plain` wrote.
 pub(super) fn has(words: &str) -> bool {
     let rest = CLEAR.iter().fold(words.to_owned(), |rest, clear| rest.replace(clear, " "));
-    WORDS.iter().chain(OF_OTHER_LANGUAGES).chain(&SENDERS).any(|word| rest.contains(word))
+    WORDS.iter().chain(OF_OTHER_LANGUAGES).chain(&WITHOUT_BLANKS).any(|word| rest.contains(word))
 }

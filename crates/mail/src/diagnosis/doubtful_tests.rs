@@ -493,6 +493,40 @@ fn whoever_logs_in_or_is_served_by_a_relay_is_not_the_recipient() {
     }
 }
 
+/// A provider calls these permanent, too, and only words speak against it.
+#[test]
+fn limits_senders_and_networks_speak_against_it_in_other_languages() {
+    for answer in [
+        "550 Versandlimit erreicht",
+        "550 Postfach des Absenders unbekannt",
+        "550 5.1.1 Benutzer darf nicht senden",
+        "550 Limite d'envoi atteinte",
+        "550 5.1.1 Exp\u{e9}diteur inconnu",
+        "550 5.1.1 utilisateur inconnu ou mot de passe incorrect",
+        "550 L\u{ed}mite de env\u{ed}o",
+        "550 5.1.1 Remitente desconocido",
+        "550 5.1.1 usuario no autorizado",
+        "550 5.1.1 Remetente inexistente",
+        "550 5.1.1 Mittente sconosciuto",
+        "550 5.1.1 Afzender onbekend",
+        "550 5.1.1 Nadawca nie istnieje",
+        "550 5.1.1 \u{41e}\u{442}\u{43f}\u{440}\u{430}\u{432}\u{438}\u{442}\u{435}\u{43b}\u{44c} \
+         \u{43d}\u{435} \u{43d}\u{430}\u{439}\u{434}\u{435}\u{43d}",
+        "550 \u{60a8}\u{7684}IP\u{5730}\u{5740}\u{88ab}\u{62d2}\u{7edd}",
+        "550 \u{767a}\u{4fe1}\u{3092}\u{62d2}\u{5426}\u{3057}\u{307e}\u{3057}\u{305f}",
+        "550 \u{90ae}\u{7bb1}\u{5df2}\u{6ee1}",
+    ] {
+        let said = Said {
+            status: "5.0.0",
+            answer,
+            recipient: "ada@x.test",
+            sender: SENDER,
+            step: Step::Recipient,
+        };
+        assert!(super::speaks_against(&said), "{answer}");
+    }
+}
+
 #[test]
 fn an_answer_that_is_longer_than_any_servers_is_not_read() {
     let long = format!("smtp; 550 5.1.1 user unknown{}", ", no such user".repeat(2_000));

@@ -2,12 +2,15 @@
 
 use std::ffi::OsString;
 use std::fs::{self, DirEntry, File};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::collector::wait_until;
@@ -220,6 +223,30 @@ impl Nats {
     /// Its port at 127.0.0.1.
     pub fn port(&self) -> u16 {
         self.port
+    }
+
+    /// What it answers to a request of its own, such as `STREAM.INFO.mailroom`, as JSON: for a test
+    /// that has failed, which is to depend on nothing of what it tests.
+    pub fn ask(&self, request: &str, body: &Value) -> Result<Value> {
+        let mut stream = BufReader::new(TcpStream::connect(("127.0.0.1", self.port))?);
+        stream.get_ref().set_read_timeout(Some(Duration::from_secs(10)))?;
+        let body = body.to_string();
+        let length = body.len();
+        write!(
+            stream.get_mut(),
+            "CONNECT {{\"verbose\":false}}\r\nSUB answer 1\r\n\
+             PUB $JS.API.{request} answer {length}\r\n{body}\r\n"
+        )?;
+        loop {
+            let mut line = String::new();
+            ensure!(stream.read_line(&mut line)? > 0, "nats-server ends the connection");
+            if line.starts_with("MSG ") {
+                let length = line.trim_end().rsplit(' ').next().unwrap_or_default().parse()?;
+                let mut answer = vec![0; length];
+                stream.read_exact(&mut answer)?;
+                return Ok(serde_json::from_slice(&answer)?);
+            }
+        }
     }
 
     /// What it has logged.

@@ -13,13 +13,16 @@ use super::site::{MACHINES, Site};
 /// How often it is said what is still to be drained.
 const SHOWN_EVERY: Duration = Duration::from_secs(30);
 
+/// After how long without progress it is said what the broker has.
+const TOLD_AFTER: Duration = Duration::from_secs(100);
+
 impl Site {
     /// Waits until each mail has its end.
     pub(super) async fn drain(&mut self, patience: Duration) -> Result<()> {
         let query = "SELECT state || ' ' || count(*) FROM mailroom.waiting
             WHERE state <> 'dead' GROUP BY state ORDER BY state";
         let (began, mut since, mut shown) = (Instant::now(), Instant::now(), Instant::now());
-        let mut last = None;
+        let (mut last, mut is_told) = (None, false);
         loop {
             self.ensure_all_run()?;
             let rows = self.rows.query(query, &[]).await?;
@@ -30,6 +33,10 @@ impl Site {
             }
             if last.as_ref() != Some(&states) {
                 since = Instant::now();
+            }
+            if since.elapsed() > TOLD_AFTER && !is_told {
+                is_told = true;
+                println!("  {}", self.broker.remains()?);
             }
             if since.elapsed() > patience {
                 bail!("{states:?} stay for {patience:?}: {}", self.remains().await?);
@@ -61,6 +68,7 @@ impl Site {
                 "\n{token} {address}: {state}, {attempts} attempts, arrived {came} times"
             )?;
         }
+        write!(text, "\n{}", self.broker.remains()?)?;
         for machine in 0..MACHINES {
             if let Some(sending) = self.machines[machine].sending.take() {
                 let (status, said) = sending.stop()?;

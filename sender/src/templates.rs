@@ -4,7 +4,8 @@
 //! `layout.subject.txt`, `layout.txt` and `layout.html`, which make subject, text and HTML body of
 //! them. Or each of the three has a file of its own: `LANGUAGE/ACTION.subject.txt`,
 //! `LANGUAGE/ACTION.txt`, `LANGUAGE/ACTION.html`. Other files of these endings can be included.
-//! Unknown variables are errors, members that a payload lacks are empty. HTML bodies escape what
+//! Unknown variables are errors, and so are blocks of a mail that no layout shows; members that a
+//! payload lacks are empty. HTML bodies escape what
 //! they show, also in what they include.
 //! `LANGUAGE/ACTION.sample.json` is the payload with which the templates are tried.
 
@@ -198,19 +199,27 @@ impl Templates {
             names.iter().filter(|name| name.ends_with(MAIL)).cloned().collect();
         for (language, action) in &mails {
             let one = format!("{language}/{action}{MAIL}");
+            let has_part =
+                Part::ALL.iter().any(|part| names.contains(&part.name(language, action)));
             for part in Part::ALL {
                 let name = part.name(language, action);
                 let reason = match (whole.contains(&one), names.contains(&name)) {
                     (true, false) | (false, true) => continue,
                     (true, true) => format!("{name} and {one} are the same mail: delete one"),
-                    (false, false) => format!("the template {name} is missing in {shown}"),
+                    (false, false) if has_part => {
+                        format!("the template {name} is missing in {shown}")
+                    }
+                    (false, false) => format!("the template {one} is missing in {shown}"),
                 };
                 return Err(Error::configuration(reason));
             }
         }
         if mails.is_empty() {
-            return Err(Error::configuration(format!("there are no templates in {shown}")));
+            return Err(Error::configuration(format!(
+                "there are no templates in {shown}; `mailroom send --init {shown}` writes them"
+            )));
         }
+        check_blocks(&plain, &names)?;
         Ok(Self { plain, html, mails, whole, samples })
     }
 
@@ -235,12 +244,17 @@ impl Templates {
 
     /// The payload to try templates with; null if there is none.
     pub(crate) fn sample(&self, language: &str, action: &str) -> serde_json::Value {
-        self.samples.get(&Self::sample_name(language, action)).cloned().unwrap_or_default()
+        self.samples.get(&sample_name(language, action)).cloned().unwrap_or_default()
     }
 
-    /// The name of the file that has it.
-    pub(crate) fn sample_name(language: &str, action: &str) -> String {
-        format!("{language}/{action}{SAMPLE}")
+    /// Says where that payload is from.
+    pub(crate) fn about_sample(&self, language: &str, action: &str) -> String {
+        let file = sample_name(language, action);
+        if self.samples.contains_key(&file) {
+            format!("{file} is what it gets as `payload` here")
+        } else {
+            format!("its `payload` is null here, as there is no {file}")
+        }
     }
 
     /// Fills in the templates of the variables' language and action.
@@ -261,30 +275,32 @@ impl Templates {
             let template = environment
                 .get_template(&name)
                 .map_err(|_| format!("there is no template {name}"))?;
-            let rendered =
-                template.render(Value::from_dyn_object(context.clone())).map_err(|error| {
-                    // Details and causes may quote values.
-                    let line =
-                        error.line().map(|line| format!(", line {line}")).unwrap_or_default();
-                    let place = error.name().unwrap_or(&name);
-                    let reason = match error.kind() {
-                        ErrorKind::TemplateNotFound => {
-                            "it extends, imports or includes a file that is not there".to_owned()
-                        }
-                        kind => kind.to_string(),
-                    };
-                    format!("the template {place}{line} cannot be filled in: {reason}")
-                })?;
+            let rendered = template.render(Value::from_dyn_object(context.clone()));
             let unknown = context.unknown.lock().unwrap_or_else(PoisonError::into_inner);
-            match unknown
-                .iter()
-                .find(|variable| environment.globals().all(|(global, _)| global != **variable))
-            {
-                None => Ok(rendered),
-                Some(variable) => Err(format!(
-                    "the template {name} cannot be filled in: there is no variable {variable}"
-                )),
+            let is_unknown = |variable: &&String| {
+                environment.globals().all(|(global, _)| global != variable.as_str())
+            };
+            // First, as it may be why the rest failed: `extends` of what there is none of.
+            if let Some(variable) = unknown.iter().find(is_unknown) {
+                let all: Vec<_> = context.values.keys().copied().collect();
+                return Err(format!(
+                    "the template {name} cannot be filled in: there is no variable {variable}; \
+                     there are {}",
+                    all.join(", ")
+                ));
             }
+            rendered.map_err(|error| {
+                // Details and causes may quote values.
+                let line = error.line().map(|line| format!(", line {line}")).unwrap_or_default();
+                let place = error.name().unwrap_or(&name);
+                let reason = match error.kind() {
+                    ErrorKind::TemplateNotFound => {
+                        "it extends, imports or includes a file that is not there".to_owned()
+                    }
+                    kind => kind.to_string(),
+                };
+                format!("the template {place}{line} cannot be filled in: {reason}")
+            })
         };
         Ok(Rendered {
             subject: render(Part::Subject)?,
@@ -362,6 +378,59 @@ fn check_members(environment: &Environment<'_>, name: &str) -> Result<(), Error>
             "the template {name} asks for {member}, which no text has"
         ))),
     }
+}
+
+/// The name of the file with the payload that a mail is tried with.
+fn sample_name(language: &str, action: &str) -> String {
+    format!("{language}/{action}{SAMPLE}")
+}
+
+/// Finds a block of a mail of one file that nothing shows: what is misspelt would be left out of
+/// the mail, and nobody would miss it.
+fn check_blocks(environment: &Environment<'_>, names: &BTreeSet<String>) -> Result<(), Error> {
+    let blocks_of = |name: &String| {
+        let template = environment.get_template(name).expect("it was added");
+        blocks(template.source())
+    };
+    let (mails, others): (Vec<_>, Vec<_>) = names.iter().partition(|name| name.ends_with(MAIL));
+    let shown: BTreeSet<_> =
+        others.into_iter().flat_map(blocks_of).map(|(block, _)| block).collect();
+    for name in mails {
+        // What is in another block is shown there.
+        let outer = blocks_of(name).into_iter().filter(|(_, depth)| *depth == 0);
+        if let Some((block, _)) = outer.into_iter().find(|(block, _)| !shown.contains(block)) {
+            let all: Vec<_> = shown.iter().map(String::as_str).collect();
+            return Err(Error::configuration(format!(
+                "the template {name} has the block {block}, which no layout shows; they show {}",
+                all.join(", ")
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// The blocks that a template defines, and in how many others each is.
+fn blocks(source: &str) -> Vec<(String, usize)> {
+    let mut parts = source.split("{#");
+    let first = parts.next().unwrap_or_default().to_owned();
+    let text = parts.fold(first, |text, comment| {
+        text + comment.split_once("#}").map_or("", |(_, behind)| behind)
+    });
+    let (mut found, mut depth) = (Vec::new(), 0_usize);
+    for tag in text.split("{%").skip(1) {
+        let mut words = tag.trim_start_matches(['-', '+']).split_whitespace();
+        match words.next() {
+            Some("block") => {
+                let name = words.next().unwrap_or_default();
+                let name = name.split(['-', '+', '%']).next().unwrap_or_default();
+                found.push((name.to_owned(), depth));
+                depth += 1;
+            }
+            Some(end) if end.starts_with("endblock") => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+    found
 }
 
 /// The templates of a folder and of the folders in it, by their names. What is hidden, such as

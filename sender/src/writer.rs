@@ -81,8 +81,8 @@ impl Writer {
         let item = sample(shown, self.templates.sample(language, &shown.action));
         let now = UNIX_EPOCH + Duration::from_secs(1_800_000_000);
         let mail = self.write_in(language, &item, now).map_err(|reason| {
-            let file = Templates::sample_name(language, &shown.action);
-            Error::Configuration(format!("{reason}; {file} is what it gets as `payload` here"))
+            let about = self.templates.about_sample(language, &shown.action);
+            Error::Configuration(format!("{reason}; {about}"))
         })?;
         Ok(Sample { language: language.to_owned(), item, mail })
     }

@@ -247,7 +247,7 @@ fn a_template_that_does_not_parse_or_is_missing_is_named() {
         ("en/activate.txt", "{% if %}", "en/activate.txt"),
         ("en/activate.txt", "{{ login", "en/activate.txt"),
         ("fi/activate.txt", "x", "fi/activate.subject.txt is missing"),
-        ("fi/recover.mail", "x", "fi/activate.subject.txt is missing"),
+        ("fi/recover.mail", "x", "fi/activate.mail is missing"),
         ("en/vote.subject.txt", "x", "en/vote.txt is missing"),
     ] {
         let error = with(&[(name, text)]).unwrap_err().to_string();
@@ -318,12 +318,17 @@ fn what_a_payload_lacks_is_empty_and_a_variable_that_there_is_none_of_is_an_erro
         "{{ logn }}",
         "{% set x = logn %}",
         "{{ logn is defined }}",
+        "{% extends logn %}",
     ] {
         let error =
             with(&[("en/activate.txt", text)]).unwrap().render(&variables("activate", "ada"));
         let error = error.unwrap_err();
         assert!(
-            error.contains("en/activate.txt cannot be filled in: there is no variable "),
+            error.contains("en/activate.txt cannot be filled in: there is no variable ")
+                && error.ends_with(
+                    "; there are action, code, email, expires, language, layout, link, login, \
+                     payload, product"
+                ),
             "{error}"
         );
     }

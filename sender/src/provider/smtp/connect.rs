@@ -1,5 +1,6 @@
 //! The way to a mail server: its addresses, a connection, encryption, greeting and login.
 
+use std::io;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::sync::mpsc::channel;
 use std::thread;
@@ -128,6 +129,9 @@ impl Smtp {
     ) -> Result<(Dialogue, String), String> {
         let mut stream = Stream::connect(address, patience).map_err(|lost| match lost {
             Lost::Late => "no answer in time".to_owned(),
+            Lost::Broken(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
+                "no mail server listens there; `server` and `port` of [smtp] name it".to_owned()
+            }
             lost => lost.to_string(),
         })?;
         let (own, _) = stream.ends().map_err(|error| error.to_string())?;

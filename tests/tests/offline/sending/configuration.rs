@@ -70,7 +70,13 @@ fn what_is_wrong_is_said_at_the_start_in_one_sentence() -> Result<()> {
         ),
         ("en/recover.mail", "a\nb", "more than one line"),
         ("en/recover.txt", "x", "en/recover.txt and en/recover.mail are the same mail"),
-        ("fi/recover.txt", "x", "fi/activate.subject.txt is missing"),
+        ("fi/recover.txt", "x", "fi/activate.mail is missing"),
+        (
+            "en/recover.mail",
+            "{% extends layout %}{% block txt %}x{% endblock %}",
+            "en/recover.mail has the block txt, which no layout shows; they show button, content, \
+             preheader, subject, text, unasked",
+        ),
     ] {
         restore_templates()?;
         let file = templates.join(name);
@@ -141,6 +147,10 @@ fn a_check_connects_and_sends_nothing() -> Result<()> {
     drop(server);
     let (code, output, errors) = run(&configuration, &["--check"])?;
     assert_eq!((code, output.as_str()), (Some(1), ""));
-    assert!(errors.contains("no connection") && errors.lines().count() == 1, "{errors}");
+    assert!(
+        errors.contains("no connection: no mail server listens there;")
+            && errors.lines().count() == 1,
+        "{errors}"
+    );
     Ok(())
 }

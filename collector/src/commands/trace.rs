@@ -35,7 +35,10 @@ pub(crate) async fn run(TraceArguments { about, json, schema }: TraceArguments) 
     let parameters = [(&tokens as _, Type::INT8_ARRAY), (&address as _, Type::TEXT)];
     let rows = client.query_typed(include_str!("trace.sql"), &parameters).await?;
     if rows.is_empty() {
-        report("mailroom: nothing is known of it");
+        report(
+            "mailroom: nothing is known of it in this database: no such token was made, or it and \
+             what was logged of it were pruned",
+        );
         return Ok(ExitCode::FAILURE);
     }
     let lines = if json {

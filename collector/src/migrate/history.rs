@@ -158,8 +158,9 @@ impl History {
             let misfit = misfit(client, &mailroom, current).await?;
             if has_schema || misfit.is_none() {
                 return refused(
-                    "the database has Mailroom with accounts; \
-                     run `mailroom migrate up` without --without-accounts",
+                    "the database has Mailroom with accounts; run `mailroom migrate up` without \
+                     --without-accounts, or `mailroom migrate down` until nothing of it is left, \
+                     which drops the accounts",
                 );
             }
         }

@@ -37,6 +37,15 @@ BEGIN
     SELECT * INTO wanted FROM mailroom.actions
     WHERE name = renew_link.action AND path IS NOT NULL AND NOT is_retired;
 
+    -- Which addresses are still their subjects' nobody can say then. A page that answers "if it can
+    -- be sent, it is on its way" would never send any, and its operator not hear of it. It is so
+    -- for every secret, so that this tells nothing of one.
+    IF FOUND AND wanted.eligibility IS NULL THEN
+        RAISE EXCEPTION 'mailroom.renew_link() needs a predicate of the action %', wanted.name
+            USING ERRCODE = 'object_not_in_prerequisite_state',
+                HINT = 'It says which address a subject has now. Set mailroom.actions.eligibility.';
+    END IF;
+
     -- An account's token refers to its row, which somebody else may have locked to delete it:
     -- first, as request() does it, and without waiting.
     IF wanted.number <= 2 AND to_regclass('mailroom.adopted_accounts') IS NOT NULL THEN

@@ -49,6 +49,7 @@ pub(crate) fn reason(sqlstate: &str) -> &'static str {
         (_, "08") => "a pooler has lost its connection to the server",
         (_, "40") => "it was taken back because other transactions changed the same rows",
         (_, "53") => "the server lacks connections, memory or disk",
+        ("55000", _) => "the function needs what the action lacks, such as a predicate",
         (_, "55") => "it waited too long for rows that others have",
         (_, "57") => "the server has ended the statement, or ends itself",
         (_, "58") => "a file of the server failed",

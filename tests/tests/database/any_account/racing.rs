@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use mailroom::queue::Queue;
-use mailroom_tests::fixtures::Fixtures;
+use mailroom_tests::fixtures::{Fixtures, eligible};
 use mailroom_verifier_core::Version;
 use tokio::sync::Mutex;
 use tokio::task::JoinSet;
@@ -81,6 +81,7 @@ async fn call(client: &mut Client, links: &Links, index: usize, turn: usize) -> 
 #[tokio::test]
 async fn whatever_is_done_at_once_to_the_links_of_one_subject_never_deadlocks() -> Result<()> {
     let (database, client) = product().await?;
+    client.batch_execute(&eligible(&ACTIONS)).await?;
     // No link is old enough otherwise.
     client.batch_execute("UPDATE mailroom.actions SET cooldown = '0'").await?;
     let links = Links::default();

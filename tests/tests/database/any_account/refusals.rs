@@ -139,7 +139,7 @@ async fn a_role_that_may_not_is_refused_and_one_that_may_needs_no_table() -> Res
         "cancel_subject('1')",
         "recheck('1')",
         "redeem('', 'invite')",
-        "renew_link('', 'invite')",
+        "renew_link('', 'nothing')",
         "withdraw('{1}', 'x')",
         "generate_secret()",
         "next_token_id()",

@@ -1,11 +1,12 @@
 //! A new link in place of an old one, which nobody types an address for.
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use mailroom::queue::Token;
 use mailroom_tests::fixtures::{Fixtures, NewMail};
 use mailroom_tests::postgres::Database;
 use mailroom_verifier_core::Version;
 use tokio_postgres::Client;
+use tokio_postgres::error::SqlState;
 
 use super::{clock, count, number, product, queue, redeem, refused, send};
 
@@ -102,7 +103,6 @@ async fn a_link_is_not_renewed_unless_all_is_as_it_was() -> Result<()> {
             "SELECT mailroom.enqueue('recover', 'ada@example.test', NULL, '7')",
         ),
         ("its row is gone", "SELECT mailroom.forget('7', NULL)"),
-        ("nobody says who is eligible", "UPDATE mailroom.actions SET eligibility = NULL"),
         ("its action is retired", "UPDATE mailroom.actions SET is_retired = true"),
         (
             "wrong codes have its subject rest",
@@ -124,6 +124,30 @@ async fn a_link_is_not_renewed_unless_all_is_as_it_was() -> Result<()> {
         minutes(&client, 20).await?;
         assert_eq!(renewed(&client, &old.secret, "recover").await?, 0, "{name}");
     }
+    Ok(())
+}
+
+/// Else a page says that a new link is on its way, and nobody learns why none ever comes.
+#[tokio::test]
+async fn an_action_without_a_predicate_is_an_error_that_says_so_whatever_the_link_is() -> Result<()>
+{
+    let (database, client) = people().await?;
+    let old = mailed(&database, recovery(&client)).await?;
+    client.batch_execute("UPDATE mailroom.actions SET eligibility = NULL").await?;
+    minutes(&client, 20).await?;
+    for secret in [&old.secret[..], &[0; 32], &[]] {
+        let error = renewed(&client, secret, "recover").await.unwrap_err();
+        let error =
+            error.downcast_ref::<tokio_postgres::Error>().and_then(|error| error.as_db_error());
+        let error = error.context("the database says it")?;
+        assert_eq!(*error.code(), SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE);
+        assert_eq!(
+            error.message(),
+            "mailroom.renew_link() needs a predicate of the action recover"
+        );
+        assert!(error.hint().is_some_and(|hint| hint.contains("mailroom.actions.eligibility")));
+    }
+    assert_eq!(renewed(&client, &old.secret, "nothing").await?, 0, "no action");
     Ok(())
 }
 

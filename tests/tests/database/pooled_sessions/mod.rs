@@ -1,6 +1,7 @@
 //! What a client leaves in a session that `PgBouncer` gives to another client.
 
 use anyhow::{Context, Result};
+use mailroom_tests::fixtures::eligible;
 use mailroom_tests::postgres::{Cluster, Database, Pool};
 use tokio_postgres::{Client, NoTls, SimpleQueryMessage};
 
@@ -74,6 +75,7 @@ async fn value(client: &Client, call: &str) -> Result<String> {
 #[tokio::test]
 async fn what_a_client_leaves_in_a_session_gets_no_rights_by_the_next_one() -> Result<()> {
     let place = Place::new().await?;
+    place.owner.batch_execute(&eligible(&["sign_in"])).await?;
     place.client().await?.batch_execute(include_str!("left.sql")).await?;
     let next = place.client().await?;
     let shown = value(&next, "pg_catalog.current_setting('search_path')").await?;

@@ -1,7 +1,7 @@
 use std::fs;
 
 use anyhow::{Context, Result};
-use mailroom_tests::fixtures::Fixtures;
+use mailroom_tests::fixtures::{Fixtures, eligible};
 use mailroom_tests::postgres::Database;
 use mailroom_tests::tools;
 use serde_json::{Value, json};
@@ -109,8 +109,7 @@ async fn a_role_with_the_functions_and_nothing_else_serves_all_of_them() -> Resu
     assert_eq!(serve.redeem("invite", &secret, None)?.body, json!({ "verdict": "used" }));
 
     // With accounts it asks for one.
-    let open = "UPDATE mailroom.actions SET eligibility = NULL WHERE name = 'sign_in'";
-    client.batch_execute(open).await?;
+    client.batch_execute(&eligible(&["sign_in"])).await?;
     let coded = enqueue(&serve, "sign_in", "8")?;
     let (secret, code) = queued(&client, &coded).await?;
     let wrong = serve.redeem("sign_in", &secret, Some("x"))?;
@@ -124,6 +123,8 @@ async fn a_role_with_the_functions_and_nothing_else_serves_all_of_them() -> Resu
         let renewed = serve.post("/v1/renew-link", &body)?;
         assert_eq!((renewed.status, renewed.body), (202, json!({})));
     }
+    let made = "SELECT count(*) FROM mailroom.issued_tokens WHERE subject_id = '8'";
+    assert_eq!(client.query_one(made, &[]).await?.get::<_, i64>(0), 2, "one of the two");
     client.account("a").at("x.test").insert().await?;
     for somebody in ["a", "nobody"] {
         let body = json!({
@@ -175,6 +176,18 @@ async fn a_role_with_the_functions_and_nothing_else_serves_all_of_them() -> Resu
         assert!(!log.contains(told), "{log}");
     }
     drop_role(&database, &client).await
+}
+
+/// Otherwise nobody would learn why no new link comes.
+#[test]
+fn a_link_of_an_action_without_a_predicate_is_a_mistake_of_the_setup() -> Result<()> {
+    let database = Database::migrated()?;
+    let serve = Serve::start(database.url())?;
+    let body = json!({ "action": "invite", "secret": "00".repeat(32) }).to_string();
+    let refused = serve.post("/v1/renew-link", &body)?;
+    assert_eq!((refused.status, refused.code()), (500, "MAILROOM_SETUP"), "{refused:?}");
+    let said = "the function needs what the action lacks, such as a predicate (SQLSTATE 55000)";
+    serve.program.wait_for_log(said, 1)
 }
 
 #[tokio::test]

@@ -51,7 +51,7 @@ async function rightBodies({ scene, call }) {
     "/v1/cancel": { token: cancelled },
     "/v1/cancel-subject": { subject_id: id, only_proofs: true },
     "/v1/recheck": { subject_id: id },
-    "/v1/renew-link": { action: "invite", secret: hex(used.secret) },
+    "/v1/renew-link": { action: "recover", secret: hex(used.secret) },
     "/v1/wake": {},
     // The database of these tests has no accounts of Mailroom's own.
     "/v1/request": {

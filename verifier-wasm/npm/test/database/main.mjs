@@ -1,10 +1,12 @@
 // The adapters for clients of the database, each on a real PostgreSQL with the schema of Mailroom:
-// `node main.mjs TARBALL FOLDER [TOPIC…]`, all topics unless some are named. FOLDER is made anew.
+// `node main.mjs TARBALL FOLDER [TOPIC…]`, all topics unless some are named. FOLDER is made anew. A
+// topic is a file of this folder that ends in `.topic.mjs`, whose `open` gives its client.
 //
 // The variables PGHOST, PGPORT, PGUSER and PGDATABASE name the database, on which
 // `mailroom migrate up --without-accounts` was run by that user, a superuser. MAILROOM_TEST_PROGRAM
 // is the program of `mailroom serve`.
 
+import { readdirSync } from "node:fs";
 import { createRequire } from "node:module";
 import { join } from "node:path";
 
@@ -15,34 +17,19 @@ import { actions } from "./actions.mjs";
 import { effects } from "./effects.mjs";
 import { functions } from "./functions.mjs";
 import { inTransactions } from "./in_transactions.mjs";
-import { byBunSql, onBun } from "./bun.mjs";
-import { byDrizzle } from "./drizzle.mjs";
-import { byHttp } from "./http.mjs";
-import { byKysely } from "./kysely.mjs";
-import { byNeon } from "./neon.mjs";
-import { byPg } from "./pg.mjs";
-import { byPostgresJs } from "./postgres_js.mjs";
-import { byPostgrest } from "./postgrest.mjs";
 import { Scene } from "./scene.mjs";
 
-/** On Bun its own client, which no other runtime has. */
-const TOPICS = process.versions.bun
-  ? { "bun-sql": byBunSql }
-  : {
-      pg: byPg,
-      "postgres-js": byPostgresJs,
-      drizzle: byDrizzle,
-      kysely: byKysely,
-      bun: onBun,
-      neon: byNeon,
-      postgrest: byPostgrest,
-      http: byHttp,
-      // The schema of the next version, last, since there is no way back.
-      "next-version": byPg,
-    };
+const ENDING = ".topic.mjs";
+const TOPICS = readdirSync(import.meta.dirname)
+  .filter((name) => name.endsWith(ENDING))
+  .map((name) => name.slice(0, -ENDING.length))
+  .toSorted();
+
+/** pg again, with the schema of the next version: last, since there is no way back. */
+const NEXT_VERSION = "next-version";
 
 const [tarball, folder, ...named] = process.argv.slice(2);
-const topics = named.length > 0 ? named : Object.keys(TOPICS);
+const topics = named.length > 0 ? named : [...TOPICS, NEXT_VERSION];
 install(folder, tarball);
 const require = createRequire(join(folder, "package.json"));
 const load = (entry) => require(join("mailroom-verifier", entry));
@@ -51,12 +38,14 @@ const report = new Report();
 const scene = await Scene.open();
 await report.run("actions that are shipped", () => outcomes(actions(scene, load)));
 for (const topic of topics) {
-  if (topic === "bun") {
-    await report.run("Bun", () => outcomes(onBun(tarball, folder)));
+  if (topic === NEXT_VERSION) await scene.toNextVersion();
+  const name = topic === NEXT_VERSION ? "pg" : topic;
+  const { elsewhere, open } = await import(`./${name}${ENDING}`);
+  if (elsewhere && !process.versions.bun) {
+    await report.run(topic, () => outcomes(elsewhere(tarball, folder)));
     continue;
   }
-  if (topic === "next-version") await scene.toNextVersion();
-  const client = await TOPICS[topic](scene, load("database"), folder);
+  const client = await open(scene, load("database"), folder);
   const subject = { ...client, scene, load, api: load("database") };
   await report.run(`${topic}, its functions`, () => outcomes(functions(subject)));
   if (client.transaction) {

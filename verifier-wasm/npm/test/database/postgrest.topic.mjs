@@ -20,7 +20,7 @@ const ROLES = `
     GRANT ALL ON FUNCTIONS TO anon, authenticated, service_role;
 `;
 
-export async function byPostgrest(scene, { postgrest, createMailroom }) {
+export async function open(scene, { postgrest, createMailroom }) {
   const [{ there }] = await scene.rows("SELECT to_regrole('anon') IS NOT NULL AS there");
   if (!there) await scene.rows(ROLES);
   const [{ made }] = await scene.rows("SELECT to_regproc('mailroom_redeem') IS NOT NULL AS made");

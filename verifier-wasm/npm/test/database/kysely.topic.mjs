@@ -3,7 +3,7 @@ import pg from "pg";
 
 import { same } from "../runtimes/suite/expect.mjs";
 
-export async function byKysely({ server }, { kysely: adapter, createMailroom }) {
+export async function open({ server }, { kysely: adapter, createMailroom }) {
   const made = [];
   const connect = (more = {}, plugins = []) => {
     const pool = new pg.Pool({ ...server, max: 10, ...more });

@@ -17,7 +17,7 @@ function written(text, values = []) {
   );
 }
 
-export async function byDrizzle({ server }, { drizzle: adapter, createMailroom }) {
+export async function open({ server }, { drizzle: adapter, createMailroom }) {
   const { host, port, user, database } = server;
   const pools = [];
   const connect = (more = {}) => {

@@ -15,7 +15,7 @@ import { ALL, called, serving } from "./serve_program.mjs";
 
 const TOKEN = "mrst_of-all";
 
-export async function byHttp({ server: database }, { http, createMailroom, redeemWith }, folder) {
+export async function open({ server: database }, { http, createMailroom, redeemWith }, folder) {
   const collector = await called();
   const tokens = {
     [TOKEN]: ALL,

@@ -15,7 +15,7 @@ const [, ONE_STATEMENT] = /^```sql\n(WITH used AS .*?)^```$/ms.exec(
   readFileSync(REFERENCE, "utf8"),
 );
 
-export async function byNeon({ server }, { neon: adapter, createMailroom }) {
+export async function open({ server }, { neon: adapter, createMailroom }) {
   const standIn = await NeonServer.start(server);
   const nowhere = `http://127.0.0.1:${await freePort()}/sql`;
   neonConfig.fetchEndpoint = (host) => (host === "nowhere" ? nowhere : standIn.url);

@@ -2,7 +2,7 @@ import pg from "pg";
 
 import { holds, same } from "../runtimes/suite/expect.mjs";
 
-export async function byPg({ server }, { pg: adapter, createMailroom }) {
+export async function open({ server }, { pg: adapter, createMailroom }) {
   const made = [];
   const connect = (more = {}) => {
     const pool = new pg.Pool({ ...server, max: 10, ...more });

@@ -1,18 +1,32 @@
 // `npm run pack -- OPTIONS`: `npm pack OPTIONS`, with the folders for those that do not read
-// `exports`, which are there only meanwhile. They are not made by `prepack`, which npm does not run
-// where its setting is `ignore-scripts`.
+// `exports`, and the SQL of the book that REFERENCE.md names, which are there only meanwhile. They
+// are not made by `prepack`, which npm does not run where its setting is `ignore-scripts`.
 
-import { existsSync, mkdirSync, readdirSync, rmdirSync, rmSync, writeFileSync } from "node:fs";
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmdirSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
 import { dirname, join } from "node:path";
 
 import { FOLDER, folders } from "./entries.mjs";
 import { run } from "./run.mjs";
 
-const made = Object.entries(folders()).map(([file, content]) => [join(FOLDER, file), content]);
+const USERS = join(FOLDER, "../../docs/examples/existing_users.sql");
+
+const made = Object.entries(folders()).map(([file, content]) => [
+  join(FOLDER, file),
+  `${JSON.stringify(content, undefined, 2)}\n`,
+]);
+made.push([join(FOLDER, "users.sql"), readFileSync(USERS, "utf8")]);
 try {
   for (const [path, content] of made) {
     mkdirSync(dirname(path), { recursive: true });
-    writeFileSync(path, `${JSON.stringify(content, undefined, 2)}\n`);
+    writeFileSync(path, content);
   }
   run("npm", ["pack", "--silent", ...process.argv.slice(2)], { cwd: FOLDER });
 } finally {

@@ -1,8 +1,9 @@
 import pg from "pg";
 
 import { holds, same } from "../runtimes/suite/expect.mjs";
+import { inWorker } from "./pg_workerd.mjs";
 
-export async function open({ server }, { pg: adapter, createMailroom }) {
+export async function open({ server }, { pg: adapter, createMailroom }, folder) {
   const made = [];
   const connect = (more = {}) => {
     const pool = new pg.Pool({ ...server, max: 10, ...more });
@@ -40,6 +41,7 @@ export async function open({ server }, { pg: adapter, createMailroom }) {
     },
     run: (client, text, values) => client.query(text, values),
     end: () => Promise.all(made.map((one) => one.ended || one.end())),
+    elsewhere: ({ scene }) => inWorker(scene, folder),
     async *more({ api, scene, mailroom }) {
       yield [
         "a single client is no pool",

@@ -27,6 +27,7 @@ const query = async (text, values = []) => {
   if (text.includes(".enqueue(")) return { rows: [{ answer: "1" }] };
   if (text.startsWith("SELECT pg_current")) return { rows: [{ answer: "9" }] };
   if (text.startsWith("UPDATE") && globalThis.breaks) throw new Error("no connection");
+  if (text.startsWith("INSERT INTO users")) return { rows: [{ id: "7" }] };
   if (text.includes("FROM users")) return { rows: [{ id: "7", email: values[0] }] };
   return { rows: [] };
 };
@@ -58,7 +59,7 @@ export async function newPassword(place, shown, document) {
   for (const name of ["reset.js", "database.js"]) write(place, name, shown[name]);
   process.env.MAILROOM_SECRET_KEY = /keys: "([0-9a-f]{64})"/.exec(shown["redeem.mjs"])[1];
   const { reset } = await import(pathToFileURL(join(place, "reset.js")));
-  const { redeem, requestLink } = await import(pathToFileURL(join(place, "database.js")));
+  const { redeem, register, requestLink } = await import(pathToFileURL(join(place, "database.js")));
   const { text: command } = commands(document).find(({ text }) =>
     text.startsWith("node redeem.mjs"),
   );
@@ -162,7 +163,11 @@ export async function newPassword(place, shown, document) {
   same("it says that attempts are counted", redeem.countsAttempts, true);
   const sent = new FormData();
   sent.set("email", "ada@example.test");
-  same("a link is asked for", await requestLink(sent, new Uint8Array(16)), "31943");
+  const waited = [];
+  const context = { waitUntil: (promise) => waited.push(promise) };
+  const digits = await requestLink(sent, new Uint8Array(16), context);
+  same("a link is asked for", digits, "31943");
+  await waited[0];
   // Whoever asks does not wait for it.
   const [, ...made] = await until("the link", () =>
     globalThis.queries.find(([text]) => text.includes(".enqueue(")),
@@ -171,6 +176,14 @@ export async function newPassword(place, shown, document) {
     "for the user who has the address",
     made.join(),
     `recover,${"00".repeat(16)},ada@example.test,7`,
+  );
+  same("a Worker waits for it", waited.length, 1);
+  globalThis.queries = [];
+  await register("bob@example.test");
+  same(
+    "a user and the mail are made in one transaction",
+    globalThis.queries.map(([text]) => text.split(" ")[0]).join(),
+    "BEGIN,INSERT,SELECT,COMMIT,release",
   );
   return results;
 }

@@ -10,7 +10,7 @@ import { Miniflare } from "miniflare";
 const lines = createInterface({ input: process.stdin });
 const ended = new Promise((resolve) => lines.once("close", resolve));
 const [line] = await new Promise((resolve) => lines.once("line", (...given) => resolve(given)));
-const { folder, modules, databases, objects } = JSON.parse(line);
+const { folder, modules, databases, objects, flags, bindings } = JSON.parse(line);
 const miniflare = new Miniflare({
   host: "127.0.0.1",
   port: 0,
@@ -21,6 +21,8 @@ const miniflare = new Miniflare({
     contents: readFileSync(join(folder, name)),
   })),
   compatibilityDate: "2026-07-01",
+  compatibilityFlags: flags,
+  bindings,
   d1Databases: databases,
   durableObjects: objects,
 });

@@ -12,9 +12,11 @@ const PROGRAM = fileURLToPath(new URL("miniflare.mjs", import.meta.url));
  *
  * @param {string} node the program of a Node that is new enough for miniflare
  * @param {{ folder: string, modules: string[], databases?: string[],
- *   objects?: Record<string, string> }} worker
+ *   objects?: Record<string, string>, flags?: string[],
+ *   bindings?: Record<string, string> }} worker
  * modules: the files of the folder, the first of which answers; databases: bindings of D1;
- * objects: classes of Durable Objects that it exports, by the names that they are bound to
+ * objects: classes of Durable Objects that it exports, by the names that they are bound to; flags:
+ * those of its compatibility; bindings: texts by the names that they are bound to
  * @param {(url: string) => Promise<T>} use
  * @returns {Promise<T>}
  */

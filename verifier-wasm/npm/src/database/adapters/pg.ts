@@ -26,6 +26,14 @@ export function makePg<Pool>(pool: Pool): TransactionAdapter<ClientOfPg<Pool>> {
   const connect = demandMethod(pool, "connect", wanted);
   // A client of its own can begin one transaction at a time, and is lent to nobody.
   if (readMethod(pool, "escapeLiteral")) throw new InvalidArgumentError(`${wanted}, not a Client`);
+  // A connection of a Worker is of the request that opened it: another one that is lent it waits
+  // for ever. A pool says in its options how often it lends one.
+  const { navigator } = globalThis as { navigator?: { userAgent?: unknown } };
+  if (navigator?.userAgent === "Cloudflare-Workers") {
+    const { options } = pool as { options?: { maxUses?: unknown } };
+    if ((options?.maxUses ?? 1) !== 1)
+      throw new InvalidArgumentError(`${wanted}, in a Worker with maxUses: 1`);
+  }
   return adapterOf({
     client: pool,
     alone: byStatements(runnerOf(query)),

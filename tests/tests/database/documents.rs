@@ -184,38 +184,3 @@ fn every_page_is_in_the_table_of_contents() -> Result<()> {
     }
     Ok(())
 }
-
-/// A path may leave out the folder of the path before it in the same section.
-#[test]
-fn every_file_that_the_map_of_changes_names_exists() -> Result<()> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let map = book::page("contribute/change-map.md")?;
-    let mut named = 0;
-    for section in map.split("\n## ").skip(1) {
-        let mut folders = vec![root.clone(), root.join("collector/src")];
-        for path in section
-            .split('`')
-            .skip(1)
-            .step_by(2)
-            .filter(|text| !text.contains(['"', 'C', '_']) || text.contains('.'))
-        {
-            // A function or table of the schema mailroom is no path.
-            let is_path =
-                path.contains(['/', '.']) && path != ".sql" && !path.starts_with("mailroom.");
-            if !is_path || path.contains("COMMAND") {
-                continue;
-            }
-            let found = folders.iter().map(|folder| folder.join(path)).find(|path| path.exists());
-            let found = found.with_context(|| {
-                format!("the map names {path}, which does not exist:\n{section}")
-            })?;
-            folders.insert(
-                0,
-                if found.is_dir() { found } else { found.parent().context("a file")?.to_owned() },
-            );
-            named += 1;
-        }
-    }
-    ensure!(named > 40, "only {named} paths were found");
-    Ok(())
-}

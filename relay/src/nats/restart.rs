@@ -157,8 +157,7 @@ impl Nats {
                     self.store(message.subject.to_string(), &id, text, Some(rest)).await?;
                 }
             }
-            // One that is gone meanwhile is not missed.
-            answered(mails.delete_message(sequence)).await?.ok();
+            self.delete_mail(sequence).await?;
             count += 1;
         }
         Ok(count)

@@ -82,6 +82,26 @@ async fn a_dead_letter_is_sent_that_was_put_back_while_its_former_message_is_the
     Ok(())
 }
 
+/// The broker's index would know of it later than the messages do: after a kill between the two it
+/// has lost others.
+#[tokio::test]
+async fn a_message_that_is_replaced_is_not_overwritten() -> Result<()> {
+    let Some(nats) = Nats::start(&[])? else { return Ok(()) };
+    let mut relay = relay(&nats)?;
+    publish(&mut relay, "a", &[(1, "ada@x.test")])?;
+    // Where none is left the broker begins a new file.
+    publish(&mut relay, "other", &[(2, "bob@x.test")])?;
+    let broker = client(&nats).await?;
+    give_up(&broker, "dead").await?;
+    publish(&mut relay, "b", &[(1, "ada@x.test")])?;
+    wait_for_waiting(&broker, 2).await?;
+    let stored = nats.copy_of_messages("mailroom")?;
+    let text: String = stored.iter().map(|(_, bytes)| String::from_utf8_lossy(bytes)).collect();
+    let count = text.matches("ada@x.test").count();
+    ensure!(count == 2, "the address is there {count} times");
+    Ok(())
+}
+
 /// Its sender has recorded the verdict, and was killed before the broker heard that it is over.
 #[tokio::test]
 async fn a_mail_that_was_given_up_is_not_tried_again_by_another_machine() -> Result<()> {

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use mailroom_connect::ConnectionSettings;
 use mailroom_http::hyper::body::Bytes;
@@ -12,12 +12,13 @@ use mailroom_http::{
     Answer, BodyFault, Limits, Listen, Reading, Request, media_type, read_body, termination,
 };
 use mailroom_pace::{LogLimit, withheld};
-use mailroom_traces::Traceparent;
+use mailroom_traces::{Kind, Recorder, Span, Traceparent};
 use serde_json::json;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::database::{CALL, Database};
+use crate::function::Function;
 use crate::listener::{Place, SocketFile};
 use crate::members::Members;
 use crate::problem::{self, Problem, of_json};
@@ -29,6 +30,9 @@ use crate::{Arguments, Error};
 
 /// The largest body, in bytes. The database takes payloads of 8192.
 const MAX_BODY: usize = 64 * 1024;
+
+/// How long the last spans may take at the end.
+const LAST_SPANS: Duration = Duration::from_secs(1);
 
 /// For the checks of load balancers.
 const HEALTH: &str = "/healthz";
@@ -53,6 +57,7 @@ struct State {
     database: Database,
     collectors: Arc<Collectors>,
     refusals: LogLimit,
+    traces: Recorder,
 }
 
 /// Answers until SIGTERM or SIGINT; then those that have begun are finished.
@@ -86,7 +91,9 @@ pub(crate) async fn serve(
         database: Database::new(settings, arguments.connections),
         collectors,
         refusals: LogLimit::default(),
+        traces: recorder(),
     });
+    let traces = state.traces.clone();
     let failed = |error: std::io::Error| Error(format!("--listen {place}: {error}"));
     tokio::spawn(reload(signal(SignalKind::hangup()).map_err(failed)?, state.clone(), tls.clone()));
     // Before anybody is told that it serves: who then ends it ends it in order.
@@ -109,7 +116,17 @@ pub(crate) async fn serve(
             }
         }
     }
+    traces.finish(LAST_SPANS);
     Ok(())
+}
+
+/// Records spans if the environment names a receiver of them. One that cannot be used keeps no call
+/// waiting.
+fn recorder() -> Recorder {
+    Recorder::of_environment(env!("CARGO_PKG_VERSION"), drop).unwrap_or_else(|reason| {
+        tracing::error!(event = "traces_unusable", %reason, "no spans of traces are exported");
+        Recorder::default()
+    })
 }
 
 fn listening(address: &Place, bearer_tokens: usize) {
@@ -224,6 +241,28 @@ fn trace(headers: &HeaderMap) -> Option<Traceparent> {
     Traceparent::parse(sent.to_str().ok()?)
 }
 
+/// Records a call for the trace of its request.
+fn record(
+    traces: &Recorder,
+    trace: Traceparent,
+    function: Function,
+    began: SystemTime,
+    outcome: &Result<(StatusCode, serde_json::Value), Problem>,
+) {
+    const VERDICTS: [&str; 7] =
+        ["ok", "unknown", "used", "expired", "not_eligible", "too_many_attempts", "wrong_code"];
+    let mut span = Span::until_now(function.name(), Kind::Server, began);
+    match outcome {
+        Ok((_, body)) => {
+            let verdict = body["verdict"].as_str();
+            span.outcome = VERDICTS.into_iter().find(|known| verdict == Some(known));
+        }
+        Err(_) => span.failure = Some("the database has not done it, or has not answered"),
+    }
+    // Nothing else belongs to it.
+    let _: Option<_> = traces.begin(&[(0, trace)], span);
+}
+
 /// Does what is asked for, or says why not.
 async fn take(
     state: &State,
@@ -259,7 +298,11 @@ async fn take(
         return Err(Problem::new(StatusCode::FORBIDDEN, problem::RIGHT, detail));
     }
     spend(token, right)?;
+    let began = SystemTime::now();
     let outcome = state.database.call(call).await;
+    if let Some(trace) = trace {
+        record(&state.traces, trace, function, began, &outcome);
+    }
     let is_done = match &outcome {
         Ok(_) => true,
         // Whether it was is not known.

@@ -12,7 +12,7 @@ use crate::tools;
 
 /// What of the program is tested that is not in every one. Whoever builds it for tests, or into
 /// the same file, adds these arguments of cargo.
-pub const FEATURES: [&str; 2] = ["--features", "relay,rabbitmq"];
+pub const FEATURES: [&str; 2] = ["--features", "relay,rabbitmq,traces"];
 
 /// A command that runs the freshly built `mailroom`,
 /// without any `MAILROOM_*` or `PG*` variable of this process.

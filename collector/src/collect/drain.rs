@@ -66,12 +66,14 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
     /// Settles all acks, over a new connection if need be.
     async fn settle_finally(&mut self) -> Result<(), QueueError> {
         let settlements = self.in_flight.take_settlements(timer::now());
+        let settling = self.in_flight.spans.begin_settling();
         let mut recorded = self.queue.settle_and_claim(settlements, None).await.map(drop);
         while let Err(QueueError::Unavailable(_)) = recorded {
             sleep(SETTLE_PAUSE).await;
             // The queue has kept the settlements, and records them as it opens.
             recorded = self.queue.open().await;
         }
+        self.in_flight.spans.settled(settling, recorded.is_ok());
         recorded
     }
 }

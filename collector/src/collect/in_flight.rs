@@ -6,7 +6,7 @@ use std::future::Future;
 use std::mem;
 use std::pin::pin;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use mailroom_pace::{Adaptive, Prefetch};
 use mailroom_verifier_core::Version;
@@ -15,6 +15,7 @@ use tokio::task::yield_now;
 use tokio_util::sync::CancellationToken;
 
 use super::CollectError;
+use super::spans::Spans;
 use crate::config::LineFormat;
 use crate::keys::SigningKey;
 use crate::line::Line;
@@ -58,6 +59,7 @@ pub(super) struct InFlight<S> {
     /// Whether the collector only finishes what is in flight, and claims nothing more.
     pub(super) is_ending: bool,
     metrics: Arc<Metrics>,
+    pub(super) spans: Spans,
 }
 
 impl<S: Sink> InFlight<S> {
@@ -67,7 +69,7 @@ impl<S: Sink> InFlight<S> {
         adaptive: Adaptive,
         signing_key: watch::Receiver<Arc<SigningKey>>,
         format: LineFormat,
-        metrics: Arc<Metrics>,
+        (metrics, spans): (Arc<Metrics>, Spans),
     ) -> Self {
         Self {
             sink,
@@ -84,6 +86,7 @@ impl<S: Sink> InFlight<S> {
             stop_noticed: None,
             is_ending: false,
             metrics,
+            spans,
         }
     }
 
@@ -131,7 +134,10 @@ impl<S: Sink> InFlight<S> {
             && let Some(batch) = self.unsigned.pop_front()
         {
             tokens += batch.tokens.len();
-            self.send(Line::of(&batch, signer, self.format, self.sink.announces()));
+            let began = SystemTime::now();
+            let line = Line::of(&batch, signer, self.format, self.sink.announces());
+            self.spans.signed(&line, began);
+            self.send(line);
         }
     }
 
@@ -220,6 +226,7 @@ impl<S: Sink> InFlight<S> {
     pub(super) fn take_unsent(&mut self) -> Vec<BatchId> {
         self.note_ended();
         self.rejected.retain(|batch, _| !self.unsent.contains(batch));
+        self.spans.ended(&self.unsent);
         mem::take(&mut self.unsent)
     }
 
@@ -227,6 +234,7 @@ impl<S: Sink> InFlight<S> {
         self.sink.drop_lost(batches);
         self.unsigned.retain(|batch| !batches.contains(&batch.id));
         self.rejected.retain(|batch, _| !batches.contains(batch));
+        self.spans.ended(batches);
     }
 
     /// Abandons the lines that are still in flight. Returns how many there were.
@@ -243,7 +251,9 @@ impl<S: Sink> InFlight<S> {
         let before = self.unsettled.len();
         let (acks, unsent) = self.sink.ended();
         self.unsent.extend(unsent);
-        for Ack { batch, mut nacks, receipts, traces, after } in acks {
+        for ack in acks {
+            self.spans.answered(&ack);
+            let Ack { batch, mut nacks, receipts, traces, after } = ack;
             self.prefetch.acked(after);
             self.adaptive.acked(after);
             self.metrics.answered(after);

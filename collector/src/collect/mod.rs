@@ -18,11 +18,13 @@ mod once;
 mod reconnect;
 mod rest;
 mod run_loop;
+mod spans;
 
 use std::sync::Arc;
 use std::time::Instant;
 
 use mailroom_pace::{Adaptive, Batcher, Prefetch};
+use mailroom_traces::Recorder;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -30,6 +32,7 @@ use self::in_flight::InFlight;
 use self::once::Once;
 use self::reconnect::ConnectionState;
 use self::rest::Rest;
+use self::spans::Spans;
 use crate::config::CollectSettings;
 use crate::keys::SigningKey;
 use crate::metrics::Metrics;
@@ -66,6 +69,7 @@ pub(crate) struct Inputs {
     pub(crate) idle_lock: IdleLock,
     pub(crate) stop: CancellationToken,
     pub(crate) metrics: Arc<Metrics>,
+    pub(crate) traces: Recorder,
 }
 
 pub(crate) struct Collector<Q, S> {
@@ -110,9 +114,17 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
         queue.count_in(Arc::clone(&inputs.metrics));
         let metrics = Arc::clone(&inputs.metrics);
         let format = settings.line_format;
+        let spans = Spans::new(inputs.traces.clone());
         Self {
             queue,
-            in_flight: InFlight::new(sink, prefetch, adaptive, signing_key, format, metrics),
+            in_flight: InFlight::new(
+                sink,
+                prefetch,
+                adaptive,
+                signing_key,
+                format,
+                (metrics, spans),
+            ),
             batcher: Batcher::new(limit, timeout, inputs.idle_lock.is_enabled),
             inputs,
             settings: settings.clone(),

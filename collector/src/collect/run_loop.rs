@@ -1,7 +1,7 @@
 //! The loop: waits for the next event or deadline, and does what is due.
 
 use std::convert::Infallible;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use super::in_flight::STALE;
 use super::{CollectError, Collector};
@@ -165,8 +165,11 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
         self.rest.worked(timer::now());
         // A stop does not cancel this unless it takes long: what it records need not go out again.
         // If it fails, the queue keeps the settlements.
+        let settling = self.in_flight.spans.begin_settling();
         let settle = self.queue.settle_and_claim(settlements, None);
-        self.in_flight.attend(&self.inputs.stop, STOP_GRACE, settle).await.map(drop)
+        let settled = self.in_flight.attend(&self.inputs.stop, STOP_GRACE, settle).await;
+        self.in_flight.spans.settled(settling, settled.is_ok());
+        settled.map(drop)
     }
 
     async fn heartbeat(&mut self) -> Result<(), CollectError> {
@@ -204,8 +207,15 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
         // Wake-ups from here on may concern tokens that this poll does not see.
         self.wakeups_seen = *self.inputs.wakeups.borrow_and_update();
         let settlements = if settles { self.in_flight.take_settlements(now) } else { Vec::new() };
+        let settling = settles.then(|| self.in_flight.spans.begin_settling());
+        let began = SystemTime::now();
         let claim = self.queue.settle_and_claim(settlements, Some(request));
-        let claim = self.in_flight.attend(&self.inputs.stop, Duration::ZERO, claim).await?;
+        let claim = self.in_flight.attend(&self.inputs.stop, Duration::ZERO, claim).await;
+        if let Some(settling) = settling {
+            self.in_flight.spans.settled(settling, claim.is_ok());
+        }
+        let claim = claim?;
+        self.in_flight.spans.claimed(&claim.batches, began);
         self.connection.worked(timer::now());
         self.rate_wait_until = claim.wait.map(|wait| timer::now() + wait);
         self.poll_now = claim.batches.len() == request.batches || claim.wait.is_some();

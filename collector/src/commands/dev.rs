@@ -18,6 +18,7 @@ use std::sync::Arc;
 use clap::{Args as _, FromArgMatches as _};
 use mailroom_connect::{ConnectionSettings, Environment};
 use mailroom_inbox::Inbox;
+use mailroom_traces::Recorder;
 use mailroom_verifier_core::Version;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -130,7 +131,13 @@ pub(crate) async fn run(arguments: DevArguments) -> Outcome {
     queue.collect_for(settings.installation.clone());
     queue.take_development();
     let (_key, signing_key) = watch::channel(Arc::new(keys.load()?.signing_key(format)?));
-    let inputs = Inputs { wakeups, idle_lock, stop: stop.clone(), metrics: Arc::default() };
+    let inputs = Inputs {
+        wakeups,
+        idle_lock,
+        stop: stop.clone(),
+        metrics: Arc::default(),
+        traces: Recorder::default(),
+    };
     let collecting = Collector::new(queue, sink, &settings, signing_key, inputs).run();
 
     print(format_args!("Templates, sender and links: {}", config.display()))?;

@@ -146,6 +146,7 @@ pub struct Metrics {
     broker_verdicts: Labelled<Counter>,
     passed_over: Labelled<Counter>,
     opened: Counter,
+    dropped_spans: Counter,
     batches: Histogram,
     claim_delay: Histogram,
     delivery_delay: Histogram,
@@ -166,6 +167,7 @@ impl Default for Metrics {
             broker_verdicts: Family::default(),
             passed_over: Family::default(),
             opened: Counter::default(),
+            dropped_spans: Counter::default(),
             batches: Histogram::new(BATCHES),
             claim_delay: Histogram::new(DELAYS),
             delivery_delay: Histogram::new(DELAYS),
@@ -286,6 +288,11 @@ impl Metrics {
         self.opened.inc();
     }
 
+    /// Spans of traces were dropped.
+    pub(crate) fn spans_dropped(&self, spans: usize) {
+        self.dropped_spans.inc_by(number(spans));
+    }
+
     /// The sender has this state now.
     pub(crate) fn sender(&self, state: &SenderState) {
         for name in SENDER_STATES {
@@ -321,6 +328,11 @@ impl Metrics {
             "pruned_rows",
             "Rows that were deleted by their age",
             self.pruned.clone(),
+        );
+        registry.register(
+            "dropped_spans",
+            "Spans of traces that were dropped because the receiver did not take them",
+            self.dropped_spans.clone(),
         );
         registry.register(
             "broker_verdicts",

@@ -54,6 +54,7 @@ mod service_manager;
 mod serving;
 mod shards;
 mod sleeping;
+mod spans;
 mod standard_streams;
 mod strangers;
 mod token_rows;

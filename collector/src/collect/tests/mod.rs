@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use clap::builder::Resettable;
 use clap::{Args, FromArgMatches};
+use mailroom_traces::Recorder;
 use mailroom_verifier_core::Signer;
 use tokio::time::{sleep, timeout};
 
@@ -54,6 +55,7 @@ impl World {
             idle_lock: idle_lock::pair(false).0,
             stop: self.stop.clone(),
             metrics: Arc::default(),
+            traces: Recorder::default(),
         };
         let key = watch::channel(Arc::new(key)).1;
         Collector::new(self.server.queue(), self.reader.sink(), &self.settings, key, inputs)

@@ -1,12 +1,14 @@
 use std::fs;
 
 use anyhow::{Context, Result};
+use mailroom_tests::collector::wait_until;
 use mailroom_tests::fixtures::{Fixtures, eligible};
 use mailroom_tests::postgres::Database;
 use mailroom_tests::tools;
 use serde_json::{Value, json};
 
-use super::{FUNCTIONS, Serve, drop_role, enqueue, hexadecimal, queued, role};
+use super::{FUNCTIONS, Serve, drop_role, enqueue, hexadecimal, queued, role, table_of_all};
+use crate::spans::Receiver;
 
 #[tokio::test]
 async fn mails_belong_to_the_trace_of_their_request_unless_they_name_another() -> Result<()> {
@@ -62,6 +64,26 @@ async fn mails_belong_to_the_trace_of_their_request_unless_they_name_another() -
     assert_eq!(found.as_deref(), Some(HEADER));
     let again = serve.post_traced("/v1/redeem", &body, Some("x"))?;
     assert_eq!(again.body["verdict"], "used", "{again:?}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_call_is_a_span_of_the_trace_of_its_request() -> Result<()> {
+    let receiver = Receiver::start()?;
+    let database = Database::migrated()?;
+    let endpoint = format!("http://127.0.0.1:{}", receiver.port);
+    let serve = Serve::start_exporting(database.url(), &table_of_all(), &[], &endpoint)?;
+    let trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+    let body = json!({ "action": "invite", "secret": "00".repeat(32) }).to_string();
+    serve.post_traced("/v1/redeem", &body, None)?;
+    let answer = serve.post_traced("/v1/redeem", &body, Some(trace))?;
+    assert_eq!(answer.body["verdict"], "unknown", "{answer:?}");
+    wait_until(|| receiver.names() == ["redeem"])?;
+    let span = receiver.spans().remove(0);
+    assert_eq!(hexadecimal(&span.trace_id), trace[3..35]);
+    assert_eq!(hexadecimal(&span.parent_span_id), trace[36..52]);
+    let outcome = span.attributes.iter().find(|attribute| attribute.key == "mailroom.outcome");
+    assert!(format!("{outcome:?}").contains("unknown"), "{outcome:?}");
     Ok(())
 }
 

@@ -77,6 +77,16 @@ impl Serve {
     }
 
     fn start_with(database_url: &str, tokens: &str, arguments: &[&str]) -> Result<Self> {
+        Self::start_exporting(database_url, tokens, arguments, "")
+    }
+
+    /// One that exports spans.
+    fn start_exporting(
+        database_url: &str,
+        tokens: &str,
+        arguments: &[&str],
+        endpoint: &str,
+    ) -> Result<Self> {
         let folder = tempfile::tempdir()?;
         let path = folder.path().join("serve.toml");
         fs::write(&path, tokens)?;
@@ -84,6 +94,7 @@ impl Serve {
         let mut command = program::mailroom()?;
         command.args(["serve", "--listen", "127.0.0.1:0", "--tokens"]).arg(&path).args(arguments);
         command.env("MAILROOM_DATABASE_URL", database_url);
+        command.env("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint);
         let program = Collector::start(&mut command)?;
         program.wait_for_log("are served", 1)?;
         let log = program.log();

@@ -91,8 +91,7 @@ async fn a_call_is_a_span_of_the_trace_of_its_request() -> Result<()> {
 async fn a_role_with_the_functions_and_nothing_else_serves_all_of_them() -> Result<()> {
     let database = Database::migrated()?;
     let client = database.connect().await?;
-    let functions = format!("{FUNCTIONS}, mailroom.request");
-    let url = role(&database, &client, &functions).await?;
+    let url = role(&database, &client, &format!("{FUNCTIONS}, mailroom.request")).await?;
     let serve = Serve::start(&url)?;
 
     let mail = json!({

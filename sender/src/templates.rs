@@ -388,6 +388,10 @@ fn sample_name(language: &str, action: &str) -> String {
 /// Finds a block of a mail of one file that nothing shows: what is misspelt would be left out of
 /// the mail, and nobody would miss it.
 fn check_blocks(environment: &Environment<'_>, names: &BTreeSet<String>) -> Result<(), Error> {
+    // That a layout is missing is told when a mail is filled in.
+    if !Part::ALL.iter().all(|part| names.contains(part.layout())) {
+        return Ok(());
+    }
     let blocks_of = |name: &String| {
         let template = environment.get_template(name).expect("it was added");
         blocks(template.source())

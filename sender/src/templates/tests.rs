@@ -256,6 +256,26 @@ fn a_template_that_does_not_parse_or_is_missing_is_named() {
     assert!(Templates::parse([], "tests").unwrap_err().to_string().contains("no templates"));
 }
 
+/// Its words would be left out of the mail, and nobody would miss them.
+#[test]
+fn a_block_of_a_mail_that_no_layout_shows_is_an_error() {
+    for (block, is_shown) in [
+        ("{% block text %}x{% endblock %}", true),
+        ("{% block txt %}x{% endblock %}", false),
+        ("{%- block txt -%}x{%- endblock -%}", false),
+        ("{% block text %}x{% block more %}y{% endblock %}{% endblock text %}", true),
+        ("{% block text %}x{% endblock %}{% block more %}y{% endblock %}", false),
+        ("{# {% block txt %}x{% endblock %} #}", true),
+    ] {
+        let mail = format!("{{% extends layout %}}{block}");
+        let templates = with(&[("en/activate.mail", mail.as_str())]);
+        assert_eq!(templates.is_ok(), is_shown, "{block}");
+        if let Err(error) = templates {
+            assert!(error.to_string().contains("en/activate.mail has the block "), "{error}");
+        }
+    }
+}
+
 #[test]
 fn an_unknown_variable_is_an_error_that_names_the_template_and_no_value() {
     for text in [

@@ -19,6 +19,18 @@ const RESET_TIMEOUT: Duration = Duration::from_secs(3);
 /// How long a farewell may take: nothing depends on it.
 const QUIT_TIMEOUT: Duration = Duration::from_millis(250);
 
+/// What helps where a server takes fewer connections at a time than there are.
+const FEWER: &str = "; set connections in [smtp] to so many as the server takes at a time";
+
+/// Whether a server refuses a connection because of the others.
+fn counts_connections(reply: &Reply) -> bool {
+    let text = reply.text().to_ascii_lowercase();
+    text.contains("concurrent")
+        || text.contains("simultaneous")
+        || (text.contains("too many")
+            && ["connection", "session"].iter().any(|of| text.contains(of)))
+}
+
 /// A connection to a server that was greeted.
 pub(super) struct Dialogue {
     stream: Stream,
@@ -108,7 +120,8 @@ impl Dialogue {
         }
         self.is_usable &= reply.is_whole;
         if !reply.is_ready() {
-            return Err(format!("the greeting is {reply}"));
+            let advice = if counts_connections(&reply) { FEWER } else { "" };
+            return Err(format!("the greeting is {reply}{advice}"));
         }
         if self.stream.has_unread() { Err(failed(Lost::OutOfStep)) } else { Ok(()) }
     }

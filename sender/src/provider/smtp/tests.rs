@@ -26,6 +26,28 @@ fn an_address_that_is_silent_leaves_time_to_the_next() {
     assert!(smtp.connect(&addresses[..1], Instant::now() + Duration::from_millis(100)).is_err());
 }
 
+#[test]
+fn who_counts_connections_is_given_fewer_by_an_operator_who_reads_so() {
+    for (greeting, is_advised) in [
+        ("421 4.7.0 Too many concurrent SMTP connections from this IP", true),
+        ("421 4.3.2 too many sessions", true),
+        ("421 4.3.2 closed for maintenance", false),
+    ] {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let smtp = smtp_at(listener.local_addr().unwrap().port());
+        let server = thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            stream.write_all(format!("{greeting}\r\n").as_bytes()).unwrap();
+            BufReader::new(stream).lines().for_each(drop);
+        });
+        let mut connection = smtp.connection();
+        let verdict = connection.deliver(&prepared(), "Subject: a\r\n", &Nowhere);
+        let Verdict::Unavailable { reason, .. } = verdict else { panic!("{verdict:?}") };
+        assert_eq!(reason.contains("set connections in [smtp]"), is_advised, "{reason}");
+        server.join().unwrap();
+    }
+}
+
 fn smtp_at(port: u16) -> Smtp {
     let table = format!("server = \"127.0.0.1\"\nport = {port}\ntls = \"none\"");
     Smtp::new(&toml::from_str(&table).unwrap()).unwrap()

@@ -38,7 +38,9 @@ impl Smtp {
             self.gate.check(Instant::now())?;
         }
         let addresses = look_up(&self.server, self.port, deadline)?;
-        let mut dialogue = self.connect(&addresses, deadline)?;
+        let connected = self.connect(&addresses, deadline);
+        let mut dialogue = connected
+            .map_err(|reason| Unopened { is_of_connection: true, ..Unopened::from(reason) })?;
         if self.mode == TlsMode::StartTls {
             dialogue = self.start_tls(dialogue, deadline)?;
         }
@@ -66,7 +68,12 @@ impl Smtp {
         outcome.map_err(|failure| {
             let closed = self.gate.check(Instant::now()).err().map(Unopened::from);
             let after = closed.and_then(|closed| closed.after);
-            Unopened { after, reason: failure.reason, is_newly_refused: change == Change::Refused }
+            Unopened {
+                after,
+                reason: failure.reason,
+                is_newly_refused: change == Change::Refused,
+                is_of_connection: false,
+            }
         })
     }
 
@@ -184,11 +191,13 @@ pub(super) struct Unopened {
     pub(super) reason: String,
     /// Whether the server refuses the login, and did not do so before.
     is_newly_refused: bool,
+    /// Whether there was no connection, or none that the server greets.
+    pub(super) is_of_connection: bool,
 }
 
 impl From<String> for Unopened {
     fn from(reason: String) -> Self {
-        Self { after: None, reason, is_newly_refused: false }
+        Self { after: None, reason, is_newly_refused: false, is_of_connection: false }
     }
 }
 
@@ -197,7 +206,7 @@ impl From<Closed> for Unopened {
         match closed {
             Closed::Refused(reason, left) => {
                 let reason = format!("not tried again yet: {reason}");
-                Self { after: Some(left), reason, is_newly_refused: false }
+                Self { after: Some(left), ..reason.into() }
             }
             Closed::Late => "another connection waits for the login".to_owned().into(),
         }

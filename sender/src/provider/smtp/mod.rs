@@ -6,7 +6,7 @@
 //!
 //! `connect` opens a connection (`hello`, `tls`, `auth`, `gate`), `dialogue` gives a mail to the
 //! server (`envelope`, `extensions`), `stream` writes and reads (`reply`), and `receipt` is what
-//! remains.
+//! remains. `sharing` has the connections where the server takes few at a time.
 
 mod auth;
 mod config;
@@ -18,9 +18,11 @@ mod gate;
 mod hello;
 mod receipt;
 mod reply;
+mod sharing;
 mod stream;
 mod tls;
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -39,6 +41,7 @@ use dialogue::{Dialogue, Greeted, Outcome};
 use envelope::{Letter, Misfit};
 use gate::Gate;
 use reply::Reply;
+use sharing::{Place, Sharing, Turn};
 use stream::Lost;
 use tls::Tls;
 
@@ -56,6 +59,9 @@ const LEFT_PAUSE: Duration = Duration::from_secs(60);
 
 /// The pause of a mail that another server of the same name may take.
 const OTHER_SERVER_PAUSE: Duration = Duration::from_secs(60);
+
+/// The pause of a mail for which no connection became free.
+const BUSY_PAUSE: Duration = Duration::from_secs(10);
 
 /// A limit of fewer bytes is no fault of one mail.
 const SMALL: u64 = 100_000;
@@ -78,6 +84,7 @@ pub(crate) struct Smtp {
     /// Whether a connection has offered SMTPUTF8: of several servers behind one name each may offer
     /// something else.
     has_offered_utf8: AtomicBool,
+    sharing: Arc<Sharing>,
 }
 
 impl Smtp {
@@ -98,6 +105,7 @@ impl Smtp {
             final_timeout: config.final_timeout(),
             rate: config.rate,
             has_offered_utf8: AtomicBool::new(false),
+            sharing: Arc::default(),
         })
     }
 }
@@ -241,6 +249,7 @@ struct Open {
     /// How many of them were refused since one was accepted.
     refused: u32,
     last_used: Instant,
+    _place: Place,
 }
 
 impl Connection for Session<'_> {
@@ -251,28 +260,48 @@ impl Connection for Session<'_> {
         progress: &dyn Progress,
     ) -> Verdict {
         let mut deadline = Instant::now() + self.smtp.timeout;
+        let latest_turn = Instant::now() + self.smtp.timeout / 2;
         let letter = Letter { from: &prepared.envelope_sender, to: &prepared.to, content: payload };
         let (mut is_second, mut is_without_dsn) = (false, false);
         loop {
             self.idle();
-            let mut open = match self.open.take() {
-                Some(open) => open,
-                None => match self.smtp.open(deadline) {
-                    Ok(mut dialogue) => {
+            let turn =
+                self.open.take().map_or_else(|| self.smtp.sharing.enter(latest_turn), Turn::Free);
+            let mut open = match turn {
+                Turn::Free(open) if !open.is_fresh() => {
+                    open.dialogue.quit();
+                    continue;
+                }
+                Turn::Free(open) => {
+                    // It may have been waited for.
+                    deadline = deadline.max(Instant::now() + self.smtp.timeout);
+                    open
+                }
+                Turn::New(place) => match self.smtp.open(deadline) {
+                    Ok(dialogue) => {
                         // A server that takes its time over each step would never get a mail.
                         deadline = Instant::now() + self.smtp.timeout;
-                        dialogue.offers.dsn &= !is_without_dsn;
                         let offers_utf8 = dialogue.offers.smtputf8;
                         self.smtp.has_offered_utf8.fetch_or(offers_utf8, Ordering::Relaxed);
-                        Open::new(dialogue)
+                        Open::new(dialogue, place)
                     }
                     Err(unopened) => {
+                        let is_of_connection = unopened.is_of_connection;
+                        if is_of_connection && self.smtp.sharing.refuse(place, Instant::now()) {
+                            continue;
+                        }
                         self.smtp.report_refusal(&unopened);
                         let Unopened { after, reason, .. } = unopened;
                         return Verdict::Unavailable { after, reason };
                     }
                 },
+                Turn::Late => {
+                    let reason = "the server takes no more connections, and these are in use";
+                    let reason = reason.to_owned();
+                    return Verdict::Postponed { after: Some(BUSY_PAUSE), reason };
+                }
             };
+            open.dialogue.offers.dsn &= !is_without_dsn;
             let patience = self.smtp.final_timeout;
             let outcome = open.dialogue.send(&letter, progress, deadline, patience);
             let is_utf8 = matches!(outcome, Outcome::Misfit(Misfit::Utf8));
@@ -289,6 +318,9 @@ impl Connection for Session<'_> {
                 continue;
             }
             open.note(&outcome);
+            if matches!(outcome, Outcome::Accepted(_)) {
+                self.smtp.sharing.accept(Instant::now());
+            }
             // What it refused without DSN, too, is no reason to send others without it.
             let is_over = is_utf8
                 || matches!(
@@ -308,7 +340,7 @@ impl Connection for Session<'_> {
             let is_full =
                 open.mails >= self.smtp.mails_per_connection || open.refused >= MAX_REFUSED;
             if !is_over && !is_full {
-                self.open = Some(open);
+                self.open = self.smtp.sharing.share(open, Instant::now());
             } else {
                 open.dialogue.quit();
             }
@@ -317,23 +349,26 @@ impl Connection for Session<'_> {
     }
 
     fn idle(&mut self) {
-        if let Some(open) = self.open.take_if(|open| !open.is_fresh()) {
+        let old = self.open.take_if(|open| !open.is_fresh());
+        for open in old.into_iter().chain(self.smtp.sharing.take(false)) {
             open.dialogue.quit();
         }
+        let open = self.open.take();
+        self.open = open.and_then(|open| self.smtp.sharing.share(open, Instant::now()));
     }
 }
 
 impl Drop for Session<'_> {
     fn drop(&mut self) {
-        if let Some(open) = self.open.take() {
+        for open in self.open.take().into_iter().chain(self.smtp.sharing.take(true)) {
             open.dialogue.quit();
         }
     }
 }
 
 impl Open {
-    fn new(dialogue: Dialogue) -> Self {
-        Self { dialogue, mails: 0, refused: 0, last_used: Instant::now() }
+    fn new(dialogue: Dialogue, place: Place) -> Self {
+        Self { dialogue, mails: 0, refused: 0, last_used: Instant::now(), _place: place }
     }
 
     /// It has had another mail.

@@ -1,5 +1,6 @@
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
+use std::sync::atomic::AtomicUsize;
 use std::thread;
 
 use super::*;
@@ -46,6 +47,67 @@ fn who_counts_connections_is_given_fewer_by_an_operator_who_reads_so() {
         assert_eq!(reason.contains("set connections in [smtp]"), is_advised, "{reason}");
         server.join().unwrap();
     }
+}
+
+/// Takes one connection at a time, and refuses others. Counts those.
+fn serve_one_at_a_time(listener: &TcpListener, refused: &AtomicUsize) {
+    let is_busy = &AtomicBool::new(false);
+    thread::scope(|scope| {
+        for stream in listener.incoming().map_while(Result::ok) {
+            let mut stream = stream;
+            if is_busy.swap(true, Ordering::SeqCst) {
+                refused.fetch_add(1, Ordering::SeqCst);
+                stream.write_all(b"421 too many connections\r\n").ok();
+                continue;
+            }
+            scope.spawn(move || {
+                stream.write_all(b"220 mail.example\r\n").ok();
+                for line in
+                    BufReader::new(stream.try_clone().unwrap()).lines().map_while(Result::ok)
+                {
+                    let reply = match line.split([' ', ':']).next() {
+                        Some("DATA") => "354 go on\r\n",
+                        Some("EHLO" | "MAIL" | "RCPT" | ".") => "250 ok\r\n",
+                        Some("QUIT") => break,
+                        _ => "",
+                    };
+                    stream.write_all(reply.as_bytes()).ok();
+                }
+                is_busy.store(false, Ordering::SeqCst);
+                stream.write_all(b"221 bye\r\n").ok();
+            });
+        }
+    });
+}
+
+#[test]
+fn a_server_that_takes_fewer_connections_gets_all_mails_by_those() {
+    let listener = Arc::new(TcpListener::bind("127.0.0.1:0").unwrap());
+    let smtp = smtp_at(listener.local_addr().unwrap().port());
+    let refused = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&refused);
+    thread::spawn(move || serve_one_at_a_time(&listener, &counted));
+    let mut first = smtp.connection();
+    let deliver = |connection: &mut Box<dyn Connection + '_>| {
+        let verdict = connection.deliver(&prepared(), "Subject: a\r\n", &Nowhere);
+        assert!(matches!(verdict, Verdict::Sent(_)), "{verdict:?}");
+    };
+    deliver(&mut first);
+    thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                let mut connection = smtp.connection();
+                (0..20).for_each(|_| deliver(&mut connection));
+            });
+        }
+        // Its connection is shared once it is known that there are no more.
+        while smtp.sharing.enough().is_none() {
+            thread::sleep(Duration::from_millis(10));
+        }
+        first.idle();
+    });
+    let refused = refused.load(Ordering::SeqCst);
+    assert!((1..=3).contains(&refused), "{refused} connections were refused");
 }
 
 fn smtp_at(port: u16) -> Smtp {

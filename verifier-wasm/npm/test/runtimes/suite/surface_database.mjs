@@ -23,6 +23,8 @@ const isBinding = when(
   EITHER,
 );
 
+const TRACEPARENT = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+
 /** What the functions answer, by a word of the statement. */
 const ANSWERS = {
   redeem: '{"verdict":"ok","token":"7","subject_id":"1","transaction":"9"}',
@@ -80,6 +82,7 @@ export function fixtureOfDatabase({ entries }) {
     "mail.idempotencyKey": maybe(texts),
     "mail.binding": maybe(isBinding),
     "mail.noticeRecipient": maybe(texts),
+    "mail.traceparent": anything,
   };
   const ofFunctions = {
     enqueue: [
@@ -96,6 +99,7 @@ export function fixtureOfDatabase({ entries }) {
             idempotencyKey: "7",
             binding: binding(),
             noticeRecipient: "grace@example.test",
+            traceparent: TRACEPARENT,
           },
         ],
         places: ofMail,
@@ -111,6 +115,7 @@ export function fixtureOfDatabase({ entries }) {
             atMost: 5,
             per: 3600,
             binding: binding(),
+            traceparent: TRACEPARENT,
           },
         ],
         places: {
@@ -119,6 +124,7 @@ export function fixtureOfDatabase({ entries }) {
           "asked.atMost": optional(isNumber),
           "asked.per": optional(isNumber),
           "asked.binding": maybe(isBinding),
+          "asked.traceparent": anything,
         },
       },
     ],

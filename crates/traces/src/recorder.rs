@@ -51,7 +51,10 @@ impl Recorder {
     /// `None` unless one of the traces is sampled: whoever began a trace decides.
     ///
     /// If all mails belong to one trace, so does the span. Else it begins a trace of its own.
-    #[cfg_attr(not(feature = "export"), expect(unused_variables, reason = "nothing is recorded"))]
+    #[cfg_attr(
+        not(feature = "export"),
+        expect(unused_variables, clippy::needless_pass_by_value, reason = "nothing is recorded")
+    )]
     pub fn begin(&self, traces: &[(i64, Traceparent)], span: Span) -> Option<Context> {
         #[cfg(feature = "export")]
         if let Some(exporter) = &self.exporter {
@@ -61,7 +64,10 @@ impl Recorder {
     }
 
     /// Records a span that belongs to another one.
-    #[cfg_attr(not(feature = "export"), expect(unused_variables, reason = "nothing is recorded"))]
+    #[cfg_attr(
+        not(feature = "export"),
+        expect(unused_variables, clippy::needless_pass_by_value, reason = "nothing is recorded")
+    )]
     pub fn record(&self, context: Context, span: Span) {
         #[cfg(feature = "export")]
         if let Some(exporter) = &self.exporter {

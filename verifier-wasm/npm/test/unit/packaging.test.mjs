@@ -47,6 +47,7 @@ test("the tarball holds what is used, and no sources, tests or tools", () => {
   const required = ENTRIES.map(bundleOf);
   const expected = [
     ...["LICENSE", "MIGRATING.md", "README.md", "REFERENCE.md", "errors.md", "package.json"],
+    "users.sql",
     ...Object.keys(folders()),
     ...scripts([...required, ...MODULES_ONLY.map(bundleOf), ...FOR_WORKERD.map(edgeOf)]),
     ...scripts(MODULES.flatMap((module) => [`${module}.wasm`, `${module}.d.wasm.ts`])),

@@ -287,7 +287,9 @@ impl Nats {
         let subject = format!("STREAM.MSG.DELETE.{}", self.inner.queue);
         let request = serde_json::json!({"seq": sequence, "no_erase": true});
         let deleted = self.inner.context.request::<_, _, serde_json::Value>(subject, &request);
-        answered(deleted).await?.map_err(|error| Fault::Away(format!("not deleted: {error}")))?;
+        answered(deleted)
+            .await?
+            .map_err(|error| Fault::Away(format!("a mail is not deleted: {error}")))?;
         Ok(())
     }
 

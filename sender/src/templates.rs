@@ -5,8 +5,7 @@
 //! them. Or each of the three has a file of its own: `LANGUAGE/ACTION.subject.txt`,
 //! `LANGUAGE/ACTION.txt`, `LANGUAGE/ACTION.html`. Other files of these endings can be included.
 //! Unknown variables are errors, and so are blocks of a mail that no layout shows; members that a
-//! payload lacks are empty. HTML bodies escape what
-//! they show, also in what they include.
+//! payload lacks are empty. HTML bodies escape what they show, also in what they include.
 //! `LANGUAGE/ACTION.sample.json` is the payload with which the templates are tried.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,6 +18,7 @@ use minijinja::syntax::SyntaxConfig;
 use minijinja::value::{Object, Serde};
 use minijinja::{AutoEscape, Environment, ErrorKind, UndefinedBehavior, Value};
 
+mod blocks;
 mod shipped;
 
 pub(crate) use shipped::SHIPPED;
@@ -219,7 +219,7 @@ impl Templates {
                 "there are no templates in {shown}; `mailroom send --init {shown}` writes them"
             )));
         }
-        check_blocks(&plain, &names)?;
+        blocks::check(&plain, &names)?;
         Ok(Self { plain, html, mails, whole, samples })
     }
 
@@ -383,58 +383,6 @@ fn check_members(environment: &Environment<'_>, name: &str) -> Result<(), Error>
 /// The name of the file with the payload that a mail is tried with.
 fn sample_name(language: &str, action: &str) -> String {
     format!("{language}/{action}{SAMPLE}")
-}
-
-/// Finds a block of a mail of one file that nothing shows: what is misspelt would be left out of
-/// the mail, and nobody would miss it.
-fn check_blocks(environment: &Environment<'_>, names: &BTreeSet<String>) -> Result<(), Error> {
-    // That a layout is missing is told when a mail is filled in.
-    if !Part::ALL.iter().all(|part| names.contains(part.layout())) {
-        return Ok(());
-    }
-    let blocks_of = |name: &String| {
-        let template = environment.get_template(name).expect("it was added");
-        blocks(template.source())
-    };
-    let (mails, others): (Vec<_>, Vec<_>) = names.iter().partition(|name| name.ends_with(MAIL));
-    let shown: BTreeSet<_> =
-        others.into_iter().flat_map(blocks_of).map(|(block, _)| block).collect();
-    for name in mails {
-        // What is in another block is shown there.
-        let outer = blocks_of(name).into_iter().filter(|(_, depth)| *depth == 0);
-        if let Some((block, _)) = outer.into_iter().find(|(block, _)| !shown.contains(block)) {
-            let all: Vec<_> = shown.iter().map(String::as_str).collect();
-            return Err(Error::configuration(format!(
-                "the template {name} has the block {block}, which no layout shows; they show {}",
-                all.join(", ")
-            )));
-        }
-    }
-    Ok(())
-}
-
-/// The blocks that a template defines, and in how many others each is.
-fn blocks(source: &str) -> Vec<(String, usize)> {
-    let mut parts = source.split("{#");
-    let first = parts.next().unwrap_or_default().to_owned();
-    let text = parts.fold(first, |text, comment| {
-        text + comment.split_once("#}").map_or("", |(_, behind)| behind)
-    });
-    let (mut found, mut depth) = (Vec::new(), 0_usize);
-    for tag in text.split("{%").skip(1) {
-        let mut words = tag.trim_start_matches(['-', '+']).split_whitespace();
-        match words.next() {
-            Some("block") => {
-                let name = words.next().unwrap_or_default();
-                let name = name.split(['-', '+', '%']).next().unwrap_or_default();
-                found.push((name.to_owned(), depth));
-                depth += 1;
-            }
-            Some(end) if end.starts_with("endblock") => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-    }
-    found
 }
 
 /// The templates of a folder and of the folders in it, by their names. What is hidden, such as

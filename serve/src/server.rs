@@ -31,9 +31,6 @@ use crate::{Arguments, Error};
 /// The largest body, in bytes. The database takes payloads of 8192.
 const MAX_BODY: usize = 64 * 1024;
 
-/// How long the last spans may take at the end.
-const LAST_SPANS: Duration = Duration::from_secs(1);
-
 /// For the checks of load balancers.
 const HEALTH: &str = "/healthz";
 
@@ -91,7 +88,7 @@ pub(crate) async fn serve(
         database: Database::new(settings, arguments.connections),
         collectors,
         refusals: LogLimit::default(),
-        traces: recorder(),
+        traces: Recorder::of_environment(drop),
     });
     let traces = state.traces.clone();
     let failed = |error: std::io::Error| Error(format!("--listen {place}: {error}"));
@@ -116,17 +113,8 @@ pub(crate) async fn serve(
             }
         }
     }
-    traces.finish(LAST_SPANS);
+    traces.finish();
     Ok(())
-}
-
-/// Records spans if the environment names a receiver of them. One that cannot be used keeps no call
-/// waiting.
-fn recorder() -> Recorder {
-    Recorder::of_environment(env!("CARGO_PKG_VERSION"), drop).unwrap_or_else(|reason| {
-        tracing::error!(event = "traces_unusable", %reason, "no spans of traces are exported");
-        Recorder::default()
-    })
 }
 
 fn listening(address: &Place, bearer_tokens: usize) {

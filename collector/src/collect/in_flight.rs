@@ -69,7 +69,8 @@ impl<S: Sink> InFlight<S> {
         adaptive: Adaptive,
         signing_key: watch::Receiver<Arc<SigningKey>>,
         format: LineFormat,
-        (metrics, spans): (Arc<Metrics>, Spans),
+        metrics: Arc<Metrics>,
+        spans: Spans,
     ) -> Self {
         Self {
             sink,

@@ -117,14 +117,7 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
         let spans = Spans::new(inputs.traces.clone());
         Self {
             queue,
-            in_flight: InFlight::new(
-                sink,
-                prefetch,
-                adaptive,
-                signing_key,
-                format,
-                (metrics, spans),
-            ),
+            in_flight: InFlight::new(sink, prefetch, adaptive, signing_key, format, metrics, spans),
             batcher: Batcher::new(limit, timeout, inputs.idle_lock.is_enabled),
             inputs,
             settings: settings.clone(),

@@ -36,9 +36,6 @@ use crate::wake::listener::Listener;
 
 const NOT_STARTED: &str = "cannot start";
 
-/// How long the last spans may take at the end, when all mails are recorded.
-const LAST_SPANS: Duration = Duration::from_secs(1);
-
 /// How often the program says that it is not hung.
 const SIGN_OF_LIFE: Duration = Duration::from_secs(1);
 
@@ -111,7 +108,8 @@ async fn collect_into(
         .map_err(CommandError::because(NOT_STARTED))?;
     log_start(&settings, &connection, key_file.as_deref(), keys.count());
     let metrics = Arc::new(Metrics::default());
-    let traces = record_traces(&metrics);
+    let counted = Arc::clone(&metrics);
+    let traces = Recorder::of_environment(move |spans| counted.spans_dropped(spans));
     let (calls, called) = watch::channel(0);
     serve_metrics(&settings, &connection, &metrics, calls)?;
     service::report(&metrics).map_err(CommandError::because(NOT_STARTED))?;
@@ -165,7 +163,7 @@ async fn collect_into(
         OptionFuture::from(listener.as_mut().map(|listener| listener.task.join_next()));
     tokio::select! {
         outcome = &mut collecting => {
-            traces.finish(LAST_SPANS);
+            traces.finish();
             outcome?;
             tracing::info!(event = "ended", "ended");
             return Ok(());
@@ -176,22 +174,11 @@ async fn collect_into(
     }
     stop.cancel();
     let outcome = collecting.await;
-    traces.finish(LAST_SPANS);
+    traces.finish();
     outcome?;
     let fault = "the task that listens to the database ended by a fault of this program; start it \
                  again and report what the log says before";
     Err(CommandError::Failure(fault.to_owned()))
-}
-
-/// Records spans if the environment names a receiver of them. One that cannot be used keeps no mail
-/// waiting.
-fn record_traces(metrics: &Arc<Metrics>) -> Recorder {
-    let counted = Arc::clone(metrics);
-    let count = move |spans| counted.spans_dropped(spans);
-    Recorder::of_environment(env!("CARGO_PKG_VERSION"), count).unwrap_or_else(|reason| {
-        tracing::error!(event = "traces_unusable", %reason, "no spans of traces are exported");
-        Recorder::default()
-    })
 }
 
 /// Records what senders at a broker say, if one is named.

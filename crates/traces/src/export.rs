@@ -35,6 +35,9 @@ const FAILURE_PAUSE: Duration = Duration::from_secs(5);
 /// How often it is said that spans are dropped.
 const LOG_PAUSE: Duration = Duration::from_secs(60);
 
+/// That of all crates and of the program.
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
 const ENDPOINTS: [&str; 2] = ["OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"];
 
 /// Told how many spans were dropped.
@@ -81,10 +84,7 @@ impl Dropped {
 
 impl Exporter {
     /// `None` unless the environment names a receiver.
-    pub(crate) fn of_environment(
-        version: &'static str,
-        count: CountDropped,
-    ) -> Result<Option<Self>, String> {
+    pub(crate) fn of_environment(count: CountDropped) -> Result<Option<Self>, String> {
         let is = |name: &str, value: &str| env::var(name).is_ok_and(|set| set == value);
         let names = ENDPOINTS.iter().find(|name| env::var(name).is_ok_and(|set| !set.is_empty()));
         let Some(name) = names else { return Ok(None) };
@@ -109,14 +109,14 @@ impl Exporter {
         let worker = Worker { exporter, fault, dropped: Arc::clone(&dropped) };
         let thread = thread::Builder::new()
             .name("traces".to_owned())
-            .spawn(move || worker.run(&receiver, version))
+            .spawn(move || worker.run(&receiver))
             .map_err(|error| format!("a thread for traces cannot be started: {error}"))?;
         Ok(Some(Self {
             queue: Mutex::new(Some(sender)),
             thread: Mutex::new(Some(thread)),
             dropped,
             ids: RandomIdGenerator::default(),
-            scope: InstrumentationScope::builder("mailroom").with_version(version).build(),
+            scope: InstrumentationScope::builder("mailroom").with_version(VERSION).build(),
         }))
     }
 
@@ -195,8 +195,8 @@ struct Worker {
 
 impl Worker {
     /// Until the queue is closed.
-    fn run(mut self, queue: &Receiver<SpanData>, version: &'static str) {
-        self.exporter.set_resource(&resource(version));
+    fn run(mut self, queue: &Receiver<SpanData>) {
+        self.exporter.set_resource(&resource());
         // The client blocks, so that there is nothing else to run.
         let runtime = tokio::runtime::Builder::new_current_thread().build();
         let runtime = runtime.expect("a runtime without drivers needs nothing of the system");
@@ -233,14 +233,14 @@ impl Worker {
 }
 
 /// What the spans are of: `OTEL_SERVICE_NAME` and `OTEL_RESOURCE_ATTRIBUTES`, or `mailroom`.
-fn resource(version: &'static str) -> Resource {
+fn resource() -> Resource {
     let is_named = ["OTEL_SERVICE_NAME", "OTEL_RESOURCE_ATTRIBUTES"].iter().any(|name| {
         env::var(name)
             .is_ok_and(|set| *name == "OTEL_SERVICE_NAME" || set.contains("service.name="))
     });
     let resource = Resource::builder();
     let resource = if is_named { resource } else { resource.with_service_name("mailroom") };
-    resource.with_attribute(KeyValue::new("service.version", version)).build()
+    resource.with_attribute(KeyValue::new("service.version", VERSION)).build()
 }
 
 fn sampled_context(trace: TraceId, span: SpanId, is_remote: bool) -> SpanContext {

@@ -2,11 +2,16 @@
 
 #[cfg(feature = "export")]
 use std::sync::Arc;
+#[cfg(feature = "export")]
 use std::time::Duration;
 
 #[cfg(feature = "export")]
 use crate::export::Exporter;
 use crate::{Context, Span, Traceparent};
+
+/// How long the last spans may take at the end, when all else is done.
+#[cfg(feature = "export")]
+const LAST_SPANS: Duration = Duration::from_secs(1);
 
 /// Records spans, if this program exports any. Clones record into the same queue.
 #[derive(Clone, Debug, Default)]
@@ -18,24 +23,27 @@ pub struct Recorder {
 impl Recorder {
     /// One that exports to where the environment says, by the variables of OpenTelemetry. Without
     /// `OTEL_EXPORTER_OTLP_ENDPOINT` and `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT`, and in a program
-    /// that was built without the feature `traces`, nothing is recorded.
+    /// that was built without the feature `traces`, nothing is recorded. Nor is it if it cannot
+    /// export, which is logged: that keeps no mail waiting.
     ///
     /// `count_dropped` is told of spans that are dropped, and must not wait.
-    ///
-    /// # Errors
-    /// Why it cannot export, in a sentence.
     #[cfg_attr(not(feature = "export"), expect(unused_variables, reason = "nothing is dropped"))]
-    pub fn of_environment(
-        version: &'static str,
-        count_dropped: impl Fn(usize) + Send + Sync + 'static,
-    ) -> Result<Self, String> {
+    pub fn of_environment(count_dropped: impl Fn(usize) + Send + Sync + 'static) -> Self {
         #[cfg(feature = "export")]
         {
-            let exporter = Exporter::of_environment(version, Box::new(count_dropped))?;
-            Ok(Self { exporter: exporter.map(Arc::new) })
+            let exporter = Exporter::of_environment(Box::new(count_dropped));
+            let exporter = exporter.unwrap_or_else(|reason| {
+                tracing::error!(
+                    event = "traces_unusable",
+                    %reason,
+                    "no spans of traces are exported"
+                );
+                None
+            });
+            Self { exporter: exporter.map(Arc::new) }
         }
         #[cfg(not(feature = "export"))]
-        Ok(Self::default())
+        Self::default()
     }
 
     /// Whether anything is recorded.
@@ -75,12 +83,11 @@ impl Recorder {
         }
     }
 
-    /// Exports what is left, for this long at most; what is left then is dropped.
-    #[cfg_attr(not(feature = "export"), expect(unused_variables, reason = "nothing is recorded"))]
-    pub fn finish(&self, within: Duration) {
+    /// Exports what is left, for a second at most; what is left then is dropped.
+    pub fn finish(&self) {
         #[cfg(feature = "export")]
         if let Some(exporter) = &self.exporter {
-            exporter.finish(within);
+            exporter.finish(LAST_SPANS);
         }
     }
 }

@@ -128,8 +128,8 @@ impl Sender {
                 self.waiting.pop_front()
         {
             let bytes = running.process.begin(bytes);
-            let tokens = (ids, traces);
-            self.pending.begin(batch, tokens, (sent_at, now), bytes, !running.has_answered);
+            let is_trial = !running.has_answered;
+            self.pending.begin(batch, ids, traces, (sent_at, now), bytes, is_trial);
         }
     }
 }

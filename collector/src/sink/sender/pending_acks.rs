@@ -98,7 +98,8 @@ impl PendingAcks {
     pub(super) fn begin(
         &mut self,
         batch: BatchId,
-        (ids, traces): (Vec<i64>, Vec<(i64, Traceparent)>),
+        ids: Vec<i64>,
+        traces: Vec<(i64, Traceparent)>,
         (sent_at, begun_at): (Instant, Instant),
         bytes: Range<u64>,
         is_trial: bool,
@@ -335,7 +336,8 @@ mod tests {
             let (first, end) = (i64::from(number * 10), u64::from(number * 100));
             pending.begin(
                 BatchId::from(batch),
-                (vec![first + 2, first, first + 1], Vec::new()),
+                vec![first + 2, first, first + 1],
+                Vec::new(),
                 (start, start),
                 end - 100..end,
                 false,
@@ -409,7 +411,7 @@ mod tests {
         // Time without a pending batch does not count.
         (1..=3).for_each(|batch| _ = pending.apply(&all(batch), start + seconds(45)).unwrap());
         let later = start + seconds(1_000);
-        pending.begin(BatchId::from(4), (vec![40], Vec::new()), (later, later), 300..400, false);
+        pending.begin(BatchId::from(4), vec![40], Vec::new(), (later, later), 300..400, false);
         assert_eq!(pending.silent_at(), Some(later + TIMEOUT));
     }
 

@@ -36,6 +36,11 @@ pub fn mailroom() -> Result<Command> {
     Ok(command)
 }
 
+/// Its path, for the command of another program.
+pub fn path() -> Result<String> {
+    Ok(mailroom()?.get_program().to_string_lossy().into_owned())
+}
+
 fn find_or_build() -> Result<PathBuf> {
     if let Some(program) = env::var_os("MAILROOM_TEST_PROGRAM") {
         let program = PathBuf::from(program);

@@ -1,10 +1,16 @@
 //! A database with waiting tokens.
 
+use std::time::{Duration, Instant};
+
 use anyhow::{Context, Result, ensure};
 use mailroom_tests::postgres::{Cluster, Database};
+use tokio::time::sleep;
 use tokio_postgres::Client;
 
 use crate::check::check;
+
+/// How long a queue may not get shorter.
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Which queue of Mailroom the tokens wait in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -122,8 +128,33 @@ impl Queue {
         Ok(())
     }
 
+    /// Waits until all of so many tokens are sent; returns when it was seen. `look` is told how many
+    /// are left whenever they were counted; `log` says what happened if nothing is sent any more.
+    pub(crate) async fn wait_until_drained(
+        &self,
+        tokens: u32,
+        mut look: impl FnMut(u32),
+        log: impl Fn() -> String,
+    ) -> Result<Instant> {
+        let (mut left, mut shortened) = (tokens, Instant::now());
+        while left > 0 {
+            let asked = Instant::now();
+            let now_left = self.left().await?;
+            // Counting a long queue costs the database time that the contestant needs.
+            let pause =
+                (10 * asked.elapsed()).clamp(Duration::from_millis(20), Duration::from_secs(2));
+            if now_left < left {
+                (left, shortened) = (now_left, Instant::now());
+            }
+            look(left);
+            ensure!(shortened.elapsed() < TIMEOUT, "{left} are left for {TIMEOUT:?}:\n{}", log());
+            sleep(pause).await;
+        }
+        Ok(shortened)
+    }
+
     /// How many tokens are not known to be sent, by the queue, the leases, and what a broker has.
-    pub(crate) async fn left(&self) -> Result<u32> {
+    async fn left(&self) -> Result<u32> {
         let query = "SELECT (SELECT count(*) FROM mailroom.queue)
             + (SELECT count(*) FROM mailroom.leases) + (SELECT count(*) FROM mailroom.handed_over)";
         Ok(u32::try_from(self.client.query_one(query, &[]).await?.get::<_, i64>(0))?)

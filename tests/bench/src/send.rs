@@ -10,14 +10,14 @@ use std::env;
 use std::fmt;
 use std::fs;
 use std::hint::black_box;
-use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use mailroom_sender::protocol::parse_line;
 use mailroom_tests::collector::{Collector, command};
 use mailroom_tests::mail_server::MailServer;
 use mailroom_tests::postgres::Cluster;
+use mailroom_tests::program;
 use mailroom_tests::sending::{Configuration, batch};
 use mailroom_tests::tools::workspace;
 use serde_json::json;
@@ -27,9 +27,6 @@ use crate::queue::{Kind, Queue};
 use crate::report::{Report, Table, median, per_second, rounded};
 use crate::run::peak_memory;
 use crate::sink::Sink;
-
-/// How long a queue may not get shorter.
-const TIMEOUT: Duration = Duration::from_secs(60);
 
 #[derive(clap::Args)]
 pub(crate) struct Send {
@@ -152,7 +149,7 @@ impl Figures {
         let mut command = command(queue.url())?;
         let sender = match self.contestant {
             Contestant::Smtp(_) | Contestant::Resend(_) => {
-                let program = command.get_program().to_string_lossy().into_owned();
+                let program = program::path()?;
                 format!("'{program}' send --config '{}'", configuration.file().display())
             }
             Contestant::Python => {
@@ -172,25 +169,13 @@ impl Figures {
         let started = Instant::now();
         let collector = Collector::start(&mut command)?;
         let mut early = None;
-        let (mut left, mut shortened) = (tokens, started);
-        while left > 0 {
-            let asked = Instant::now();
-            let now_left = queue.left().await?;
-            // Counting a long queue costs the database time that the contestant needs.
-            let pause =
-                (10 * asked.elapsed()).clamp(Duration::from_millis(20), Duration::from_secs(2));
-            if now_left < left {
-                (left, shortened) = (now_left, Instant::now());
-            }
+        let look = |left| {
             if early.is_none() && left <= tokens - tokens / 10 {
                 early = sender_memory(&collector).ok();
             }
-            if shortened.elapsed() > TIMEOUT {
-                bail!("{}: nothing is sent any more:\n{}", self.contestant, collector.log());
-            }
-            sleep(pause);
-        }
-        self.rates.push(per_second(tokens, shortened - started));
+        };
+        let ended = queue.wait_until_drained(tokens, look, || collector.log()).await?;
+        self.rates.push(per_second(tokens, ended - started));
         self.peaks.push(sender_memory(&collector)?);
         self.early.extend(early);
         collector.stop()?;

@@ -1,18 +1,20 @@
 //! A way to the server that fails as networks do.
 
 mod connection;
+mod distance;
+mod listening;
 mod messages;
 mod trap;
 
-use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread;
 
-use anyhow::{Context, Result};
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{oneshot, watch};
+use anyhow::Result;
+use tokio::net::TcpStream;
+use tokio::sync::watch;
 
 use connection::{Mode, serve};
+pub use distance::Distance;
+use listening::Listening;
 use trap::Trap;
 
 /// Forwards connections to a server; what it does to them can be changed while it runs.
@@ -20,10 +22,8 @@ use trap::Trap;
 /// It ends with this value, and all that it forwards with it.
 #[derive(Debug)]
 pub struct Proxy {
-    address: SocketAddr,
+    listening: Listening,
     shared: Arc<Shared>,
-    /// Dropped to end the thread.
-    _running: oneshot::Sender<()>,
 }
 
 #[derive(Debug)]
@@ -45,34 +45,36 @@ impl Proxy {
     /// Listens on a free port and forwards to `server_port` on this machine,
     /// on a thread of its own.
     pub fn start(server_port: u16) -> Result<Self> {
-        let listener = std::net::TcpListener::bind(("127.0.0.1", 0))?;
-        listener.set_nonblocking(true)?;
-        let address = listener.local_addr()?;
         let connections = Mutex::new(Connections { of_new: Mode::Forward, open: Vec::new() });
         let shared = Arc::new(Shared { server_port, trap: Trap::default(), connections });
-        let (running, ended) = oneshot::channel();
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let accepting = Arc::clone(&shared);
-        thread::Builder::new().name("proxy".to_owned()).spawn(move || {
-            runtime.block_on(async {
-                tokio::select! {
-                    _ = ended => {}
-                    _ = accept(listener, accepting) => {}
+        let listening = Listening::start(move |client| {
+            let mode = {
+                let mut connections = accepting.connections();
+                let (sender, mode) = watch::channel(connections.of_new);
+                connections.open.push(sender);
+                mode
+            };
+            let shared = Arc::clone(&accepting);
+            async move {
+                // A server that is away refuses, and so does the proxy.
+                if let Ok(server) = TcpStream::connect(("127.0.0.1", shared.server_port)).await {
+                    serve(client, server, mode, &shared.trap).await;
                 }
-            });
+            }
         })?;
-        Ok(Self { address, shared, _running: running })
+        Ok(Self { listening, shared })
     }
 
     /// Where clients connect.
     pub fn url(&self, database: &str) -> String {
-        format!("postgresql://postgres@{}/{database}?sslmode=disable", self.address)
+        format!("postgresql://postgres@127.0.0.1:{}/{database}?sslmode=disable", self.port())
     }
 
     /// The port of that address at 127.0.0.1. What is forwarded need not be PostgreSQL's protocol,
     /// but for [`cut_after`](Self::cut_after).
     pub fn port(&self) -> u16 {
-        self.address.port()
+        self.listening.port
     }
 
     /// The connections there are now carry nothing more in either direction, and do not end. New
@@ -143,25 +145,5 @@ impl Connections {
     fn tell(&mut self, mode: Mode) {
         // Of those that have ended nobody hears it.
         self.open.retain(|connection| connection.send(mode).is_ok());
-    }
-}
-
-async fn accept(listener: std::net::TcpListener, shared: Arc<Shared>) -> Result<()> {
-    let listener = TcpListener::from_std(listener).context("the proxy cannot listen")?;
-    loop {
-        let (client, _) = listener.accept().await?;
-        let mode = {
-            let mut connections = shared.connections();
-            let (sender, mode) = watch::channel(connections.of_new);
-            connections.open.push(sender);
-            mode
-        };
-        let shared = Arc::clone(&shared);
-        tokio::spawn(async move {
-            // A server that is away refuses, and so does the proxy.
-            if let Ok(server) = TcpStream::connect(("127.0.0.1", shared.server_port)).await {
-                serve(client, server, mode, &shared.trap).await;
-            }
-        });
     }
 }

@@ -9,13 +9,14 @@ use mailroom_tests::fixtures::{Fixtures, numbered};
 use mailroom_tests::mail_server::MailServer;
 use mailroom_tests::port;
 use mailroom_tests::postgres::Database;
+use mailroom_tests::program;
 use mailroom_tests::rows::{WITHOUT_VERDICT, wait_for};
 use mailroom_tests::sending::Configuration;
 
 /// A collector that sends by the freshly built program.
 pub(crate) fn command(database: &Database, configuration: &Configuration) -> Result<Command> {
     let mut command = collector::command(database.url())?;
-    let program = command.get_program().to_string_lossy().into_owned();
+    let program = program::path()?;
     let sender = format!("'{program}' send --config '{}'", configuration.file().display());
     command.args(["--batch-timeout", "0", "--poll-interval", "200ms", "--sender", &sender]);
     Ok(command)

@@ -96,7 +96,7 @@ fn follow_operations(folder: &Path, server: &str) -> Result<PathBuf> {
 /// A collector that sends by the freshly built program.
 fn collect(database: &Database, configuration: &Path) -> Result<Collector> {
     let mut command = collector::command(database.url())?;
-    let program = command.get_program().to_string_lossy().into_owned();
+    let program = program::path()?;
     let sender = format!("'{program}' send --config '{}'", configuration.display());
     Collector::start(command.args(["--batch-timeout", "0", "--sender", &sender]))
 }

@@ -13,6 +13,7 @@ use mailroom_tests::collector::{self, Collector};
 use mailroom_tests::machine::is_full;
 use mailroom_tests::mail_server::{Mail, MailServer};
 use mailroom_tests::postgres::{Cluster, Database, Shutdown};
+use mailroom_tests::program;
 use mailroom_tests::proxy::Proxy;
 use mailroom_tests::sending::Configuration;
 use mailroom_tests::stopwatch::Stopwatch;
@@ -195,7 +196,7 @@ impl Installation {
 
     fn collector(&self, number: usize) -> Result<Collector> {
         let mut command = collector::command(&self.to_database.url(self.database.name()))?;
-        let program = command.get_program().to_string_lossy().into_owned();
+        let program = program::path()?;
         let sender =
             format!("'{program}' send --config '{}'", self.configurations[number].file().display());
         command.args(["--batch-timeout", "0", "--poll-interval", "500ms", "--sender", &sender]);

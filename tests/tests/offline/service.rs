@@ -18,7 +18,7 @@ const UNITS: [&str; 4] =
 fn each_unit_is_valid_starts_for_ever_and_is_exposed_to_2_0_at_most() -> Result<()> {
     let document = fs::read_to_string(workspace().join("docs/operate/install.md"))?;
     ensure!(!document.contains("[Service]"), "docs/operate/install.md has a unit of its own");
-    let program = program::mailroom()?.get_program().to_string_lossy().into_owned();
+    let program = program::path()?;
     the_sample_is_read(&program)?;
     for name in UNITS {
         let unit = workspace().join("packaging").join(name);

@@ -109,7 +109,7 @@ fn lock(places: &Mutex<Vec<Place>>) -> MutexGuard<'_, Vec<Place>> {
 
 fn begin(url: &str, configuration: &Configuration, key_file: &Path) -> Result<Collector> {
     let mut command = program::mailroom()?;
-    let program = command.get_program().to_string_lossy().into_owned();
+    let program = program::path()?;
     let sender = format!("'{program}' send --config '{}'", configuration.file().display());
     command.args(["collect", "--adaptive", "--sender", &sender, "--key-file"]).arg(key_file);
     command.env("MAILROOM_DATABASE_URL", url);

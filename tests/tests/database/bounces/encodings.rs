@@ -31,7 +31,7 @@ async fn addresses_beyond_ascii_are_sent_to_and_suppressed_in_a_database_of_sing
 
     let configuration = Configuration::smtp(server.port, "")?;
     let mut command = collector::command(url)?;
-    let program = command.get_program().to_string_lossy().into_owned();
+    let program = program::path()?;
     let sender = format!("'{program}' send --config '{}'", configuration.file().display());
     let collector = Collector::start(command.args(["--batch-timeout", "0", "--sender", &sender]))?;
     wait_for(client, WITHOUT_VERDICT, 0_i64).await?;

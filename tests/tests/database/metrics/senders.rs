@@ -10,6 +10,7 @@ use mailroom_tests::http;
 use mailroom_tests::mail_server::MailServer;
 use mailroom_tests::port;
 use mailroom_tests::postgres::Database;
+use mailroom_tests::program;
 use mailroom_tests::rows::{WITHOUT_VERDICT, wait_for};
 use mailroom_tests::sending::Configuration;
 
@@ -21,7 +22,7 @@ const SAID: &str = "metrics are served at http://";
 /// A collector whose sender serves metrics at this address.
 fn command(database: &Database, configuration: &Configuration, address: &str) -> Result<Command> {
     let mut command = collector::command(database.url())?;
-    let program = command.get_program().to_string_lossy().into_owned();
+    let program = program::path()?;
     let file = configuration.file();
     let sender =
         format!("'{program}' send --config '{}' --metrics-address {address}", file.display());

@@ -5,6 +5,7 @@ use mailroom_tests::broker::{Nats, Ways};
 use mailroom_tests::collector::{self, Collector, wait_until};
 use mailroom_tests::mail_server::MailServer;
 use mailroom_tests::postgres::Database;
+use mailroom_tests::program;
 use mailroom_tests::rows::{register, wait_for};
 use mailroom_tests::sending::{Configuration, Sending};
 use tokio_postgres::Client;
@@ -35,7 +36,7 @@ impl Cluster {
         let database = Database::migrated()?;
         let rows = database.connect().await?;
         let mut command = collector::command(database.url())?;
-        let program = command.get_program().to_string_lossy().into_owned();
+        let program = program::path()?;
         let through = format!("'{program}' relay --to {all} --replicas 3");
         command.args(["--batch-timeout", "0", "--poll-interval", "200ms", "--sender", &through]);
         command.args(["--verdicts-from", &format!("{all} --replicas 3")]);

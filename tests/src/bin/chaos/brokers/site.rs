@@ -116,7 +116,7 @@ impl Site {
         let redeliver = REDELIVER_AFTER.as_secs();
         let mut command = collector::command(self.database.url())?;
         let broker = format!("{} --redeliver-after {redeliver}", self.url(0));
-        let program = program::mailroom()?.get_program().to_string_lossy().into_owned();
+        let program = program::path()?;
         let relay = format!("'{program}' relay --to {broker}");
         command.args(["--batch-timeout", "0", "--poll-interval", "500ms", "--sender", &relay]);
         command.args(["--lease", "30s", "--sender-timeout", "15s", "--verdicts-from", &broker]);

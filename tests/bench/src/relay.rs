@@ -6,27 +6,21 @@
 //! them by a proxy that keeps each byte for the latency. The contestants take turns, and mail to
 //! Postfix' `smtp-sink`, which takes everything.
 
-mod distance;
-
 use std::fmt;
-use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use mailroom_tests::broker::Nats;
 use mailroom_tests::collector::{Collector, command};
 use mailroom_tests::postgres::Cluster;
 use mailroom_tests::program;
+use mailroom_tests::proxy::Distance;
 use mailroom_tests::sending::{Configuration, Sending};
 use serde_json::json;
 
-use self::distance::Distance;
 use crate::queue::{Kind, Queue};
 use crate::report::{Report, Table, median, per_second};
 use crate::sink::Sink;
-
-/// How long nothing may be sent.
-const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// How many machines send, where several do.
 const MACHINES: u32 = 4;
@@ -49,7 +43,7 @@ pub(crate) struct Relay {
     latency: Vec<u64>,
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq)]
 enum Way {
     /// One sender beside the database; the mail server is elsewhere.
     Direct,
@@ -58,6 +52,8 @@ enum Way {
     /// A collector and a relay beside database and broker; senders beside the mail server.
     Broker,
 }
+
+const WAYS: [Way; 3] = [Way::Direct, Way::Collectors, Way::Broker];
 
 impl fmt::Display for Way {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -84,7 +80,7 @@ pub(crate) async fn measure(server: &Cluster, options: &Relay) -> Result<Report>
     let queue = Queue::create(server, Kind::Deliveries, tokens).await?;
     let mut all = Vec::new();
     for &latency in latency {
-        for way in [Way::Direct, Way::Collectors, Way::Broker] {
+        for way in WAYS {
             all.push(Figures { way, latency, rates: Vec::new() });
         }
     }
@@ -101,17 +97,13 @@ pub(crate) async fn measure(server: &Cluster, options: &Relay) -> Result<Report>
     let columns: Vec<&dyn fmt::Display> = columns.iter().map(|column| column as _).collect();
     let mut table = Table::new(&title, &columns);
     let mut json = json!({ "tokens": tokens, "rounds": rounds });
-    for way in [Way::Direct, Way::Collectors, Way::Broker] {
-        let name = way.to_string();
-        let rates: Vec<(u64, u32)> = all
-            .iter()
-            .filter(|figures| figures.way.to_string() == name)
-            .map(|figures| (figures.latency, median(&figures.rates)))
-            .collect();
-        let cells: Vec<&dyn fmt::Display> = rates.iter().map(|(_, rate)| rate as _).collect();
-        table.row(&name, &cells);
-        for (latency, rate) in &rates {
-            json[&name][format!("{latency}_ms")] = json!(rate);
+    for way in WAYS {
+        let of_way = all.iter().filter(|figures| figures.way == way);
+        let rates: Vec<u32> = of_way.map(|figures| median(&figures.rates)).collect();
+        let cells: Vec<&dyn fmt::Display> = rates.iter().map(|rate| rate as _).collect();
+        table.row(&way.to_string(), &cells);
+        for (latency, rate) in latency.iter().zip(&rates) {
+            json[way.to_string()][format!("{latency}_ms")] = json!(rate);
         }
     }
     Ok(Report { table, json })
@@ -134,18 +126,22 @@ impl Site {
             return Ok(port);
         }
         let distance = Distance::start(port, Duration::from_millis(latency))?;
-        let port = distance.port;
+        let port = distance.port();
         self.distances.push(distance);
         Ok(port)
     }
 
-    /// `mailroom send` as a sender of a collector, with so many connections.
+    /// A configuration of `mailroom send` with so many connections.
+    fn configure(&mut self, mail_server: u16, connections: u32) -> Result<&Configuration> {
+        let further = format!("connections = {connections}");
+        self.configurations.push(Configuration::smtp(mail_server, &further)?);
+        self.configurations.last().context("it was added")
+    }
+
+    /// `mailroom send` as a sender of a collector.
     fn sender(&mut self, mail_server: u16, connections: u32) -> Result<String> {
-        let configuration =
-            Configuration::smtp(mail_server, &format!("connections = {connections}"))?;
-        let file = configuration.file();
-        self.configurations.push(configuration);
-        Ok(format!("'{}' send --config '{}'", own_program()?, file.display()))
+        let file = self.configure(mail_server, connections)?.file();
+        Ok(format!("'{}' send --config '{}'", program::path()?, file.display()))
     }
 
     fn collect(&mut self, database_url: &str, sender: &str, further: &[&str]) -> Result<()> {
@@ -155,14 +151,6 @@ impl Site {
         self.collectors.push(Collector::start(command.args(further))?);
         Ok(())
     }
-
-    fn logs(&self) -> String {
-        self.collectors.iter().map(Collector::log).collect()
-    }
-}
-
-fn own_program() -> Result<String> {
-    Ok(program::mailroom()?.get_program().to_string_lossy().into_owned())
 }
 
 impl Figures {
@@ -202,18 +190,18 @@ impl Figures {
                 site.broker = Some(broker);
                 let far = format!("nats://127.0.0.1:{port}");
                 for _ in 0..MACHINES {
-                    let configuration =
-                        Configuration::smtp(mail_server, &format!("connections = {each}"))?;
-                    site.senders.push(Sending::start(&configuration, &["--from", &far])?);
-                    site.configurations.push(configuration);
+                    let configuration = site.configure(mail_server, each)?;
+                    let sender = Sending::start(configuration, &["--from", &far])?;
+                    site.senders.push(sender);
                 }
-                let relay = format!("'{}' relay --to {near}", own_program()?);
+                let relay = format!("'{}' relay --to {near}", program::path()?);
                 let started = Instant::now();
                 site.collect(queue.url(), &relay, &["--verdicts-from", &near])?;
                 started
             }
         };
-        let ended = self.wait(queue, tokens, &site).await?;
+        let logs = || site.collectors.iter().map(Collector::log).collect();
+        let ended = queue.wait_until_drained(tokens, |_| {}, logs).await?;
         for collector in site.collectors.drain(..) {
             collector.stop()?;
         }
@@ -221,25 +209,5 @@ impl Figures {
         let rate = per_second(tokens, ended - started);
         self.rates.push(rate);
         Ok(rate)
-    }
-
-    /// Waits until each mail is recorded as sent; returns when that was.
-    async fn wait(&self, queue: &Queue, tokens: u32, site: &Site) -> Result<Instant> {
-        let (mut left, mut shortened) = (tokens, Instant::now());
-        while left > 0 {
-            let asked = Instant::now();
-            let now_left = queue.left().await?;
-            // Counting a long queue costs the database time that the contestant needs.
-            let pause =
-                (10 * asked.elapsed()).clamp(Duration::from_millis(20), Duration::from_secs(2));
-            if now_left < left {
-                (left, shortened) = (now_left, Instant::now());
-            }
-            if shortened.elapsed() > TIMEOUT {
-                bail!("{}: {left} are left, and nothing is sent:\n{}", self.way, site.logs());
-            }
-            sleep(pause);
-        }
-        Ok(shortened)
     }
 }

@@ -128,8 +128,9 @@ impl Queue {
         Ok(())
     }
 
-    /// Waits until all of so many tokens are sent; returns when it was seen. `look` is told how many
-    /// are left whenever they were counted; `log` says what happened if nothing is sent any more.
+    /// Waits until all of so many tokens are sent; returns when that was seen. `look` is told how
+    /// many are left whenever they were counted; `log` says what happened if nothing is sent any
+    /// more.
     pub(crate) async fn wait_until_drained(
         &self,
         tokens: u32,

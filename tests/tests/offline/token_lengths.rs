@@ -34,13 +34,16 @@ fn every_list_of_the_lengths_of_tokens_has_those_of_the_core() -> Result<()> {
         ),
         ("verifier-wasm/npm/src/errors/reasons.mjs", in_words.clone()),
         ("verifier-core/src/error.rs", in_words),
-        ("verifier-wasm/npm/src/handler/keeping.ts", shortest_to_longest.clone()),
-        ("verifier-wasm/npm/src/handler/keeping.ts", format!("new Uint8Array({last})")),
-        ("verifier-wasm/npm/src/handler/opening.ts", shortest_to_longest),
+        ("verifier-wasm/npm/src/handler/in_page/keeping.page.js", shortest_to_longest.clone()),
         (
-            "verifier-wasm/npm/src/handler/opening.ts",
+            "verifier-wasm/npm/src/handler/in_page/keeping.page.js",
+            format!("new Uint8Array({last})"),
+        ),
+        ("verifier-wasm/npm/src/handler/in_page/opening.page.js", shortest_to_longest),
+        (
+            "verifier-wasm/npm/src/handler/in_page/opening.page.js",
             format!(
-                r"/^[\\w-]{{{}}}(?:[\\w-]{{{}}})?$/",
+                r"/^[\w-]{{{}}}(?:[\w-]{{{}}})?$/",
                 v3::CHARACTERS,
                 v3::BOUND_CHARACTERS - v3::CHARACTERS
             ),

@@ -8,7 +8,7 @@ import { copyFileSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
-import { build } from "esbuild";
+import { build, transform } from "esbuild";
 
 import { buildForJsr } from "./build_jsr.mjs";
 import { buildModules } from "./build_modules.mjs";
@@ -67,6 +67,7 @@ async function bundle(entries, format, outdir) {
     entryNames: "[name]",
     plugins: [
       { name: "text", setup: (build) => build.onLoad({ filter: /\.(?:lua|sql)$/ }, textOf) },
+      { name: "page", setup: (build) => build.onLoad({ filter: /\.(?:page\.js|css)$/ }, minified) },
       {
         name: "apart",
         setup: (build) => build.onResolve({ filter: APART }, ofOwnFile),
@@ -92,6 +93,18 @@ function ofOwnFile({ importer, path }) {
 function textOf({ path }) {
   const text = readFileSync(path, "utf8").replace(/^ *--.*\n/gm, "");
   return { contents: path.includes("/d1/") ? text.replace(/\n +/g, " ") : text, loader: "text" };
+}
+
+/**
+ * What pages of the handler have in each answer, in as few bytes as it can be written: a style
+ * sheet, or a function, as an expression.
+ */
+async function minified({ path }) {
+  const loader = path.endsWith(".css") ? "css" : "js";
+  const text = readFileSync(path, "utf8");
+  // No newer syntax than it is written in.
+  const { code } = await transform(text, { loader, minify: true, target: "es2020" });
+  return { contents: code.trim().replace(/^export default |;$/g, ""), loader: "text" };
 }
 
 /**

@@ -9,3 +9,15 @@ declare module "*.sql" {
   const text: string;
   export default text;
 }
+
+/** Minified. */
+declare module "*.css" {
+  const text: string;
+  export default text;
+}
+
+/** Of one function, minified; called by `(${text})()`. */
+declare module "*.page.js" {
+  const text: string;
+  export default text;
+}

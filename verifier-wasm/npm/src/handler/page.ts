@@ -1,42 +1,14 @@
 import { BETWEEN } from "./codes.js";
+import SHOWING from "./in_page/showing.page.js";
+import STYLE from "./in_page/style.css";
 import type { Judgement } from "./judgement.js";
 import { type Memory, scriptOf } from "./keeping.js";
 import { openingBody, openingHead } from "./opening.js";
 import type { Page } from "./options.js";
-import { passwordField, SHOWING } from "./password.js";
+import { passwordField } from "./password.js";
 import { cleanAddress, RENEW, SCRIPT, withoutScript } from "./request.js";
 import type { ReadSite } from "./site.js";
 import type { Message, Texts } from "./texts.js";
-
-const STYLE = `
-:root { color-scheme: light dark;
-  --back: #fff; --text: #1b1f24; --accent: #0b57d0; --on: #fff; --alert: #a8200d; }
-@media (prefers-color-scheme: dark) {
-  :root { --back: #16191d; --text: #e6e8eb; --accent: #a8c7fa; --on: #0b1b33; --alert: #ffb4a9; }
-}
-body { margin: 0; background: var(--back); color: var(--text);
-  font: 1.0625rem/1.5 system-ui, sans-serif; }
-header, main { max-width: 30rem; margin: 0 auto; padding: 2rem 1rem; overflow-wrap: break-word; }
-header { padding-bottom: 0; font-weight: 600; }
-img { max-width: 60%; vertical-align: middle; }
-a { color: var(--accent); }
-h1 { font-size: 1.5rem; line-height: 1.25; }
-label { display: block; margin-bottom: 0.25rem; }
-input, button { box-sizing: border-box; max-width: 100%; border-radius: 0.375rem;
-  padding: 0.625rem 0.875rem; font: inherit; }
-input { width: 100%; border: 1px solid currentColor; background: transparent; color: inherit; }
-[inputmode] { width: 10rem; letter-spacing: 0.15em; }
-[type="checkbox"] { width: 1.25rem; height: 1.25rem; vertical-align: middle; }
-button { border: 0; background: var(--accent); color: var(--on); cursor: pointer; }
-[aria-busy] { opacity: 0.7; cursor: progress; }
-[aria-busy]::after { content: ""; display: inline-block; width: 0.75em; height: 0.75em;
-  margin: 0 0.5em; border: 2px solid; border-right-color: transparent; border-radius: 50%;
-  animation: turn 1s linear infinite; }
-@media (prefers-reduced-motion: reduce) { [aria-busy]::after { animation-duration: 8s; } }
-@keyframes turn { to { transform: rotate(1turn); } }
-:focus-visible { outline: 3px solid var(--accent); outline-offset: 2px; }
-[role="alert"] { border-inline-start: 4px solid var(--alert); padding: 0 0.75rem; }
-`;
 
 /** What a page has to know beside what it says. */
 export interface Setting {
@@ -101,7 +73,7 @@ function headOf(
   { nonce, password }: Judgement<string>,
   { url, leaving, memory, hears }: Setting,
 ): string {
-  const code = scriptOf(memory, hears) + (password ? SHOWING : "");
+  const code = scriptOf(memory, hears) + (password ? `(${SHOWING})();` : "");
   const script = `<script nonce="${nonce}" data-cfasync="false">${code}</script>`;
   if (leaving === undefined) return script;
   const address = escaped(withoutScript(url, leaving));

@@ -96,19 +96,3 @@ export function passwordField(
 ${escaped(show)}</label></p>
 `;
 }
-
-/** The part of the first script that the box needs. A password is never sent while it is shown. */
-export const SHOWING = `
-  addEventListener("DOMContentLoaded", () => {
-    const [field, box] = ["password", "password-show"].map((id) => document.getElementById(id));
-    if (!field || !box) return;
-    const set = () => {
-      field.type = box.checked ? "text" : "password";
-    };
-    box.closest("p").hidden = false;
-    box.addEventListener("change", set);
-    addEventListener("submit", () => {
-      box.checked = false;
-      set();
-    });
-  });`;

@@ -104,14 +104,14 @@ const SIZES = [
   [
     'export { createMemoryStore, createVerifier } from "mailroom-verifier"; ' +
       'export { createLinkHandler } from "mailroom-verifier/handler";',
-    35_800,
+    35_350,
   ],
   [
     'export { createMemoryStore, createVerifier } from "mailroom-verifier"; ' +
       'export { createLinkHandler } from "mailroom-verifier/handler/english";',
-    35_600,
+    35_150,
   ],
-  ['export * from "mailroom-verifier/handler";', 25_450],
+  ['export * from "mailroom-verifier/handler";', 25_000],
   ['export * from "mailroom-verifier/database";', 7_650],
   ['export * from "mailroom-verifier/stores/redis";', 3_150],
   ['export * from "mailroom-verifier/stores/postgres";', 3_450],

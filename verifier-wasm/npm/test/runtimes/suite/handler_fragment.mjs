@@ -37,7 +37,7 @@ export function* handlerFragment(subject) {
         page.text,
       );
       same([...page.text.matchAll(/<script/g)].length, 1, "scripts");
-      holds(page.text.includes(`of ["${key.slice(5)}"]`), "the key");
+      holds(page.text.includes(`["${key.slice(5)}"]`), "the key");
       holds(page.text.includes("<noscript><h1>Allow scripts"), page.text);
       for (const [name, value] of Object.entries({
         "Cache-Control": "no-store",

@@ -73,7 +73,7 @@ function* policy(subject) {
       const { make, open, activation } = scene(subject);
       const { text } = await read(await make()(open(activation.token)));
       const head = text.indexOf('<head>\n<meta charset="utf-8">\n<script nonce=');
-      holds(head > 0 && text.includes("history.replaceState(state"), text.slice(0, 300));
+      holds(head > 0 && text.includes("history.replaceState("), text.slice(0, 300));
       holds(
         !text.includes(`token=${activation.token}"`) || text.includes("<noscript>"),
         "the token in an address",

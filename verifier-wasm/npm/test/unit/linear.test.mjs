@@ -194,6 +194,29 @@ for (const place of ["one token in a form", "the query as it is", "the end of a 
   });
 }
 
+/** What is no token costs at most so many times what as long a text costs that stands beside it. */
+const DEAREST = 8;
+
+test("what cannot be decoded and what has nothing in it cost about as much as letters", async () => {
+  const handle = handler();
+  const costing = (unit) => {
+    const text = long(unit, 16_000);
+    return async () => (await handle(get(`/activate?${text}`))).text();
+  };
+  for (const [dear, plain] of [
+    ["%A0-", "%41-"],
+    ["%25A0-", "%2541-"],
+    ["&", "a"],
+  ]) {
+    for (let attempt = 4; ; attempt += 2) {
+      const usual = Math.max(1_000, await costOf(costing(plain), attempt));
+      const most = await costOf(costing(dear), attempt);
+      if (most <= DEAREST * usual) break;
+      assert(attempt < 10, `${dear}: ${most} µs, ${plain}: ${usual} µs`);
+    }
+  }
+});
+
 test("the work grows with the length of the headers", async () => {
   const handle = handler();
   for (const header of ["Cookie", "Accept-Language", "Origin", "Content-Type", "Referer"]) {

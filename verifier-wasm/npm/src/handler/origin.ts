@@ -17,8 +17,12 @@ export function isFromSite(headers: HeaderReader, url: URL, origins: readonly st
     const { protocol, host } = new URL(origin);
     // A request that is known to be of https is sent by no page of http, which others may have
     // changed.
-    const isScheme = protocol === "https:" || (protocol === "http:" && url.protocol === "http:");
-    return isScheme && [url.host, headers.get("Host")?.toLowerCase()].includes(host);
+    const isScheme = protocol === "https:" || protocol + url.protocol === "http:http:";
+    // Some proxies and programs name the port of the scheme, which addresses leave out.
+    return (
+      isScheme &&
+      [url.host, headers.get("Host")].some((name) => new URL(`${protocol}//${name}`).host === host)
+    );
   } catch {
     return false;
   }

@@ -338,6 +338,15 @@ export function* handlerBadInput(subject) {
           .concat([
             ["none", 403, without(press({ token }), "Origin")],
             [
+              "the port of another scheme",
+              403,
+              new Request("http://10.0.0.1/activate", {
+                method: "POST",
+                body: `token=${token}`,
+                headers: { Origin: SITE, Host: "app.example:80", "Content-Type": FORM },
+              }),
+            ],
+            [
               "another site by another header",
               403,
               without(press({ token }, { headers: { "Sec-Fetch-Site": "same-site" } }), "Origin"),
@@ -356,6 +365,13 @@ export function* handlerBadInput(subject) {
           "another name in the address",
           "http://localhost:3000",
           { Origin: SITE, Host: "App.example" },
+        ],
+        ["the port of https", "http://10.0.0.1", { Origin: SITE, Host: "app.example:443" }],
+        ["the port of https in the address", "http://app.example:443", { Origin: SITE }],
+        [
+          "the port of http",
+          "http://10.0.0.1:8080",
+          { Origin: "http://app.example", Host: "app.example:80" },
         ],
         ["another host that is known", "http://10.0.0.1:8080", { Origin: SITE }, [SITE]],
       ]) {

@@ -1,11 +1,14 @@
 // The functions of docs/postgrest.sql, by roles as Supabase has them; PostgREST is a
 // stand-in.
 
+import { once } from "node:events";
 import { readFileSync } from "node:fs";
+import { createServer } from "node:http";
 import { fileURLToPath } from "node:url";
 
 import { freePort } from "../ports.mjs";
 import { same } from "../runtimes/suite/expect.mjs";
+import { within } from "../waiting.mjs";
 import { thrownBy } from "./functions.mjs";
 import { PostgrestServer } from "./postgrest_server.mjs";
 
@@ -74,12 +77,30 @@ export async function open(scene, { postgrest, createMailroom }) {
           same(`${error.code} ${/wrong-key/.test(error.stack)}`, "PGRST301 false", "error");
         },
       ];
+      yield [
+        "a server that never answers is not waited for without end",
+        async () => {
+          const silent = createServer(() => {}).listen(0, "127.0.0.1");
+          await once(silent, "listening");
+          try {
+            const url = `http://127.0.0.1:${silent.address().port}`;
+            // Short, because no answer comes.
+            const call = createMailroom(postgrest({ url, key: "key", timeout: 0.5 })).recheck("7");
+            same((await thrownBy(within("an error", call))).code, "MAILROOM_TIMEOUT", "error");
+          } finally {
+            silent.close();
+            silent.closeAllConnections();
+          }
+        },
+      ];
       const { InvalidArgumentError } = load("errors");
       for (const [what, options] of Object.entries({
         "no address": { url: "project", key: "key" },
         "an address with a query": { url: "https://project.example/?apikey=x", key: "key" },
         "no key": { url: server.url },
         "a key with a line end": { url: server.url, key: "key\n" },
+        // Short, because it is refused.
+        "no time": { url: server.url, key: "key", timeout: 0 },
         "another option": { url: server.url, key: "key", role: "anon" },
       })) {
         yield [

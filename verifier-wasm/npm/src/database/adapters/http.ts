@@ -4,7 +4,7 @@ import { InvalidArgumentError } from "../../errors/errors.js";
 import { adapterOf, type StatementAdapter } from "../adapter.js";
 import type { Call, Values } from "../call.js";
 import { reported } from "../failure.js";
-import { readAddress, refusal } from "./fetching.js";
+import { named, readAddress, readTimeout, refusal } from "./fetching.js";
 
 /** Where `mailroom serve` is. */
 export interface HttpOptions {
@@ -44,23 +44,14 @@ const LONGEST = 65_536;
 
 /** @internal */
 export function makeHttp(options: HttpOptions): StatementAdapter {
-  const [url, token, given, timeout = 30] = readOptions(options, [
-    "url",
-    "token",
-    "fetch",
-    "timeout",
-  ]);
+  const [url, token, given, timeout] = readOptions(options, ["url", "token", "fetch", "timeout"]);
   const base = readAddress(url, "`mailroom serve`");
   if (typeof token !== "string" || !/^[\x21-\x7e]+$/.test(token))
     throw new InvalidArgumentError("the option token must be what `mailroom serve token` prints");
   if (given !== undefined && typeof given !== "function") {
     throw new InvalidArgumentError(`the option fetch must be a function, not ${described(given)}`);
   }
-  if (typeof timeout !== "number" || !(timeout > 0 && timeout <= 600)) {
-    throw new InvalidArgumentError(
-      `the option timeout must be a number of seconds up to 600, not ${described(timeout)}`,
-    );
-  }
+  const patience = readTimeout(timeout);
   const headers = {
     Accept: "application/json",
     Authorization: `Bearer ${token}`,
@@ -77,7 +68,7 @@ export function makeHttp(options: HttpOptions): StatementAdapter {
           // A redirect could carry the token elsewhere.
           redirect: "manual",
           body: JSON.stringify(membersOf(values)),
-          signal: AbortSignal.timeout(timeout * 1_000),
+          signal: AbortSignal.timeout(patience),
         });
         const text = await response.text();
         if (!response.ok || text.length > LONGEST) throw refusal(response.status, text, "detail");
@@ -107,12 +98,4 @@ function membersOf(values: Values): object {
     binding_proven: parsed(binding_proven),
     only_proofs: parsed(only_proofs),
   };
-}
-
-/** An error of the platform, whose code is a number or none, as one that tells what it was. */
-function named(error: unknown): unknown {
-  const { name } = (error ?? {}) as { readonly name?: unknown };
-  if (name !== "TimeoutError" && name !== "AbortError") return error;
-  const shown = "the server did not answer in time; whether it was done is not known";
-  return Object.assign(new Error(shown), { code: "MAILROOM_TIMEOUT" });
 }

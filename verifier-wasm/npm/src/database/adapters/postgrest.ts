@@ -4,7 +4,7 @@ import { InvalidArgumentError } from "../../errors/errors.js";
 import { adapterOf, type StatementAdapter } from "../adapter.js";
 import type { Call } from "../call.js";
 import { reported } from "../failure.js";
-import { readAddress, refusal } from "./fetching.js";
+import { named, readAddress, readTimeout, refusal } from "./fetching.js";
 
 /** Where PostgREST is, or Supabase. */
 export interface PostgrestOptions {
@@ -14,11 +14,23 @@ export interface PostgrestOptions {
   readonly key: string;
   /** Where the functions of docs/postgrest.sql are. @default "public" */
   readonly schema?: string | undefined;
+  /**
+   * How long an answer is waited for, in seconds. Whether what had none in time was done is not
+   * known.
+   *
+   * @default 30
+   */
+  readonly timeout?: number | undefined;
 }
 
 /** @internal */
 export function makePostgrest(options: PostgrestOptions): StatementAdapter {
-  const [url, key, schema = "public"] = readOptions(options, ["url", "key", "schema"]);
+  const [url, key, schema = "public", timeout] = readOptions(options, [
+    "url",
+    "key",
+    "schema",
+    "timeout",
+  ]);
   const base = readAddress(url, "PostgREST");
   if (typeof key !== "string" || !/^[\x21-\x7e]+$/.test(key))
     throw new InvalidArgumentError("the option key must be a key of PostgREST");
@@ -27,6 +39,7 @@ export function makePostgrest(options: PostgrestOptions): StatementAdapter {
       `the option schema must be the name of a schema, not ${described(schema)}`,
     );
   }
+  const patience = readTimeout(timeout);
   const headers = {
     Accept: "application/json",
     apikey: key,
@@ -38,15 +51,19 @@ export function makePostgrest(options: PostgrestOptions): StatementAdapter {
     client: undefined,
     async alone({ name, values }: Call) {
       try {
-        // A redirect could carry the key elsewhere.
-        const init = { method: "POST", headers, redirect: "manual" } as const;
-        const body = JSON.stringify(values);
-        const response = await fetch(`${base}/rpc/mailroom_${name}`, { ...init, body });
+        const response = await fetch(`${base}/rpc/mailroom_${name}`, {
+          method: "POST",
+          headers,
+          // A redirect could carry the key elsewhere.
+          redirect: "manual",
+          body: JSON.stringify(values),
+          signal: AbortSignal.timeout(patience),
+        });
         const text = await response.text();
         if (!response.ok) throw refusal(response.status, text, "message");
         return text === "" ? undefined : (JSON.parse(text) as unknown);
       } catch (error) {
-        throw reported(error);
+        throw reported(named(error));
       }
     },
   });

@@ -59,6 +59,9 @@ function codeOf(error: unknown): string | undefined {
   return undefined;
 }
 
+/** What helps where the database has no schema of Mailroom. */
+const UNMADE = ": has mailroom dev or mailroom migrate up run there?";
+
 /** @internal The error that is thrown in the place of a client's. */
 export function reported(error: unknown): Error {
   if (error instanceof VerifierError || isReported(error)) return error;
@@ -72,6 +75,8 @@ export function reported(error: unknown): Error {
       chain.find((one) => code !== undefined && (one.code === code || one.errno === code)) ??
       chain.at(-1);
     message = String(source?.message ?? "") || (code ?? "the client of the database failed");
+    // Of the statements that are reported here no other schema is the subject.
+    if (code === "3F000") message += UNMADE;
   } catch {
     // It says what it says.
   }
@@ -97,16 +102,6 @@ export function isRepeatable(error: unknown): boolean {
   return REPEATABLE.includes(sqlStateOf(error) ?? "");
 }
 
-/**
- * Whether the database was away, told in a transaction that was not committed: then nothing was
- * done. What the server did not say, the client did: it has no connection.
- */
-export function isAway(error: unknown): boolean {
-  if (error instanceof VerifierError) return false;
-  const state = sqlStateOf(error);
-  return state === undefined || UNDONE.test(state) || UNKNOWN.test(state);
-}
-
 const UNSENT = new Set([
   ...["EAI_AGAIN", "ECONNREFUSED", "EHOSTUNREACH", "ENETUNREACH", "ENOENT", "ENOTFOUND"],
   ...["CONNECT_TIMEOUT", "CONNECTION_ENDED", "UND_ERR_CONNECT_TIMEOUT"],
@@ -118,12 +113,14 @@ const UNSENT = new Set([
 
 /**
  * Whether nothing was done by a statement that is a transaction by itself: it was not sent, or the
- * server has taken it back. Of a connection that was lost meanwhile nobody knows.
+ * server has refused it. Of a connection that was lost meanwhile nobody knows.
  */
 export function isUndone(error: unknown): boolean {
   try {
     const state = sqlStateOf(error);
-    return state === undefined ? UNSENT.has(codeOf(error) ?? "") : UNDONE.test(state);
+    return state === undefined
+      ? UNSENT.has(codeOf(error) ?? "")
+      : UNDONE.test(state) || !UNKNOWN.test(state);
   } catch {
     return false;
   }

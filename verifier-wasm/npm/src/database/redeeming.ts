@@ -3,6 +3,9 @@
 // Every verdict is committed, because a wrong code is counted by a row. A verdict is told only
 // after its commit: otherwise a code could be tried without being counted. Only `ok` can be rolled
 // back, and then nobody has tried a wrong one: the right code may be tried as often as one likes.
+//
+// What failed without a commit is answered by `{ away }`, whoever has failed: the visitor may read
+// that nothing was done. It throws where nobody knows that.
 
 import { described } from "../arguments/described.js";
 import { unreadable } from "../arguments/options.js";
@@ -13,7 +16,7 @@ import type { Again, RedeemableLink } from "../handler/options.js";
 import type { ShippedAction } from "../token/shipped.js";
 import { byStatements, type Caller, type Runner, type Transactions } from "./adapter.js";
 import { CURRENT } from "./call.js";
-import { isAway, isRepeatable, isUndone, reported } from "./failure.js";
+import { isRepeatable, isUndone, reported } from "./failure.js";
 import type { Inside, RedeemedIn } from "./mailroom.js";
 
 /** What was used, for an effect. */
@@ -27,8 +30,9 @@ export interface UsedLink<Further extends string = never> {
 /**
  * What an action does once its link was used, in the same transaction. If it throws, or answers
  * `{ again }` or a `Response` of 400 or above, all of that is rolled back, and the link is given
- * back. It may be called up to five times, where PostgreSQL asks to repeat the transaction
- * (SQLSTATE 40001 and 40P01): do what a rollback does not take back elsewhere.
+ * back; `onError` gets what it throws, and the visitor reads that nothing was done. It may be
+ * called up to five times, where PostgreSQL asks to repeat the transaction (SQLSTATE 40001 and
+ * 40P01): do what a rollback does not take back elsewhere.
  *
  * @param transaction what the adapter's client calls so
  * @param subjectId whose link it was; `null` of a token without a subject
@@ -87,8 +91,13 @@ export function makeRedeem(
     );
   }
   return async (link) => {
-    const effect = effectOf(effects, link);
     const asked = askedOf(link);
+    let effect: Effect<unknown, string>;
+    try {
+      effect = effectOf(effects, link);
+    } catch (error) {
+      return { away: error };
+    }
     for (let run = 1; ; run += 1) {
       const attempt = new Attempt(transactions, (caller) => redeem(caller, asked), link, effect);
       const answer = await attempt.run(run === MOST_RUNS);
@@ -134,8 +143,8 @@ class Undo {
 
 /** One transaction. */
 class Attempt {
-  /** What was going on when something threw. */
-  #phase: "beginning" | "redeeming" | "effect" | "committing" = "beginning";
+  /** What was going on when something threw; `ended` if the effect has ended its transaction. */
+  #phase: "beginning" | "redeeming" | "effect" | "ended" | "committing" = "beginning";
   #undo: Undo | undefined;
 
   constructor(
@@ -154,12 +163,12 @@ class Attempt {
       if (this.#phase !== "beginning" && isRepeatable(error))
         return isLast ? { away: reported(error) } : undefined;
       // What the application throws is its own.
-      if (this.#phase === "effect") throw error;
+      if (this.#phase === "effect") return { away: error };
+      if (this.#phase === "ended") throw error;
       // Whether a commit has come to anything that failed, nobody knows.
-      const isNothing =
-        this.#phase === "beginning" || (this.#phase === "redeeming" && isAway(error));
-      if (isNothing && !(error instanceof InvalidArgumentError)) return { away: reported(error) };
-      throw reported(error);
+      if (this.#phase === "committing" || error instanceof InvalidArgumentError)
+        throw reported(error);
+      return { away: reported(error) };
     }
   }
 
@@ -176,16 +185,26 @@ class Attempt {
     const { action, fields, request } = this.link;
     const link = Object.freeze({ token: used.token, action: action as ShippedAction, request });
     const { effect } = this;
-    const answer = await effect(transaction, used.subjectId, fields, link);
-    const isResponse = answer instanceof Response;
-    if (saysAgain(answer) || (isResponse && answer.status >= 400)) {
-      this.#undo = new Undo(answer);
-      throw this.#undo;
+    let answer: unknown;
+    let undo: Undo | undefined;
+    try {
+      answer = await effect(transaction, used.subjectId, fields, link);
+      if (saysAgain(answer) || (answer instanceof Response && answer.status >= 400))
+        undo = new Undo(answer);
+    } catch (error) {
+      // In a transaction that has failed, or has lost its connection, no statement is run.
+      const current = await run(CURRENT).catch(() => used.transaction);
+      if (current !== used.transaction) this.#phase = "ended";
+      throw error;
+    }
+    if (undo) {
+      this.#undo = undo;
+      throw undo;
     }
     this.#phase = "redeeming";
     await demandSame(run, used.transaction);
     this.#phase = "committing";
-    return isResponse ? answer : "ok";
+    return answer instanceof Response ? answer : "ok";
   }
 }
 

@@ -56,6 +56,21 @@ export async function open({ server }, { pg: adapter, createMailroom }, folder) 
         },
       ];
       yield [
+        "a database without Mailroom has done nothing, and is told with what to do",
+        async () => {
+          const { link } = await scene.link(mailroom, "activate", await scene.user());
+          const elsewhere = api.createMailroom(adapter(pool), { schema: "nowhere" });
+          for (const given of [[{ activate() {} }], []]) {
+            const { away } = await api.redeemWith(elsewhere, ...given)(link);
+            same(away?.code, "3F000", "code");
+            const expected =
+              'schema "nowhere" does not exist: has mailroom dev or mailroom migrate up run there?';
+            same(away.message, expected, "message");
+          }
+          same((await mailroom.redeem(link)).verdict, "ok", "afterwards");
+        },
+      ];
+      yield [
         "a connection that is lost while an effect waits ends no process, and is not lent again",
         async () => {
           const user = await scene.user();

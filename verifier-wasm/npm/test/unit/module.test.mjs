@@ -112,7 +112,7 @@ const SIZES = [
     35_150,
   ],
   ['export * from "mailroom-verifier/handler";', 25_000],
-  ['export * from "mailroom-verifier/database";', 7_650],
+  ['export * from "mailroom-verifier/database";', 7_700],
   ['export * from "mailroom-verifier/stores/redis";', 3_150],
   ['export * from "mailroom-verifier/stores/postgres";', 3_450],
   ['export * from "mailroom-verifier/stores/durable-object";', 2_600],

@@ -22,12 +22,17 @@ function shown(error: unknown, hidden: readonly string[], depth = 0): string {
     const { code } = error as { readonly code?: unknown };
     if (typeof code === "string" && /^[A-Z][A-Z\d_]{1,63}$|^\d[\dA-Z]{4}$/.test(code))
       parts.push(` ${code}`);
-    const said = isOwn ? message : masked(String(message), hidden);
+    const said = isOwn ? message : masked(String(message), hidden, code);
     if (said !== "") parts.push(`: ${said}`);
     const place = isOwn ? undefined : placeOf(error);
     if (place !== undefined) parts.push(` (${place})`);
     if (cause !== undefined && depth < 3)
       parts.push(`, caused by ${shown(cause, hidden, depth + 1)}`);
+    // Short messages name what is wrong and no more, since verifiers carry them into pages.
+    if (isOwn && message.startsWith("wrong: ")) {
+      if (message.endsWith(": undefined")) parts.push(": is MAILROOM_SECRET_KEY set?");
+      parts.push(` See ${error.help}`);
+    }
     return parts.join("");
   } catch {
     // What throws when it is read says nothing.
@@ -39,9 +44,15 @@ function named(name: unknown): string {
   return typeof name === "string" && /^\w{1,64}$/.test(name) ? name : "Error";
 }
 
-function masked(message: string, hidden: readonly string[]): string {
+/** What PostgreSQL says of a table, a schema, a column or a function that is not there. */
+const MISSING =
+  /^(?:relation|schema|column|function) [\w ".,()[\]=>]+ does not exist(?:: has [\w ]+\?)?$/;
+
+function masked(message: string, hidden: readonly string[], code: unknown): string {
   let text = message.slice(0, 2_000);
   for (const value of hidden) if (value.length > 2) text = text.replaceAll(value, "…");
+  // Names in the schema are no secrets, and whoever has to add what is missing needs them.
+  if (/^(?:42|3F)/.test(String(code)) && MISSING.test(text) && text.length <= LONGEST) return text;
   return (
     text
       .replace(/(["'`]).*?\1/gs, "$1…$1")

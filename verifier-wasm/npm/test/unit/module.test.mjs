@@ -104,14 +104,14 @@ const SIZES = [
   [
     'export { createMemoryStore, createVerifier } from "mailroom-verifier"; ' +
       'export { createLinkHandler } from "mailroom-verifier/handler";',
-    35_350,
+    35_500,
   ],
   [
     'export { createMemoryStore, createVerifier } from "mailroom-verifier"; ' +
       'export { createLinkHandler } from "mailroom-verifier/handler/english";',
-    35_150,
+    35_300,
   ],
-  ['export * from "mailroom-verifier/handler";', 25_000],
+  ['export * from "mailroom-verifier/handler";', 25_150],
   ['export * from "mailroom-verifier/database";', 7_700],
   ['export * from "mailroom-verifier/stores/redis";', 3_150],
   ['export * from "mailroom-verifier/stores/postgres";', 3_450],

@@ -408,6 +408,54 @@ function* logs(subject) {
     },
   ];
   yield [
+    "by default the log names what is missing in the database, and nothing that was sent",
+    async () => {
+      const { make, press, activation, answers } = scene(subject);
+      const lines = await logged(async () => {
+        for (const [code, message] of [
+          ["42P01", 'relation "oauth2_sessions" does not exist'],
+          ["3F000", 'schema "mailroom" does not exist: has mailroom dev run there?'],
+          ["42703", 'column "password_salt2" of relation "users" does not exist'],
+          ["42883", "function mailroom.redeem(secret => bytea, text[]) does not exist"],
+          ["42P01", 'relation "hunter2" does not exist'],
+          ["42P01", 'relation "ada@example.org" does not exist'],
+          ["42P01", 'relation "unsaid" does not exist, as "correct horse" said'],
+          ["22P02", 'relation "unsaid" does not exist'],
+          ["42P01", `relation "${"unsaid".repeat(40)}" does not exist`],
+        ]) {
+          answers.now = Object.assign(new Error(message), { code });
+          await make({ onError: undefined })(press({ token: activation.token, name: "hunter2" }));
+        }
+      });
+      const found = lines.map((line) => /: Error \w+: (.*) \(at /.exec(line)?.[1]);
+      const masked = 'relation "…" does not exist';
+      const expected = [
+        'relation "oauth2_sessions" does not exist',
+        'schema "mailroom" does not exist: has mailroom dev run there?',
+        'column "password_salt2" of relation "users" does not exist',
+        "function mailroom.redeem(secret => bytea, text[]) does not exist",
+        ...[masked, masked, 'relation "…" does not exist, as "…" said', masked, masked],
+      ];
+      same(found.join("\n"), expected.join("\n"), "lines");
+    },
+  ];
+  yield [
+    "a key that is not set is said with what to do",
+    async () => {
+      const { make, press, activation } = scene(subject);
+      const verifier = subject.createVerifier({ keys: () => undefined, ...subject.options });
+      const store = createMemoryStore({ capacity: 10 });
+      const lines = await logged(() =>
+        make({ onError: undefined, verifier, store })(press({ token: activation.token })),
+      );
+      const expected =
+        "ERR_KEY_INVALID: wrong: keys[0]: undefined: is MAILROOM_SECRET_KEY set? " +
+        "See https://github.com/mailroom/mailroom/blob/main/verifier-wasm/npm/errors.md" +
+        "#err_key_invalid";
+      holds(lines[0].endsWith(expected), lines[0]);
+    },
+  ];
+  yield [
     "an error of this package, and what a store threw, is said in its words",
     async () => {
       const { make, press, activation, clock } = scene(subject);

@@ -141,7 +141,11 @@ impl Round {
         self.after = missing.last().filter(|_| !is_last).map_or(i64::MIN, |(token, _)| *token);
         let mut verdicts = Vec::new();
         for page in missing.chunks(ASKED) {
-            let asked = page.iter().map(|(_, key)| broker.verdict_on(key));
+            let asked = page.iter().map(async |(_, key)| match broker.verdict_on(key).await {
+                // Of another version: it is one of others, who wait for theirs.
+                Err(Fault::Message(_)) => Ok(None),
+                known => known,
+            });
             match try_join_all(asked).await {
                 Ok(answers) => verdicts.extend(answers.into_iter().flatten()),
                 Err(fault) => {

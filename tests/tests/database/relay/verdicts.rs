@@ -312,6 +312,38 @@ async fn a_verdict_whose_commit_was_lost_is_recorded_again() -> Result<()> {
     Ok(())
 }
 
+/// As of a newer sender, whose verdict waits for its own collector.
+#[tokio::test]
+async fn a_verdict_that_cannot_be_read_keeps_no_other_from_being_found() -> Result<()> {
+    let Some(nats) = Nats::start(&[])? else { return Ok(()) };
+    let database = Database::migrated()?;
+    let rows = database.connect().await?;
+    let collector = Collector::start(&mut collecting(&database, &nats)?)?;
+    let broker = client(&nats).await?;
+    let odd = person(&rows, "ada@x.test").await?;
+    let token = person(&rows, "bob@x.test").await?;
+    for (id, _) in [&odd, &token] {
+        wait_for_state(&rows, *id, "handed_over").await?;
+    }
+    rows.batch_execute("CREATE TABLE before AS SELECT * FROM mailroom.handed_over").await?;
+    broker.publish(format!("mailroom.verdict.{}", odd.1), "odd".into()).await?.await?;
+    say(&broker, &token, json!({"verdict": "sent"})).await?;
+    wait_for_state(&rows, token.0, "sent").await?;
+    wait_until_all_are_heard(&broker).await?;
+    rows.batch_execute(
+        "BEGIN; DELETE FROM mailroom.delivery_log WHERE outcome = 'sent';
+         DELETE FROM mailroom.handed_over;
+         INSERT INTO mailroom.handed_over SELECT * FROM before;
+         UPDATE mailroom.handed_over SET handed_over_at = handed_over_at - interval '1 hour';
+         COMMIT",
+    )
+    .await?;
+    wait_for_state(&rows, token.0, "sent").await?;
+    wait_for_state(&rows, odd.0, "handed_over").await?;
+    collector.stop()?;
+    Ok(())
+}
+
 /// A killed broker knows what it has given out better than what it has stored: it gives the number
 /// of a verdict that it has forgotten to a new one.
 #[tokio::test]

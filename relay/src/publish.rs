@@ -125,12 +125,24 @@ async fn publish(broker: &impl Broker, counts: &Counts, line: &[u8]) -> Vec<u8> 
             None => counts.fault(&format!("an item has no id: {}", unreadable.reason)),
         }
     }
-    let mails = items.into_iter().filter_map(|item| {
-        let head = Head::read(item.get()).filter(|head| !refused.contains(&head.id))?;
-        Some(Mail { head, item: item.get().to_owned() })
-    });
-    let mut outcomes: FuturesUnordered<_> =
-        mails.map(|mail| async move { (mail.head.id, broker.publish(&mail).await) }).collect();
+    let mails: Vec<_> = items
+        .into_iter()
+        .filter_map(|item| {
+            let head = Head::read(item.get()).filter(|head| !refused.contains(&head.id))?;
+            Some(Mail { head, item: item.get().to_owned() })
+        })
+        .collect();
+    refused.extend(mails.iter().map(|mail| mail.head.id));
+    for item in &batch.items {
+        // Without a verdict its batch would never end.
+        if refused.insert(item.id) {
+            answer.dead(item.id, "its line cannot be used: a field is of the wrong type");
+        }
+    }
+    let mut outcomes: FuturesUnordered<_> = mails
+        .into_iter()
+        .map(|mail| async move { (mail.head.id, broker.publish(&mail).await) })
+        .collect();
     let mut away = None;
     while let Some((id, outcome)) = outcomes.next().await {
         match outcome {
@@ -258,6 +270,16 @@ mod tests {
             (&1.into(), &9.into()),
             "{answer}"
         );
+    }
+
+    #[tokio::test]
+    async fn an_item_that_only_its_sender_can_read_gets_a_verdict() {
+        for field in [r#""attempt":-1"#, r#""priority":99999"#] {
+            let odd = item(2).replace("\"id\":2", &format!("\"id\":2,{field}"));
+            let line = format!(r#"{{"v":1,"batch":"b","items":[{},{odd}]}}"#, item(1));
+            let answer = answer(&line).await;
+            assert_eq!((&answer["ok"][0], &answer["dead"][0]["id"]), (&1.into(), &2.into()));
+        }
     }
 
     #[tokio::test]

@@ -1,10 +1,12 @@
 //! Messages on their way to the broker: each is stored when it says so, and not before.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use lapin::options::{BasicPublishOptions, ConfirmSelectOptions};
+use lapin::protocol::{AMQPErrorKind, AMQPSoftError};
 use lapin::types::ShortString;
-use lapin::{Channel, Confirmation};
+use lapin::{Channel, Confirmation, ErrorKind};
 use tokio::sync::Mutex;
 use tokio::time::timeout;
 
@@ -20,17 +22,20 @@ const LONGEST: usize = 15 << 20;
 pub(super) struct Publishing {
     pub(super) link: Arc<Link>,
     channel: Mutex<Option<Channel>>,
+    /// How long a message may be: the broker may be told to take less than usual.
+    longest: AtomicUsize,
 }
 
 impl Publishing {
     pub(super) fn new(link: Arc<Link>) -> Self {
-        Self { link, channel: Mutex::default() }
+        Self { link, channel: Mutex::default(), longest: AtomicUsize::new(LONGEST) }
     }
 
     /// Stores a message. After a fault it may be stored nevertheless.
     pub(super) async fn store(&self, exchange: ShortString, letter: &Letter) -> Result<(), Fault> {
-        if letter.text.len() > LONGEST {
-            return Err(Fault::Message("the mail is longer than the broker takes".to_owned()));
+        let length = letter.text.len();
+        if length > self.longest.load(Ordering::Relaxed) {
+            return Err(too_long());
         }
         // What is published meanwhile would be stored after the alarm, and again by who asks again.
         if self.link.is_blocked().await {
@@ -56,6 +61,14 @@ impl Publishing {
             Ok(Ok(Confirmation::NotRequested)) => {}
             Ok(Err(error)) => {
                 self.close(&channel).await;
+                // It ends the channel over one message, with the confirmations of all others. Each
+                // that comes again would do so again.
+                if let Some(most) = most_bytes(&error) {
+                    self.longest.fetch_min(most, Ordering::Relaxed);
+                    if length > most {
+                        return Err(too_long());
+                    }
+                }
                 return Err(fault(&error));
             }
             Err(_) => {
@@ -89,7 +102,45 @@ impl Publishing {
     }
 }
 
+fn too_long() -> Fault {
+    Fault::Message("the mail is longer than the broker takes".to_owned())
+}
+
+/// How long a message may be at most, where the broker ends the channel because one is longer: the
+/// last number of its sentence.
+fn most_bytes(error: &lapin::Error) -> Option<usize> {
+    let ErrorKind::ProtocolError(error) = error.kind() else { return None };
+    let is_refused = *error.kind() == AMQPErrorKind::Soft(AMQPSoftError::PRECONDITIONFAILED);
+    most_in(error.get_message().as_str()).filter(|_| is_refused)
+}
+
+fn most_in(sentence: &str) -> Option<usize> {
+    let (_, most) = sentence.rsplit_once(' ').filter(|_| sentence.contains("message size"))?;
+    most.parse().ok()
+}
+
 fn blocked() -> Fault {
     let sentence = "the broker takes no messages: it has an alarm of its memory or disk";
     Fault::Away(sentence.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_broker_says_how_long_a_message_may_be() {
+        for (sentence, most) in [
+            (
+                "PRECONDITION_FAILED - message size 100301 is larger than configured max size \
+                 65536",
+                Some(65_536),
+            ),
+            ("PRECONDITION_FAILED - message size 5 is larger than max size", None),
+            ("PRECONDITION_FAILED - unknown delivery tag 5", None),
+            ("", None),
+        ] {
+            assert_eq!(most_in(sentence), most, "{sentence}");
+        }
+    }
 }

@@ -22,8 +22,10 @@ use crate::Error;
 use crate::answers::{Answer, Said, read};
 use crate::broker::{Broker, Fault, Received};
 use crate::counts::Counts;
-use crate::decision::{Arrival, End, Place, of_answer, of_foreign_verdict, of_mail, of_version};
-use crate::message::{Class, Head, Verdict, line, now};
+use crate::decision::{
+    Arrival, End, Place, of_answer, of_foreign_verdict, of_mail, of_version, unusable_mail,
+};
+use crate::message::{Class, Head, Verdict, is_answered, line, now};
 
 /// How long a fault of the broker is waited out.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -60,8 +62,16 @@ pub(crate) async fn run<B: Broker, E: Send + 'static>(
     let mut sweeps = JoinSet::new();
     sweeps.spawn(sweep(desk.shared.clone()));
     let mut next_beat = Instant::now();
+    let mut has_failed = false;
     loop {
         tokio::select! {
+            Some(ended) = pulls.join_next() => {
+                // Whoever started the program starts it again.
+                if ended.is_err() {
+                    has_failed = true;
+                    desk.stop();
+                }
+            }
             Some((class, received)) = incoming.recv() => desk.take(class, received),
             Some(Ok(arrived)) = desk.arrivals.join_next() => desk.decide(arrived),
             Some(_) = desk.endings.join_next() => {}
@@ -81,6 +91,9 @@ pub(crate) async fn run<B: Broker, E: Send + 'static>(
     drop(sweeps);
     timeout(ENDING, desk.give_back(&mut incoming)).await.ok();
     desk.shared.counts.say();
+    if has_failed {
+        return Err(Error::Failure("what takes mails from the broker has failed".to_owned()));
+    }
     ended.await.map_err(|_| Error::Failure("the sender has failed".to_owned()))
 }
 
@@ -286,9 +299,14 @@ impl<B: Broker> Desk<B> {
             (Arrival::Send(doubts), Some(lines)) => {
                 let batch = format!("{sequence}-{}", self.next);
                 self.next += 1;
-                let written =
-                    line(&batch, &text, doubts).is_some_and(|line| lines.send(line).is_ok());
-                if !written {
+                let line = line(&batch, &text, doubts).filter(|line| is_answered(line));
+                let Some(line) = line else {
+                    // It would keep its place for ever.
+                    self.shared.counts.add("dead");
+                    let word = Word::Done(Some(unusable_mail(&head)));
+                    return self.say(class, handle, sequence, word);
+                };
+                if lines.send(line).is_err() {
                     return self.say(class, handle, sequence, Word::Again(None, PAUSE));
                 }
                 let since = Instant::now();

@@ -14,6 +14,9 @@ const DOUBT_PAUSES: [Duration; 2] = [Duration::from_secs(60), Duration::from_sec
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
+/// By how many seconds clocks of machines may differ.
+pub(crate) const CLOCKS_DIFFER: i64 = 60;
+
 /// How long a verdict of another version waits for its own collector, and a mail at first.
 pub(crate) const PAUSE_OF_VERSION: Duration = Duration::from_secs(10);
 
@@ -78,8 +81,11 @@ pub(crate) fn of_mail(head: &Head, place: Place, last: Option<&Verdict>, now: i6
         return Arrival::Done(Some(Verdict::of(head, Kind::Expired)), "expired");
     }
     if let Some(last) = last.filter(|last| last.kind == Kind::InDoubt) {
-        let since = Duration::from_secs(u64::try_from(now.saturating_sub(last.at)).unwrap_or(0));
-        let left = pause_of_doubt(doubts).saturating_sub(since);
+        let since = now.saturating_sub(last.at);
+        // Of a sender whose clock is ahead: this message has had its pause when it was given back,
+        // and it would begin anew each time until the link expires.
+        let pause = if since < -CLOCKS_DIFFER { Duration::ZERO } else { pause_of_doubt(doubts) };
+        let left = pause.saturating_sub(Duration::from_secs(u64::try_from(since).unwrap_or(0)));
         if !left.is_zero() {
             return Arrival::GiveBack(left.min(head.left(now)), "in doubt, too early");
         }
@@ -129,6 +135,12 @@ pub(crate) fn of_answer(head: &Head, doubts: u32, delivered: u64, said: &Said, n
         }
         Said::Unavailable { after, .. } => again(after.unwrap_or(FIRST_PAUSE)),
     }
+}
+
+/// What becomes of a mail that no sender would answer.
+pub(crate) fn unusable_mail(head: &Head) -> Verdict {
+    let reason = Some("its message cannot be used".to_owned());
+    Verdict { reason, ..Verdict::of(head, Kind::Dead) }
 }
 
 fn given_up(head: &Head, doubts: u32) -> Verdict {
@@ -228,6 +240,8 @@ mod tests {
             let later = NOW + i64::try_from(pause).unwrap();
             assert_eq!(of_mail(&head(), PLACE, Some(&doubt), later), Arrival::Send(doubts));
         }
+        let ahead = last(Kind::InDoubt, NOW + 3_600, 1);
+        assert_eq!(of_mail(&head(), PLACE, Some(&ahead), NOW), Arrival::Send(1));
         let said = Said::InDoubt { reason: "cut".to_owned() };
         for doubts in [0, 1] {
             let End::Again(Some(verdict), _) = of_answer(&head(), doubts, 1, &said, NOW) else {

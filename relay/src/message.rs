@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use mailroom_sender::protocol::{Key, Knows};
+use mailroom_sender::protocol::{Key, Knows, parse_line};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -75,9 +75,11 @@ pub(crate) struct Head {
 }
 
 impl Head {
-    /// Reads an item. `None` if it is none.
+    /// Reads an item. `None` if it is none. A list of its values is none, which no sender reads.
     pub(crate) fn read(item: &str) -> Option<Self> {
-        serde_json::from_str(item).ok().filter(|head: &Self| Key::parse(&head.key).is_some())
+        let is_object = item.trim_start().starts_with('{');
+        let head = serde_json::from_str(item).ok().filter(|_| is_object);
+        head.filter(|head: &Self| Key::parse(&head.key).is_some())
     }
 
     /// For how long its link can be used.
@@ -197,6 +199,13 @@ pub(crate) fn line(batch: &str, item: &str, doubts: u32) -> Option<String> {
     Some(format!(r#"{{"v":1,"batch":"{batch}","knows":{knows},"items":[{item}]}}"#) + "\n")
 }
 
+/// Whether a sender answers a line: it says nothing of an item whose id it cannot read.
+pub(crate) fn is_answered(line: &str) -> bool {
+    parse_line(line.trim_end().as_bytes()).is_ok_and(|batch| {
+        batch.items.len() == 1 || batch.unreadable.iter().any(|item| item.id.is_some())
+    })
+}
+
 fn with_doubts(item: &str, doubts: u32) -> Option<String> {
     let mut fields: std::collections::BTreeMap<String, Box<RawValue>> =
         serde_json::from_str(item).ok()?;
@@ -213,7 +222,6 @@ pub(crate) fn now() -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mailroom_sender::protocol::parse_line;
 
     const ITEM: &str = concat!(
         r#"{"id":7,"attempt":2,"action":"recover","path":"/recover","email":"ada@x.test","#,
@@ -250,12 +258,13 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_key_is_no_item() {
+    fn what_has_no_key_or_is_a_list_is_no_item() {
         let head = Head::read(ITEM).unwrap();
         assert_eq!((head.id, head.attempt, head.doubts), (7, 2, 0));
         assert_eq!(head.left(48), Duration::from_secs(2));
         assert_eq!(head.left(51), Duration::ZERO);
-        for text in ["", "{}", "[]", "\u{0}", &ITEM.replace("b9a1", "b9 1")] {
+        let list = r#"[7,"b9a16650bbdcba5dd0298fef5dd25661","recover",50,2,0,0]"#;
+        for text in ["", "{}", "[]", list, "\u{0}", &ITEM.replace("b9a1", "b9 1")] {
             assert!(Head::read(text).is_none(), "{text}");
         }
     }

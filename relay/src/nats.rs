@@ -44,7 +44,7 @@ use crate::Error;
 use crate::access::BrokerArguments;
 use crate::broker::{Announced, Broker, Fault, Received, Stored};
 use crate::decision::Place;
-use crate::message::{Class, Kind, Mail, VERSION, Verdict, now, word};
+use crate::message::{Class, Head, Kind, Mail, VERSION, Verdict, now, word};
 
 /// How long an answer of the broker is waited for: less than a collector waits for its sender.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -55,11 +55,11 @@ const PULL: Duration = Duration::from_secs(3);
 /// How long it is waited at most until a broker that is away is tried again.
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
-/// By how many seconds the clocks of the broker and of this machine may differ.
-const CLOCKS_DIFFER: i64 = 60;
-
 /// How often a mail whose key is known, and which is gone, is published under a new id.
 const MOST_IDS: usize = 20;
+
+/// The longest time of [`AGAIN_HEADER`].
+const LONGEST_REST: Duration = Duration::from_secs(720);
 
 const VERSION_HEADER: &str = "Mailroom-Version";
 
@@ -160,6 +160,11 @@ impl Nats {
         format!("{}.{rest}", self.inner.queue)
     }
 
+    /// Where a mail is published to.
+    fn subject_of(&self, head: &Head) -> String {
+        self.subject(&format!("mail.{}.{}", Class::of(head).word(), word(&head.action)))
+    }
+
     fn consumer_name(&self, class: Class) -> String {
         format!("{}-{}", self.inner.queue, class.word())
     }
@@ -228,7 +233,9 @@ impl Nats {
                 delivered,
                 // The verdicts know them.
                 doubts: 0,
-                rest: rest.map(Duration::from_secs).filter(|_| delivered == 1),
+                rest: rest
+                    .map(|seconds| Duration::from_secs(seconds).min(LONGEST_REST))
+                    .filter(|_| delivered == 1),
             };
             if into.send((class, received)).await.is_err() {
                 return Ok(());
@@ -244,8 +251,7 @@ impl Nats {
         self.look_after_restart().await?;
         let streams = self.streams().await?;
         let head = &mail.head;
-        let class = Class::of(head).word();
-        let subject = self.subject(&format!("mail.{class}.{}", word(&head.action)));
+        let subject = self.subject_of(head);
         let mut id = head.key.clone();
         for _ in 0..MOST_IDS {
             let ack = self.store(subject.clone(), &id, mail.item.clone(), None).await?;

@@ -15,8 +15,9 @@ use async_nats::jetstream::stream::{LastRawMessageErrorKind, State, Stream};
 use futures_util::TryStreamExt as _;
 
 use super::streams::Streams;
-use super::{CLOCKS_DIFFER, Nats, VERSION, answered, version};
+use super::{LONGEST_REST, Nats, VERSION, answered, version};
 use crate::broker::{Broker as _, Fault};
+use crate::decision::CLOCKS_DIFFER;
 use crate::message::{Class, Head, now};
 
 /// How many mails that are left behind are seen to at a time.
@@ -24,7 +25,7 @@ const MAX_SWEPT: usize = 1_000;
 
 /// How old a mail is that no sender can have any more since it was given out first: above the time
 /// that one takes for a mail at most.
-const MAX_WORK: Duration = Duration::from_secs(720);
+const MAX_WORK: Duration = LONGEST_REST;
 
 /// How long ago a verdict came at most that has the number of one which a killed server has
 /// forgotten: the first program that comes back looks for it.
@@ -154,7 +155,8 @@ impl Nats {
                         continue;
                     };
                     let id = format!("{}.{sequence}", head.key);
-                    self.store(message.subject.to_string(), &id, text, Some(rest)).await?;
+                    // A subject that is none of them would be given out to nobody.
+                    self.store(self.subject_of(&head), &id, text, Some(rest.min(MAX_WORK))).await?;
                 }
             }
             self.delete_mail(sequence).await?;

@@ -104,10 +104,13 @@ impl Letter {
         letter
     }
 
-    /// How long it is too early for it.
+    /// How long it is too early for it. A mail waits no longer than its link can be used: it would
+    /// lapse at once where it waits, and come here for ever.
     pub(super) fn rest(&self) -> Option<Duration> {
         let rest = self.header(NOT_BEFORE_HEADER)?.saturating_sub(millis_since_1970());
-        u64::try_from(rest).ok().map(Duration::from_millis).filter(|rest| *rest > SOON)
+        let rest = u64::try_from(rest).ok().map(Duration::from_millis)?;
+        let most = self.head().map_or(LONGEST_LIFE, |head| head.left(now()));
+        Some(rest.min(most)).filter(|rest| *rest > SOON)
     }
 
     pub(super) fn version(&self) -> Option<u32> {
@@ -147,7 +150,8 @@ impl Letter {
         if self.is_verdict() {
             letter.key = Key::Verdict.text();
             let kept = i64::try_from(KEPT.as_secs()).unwrap_or(i64::MAX);
-            return Some(letter).filter(|letter| now() < letter.published_at() + kept);
+            return Some(letter)
+                .filter(|letter| now() < letter.published_at().saturating_add(kept));
         }
         let head = self.head()?;
         letter.key = Key::Mail(Class::of(&head), &head.action).text();
@@ -251,6 +255,16 @@ mod tests {
     }
 
     #[test]
+    fn a_mail_waits_no_longer_than_its_link_can_be_used() {
+        for (expires_in, expected) in [(100, 98..=100), (-1, 0..=0)] {
+            let mut letter = letter(expires_in);
+            letter.set(NOT_BEFORE_HEADER, i64::MAX);
+            let rest = letter.rest().unwrap_or_default();
+            assert!(expected.contains(&rest.as_secs()), "{rest:?}");
+        }
+    }
+
+    #[test]
     fn what_lapsed_goes_back_unless_it_is_over() {
         let mut lapsed = letter(100);
         lapsed.key = "lapsed".to_owned();
@@ -259,5 +273,8 @@ mod tests {
         let verdict = Letter::new(Key::Verdict, "b9", b"{}".to_vec());
         assert_eq!(verdict.revived().unwrap().key, "verdict");
         assert!(Letter::new(Key::Mail(Class::Other, ""), "", b"{}".to_vec()).revived().is_none());
+        let mut odd = verdict;
+        odd.properties = odd.properties.with_timestamp(u64::MAX);
+        assert!(odd.revived().is_some());
     }
 }

@@ -7,6 +7,7 @@ use lapin::types::{AMQPValue, FieldTable};
 use mailroom_tests::mail_server::MailServer;
 use mailroom_tests::rabbit::Rabbit;
 use mailroom_tests::sending::{Configuration, item};
+use mailroom_tests::through_broker::now;
 use serde_json::json;
 
 use super::{
@@ -140,5 +141,91 @@ async fn what_is_no_mail_of_this_version_holds_up_none_at_rabbitmq() -> Result<(
     ensure!(said.contains("5 no mail") && said.contains("of another version"), "{said}");
     ensure!(!said.contains("a secret"), "{said}");
     ensure!(!reached(&server).contains_key("bob@x.test"), "{:?}", reached(&server));
+    Ok(())
+}
+
+/// What strangers may write to a message beside its mail.
+fn odd_messages() -> Result<Vec<(&'static str, String, BasicProperties)>> {
+    const MAIL: &str = "mail.other.activate";
+    let since = |seconds| Ok::<_, anyhow::Error>(now()? + seconds);
+    let with = |header: &str, value: i64| {
+        let mut headers = FieldTable::default();
+        headers.insert(header.into(), AMQPValue::LongLongInt(value));
+        BasicProperties::default().with_headers(headers)
+    };
+    let mut messages = Vec::new();
+    for id in 100..140 {
+        let list = json!([id, item(id, "")["key"], "activate", since(900)?, 1, 0, 1]);
+        messages.push((MAIL, list.to_string(), BasicProperties::default()));
+    }
+    for timestamp in [u64::MAX, u64::try_from(i64::MAX)?] {
+        let properties = BasicProperties::default().with_timestamp(timestamp);
+        messages.push(("lapsed", "{}".to_owned(), properties.clone().with_type("verdict".into())));
+        messages.push(("lapsed", "{}".to_owned(), properties));
+    }
+    for (id, header, value) in [
+        (201, "mailroom-delivered", i64::MAX),
+        (202, "mailroom-delivered", -5),
+        (203, "mailroom-sequence", -1),
+        (204, "mailroom-doubts", 1 << 40),
+    ] {
+        let mail = item(id, &format!("p{id}@x.test")).to_string();
+        messages.push((MAIL, mail, with(header, value)));
+    }
+    let mut over = item(205, "over@x.test");
+    over["expires_at"] = json!(since(-5)?);
+    messages.push((MAIL, over.to_string(), with("mailroom-not-before", i64::MAX)));
+    Ok(messages)
+}
+
+#[tokio::test]
+async fn no_properties_of_a_message_at_rabbitmq_stop_the_mails() -> Result<()> {
+    const QUEUE: &str = "odd";
+    let Some(rabbit) = Rabbit::shared()? else { return Ok(()) };
+    let Some(server) = MailServer::start(&[])? else { return Ok(()) };
+    let mut relay = relay(&rabbit, QUEUE)?;
+    publish(&mut relay, "a", &[(1, "ada@x.test")])?;
+    let (_connection, broker) = client(&rabbit).await?;
+    for (key, text, properties) in odd_messages()? {
+        let options = BasicPublishOptions::default();
+        broker
+            .basic_publish(QUEUE.into(), key.into(), options, text.as_bytes(), properties)
+            .await?;
+    }
+    publish(&mut relay, "b", &[(2, "bob@x.test")])?;
+    let configuration = Configuration::smtp(server.port, "")?;
+    let sender = sender(&rabbit, QUEUE, &configuration, &[])?;
+    // The two, and the four whose headers are odd.
+    wait_for_recipients(&server, 6)?;
+    for queue in ["odd.other", "odd.lapsed", "odd.later.256"] {
+        wait_for_waiting(&broker, queue, 0).await?;
+    }
+    let (_, said) = sender.stop()?;
+    ensure!(said.contains("1 expired") && said.contains("6 sent"), "{said}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_mail_that_is_longer_than_rabbitmq_is_told_to_take_stops_no_other() -> Result<()> {
+    const QUEUE: &str = "short";
+    let Some(mut rabbit) = Rabbit::reserve()? else { return Ok(()) };
+    let port = rabbit.port();
+    let listener = format!("listeners.tcp.1 = 127.0.0.1:{port}\n");
+    rabbit.configure(&format!("{listener}max_message_size = 65536\n"))?;
+    rabbit.run()?;
+    let mut relay = relay(&rabbit, QUEUE)?;
+    let mut long = item(9, "long@x.test");
+    long["payload"] = json!("x".repeat(100_000));
+    let mut answers = Vec::new();
+    for id in 1..=2 {
+        let items = [long.clone(), item(id, &format!("p{id}@x.test"))];
+        relay.write(&json!({"v": 1, "batch": "b", "items": items}).to_string())?;
+        answers.push(relay.answer()?);
+    }
+    // The first one may have ended the channel of the other one, which comes again.
+    for answer in &answers {
+        ensure!(answer["retry"][0]["id"] == 9, "{answer}");
+    }
+    ensure!(answers[1]["ok"][0] == 2, "{answers:?}");
     Ok(())
 }

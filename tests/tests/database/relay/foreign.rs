@@ -5,9 +5,11 @@ use async_nats::HeaderMap;
 use mailroom_tests::broker::Nats;
 use mailroom_tests::mail_server::MailServer;
 use mailroom_tests::sending::{Configuration, item};
+use serde_json::json;
 
 use super::{
-    client, last_of, publish, reached, relay, sender, wait_for_recipients, wait_for_waiting,
+    client, impatient, last_of, now, publish, reached, relay, sender, wait_for_recipients,
+    wait_for_waiting,
 };
 
 #[tokio::test]
@@ -29,6 +31,52 @@ async fn a_message_that_is_no_mail_is_a_dead_letter_and_holds_up_none() -> Resul
     ensure!(dead["reason"] == "it is no mail" && !dead.to_string().contains("secret"), "{dead}");
     let (_, said) = sender.stop()?;
     ensure!(said.contains("5 no mail") && !said.contains("a secret"), "{said}");
+    Ok(())
+}
+
+/// A list of an item's values, which some readers take for an item.
+fn list(id: i64) -> Result<String> {
+    let item = item(id, "ada@x.test");
+    Ok(json!([id, item["key"], "activate", now()? + 900, 1, 0, 1]).to_string())
+}
+
+#[tokio::test]
+async fn messages_that_look_like_mails_to_one_reader_alone_stop_no_mails() -> Result<()> {
+    // More than a sender takes at a time.
+    const LISTS: i64 = 40;
+    let Some(nats) = Nats::start(&[])? else { return Ok(()) };
+    let Some(server) = MailServer::start(&[])? else { return Ok(()) };
+    let mut relay = relay(&nats)?;
+    publish(&mut relay, "a", &[(1, "ada@x.test")])?;
+    let broker = client(&nats).await?;
+    for id in 100..100 + LISTS {
+        broker.publish("mailroom.mail.other.activate", list(id)?.into()).await?.await?;
+    }
+    publish(&mut relay, "b", &[(2, "bob@x.test")])?;
+    let configuration = Configuration::smtp(server.port, "")?;
+    let sender = sender(&nats, &configuration)?;
+    wait_for_recipients(&server, 2)?;
+    wait_for_waiting(&broker, 0).await?;
+    let (_, said) = sender.stop()?;
+    ensure!(said.contains(&format!("{LISTS} no mail, 2 sent")), "{said}");
+    Ok(())
+}
+
+/// What no consumer takes is found by the look at what is left behind.
+#[tokio::test]
+async fn a_mail_under_a_subject_of_no_consumer_goes_out_after_a_while() -> Result<()> {
+    let Some(nats) = Nats::start(&[])? else { return Ok(()) };
+    let Some(server) = MailServer::start(&[])? else { return Ok(()) };
+    let mut relay = relay(&nats)?;
+    publish(&mut relay, "a", &[(1, "ada@x.test")])?;
+    let broker = client(&nats).await?;
+    let stray = item(2, "bob@x.test").to_string();
+    broker.publish("mailroom.mail.third.activate", stray.into()).await?.await?;
+    let configuration = Configuration::smtp(server.port, "")?;
+    let sender = impatient(&nats, &configuration, &[])?;
+    wait_for_recipients(&server, 2)?;
+    wait_for_waiting(&broker, 0).await?;
+    sender.stop()?;
     Ok(())
 }
 

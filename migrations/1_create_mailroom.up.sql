@@ -6527,8 +6527,9 @@ COMMENT ON FUNCTION mailroom.receipts_of(bigint[], text) IS
 -- A claim that has a token already hands it over; nothing that comes back of it is kept or sent
 -- again, because its row is gone.
 --
--- Locks, after the subject's row: its dead letters, its tokens, then what hangs on them. No batch:
--- a collector would wait for the application, and its lease would end.
+-- Locks, after the subject's row, of which it locks an account's by itself: its dead letters, its
+-- tokens, then what hangs on them. No batch: a collector would wait for the application, and its
+-- lease would end.
 CREATE FUNCTION mailroom.forget(subject_id text, address text DEFAULT NULL) RETURNS bigint
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -6554,6 +6555,14 @@ BEGIN
             current_setting('transaction_isolation')
             USING ERRCODE = 'invalid_transaction_state',
                 HINT = 'Call it in a transaction with the isolation level READ COMMITTED.';
+    END IF;
+
+    -- Whoever deletes an account locks it before its tokens.
+    IF to_regclass('mailroom.adopted_accounts') IS NOT NULL THEN
+        PERFORM FROM mailroom.adopted_accounts AS accounts
+        WHERE id = CASE WHEN forget.subject_id ~ '^(0|[1-9][0-9]{0,17})$'
+            THEN forget.subject_id::bigint END
+        FOR KEY SHARE;
     END IF;
 
     -- What somebody is just putting back, using or renewing is waited for, too. What that has made,

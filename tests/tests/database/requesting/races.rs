@@ -6,6 +6,7 @@ use anyhow::{Context, Result};
 use mailroom_tests::application::{Application, at_once};
 use mailroom_tests::fixtures::{Fixtures, numbered};
 use mailroom_tests::postgres::Database;
+use mailroom_tests::rows::wait_for;
 use tokio::time::timeout;
 use tokio_postgres::error::SqlState;
 
@@ -184,6 +185,32 @@ async fn a_link_of_an_account_that_is_being_deleted_is_not_renewed_and_waits_for
     deleting.commit().await?;
     let left = "SELECT count(*) FROM mailroom.issued_tokens";
     assert_eq!(application.client.query_one(left, &[]).await?.get::<_, i64>(0), 0);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_subject_whose_account_is_being_deleted_is_forgotten_afterwards() -> Result<()> {
+    let database = Database::migrated()?;
+    let application = Application::connect(&database).await?;
+    let account = application.register("a").await?;
+    let mut deleting = database.connect().await?;
+    let deleting = deleting.transaction().await?;
+    // As a DELETE does, step by step: the account, what refers to it, and then what hangs on that.
+    deleting.query("SELECT FROM accounts WHERE id = $1 FOR UPDATE", &[&account]).await?;
+    deleting.query("SELECT FROM tokens WHERE account = $1 FOR UPDATE", &[&account]).await?;
+    let observer = database.connect().await?;
+    let forgetting = tokio::spawn(async move {
+        let forget = format!("SELECT mailroom.forget('{account}')");
+        Ok::<i64, tokio_postgres::Error>(application.client.query_one(&forget, &[]).await?.get(0))
+    });
+    let waits = "SELECT count(*) FROM pg_locks JOIN pg_stat_activity USING (pid)
+        WHERE NOT granted AND datname = current_database()";
+    wait_for(&observer, waits, 1_i64).await?;
+    deleting.execute("DELETE FROM accounts WHERE id = $1", &[&account]).await?;
+    deleting.commit().await?;
+    assert_eq!(forgetting.await??, 0);
+    let left = "SELECT count(*) FROM mailroom.issued_tokens";
+    assert_eq!(observer.query_one(left, &[]).await?.get::<_, i64>(0), 0);
     Ok(())
 }
 

@@ -122,6 +122,7 @@ DROP FUNCTION mailroom.delete_payloads(bigint[]);
 DROP FUNCTION mailroom.browser_code(bytea);
 DROP FUNCTION mailroom.enqueue(text, text, text, text, jsonb, text, timestamptz, text, bytea,
     text, text);
+DROP FUNCTION mailroom.find_key(smallint, text);
 DROP FUNCTION mailroom.traceparent(text);
 DROP FUNCTION mailroom.valid_traceparent(text);
 DROP FUNCTION mailroom.payload_fault(jsonb);

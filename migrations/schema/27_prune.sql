@@ -26,7 +26,8 @@ CREATE FUNCTION mailroom.prune_attempts(
         OUT all_blocks bigint
 )
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp SET jit = off AS $$
+-- A plan for empty tables would read whole ones in each step.
+SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
 #variable_conflict use_column
 BEGIN
     PERFORM mailroom.begin_step(before);

@@ -34,6 +34,7 @@ DECLARE
     resting bigint;
     newest bigint;
     made bigint;
+    bound bytea := request.binding;
     is_locked boolean;
     is_eligible boolean;
     outer_binding text := current_setting('mailroom.binding', true);
@@ -114,8 +115,14 @@ BEGIN
     FROM mailroom.issued_tokens AS tokens
     WHERE subject_id = coalesce(candidate, 0::bigint)::text AND tokens.action = action_row.number;
 
-    PERFORM set_config('mailroom.binding', coalesce(encode(request.binding, 'hex'), ''::text),
-        true);
+    -- The last mail within the period, of several, is for any browser, where it has a code beside
+    -- its link: a stranger who asks for all of them, bound to browsers of his own, would leave the
+    -- account's owner none that she can use.
+    IF action_row.code_digits > 0 AND made > 0 AND made = request.at_most::bigint - 1 THEN
+        bound := NULL;
+    END IF;
+
+    PERFORM set_config('mailroom.binding', coalesce(encode(bound, 'hex'), ''::text), true);
     PERFORM set_config('mailroom.traceparent',
         coalesce(mailroom.traceparent(request.traceparent), ''::text), true);
 
@@ -137,7 +144,7 @@ BEGIN
             PERFORM mailroom.enqueue(
                 action_row.name, present.email, present.name, present.subject_id, NULL::jsonb,
                 (SELECT language::text FROM mailroom.adopted_accounts WHERE id = candidate),
-                NULL::timestamptz, NULL::text, request.binding, NULL::text,
+                NULL::timestamptz, NULL::text, bound, NULL::text,
                 NULL::text
             );
         END IF;
@@ -156,5 +163,5 @@ COMMENT ON FUNCTION mailroom.request(text, text, interval, integer, interval, by
     'Makes a token for the account with this email or, if there is none, this login, if the '
     'account is eligible for the action, got none of this action for the time of cooldown, and '
     'fewer than at_most within per. Answers nothing and takes the same steps whether it did or '
-    'not. binding names the browser that asks, as in issued_tokens, traceparent the trace, as '
-    'enqueue() takes it.';
+    'not. binding names the browser that asks, as in issued_tokens; the last of at_most, of an '
+    'action with a code, is for any. traceparent names the trace, as enqueue() takes it.';

@@ -75,6 +75,43 @@ async fn no_more_than_the_ceiling_is_made_in_its_period() -> Result<()> {
     Ok(())
 }
 
+/// A stranger who asks for every mail leaves her one that works, whichever browsers he names.
+#[tokio::test]
+async fn the_last_mail_of_several_is_for_any_browser_where_it_has_a_code() -> Result<()> {
+    let database = Database::migrated()?;
+    let application = Application::connect(&database).await?;
+    let account = application.register_and_activate("a").await?;
+    let bindings = "SELECT coalesce(encode(binding, 'hex'), '') FROM mailroom.issued_tokens
+        JOIN tokens USING (id) WHERE tokens.action <> 'activation' ORDER BY id";
+    let bound = |count: usize| (1..=count).map(|browser| format!("{browser:032x}"));
+    for (at_most, expected) in [
+        (5, bound(4).chain([String::new()]).collect::<Vec<_>>()),
+        (2, bound(1).chain([String::new()]).collect()),
+        // There is no other for the browser that asked.
+        (1, bound(1).collect()),
+    ] {
+        application.client.execute("DELETE FROM tokens", &[]).await?;
+        for browser in 1..=at_most + 1 {
+            let limits = format!("'0 s', {at_most}, binding => '\\x{browser:032x}'");
+            request_with(&application, "a", RECOVERY, &limits).await?;
+        }
+        let made = application.client.query(bindings, &[]).await?;
+        let made: Vec<String> = made.iter().map(|row| row.get(0)).collect();
+        assert_eq!(made, expected, "{at_most}");
+    }
+    // A button alone may be pressed by a scanner.
+    application.client.execute("DELETE FROM tokens", &[]).await?;
+    application.set_status(account, "provisioned").await?;
+    for browser in 1..=3 {
+        let limits = format!("'0 s', 3, binding => '\\x{browser:032x}'");
+        request_with(&application, "a", ACTIVATION, &limits).await?;
+    }
+    let unbound = "SELECT count(*) FROM mailroom.issued_tokens WHERE binding IS NULL";
+    assert_eq!(application.client.query_one(unbound, &[]).await?.get::<_, i64>(0), 0);
+    assert_eq!(application.count_tokens("").await?, 3);
+    Ok(())
+}
+
 #[tokio::test]
 async fn limits_of_no_sense_are_refused_whoever_is_named() -> Result<()> {
     let database = Database::migrated()?;

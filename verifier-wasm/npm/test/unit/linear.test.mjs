@@ -197,7 +197,7 @@ for (const place of ["one token in a form", "the query as it is", "the end of a 
 /** What is no token costs at most so many times what as long a text costs that stands beside it. */
 const DEAREST = 8;
 
-test("what cannot be decoded and what has nothing in it cost about as much as letters", async () => {
+test("what cannot be decoded or has nothing in it costs about as much as letters", async () => {
   const handle = handler();
   const costing = (unit) => {
     const text = long(unit, 16_000);

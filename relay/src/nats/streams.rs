@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use async_nats::jetstream::consumer::{AckPolicy, PullConsumer, pull};
+use async_nats::jetstream::consumer::{self, AckPolicy, PullConsumer, pull};
 use async_nats::jetstream::stream::{Config, DiscardPolicy, RetentionPolicy, StorageType, Stream};
 
 use super::{Inner, Nats, answered};
@@ -85,6 +85,11 @@ impl Nats {
 
 /// Why a stream that somebody else made could lose a mail.
 fn fault_of(config: &Config) -> Option<&'static str> {
+    // By interest it confirms a mail that no consumer has asked for yet, and drops it. By limits
+    // one that is done with stays, link and all.
+    if config.retention != RetentionPolicy::WorkQueue {
+        return Some("drops or keeps mails whoever has had them; it needs `retention: workqueue`");
+    }
     if config.discard != DiscardPolicy::New {
         return Some("drops old mails when it is full; it needs `discard: new`");
     }
@@ -142,6 +147,7 @@ pub(super) async fn durable(
     name: &str,
     own: pull::Config,
 ) -> Result<PullConsumer, Fault> {
+    let filter = own.filter_subject.clone();
     let config = pull::Config {
         durable_name: Some(name.to_owned()),
         ack_policy: AckPolicy::Explicit,
@@ -153,12 +159,26 @@ pub(super) async fn durable(
         answered(stream.get_or_create_consumer(name, config)).await?.map_err(|error| {
             Fault::Away(format!("the consumer {name} can be neither found nor made: {error}"))
         })?;
-    // What it has given out so often would lie there for ever.
-    if consumer.cached_info().config.max_deliver > 0 {
-        let fault = "gives up what comes again; it needs `max_deliver: -1`";
-        return Err(Fault::Away(format!("the consumer {name} {fault}")));
+    match fault_of_consumer(&consumer.cached_info().config, &filter) {
+        Some(fault) => Err(Fault::Away(format!("the consumer {name} {fault}"))),
+        None => Ok(consumer),
     }
-    Ok(consumer)
+}
+
+/// Why a consumer that somebody else made could hide a message, or show one without its text.
+fn fault_of_consumer(config: &consumer::Config, filter: &str) -> Option<&'static str> {
+    // What it has given out so often would lie there for ever.
+    if config.max_deliver > 0 {
+        return Some("gives up what comes again; it needs `max_deliver: -1`");
+    }
+    // Each mail would be taken for none.
+    if config.headers_only {
+        return Some("leaves out the texts of messages; it needs `headers_only: false`");
+    }
+    if config.filter_subject != filter {
+        return Some("gives out other messages than it is for: delete it, and it is made anew");
+    }
+    None
 }
 
 #[cfg(test)]
@@ -167,10 +187,16 @@ mod tests {
 
     #[test]
     fn a_stream_that_could_lose_a_mail_is_refused() {
-        let good =
-            Config { discard: DiscardPolicy::New, storage: StorageType::File, ..Config::default() };
+        let good = Config {
+            retention: RetentionPolicy::WorkQueue,
+            discard: DiscardPolicy::New,
+            storage: StorageType::File,
+            ..Config::default()
+        };
         assert_eq!(fault_of(&good), None);
         for bad in [
+            Config { retention: RetentionPolicy::Interest, ..good.clone() },
+            Config { retention: RetentionPolicy::Limits, ..good.clone() },
             Config { discard: DiscardPolicy::Old, ..good.clone() },
             Config { max_age: Duration::from_secs(60), ..good.clone() },
             Config { storage: StorageType::Memory, ..good.clone() },
@@ -181,6 +207,20 @@ mod tests {
             Config { max_messages_per_subject: 1, ..good.clone() },
         ] {
             assert!(fault_of(&bad).is_some());
+        }
+    }
+
+    #[test]
+    fn a_consumer_that_hides_a_message_is_refused() {
+        const FILTER: &str = "mailroom.mail.first.>";
+        let good = consumer::Config { filter_subject: FILTER.to_owned(), ..Default::default() };
+        assert_eq!(fault_of_consumer(&good, FILTER), None);
+        for bad in [
+            consumer::Config { max_deliver: 5, ..good.clone() },
+            consumer::Config { headers_only: true, ..good.clone() },
+            consumer::Config { filter_subject: String::new(), ..good.clone() },
+        ] {
+            assert!(fault_of_consumer(&bad, FILTER).is_some());
         }
     }
 

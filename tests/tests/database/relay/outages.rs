@@ -57,6 +57,8 @@ async fn a_stream_that_drops_mails_gets_none() -> Result<()> {
     for (bad, expected) in [
         (Config { max_age: Duration::from_secs(60), ..good.clone() }, "drops mails by their age"),
         (Config { max_bytes: 1_000_000, ..good.clone() }, "drops the oldest mail"),
+        // Before a sender has asked for mails.
+        (Config { retention: RetentionPolicy::Interest, ..good.clone() }, "`retention: workqueue`"),
     ] {
         let broker = client(&nats).await?;
         broker.create_stream(bad).await?;

@@ -15,7 +15,7 @@
 
 mod asking;
 mod doubts;
-mod pauses;
+pub(crate) mod pauses;
 
 use std::time::{Duration, Instant};
 

@@ -7,7 +7,7 @@ pub(super) const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const MAX_PAUSE: Duration = Duration::from_secs(60);
 
 /// The longest pause that a provider is granted.
-pub(super) const MAX_ASKED: Duration = Duration::from_secs(3_600);
+pub(crate) const MAX_ASKED: Duration = Duration::from_secs(3_600);
 
 #[derive(Debug)]
 pub(super) struct Pauses {

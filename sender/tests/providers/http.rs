@@ -185,6 +185,8 @@ fn answers_mean_what_the_rules_say_and_otherwise_what_their_status_says() {
         ("later-429-7", "unavailable", Some(7_000)),
         ("later-503-0", "in_doubt", None),
         ("later-409-20", "retry", Some(20_000)),
+        ("later-401-86400", "unavailable", Some(3_600_000)),
+        ("later-401-18446744073709551615", "unavailable", Some(3_600_000)),
         ("later-429-99999999999999999999999", "unavailable", None),
         ("later-429-soon", "unavailable", None),
         ("lost", "in_doubt", None),

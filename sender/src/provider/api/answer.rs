@@ -4,6 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use ureq::http::HeaderMap;
 
+use crate::breaker::pauses::MAX_ASKED;
 use crate::provider::Verdict;
 use crate::provider::refusal::{self, Said, Step};
 
@@ -62,13 +63,15 @@ impl Answer {
         self.headers.get(name)?.to_str().ok()
     }
 
-    /// The pause that the provider asks for: `Retry-After`, in seconds or until a date.
+    /// The pause that the provider asks for: `Retry-After`, in seconds or until a date. No longer
+    /// than the longest that is granted.
     pub(in crate::provider) fn retry_after(&self) -> Option<Duration> {
         let text = self.header("Retry-After")?;
-        text.parse().map(Duration::from_secs).ok().or_else(|| {
+        let asked = text.parse().map(Duration::from_secs).ok().or_else(|| {
             let until = httpdate::parse_http_date(text).ok()?;
             Some(until.duration_since(SystemTime::now()).unwrap_or_default())
-        })
+        });
+        asked.map(|asked| asked.min(MAX_ASKED))
     }
 }
 

@@ -170,6 +170,11 @@ fn of_refusal(step: Step, reply: &Reply, letter: &Letter<'_>) -> Verdict {
         let reason = format!("{reason}: the reply did not come whole");
         return Verdict::Suspected { suspicion: Suspicion::Silence, after: None, reason };
     }
+    // Who says yes and no refuses nothing for ever.
+    if reply.is_contradictory && reply.code >= 500 {
+        let reason = format!("{reason}: the lines of the reply say different things");
+        return Verdict::Suspected { suspicion: Suspicion::Silence, after: None, reason };
+    }
     refusal::verdict(&said, None, reason)
 }
 

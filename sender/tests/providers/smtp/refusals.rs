@@ -51,6 +51,7 @@ fn what_is_about_one_recipient_is_that_ones_alone() {
         (Act::close("550-5.7.1 Relay access denied\r\n550 5."), "retry"),
         (Act::Reset, "retry"),
         (Act::Silence, "retry"),
+        (Act::line("550-5.1.1 no such user\r\n250 ok"), "retry"),
         (Act::line("what?"), "retry"),
         (Act::line("354 go on"), "retry"),
         (Act::line("250 ok\r\n250 ok"), "retry"),

@@ -20,7 +20,8 @@ const RESET_TIMEOUT: Duration = Duration::from_secs(3);
 const QUIT_TIMEOUT: Duration = Duration::from_millis(250);
 
 /// What helps where a server takes fewer connections at a time than there are.
-const FEWER: &str = "; set connections in [smtp] to so many as the server takes at a time";
+pub(super) const FEWER: &str =
+    "; set connections in [smtp] to so many as the server takes at a time";
 
 /// Whether a server refuses a connection because of the others.
 fn counts_connections(reply: &Reply) -> bool {

@@ -37,7 +37,7 @@ use auth::Credentials;
 pub(crate) use config::SmtpConfig;
 use config::TlsMode;
 use connect::Unopened;
-use dialogue::{Dialogue, Greeted, Outcome};
+use dialogue::{Dialogue, FEWER, Greeted, Outcome};
 use envelope::{Letter, Misfit};
 use gate::Gate;
 use reply::Reply;
@@ -291,9 +291,12 @@ impl Connection for Session<'_> {
                         Open::new(dialogue, place)
                     }
                     Err(unopened) => {
-                        let is_of_connection = unopened.is_of_connection;
-                        if is_of_connection && self.smtp.sharing.refuse(place, Instant::now()) {
-                            continue;
+                        if unopened.is_of_connection {
+                            let is_of_others = unopened.reason.ends_with(FEWER);
+                            let now = Instant::now();
+                            if self.smtp.sharing.refuse(place, is_of_others, now) {
+                                continue;
+                            }
                         }
                         self.smtp.report_refusal(&unopened);
                         let Unopened { after, reason, .. } = unopened;

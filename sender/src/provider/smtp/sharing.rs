@@ -68,12 +68,15 @@ impl Sharing {
         }
     }
 
-    /// The server has refused a connection in this place. Returns whether others are enough.
-    pub(super) fn refuse(&self, place: Place, now: Instant) -> bool {
+    /// The server has refused a connection in this place, perhaps saying that it is because of
+    /// others. Returns whether those are enough.
+    pub(super) fn refuse(&self, place: Place, is_of_others: bool, now: Instant) -> bool {
         let mut state = self.lock();
         let others = state.open.saturating_sub(1);
         let is_recent = |at: Instant| now.saturating_duration_since(at) < RECENT;
-        let is_limit = others > 0 && state.last_accepted.is_some_and(is_recent);
+        // At a start no mail has been accepted yet. Of those that are refused like that at a time
+        // the last one has no others, and says so.
+        let is_limit = others > 0 && (is_of_others || state.last_accepted.is_some_and(is_recent));
         if is_limit {
             state.most = Some((others, now + REMEMBERED));
         }

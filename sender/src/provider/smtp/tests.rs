@@ -116,6 +116,30 @@ fn a_server_that_takes_fewer_connections_gets_all_mails_by_those() {
     assert!((1..=3).contains(&refused), "{refused} connections were refused");
 }
 
+#[test]
+fn a_server_that_takes_fewer_connections_from_the_start_is_no_outage() {
+    let listener = Arc::new(TcpListener::bind("127.0.0.1:0").unwrap());
+    let smtp = smtp_at(listener.local_addr().unwrap().port());
+    let refused = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&refused);
+    thread::spawn(move || serve_one_at_a_time(&listener, &counted));
+    // It is held before any mail was accepted, as another thread does that has just opened it.
+    let Turn::New(place) = smtp.sharing.enter(Instant::now()) else { panic!("it is not new") };
+    let dialogue = smtp.open(Instant::now() + Duration::from_secs(20)).unwrap();
+    thread::scope(|scope| {
+        let second =
+            scope.spawn(|| smtp.connection().deliver(&prepared(), "Subject: a\r\n", &Nowhere));
+        while smtp.sharing.enough().is_none() && !second.is_finished() {
+            thread::sleep(Duration::from_millis(10));
+        }
+        let open = Open::new(dialogue, place);
+        assert!(smtp.sharing.share(open, Instant::now()).is_none(), "it is shared with nobody");
+        let verdict = second.join().unwrap();
+        assert!(matches!(verdict, Verdict::Sent(_)), "{verdict:?}");
+    });
+    assert_eq!(refused.load(Ordering::SeqCst), 1);
+}
+
 fn smtp_at(port: u16) -> Smtp {
     let table = format!("server = \"127.0.0.1\"\nport = {port}\ntls = \"none\"");
     Smtp::new(&toml::from_str(&table).unwrap()).unwrap()

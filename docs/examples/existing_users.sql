@@ -1,8 +1,9 @@
 -- A table of users that is there already, with bigint keys, for which Mailroom sends mails. To be
 -- adapted: the table's name, its columns, and what the predicates ask. Nothing of the table is
--- changed but a trigger that is added. The first statement stands for your table: leave it out.
+-- changed but a trigger that is added. It may be executed again. Mailroom's schema is there before.
 
-CREATE TABLE users (
+-- Tables that are there already stay as they are.
+CREATE TABLE IF NOT EXISTS users (
     id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     email text NOT NULL UNIQUE,
     password_salt bytea,
@@ -10,8 +11,16 @@ CREATE TABLE users (
     verified_at timestamptz
 );
 
+-- Who is signed in.
+CREATE TABLE IF NOT EXISTS sessions (
+    id uuid PRIMARY KEY DEFAULT gen_random_uuid(),
+    user_id bigint NOT NULL REFERENCES users ON DELETE CASCADE
+);
+
+CREATE INDEX IF NOT EXISTS sessions_user_id_idx ON sessions (user_id);
+
 -- Who may get and use a mail, and the present address. A redemption locks the users it asks for.
-CREATE FUNCTION mailed_users(subject_ids text[], is_redemption boolean)
+CREATE OR REPLACE FUNCTION mailed_users(subject_ids text[], is_redemption boolean)
 RETURNS TABLE (subject_id text, email text, name text)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -37,7 +46,7 @@ UPDATE mailroom.actions SET eligibility = 'public.mailed_users(text[], boolean)'
 
 -- A changed address ends the tokens that prove the former one; the mails and links of who is
 -- deleted end.
-CREATE FUNCTION mailed_user_changed() RETURNS trigger
+CREATE OR REPLACE FUNCTION mailed_user_changed() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     IF TG_OP = 'DELETE' THEN
@@ -52,5 +61,5 @@ $$;
 -- It runs with the rights of its owner: nobody else may attach it to a table of their own.
 REVOKE ALL ON FUNCTION mailed_user_changed FROM PUBLIC;
 
-CREATE TRIGGER mailed_user_changed AFTER DELETE OR UPDATE OF email ON users
+CREATE OR REPLACE TRIGGER mailed_user_changed AFTER DELETE OR UPDATE OF email ON users
     FOR EACH ROW EXECUTE FUNCTION mailed_user_changed();

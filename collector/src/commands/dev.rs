@@ -2,8 +2,9 @@
 //!
 //! `folder` (files of this machine: key, configuration, environment), `postgres` (a server that is
 //! deleted at the end, under an `account` that may run it), `database` (whether it may be used, its
-//! schema and its mark), `sink` (mails into the inbox).
+//! schema and its mark), `application` (its variables), `sink` (mails into the inbox).
 
+mod application;
 mod database;
 mod folder;
 mod postgres;
@@ -144,7 +145,8 @@ pub(crate) async fn run(arguments: DevArguments) -> Outcome {
     if let Some(environment) = environment {
         let environment = environment.display();
         print(format_args!(
-            "Your application: `set -a; . {environment}`, or node --env-file={environment}"
+            "Your application: `set -a; . {environment}`, or node --env-file={environment}, or for \
+             Next.js `cp {environment} .env.local`"
         ))?;
     }
     let end = if server.is_some() { ", and deletes the database" } else { "" };
@@ -205,7 +207,10 @@ fn database(
         // Only of a database that this command has made it is in that file.
         "the database of MAILROOM_DATABASE_URL was that of the last `mailroom dev`"
     } else {
-        return Ok((connection_settings(schema)?, None));
+        let settings = connection_settings(schema)?;
+        let given = std::env::var(DATABASE_URL).map(Zeroizing::new).unwrap_or_default();
+        application::add_database(variables, &given, &settings, former);
+        return Ok((settings, None));
     };
     report(format_args!("{reason}; starting a PostgreSQL that is deleted at the end"));
     let server = Server::start(&random_text()?)?;
@@ -214,6 +219,7 @@ fn database(
     settings.schema = schema.read().map_err(CommandError::Usage)?;
     writeln!(variables, "{DATABASE_URL}={}", *server.url)
         .expect("a string takes all that is written");
+    application::add_database(variables, &server.url, &settings, former);
     Ok((settings, Some(server)))
 }
 

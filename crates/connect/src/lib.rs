@@ -43,3 +43,4 @@ pub use password_command::PasswordCommand;
 pub use schema::{Schema, SchemaClient};
 pub use session::{Connection, Session, SessionOptions};
 pub use settings::ConnectionSettings;
+pub use url::names_server;

@@ -154,6 +154,24 @@ impl ConnectionSettings {
         Ok(())
     }
 
+    /// The URL of the first server, without a password, for programs that have other defaults than
+    /// libpq. A socket's folder is the host, percent-encoded; of several the one with the socket.
+    #[must_use]
+    pub fn url(&self) -> Option<String> {
+        let Server { host, port } = self.servers.first()?;
+        let host = match host {
+            Host::Tcp(name, _) if name.contains(':') => format!("[{name}]"),
+            Host::Tcp(name, _) => url::encode(name),
+            Host::Sockets(folders) => {
+                let name = format!(".s.PGSQL.{port}");
+                let with_socket = folders.iter().find(|folder| folder.join(&name).exists());
+                url::encode(with_socket.or(folders.first())?.to_str()?)
+            }
+        };
+        let (user, database) = (url::encode(self.user()), url::encode(self.database()));
+        Some(format!("postgresql://{user}@{host}:{port}/{database}"))
+    }
+
     pub(crate) fn database(&self) -> &str {
         self.config.get_dbname().unwrap_or_default()
     }

@@ -112,6 +112,33 @@ fn set_parameters(values: &mut Values, query: &str) -> Result<(), SettingsError>
     Ok(())
 }
 
+/// Whether the text is a URL that names its server.
+#[must_use]
+pub fn names_server(text: &str) -> bool {
+    let Some(rest) = without_scheme(text) else { return false };
+    let end = rest.find(['/', '?']).unwrap_or(rest.len());
+    let authority = &rest[..end];
+    let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+    !host.is_empty() && !host.starts_with(':')
+}
+
+/// Encodes every byte that may mean something in a URL as `%XX`.
+pub(crate) fn encode(text: &str) -> String {
+    let mut encoded = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            encoded.push(char::from(byte));
+        } else {
+            encoded.extend(['%', hex(byte >> 4), hex(byte & 15)]);
+        }
+    }
+    encoded
+}
+
+fn hex(digit: u8) -> char {
+    char::from_digit(u32::from(digit), 16).unwrap_or('0').to_ascii_uppercase()
+}
+
 /// Decodes `%XX`; unlike in web forms, `+` stands for itself.
 fn decode(text: &str, part: &str) -> Result<Vec<u8>, SettingsError> {
     let fault = || {

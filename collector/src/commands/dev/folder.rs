@@ -110,7 +110,8 @@ impl FormerEnvironment {
     /// Whether this process has the variable from there.
     pub(crate) fn has(&self, name: &str) -> bool {
         let Ok(value) = env::var(name).map(Zeroizing::new) else { return false };
-        self.0.lines().any(|line| line.split_once('=') == Some((name, value.as_str())))
+        let is_it = |(key, text): (&str, &str)| key == name && text.trim_matches('\'') == *value;
+        self.0.lines().any(|line| line.split_once('=').is_some_and(is_it))
     }
 }
 

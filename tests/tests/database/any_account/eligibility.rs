@@ -106,11 +106,12 @@ async fn a_subject_that_a_predicate_names_twice_gets_one_mail_and_one_that_was_n
 #[tokio::test]
 async fn only_the_id_as_the_application_writes_it_is_that_subject() -> Result<()> {
     let (database, client) = product().await?;
-    client
-        .batch_execute(&std::fs::read_to_string(
-            mailroom_tests::tools::workspace().join("docs/examples/existing_users.sql"),
-        )?)
-        .await?;
+    let example = mailroom_tests::tools::workspace().join("docs/examples/existing_users.sql");
+    let example = std::fs::read_to_string(example)?;
+    // It may be executed again.
+    for _ in 0..2 {
+        client.batch_execute(&example).await?;
+    }
     let mut collector = queue(&database, Version::V2).await?;
     for (id, others) in [
         ("7", &["07", "+7", " 7", "7.0"][..]),

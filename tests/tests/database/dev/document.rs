@@ -22,7 +22,6 @@ fn the_documents_commands_show_a_mail() -> Result<()> {
     let output = Command::new("bash")
         .args(["-e", "-u", "-o", "pipefail", "-c", &commands])
         .current_dir(&dev.folder)
-        .env("MAILROOM_DATABASE_URL", database.url())
         .output()?;
     let said = String::from_utf8(output.stdout)?;
     let errors = String::from_utf8_lossy(&output.stderr);

@@ -39,7 +39,7 @@ export type {
   RenewableLink,
   SiteOptions,
 } from "../handler/options.js";
-export type { LinkHandler } from "../handler/serving.js";
+export type { LinkHandler, RequestContext } from "../handler/serving.js";
 export type { ActionTexts, Message, OwnTexts, PasswordTexts, Texts } from "../handler/texts.js";
 export type { TokenStore } from "../stores/token_store.js";
 

@@ -20,7 +20,7 @@ export interface NodeRequest {
   /** Node's own request, in those of Fastify and Koa. */
   readonly raw?: unknown;
   readonly req?: unknown;
-  on?(event: string, listener: (value: never) => void): unknown;
+  on?(event: string, listener: (value: unknown) => void): unknown;
   pause?(): unknown;
   resume?(): unknown;
   destroy?(): unknown;
@@ -176,7 +176,8 @@ function streamOf(request: Readable): ReadableStream<Uint8Array> {
         over = true;
         controller.error(new Error("the client has left"));
       };
-      request.on("data", (chunk: Uint8Array) => {
+      request.on("data", (given) => {
+        const chunk = given as Uint8Array;
         if (over) {
           // A client that never ends is not listened to for ever; one that ends soon reads the
           // answer.

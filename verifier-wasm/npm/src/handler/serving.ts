@@ -38,6 +38,18 @@ import { redeemV1, UNCOUNTED, V1_DIGITS } from "./v1.js";
 import { cureOf, hasExpired, type VerifierRefusal } from "./verifiers.js";
 import { words } from "./words.js";
 
+/**
+ * What a runtime gives beside a request: its `waitUntil`, if it has one, lets go on what the answer
+ * does not wait for. What a framework gives a route in its place is one, too.
+ *
+ * @example
+ * export const GET = (request: Request) => ask(request, { waitUntil: after });
+ */
+// Not of optional members alone: TypeScript would take no other object for it.
+export type RequestContext = object & {
+  readonly waitUntil?: ((promise: Promise<unknown>) => void) | undefined;
+};
+
 /** What {@link createLinkHandler} returns. It needs no `this`. */
 export interface LinkHandler<Further extends string = never> {
   /**

@@ -1,9 +1,9 @@
-// What workerd runs of `pg`: the `database.js` of REFERENCE.md, with a pool as a Worker needs it.
+// What workerd runs of `pg`: the `accounts.ts` of REFERENCE.md, with a pool as a Worker needs it.
 
 import { pg } from "mailroom-verifier/database";
 import { Pool } from "pg";
 
-import { register, requestLink } from "./database.js";
+import { register, requestLink } from "./accounts.ts";
 
 export default {
   async fetch(request, env, context) {

@@ -29,15 +29,15 @@ async function onWorkerd(scene, node, folder) {
   const output = join(folder, "dist");
   mkdirSync(output, { recursive: true });
   copyFileSync(WORKER, join(folder, "pg_worker.mjs"));
-  const [, database] = /^```js\n\/\/ database\.js\n(.*?)^```$/ms.exec(
+  const [, accounts] = /^```ts\n\/\/ accounts\.ts\n(.*?)^```$/ms.exec(
     readFileSync(REFERENCE, "utf8"),
   );
-  write(folder, "database.js", database.replace("new Pool({", "new Pool({ maxUses: 1,"));
+  write(folder, "accounts.ts", accounts.replace("new Pool({", "new Pool({ maxUses: 1,"));
   await bundle(folder, output);
   const { host, port, database: name } = scene.server;
   const worker = {
     folder: output,
-    modules: ["main.mjs"],
+    modules: ["main.mjs", "verifier.wasm"],
     flags: ["nodejs_compat"],
     bindings: { DATABASE_URL: `postgresql://${process.env.PGUSER}@${host}:${port}/${name}` },
   };
@@ -93,6 +93,8 @@ async function bundle(folder, output) {
     mainFields: ["module", "main"],
     conditions: ["workerd", "worker", "browser"],
     external: ["node:*", "cloudflare:*", "pg-native"],
+    loader: { ".wasm": "copy" },
+    assetNames: "[name]",
     nodePaths: [fileURLToPath(new URL("../node_modules", import.meta.url))],
     plugins: [node],
     logLevel: "error",

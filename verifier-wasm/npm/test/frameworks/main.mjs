@@ -16,6 +16,7 @@ import * as programs from "../runtimes/programs.mjs";
 import { Report } from "../runtimes/report.mjs";
 import { withWorker } from "../runtimes/workerd.mjs";
 import { Checks } from "../checks.mjs";
+import { nextFiles } from "./next_files.mjs";
 
 const HERE = fileURLToPath(new URL(".", import.meta.url));
 const VERIFIED = '{"shared":true,"public":true,"redeemed":[true,false]}';
@@ -32,8 +33,8 @@ for (const name of ["nuxt", "next", "astro", "sveltekit"]) {
   for (const common of ["verify.js", "activation.js"])
     cpSync(join(HERE, common), join(folder, name, common));
 }
-const [, recommended] =
-  /`Referrer-Policy: ([a-z-]+)`/.exec(readFileSync(join(installed, "REFERENCE.md"), "utf8")) ?? [];
+const reference = readFileSync(join(installed, "REFERENCE.md"), "utf8");
+const [, recommended] = /`Referrer-Policy: ([a-z-]+)`/.exec(reference) ?? [];
 
 const report = new Report();
 const browser = programs.chromium();
@@ -45,6 +46,11 @@ if (node === undefined || programs.workerd() === undefined || browser === undefi
 } else {
   await report.run("Nuxt for Cloudflare, in workerd", onCloudflare);
   await report.run("Next.js, in its edge runtime", onNext);
+  const program = "next/dist/bin/next";
+  const given = { program, node, run, key: SHARED_KEY, token: shared[0] };
+  await report.run("Next.js, the files of the REFERENCE", () =>
+    nextFiles(folder, reference, given),
+  );
   await withChromium(browser, async (context) => {
     await report.run("Astro, a form in Chromium", () => onAstro(context));
     await report.run("SvelteKit, a form in Chromium", () => onSvelteKit(context));

@@ -10,7 +10,7 @@ import { FULL } from "../runtimes/scope.mjs";
 import { write } from "../runtimes/consumer.mjs";
 import { Checks } from "../checks.mjs";
 import { PATIENCE } from "../waiting.mjs";
-import { files } from "../readme/document.mjs";
+import { files, withoutTypes } from "../readme/document.mjs";
 import { listening, newLink } from "./server.mjs";
 
 const LINKS = FULL ? 1000 : 10;
@@ -63,10 +63,10 @@ class Rows {
 async function onSite({ entry, handlerEntry, verifier, document, folder }, use) {
   const place = join(folder, "asking");
   mkdirSync(place, { recursive: true });
-  write(place, "ask.js", files(document)["ask.js"]);
+  write(place, "ask.js", withoutTypes(files(document)["ask.ts"]));
   write(
     place,
-    "database.js",
+    "accounts.js",
     "export const requestLink = (form, binding) => globalThis.rows.insert(binding).code;\n",
   );
   const { ask } = await import(pathToFileURL(join(place, "ask.js")));

@@ -1,5 +1,7 @@
 // The README of the package, taken apart as its readers do.
 
+import { transformSync } from "esbuild";
+
 const BLOCK =
   /^(?<mark><!-- not executed: \S[^>]* -->\n)?```(?<language>\w*)\n(?<text>.*?)^```$/gms;
 
@@ -15,7 +17,7 @@ export function files(document) {
   const named = /^(?:\/\/ (\S+)|<!-- (\S+) -->)\n/;
   return Object.fromEntries(
     blocks(document)
-      .filter(({ language }) => ["js", "jsx", "ts", "html", "svelte"].includes(language))
+      .filter(({ language }) => ["js", "jsx", "ts", "tsx", "html", "svelte"].includes(language))
       .map(({ text }) => {
         const [, script, page] = named.exec(text) ?? [];
         const name = script ?? page;
@@ -25,6 +27,12 @@ export function files(document) {
         return [name, text];
       }),
   );
+}
+
+/** A file of TypeScript as JavaScript, which imports such files in its place. */
+export function withoutTypes(text) {
+  const { code } = transformSync(text, { loader: "ts", target: "es2022" });
+  return code.replaceAll(/"(\.[^"]+)\.ts"/g, '"$1.js"');
 }
 
 /** The commands, each block with what the document says they print. */

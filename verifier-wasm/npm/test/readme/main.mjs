@@ -4,7 +4,7 @@
 
 import { execFileSync } from "node:child_process";
 import { mkdirSync, readFileSync, rmSync } from "node:fs";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 
 import { withChromium } from "../browser/chromium.mjs";
@@ -40,6 +40,7 @@ const documents = [
 const document = documents.map((name) => readFileSync(name, "utf8")).join("\n");
 const shown = files(document);
 for (const [name, text] of Object.entries(shown)) {
+  mkdirSync(dirname(join(folder, name)), { recursive: true });
   write(folder, name, text);
 }
 const [{ key, tests }] = JSON.parse(
@@ -94,10 +95,12 @@ report.end();
 function shownFiles() {
   const names = Object.keys(shown).toSorted().join(" ");
   const expected =
-    "ask.js better_auth_after.mjs better_auth_before.mjs browser.mjs conformance.mjs database.js " +
+    "accounts.ts app/activate/route.ts app/forgot/route.ts app/recover/route.ts " +
+    "app/signup/page.tsx ask.ts " +
+    "better_auth_after.mjs better_auth_before.mjs browser.mjs conformance.mjs " +
     "hmac_after.mjs hmac_before.mjs index.html invite.ts jose_after.mjs jose_before.mjs links.js " +
     "links.test.mjs " +
-    "main.js on_cloudflare.js public.mjs recover.cjs redeem.mjs reset.js server.js slim.mjs " +
+    "main.js on_cloudflare.js public.mjs recover.cjs redeem.mjs server.ts slim.mjs " +
     "verify.mjs web.mjs worker.js";
   // A block whose fence is spelt otherwise would be left out in silence.
   return [{ name: "the files of the README", error: names === expected ? undefined : names }];

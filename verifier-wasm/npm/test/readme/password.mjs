@@ -8,7 +8,7 @@ import { pathToFileURL } from "node:url";
 
 import { write } from "../runtimes/consumer.mjs";
 import { until } from "../waiting.mjs";
-import { commands } from "./document.mjs";
+import { commands, withoutTypes } from "./document.mjs";
 
 /**
  * A stand-in for the package `pg`: what it was asked is in `globalThis.queries`, and
@@ -27,7 +27,8 @@ const query = async (text, values = []) => {
   if (text.includes(".enqueue(")) return { rows: [{ answer: "1" }] };
   if (text.startsWith("SELECT pg_current")) return { rows: [{ answer: "9" }] };
   if (text.startsWith("UPDATE") && globalThis.breaks) throw new Error("no connection");
-  if (text.startsWith("INSERT INTO users")) return { rows: [{ id: "7" }] };
+  if (text.startsWith("INSERT INTO users"))
+    return { rows: values[0] === "ada@example.test" ? [] : [{ id: "7" }] };
   if (text.includes("FROM users")) return { rows: [{ id: "7", email: values[0] }] };
   return { rows: [] };
 };
@@ -56,19 +57,20 @@ export async function newPassword(place, shown, document) {
   );
   write(place, "node_modules/pg/index.js", PG);
   write(place, "package.json", '{ "type": "module" }');
-  for (const name of ["reset.js", "database.js"]) write(place, name, shown[name]);
+  write(place, "accounts.js", withoutTypes(shown["accounts.ts"]));
   process.env.MAILROOM_SECRET_KEY = /keys: "([0-9a-f]{64})"/.exec(shown["redeem.mjs"])[1];
-  const { reset } = await import(pathToFileURL(join(place, "reset.js")));
-  const { redeem, register, requestLink } = await import(pathToFileURL(join(place, "database.js")));
+  const { links, redeem, register, requestLink } = await import(
+    pathToFileURL(join(place, "accounts.js"))
+  );
   const { text: command } = commands(document).find(({ text }) =>
     text.startsWith("node redeem.mjs"),
   );
-  const [, token] = command.match(/Ag[\w-]{100,}/g);
+  const [activation, token] = command.match(/Ag[\w-]{100,}/g);
   const press = async (code, password) => {
     globalThis.queries = [];
     const headers = { Origin: "https://app.example" };
     const body = new URLSearchParams({ token, code, password });
-    const answer = await reset(
+    const answer = await links(
       new Request("https://app.example/recover", { method: "POST", headers, body }),
     );
     return {
@@ -78,10 +80,12 @@ export async function newPassword(place, shown, document) {
     };
   };
   globalThis.answer = () => "ok";
-  const shownPage = await reset(new Request(`https://app.example/recover?token=${token}`));
+  const shownPage = await links(new Request(`https://app.example/recover?token=${token}`));
   const form = await shownPage.text();
   same("the form asks for both", /name="code".*name="password".*<button>/s.test(form), true);
   const short = await press("31943", "short");
+  const first = await links(new Request(`https://app.example/activate?token=${activation}`));
+  same("who signs up gets a password", /name="password".*<button>/s.test(await first.text()), true);
   same(
     "a short password is told",
     short.text.includes("A password needs 15 to 256 characters."),
@@ -120,7 +124,7 @@ export async function newPassword(place, shown, document) {
   same(
     "a new password is set",
     `${done.status} ${done.steps}`,
-    "200 BEGIN,SELECT,UPDATE,DELETE,SELECT,COMMIT,release",
+    "200 BEGIN,SELECT,UPDATE,UPDATE,DELETE,SELECT,COMMIT,release",
   );
   const [, [, action, isProven, typed, secret], [, id, salt, hash]] = globalThis.queries;
   same(
@@ -141,7 +145,7 @@ export async function newPassword(place, shown, document) {
     true,
   );
   globalThis.queries = [];
-  const renewed = await reset(
+  const renewed = await links(
     new Request("https://app.example/recover", {
       method: "POST",
       headers: { Origin: "https://app.example" },
@@ -189,6 +193,13 @@ export async function newPassword(place, shown, document) {
     "a user and the mail are made in one transaction",
     globalThis.queries.map(([text]) => text.split(" ")[0]).join(),
     "BEGIN,INSERT,SELECT,COMMIT,release",
+  );
+  globalThis.queries = [];
+  await register("ada@example.test");
+  same(
+    "who has an account gets no mail",
+    globalThis.queries.map(([text]) => text.split(" ")[0]).join(),
+    "BEGIN,INSERT,COMMIT,release",
   );
   return results;
 }

@@ -4,18 +4,22 @@ import { spawn } from "node:child_process";
 
 import { freePort } from "../ports.mjs";
 import { write } from "../runtimes/consumer.mjs";
+import * as programs from "../runtimes/programs.mjs";
 import { until } from "../waiting.mjs";
 import { commands } from "./document.mjs";
 
-/** `place` has the files of the form with a new password already. */
+/**
+ * `place` has the stand-in for pg already. The newest Node runs the files as they are: the oldest
+ * reads no TypeScript.
+ */
 export async function threePages(place, shown, document) {
-  for (const name of ["ask.js", "links.js"]) write(place, name, shown[name]);
+  for (const name of ["accounts.ts", "ask.ts"]) write(place, name, shown[name]);
   const port = await freePort();
-  write(place, "server.js", shown["server.js"].replace(".listen(8000)", `.listen(${port})`));
+  write(place, "server.ts", shown["server.ts"].replace(".listen(8000)", `.listen(${port})`));
   const [, key] = /keys: "([0-9a-f]{64})"/.exec(shown["redeem.mjs"]);
   const { text } = commands(document).find(({ text }) => text.startsWith("node redeem.mjs"));
   const [activation, recovery] = text.match(/Ag[\w-]{100,}/g);
-  const server = spawn(process.execPath, ["server.js"], {
+  const server = spawn(programs.NODES.at(-1).path(), ["server.ts"], {
     cwd: place,
     env: { PATH: process.env.PATH, MAILROOM_SECRET_KEY: key },
     stdio: ["ignore", "ignore", "inherit"],

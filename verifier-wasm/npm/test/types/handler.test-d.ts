@@ -8,6 +8,7 @@ import {
   type Judgement,
   type LinkHandler,
   type NodeListener,
+  type RequestContext,
   outcomeOf,
   type RefusalOutcome,
   toNodeListener,
@@ -77,6 +78,17 @@ bound.then(({ binding }) => binding);
 judged.then(({ token, page }) => (page === "form" ? token?.length : undefined));
 const listener: NodeListener = toNodeListener(handler);
 listener satisfies (request: never, response: never) => void;
+
+declare const ofRoute: { readonly params: Promise<object> };
+declare const ofWorker: { waitUntil(promise: Promise<unknown>): void };
+ofRoute satisfies RequestContext;
+ofWorker satisfies RequestContext;
+((_: Request, context?: RequestContext) => context) satisfies (
+  request: Request,
+  context: { params: Promise<object> },
+) => unknown;
+// @ts-expect-error what waits is a function
+({ waitUntil: true }) satisfies RequestContext;
 
 createLinkHandler({ verifier, store, redeem: async (): Promise<Verdict> => "away" });
 createLinkHandler({ verifier, store, redeem: () => ({ again: "Choose a longer password." }) });

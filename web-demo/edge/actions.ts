@@ -1,9 +1,11 @@
 // What a link can be for, as the table mailroom.actions has it: the two that every verifier knows,
 // and one more.
 
-export const FURTHER = { invite: { number: 4, path: "/invite", digits: 0 } } as const;
+import { defineActions } from "mailroom-verifier/actions";
 
-export type Further = keyof typeof FURTHER;
+export const FURTHER = defineActions({ invite: { number: 4, path: "/invite", digits: 0 } });
+
+export type Further = Extract<keyof typeof FURTHER, string>;
 
 export type Action = "activate" | "recover" | Further;
 

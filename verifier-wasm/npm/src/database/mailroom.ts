@@ -1,6 +1,7 @@
 import { described } from "../arguments/described.js";
 import { readOptions, unreadable } from "../arguments/options.js";
 import { InvalidArgumentError } from "../errors/errors.js";
+import { definedIn, type FurtherActions } from "../token/defined.js";
 import { SHIPPED_ACTIONS, type ShippedAction } from "../token/shipped.js";
 import { byStatements, type Caller, type Driver, driverOf } from "./adapter.js";
 import type { FunctionName, Values } from "./call.js";
@@ -160,8 +161,8 @@ export interface Mailroom<Transaction, Further extends string = never>
 export interface MailroomOptions<Further extends string = never> {
   /** `MAILROOM_SCHEMA`, where that is set. @default "mailroom" */
   readonly schema?: string | undefined;
-  /** Actions of your own, by name, as a verifier takes them. */
-  readonly actions?: { readonly [Name in Further]: object } | undefined;
+  /** Actions of your own, as a verifier takes them. */
+  readonly actions?: FurtherActions<Further> | undefined;
 }
 
 /** @internal What redeemWith needs of it. */
@@ -224,14 +225,14 @@ function readSchema(given: unknown): string {
 function namesOf(actions: unknown): string[] {
   if (actions === undefined) return [];
   try {
-    if (typeof actions === "object" && actions !== null && !Array.isArray(actions))
-      return Object.keys(actions);
+    return definedIn(actions).map(([name]) => name);
   } catch (cause) {
-    throw unreadable(cause);
+    throw new InvalidArgumentError(
+      "the option actions must be what defineActions of mailroom-verifier/actions has made, " +
+        `not ${described(actions)}`,
+      { cause },
+    );
   }
-  throw new InvalidArgumentError(
-    `the option actions must be an object of actions by name, not ${described(actions)}`,
-  );
 }
 
 function functionsOf(caller: Caller, schema: string, names: readonly string[]) {

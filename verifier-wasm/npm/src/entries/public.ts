@@ -35,7 +35,7 @@ export type {
   CommonOptions,
   ExpectedActivation,
   ExpectedRecovery,
-  FurtherAction,
+  FurtherActions,
   LinkExpectation,
   Nonce,
   Refused,

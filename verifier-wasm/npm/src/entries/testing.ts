@@ -11,7 +11,7 @@ import { readClock } from "../arguments/seconds.js";
 import { TestActions } from "../testing/actions.js";
 import { type Inbox, type InboxFetch, makeInbox } from "../testing/inbox.js";
 import { makeTestLinks, type TestLinks } from "../testing/links.js";
-import type { FurtherAction } from "../token/types.js";
+import type { FurtherActions } from "../token/types.js";
 
 export type { TokenStore } from "../stores/token_store.js";
 export type { TestRedeeming, TestVerdict } from "../testing/database.js";
@@ -25,12 +25,12 @@ export type {
   TestState,
 } from "../testing/links.js";
 export type { ShippedAction } from "../token/shipped.js";
-export type { Bytes, FurtherAction } from "../token/types.js";
+export type { Bytes, FurtherActions } from "../token/types.js";
 
 /** What {@link createTestLinks} takes. Options of other names are refused. */
 export interface TestLinksOptions<Further extends string = never> {
   /** Actions of your own, as the option of verifiers; the database's six are known. */
-  readonly actions?: { readonly [Name in Further]: FurtherAction } | undefined;
+  readonly actions?: FurtherActions<Further> | undefined;
   /** In seconds since the Unix epoch. @default the system's clock */
   readonly clock?: (() => number) | undefined;
 }
@@ -38,7 +38,7 @@ export interface TestLinksOptions<Further extends string = never> {
 /** What {@link inbox} takes. Options of other names are refused. */
 export interface InboxOptions<Further extends string = never> {
   /** Actions of your own, as the option of verifiers; the database's six are known. */
-  readonly actions?: { readonly [Name in Further]: FurtherAction } | undefined;
+  readonly actions?: FurtherActions<Further> | undefined;
   /** For an inbox that asks for a password, for instance. @default that of the platform */
   readonly fetch?: InboxFetch | undefined;
 }

@@ -5,9 +5,10 @@ const ARGUMENTS: Readonly<Record<string, string>> = {
   accept: 'a list of "v1" and "v2", or of "v3" where keys are public',
   action: '"activate", "recover", or an action of the option actions',
   actions:
-    'an object such as { invite: { number: 4, path: "/invite", digits: 0 } }. Names have ' +
-    "lower-case letters, digits and _; numbers are 3 to 127, each once; paths have letters, " +
-    "digits, -, ., _ and ~, each once; digits are 0 for no code, or 5 to 8",
+    "what defineActions of mailroom-verifier/actions makes of an object such as " +
+    '{ invite: { number: 4, path: "/invite", digits: 0 } }. Names have lower-case letters, ' +
+    "digits and _; numbers are 3 to 127, each once; paths have letters, digits, -, ., _ and ~, " +
+    "each once; digits are 0 for no code, or 5 to 8",
   clock: "a function that returns seconds since the Unix epoch, not milliseconds",
   clockTolerance: "whole seconds from 0 to 999",
   dangerouslyAllowSecretInBrowser: "true or false",

@@ -33,9 +33,9 @@ export const VERIFICATION = [
       "The verifier is older than the format that the collector signs, or than links for one " +
         "browser. Update every verifier before a collector signs another format.",
       "The action is one of your own, and the verifier was not told of it, or of another " +
-        "number or other digits. Give the option `actions` what the row of `mailroom.actions` " +
-        "has; `FURTHER_ACTIONS` of `mailroom-verifier/database` are those that the database " +
-        "comes with.",
+        "number or other digits. Give `defineActions` what the row of `mailroom.actions` has, " +
+        "and what it returns to the option `actions`; `FURTHER_ACTIONS` of " +
+        "`mailroom-verifier/database` are those that the database comes with.",
       "To see which rule a token breaks, run `npx mailroom-verifier TOKEN --action " +
         "activate`: it says how many characters the token has, and how many a token may have.",
     ],

@@ -1,4 +1,7 @@
 import type { VerificationReason } from "../errors/errors.js";
+import type { FurtherActions } from "./defined.js";
+
+export type { FurtherActions } from "./defined.js";
 
 /** What a link does in every installation; others are in the option `actions`. */
 export type Action = "activate" | "recover";
@@ -46,16 +49,16 @@ export type SharedKey = string | Uint8Array;
 /** What the verifiers of all entries take. */
 export interface CommonOptions<Format extends string, Further extends string = never> {
   /**
-   * Further actions by name, which v2 and v3 carry. A token of an action that the verifier does not
-   * know is malformed.
+   * Further actions, which v2 and v3 carry, as `defineActions` of `mailroom-verifier/actions` makes
+   * them. A token of an action that the verifier does not know is malformed.
    *
    * @default `activate` and `recover` alone, which are always known
    * @example
-   * const actions = { invite: { number: 4, path: "/invite", digits: 0 } } as const;
+   * const actions = defineActions({ invite: { number: 4, path: "/invite", digits: 0 } });
    * const verifier = createVerifier({ keys: process.env["MAILROOM_SECRET_KEY"] ?? "", actions });
    * verifier.verify(token, { action: "invite" });
    */
-  readonly actions?: { readonly [Name in Further]: FurtherAction } | undefined;
+  readonly actions?: FurtherActions<Further> | undefined;
   /**
    * The formats that are accepted. A token of another one is refused like a forged one.
    *

@@ -4,7 +4,7 @@
 import { isBytes } from "../arguments/bytes.js";
 import { atOnce } from "../arguments/callbacks.js";
 import { InvalidArgumentError, KeyInvalidError } from "../errors/errors.js";
-import { isDefinition, NAME } from "../token/definition.js";
+import { definedIn } from "../token/defined.js";
 import { Actions, BUILT_IN } from "../token/known_actions.js";
 import type { Version } from "../token/version.js";
 
@@ -31,7 +31,7 @@ export function invalid(what: string, cause?: ErrorOptions): InvalidArgumentErro
 }
 
 /** Calls what reads from a caller's object, whose getters may throw whatever they like. */
-function reading<Value>(what: string, read: () => Value): Value {
+export function reading<Value>(what: string, read: () => Value): Value {
   try {
     return read();
   } catch (cause) {
@@ -136,32 +136,11 @@ function readAccepted(accept: unknown, versions: readonly Version[]): readonly V
   });
 }
 
-/** Further actions, by the rules of `token/definition.ts`. */
+/** Further actions, which `defineActions` has checked. */
 function readActions(given: unknown): Actions {
   return reading("actions", () => {
     const actions = new Actions();
-    const taken = new Set<unknown>(["/activate", "/recover"]);
-    const definitions = plain(given);
-    for (const [name, definition] of definitions) {
-      const own: Named = Object.fromEntries(plain(definition));
-      const { number, path, digits } = own;
-      const isOwn = Object.keys(own).length === 3 && !taken.has(number) && !taken.has(path);
-      // Another name may be a key by mistake, which must not get into a log.
-      if (!isOwn || !isDefinition(name, number, path, digits))
-        throw invalid(NAME.test(name) ? `actions.${name}` : "actions");
-      taken.add(number).add(path);
-      actions.add(name, number as number, digits as number);
-    }
-    if (definitions.length === 0) throw invalid("actions");
+    for (const [name, number, digits] of definedIn(given)) actions.add(name, number, digits);
     return actions;
   });
-}
-
-/** The own properties of an object, which are plain values: getters could answer twice. */
-function plain(given: unknown): [string, unknown][] {
-  // What is no object throws here; a symbol does where its name is judged.
-  return Reflect.ownKeys(given as object).map((name) => [
-    name as string,
-    Reflect.getOwnPropertyDescriptor(given as object, name)?.value,
-  ]);
 }

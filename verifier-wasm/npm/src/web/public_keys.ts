@@ -5,6 +5,7 @@ import {
   TokenSignatureError,
   VerifierError,
 } from "../errors/errors.js";
+import { DEFINED } from "../token/defined.js";
 import type { Bytes } from "../token/types.js";
 import { isPublic } from "../token/version.js";
 import { invalid } from "../verifier/options.js";
@@ -69,8 +70,7 @@ async function judgedBy(
   { action }: Parsed,
   token: string,
 ): Promise<boolean> {
-  const actions =
-    action > 2 ? { any: { number: action, path: "/any", digits: 0 } as const } : undefined;
+  const actions = action > 2 ? { [DEFINED]: [["any", action, 0] as const] } : undefined;
   try {
     const { createVerifier } = (await fallback()) as WebFallback;
     const judging = createVerifier({ keys: bytes, actions, clock: () => 0 });

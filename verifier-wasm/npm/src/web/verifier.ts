@@ -3,7 +3,7 @@ import type {
   Action,
   ExpectedActivation,
   ExpectedRecovery,
-  FurtherAction,
+  FurtherActions,
   LinkExpectation,
   TriedRecovery,
 } from "../token/types.js";
@@ -29,7 +29,7 @@ export interface WebVerifierOptions<Further extends string = never>
 export interface WebFallback {
   createVerifier(options: {
     readonly keys: Uint8Array;
-    readonly actions?: { readonly [name: string]: FurtherAction } | undefined;
+    readonly actions?: FurtherActions<string> | undefined;
     readonly clock: () => number;
   }): {
     /** Only verifiers of public keys have it. */

@@ -3,7 +3,7 @@
 import { readFileSync } from "node:fs";
 import { join, posix } from "node:path";
 
-import { PACKAGE, addSuite, addSurface, install, write } from "../runtimes/consumer.mjs";
+import { DEFINING, PACKAGE, addSuite, addSurface, install, write } from "../runtimes/consumer.mjs";
 import { resolveExport } from "../runtimes/exports.mjs";
 import { chromium, version } from "../runtimes/programs.mjs";
 import { Report } from "../runtimes/report.mjs";
@@ -54,6 +54,8 @@ async function everyPage(browser, site, installed, entries) {
       `/${posix.join("node_modules", PACKAGE, resolveExport(installed, subpath, CONDITIONS))}`,
     ]),
   );
+  // Not every page has an import map.
+  write(site, DEFINING, at(paths, readFileSync(join(site, DEFINING), "utf8")));
   const open = (name, policy, timeout) =>
     withServer(site, { policy }, (url) => resultsOf(browser, `${url}/${name}`, { timeout }));
   const loading = `?${new URLSearchParams(loadingQuery)}`;

@@ -7,6 +7,9 @@ import { fileURLToPath } from "node:url";
 
 export const PACKAGE = "mailroom-verifier";
 
+/** The module from which the suite has what defines further actions. */
+export const DEFINING = "defining.mjs";
+
 const SUITE = fileURLToPath(new URL("suite", import.meta.url));
 const VECTORS = fileURLToPath(new URL("../../../../tests/vectors", import.meta.url));
 
@@ -44,6 +47,8 @@ export function addSuite(folder) {
     const vectors = readFileSync(join(VECTORS, `${version}.json`), "utf8");
     write(folder, `suite/${version}.mjs`, `export default ${vectors};\n`);
   }
+  // In the folder itself, as what runs the suite: workerd and pages find names from there alone.
+  write(folder, DEFINING, `export { defineActions } from "${posix.join(PACKAGE, "actions")}";\n`);
 }
 
 /**

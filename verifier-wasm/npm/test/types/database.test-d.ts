@@ -1,6 +1,7 @@
 // The database. Nothing here runs.
 
 import { createMemoryStore, createVerifier } from "mailroom-verifier";
+import { defineActions } from "mailroom-verifier/actions";
 import {
   bunSql,
   createMailroom,
@@ -39,7 +40,10 @@ declare const pool: Pool;
 declare const client: Client;
 declare const single: StatementAdapter;
 
-const actions = { ...FURTHER_ACTIONS, vote: { number: 100, path: "/vote", digits: 6 } } as const;
+const actions = defineActions({
+  ...FURTHER_ACTIONS,
+  vote: { number: 100, path: "/vote", digits: 6 },
+});
 const mailroom = createMailroom(pg(pool));
 same<typeof mailroom, Mailroom<Client, never>>(true);
 const inTransaction: MailroomFunctions = mailroom.in(client);

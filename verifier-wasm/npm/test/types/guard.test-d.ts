@@ -13,6 +13,7 @@ import {
   type VerifiedLink,
   type VerifiedToken,
 } from "mailroom-verifier";
+import { defineActions } from "mailroom-verifier/actions";
 import { type CheckName, checkStore } from "mailroom-verifier/conformance";
 import {
   errorOf,
@@ -104,7 +105,7 @@ if (redeemed.ok) {
 }
 const inviting = createVerifier({
   keys: token,
-  actions: { invite: { number: 4, path: "/invite", digits: 0 } },
+  actions: defineActions({ invite: { number: 4, path: "/invite", digits: 0 } }),
 });
 const invited = await createGuard({ verifier: inviting, store }).redeem(token, {
   action: "invite",

@@ -1,6 +1,7 @@
 // The handler. Nothing here runs.
 
 import { createMemoryStore, createVerifier } from "mailroom-verifier";
+import { defineActions } from "mailroom-verifier/actions";
 import {
   type BrowserBinding,
   bindBrowser,
@@ -22,7 +23,7 @@ declare function same<A, B>(proof: Same<A, B>): void;
 
 declare const request: Request;
 
-const actions = { invite: { number: 4, path: "/invite", digits: 0 } } as const;
+const actions = defineActions({ invite: { number: 4, path: "/invite", digits: 0 } });
 const verifier = createVerifier({ keys: () => "", actions });
 const store = createMemoryStore({ capacity: 10 });
 

@@ -18,6 +18,7 @@ import {
   type Verifier,
   type VerifierOptions,
 } from "mailroom-verifier";
+import { defineActions } from "mailroom-verifier/actions";
 import * as errors from "mailroom-verifier/errors";
 import {
   type ErrorKind,
@@ -57,10 +58,10 @@ createVerifier({ keys: token, dangerouslyAllowSecretInBrowser: "yes" });
 
 const further = createVerifier({
   keys: token,
-  actions: {
+  actions: defineActions({
     invite: { number: 4, path: "/invite", digits: 0 },
     change_email: { number: 3, path: "/account/email", digits: 6 },
-  },
+  }),
 });
 same<typeof further, Verifier<"invite" | "change_email">>(true);
 const invited = further.verify(token, { action: "invite" });
@@ -72,9 +73,11 @@ further.verify(token, { action: "sign_in" });
 // @ts-expect-error an action that this verifier does not know
 verifier.verify(token, { action: "invite" });
 // @ts-expect-error no code has four digits
-createVerifier({ keys: token, actions: { invite: { number: 4, path: "/invite", digits: 4 } } });
+defineActions({ invite: { number: 4, path: "/invite", digits: 4 } });
 // @ts-expect-error an action has a path
-createVerifier({ keys: token, actions: { invite: { number: 4, digits: 0 } } });
+defineActions({ invite: { number: 4, digits: 0 } });
+// @ts-expect-error actions that nothing has checked
+createVerifier({ keys: token, actions: { invite: { number: 4, path: "/invite", digits: 0 } } });
 
 const verified = verifier.verify(token, { action: "activate" });
 same<typeof verified, VerifiedToken>(true);

@@ -1,6 +1,7 @@
 // The entry for the tests of applications.
 
 import { createMemoryStore, type TokenStore } from "mailroom-verifier";
+import { defineActions } from "mailroom-verifier/actions";
 import { createLinkHandler } from "mailroom-verifier/handler";
 import { createTestLinks, inbox, type TestLink, type TestLinks } from "mailroom-verifier/testing";
 
@@ -22,7 +23,7 @@ export async function use(): Promise<void> {
   await links.sign({ action: "join" });
   // @ts-expect-error a key is never given
   await createTestLinks({ keys: "" });
-  const actions = { join: { number: 9, path: "/join", digits: 0 } } as const;
+  const actions = defineActions({ join: { number: 9, path: "/join", digits: 0 } });
   const more = await createTestLinks({ actions });
   same<(typeof more)["sharedKey"], string>(true);
   await more.sign({ action: "join" });

@@ -1,6 +1,7 @@
 // The entry on the platform's cryptography: as the others, but with promises.
 
 import type { Refused, VerifiedToken } from "mailroom-verifier";
+import { defineActions } from "mailroom-verifier/actions";
 import * as publicEntry from "mailroom-verifier/public";
 import {
   bindingOf,
@@ -22,7 +23,7 @@ const shared = createSharedVerifier({ keys: token });
 same<typeof shared, SharedWebVerifier>(true);
 const further = createVerifier({
   keys: () => token as string | undefined,
-  actions: { invite: { number: 4, path: "/invite", digits: 0 } },
+  actions: defineActions({ invite: { number: 4, path: "/invite", digits: 0 } }),
 });
 export async function use(): Promise<void> {
   const result = await verifier.tryVerify(token, { action: "recover" });

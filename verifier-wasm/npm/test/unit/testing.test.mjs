@@ -14,15 +14,21 @@ const { createTestLinks, inbox } = load("mailroom-verifier/testing");
 const { createGuard, createMemoryStore, createVerifier } = load("mailroom-verifier");
 const { createVerifier: createPublicVerifier } = load("mailroom-verifier/public");
 const { createLinkHandler } = load("mailroom-verifier/handler");
+const { defineActions } = load("mailroom-verifier/actions");
 const { FURTHER_ACTIONS } = load("mailroom-verifier/database");
 
 const ACTIVATE = { action: "activate" };
 /** In seconds. */
 const MINUTE = 60;
-const actions = { ...FURTHER_ACTIONS, two_letters: { number: 9, path: "/a/b", digits: 8 } };
+const actions = defineActions({
+  ...FURTHER_ACTIONS,
+  two_letters: { number: 9, path: "/a/b", digits: 8 },
+});
 
 test("a link of every format, action and browser is genuine for the verifiers", async () => {
-  const links = await createTestLinks({ actions: { two_letters: actions.two_letters } });
+  const links = await createTestLinks({
+    actions: defineActions({ two_letters: actions.two_letters }),
+  });
   const shared = createVerifier({ keys: links.sharedKey, actions });
   const open = createPublicVerifier({ keys: links.publicKey, actions });
   for (const action of ["activate", "recover", ...Object.keys(actions)]) {

@@ -127,6 +127,7 @@ test("TypeScript 5.4, CommonJS, the resolution of before package exports", () =>
 
 /** What an editor shows as the use of a function, in a program that has what such a program has. */
 const AROUND = `
+import { defineActions } from "mailroom-verifier/actions";
 import { checkStore } from "mailroom-verifier/conformance";
 import { createMailroom, FURTHER_ACTIONS, http, pg, redeemWith } from "mailroom-verifier/database";
 import { bindBrowser, createLinkHandler, toNodeListener } from "mailroom-verifier/handler";

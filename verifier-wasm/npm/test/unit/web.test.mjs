@@ -11,6 +11,7 @@ import { installed, load, repository } from "./consumer.mjs";
 
 const { groups } = JSON.parse(readFileSync(join(repository, "tests/vectors/v3.json"), "utf8"));
 const actions = JSON.parse(readFileSync(join(repository, "tests/vectors/actions.json"), "utf8"));
+const { defineActions } = load("mailroom-verifier/actions");
 const { subtle } = crypto;
 const publicEntry = () => import(pathToFileURL(join(installed, "dist/public.js")).href);
 let copies = 0;
@@ -99,7 +100,9 @@ test("the fallback judges the links of further actions, too", () =>
     const { token, now } = group.tests.find(({ comment }) => comment === "genuine");
     const verifier = createVerifier({
       keys: Buffer.from(group.public_key, "hex"),
-      actions: { invite: { number: group.actions.invite.number, path: "/invite", digits: 0 } },
+      actions: defineActions({
+        invite: { number: group.actions.invite.number, path: "/invite", digits: 0 },
+      }),
       clock: () => now,
       fallback: publicEntry,
     });

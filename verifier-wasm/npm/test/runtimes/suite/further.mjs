@@ -1,11 +1,14 @@
-// Further actions: every case of their shared vectors, what the option `actions` refuses, and a
-// guard that redeems them.
+// Further actions: every case of their shared vectors, what `defineActions` and the option refuse,
+// and a guard that redeems them.
 
+import { defineActions } from "../defining.mjs";
 import { holds, refusal, same } from "./expect.mjs";
 import { cases, manyKeys, publicVerifiers, text } from "./formats.mjs";
 
 /** The further actions of a group, as the option has them. */
-export function optionOf({ actions }) {
+export const optionOf = (group) => defineActions(definitionsOf(group));
+
+function definitionsOf({ actions }) {
   const further = Object.entries(actions).filter(([, { number }]) => number > 2);
   return Object.fromEntries(
     further.map(([name, { number, digits }]) => [name, { number, path: `/${name}`, digits }]),
@@ -48,8 +51,13 @@ export function scene({ createVerifier, vectorsOfActions, options }, wanted) {
   const { token, code, now } = group.tests.find(({ comment }) => comment === "genuine");
   const clock = () => now;
   const made = (actions) =>
-    createVerifier({ keys: group.key, clock, ...(actions && { actions }), ...options });
-  return { token, code: code ?? undefined, further: optionOf(group), made };
+    createVerifier({
+      keys: group.key,
+      clock,
+      ...(actions && { actions: defineActions(actions) }),
+      ...options,
+    });
+  return { token, code: code ?? undefined, further: definitionsOf(group), made };
 }
 
 export function* actionOptions(subject) {
@@ -210,15 +218,44 @@ export function* actionOptions(subject) {
       null,
     ].map((path) => [`path ${String(path).slice(0, 20)}`, { invite: { ...invite, path } }]),
   ];
+  yield [
+    "definitions are checked once, and are an option only then",
+    () => {
+      const { token, further, made } = scene(subject, "invite");
+      const defined = defineActions(further);
+      same(JSON.stringify(defined), JSON.stringify(further), "definitions");
+      holds(Object.isFrozen(defined) && Object.isFrozen(defined.invite), "frozen");
+      same(made(defined).tryVerify(token, { action: "invite" }).ok, true, "defined again");
+      const copy = { ...defined };
+      refusal(subject, "ERR_INVALID_ARGUMENT", "a copy", () =>
+        subject.createVerifier({ keys: new Uint8Array(32), actions: copy, ...subject.options }),
+      );
+      same(made(copy).tryVerify(token, { action: "invite" }).ok, true, "a copy, defined again");
+    },
+  ];
   for (const [name, actions] of refused) {
     yield [
-      `the option actions: ${name}`,
+      `further actions: ${name}`,
       () => {
+        const { reason, message } = thrown(() => defineActions(actions)) ?? {};
+        same(reason, "ERR_INVALID_ARGUMENT", name);
+        holds(/^wrong: actions\b/.test(message), message);
+        // Nothing but what was defined is an option.
         const error = refusal(subject, "ERR_INVALID_ARGUMENT", name, () => {
           subject.createVerifier({ keys: new Uint8Array(32), actions, ...subject.options });
         });
-        holds(/^wrong: actions\b/.test(error.message), error.message);
+        same(error.message, "wrong: actions", "message");
       },
     ];
   }
+}
+
+/** What it throws: the errors of another entry may be of another copy of the package. */
+function thrown(act) {
+  try {
+    act();
+  } catch (error) {
+    return error;
+  }
+  return undefined;
 }

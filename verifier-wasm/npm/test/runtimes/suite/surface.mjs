@@ -6,6 +6,7 @@ import { holds, same } from "./expect.mjs";
 import { HANGS } from "./patience.mjs";
 import { handled, hostileValues } from "./hostile_values.mjs";
 import { EITHER, USELESS, WORKS, fixtureOf } from "./surface_recipes.mjs";
+import { fixtureOfActions } from "./surface_actions.mjs";
 import { fixtureOfDatabase } from "./surface_database.mjs";
 import { fixtureOfHandler } from "./surface_handler.mjs";
 import { fixtureOfWeb } from "./surface_web.mjs";
@@ -70,6 +71,7 @@ export function* surface(subject) {
 }
 
 export function fixtureFor(subject, entry) {
+  if (entry === "./actions") return fixtureOfActions(subject);
   if (entry === "./errors") return fixtureOfErrors(subject);
   if (entry === "./conformance") return fixtureOfConformance(subject);
   if (entry === "./database") return fixtureOfDatabase(subject);
@@ -176,7 +178,8 @@ function* hostileCalls(subject, entry, fixture, called) {
       const args = recipe
         .args()
         .map((given) => (isPlain(given) ? withGetters(given, fixture.reenter) : given));
-      same(await outcomeOf(subject, called, args, ""), WORKS, "a good call");
+      const wanted = recipe.refusesGetters ? "refused" : WORKS;
+      same(await outcomeOf(subject, called, args, ""), wanted, "a good call");
     },
   ];
   for (const name of new Set(parameters.flatMap(({ members }) => Object.keys(members)))) {

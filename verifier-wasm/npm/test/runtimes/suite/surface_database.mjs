@@ -172,6 +172,8 @@ export function fixtureOfDatabase({ entries }) {
     ],
     recheck: [{ args: () => ["7"], places: { subjectId: texts } }],
   };
+  const actions = () =>
+    entries["./actions"].defineActions({ vote: { number: 100, path: "/vote", digits: 6 } });
   const making = {
     options: optional(when(isObject, EITHER)),
     "options.schema": optional(texts),
@@ -223,9 +225,13 @@ export function fixtureOfDatabase({ entries }) {
       Redeemed: { verdict: "ok", token: "7", subjectId: "1" },
       RedeemFunction: api.redeemWith(mailroom),
       ...Object.fromEntries(
-        ["FURTHER_ACTIONS", "SHIPPED_ACTIONS"].flatMap((name) => [
-          [`.${name}`, api[name]],
-          ...Object.entries(api[name]).map(([action, value]) => [`.${name}.${action}`, value]),
+        [
+          // Without what is no name.
+          ["Defined", { ...api.FURTHER_ACTIONS }],
+          [".SHIPPED_ACTIONS", api.SHIPPED_ACTIONS],
+        ].flatMap(([owner, actions]) => [
+          [owner, actions],
+          ...Object.entries(actions).map(([action, value]) => [`${owner}.${action}`, value]),
         ]),
       ),
     },
@@ -242,7 +248,7 @@ export function fixtureOfDatabase({ entries }) {
       ],
       ".createMailroom": [
         {
-          args: () => [api.pg(poolOfPg()), { schema: "mailroom", actions: {} }],
+          args: () => [api.pg(poolOfPg()), { schema: "mailroom", actions: actions() }],
           places: making,
         },
       ],

@@ -36,7 +36,10 @@ export function fixtureOfTesting(subject) {
   const { TestLinks: links, TestLink: link } = samples;
   const clock = () => 1_000_000;
   const isTime = when((value) => typeof value === "number", EITHER);
-  const actions = () => ({ two_letters: { number: 9, path: "/a/b", digits: 8 } });
+  const actions = () =>
+    subject.entries["./actions"].defineActions({
+      two_letters: { number: 9, path: "/a/b", digits: 8 },
+    });
   const inherits = when((_, what) => what === "options by inheritance", EITHER);
   const ofWait = {
     action: optional(when(isText, EITHER)),

@@ -55,6 +55,9 @@ const OF_THE_VERSION: [&str; 15] = [
 const OF_PG_DUMP: [&str; 2] =
     ["--skip=any_account::secrets::", "--skip=migrations::schema_name::dumps::"];
 
+/// Tests wait more than they work.
+const MORE_THREADS: [&str; 3] = ["--", "--test-threads", "12"];
+
 pub(crate) fn formatting(steps: &mut Steps) {
     steps.add("formatting", &[], || {
         tools::add("component", &["rustfmt"])?;
@@ -122,6 +125,7 @@ pub(crate) fn without_database(steps: &mut Steps) {
         for test in test_programs()?.into_iter().filter(|name| name != DATABASE && name != FAULTS) {
             command.arg("--test").arg(test);
         }
+        command.args(MORE_THREADS);
         command.env("MAILROOM_TEST_PROGRAM", tools::built("mailroom")?);
         Ok(command)
     });
@@ -190,8 +194,7 @@ pub(crate) fn chaos(
 /// one package alone would choose other features.
 fn tests(extent: Extent, program: &str) -> Result<Command> {
     let mut command = tools::cargo(["test", "--workspace", "--no-fail-fast", "--test", program]);
-    // They wait more than they work.
-    command.args(["--", "--test-threads", "12"]);
+    command.args(MORE_THREADS);
     command.env("MAILROOM_TEST_PROGRAM", tools::built("mailroom")?);
     extent.tell(&mut command);
     Ok(command)

@@ -307,6 +307,7 @@ export function fixtureOfDatabase({ entries }) {
             "options.url": texts,
             "options.key": texts,
             "options.schema": optional(texts),
+            "options.timeout": optional(isNumber),
           },
         },
       ],

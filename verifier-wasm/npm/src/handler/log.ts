@@ -30,8 +30,8 @@ function shown(error: unknown, hidden: readonly string[], depth = 0): string {
       parts.push(`, caused by ${shown(cause, hidden, depth + 1)}`);
     // Short messages name what is wrong and no more, since verifiers carry them into pages.
     if (isOwn && message.startsWith("wrong: ")) {
-      if (message.endsWith(": undefined")) parts.push(": is MAILROOM_SECRET_KEY set?");
-      parts.push(` See ${error.help}`);
+      if (/: (?:undefined|0)$/.test(message)) parts.push(": is MAILROOM_SECRET_KEY set?");
+      parts.push(` (${error.help})`);
     }
     return parts.join("");
   } catch {

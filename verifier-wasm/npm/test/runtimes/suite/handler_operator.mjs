@@ -443,16 +443,21 @@ function* logs(subject) {
     "a key that is not set is said with what to do",
     async () => {
       const { make, press, activation } = scene(subject);
-      const verifier = subject.createVerifier({ keys: () => undefined, ...subject.options });
-      const store = createMemoryStore({ capacity: 10 });
-      const lines = await logged(() =>
-        make({ onError: undefined, verifier, store })(press({ token: activation.token })),
-      );
-      const expected =
-        "ERR_KEY_INVALID: wrong: keys[0]: undefined: is MAILROOM_SECRET_KEY set? " +
-        "See https://github.com/mailroom/mailroom/blob/main/verifier-wasm/npm/errors.md" +
-        "#err_key_invalid";
-      holds(lines[0].endsWith(expected), lines[0]);
+      for (const [key, shape] of [
+        [undefined, "undefined"],
+        ["", "0"],
+      ]) {
+        const verifier = subject.createVerifier({ keys: () => key, ...subject.options });
+        const store = createMemoryStore({ capacity: 10 });
+        const lines = await logged(() =>
+          make({ onError: undefined, verifier, store })(press({ token: activation.token })),
+        );
+        const expected =
+          `ERR_KEY_INVALID: wrong: keys[0]: ${shape}: is MAILROOM_SECRET_KEY set? ` +
+          "(https://github.com/mailroom/mailroom/blob/main/verifier-wasm/npm/errors.md" +
+          "#err_key_invalid)";
+        holds(lines[0].endsWith(expected), lines[0]);
+      }
     },
   ];
   yield [

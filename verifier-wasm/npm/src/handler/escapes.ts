@@ -44,22 +44,19 @@ function signNamed(_reference: string, name: string): string {
 }
 
 /**
- * Reads bytes that are no UTF-8, such as a no-break space of Latin-1, as signs that are no token's:
- * to throw and catch an error takes longer than all the rest of a request.
- */
-const UTF_8 = /* @__PURE__ */ new TextDecoder();
-
-/**
  * Decodes percent signs, also of what was encoded up to three times, and escapes of HTML and of
  * JavaScript.
  */
 export function decoded(text: string): string {
   // As most of what is sent.
   if (!/[%&\\]/.test(text)) return text;
+  // Bytes that are no UTF-8, such as a no-break space of Latin-1, become signs that are no token's:
+  // to throw and catch an error takes longer than all the rest of a request.
+  const utf8 = new TextDecoder();
   let plain = text;
   for (const _time of [1, 2, 3]) {
     plain = plain.replace(/(?:%[\da-f]{2})+/gi, (codes) =>
-      UTF_8.decode(Uint8Array.from(codes.slice(1).split("%"), (code) => Number.parseInt(code, 16))),
+      utf8.decode(Uint8Array.from(codes.slice(1).split("%"), (code) => Number.parseInt(code, 16))),
     );
   }
   return (

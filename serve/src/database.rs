@@ -19,6 +19,7 @@ use mailroom_http::hyper::StatusCode;
 use mailroom_pace::{LogLimit, withheld};
 use serde_json::Value;
 use tokio::time::timeout;
+use tokio_postgres::error::SqlState;
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Error, Row};
 
@@ -186,8 +187,11 @@ impl Database {
 async fn run_to_its_end(client: Object<Connecting>, call: Arc<Call>) -> Option<Result<Row, Error>> {
     let task = tokio::spawn(async move {
         let outcome = timeout(ANSWER, query(&client, &call)).await.ok();
-        if outcome.is_none() {
-            // Whatever it is waiting for, nobody else shall.
+        let is_read_only =
+            |error: &Error| error.code() == Some(&SqlState::READ_ONLY_SQL_TRANSACTION);
+        let is_of_no_use = outcome.as_ref().is_none_or(|row| row.as_ref().is_err_and(is_read_only));
+        if is_of_no_use {
+            // Whatever it is waiting for, nobody else shall; and the primary is elsewhere.
             drop(Object::take(client));
         }
         outcome

@@ -5,6 +5,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use mailroom_connect::sqlstate::is_in;
 use mailroom_connect::{ConnectionSettings, SchemaClient, SessionOptions, explain};
 use tokio::time::sleep;
 use tokio_postgres::Error;
@@ -202,10 +203,16 @@ impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         match &error {
             error if is_locked(error) => Self::Locked,
-            error if error.as_db_error().is_none() => Self::Away(explain(error)),
+            error if is_away(error.code().map(SqlState::code)) => Self::Away(explain(error)),
             error => Self::Refused(explain(error)),
         }
     }
+}
+
+/// Whether an error, which has no SQLSTATE where the connection was lost, is of a server that has
+/// ended, or is a standby now, or of a pooler that has lost it: soon there may be another one.
+fn is_away(sqlstate: Option<&str>) -> bool {
+    sqlstate.is_none_or(|sqlstate| is_in(&["08", "25006", "57P"], sqlstate))
 }
 
 async fn run(connection: &ConnectionSettings, ages: Ages) -> Result<Pruned, Failure> {
@@ -223,5 +230,22 @@ async fn run(connection: &ConnectionSettings, ages: Ages) -> Result<Pruned, Fail
     tokio::select! {
         outcome = work => Ok(outcome?),
         Err(error) = driver => Err(error.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_away;
+
+    #[test]
+    fn a_failover_is_waited_for_shortly_and_a_refusal_for_an_hour() {
+        // The last two: of a pooler whose server has ended, and of a leader that was demoted.
+        for sqlstate in [None, Some("57P01"), Some("57P03"), Some("08P01"), Some("25006")] {
+            assert!(is_away(sqlstate), "{sqlstate:?}");
+        }
+        // A right that is missing, a step that took too long, a table that is damaged.
+        for sqlstate in ["42501", "57014", "XX001"] {
+            assert!(!is_away(Some(sqlstate)), "{sqlstate}");
+        }
     }
 }

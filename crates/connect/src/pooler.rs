@@ -31,6 +31,11 @@ pub(crate) fn hint(refusal: &DbError) -> String {
                      which loses prepared statements";
         return format!("; {cause}: {REMEDY}");
     }
+    if refusal.message().starts_with("transaction blocks not allowed") {
+        return "; a pooler in between gives each statement another session: name a pool of \
+                transactions or of sessions (PgBouncer: pool_mode=transaction)"
+            .to_owned();
+    }
     if refusal.message().starts_with("unsupported startup parameter") {
         return "; a pooler in between passes no settings on to the server: take `options` out of \
                 MAILROOM_DATABASE_URL and PGOPTIONS, and set them for the role, as by ALTER ROLE … \

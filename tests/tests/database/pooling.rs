@@ -209,5 +209,11 @@ async fn errors_that_only_a_pooler_makes_name_it_and_the_mend() -> Result<()> {
     let said = run(&(pool.url("postgres") + "&options=-csearch_path%3Dmail"), &["status"])?;
     let said = complaint(&said);
     assert!(said.contains("take `options` out") && said.contains("ALTER ROLE"), "{said}");
+    let database = Database::create_on(&cluster.url("postgres"))?.migrate()?;
+    let pool = Pool::start(&cluster, "statement", 2)?;
+    let said = run(&pool.url(database.name()), &["subject", "export", "7"])?;
+    assert_eq!(said.status.code(), Some(1));
+    let said = complaint(&said);
+    assert!(said.contains("(PgBouncer: pool_mode=transaction)"), "{said}");
     Ok(())
 }

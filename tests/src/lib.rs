@@ -34,6 +34,8 @@ pub mod clock;
 pub mod collector;
 pub mod corpus;
 #[cfg(feature = "client")]
+pub mod failover;
+#[cfg(feature = "client")]
 pub mod fixtures;
 #[cfg(feature = "client")]
 pub mod fleet;

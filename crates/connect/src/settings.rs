@@ -53,6 +53,16 @@ const TARGETS: &[(&str, TargetSession)] = &[
 ];
 
 impl ConnectionSettings {
+    /// From now on the search begins with the server that was the second one until now. It is for
+    /// whoever has reached a server that answers, and can do nothing there: the same one would be
+    /// found again and again. Nothing changes where any server is good enough, and so a standby
+    /// would be found.
+    pub fn begin_with_next(&mut self) {
+        if self.target != TargetSession::Any && !self.servers.is_empty() {
+            self.servers.rotate_left(1);
+        }
+    }
+
     /// Reads a connection string, in either of libpq's forms, and fills in libpq's defaults.
     ///
     /// What the string leaves open comes from the service file, if one is named, then from the
@@ -235,6 +245,17 @@ mod tests {
 
     fn hosts(settings: &ConnectionSettings) -> Vec<(Host, u16)> {
         settings.servers.iter().map(|server| (server.host.clone(), server.port)).collect()
+    }
+
+    #[test]
+    fn the_search_begins_with_the_next_server_unless_a_standby_would_be_found() {
+        for (target, order) in [("read-write", ["b", "c", "a"]), ("any", ["a", "b", "c"])] {
+            let string = format!("host=a,b,c target_session_attrs={target}");
+            let mut settings = resolve(&string, &TestEnvironment::new()).unwrap();
+            settings.begin_with_next();
+            let wanted = order.map(|name| (Host::Tcp(name.to_owned(), None), 5432));
+            assert_eq!(hosts(&settings), wanted, "{target}");
+        }
     }
 
     #[test]

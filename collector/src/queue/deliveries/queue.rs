@@ -1,7 +1,7 @@
 //! The queue itself: it calls its parts in their order.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use mailroom_connect::ConnectionSettings;
 use mailroom_verifier_core::Version;
@@ -115,6 +115,62 @@ impl DeliveriesQueue {
         self.exchange.first.run(ask).await
     }
 
+    /// Does on a new session what comes before the first claim.
+    async fn begin(&mut self, server: &str, started_at: SystemTime) -> Result<(), QueueError> {
+        let was_open = self.renewals.renewed.is_some();
+        self.refuse_development().await?;
+        self.scan.reopened();
+        // First: a heartbeat says in which format this process signs.
+        self.read_actions().await?;
+        self.renew().await?;
+        self.scan.begin_at_watermark();
+        self.exchange.batches.begin_call();
+        self.exchange.report(&self.actions).await?;
+        self.exchange.open_second(&self.connection, started_at).await;
+        let ask = async |session: &QueueSession| answer(preflight::warnings(&session.client)).await;
+        let warnings = self.exchange.first.run(ask).await?;
+        let fault = if self.settings.suppress_unknown {
+            let ask = async |session: &QueueSession| {
+                answer(preflight::cannot_suppress(&session.client)).await
+            };
+            self.exchange.first.run(ask).await?
+        } else {
+            None
+        };
+        if !std::mem::replace(&mut self.is_announced, true) {
+            for reason in warnings {
+                tracing::warn!(
+                    event = "preflight_warning",
+                    reason,
+                    "the database is not set up as documented"
+                );
+            }
+            if let Some(reason) = fault {
+                tracing::warn!(event = "preflight_warning", reason, "no address is suppressed");
+            }
+            let token_format = self.actions.format();
+            if let Some(default) = self.actions.other_default() {
+                tracing::warn!(
+                    event = "token_format_differs",
+                    %token_format,
+                    %default,
+                    "this collector signs another format than the installation's default, which \
+                     collectors sign that are not told"
+                );
+            }
+            let collector_id = self.renewals.collector_id.to_string();
+            let again = if was_open { " again" } else { "" };
+            tracing::info!(
+                event = "queue_opened",
+                server,
+                collector_id,
+                %token_format,
+                "this collector has the queue `deliveries`{again}"
+            );
+        }
+        Ok(())
+    }
+
     /// Renews own leases, and returns lapsed ones to the queue.
     async fn renew(&mut self) -> Result<(), QueueError> {
         let Exchange { first, batches, activity, .. } = &mut self.exchange;
@@ -207,59 +263,13 @@ impl DeliveriesQueue {
 
 impl Queue for DeliveriesQueue {
     async fn open(&mut self) -> Result<(), QueueError> {
-        let was_open = self.renewals.renewed.is_some();
         let (server, started_at) = self.exchange.open_first(&self.connection).await?;
-        self.refuse_development().await?;
-        self.scan.reopened();
-        // First: a heartbeat says in which format this process signs.
-        self.read_actions().await?;
-        self.renew().await?;
-        self.scan.begin_at_watermark();
-        self.exchange.batches.begin_call();
-        self.exchange.report(&self.actions).await?;
-        self.exchange.open_second(&self.connection, started_at).await;
-        let ask = async |session: &QueueSession| answer(preflight::warnings(&session.client)).await;
-        let warnings = self.exchange.first.run(ask).await?;
-        let fault = if self.settings.suppress_unknown {
-            let ask = async |session: &QueueSession| {
-                answer(preflight::cannot_suppress(&session.client)).await
-            };
-            self.exchange.first.run(ask).await?
-        } else {
-            None
-        };
-        if !std::mem::replace(&mut self.is_announced, true) {
-            for reason in warnings {
-                tracing::warn!(
-                    event = "preflight_warning",
-                    reason,
-                    "the database is not set up as documented"
-                );
-            }
-            if let Some(reason) = fault {
-                tracing::warn!(event = "preflight_warning", reason, "no address is suppressed");
-            }
-            let token_format = self.actions.format();
-            if let Some(default) = self.actions.other_default() {
-                tracing::warn!(
-                    event = "token_format_differs",
-                    %token_format,
-                    %default,
-                    "this collector signs another format than the installation's default, which \
-                     collectors sign that are not told"
-                );
-            }
-            let collector_id = self.renewals.collector_id.to_string();
-            let again = if was_open { " again" } else { "" };
-            tracing::info!(
-                event = "queue_opened",
-                server,
-                collector_id,
-                %token_format,
-                "this collector has the queue `deliveries`{again}"
-            );
+        let begun = Box::pin(self.begin(&server, started_at)).await;
+        if let Err(QueueError::Unavailable(_)) = begun {
+            // Such as a primary of before that waits for a standby at each commit, for ever.
+            self.connection.begin_with_next();
         }
-        Ok(())
+        begun
     }
 
     async fn settle_and_claim(

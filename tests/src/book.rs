@@ -26,6 +26,15 @@ pub fn page(name: &str) -> Result<String> {
     fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))
 }
 
+/// The first block of a page in a language, without its fences.
+pub fn block(name: &str, language: &str) -> Result<String> {
+    let page = page(name)?;
+    let block = page.split_once(&format!("\n```{language}\n"));
+    let block = block.and_then(|(_, rest)| rest.split_once("```"));
+    let (block, _) = block.with_context(|| format!("{name} has no block of {language}"))?;
+    Ok(block.to_owned())
+}
+
 /// The functions that the pages grant, by the role that they call it.
 pub fn granted_functions() -> Result<BTreeMap<String, BTreeSet<String>>> {
     let mut granted: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();

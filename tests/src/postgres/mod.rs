@@ -10,6 +10,8 @@ mod folder;
 mod installation;
 mod npm;
 #[cfg(feature = "client")]
+pub mod patroni;
+#[cfg(feature = "client")]
 mod pool;
 #[cfg(feature = "client")]
 mod standby;

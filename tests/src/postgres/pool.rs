@@ -38,20 +38,24 @@ impl Pool {
 
     /// The same with connections as another user of the server.
     pub fn start_as(cluster: &Cluster, mode: &str, size: usize, user: &str) -> Result<Self> {
+        let server = format!("host={} port={}", cluster.socket_dir().display(), cluster.port());
+        Self::start_before(&format!("{server} user={user}"), mode, size, "")
+    }
+
+    /// The same before a server that a line of `[databases]` names, with more settings.
+    pub fn start_before(server: &str, mode: &str, size: usize, settings: &str) -> Result<Self> {
         let program = PROGRAMS.iter().map(Path::new).find(|program| program.exists());
         let program =
             program.context("there is no PgBouncer: install Debian's package pgbouncer")?;
-        let folder = folder::create()?;
-        let (port, server) = (port::free()?, cluster.socket_dir().display());
+        let (folder, port) = (folder::create()?, port::free()?);
         let settings = format!(
-            "[databases]\n* = host={server} port={} user={user}\n[pgbouncer]\nlisten_addr = \
-             127.0.0.1\nlisten_port = {port}\n\
-             unix_socket_dir =\nauth_type = any\npool_mode = {mode}\ndefault_pool_size = {size}\n\
-             logfile = {}/log\n",
-            cluster.port(),
+            "[databases]\n* = {server}\n[pgbouncer]\nlisten_addr = 127.0.0.1\n\
+             listen_port = {port}\nunix_socket_dir =\nauth_type = any\npool_mode = {mode}\n\
+             default_pool_size = {size}\nlogfile = {}/log\n{settings}",
             folder.display()
         );
         fs::write(folder.join("pgbouncer.ini"), settings)?;
+
         let mut command = Command::new("sh");
         command.args(["-c", SCRIPT, "sh"]).arg(program).arg(&folder).process_group(0);
         command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());

@@ -49,19 +49,25 @@ impl Supervisor {
                 command.env_remove(name);
             }
         }
-        // In a process group of its own it does not get the Ctrl-C that is meant for the tests.
-        command.env("LC_ALL", "C").current_dir(folder).process_group(0);
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        command.env("LC_ALL", "C").current_dir(folder);
         if let (Some(account), None) = (account, disk) {
             account.run(&mut command);
         }
+        Self::of(&mut command)
+    }
+
+    /// Starts a shell that answers each line with `= STATUS`.
+    pub(super) fn of(command: &mut Command) -> Result<Self> {
+        // In a process group of its own it does not get the Ctrl-C that is meant for the tests.
+        command.process_group(0);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut shell = command.spawn().context("cannot run sh")?;
         let commands = shell.stdin.take().expect("the input is piped");
         let answers = BufReader::new(shell.stdout.take().expect("the output is piped"));
         Ok(Self { shell, commands: Some(commands), answers })
     }
 
-    /// Has one command carried out: `init`, `start` or `stop MODE`.
+    /// Has one command carried out, such as `init`, `start` or `stop MODE`.
     /// The error holds what the program printed.
     pub(super) fn run(&mut self, command: &str) -> Result<()> {
         let commands = self.commands.as_mut().expect("commands end with this value");

@@ -14,6 +14,7 @@ mod full_disk;
 mod killed;
 mod late_commits;
 mod mailroom_send;
+mod patroni;
 mod readers;
 mod rolling;
 mod senders;

@@ -15,7 +15,7 @@
 
 mod asking;
 mod doubts;
-pub(crate) mod pauses;
+mod pauses;
 
 use std::time::{Duration, Instant};
 

@@ -2,12 +2,11 @@
 
 use std::time::{Duration, Instant};
 
+use crate::provider::MAX_ASKED;
+
 /// The first pause of a provider beside which there is another one, doubling up to the longest one.
 pub(super) const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const MAX_PAUSE: Duration = Duration::from_secs(60);
-
-/// The longest pause that a provider is granted.
-pub(crate) const MAX_ASKED: Duration = Duration::from_secs(3_600);
 
 #[derive(Debug)]
 pub(super) struct Pauses {

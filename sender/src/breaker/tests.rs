@@ -1,9 +1,8 @@
 //! What a provider may be given after failures.
 
 use super::doubts::OWN_DOUBTS;
-use super::pauses::MAX_ASKED;
 use super::*;
-use crate::provider::{About, Receipt};
+use crate::provider::{About, MAX_ASKED, Receipt};
 
 fn sent() -> Verdict {
     Verdict::Sent(Receipt::default())

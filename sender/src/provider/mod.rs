@@ -30,7 +30,7 @@ pub(crate) mod ses;
 pub(crate) mod smtp;
 mod verdict;
 
-pub(crate) use verdict::{About, Receipt, Refusal, Suspicion, Verdict};
+pub(crate) use verdict::{About, MAX_ASKED, Receipt, Refusal, Suspicion, Verdict};
 
 /// The registry of providers, a line each: the table of the configuration that has its name, what
 /// that table is read into, and what makes the provider of it. The lines go to another macro; where

@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+/// The longest pause that a provider is granted.
+pub(crate) const MAX_ASKED: Duration = Duration::from_secs(3_600);
+
 /// What became of an attempt. Reasons never hold a secret or a token; addresses that a server
 /// repeats are removed by the collector.
 #[derive(Clone, Debug, PartialEq, Eq)]

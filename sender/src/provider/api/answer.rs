@@ -4,9 +4,8 @@ use std::time::{Duration, SystemTime};
 
 use ureq::http::HeaderMap;
 
-use crate::breaker::pauses::MAX_ASKED;
-use crate::provider::Verdict;
 use crate::provider::refusal::{self, Said, Step};
+use crate::provider::{MAX_ASKED, Verdict};
 
 /// Why the body of an answer is not known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,7 +8,7 @@ module.exports = function checks(load, { key, token }) {
   test("every entry is imported", async () => {
     const { exports: entries } = require("mailroom-verifier/package.json");
     const names = Object.keys(entries).filter((name) => !/\.(wasm|json)$/.test(name));
-    expect(names.length).toBe(19);
+    expect(names.length).toBeGreaterThan(10);
     for (const name of names) {
       const entry = await load(name.replace(/^\./, "mailroom-verifier"));
       expect(Object.keys(entry).length).toBeGreaterThan(0);

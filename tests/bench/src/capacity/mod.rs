@@ -107,9 +107,9 @@ async fn filled(server: &Cluster, rows: u32) -> Result<Database> {
 fn report(server: &Cluster, options: &Capacity, all: &[Figures]) -> Result<Report> {
     let yardsticks = all.iter().flat_map(|figures| &figures.rounds).map(|round| round.yardstick);
     let yardstick = median(&yardsticks.collect::<Vec<_>>());
-    // As if the machine had been as fast in each run.
-    let server_time =
-        |figures: &Figures| figures.median(|round| round.server / round.yardstick) * yardstick;
+    // Not by the yardstick of each run: on a busy machine that differs by three times from run to
+    // run, and what is measured by a fifth. In turns, all runs get slow and fast minutes alike.
+    let server_time = |figures: &Figures| figures.median(|round| round.server);
     let fitted_to = all.iter().filter(|figures| !figures.is_held_back);
     let runs: Vec<_> =
         fitted_to.map(|figures| (parts(&figures.setting), server_time(figures))).collect();
@@ -127,8 +127,7 @@ fn report(server: &Cluster, options: &Capacity, all: &[Figures]) -> Result<Repor
             let predicted = predict(&costs, &parts(&figures.setting));
             let measured = server_time(figures);
             let percent = rounded((predicted / measured - 1.0) * 100.0, 1);
-            let collector =
-                rounded(figures.median(|round| round.collectors / round.yardstick) * yardstick, 1);
+            let collector = rounded(figures.median(|round| round.collectors), 1);
             let log = rounded(figures.median(|round| round.log_bytes), 0);
             let shown = [predicted, measured].map(|figure| rounded(figure, 1));
             let difference = format!("{percent:+}%");

@@ -3,13 +3,15 @@
 use super::run::Setting;
 
 /// What a run does for each token; the model has a cost for each.
-pub(super) const PARTS: [(&str, &str); 6] = [
+pub(super) const PARTS: [(&str, &str); 8] = [
     ("register", "registering a user with a mail"),
     ("payload_kb", "1,000 bytes of payload"),
     ("deliver", "delivering a mail"),
     ("batch", "a batch of mails"),
     ("redeem", "using a link"),
     ("doubling", "tables twice as large, above 20,000 tokens"),
+    ("further_collector", "a collector more while users register"),
+    ("crowd", "visitors twice as many, above four"),
 ];
 
 pub(super) type Parts = [f64; PARTS.len()];
@@ -19,6 +21,9 @@ pub(super) fn parts(setting: &Setting) -> Parts {
     let is = |condition: bool| f64::from(u8::from(condition));
     let registered = is(!setting.is_backlog);
     let delivered = is(setting.collectors > 0);
+    // While users register, each collector claims as soon as there is something, so that several
+    // make more claims. Of what waits already, each takes as many as it may.
+    let further_collectors = f64::from(setting.collectors.saturating_sub(1));
     [
         registered,
         registered * f64::from(setting.payload) / 1_000.0,
@@ -26,6 +31,8 @@ pub(super) fn parts(setting: &Setting) -> Parts {
         delivered / f64::from(setting.batch_limit),
         is(setting.visitors > 0),
         registered * (f64::from(setting.rows) / 20_000.0).log2(),
+        registered * further_collectors,
+        (f64::from(setting.visitors) / 4.0).max(1.0).log2(),
     ]
 }
 
@@ -74,12 +81,13 @@ mod tests {
 
     #[test]
     fn costs_are_found_where_all_runs_follow_them() {
-        let costs = [50.0, 5.0, 8.0, 30.0, 90.0, 4.0];
+        let costs = [50.0, 5.0, 8.0, 30.0, 90.0, 4.0, 12.0, 7.0];
         let mut runs = Vec::new();
-        for number in 0..12_u8 {
+        for number in 0..24_u8 {
             let bit = |bit: u8| f64::from(number >> bit & 1);
-            let parts =
-                [bit(0), bit(1), 1.0, 1.0 / f64::from(number + 1), bit(3), f64::from(number % 5)];
+            let some = |of: u8| f64::from(number % of);
+            let batch = 1.0 / f64::from(number + 1);
+            let parts = [bit(0), bit(1), 1.0, batch, bit(3), some(5), some(3), some(7)];
             runs.push((parts, predict(&costs, &parts)));
         }
         for (found, cost) in fit(&runs).unwrap().into_iter().zip(costs) {
@@ -89,7 +97,8 @@ mod tests {
 
     #[test]
     fn what_no_run_does_has_no_cost() {
-        let alone = [1.0, 0.0, 0.0, 0.0, 0.0, 0.0];
+        let mut alone = [0.0; PARTS.len()];
+        alone[0] = 1.0;
         assert_eq!(fit(&[(alone, 5.0), (alone, 6.0)]), None);
     }
 }

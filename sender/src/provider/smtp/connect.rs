@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::auth::{self, Credentials};
 use super::config::TlsMode;
-use super::dialogue::{Dialogue, Greeted};
+use super::dialogue::{Dialogue, Greeted, Ungreeted};
 use super::gate::{Change, Closed};
 use super::stream::{Lost, Stream};
 use super::{Smtp, hello, tls};
@@ -39,8 +39,8 @@ impl Smtp {
         }
         let addresses = look_up(&self.server, self.port, deadline)?;
         let connected = self.connect(&addresses, deadline);
-        let mut dialogue = connected
-            .map_err(|reason| Unopened { is_of_connection: true, ..Unopened::from(reason) })?;
+        let mut dialogue =
+            connected.map_err(|unopened| Unopened { is_of_connection: true, ..unopened })?;
         if self.mode == TlsMode::StartTls {
             dialogue = self.start_tls(dialogue, deadline)?;
         }
@@ -73,6 +73,7 @@ impl Smtp {
                 reason: failure.reason,
                 is_newly_refused: change == Change::Refused,
                 is_of_connection: false,
+                is_of_others: false,
             }
         })
     }
@@ -95,17 +96,17 @@ impl Smtp {
         &self,
         addresses: &[SocketAddr],
         deadline: Instant,
-    ) -> Result<Dialogue, String> {
-        let mut fault = "no address".to_owned();
+    ) -> Result<Dialogue, Unopened> {
+        let mut fault = Unopened::from("no address".to_owned());
         for (address, left) in addresses.iter().zip((1..=addresses.len()).rev()) {
             let share = deadline.saturating_duration_since(Instant::now())
                 / u32::try_from(left).unwrap_or(u32::MAX);
             match self.greet(address, share.min(MAX_CONNECT), Instant::now() + share) {
                 Ok(dialogue) => return Ok(dialogue),
-                Err(reason) => fault = reason,
+                Err(unopened) => fault = unopened,
             }
         }
-        Err(format!("no connection: {fault}"))
+        Err(Unopened { reason: format!("no connection: {}", fault.reason), ..fault })
     }
 
     fn greet(
@@ -113,14 +114,14 @@ impl Smtp {
         address: &SocketAddr,
         patience: Duration,
         deadline: Instant,
-    ) -> Result<Dialogue, String> {
+    ) -> Result<Dialogue, Unopened> {
         let (mut dialogue, name) = self.reach(address, patience, deadline)?;
         let Err(reason) = dialogue.hello(&name, deadline) else { return Ok(dialogue) };
         // One that ends the connection over EHLO may know HELO, after which there is neither
         // STARTTLS nor a login.
         let needs_offers = self.mode == TlsMode::StartTls || self.credentials.is_some();
         if dialogue.greeted != Greeted::Cut || needs_offers {
-            return Err(reason);
+            return Err(reason.into());
         }
         let (mut dialogue, name) = self.reach(address, patience, deadline)?;
         dialogue.helo(&name, deadline).map_err(|_| reason)?;
@@ -133,7 +134,7 @@ impl Smtp {
         address: &SocketAddr,
         patience: Duration,
         deadline: Instant,
-    ) -> Result<(Dialogue, String), String> {
+    ) -> Result<(Dialogue, String), Unopened> {
         let mut stream = Stream::connect(address, patience).map_err(|lost| match lost {
             Lost::Late => "no answer in time".to_owned(),
             Lost::Broken(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
@@ -193,11 +194,25 @@ pub(super) struct Unopened {
     is_newly_refused: bool,
     /// Whether there was no connection, or none that the server greets.
     pub(super) is_of_connection: bool,
+    /// Whether the server says that there are too many connections.
+    pub(super) is_of_others: bool,
 }
 
 impl From<String> for Unopened {
     fn from(reason: String) -> Self {
-        Self { after: None, reason, is_newly_refused: false, is_of_connection: false }
+        Self {
+            after: None,
+            reason,
+            is_newly_refused: false,
+            is_of_connection: false,
+            is_of_others: false,
+        }
+    }
+}
+
+impl From<Ungreeted> for Unopened {
+    fn from(Ungreeted { reason, is_of_others }: Ungreeted) -> Self {
+        Self { is_of_others, ..reason.into() }
     }
 }
 

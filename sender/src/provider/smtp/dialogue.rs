@@ -20,8 +20,7 @@ const RESET_TIMEOUT: Duration = Duration::from_secs(3);
 const QUIT_TIMEOUT: Duration = Duration::from_millis(250);
 
 /// What helps where a server takes fewer connections at a time than there are.
-pub(super) const FEWER: &str =
-    "; set connections in [smtp] to so many as the server takes at a time";
+const FEWER: &str = "; set connections in [smtp] to so many as the server takes at a time";
 
 /// Whether a server refuses a connection because of the others.
 fn counts_connections(reply: &Reply) -> bool {
@@ -82,6 +81,20 @@ pub(super) enum Outcome {
     InDoubt(String),
 }
 
+/// Why a server does not greet.
+#[derive(Debug)]
+pub(super) struct Ungreeted {
+    pub(super) reason: String,
+    /// Whether it says that there are too many connections.
+    pub(super) is_of_others: bool,
+}
+
+impl From<String> for Ungreeted {
+    fn from(reason: String) -> Self {
+        Self { reason, is_of_others: false }
+    }
+}
+
 impl Dialogue {
     pub(super) fn new(stream: Stream) -> Self {
         Self {
@@ -110,21 +123,23 @@ impl Dialogue {
     ///
     /// # Errors
     /// Why the server takes no mails.
-    pub(super) fn greeting(&mut self, deadline: Instant) -> Result<(), String> {
+    pub(super) fn greeting(&mut self, deadline: Instant) -> Result<(), Ungreeted> {
         let failed = |lost: Lost| format!("no greeting: {lost}");
         let mut reply = self.stream.read(deadline).map_err(failed)?;
         if reply.code == 220 && self.stream.has_unread() {
             reply = self.stream.read(deadline).map_err(failed)?;
             if reply.is_completion() {
-                return Err(failed(Lost::OutOfStep));
+                return Err(failed(Lost::OutOfStep).into());
             }
         }
         self.is_usable &= reply.is_whole;
         if !reply.is_ready() {
-            let advice = if counts_connections(&reply) { FEWER } else { "" };
-            return Err(format!("the greeting is {reply}{advice}"));
+            let is_of_others = counts_connections(&reply);
+            let advice = if is_of_others { FEWER } else { "" };
+            let reason = format!("the greeting is {reply}{advice}");
+            return Err(Ungreeted { reason, is_of_others });
         }
-        if self.stream.has_unread() { Err(failed(Lost::OutOfStep)) } else { Ok(()) }
+        if self.stream.has_unread() { Err(failed(Lost::OutOfStep).into()) } else { Ok(()) }
     }
 
     /// Greets the server, and hears what it offers.

@@ -37,7 +37,7 @@ use auth::Credentials;
 pub(crate) use config::SmtpConfig;
 use config::TlsMode;
 use connect::Unopened;
-use dialogue::{Dialogue, FEWER, Greeted, Outcome};
+use dialogue::{Dialogue, Greeted, Outcome};
 use envelope::{Letter, Misfit};
 use gate::Gate;
 use reply::Reply;
@@ -291,12 +291,10 @@ impl Connection for Session<'_> {
                         Open::new(dialogue, place)
                     }
                     Err(unopened) => {
-                        if unopened.is_of_connection {
-                            let is_of_others = unopened.reason.ends_with(FEWER);
-                            let now = Instant::now();
-                            if self.smtp.sharing.refuse(place, is_of_others, now) {
-                                continue;
-                            }
+                        let Unopened { is_of_connection, is_of_others, .. } = unopened;
+                        let sharing = &self.smtp.sharing;
+                        if is_of_connection && sharing.refuse(place, is_of_others, Instant::now()) {
+                            continue;
                         }
                         self.smtp.report_refusal(&unopened);
                         let Unopened { after, reason, .. } = unopened;

@@ -2,7 +2,6 @@
 
 use std::collections::HashSet;
 use std::fmt;
-use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -22,13 +21,6 @@ use crate::trial::{Deadlines, FAR, NDJSON, NEAR, PATIENCE};
 
 /// How long a registration waits for the next one.
 const PAUSE: Duration = Duration::from_millis(2);
-
-/// Connects to a database by a URL or by keywords.
-pub async fn connect(url: &str) -> Result<Client> {
-    let (client, connection) = tokio_postgres::connect(url, NoTls).await?;
-    tokio::spawn(connection);
-    Ok(client)
-}
 
 /// Gives a database the schema.
 pub fn migrate(url: &str) -> Result<()> {
@@ -136,7 +128,7 @@ impl Drill {
         // again. Where it knows all, nothing is taken over from a collector that lives.
         let Deadlines { lease, sender_timeout } = if is_synchronous { FAR } else { NEAR };
         command.args(["--lease", lease, "--sender-timeout", sender_timeout]);
-        let collector = run(&mut command, &recorder)?;
+        let collector = Member::run("one", &mut command, &recorder, Pace::default())?;
         let registrations = Registrations::start(servers, "p");
         Ok(Self { recorder, collector, registrations, of_old: HashSet::new() })
     }
@@ -204,10 +196,6 @@ impl Drill {
             orphaned: seen.tokens.keys().filter(|secret| !survived.contains(*secret)).count(),
         })
     }
-}
-
-fn run(command: &mut Command, recorder: &Recorder) -> Result<Member> {
-    Member::run("one", command, recorder, Pace::default())
 }
 
 /// What a failover has done.

@@ -191,7 +191,8 @@ fn base_schema() -> Result<String> {
     Err(anyhow!("there is no migration 0 in {}", folder.display()))
 }
 
-async fn connect(url: &str) -> Result<Client> {
+/// Connects by a URL or by keywords.
+pub async fn connect(url: &str) -> Result<Client> {
     let mut config: Config =
         url.parse().context("the URL of the test database has a form of no use")?;
     if config.get_connect_timeout().is_none() {

@@ -19,7 +19,7 @@ mod supervisor;
 
 pub use cluster::{Builder, Cluster, Shutdown};
 #[cfg(feature = "client")]
-pub use database::Database;
+pub use database::{Database, connect};
 pub use installation::Wanted;
 pub use mailroom_local_postgres::Installation;
 #[cfg(feature = "client")]

@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use mailroom_tests::failover::{Counts, Drill, connect, migrate};
-use mailroom_tests::postgres::{Cluster, REPLICATION_HBA, Shutdown};
+use mailroom_tests::failover::{Counts, Drill, migrate};
+use mailroom_tests::postgres::{Cluster, REPLICATION_HBA, Shutdown, connect};
 use tokio::time::sleep;
 
 /// How many registrations each of the two servers takes at least.

@@ -3,8 +3,9 @@
 
 use anyhow::{Result, ensure};
 use futures_util::future::join_all;
-use mailroom_tests::failover::{Counts, Drill, connect, migrate};
+use mailroom_tests::failover::{Counts, Drill, migrate};
 use mailroom_tests::machine::skip;
+use mailroom_tests::postgres::connect;
 use mailroom_tests::postgres::patroni::{self, Nodes};
 use mailroom_tests::stopwatch::Stopwatch;
 

@@ -9,9 +9,10 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use tokio::time::sleep;
-use tokio_postgres::{Client, NoTls};
+use tokio_postgres::Client;
 
 use super::account;
+use super::database::connect;
 use super::folder;
 use super::installation::Wanted;
 use super::pool::Pool;
@@ -269,10 +270,4 @@ fn shared_settings(is_synchronous: bool) -> Result<String> {
     }
     let indented: Vec<String> = settings.lines().map(|line| format!("    {line}")).collect();
     Ok(indented.join("\n"))
-}
-
-async fn connect(url: &str) -> Result<Client> {
-    let (client, connection) = tokio_postgres::connect(url, NoTls).await?;
-    tokio::spawn(connection);
-    Ok(client)
 }

@@ -27,6 +27,9 @@ const STORED: &str = "stored";
 /// How long a machine that is busy may take to start one.
 const STARTING: Duration = Duration::from_secs(180);
 
+/// How much of its log a failed test shows.
+const LAST_LINES: usize = 200;
+
 /// A RabbitMQ server, killed when this is dropped.
 #[derive(Debug)]
 pub struct Rabbit {
@@ -193,9 +196,17 @@ impl Rabbit {
         self.port
     }
 
-    /// What it has said on its standard streams.
+    /// What it has said on its standard streams, and the end of its log.
     pub fn log(&self) -> String {
-        fs::read_to_string(self.path("output")).unwrap_or_default()
+        let mut log = fs::read_to_string(self.path("output")).unwrap_or_default();
+        let name = format!("logs/{}.log", self.node());
+        let lines = fs::read_to_string(self.path(&name)).unwrap_or_default();
+        let last: Vec<&str> = lines.lines().rev().take(LAST_LINES).collect();
+        for line in last.into_iter().rev() {
+            log.push_str(line);
+            log.push('\n');
+        }
+        log
     }
 
     fn path(&self, name: &str) -> PathBuf {

@@ -62,10 +62,14 @@ impl Link {
         self.queues.claim(&connection, ledger).await
     }
 
-    /// Whether the server takes no messages for now.
+    /// Whether the server takes no messages for now. A connection that was lost during an alarm
+    /// knows nothing of its end.
     pub(super) async fn is_blocked(&self) -> bool {
         let state = self.state.lock().await;
-        state.connection.as_ref().is_some_and(|connection| connection.status().blocked())
+        state.connection.as_ref().is_some_and(|connection| {
+            let status = connection.status();
+            status.connected() && status.blocked()
+        })
     }
 
     async fn connection(&self) -> Result<Arc<Connection>, Fault> {

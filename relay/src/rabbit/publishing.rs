@@ -52,7 +52,7 @@ impl Publishing {
         match timeout(PATIENCE, stored).await {
             Ok(Ok(Confirmation::Ack(None))) => return Ok(()),
             Ok(Ok(Confirmation::Nack(_))) => {
-                return Err(Fault::Away("the broker refuses mails: its queue is full".to_owned()));
+                return Err(refused());
             }
             Ok(Ok(Confirmation::Ack(Some(_)))) => {
                 // Somebody has deleted it. The next connection makes it.
@@ -117,6 +117,13 @@ fn most_bytes(error: &lapin::Error) -> Option<usize> {
 fn most_in(sentence: &str) -> Option<usize> {
     let (_, most) = sentence.rsplit_once(' ').filter(|_| sentence.contains("message size"))?;
     most.parse().ok()
+}
+
+/// The broker does not say which of the two it is.
+fn refused() -> Fault {
+    let sentence = "the broker refuses mails: a policy limits the queue's length, or its disk was \
+                    full and it has to be restarted";
+    Fault::Away(sentence.to_owned())
 }
 
 fn blocked() -> Fault {

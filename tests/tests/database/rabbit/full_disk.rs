@@ -1,4 +1,5 @@
-//! A RabbitMQ whose disk is full: it has an alarm until there is space again.
+//! A RabbitMQ whose disk is full to its last byte: its queues stop, and it must be started again, as
+//! the page of the operator says.
 
 use anyhow::Result;
 use mailroom_tests::collector::Collector;
@@ -14,7 +15,7 @@ use super::{collecting, sender, wait_for_recipients};
 #[tokio::test]
 async fn a_full_disk_of_rabbitmq_loses_no_mail() -> Result<()> {
     const QUEUE: &str = "full";
-    let Some(rabbit) = Rabbit::on_small_disk(64)? else { return Ok(()) };
+    let Some(mut rabbit) = Rabbit::on_small_disk(64)? else { return Ok(()) };
     let Some(server) = MailServer::start(&["--delay", "0.1"])? else { return Ok(()) };
     let database = Database::migrated()?;
     let rows = database.connect().await?;
@@ -27,7 +28,9 @@ async fn a_full_disk_of_rabbitmq_loses_no_mail() -> Result<()> {
     register(&rows, 41..=80).await?;
     collector.wait_for_log("it has an alarm of its memory or disk", 1)?;
     rabbit.disk()?.free()?;
+    rabbit.kill()?;
+    rabbit.run()?;
     let ended = all_sent_once(&rows, &server, 80).await;
     let (log, (_, said)) = (collector.stop()?, sender.stop()?);
-    ended.map_err(|error| error.context(format!("{said}\n{log}")))
+    ended.map_err(|error| error.context(format!("{said}\n{log}\n{}", rabbit.log())))
 }

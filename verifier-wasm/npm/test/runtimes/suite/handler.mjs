@@ -6,7 +6,9 @@ import { handlerPassword } from "./handler_password.mjs";
 import { handlerRenew } from "./handler_renew.mjs";
 import { handlerSite } from "./handler_site.mjs";
 import { handlerBadInput } from "./handler_bad_input.mjs";
+import { handlerBinding } from "./handler_binding.mjs";
 import { handlerBound } from "./handler_bound.mjs";
+import { handlerBoundTries } from "./handler_bound_tries.mjs";
 import { handlerFragment } from "./handler_fragment.mjs";
 import { handlerMended } from "./handler_mended.mjs";
 import { handlerOnward } from "./handler_onward.mjs";
@@ -26,6 +28,8 @@ export function* handler(subject) {
   yield* codes(subject);
   yield* outages(subject);
   yield* handlerBound(subject);
+  yield* handlerBoundTries(subject);
+  yield* handlerBinding(subject);
   yield* handlerFragment(subject);
   yield* handlerPages(subject);
   yield* handlerBadInput(subject);

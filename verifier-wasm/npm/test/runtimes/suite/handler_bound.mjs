@@ -2,54 +2,12 @@
 
 import { noNonces, scene as sceneOfBrowsers } from "./browsers.mjs";
 import { holds, same } from "./expect.mjs";
+import { BROWSER, CODE, sceneOfBound } from "./handler_bound_scene.mjs";
 import { SITE, read, scene } from "./handler_scene.mjs";
-import { recordingStore } from "./stores.mjs";
-import { hex } from "./tokens.mjs";
-
-const BROWSER = "__Host-mailroom-browser";
-const CODE = "31943";
-
-/** A bound link, the handler that it is opened with, and the browsers that open it. */
-function sceneOfBound(subject, action = "activate", version = 2, more = {}) {
-  const link = sceneOfBrowsers(subject, action, version);
-  const { make, press, open, asked, answers, errors } = scene(subject);
-  const handle = make({ verifier: link.verifier, store: recordingStore(), action, ...more });
-  // What `mailroom.redeem` does with a bound row.
-  const judged = (rightCode) => {
-    let used = false;
-    answers.judge = ({ bindingIsProven, browserCode, code }) => {
-      if (used) return "used";
-      if (!bindingIsProven && browserCode !== CODE) return "wrong_code";
-      if (rightCode !== undefined && code !== rightCode) return "wrong_code";
-      used = true;
-      return "ok";
-    };
-  };
-  const cookies = {
-    same: `${BROWSER}=${link.nonce}`,
-    other: `a=b; ${BROWSER}=${link.other}`,
-    none: "a=b",
-  };
-  const visitor = (number) => `mailroom-visitor=${String(number).padStart(32, "0")}`;
-  const openAs = (cookie) => handle(open(link.token, { headers: { Cookie: cookie } }));
-  const pressAs = (cookie, browserCode, code) =>
-    handle(
-      press(
-        {
-          token: link.token,
-          ...(browserCode !== undefined && { browser_code: browserCode }),
-          ...(code !== undefined && { code }),
-        },
-        { headers: { Cookie: cookie } },
-      ),
-    );
-  return { ...link, handle, openAs, pressAs, cookies, visitor, asked, answers, errors, judged };
-}
 
 export function* handlerBound(subject) {
   yield* theSameBrowser(subject);
   yield* otherBrowsers(subject);
-  yield* binding(subject);
 }
 
 function* theSameBrowser(subject) {
@@ -274,54 +232,6 @@ function* otherBrowsers(subject) {
     },
   ];
   yield [
-    "a visitor gets three tries, all together five, and the browser that asked is never locked",
-    async () => {
-      const { openAs, pressAs, cookies, visitor, asked, judged } = sceneOfBound(subject);
-      judged();
-      const statuses = [];
-      for (const number of [1, 1, 1, 1, 2, 1, 2, 2, 3, 4]) {
-        statuses.push((await pressAs(visitor(number), "00000")).status);
-      }
-      same(statuses.join(), "422,422,422,429,422,429,422,429,429,429", "statuses");
-      same(asked.length, 5, "calls of redeem");
-      const locked = await read(await pressAs(visitor(1), CODE));
-      same(locked.status, 429, "the right code after that");
-      holds(locked.text.includes("It still works there"), locked.text);
-      same((await openAs(cookies.same)).status, 200, "open in the right browser");
-      same((await pressAs(cookies.same)).status, 200, "press in the right browser");
-    },
-  ];
-  yield [
-    "a scanner that guesses leaves two tries to the person on another device",
-    async () => {
-      const { pressAs, visitor, judged } = sceneOfBound(subject);
-      judged();
-      for (let guess = 0; guess < 9; guess += 1) await pressAs(visitor(1), `0000${guess}`);
-      same((await pressAs(visitor(2), "99999")).status, 422, "a slip");
-      same((await pressAs(visitor(2), CODE)).status, 200, "the code");
-    },
-  ];
-  yield [
-    "fifty guesses at once, with cookies or without, are five",
-    async () => {
-      for (const as of [
-        () => "a=b",
-        (visitor, guess) => visitor(guess),
-        (visitor, guess) => visitor(guess % 2),
-      ]) {
-        const { pressAs, cookies, visitor, asked, judged } = sceneOfBound(subject);
-        judged();
-        const guesses = Array.from({ length: 50 }, (_, guess) =>
-          pressAs(as(visitor, guess), `000${guess + 10}`),
-        );
-        const statuses = (await Promise.all(guesses)).map(({ status }) => status);
-        holds(asked.length <= 5 && asked.length > 0, `${asked.length} were judged`);
-        same(statuses.filter((status) => status === 422).length, asked.length, "verdicts");
-        same((await pressAs(cookies.same)).status, 200, "the right browser after that");
-      }
-    },
-  ];
-  yield [
     "while the database judges a guess, the browser that asked reads try again, " +
       "never that the link was used",
     async () => {
@@ -381,86 +291,6 @@ function* otherBrowsers(subject) {
     },
   ];
   yield [
-    "an outage costs no try elsewhere either, and wrong tokens none",
-    async () => {
-      const { pressAs, cookies, answers, judged, handle } = sceneOfBound(subject);
-      const { press } = scene(subject);
-      for (const answer of ["away", "not_eligible", new Error("no connection")]) {
-        answers.judge = () => {
-          if (answer instanceof Error) throw answer;
-          return answer;
-        };
-        for (let time = 0; time < 7; time += 1) await pressAs(cookies.other, CODE);
-      }
-      for (let time = 0; time < 7; time += 1)
-        await handle(press({ token: "x", browser_code: CODE }));
-      judged();
-      same((await pressAs(cookies.other, CODE)).status, 200, "afterwards");
-    },
-  ];
-  yield [
-    "an outage of the store locks no visitor out, who becomes another one",
-    async () => {
-      const inner = recordingStore();
-      let isAway = true;
-      const attempt = async (...given) => {
-        const number = await inner.attempt(...given);
-        if (isAway) throw new Error("no connection");
-        return number;
-      };
-      const { pressAs, cookies, visitor, judged } = sceneOfBound(subject, "activate", 2, {
-        store: { ...inner, attempt },
-      });
-      judged();
-      let cookie = `${cookies.other}; ${visitor(1)}`;
-      for (let time = 0; time < 7; time += 1) {
-        const answer = await pressAs(cookie, CODE);
-        same(answer.status, 503, "during the outage");
-        cookie = answer.headers.get("Set-Cookie").split(";")[0];
-      }
-      isAway = false;
-      same((await pressAs(cookie, CODE)).status, 200, "afterwards");
-    },
-  ];
-  yield [
-    "a store that is away or counts no tries lets no guess through",
-    async () => {
-      const failing = {
-        consume: () => true,
-        attempt: () => Promise.reject(new Error("no connection")),
-      };
-      for (const [store, status, reason] of [
-        [failing, 503, "ERR_STORE_UNAVAILABLE"],
-        [{ consume: () => true }, 500, "ERR_GUARD_UNSUPPORTED"],
-      ]) {
-        const { pressAs, cookies, asked, errors } = sceneOfBound(subject, "activate", 2, {
-          store,
-          storeTimeout: 0.05,
-        });
-        same((await pressAs(cookies.other, CODE)).status, status, reason);
-        same(errors[0].reason, reason, "what is reported");
-        same(asked.length, 0, "calls of redeem");
-        same((await pressAs(cookies.same)).status, 200, "the right browser");
-      }
-    },
-  ];
-  yield [
-    "a visitor gets a cookie of its own, never the one that binds, " +
-      "and what is no such cookie is replaced",
-    async () => {
-      const { openAs, pressAs, cookies, visitor } = sceneOfBound(subject);
-      for (const answer of [await openAs(cookies.other), await pressAs("mailroom-visitor=x", "")]) {
-        const set = answer.headers.get("Set-Cookie");
-        holds(/^mailroom-visitor=[0-9a-f]{32}; HttpOnly; SameSite=Lax; Secure$/.test(set), set);
-      }
-      same(
-        (await openAs(`${cookies.other}; ${visitor(1)}`)).headers.get("Set-Cookie"),
-        null,
-        "one that is there",
-      );
-    },
-  ];
-  yield [
     "as data, and without script, the form of another browser is the same",
     async () => {
       const { token, handle, cookies } = sceneOfBound(subject);
@@ -482,113 +312,4 @@ function* otherBrowsers(subject) {
       same(`${judged.page} ${judged.browser} ${digits}`, "form other 0 5", "as data");
     },
   ];
-}
-
-function* binding(subject) {
-  const { handlerEntry, bindingOf } = subject;
-  const attributes = /^Max-Age=\d+; Path=\/; Secure; HttpOnly; SameSite=Lax$/;
-  const nonceOf = (setCookie) => {
-    const [, nonce, rest] = /^__Host-mailroom-browser=([\w-]{43}); (.*)$/.exec(setCookie) ?? [];
-    return attributes.test(rest) ? nonce : undefined;
-  };
-  yield [
-    "a browser that asks for a link gets a cookie, keeps one that it has, " +
-      "and its binding is that of the verifier",
-    async () => {
-      const bind = (cookies) => handlerEntry.bindBrowser(asking({ Origin: SITE }, cookies));
-      const seen = new Set();
-      for (const cookies of [undefined, "", "a=b", `${BROWSER}=x`, ...Array.from({ length: 50 })]) {
-        const { binding, setCookie } = await bind(cookies);
-        const nonce = nonceOf(setCookie);
-        holds(nonce !== undefined && !seen.has(nonce), setCookie);
-        seen.add(nonce);
-        if (bindingOf) same(hex(binding), hex(bindingOf(nonce)), "binding");
-        const kept = await bind(`a=b; ${BROWSER}=${nonce}; c=d`);
-        same(
-          `${nonceOf(kept.setCookie)} ${hex(kept.binding)}`,
-          `${nonce} ${hex(binding)}`,
-          "one that is there",
-        );
-      }
-      const { nonce } = sceneOfBrowsers(subject, "activate");
-      for (const [what, text] of noNonces(nonce).filter(([, value]) => typeof value === "string")) {
-        const { setCookie } = await bind(`${BROWSER}=${text}`);
-        holds(nonceOf(setCookie) !== undefined && nonceOf(setCookie) !== nonce, what);
-      }
-      const twice = await bind(`${BROWSER}=${nonce}; ${BROWSER}=${nonce}`);
-      holds(nonceOf(twice.setCookie) !== nonce, "a cookie that came twice");
-    },
-  ];
-  yield [
-    "a request of another site, or of none that is said, gets no binding and no cookie, " +
-      "by the rule of the handler",
-    async () => {
-      const { bindBrowser } = handlerEntry;
-      for (const [headers, isTaken] of [
-        [{ Origin: SITE }, true],
-        [{ Origin: SITE, "Sec-Fetch-Site": "same-origin" }, true],
-        [{ Origin: "null", "Sec-Fetch-Site": "same-origin" }, true],
-        [{ Origin: "https://listed.example", "Sec-Fetch-Site": "cross-site" }, true],
-        [{}, false],
-        [{ Origin: "null" }, false],
-        [{ Origin: "https://evil.example" }, false],
-        [{ Origin: "https://evil.example", "Sec-Fetch-Site": "cross-site" }, false],
-        [{ Origin: SITE, "Sec-Fetch-Site": "same-site" }, false],
-        [{ "Sec-Fetch-Site": "none" }, false],
-      ]) {
-        for (const request of [asking(headers), nodes(headers)]) {
-          const bound = await bindBrowser(request, { origins: ["https://listed.example"] });
-          same(bound !== undefined, isTaken, JSON.stringify(headers));
-        }
-      }
-    },
-  ];
-  yield [
-    "what is no request is refused",
-    async () => {
-      for (const wrong of [
-        undefined,
-        null,
-        1,
-        {},
-        "a=b",
-        ["a=b"],
-        new Headers(),
-        () => "",
-        Symbol("a"),
-      ]) {
-        let reason = "none";
-        await handlerEntry.bindBrowser(wrong).catch((error) => (reason = error.reason));
-        same(reason, "ERR_INVALID_ARGUMENT", typeof wrong);
-      }
-      for (const origins of ["x", [1], ["https://a.example/"]]) {
-        let reason = "none";
-        await handlerEntry
-          .bindBrowser(asking({}), { origins })
-          .catch((error) => (reason = error.reason));
-        same(reason, "ERR_INVALID_ARGUMENT", String(origins));
-      }
-    },
-  ];
-}
-
-/**
- * A request for a link, as a `Request` has it; in the window of a browser that could not say where
- * it is from.
- */
-function asking(headers, cookies) {
-  const all = new Map(
-    Object.entries({ ...headers, ...(cookies !== undefined && { Cookie: cookies }) }),
-  );
-  return { method: "POST", url: `${SITE}/ask`, headers: { get: (name) => all.get(name) ?? null } };
-}
-
-/** The same as Node has it. */
-function nodes(headers) {
-  const all = Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]);
-  return {
-    url: "/ask",
-    socket: { encrypted: true },
-    headers: { host: "app.example", ...Object.fromEntries(all) },
-  };
 }

@@ -54,14 +54,15 @@ export function built(site, program, given, node = process.execPath) {
   });
   if (status !== 0) throw new Error(`${program} has ended with ${status}: ${stdout}${stderr}`);
   rmSync(`${kept}.hash`, { force: true });
-  rmSync(kept, { recursive: true, force: true });
   mkdirSync(dirname(kept), { recursive: true });
   copy(site, kept);
   writeFileSync(`${kept}.hash`, madeOf);
   return path;
 }
 
+/** Puts a copy in the place of what is there: a link to a folder is not copied over a link. */
 function copy(from, to) {
+  rmSync(to, { recursive: true, force: true });
   const filter = (path) => path !== join(from, "home");
   cpSync(from, to, { recursive: true, verbatimSymlinks: true, preserveTimestamps: true, filter });
 }

@@ -10,7 +10,7 @@ use anyhow::{Context, Result, ensure};
 use mailroom_tests::python;
 use mailroom_tests::tools::workspace;
 
-use super::{Processor, Release, quiet, work};
+use super::{Edition, Processor, Release, quiet, stage, work};
 use crate::execute::watch_for;
 use crate::tools;
 
@@ -20,9 +20,6 @@ const LINKER: &str = "packaging/requirements.txt";
 /// Of the workspace's `Cargo.toml`: small where speed does not matter.
 pub(crate) const PROFILE: &str = "program";
 
-/// The bytes of a stripped program.
-const MAX_PROGRAM: u64 = 10_000_000;
-
 /// How long the linker may print nothing: it optimises all crates at once, on one processor.
 const LINKING: Duration = Duration::from_secs(2 * 3_600);
 
@@ -30,16 +27,13 @@ const LINKING: Duration = Duration::from_secs(2 * 3_600);
 const SEPARATOR: &str = "\u{1f}";
 
 /// Returns the path of the stripped program. Its debug information becomes an artefact.
-pub(crate) fn build(release: &Release, processor: Processor) -> Result<PathBuf> {
-    let built = compile(release, processor, workspace(), &work().join("build"))?;
-    let program = take(&built, processor)?;
+pub(crate) fn build(release: &Release, processor: Processor, edition: Edition) -> Result<PathBuf> {
+    let built = compile(release, processor, edition, workspace(), &work().join("build"))?;
+    let program = take(&built, processor, edition)?;
     let folder = program.with_file_name("");
     let size = fs::metadata(&program)?.len();
-    ensure!(
-        size <= MAX_PROGRAM,
-        "{} has {size} bytes: {MAX_PROGRAM} are allowed",
-        program.display()
-    );
+    let most = edition.max_program();
+    ensure!(size <= most, "{} has {size} bytes: {most} are allowed", program.display());
     let bytes = fs::read(&program)?;
     for named in [workspace(), &cargo_home()?] {
         let named = named.to_string_lossy();
@@ -48,15 +42,15 @@ pub(crate) fn build(release: &Release, processor: Processor) -> Result<PathBuf> 
     }
     let debug = folder.join("mailroom.debug");
     quiet(Command::new("gzip").args(["-9", "--no-name", "--force", "--keep"]).arg(&debug))?;
-    let name = format!("mailroom-{}-{}.debug.gz", release.version, processor.target());
+    let name = format!("{}.debug.gz", stage::name(release, processor, edition));
     fs::rename(folder.join("mailroom.debug.gz"), release.folder.join(name))?;
-    println!("{}: {size} bytes", processor.target());
+    println!("{} for {}: {size} bytes", edition.name(), processor.target());
     Ok(program)
 }
 
 /// Strips a program. Its debug information lies beside it.
-pub(crate) fn take(built: &Path, processor: Processor) -> Result<PathBuf> {
-    let folder = work().join("programs").join(processor.target());
+pub(crate) fn take(built: &Path, processor: Processor, edition: Edition) -> Result<PathBuf> {
+    let folder = programs(processor, edition);
     fs::create_dir_all(&folder)?;
     let program = folder.join("mailroom");
     strip(built, &program)?;
@@ -64,25 +58,31 @@ pub(crate) fn take(built: &Path, processor: Processor) -> Result<PathBuf> {
 }
 
 /// Builds a copy of the sources in another folder, and compares.
-pub(crate) fn build_again(release: &Release, processor: Processor) -> Result<()> {
+pub(crate) fn build_again(release: &Release, processor: Processor, edition: Edition) -> Result<()> {
     let copy = tempfile::tempdir()?;
     let sources = copy.path().join("a folder of another name");
     let mut clone = Command::new("git");
     quiet(clone.args(["clone", "--quiet", "--shared"]).arg(workspace()).arg(&sources))?;
-    let built = compile(release, processor, &sources, &copy.path().join("target"))?;
+    let built = compile(release, processor, edition, &sources, &copy.path().join("target"))?;
     let again = copy.path().join("mailroom");
     strip(&built, &again)?;
-    let first = work().join("programs").join(processor.target());
+    let first = programs(processor, edition);
     for name in ["mailroom", "mailroom.debug"] {
         let same = fs::read(first.join(name))? == fs::read(copy.path().join(name))?;
-        ensure!(same, "{name} for {} differs when it is built again", processor.target());
+        let built = stage::name(release, processor, edition);
+        ensure!(same, "{name} of {built} differs when it is built again");
     }
     Ok(())
+}
+
+fn programs(processor: Processor, edition: Edition) -> PathBuf {
+    work().join("programs").join(processor.target()).join(edition.name())
 }
 
 fn compile(
     release: &Release,
     processor: Processor,
+    edition: Edition,
     sources: &Path,
     folder: &Path,
 ) -> Result<PathBuf> {
@@ -96,6 +96,7 @@ fn compile(
     flags.push("-Clink-arg=-Wl,--build-id=sha1".to_owned());
     let mut command = tools::cargo(["zigbuild", "--locked", "--profile", PROFILE, "--target"]);
     command.arg(processor.target()).args(["--package", "mailroom", "--bin", "mailroom"]);
+    command.args(["--features", edition.features()]);
     command.arg("--target-dir").arg(folder).current_dir(sources);
     // Debug information of C code, too, names no folder of this machine.
     command.env("CFLAGS", format!("-ffile-prefix-map={}=/cargo", home.display()));
@@ -105,7 +106,11 @@ fn compile(
     let path = env::var_os("PATH").unwrap_or_default();
     let path = [linker.join("bin")].into_iter().chain(env::split_paths(&path));
     command.env("PATH", env::join_paths(path)?);
-    watch_for(&mut command, LINKING, &format!("build mailroom for {}", processor.target()))?;
+    watch_for(
+        &mut command,
+        LINKING,
+        &format!("build {} for {}", edition.name(), processor.target()),
+    )?;
     Ok(folder.join(processor.target()).join(PROFILE).join("mailroom"))
 }
 

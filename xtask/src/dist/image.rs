@@ -1,4 +1,4 @@
-//! `mailroom-VERSION-ARCHITECTURE.oci.tar`: the program alone, for a user without rights.
+//! `EDITION-VERSION-ARCHITECTURE.oci.tar`: the program alone, for a user without rights.
 
 use std::fs;
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::process::Command;
 use anyhow::Result;
 
 use super::archive::tar;
-use super::{Processor, Release, clear, quiet, work};
+use super::{Edition, Processor, Release, clear, quiet, work};
 
 /// Nobody's on any machine; images without a list of users commonly have this one.
 pub(crate) const USER: &str = "65532";
@@ -15,8 +15,13 @@ pub(crate) const USER: &str = "65532";
 /// Where the journal of `mailroom send` goes: a new volume gets the owner of this folder.
 pub(crate) const STATE: &str = "var/lib/mailroom";
 
-pub(crate) fn build(release: &Release, processor: Processor, stage: &Path) -> Result<()> {
-    let folder = work().join("image").join(processor.debian());
+pub(crate) fn build(
+    release: &Release,
+    processor: Processor,
+    edition: Edition,
+    stage: &Path,
+) -> Result<()> {
+    let folder = work().join("image").join(edition.name()).join(processor.debian());
     clear(&folder)?;
     let layer = folder.join("layer.tar");
     fill_layer(release, stage, &folder.join("root"), &layer)?;
@@ -40,7 +45,7 @@ pub(crate) fn build(release: &Release, processor: Processor, stage: &Path) -> Re
     configure.args(["--config.entrypoint", "/usr/bin/mailroom", "--config.cmd", "--help"]);
     configure.args(["--config.env", "PATH=/usr/bin"]);
     for (name, value) in [
-        ("title", "mailroom"),
+        ("title", edition.name()),
         ("version", &release.version),
         ("licenses", "MIT"),
         ("created", created),
@@ -53,10 +58,14 @@ pub(crate) fn build(release: &Release, processor: Processor, stage: &Path) -> Re
     // What the steps before have left.
     quiet(umoci().args(["gc", "--layout"]).arg(&layout))?;
 
-    let name = format!("mailroom-{}-{}.oci.tar", release.version, processor.debian());
+    let name = name(release, processor, edition);
     let mut command = tar(release, &release.folder.join(name));
     command.arg("--directory").arg(&layout).args(["blobs", "index.json", "oci-layout"]);
     quiet(&mut command).map(drop)
+}
+
+pub(crate) fn name(release: &Release, processor: Processor, edition: Edition) -> String {
+    format!("{}-{}-{}.oci.tar", edition.name(), release.version, processor.debian())
 }
 
 /// The program, and a folder that its user may write.

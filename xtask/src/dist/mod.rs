@@ -7,6 +7,7 @@
 mod archive;
 mod binary;
 mod deb;
+mod edition;
 mod image;
 mod needs;
 mod publish;
@@ -23,6 +24,7 @@ use clap::ValueEnum;
 use mailroom_tests::tools::{target_folder, workspace};
 
 pub(crate) use binary::PROFILE;
+pub(crate) use edition::Edition;
 
 use crate::execute::{SILENCE, execute};
 
@@ -35,8 +37,12 @@ pub(crate) struct Options {
     #[arg(long, value_name = "PROCESSOR", value_delimiter = ',')]
     processor: Vec<Processor>,
 
+    /// The programs, by default both
+    #[arg(long, value_name = "EDITION", value_delimiter = ',')]
+    edition: Vec<Edition>,
+
     /// Pack this program, which runs here, in place of one that is built for a release
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["processor", "reproduce"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["processor", "edition", "reproduce"])]
     program: Option<PathBuf>,
 
     /// Then build the programs a second time in another folder and compare the bytes
@@ -52,10 +58,10 @@ pub(crate) struct Options {
     built: bool,
 
     /// Instead: what a registry would get of each crate and package, without publishing
-    #[arg(long, conflicts_with_all = ["processor", "program", "reproduce", "test"])]
+    #[arg(long, conflicts_with_all = ["processor", "edition", "program", "reproduce", "test"])]
     dry_run: bool,
 
-    /// Instead: build the programs alone, each of which may have 10,000,000 bytes
+    /// Instead: build the programs alone, the usual one of which may have 10,000,000 bytes
     #[arg(long, conflicts_with_all = ["built", "dry_run", "program", "reproduce", "test"])]
     size: bool,
 }
@@ -119,20 +125,22 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     if options.dry_run {
         return publish::dry_run().map(|()| ExitCode::SUCCESS);
     }
-    let processors = options.processors()?;
+    let (processors, editions) = (options.processors()?, options.editions());
     needs::demand(&processors, options)?;
     let release = Release::new()?;
     if options.size {
         for processor in processors {
-            binary::build(&release, processor)?;
+            for &edition in &editions {
+                binary::build(&release, processor, edition)?;
+            }
         }
         return Ok(ExitCode::SUCCESS);
     }
     if !options.built {
-        make(&release, &processors, options)?;
+        make(&release, &processors, &editions, options)?;
     }
     if options.test {
-        trial::run(&release, &processors)?;
+        trial::run(&release, &processors, &editions)?;
     }
     println!("{}", release.folder.display());
     Ok(ExitCode::SUCCESS)
@@ -152,24 +160,43 @@ impl Options {
         }
         Ok(processors)
     }
+
+    /// A program that is given is packed as the usual one.
+    fn editions(&self) -> Vec<Edition> {
+        match &self.program {
+            Some(_) => vec![Edition::Usual],
+            None if self.edition.is_empty() => Edition::value_variants().to_vec(),
+            None => self.edition.clone(),
+        }
+    }
 }
 
-fn make(release: &Release, processors: &[Processor], options: &Options) -> Result<()> {
+fn make(
+    release: &Release,
+    processors: &[Processor],
+    editions: &[Edition],
+    options: &Options,
+) -> Result<()> {
     clear(&release.folder)?;
-    if options.program.is_none() {
-        sbom::write(release)?;
-    }
-    for &processor in processors {
-        let program = match &options.program {
-            Some(program) => binary::take(program, processor)?,
-            None => binary::build(release, processor)?,
-        };
-        let stage = stage::fill(release, processor, &program)?;
-        archive::pack(release, &stage)?;
-        deb::build(release, processor, &stage)?;
-        image::build(release, processor, &stage)?;
-        if options.reproduce {
-            binary::build_again(release, processor)?;
+    for &edition in editions {
+        if options.program.is_none() {
+            sbom::write(release, edition)?;
+        }
+        for &processor in processors {
+            let program = match &options.program {
+                Some(program) => binary::take(program, processor, edition)?,
+                None => binary::build(release, processor, edition)?,
+            };
+            let stage = stage::fill(release, processor, edition, &program)?;
+            archive::pack(release, &stage)?;
+            // One of each edition would be two owners of the same settings and journals.
+            if edition == Edition::Usual {
+                deb::build(release, processor, &stage)?;
+            }
+            image::build(release, processor, edition, &stage)?;
+            if options.reproduce {
+                binary::build_again(release, processor, edition)?;
+            }
         }
     }
     checksums(release)

@@ -42,7 +42,7 @@ mod tests {
     use clap::ValueEnum;
 
     use super::*;
-    use crate::dist::{Processor, Release, stage};
+    use crate::dist::{Edition, Processor, Release, stage};
 
     #[test]
     fn binstall_looks_for_an_archive_by_the_name_that_it_has() {
@@ -52,7 +52,7 @@ mod tests {
         for &processor in Processor::value_variants() {
             let filled =
                 manifest.replace("{ version }", version).replace("{ target }", processor.target());
-            let name = stage::name(&release, processor);
+            let name = stage::name(&release, processor, Edition::Usual);
             for end in [format!("v{version}/{name}.tar.gz\""), format!("\"{name}/{{ bin }}\"")] {
                 assert!(filled.contains(&end), "{end} is missing:\n{filled}");
             }

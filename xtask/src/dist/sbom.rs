@@ -1,4 +1,4 @@
-//! `mailroom-VERSION.cdx.json`: what the program is made of, as `CycloneDX` has it.
+//! `EDITION-VERSION.cdx.json`: what a program is made of, as `CycloneDX` has it.
 
 use std::fs;
 use std::path::PathBuf;
@@ -6,20 +6,21 @@ use std::path::PathBuf;
 use anyhow::{Context, Result};
 use mailroom_tests::tools::workspace;
 
-use super::{Processor, Release, quiet};
+use super::{Edition, Processor, Release, quiet};
 use crate::tools;
 
 const VERSION: &str = "0.5.9";
 
 /// The dependencies of both processors are the same.
-pub(crate) fn write(release: &Release) -> Result<()> {
+pub(crate) fn write(release: &Release, edition: Edition) -> Result<()> {
     let program = tools::installed("cargo-cyclonedx", VERSION, &[])?;
-    let name = format!("mailroom-{}.cdx", release.version);
+    let name = format!("{}-{}.cdx", edition.name(), release.version);
     // It writes beside the manifest, and nowhere else.
     let beside = |crate_folder: PathBuf| crate_folder.join(format!("{name}.json"));
     let mut command = std::process::Command::new(program);
     command.args(["cyclonedx", "--format", "json", "--spec-version", "1.5", "--manifest-path"]);
     command.arg(workspace().join("collector/Cargo.toml"));
+    command.args(["--features", edition.features()]);
     command.args(["--target", Processor::X86_64.target(), "--override-filename", &name]);
     command.env("SOURCE_DATE_EPOCH", release.epoch.to_string()).current_dir(workspace());
     let said = quiet(&mut command);

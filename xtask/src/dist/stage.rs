@@ -8,7 +8,7 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 use mailroom_tests::tools::workspace;
 
-use super::{Processor, Release, clear, work};
+use super::{Edition, Processor, Release, clear, work};
 use crate::tools;
 
 /// Files of the repository, and what each is called in an archive.
@@ -37,14 +37,19 @@ const SHELLS: [(&str, &str); 3] =
     [("bash", "bash/mailroom"), ("fish", "fish/mailroom.fish"), ("zsh", "zsh/_mailroom")];
 
 /// A folder named as the archive is.
-pub(crate) fn fill(release: &Release, processor: Processor, program: &Path) -> Result<PathBuf> {
-    let folder = work().join("stage").join(name(release, processor));
+pub(crate) fn fill(
+    release: &Release,
+    processor: Processor,
+    edition: Edition,
+    program: &Path,
+) -> Result<PathBuf> {
+    let folder = work().join("stage").join(name(release, processor, edition));
     clear(&folder)?;
     for (source, name) in FILES {
         copy(&workspace().join(source), &folder.join(name), 0o644)?;
     }
     copy(program, &folder.join("mailroom"), 0o755)?;
-    let generated = generated();
+    let generated = generated(edition);
     if processor.is_native() {
         generate(program, &generated)?;
     }
@@ -57,13 +62,13 @@ pub(crate) fn fill(release: &Release, processor: Processor, program: &Path) -> R
     Ok(folder)
 }
 
-pub(crate) fn name(release: &Release, processor: Processor) -> String {
-    format!("mailroom-{}-{}", release.version, processor.target())
+pub(crate) fn name(release: &Release, processor: Processor, edition: Edition) -> String {
+    format!("{}-{}-{}", edition.name(), release.version, processor.target())
 }
 
 /// What the program prints about itself is the same for every processor.
-fn generated() -> PathBuf {
-    work().join("generated")
+fn generated(edition: Edition) -> PathBuf {
+    work().join("generated").join(edition.name())
 }
 
 /// Manual pages and completions of the command line.

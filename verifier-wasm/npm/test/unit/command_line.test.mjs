@@ -1,49 +1,25 @@
-// `npx mailroom-verifier`: what it shows, and how it ends.
+// `npx mailroom-verifier`: what it shows of a link, and how it ends.
 
 import assert from "node:assert/strict";
 import { createHmac, hkdfSync } from "node:crypto";
-import { chmodSync, readFileSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
 import { test } from "node:test";
 
-import { consumer, genuine, run } from "./consumer.mjs";
-
-const PROGRAM = join(consumer, "node_modules/.bin/mailroom-verifier");
-const activation = genuine.find(({ action }) => action === "activate");
-const recovery = genuine.find(({ action }) => action === "recover");
-const OTHER_KEY = "ab".repeat(32);
-
-function verifier(args, { key = activation.key, env, ...options } = {}) {
-  return run(PROGRAM, args, { ...options, env: { MAILROOM_SECRET_KEY: key, ...env } });
-}
+import {
+  activation,
+  activationThatBeginsWith,
+  file,
+  OTHER_KEY,
+  PROGRAM,
+  recovery,
+  verdicts,
+  verifier,
+} from "./command_line.mjs";
+import { genuine, run } from "./consumer.mjs";
 
 /** The signature of a token of v1, as it may be written. */
 function signature(token) {
   const tag = Buffer.from(token, "base64url").subarray(32);
   return ["hex", "base64", "base64url"].map((encoding) => tag.toString(encoding));
-}
-
-/** A link of the activation's key whose token begins with `start`. */
-function activationThatBeginsWith(start) {
-  const secret = Buffer.concat([
-    Buffer.from(start.padEnd(4, "A"), "base64url"),
-    Buffer.alloc(29, 7),
-  ]);
-  const key = Buffer.from(activation.key, "hex");
-  const tag = createHmac("sha256", key).update("/activate").update(secret).digest();
-  const token = Buffer.concat([secret, tag]).toString("base64url");
-  assert.ok(token.startsWith(start));
-  return token;
-}
-
-/** Whether each token of an output is valid. */
-function verdicts(stdout) {
-  return stdout.match(/^verdict {5}(not )?valid/gm).map((line) => !line.includes("not"));
-}
-
-function file(name, content) {
-  writeFileSync(join(consumer, name), content);
-  return name;
 }
 
 test("a genuine link is shown in its parts, and the status is 0", async () => {
@@ -157,55 +133,6 @@ test("a token that begins with dashes is taken for one, in every place", async (
   }
 });
 
-test("standard input is judged line by line, and one bad line makes the status 1", async () => {
-  const dashed = activationThatBeginsWith("-");
-  const args = ["-", "--action", "activate"];
-  const good = await verifier(args, { input: `${activation.token}\n${dashed}\r\n${dashed}` });
-  assert.deepEqual(verdicts(good.stdout), [true, true, true]);
-  assert.equal(good.stdout.split("\n\n").length, 3);
-  assert.equal(good.status, 0);
-
-  const bad = await verifier(args, { input: `${activation.token}\n\n${dashed}\n` });
-  assert.deepEqual(verdicts(bad.stdout), [true, false, true]);
-  assert.equal(bad.status, 1);
-});
-
-test("a line of standard input may carry its code", async () => {
-  const { token, code, key } = recovery;
-  const input = `${token} ${code}\n${token} 99999x\n${token}\n${token}  ${code}\n`;
-  const { status, stdout } = await verifier(["-", "--action", "recover", "--code", code], {
-    key,
-    input,
-  });
-  assert.deepEqual(verdicts(stdout), [true, false, true, false]);
-  assert.equal(status, 1);
-});
-
-test("a line that is too long is counted and not kept, and the next one is judged", async () => {
-  const input = `${activation.token}${"A".repeat(10_000_000)}\n${activation.token}\n`;
-  const { status, stdout } = await verifier(["-", "--action", "activate"], { input });
-  assert.match(stdout, /^verdict {5}not valid: ERR_TOKEN_MALFORMED: it has 10000086 characters, /);
-  assert.deepEqual(verdicts(stdout), [false, true]);
-  assert.equal(status, 1);
-});
-
-test("every key of a file is tried, and which one fits is said", async () => {
-  const other = `# made in May\n\n${OTHER_KEY}\n`;
-  const keys = file("keys", `${other}  ${activation.key.toUpperCase()}\r\n#${OTHER_KEY}\n`);
-  const args = [activation.token, "--action", "activate"];
-  for (const { status, stdout } of [
-    await verifier([...args, "--key-file", keys]),
-    await verifier(args, { key: "", env: { MAILROOM_KEY_FILE: keys } }),
-  ]) {
-    assert.match(stdout, /^key {9}2 of 2\nverdict {5}valid$/m);
-    assert.equal(status, 0);
-  }
-  const forged = [`A${activation.token.slice(1)}`, ...args.slice(1), "--key-file", keys];
-  const { status, stdout } = await verifier(forged);
-  assert.match(stdout, /^signature {3}differs\nverdict {5}not valid/m);
-  assert.equal(status, 1);
-});
-
 test("a call without a verdict ends with 2 and a sentence without key or token", async () => {
   const { token, key } = activation;
   const args = [token, "--action", "activate"];
@@ -303,163 +230,6 @@ test("help and version are printed, whatever else is said", async () => {
   const version = await verifier([activation.token, "--version"], { key: "" });
   assert.match(version.stdout, /^mailroom-verifier \d+\.\d+\.\d+\n$/);
   assert.equal(version.status, 0);
-});
-
-test("bytes that are no text are lines that are no token", async () => {
-  const noise = Buffer.from(
-    Array.from({ length: 70_000 }, (_, index) => (index * index + 7 * index) & 0xff),
-  );
-  const input = Buffer.concat([
-    noise,
-    Buffer.from(`\n\ufeff${activation.token}\n${activation.token}\0\n`),
-  ]);
-  const { status, stdout, stderr } = await verifier(["-", "--action", "activate"], { input });
-  assert.equal(stderr, "");
-  const found = verdicts(stdout);
-  assert.equal(found.length, input.toString("latin1").split("\n").length - 1);
-  assert.ok(!found.includes(true));
-  // Nothing of what came in goes out: a terminal would obey it.
-  assert.match(stdout, /^[\x20-\x7e\n]*$/);
-  assert.equal(status, 1);
-});
-
-test("a line without an end needs no more memory than a short one", async () => {
-  const input = `{ echo ${activation.token}; head -c 200000000 /dev/zero | tr '\\0' A; }`;
-  const env = { MAILROOM_SECRET_KEY: activation.key, NODE_OPTIONS: "--max-old-space-size=32" };
-  const { status, stdout } = await run("sh", ["-c", `${input} | ${PROGRAM} - --action activate`], {
-    env,
-  });
-  assert.match(stdout, /it has 200000000 characters, /);
-  assert.deepEqual(verdicts(stdout), [true, false]);
-  assert.equal(status, 1);
-});
-
-test("a code that is too long leaves the length of its token alone", async () => {
-  const input = `${activation.token.slice(1)} ${"1".repeat(100_000)}\n`;
-  const { stdout } = await verifier(["-", "--action", "recover"], { input });
-  assert.match(stdout, /ERR_TOKEN_MALFORMED: it has 85 characters/);
-});
-
-test("streams that are closed, full or none end the program with a status for that", async () => {
-  const judged = `${PROGRAM} ${activation.token} --action activate`;
-  const read = `echo ${activation.token} | ${PROGRAM} - --action activate`;
-  const empty = "there is no token on standard input; write one a line";
-  for (const [command, status, stderr] of [
-    [`${judged} >&-`, 0, ""],
-    [`${judged} 2>&- >/dev/null`, 0, ""],
-    [`${judged} </dev/null >/dev/null`, 0, ""],
-    [`${read} >&-`, 0, ""],
-    [`${PROGRAM} - --action activate <&-`, 2, `mailroom-verifier: ${empty}\n`],
-    [`${PROGRAM} - --action activate </dev/null`, 2, `mailroom-verifier: ${empty}\n`],
-    [`${PROGRAM} - --action activate <.`, 2, `mailroom-verifier: ${empty}\n`],
-    ...(process.platform === "linux"
-      ? [
-          // It can be opened, and its beginning is nothing.
-          [
-            `${PROGRAM} - --action activate </proc/self/mem`,
-            2,
-            "mailroom-verifier: standard input cannot be read: EIO\n",
-          ],
-          [
-            `${judged} >/dev/full`,
-            2,
-            "mailroom-verifier: standard output cannot be written: ENOSPC\n",
-          ],
-          [`${PROGRAM} 2>/dev/full`, 2, ""],
-        ]
-      : []),
-  ]) {
-    const ended = await run("sh", ["-c", command], {
-      env: { MAILROOM_SECRET_KEY: activation.key },
-    });
-    assert.deepEqual(ended, { status, stdout: "", stderr }, command);
-  }
-});
-
-test("a reader that stops ends the program", async () => {
-  const judged = `yes ${activation.token} | ${PROGRAM} - --action activate`;
-  const pipe = `{ ${judged}; echo $? >status; } | head -n 1`;
-  const { stdout, stderr } = await run("sh", ["-c", pipe], {
-    env: { MAILROOM_SECRET_KEY: activation.key },
-  });
-  assert.equal(stderr, "");
-  assert.equal(stdout, `secret      ${activation.secret}\n`);
-  assert.equal(readFileSync(join(consumer, "status"), "utf8"), "2\n");
-});
-
-test("a key file that may not be read is said to be so", async () => {
-  const keys = file("forbidden", activation.key);
-  chmodSync(join(consumer, keys), 0);
-  const args = [activation.token, "--action", "activate", "--key-file"];
-  const forbidden = await verifier([...args, keys]);
-  // The superuser may read every file.
-  const permitted = process.getuid?.() === 0;
-  assert.equal(
-    forbidden.stderr,
-    permitted ? "" : "mailroom-verifier: the key file cannot be read: EACCES\n",
-  );
-  assert.equal(forbidden.status, permitted ? 0 : 2);
-
-  // Nobody can read the beginning of this one, though it can be opened.
-  if (process.platform === "linux") {
-    const { status, stderr } = await verifier([...args, "/proc/self/mem"]);
-    assert.equal(stderr, "mailroom-verifier: the key file cannot be read: EIO\n");
-    assert.equal(status, 2);
-  }
-});
-
-test("keys of v3 in a key file are passed over, and are no keys elsewhere", async () => {
-  const { key, token } = activation;
-  const args = [token, "--action", "activate"];
-  const others = ["mrsk", "mrpk"].map(
-    (kind) => `${kind}_${Buffer.from(key, "hex").toString("base64url")}`,
-  );
-  const mixed = await verifier([
-    ...args,
-    "--key-file",
-    file("mixed", `${[...others, key].join("\n")}\n`),
-  ]);
-  assert.match(mixed.stdout, /^verdict +valid$/m);
-  assert.equal(mixed.status, 0);
-  for (const other of others) {
-    const inFile = await verifier([...args, "--key-file", file("v3", `${other}\n`)]);
-    assert.equal(
-      inFile.stderr,
-      "mailroom-verifier: the key file has no shared key; write one a line\n",
-    );
-    const { stderr, stdout, status } = await verifier(args, { key: other });
-    assert.match(stderr, /^mailroom-verifier: MAILROOM_SECRET_KEY is no key: /);
-    assert.ok(!stderr.includes(other.slice(5, 30)), stderr);
-    assert.equal(stdout, "");
-    assert.deepEqual([inFile.status, status], [2, 2]);
-  }
-});
-
-test("a key of another form is refused and not shown", async () => {
-  const { key, token } = activation;
-  const bytes = Buffer.from(key, "hex");
-  for (const form of [
-    bytes.toString("base64"),
-    `0x${key}`,
-    `\ufeff${key}`,
-    `${key} ${key}`,
-    `"${key}"`,
-    token,
-  ]) {
-    const args = [token, "--action", "activate"];
-    for (const { status, stdout, stderr } of [
-      await verifier(args, { key: form }),
-      await verifier([...args, "--key-file", file("other-form", `${form}\n`)]),
-    ]) {
-      assert.match(
-        stderr,
-        /^mailroom-verifier: (?:MAILROOM_SECRET_KEY|line 1 of the key file) is no key: /,
-      );
-      assert.ok(!stderr.includes(form.slice(5, 30)), stderr);
-      assert.equal(stdout, "");
-      assert.equal(status, 2);
-    }
-  }
 });
 
 test("where WebAssembly is switched off the status is 2, not that of a forged token", async () => {

@@ -1,4 +1,4 @@
-import type { ReadHandlerOptions } from "./options.js";
+import type { ReadHandlerOptions } from "./options_reading.js";
 
 /** A value that no page before had. */
 export function newNonce(): string {

@@ -10,7 +10,8 @@ import type { Memory } from "./keeping.js";
 import { log } from "./log.js";
 import { pathOf } from "./mending.js";
 import { isOnward, onwardAddress, onwardHeaders } from "./onward.js";
-import { type HandlerOptions, readHandlerOptions } from "./options.js";
+import type { HandlerOptions } from "./options.js";
+import { readHandlerOptions } from "./options_reading.js";
 import { originDiffers } from "./origin.js";
 import {
   type Outcome,

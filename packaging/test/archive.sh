@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Installs an archive in a fresh root by the commands of docs/operate/install.md.
 #
-# One whose name begins with mailroom-full has the larger program, which is put beside the usual one.
+# One whose name begins with mailroom-full has the larger program, which is put beside the usual
+# one.
 #
 # Usage: archive.sh RELEASE NAME SCRATCH, as root, with MAILROOM_DATABASE_URL, TOOLS, which keeps
 # the fresh root, and EMULATOR if this machine has another processor.

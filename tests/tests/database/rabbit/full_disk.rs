@@ -1,5 +1,5 @@
-//! A RabbitMQ whose disk is full to its last byte: its queues stop, and it must be started again, as
-//! the page of the operator says.
+//! A RabbitMQ whose disk is full to its last byte: its queues stop, and it must be started again,
+//! as the page of the operator says.
 
 use anyhow::Result;
 use mailroom_tests::collector::Collector;

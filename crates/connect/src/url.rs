@@ -6,6 +6,8 @@
 //! unencoded `/`, `@` or `?` would otherwise be split there, and a part of it shown in messages as
 //! a host, database or user.
 
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
+
 use super::SettingsError;
 use super::parameters::{Parameter, Values};
 
@@ -122,43 +124,29 @@ pub fn names_server(text: &str) -> bool {
     !host.is_empty() && !host.starts_with(':')
 }
 
+/// All but what means nothing in a URL (RFC 3986, section 2.3).
+const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
 /// Encodes every byte that may mean something in a URL as `%XX`.
 pub(crate) fn encode(text: &str) -> String {
-    let mut encoded = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            encoded.push(char::from(byte));
-        } else {
-            encoded.extend(['%', hex(byte >> 4), hex(byte & 15)]);
-        }
-    }
-    encoded
-}
-
-fn hex(digit: u8) -> char {
-    char::from_digit(u32::from(digit), 16).unwrap_or('0').to_ascii_uppercase()
+    utf8_percent_encode(text, RESERVED).to_string()
 }
 
 /// Decodes `%XX`; unlike in web forms, `+` stands for itself.
 fn decode(text: &str, part: &str) -> Result<Vec<u8>, SettingsError> {
-    let fault = || {
-        SettingsError::new(format!(
+    // The library would leave such a sign as it is.
+    if text.split('%').skip(1).any(|after| !begins_with_digits(after)) {
+        return Err(SettingsError::new(format!(
             "the {part} in the URL has a \"%\" without two hexadecimal digits after it; \
              write \"%\" itself as %25"
-        ))
-    };
-    let mut parts = text.split('%');
-    let mut decoded = parts.next().unwrap_or_default().as_bytes().to_vec();
-    for part in parts {
-        let (digits, rest) = part.split_at_checked(2).ok_or_else(fault)?;
-        // A sign is no digit, but would be parsed.
-        if !digits.bytes().all(|digit| digit.is_ascii_hexdigit()) {
-            return Err(fault());
-        }
-        decoded.push(u8::from_str_radix(digits, 16).map_err(|_| fault())?);
-        decoded.extend(rest.bytes());
+        )));
     }
+    let decoded: Vec<u8> = percent_decode_str(text).collect();
     if decoded.contains(&0) { Err(SettingsError::nul()) } else { Ok(decoded) }
+}
+
+fn begins_with_digits(text: &str) -> bool {
+    text.as_bytes().first_chunk::<2>().is_some_and(|two| two.iter().all(u8::is_ascii_hexdigit))
 }
 
 #[cfg(test)]

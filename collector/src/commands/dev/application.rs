@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use mailroom_connect::{ConnectionSettings, names_server};
+use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use zeroize::Zeroizing;
 
 use super::folder::FormerEnvironment;
@@ -32,19 +33,15 @@ pub(super) fn add_database(
     }
 }
 
+/// What a shell or dotenv would expand, and what would end a word there.
+const EXPANDED: &AsciiSet =
+    &CONTROLS.add(b' ').add(b'"').add(b'#').add(b'$').add(b'\'').add(b'\\').add(b'`');
+
 /// A URL as every reader of the file takes it: what a shell or dotenv would expand is
 /// percent-encoded, and what ends a word in a shell is between quotes.
 fn quoted(url: &str) -> Zeroizing<String> {
-    let mut text = Zeroizing::new(String::with_capacity(url.len() + 2));
-    for character in url.chars() {
-        match character {
-            '\'' | '"' | '`' | '$' | '\\' | '#' | ' ' | '\0'..='\x1f' | '\x7f' => {
-                write!(text, "%{:02X}", u32::from(character))
-                    .expect("a string takes all that is written");
-            }
-            _ => text.push(character),
-        }
-    }
+    let mut text = Zeroizing::new(String::with_capacity(3 * url.len() + 2));
+    text.extend(utf8_percent_encode(url, EXPANDED));
     let is_word = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~:/@%".contains(&byte);
     if !text.bytes().all(is_word) {
         text.insert(0, '\'');

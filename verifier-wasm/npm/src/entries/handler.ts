@@ -8,9 +8,10 @@
 import { atCaller } from "../arguments/caller.js";
 import { type AskingRequest, type BrowserBinding, bindingFor } from "../handler/browser.js";
 import { LATE_LANGUAGES } from "../handler/late_languages.js";
+import type { LinkHandler } from "../handler/link_handler.js";
 import { makeNodeListener, type NodeListener } from "../handler/node_listener.js";
 import type { HandlerOptions } from "../handler/options.js";
-import { type LinkHandler, makeHandler } from "../handler/serving.js";
+import { makeHandler } from "../handler/serving.js";
 
 export type { CodeCheck, GuardedVerifier, GuardOptions } from "../guard/options.js";
 export type { AskingRequest, BrowserBinding } from "../handler/browser.js";
@@ -26,6 +27,7 @@ export type {
   Way,
 } from "../handler/judgement.js";
 export { publicOutcomeOf as outcomeOf } from "../handler/judgement.js";
+export type { LinkHandler, RequestContext } from "../handler/link_handler.js";
 export type { NodeListener, NodeRequest, NodeResponse } from "../handler/node_listener.js";
 export type {
   Again,
@@ -39,7 +41,6 @@ export type {
   RenewableLink,
   SiteOptions,
 } from "../handler/options.js";
-export type { LinkHandler, RequestContext } from "../handler/serving.js";
 export type { ActionTexts, Message, OwnTexts, PasswordTexts, Texts } from "../handler/texts.js";
 export type { TokenStore } from "../stores/token_store.js";
 

@@ -105,3 +105,8 @@ export function visitorOf(cookies: string | null): Uint8Array | undefined {
 export function newVisitor(request: Request): string {
   return cookie(request, VISITOR, newNonce());
 }
+
+/** The nonce that the browser of a request has for bound links. */
+export function nonceIn(request: Request): string | undefined {
+  return nonceOf(request.headers.get("Cookie"));
+}

@@ -1,29 +1,26 @@
+// Answers requests for links: judges each, uses it when its button is pressed, and shows its page.
+
 import { unawaited } from "../arguments/callbacks.js";
 import { readMethod } from "../arguments/options.js";
 import { GuardUnsupportedError, InvalidArgumentError } from "../errors/errors.js";
 import { bytesIn } from "../token/binary.js";
 import { againWith, isAgain, type Press } from "./asking.js";
-import { newVisitor, nonceOf, visitorOf } from "./browser.js";
+import { nonceIn } from "./browser.js";
 import { browserDigitsFor } from "./elsewhere.js";
 import { type Judgement, outcomeOf } from "./judgement.js";
 import type { Memory } from "./keeping.js";
+import type { LinkHandler } from "./link_handler.js";
 import { log } from "./log.js";
 import { pathOf } from "./mending.js";
 import { isOnward, onwardAddress, onwardHeaders } from "./onward.js";
 import type { HandlerOptions } from "./options.js";
 import { readHandlerOptions } from "./options_reading.js";
 import { originDiffers } from "./origin.js";
-import {
-  type Outcome,
-  RENEWED,
-  type ShownLink,
-  UNASKED,
-  WRONG_CODE,
-  WRONG_PASSWORD,
-} from "./outcomes.js";
-import { documentOf, onwardDocument, openingDocument, type Setting } from "./page.js";
+import { type Outcome, RENEWED, UNASKED, WRONG_CODE, WRONG_PASSWORD } from "./outcomes.js";
+import { documentOf, onwardDocument, type Setting } from "./page.js";
 import { lacksPassword } from "./password.js";
-import { headersOf, newNonce, withHeaders } from "./policy.js";
+import { withHeaders } from "./policy.js";
+import { asPage, judgementOf } from "./presenting.js";
 import { type Begun, redeemLink } from "./redeeming.js";
 import {
   type Asked,
@@ -38,33 +35,6 @@ import { type LateLanguages, languageFor, type Spoken } from "./texts.js";
 import { redeemV1, UNCOUNTED, V1_DIGITS } from "./v1.js";
 import { cureOf, hasExpired, type VerifierRefusal } from "./verifiers.js";
 import { words } from "./words.js";
-
-/**
- * What a runtime gives beside a request: its `waitUntil`, if it has one, lets go on what the answer
- * does not wait for. What a framework gives a route in its place is one, too.
- *
- * @example
- * export const GET = (request: Request) => ask(request, { waitUntil: after });
- */
-// Not of optional members alone: TypeScript would take no other object for it.
-export type RequestContext = object & {
-  readonly waitUntil?: ((promise: Promise<unknown>) => void) | undefined;
-};
-
-/** What {@link createLinkHandler} returns. It needs no `this`. */
-export interface LinkHandler<Further extends string = never> {
-  /**
-   * Answers a request, whatever it asks for. `context` is what the runtime gives beside it: if it
-   * has a method `waitUntil`, what a press has begun goes on when the visitor leaves.
-   */
-  (request: Request, context?: object): Promise<Response>;
-  /**
-   * The same as data, for frameworks that render pages themselves: a POST uses the link as well. A
-   * token in the address is answered by `moved`, a redirect after which a cookie of a minute has
-   * it, so pages of a framework never have one in their address.
-   */
-  judge(request: Request, context?: object): Promise<Judgement<Further>>;
-}
 
 /** What is known of a request once it is judged. */
 interface Judged {
@@ -127,7 +97,7 @@ export function makeHandler<Further extends string>(
     const isInAddress =
       asked?.kind === "show" && asked.from === "address" && outcome.page === "form";
     return {
-      judgement: judgementOf(outcome, action, request, spoken),
+      judgement: judgementOf(outcome, action, request, spoken, options),
       memory,
       spoken,
       leaving: isInAddress ? token : undefined,
@@ -357,52 +327,6 @@ export function makeHandler<Further extends string>(
     return spoken;
   }
 
-  function judgementOf(
-    outcome: Outcome,
-    action: string | undefined,
-    request: Request,
-    { language, texts }: Spoken,
-  ): Judgement<string> {
-    const { page, status, problem, reason, response } = outcome;
-    const {
-      token,
-      codeDigits = 0,
-      browserCodeDigits = 0,
-      expiresAt,
-      browser,
-    }: Partial<ShownLink> = outcome.link ?? {};
-    const nonce = newNonce();
-    const headers = headersOf(nonce, options, outcome.headers);
-    const isVisitor =
-      !outcome.renewsVisitor && visitorOf(request.headers.get("Cookie")) !== undefined;
-    if (browser === "other" && !isVisitor) headers.append("Set-Cookie", newVisitor(request));
-    for (const cookie of outcome.cookies ?? []) headers.append("Set-Cookie", cookie);
-    const judgement: Judgement<string> = {
-      page,
-      status,
-      headers,
-      action: action as Judgement<string>["action"],
-      token,
-      codeDigits,
-      browserCodeDigits,
-      browser,
-      expiresAt,
-      problem,
-      reason,
-      language,
-      ...words(texts, outcome, action, options.password, options.site),
-      nonce,
-      response,
-    };
-    // Of what is inherited from all objects nothing is a key.
-    if (!(Object.hasOwn(outcome, "publicKeys") && outcome.publicKeys)) return judgement;
-    const document = openingDocument(judgement, texts, outcome.publicKeys, options.site);
-    return {
-      ...judgement,
-      response: new Response(document, { status, headers: asPage(headers, language) }),
-    };
-  }
-
   async function answer(request: Request, context: unknown): Promise<Response> {
     const { judgement, memory, leaving, spoken } = await judge(request, context, false);
     const { page, status, headers, response } = judgement;
@@ -504,16 +428,6 @@ function demandRequest(request: unknown): asserts request is Request {
   throw new InvalidArgumentError(
     "the handler takes a Request of the Fetch API; wrap it in toNodeListener for requests of Node",
   );
-}
-
-function asPage(headers: Headers, language: string): Headers {
-  headers.set("Content-Type", "text/html; charset=utf-8");
-  headers.set("Content-Language", language);
-  return headers;
-}
-
-function nonceIn(request: Request): string | undefined {
-  return nonceOf(request.headers.get("Cookie"));
 }
 
 /**

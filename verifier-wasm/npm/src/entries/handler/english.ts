@@ -6,10 +6,11 @@
  */
 
 import { atCaller } from "../../arguments/caller.js";
+import type { LinkHandler } from "../../handler/link_handler.js";
 import type { HandlerOptions } from "../../handler/options.js";
-import { type LinkHandler, makeHandler } from "../../handler/serving.js";
+import { makeHandler } from "../../handler/serving.js";
 
-export type { LinkHandler } from "../../handler/serving.js";
+export type { LinkHandler } from "../../handler/link_handler.js";
 
 /**
  * The same as that of `mailroom-verifier/handler`, whose other functions go with it; its pages

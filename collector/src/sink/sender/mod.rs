@@ -1,11 +1,12 @@
 //! Lines to a program that the collector runs, which answers for every token: `--sender`.
 //!
 //! docs/reference/sender-protocol.md specifies the protocol, and what becomes of lines when the
-//! sender ends; `pending_acks` decides what an answer counts for.
+//! sender ends; `pending_batch` decides what an answer counts for.
 
 mod circuit;
 mod log;
 mod pending_acks;
+mod pending_batch;
 mod process;
 mod protocol;
 mod state;
@@ -26,8 +27,8 @@ use crate::sender_command::SenderCommand;
 use crate::timer::sleep_until_opt;
 use circuit::{Circuit, CircuitState};
 use mailroom_pace::{Backoff, LogLimit};
-pub(crate) use pending_acks::MAX_WORK;
 use pending_acks::PendingAcks;
+pub(crate) use pending_batch::MAX_WORK;
 pub(crate) use process::kill_running_sender;
 #[cfg(feature = "relay")]
 pub(crate) use protocol::parse_receipt;

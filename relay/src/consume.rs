@@ -6,26 +6,31 @@
 //! another sender finds the verdict. So what is doubled is at most a mail whose sender was killed
 //! before the verdict was recorded, and which then comes to a sender with another journal.
 
+mod ending;
+mod own_sender;
+mod pulling;
+
 use std::collections::HashMap;
-use std::future::pending;
-use std::io::{BufRead as _, BufReader, PipeReader, PipeWriter, Write as _, pipe};
-use std::sync::{Arc, Mutex, PoisonError, mpsc as threads};
-use std::thread;
+use std::io::{BufReader, PipeReader, PipeWriter};
+use std::sync::{Arc, Mutex, mpsc as threads};
 use std::time::{Duration, Instant};
 
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::{Semaphore, mpsc, oneshot, watch};
+use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 use crate::Error;
-use crate::answers::{Answer, Said, read};
+use crate::answers::{Answer, Said};
 use crate::broker::{Broker, Fault, Received};
 use crate::counts::Counts;
 use crate::decision::{
     Arrival, End, Place, of_answer, of_foreign_verdict, of_mail, of_version, unusable_mail,
 };
-use crate::message::{Class, Head, Verdict, is_answered, line, now};
+use crate::message::{Class, Head, is_answered, line, now};
+use ending::{Word, say};
+use own_sender::start;
+use pulling::{Shared, pull, sweep};
 
 /// How long a fault of the broker is waited out.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -36,9 +41,6 @@ const LONGEST_WORK: Duration = Duration::from_secs(660);
 
 /// How long what is done is said to the broker after the sender has ended.
 const ENDING: Duration = Duration::from_secs(10);
-
-/// How often it is tried to say that a message is done with, whose verdict is recorded.
-const MOST_ACKS: usize = 10;
 
 /// Takes mails until SIGTERM or SIGINT, or until the sender ends; returns what that ended with.
 ///
@@ -101,116 +103,6 @@ fn unusable(error: &std::io::Error) -> Error {
     Error::Failure(format!("the operating system refuses what the program needs: {error}"))
 }
 
-type Started<E> =
-    (threads::Sender<String>, mpsc::UnboundedReceiver<Answer>, oneshot::Receiver<Result<(), E>>);
-
-/// Starts the sender, and threads that write its lines and read its answers.
-fn start<E: Send + 'static>(
-    send: impl FnOnce(BufReader<PipeReader>, PipeWriter) -> Result<(), E> + Send + 'static,
-) -> std::io::Result<Started<E>> {
-    let (input, mut write) = pipe()?;
-    let (read_answers, output) = pipe()?;
-    let (end, ended) = oneshot::channel();
-    thread::spawn(move || end.send(send(BufReader::new(input), output)).ok());
-    let (lines, to_write) = threads::channel::<String>();
-    thread::spawn(move || {
-        while let Ok(line) = to_write.recv() {
-            if write.write_all(line.as_bytes()).is_err() {
-                return;
-            }
-        }
-    });
-    let (answered, answers) = mpsc::unbounded_channel();
-    thread::spawn(move || {
-        for line in BufReader::new(read_answers).split(b'\n').map_while(Result::ok) {
-            if answered.send(read(&line)).is_err() {
-                return;
-            }
-        }
-    });
-    Ok((lines, answers, ended))
-}
-
-/// What all tasks share.
-struct Shared<B> {
-    broker: B,
-    counts: Counts,
-    /// How many mails more may be taken, of each class.
-    places: [Arc<Semaphore>; Class::ALL.len()],
-    /// Until when a sender is unavailable. Then a single mail is tried.
-    outage: Mutex<Option<Instant>>,
-    is_stopping: watch::Sender<bool>,
-}
-
-impl<B> Shared<B> {
-    fn places(&self, class: Class) -> &Arc<Semaphore> {
-        &self.places[class.place()]
-    }
-
-    fn outage(&self) -> std::sync::MutexGuard<'_, Option<Instant>> {
-        self.outage.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl<B: Broker> Shared<B> {
-    /// Takes as many places as there are; a single one of a sender that is unavailable, when it is
-    /// to be tried again.
-    async fn free(&self, class: Class, most: usize) -> usize {
-        let places = self.places(class);
-        let outage = *self.outage();
-        if let Some(until) = outage {
-            self.broker.let_go(class).await;
-            sleep(until.saturating_duration_since(Instant::now())).await;
-        }
-        let Ok(first) = places.acquire().await else { return pending().await };
-        first.forget();
-        let mut free = 1;
-        while outage.is_none() && free < most {
-            let Ok(more) = places.try_acquire() else { break };
-            more.forget();
-            free += 1;
-        }
-        free
-    }
-}
-
-/// Takes mails of a class until it ends, as many as there are places. A request that the broker has
-/// is not given up: what it answers would be lost for others until its patience is over.
-async fn pull<B: Broker>(
-    shared: Arc<Shared<B>>,
-    class: Class,
-    most: usize,
-    found: mpsc::Sender<(Class, Received<B::Handle>)>,
-) {
-    let places = shared.places(class);
-    let mut stopping = shared.is_stopping.subscribe();
-    loop {
-        let free = tokio::select! {
-            _ = stopping.wait_for(|is_stopping| *is_stopping) => None,
-            free = shared.free(class, most) => Some(free),
-        };
-        let Some(free) = free else { return shared.broker.let_go(class).await };
-        let (came, outcome) = shared.broker.receive(class, free, &found).await;
-        places.add_permits(free.saturating_sub(came));
-        if let Err(fault) = outcome {
-            shared.counts.fault(&fault.to_string());
-            sleep(PAUSE).await;
-        }
-    }
-}
-
-/// Looks for ever for mails that the broker gives out no more.
-async fn sweep<B: Broker>(shared: Arc<Shared<B>>) {
-    loop {
-        sleep(shared.broker.patience()).await;
-        match shared.broker.sweep().await {
-            Ok(0) => {}
-            Ok(_) => shared.counts.add("sweeps of a restarted broker"),
-            Err(fault) => shared.counts.fault(&fault.to_string()),
-        }
-    }
-}
-
 /// A mail that the sender has.
 struct Mail<H> {
     class: Class,
@@ -229,13 +121,6 @@ struct Arrived<H> {
     /// The mail; nothing if it is none.
     head: Option<Head>,
     arrival: Arrival,
-}
-
-/// What is said to the broker of a message.
-enum Word {
-    Done(Option<Verdict>),
-    Foreign,
-    Again(Option<Verdict>, Duration),
 }
 
 /// What is being worked on.
@@ -437,51 +322,4 @@ async fn judge<B: Broker>(broker: &B, received: &Received<B::Handle>) -> (Option
     };
     let arrival = of_mail(&head, received.place, last.as_ref(), now());
     (Some(head), arrival)
-}
-
-/// Records a verdict and then ends a message. What cannot be recorded is said again until it can: a
-/// message that is done with without a verdict would be one whose fate nobody knows.
-async fn say<B: Broker>(shared: &Shared<B>, handle: &B::Handle, sequence: u64, word: Word) {
-    let recording = async {
-        loop {
-            let recorded = match &word {
-                Word::Done(Some(verdict)) | Word::Again(Some(verdict), _) => {
-                    shared.broker.record(verdict, sequence).await
-                }
-                Word::Foreign => shared.broker.record_foreign(sequence).await,
-                Word::Done(None) | Word::Again(None, _) => Ok(()),
-            };
-            match recorded {
-                Ok(()) => break,
-                Err(fault) => {
-                    shared.counts.fault(&fault.to_string());
-                    sleep(PAUSE).await;
-                }
-            }
-        }
-    };
-    // Or another machine would get the mail meanwhile, and send it, too.
-    let holding = async {
-        loop {
-            sleep(shared.broker.patience() / 3).await;
-            shared.broker.working(handle).await.ok();
-        }
-    };
-    tokio::select! { () = recording => {}, () = holding => {} }
-    for _ in 0..MOST_ACKS {
-        let ended: Result<(), Fault> = match &word {
-            Word::Done(_) | Word::Foreign => shared.broker.done(handle).await,
-            Word::Again(verdict, after) => {
-                let doubts = verdict.as_ref().map(|verdict| verdict.doubts);
-                shared.broker.give_back(handle, *after, doubts).await
-            }
-        };
-        match ended {
-            Ok(()) => return,
-            Err(fault) => {
-                shared.counts.fault(&fault.to_string());
-                sleep(PAUSE).await;
-            }
-        }
-    }
 }

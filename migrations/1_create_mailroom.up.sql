@@ -2432,9 +2432,7 @@ COMMENT ON FUNCTION mailroom.notify_of_codes(mailroom.issued_tokens, text, bigin
     'Queues the notice of wrong codes, if the action of the token has one and the subject got none '
     'within a day.';
 
--- Collectors settle batches, of which they say what became of each token, or release them. Whoever
--- has a collector's password reads what is due and nothing else: neither addresses nor secrets of
--- used tokens.
+-- What an attempt ends with, and when a token that comes back of a lease is tried again.
 
 -- The columns of a lease are arrays. Neither volatile nor with a SET clause, so that it is inlined:
 -- given the row of a CTE, `ended::mailroom.leases`, not one that RETURNING has made a value of, all
@@ -2551,6 +2549,8 @@ RETURN 'may have been delivered' || coalesce(': ' || reason, '');
 
 COMMENT ON FUNCTION mailroom.doubtful(text) IS
     'Why a token is given up of which nobody knows whether it was delivered.';
+
+-- Batches of which not all tokens were sent: what becomes of each token, and where it goes.
 
 CREATE TYPE mailroom.settled_token AS (
     collector_id bigint,
@@ -2864,6 +2864,8 @@ COMMENT ON FUNCTION mailroom.settle_exceptions(uuid[], uuid[], bigint[], text[],
     integer, bigint, bigint) IS
     'Settles batches of which not all tokens were sent, and answers which tokens were given up.';
 
+-- What providers said of the mails that they accepted.
+
 -- Addresses are kept as a hash with a key that only the owner reads: whoever reads a receipt can
 -- neither read the address nor try addresses.
 CREATE FUNCTION mailroom.address_hash(address text, key bytea) RETURNS bytea
@@ -2927,6 +2929,10 @@ $$;
 
 COMMENT ON FUNCTION mailroom.keep_receipts(uuid[], bigint[], text[], text[], text[]) IS
     'Keeps what providers said of mails that they accepted, of batches that are still leased.';
+
+-- Collectors settle batches, of which they say what became of each token, or release them. Whoever
+-- has a collector's password reads what is due and nothing else: neither addresses nor secrets of
+-- used tokens.
 
 -- Locks: rows of leases by name, which waits for somebody who takes one over.
 CREATE FUNCTION mailroom.settle(

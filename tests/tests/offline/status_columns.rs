@@ -10,7 +10,7 @@ const APART: &str = "budget";
 
 #[test]
 fn every_column_of_status_is_the_figure_of_its_name() -> Result<()> {
-    let path = tools::workspace().join("migrations/schema/24_status.sql");
+    let path = tools::workspace().join("migrations/schema/27_status.sql");
     let text = fs::read_to_string(path)?;
     let (_, function) = text.split_once("CREATE FUNCTION mailroom.status(").context("status()")?;
     let (head, rest) = function.split_once("\n)\n").context("its columns")?;

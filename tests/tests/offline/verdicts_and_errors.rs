@@ -16,7 +16,7 @@ fn listed(page: &str) -> BTreeSet<String> {
 
 /// The values of the type `mailroom.verdict`.
 fn verdicts() -> Result<BTreeSet<String>> {
-    let file = tools::workspace().join("migrations/schema/15_redeem.sql");
+    let file = tools::workspace().join("migrations/schema/18_redeem.sql");
     let text = fs::read_to_string(file)?;
     let (_, rest) = text.split_once("CREATE TYPE mailroom.verdict AS ENUM (").context("a type")?;
     let (values, _) = rest.split_once(");").context("an end")?;

@@ -42,7 +42,7 @@ export class Rows {
     this.#rows.set(hexadecimal(secret), row);
   }
 
-  /** In the order of migrations/schema/15_redeem.sql. */
+  /** In the order of migrations/schema/18_redeem.sql. */
   redeem(
     { action, secret, code, bindingIsProven, browserCode }: TestRedeeming,
     now: number,

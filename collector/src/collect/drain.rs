@@ -5,7 +5,7 @@ use tokio::time::{sleep, timeout_at};
 use super::in_flight::SETTLE_PAUSE;
 use super::{CollectError, Collector};
 use crate::metrics::{Cause, Trouble};
-use crate::queue::{Queue, QueueError};
+use crate::queue::{Queue, QueueError, Settlement};
 use crate::sink::Sink;
 use crate::timer::{self, sleep_until_opt};
 
@@ -26,11 +26,15 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
         self.cancel_unsent();
         if self.connection.opened_at.is_some() {
             let end = timer::now() + self.in_flight.sink.time_to_record();
-            if matches!(timeout_at(end.into(), self.settle_finally()).await, Ok(Ok(()))) {
+            let settlements = self.in_flight.take_settlements(timer::now());
+            // An idle collector whose database is away has nothing to be recorded.
+            let has_sent = !settlements.is_empty() || self.queue.has_unrecorded();
+            if matches!(timeout_at(end.into(), self.settle_finally(settlements)).await, Ok(Ok(())))
+            {
                 // If that fails, `mailroom status` misses this collector
                 // until another one replaces it.
                 timeout_at(end.into(), self.queue.leave(reason)).await.ok();
-            } else {
+            } else if has_sent {
                 let unrecorded = self.queue.unrecorded();
                 self.inputs.metrics.may_come_twice(Cause::SettlementLost, unrecorded);
                 tracing::warn!(
@@ -63,9 +67,8 @@ impl<Q: Queue, S: Sink> Collector<Q, S> {
         Ok(())
     }
 
-    /// Settles all acks, over a new connection if need be.
-    async fn settle_finally(&mut self) -> Result<(), QueueError> {
-        let settlements = self.in_flight.take_settlements(timer::now());
+    /// Settles the last acks, over a new connection if need be.
+    async fn settle_finally(&mut self, settlements: Vec<Settlement>) -> Result<(), QueueError> {
         let settling = self.in_flight.spans.begin_settling();
         let mut recorded = self.queue.settle_and_claim(settlements, None).await.map(drop);
         while let Err(QueueError::Unavailable(_)) = recorded {

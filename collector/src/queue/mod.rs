@@ -254,6 +254,11 @@ pub trait Queue {
         0
     }
 
+    /// Whether anything was sent without that. A queue that cannot count it may know this.
+    fn has_unrecorded(&self) -> bool {
+        self.unrecorded() > 0
+    }
+
     /// Tells that this collector ends in order, and why.
     fn leave(&mut self, _reason: &str) -> impl Future<Output = Result<(), QueueError>> {
         async { Ok(()) }

@@ -305,6 +305,10 @@ impl Queue for CursorQueue {
         Ok(claim)
     }
 
+    fn has_unrecorded(&self) -> bool {
+        self.state.as_ref().is_some_and(CursorState::has_unrecorded)
+    }
+
     fn release(&mut self, batches: &[BatchId]) {
         for batch in batches {
             self.claimed.remove(batch);

@@ -85,6 +85,11 @@ impl CursorState {
         }
     }
 
+    /// Whether the reader has more than the database knows of.
+    pub(super) fn has_unrecorded(&self) -> bool {
+        self.recorded < self.settled || self.claimed.iter().any(|claimed| claimed.is_settled)
+    }
+
     /// From where to where the cursor can be moved, if it can,
     /// by a statement that is about to be sent.
     pub(super) fn begin_advance(&mut self) -> Option<(i64, i64)> {

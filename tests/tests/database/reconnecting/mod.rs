@@ -5,7 +5,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use mailroom_tests::collector::{self, Collector, Lines, wait_until};
+use mailroom_tests::collector::{self, Collector, Lines, read_one_line, wait_until};
 use mailroom_tests::postgres::{Cluster, Database, Shutdown};
 use mailroom_tests::proxy::Proxy;
 use mailroom_tests::rows::{CURSOR, cursor, logins, register, wait_for};
@@ -42,6 +42,38 @@ async fn a_database_that_is_unreachable_at_the_start_is_waited_for_and_said_once
     register(&client, 1..=5).await?;
     assert_eq!(next_logins(&collector.lines()?, 5)?, logins(1..=5));
     collector.stop()?;
+    Ok(())
+}
+
+/// Whoever reads that lines were lost looks for mails that came twice.
+#[tokio::test]
+async fn only_a_stop_that_could_not_record_what_was_sent_says_so() -> Result<()> {
+    for (has_sent, on_base_schema) in [(false, false), (true, false), (false, true), (true, true)] {
+        let mut cluster = Cluster::start()?;
+        let database = Database::create_on(&cluster.url("postgres"))?;
+        let (database, mut command) = if on_base_schema {
+            let database = database.load_base_schema()?;
+            let command = collector::on_base_schema(database.url())?;
+            (database, command)
+        } else {
+            let database = database.migrate()?;
+            let command = collector::command(database.url())?;
+            (database, command)
+        };
+        let mut collector = Collector::start(command.args(["--batch-timeout", "0"]))?;
+        collector.wait_until_it_collects()?;
+        let mut output = collector.output()?;
+        if has_sent {
+            register(&database.connect().await?, 1..=1).await?;
+            wait_until(|| ioctl_fionread(&output).is_ok_and(|count| count > 0))?;
+        }
+        cluster.stop(Shutdown::Immediate)?;
+        if has_sent {
+            read_one_line(&mut output)?;
+        }
+        let log = collector.stop()?;
+        assert_eq!(log.contains("settlement_lost"), has_sent, "{on_base_schema}: {log}");
+    }
     Ok(())
 }
 

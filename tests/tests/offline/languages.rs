@@ -49,7 +49,7 @@ fn every_language_of_the_pages_is_spoken_by_the_handler_and_has_mails_that_are_s
     assert_eq!(shipped, pages, "shipped.rs");
 
     // What the tests of the pages go through.
-    for (file, list) in [("handler_pages.mjs", "BUTTONS"), ("handler_onward.mjs", "LINKS")] {
+    for (file, list) in [("handler_languages.mjs", "BUTTONS"), ("handler_onward.mjs", "LINKS")] {
         let suite = format!("verifier-wasm/npm/test/runtimes/suite/{file}");
         let text = fs::read_to_string(tools::workspace().join(&suite)).context(suite.clone())?;
         let (_, rest) = text.split_once(&format!("{list} = {{")).context(list)?;

@@ -5,7 +5,7 @@ import { randomBytes } from "node:crypto";
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 
-import { BUTTONS } from "../runtimes/suite/handler_pages.mjs";
+import { BUTTONS } from "../runtimes/suite/handler_languages.mjs";
 import { looked, onSite } from "./browser.mjs";
 import { newLink } from "./server.mjs";
 

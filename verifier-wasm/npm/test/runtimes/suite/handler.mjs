@@ -8,6 +8,7 @@ import { handlerBound } from "./handler_bound.mjs";
 import { handlerBoundTries } from "./handler_bound_tries.mjs";
 import { handlerCodes } from "./handler_codes.mjs";
 import { handlerFragment } from "./handler_fragment.mjs";
+import { handlerLanguages } from "./handler_languages.mjs";
 import { handlerLog } from "./handler_log.mjs";
 import { handlerMended } from "./handler_mended.mjs";
 import { handlerOnward } from "./handler_onward.mjs";
@@ -41,6 +42,7 @@ export function* handler(subject) {
   yield* handlerBinding(subject);
   yield* handlerFragment(subject);
   yield* handlerPages(subject);
+  yield* handlerLanguages(subject);
   yield* handlerBadInput(subject);
   yield* handlerMended(subject);
   yield* handlerAgain(subject);

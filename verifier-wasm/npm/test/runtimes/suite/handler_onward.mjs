@@ -2,7 +2,7 @@
 // the redirect itself.
 
 import { holds, same } from "./expect.mjs";
-import { BUTTONS } from "./handler_pages.mjs";
+import { BUTTONS } from "./handler_languages.mjs";
 import { read, scene, SITE } from "./handler_scene.mjs";
 
 const REDIRECT = { Location: "/welcome", "Set-Cookie": "session=1; HttpOnly" };

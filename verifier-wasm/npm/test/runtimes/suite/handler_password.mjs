@@ -2,7 +2,7 @@
 // is told by it.
 
 import { holds, same } from "./expect.mjs";
-import { BUTTONS } from "./handler_pages.mjs";
+import { BUTTONS } from "./handler_languages.mjs";
 import { read, scene, withoutNonce } from "./handler_scene.mjs";
 import { untouchedStore } from "./stores.mjs";
 

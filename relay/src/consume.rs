@@ -63,7 +63,7 @@ pub(crate) async fn run<B: Broker, E: Send + 'static>(
     drop(found);
     let mut sweeps = JoinSet::new();
     sweeps.spawn(sweep(desk.shared.clone()));
-    let mut next_beat = Instant::now();
+    let mut last_beat = Instant::now();
     let mut has_failed = false;
     loop {
         tokio::select! {
@@ -81,9 +81,9 @@ pub(crate) async fn run<B: Broker, E: Send + 'static>(
                 Some(answer) => desk.hear(answer),
                 None => break,
             },
-            () = sleep(next_beat.saturating_duration_since(Instant::now())) => {
+            () = sleep((desk.shared.broker.patience() / 3).saturating_sub(last_beat.elapsed())) => {
                 desk.beat();
-                next_beat = Instant::now() + desk.shared.broker.patience() / 3;
+                last_beat = Instant::now();
             }
             _ = terminate.recv() => desk.stop(),
             _ = interrupt.recv() => desk.stop(),

@@ -21,8 +21,8 @@ mod restart;
 mod streams;
 mod verdicts;
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use async_nats::Event;
@@ -80,8 +80,9 @@ struct Inner {
     queue: String,
     replicas: usize,
     redeliver_after: Duration,
-    /// The same as the broker has it, which another program may have set.
-    ack_wait: OnceLock<Duration>,
+    /// The same as the broker has it for each class, in milliseconds. Whoever makes a consumer sets
+    /// it, and it may be made anew.
+    ack_waits: [AtomicU64; Class::ALL.len()],
     /// When the connection was made last, in seconds since 1970.
     connected_at: Arc<AtomicI64>,
     /// How often it was made, and what is known since.
@@ -107,6 +108,9 @@ struct Seen {
 #[derive(Default)]
 struct Found {
     streams: Option<(Instant, Streams)>,
+    /// When the last look at the streams failed, and why: who waited for it meanwhile need not wait
+    /// as long again.
+    failed: Option<(Instant, Fault)>,
     consumers: [Option<PullConsumer>; Class::ALL.len()],
 }
 
@@ -146,7 +150,7 @@ impl Nats {
             queue: access.queue.clone(),
             replicas: access.replicas.unwrap_or(1).into(),
             redeliver_after: access.redeliver_after(),
-            ack_wait: OnceLock::new(),
+            ack_waits: Class::ALL.map(|_| AtomicU64::new(milliseconds(access.redeliver_after()))),
             connected_at,
             connections,
             seen: Mutex::default(),
@@ -185,7 +189,8 @@ impl Nats {
         };
         let mails = self.streams().await?.mails;
         let consumer = durable(&mails, &self.consumer_name(class), config).await?;
-        self.inner.ack_wait.set(consumer.cached_info().config.ack_wait).ok();
+        let ack_wait = milliseconds(consumer.cached_info().config.ack_wait);
+        self.inner.ack_waits[class.place()].store(ack_wait, Ordering::Relaxed);
         self.inner.found.lock().await.consumers[class.place()] = Some(consumer.clone());
         Ok(consumer)
     }
@@ -199,7 +204,8 @@ impl Nats {
     }
 
     async fn forget(&self) {
-        *self.inner.found.lock().await = Found::default();
+        let mut found = self.inner.found.lock().await;
+        *found = Found { failed: found.failed.take(), ..Found::default() };
     }
 
     async fn pass_on(
@@ -363,6 +369,10 @@ async fn answered<T>(future: impl IntoFuture<Output = T>) -> Result<T, Fault> {
     timeout(limit, future).await.map_err(|_| Fault::Away("the broker does not answer".to_owned()))
 }
 
+fn milliseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
 fn no_mails(error: &dyn std::fmt::Display) -> Fault {
     Fault::Away(format!("the broker gives out no mails: {error}"))
 }
@@ -460,7 +470,8 @@ impl Broker for Nats {
     }
 
     fn patience(&self) -> Duration {
-        *self.inner.ack_wait.get().unwrap_or(&self.inner.redeliver_after)
+        let waits = self.inner.ack_waits.iter().map(|wait| wait.load(Ordering::Relaxed));
+        waits.min().map_or(self.inner.redeliver_after, Duration::from_millis)
     }
 
     fn name(&self) -> &'static str {

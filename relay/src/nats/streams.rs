@@ -29,13 +29,21 @@ pub(super) struct Streams {
 impl Nats {
     /// The streams, which are made if there are none.
     pub(super) async fn streams(&self) -> Result<Streams, Fault> {
+        let came_at = Instant::now();
         let mut found = self.inner.found.lock().await;
         if let Some((since, streams)) = &found.streams
             && since.elapsed() < LOOKED_AT
         {
             return Ok(streams.clone());
         }
-        let streams = Box::pin(self.find_streams()).await?;
+        if let Some((since, fault)) = &found.failed
+            && *since >= came_at
+        {
+            return Err(fault.clone());
+        }
+        let looked = Box::pin(self.find_streams()).await;
+        found.failed = looked.as_ref().err().map(|fault| (Instant::now(), fault.clone()));
+        let streams = looked?;
         found.streams = Some((Instant::now(), streams.clone()));
         Ok(streams)
     }

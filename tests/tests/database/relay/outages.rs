@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use async_nats::jetstream::consumer;
 use async_nats::jetstream::stream::{Config, DiscardPolicy, RetentionPolicy};
 use mailroom_tests::broker::Nats;
 use mailroom_tests::collector::{self, Collector, wait_until};
@@ -12,6 +13,7 @@ use mailroom_tests::program;
 use mailroom_tests::proxy::Proxy;
 use mailroom_tests::rows::{register, wait_for};
 use mailroom_tests::sending::{Configuration, Sending, batch};
+use tokio::time::sleep;
 
 use super::{
     client, collecting, publish, reached, relay, relay_of, sender, wait_for_recipients,
@@ -162,6 +164,57 @@ async fn a_broker_that_answers_nothing_costs_an_answer_and_stores_each_mail_once
     nats.resume()?;
     publish(&mut relay, "c", &[(2, "bob@x.test")])?;
     wait_for_waiting(&client(&nats).await?, 2).await
+}
+
+/// Its collector takes a relay for hung that says nothing for half a minute, and counts an attempt
+/// of each mail.
+#[tokio::test]
+async fn many_mails_wait_no_longer_than_one_for_a_broker_that_is_away() -> Result<()> {
+    let Some(mut nats) = Nats::start(&[])? else { return Ok(()) };
+    let mut relay = relay(&nats)?;
+    publish(&mut relay, "a", &[(1, "ada@x.test")])?;
+    // It has looked at what it is connected to by then.
+    publish(&mut relay, "b", &[(2, "bob@x.test")])?;
+    nats.kill()?;
+    let names: Vec<_> = (3..=30).map(|id| format!("p{id}@x.test")).collect();
+    let people: Vec<_> = (3..).zip(names.iter().map(String::as_str)).collect();
+    // Those that are on their way, and those that need the streams.
+    for name in ["c", "d"] {
+        relay.write(&batch(name, &people))?;
+        let answer = relay.answer_within(Duration::from_secs(20));
+        let answer = answer.with_context(|| format!("{name}: no answer"))?;
+        ensure!(answer.get("unavailable").is_some() && answer.get("ok").is_none(), "{answer}");
+    }
+    nats.run()?;
+    while relay.write(&batch("e", &people)).is_ok() && relay.answer()?.get("ok").is_none() {}
+    wait_for_waiting(&client(&nats).await?, 30).await
+}
+
+/// Another program may make it anew, by what that was told.
+#[tokio::test]
+async fn signs_of_life_come_in_time_after_somebody_has_made_them_more_urgent() -> Result<()> {
+    let Some(nats) = Nats::start(&[])? else { return Ok(()) };
+    let Some(server) = MailServer::start(&["--delay", "8"])? else { return Ok(()) };
+    let configuration = Configuration::smtp(server.port, "")?;
+    let url = nats.url();
+    let sender = Sending::start(&configuration, &["--from", &url, "--redeliver-after", "600"])?;
+    let broker = client(&nats).await?;
+    let mut relay = relay(&nats)?;
+    publish(&mut relay, "a", &[(1, "ada@x.test")])?;
+    wait_for_recipients(&server, 1)?;
+    wait_for_waiting(&broker, 0).await?;
+    let stream = broker.get_stream("mailroom").await?;
+    let config = stream.consumer_info("mailroom-other").await?.config;
+    let config = consumer::Config { ack_wait: Duration::from_secs(3), ..config };
+    stream.create_consumer(config).await?;
+    // It asks for mails every three seconds.
+    sleep(Duration::from_secs(8)).await;
+    publish(&mut relay, "b", &[(2, "bob@x.test")])?;
+    wait_for_recipients(&server, 2)?;
+    wait_for_waiting(&broker, 0).await?;
+    let (_, said) = sender.stop()?;
+    ensure!(said.contains("2 sent") && !said.contains("delivered again"), "{said}");
+    Ok(())
 }
 
 /// As after a firewall has forgotten it: no end of the connection is ever seen.

@@ -28,7 +28,7 @@ mod wire;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::{OnceCell, mpsc};
+use tokio::sync::mpsc;
 
 pub(crate) use self::address::servers;
 use self::consuming::{Consuming, Handle};
@@ -61,7 +61,6 @@ struct Inner {
     reading: Arc<Link>,
     mails: [Consuming; Class::ALL.len()],
     verdicts: Consuming,
-    claimed: OnceCell<()>,
     memory: Memory,
     redeliver_after: Duration,
 }
@@ -82,7 +81,6 @@ impl Rabbit {
         let inner = Inner {
             mails: Class::ALL.map(|class| consuming(queues.mails(class), class == Class::Other)),
             verdicts: consuming(queues.verdicts(), false),
-            claimed: OnceCell::new(),
             memory: Memory::default(),
             redeliver_after: arguments.access.redeliver_after(),
             publishing,
@@ -99,12 +97,6 @@ impl Rabbit {
 
     async fn store(&self, letter: &Letter) -> Result<(), Fault> {
         self.inner.publishing.store(self.inner.queues.exchange(), letter).await
-    }
-
-    /// Makes sure once that nobody else's verdicts are taken.
-    async fn claim(&self, reader: &str) -> Result<(), Fault> {
-        let claim = async || self.inner.reading.claim(reader).await;
-        self.inner.claimed.get_or_try_init(claim).await.map(drop)
     }
 }
 
@@ -171,7 +163,8 @@ impl Broker for Rabbit {
         most: usize,
         into: &mpsc::Sender<Announced<Handle>>,
     ) -> Result<(), Fault> {
-        self.claim(reader).await?;
+        // Nobody else's are taken.
+        self.inner.reading.claim(reader).await?;
         let announced = |handle: Handle| Announced {
             text: handle.letter.text.clone(),
             delivered: handle.letter.delivered(),

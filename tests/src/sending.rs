@@ -186,6 +186,11 @@ impl Sending {
         Ok(kill_process(self.process()?, signal)?)
     }
 
+    /// The number of its process.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     fn process(&self) -> Result<Pid> {
         let process = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
         process.context("a process has a positive id")

@@ -1,7 +1,8 @@
 //! A connection to one of the servers, which is made anew when it is lost, and what they say in
 //! sentences.
 
-use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use lapin::protocol::{AMQPErrorKind, AMQPHardError, AMQPSoftError};
@@ -23,9 +24,16 @@ const DECLARING: Duration = Duration::from_secs(15);
 /// How long it is waited at least until a broker that is away is tried again.
 const PAUSE: Duration = Duration::from_millis(300);
 
+/// How long a message may be: less than each version of the broker takes. A longer one ends the
+/// channel, and the confirmations of others with it.
+const LONGEST: usize = 15 << 20;
+
 /// A connection, which comes back when it is asked for.
 pub(super) struct Link {
     pub(super) queues: Queues,
+    /// How long a message may be: the broker may be told to take less than usual, as long as it
+    /// runs.
+    pub(super) longest: AtomicUsize,
     servers: Vec<AMQPUri>,
     wire: Wire,
     name: String,
@@ -35,6 +43,8 @@ pub(super) struct Link {
 #[derive(Default)]
 struct State {
     connection: Option<Arc<Connection>>,
+    /// By which the verdicts were claimed last.
+    claimed: Option<Weak<Connection>>,
     /// Which server is tried next.
     next: usize,
     failed: Option<(Instant, Fault)>,
@@ -42,13 +52,28 @@ struct State {
 
 impl Link {
     pub(super) fn new(queues: Queues, servers: Vec<AMQPUri>, wire: Wire, name: &str) -> Self {
-        Self { queues, servers, wire, name: name.to_owned(), state: Mutex::default() }
+        let (longest, name) = (AtomicUsize::new(LONGEST), name.to_owned());
+        Self { queues, longest, servers, wire, name, state: Mutex::default() }
     }
 
     /// A new channel of a connection of which all queues are there.
     pub(super) async fn channel(&self) -> Result<Channel, Fault> {
         let connection = self.connection().await?;
-        answered(connection.create_channel()).await
+        match timeout(PATIENCE, connection.create_channel()).await {
+            Ok(created) => created.map_err(|error| fault(&error)),
+            Err(_) => Err(self.give_up(&connection).await),
+        }
+    }
+
+    /// Does without a connection that carries nothing more: whoever comes next would wait for it as
+    /// long, one after another. It stays open for what was given out by it.
+    async fn give_up(&self, silenced: &Arc<Connection>) -> Fault {
+        let mut state = self.state.lock().await;
+        if state.connection.take_if(|known| Arc::ptr_eq(known, silenced)).is_some() {
+            state.next = state.next.wrapping_add(1);
+            state.failed = Some((Instant::now(), silent()));
+        }
+        silent()
     }
 
     /// Lets all queues be looked for again, by a new connection.
@@ -56,10 +81,17 @@ impl Link {
         self.state.lock().await.connection = None;
     }
 
-    /// Claims the verdicts for a ledger.
+    /// Claims the verdicts for a ledger, once on each connection: a broker that has lost all it had
+    /// may be another ledger's now.
     pub(super) async fn claim(&self, ledger: &str) -> Result<(), Fault> {
         let connection = self.connection().await?;
-        self.queues.claim(&connection, ledger).await
+        let claiming = Arc::downgrade(&connection);
+        if self.state.lock().await.claimed.as_ref().is_some_and(|known| known.ptr_eq(&claiming)) {
+            return Ok(());
+        }
+        self.queues.claim(&connection, ledger).await?;
+        self.state.lock().await.claimed = Some(claiming);
+        Ok(())
     }
 
     /// Whether the server takes no messages for now. A connection that was lost during an alarm
@@ -91,6 +123,7 @@ impl Link {
             Ok(connection) => {
                 let connection = Arc::new(connection);
                 state.failed = None;
+                self.longest.store(LONGEST, Ordering::Relaxed);
                 state.connection = Some(Arc::clone(&connection));
                 Ok(connection)
             }

@@ -1,7 +1,7 @@
 //! Messages on their way to the broker: each is stored when it says so, and not before.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 
 use lapin::options::{BasicPublishOptions, ConfirmSelectOptions};
 use lapin::protocol::{AMQPErrorKind, AMQPSoftError};
@@ -14,34 +14,29 @@ use super::letter::Letter;
 use super::link::{Link, PATIENCE, answered, fault};
 use crate::broker::Fault;
 
-/// How long a message may be: less than each version of the broker takes. A longer one ends the
-/// channel, and the confirmations of others with it.
-const LONGEST: usize = 15 << 20;
-
 /// A channel to publish by, of a connection of its own: an alarm of the broker stops all of it.
 pub(super) struct Publishing {
     pub(super) link: Arc<Link>,
     channel: Mutex<Option<Channel>>,
-    /// How long a message may be: the broker may be told to take less than usual.
-    longest: AtomicUsize,
 }
 
 impl Publishing {
     pub(super) fn new(link: Arc<Link>) -> Self {
-        Self { link, channel: Mutex::default(), longest: AtomicUsize::new(LONGEST) }
+        Self { link, channel: Mutex::default() }
     }
 
     /// Stores a message. After a fault it may be stored nevertheless.
     pub(super) async fn store(&self, exchange: ShortString, letter: &Letter) -> Result<(), Fault> {
-        let length = letter.text.len();
-        if length > self.longest.load(Ordering::Relaxed) {
-            return Err(too_long());
-        }
         // What is published meanwhile would be stored after the alarm, and again by who asks again.
         if self.link.is_blocked().await {
             return Err(blocked());
         }
         let channel = self.channel().await?;
+        // By a new connection more may be taken.
+        let length = letter.text.len();
+        if length > self.link.longest.load(Ordering::Relaxed) {
+            return Err(too_long());
+        }
         // Or the broker would drop what no queue takes, and confirm it.
         let options = BasicPublishOptions { mandatory: true, ..BasicPublishOptions::default() };
         let stored = async {
@@ -64,7 +59,7 @@ impl Publishing {
                 // It ends the channel over one message, with the confirmations of all others. Each
                 // that comes again would do so again.
                 if let Some(most) = most_bytes(&error) {
-                    self.longest.fetch_min(most, Ordering::Relaxed);
+                    self.link.longest.fetch_min(most, Ordering::Relaxed);
                     if length > most {
                         return Err(too_long());
                     }

@@ -5,10 +5,10 @@
 
 use std::fmt;
 use std::io::{self, Read, Write};
-use std::net::SocketAddr;
+use std::net::{Shutdown, SocketAddr, TcpStream as Socket};
 use std::os::fd::{AsFd, AsRawFd};
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use async_rs::traits::Reactor;
@@ -56,18 +56,77 @@ impl Wire {
         properties: ConnectionProperties,
     ) -> lapin::Result<Connection> {
         let tls = self.tls.clone();
+        let attempt = Attempt::default();
+        let made = attempt.clone();
         let runtime = Runtime::new(RuntimeParts::new(Tokio::current(), Opener(Tokio::current())));
         let open = async move |server: AMQPUri, _| {
-            let opened = open(&server, tls.as_ref()).await?;
+            let opened = open(&server, tls.as_ref(), &made).await?;
             Ok(AsyncTcpStream::Plain(opened.compat()))
         };
-        Connection::connector(server, runtime, open, properties).await
+        let until_it_ends = Watched(attempt);
+        let outcome = Connection::connector(server, runtime, open, properties).await;
+        until_it_ends.0.finish();
+        outcome
     }
 }
 
-async fn open(server: &AMQPUri, tls: Option<&TlsConnector>) -> io::Result<Box<dyn Bytes>> {
+/// A connection that is being made. A thread of the client waits for it, for ever where a server
+/// accepts it and says nothing, and also when nobody wants it any more.
+#[derive(Clone, Default)]
+struct Attempt(Arc<Mutex<Stage>>);
+
+#[derive(Default)]
+enum Stage {
+    #[default]
+    Begun,
+    /// The same connection once more.
+    Connected(Socket),
+    GivenUp,
+    Finished,
+}
+
+impl Attempt {
+    fn connected(&self, stream: &TcpStream) -> io::Result<()> {
+        let socket = Socket::from(stream.as_fd().try_clone_to_owned()?);
+        let mut stage = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if matches!(*stage, Stage::GivenUp) {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        *stage = Stage::Connected(socket);
+        Ok(())
+    }
+
+    fn finish(&self) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Stage::Finished;
+    }
+
+    fn give_up(&self) {
+        let mut stage = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match std::mem::replace(&mut *stage, Stage::GivenUp) {
+            Stage::Finished => *stage = Stage::Finished,
+            Stage::Connected(socket) => _ = socket.shutdown(Shutdown::Both),
+            Stage::Begun | Stage::GivenUp => {}
+        }
+    }
+}
+
+/// Whoever waits no longer gives it up.
+struct Watched(Attempt);
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        self.0.give_up();
+    }
+}
+
+async fn open(
+    server: &AMQPUri,
+    tls: Option<&TlsConnector>,
+    attempt: &Attempt,
+) -> io::Result<Box<dyn Bytes>> {
     let host = server.authority.host.trim_matches(['[', ']']);
     let stream = TcpStream::connect((host, server.authority.port)).await?;
+    attempt.connected(&stream)?;
     stream.set_nodelay(true)?;
     if server.scheme == AMQPScheme::AMQP {
         return Ok(Box::new(stream));

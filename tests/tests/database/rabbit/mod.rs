@@ -5,6 +5,7 @@ mod full_disk;
 mod kills;
 mod outages;
 mod repeated;
+mod silence;
 mod through;
 
 use std::process::Command;

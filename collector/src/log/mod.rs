@@ -17,9 +17,11 @@ use tracing::field::{Field, Visit};
 use tracing::level_filters::LevelFilter;
 use tracing::{Event, Subscriber};
 use tracing_subscriber::field::RecordFields;
+use tracing_subscriber::filter::Targets;
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
+use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::registry::LookupSpan;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -36,11 +38,24 @@ pub(crate) fn start(format: LogFormat, level: LevelFilter) {
         .with_max_level(level)
         .with_target(false);
     let subscriber: Box<dyn Subscriber + Send + Sync> = match format {
-        LogFormat::Text => Box::new(lines.with_ansi(false).fmt_fields(TextFields).finish()),
-        LogFormat::Json => Box::new(lines.event_format(JsonLines).finish()),
+        LogFormat::Text => {
+            Box::new(lines.with_ansi(false).fmt_fields(TextFields).finish().with(own(level)))
+        }
+        LogFormat::Json => Box::new(lines.event_format(JsonLines).finish().with(own(level))),
     };
     // Only a second call fails, and then lines are being written already.
     tracing::subscriber::set_global_default(subscriber).ok();
+}
+
+/// Which lines there are. The clients of brokers write their own: that of RabbitMQ has a mail that
+/// is returned in a warning, link and all, and that of NATS has messages below its warnings. What
+/// the former finds is said in our own sentences.
+fn own(level: LevelFilter) -> Targets {
+    let of_nats = level.min(LevelFilter::WARN);
+    Targets::new()
+        .with_default(level)
+        .with_target("lapin", LevelFilter::OFF)
+        .with_target("async_nats", of_nats)
 }
 
 /// The fields of a line of text, and at its end the name of the event, by which the documents say

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use lapin::ExchangeKind;
-use lapin::options::{ExchangeDeclareOptions, ExchangeDeleteOptions};
+use lapin::options::{ExchangeDeclareOptions, ExchangeDeleteOptions, QueueDeleteOptions};
 use lapin::types::{AMQPValue, FieldTable};
 use mailroom_tests::collector::{self, Collector, PATIENCE, wait_until};
 use mailroom_tests::postgres::Database;
@@ -147,5 +147,23 @@ async fn verdicts_are_claimed_again_where_another_database_has_claimed_them() ->
     way.cut();
     collector.wait_for_log("the verdicts at reclaimed are those of another database", 1)?;
     collector.stop()?;
+    Ok(())
+}
+
+/// The client of RabbitMQ would write it there, link and all.
+#[tokio::test]
+async fn a_mail_that_rabbitmq_returns_is_in_no_log() -> Result<()> {
+    let Some(rabbit) = Rabbit::shared()? else { return Ok(()) };
+    let mut relay = relay(&rabbit, "returned")?;
+    publish(&mut relay, "a", &[(1, "ada@x.test")])?;
+    let (_connection, broker) = client(&rabbit).await?;
+    broker.queue_delete("returned.other".into(), QueueDeleteOptions::default()).await?;
+    relay.write(&batch("b", &[(2, "bob@x.test")]))?;
+    let answer = relay.answer()?;
+    ensure!(answer.get("unavailable").is_some(), "{answer}");
+    let (_, said) = relay.finish()?;
+    let lines: Vec<_> = said.lines().collect();
+    ensure!(said.contains("it was deleted"), "{said}");
+    ensure!(lines.iter().all(|line| line.starts_with("mailroom relay: ")), "{said}");
     Ok(())
 }

@@ -7,9 +7,10 @@
 //! | `QUEUE.verdict.KEY` | what became of the mail with this key |
 //! | `QUEUE.dead.KEY` | the same of those that never can be sent, and what was no mail |
 //!
-//! `address` has what is connected to, `handle` by what a message is ended, `streams` what the
-//! streams need, `restart` what a killed server leaves behind, `elsewhere` what is done about one
-//! that its cluster has lost, and `verdicts` how collectors get them.
+//! `address` has what is connected to, `publishing` what is stored, `handle` by what a message is
+//! ended, `streams` what the streams need, `restart` what a killed server leaves behind,
+//! `elsewhere` what is done about one that its cluster has lost, and `verdicts` how collectors get
+//! them.
 //!
 //! A full stream refuses a mail and drops none, and no mail is dropped by its age, since the
 //! database gives them out once.
@@ -17,6 +18,7 @@
 mod address;
 mod elsewhere;
 mod handle;
+mod publishing;
 mod restart;
 mod streams;
 mod verdicts;
@@ -28,8 +30,8 @@ use std::time::{Duration, Instant};
 use async_nats::Event;
 use async_nats::header::HeaderMap;
 use async_nats::jetstream::consumer::{PullConsumer, pull};
-use async_nats::jetstream::context::{Context, ContextBuilder, PublishError, PublishErrorKind};
-use async_nats::jetstream::message::{AckKind, PublishMessage};
+use async_nats::jetstream::context::{Context, ContextBuilder};
+use async_nats::jetstream::message::AckKind;
 use async_nats::jetstream::stream::LastRawMessageErrorKind;
 use futures_util::StreamExt as _;
 use tokio::sync::{Mutex, mpsc};
@@ -44,7 +46,7 @@ use crate::Error;
 use crate::access::BrokerArguments;
 use crate::broker::{Announced, Broker, Fault, Received, Stored};
 use crate::decision::Place;
-use crate::message::{Class, Head, Kind, Mail, VERSION, Verdict, now, word};
+use crate::message::{Class, Head, Mail, VERSION, Verdict, now, word};
 
 /// How long an answer of the broker is waited for: less than a collector waits for its sender.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -54,9 +56,6 @@ const PULL: Duration = Duration::from_secs(3);
 
 /// How long it is waited at most until a broker that is away is tried again.
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
-
-/// How often a mail whose key is known, and which is gone, is published under a new id.
-const MOST_IDS: usize = 20;
 
 /// The longest time of [`AGAIN_HEADER`].
 const LONGEST_REST: Duration = Duration::from_secs(720);
@@ -251,77 +250,6 @@ impl Nats {
         Ok(())
     }
 
-    /// A key that the broker knows was stored before. The mail is still there, or is sent, or it
-    /// was dead and somebody has put it back: then it gets a new id.
-    async fn publish_once(&self, mail: &Mail) -> Result<Stored, Fault> {
-        self.look_after_restart().await?;
-        let streams = self.streams().await?;
-        let head = &mail.head;
-        let subject = self.subject_of(head);
-        let mut id = head.key.clone();
-        for _ in 0..MOST_IDS {
-            let ack = self.store(subject.clone(), &id, mail.item.clone(), None).await?;
-            if !ack.is_duplicate {
-                return Ok(Stored::Now);
-            }
-            let found = match answered(streams.mails.get_raw_message(ack.sequence)).await? {
-                Ok(message) => Some(message),
-                Err(error) if error.kind() == LastRawMessageErrorKind::NoMessageFound => None,
-                Err(error) => return Err(Fault::Away(format!("a mail is not found: {error}"))),
-            };
-            let last = match self.last_verdict(&head.key).await {
-                // It is in the hands of those who know what became of it.
-                Err(Fault::Message(_)) => return Ok(Stored::Before),
-                known => known?,
-            };
-            if last.as_ref().is_some_and(|last| last.kind == Kind::Sent) {
-                return Ok(Stored::Before);
-            }
-            if let Some(message) = found {
-                let published_at = message.time.unix_timestamp();
-                if !last.is_some_and(|last| last.settles(ack.sequence, published_at)) {
-                    return Ok(Stored::Before);
-                }
-                // Its sender was killed before it could say that it is done with the message. The
-                // next one would take the mail that was put back for that one.
-                self.delete_mail(ack.sequence).await?;
-            }
-            id = format!("{}.{}", head.key, ack.sequence);
-        }
-        Err(Fault::Message("the mail was put back too often within ten minutes".to_owned()))
-    }
-
-    /// Deletes a message of the mails, as an acknowledgement does, and not safely: `nats-server`
-    /// 2.9.10 overwrites what is deleted safely at once, and its index knows of it later. After a
-    /// kill between the two it looks for messages that are no more, and has lost others. One that
-    /// is gone meanwhile is not missed.
-    async fn delete_mail(&self, sequence: u64) -> Result<(), Fault> {
-        let subject = format!("STREAM.MSG.DELETE.{}", self.inner.queue);
-        let request = serde_json::json!({"seq": sequence, "no_erase": true});
-        let deleted = self.inner.context.request::<_, _, serde_json::Value>(subject, &request);
-        answered(deleted)
-            .await?
-            .map_err(|error| Fault::Away(format!("a mail is not deleted: {error}")))?;
-        Ok(())
-    }
-
-    async fn record_verdict(&self, verdict: &Verdict, sequence: u64) -> Result<(), Fault> {
-        // A reader may have forgotten which numbers it has had.
-        self.look_after_restart().await?;
-        let verdict = &Verdict { sequence, ..verdict.clone() };
-        let text =
-            serde_json::to_string(verdict).map_err(|error| Fault::Message(error.to_string()))?;
-        // With the key, since a stream that is made anew counts from one.
-        let Verdict { key, kind, doubts, .. } = verdict;
-        let id = format!("{key}.{sequence}.{kind:?}.{doubts}");
-        if verdict.kind == Kind::Dead {
-            let subject = self.subject(&format!("dead.{key}"));
-            self.store(subject, &format!("dead.{id}"), text.clone(), None).await?;
-        }
-        self.store(self.subject(&format!("verdict.{key}")), &id, text, None).await?;
-        Ok(())
-    }
-
     async fn last_verdict(&self, key: &str) -> Result<Option<Verdict>, Fault> {
         let verdicts = self.streams().await?.verdicts;
         let subject = self.subject(&format!("verdict.{key}"));
@@ -334,33 +262,6 @@ impl Nats {
             Err(error) => Err(Fault::Away(format!("a verdict is not found: {error}"))),
         }
     }
-
-    async fn store(
-        &self,
-        subject: String,
-        id: &str,
-        payload: String,
-        rest: Option<Duration>,
-    ) -> Result<Ack, Fault> {
-        let mut message = PublishMessage::build()
-            .message_id(id)
-            .header(VERSION_HEADER, VERSION.to_string().as_str())
-            .payload(payload.into());
-        if let Some(rest) = rest {
-            message = message.header(AGAIN_HEADER, rest.as_secs().to_string().as_str());
-        }
-        let stored = async {
-            let ack = self.inner.context.send_publish(subject, message).await?;
-            ack.await
-        };
-        let ack = answered(stored).await?.map_err(|error| fault(&error))?;
-        Ok(Ack { sequence: ack.sequence, is_duplicate: ack.duplicate })
-    }
-}
-
-struct Ack {
-    sequence: u64,
-    is_duplicate: bool,
 }
 
 async fn answered<T>(future: impl IntoFuture<Output = T>) -> Result<T, Fault> {
@@ -375,20 +276,6 @@ fn milliseconds(duration: Duration) -> u64 {
 
 fn no_mails(error: &dyn std::fmt::Display) -> Fault {
     Fault::Away(format!("the broker gives out no mails: {error}"))
-}
-
-fn fault(error: &PublishError) -> Fault {
-    let text = format!("the broker does not store the message: {error}");
-    match error.kind() {
-        // It says so to its log alone.
-        PublishErrorKind::TimedOut => Fault::Away(
-            "the broker does not confirm a message: if its log has errors, its disk may be full, \
-             and it needs a restart"
-                .to_owned(),
-        ),
-        PublishErrorKind::MaxPayloadExceeded => Fault::Message(text),
-        _ => Fault::Away(text),
-    }
 }
 
 fn version(headers: Option<&HeaderMap>) -> Option<u32> {

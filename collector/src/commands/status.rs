@@ -130,6 +130,10 @@ async fn look(arguments: StatusArguments) -> Outcome {
     Ok(worst(&alarms).into())
 }
 
+const OF_A_STANDBY: &str = "this server is a standby: what it shows is as old as what it has \
+                            replayed, and nobody collects there; look at the primary, for \
+                            instance with target_session_attrs=read-write";
+
 /// All that is shown but the alarms, in the members of the JSON.
 pub(super) async fn figures(
     client: &SchemaClient,
@@ -140,6 +144,9 @@ pub(super) async fn figures(
     let sent = if may_read_log { query(client, SENT).await? } else { Value::Null };
     let mut status = query(client, STATUS).await?;
     let mut warnings = preflight::warnings(client).await?;
+    if client.query_typed_one("SELECT pg_is_in_recovery()", &[]).await?.try_get(0)? {
+        warnings.insert(0, OF_A_STANDBY.to_owned());
+    }
     let [alive, lost] =
         ["collectors.alive", "collectors.lost"].map(|place| at(&status, place).unwrap_or_default());
     status["collectors"]["all_lost"] = json!(if alive == 0 { lost } else { 0 });

@@ -1,5 +1,5 @@
-use anyhow::Result;
-use mailroom_tests::postgres::Database;
+use anyhow::{Context as _, Result};
+use mailroom_tests::postgres::{Cluster, Database, Shutdown};
 use mailroom_tests::rows::register;
 use serde_json::{Value, json};
 
@@ -29,6 +29,20 @@ const SCENE: &str = "
             ('{1001}', now(), 1, 'sent'),
         ('{1002}', now() - interval '30 minutes', 1, 'sent'), ('{1003}', now() - interval
             '61 minutes', 1, 'sent')";
+
+#[tokio::test]
+async fn the_figures_of_a_standby_say_that_they_are_one_s() -> Result<()> {
+    let mut cluster = Cluster::start()?;
+    let database = Database::create_on(&cluster.url("postgres"))?.migrate()?;
+    cluster.stop(Shutdown::Fast)?;
+    cluster.return_fenced()?;
+    let said = run(&database, &["status", "--json"])?;
+    assert_eq!(said.code, Some(2), "{}", said.errors);
+    let status: Value = serde_json::from_str(&said.output)?;
+    let warning = status["warnings"][0].as_str().context("no warning")?;
+    assert!(warning.starts_with("this server is a standby"), "{warning}");
+    Ok(())
+}
 
 #[tokio::test]
 async fn an_empty_queue_is_all_zeros() -> Result<()> {

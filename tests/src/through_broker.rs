@@ -5,18 +5,24 @@ use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, ensure};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio_postgres::Client;
 
-use crate::collector::wait_long_until;
+use crate::collector::{wait_long_until, wait_until};
 use crate::mail_server::MailServer;
 use crate::rows::{WITHOUT_VERDICT, wait_for};
 use crate::sending::{Sending, batch, item};
 
-/// Publishes activations, which the broker must store.
+/// Publishes activations, which the broker must store: on a busy machine it may not answer at
+/// first, and then they are given to it again, as a collector would.
 pub fn publish(relay: &mut Sending, name: &str, people: &[(i64, &str)]) -> Result<()> {
-    relay.write(&batch(name, people))?;
-    let answer = relay.answer()?;
+    let mut answer = Value::Null;
+    wait_until(|| {
+        let asked = relay.write(&batch(name, people)).and_then(|()| relay.answer());
+        answer = asked.unwrap_or_else(|error| Value::String(format!("{error:#}")));
+        answer["unavailable"].is_null()
+    })
+    .with_context(|| format!("not stored: {answer}"))?;
     let ids: Vec<i64> = people.iter().map(|(id, _)| *id).collect();
     let mut stored: Vec<i64> = serde_json::from_value(answer["ok"].clone())
         .with_context(|| format!("not stored: {answer}"))?;

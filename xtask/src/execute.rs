@@ -15,9 +15,9 @@ use crate::processes;
 /// How often it is said how far work is that takes long.
 pub(crate) const REFRESH: Duration = Duration::from_secs(15);
 
-/// How long a command may print nothing. What is well prints something each minute, also beside
-/// other work.
-pub(crate) const SILENCE: Duration = Duration::from_secs(15 * 60);
+/// How long a command may print nothing: longer than an engine may take for all that it is asked
+/// (`ANSWER_TIMEOUT` of the npm package's suite). Nearly all print something each minute.
+pub(crate) const SILENCE: Duration = Duration::from_secs(30 * 60);
 
 /// How long the output may stay open once the command has ended: what it has started ends, too.
 const LINGERING: Duration = Duration::from_secs(60);

@@ -32,7 +32,7 @@ impl Edition {
     pub(crate) fn max_program(self) -> u64 {
         match self {
             Self::Usual => 10_000_000,
-            Self::Full => 16_000_000,
+            Self::Full => 13_000_000,
         }
     }
 }

@@ -45,6 +45,50 @@ inside() {
         MAILROOM_SECRET_KEY="${MAILROOM_SECRET_KEY:-}" "$@"
 }
 
+# Boots systemd in that root, in namespaces of its own, until `halt` or the end of this script. Sets
+# `machine`, the process that holds them, `init`, which is systemd, and `group`, its control group.
+boot() {
+    local groups
+    groups=$(findmnt --noheadings --first-only --types cgroup2 --output TARGET) ||
+        fail "the kernel has no control groups of version 2"
+    group=$groups/mailroom-trial-$$
+    mkdir "$group"
+    (
+        echo "$BASHPID" >"$group/cgroup.procs"
+        exec unshare --pid --fork --kill-child --mount --uts --ipc --cgroup \
+            bash "$here/boot.sh" "$root"
+    ) >"$scratch/boot.log" 2>&1 </dev/null &
+    machine=$!
+    trap halt EXIT
+    for _ in {1..600}; do
+        init=$(cut -d ' ' -f 1 "/proc/$machine/task/$machine/children")
+        case $([ -z "$init" ] || booted systemctl is-system-running 2>&1) in
+            running | degraded) return 0 ;;
+        esac
+        sleep 0.2
+    done
+    fail "systemd does not boot: $(cat "$scratch/boot.log")"
+}
+
+# Runs a command where systemd runs.
+booted() {
+    nsenter --target "$init" --mount --pid --uts --ipc --cgroup --root --wd=/root \
+        /usr/bin/env --ignore-environment LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive \
+        PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin "$@"
+}
+
+# Ends all that was booted.
+halt() {
+    trap - EXIT
+    kill -KILL "$machine" 2>/dev/null || true
+    wait "$machine" 2>/dev/null || true
+    for _ in {1..100}; do
+        find "$group" -depth -type d -exec rmdir {} + 2>/dev/null && return
+        sleep 0.1
+    done
+    fail "processes of $group do not end"
+}
+
 # What systemd and the system's users must be like after an installation.
 check_services() {
     local user unit said name

@@ -75,6 +75,39 @@ inside bash -euc "$(commands "Set it up" 2)"
 state=$(inside systemctl is-enabled mailroom) || true
 [ "$state" = enabled ] || fail "the service is $state"
 
+echo "==> a service that runs is restarted by an upgrade, and ended by a removal"
+cat >"$root/etc/mailroom/send.toml" <<'TOML'
+from = "no-reply@example.org"
+product = "Example"
+journal = "/var/lib/mailroom/journal"
+
+[links]
+base = "https://example.org"
+
+[smtp]
+server = "127.0.0.1"
+port = 9
+tls = "none"
+TOML
+process() {
+    booted systemctl show --property MainPID --value mailroom
+}
+boot
+first=$(process)
+[ "$first" != 0 ] || fail "an enabled service is not started: $(booted journalctl --unit mailroom)"
+booted dpkg --force-confold --install "/root/$(basename "$new")"
+second=$(process)
+[ "$second" != 0 ] && [ "$second" != "$first" ] || fail "it was $first, and is $second"
+booted systemctl stop mailroom
+booted dpkg --force-confold --install "/root/$(basename "$new")"
+[ "$(process)" = 0 ] || fail "an upgrade starts what was stopped"
+booted systemctl start mailroom
+booted dpkg --remove mailroom
+[ "$(process)" = 0 ] || fail "a removal leaves the service running"
+[ -e "$root/var/lib/mailroom/journal" ] || fail "a removal deletes the journal"
+booted dpkg --install "/root/$(basename "$new")"
+halt
+
 echo "==> mailroom serve runs as its unit says"
 url=$(inside bash -euc '. /etc/mailroom/collector.env; echo "$MAILROOM_DATABASE_URL"')
 printf "MAILROOM_DATABASE_URL='%s'\n" "$url" >>"$root/etc/mailroom/serve.env"

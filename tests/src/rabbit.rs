@@ -16,7 +16,7 @@ use tempfile::TempDir;
 use crate::machine::skip;
 use crate::port;
 use crate::small_disk::SmallDisk;
-use crate::standstill::wait_until_stopped;
+use crate::standstill::{wait_until_ended, wait_until_stopped};
 
 /// Where Debian has its programs. Those in `/usr/sbin` change to a user of their own.
 const PROGRAMS: &str = "/usr/lib/rabbitmq/bin";
@@ -127,6 +127,8 @@ impl Rabbit {
         if let Some(mut child) = self.child.take() {
             kill_process_group(Pid::from_child(&child), Signal::KILL)?;
             child.wait()?;
+            // That was a script, and the server is its child.
+            wait_until_ended(child.id())?;
         }
         Ok(())
     }

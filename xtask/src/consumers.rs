@@ -33,8 +33,19 @@ pub(crate) fn pack(steps: &mut Steps) {
 
 /// A step that runs `main.mjs` of a folder of the package's tests.
 pub(crate) fn suite(steps: &mut Steps, extent: Extent, title: &str, name: &'static str) {
+    suite_after(steps, &[PACK], extent, title, name);
+}
+
+/// The same for one that needs more than the package.
+pub(crate) fn suite_after(
+    steps: &mut Steps,
+    needs: &[&'static str],
+    extent: Extent,
+    title: &str,
+    name: &'static str,
+) {
     pack(steps);
-    steps.add(title, &[PACK], move || {
+    steps.add(title, needs, move || {
         given_package(extent, &format!("{}/{name}/main.mjs", npm::TESTS), name)
     });
 }

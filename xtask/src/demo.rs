@@ -88,6 +88,12 @@ pub(crate) fn test_pages(steps: &mut Steps, extent: Extent) {
     });
 }
 
+/// The edge function as Cloudflare's tool bundles it, with the package that the build puts there.
+pub(crate) fn test_deployment(steps: &mut Steps, extent: Extent) {
+    let title = "deployment of the web demonstration";
+    consumers::suite_after(steps, &[PACK, SITE], extent, title, "handlers");
+}
+
 /// The demonstration in the terminal: on each version it ends by itself, with every token verified.
 pub(crate) fn test_once(steps: &mut Steps, extent: Extent) {
     rust::build(steps);

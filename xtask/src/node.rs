@@ -4,6 +4,7 @@ use std::env::consts;
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
+use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context, Result, ensure};
 use mailroom_tests::tools::workspace;
@@ -38,6 +39,9 @@ pub(crate) fn program(folder: &str, package: &str, x64: &str, name: &str) -> Res
 /// Installs what the `package-lock.json` of a folder lists,
 /// unless that very list is installed already.
 pub(crate) fn install(folder: &str) -> Result<()> {
+    // Steps beside each other want the same folder, which npm empties first.
+    static INSTALLING: Mutex<()> = Mutex::new(());
+    let _installing = INSTALLING.lock().unwrap_or_else(PoisonError::into_inner);
     let path = workspace().join(folder);
     let wanted = fs::read_to_string(path.join("package-lock.json"))
         .with_context(|| format!("cannot read {folder}/package-lock.json"))?;

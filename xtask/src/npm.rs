@@ -4,6 +4,7 @@ use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
+use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context, Result, ensure};
 use mailroom_tests::tools::{target_folder, workspace};
@@ -35,6 +36,9 @@ pub(crate) fn run() -> Result<ExitCode> {
 
 /// The packed package, built again if any of its sources has changed.
 pub(crate) fn tarball() -> Result<PathBuf> {
+    // Every step that uses the package asks for it, beside others.
+    static PACKING: Mutex<()> = Mutex::new(());
+    let _packing = PACKING.lock().unwrap_or_else(PoisonError::into_inner);
     let folder = target_folder().join("npm");
     let (made_of, sources) = (folder.join("made-of"), sources()?);
     if let Ok(made) = fs::read_to_string(&made_of)

@@ -64,7 +64,7 @@ impl Part {
             Self::Web => {
                 demo::test_pages(steps, extent);
                 if extent.groups.is_empty() {
-                    suite(steps, "deployment of the web demonstration", "handlers");
+                    demo::test_deployment(steps, extent);
                 }
             }
             Self::Database => rust::with_database(steps, extent),

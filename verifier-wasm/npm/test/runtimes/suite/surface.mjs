@@ -3,7 +3,7 @@
 // and what was made before works afterwards.
 
 import { holds, same } from "./expect.mjs";
-import { HANGS } from "./patience.mjs";
+import { BRIEFLY, HANGS } from "./patience.mjs";
 import { handled, hostileValues } from "./hostile_values.mjs";
 import { EITHER, USELESS, WORKS, fixtureOf } from "./surface_recipes.mjs";
 import { fixtureOfActions } from "./surface_actions.mjs";
@@ -218,7 +218,9 @@ export async function faultOf(subject, fixture, called, place, what, value) {
   const outcomes = recipe.places[place.path] ?? recipe.places[place.path.replace(/ later$/, "")];
   const expected = outcomes?.(value, what);
   try {
-    const outcome = await outcomeOf(subject, called, place.put(recipe.args(), value), place.path);
+    const args = place.put(recipe.args(), value);
+    const patience = expected === EITHER ? BRIEFLY : undefined;
+    const outcome = await outcomeOf(subject, called, args, place.path, patience);
     await fixture.stillAccepts();
     if (expected === EITHER || outcome === expected) return undefined;
     // Refused when it is made, instead of when it is used.
@@ -232,13 +234,13 @@ export async function faultOf(subject, fixture, called, place, what, value) {
 }
 
 /** Whether a call works, is refused, makes something useless, or hangs. What is neither throws. */
-export async function outcomeOf(subject, { recipe, call }, args, path) {
+export async function outcomeOf(subject, { recipe, call }, args, path, patience) {
   const { within } = subject;
   let result;
   try {
     // What is there at once is no promise to wait for, even if it has a method then.
     result = call(args);
-    if (result instanceof Promise) result = await within(result);
+    if (result instanceof Promise) result = await within(result, patience);
     if (result === HANGS) return "hangs";
   } catch (error) {
     documented(subject, recipe, error, path);
@@ -246,7 +248,7 @@ export async function outcomeOf(subject, { recipe, call }, args, path) {
   }
   if (recipe.letsThrough === undefined) return WORKS;
   try {
-    const does = await within(recipe.letsThrough(result, path));
+    const does = await within(recipe.letsThrough(result, path), patience);
     if (does === HANGS) return "hangs";
     if (does) return WORKS;
   } catch (error) {

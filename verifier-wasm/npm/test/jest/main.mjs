@@ -9,6 +9,8 @@ import { fileURLToPath } from "node:url";
 import { install, write } from "../runtimes/consumer.mjs";
 import * as programs from "../runtimes/programs.mjs";
 import { Report } from "../runtimes/report.mjs";
+import { ANSWER_TIMEOUT } from "../runtimes/scope.mjs";
+import { PATIENCE } from "../waiting.mjs";
 
 const here = (name) => fileURLToPath(new URL(name, import.meta.url));
 const ENVIRONMENTS = { node: "", jsdom: "/** @jest-environment jsdom */\n" };
@@ -64,10 +66,12 @@ async function jest(program, options, extension) {
     "--json",
     "--no-cache",
     "--runInBand",
+    // By default a test that imports every entry has five seconds.
+    `--testTimeout=${PATIENCE}`,
     ...files,
   ];
   const { stdout, stderr } = await new Promise((resolve) => {
-    execFile(program, args, { cwd: folder, timeout: 240_000 }, (_, stdout, stderr) =>
+    execFile(program, args, { cwd: folder, timeout: ANSWER_TIMEOUT }, (_, stdout, stderr) =>
       resolve({ stdout, stderr }),
     );
   });

@@ -101,3 +101,35 @@ fn every_file_that_the_map_of_changes_names_exists() -> Result<()> {
     ensure!(named > 40, "only {named} paths were found");
     Ok(())
 }
+
+/// Files of the schema are numbered anew when one is added between them.
+#[test]
+fn what_the_map_of_changes_finds_in_a_file_of_the_schema_is_there() -> Result<()> {
+    let root = tools::workspace();
+    let map = book::page("contribute/change-map.md")?;
+    let mut named = 0;
+    let parts: Vec<&str> = map.split('`').collect();
+    // What stands between two of them is text.
+    for window in parts.windows(3).skip(1).step_by(2) {
+        let [name, between, file] = window else { continue };
+        let file = file.strip_prefix("migrations/schema/").unwrap_or(file);
+        if between.trim() != "in" || !file.ends_with(".sql") || file.contains('/') {
+            continue;
+        }
+        let path = root.join("migrations/schema").join(file);
+        let text = fs::read_to_string(&path).with_context(|| format!("the map names {file}"))?;
+        let wanted = format!("mailroom.{}", name.trim_start_matches("mailroom."));
+        let is_defined = ["FUNCTION", "TABLE", "VIEW"]
+            .iter()
+            .any(|kind| text.contains(&format!("CREATE {kind} {wanted}")));
+        ensure!(is_defined, "the map looks for {name} in {file}, which does not define it");
+        named += 1;
+    }
+    ensure!(named > 15, "only {named} were found");
+    for (number, line) in map.lines().enumerate() {
+        let mut numbers = line.split("` ").skip(1).filter_map(|rest| rest.get(..2));
+        let is_numbered = numbers.any(|two| two.bytes().all(|byte| byte.is_ascii_digit()));
+        ensure!(!is_numbered, "line {} names a file of the schema by its number", number + 1);
+    }
+    Ok(())
+}

@@ -34,7 +34,7 @@ pub(crate) fn report(metrics: &Arc<Metrics>) -> io::Result<()> {
                 sd_notify::notify(&[Stopping]).ok();
                 is_stopping = true;
             }
-            let state = metrics.health.trouble(None).unwrap_or("collecting");
+            let state = state(&metrics);
             if state != said {
                 sd_notify::notify(&[Status(state)]).ok();
                 said = state;
@@ -47,4 +47,13 @@ pub(crate) fn report(metrics: &Arc<Metrics>) -> io::Result<()> {
     };
     thread::Builder::new().name("systemd".to_owned()).spawn(tell)?;
     Ok(())
+}
+
+/// What `systemctl status` shows.
+fn state(metrics: &Metrics) -> &'static str {
+    match metrics.health.trouble(None) {
+        Some(trouble) => trouble,
+        None if metrics.is_sender_unavailable() => "the sender is unavailable, and mails wait",
+        None => "collecting",
+    }
 }

@@ -107,7 +107,7 @@ async fn all_is_well_in_a_new_installation_for_a_role_with_the_documented_rights
         .await?;
     let (status, printed, errors) = check(&database.url_of(role), &[])?;
     client.batch_execute(&format!("DROP OWNED BY {role}; DROP ROLE {role}")).await?;
-    for name in ["database", "pooler", "clock", "schema", "rights", "format", "key"] {
+    for name in ["database", "pooler", "clock", "schema", "rights", "name", "format", "key"] {
         let line = line(&printed, name)?;
         assert!(line.starts_with('✓'), "{line}");
     }
@@ -150,6 +150,40 @@ async fn what_keeps_mails_from_going_out_is_said_with_what_helps() -> Result<()>
         let line = line(&printed, name)?;
         assert!(line.starts_with(begins) && line.contains(says), "{line}");
     }
+    Ok(())
+}
+
+/// Otherwise the collector says so, after everything was found well.
+#[tokio::test]
+async fn a_collector_that_would_be_refused_as_that_of_another_installation_is_found() -> Result<()>
+{
+    let database = Database::migrated()?;
+    let mut bind = program::mailroom()?;
+    bind.args(["migrate", "bind", "--name", "shop"]).env("MAILROOM_DATABASE_URL", database.url());
+    assert_eq!(run(&mut bind)?.0, Some(0));
+    let check = |name: Option<&str>| {
+        let mut command = program::mailroom()?;
+        command.arg("check").env("MAILROOM_DATABASE_URL", database.url());
+        command.envs(name.map(|name| ("MAILROOM_INSTALLATION", name)));
+        run(command.env("MAILROOM_SECRET_KEY", KEY))
+    };
+    for name in [None, Some("staging")] {
+        let (status, printed, _) = check(name)?;
+        let found = line(&printed, "name")?;
+        assert!(found.starts_with('✗') && found.contains("MAILROOM_INSTALLATION=shop"), "{found}");
+        assert_eq!(status, Some(2), "{printed}");
+    }
+    let (status, printed, _) = check(Some("shop"))?;
+    assert!(line(&printed, "name")?.starts_with('✓'), "{printed}");
+    assert_eq!(status, Some(1), "for the format alone: {printed}");
+
+    let client = database.connect().await?;
+    let copied = "UPDATE mailroom.installation SET system_identifier = system_identifier + 1";
+    client.batch_execute(copied).await?;
+    let (_, printed, _) = check(Some("shop"))?;
+    assert!(line(&printed, "name")?.contains("belongs to another PostgreSQL cluster"), "{printed}");
+    let came: i64 = client.query_one("SELECT count(*) FROM mailroom.collectors", &[]).await?.get(0);
+    assert_eq!(came, 0, "what is looked at is undone");
     Ok(())
 }
 

@@ -3,12 +3,14 @@
 use std::time::{Duration, Instant, SystemTime};
 
 use mailroom_connect::{ConnectionSettings, SchemaClient, Session};
+use tokio_postgres::error::SqlState;
+use tokio_postgres::types::Type;
 
 use super::findings::Findings;
 use crate::collect::CollectError;
 use crate::commands::level::Level;
 use crate::commands::{CommandError, connect};
-use crate::config::{Wake, one_of, setting_of_variable, token_format};
+use crate::config::{Wake, installation, one_of, setting_of_variable, token_format};
 use crate::preflight::{self, development};
 use crate::queue::{LIST_ACTIONS, SignableActions};
 
@@ -18,6 +20,10 @@ const IS_CURRENT: &str = include_str!("../../queue/deliveries/is_current.sql");
 
 const SERVER: &str = "SELECT current_setting('server_version'), current_database()::text, \
                       current_user::text, pg_is_in_recovery()";
+
+/// The first heartbeat of a collector, whose number no other one draws.
+const COME_AND_GO: &str = "SELECT FROM mailroom.heartbeat(0, 'mailroom check', '{}', 0, NULL, \
+                           installation => $1)";
 
 /// From here on links end noticeably early or late.
 const WRONG_CLOCK: Duration = Duration::from_secs(5);
@@ -75,6 +81,7 @@ pub(super) async fn look(
     if development::is_marked(&client).await? {
         findings.add(Level::Critical, "setup", development::REFUSED)?;
     }
+    name(&client, findings).await?;
     actions(&client, findings).await.map(Some)
 }
 
@@ -108,6 +115,33 @@ async fn pooler(
             findings.add(Level::Ok, "pooler", found)
         }
         Err(error) => findings.add(Level::Critical, "pooler", error),
+    }
+}
+
+/// Whether the queue takes a collector with these settings. That is known only to what each
+/// collector calls first: it is called as one would, and undone.
+async fn name(client: &SchemaClient, findings: &mut Findings) -> Result<(), CommandError> {
+    let setting = setting_of_variable("MAILROOM_INSTALLATION", installation);
+    let setting = setting.map_err(CommandError::Usage)?;
+    client.raw.batch_execute("BEGIN").await?;
+    let taken = client.query_typed(COME_AND_GO, &[(&setting, Type::TEXT)]).await;
+    client.raw.batch_execute("ROLLBACK").await?;
+    let refused = match &taken {
+        Ok(_) => None,
+        Err(error) => error
+            .as_db_error()
+            .filter(|error| *error.code() == SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE),
+    };
+    match (refused, setting) {
+        (Some(refused), _) => findings.add(Level::Critical, "name", refused.message()),
+        (None, Some(name)) => {
+            taken?;
+            findings.add(Level::Ok, "name", format_args!("a collector for {name} is taken"))
+        }
+        (None, None) => {
+            taken?;
+            findings.add(Level::Ok, "name", "a collector without MAILROOM_INSTALLATION is taken")
+        }
     }
 }
 

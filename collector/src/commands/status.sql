@@ -46,6 +46,12 @@ SELECT pg_catalog.json_build_object(
         'token_format', token_format,
         'is_of_another_cluster', is_of_another_cluster
     ),
+    -- Behind balancers and poolers it is not where the settings say. Unix sockets have no address.
+    'server', pg_catalog.json_build_object(
+        'database', pg_catalog.current_database(),
+        'address', pg_catalog.host(pg_catalog.inet_server_addr()),
+        'port', pg_catalog.inet_server_port()
+    ),
     'budget', budget,
     'log_since', log_since
 )::text

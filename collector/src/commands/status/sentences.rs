@@ -56,6 +56,19 @@ pub(in crate::commands) fn named(status: &Value) -> String {
     )
 }
 
+/// Which server has answered, as it calls itself.
+pub(in crate::commands) fn server(status: &Value) -> String {
+    let server = &status["server"];
+    let database = server["database"].as_str().unwrap_or_default();
+    match (server["address"].as_str(), server["port"].as_i64()) {
+        (Some(address), Some(port)) if address.contains(':') => {
+            format!("database {database} at [{address}]:{port}")
+        }
+        (Some(address), Some(port)) => format!("database {database} at {address}:{port}"),
+        _ => format!("database {database}, reached by a Unix socket"),
+    }
+}
+
 /// Why the tokens of an action are not signed, which has one reason, and what helps.
 pub(in crate::commands) fn unsignable(alike: &Value) -> String {
     let action = alike["action"].as_str().unwrap_or_default();
@@ -107,4 +120,23 @@ pub(in crate::commands) fn age(milliseconds: i64) -> HumanDuration {
     let fits = |unit: &u64| milliseconds >= 2 * unit;
     let unit = [86_400_000, 3_600_000, 60_000, 1_000].into_iter().find(fits).unwrap_or(1);
     HumanDuration(Duration::from_millis(milliseconds / unit * unit))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::server;
+
+    #[test]
+    fn a_server_is_where_it_says_that_it_is() {
+        for (address, port, said) in [
+            (json!("10.0.0.5"), json!(5432), "database shop at 10.0.0.5:5432"),
+            (json!("fd00::5"), json!(5433), "database shop at [fd00::5]:5433"),
+            (json!(null), json!(null), "database shop, reached by a Unix socket"),
+        ] {
+            let server_is = json!({"database": "shop", "address": address, "port": port});
+            assert_eq!(server(&json!({"server": server_is})), said);
+        }
+    }
 }

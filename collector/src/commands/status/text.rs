@@ -4,7 +4,7 @@ use mailroom_connect::Schema;
 use serde_json::Value;
 
 use super::alarms::{Alarm, at};
-use super::sentences::{DEFERRED, age, budget, described, formats, named, unsignable};
+use super::sentences::{DEFERRED, age, budget, described, formats, named, server, unsignable};
 use crate::colour::{ERROR, WARNING};
 use crate::log::display::Counted;
 
@@ -60,6 +60,7 @@ pub(super) fn text(status: &Value, alarms: &[Alarm], schema: &Schema) -> String 
         ("sent", sent),
         ("format", formats(status)),
         ("name", named(status)),
+        ("server", server(status)),
     ];
     if number("handed_over.waiting") > 0 {
         let overdue = number("handed_over.overdue");

@@ -62,6 +62,8 @@ async fn an_empty_queue_is_all_zeros() -> Result<()> {
     assert_eq!([deferred, dead, suppressed], [0; 3].map(|n| json!(n)).each_ref());
     let text = run(&database, &["status"])?.success()?;
     assert!(text.starts_with("waiting   0 tokens\n"), "{text}");
+    let name = status["server"]["database"].as_str().context("no database")?;
+    assert!(text.contains(&format!("\nserver    database {name}")), "{text}");
     Ok(())
 }
 

@@ -5,6 +5,7 @@ import { rmSync } from "node:fs";
 import { chromium } from "playwright-core";
 
 import { folderInMemory } from "../runtimes/memory.mjs";
+import { ANSWER_TIMEOUT } from "../runtimes/scope.mjs";
 import { PATIENCE } from "../waiting.mjs";
 
 const FLAGS = [
@@ -36,7 +37,8 @@ export async function withChromium(program, use, settings = {}) {
     return await use(context);
   } finally {
     await context.close();
-    rmSync(profile, { recursive: true, force: true, maxRetries: 5 });
+    // A process of it may write there for a moment longer.
+    rmSync(profile, { recursive: true, force: true, maxRetries: 30 });
   }
 }
 
@@ -61,11 +63,20 @@ function launching(program) {
 }
 
 /**
+ * Does what brings another page in the place of this one, and waits until that one is loaded. Where
+ * this one is not yet, its load would be taken for that of the other.
+ */
+export async function following(page, act) {
+  await page.waitForLoadState();
+  await Promise.all([page.waitForEvent("load"), act()]);
+}
+
+/**
  * Opens a page and waits for what its program leaves in `globalThis.results`.
  *
  * Whatever the page loads from elsewhere, and every error that nobody caught, makes it fail.
  */
-export async function resultsOf(context, url, { timeout = PATIENCE } = {}) {
+export async function resultsOf(context, url) {
   const page = await context.newPage();
   const complaints = [];
   const origin = new URL(url).origin;
@@ -84,7 +95,7 @@ export async function resultsOf(context, url, { timeout = PATIENCE } = {}) {
     // The suite runs while the page loads.
     await page.goto(url, { waitUntil: "commit" });
     const done = page.waitForFunction(() => globalThis.results !== undefined, undefined, {
-      timeout,
+      timeout: ANSWER_TIMEOUT,
     });
     const failed = new Promise((resolve) => page.once("pageerror", resolve));
     await Promise.race([done, failed]);

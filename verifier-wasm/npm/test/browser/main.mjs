@@ -7,7 +7,7 @@ import { DEFINING, PACKAGE, addSuite, addSurface, install, write } from "../runt
 import { resolveExport } from "../runtimes/exports.mjs";
 import { chromium, version } from "../runtimes/programs.mjs";
 import { Report } from "../runtimes/report.mjs";
-import { ANSWER_TIMEOUT, FULL, loadingQuery, RANDOM_TOKENS } from "../runtimes/scope.mjs";
+import { FULL, loadingQuery, RANDOM_TOKENS } from "../runtimes/scope.mjs";
 import { resultsOf, withChromium } from "./chromium.mjs";
 import { STRICT_POLICY, withServer } from "./server.mjs";
 
@@ -56,8 +56,8 @@ async function everyPage(browser, site, installed, entries) {
   );
   // Not every page has an import map.
   write(site, DEFINING, at(paths, readFileSync(join(site, DEFINING), "utf8")));
-  const open = (name, policy, timeout) =>
-    withServer(site, { policy }, (url) => resultsOf(browser, `${url}/${name}`, { timeout }));
+  const open = (name, policy) =>
+    withServer(site, { policy }, (url) => resultsOf(browser, `${url}/${name}`));
   const loading = `?${new URLSearchParams(loadingQuery)}`;
 
   const map = `<script type="importmap">${JSON.stringify({ imports: paths })}</script>`;
@@ -70,7 +70,7 @@ async function everyPage(browser, site, installed, entries) {
   write(site, "web.html", page("web.mjs", map));
   write(site, "web.mjs", entry("page-web.mjs"));
   await report.run(`${title}, the platform's cryptography`, () =>
-    open(`web.html?count=${RANDOM_TOKENS}`, undefined, ANSWER_TIMEOUT),
+    open(`web.html?count=${RANDOM_TOKENS}`),
   );
 
   write(site, "slim.html", page("slim.mjs", map));
@@ -89,10 +89,7 @@ async function everyPage(browser, site, installed, entries) {
       .replace("MODULE_URL", `"${paths[`${PACKAGE}/verifier.wasm`]}"`)
       .replace("PUBLIC_URL", `"${paths[`${PACKAGE}/public.wasm`]}"`),
   );
-  if (FULL)
-    await report.run(`${title}, the whole surface`, () =>
-      open("surface.html", undefined, ANSWER_TIMEOUT),
-    );
+  if (FULL) await report.run(`${title}, the whole surface`, () => open("surface.html"));
 
   // An import map stands in the page, and so would need a policy that allows inline scripts.
   write(site, "direct.html", page("direct.mjs"));

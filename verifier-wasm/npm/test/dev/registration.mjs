@@ -6,9 +6,10 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 
 import { Checks } from "../checks.mjs";
+import { PATIENCE } from "../waiting.mjs";
 
 /** For a mail, in seconds: a minute and more for a busy machine. */
-const SECONDS_FOR_A_MAIL = 120;
+const SECONDS_FOR_A_MAIL = PATIENCE / 1_000;
 const DOCUMENT = new URL("../../../../docs/guides/inbox.md", import.meta.url);
 
 export async function registration(folder, { browser, site, inbox }) {
@@ -25,6 +26,7 @@ export async function registration(folder, { browser, site, inbox }) {
     .replace("http://localhost:3000", site.address)
     .replace("http://127.0.0.1:8025", inbox.address)
     .replace('"activate")', `"activate", { timeout: ${SECONDS_FOR_A_MAIL} })`)
+    .replace("newPage();", `newPage();\npage.setDefaultTimeout(${PATIENCE});`)
     .replace("launch()", `launch(${JSON.stringify(options)})`);
   const file = join(folder, "register.mjs");
   writeFileSync(file, test);

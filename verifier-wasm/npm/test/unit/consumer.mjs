@@ -37,7 +37,7 @@ export const genuine = vectors.groups.flatMap(({ key, action, tests }) =>
 export function run(program, args, { input = "", env = {}, cwd = consumer } = {}) {
   return new Promise((resolve) => {
     const environment = { PATH: process.env.PATH, HOME: consumer, ...env };
-    const options = { cwd, env: environment, maxBuffer: 1 << 28, timeout: 120_000 };
+    const options = { cwd, env: environment, maxBuffer: 1 << 28, timeout: 600_000 };
     const child = execFile(program, args, options, (error, stdout, stderr) =>
       resolve({ status: error ? (error.code ?? null) : 0, stdout, stderr }),
     );

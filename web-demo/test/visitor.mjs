@@ -1,6 +1,7 @@
 // Somebody at a browser, watched: what the pages complain of, what they ask for,
 // and where tokens appear.
 
+import { following } from "../../verifier-wasm/npm/test/browser/chromium.mjs";
 import { until } from "../../verifier-wasm/npm/test/waiting.mjs";
 
 export class Visitor {
@@ -160,7 +161,7 @@ export class Visitor {
     let link;
     while (link === undefined) {
       await this.button(page, action).click();
-      link = await Promise.race([opened, page.waitForTimeout(10_000)]);
+      link = await Promise.race([opened, page.waitForTimeout(30_000)]);
     }
     await this.#telling(link.waitForSelector("#page-check"));
     this.expectNoToken(link);
@@ -173,7 +174,7 @@ export class Visitor {
    */
   async press(link, code) {
     if (code !== undefined) await link.fill("#code", code);
-    await this.#telling(Promise.all([link.waitForEvent("load"), link.click("#redeem button")]));
+    await this.#telling(following(link, () => link.click("#redeem button")));
     this.expectNoToken(link);
     return link.textContent("h1");
   }

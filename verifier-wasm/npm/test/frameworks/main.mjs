@@ -7,7 +7,7 @@ import { cpSync, readFileSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 
-import { withChromium } from "../browser/chromium.mjs";
+import { following, withChromium } from "../browser/chromium.mjs";
 import { freePort } from "../ports.mjs";
 import { built } from "../handlers/builds.mjs";
 import { addFrameworks, served } from "../handlers/sites.mjs";
@@ -138,7 +138,7 @@ async function inBrowser(context, start, tokens) {
     await served(await start(policy), /listening/i, async (url) => {
       const page = await context.newPage();
       await page.goto(`${url}/activate?token=${token}`);
-      await Promise.all([page.waitForEvent("load"), page.click("button")]);
+      await following(page, () => page.click("button"));
       checks.same(`the form under ${policy}`, await page.textContent("body"), expected);
       await page.close();
     });

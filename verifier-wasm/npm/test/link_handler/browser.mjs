@@ -6,6 +6,7 @@ import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 
 import { axe } from "../browser/axe.mjs";
+import { following } from "../browser/chromium.mjs";
 import { Checks } from "../checks.mjs";
 import { Database, listening, newLink } from "./server.mjs";
 
@@ -41,7 +42,7 @@ export async function onSite(context, { site, cookies = true, options = {} }, us
       }
     });
     const open = (token, action) => page.goto(`${address}/${action}?token=${token}`);
-    const press = () => Promise.all([page.waitForEvent("load"), page.click("button")]);
+    const press = () => following(page, () => page.click("button"));
     const heading = () => page.textContent("h1");
     await use({ checks, database, page, open, press, heading, address, asked });
     checks.none("the pages complain of nothing", complaints);
@@ -143,7 +144,7 @@ export async function withScript(context, site) {
     await open(token, "activate");
     const posts = () => asked.filter(({ method }) => method === "POST").length;
     const before = posts();
-    await Promise.all([page.waitForEvent("load"), page.dblclick("button")]);
+    await following(page, () => page.dblclick("button"));
     checks.same("a double click presses once", await heading(), "Your account is active");
     checks.same("and asks once", posts() - before, 1);
     checks.same("and uses once", database.used.length, 1);
@@ -189,7 +190,7 @@ export async function byKeyboard(context, site) {
     await page.keyboard.press("Tab");
     checks.same("the button is the second", await focused(), "button");
     checks.same("which is seen, too", await outlined(), true);
-    await Promise.all([page.waitForEvent("load"), page.keyboard.press("Enter")]);
+    await following(page, () => page.keyboard.press("Enter"));
     checks.same("Enter presses it", await heading(), "Your account is recovered");
   });
 }

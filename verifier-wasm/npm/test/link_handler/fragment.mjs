@@ -3,6 +3,7 @@
 
 import { generateKeyPairSync, createHash, randomBytes, sign } from "node:crypto";
 
+import { following } from "../browser/chromium.mjs";
 import { Checks } from "../checks.mjs";
 import { until } from "../waiting.mjs";
 import { looked } from "./browser.mjs";
@@ -96,7 +97,7 @@ export async function fragmentSite(context, site, use) {
         await page.goto(`${address}/activate${link}`);
         await page.waitForSelector(selector);
       };
-      const press = () => Promise.all([page.waitForEvent("load"), page.click("button")]);
+      const press = () => following(page, () => page.click("button"));
       const heading = () => page.textContent("h1:visible");
       await use({ checks, database, page, address, asked, collected, kept, open, press, heading });
       await page.close();

@@ -4,6 +4,7 @@
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 
+import { following } from "../browser/chromium.mjs";
 import * as esbuild from "../bundlers/esbuild.mjs";
 import { files } from "../readme/document.mjs";
 import * as programs from "../runtimes/programs.mjs";
@@ -123,7 +124,7 @@ async function driven(checks, context, address, used) {
   checks.same("a large body is refused", large, 413);
   checks.same("nothing was used", used.length, 0);
   const page = await context.newPage();
-  const press = () => Promise.all([page.waitForEvent("load"), page.click("button")]);
+  const press = () => following(page, () => page.click("button"));
   await page.goto(`${url}?token=${token}`);
   checks.same("the token has left the address", page.url(), url);
   const [policy, referrer] = await page.evaluate(async () => {

@@ -5,6 +5,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 
+import { following } from "../browser/chromium.mjs";
 import { Checks } from "../checks.mjs";
 import { files } from "../readme/document.mjs";
 import { until } from "../waiting.mjs";
@@ -116,7 +117,7 @@ async function driven(checks, context, address, used) {
       complaints.push(message.text());
   });
   const heading = () => page.textContent("h1");
-  const press = () => Promise.all([page.waitForEvent("load"), page.click("button")]);
+  const press = () => following(page, () => page.click("button"));
   const { token, secret } = newLink("activate");
   await page.goto(`${address}/activate?token=${token}`, { waitUntil: "networkidle" });
   checks.same("the token has left the address", page.url(), /\/activate\?open=\w{32}$/);

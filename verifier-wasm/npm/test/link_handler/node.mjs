@@ -263,8 +263,9 @@ async function raw(host, text, patience = PATIENCE) {
   });
   socket.on("error", () => {});
   await once(socket, "connect");
-  await new Promise((resolve) => socket.write(text, resolve));
+  // It may be over before everything is written.
   const closed = closing(socket);
+  await new Promise((resolve) => socket.write(text, resolve));
   await Promise.race([closed, pause(patience)]);
   socket.destroy();
   await closed;

@@ -88,7 +88,7 @@ export function redirectsOfFramework(context, site) {
     await page.goto(`${address}/activate?token=${newLink("activate").token}`);
     await page.click("button");
     const arrived = await page
-      .waitForURL(/accounts\.localhost/, { timeout: 60_000 })
+      .waitForURL(/accounts\.localhost/)
       .then(() => page.textContent("h1"))
       .catch(() => page.url());
     checks.same("a redirect to an origin that the policy names", arrived, "Welcome by GET");
@@ -156,7 +156,7 @@ export async function redirects(context, { site, folder, scripts }) {
         await page.click("button");
         const expected = new URL(there, origin).href;
         const arrived = await page
-          .waitForURL(expected, { timeout: 60_000 })
+          .waitForURL(expected)
           .then(() => page.textContent("h1"))
           .catch(() => page.url());
         checks.same(`${name}, a redirect ${title} arrives`, arrived, "Welcome by GET");

@@ -6,6 +6,7 @@ import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 
+import { following } from "../browser/chromium.mjs";
 import { FULL } from "../runtimes/scope.mjs";
 import { write } from "../runtimes/consumer.mjs";
 import { Checks } from "../checks.mjs";
@@ -120,13 +121,12 @@ async function inBrowsers(browser, what, settings, items, work) {
  * button that stands still: there are many.
  */
 const press = (page, code) =>
-  Promise.all([
-    page.waitForEvent("load"),
+  following(page, () =>
     page.evaluate((code) => {
       if (code !== undefined) document.querySelector("#browser_code").value = code;
       document.querySelector("button").click();
     }, code),
-  ]);
+  );
 
 /**
  * Opens a link, runs what is in the page, and waits; then presses every button, submits every form,
@@ -139,7 +139,7 @@ async function scan(page, url) {
     for (const button of document.querySelectorAll("button")) button.click();
     for (const form of document.forms) form.submit();
   };
-  await Promise.all([page.waitForEvent("load"), page.evaluate(submitting)]);
+  await following(page, () => page.evaluate(submitting));
   for (const guess of GUESSES) {
     if ((await page.$("#browser_code")) === null) await page.goto(url);
     await press(page, guess);
@@ -188,7 +188,7 @@ export async function scanners(browser, site) {
         if (scripts) await press(page, isElsewhere ? row.code : undefined);
         else {
           if (isElsewhere) await page.fill("#browser_code", row.code);
-          await Promise.all([page.waitForEvent("load"), page.click("button")]);
+          await following(page, () => page.click("button"));
         }
         const browser = isElsewhere ? "elsewhere" : "same";
         const how = `${browser} ${fields} ${await page.textContent("h1")}`;

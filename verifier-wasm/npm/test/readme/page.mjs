@@ -26,7 +26,7 @@ async function seen(browser, url) {
   page.on("pageerror", (error) => complaints.push(String(error)));
   try {
     await page.goto(url);
-    return [await page.locator("output").textContent(), ...complaints].join("\n");
+    return [await page.locator("output:not(:empty)").textContent(), ...complaints].join("\n");
   } finally {
     await page.close();
   }

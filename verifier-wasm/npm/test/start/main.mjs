@@ -99,6 +99,7 @@ async function follow(browser) {
     await page.goto(linkOf(mail, "activate"));
     await page.getByRole("button").click();
     await page.getByRole("button").waitFor({ state: "detached" });
+    await page.waitForLoadState();
     const again = await page.textContent("body");
     await page.close();
     return [

@@ -259,10 +259,10 @@ impl Dialogue {
         };
         let written = self.stream.write(b".\r\n", deadline);
         let until = Instant::now() + patience;
-        let mut reply = written.and_then(|()| self.stream.read(until));
+        let mut reply = written.and_then(|()| self.stream.read_of_content(until));
         // A filter before the server may ask for the content, too, and be heard late.
         if reply.as_ref().is_ok_and(|reply| reply.is_go_ahead() && reply.is_whole) {
-            reply = self.stream.read(until);
+            reply = self.stream.read_of_content(until);
         }
         self.of_end(reply)
     }

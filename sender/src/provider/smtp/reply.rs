@@ -1,7 +1,10 @@
 //! Replies of a mail server (RFC 5321, 4.2), as servers really write them.
 //!
 //! The first three bytes of a line decide, whatever follows: no text at all, bytes of any encoding,
-//! a line feed alone at its end. What a server sends is bounded, so that it cannot take the memory.
+//! a line feed alone at its end. Lines without a code are passed over between others, and before
+//! the reply to the content: only a code decides (RFC 5321, 4.2), and nothing else is asked before
+//! it has come. At other steps a mail is tried again at once over such a line, and is not doubled.
+//! What a server sends is bounded, so that it cannot take the memory.
 
 use std::fmt;
 
@@ -112,6 +115,9 @@ pub(super) enum Unreadable {
 /// Reads one reply, from bytes in pieces of any size.
 #[derive(Debug, Default)]
 pub(super) struct Reader {
+    is_of_content: bool,
+    /// Whether a line without a code came before all others.
+    began_with_text: bool,
     line: Vec<u8>,
     bytes: usize,
     codes: Vec<u16>,
@@ -120,6 +126,16 @@ pub(super) struct Reader {
 }
 
 impl Reader {
+    /// Reads the reply to a content.
+    pub(super) fn of_content() -> Self {
+        Self { is_of_content: true, ..Self::default() }
+    }
+
+    /// Whether all that came is text without a code.
+    pub(super) fn has_text_alone(&self) -> bool {
+        self.began_with_text && self.codes.is_empty()
+    }
+
     /// Takes bytes; returns how many of them belong to the reply, and the reply once it is whole.
     ///
     /// # Errors
@@ -159,9 +175,12 @@ impl Reader {
             self.line.pop();
         }
         let Some(code) = code_of(&self.line) else {
-            // Some servers put text without a code, or nothing, between the lines of a reply.
+            // Some servers put text without a code, or nothing, before a reply or into it.
             if self.codes.is_empty() && !self.line.is_empty() {
-                return Err(Unreadable::NoCode);
+                if !self.is_of_content {
+                    return Err(Unreadable::NoCode);
+                }
+                self.began_with_text = true;
             }
             self.line.clear();
             return Ok(false);
@@ -212,7 +231,7 @@ mod tests {
     use super::*;
 
     fn read(bytes: &[u8]) -> Result<Reply, Unreadable> {
-        let mut reader = Reader::default();
+        let mut reader = Reader::of_content();
         let (used, reply) = reader.read(bytes)?;
         assert_eq!(used, bytes.len().min(used));
         reply.or_else(|| reader.cut()).ok_or(Unreadable::NoCode)
@@ -236,6 +255,8 @@ mod tests {
             (b"220-a\n220-\n220\n", 220, "220 a"),
             (b"\r\n220 a\r\n", 220, "220 a"),
             (b"220-a\r\n\r\nmore\r\n220 b\r\n", 220, "220 a b"),
+            (b"one moment\r\n250 ok\r\n", 250, "250 ok"),
+            (b"Notice: 250\r\n25 \r\n550-no\r\n550 never\r\n", 550, "550 no never"),
         ] {
             let reply = read(bytes).unwrap();
             assert_eq!((reply.code, reply.to_string().as_str()), (code, shown));
@@ -268,7 +289,14 @@ mod tests {
             b"\x16\x03\x01\n",
         ] {
             assert_eq!(read(bytes), Err(Unreadable::NoCode), "{bytes:?}");
+            let mut reader = Reader::default();
+            assert_eq!(reader.read(bytes), Err(Unreadable::NoCode), "{bytes:?}");
         }
+        let mut reader = Reader::of_content();
+        assert_eq!(reader.read(b"ok\r\n"), Ok((4, None)));
+        assert!(reader.has_text_alone());
+        assert_eq!(reader.read(b"250-ok\r\n"), Ok((8, None)));
+        assert!(!reader.has_text_alone());
     }
 
     #[test]
@@ -288,6 +316,7 @@ mod tests {
         assert_eq!(read(&long), Err(Unreadable::TooLong));
         assert_eq!(read(&b"220-\r\n".repeat(10_000)), Err(Unreadable::TooLong));
         assert_eq!(read(&b"\n".repeat(100_000)), Err(Unreadable::TooLong));
+        assert_eq!(read(&b"one moment\r\n".repeat(10_000)), Err(Unreadable::TooLong));
         let keywords = "250-KEYWORD\r\n".repeat(10_000);
         assert_eq!(read(keywords.as_bytes()), Err(Unreadable::TooLong));
         let last = [b"250 ".to_vec(), vec![b'a'; 10_000_000]].concat();

@@ -9,6 +9,9 @@ use rustls::{ClientConnection, StreamOwned};
 use super::reply::{Reader, Reply, Unreadable};
 use super::tls::{self, Tls};
 
+/// How long a reply is waited for after text without a code.
+const AFTER_TEXT: Duration = Duration::from_secs(10);
+
 /// How many bytes are read at a time.
 const PIECE: usize = 4_096;
 
@@ -108,13 +111,24 @@ impl Stream {
         Ok(writer.flush()?)
     }
 
+    /// Reads the reply to a content.
+    pub(super) fn read_of_content(&mut self, deadline: Instant) -> Result<Reply, Lost> {
+        self.read_by(Reader::of_content(), deadline)
+    }
+
     /// Reads a reply.
     pub(super) fn read(&mut self, deadline: Instant) -> Result<Reply, Lost> {
-        let mut reader = Reader::default();
+        self.read_by(Reader::default(), deadline)
+    }
+
+    fn read_by(&mut self, mut reader: Reader, deadline: Instant) -> Result<Reply, Lost> {
         loop {
+            let is_text = reader.has_text_alone();
+            let until = if is_text { deadline.min(Instant::now() + AFTER_TEXT) } else { deadline };
             if self.unread.is_empty()
-                && let Err(lost) = self.fill(deadline)
+                && let Err(lost) = self.fill(until)
             {
+                let lost = if is_text { Unreadable::NoCode.into() } else { lost };
                 return reader.cut().ok_or(lost);
             }
             let (used, reply) = reader.read(&self.unread)?;

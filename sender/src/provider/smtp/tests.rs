@@ -336,6 +336,46 @@ fn a_second_request_for_the_content_is_not_the_answer_to_it() {
     server.join().unwrap();
 }
 
+/// The mail would be tried three times otherwise, and come as often.
+#[test]
+fn a_server_that_writes_text_without_a_code_before_its_reply_is_heard() {
+    const REPLIES: &[&str] = &[
+        "250 ok",
+        ". Checking for viruses\r\n\r\nDone.\r\n250 2.0.0 queued",
+        "250 ok",
+        ". Checking for viruses\r\n554 5.7.1 virus found",
+    ];
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let smtp = smtp_at(listener.local_addr().unwrap().port());
+    let server = thread::spawn(move || serve(&listener, &[REPLIES]));
+    let mut connection = smtp.connection();
+    let mut deliver = || connection.deliver(&prepared(), "Subject: a\r\n", &Nowhere);
+    let Verdict::Sent(receipt) = deliver() else { panic!("it is not sent") };
+    assert_eq!(receipt.answer, "250 2.0.0 queued");
+    let verdict = deliver();
+    assert!(!matches!(verdict, Verdict::Sent(_) | Verdict::InDoubt { .. }), "{verdict:?}");
+    drop(connection);
+    server.join().unwrap();
+}
+
+/// Nothing is waited for that such a server would say.
+#[test]
+fn what_does_not_greet_with_a_code_is_no_mail_server() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let smtp = smtp_at(listener.local_addr().unwrap().port());
+    let server = thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        stream.write_all(b"* OK this is IMAP\r\n").unwrap();
+        BufReader::new(stream).lines().for_each(drop);
+    });
+    let begin = Instant::now();
+    let verdict = smtp.connection().deliver(&prepared(), "Subject: a\r\n", &Nowhere);
+    let Verdict::Unavailable { reason, .. } = verdict else { panic!("{verdict:?}") };
+    assert!(reason.contains("does not begin with three digits"), "{reason}");
+    assert!(begin.elapsed() < Duration::from_secs(15), "{:?}", begin.elapsed());
+    server.join().unwrap();
+}
+
 #[test]
 fn an_address_that_is_not_ascii_is_refused_for_ever_only_where_no_connection_can_take_it() {
     const NONE: &str = "EHLO 250-mx\r\n250 8BITMIME";

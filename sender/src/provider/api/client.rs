@@ -9,8 +9,11 @@ use mailroom_mail::Error;
 use ureq::SendBody;
 use ureq::http::{Method, Uri};
 use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig};
+use ureq::unversioned::resolver::DefaultResolver;
+use ureq::unversioned::transport::{Connector as _, DefaultConnector};
 
 use super::answer::read_body;
+use super::connector::Lenient;
 use super::content::Content;
 use super::outcome::{by_status, with_id, without_hearing};
 use super::{Answer, Api, JSON, Request, Settings};
@@ -74,7 +77,7 @@ impl<A: Api> Client<A> {
             .unversioned_rustls_crypto_provider(Arc::new(rustls::crypto::ring::default_provider()));
         let tls = tls.build();
         let agent = |most_idle: usize| {
-            ureq::Agent::config_builder()
+            let config = ureq::Agent::config_builder()
                 .tls_config(tls.clone())
                 .http_status_as_error(false)
                 // A redirection would carry the key elsewhere.
@@ -88,8 +91,9 @@ impl<A: Api> Client<A> {
                 // Without a connection nothing was sent, and the fallback may have the mail; after
                 // the whole time nobody knows.
                 .timeout_connect(Some(Duration::from_secs(timeout_seconds) / 2))
-                .build()
-                .new_agent()
+                .build();
+            let connector = DefaultConnector::new().chain(Lenient);
+            ureq::Agent::with_parts(config, connector, DefaultResolver::default())
         };
         Ok(Self {
             name,
@@ -277,7 +281,7 @@ fn roots(file: Option<&Path>) -> Result<RootCerts, String> {
 #[cfg(test)]
 mod tests {
     use std::cell::Cell;
-    use std::io::Read as _;
+    use std::io::{Read as _, Write as _};
     use std::net::TcpListener;
     use std::thread;
 
@@ -333,6 +337,68 @@ mod tests {
             outcome.map_or_else(|verdict| verdict, |answer| by_status(&answer, "")),
             doubts.count.get(),
         )
+    }
+
+    /// Answers requests of a connection, each of which has an empty object; returns how many
+    /// connections there were.
+    fn answer_each(listener: &TcpListener, answers: &[&[u8]]) -> usize {
+        let (mut left, mut connections) = (answers.iter(), 0);
+        while left.len() > 0 {
+            let (mut stream, _) = listener.accept().unwrap();
+            connections += 1;
+            let (mut text, mut buffer) = (Vec::new(), [0; 4_096]);
+            while let Ok(count @ 1..) = stream.read(&mut buffer) {
+                text.extend_from_slice(&buffer[..count]);
+                if text.ends_with(b"\r\n\r\n{}") {
+                    stream.write_all(left.next().unwrap()).unwrap();
+                    text.clear();
+                    if left.len() == 0 {
+                        break;
+                    }
+                }
+            }
+        }
+        connections
+    }
+
+    /// Each of its mails would be in doubt otherwise, and come three times.
+    #[test]
+    fn an_answer_counts_whatever_headers_a_server_writes() {
+        const ODD: [&str; 8] = [
+            "X-\u{f6}: a",
+            ": a",
+            "no header",
+            "X Y: a",
+            "X-Zero: \0",
+            "X-Long: a\r\n b",
+            "Late : a",
+            "Content-Length: two",
+        ];
+        let end = "Content-Length: 12\r\n\r\n{\"id\":\"a-1\"}";
+        let many = format!("HTTP/1.1 422 no\r\n{}{end}", "X-Many: a\r\n".repeat(50_000));
+        let mut answers: Vec<_> =
+            ODD.iter().map(|odd| format!("HTTP/1.1 422 no\r\n{odd}\r\n{end}")).collect();
+        answers.push(many);
+        answers.push(format!("HTTP/1.1 100 go\r\nA: b\r\n\r\nHTTP/1.1 422 \u{1}\r\n{end}"));
+        // Two of a connection that is used again.
+        answers.extend([(); 2].map(|()| format!("HTTP/1.1 422 no\r\n{end}")));
+        let count = answers.len();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let server = thread::spawn(move || {
+            let answers: Vec<_> = answers.iter().map(String::as_bytes).collect();
+            answer_each(&listener, &answers)
+        });
+        let client = client(port);
+        for place in 0..count {
+            let doubts = Doubts { count: Cell::new(0), is_recorded: true };
+            let mail = Some((Key::default(), &doubts as &dyn Progress));
+            let answer = client.request(&Method::POST, "{}", mail).unwrap();
+            assert_eq!((answer.status, answer.fault), (422, None), "{place}");
+            assert_eq!(answer.body["id"], "a-1", "{place}");
+        }
+        // After each that was odd there is another one.
+        assert_eq!(server.join().unwrap(), ODD.len() + 2);
     }
 
     #[test]

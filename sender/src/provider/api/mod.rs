@@ -1,10 +1,13 @@
 //! Providers with an HTTP API: a request for each mail. A provider says what a request is and what
 //! an answer means; `client` has the requests, `content` when one may have arrived, `answer` what
-//! came back, and `outcome` what that means where the provider does not say.
+//! came back, and `outcome` what that means where the provider does not say. `head` reads what
+//! servers write before the body, on the connections of `connector`.
 
 mod answer;
 mod client;
+mod connector;
 mod content;
+mod head;
 mod outcome;
 
 use std::path::Path;

@@ -333,7 +333,7 @@ impl Broker for Nats {
     }
 
     async fn done(&self, handle: &Handle) -> Result<(), Fault> {
-        self.after(self.end(handle).await).await
+        self.after(self.say(handle, AckKind::Ack).await).await
     }
 
     /// Nothing came that was not asked for.
@@ -345,7 +345,7 @@ impl Broker for Nats {
         after: Duration,
         _: Option<u32>,
     ) -> Result<(), Fault> {
-        handle.tell_and_wait(AckKind::Nak(Some(after))).await
+        self.after(self.say(handle, AckKind::Nak(Some(after))).await).await
     }
 
     async fn working(&self, handle: &Handle) -> Result<(), Fault> {

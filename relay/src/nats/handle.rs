@@ -2,7 +2,8 @@
 //!
 //! The broker knows an acknowledgement by the names of stream and consumer and by a number. A
 //! stream that was made anew has the same names and counts from one, and a killed server can give a
-//! number a second time: what is said of a former message would end another one, unsent.
+//! number a second time: what is said of a former message would end another one, unsent, or let a
+//! second sender have it.
 
 use async_nats::jetstream::message::{AckKind, Acker};
 use async_nats::jetstream::stream::LastRawMessageErrorKind;
@@ -32,19 +33,19 @@ impl Handle {
         heard(answered(self.acker.ack_with(word)).await?)
     }
 
-    pub(super) async fn tell_and_wait(&self, word: AckKind) -> Result<(), Fault> {
+    async fn tell_and_wait(&self, word: AckKind) -> Result<(), Fault> {
         heard(answered(self.acker.double_ack_with(word)).await?)
     }
 }
 
 impl Nats {
-    /// Ends a message, unless it is gone and another one may have its number.
-    pub(super) async fn end(&self, handle: &Handle) -> Result<(), Fault> {
+    /// Says what becomes of a message, unless it is gone and another one may have its number.
+    pub(super) async fn say(&self, handle: &Handle, word: AckKind) -> Result<(), Fault> {
         let streams = self.streams().await?;
         let stream = if handle.is_verdict { streams.verdicts } else { streams.mails };
         match answered(stream.get_raw_message(handle.sequence)).await? {
             Ok(message) if message.time.unix_timestamp_nanos() == handle.published_at => {
-                handle.tell_and_wait(AckKind::Ack).await
+                handle.tell_and_wait(word).await
             }
             Ok(_) => Ok(()),
             Err(error) if error.kind() == LastRawMessageErrorKind::NoMessageFound => Ok(()),

@@ -44,6 +44,27 @@ async fn they_are_made_anew_and_mails_go_on() -> Result<()> {
     Ok(())
 }
 
+/// Another sender would get the second one while this one sends it.
+#[tokio::test]
+async fn what_is_given_back_and_is_gone_gives_back_no_other_one() -> Result<()> {
+    let Some(mut nats) = Nats::start(&[])? else { return Ok(()) };
+    let Some(server) = MailServer::start(&["--delay", "15"])? else { return Ok(()) };
+    let mut relay = relay(&nats)?;
+    publish(&mut relay, "a", &[(1, "slow@x.test")])?;
+    let configuration = Configuration::smtp(server.port, "")?;
+    let sender = sender(&nats, &configuration)?;
+    // What the broker has given out may still be on its way to the sender.
+    wait_long_until(|| !server.recipients().is_empty()).context("the sender has no mail")?;
+    nats.replace()?;
+    publish_again(&mut relay, &[(2, "ada@x.test")])?;
+    wait_for_recipients(&server, 1)?;
+    wait_for_waiting(&client(&nats).await?, 0).await?;
+    let (_, said) = sender.stop()?;
+    ensure!(said.contains("1 refused for now, 1 sent"), "{said}");
+    ensure!(!said.contains("delivered again"), "{said}");
+    Ok(())
+}
+
 /// A stream that is made anew counts from one: the second mail, which is refused for now, has the
 /// number of the first one.
 #[tokio::test]

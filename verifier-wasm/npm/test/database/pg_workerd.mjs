@@ -12,7 +12,7 @@ import { Checks } from "../checks.mjs";
 import { write } from "../runtimes/consumer.mjs";
 import * as programs from "../runtimes/programs.mjs";
 import { withMiniflare } from "../stores/miniflare_server.mjs";
-import { until } from "../waiting.mjs";
+import { PATIENCE, until } from "../waiting.mjs";
 
 const REFERENCE = fileURLToPath(new URL("../../REFERENCE.md", import.meta.url));
 const WORKER = fileURLToPath(new URL("pg_worker.mjs", import.meta.url));
@@ -32,7 +32,10 @@ async function onWorkerd(scene, node, folder) {
   const [, accounts] = /^```ts\n\/\/ accounts\.ts\n(.*?)^```$/ms.exec(
     readFileSync(REFERENCE, "utf8"),
   );
-  write(folder, "accounts.ts", accounts.replace("new Pool({", "new Pool({ maxUses: 1,"));
+  // As the document says of Workers; and with the time that a busy machine takes to connect.
+  const pool = "new Pool({ maxUses: 1,";
+  const patient = accounts.replace("Millis: 5_000", "Millis: 60_000");
+  write(folder, "accounts.ts", patient.replace("new Pool({", pool));
   await bundle(folder, output);
   const { host, port, database: name } = scene.server;
   const worker = {
@@ -52,7 +55,7 @@ async function onWorkerd(scene, node, folder) {
   await withMiniflare(node, worker, async (url) => {
     const ask = async (path, query = {}) => {
       const address = new URL(`${path}?${new URLSearchParams(query)}`, url);
-      const answer = await fetch(address, { signal: AbortSignal.timeout(60_000) });
+      const answer = await fetch(address, { signal: AbortSignal.timeout(PATIENCE) });
       return `${answer.status} ${await answer.text()}`;
     };
     const [ada, bob] = ["ada", "bob"].map((one) => `${one}.${Date.now()}@worker.test`);

@@ -100,10 +100,11 @@ function* items(subject, createDynamoDbStore, client, store) {
     "each operation is one request, on a new link and on one that was used",
     async () => {
       const counted = store("counted", { client: counting });
+      const until = now() + 600;
       for (const owner of [1, 2])
-        for (const method of METHODS) await counted[method](bytes(1), now() + 60, bytes(owner));
+        for (const method of METHODS) await counted[method](bytes(1), until, bytes(owner));
       same(requests.splice(0).join(), Array(8).fill("update").join(), "requests");
-      await counted.consume(bytes(1), now() + 30, bytes(3));
+      await counted.consume(bytes(1), until - 300, bytes(3));
       same(
         requests.splice(0).join(),
         "update,get,update",
@@ -115,10 +116,10 @@ function* items(subject, createDynamoDbStore, client, store) {
     "an item carries the time for Time to Live in whole seconds, " +
       "which an earlier one does not change",
     async () => {
-      const until = now() + 60;
+      const until = now() + 600;
       const timed = store("timed");
       await timed.consume(bytes(1), until + 0.25, bytes(1));
-      await timed.attempt(bytes(1), until - 30, bytes(1));
+      await timed.attempt(bytes(1), until - 300, bytes(1));
       same((await itemOf("timed", bytes(1))).rememberUntil.N, String(until + 1), "the time");
       await timed.attempt(bytes(1), until + 30, bytes(2));
       same((await itemOf("timed", bytes(1))).rememberUntil.N, String(until + 30), "the later time");

@@ -20,7 +20,7 @@ import { until as come } from "../waiting.mjs";
 const CLIENTS = {
   async "node-redis"(path) {
     const client = createClient({
-      socket: { path, reconnectStrategy: false },
+      socket: { path, reconnectStrategy: false, connectTimeout: COMMAND_TIMEOUT },
       disableOfflineQueue: true,
       commandOptions: { timeout: COMMAND_TIMEOUT },
     });
@@ -31,6 +31,7 @@ const CLIENTS = {
   async ioredis(path) {
     const client = new Redis({
       path,
+      connectTimeout: COMMAND_TIMEOUT,
       maxRetriesPerRequest: 0,
       enableOfflineQueue: false,
       lazyConnect: true,
@@ -197,7 +198,7 @@ function* denials(subject, { createVerifier, createGuard }, small, unreachable) 
     yield [
       `${what} denies`,
       async () => {
-        const { redeem } = createGuard({ verifier, store });
+        const { redeem } = createGuard({ verifier, store, storeTimeout: 60 });
         const error = await rejection(subject, code, what, () =>
           redeem(activation, { action: "activate" }),
         );

@@ -1,7 +1,5 @@
 // The store in a cluster of three servers of Redis, by either client.
 
-import { once } from "node:events";
-
 import { Cluster, Redis } from "ioredis";
 import { createCluster } from "redis";
 
@@ -11,7 +9,7 @@ import { freshLinks } from "./links.mjs";
 import { ofChecks, outcomes } from "./outcomes.mjs";
 import { redeeming } from "./redeeming.mjs";
 import { COMMAND_TIMEOUT, withRedis } from "./redis_server.mjs";
-import { until } from "../waiting.mjs";
+import { PATIENCE, until, within } from "../waiting.mjs";
 
 const SLOTS = 16_384;
 const NODES = 3;
@@ -23,15 +21,20 @@ const CLIENTS = {
   async "node-redis"(ports) {
     const client = createCluster({
       rootNodes: ports.map((port) => ({ socket: { host: "127.0.0.1", port } })),
+      defaults: { socket: { connectTimeout: COMMAND_TIMEOUT } },
       commandOptions: { timeout: COMMAND_TIMEOUT },
     });
     client.on("error", () => {});
     return { client: await client.connect(), end: () => client.destroy() };
   },
   async ioredis(ports) {
-    const client = new Cluster(ports.map((port) => ({ host: "127.0.0.1", port })));
+    const nodes = ports.map((port) => ({ host: "127.0.0.1", port }));
+    // By default it asks for a second which node has what.
+    const client = new Cluster(nodes, { slotsRefreshTimeout: COMMAND_TIMEOUT });
+    // Such as a node that is late: it tries again.
     client.on("error", () => {});
-    await once(client, "ready");
+    const ready = new Promise((resolve) => client.once("ready", resolve));
+    await within("a client of the cluster", ready);
     return { client, end: () => client.disconnect() };
   },
 };
@@ -68,7 +71,7 @@ function* eviction(subject, makeStore, nodes) {
       `a cluster of which node ${place + 1} may evict is refused, until it does not`,
       async () => {
         const bytes = () => crypto.getRandomValues(new Uint8Array(16));
-        const until = Math.floor(Date.now() / 1000) + 60;
+        const until = Math.floor(Date.now() / 1000) + 600;
         await node.config("SET", "maxmemory-policy", "allkeys-lru");
         // Whichever node has the key, and whichever the client asks first.
         for (let time = 0; time < 10; time += 1) {
@@ -97,6 +100,8 @@ async function withCluster(program, use) {
         port: String(port),
         bind: "127.0.0.1",
         "cluster-enabled": "yes",
+        // A node that is not heard of for so long takes the whole cluster down.
+        "cluster-node-timeout": String(PATIENCE),
         "maxmemory-policy": "noeviction",
       };
       return withRedis(program, settings, (socket) => withNodes([...sockets, socket]));

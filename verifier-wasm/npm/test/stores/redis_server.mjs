@@ -4,6 +4,7 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { existsSync, mkdtempSync, rmSync } from "node:fs";
+import { connect } from "node:net";
 import { tmpdir } from "node:os";
 import { delimiter, join } from "node:path";
 
@@ -59,11 +60,23 @@ export async function withRedis(program, settings, use) {
     await until(`the socket of ${program}`, () => {
       if (server.exitCode !== null)
         throw new Error(`${program} did not start; it said: ${output.trim() || "nothing"}`);
-      return existsSync(socket);
+      // It is there a moment before anybody listens.
+      return listens(socket);
     });
     return await use(socket, stop);
   } finally {
     await stop();
     rmSync(folder, { recursive: true, force: true });
   }
+}
+
+function listens(path) {
+  return new Promise((resolve) => {
+    const connection = connect(path);
+    connection.once("connect", () => {
+      connection.destroy();
+      resolve(true);
+    });
+    connection.once("error", () => resolve(false));
+  });
 }

@@ -89,25 +89,31 @@ function* objects(env, store, run) {
     "an object forgets by its alarm, and keeps an alarm for what was extended",
     async () => {
       const watched = store(env.Watched, "watched");
-      const until = Math.floor(Date.now() / 1000) + 30;
-      await watched.consume(id(1), until, owner(1));
-      await watched.consume(id(2), until, owner(1));
-      await watched.attempt(id(2), until + 600, owner(1));
-      same((await watch("watched", 1)).alarm, until * 1000, "the alarm");
-      same((await watch("watched", 1)).keys.join(), "entry", "what is kept");
+      const now = () => Date.now() / 1000;
+      let until;
+      let [short, extended] = [-1, 0];
+      let kept;
+      // What takes so long that its time is over says nothing: it is done again, with others.
+      do {
+        [short, extended] = [short + 2, extended + 2];
+        until = Math.floor(now()) + 30;
+        await watched.consume(id(short), until, owner(1));
+        await watched.consume(id(extended), until, owner(1));
+        await watched.attempt(id(extended), until + 600, owner(1));
+        kept = await watch("watched", short);
+      } while (now() >= until && short < 20);
+      same(kept.alarm, until * 1000, "the alarm");
+      same(kept.keys.join(), "entry", "what is kept");
       // The runtime may be late by a minute.
       const end = (until + 120) * 1000;
-      while ((await watch("watched", 1)).keys.length > 0 && Date.now() < end) {
+      while ((await watch("watched", short)).keys.length > 0 && Date.now() < end) {
         await new Promise((resolve) => setTimeout(resolve, 200));
       }
-      same((await watch("watched", 1)).keys.length, 0, "what is kept after its time");
-      same((await watch("watched", 1)).alarm, null, "the alarm after its time");
-      same((await watch("watched", 2)).keys.join(), "entry", "what is kept of what was extended");
-      same(
-        (await watch("watched", 2)).alarm,
-        (until + 600) * 1000,
-        "the alarm of what was extended",
-      );
+      same((await watch("watched", short)).keys.length, 0, "what is kept after its time");
+      same((await watch("watched", short)).alarm, null, "the alarm after its time");
+      const longer = await watch("watched", extended);
+      same(longer.keys.join(), "entry", "what is kept of what was extended");
+      same(longer.alarm, (until + 600) * 1000, "the alarm of what was extended");
     },
   ];
   yield [

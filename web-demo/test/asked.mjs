@@ -36,8 +36,12 @@ const pass = (page, selector) =>
     });
   }, selector);
 
+/** Waits until the newest settings that were heard are such: an event of before may be, too. */
 const heard = (page, part) =>
-  page.waitForFunction((part) => globalThis.heard.some((event) => event.includes(part)), part);
+  page.waitForFunction(
+    (part) => globalThis.heard.findLast((event) => event.startsWith("settings"))?.includes(part),
+    part,
+  );
 
 /** Requests of a page that wait until they are told how to go on. */
 class Held {
@@ -144,11 +148,7 @@ export async function answeredLate({ visitor, demo }) {
   // An event of before that comes after the answer.
   await hold(page);
   await elsewhere(demo, "lifetime", { seconds: 60 });
-  await until("the old event", () =>
-    page.evaluate(() =>
-      globalThis.heard.findLast((event) => event.startsWith("settings"))?.includes(":60,"),
-    ),
-  );
+  await heard(page, '"lifetime":60');
   await page.check(radio("format", "v3"));
   await noted("signed as v3");
   const shown = await pass(page, chosen);

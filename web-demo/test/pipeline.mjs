@@ -3,16 +3,24 @@
 
 import { Checks } from "../../verifier-wasm/npm/test/checks.mjs";
 import { PATIENCE, until } from "../../verifier-wasm/npm/test/waiting.mjs";
+import { seeing } from "./seeing.mjs";
 import { tokenOf } from "./visitor.mjs";
 
 /** A thousand registrations and ten thousand links, on a machine that does much else. */
 const LONG = 5 * PATIENCE;
 
+/** How often something is begun anew in whose middle nothing was done: the browser stood still. */
+const ROUNDS = 4;
+
 export async function pipeline({ visitor, demo }) {
   const checks = new Checks();
   const page = await visitor.open("/pipeline");
-  const count = async (id) =>
-    Number((await page.textContent(`[data-count="${id}"]`)).replaceAll(",", ""));
+  const count = (id) =>
+    until(`the count ${id}`, async () => {
+      const text = await page.textContent(`[data-count="${id}"]`);
+      // A part that is late has none for a moment.
+      return text !== "?" && Number(text.replaceAll(",", ""));
+    });
   // Other groups have counted, too, and have had the inbox begin anew.
   const mails = async () =>
     (
@@ -45,8 +53,7 @@ export async function pipeline({ visitor, demo }) {
   const named = (steps) => `#rotate:has-text("(${Number(key) + steps} of 8)")`;
 
   // The collector is killed in the middle of it.
-  await page.click("#registrations");
-  await page.waitForSelector('#progress-registrations[data-running="true"]');
+  await begin(page, "registrations");
   await page.click("#collector");
   await page.waitForSelector('#collector:has-text("Start"):not([aria-disabled])');
   checks.same(
@@ -55,13 +62,22 @@ export async function pipeline({ visitor, demo }) {
     "collector was stopped",
   );
   await done(page, "registrations");
+  let thousands = 1;
+  for (; (await count("waiting")) <= before.waiting && thousands < ROUNDS; thousands += 1) {
+    await begin(page, "registrations");
+    await done(page, "registrations");
+  }
   checks.same(
     "every registration was accepted",
     await page.textContent("#progress-registrations"),
     /1,000 accepted/,
   );
-  checks.same("the database has a thousand more", (await people()) - before.registered, 1_000);
-  await until("tokens that wait meanwhile", async () => (await count("waiting")) > before.waiting);
+  checks.same(
+    "the database has a thousand more",
+    (await people()) - before.registered,
+    thousands * 1_000,
+  );
+  checks.same("tokens wait meanwhile", (await count("waiting")) > before.waiting, true);
   // A new key before it works again: what waits is signed with that one.
   await page.click("#rotate");
   await page.waitForSelector(named(1));
@@ -72,8 +88,7 @@ export async function pipeline({ visitor, demo }) {
   // Rotated while registrations come in: links of the old key and of the new one work.
   const walk = await visitor.register("before-the-new-key");
   await page.bringToFront();
-  await page.click("#registrations");
-  await page.waitForSelector('#progress-registrations[data-running="true"]');
+  await begin(page, "registrations");
   await page.click("#rotate");
   await page.waitForSelector(named(2));
   await done(page, "registrations");
@@ -89,47 +104,58 @@ export async function pipeline({ visitor, demo }) {
   checks.same("they name different keys", ids[0] !== ids[1], true);
 
   // The flood; a person presses in the middle of it.
-  const person = await visitor.register("in-the-flood");
-  const link = await visitor.follow(person, "activate");
-  await page.bringToFront();
-  await counted(page);
-  const refused = await count("refused");
-  await page.click("#flood");
-  await page.waitForSelector('#progress-flood[data-running="true"]');
-  await until("the first refusals", async () => (await count("refused")) - refused > 100);
-  await counted(page);
-  const calls = await count("calls");
-  checks.same("a legitimate link passes", await visitor.press(link), "Your account is active");
-  await page.bringToFront();
-  checks.same(
-    "while the flood goes on",
-    await page.getAttribute("#progress-flood", "data-running"),
-    "true",
-  );
-  await done(page, "flood");
-  checks.same("calls of the flood that reached the origin", (await count("calls")) - calls - 1, 0);
-  const text = await page.textContent("#progress-flood");
-  checks.same("all of it was refused", text, /10,000 of 10,000/);
-  checks.same(
-    "nothing was let through or unanswered",
-    /let through|without an answer/.test(text),
-    false,
-  );
-  const reasons = await page
-    .locator("#refused [data-reason]")
-    .evaluateAll((rows) => rows.map((row) => row.dataset.reason));
-  const expected = [
+  let isMeanwhile = false;
+  for (let time = 1; !isMeanwhile && time <= ROUNDS; time += 1) {
+    const person = await visitor.register(`in-the-flood-${time}`);
+    const link = await visitor.follow(person, "activate");
+    await page.bringToFront();
+    await counted(page);
+    const refused = await count("refused");
+    await begin(page, "flood");
+    await until("the first refusals", async () => (await count("refused")) - refused > 100);
+    await counted(page);
+    const calls = await count("calls");
+    checks.same("a legitimate link passes", await visitor.press(link), "Your account is active");
+    await page.bringToFront();
+    isMeanwhile = (await page.getAttribute("#progress-flood", "data-running")) === "true";
+    await done(page, "flood");
+    const further = (await count("calls")) - calls - 1;
+    checks.same("calls of the flood that reached the origin", further, 0);
+    const text = await page.textContent("#progress-flood");
+    checks.same("all of it was refused", text, /10,000 of 10,000/);
+    checks.same(
+      "nothing was let through or unanswered",
+      /let through|without an answer/.test(text),
+      false,
+    );
+    for (const opened of [person, link]) await opened.close();
+  }
+  checks.same("while the flood goes on", isMeanwhile, true);
+  let missing = [
     "ERR_TOKEN_EXPIRED",
     "ERR_TOKEN_MALFORMED",
     "ERR_TOKEN_SIGNATURE",
     "ERR_TOKEN_USED",
   ];
-  checks.none(
-    "each reason is shown",
-    expected.filter((reason) => !reasons.includes(reason)),
-  );
-  for (const opened of [page, walk, old, after, fresh, person, link]) await opened.close();
+  const isComplete = async () => {
+    const reasons = await page
+      .locator("#refused [data-reason]")
+      .evaluateAll((rows) => rows.map((row) => row.dataset.reason));
+    missing = missing.filter((reason) => !reasons.includes(reason));
+    return missing.length === 0;
+  };
+  // An edge that is late tells none for a moment.
+  await until("each reason", isComplete).catch(() => undefined);
+  checks.none("each reason is shown", missing);
+  for (const opened of [page, walk, old, after, fresh]) await opened.close();
   return checks.results;
+}
+
+/** Presses a button, and waits until its traffic was seen to run. */
+async function begin(page, id) {
+  const runs = await seeing(page, `#progress-${id}[data-running="true"]`);
+  await page.click(`#${id}`);
+  await runs();
 }
 
 async function done(page, id) {

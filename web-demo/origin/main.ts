@@ -17,12 +17,13 @@ const LEAST = 16;
 // Where and who is in the variables PGHOST, PGUSER and so on. The server itself ends what takes too
 // long, so that a question is over before anybody stops waiting for it: together these times are
 // below the time of the edge (edge/origin.ts).
-// `query_timeout` is for a server that says nothing.
+// `query_timeout` is for a server that says nothing. A machine that does much else does not look
+// like a database that is away.
 const pool = new Pool({
   max: 16,
-  connectionTimeoutMillis: 1_500,
-  statement_timeout: 2_500,
-  query_timeout: 3_000,
+  connectionTimeoutMillis: 8_000,
+  statement_timeout: 10_000,
+  query_timeout: 11_000,
 });
 pool.on("error", () => console.error("a connection to the database has ended"));
 const database = new Database(pool);

@@ -25,6 +25,9 @@ pub(crate) enum Fault {
     /// It does not take this one message.
     #[error("{0}")]
     Message(String),
+    /// What it found is nothing of ours, and was taken out of the way: who asks again is answered.
+    #[error("{0}")]
+    SetAside(String),
 }
 
 /// A message that came from the broker, until it is done with or given back.

@@ -25,7 +25,8 @@ use crate::answers::{Answer, Said};
 use crate::broker::{Broker, Fault, Received};
 use crate::counts::Counts;
 use crate::decision::{
-    Arrival, End, Place, of_answer, of_foreign_verdict, of_mail, of_version, unusable_mail,
+    Arrival, End, Place, of_answer, of_foreign_verdict, of_mail, of_no_verdict, of_version,
+    unusable_mail,
 };
 use crate::message::{Class, Head, is_answered, line, now};
 use ending::{Word, say};
@@ -319,6 +320,7 @@ async fn judge<B: Broker>(broker: &B, received: &Received<B::Handle>) -> (Option
             let arrival = of_foreign_verdict(&head, received.delivered, now());
             return (Some(head), arrival);
         }
+        Err(Fault::SetAside(_)) => return (Some(head), of_no_verdict(received.delivered)),
     };
     let arrival = of_mail(&head, received.place, last.as_ref(), now());
     (Some(head), arrival)

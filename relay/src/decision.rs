@@ -54,6 +54,13 @@ pub(crate) fn of_foreign_verdict(head: &Head, delivered: u64, now: i64) -> Arriv
     Arrival::GiveBack(after, "with a verdict of another version")
 }
 
+/// What is done with a mail that had something in the place of its verdict which was none, and is
+/// set aside: there may be one before it.
+pub(crate) fn of_no_verdict(delivered: u64) -> Arrival {
+    let after = pause(delivered, LONGEST_PAUSE);
+    Arrival::GiveBack(after, "with what is no verdict, which is set aside")
+}
+
 /// Where a message is in the stream, and since when, in seconds since 1970.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {

@@ -47,6 +47,7 @@ use crate::access::BrokerArguments;
 use crate::broker::{Announced, Broker, Fault, Received, Stored};
 use crate::decision::Place;
 use crate::message::{Class, Head, Mail, VERSION, Verdict, now, word};
+use crate::verdicts::{Read, read};
 
 /// How long an answer of the broker is waited for: less than a collector waits for its sender.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -56,6 +57,9 @@ const PULL: Duration = Duration::from_secs(3);
 
 /// How long it is waited at most until a broker that is away is tried again.
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+
+/// How many messages are looked at that are before one in the place of a verdict which is none.
+const MAX_HIDDEN: usize = 100;
 
 /// The longest time of [`AGAIN_HEADER`].
 const LONGEST_REST: Duration = Duration::from_secs(720);
@@ -254,13 +258,56 @@ impl Nats {
         let verdicts = self.streams().await?.verdicts;
         let subject = self.subject(&format!("verdict.{key}"));
         match answered(verdicts.get_last_raw_message_by_subject(&subject)).await? {
-            Ok(message) => match serde_json::from_slice::<Verdict>(&message.payload) {
-                Ok(verdict) if verdict.v == VERSION => Ok(Some(verdict)),
-                _ => Err(Fault::Message("its verdict is of another version".to_owned())),
+            Ok(message) => match read(&message.payload) {
+                Read::Verdict(verdict) => Ok(Some(*verdict)),
+                Read::OfVersion => {
+                    Err(Fault::Message("its verdict is of another version".to_owned()))
+                }
+                // It hides the one before it, if there is one. nats-server 2.9.10 finds none before
+                // one that is deleted.
+                Read::Nothing => {
+                    if let Some(verdict) = self.verdict_before(&subject, message.sequence).await? {
+                        return Ok(Some(verdict));
+                    }
+                    self.set_aside(message.sequence).await?;
+                    let sentence = "what the broker has in the place of a verdict is none, and is \
+                                    set aside";
+                    Err(Fault::SetAside(sentence.to_owned()))
+                }
             },
             Err(error) if error.kind() == LastRawMessageErrorKind::NoMessageFound => Ok(None),
             Err(error) => Err(Fault::Away(format!("a verdict is not found: {error}"))),
         }
+    }
+}
+
+impl Nats {
+    /// The last verdict of those before a message, as far as there are some.
+    async fn verdict_before(&self, subject: &str, end: u64) -> Result<Option<Verdict>, Fault> {
+        let verdicts = self.streams().await?.verdicts;
+        let (mut last, mut next) = (None, 1);
+        for _ in 0..MAX_HIDDEN {
+            match answered(verdicts.get_first_raw_message_by_subject(subject, next)).await? {
+                Ok(message) if message.sequence < end => {
+                    match read(&message.payload) {
+                        Read::Verdict(verdict) => last = Some(*verdict),
+                        Read::OfVersion => {
+                            return Err(Fault::Message(
+                                "one of its verdicts is of another version".to_owned(),
+                            ));
+                        }
+                        Read::Nothing => {}
+                    }
+                    next = message.sequence + 1;
+                }
+                Ok(_) => break,
+                Err(error) if error.kind() == LastRawMessageErrorKind::NoMessageFound => break,
+                Err(error) => {
+                    return Err(Fault::Away(format!("a verdict is not found: {error}")));
+                }
+            }
+        }
+        Ok(last)
     }
 }
 

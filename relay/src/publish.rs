@@ -157,6 +157,10 @@ async fn publish(broker: &impl Broker, counts: &Counts, line: &[u8]) -> Vec<u8> 
                 counts.add("refused by the broker");
                 answer.retry(id, Some(PAUSE_OF_ONE), &reason);
             }
+            Err(Fault::SetAside(reason)) => {
+                counts.fault(&reason);
+                answer.retry(id, Some(PAUSE), &reason);
+            }
             Err(Fault::Away(reason)) => away = Some(reason),
         }
     }

@@ -142,8 +142,9 @@ impl Round {
         let mut verdicts = Vec::new();
         for page in missing.chunks(ASKED) {
             let asked = page.iter().map(async |(_, key)| match broker.verdict_on(key).await {
-                // Of another version: it is one of others, who wait for theirs.
-                Err(Fault::Message(_)) => Ok(None),
+                // Of another version: it is one of others, who wait for theirs. What is none is
+                // gone when it is asked for again.
+                Err(Fault::Message(_) | Fault::SetAside(_)) => Ok(None),
                 known => known,
             });
             match try_join_all(asked).await {
@@ -222,13 +223,16 @@ async fn settle<B: Broker>(
     }
 }
 
-enum Read {
+/// What a message says.
+pub(crate) enum Read {
     Verdict(Box<Verdict>),
+    /// It is of another version: it waits for its own reader.
     OfVersion,
+    /// It is no verdict of any version.
     Nothing,
 }
 
-fn read(text: &[u8]) -> Read {
+pub(crate) fn read(text: &[u8]) -> Read {
     #[derive(Deserialize)]
     struct Version {
         v: u32,

@@ -57,6 +57,7 @@ pub(crate) async fn follow(
         outage: OutageLog::of("recording verdicts"),
         dead_letters: LogLimit::default(),
         strangers: LogLimit::default(),
+        unreadable: LogLimit::default(),
     };
     Box::pin(broker.follow(ledger)).await;
 }
@@ -77,6 +78,7 @@ struct Database {
     outage: OutageLog,
     dead_letters: LogLimit,
     strangers: LogLimit,
+    unreadable: LogLimit,
 }
 
 impl Ledger for Database {
@@ -106,6 +108,15 @@ impl Ledger for Database {
 
     fn unreadable(&mut self) {
         self.metrics.verdicts_passed_over(PassedOver::Unreadable, 1);
+        if let Some(others) = self.unreadable.admit(Instant::now()) {
+            tracing::warn!(
+                event = "verdicts_unreadable",
+                count = 1,
+                withheld = withheld(others),
+                "a message among the verdicts at the broker is none, and is passed over: another \
+                 program writes there"
+            );
+        }
     }
 }
 

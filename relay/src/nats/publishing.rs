@@ -59,13 +59,31 @@ impl Nats {
     /// kill between the two it looks for messages that are no more, and has lost others. One that
     /// is gone meanwhile is not missed.
     pub(super) async fn delete_mail(&self, sequence: u64) -> Result<(), Fault> {
-        let subject = format!("STREAM.MSG.DELETE.{}", self.inner.queue);
+        self.delete(&self.inner.queue, sequence).await.map(drop)
+    }
+
+    /// Takes out of the way what is in the place of a verdict and is none. That it was there is
+    /// recorded before, and nothing of what it holds.
+    pub(super) async fn set_aside(&self, sequence: u64) -> Result<(), Fault> {
+        let text =
+            format!(r#"{{"v":{VERSION},"sequence":{sequence},"reason":"it is no verdict"}}"#);
+        let id = format!("foreign.verdict.{sequence}");
+        self.store(self.subject("dead.foreign"), &id, text, None).await?;
+        if self.delete(&format!("{}-verdicts", self.inner.queue), sequence).await? {
+            return Ok(());
+        }
+        Err(Fault::Message("what is in the place of its verdict is none, and is kept".to_owned()))
+    }
+
+    /// Says whether the broker has deleted it.
+    async fn delete(&self, stream: &str, sequence: u64) -> Result<bool, Fault> {
+        let subject = format!("STREAM.MSG.DELETE.{stream}");
         let request = serde_json::json!({"seq": sequence, "no_erase": true});
         let deleted = self.inner.context.request::<_, _, serde_json::Value>(subject, &request);
-        answered(deleted)
+        let said = answered(deleted)
             .await?
-            .map_err(|error| Fault::Away(format!("a mail is not deleted: {error}")))?;
-        Ok(())
+            .map_err(|error| Fault::Away(format!("a message is not deleted: {error}")))?;
+        Ok(said.get("error").is_none())
     }
 
     pub(super) async fn record_verdict(

@@ -110,7 +110,7 @@ impl Queues {
                  database, or delete the exchange {exchange} if this one has taken its place",
                 self.name
             )),
-            other @ Fault::Away(_) => other,
+            other @ (Fault::Away(_) | Fault::SetAside(_)) => other,
         })
     }
 

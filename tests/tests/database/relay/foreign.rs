@@ -4,7 +4,7 @@ use anyhow::{Result, ensure};
 use async_nats::HeaderMap;
 use mailroom_tests::broker::Nats;
 use mailroom_tests::mail_server::MailServer;
-use mailroom_tests::sending::{Configuration, item};
+use mailroom_tests::sending::{Configuration, item, key};
 use serde_json::json;
 
 use super::{
@@ -59,6 +59,62 @@ async fn messages_that_look_like_mails_to_one_reader_alone_stop_no_mails() -> Re
     wait_for_waiting(&broker, 0).await?;
     let (_, said) = sender.stop()?;
     ensure!(said.contains(&format!("{LISTS} no mail, 2 sent")), "{said}");
+    Ok(())
+}
+
+/// A client takes the first one for a word of the broker, and cannot read the others.
+#[tokio::test]
+async fn a_message_whose_headers_no_client_takes_is_ended_and_holds_up_none() -> Result<()> {
+    let Some(nats) = Nats::start(&[])? else { return Ok(()) };
+    let Some(server) = MailServer::start(&[])? else { return Ok(()) };
+    let mut relay = relay(&nats)?;
+    publish(&mut relay, "a", &[(1, "ada@x.test")])?;
+    for headers in ["NATS/1.0 404", "NATS/1.0 xyz", "NATS/1.0\r\nno header"] {
+        let headers = format!("{headers}\r\n\r\n");
+        nats.publish_odd("mailroom.mail.other.activate", &headers, "a secret")?;
+    }
+    publish(&mut relay, "b", &[(2, "bob@x.test")])?;
+    let broker = client(&nats).await?;
+    wait_for_waiting(&broker, 5).await?;
+    let configuration = Configuration::smtp(server.port, "")?;
+    let sender = impatient(&nats, &configuration, &[])?;
+    wait_for_recipients(&server, 2)?;
+    wait_for_waiting(&broker, 0).await?;
+    let dead = last_of(&broker, "mailroom.dead.foreign").await?;
+    ensure!(dead["reason"] == "it is no mail" && !dead.to_string().contains("secret"), "{dead}");
+    let (_, said) = sender.stop()?;
+    ensure!(!said.contains("a secret"), "{said}");
+    Ok(())
+}
+
+/// It would hold a mail until its token expires, and let one that was sent be sent again.
+#[tokio::test]
+async fn what_is_no_verdict_is_set_aside_and_hides_none_before_it() -> Result<()> {
+    let Some(nats) = Nats::start(&[])? else { return Ok(()) };
+    let Some(server) = MailServer::start(&[])? else { return Ok(()) };
+    let mut relay = relay(&nats)?;
+    publish(&mut relay, "a", &[(1, "ada@x.test"), (2, "bob@x.test")])?;
+    let broker = client(&nats).await?;
+    let sent = json!({
+        "v": 1, "id": 2, "key": key(2), "action": "activate", "verdict": "sent", "at": now()?,
+    });
+    let sent = sent.to_string();
+    for (id, text) in [(1, "a secret"), (1, "{}"), (2, sent.as_str()), (2, "a secret")] {
+        broker
+            .publish(format!("mailroom.verdict.{}", key(id)), text.to_owned().into())
+            .await?
+            .await?;
+    }
+    let configuration = Configuration::smtp(server.port, "")?;
+    let sender = sender(&nats, &configuration)?;
+    wait_for_recipients(&server, 1)?;
+    wait_for_waiting(&broker, 0).await?;
+    let dead = last_of(&broker, "mailroom.dead.foreign").await?;
+    ensure!(dead["reason"] == "it is no verdict", "{dead}");
+    let (_, said) = sender.stop()?;
+    ensure!(!reached(&server).contains_key("bob@x.test"), "{:?}", reached(&server));
+    ensure!(said.contains("with what is no verdict, which is set aside"), "{said}");
+    ensure!(said.contains("1 sent before") && !said.contains("a secret"), "{said}");
     Ok(())
 }
 

@@ -249,6 +249,25 @@ impl Nats {
         }
     }
 
+    /// Publishes a message with headers that no client writes.
+    pub fn publish_odd(&self, subject: &str, headers: &str, text: &str) -> Result<()> {
+        let mut stream = BufReader::new(TcpStream::connect(("127.0.0.1", self.port))?);
+        stream.get_ref().set_read_timeout(Some(Duration::from_secs(60)))?;
+        let (head, length) = (headers.len(), headers.len() + text.len());
+        write!(
+            stream.get_mut(),
+            "CONNECT {{\"verbose\":false,\"headers\":true}}\r\n\
+             HPUB {subject} {head} {length}\r\n{headers}{text}\r\nPING\r\n"
+        )?;
+        let mut line = String::new();
+        while !line.starts_with("PONG") {
+            line.clear();
+            ensure!(stream.read_line(&mut line)? > 0, "nats-server ends the connection");
+            ensure!(!line.starts_with("-ERR"), "{line}");
+        }
+        Ok(())
+    }
+
     /// What it has logged.
     pub fn log(&self) -> String {
         fs::read_to_string(self.log_file()).unwrap_or_default()

@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 
 use async_nats::jetstream::consumer::{Config, DeliverPolicy, Info};
 use async_nats::jetstream::context::ConsumerInfoErrorKind;
-use async_nats::jetstream::stream::{LastRawMessageErrorKind, State, Stream};
+use async_nats::jetstream::message::StreamMessage;
+use async_nats::jetstream::stream::{LastRawMessageErrorKind, RawMessage, State, Stream};
 use futures_util::TryStreamExt as _;
 
 use super::streams::Streams;
@@ -129,7 +130,15 @@ impl Nats {
             let message = match answered(mails.get_raw_message(sequence)).await? {
                 Ok(message) => message,
                 Err(error) if error.kind() == LastRawMessageErrorKind::NoMessageFound => continue,
-                Err(error) => return Err(not_swept(&error)),
+                Err(error) => {
+                    if self.is_for_no_reader(sequence).await? {
+                        self.record_foreign(sequence).await?;
+                        self.delete_mail(sequence).await?;
+                        count += 1;
+                        continue;
+                    }
+                    return Err(not_swept(&error));
+                }
             };
             if version(Some(&message.headers)).is_some_and(|version| version != VERSION) {
                 continue;
@@ -139,15 +148,26 @@ impl Nats {
             let is_idle = sequence <= idle_through;
             let text = String::from_utf8_lossy(&message.payload).into_owned();
             let head = Head::read(&text);
+            let is_odd = !is_idle
+                && age >= if head.is_some() { MAX_WORK } else { self.patience() }
+                && self.is_for_no_reader(sequence).await?;
             // Its sender is about to end it.
-            if !is_idle && (age < self.patience() || head.is_none()) {
+            if !is_idle && !is_odd && (age < self.patience() || head.is_none()) {
                 continue;
             }
+            if head.is_none() && is_odd {
+                self.record_foreign(sequence).await?;
+            }
             if let Some(head) = head {
-                let last = self.verdict_on(&head.key).await?;
+                let last = match self.verdict_on(&head.key).await {
+                    Ok(last) => last,
+                    // Its sender knows what to do; the others are looked at.
+                    Err(Fault::Message(_) | Fault::SetAside(_)) => continue,
+                    Err(fault) => return Err(fault),
+                };
                 if !last.is_some_and(|last| last.settles(sequence, published_at)) {
                     let connected_at = self.inner.connected_at.load(Ordering::Relaxed);
-                    let rest = if is_idle {
+                    let rest = if is_idle || is_odd {
                         self.patience()
                     } else if is_left_behind(published_at, connected_at, now()) {
                         MAX_WORK
@@ -164,6 +184,29 @@ impl Nats {
         }
         Ok(count)
     }
+
+    /// Whether no sender can be given a message, because of its headers: the client takes it for a
+    /// word of the broker, or cannot read it and loses its connection. Nobody would end it, and the
+    /// broker would give it out for ever. Only a stranger writes one.
+    async fn is_for_no_reader(&self, sequence: u64) -> Result<bool, Fault> {
+        let subject = format!("STREAM.MSG.GET.{}", self.inner.queue);
+        let request = serde_json::json!({"seq": sequence});
+        let found = self.inner.context.request::<_, _, serde_json::Value>(subject, &request);
+        let found = answered(found).await?.map_err(|error| not_swept(&error))?;
+        let Ok(raw) = serde_json::from_value::<RawMessage>(found["message"].clone()) else {
+            return Ok(false);
+        };
+        let has_status = raw.headers.as_deref().is_some_and(has_status);
+        // Not by an error of the request: that of a mail would look the same.
+        Ok(has_status || StreamMessage::try_from(raw).is_err())
+    }
+}
+
+/// Whether headers, in base64, have more in their first line than `NATS/1.0`, as the words of the
+/// broker have.
+fn has_status(headers: &str) -> bool {
+    // With a carriage return after it, and with a space before that.
+    !["TkFUUy8xLjAN", "TkFUUy8xLjAgDQ"].iter().any(|usual| headers.starts_with(usual))
 }
 
 /// Whether a mail that a sender may have is one that a killed broker has forgotten to have given
@@ -227,6 +270,22 @@ fn not_swept(error: &dyn std::fmt::Display) -> Fault {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_a_first_line_with_a_status_is_one_of_the_broker() {
+        for (headers, expected) in [
+            // "NATS/1.0\r\nMailroom-Version: 1\r\n\r\n"
+            ("TkFUUy8xLjANCk1haWxyb29tLVZlcnNpb246IDENCg0K", false),
+            // "NATS/1.0 \r\n\r\n"
+            ("TkFUUy8xLjAgDQoNCg==", false),
+            // "NATS/1.0 404\r\n\r\n"
+            ("TkFUUy8xLjAgNDA0DQoNCg==", true),
+            // "NATS/1.0 xyz\r\n\r\n"
+            ("TkFUUy8xLjAgeHl6DQoNCg==", true),
+        ] {
+            assert_eq!(has_status(headers), expected, "{headers}");
+        }
+    }
 
     #[test]
     fn what_waits_its_turn_is_left_behind_by_nobody_and_what_a_killed_broker_had_is_after_a_while()

@@ -1,6 +1,6 @@
 //! Messages on their way from the broker, each of which is somebody's until it is done with.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use futures_util::stream::{SelectAll, select_all};
@@ -29,6 +29,13 @@ const PAUSE_OF_ONE: Duration = Duration::from_millis(200);
 /// How many messages that lapsed are taken at a time.
 const LAPSED: u16 = 8;
 
+/// How often a message is given back that the broker did not take.
+const PAUSE_OF_HELD: Duration = Duration::from_secs(1);
+
+/// For how long it is held at most: with the time that a sender takes less than the half hour after
+/// which the broker ends a channel of which it hears nothing.
+const LONGEST_HELD: Duration = Duration::from_secs(600);
+
 /// A message that came.
 pub(crate) struct Handle {
     acker: Acker,
@@ -36,6 +43,15 @@ pub(crate) struct Handle {
     publishing: Arc<Publishing>,
     /// Without it the broker would give out the message again.
     channel: Channel,
+    /// With what it was to be given back first. The broker may not have taken that.
+    again: OnceLock<Again>,
+}
+
+/// When a message comes again, and what it is to know then.
+#[derive(Clone, Copy)]
+struct Again {
+    at: Instant,
+    doubts: Option<u32>,
 }
 
 impl Handle {
@@ -60,7 +76,12 @@ impl Handle {
             return_at_once(&self.acker).await;
             return Ok(());
         }
-        let letter = self.letter.again(Some(after), doubts);
+        // Not later because it is said again.
+        let now = Instant::now();
+        let first = || Again { at: now.checked_add(after).unwrap_or(now), doubts };
+        let Again { at, doubts } = *self.again.get_or_init(first);
+        let rest = at.saturating_duration_since(now);
+        let letter = self.letter.again(Some(rest), doubts);
         self.move_to(self.publishing.link.queues.later(), &letter).await
     }
 
@@ -79,18 +100,63 @@ impl std::fmt::Debug for Handle {
 }
 
 impl Drop for Handle {
-    /// What nobody has said anything of goes to others, or it would take a place for ever.
+    /// What nobody has said anything of goes to others, or it would take a place for ever. What the
+    /// broker did not take back, as during an alarm, is held until its time has come: it would come
+    /// here again at once, and its mail be tried without a pause.
     fn drop(&mut self) {
         if !self.acker.usable() {
             return;
         }
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             let (acker, channel) = (self.acker.clone(), self.channel.clone());
+            let held = self.again.get().map(|again| Held {
+                acker: acker.clone(),
+                letter: self.letter.clone(),
+                publishing: Arc::clone(&self.publishing),
+                again: *again,
+            });
             runtime.spawn(async move {
-                return_at_once(&acker).await;
+                let is_gone = match held {
+                    Some(held) => held.give_back().await,
+                    None => false,
+                };
+                if !is_gone {
+                    return_at_once(&acker).await;
+                }
                 drop(channel);
             });
         }
+    }
+}
+
+/// A message that the broker did not take back.
+struct Held {
+    acker: Acker,
+    letter: Letter,
+    publishing: Arc<Publishing>,
+    again: Again,
+}
+
+impl Held {
+    /// Gives it back until its time has come. Says whether the broker has it.
+    async fn give_back(self) -> bool {
+        let Self { acker, letter, publishing, again: Again { at, doubts } } = self;
+        let until = at.min(Instant::now() + LONGEST_HELD);
+        while acker.usable() {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return false;
+            }
+            sleep(left.min(PAUSE_OF_HELD)).await;
+            let rest = at.saturating_duration_since(Instant::now());
+            let again = letter.again(Some(rest), doubts);
+            if publishing.store(publishing.link.queues.later(), &again).await.is_ok() {
+                acker.ack(BasicAckOptions::default()).await.ok();
+                return true;
+            }
+        }
+        // The broker gives it out again by itself.
+        true
     }
 }
 
@@ -247,7 +313,8 @@ impl Consuming {
         let has_lapsed = delivery.routing_key.as_str() == super::queues::LAPSED;
         let letter = Letter::read(&mut delivery);
         let publishing = Arc::clone(&self.publishing);
-        let handle = Handle { acker: delivery.acker, letter, publishing, channel: channel.clone() };
+        let (acker, channel) = (delivery.acker, channel.clone());
+        let handle = Handle { acker, letter, publishing, channel, again: OnceLock::new() };
         let queues = &self.link.queues;
         if has_lapsed {
             if let Some(letter) = handle.letter.revived() {

@@ -1,6 +1,7 @@
 //! `mailroom relay` and `mailroom send --from` with RabbitMQ, and with a real mail server. Tests
 //! whose server is never stopped share one, and take a queue each.
 
+mod alarms;
 mod full_disk;
 mod kills;
 mod outages;

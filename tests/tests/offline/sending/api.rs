@@ -12,7 +12,7 @@ use mailroom_tests::sending::{Configuration, Sending, batch, item, key, token};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use serde_json::{Value, json};
 
-use super::answer_for;
+use super::{answer_for, remarks};
 
 fn configuration(provider: &str, url: &str, further: &str) -> Result<Configuration> {
     let configuration = Configuration::new(&format!(
@@ -152,6 +152,7 @@ fn after_the_time_for_which_resend_keeps_keys_a_mail_is_not_lost_and_may_be_doub
         assert_eq!(sending.answer()?, json!({"batch": "later", "ok": [id]}));
         let (status, errors) = sending.finish()?;
         assert!(status.success());
+        let errors = remarks(&errors);
         let is_said = errors.contains(
             "token 2 is tried again 25 hours after its first attempt, and resend keeps keys for 24",
         );
@@ -172,7 +173,8 @@ fn after_the_time_for_which_resend_keeps_keys_a_mail_is_not_lost_and_may_be_doub
 
 #[test]
 fn limits_slow_down_and_lose_nothing() -> Result<()> {
-    let Some(server) = MailServer::start_api(&["--per-second", "10"])? else { return Ok(()) };
+    // Few enough that a busy machine sends more.
+    let Some(server) = MailServer::start_api(&["--per-second", "3"])? else { return Ok(()) };
     let configuration = local("resend", &server)?;
     let mut sending = Sending::start(&configuration, &[])?;
     let mut owed: Vec<i64> = (1..=25).collect();

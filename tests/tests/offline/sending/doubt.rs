@@ -7,9 +7,19 @@ use anyhow::{Context, Result};
 use mailroom_tests::collector::wait_until;
 use mailroom_tests::mail_server::MailServer;
 use mailroom_tests::sending::{Configuration, KNOWS, Sending, batch, batch_knowing};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{answer_for, answer_to};
+
+/// The next answer that is more than a sign of life: those come each second while one is missing.
+fn verdicts(sending: &Sending) -> Result<Value> {
+    loop {
+        let answer = sending.answer()?;
+        if answer.get("working").is_none() {
+            return Ok(answer);
+        }
+    }
+}
 
 #[test]
 fn a_lost_answer_is_in_doubt_and_is_counted_by_the_collector_before_the_mail_goes_out_again()
@@ -66,7 +76,7 @@ fn what_a_kill_leaves_is_in_doubt_only_where_the_content_had_begun() -> Result<(
     let mut sending = Sending::start(&configuration, &[])?;
     sending.write(&batch_knowing("b", &KNOWS, &[(1, "silent@x.test"), (2, "bob@x.test")], 0))?;
     wait_until(|| server.mails().len() == 2)?;
-    assert_eq!(sending.answer()?["ok"], json!([2]));
+    assert_eq!(verdicts(&sending)?["ok"], json!([2]));
     sending.kill()?;
     let mut sending = Sending::start(&configuration, &[])?;
     sending.write(&batch_knowing("c", &KNOWS, &[(1, "silent@x.test"), (3, "ada@x.test")], 0))?;

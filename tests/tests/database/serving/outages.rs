@@ -27,7 +27,7 @@ async fn a_database_that_is_away_is_said_so_and_the_link_stays_good() -> Result<
     drop(client);
     cluster.stop(Shutdown::Immediate)?;
     for _ in 0..3 {
-        let answer = serve.redeem("invite", &secret, None)?;
+        let answer = serve.redeem_once("invite", &secret)?;
         assert!(
             (answer.status, answer.code()) == (503, "MAILROOM_AWAY")
                 // The connection ends while it is used.
@@ -35,13 +35,13 @@ async fn a_database_that_is_away_is_said_so_and_the_link_stays_good() -> Result<
             "{answer:?}"
         );
     }
-    let answer = serve.redeem("invite", &secret, None)?;
+    let answer = serve.redeem_once("invite", &secret)?;
     assert_eq!((answer.status, answer.code()), (503, "MAILROOM_AWAY"), "{answer:?}");
     assert!(answer.header("retry-after").is_some());
     cluster.start_again()?;
     let mut used = None;
     wait_until(|| {
-        used = serve.redeem("invite", &secret, None).ok();
+        used = serve.redeem_once("invite", &secret).ok();
         used.as_ref().is_some_and(|answer| answer.status == 200)
     })?;
     assert_eq!(used.context("an answer")?.body["verdict"], "ok");
@@ -65,12 +65,12 @@ async fn a_database_that_is_read_only_or_not_set_up_is_said_so() -> Result<()> {
         |value: &str| format!("ALTER DATABASE {name} SET default_transaction_read_only = {value}");
     client.batch_execute(&set("on")).await?;
     let serve = Serve::start(database.url())?;
-    let answer = serve.redeem("invite", &secret, None)?;
+    let answer = serve.redeem_once("invite", &secret)?;
     assert_eq!((answer.status, answer.code()), (503, "MAILROOM_AWAY"), "{answer:?}");
     client.batch_execute("SET default_transaction_read_only = off").await?;
     client.batch_execute(&set("off")).await?;
     // A session that refuses is not used again, so that a demoted server is left.
-    assert_eq!(serve.redeem("invite", &secret, None)?.body["verdict"], "ok");
+    assert_eq!(serve.redeem_once("invite", &secret)?.body["verdict"], "ok");
     // A role without the right, and a database without the functions.
     client.batch_execute(&format!("CREATE ROLE {name} LOGIN")).await?;
     let empty = Database::create()?;
@@ -99,7 +99,7 @@ async fn connections_that_are_all_in_use_are_waited_for_and_then_said_so() -> Re
         let waiting = scope.spawn(|| {
             // Again where a busy machine was late with the other one.
             loop {
-                let answer = serve.redeem("invite", &secret, None)?;
+                let answer = serve.redeem_once("invite", &secret)?;
                 if answer.status != 503 || is_over.load(Ordering::Relaxed) {
                     return anyhow::Ok(answer);
                 }
@@ -109,7 +109,7 @@ async fn connections_that_are_all_in_use_are_waited_for_and_then_said_so() -> Re
             // Until the one connection is in use; then there is none for three seconds.
             let mut last = None;
             let waited = wait_until(|| {
-                last = serve.post("/v1/recheck", RECHECK).ok();
+                last = serve.post_once("/v1/recheck", RECHECK).ok();
                 last.as_ref().is_some_and(|answer| answer.status == 503)
             });
             is_over.store(true, Ordering::Relaxed);
@@ -147,7 +147,7 @@ async fn a_call_whose_caller_leaves_ends_before_another_one_gets_its_connection(
             WHERE datname = current_database() AND wait_event_type = 'Lock')";
         wait_for(&watch, waits, true).await?;
         drop(left);
-        let busy = serve.post("/v1/recheck", RECHECK)?;
+        let busy = serve.post_once("/v1/recheck", RECHECK)?;
         lock.rollback().await?;
         // Short: after eight seconds the server ends what waits, and then nothing is shown.
         if began.elapsed() > Duration::from_secs(7) {
@@ -157,7 +157,7 @@ async fn a_call_whose_caller_leaves_ends_before_another_one_gets_its_connection(
         assert_eq!((busy.status, busy.code()), (503, "MAILROOM_AWAY"), "{busy:?}");
         let mut next = None;
         wait_until(|| {
-            next = serve.redeem("invite", &secret, None).ok();
+            next = serve.redeem_once("invite", &secret).ok();
             next.as_ref().is_some_and(|answer| answer.status == 200)
         })?;
         // What had begun was done.

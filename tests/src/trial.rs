@@ -50,8 +50,11 @@ pub struct Deadlines {
 pub const FAR: Deadlines = Deadlines { lease: "5m", sender_timeout: "60s" };
 
 /// Over within a test, so that what a dead collector holds is taken over, and a sender that hangs
-/// is started again.
-pub const NEAR: Deadlines = Deadlines { lease: "15s", sender_timeout: "7s" };
+/// is started again; not before a machine that stands still for a while lets the living go on.
+pub const NEAR: Deadlines = Deadlines { lease: "30s", sender_timeout: "14s" };
+
+/// Longer than a lease of [`NEAR`] and the timeout of its sender together.
+pub const PAST_NEAR: Duration = Duration::from_secs(45);
 
 /// How long a queue may stay as it is once nothing fails any more: some leases, and some processes
 /// beside this one.

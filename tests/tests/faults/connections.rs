@@ -1,17 +1,15 @@
 //! Connections that fail as networks do.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::Result;
+use mailroom_tests::collector;
 use mailroom_tests::fleet::Member;
 use mailroom_tests::postgres::{Cluster, Database};
 use mailroom_tests::proxy::Proxy;
 use mailroom_tests::recorder::Pace;
-use mailroom_tests::trial::{Deadlines, FAR, NEAR, Trial, faults, tokens};
+use mailroom_tests::trial::{Deadlines, FAR, NEAR, PAST_NEAR, Trial, faults, tokens};
 use tokio::time::sleep;
-
-/// Longer than a lease, and than anything that waits for an answer.
-const STALL: Duration = Duration::from_secs(20);
 
 /// A queue with a collector that reaches it through a proxy, and one that is not disturbed.
 async fn beside_a_proxy(
@@ -39,10 +37,8 @@ async fn connections_cut_between_commit_and_answer_lose_and_repeat_nothing() -> 
         proxy.cut_after(&["mailroom.claim(", "mailroom.heartbeat("], 1);
         trial.register(TOKENS).await?;
         // If it does not claim, because it is connecting, it says that it lives some seconds later.
-        for _ in 0..1_500 {
-            if proxy.cuts() >= cut {
-                break;
-            }
+        let begin = Instant::now();
+        while proxy.cuts() < cut && begin.elapsed() < collector::PATIENCE {
             sleep(Duration::from_millis(20)).await;
         }
         assert_eq!(proxy.cuts(), cut, "no statement was caught");
@@ -62,7 +58,7 @@ async fn connections_that_stall_for_longer_than_a_lease_lose_nothing() -> Result
     proxy.stall();
     trial.history.note_at_risk("stalls", &trial.client).await?;
     trial.register(tokens() / 2).await?;
-    sleep(STALL).await;
+    sleep(PAST_NEAR).await;
     proxy.resume();
     let tally = trial.end(collectors).await?;
     assert_eq!((tally.tokens, tally.arrived), (tokens(), tokens()));
@@ -78,7 +74,7 @@ async fn half_open_connections_are_found_and_lose_nothing() -> Result<()> {
     proxy.half_open();
     trial.history.note_at_risk("half-open connections", &trial.client).await?;
     trial.register(tokens() / 2).await?;
-    sleep(STALL).await;
+    sleep(PAST_NEAR).await;
     proxy.restore();
     // The old connections stay as they are, and are known to be of no use.
     collectors[0].collector().wait_for_log("collecting again", 1)?;

@@ -7,7 +7,7 @@ use mailroom_tests::history::Watch;
 use mailroom_tests::machine::skip;
 use mailroom_tests::postgres::{Cluster, Database, disk};
 use mailroom_tests::recorder::Pace;
-use mailroom_tests::trial::{NEAR, Trial, tokens};
+use mailroom_tests::trial::{NEAR, PAST_NEAR, Trial, tokens};
 use rustix::process::Signal;
 use tokio::time::sleep;
 use tokio_postgres::{Client, NoTls};
@@ -53,8 +53,8 @@ async fn a_disk_that_is_full_for_a_while_loses_nothing() -> Result<()> {
         collector.collector().signal(Signal::CONT)?;
         collector.collector().wait_for_log("No space left on device", 1)?;
     }
-    // Longer than a lease, which nobody can take over now.
-    sleep(Duration::from_secs(20)).await;
+    // Nobody can take over a lease now.
+    sleep(PAST_NEAR).await;
     disk::free(&administrator, &cluster.disk()).await?;
     trial.register(tokens() / 2).await?;
     trial.history.put_at_risk(watch.end().await?);

@@ -1,6 +1,8 @@
 //! Leaders of Patroni that fail, one after the other, while collectors reach the leader in every
 //! way there is: docs/operate/patroni.md has the settings.
 
+use std::time::Duration;
+
 use anyhow::{Result, ensure};
 use futures_util::future::join_all;
 use mailroom_tests::failover::{Counts, Drill, migrate};
@@ -8,6 +10,9 @@ use mailroom_tests::machine::skip;
 use mailroom_tests::postgres::connect;
 use mailroom_tests::postgres::patroni::{self, Nodes};
 use mailroom_tests::stopwatch::Stopwatch;
+use mailroom_tests::trial::PATIENCE;
+use tokio::time::sleep;
+use tokio_postgres::Client;
 
 /// How many registrations there are at least, by each way, before a leader fails and after.
 const REGISTRATIONS: usize = 100;
@@ -35,6 +40,23 @@ impl Drills {
             println!("{after}, {way}: collected {elapsed:?} after the first write");
         }
         Ok(())
+    }
+}
+
+/// A leader that is cut from etcd, once it is a standby: it is started again for that, on a busy
+/// machine after the next one leads.
+async fn demoted(url: &str) -> Result<Client> {
+    let since = Stopwatch::start();
+    loop {
+        if let Ok(client) = connect(url).await
+            && let Ok(row) = client.query_one("SELECT pg_is_in_recovery()", &[]).await
+            && row.get(0)
+        {
+            return Ok(client);
+        }
+        let is_soon = since.elapsed() < PATIENCE;
+        ensure!(is_soon, "a leader that is cut from etcd still takes writes, or is away");
+        sleep(Duration::from_millis(200)).await;
     }
 }
 
@@ -79,10 +101,7 @@ async fn drill(is_synchronous: bool) -> Result<Vec<(&'static str, Counts)>> {
     println!("cut: another leader after {:?}", failed.elapsed());
     drills.go_on("cut").await?;
     for (way, drill) in &mut drills.0 {
-        let demoted = connect(&nodes.one(second, way)).await?;
-        let is_standby: bool = demoted.query_one("SELECT pg_is_in_recovery()", &[]).await?.get(0);
-        ensure!(is_standby, "a leader that is cut from etcd still takes writes");
-        drill.note_old(&demoted).await?;
+        drill.note_old(&demoted(&nodes.one(second, way)).await?).await?;
     }
     nodes.join(second)?;
     drills.more().await?;

@@ -8,7 +8,7 @@ use mailroom_tests::mailer::{Mailer, Manner};
 use mailroom_tests::neighbours::upgrade;
 use mailroom_tests::postgres::Database;
 use mailroom_tests::recorder::Pace;
-use mailroom_tests::trial::{Deadlines, FAR, PATIENCE, Trial, tokens};
+use mailroom_tests::trial::{PATIENCE, Trial, tokens};
 
 /// How many times tokens are registered: before, beside and after each step.
 const STEPS: usize = 5;
@@ -16,7 +16,6 @@ const STEPS: usize = 5;
 #[tokio::test]
 async fn a_rolling_upgrade_under_load_loses_and_doubles_nothing() -> Result<()> {
     let mut trial = Trial::start(Database::migrated()?).await?;
-    trial.deadlines = Deadlines { sender_timeout: "10s", ..FAR };
     let mailer = Mailer::start(Path::new(env!("CARGO_BIN_EXE_relay")), &trial.recorder)?;
     mailer.answer(Manner::Sent(Duration::from_millis(20)));
     let pace = Pace { pause: Duration::from_millis(1), ..Pace::default() };

@@ -8,13 +8,12 @@ use mailroom_tests::fleet::Member;
 use mailroom_tests::history::Watch;
 use mailroom_tests::mailer::{Mailer, Manner};
 use mailroom_tests::postgres::Database;
-use mailroom_tests::trial::{NEAR, PATIENCE, Trial, faults, tokens};
+use mailroom_tests::rows::wait_for;
+use mailroom_tests::standstill::wait_until_stopped;
+use mailroom_tests::trial::{NEAR, PAST_NEAR, PATIENCE, Trial, faults, tokens};
 use rustix::process::Signal;
 use tokio::time::sleep;
 use tokio_postgres::Client;
-
-/// Longer than a sender's timeout and a lease together.
-const FROZEN: Duration = Duration::from_secs(24);
 
 async fn start() -> Result<(Trial, Mailer)> {
     let trial = Trial::start(Database::migrated()?).await?;
@@ -75,8 +74,9 @@ async fn a_sender_frozen_for_longer_than_a_lease_is_replaced_and_loses_nothing()
     assert_eq!(processes, 1);
     trial.history.note_and_look("frozen senders", &trial.client).await?;
     trial.register(tokens() / 2).await?;
-    sleep(FROZEN).await;
-    frozen.collector().wait_for_log("is ended: it has answered nothing for 7s", 1)?;
+    sleep(PAST_NEAR).await;
+    let ended = format!("is ended: it has answered nothing for {}", NEAR.sender_timeout);
+    frozen.collector().wait_for_log(&ended, 1)?;
     mailer.signal("frozen", Signal::CONT);
     sleep(Duration::from_millis(500)).await;
     trial.history.put_at_risk(watch.end().await?);
@@ -93,6 +93,11 @@ struct Claimed {
     attempt: i32,
     holder: i64,
 }
+
+/// How many statements of others the server executes.
+const BUSY: &str = "SELECT count(*) FROM pg_stat_activity
+    WHERE datname = current_database() AND pid <> pg_backend_pid() AND state = 'active'
+        AND backend_type = 'client backend'";
 
 async fn all_claimed(client: &Client) -> Result<Vec<Claimed>> {
     let query = "SELECT unnest(tokens), unnest(attempts), collector_id FROM mailroom.leases";
@@ -116,8 +121,10 @@ async fn thaw_after_the_lease(with_sender: bool) -> Result<()> {
     while held.is_empty() {
         sleep(Duration::from_millis(500)).await;
         frozen.collector().signal(Signal::STOP)?;
-        // What it has asked for last is done by then.
-        sleep(Duration::from_millis(300)).await;
+        wait_until_stopped(frozen.collector().process())?;
+        // What it has asked for last is done then, however late the server begins with it.
+        sleep(Duration::from_secs(1)).await;
+        wait_for(&trial.client, BUSY, 0_i64).await?;
         held = all_claimed(&trial.client).await?;
         if held.is_empty() {
             frozen.collector().signal(Signal::CONT)?;

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{self, Command, Stdio};
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -70,8 +71,7 @@ impl Nodes {
         }
         let programs = Wanted::Major(POSTGRES).find()?.programs;
         let folder = folder::create()?;
-        // Those of measurements between networks (RFC 2544), which nobody uses.
-        let network = format!("198.18.{}", fastrand::u8(..));
+        let network = unused_network();
         let shared = shared_settings(is_synchronous)?;
         let filled = |template: &str, node: u8| {
             template
@@ -250,6 +250,15 @@ impl Nodes {
     fn run(&mut self, command: &str) -> Result<()> {
         self.supervisor.run(command).with_context(|| format!("`{command}` fails"))
     }
+}
+
+/// One of those of measurements between networks (RFC 2544), which nobody uses: another one for
+/// each test of this process, and another first one for each process.
+fn unused_network() -> String {
+    static NUMBER: AtomicU8 = AtomicU8::new(0);
+    let first = process::id() % 256;
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    format!("198.18.{}", (first * 16 + u32::from(number)) % 256)
 }
 
 /// What Patroni says of a node.

@@ -33,6 +33,9 @@ parser.add_argument("--key")
 parser.add_argument("--login", help="user:password")
 parser.add_argument("--utf8", action="store_true", help="offers SMTPUTF8")
 parser.add_argument("--delay", type=float, default=0, help="seconds until the content is answered")
+parser.add_argument(
+    "--hold", type=int, help="how many contents are taken until the others wait for `release`"
+)
 options = parser.parse_args()
 options.refuse = dict([options.refuse.split("=")] if options.refuse else [])
 seen, lock = set(), threading.Lock()
@@ -63,7 +66,9 @@ def echo():
     After `refuse` every connection and mail gets 421, until `accept`.
     """
     for line in sys.stdin:
-        if line.strip():
+        if line.strip() == "release":
+            options.hold = None
+        elif line.strip():
             options.greeting = "421" if line.strip() == "refuse" else None
             options.refuse = {"MAIL": "421"} if options.greeting else {}
         tell()
@@ -126,6 +131,8 @@ class Server(smtp.SMTP):
 
 
 class Handler:
+    taken = 0
+
     async def handle_DATA(self, server, session, envelope):
         [recipient] = envelope.rcpt_tos
         code = refusal("content", recipient)
@@ -134,6 +141,9 @@ class Handler:
             server.transport.close()
         if code:
             return f"{code} 4.6.0 not now" if code < "5" else f"{code} 5.6.0 not this mail"
+        Handler.taken += 1
+        while options.hold is not None and Handler.taken > options.hold:
+            await asyncio.sleep(0.05)
         if options.delay:
             await asyncio.sleep(options.delay)
         mail = email.message_from_bytes(envelope.content, policy=email.policy.default)

@@ -173,6 +173,14 @@ impl MailServer {
         self.tell(if refuses { "refuse\n" } else { "accept\n" });
     }
 
+    /// Has it take in the mails that `--hold` keeps waiting.
+    ///
+    /// # Panics
+    /// If it has ended.
+    pub fn release(&self) {
+        self.tell("release\n");
+    }
+
     /// Has the stand-in forget every key, as at the end of the time for
     /// which a provider keeps them.
     ///

@@ -11,19 +11,18 @@ use tokio_postgres::Client;
 use crate::collector::{wait_long_until, wait_until};
 use crate::mail_server::MailServer;
 use crate::rows::{WITHOUT_VERDICT, wait_for};
-use crate::sending::{Sending, batch, item};
+use crate::sending::{Sending, item};
 
-/// Publishes activations, which the broker must store: on a busy machine it may not answer at
-/// first, and then they are given to it again, as a collector would.
+/// Publishes activations, which the broker must store.
 pub fn publish(relay: &mut Sending, name: &str, people: &[(i64, &str)]) -> Result<()> {
-    let mut answer = Value::Null;
-    wait_until(|| {
-        let asked = relay.write(&batch(name, people)).and_then(|()| relay.answer());
-        answer = asked.unwrap_or_else(|error| Value::String(format!("{error:#}")));
-        answer["unavailable"].is_null()
-    })
-    .with_context(|| format!("not stored: {answer}"))?;
-    let ids: Vec<i64> = people.iter().map(|(id, _)| *id).collect();
+    let items: Vec<Value> = people.iter().map(|(id, email)| item(*id, email)).collect();
+    publish_items(relay, name, &items)
+}
+
+/// Publishes what lines carry, which the broker must store.
+pub fn publish_items(relay: &mut Sending, name: &str, items: &[Value]) -> Result<()> {
+    let answer = answer_to(relay, name, items)?;
+    let ids: Vec<i64> = items.iter().filter_map(|item| item["id"].as_i64()).collect();
     let mut stored: Vec<i64> = serde_json::from_value(answer["ok"].clone())
         .with_context(|| format!("not stored: {answer}"))?;
     stored.sort_unstable();
@@ -31,11 +30,44 @@ pub fn publish(relay: &mut Sending, name: &str, people: &[(i64, &str)]) -> Resul
     Ok(())
 }
 
+/// What a relay answers that reaches its broker: on a busy machine that may not answer at first,
+/// and then the mails are given to it again, as a collector would.
+pub fn answer_to(relay: &mut Sending, name: &str, items: &[Value]) -> Result<Value> {
+    answer_that(relay, name, items, |answer| answer["unavailable"].is_null())
+        .context("the broker stays away")
+}
+
+/// Why a relay takes no mail, once the reason has these words: on a busy machine it may be at first
+/// that the broker does not answer.
+pub fn refusal(relay: &mut Sending, words: &str) -> Result<String> {
+    let reason = |answer: &Value| answer["unavailable"]["reason"].as_str().map(str::to_owned);
+    let is_it = |answer: &Value| reason(answer).is_none_or(|reason| reason.contains(words));
+    let answer = answer_that(relay, "b", &[item(1, "ada@x.test")], is_it)?;
+    reason(&answer).with_context(|| format!("it takes the mail: {answer}"))
+}
+
+/// Asks a relay until it answers as wanted.
+fn answer_that(
+    relay: &mut Sending,
+    name: &str,
+    items: &[Value],
+    is_wanted: impl Fn(&Value) -> bool,
+) -> Result<Value> {
+    let line = json!({"v": 1, "batch": name, "items": items}).to_string();
+    let mut answer = Ok(Value::Null);
+    wait_until(|| {
+        answer = relay.write(&line).and_then(|()| relay.answer());
+        answer.as_ref().map_or(true, &is_wanted)
+    })
+    .with_context(|| format!("it answers {answer:?}"))?;
+    answer
+}
+
 /// An activation that expires so soon.
-pub fn expiring(id: i64, email: &str, seconds: i64) -> Result<String> {
+pub fn expiring(id: i64, email: &str, seconds: i64) -> Result<Value> {
     let mut item = item(id, email);
     item["expires_at"] = json!(now()? + seconds);
-    Ok(json!({"v": 1, "batch": "b", "items": [item]}).to_string())
+    Ok(item)
 }
 
 /// In seconds since 1970.
@@ -56,6 +88,15 @@ pub fn reached(server: &MailServer) -> BTreeMap<String, usize> {
 pub fn wait_for_recipients(server: &MailServer, count: usize) -> Result<()> {
     wait_long_until(|| reached(server).len() >= count)
         .with_context(|| format!("{} of {count} recipients were reached", reached(server).len()))
+}
+
+/// How often something happened, as a program says at its end.
+pub fn counted(said: &str, what: &str) -> u64 {
+    let last = said.lines().rfind(|line| line.contains("since the start: "));
+    let counts = last.and_then(|line| line.split_once("since the start: "));
+    let mut counts = counts.into_iter().flat_map(|(_, counts)| counts.split(", "));
+    let count = counts.find_map(|count| count.strip_suffix(what)?.trim().parse().ok());
+    count.unwrap_or(0)
 }
 
 /// How many recipients a mail reached more than once.

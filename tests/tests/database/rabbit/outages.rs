@@ -1,6 +1,6 @@
 //! A broker that takes nothing, that somebody else has set up, or that does not know its user.
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use lapin::ExchangeKind;
 use lapin::options::{ExchangeDeclareOptions, QueueDeclareOptions, QueueDeleteOptions};
 use lapin::types::{AMQPValue, FieldTable};
@@ -14,17 +14,9 @@ use mailroom_tests::sending::{Configuration, Sending, batch};
 use mailroom_tests::through_broker::all_sent_once;
 
 use super::{
-    client, collecting, publish, reached, relay, sender, wait_for_recipients, wait_for_waiting,
-    waiting,
+    client, collecting, publish, reached, refusal, relay, sender, wait_for_recipients,
+    wait_for_waiting, waiting,
 };
-
-/// Why a relay does not take a mail.
-fn refusal(relay: &mut Sending) -> Result<String> {
-    relay.write(&batch("b", &[(1, "ada@x.test")]))?;
-    let answer = relay.answer()?;
-    let reason = answer["unavailable"]["reason"].as_str();
-    Ok(reason.with_context(|| format!("it takes the mail: {answer}"))?.to_owned())
-}
 
 #[tokio::test]
 async fn an_alarm_of_rabbitmq_stops_the_collector_and_loses_no_mail() -> Result<()> {
@@ -65,9 +57,10 @@ async fn a_rabbitmq_that_answers_nothing_costs_an_answer_and_loses_no_mail() -> 
     rabbit.resume()?;
     publish(&mut relay, "c", &[(2, "bob@x.test")])?;
     let (_connection, broker) = client(&rabbit).await?;
-    // Whether it still reads what was on its way when it was stopped is a matter of time.
+    // Whether it still reads what was on its way when it was stopped is a matter of time, and so
+    // is how often it was given to it.
     let stored = waiting(&broker, "mute.other").await?;
-    ensure!((2..=3).contains(&stored), "{stored} messages");
+    ensure!(stored >= 2, "{stored} messages");
     // One machine sends it once.
     let Some(server) = MailServer::start(&[])? else { return Ok(()) };
     let configuration = Configuration::smtp(server.port, "")?;
@@ -88,8 +81,8 @@ async fn a_queue_of_rabbitmq_that_could_lose_mails_gets_none() -> Result<()> {
         let foreign = format!("{name}.{queue}");
         let options = QueueDeclareOptions::durable();
         broker.queue_declare(foreign.as_str().into(), options, none).await?;
-        let reason = refusal(&mut relay(&rabbit, &name)?)?;
         let sentence = format!("the queue {foreign} is there with other arguments");
+        let reason = refusal(&mut relay(&rabbit, &name)?, &sentence)?;
         for part in [&sentence, "name another --queue", argument] {
             ensure!(reason.contains(part), "{reason}");
         }
@@ -174,17 +167,14 @@ async fn rabbitmq_has_tls_and_a_wrong_password_is_said_and_not_repeated() -> Res
     for (own, expected) in [("^another$", false), ("^mailroom([.].*)?$", true)] {
         rabbit.control(&["set_permissions", "relay", own, own, own])?;
         if !expected {
-            let reason = refusal(&mut relay("password", &trusting)?)?;
-            ensure!(reason.contains("may not do what is needed"), "{reason}");
+            refusal(&mut relay("password", &trusting)?, "may not do what is needed")?;
         }
     }
     publish(&mut relay("password", &trusting)?, "b", &[(1, "ada@x.test")])?;
     let mut doubting = relay("password", &[])?;
-    let reason = refusal(&mut doubting)?;
-    ensure!(reason.contains("certificate"), "{reason}");
+    refusal(&mut doubting, "certificate")?;
     let mut wrong = relay("wrong", &trusting)?;
-    let reason = refusal(&mut wrong)?;
-    ensure!(reason.contains("correct --user and --password-file"), "{reason}");
+    let reason = refusal(&mut wrong, "correct --user and --password-file")?;
     for relay in [doubting, wrong] {
         let (_, said) = relay.finish()?;
         ensure!(!said.contains("secret") && !reason.contains("secret"), "{said}");

@@ -11,7 +11,7 @@ use mailroom_tests::sending::{Configuration, key, token};
 
 use super::{
     client, collecting, publish, reached, relay, sender, texts, wait_for_recipients,
-    wait_for_waiting,
+    wait_for_waiting, wait_until_waiting,
 };
 
 #[tokio::test]
@@ -31,8 +31,8 @@ async fn mails_reach_their_recipients_by_rabbitmq_and_each_verdict_comes_back() 
         |state: &str| format!("SELECT count(*) FROM mailroom.deliveries WHERE state = '{state}'");
     wait_for(&rows, &state("handed_over"), 32_i64).await?;
     let (_connection, broker) = client(&rabbit).await?;
-    wait_for_waiting(&broker, "through.first", 1).await?;
-    wait_for_waiting(&broker, "through.other", 31).await?;
+    wait_until_waiting(&broker, "through.first", |found| found >= 1).await?;
+    wait_until_waiting(&broker, "through.other", |found| found >= 31).await?;
     let receipts = "SELECT count(*) FROM mailroom.receipts WHERE provider = 'smtp'";
     wait_for(&rows, receipts, 0_i64).await?;
     let configuration = Configuration::smtp(server.port, "")?;

@@ -1,16 +1,19 @@
 //! A cluster of three brokers, whose leaders are killed, or cut off from the others.
 
+use std::time::{Duration, Instant};
+
 use anyhow::{Context, Result, ensure};
 use mailroom_tests::broker::{Nats, Ways};
-use mailroom_tests::collector::{self, Collector, wait_until};
+use mailroom_tests::collector::{self, Collector, PATIENCE, wait_until};
 use mailroom_tests::mail_server::MailServer;
 use mailroom_tests::postgres::Database;
 use mailroom_tests::program;
 use mailroom_tests::rows::{register, wait_for};
 use mailroom_tests::sending::{Configuration, Sending};
+use tokio::time::sleep;
 use tokio_postgres::Client;
 
-use super::reached;
+use super::{client_of, reached};
 
 const MAILS: i32 = 300;
 
@@ -63,7 +66,19 @@ impl Cluster {
         let first = reached(&self.server).len();
         register(&self.rows, third * MAILS / 3 + 1..=(third + 1) * MAILS / 3).await?;
         wait_until(|| reached(&self.server).len() > first + 5)?;
-        let client = async_nats::jetstream::new(async_nats::connect(&self.urls).await?);
+        let begin = Instant::now();
+        loop {
+            // A server that has just come back knows of no streams for a while.
+            let found = self.leader(stream).await;
+            if found.is_ok() || begin.elapsed() > PATIENCE {
+                return found;
+            }
+            sleep(Duration::from_millis(200)).await;
+        }
+    }
+
+    async fn leader(&self, stream: &str) -> Result<usize> {
+        let client = client_of(&self.urls).await?;
         let info = client.get_stream(stream).await?.get_info().await?;
         let leader = info.cluster.and_then(|cluster| cluster.leader).context("it has no leader")?;
         let place = self.nodes.iter().position(|node| node.name() == Some(&leader));

@@ -57,7 +57,8 @@ async fn what_a_killed_sender_has_left_is_sent_by_another_machine() -> Result<()
     const MAILS: i64 = 80;
     const IN_FLIGHT: usize = 8;
     let Some(nats) = Nats::start(&[])? else { return Ok(()) };
-    let Some(server) = MailServer::start(&["--delay", "0.3"])? else { return Ok(()) };
+    // It has mails in its hands when it is killed, however late that is.
+    let Some(server) = MailServer::start(&["--hold", "8"])? else { return Ok(()) };
     let mut relay = relay(&nats)?;
     publish_many(&mut relay, 1..=MAILS)?;
     let in_flight = ["--in-flight", &IN_FLIGHT.to_string()];
@@ -65,6 +66,7 @@ async fn what_a_killed_sender_has_left_is_sent_by_another_machine() -> Result<()
     let killed = impatient(&nats, &first, &in_flight)?;
     wait_until(|| reached(&server).len() >= 8)?;
     killed.kill()?;
+    server.release();
     let second = Configuration::smtp(server.port, "")?;
     let other = impatient(&nats, &second, &in_flight)?;
     wait_for_recipients(&server, usize::try_from(MAILS)?)?;

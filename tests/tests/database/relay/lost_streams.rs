@@ -70,7 +70,7 @@ async fn what_is_given_back_and_is_gone_gives_back_no_other_one() -> Result<()> 
 #[tokio::test]
 async fn what_is_said_of_a_mail_that_is_gone_ends_no_other_one() -> Result<()> {
     let Some(mut nats) = Nats::start(&[])? else { return Ok(()) };
-    let Some(server) = MailServer::start(&["--delay", "5"])? else { return Ok(()) };
+    let Some(server) = MailServer::start(&["--hold", "0"])? else { return Ok(()) };
     let mut relay = relay(&nats)?;
     publish(&mut relay, "a", &[(1, "ada@x.test")])?;
     let configuration = Configuration::smtp(server.port, "")?;
@@ -80,6 +80,7 @@ async fn what_is_said_of_a_mail_that_is_gone_ends_no_other_one() -> Result<()> {
     wait_long_until(|| !server.recipients().is_empty()).context("the sender has no mail")?;
     nats.replace()?;
     publish_again(&mut relay, &[(2, "content-450@x.test")])?;
+    server.release();
     wait_until_given_out_again(&broker).await?;
     wait_for_recipients(&server, 1)?;
     // It ends when it has said what became of the first one.

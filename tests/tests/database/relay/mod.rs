@@ -24,7 +24,7 @@ use mailroom_tests::postgres::Database;
 use mailroom_tests::program;
 use mailroom_tests::sending::{Configuration, Sending};
 use mailroom_tests::through_broker::{
-    doubled, expiring, now, publish, reached, wait_for_recipients,
+    counted, doubled, expiring, now, publish, publish_items, reached, refusal, wait_for_recipients,
 };
 use serde_json::Value;
 use tokio::time::sleep;
@@ -70,7 +70,19 @@ fn publish_many(relay: &mut Sending, ids: RangeInclusive<i64>) -> Result<()> {
 }
 
 async fn client(nats: &Nats) -> Result<JetStream> {
-    Ok(jetstream::new(async_nats::connect(nats.url()).await?))
+    client_of(&[nats.url()]).await
+}
+
+/// How long a broker may take for an answer, which may never come: four times it is asked while
+/// something is waited for. The client's own five seconds are too few for a busy machine.
+const ANSWER: Duration = Duration::from_secs(20);
+
+/// Somebody who looks at the streams.
+async fn client_of(urls: &[String]) -> Result<JetStream> {
+    let options = async_nats::ConnectOptions::new().connection_timeout(ANSWER);
+    let mut client = jetstream::new(options.request_timeout(Some(ANSWER)).connect(urls).await?);
+    client.set_timeout(ANSWER);
+    Ok(client)
 }
 
 /// How many mails the broker has.

@@ -8,6 +8,7 @@ use async_nats::jetstream::stream::{Config, DiscardPolicy, RetentionPolicy};
 use mailroom_tests::broker::Nats;
 use mailroom_tests::collector::{self, Collector, wait_until};
 use mailroom_tests::mail_server::MailServer;
+use mailroom_tests::port;
 use mailroom_tests::postgres::Database;
 use mailroom_tests::program;
 use mailroom_tests::proxy::Proxy;
@@ -16,8 +17,8 @@ use mailroom_tests::sending::{Configuration, Sending, batch};
 use tokio::time::sleep;
 
 use super::{
-    client, collecting, publish, reached, relay, relay_of, sender, wait_for_recipients,
-    wait_for_waiting, wait_until_given_out_again,
+    client, collecting, counted, publish, reached, refusal, relay, relay_of, sender,
+    wait_for_recipients, wait_for_waiting, wait_until_given_out_again,
 };
 
 #[tokio::test]
@@ -64,11 +65,7 @@ async fn a_stream_that_drops_mails_gets_none() -> Result<()> {
     ] {
         let broker = client(&nats).await?;
         broker.create_stream(bad).await?;
-        let mut relay = relay(&nats)?;
-        relay.write(&batch("b", &[(1, "ada@x.test")]))?;
-        let answer = relay.answer()?;
-        let reason = answer["unavailable"]["reason"].as_str().context("it takes the mail")?;
-        ensure!(reason.contains(expected), "{reason}");
+        refusal(&mut relay(&nats)?, expected)?;
         broker.delete_stream("mailroom").await?;
     }
     Ok(())
@@ -92,8 +89,10 @@ async fn a_full_broker_refuses_mails_and_drops_none() -> Result<()> {
 #[tokio::test]
 async fn mails_wait_at_the_broker_while_the_mail_server_is_away() -> Result<()> {
     let Some(nats) = Nats::start(&[])? else { return Ok(()) };
-    let Some(server) = MailServer::start(&["--refuse", "MAIL=421"])? else { return Ok(()) };
-    let port = server.port;
+    // A port that nobody else gets while the server is away.
+    let port = port::free()?;
+    let refusing = ["--port", &port.to_string(), "--refuse", "MAIL=421"];
+    let Some(server) = MailServer::start(&refusing)? else { return Ok(()) };
     let mut relay = relay(&nats)?;
     publish(&mut relay, "b", &[(1, "ada@x.test"), (2, "bob@x.test")])?;
     let configuration = Configuration::smtp(port, "")?;
@@ -181,18 +180,20 @@ async fn many_mails_wait_no_longer_than_one_for_a_broker_that_is_away() -> Resul
     // Those that are on their way, and those that need the streams.
     for name in ["c", "d"] {
         relay.write(&batch(name, &people))?;
-        let answer = relay.answer_within(Duration::from_secs(20));
-        let answer = answer.with_context(|| format!("{name}: no answer"))?;
+        // One after the other they would wait for two minutes, five seconds each.
+        let answer = relay.answer().with_context(|| name.to_owned())?;
         ensure!(answer.get("unavailable").is_some() && answer.get("ok").is_none(), "{answer}");
     }
     nats.run()?;
-    while relay.write(&batch("e", &people)).is_ok() && relay.answer()?.get("ok").is_none() {}
+    publish(&mut relay, "e", &people)?;
     wait_for_waiting(&client(&nats).await?, 30).await
 }
 
 /// Another program may make it anew, by what that was told.
 #[tokio::test]
 async fn signs_of_life_come_in_time_after_somebody_has_made_them_more_urgent() -> Result<()> {
+    // A busy machine may be silent for three seconds, but not each time.
+    const TIMES: i64 = 3;
     let Some(nats) = Nats::start(&[])? else { return Ok(()) };
     let Some(server) = MailServer::start(&["--delay", "8"])? else { return Ok(()) };
     let configuration = Configuration::smtp(server.port, "")?;
@@ -209,11 +210,14 @@ async fn signs_of_life_come_in_time_after_somebody_has_made_them_more_urgent() -
     stream.create_consumer(config).await?;
     // It asks for mails every three seconds.
     sleep(Duration::from_secs(8)).await;
-    publish(&mut relay, "b", &[(2, "bob@x.test")])?;
-    wait_for_recipients(&server, 2)?;
-    wait_for_waiting(&broker, 0).await?;
+    for id in 2..2 + TIMES {
+        publish(&mut relay, &format!("b{id}"), &[(id, &format!("p{id}@x.test"))])?;
+        wait_for_recipients(&server, usize::try_from(id)?)?;
+        wait_for_waiting(&broker, 0).await?;
+    }
     let (_, said) = sender.stop()?;
-    ensure!(said.contains("2 sent") && !said.contains("delivered again"), "{said}");
+    let again = counted(&said, "delivered again");
+    ensure!(said.contains("4 sent") && again < TIMES.unsigned_abs(), "{said}");
     Ok(())
 }
 

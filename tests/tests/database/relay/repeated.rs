@@ -9,7 +9,7 @@ use mailroom_tests::sending::{Configuration, key};
 use serde_json::json;
 
 use super::{
-    client, expiring, impatient, last_of, now, publish, reached, relay, sender,
+    client, expiring, impatient, last_of, now, publish, publish_items, reached, relay, sender,
     wait_for_recipients, wait_for_waiting, wait_until_given_out_again,
 };
 
@@ -135,9 +135,7 @@ async fn a_mail_that_comes_again_for_ever_ends_with_its_token() -> Result<()> {
     // The time of the other one begins when the sender works.
     publish(&mut relay, "a", &[(2, "ada@x.test")])?;
     wait_for_recipients(&server, 1)?;
-    relay.write(&expiring(1, "rcpt-451@x.test", 15)?)?;
-    let answer = relay.answer()?;
-    ensure!(answer["ok"][0] == 1, "{answer}");
+    publish_items(&mut relay, "b", &[expiring(1, "rcpt-451@x.test", 40)?])?;
     let broker = client(&nats).await?;
     wait_for_waiting(&broker, 0).await?;
     let verdict = last_of(&broker, &format!("mailroom.verdict.{}", key(1))).await?;
@@ -152,9 +150,7 @@ async fn a_mail_that_expires_while_no_sender_runs_is_dropped_and_counted() -> Re
     let Some(nats) = Nats::start(&[])? else { return Ok(()) };
     let Some(server) = MailServer::start(&[])? else { return Ok(()) };
     let mut relay = relay(&nats)?;
-    relay.write(&expiring(1, "ada@x.test", -1)?)?;
-    let answer = relay.answer()?;
-    ensure!(answer["ok"][0] == 1, "{answer}");
+    publish_items(&mut relay, "a", &[expiring(1, "ada@x.test", -1)?])?;
     publish(&mut relay, "b", &[(2, "bob@x.test")])?;
     let configuration = Configuration::smtp(server.port, "")?;
     let sender = sender(&nats, &configuration)?;

@@ -47,8 +47,8 @@ async fn a_reader_that_takes_nothing_does_not_keep_it_from_ending() -> Result<()
     let mut collector = Collector::start(&mut eager(&database)?)?;
     let mut output = collector.output()?;
     output.read_exact(&mut [0])?;
-    collector.signal(Signal::TERM)?;
     let start = Instant::now();
+    collector.signal(Signal::TERM)?;
     let (status, log) = collector.wait()?;
     assert_eq!(status.code(), Some(0), "{log}");
     assert!(log.contains("the reader has not taken"), "{log}");

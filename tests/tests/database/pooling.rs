@@ -16,6 +16,9 @@ use tokio_postgres::{Client, NoTls};
 
 const SHARED: &str = "a pooler in between gives each transaction another session";
 
+/// Locks that a session can have beyond its transaction.
+const HELD: &str = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'";
+
 fn polling(url: &str) -> Result<Command> {
     let mut command = collector::command(url)?;
     command.args([
@@ -61,10 +64,6 @@ fn others(url: &str) -> Vec<JoinHandle<Result<()>>> {
     (0..4).map(|_| tokio::spawn(other(url.to_owned()))).collect()
 }
 
-async fn count(client: &Client, rows: &str) -> Result<i64> {
-    Ok(client.query_one(&format!("SELECT count(*) FROM {rows}"), &[]).await?.get(0))
-}
-
 #[tokio::test]
 async fn a_collector_that_polls_works_in_every_mode_and_leaves_nothing_in_the_sessions()
 -> Result<()> {
@@ -94,7 +93,7 @@ async fn a_collector_that_polls_works_in_every_mode_and_leaves_nothing_in_the_se
         }
         // In these modes a session that somebody used is still there.
         if mode != "session" {
-            assert_eq!(count(&direct, "pg_locks WHERE locktype = 'advisory'").await?, 0, "{mode}");
+            wait_for(&direct, HELD, 0_i64).await.context(mode)?;
             let timeout = "SELECT current_setting('statement_timeout')";
             let own: String = direct.query_one(timeout, &[]).await?.get(0);
             for _ in 0..10 {
@@ -184,8 +183,7 @@ async fn what_needs_a_session_refuses_a_pool_of_transactions_and_says_what_helps
         }
         let client = base.connect().await?;
         // The pooler ends the last statements of the collectors a moment after them.
-        let held = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'";
-        wait_for(&client, held, 0_i64).await.context(mode)?;
+        wait_for(&client, HELD, 0_i64).await.context(mode)?;
     }
     Ok(())
 }

@@ -139,7 +139,7 @@ async fn what_falls_due_later_is_sent_then_without_a_call() -> Result<()> {
     let called = Called::start(&database)?;
     application.client.batch_execute("BEGIN").await?;
     application.register("later").await?;
-    let put_off = "UPDATE mailroom.queue SET due_at = clock_timestamp() + interval '25 seconds',
+    let put_off = "UPDATE mailroom.queue SET due_at = clock_timestamp() + interval '60 seconds',
         attempts = 1, failures = 1, put_off_at = clock_timestamp()";
     application.client.batch_execute(put_off).await?;
     application.client.batch_execute("COMMIT").await?;

@@ -104,22 +104,31 @@ async fn a_change_of_an_action_waits_for_a_token_that_is_being_made_and_is_refus
     ] {
         let (database, mut client) = product().await?;
         let operator = database.connect().await?;
-        let making = client.transaction().await?;
-        making.mail("invite").enqueue().await?;
         let change = format!("{change} WHERE name = 'invite'");
-        // Writers queue behind whoever waits for the lock, so it waits for a second and no longer.
-        let (code, message) = refused(&operator, &change).await?;
-        assert_eq!(code, SqlState::LOCK_NOT_AVAILABLE, "{change}");
-        assert!(
-            message.contains("has read mailroom.actions for longer than a second"),
-            "{message}"
-        );
-        let (changed, committed) = tokio::join!(refused(&operator, &change), async {
-            sleep(Duration::from_millis(100)).await;
-            making.commit().await
-        });
-        committed?;
-        assert_eq!(changed?.0, SqlState::INTEGRITY_CONSTRAINT_VIOLATION, "{change}");
+        let mut code = SqlState::LOCK_NOT_AVAILABLE;
+        // Again where a busy machine commits more than a second later.
+        for _ in 0..10 {
+            let making = client.transaction().await?;
+            making.mail("invite").enqueue().await?;
+            // Writers queue behind whoever waits for the lock, so it waits for a second and no
+            // longer.
+            let (given_up, message) = refused(&operator, &change).await?;
+            assert_eq!(given_up, SqlState::LOCK_NOT_AVAILABLE, "{change}");
+            assert!(
+                message.contains("has read mailroom.actions for longer than a second"),
+                "{message}"
+            );
+            let (changed, committed) = tokio::join!(refused(&operator, &change), async {
+                sleep(Duration::from_millis(100)).await;
+                making.commit().await
+            });
+            committed?;
+            code = changed?.0;
+            if code != SqlState::LOCK_NOT_AVAILABLE {
+                break;
+            }
+        }
+        assert_eq!(code, SqlState::INTEGRITY_CONSTRAINT_VIOLATION, "{change}");
     }
     Ok(())
 }

@@ -195,7 +195,7 @@ async fn a_notification_comes_again_while_the_database_is_away_or_refuses_it() -
     assert_eq!(bounces.resend(&hard("a"))?.0, 200);
     // The connection has ended: another one is made.
     let end = format!(
-        "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE usename = '{}'",
+        "SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity WHERE usename = '{}'",
         database.name()
     );
     client.batch_execute(&end).await?;

@@ -3,9 +3,10 @@
 use std::fmt::Write as _;
 use std::process::Command;
 use std::sync::Mutex;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use mailroom_connect::ConnectionSettings;
+use mailroom_tests::collector::PATIENCE;
 use mailroom_tests::postgres::Cluster;
 
 use super::certificates::{
@@ -42,7 +43,8 @@ impl Showcase {
         execute(&self.cluster, "SELECT pg_reload_conf()");
         // The server reads its settings again a little later,
         // and new connections have what it has read.
-        for _ in 0..500 {
+        let begin = Instant::now();
+        while begin.elapsed() < PATIENCE {
             let client = served(
                 session(&self.cluster.url("postgres"), &TestEnvironment::new()).await.unwrap(),
             );

@@ -5,10 +5,12 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use anyhow::Result;
-use mailroom_tests::collector::{self, Collector, Lines, read_one_line};
+use mailroom_tests::collector::{self, Collector, Lines, read_one_line, wait_until};
 use mailroom_tests::machine::is_full;
 use mailroom_tests::postgres::Database;
 use mailroom_tests::rows::{cursor, logins, register, wait_for};
+use mailroom_tests::standstill::wait_until_stopped;
+use rustix::io::ioctl_fionread;
 use tokio_postgres::Client;
 
 use super::{eager, wait_for_cursor};
@@ -109,7 +111,9 @@ async fn a_collector_whose_session_was_taken_over_does_not_move_the_cursor() -> 
     second.wait_for_log("another collector", 1)?;
     // The first has written a line that nobody reads; then its session goes,
     // and the second is quicker.
+    wait_until(|| ioctl_fionread(&first_output).is_ok_and(|unread| unread > 0))?;
     first.signal(rustix::process::Signal::STOP)?;
+    wait_until_stopped(first.process())?;
     end_sessions(&client, "mailroom collect").await?;
     assert_eq!(second_lines.next_items(10)?.len(), 10);
     wait_for_cursor(&client, 10).await?;
@@ -125,17 +129,12 @@ async fn a_collector_whose_session_was_taken_over_does_not_move_the_cursor() -> 
     let line = read_one_line(&mut first_output)?;
     assert_eq!(collector::items(&line)?[0].login, "user21");
     wait_for_cursor(&client, 30).await?;
-    assert!(
-        first.log().contains("moved the cursor; going on from there from=0 to=20"),
-        "{}",
-        first.log()
-    );
-    Ok(())
+    first.wait_for_log("moved the cursor; going on from there from=0 to=20", 1)
 }
 
 /// Ends the sessions of an application, as an administrator would.
 async fn end_sessions(client: &Client, application: &str) -> Result<()> {
-    let query = "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity
+    let query = "SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity
         WHERE application_name = $1 AND datname = current_database()
             AND pid IN (SELECT pid FROM pg_locks WHERE locktype = 'advisory')";
     let ended = client.query(query, &[&application]).await?;
@@ -162,12 +161,8 @@ async fn a_cursor_that_was_set_by_hand_is_followed() -> Result<()> {
     assert_eq!(seen[0], "user21");
     assert_eq!(seen[1..], logins(6..=21));
     wait_for_cursor(&client, 21).await?;
-    assert!(
-        collector.log().contains("was set back; the tokens after it go out again from=20 to=5"),
-        "{}",
-        collector.log()
-    );
-    Ok(())
+    let said = "was set back; the tokens after it go out again from=20 to=5";
+    collector.wait_for_log(said, 1)
 }
 
 #[tokio::test]

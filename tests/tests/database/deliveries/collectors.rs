@@ -19,7 +19,7 @@ const BOTH: i64 = 2;
 
 /// Ends so many sessions of collectors, the youngest first.
 async fn disconnect(client: &Client, sessions: i64) -> Result<()> {
-    let end = "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity
+    let end = "SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity
         WHERE datname = current_database() AND application_name LIKE 'mailroom collect%'
         ORDER BY backend_start DESC LIMIT $1";
     client.execute(end, &[&sessions]).await?;

@@ -7,6 +7,7 @@ use anyhow::{Context, Result, ensure};
 use mailroom_tests::collector::PATIENCE;
 use mailroom_tests::fixtures::Fixtures;
 use mailroom_tests::postgres::Database;
+use mailroom_tests::rows::wait_for;
 use serde_json::Value;
 use tokio::time::sleep;
 
@@ -28,6 +29,10 @@ async fn who_shares_a_database_with_another_one_is_told() -> Result<()> {
     const SHARED: &str = "each mail goes to one of them alone";
     let database = Database::create()?;
     let first = Dev::start(database.url())?;
+    // It shows its inbox a moment before it collects.
+    let collects = "SELECT count(*) > 0 FROM pg_stat_activity
+        WHERE datname = current_database() AND application_name LIKE 'mailroom collect%'";
+    wait_for(&database.connect().await?, collects, true).await?;
     let second = Dev::start(database.url())?;
     let [first, second] = [first.program.stop()?, second.program.stop()?];
     assert!(!first.contains(SHARED) && second.contains(SHARED), "{first}\n{second}");

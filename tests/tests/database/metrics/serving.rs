@@ -3,9 +3,11 @@ use std::net::TcpStream;
 
 use anyhow::{Context, Result};
 use mailroom_tests::collector::{Collector, KEY, PATIENCE, wait_until};
+use mailroom_tests::port;
 use mailroom_tests::postgres::{Cluster, Database, Shutdown};
 use mailroom_tests::program;
 use mailroom_tests::rows::register;
+use rustix::io::ioctl_fionread;
 use rustix::process::Signal;
 
 use super::Served;
@@ -99,7 +101,7 @@ async fn what_is_no_question_is_refused_and_the_next_one_is_answered() -> Result
 async fn a_collector_is_ready_while_its_database_is_there_and_it_does_not_end() -> Result<()> {
     let mut cluster = Cluster::start()?;
     let database = Database::create_on(&cluster.url("postgres"))?;
-    let served = Served::start(database.url(), &[("MAILROOM_BATCH_TIMEOUT", "0")])?;
+    let mut served = Served::start(database.url(), &[("MAILROOM_BATCH_TIMEOUT", "0")])?;
     let said = served.wait_for_status("/readyz", 503)?;
     assert!(said.contains("schema") || said.contains("not been opened"), "{said}");
     served.collector.wait_for_log("migrate up", 1)?;
@@ -134,11 +136,10 @@ async fn a_collector_is_ready_while_its_database_is_there_and_it_does_not_end() 
     );
     client.batch_execute(&writable).await?;
     served.wait_for_status("/readyz", 200)?;
-    // More lines than a pipe takes, and nobody reads them: it has to wait for a while when it ends.
+    // Nobody reads what it has written: it has to wait for a while when it ends.
+    let output = served.collector.output()?;
     register(&client, 1..=1_000).await?;
-    let has_claimed =
-        || served.values().is_ok_and(|values| values["mailroom_claimed_tokens_total"] > 0.0);
-    wait_until(has_claimed)?;
+    wait_until(|| ioctl_fionread(&output).is_ok_and(|unread| unread > 0))?;
     served.collector.signal(Signal::TERM)?;
     let said = served.wait_for_status("/readyz", 503)?;
     assert_eq!(said, "the collector is ending\n");
@@ -176,7 +177,9 @@ async fn scrapers_that_hang_and_a_thousand_connections_delay_no_mail() -> Result
 async fn an_address_that_another_program_has_keeps_no_mail_back() -> Result<()> {
     let database = Database::migrated()?;
     let client = database.connect().await?;
-    let first = Served::start(database.url(), &[])?;
+    // A port that nobody else gets between the two.
+    let address = format!("127.0.0.1:{}", port::free()?);
+    let first = Served::start(database.url(), &[("MAILROOM_METRICS_ADDRESS", &address)])?;
     let mut command = mailroom_tests::collector::command(database.url())?;
     command.env("MAILROOM_METRICS_ADDRESS", &first.address).env("MAILROOM_BATCH_TIMEOUT", "0");
     let mut second = Collector::start(&mut command)?;

@@ -164,7 +164,7 @@ async fn tokens_announced_while_nobody_listened_are_found_on_listening_again() -
     let lines = collector.lines()?;
     collector.wait_for_log("listening on", 1)?;
     for number in 1..=3 {
-        let query = "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity
+        let query = "SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity
             WHERE application_name = 'mailroom collect (listener)'
                 AND datname = current_database()";
         client.execute(query, &[]).await?;

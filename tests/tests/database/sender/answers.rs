@@ -141,7 +141,7 @@ async fn a_batch_that_is_forgotten_while_others_are_answered_is_tried_again() ->
     register(&client, 1..=21).await?;
     let mut sender = TestSender::new()?;
     let mut command = command(&database, &sender)?;
-    command.args(["--sender-timeout", "20s", "--prefetch", "2"]);
+    command.args(["--sender-timeout", "40s", "--prefetch", "2"]);
     let collector = Collector::start(&mut command)?;
     sender.pass_the_trial()?;
     let (forgotten, answered) = (sender.next_batch()?, sender.next_batch()?);

@@ -104,12 +104,12 @@ async fn signs_of_work_keep_a_slow_sender_alive_and_no_longer_than_a_stop_allows
     register(&client, 1..=1).await?;
     let mut command = command(&database, &sender)?;
     let mut collector =
-        Collector::start(command.args(["--sender-timeout", "8s", "--lease", "16s"]))?;
+        Collector::start(command.args(["--sender-timeout", "20s", "--lease", "40s"]))?;
     sender.pass_the_trial()?;
     register(&client, 2..=2).await?;
     let batch = sender.next_batch()?;
     let working = format!("{{\"working\":[\"{}\"]}}", batch.name);
-    for _ in 0..50 {
+    for _ in 0..125 {
         sender.write_line(&working)?;
         sleep(Duration::from_millis(500));
     }

@@ -140,11 +140,11 @@ async fn a_frozen_sender_is_ended_after_its_timeout_and_another_one_sends() -> R
     let mut sender = TestSender::new()?;
     let mut command = command(&database, &sender)?;
     let collector =
-        Collector::start(command.args(["--sender-timeout", "15s", "--backoff", "100ms"]))?;
+        Collector::start(command.args(["--sender-timeout", "30s", "--backoff", "100ms"]))?;
     sender.pass_the_trial()?;
     let batch = sender.next_batch()?;
     sender.signal(Signal::STOP)?;
-    collector.wait_for_log("is ended: it has answered nothing for 15s", 1)?;
+    collector.wait_for_log("is ended: it has answered nothing for 30s", 1)?;
     sender.wait_for_start(2)?;
     let trial = sender.pass_the_trial()?;
     let rest = sender.next_batch()?;

@@ -119,7 +119,7 @@ async fn claims_are_renewed_while_a_slow_sender_works() -> Result<()> {
     register(&client, 1..=17).await?;
     let mut sender = TestSender::new()?;
     let mut command = command(&database, &sender)?;
-    command.args(["--lease", "16s", "--sender-timeout", "8s", "--batch-limit", "16"]);
+    command.args(["--lease", "40s", "--sender-timeout", "20s", "--batch-limit", "16"]);
     let collector = Collector::start(&mut command)?;
     sender.pass_the_trial()?;
     let batch = sender.next_batch()?;
@@ -127,7 +127,7 @@ async fn claims_are_renewed_while_a_slow_sender_works() -> Result<()> {
     // An answer now and then keeps the sender from being ended;
     // together they take longer than two leases.
     for id in batch.ids() {
-        tokio::time::sleep(Duration::from_millis(2_100)).await;
+        tokio::time::sleep(Duration::from_millis(5_100)).await;
         assert_eq!(sender.unseen()?, 0, "the batch was claimed again");
         sender.answer(&batch, &format!("\"ok\":[{id}]"))?;
     }

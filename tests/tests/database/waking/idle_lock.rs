@@ -176,8 +176,8 @@ async fn a_follower_peeks_again_in_case_the_holder_froze() -> Result<()> {
     let client = database.connect().await?;
     client.batch_execute(LOCK).await?;
     let mut second = Participant::start(&database).await?;
-    second.become_idle().await?;
     let start = Instant::now();
+    second.become_idle().await?;
     assert_eq!(second.reply().await?, IdleReply::Granted);
     assert!(start.elapsed() > Duration::from_secs(1), "{:?}", start.elapsed());
     Ok(())

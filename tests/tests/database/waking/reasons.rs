@@ -129,14 +129,14 @@ async fn leases_of_a_killed_collector_are_taken_over_by_an_idle_one() -> Result<
     // What its pipe does not hold is cancelled after a second.
     let (mut before, mut held) = (0, leased().await?);
     while held != before || held == 0 || held >= PREFETCHED {
-        tokio::time::sleep(Duration::from_secs(2)).await;
+        tokio::time::sleep(Duration::from_secs(5)).await;
         before = std::mem::replace(&mut held, leased().await?);
     }
     let mut other = Collector::start(&mut short_leased(&database)?)?;
     let lines = other.lines()?;
     let mut came = lines.next_items(PEOPLE - held)?.len();
     // It is idle, and the holder lives and renews its leases.
-    lines.expect_none(Duration::from_secs(20))?;
+    lines.expect_none(Duration::from_secs(50))?;
     holder.kill()?;
     came += lines.next_items(held)?.len();
     assert_eq!(came, PEOPLE);
@@ -154,7 +154,7 @@ fn short_leased(database: &Database) -> Result<std::process::Command> {
         "--healthcheck-interval",
         "24h",
     ]);
-    command.args(["--lease", "15s", "--prefetch", "50"]).env("MAILROOM_SENDER_TIMEOUT", "1s");
+    command.args(["--lease", "40s", "--prefetch", "50"]).env("MAILROOM_SENDER_TIMEOUT", "1s");
     Ok(command)
 }
 

@@ -92,7 +92,7 @@ impl Model<'_> {
             Step::Disconnect { collector } => {
                 // All but this test's own, so also those of the others; each has to cope.
                 let _ = collector;
-                let end = "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity
+                let end = "SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity
                     WHERE datname = current_database() AND application_name = 'mailroom collect'";
                 self.client.execute(end, &[]).await?;
                 for queue in &mut self.collectors {

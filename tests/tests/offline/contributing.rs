@@ -113,7 +113,8 @@ fn what_the_map_of_changes_finds_in_a_file_of_the_schema_is_there() -> Result<()
     for window in parts.windows(3).skip(1).step_by(2) {
         let [name, between, file] = window else { continue };
         let file = file.strip_prefix("migrations/schema/").unwrap_or(file);
-        if between.trim() != "in" || !file.ends_with(".sql") || file.contains('/') {
+        let is_in_schema = file.strip_suffix(".sql").is_some_and(|stem| !stem.contains('/'));
+        if between.trim() != "in" || !is_in_schema {
             continue;
         }
         let path = root.join("migrations/schema").join(file);

@@ -110,7 +110,7 @@ BEGIN
     known AS (
         INSERT INTO mailroom.issued_tokens (
             id, action, subject_id, recipient_email, recipient_name, language, consumed_id,
-                created_at, expires_at, binding
+                created_at, expires_at, binding, traceparent
         )
         SELECT
             fresh.id,
@@ -125,7 +125,9 @@ BEGIN
                 epoch FROM fresh.now + (SELECT lifetime FROM mailroom.actions WHERE number = 1)
             ))::bigint,
             CASE WHEN current_setting('mailroom.binding', true) <> ''
-                THEN mailroom.binding_setting() END
+                THEN mailroom.binding_setting() END,
+            CASE WHEN current_setting('mailroom.traceparent', true) <> ''
+                THEN mailroom.traceparent(NULL::text) END
         FROM fresh
         LEFT JOIN LATERAL (
             SELECT email, login, language FROM mailroom.adopted_accounts
@@ -157,7 +159,7 @@ BEGIN
         INSERT INTO mailroom.issued_tokens (
             id, action, subject_id, recipient_email, recipient_name, language, consumed_id,
                 code_hash, created_at, expires_at,
-            consumed_at, binding
+            consumed_at, binding, traceparent
         )
         SELECT
             fresh.id,
@@ -172,7 +174,9 @@ BEGIN
             fresh.expires_at,
             fresh.consumed_at,
             CASE WHEN current_setting('mailroom.binding', true) <> ''
-                THEN mailroom.binding_setting() END
+                THEN mailroom.binding_setting() END,
+            CASE WHEN current_setting('mailroom.traceparent', true) <> ''
+                THEN mailroom.traceparent(NULL::text) END
         FROM fresh
         -- OFFSET 0 keeps this a look-up by primary key for each row.
         LEFT JOIN LATERAL (

@@ -133,6 +133,21 @@ async fn requests_registrations_and_renewals_have_their_trace_and_leave_the_sett
     Ok(())
 }
 
+/// That step has triggers of its own.
+#[tokio::test]
+async fn where_secrets_were_dropped_requests_and_registrations_have_their_trace() -> Result<()> {
+    let database = Database::create()?.migrate_with(&["--drop-secrets"])?;
+    let client = database.connect().await?;
+    let application = Application::connect(&database).await?;
+    set(&application.client, ONE).await?;
+    let account = application.register("a").await?;
+    application.set_status(account, "active").await?;
+    let request = "SELECT mailroom.request('a', 'recover', cooldown => '0', traceparent => $1)";
+    application.client.query_one(request, &[&OTHER]).await?;
+    assert_eq!(traces(&client).await?, [ONE, OTHER].map(|trace| Some(trace.to_owned())));
+    Ok(())
+}
+
 #[tokio::test]
 async fn lines_of_json_have_the_trace_and_csv_does_not() -> Result<()> {
     for format in ["ndjson", "csv"] {

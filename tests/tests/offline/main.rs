@@ -9,6 +9,7 @@ mod commands;
 mod contributing;
 mod dependencies;
 mod formats;
+mod issued_columns;
 mod languages;
 mod limits;
 mod module_circles;

@@ -4,7 +4,8 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 
-/// musl's own has one lock for all threads, and costs a sender half of its time.
+/// musl's own has one lock for all threads, and takes a third to a half of a sender's processor
+/// time.
 #[cfg(target_env = "musl")]
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;

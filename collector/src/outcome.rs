@@ -83,3 +83,8 @@ pub struct SenderState {
     /// Why it is not available, without control characters, addresses and tokens.
     pub reason: Option<String>,
 }
+
+impl SenderState {
+    /// Names of the states in which it is known not to work, so that mails wait.
+    pub const UNAVAILABLE: [&str; 3] = ["failing", "open", "half_open"];
+}

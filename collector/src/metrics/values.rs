@@ -21,9 +21,6 @@ pub(super) type Decimal = Gauge<f64, AtomicU64>;
 /// States of a sender, as the column `state` of the table `mailroom.collectors` has them.
 const SENDER_STATES: [&str; 6] = ["new", "unanswered", "ready", "failing", "open", "half_open"];
 
-/// Those of them in which mails wait for it.
-const UNAVAILABLE: [&str; 3] = ["failing", "open", "half_open"];
-
 /// Bounds of histograms, in seconds: from what a good day has to what rings.
 const DELAYS: [f64; 16] = [
     0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 3_600.0,
@@ -306,7 +303,7 @@ impl Metrics {
 
     /// Whether the sender is known not to work, so that mails wait.
     pub(crate) fn is_sender_unavailable(&self) -> bool {
-        UNAVAILABLE
+        SenderState::UNAVAILABLE
             .iter()
             .any(|name| self.sender_state.get_or_create(&[("state", name)]).get() == 1)
     }

@@ -213,5 +213,13 @@ async fn errors_that_only_a_pooler_makes_name_it_and_the_mend() -> Result<()> {
     assert_eq!(said.status.code(), Some(1));
     let said = complaint(&said);
     assert!(said.contains("(PgBouncer: pool_mode=transaction)"), "{said}");
+
+    // What needs a transaction is not looked at, and all else is.
+    let said = run(&pool.url(database.name()), &["check"])?;
+    let printed = String::from_utf8(said.stdout)?;
+    assert_ne!(said.status.code(), Some(3), "{printed}");
+    for line in ["✓ rights ", "! format ", "- name "] {
+        assert!(printed.contains(&format!("\n{line}")), "{line}: {printed}");
+    }
     Ok(())
 }

@@ -81,8 +81,10 @@ pub(super) async fn look(
     if development::is_marked(&client).await? {
         findings.add(Level::Critical, "setup", development::REFUSED)?;
     }
+    let actions = actions(&client, findings).await?;
+    // Last: a pooler that shares sessions between statements ends the connection over it.
     name(&client, findings).await?;
-    actions(&client, findings).await.map(Some)
+    Ok(Some(actions))
 }
 
 async fn server(client: &SchemaClient, findings: &mut Findings) -> Result<(), CommandError> {
@@ -123,26 +125,24 @@ async fn pooler(
 async fn name(client: &SchemaClient, findings: &mut Findings) -> Result<(), CommandError> {
     let setting = setting_of_variable("MAILROOM_INSTALLATION", installation);
     let setting = setting.map_err(CommandError::Usage)?;
-    client.raw.batch_execute("BEGIN").await?;
-    let taken = client.query_typed(COME_AND_GO, &[(&setting, Type::TEXT)]).await;
-    client.raw.batch_execute("ROLLBACK").await?;
-    let refused = match &taken {
-        Ok(_) => None,
-        Err(error) => error
-            .as_db_error()
-            .filter(|error| *error.code() == SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE),
-    };
-    match (refused, setting) {
-        (Some(refused), _) => findings.add(Level::Critical, "name", refused.message()),
-        (None, Some(name)) => {
-            taken?;
-            findings.add(Level::Ok, "name", format_args!("a collector for {name} is taken"))
-        }
-        (None, None) => {
-            taken?;
-            findings.add(Level::Ok, "name", "a collector without MAILROOM_INSTALLATION is taken")
-        }
+    if client.raw.batch_execute("BEGIN").await.is_err() {
+        let unseen = "a pooler allows no transactions; each collector looks at it when it starts";
+        return findings.skip("name", unseen);
     }
+    let called = client.query_typed(COME_AND_GO, &[(&setting, Type::TEXT)]).await;
+    client.raw.batch_execute("ROLLBACK").await?;
+    if let Err(error) = called {
+        let refusal = error
+            .as_db_error()
+            .filter(|error| *error.code() == SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE);
+        let Some(refusal) = refusal else { return Err(error.into()) };
+        return findings.add(Level::Critical, "name", refusal.message());
+    }
+    let found = match setting {
+        Some(name) => &format!("the queue takes a collector for {name}"),
+        None => "the queue takes a collector without MAILROOM_INSTALLATION",
+    };
+    findings.add(Level::Ok, "name", found)
 }
 
 /// Compares the clocks. The answer took up to the time of the question's way and back.

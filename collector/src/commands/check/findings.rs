@@ -44,8 +44,7 @@ impl Findings {
         self.worst
     }
 
-    /// Prints what was not looked at, because nobody has asked for it.
-    #[cfg(feature = "send")]
+    /// Prints what was not looked at, and why.
     pub(super) fn skip(&self, name: &str, sentence: &str) -> Result<(), CommandError> {
         if self.is_json {
             return print_json("skipped", name, sentence);

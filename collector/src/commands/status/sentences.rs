@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::log::display::HumanDuration;
+use crate::outcome::SenderState;
 
 /// Until when tokens stay deferred.
 pub(in crate::commands) const DEFERRED: &str =
@@ -105,7 +106,7 @@ pub(in crate::commands) fn described(collector: &Value) -> String {
         "resting" => format!("rests {since}, because nothing is due"),
         "new" => "the sender has had nothing to answer yet".to_owned(),
         "unanswered" => format!("the sender has not answered {since}"),
-        state @ ("open" | "half_open" | "failing") => {
+        state if SenderState::UNAVAILABLE.contains(&state) => {
             let trial = if state == "half_open" { ", and is being tried again" } else { "" };
             format!("the sender has been unavailable {since}{trial}: {}", text("reason"))
         }

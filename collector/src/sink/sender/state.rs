@@ -37,7 +37,7 @@ impl Sender {
         if self.reported.0 != name {
             self.reported = (name, now);
         }
-        let outage = outage.filter(|_| ["open", "half_open", "failing"].contains(&name));
+        let outage = outage.filter(|_| SenderState::UNAVAILABLE.contains(&name));
         let since = outage.map_or(self.reported.1, |outage| outage.since);
         SenderState {
             name,

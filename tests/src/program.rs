@@ -26,14 +26,20 @@ pub fn mailroom() -> Result<Command> {
         Some(program) => program,
         None => find_or_build()?,
     };
-    let mut command = Command::new(built.insert(program));
+    Ok(at(built.insert(program)))
+}
+
+/// A command that runs a program,
+/// without any `MAILROOM_*` or `PG*` variable of this process.
+pub fn at(program: &Path) -> Command {
+    let mut command = Command::new(program);
     for (name, _) in env::vars_os() {
         let text = name.to_string_lossy();
         if text.starts_with("MAILROOM_") || text.starts_with("PG") {
             command.env_remove(name);
         }
     }
-    Ok(command)
+    command
 }
 
 /// Its path, for the command of another program.

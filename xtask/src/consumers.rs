@@ -108,7 +108,7 @@ pub(crate) fn adapters(steps: &mut Steps, extent: Extent) {
     for wanted in extent.versions {
         steps.add(&format!("clients of the database, {wanted}"), &[BUILD, PACK], move || {
             let server = Cluster::builder().version(wanted.clone()).tcp().start()?;
-            let migrated = program::mailroom()?
+            let migrated = program::at(&tools::built("mailroom")?)
                 .args(["migrate", "up", "--without-accounts"])
                 .env("MAILROOM_DATABASE_URL", server.url("postgres"))
                 .output()
@@ -118,7 +118,7 @@ pub(crate) fn adapters(steps: &mut Steps, extent: Extent) {
             let program = format!("{}/database/main.mjs", npm::TESTS);
             let folder = format!("database-{}", server.installation().major);
             let mut command = given_package(extent, &program, &folder)?;
-            command.env("MAILROOM_TEST_PROGRAM", program::mailroom()?.get_program());
+            command.env("MAILROOM_TEST_PROGRAM", tools::built("mailroom")?);
             lead(&mut command, "127.0.0.1", &server);
             Ok((command, Some(server)))
         });
@@ -141,8 +141,8 @@ pub(crate) fn start(steps: &mut Steps, extent: Extent) {
         let server = Cluster::builder().version(wanted).start()?;
         let program = format!("{}/start/main.mjs", npm::TESTS);
         let mut command = given_package(extent, &program, "start")?;
-        let mailroom = program::mailroom()?;
-        let folder = Path::new(mailroom.get_program()).parent().context("it lies in a folder")?;
+        let mailroom = tools::built("mailroom")?;
+        let folder = mailroom.parent().context("it lies in a folder")?;
         let path = env::var_os("PATH").unwrap_or_default();
         let path = [folder.to_owned()].into_iter().chain(env::split_paths(&path));
         command.env("PATH", env::join_paths(path)?);
@@ -160,7 +160,7 @@ pub(crate) fn inbox(steps: &mut Steps, extent: Extent) {
         let url = format!("postgresql://postgres@127.0.0.1:{}/postgres", server.port());
         let program = format!("{}/dev/main.mjs", npm::TESTS);
         let mut command = given_package(extent, &program, "dev")?;
-        command.env("MAILROOM_TEST_PROGRAM", program::mailroom()?.get_program());
+        command.env("MAILROOM_TEST_PROGRAM", tools::built("mailroom")?);
         command.env("MAILROOM_DATABASE_URL", url);
         Ok((command, Some(server)))
     });
@@ -177,7 +177,7 @@ pub(crate) fn screen(steps: &mut Steps) {
         let mut command = node::command()?;
         command.arg(workspace().join(format!("{}/ui/main.mjs", npm::TESTS)));
         command.arg(target_folder().join("consumers").join("ui"));
-        command.env("MAILROOM_TEST_PROGRAM", program::mailroom()?.get_program());
+        command.env("MAILROOM_TEST_PROGRAM", tools::built("mailroom")?);
         command.env("MAILROOM_DATABASE_URL", url);
         Ok((command, Some(server)))
     });
@@ -192,7 +192,7 @@ pub(crate) fn mails(steps: &mut Steps) {
         let mut command = node::command()?;
         command.arg(workspace().join(folder).join("main.mjs"));
         command.arg(target_folder().join("consumers").join("mails"));
-        command.env("MAILROOM_TEST_PROGRAM", program::mailroom()?.get_program());
+        command.env("MAILROOM_TEST_PROGRAM", tools::built("mailroom")?);
         Ok(command)
     });
 }

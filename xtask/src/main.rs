@@ -12,6 +12,7 @@ mod fuzz;
 mod load;
 mod node;
 mod npm;
+mod outcome;
 mod processes;
 mod python;
 mod rust;

@@ -5,13 +5,14 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 use mailroom_tests::postgres::Cluster;
+use mailroom_tests::python;
 use mailroom_tests::tools::workspace;
-use mailroom_tests::{program, python};
 
 use crate::consumers::lead;
 use crate::extent::Extent;
 use crate::rust::{self, BUILD};
 use crate::step::Steps;
+use crate::tools;
 
 const FOLDER: &str = "clients/python";
 
@@ -31,7 +32,7 @@ pub(crate) fn client(steps: &mut Steps, extent: Extent) {
         let mut command = Command::new("python3");
         command.args(["-m", "pytest"]).current_dir(workspace().join(FOLDER));
         command.env("PYTHONPATH", path).env("PYTHONDONTWRITEBYTECODE", "1");
-        command.env("MAILROOM_TEST_PROGRAM", program::mailroom()?.get_program());
+        command.env("MAILROOM_TEST_PROGRAM", tools::built("mailroom")?);
         lead(&mut command, "127.0.0.1", &server);
         Ok((command, Some(server)))
     });

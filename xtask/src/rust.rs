@@ -71,14 +71,13 @@ pub(crate) fn clippy(steps: &mut Steps) {
     let mut add = |title: &str, needs: &[&'static str], arguments: &[&str]| {
         let mut command = tools::cargo(["clippy"]);
         command.args(arguments).args(["--", "-D", "warnings"]);
-        steps.add(title, needs, || {
+        steps.add_compiling(title, needs, || {
             tools::add("component", &["clippy"])?;
             tools::add("target", &TARGETS)?;
             Ok(command)
         });
     };
-    // After the build and the tests that wait for it:
-    // cargo lets one command at a time into the target folder.
+    // After the build, which the tests wait for.
     add(CLIPPY, &[BUILD], &["--workspace", "--all-targets"]);
     // As it is installed: with all members of the workspace it is compiled with all features.
     add("clippy, program by default", &[CLIPPY], &["--package", "mailroom"]);
@@ -97,7 +96,7 @@ pub(crate) fn clippy(steps: &mut Steps) {
 /// Packs the crate of the core as crates.io would get it, without a warning of cargo. Other steps
 /// compile its content.
 pub(crate) fn core_package(steps: &mut Steps) {
-    steps.add("package of the core", &[], || {
+    steps.add_compiling("package of the core", &[], || {
         let mut command =
             tools::cargo(["package", "--package", "mailroom-verifier-core", "--locked"]);
         command.args(["--offline", "--allow-dirty", "--no-verify"]);
@@ -110,7 +109,7 @@ pub(crate) fn core_package(steps: &mut Steps) {
 /// Compiles all that the tests run, at once: builds of fewer targets would choose other features
 /// for the same dependencies, and compile them again.
 pub(crate) fn build(steps: &mut Steps) {
-    steps.add(BUILD, &[], || {
+    steps.add_compiling(BUILD, &[], || {
         tools::add("target", &TARGETS)?;
         Ok(tools::cargo(["build", "--workspace", "--lib", "--bins", "--tests"]))
     });
@@ -129,7 +128,7 @@ pub(crate) fn without_database(steps: &mut Steps) {
         command.env("MAILROOM_TEST_PROGRAM", tools::built("mailroom")?);
         Ok(command)
     });
-    steps.add("documentation tests", &[BUILD], || {
+    steps.add_compiling("documentation tests", &[BUILD], || {
         Ok(tools::cargo(["test", "--workspace", "--doc"]))
     });
 }

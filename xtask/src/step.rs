@@ -2,7 +2,6 @@
 //! remembers how each ended.
 
 use std::collections::HashMap;
-use std::fmt;
 use std::panic::{self, AssertUnwindSafe};
 use std::process::{Command, ExitCode};
 use std::sync::mpsc::{self, Sender};
@@ -13,11 +12,12 @@ use anyhow::{Result, anyhow};
 use mailroom_tests::postgres::Cluster;
 
 use crate::execute::{REFRESH, SILENCE, execute, typed};
+use crate::outcome::{Counts, count, skipped, without_successes};
 use crate::tools::is_continuous_integration;
 
-/// How many steps run at once. Most steps wait half of the time, for a server, a browser or a
-/// clock: three of them kept two processors busy for two thirds of it.
-const LANES: usize = 4;
+/// How many steps run at once. Most steps wait for more than half of the time, for a server, a
+/// browser or a clock: four of them kept two processors busy for two thirds of it.
+const LANES: usize = 7;
 
 /// A step is given up when nothing was heard of it for so many times the limit of a command: one
 /// that prepares something, such as a build, may take longer.
@@ -48,6 +48,8 @@ impl From<(Command, Option<Cluster>)> for Prepared {
 struct Step {
     title: String,
     needs: Vec<&'static str>,
+    /// Whether cargo keeps it waiting while another step compiles.
+    compiles: bool,
     prepare: Box<dyn FnOnce() -> Result<Prepared> + Send>,
 }
 
@@ -75,12 +77,18 @@ struct Ended {
 
 struct Running {
     title: String,
+    compiles: bool,
     started: Instant,
     /// When it last printed something.
     heard: Instant,
 }
 
 impl Running {
+    fn new(step: &Step) -> Self {
+        let (title, now) = (step.title.clone(), Instant::now());
+        Self { title, compiles: step.compiles, started: now, heard: now }
+    }
+
     /// For a step that ended neither by itself nor by the limit of its command: what prepares or
     /// tidies up stands still.
     fn given_up(&self) -> Ended {
@@ -131,9 +139,31 @@ impl Steps {
         needs: &[&'static str],
         prepare: impl FnOnce() -> Result<P> + Send + 'static,
     ) {
+        self.push(title, needs, false, prepare);
+    }
+
+    /// The same for one that compiles, of which one runs at a time: cargo lets nobody else into the
+    /// target folder meanwhile, and a step that waits for that keeps a place from others.
+    pub(crate) fn add_compiling<P: Into<Prepared>>(
+        &mut self,
+        title: &str,
+        needs: &[&'static str],
+        prepare: impl FnOnce() -> Result<P> + Send + 'static,
+    ) {
+        self.push(title, needs, true, prepare);
+    }
+
+    fn push<P: Into<Prepared>>(
+        &mut self,
+        title: &str,
+        needs: &[&'static str],
+        compiles: bool,
+        prepare: impl FnOnce() -> Result<P> + Send + 'static,
+    ) {
         if !self.waiting.iter().any(|step| step.title == title) {
+            let (title, needs) = (title.to_owned(), needs.to_vec());
             let prepare = Box::new(|| prepare().map(Into::into));
-            self.waiting.push(Step { title: title.to_owned(), needs: needs.to_vec(), prepare });
+            self.waiting.push(Step { title, needs, compiles, prepare });
         }
     }
 
@@ -153,14 +183,9 @@ impl Steps {
                     Some(State::Failed) => {
                         states.insert(waiting.remove(number).title, State::Failed);
                     }
-                    None | Some(State::Passed) if running.len() < LANES => {
+                    None | Some(State::Passed) if has_place(step, &running) => {
                         let (step, news) = (waiting.remove(number), sender.clone());
-                        let now = Instant::now();
-                        running.push(Running {
-                            title: step.title.clone(),
-                            started: now,
-                            heard: now,
-                        });
+                        running.push(Running::new(&step));
                         println!("==> {}", step.title);
                         let silence = self.silence;
                         thread::spawn(move || work(step, silence, &news));
@@ -257,6 +282,11 @@ fn others(running: &[Running], shown: &str) -> String {
     if beside.is_empty() { String::new() } else { format!("   (beside it: {})", beside.join(", ")) }
 }
 
+fn has_place(step: &Step, running: &[Running]) -> bool {
+    let is_kept_waiting = step.compiles && running.iter().any(|other| other.compiles);
+    running.len() < LANES && !is_kept_waiting
+}
+
 fn work(step: Step, silence: Duration, news: &Sender<News>) {
     let (title, started, mut again) = (step.title, Instant::now(), None);
     // Whoever waits for this step would do so for ever if it panicked.
@@ -287,65 +317,6 @@ fn seconds(time: Duration) -> String {
     format!("{:.1} s", time.as_secs_f64())
 }
 
-/// How many tests passed, failed and were skipped. A step without tests counts as one.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Counts {
-    passed: usize,
-    failed: usize,
-    skipped: usize,
-}
-
-impl fmt::Display for Counts {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{} passed, {} failed", self.passed, self.failed)?;
-        if self.skipped > 0 {
-            write!(formatter, ", {} skipped", self.skipped)?;
-        }
-        Ok(())
-    }
-}
-
-/// Adds up the result lines of Rust's test harness.
-fn count(output: &str, succeeded: bool) -> Counts {
-    let results: Vec<&str> =
-        output.lines().filter_map(|line| line.strip_prefix("test result: ")).collect();
-    let words: Vec<&str> = results.iter().flat_map(|result| result.split([' ', ';'])).collect();
-    let sum = |kind: &str| -> usize {
-        words
-            .windows(2)
-            .filter(|pair| pair[1] == kind)
-            .filter_map(|pair| pair[0].parse::<usize>().ok())
-            .sum()
-    };
-    let skipped = sum("ignored") + skipped(output).count();
-    let mut counts = Counts { passed: sum("passed"), failed: sum("failed"), skipped };
-    // A compiler that complains and a test that crashes print no result line.
-    if succeeded && results.is_empty() {
-        counts.passed = 1;
-    }
-    // A selection that matches no test has tested nothing, however well that went.
-    let tested_nothing = !results.is_empty() && counts.passed + counts.skipped == 0;
-    if (!succeeded || tested_nothing) && counts.failed == 0 {
-        counts.failed = 1;
-    }
-    counts
-}
-
-/// The lines that name what this machine cannot run.
-fn skipped(output: &str) -> impl Iterator<Item = &str> {
-    output.lines().filter(|line| line.starts_with("skipped: "))
-}
-
-/// Leaves out lines that a failing step may print by the thousand.
-fn without_successes(output: &str) -> String {
-    let building = ["Compiling ", "Checking ", "Downloaded ", "Downloading ", "Fresh "];
-    let dull = |line: &str| {
-        (line.starts_with("test ") && line.trim_end().ends_with("... ok"))
-            || building.iter().any(|word| line.trim_start().starts_with(word))
-    };
-    output.split_inclusive('\n').filter(|line| !dull(line)).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -361,12 +332,29 @@ mod tests {
         let folder = std::env::temp_dir().join(format!("lanes-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let (path, mut steps) = (folder.display(), Steps::new());
-        for number in 0..7 {
+        for number in 0..LANES + 3 {
             let script =
                 format!("cd {path}; touch {number}; sleep 0.2; test $(ls | wc -l) -le {LANES}");
             steps.add(&number.to_string(), &[], shell(&format!("{script} && rm {number}")));
         }
         assert!(steps.run(), "{:?}", steps.summary);
+        std::fs::remove_dir(folder).unwrap();
+    }
+
+    #[test]
+    fn of_those_that_compile_one_runs_at_a_time_and_keeps_no_place_from_others() {
+        let folder = std::env::temp_dir().join(format!("compiles-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let (path, mut steps) = (folder.display(), Steps::new());
+        let script = format!("cd {path}; mkdir alone && until test -e seen; do sleep 0.02; done");
+        for number in 0..LANES {
+            let script = shell(&format!("{script} && rmdir alone"));
+            steps.add_compiling(&format!("compiles {number}"), &[], script);
+        }
+        let beside = format!("cd {path}; until test -d alone; do sleep 0.02; done; touch seen");
+        steps.add("beside", &[], shell(&beside));
+        assert!(steps.run(), "{:?}", steps.summary);
+        std::fs::remove_file(folder.join("seen")).unwrap();
         std::fs::remove_dir(folder).unwrap();
     }
 
@@ -404,33 +392,5 @@ mod tests {
         let mut ends: Vec<_> = steps.summary.iter().map(|line| line[..14].trim()).collect();
         ends.sort_unstable();
         assert_eq!(ends, ["FAILED hang", "FAILED panic", "ok     well"]);
-    }
-
-    #[test]
-    fn results_are_added_up_and_what_tests_nothing_fails() {
-        let results = "test result: ok. 12 passed; 0 failed; 1 ignored; 0 measured; 0 filtered \
-                       out\n\
-                       test result: FAILED. 3 passed; 2 failed; 0 ignored; 0 measured\n";
-        let skipping = "skipped: a::b: no Python\ntest result: ok. 2 passed; 0 failed; 0 ignored\n";
-        let empty = "test result: ok. 0 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out\n";
-        let crash =
-            "test result: ok. 12 passed; 0 failed; 0 ignored\nprocess didn't exit successfully\n";
-        for (output, succeeded, [passed, failed, skipped]) in [
-            (results, false, [15, 2, 1]),
-            (skipping, true, [2, 0, 1]),
-            (empty, true, [0, 1, 0]),
-            (crash, false, [12, 1, 0]),
-            ("warning: unused\n", true, [1, 0, 0]),
-            ("error: no\n", false, [0, 1, 0]),
-        ] {
-            assert_eq!(count(output, succeeded), Counts { passed, failed, skipped }, "{output}");
-        }
-    }
-
-    #[test]
-    fn a_failure_is_shown_without_what_went_well() {
-        let output =
-            "   Compiling tokio\ntest a ... ok\ntest b ... FAILED\n   Checking x\nbecause\n";
-        assert_eq!(without_successes(output), "test b ... FAILED\nbecause\n");
     }
 }

@@ -653,8 +653,11 @@ BEGIN
     END IF;
 
     PERFORM set_config('mailroom.binding', coalesce(encode(bound, 'hex'), ''::text), true);
-    PERFORM set_config('mailroom.traceparent',
-        coalesce(mailroom.traceparent(request.traceparent), ''::text), true);
+    -- Most calls name no trace: what the setting says stays.
+    IF request.traceparent IS NOT NULL THEN
+        PERFORM set_config('mailroom.traceparent',
+            coalesce(mailroom.traceparent(request.traceparent), ''::text), true);
+    END IF;
 
     IF is_locked
         AND is_eligible
@@ -681,7 +684,9 @@ BEGIN
     END IF;
 
     PERFORM set_config('mailroom.binding', coalesce(outer_binding, ''::text), true);
-    PERFORM set_config('mailroom.traceparent', coalesce(outer_traceparent, ''::text), true);
+    IF request.traceparent IS NOT NULL THEN
+        PERFORM set_config('mailroom.traceparent', coalesce(outer_traceparent, ''::text), true);
+    END IF;
 
     -- A commit that has nothing to write returns at once, and one that has waits for the disk: the
     -- greatest difference of all. This writes some bytes to the log in any case, and nowhere else.

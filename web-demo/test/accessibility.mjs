@@ -6,12 +6,16 @@ import { join } from "node:path";
 
 import { following } from "../../verifier-wasm/npm/test/browser/chromium.mjs";
 import { Checks } from "../../verifier-wasm/npm/test/checks.mjs";
+import { FULL } from "../../verifier-wasm/npm/test/runtimes/scope.mjs";
 
 const AXE = createRequire(import.meta.url).resolve("axe-core/axe.min.js");
 const WIDTHS = [360, 1200];
 const SCHEMES = ["light", "dark"];
 
-/** Looks at every page in both schemes and widths, and leaves a picture of each. */
+/**
+ * Looks at every page in both schemes and widths, and leaves a picture of each; with `--full` of
+ * both together.
+ */
 export async function everyPage({ visitor, demo, pictures }) {
   const checks = new Checks();
   mkdirSync(pictures, { recursive: true });
@@ -45,14 +49,16 @@ export async function everyPage({ visitor, demo, pictures }) {
     for (const width of WIDTHS) {
       await page.setViewportSize({ width, height: 800 });
       for (const colorScheme of SCHEMES) {
+        // Colours are those of the scheme and sizes those of the width,
+        // so each of both once is enough.
+        const isJudged = (width === 360) === (colorScheme === "dark");
+        if (!isJudged && !FULL) continue;
         await page.emulateMedia({ colorScheme, reducedMotion: "reduce" });
         await page.screenshot({
           path: join(pictures, `${name}-${width}-${colorScheme}.png`),
           fullPage: true,
         });
-        // Colours are those of the scheme and sizes those of the width,
-        // so each of both once is enough.
-        if ((width === 360) === (colorScheme === "dark")) {
+        if (isJudged) {
           checks.none(
             `${name}, ${width} px, ${colorScheme}: axe finds nothing`,
             await violations(page),

@@ -33,25 +33,34 @@ const chosen = (groups) =>
     order,
   );
 
-for (const { title, needsWorkerd, work } of chosen(ALONE)) {
-  if (needsWorkerd && workerd() === undefined)
-    report.missing(title, "npm has no workerd for this machine");
-  else await report.run(title, () => work(alone));
-}
 const browser = chromium();
 const groups = chosen(GROUPS);
-if (browser === undefined) {
-  report.missing(
-    "the web demonstration",
-    "neither chromium nor google-chrome is in PATH; install one of them",
-  );
-} else {
+// Beside each other, as neither needs the other. Before the demonstration, whose database is found
+// as the newest of the server.
+await Promise.all([withoutDemonstration(), withPreviews()]);
+if (browser !== undefined && groups.length > 0) await withDemonstration();
+report.end();
+
+async function withoutDemonstration() {
+  for (const { title, needsWorkerd, work } of chosen(ALONE)) {
+    if (needsWorkerd && workerd() === undefined)
+      report.missing(title, "npm has no workerd for this machine");
+    else await report.run(title, () => work(alone));
+  }
+}
+
+async function withPreviews() {
+  if (browser === undefined) {
+    report.missing(
+      "the web demonstration",
+      "neither chromium nor google-chrome is in PATH; install one of them",
+    );
+    return;
+  }
   for (const { title } of chosen([{ title: "the preview of the mails" }])) {
     await withChromium(browser, (context) => report.run(title, () => previews(context, alone)));
   }
-  if (groups.length > 0) await withDemonstration();
 }
-report.end();
 
 async function withDemonstration() {
   const demo = await Demo.start(program);

@@ -1,6 +1,6 @@
 // The suite on every runtime without a window: `node main.mjs TARBALL FOLDER`. FOLDER is made anew.
 // The whole suite runs once on each, and what another way to load the package can change in that
-// way; everything in every way with `--full`.
+// way; everything in every way with `--full`. Two engines run at a time: much of the suite waits.
 
 import { cpSync } from "node:fs";
 import { posix } from "node:path";
@@ -11,7 +11,15 @@ import { resolveExport } from "./exports.mjs";
 import { resultsOf } from "./program.mjs";
 import * as programs from "./programs.mjs";
 import { Report } from "./report.mjs";
-import { freeing, FULL, loading, loadingQuery, RANDOM_CALLS, RANDOM_TOKENS } from "./scope.mjs";
+import {
+  freeing,
+  FULL,
+  judging,
+  loading,
+  loadingQuery,
+  RANDOM_CALLS,
+  RANDOM_TOKENS,
+} from "./scope.mjs";
 import { resultsOf as resultsOfWorker, withWorker } from "./workerd.mjs";
 
 const [tarball, folder] = process.argv.slice(2);
@@ -21,29 +29,6 @@ const entries = await addSurface(folder, installed);
 cpSync(fileURLToPath(new URL("entry", import.meta.url)), folder, { recursive: true });
 
 const report = new Report();
-// The oldest and the newest; with `--full` the one that runs this, too.
-for (const { title, path } of FULL ? programs.NODES : [programs.NODES[0], programs.NODES.at(-1)]) {
-  await onProgram(title, path(), {
-    import: ["--expose-gc", "program.mjs"],
-    require: ["--expose-gc", "required.cjs", ...loading],
-    slim: ["--expose-gc", "slim.mjs", ...loading],
-    "without FinalizationRegistry": ["--expose-gc", "unfinalized.mjs", ...freeing],
-    "the platform's Ed25519": ["platform.mjs"],
-    "the platform's cryptography": ["web.mjs", String(RANDOM_TOKENS)],
-    ...(FULL && { "the whole surface": ["surface.mjs", String(RANDOM_CALLS)] }),
-  });
-}
-if (FULL) {
-  await onProgram("Node, installed", process.execPath, {
-    "ten million": ["--expose-gc", "millions.mjs", "10"],
-    "a million without FinalizationRegistry": ["--expose-gc", "unfinalized-millions.mjs", "1"],
-  });
-} else {
-  await onProgram(programs.NODES.at(-1).title, programs.NODES.at(-1).path(), {
-    "the whole surface": ["surface.mjs", String(RANDOM_CALLS)],
-    "a million": ["--expose-gc", "millions.mjs", "1"],
-  });
-}
 // Deno grants nothing unless it is asked to: the package needs no permission.
 const denoOptions = [
   "run",
@@ -53,31 +38,74 @@ const denoOptions = [
   "--node-modules-dir=manual",
   "--v8-flags=--expose-gc",
 ];
-await onProgram("Deno", programs.deno(), {
-  import: [...denoOptions, "program.mjs"],
-  require: [...denoOptions, "--allow-read=.", "required.cjs", ...loading],
-  slim: [...denoOptions, "--allow-read=.", "slim.mjs", ...loading],
-  "without FinalizationRegistry": [...denoOptions, "unfinalized.mjs", ...freeing],
-  "the platform's Ed25519": [...denoOptions, "--allow-read=.", "platform.mjs"],
-  "the platform's cryptography": [...denoOptions, "web.mjs", String(RANDOM_TOKENS)],
-  ...(FULL && {
-    "the whole surface": [...denoOptions, "--allow-read=.", "surface.mjs", String(RANDOM_CALLS)],
-    "a million": [...denoOptions, "--allow-sys", "millions.mjs", "1"],
-  }),
-});
-await onProgram("Bun", programs.bun(), {
-  import: ["run", "program.mjs"],
-  require: ["run", "required.cjs", ...loading],
-  slim: ["run", "slim.mjs", ...loading],
-  // The engine of Safari, which shares nothing with that of the others.
-  "the whole surface": ["run", "surface.mjs", String(RANDOM_CALLS)],
-  "without FinalizationRegistry": ["run", "unfinalized.mjs", ...freeing],
-  "the platform's Ed25519": ["run", "platform.mjs"],
-  "the platform's cryptography": ["run", "web.mjs", String(RANDOM_TOKENS)],
-  ...(FULL && { "a million": ["run", "millions.mjs", "1"] }),
-});
-await onWorkerd();
+await Promise.all([
+  (async () => {
+    await onNodes();
+    await onDeno();
+  })(),
+  (async () => {
+    await onBun();
+    await onWorkerd();
+  })(),
+]);
 report.end();
+
+async function onNodes() {
+  // The oldest and the newest; with `--full` the one that runs this, too.
+  for (const { title, path } of FULL
+    ? programs.NODES
+    : [programs.NODES[0], programs.NODES.at(-1)]) {
+    await onProgram(title, path(), {
+      import: ["--expose-gc", "program.mjs"],
+      require: ["--expose-gc", "required.cjs", ...loading],
+      slim: ["--expose-gc", "slim.mjs", ...loading],
+      "without FinalizationRegistry": ["--expose-gc", "unfinalized.mjs", ...freeing],
+      "the platform's Ed25519": ["platform.mjs", ...judging],
+      "the platform's cryptography": ["web.mjs", String(RANDOM_TOKENS)],
+      ...(FULL && { "the whole surface": ["surface.mjs", String(RANDOM_CALLS)] }),
+    });
+  }
+  if (FULL) {
+    await onProgram("Node, installed", process.execPath, {
+      "ten million": ["--expose-gc", "millions.mjs", "10"],
+      "a million without FinalizationRegistry": ["--expose-gc", "unfinalized-millions.mjs", "1"],
+    });
+  } else {
+    await onProgram(programs.NODES.at(-1).title, programs.NODES.at(-1).path(), {
+      "the whole surface": ["surface.mjs", String(RANDOM_CALLS)],
+      "a million": ["--expose-gc", "millions.mjs", "1"],
+    });
+  }
+}
+
+function onDeno() {
+  return onProgram("Deno", programs.deno(), {
+    import: [...denoOptions, "program.mjs"],
+    require: [...denoOptions, "--allow-read=.", "required.cjs", ...loading],
+    slim: [...denoOptions, "--allow-read=.", "slim.mjs", ...loading],
+    "without FinalizationRegistry": [...denoOptions, "unfinalized.mjs", ...freeing],
+    "the platform's Ed25519": [...denoOptions, "--allow-read=.", "platform.mjs", ...judging],
+    "the platform's cryptography": [...denoOptions, "web.mjs", String(RANDOM_TOKENS)],
+    ...(FULL && {
+      "the whole surface": [...denoOptions, "--allow-read=.", "surface.mjs", String(RANDOM_CALLS)],
+      "a million": [...denoOptions, "--allow-sys", "millions.mjs", "1"],
+    }),
+  });
+}
+
+function onBun() {
+  return onProgram("Bun", programs.bun(), {
+    import: ["run", "program.mjs"],
+    require: ["run", "required.cjs", ...loading],
+    slim: ["run", "slim.mjs", ...loading],
+    // The engine of Safari, which shares nothing with that of the others.
+    "the whole surface": ["run", "surface.mjs", String(RANDOM_CALLS)],
+    "without FinalizationRegistry": ["run", "unfinalized.mjs", ...freeing],
+    "the platform's Ed25519": ["run", "platform.mjs", ...judging],
+    "the platform's cryptography": ["run", "web.mjs", String(RANDOM_TOKENS)],
+    ...(FULL && { "a million": ["run", "millions.mjs", "1"] }),
+  });
+}
 
 async function onProgram(title, program, runs) {
   if (program === undefined) {

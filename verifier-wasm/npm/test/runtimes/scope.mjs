@@ -36,3 +36,6 @@ export const freeing = FULL ? [] : ["links,endurance"];
 
 /** The same as the query of an address. */
 export const loadingQuery = FULL ? {} : { topics: LOADING };
+
+/** Whether all cases are judged where the module judges because the platform is not believed. */
+export const judging = FULL ? ["whole"] : [];

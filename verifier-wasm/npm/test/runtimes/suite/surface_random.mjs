@@ -7,8 +7,8 @@ import { callsOf, faultOf, fixtureFor, placesOf } from "./surface.mjs";
 const SEED = 20_261_122;
 const TOLD = 4;
 
-/** How many calls there are between two checks of what is refused. */
-const UNCHECKED = 100;
+/** How many calls there are between two checks of what is accepted and refused. */
+const UNCHECKED = { accepted: 8, refused: 100 };
 
 /** So many of the values in a list of arguments are hostile. */
 const MOST_PLACES = 3;
@@ -33,9 +33,10 @@ export function* randomCalls(subject) {
           one(values),
         ]);
         if (chosen.some(([{ path }, [, value]]) => called.recipe.skips?.(path, value))) continue;
-        const fault = await severalAtOnce(subject, fixture, called, chosen);
+        const fault = await severalAtOnce(subject, called, chosen);
         if (fault !== undefined) faults.push(`call ${call}, ${entry} ${called.id}, ${fault}`);
-        if (call % UNCHECKED === 0) await fixture.stillRefuses();
+        if (call % UNCHECKED.accepted === 0) await fixture.stillAccepts();
+        if (call % UNCHECKED.refused === 0) await fixture.stillRefuses();
       }
       holds(faults.length === 0, `${faults.length} faults:\n${faults.slice(0, TOLD).join("\n")}`);
     },
@@ -69,7 +70,7 @@ function* callable(subject) {
 /** Of a promise that never comes to anything there is no end. */
 const SLOW = ["a proxy that answers itself"];
 
-async function severalAtOnce(subject, fixture, called, chosen) {
+async function severalAtOnce(subject, called, chosen) {
   const what = chosen.map(([{ path }, [name]]) => `${name} as ${path}`).join(" and ");
   const strict = chosen.filter(
     ([{ path }, [name, value]]) => called.recipe.places[path]?.(value, name) === undefined,
@@ -86,7 +87,7 @@ async function severalAtOnce(subject, fixture, called, chosen) {
     places: strict.length > 0 && !isOverwritten ? {} : { [place.path]: () => "either" },
     throwsAnything: () => chosen.some(([{ path }]) => called.recipe.throwsAnything?.(path)),
   };
-  return faultOf(subject, fixture, { ...called, recipe }, place, what, undefined);
+  return faultOf(subject, { ...called, recipe }, place, what, undefined);
 }
 
 /** Numbers from 0 to 1 of which each follows from the one before (mulberry32). */

@@ -28,7 +28,7 @@ const STILL = [
   ["link_handler/pictures/link-activate-en.png", "link-activate.png", 360],
   ["link_handler/pictures/link-recover-en.png", "link-recover.png", 360],
   ["link_handler/pictures/link-expired-en.png", "link-expired.png", 360],
-  ["link_handler/pictures/password-en-360-light.png", "password.png", 360],
+  ["link_handler/pictures/password-en-360-dark.png", "password.png", 360],
   ["dev/pages/1440-light-Light.png", "inbox.png", 1200],
   ["ui/later-1280.png", "screen.png", 1000],
   ["web/pictures/pipeline-1200-light.png", "pipeline.png", 1000],

@@ -3,7 +3,7 @@
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 
-import { looked, onSite } from "./browser.mjs";
+import { LOOKS, looked, onSite } from "./browser.mjs";
 import { newLink } from "./server.mjs";
 
 const SITE = {
@@ -52,16 +52,14 @@ export function siteForEverybody(context, site, pictures) {
         return route.fulfill({ contentType: "image/svg+xml", body: LOGO });
       });
       const look = async (name) => {
-        for (const width of [360, 1200]) {
-          for (const colorScheme of ["light", "dark"]) {
-            await page.setViewportSize({ width, height: 740 });
-            await page.emulateMedia({ colorScheme });
-            const [found, wider] = await looked(page);
-            const title = `${name}, ${width} px, ${colorScheme}`;
-            checks.none(`${title}: axe finds nothing`, found);
-            checks.same(`${title}: it fits`, wider, 0);
-            await page.screenshot({ path: join(pictures, `${name}-${width}-${colorScheme}.png`) });
-          }
+        for (const [width, colorScheme] of LOOKS) {
+          await page.setViewportSize({ width, height: 740 });
+          await page.emulateMedia({ colorScheme });
+          const [found, wider] = await looked(page);
+          const title = `${name}, ${width} px, ${colorScheme}`;
+          checks.none(`${title}: axe finds nothing`, found);
+          checks.same(`${title}: it fits`, wider, 0);
+          await page.screenshot({ path: join(pictures, `${name}-${width}-${colorScheme}.png`) });
         }
       };
       const { token } = newLink("activate");

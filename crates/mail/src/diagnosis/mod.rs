@@ -280,3 +280,5 @@ mod ambiguous_tests;
 mod doubtful_tests;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod word_tests;

@@ -1,5 +1,5 @@
 // A link works once, whoever shares the store and however often it is tried. What is asked of the
-// guard here is what verifier-core/tests/guard.rs asks of the core's.
+// guard here is what verifier-core/tests/guard asks of the core's.
 
 import { refusal, rejection, same } from "./expect.mjs";
 import { guardClocks } from "./guard_clocks.mjs";

@@ -22,7 +22,13 @@ export class RecordingOrigin {
 
   static async start() {
     const origin = new RecordingOrigin();
-    origin.#server = createServer((request, response) => void origin.#serve(request, response));
+    // Node closes a connection that was idle for five seconds: on a busy machine just as the
+    // request comes that has been on its way as long.
+    const options = { keepAliveTimeout: 120_000 };
+    origin.#server = createServer(
+      options,
+      (request, response) => void origin.#serve(request, response),
+    );
     origin.#server.listen(0, "127.0.0.1");
     await once(origin.#server, "listening");
     return origin;

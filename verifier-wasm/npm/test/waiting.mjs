@@ -5,6 +5,12 @@ import { setTimeout as sleep } from "node:timers/promises";
 /** How long anything is waited for, in milliseconds. Nothing that is well takes a tenth of it. */
 export const PATIENCE = 120_000;
 
+/**
+ * For servers of tests, whose connections are used again. Node closes one that was idle for five
+ * seconds: on a busy machine just as the request comes that has been on its way as long.
+ */
+export const KEPT_OPEN = { keepAliveTimeout: PATIENCE };
+
 /** Asks again until there is an answer. @param what is named when it does not come */
 export async function until(what, ask, patience = PATIENCE) {
   for (const end = Date.now() + patience; ; await sleep(100)) {

@@ -5,6 +5,8 @@ import { readFile } from "node:fs/promises";
 import { createServer } from "node:http";
 import { extname, join, normalize } from "node:path";
 
+import { KEPT_OPEN } from "../waiting.mjs";
+
 const TYPES = {
   ".css": "text/css",
   ".html": "text/html; charset=utf-8",
@@ -24,7 +26,7 @@ export const STRICT_POLICY = "default-src 'none'; script-src 'self' 'wasm-unsafe
  * @returns {Promise<T>}
  */
 export async function withServer(folder, { policy }, use) {
-  const server = createServer(async (request, response) => {
+  const server = createServer(KEPT_OPEN, async (request, response) => {
     const { pathname } = new URL(request.url, "http://localhost");
     const path = normalize(pathname.endsWith("/") ? `${pathname}index.html` : pathname);
     const headers = policy === undefined ? {} : { "Content-Security-Policy": policy };

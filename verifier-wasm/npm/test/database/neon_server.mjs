@@ -7,6 +7,8 @@ import { json } from "node:stream/consumers";
 
 import pg from "pg";
 
+import { KEPT_OPEN } from "../waiting.mjs";
+
 const AS_TEXT = { getTypeParser: () => (value) => value };
 
 export class NeonServer {
@@ -18,7 +20,7 @@ export class NeonServer {
   static async start(settings) {
     const server = new NeonServer();
     server.#pool = new pg.Pool({ ...settings, max: 4 });
-    server.#server = createServer((request, response) => {
+    server.#server = createServer(KEPT_OPEN, (request, response) => {
       server.#answer(request).then(
         ([status, body]) =>
           response

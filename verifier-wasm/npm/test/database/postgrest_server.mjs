@@ -6,6 +6,8 @@ import { json } from "node:stream/consumers";
 
 import pg from "pg";
 
+import { KEPT_OPEN } from "../waiting.mjs";
+
 export class PostgrestServer {
   #server;
   #pool;
@@ -16,7 +18,7 @@ export class PostgrestServer {
     const server = new PostgrestServer();
     server.#roles = roles;
     server.#pool = new pg.Pool({ ...settings, max: 4 });
-    server.#server = createServer((request, response) => {
+    server.#server = createServer(KEPT_OPEN, (request, response) => {
       server.#answer(request).then(
         ([status, body]) =>
           response

@@ -13,6 +13,7 @@ import { freePort } from "../ports.mjs";
 import { write } from "../runtimes/consumer.mjs";
 import * as programs from "../runtimes/programs.mjs";
 import { key } from "./server.mjs";
+import { KEPT_OPEN } from "../waiting.mjs";
 
 const ASKS = `const digits = Array.from(secret, (byte) => byte.toString(16).padStart(2, "0"));
   const answer = await ask(digits.join(""));
@@ -40,7 +41,7 @@ export async function redeem({ secret }) {
 /** The application's database: uses a secret once. `use` gets its address and what was used. */
 export async function withDatabase(use) {
   const used = [];
-  const server = createServer(async (request, response) => {
+  const server = createServer(KEPT_OPEN, async (request, response) => {
     let secret = "";
     for await (const chunk of request) secret += chunk;
     const verdict = used.includes(secret) ? "used" : "ok";

@@ -5,6 +5,8 @@ import { createHmac, hkdfSync, randomBytes } from "node:crypto";
 import { once } from "node:events";
 import { createServer } from "node:http";
 
+import { KEPT_OPEN } from "../waiting.mjs";
+
 const CODE = "31943";
 const KEY = randomBytes(32);
 
@@ -41,7 +43,7 @@ export const key = KEY.toString("hex");
  */
 export async function listening(listener, use) {
   const asked = [];
-  const server = createServer((request, response) => {
+  const server = createServer(KEPT_OPEN, (request, response) => {
     asked.push({ method: request.method, url: request.url, headers: request.headers });
     listener(request, response);
   }).listen(0, "127.0.0.1");

@@ -5,7 +5,7 @@ import { createServer } from "node:http";
 import { connect } from "node:net";
 
 import { withWorker } from "../runtimes/workerd.mjs";
-import { until } from "../waiting.mjs";
+import { KEPT_OPEN, until } from "../waiting.mjs";
 
 const DATES = ["2025-05-04", "2025-06-01"];
 const ACTIVATED = "<!doctype html><title>Activated</title><p>Welcome.";
@@ -195,7 +195,7 @@ function visits(browser, url, token, { asked }) {
 /** An application that remembers what it was asked, and answers as it is told to, and when. */
 async function withOrigin(use) {
   const origin = { asked: [], status: 200, hold: undefined };
-  const server = createServer(async (request, response) => {
+  const server = createServer(KEPT_OPEN, async (request, response) => {
     let body = "";
     for await (const chunk of request) {
       body += chunk;

@@ -5,6 +5,8 @@ import { once } from "node:events";
 import { createServer } from "node:http";
 import { json } from "node:stream/consumers";
 
+import { KEPT_OPEN } from "../waiting.mjs";
+
 export class UpstashServer {
   #server;
   #port;
@@ -13,7 +15,7 @@ export class UpstashServer {
 
   static async start(redis, token) {
     const server = new UpstashServer();
-    server.#server = createServer((request, response) => {
+    server.#server = createServer(KEPT_OPEN, (request, response) => {
       server.#answer(redis, token, request).then(
         ([status, body]) =>
           response

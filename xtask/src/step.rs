@@ -17,7 +17,7 @@ use crate::tools::is_continuous_integration;
 
 /// How many steps run at once. Most steps wait for more than half of the time, for a server, a
 /// browser or a clock: four of them kept two processors busy for two thirds of it.
-const LANES: usize = 7;
+const LANES: usize = 5;
 
 /// A step is given up when nothing was heard of it for so many times the limit of a command: one
 /// that prepares something, such as a build, may take longer.

@@ -25,7 +25,7 @@ const PROGRAMS: &str = "/usr/lib/rabbitmq/bin";
 const STORED: &str = "stored";
 
 /// How long a machine that is busy may take to start one.
-const STARTING: Duration = Duration::from_secs(180);
+const STARTING: Duration = Duration::from_secs(600);
 
 /// How much of its log a failed test shows.
 const LAST_LINES: usize = 200;

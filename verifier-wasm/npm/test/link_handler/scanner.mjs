@@ -184,6 +184,7 @@ export async function scanners(browser, site) {
         const page = await open(isElsewhere ? [] : cookies);
         await page.goto(urlOf(row));
         await page.waitForURL((url) => !url.href.includes(row.token));
+        await page.locator("button").waitFor({ state: "attached" });
         const fields = await page.locator("#browser_code").count();
         if (scripts) await press(page, isElsewhere ? row.code : undefined);
         else {

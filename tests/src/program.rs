@@ -26,12 +26,12 @@ pub fn mailroom() -> Result<Command> {
         Some(program) => program,
         None => find_or_build()?,
     };
-    Ok(at(built.insert(program)))
+    Ok(isolated(built.insert(program)))
 }
 
 /// A command that runs a program,
 /// without any `MAILROOM_*` or `PG*` variable of this process.
-pub fn at(program: &Path) -> Command {
+pub fn isolated(program: &Path) -> Command {
     let mut command = Command::new(program);
     for (name, _) in env::vars_os() {
         let text = name.to_string_lossy();

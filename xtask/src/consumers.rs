@@ -108,7 +108,7 @@ pub(crate) fn adapters(steps: &mut Steps, extent: Extent) {
     for wanted in extent.versions {
         steps.add(&format!("clients of the database, {wanted}"), &[BUILD, PACK], move || {
             let server = Cluster::builder().version(wanted.clone()).tcp().start()?;
-            let migrated = program::at(&tools::built("mailroom")?)
+            let migrated = program::isolated(&tools::built("mailroom")?)
                 .args(["migrate", "up", "--without-accounts"])
                 .env("MAILROOM_DATABASE_URL", server.url("postgres"))
                 .output()

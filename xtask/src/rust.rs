@@ -96,7 +96,7 @@ pub(crate) fn clippy(steps: &mut Steps) {
 /// Packs the crate of the core as crates.io would get it, without a warning of cargo. Other steps
 /// compile its content.
 pub(crate) fn core_package(steps: &mut Steps) {
-    steps.add_compiling("package of the core", &[], || {
+    steps.add("package of the core", &[], || {
         let mut command =
             tools::cargo(["package", "--package", "mailroom-verifier-core", "--locked"]);
         command.args(["--offline", "--allow-dirty", "--no-verify"]);

@@ -16,7 +16,8 @@ use crate::outcome::{Counts, count, skipped, without_successes};
 use crate::tools::is_continuous_integration;
 
 /// How many steps run at once. Most steps wait for more than half of the time, for a server, a
-/// browser or a clock: four of them kept two processors busy for two thirds of it.
+/// browser or a clock: four of them kept two processors busy for two thirds of it. With seven, 46
+/// processes waited for the processors, and tests ran out of their time.
 const LANES: usize = 5;
 
 /// A step is given up when nothing was heard of it for so many times the limit of a command: one
@@ -139,7 +140,11 @@ impl Steps {
         needs: &[&'static str],
         prepare: impl FnOnce() -> Result<P> + Send + 'static,
     ) {
-        self.push(title, needs, false, prepare);
+        if !self.waiting.iter().any(|step| step.title == title) {
+            let (title, needs) = (title.to_owned(), needs.to_vec());
+            let prepare = Box::new(|| prepare().map(Into::into));
+            self.waiting.push(Step { title, needs, compiles: false, prepare });
+        }
     }
 
     /// The same for one that compiles, of which one runs at a time: cargo lets nobody else into the
@@ -150,21 +155,9 @@ impl Steps {
         needs: &[&'static str],
         prepare: impl FnOnce() -> Result<P> + Send + 'static,
     ) {
-        self.push(title, needs, true, prepare);
-    }
-
-    fn push<P: Into<Prepared>>(
-        &mut self,
-        title: &str,
-        needs: &[&'static str],
-        compiles: bool,
-        prepare: impl FnOnce() -> Result<P> + Send + 'static,
-    ) {
-        if !self.waiting.iter().any(|step| step.title == title) {
-            let (title, needs) = (title.to_owned(), needs.to_vec());
-            let prepare = Box::new(|| prepare().map(Into::into));
-            self.waiting.push(Step { title, needs, compiles, prepare });
-        }
+        self.add(title, needs, prepare);
+        let named = self.waiting.iter_mut().find(|step| step.title == title);
+        named.expect("it was added").compiles = true;
     }
 
     /// Runs the steps in their order, at most [`LANES`] at the same time, and returns whether all

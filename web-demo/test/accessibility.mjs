@@ -5,17 +5,12 @@ import { createRequire } from "node:module";
 import { join } from "node:path";
 
 import { following } from "../../verifier-wasm/npm/test/browser/chromium.mjs";
+import { LOOKS, overflow } from "../../verifier-wasm/npm/test/browser/looks.mjs";
 import { Checks } from "../../verifier-wasm/npm/test/checks.mjs";
-import { FULL } from "../../verifier-wasm/npm/test/runtimes/scope.mjs";
 
 const AXE = createRequire(import.meta.url).resolve("axe-core/axe.min.js");
-const WIDTHS = [360, 1200];
-const SCHEMES = ["light", "dark"];
 
-/**
- * Looks at every page in both schemes and widths, and leaves a picture of each; with `--full` of
- * both together.
- */
+/** Looks at every page in both schemes and widths, and leaves a picture of each. */
 export async function everyPage({ visitor, demo, pictures }) {
   const checks = new Checks();
   mkdirSync(pictures, { recursive: true });
@@ -46,37 +41,26 @@ export async function everyPage({ visitor, demo, pictures }) {
     ["not-found", missing],
   );
   for (const [name, page] of pages) {
-    for (const width of WIDTHS) {
+    for (const [width, colorScheme] of LOOKS) {
       await page.setViewportSize({ width, height: 800 });
-      for (const colorScheme of SCHEMES) {
-        // Colours are those of the scheme and sizes those of the width,
-        // so each of both once is enough.
-        const isJudged = (width === 360) === (colorScheme === "dark");
-        if (!isJudged && !FULL) continue;
-        await page.emulateMedia({ colorScheme, reducedMotion: "reduce" });
-        await page.screenshot({
-          path: join(pictures, `${name}-${width}-${colorScheme}.png`),
-          fullPage: true,
-        });
-        if (isJudged) {
-          checks.none(
-            `${name}, ${width} px, ${colorScheme}: axe finds nothing`,
-            await violations(page),
-          );
-        }
-      }
-      const wider = await page.evaluate(
-        () => document.documentElement.scrollWidth - document.documentElement.clientWidth,
-      );
-      checks.same(`${name} fits into ${width} px`, wider, 0);
+      await page.emulateMedia({ colorScheme, reducedMotion: "reduce" });
+      const look = `${name}, ${width} px, ${colorScheme}`;
+      await page.screenshot({
+        path: join(pictures, `${name}-${width}-${colorScheme}.png`),
+        fullPage: true,
+      });
+      checks.none(`${look}: axe finds nothing`, await violations(page));
+      checks.same(`${look}: it fits`, await overflow(page), 0);
     }
     await page.close();
   }
   return checks.results;
 }
 
-/** By a function of the driver, so that the policy of the page stays as it is. */
-/** What axe finds on a page; `rules` says which rules do not count. */
+/**
+ * What axe finds on a page; `rules` says which rules do not count. By a function of the driver, so
+ * that the policy of the page stays as it is.
+ */
 export async function violations(page, rules = {}) {
   await page.evaluate((await import("node:fs")).readFileSync(AXE, "utf8"));
   const { violations: found } = await page.evaluate(

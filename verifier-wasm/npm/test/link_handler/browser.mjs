@@ -5,26 +5,10 @@ import { randomBytes } from "node:crypto";
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 
-import { axe } from "../browser/axe.mjs";
 import { following } from "../browser/chromium.mjs";
+import { lookAt } from "../browser/looks.mjs";
 import { Checks } from "../checks.mjs";
-import { FULL } from "../runtimes/scope.mjs";
 import { Database, listening, newLink } from "./server.mjs";
-
-/**
- * How pages are looked at: narrow and wide, light and dark. Colours are those of the scheme and
- * sizes those of the width, so each of both once is enough, unless everything is asked for.
- */
-export const LOOKS = [
-  [360, "dark"],
-  [1200, "light"],
-  ...(FULL
-    ? [
-        [360, "light"],
-        [1200, "dark"],
-      ]
-    : []),
-];
 
 /** Runs `use` with a site of the handler and a new page whose complaints are collected. */
 export async function onSite(context, { site, cookies = true, options = {} }, use) {
@@ -216,18 +200,10 @@ export async function forEverybody(context, site, pictures) {
   mkdirSync(pictures, { recursive: true });
   return onSite(context, { site }, async ({ checks, database, page, open, press, address }) => {
     const look = async (name) => {
-      for (const [width, colorScheme] of LOOKS) {
-        await page.setViewportSize({ width, height: 740 });
-        await page.emulateMedia({ colorScheme });
-        // Of another language only the words are other ones, which no scheme and no width change.
-        const isJudged = FULL || width === 360 || name.endsWith("-en");
-        const [found, wider] = await looked(page, isJudged);
-        if (isJudged) checks.none(`${name}, ${width} px, ${colorScheme}: axe finds nothing`, found);
-        checks.same(`${name} fits into ${width} px`, wider, 0);
-        if (width === 360 && colorScheme === "dark")
-          await page.screenshot({ path: join(pictures, `link-${name}.png`) });
-      }
+      await lookAt(page, checks, name, { isTranslated: !name.endsWith("-en") });
+      await page.setViewportSize({ width: 360, height: 740 });
       await page.emulateMedia({ colorScheme: "dark" });
+      await page.screenshot({ path: join(pictures, `link-${name}.png`) });
       const back = await page.evaluate(() => getComputedStyle(document.body).backgroundColor);
       checks.same(`${name} is dark where the system is`, back, "rgb(22, 25, 29)");
     };
@@ -289,15 +265,4 @@ export async function forEverybody(context, site, pictures) {
       database.answer = "ok";
     }
   });
-}
-
-/**
- * What axe finds, unless it is not asked, and by how much the page is wider than the window. By a
- * function of the driver, so that the policy of the page stays as it is.
- */
-export async function looked(page, isJudged = true) {
-  const wider = await page.evaluate(
-    () => document.documentElement.scrollWidth - document.documentElement.clientWidth,
-  );
-  return [isJudged ? await axe(page) : [], wider];
 }

@@ -3,10 +3,11 @@
 
 import { generateKeyPairSync, createHash, randomBytes, sign } from "node:crypto";
 
+import { axe } from "../browser/axe.mjs";
 import { following } from "../browser/chromium.mjs";
+import { LOOKS, overflow } from "../browser/looks.mjs";
 import { Checks } from "../checks.mjs";
 import { until } from "../waiting.mjs";
-import { looked } from "./browser.mjs";
 import { Database, listening } from "./server.mjs";
 
 const { privateKey, publicKey } = generateKeyPairSync("ed25519");
@@ -188,10 +189,7 @@ export function withoutEd25519(context, site) {
 export function fragmentsWithoutScript(context, site) {
   return fragmentSite(context, site, async ({ checks, page, asked, kept, open, heading }) => {
     const { token } = newLink();
-    for (const [width, colorScheme] of [
-      [360, "dark"],
-      [1200, "light"],
-    ]) {
+    for (const [width, colorScheme] of LOOKS) {
       await page.setViewportSize({ width, height: 740 });
       await page.emulateMedia({ colorScheme });
       await open(`#${token}`, "h1:visible");
@@ -209,16 +207,13 @@ export function fragmentsForEverybody(context, site) {
       ["forged", `#${forged(newLink().token)}`],
       ["empty", ""],
     ]) {
-      for (const [width, colorScheme] of [
-        [360, "dark"],
-        [1200, "light"],
-      ]) {
+      for (const [width, colorScheme] of LOOKS) {
         await page.setViewportSize({ width, height: 740 });
         await page.emulateMedia({ colorScheme });
         await open(link);
-        const [found, wider] = await looked(page);
-        checks.none(`${name}, ${width} px, ${colorScheme}: axe finds nothing`, found);
-        checks.same(`${name} fits into ${width} px`, wider, 0);
+        const look = `${name}, ${width} px, ${colorScheme}`;
+        checks.none(`${look}: axe finds nothing`, await axe(page));
+        checks.same(`${look}: it fits`, await overflow(page), 0);
       }
     }
   });

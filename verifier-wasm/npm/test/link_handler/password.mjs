@@ -3,12 +3,11 @@
 
 import { randomBytes } from "node:crypto";
 import { mkdirSync } from "node:fs";
-import { join } from "node:path";
 
 import { following } from "../browser/chromium.mjs";
-import { FULL } from "../runtimes/scope.mjs";
+import { lookAt } from "../browser/looks.mjs";
 import { BUTTONS } from "../runtimes/suite/handler_languages.mjs";
-import { LOOKS, looked, onSite } from "./browser.mjs";
+import { onSite } from "./browser.mjs";
 import { newLink } from "./server.mjs";
 
 const LONG = "correct horse battery";
@@ -184,19 +183,8 @@ export function passwordForEverybody(context, site, pictures) {
   mkdirSync(pictures, { recursive: true });
   const { options } = application();
   return onSite(context, { site, options }, async ({ checks, page, open, press }) => {
-    const look = async (name) => {
-      for (const [width, colorScheme] of LOOKS) {
-        await page.setViewportSize({ width, height: 740 });
-        await page.emulateMedia({ colorScheme });
-        // Of another language only the words are other ones, which no scheme and no width change.
-        const isJudged = FULL || width === 360 || name.endsWith("-en");
-        const [found, wider] = await looked(page, isJudged);
-        const title = `${name}, ${width} px, ${colorScheme}`;
-        if (isJudged) checks.none(`${title}: axe finds nothing`, found);
-        checks.same(`${title}: it fits`, wider, 0);
-        await page.screenshot({ path: join(pictures, `${name}-${width}-${colorScheme}.png`) });
-      }
-    };
+    const look = (name) =>
+      lookAt(page, checks, name, { pictures, isTranslated: !name.endsWith("-en") });
     for (const language of Object.keys(BUTTONS)) {
       await page.setExtraHTTPHeaders({ "Accept-Language": language });
       const { token, code } = newLink("recover");

@@ -1,9 +1,9 @@
 // Pages with the name, the logo and the colour of their site, and a button that shows it is busy.
 
 import { mkdirSync } from "node:fs";
-import { join } from "node:path";
 
-import { LOOKS, looked, onSite } from "./browser.mjs";
+import { lookAt } from "../browser/looks.mjs";
+import { onSite } from "./browser.mjs";
 import { newLink } from "./server.mjs";
 
 const SITE = {
@@ -51,17 +51,7 @@ export function siteForEverybody(context, site, pictures) {
         loaded += 1;
         return route.fulfill({ contentType: "image/svg+xml", body: LOGO });
       });
-      const look = async (name) => {
-        for (const [width, colorScheme] of LOOKS) {
-          await page.setViewportSize({ width, height: 740 });
-          await page.emulateMedia({ colorScheme });
-          const [found, wider] = await looked(page);
-          const title = `${name}, ${width} px, ${colorScheme}`;
-          checks.none(`${title}: axe finds nothing`, found);
-          checks.same(`${title}: it fits`, wider, 0);
-          await page.screenshot({ path: join(pictures, `${name}-${width}-${colorScheme}.png`) });
-        }
-      };
+      const look = (name) => lookAt(page, checks, name, { pictures });
       const { token } = newLink("activate");
       await open(token, "activate");
       await look("site-form");

@@ -5,6 +5,8 @@ import { randomBytes } from "node:crypto";
 import { once } from "node:events";
 import { createServer } from "node:http";
 
+import { KEPT_OPEN } from "../../verifier-wasm/npm/test/waiting.mjs";
+
 export class RecordingOrigin {
   password = randomBytes(16).toString("hex");
   bearer = `mrst_${randomBytes(32).toString("base64url")}`;
@@ -22,11 +24,8 @@ export class RecordingOrigin {
 
   static async start() {
     const origin = new RecordingOrigin();
-    // Node closes a connection that was idle for five seconds: on a busy machine just as the
-    // request comes that has been on its way as long.
-    const options = { keepAliveTimeout: 120_000 };
     origin.#server = createServer(
-      options,
+      KEPT_OPEN,
       (request, response) => void origin.#serve(request, response),
     );
     origin.#server.listen(0, "127.0.0.1");

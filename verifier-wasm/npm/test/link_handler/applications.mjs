@@ -12,8 +12,8 @@ import { served } from "../handlers/sites.mjs";
 import { freePort } from "../ports.mjs";
 import { write } from "../runtimes/consumer.mjs";
 import * as programs from "../runtimes/programs.mjs";
-import { key } from "./server.mjs";
 import { KEPT_OPEN } from "../waiting.mjs";
+import { key } from "./server.mjs";
 
 const ASKS = `const digits = Array.from(secret, (byte) => byte.toString(16).padStart(2, "0"));
   const answer = await ask(digits.join(""));

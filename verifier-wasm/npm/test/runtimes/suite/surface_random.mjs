@@ -38,6 +38,10 @@ export function* randomCalls(subject) {
         if (call % UNCHECKED.accepted === 0) await fixture.stillAccepts();
         if (call % UNCHECKED.refused === 0) await fixture.stillRefuses();
       }
+      for (const fixture of new Set(subjects.map(({ fixture }) => fixture))) {
+        await fixture.stillAccepts();
+        await fixture.stillRefuses();
+      }
       holds(faults.length === 0, `${faults.length} faults:\n${faults.slice(0, TOLD).join("\n")}`);
     },
   ];

@@ -38,16 +38,7 @@ const denoOptions = [
   "--node-modules-dir=manual",
   "--v8-flags=--expose-gc",
 ];
-await Promise.all([
-  (async () => {
-    await onNodes();
-    await onDeno();
-  })(),
-  (async () => {
-    await onBun();
-    await onWorkerd();
-  })(),
-]);
+await Promise.all([onNodes().then(onDeno), onBun().then(onWorkerd)]);
 report.end();
 
 async function onNodes() {

@@ -16,8 +16,8 @@ export async function bundle({ source, entry, output, target }) {
       throw new Error(warning.message);
     },
   });
-  // What is imported late has a file of its own, as Rollup leaves it. In one file with all it would
-  // run after the entry has ended, and the entry of a test runs the whole suite.
+  // Modules that are imported dynamically get chunks of their own, as by default. In one file they
+  // are evaluated after the entry, and the entry of a test waits for the whole suite.
   const names = { entryFileNames: "main.mjs", chunkFileNames: "[name].mjs" };
   await bundled.write({ dir: output, format: "es", ...names });
   await bundled.close();

@@ -1,5 +1,10 @@
 //! The numbers of a code: how many tries a link has, and what takes none.
 
+use std::cell::Cell;
+use std::sync::Barrier;
+
+use mailroom_verifier_core::{InvalidAttempts, VerifiedLink};
+
 use super::*;
 
 #[test]

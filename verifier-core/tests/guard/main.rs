@@ -9,20 +9,19 @@ mod codes;
 mod stores;
 
 use std::{
-    cell::{Cell, RefCell},
+    cell::RefCell,
     convert::Infallible,
     sync::{
-        Barrier, Mutex,
+        Mutex,
         atomic::{AtomicU32, Ordering},
     },
     thread,
 };
 
 use mailroom_verifier_core::{
-    Action, Attempt, Code, ConsumedId, ConsumedTokens, Consumption, Expected, Expiry, Grant, Guard,
-    InvalidAttempts, KeyRing, Kind, MAX_CLOCK_TOLERANCE, MemoryCache, Moment, Owner, PrivateKey,
-    RedeemError, Secret, SharedKey, Signer, Slot, StoreError, UntrustedToken, Unusable,
-    VerifiedLink, VerifiedToken, VerifyError, VerifyingKey, v2,
+    Action, Code, Expected, Expiry, Grant, Guard, KeyRing, Kind, MAX_CLOCK_TOLERANCE, MemoryCache,
+    Moment, Owner, PrivateKey, RedeemError, Secret, SharedKey, Signer, Slot, StoreError,
+    UntrustedToken, Unusable, VerifiedToken, VerifyError, VerifyingKey, v2,
 };
 
 const NOW: u64 = 1_800_000_000;

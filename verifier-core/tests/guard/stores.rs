@@ -1,5 +1,9 @@
 //! Stores that fail, are full, are shared, have another clock, or must not be asked at all.
 
+use std::cell::Cell;
+
+use mailroom_verifier_core::{Attempt, ConsumedId, ConsumedTokens, Consumption};
+
 use super::*;
 
 #[test]

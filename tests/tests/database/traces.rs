@@ -105,8 +105,11 @@ async fn requests_registrations_and_renewals_have_their_trace_and_leave_the_sett
     application.register_and_activate("a").await?;
     let setting = "SELECT current_setting('mailroom.traceparent', true)";
     let request = "SELECT mailroom.request('a', 'recover', cooldown => '0', traceparent => $1)";
+    // With the end of a transaction it would have its own value again in any case.
+    application.client.batch_execute("BEGIN").await?;
     application.client.query_one(request, &[&OTHER]).await?;
     assert_eq!(application.client.query_one(setting, &[]).await?.get::<_, &str>(0), ONE);
+    application.client.batch_execute("COMMIT").await?;
     application.client.query_one(request, &[&"invalid"]).await?;
     application.client.query_one(request, &[&None::<&str>]).await?;
     set(&application.client, "x").await?;
